@@ -74,11 +74,21 @@ export class Operations {
   #round: Promise<{ readonly isReady: boolean; readonly body: string }> | undefined;
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
-  constructor(parts: { env: () => Env; clock: () => Clock; log: Logger; metrics: MetricsRegistry; options: OpsOptions }) {
-    const { metrics: access, docs } = readOptions('ops', parts.options, { metrics: given<MetricsAccess>('an object', isObject), docs: given<DocsAccess>('an object', isObject) });
+  constructor(parts: {
+    env: () => Env;
+    clock: () => Clock;
+    log: Logger;
+    metrics: MetricsRegistry;
+    options: OpsOptions;
+  }) {
+    const { metrics: access, docs } = readOptions('ops', parts.options, {
+      metrics: given<MetricsAccess>('an object', isObject),
+      docs: given<DocsAccess>('an object', isObject),
+    });
     const { auth, port, host } = readOptions('ops.metrics', access ?? {}, {
       auth: AUTH,
-      port: given<number>('an integer 0 … 65535', (value) => int(0, 0, 65_535).accepts(value)), host: text('127.0.0.1'),
+      port: given<number>('an integer 0 … 65535', (value) => int(0, 0, 65_535).accepts(value)),
+      host: text('127.0.0.1'),
     });
     this.access = { port, host };
     this.#auth = auth;
@@ -88,12 +98,28 @@ export class Operations {
     this.#log = parts.log;
     this.#metrics = parts.metrics;
     this.renderMetrics = () => parts.metrics.render();
-    this.#requests = parts.metrics.counter('svc_requests_total', 'Requests answered, by method, route template and status', ['method', 'route', 'status']);
-    this.#durations = parts.metrics.histogram('svc_request_duration_seconds', 'Time from a request to its answer', DURATION_BUCKETS, ['method', 'route']);
+    this.#requests = parts.metrics.counter(
+      'svc_requests_total',
+      'Requests answered, by method, route template and status',
+      ['method', 'route', 'status'],
+    );
+    this.#durations = parts.metrics.histogram(
+      'svc_request_duration_seconds',
+      'Time from a request to its answer',
+      DURATION_BUCKETS,
+      ['method', 'route'],
+    );
     this.connections = new ConnectionMeter(parts.metrics);
     const startedMs = parts.clock().monotonicMs();
-    parts.metrics.gauge('svc_uptime_seconds', 'Seconds since the application was made', () => (parts.clock().monotonicMs() - startedMs) / 1_000, 'max');
-    parts.metrics.gauge('svc_requests_in_flight', 'Requests that have come and are not answered yet', () => this.inFlight());
+    parts.metrics.gauge(
+      'svc_uptime_seconds',
+      'Seconds since the application was made',
+      () => (parts.clock().monotonicMs() - startedMs) / 1_000,
+      'max',
+    );
+    parts.metrics.gauge('svc_requests_in_flight', 'Requests that have come and are not answered yet', () =>
+      this.inFlight(),
+    );
   }
 
   /** Measures how late timers are, from now on: while the application listens. */
@@ -101,32 +127,54 @@ export class Operations {
     const delay = EventLoopDelay.of(this.#metrics);
     if (!this.#isDelayRegistered) {
       this.#isDelayRegistered = true;
-      this.#metrics.gauge('svc_event_loop_delay_seconds', 'The 99th percentile of how late timers were since the last look', () => delay.takePercentile(), 'max');
+      this.#metrics.gauge(
+        'svc_event_loop_delay_seconds',
+        'The 99th percentile of how late timers were since the last look',
+        () => delay.takePercentile(),
+        'max',
+      );
     }
     return delay.watch();
   }
 
   /** What lets clients read the metrics, where that is a function. */
-  get guard(): ((...args: never[]) => unknown) | undefined { return typeof this.#auth === 'function' ? this.#auth : undefined; }
+  get guard(): ((...args: never[]) => unknown) | undefined {
+    return typeof this.#auth === 'function' ? this.#auth : undefined;
+  }
 
   /** Adds a part of `/readyz`. */
-  probe(name: string, probe: Probe): void { this.#probes.set(name, probe); }
+  probe(name: string, probe: Probe): void {
+    this.#probes.set(name, probe);
+  }
 
   /** Counts an answer. Paths that match no route share one series. */
-  count({ method, match }: Pick<TransportRequest, 'method' | 'match'>, status: number, durationMs: number): void {
+  count(
+    { method, match }: Pick<TransportRequest, 'method' | 'match'>,
+    status: number,
+    durationMs: number,
+  ): void {
     if (match.kind !== 'found') return this.#seriesOf(method, '').count(status, durationMs);
     const { endpoint } = match;
     const { route } = endpoint;
-    const tally = route.method === method ? endpoint.tally ??= this.#seriesOf(method, route.template) : this.#seriesOf(method, route.template);
+    const tally =
+      route.method === method
+        ? (endpoint.tally ??= this.#seriesOf(method, route.template))
+        : this.#seriesOf(method, route.template);
     tally.count(status, durationMs);
   }
 
   #seriesOf(method: string, template: string): RouteSeries {
     const label = METHODS.has(method) ? method : 'OTHER';
     let ofMethod = this.#series.get(label);
-    if (ofMethod === undefined) this.#series.set(label, ofMethod = new Map());
+    if (ofMethod === undefined) this.#series.set(label, (ofMethod = new Map()));
     let series = ofMethod.get(template);
-    if (series === undefined) ofMethod.set(template, series = new RouteSeries(this.#durations.slot(label, template), (status) => this.#requests.slot(label, template, String(status))));
+    if (series === undefined)
+      ofMethod.set(
+        template,
+        (series = new RouteSeries(this.#durations.slot(label, template), (status) =>
+          this.#requests.slot(label, template, String(status)),
+        )),
+      );
     return series;
   }
 
@@ -137,7 +185,9 @@ export class Operations {
 
   /** `/readyz`: simultaneous questions share one round of probes. */
   async readiness(): Promise<HttpResponse> {
-    const round = this.#round ??= this.#probeAll().finally(() => { this.#round = undefined; });
+    const round = (this.#round ??= this.#probeAll().finally(() => {
+      this.#round = undefined;
+    }));
     const { isReady, body } = await round;
     return new HttpResponse(body, { status: isReady ? 200 : 503, mediaType: JSON_TYPE, headers: NOT_STORED });
   }
@@ -145,7 +195,10 @@ export class Operations {
   /** `/metrics` @throws Unauthorized, Forbidden */
   async metrics(req: HttpRequest): Promise<HttpResponse> {
     await this.#mayRead(req);
-    return new HttpResponse(await this.renderMetrics(), { mediaType: 'text/plain; version=0.0.4; charset=utf-8', headers: NOT_STORED });
+    return new HttpResponse(await this.renderMetrics(), {
+      mediaType: 'text/plain; version=0.0.4; charset=utf-8',
+      headers: NOT_STORED,
+    });
   }
 
   /** `/docs`, `/openapi.json` @throws Unauthorized, Forbidden */
@@ -155,7 +208,9 @@ export class Operations {
   }
 
   /** Whether everybody may read the documents. */
-  get hasPublicDocs(): boolean { return this.#docsAuth === undefined; }
+  get hasPublicDocs(): boolean {
+    return this.#docsAuth === undefined;
+  }
 
   async #mayRead(req: HttpRequest): Promise<void> {
     const auth = this.#auth;
@@ -166,9 +221,14 @@ export class Operations {
   }
 
   async #probeAll(): Promise<{ isReady: boolean; body: string }> {
-    const results = await Promise.all([...this.#probes].map(async ([name, probe]) => [name, await this.#probeOne(name, probe)] as const));
+    const results = await Promise.all(
+      [...this.#probes].map(async ([name, probe]) => [name, await this.#probeOne(name, probe)] as const),
+    );
     const isReady = !this.isStopping && results.every(([, result]) => result.status === 'up');
-    return { isReady, body: JSON.stringify({ status: isReady ? 'ready' : 'unready', checks: Object.fromEntries(results) }) };
+    return {
+      isReady,
+      body: JSON.stringify({ status: isReady ? 'ready' : 'unready', checks: Object.fromEntries(results) }),
+    };
   }
 
   async #probeOne(name: string, probe: Probe): Promise<{ status: 'up' | 'down'; latency_ms: number }> {
@@ -183,7 +243,10 @@ export class Operations {
           abort.abort(late);
           reject(late);
         });
-        Promise.resolve().then(() => probe(abort.signal)).then(resolve, reject).finally(() => timer[Symbol.dispose]());
+        Promise.resolve()
+          .then(() => probe(abort.signal))
+          .then(resolve, reject)
+          .finally(() => timer[Symbol.dispose]());
       });
       return { status: 'up', latency_ms: latency() };
     } catch (error) {
@@ -193,16 +256,20 @@ export class Operations {
   }
 }
 
-const AUTH = given<NonNullable<MetricsAccess['auth']>>('a token of 16 characters or more, or a function', (value) => typeof value === 'function' || (typeof value === 'string' && value.length >= 16));
+const AUTH = given<NonNullable<MetricsAccess['auth']>>(
+  'a token of 16 characters or more, or a function',
+  (value) => typeof value === 'function' || (typeof value === 'string' && value.length >= 16),
+);
 
 /** @throws Unauthorized, Forbidden */
 async function mustPass(req: HttpRequest, auth: NonNullable<MetricsAccess['auth']>): Promise<void> {
   if (typeof auth !== 'string') {
-    if (!await auth(req)) throw new Forbidden();
+    if (!(await auth(req))) throw new Forbidden();
     return;
   }
   const token = /^Bearer +(.+)$/i.exec(req.headers['authorization'] ?? '')?.[1];
-  if (token === undefined || !isSameSecret(token, auth)) throw new Unauthorized(undefined, { headers: { 'WWW-Authenticate': 'Bearer' } });
+  if (token === undefined || !isSameSecret(token, auth))
+    throw new Unauthorized(undefined, { headers: { 'WWW-Authenticate': 'Bearer' } });
 }
 
 const NOT_STORED = { 'Cache-Control': 'no-store' };
@@ -228,9 +295,9 @@ class RouteSeries implements Tally {
 
   #slotFor(status: number): CounterSlot {
     let slot = this.#byStatus.get(status);
-    if (slot === undefined) this.#byStatus.set(status, slot = this.#slotOf(status));
+    if (slot === undefined) this.#byStatus.set(status, (slot = this.#slotOf(status)));
     this.#status = status;
-    return this.#slot = slot;
+    return (this.#slot = slot);
   }
 }
 
@@ -245,11 +312,33 @@ function isObject(value: unknown): boolean {
 }
 
 const PRIVATE = new BlockList();
-for (const [net, bits] of [['127.0.0.0', 8], ['10.0.0.0', 8], ['172.16.0.0', 12], ['192.168.0.0', 16], ['169.254.0.0', 16]] as const) PRIVATE.addSubnet(net, bits, 'ipv4');
-for (const [net, bits] of [['::1', 128], ['fc00::', 7], ['fe80::', 10]] as const) PRIVATE.addSubnet(net, bits, 'ipv6');
+for (const [net, bits] of [
+  ['127.0.0.0', 8],
+  ['10.0.0.0', 8],
+  ['172.16.0.0', 12],
+  ['192.168.0.0', 16],
+  ['169.254.0.0', 16],
+] as const)
+  PRIVATE.addSubnet(net, bits, 'ipv4');
+for (const [net, bits] of [
+  ['::1', 128],
+  ['fc00::', 7],
+  ['fe80::', 10],
+] as const)
+  PRIVATE.addSubnet(net, bits, 'ipv6');
 
 /** What proxies add. One that adds nothing cannot be told from a private client: `ops.metrics.auth` and `port` are for that. */
-const PROXY_FIELDS = ['forwarded', 'via', 'x-real-ip', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-client-ip', 'true-client-ip', 'cf-connecting-ip'];
+const PROXY_FIELDS = [
+  'forwarded',
+  'via',
+  'x-real-ip',
+  'x-forwarded-for',
+  'x-forwarded-host',
+  'x-forwarded-proto',
+  'x-client-ip',
+  'true-client-ip',
+  'cf-connecting-ip',
+];
 
 /** A private peer that does not speak for another: a proxy's neighbours are private, its clients are not. */
 function isPrivateRequest(req: HttpRequest): boolean {

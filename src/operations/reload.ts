@@ -59,11 +59,22 @@ class Reloader {
     this.#options = options;
     this.#fork = start;
     const { clock, log } = options;
-    this.#door = new Door({ clock, log, apologise: (req) => apology(req, { title: 'The application does not start', text: this.#reason, hint: 'It is tried again as soon as a file is saved.' }) });
+    this.#door = new Door({
+      clock,
+      log,
+      apologise: (req) =>
+        apology(req, {
+          title: 'The application does not start',
+          text: this.#reason,
+          hint: 'It is tried again as soon as a file is saved.',
+        }),
+    });
     this.#watch = new FileWatch({ clock, log, onChange: (file) => this.#onChange(file) });
   }
 
-  get over(): Promise<void> { return this.#over.promise; }
+  get over(): Promise<void> {
+    return this.#over.promise;
+  }
 
   /** Starts a child. Answers where it listens as soon as the port is open. @throws SvcError `E_LISTEN` */
   start(): Promise<Address> {
@@ -98,7 +109,7 @@ class Reloader {
     this.#door.expect();
     const { envFile } = this.#options;
     if (envFile !== undefined) this.#addFile(resolve(envFile));
-    const child = this.#child = this.#fork();
+    const child = (this.#child = this.#fork());
     child.listen((message) => this.#onMessage(child, message));
     void child.ended.then((end) => this.#onEnd(child, end));
   }
@@ -106,12 +117,19 @@ class Reloader {
   #onMessage(child: Child, message: ToParent): void {
     if (child !== this.#child) return;
     switch (message.svc) {
-      case 'file': return this.#addFile(message.path);
-      case 'failed': this.#failure = message.text; return;
-      case 'wants': return void this.#open(child, message);
-      case 'ready': return this.#onReady(child);
-      case 'took': return this.#door.onTaken(child, message.id);
-      case 'leaving': return this.#restart();
+      case 'file':
+        return this.#addFile(message.path);
+      case 'failed':
+        this.#failure = message.text;
+        return;
+      case 'wants':
+        return void this.#open(child, message);
+      case 'ready':
+        return this.#onReady(child);
+      case 'took':
+        return this.#door.onTaken(child, message.id);
+      case 'leaving':
+        return this.#restart();
       default: // a single child counts for itself
     }
   }
@@ -121,7 +139,10 @@ class Reloader {
     this.#watch.add(path, this.#startedMs);
   }
 
-  async #open(child: Child, { host, port, isSecure }: { readonly host: string; readonly port: number; readonly isSecure: boolean }): Promise<void> {
+  async #open(
+    child: Child,
+    { host, port, isSecure }: { readonly host: string; readonly port: number; readonly isSecure: boolean },
+  ): Promise<void> {
     const address = await this.#openDoor(host, port, isSecure);
     if (address !== undefined) child.send({ svc: 'address', address });
     else child.kill('SIGKILL');
@@ -136,7 +157,8 @@ class Reloader {
       this.#started.resolve(address);
       return address;
     } catch (error) {
-      if (this.#url === undefined) this.#started.reject(error as Error); // of listenOn()
+      if (this.#url === undefined)
+        this.#started.reject(error as Error); // of listenOn()
       else log.error('listen_failed', error);
       this.#failure = (error as Error).message;
       return undefined;
@@ -148,7 +170,11 @@ class Reloader {
     const { clock, log } = this.#options;
     this.#state = 'serving';
     this.#watch.keepOnly(this.#files);
-    log.info('reloaded', { pid: child.pid, ms: Math.round(clock.monotonicMs() - this.#beganMs), files: this.#files.size });
+    log.info('reloaded', {
+      pid: child.pid,
+      ms: Math.round(clock.monotonicMs() - this.#beganMs),
+      files: this.#files.size,
+    });
     this.#door.admit(child);
   }
 
@@ -208,14 +234,17 @@ export async function superviseReload(options: ReloadOptions): Promise<Supervise
   const script = process.argv[1];
   if (script === undefined) throw new SvcError('E_WORKERS', ['there is no script that they could run']);
   const env = { ...environmentWithout(envFile), ...roleEnvironment('reload') };
-  const reloader = new Reloader(options, () => new ChildLink(fork(script, process.argv.slice(2), { execArgv: preload(), env })));
+  const reloader = new Reloader(
+    options,
+    () => new ChildLink(fork(script, process.argv.slice(2), { execArgv: preload(), env })),
+  );
   const signals = handleSignals ? obeySignals(reloader, log) : undefined;
   const close = async (): Promise<void> => {
     await reloader.stop();
     signals?.[Symbol.dispose]();
   };
   try {
-    return { ...await reloader.start(), close };
+    return { ...(await reloader.start()), close };
   } catch (error) {
     await close();
     throw error;

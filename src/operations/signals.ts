@@ -33,13 +33,19 @@ export function endOnSignals({ clock, log, deadlineMs, close, renew }: Ending): 
     isEnding = true;
     log.info('signal', { signal });
     clock.after(deadlineMs, () => {
-      log.error('shutdown_deadline_exceeded', new Error(`The application did not shut down within ${deadlineMs} ms`));
+      log.error(
+        'shutdown_deadline_exceeded',
+        new Error(`The application did not shut down within ${deadlineMs} ms`),
+      );
       process.exit(1);
     });
-    close().then(() => process.exit(0), (error: unknown) => {
-      log.error('shutdown_failed', error);
-      process.exit(1);
-    });
+    close().then(
+      () => process.exit(0),
+      (error: unknown) => {
+        log.error('shutdown_failed', error);
+        process.exit(1);
+      },
+    );
   };
   const onHangUp = (signal: NodeJS.Signals): void => {
     if (hadTerminal && !isTerminal(0)) return onSignal(signal);
@@ -49,7 +55,10 @@ export function endOnSignals({ clock, log, deadlineMs, close, renew }: Ending): 
   process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
   if (renew !== undefined) process.on('SIGHUP', onHangUp);
   return {
-    get isEnding() { return isEnding; },
-    [Symbol.dispose]: () => void process.off('SIGTERM', onSignal).off('SIGINT', onSignal).off('SIGHUP', onHangUp),
+    get isEnding() {
+      return isEnding;
+    },
+    [Symbol.dispose]: () =>
+      void process.off('SIGTERM', onSignal).off('SIGINT', onSignal).off('SIGHUP', onHangUp),
   };
 }

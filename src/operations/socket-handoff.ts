@@ -55,19 +55,34 @@ export class Door {
   #isSecure = false;
 
   /** `apologise` makes the answer for those who wait in vain. */
-  constructor({ clock, log, apologise }: { readonly clock: Clock; readonly log: Logger; readonly apologise: Apology }) {
+  constructor({
+    clock,
+    log,
+    apologise,
+  }: {
+    readonly clock: Clock;
+    readonly log: Logger;
+    readonly apologise: Apology;
+  }) {
     this.#clock = clock;
     this.#log = log;
     this.#apologise = apologise;
     this.#own = new HttpServer({
-      defaults: { state: new AppState(), maxBodyBytes: Infinity }, clock, log, securesCookies: false,
-      handle: (req) => this.#apologise(req), finish: () => undefined, count: () => undefined,
+      defaults: { state: new AppState(), maxBodyBytes: Infinity },
+      clock,
+      log,
+      securesCookies: false,
+      handle: (req) => this.#apologise(req),
+      finish: () => undefined,
+      count: () => undefined,
     });
     this.#own.keepsAlive = false;
   }
 
   /** Connections that nobody has taken. */
-  get waiting(): number { return this.#waiting.size; }
+  get waiting(): number {
+    return this.#waiting.size;
+  }
 
   /** Listens there; a door that is open somewhere else moves, one that is open there stays. @throws SvcError `E_LISTEN` */
   open(host: string, port: number, isSecure = false): Promise<Address> {
@@ -76,12 +91,16 @@ export class Door {
     const before = this.#opened;
     const address = this.#listen(host, port, isSecure);
     this.#opened = { key, address };
-    address.catch(() => { if (this.#opened?.address === address) this.#opened = before; });
+    address.catch(() => {
+      if (this.#opened?.address === address) this.#opened = before;
+    });
     return address;
   }
 
   async #listen(host: string, port: number, isSecure: boolean): Promise<Address> {
-    const server = createServer({ pauseOnConnect: true, noDelay: true }, (socket) => this.#onConnection(socket));
+    const server = createServer({ pauseOnConnect: true, noDelay: true }, (socket) =>
+      this.#onConnection(socket),
+    );
     const address = await listenOn(server, { host, port, isSecure });
     server.on('error', (error) => this.#log.error('server_error', error));
     this.#server?.close();

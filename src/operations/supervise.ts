@@ -13,7 +13,11 @@ import type { ServeWishes, SupervisedApplication, SupervisedServer } from './sup
 export type Supervision = { readonly workers: number | 'auto' } | { readonly reload: true };
 
 /** Serves as a child, or starts children that do. @throws SvcError `E_LISTEN`, `E_WORKERS` */
-export async function runSupervised(app: SupervisedApplication & { readonly log: Logger }, supervision: Supervision, wishes: ServeWishes): Promise<SupervisedServer> {
+export async function runSupervised(
+  app: SupervisedApplication & { readonly log: Logger },
+  supervision: Supervision,
+  wishes: ServeWishes,
+): Promise<SupervisedServer> {
   const role = ownRole();
   if (role === ('workers' in supervision ? 'worker' : 'reload')) return serveSupervised(app, role, wishes);
   const { clock, log } = app;

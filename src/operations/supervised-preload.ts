@@ -9,7 +9,10 @@ import { takeRole, tell } from './supervision.ts';
 
 if (takeRole() === 'reload') {
   if (process.env['NODE_DISABLE_COMPILE_CACHE'] === undefined) enableCompileCache();
-  process.on('uncaughtExceptionMonitor', (error: unknown) => void tell({ svc: 'failed', text: failureText(error) }));
+  process.on(
+    'uncaughtExceptionMonitor',
+    (error: unknown) => void tell({ svc: 'failed', text: failureText(error) }),
+  );
   reportFiles();
 }
 
@@ -18,7 +21,12 @@ function reportFiles(): void {
   const own = [...ownFolders(), new URL('bin/', packageRoot()).href];
   const known = new Set<string>();
   const report = (url: string): void => {
-    if (!url.startsWith('file:') || url.includes('/node_modules/') || own.some((folder) => url.startsWith(folder))) return;
+    if (
+      !url.startsWith('file:') ||
+      url.includes('/node_modules/') ||
+      own.some((folder) => url.startsWith(folder))
+    )
+      return;
     const path = fileURLToPath(url.split(/[?#]/, 1)[0]!);
     if (known.has(path)) return;
     known.add(path);
@@ -31,7 +39,12 @@ function reportFiles(): void {
         report(resolved.url);
         return resolved;
       } catch (error) {
-        if (/^\.{0,2}\//.test(specifier) && context.parentURL?.startsWith('file:') === true && !context.parentURL.includes('/node_modules/')) report(new URL(specifier, context.parentURL).href);
+        if (
+          /^\.{0,2}\//.test(specifier) &&
+          context.parentURL?.startsWith('file:') === true &&
+          !context.parentURL.includes('/node_modules/')
+        )
+          report(new URL(specifier, context.parentURL).href);
         throw error;
       }
     },
@@ -41,5 +54,5 @@ function reportFiles(): void {
 function failureText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { remedy } = error as { readonly remedy?: unknown }; // of an SvcError, of whichever copy of the package
-  return typeof remedy === 'string' ? `${error.message}\n${remedy}` : error.stack ?? error.message;
+  return typeof remedy === 'string' ? `${error.message}\n${remedy}` : (error.stack ?? error.message);
 }

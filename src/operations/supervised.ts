@@ -37,7 +37,14 @@ export interface SupervisedApplication extends ServedApplication {
   startup(): Promise<void>;
   shutdown(): Promise<void>;
   secure(wishes: TlsWishes | undefined): Promise<SecureTransport | undefined>;
-  serve(server: HttpServer, options: Address & { readonly drainMs: number; readonly handleSignals: boolean; readonly isSupervised: boolean }): Promise<SupervisedServer>;
+  serve(
+    server: HttpServer,
+    options: Address & {
+      readonly drainMs: number;
+      readonly handleSignals: boolean;
+      readonly isSupervised: boolean;
+    },
+  ): Promise<SupervisedServer>;
 }
 
 /** Where to listen, for how long to drain, and whether signals are ours. */
@@ -58,7 +65,11 @@ const METRICS_WAIT_MS = 2_000;
 const LAST_WORDS_MS = 1_000;
 
 /** Serves as the child of a supervisor. */
-export async function serveSupervised(app: SupervisedApplication, role: Role, wishes: ServeWishes): Promise<SupervisedServer> {
+export async function serveSupervised(
+  app: SupervisedApplication,
+  role: Role,
+  wishes: ServeWishes,
+): Promise<SupervisedServer> {
   return new SupervisedChild(app, role, wishes).serve();
 }
 
@@ -79,7 +90,8 @@ class SupervisedChild {
   constructor(app: SupervisedApplication, role: Role, wishes: ServeWishes) {
     this.#app = app;
     this.#role = role;
-    this.#wishes = role === 'reload' ? { ...wishes, drainMs: Math.min(wishes.drainMs, RELOAD_DRAIN_MS) } : wishes;
+    this.#wishes =
+      role === 'reload' ? { ...wishes, drainMs: Math.min(wishes.drainMs, RELOAD_DRAIN_MS) } : wishes;
   }
 
   async serve(): Promise<SupervisedServer> {
@@ -91,15 +103,21 @@ class SupervisedChild {
       return this.#ending; // that is why it failed
     });
     if (this.#ending !== undefined) return this.#ending;
-    const server = this.#server = new HttpServer(this.#app, secure);
+    const server = (this.#server = new HttpServer(this.#app, secure));
     server.keepsAlive = this.#role === 'worker'; // a connection kept alive to a child that goes would fail its next request
     if (cluster.worker !== undefined) cluster.worker.exitedAfterDisconnect = true; // node:cluster ends an orphan at once unless it believes so
     attend(() => this.#onParentGone());
     hear((message, socket) => this.#onMessage(message, socket));
     void tell({ svc: 'wants', host, port, isSecure: server.isSecure, env: this.#app.env, drainMs });
-    const running = await this.#app.serve(server, { ...await this.#address.promise, drainMs, handleSignals: false, isSupervised: true });
+    const running = await this.#app.serve(server, {
+      ...(await this.#address.promise),
+      drainMs,
+      handleSignals: false,
+      isSupervised: true,
+    });
     this.#running = running;
-    if (this.#role === 'worker' && !this.#app.rooms.isConnected) this.#app.rooms.connect(new WorkerRoomBus(this.#app.log));
+    if (this.#role === 'worker' && !this.#app.rooms.isConnected)
+      this.#app.rooms.connect(new WorkerRoomBus(this.#app.log));
     if (this.#role === 'worker') this.#app.operations.renderMetrics = () => this.#renderAll();
     if (this.#ending !== undefined) return this.#ending; // told to end meanwhile: it takes no connection
     void tell({ svc: 'ready' });
@@ -108,11 +126,16 @@ class SupervisedChild {
 
   #onMessage(message: ToChild, socket: Socket | undefined): void {
     switch (message.svc) {
-      case 'address': return this.#address.resolve(message.address);
-      case 'socket': return this.#onSocket(message.id, socket);
-      case 'drain': return void this.#taking.then(() => this.#end(message.how)); // else what nobody else would serve is cut
-      case 'snapshot': return void tell({ svc: 'snapshot', id: message.id, metrics: this.#app.metrics.snapshot() });
-      case 'metrics': return this.#asked.get(message.id)?.(message.metrics);
+      case 'address':
+        return this.#address.resolve(message.address);
+      case 'socket':
+        return this.#onSocket(message.id, socket);
+      case 'drain':
+        return void this.#taking.then(() => this.#end(message.how)); // else what nobody else would serve is cut
+      case 'snapshot':
+        return void tell({ svc: 'snapshot', id: message.id, metrics: this.#app.metrics.snapshot() });
+      case 'metrics':
+        return this.#asked.get(message.id)?.(message.metrics);
     }
   }
 
@@ -150,8 +173,12 @@ class SupervisedChild {
       isLeaving = true;
       void (this.#running === undefined ? this.#end('stop') : this.#leave()); // until it serves there is nothing that others could take over
     });
-    process.on('SIGINT', () => { /* from the terminal: the parent has it, too */ });
-    process.on('SIGHUP', () => { /* likewise */ });
+    process.on('SIGINT', () => {
+      /* from the terminal: the parent has it, too */
+    });
+    process.on('SIGHUP', () => {
+      /* likewise */
+    });
   }
 
   #onParentGone(): void {
@@ -161,15 +188,23 @@ class SupervisedChild {
 
   #end(how: Leave): Promise<never> {
     if (this.#ending !== undefined && how === 'stop') void this.#running?.close(how); // it was retiring: now it is in a hurry
-    return this.#ending ??= this.#close(how).then(() => 0, (error: unknown) => {
-      this.#app.log.error('shutdown_failed', error);
-      return 1;
-    }).then((status) => process.exit(status));
+    return (this.#ending ??= this.#close(how)
+      .then(
+        () => 0,
+        (error: unknown) => {
+          this.#app.log.error('shutdown_failed', error);
+          return 1;
+        },
+      )
+      .then((status) => process.exit(status)));
   }
 
   async #close(how: Leave): Promise<void> {
     await (this.#running === undefined ? this.#app.shutdown() : this.#running.close(how));
     if (this.#role !== 'worker') return;
-    await Promise.race([tell({ svc: 'final', metrics: this.#app.metrics.snapshot() }), this.#app.clock.sleep(LAST_WORDS_MS)]);
+    await Promise.race([
+      tell({ svc: 'final', metrics: this.#app.metrics.snapshot() }),
+      this.#app.clock.sleep(LAST_WORDS_MS),
+    ]);
   }
 }

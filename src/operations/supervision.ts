@@ -40,7 +40,14 @@ export type ToChild =
 export type ToParent =
   | { readonly svc: 'file'; readonly path: string }
   | { readonly svc: 'failed'; readonly text: string }
-  | { readonly svc: 'wants'; readonly host: string; readonly port: number; readonly isSecure: boolean; readonly env: Env; readonly drainMs: number }
+  | {
+      readonly svc: 'wants';
+      readonly host: string;
+      readonly port: number;
+      readonly isSecure: boolean;
+      readonly env: Env;
+      readonly drainMs: number;
+    }
   | { readonly svc: 'ready' }
   | { readonly svc: 'took'; readonly id: number }
   | { readonly svc: 'leaving' }
@@ -84,9 +91,13 @@ export class ChildLink implements Child {
   constructor(child: ChildProcess) {
     this.#process = child;
     // 'exit' may come before the last messages have been read, 'disconnect' after them
-    const isSilent = new Promise<void>((resolve) => { child.once('disconnect', resolve); });
+    const isSilent = new Promise<void>((resolve) => {
+      child.once('disconnect', resolve);
+    });
     this.ended = new Promise((resolve) => {
-      child.once('error', () => { if (child.pid === undefined) resolve({ status: null, signal: null }); }); // it could not be started
+      child.once('error', () => {
+        if (child.pid === undefined) resolve({ status: null, signal: null });
+      }); // it could not be started
       child.once('exit', (status, signal) => {
         if (!child.connected) resolve({ status, signal });
         else void isSilent.then(() => resolve({ status, signal }));
@@ -94,12 +105,18 @@ export class ChildLink implements Child {
     });
   }
 
-  get pid(): number { return this.#process.pid ?? 0; }
+  get pid(): number {
+    return this.#process.pid ?? 0;
+  }
 
-  get isConnected(): boolean { return this.#process.connected; }
+  get isConnected(): boolean {
+    return this.#process.connected;
+  }
 
   listen(onMessage: (message: ToParent) => void): void {
-    this.#process.on('message', (message) => { if (isOurs(message)) onMessage(message as ToParent); }); // it is this package that speaks at the other end
+    this.#process.on('message', (message) => {
+      if (isOurs(message)) onMessage(message as ToParent);
+    }); // it is this package that speaks at the other end
   }
 
   send(message: ToChild, socket?: Socket, onSent?: () => void): void {
@@ -126,7 +143,10 @@ interface Childhood {
 
 /** On `process`, for all copies of this package in it: a program in one file brings one of its own, beside that of the command. */
 const CHILDHOOD: unique symbol = Symbol.for('svc.childhood');
-const own: Childhood = (process as { [CHILDHOOD]?: Childhood })[CHILDHOOD] ??= { role: undefined, onOrphaned: () => process.exit(0) };
+const own: Childhood = ((process as { [CHILDHOOD]?: Childhood })[CHILDHOOD] ??= {
+  role: undefined,
+  onOrphaned: () => process.exit(0),
+});
 
 /** Finds out, once and before anything else runs, whether this process has a parent that supervises it. */
 export function takeRole(): Role | undefined {
@@ -163,7 +183,9 @@ export function tell(message: ToParent): Promise<void> {
 
 /** Hears the parent. */
 export function hear(onMessage: (message: ToChild, socket: Socket | undefined) => void): void {
-  process.on('message', (message, handle) => { if (isOurs(message)) onMessage(message as ToChild, handle as Socket | undefined); }); // as in ChildLink; sockets are the only handles sent
+  process.on('message', (message, handle) => {
+    if (isOurs(message)) onMessage(message as ToChild, handle as Socket | undefined);
+  }); // as in ChildLink; sockets are the only handles sent
 }
 
 function isOurs(message: unknown): boolean {
@@ -173,5 +195,9 @@ function isOurs(message: unknown): boolean {
 /** Arguments for Node that give a child its role before it loads anything. Children of a bundle ask for their role when they run. */
 export function preload(): string[] {
   if (packageRoot() === undefined) return [...process.execArgv];
-  return [...process.execArgv, '--import', new URL(`./supervised-preload${extname(import.meta.url)}`, import.meta.url).href];
+  return [
+    ...process.execArgv,
+    '--import',
+    new URL(`./supervised-preload${extname(import.meta.url)}`, import.meta.url).href,
+  ];
 }

@@ -21,8 +21,13 @@ export interface Reason {
 
 /** The answer to a request that nobody serves. */
 export function apology(req: HttpRequest, { title, text, hint }: Reason): HttpResponse {
-  const response = wantsJson(req.headers['accept'] ?? '') ? problem(503, req.id, { detail: text === '' ? title : `${title}: ${text}` })
-    : new HttpResponse(page(title, text, hint), { status: 503, mediaType: HTML_TYPE, headers: { 'Content-Security-Policy': "default-src 'none'; style-src 'unsafe-inline'" } });
+  const response = wantsJson(req.headers['accept'] ?? '')
+    ? problem(503, req.id, { detail: text === '' ? title : `${title}: ${text}` })
+    : new HttpResponse(page(title, text, hint), {
+        status: 503,
+        mediaType: HTML_TYPE,
+        headers: { 'Content-Security-Policy': "default-src 'none'; style-src 'unsafe-inline'" },
+      });
   response.headers.set('Cache-Control', 'no-store');
   response.headers.set('Retry-After', String(RETRY_AFTER_SECONDS));
   return response;
@@ -43,7 +48,13 @@ ${text === '' ? '' : `<pre>${escaped(text)}</pre>\n`}<p>${escaped(hint)}</p>
 `;
 }
 
-const ENTITIES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
+const ENTITIES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};
 
 function escaped(text: string): string {
   return text.replace(/[&<>"']/g, (character) => ENTITIES[character]!);

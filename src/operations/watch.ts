@@ -27,14 +27,24 @@ export class FileWatch {
   readonly #directories = new Map<string, Directory>();
   #silence: Disposable | undefined;
 
-  constructor({ clock, log, onChange }: { readonly clock: Clock; readonly log: Logger; readonly onChange: (file: string) => void }) {
+  constructor({
+    clock,
+    log,
+    onChange,
+  }: {
+    readonly clock: Clock;
+    readonly log: Logger;
+    readonly onChange: (file: string) => void;
+  }) {
     this.#clock = clock;
     this.#log = log;
     this.#onChange = onChange;
   }
 
   /** The directories that are watched, for tests. */
-  get directories(): string[] { return [...this.#directories.keys()].sort(); }
+  get directories(): string[] {
+    return [...this.#directories.keys()].sort();
+  }
 
   /**
    * Watches one more file. Where its directory is missing, whatever comes to be on the way to it counts.
@@ -48,7 +58,8 @@ export class FileWatch {
     const isNew = this.#open(folder);
     const directory = this.#directories.get(folder);
     directory?.names.add(basename(path));
-    if (isNew && path === file && (statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0) > sinceMs) this.#onEvent(file);
+    if (isNew && path === file && (statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0) > sinceMs)
+      this.#onEvent(file);
   }
 
   /** Watches nothing but these files from now on. */

@@ -26,21 +26,40 @@ export class WorkerMetrics {
   readonly restarts: Counter;
   readonly #last = new Map<Child, Snapshots>();
   #ended: Snapshots = [];
-  readonly #waiting = new Map<number, { readonly child: Child; readonly answer: (metrics: Snapshots | undefined) => void }>();
+  readonly #waiting = new Map<
+    number,
+    { readonly child: Child; readonly answer: (metrics: Snapshots | undefined) => void }
+  >();
   #lastId = 0;
   #round: Promise<Snapshots> | undefined;
 
-  constructor({ clock, log, workers }: { readonly clock: Clock; readonly log: Logger; readonly workers: () => number }) {
+  constructor({
+    clock,
+    log,
+    workers,
+  }: {
+    readonly clock: Clock;
+    readonly log: Logger;
+    readonly workers: () => number;
+  }) {
     this.#clock = clock;
     this.#own = createMetrics({ log });
     this.#own.gauge('svc_workers', 'Workers that serve', workers);
-    this.restarts = this.#own.counter('svc_worker_restarts_total', 'Workers started in the place of one that had ended by itself');
-    this.#missed = this.#own.counter('svc_worker_metrics_missed_total', 'Times that a worker did not say in time what it counts; what it had counted before stands for it');
+    this.restarts = this.#own.counter(
+      'svc_worker_restarts_total',
+      'Workers started in the place of one that had ended by itself',
+    );
+    this.#missed = this.#own.counter(
+      'svc_worker_metrics_missed_total',
+      'Times that a worker did not say in time what it counts; what it had counted before stands for it',
+    );
   }
 
   /** Everything, once for all who ask at the same time. */
   collect(children: Iterable<Child>): Promise<Snapshots> {
-    return this.#round ??= this.#collect([...children]).finally(() => { this.#round = undefined; });
+    return (this.#round ??= this.#collect([...children]).finally(() => {
+      this.#round = undefined;
+    }));
   }
 
   async #collect(children: readonly Child[]): Promise<Snapshots> {
@@ -78,7 +97,8 @@ export class WorkerMetrics {
     const last = this.#last.get(child);
     this.#last.delete(child);
     if (last !== undefined) this.#ended = bounded(mergeMetrics([this.#ended, countsOf(last)]));
-    for (const waiting of this.#waiting.values()) if (waiting.child === child) waiting.answer(countsOf(last ?? []));
+    for (const waiting of this.#waiting.values())
+      if (waiting.child === child) waiting.answer(countsOf(last ?? []));
   }
 }
 
@@ -90,8 +110,12 @@ function countsOf(metrics: Snapshots): MetricSnapshot[] {
 /** Workers that come and go with ever new labels must not fill the memory of a parent that stays. */
 function bounded(metrics: MetricSnapshot[]): MetricSnapshot[] {
   if (metrics.every(({ series }) => series.length <= MOST_SERIES)) return metrics;
-  return mergeMetrics(metrics.flatMap((metric) => [
-    [{ ...metric, series: metric.series.slice(0, MOST_SERIES) }],
-    ...metric.series.slice(MOST_SERIES).map(([labels, numbers]) => [{ ...metric, series: [[labels.map(() => 'other'), numbers] as const] }]),
-  ]));
+  return mergeMetrics(
+    metrics.flatMap((metric) => [
+      [{ ...metric, series: metric.series.slice(0, MOST_SERIES) }],
+      ...metric.series
+        .slice(MOST_SERIES)
+        .map(([labels, numbers]) => [{ ...metric, series: [[labels.map(() => 'other'), numbers] as const] }]),
+    ]),
+  );
 }

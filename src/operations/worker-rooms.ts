@@ -24,7 +24,10 @@ export class WorkerRoomBus implements RoomBus {
 
   constructor(log: Logger) {
     this.#log = log;
-    hear((message) => { if (message.svc === 'room') this.#local.publish(message.room, Buffer.from(message.frame, 'base64'), message.isText); });
+    hear((message) => {
+      if (message.svc === 'room')
+        this.#local.publish(message.room, Buffer.from(message.frame, 'base64'), message.isText);
+    });
   }
 
   publish(room: string, frame: Uint8Array, isText: boolean): void {
@@ -32,17 +35,27 @@ export class WorkerRoomBus implements RoomBus {
     if (this.#messages >= MOST_ON_THE_WAY || this.#bytes + frame.length > MOST_BYTES) return this.#leaveOut();
     this.#messages++;
     this.#bytes += frame.length;
-    void tell({ svc: 'room', room, frame: Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength).toString('base64'), isText }).then(() => {
+    void tell({
+      svc: 'room',
+      room,
+      frame: Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength).toString('base64'),
+      isText,
+    }).then(() => {
       this.#messages--;
       this.#bytes -= frame.length;
     });
   }
 
-  subscribe(fn: RoomSubscriber): Disposable { return this.#local.subscribe(fn); }
+  subscribe(fn: RoomSubscriber): Disposable {
+    return this.#local.subscribe(fn);
+  }
 
   #leaveOut(): void {
     if (this.#isTold) return;
     this.#isTold = true;
-    this.#log.warn('room_bus_overloaded', { problem: 'what is sent to rooms reaches the sockets of this worker only: the others do not keep up', remedy: 'Send less, or in larger messages' });
+    this.#log.warn('room_bus_overloaded', {
+      problem: 'what is sent to rooms reaches the sockets of this worker only: the others do not keep up',
+      remedy: 'Send less, or in larger messages',
+    });
   }
 }

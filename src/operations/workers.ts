@@ -90,7 +90,9 @@ export class Workers {
   }
 
   /** The exit status, when the last worker is gone for good. */
-  get over(): Promise<number> { return this.#over.promise; }
+  get over(): Promise<number> {
+    return this.#over.promise;
+  }
 
   /**
    * Starts the first worker, and when that serves the others. Answers where they listen, or how the first one ended.
@@ -105,7 +107,9 @@ export class Workers {
   /** Renews every worker, one after the other. */
   renew(): void {
     this.#isRenewalDue = true;
-    this.#rolling ??= this.#roll().finally(() => { this.#rolling = undefined; });
+    this.#rolling ??= this.#roll().finally(() => {
+      this.#rolling = undefined;
+    });
   }
 
   /** Lets every worker finish what it has begun. Resolves with the exit status when the last is gone. */
@@ -130,7 +134,15 @@ export class Workers {
 
   #fork(): Worker {
     const child = this.#options.fork();
-    const worker: Worker = { id: ++this.#lastId, child, state: 'starting', drainMs: DEFAULT_DRAIN_MS, readyAtMs: 0, settled: Promise.withResolvers(), onTheWay: 0 };
+    const worker: Worker = {
+      id: ++this.#lastId,
+      child,
+      state: 'starting',
+      drainMs: DEFAULT_DRAIN_MS,
+      readyAtMs: 0,
+      settled: Promise.withResolvers(),
+      onTheWay: 0,
+    };
     this.#workers.set(worker.id, worker);
     child.listen((message) => this.#onMessage(worker, message));
     void child.ended.then((end) => this.#onEnd(worker, end));
@@ -140,17 +152,28 @@ export class Workers {
   #onMessage(worker: Worker, message: ToParent): void {
     const { child } = worker;
     switch (message.svc) {
-      case 'wants': return void this.#open(worker, message);
-      case 'ready': return this.#onReady(worker);
-      case 'took': return this.#door.onTaken(child, message.id);
-      case 'leaving': return void this.#end(worker, 'retire');
-      case 'room': return this.#passOn(worker, message);
-      case 'snapshot': return this.#metrics.onSnapshot(child, message.id, message.metrics);
-      case 'final': return this.#metrics.onFinal(child, message.metrics);
+      case 'wants':
+        return void this.#open(worker, message);
+      case 'ready':
+        return this.#onReady(worker);
+      case 'took':
+        return this.#door.onTaken(child, message.id);
+      case 'leaving':
+        return void this.#end(worker, 'retire');
+      case 'room':
+        return this.#passOn(worker, message);
+      case 'snapshot':
+        return this.#metrics.onSnapshot(child, message.id, message.metrics);
+      case 'final':
+        return this.#metrics.onFinal(child, message.metrics);
       case 'metrics': {
         const { id } = message;
-        const running = [...this.#workers.values()].filter(({ state }) => state !== 'starting').map((other) => other.child);
-        return void this.#metrics.collect(running).then((metrics) => child.send({ svc: 'metrics', id, metrics }));
+        const running = [...this.#workers.values()]
+          .filter(({ state }) => state !== 'starting')
+          .map((other) => other.child);
+        return void this.#metrics
+          .collect(running)
+          .then((metrics) => child.send({ svc: 'metrics', id, metrics }));
       }
     }
   }
@@ -160,11 +183,16 @@ export class Workers {
     for (const worker of this.#workers.values()) {
       if (worker === from || worker.state === 'starting' || worker.onTheWay >= MOST_ON_THE_WAY) continue;
       worker.onTheWay++;
-      worker.child.send(message, undefined, () => { worker.onTheWay--; });
+      worker.child.send(message, undefined, () => {
+        worker.onTheWay--;
+      });
     }
   }
 
-  async #open(worker: Worker, { host, port, isSecure, env, drainMs }: Extract<ToParent, { svc: 'wants' }>): Promise<void> {
+  async #open(
+    worker: Worker,
+    { host, port, isSecure, env, drainMs }: Extract<ToParent, { svc: 'wants' }>,
+  ): Promise<void> {
     worker.drainMs = drainMs;
     const { log } = this.#options;
     try {
@@ -172,7 +200,8 @@ export class Workers {
       this.#place = { address, env };
       worker.child.send({ svc: 'address', address });
     } catch (error) {
-      if (!this.#hasServed) this.#started.reject(error as Error); // of listenOn()
+      if (!this.#hasServed)
+        this.#started.reject(error as Error); // of listenOn()
       else log.error('listen_failed', error, { worker: worker.id });
       worker.child.kill('SIGTERM');
     }
@@ -205,7 +234,8 @@ export class Workers {
       log.info('worker_ended', { worker: worker.id, pid: worker.child.pid });
       return void this.#fill(0);
     }
-    if (!this.#hasServed && signal === null) { // it would go the same way again
+    if (!this.#hasServed && signal === null) {
+      // it would go the same way again
       this.#started.resolve({ status, signal });
       this.#stop.abort();
       this.#door.close();
@@ -214,7 +244,14 @@ export class Workers {
     }
     const upMs = worker.state === 'ready' ? clock.monotonicMs() - worker.readyAtMs : 0;
     this.#deaths = upMs >= STEADY_MS ? 1 : this.#deaths + 1;
-    log.warn('worker_died', { worker: worker.id, pid: worker.child.pid, status, signal, has_served: worker.state === 'ready', deaths: this.#deaths });
+    log.warn('worker_died', {
+      worker: worker.id,
+      pid: worker.child.pid,
+      status,
+      signal,
+      has_served: worker.state === 'ready',
+      deaths: this.#deaths,
+    });
     if (this.#deaths >= MOST_DEATHS && this.#serving().length === 0) return void this.#giveUp();
     void this.#fill(this.#delayMs());
   }
@@ -239,7 +276,9 @@ export class Workers {
   }
 
   #giveUp(): void {
-    const error = new SvcError('E_WORKERS', [`${this.#deaths} workers in a row have ended soon after they were started, and none serves`]);
+    const error = new SvcError('E_WORKERS', [
+      `${this.#deaths} workers in a row have ended soon after they were started, and none serves`,
+    ]);
     this.#options.log.error('workers_gave_up', error);
     this.#status = 1;
     this.#started.reject(error);
@@ -305,7 +344,11 @@ export class Workers {
   }
 }
 
-const UNAVAILABLE = { title: 'The service is not available', text: '', hint: 'Please try again in a moment.' };
+const UNAVAILABLE = {
+  title: 'The service is not available',
+  text: '',
+  hint: 'Please try again in a moment.',
+};
 
 let isTaken = false;
 
@@ -314,15 +357,21 @@ let isTaken = false;
  *
  * @throws SvcError `E_LISTEN`, `E_WORKERS`
  */
-export async function superviseWorkers(options: Omit<WorkersOptions, 'fork'> & { readonly handleSignals: boolean }): Promise<SupervisedServer | ProcessEnd> {
+export async function superviseWorkers(
+  options: Omit<WorkersOptions, 'fork'> & { readonly handleSignals: boolean },
+): Promise<SupervisedServer | ProcessEnd> {
   const { log, handleSignals } = options;
   const script = process.argv[1];
   if (isTaken) throw new SvcError('E_WORKERS', ['this process has those of another application already']);
-  if (!cluster.isPrimary) throw new SvcError('E_WORKERS', ['this process is a worker of node:cluster itself']);
+  if (!cluster.isPrimary)
+    throw new SvcError('E_WORKERS', ['this process is a worker of node:cluster itself']);
   if (script === undefined) throw new SvcError('E_WORKERS', ['there is no script that they could run']);
   isTaken = true;
   cluster.setupPrimary({ exec: script, args: process.argv.slice(2), execArgv: preload() });
-  const workers = new Workers({ ...options, fork: () => new ChildLink(cluster.fork(roleEnvironment('worker')).process) });
+  const workers = new Workers({
+    ...options,
+    fork: () => new ChildLink(cluster.fork(roleEnvironment('worker')).process),
+  });
   let isServing = false;
   const signals = handleSignals ? obeySignals(workers, log, () => isServing) : undefined;
   const outcome = await workers.start().catch(async (error: unknown) => {
@@ -373,7 +422,9 @@ function obeySignals(workers: Workers, log: Logger, isServing: () => boolean): D
     workers.renew();
   };
   process.on('SIGTERM', onEnd).on('SIGINT', onEnd).on('SIGHUP', onHangUp);
-  return { [Symbol.dispose]: () => void process.off('SIGTERM', onEnd).off('SIGINT', onEnd).off('SIGHUP', onHangUp) };
+  return {
+    [Symbol.dispose]: () => void process.off('SIGTERM', onEnd).off('SIGINT', onEnd).off('SIGHUP', onHangUp),
+  };
 }
 
 /** `auto`: one for each core that this process may use. */
