@@ -18,7 +18,9 @@ export class BackgroundTasks {
   #isOver = false;
 
   /** @internal */
-  constructor(runner: BackgroundRunner) { this.#runner = runner; }
+  constructor(runner: BackgroundRunner) {
+    this.#runner = runner;
+  }
 
   /**
    * Runs `fn(...args)` after the answer has been sent and the dependencies are cleaned up. Not at all, when the handler
@@ -29,17 +31,22 @@ export class BackgroundTasks {
    */
   add<A extends readonly unknown[]>(fn: (...args: A) => unknown, ...args: A): this {
     if (this.#isOver) throw new SvcError('E_BACKGROUND_OVER', []);
-    if (this.#tasks.length >= MAX_PER_REQUEST) throw new SvcError('E_BACKGROUND_FULL', [MAX_PER_REQUEST, 'of one request']);
+    if (this.#tasks.length >= MAX_PER_REQUEST)
+      throw new SvcError('E_BACKGROUND_FULL', [MAX_PER_REQUEST, 'of one request']);
     this.#runner.reserve();
     this.#tasks.push(() => fn(...args));
     return this;
   }
 
   /** How many wait. */
-  get size(): number { return this.#tasks.length; }
+  get size(): number {
+    return this.#tasks.length;
+  }
 
   /** Takes the next one, in order. @internal */
-  next(): (() => unknown) | undefined { return this.#tasks.shift(); }
+  next(): (() => unknown) | undefined {
+    return this.#tasks.shift();
+  }
 
   /** Takes no more; answers how many it forgets. @internal */
   end(): number {

@@ -46,7 +46,10 @@ class RouteCall {
     this.#plan = plan;
     this.#req = req;
     this.#context = new RequestContext(req);
-    this.#resolution = plan.size === 0 ? nothingResolved ??= new Resolution({} as Context, 0) : new Resolution(this.#context, plan.size, req.event);
+    this.#resolution =
+      plan.size === 0
+        ? (nothingResolved ??= new Resolution({} as Context, 0))
+        : new Resolution(this.#context, plan.size, req.event);
   }
 
   /** The answer, or a promise of it where a step has to wait. */
@@ -73,7 +76,9 @@ class RouteCall {
   #sound(dependencies: readonly PlannedDependency[]): PlannedDependency[] {
     const unsound = new Set<number>();
     return dependencies.filter(({ slot, inputs, needs }) => {
-      const isSound = (inputs.length === 0 || this.#resolution.inputs[slot] !== undefined) && !needs.some((need) => unsound.has(need));
+      const isSound =
+        (inputs.length === 0 || this.#resolution.inputs[slot] !== undefined) &&
+        !needs.some((need) => unsound.has(need));
       if (!isSound) unsound.add(slot);
       return isSound;
     });
@@ -88,7 +93,11 @@ class RouteCall {
   }
 
   /** Reads inputs, and adds what is wrong with them to the `issues` there are. */
-  #readOf(dependencies: readonly PlannedDependency[], own: readonly TextInputPlan[] | undefined, issues: Issue[] | undefined): Issue[] | undefined {
+  #readOf(
+    dependencies: readonly PlannedDependency[],
+    own: readonly TextInputPlan[] | undefined,
+    issues: Issue[] | undefined,
+  ): Issue[] | undefined {
     const context = this.#context as unknown as Record<string, unknown>; // its own members are the inputs
     if (own !== undefined) {
       for (const input of own) {
@@ -123,16 +132,27 @@ class RouteCall {
         req.takeJson(bodyOptions, answer);
         return answer;
       }
-      return this.#received().then(([value, isPlainJson]) => this.answerTo(value, isPlainJson, issues, edge), (error: unknown) => edge.fail(error, req));
+      return this.#received().then(
+        ([value, isPlainJson]) => this.answerTo(value, isPlainJson, issues, edge),
+        (error: unknown) => edge.fail(error, req),
+      );
     } catch (error) {
       return edge.fail(error, req);
     }
   }
 
   /** The answer to this body. Never throws, never rejects. */
-  answerTo(value: unknown, isPlainJson: boolean, issues: Issue[] | undefined, edge: CoreEdge): Awaitable<HttpResponse> {
+  answerTo(
+    value: unknown,
+    isPlainJson: boolean,
+    issues: Issue[] | undefined,
+    edge: CoreEdge,
+  ): Awaitable<HttpResponse> {
     try {
-      return edge.answer(this.#validated('body', this.#plan.body!.parseJson(value, 'body', isPlainJson), issues), this.#req); // asked for where there is one
+      return edge.answer(
+        this.#validated('body', this.#plan.body!.parseJson(value, 'body', isPlainJson), issues),
+        this.#req,
+      ); // asked for where there is one
     } catch (error) {
       return edge.fail(error, this.#req);
     }
@@ -145,8 +165,13 @@ class RouteCall {
 
   #readBody(issues: Issue[] | undefined): Promise<unknown> {
     const { body, form, keeper, bodyOptions } = this.#plan;
-    if (body !== undefined) return this.#received().then(([value, isPlainJson]) => this.#validated('body', body.parseJson(value, 'body', isPlainJson), issues));
-    return this.#req.readForm(bodyOptions, keeper).then((fields) => this.#validated('form', form!.parseText(fields, 'form', true), issues));
+    if (body !== undefined)
+      return this.#received().then(([value, isPlainJson]) =>
+        this.#validated('body', body.parseJson(value, 'body', isPlainJson), issues),
+      );
+    return this.#req
+      .readForm(bodyOptions, keeper)
+      .then((fields) => this.#validated('form', form!.parseText(fields, 'form', true), issues));
   }
 
   #validated(key: 'body' | 'form', result: Result<unknown>, issues: Issue[] | undefined): unknown {
@@ -167,7 +192,8 @@ class RouteCall {
     const { names } = this.#plan;
     if (names.length > 0) for (const [name, slot] of names) context[name] = this.#resolution.values[slot];
     const { event } = this.#req;
-    const value = event === undefined ? this.#plan.handler(context) : observeHandler(event, this.#plan.handler, context);
+    const value =
+      event === undefined ? this.#plan.handler(context) : observeHandler(event, this.#plan.handler, context);
     if (!this.#resolution.hasCleanups && this.#resolution.tasks === undefined) return value; // the pipeline reads it
     return isThenable(value) ? value.then((settled) => this.#finish(settled)) : this.#finish(value);
   }
@@ -214,7 +240,9 @@ class RouteCall {
     this.#req.afterwards(async (outcome) => {
       const fields = this.#req.logFields();
       const failure = this.#failure ?? (outcome === undefined ? undefined : { error: outcome });
-      await resolution.cleanUp('request', failure, (error, label) => this.#plan.parts.log.error('cleanup_failed', error, { ...fields, dependency: label }));
+      await resolution.cleanUp('request', failure, (error, label) =>
+        this.#plan.parts.log.error('cleanup_failed', error, { ...fields, dependency: label }),
+      );
       if (tasks !== undefined) await this.#plan.parts.tasks.run(tasks, fields);
     });
   }
@@ -222,8 +250,12 @@ class RouteCall {
   /** 400 with every problem; an exception only where somebody has to see one. */
   #refuse(issues: readonly Issue[]): HttpResponse {
     const { hasCleanups, tasks } = this.#resolution;
-    if (this.#plan.parts.errors.hasHandlers || hasCleanups || tasks !== undefined) throw new ValidationError(issues);
-    return problem(400, this.#req.id, { detail: `The input has ${issues.length} problem${issues.length === 1 ? '' : 's'}`, issues });
+    if (this.#plan.parts.errors.hasHandlers || hasCleanups || tasks !== undefined)
+      throw new ValidationError(issues);
+    return problem(400, this.#req.id, {
+      detail: `The input has ${issues.length} problem${issues.length === 1 ? '' : 's'}`,
+      issues,
+    });
   }
 }
 
@@ -242,15 +274,21 @@ class BodyAnswer extends LateAnswer implements JsonTaker {
     this.#req = req;
   }
 
-  received(value: unknown, isPlainJson: boolean): void { this.settle(this.#call.answerTo(value, isPlainJson, this.#issues, this.#edge)); }
+  received(value: unknown, isPlainJson: boolean): void {
+    this.settle(this.#call.answerTo(value, isPlainJson, this.#issues, this.#edge));
+  }
 
-  failed(error: unknown): void { this.settle(this.#edge.fail(error, this.#req)); }
+  failed(error: unknown): void {
+    this.settle(this.#edge.fail(error, this.#req));
+  }
 }
 
 /** For all routes without dependencies: nothing is ever kept in it, and nobody asks it for the context. */
 let nothingResolved: Resolution | undefined;
 
-function ignore(): void { /* the failure comes back as a value */ }
+function ignore(): void {
+  /* the failure comes back as a value */
+}
 
 /** Nobody will read the answer: what it is made from is ended. @throws `error` */
 async function abandon(response: HttpResponse, error: unknown): Promise<never> {
@@ -262,9 +300,17 @@ async function abandon(response: HttpResponse, error: unknown): Promise<never> {
 export class RequestContext implements Context {
   readonly req: HttpRequest;
 
-  constructor(req: TransportRequest) { this.req = req; }
+  constructor(req: TransportRequest) {
+    this.req = req;
+  }
 
-  get params(): Readonly<Record<string, unknown>> { return this.req.pathParams; }
-  get signal(): AbortSignal { return this.req.signal; }
-  get state(): StateMap { return this.req.state; }
+  get params(): Readonly<Record<string, unknown>> {
+    return this.req.pathParams;
+  }
+  get signal(): AbortSignal {
+    return this.req.signal;
+  }
+  get state(): StateMap {
+    return this.req.state;
+  }
 }

@@ -26,15 +26,21 @@ export interface UnmatchedParts {
 }
 
 /** 404, 405, OPTIONS from the table, and what is no path. */
-export function unmatched(req: TransportRequest, { errors, allMethods, suggest, preflight }: UnmatchedParts): Answer {
+export function unmatched(
+  req: TransportRequest,
+  { errors, allMethods, suggest, preflight }: UnmatchedParts,
+): Answer {
   const { match } = req;
   if (match.kind === 'wrong-method') {
     if (req.method === 'OPTIONS') return preflight?.(req)?.(req) ?? options(match.allow);
     return refuse(MethodNotAllowed, 405, `This path has ${match.allow}`, req, errors, match.allow);
   }
-  if (match.kind === 'malformed') return refuse(BadRequest, 400, 'The path has a malformed percent escape', req, errors);
+  if (match.kind === 'malformed')
+    return refuse(BadRequest, 400, 'The path has a malformed percent escape', req, errors);
   if (req.path.charCodeAt(0) === SLASH) return refuse(NotFound, 404, suggest(req.path), req, errors);
-  return req.path === '*' && req.method === 'OPTIONS' ? options(allMethods) : refuse(BadRequest, 400, 'The request target is no path', req, errors);
+  return req.path === '*' && req.method === 'OPTIONS'
+    ? options(allMethods)
+    : refuse(BadRequest, 400, 'The request target is no path', req, errors);
 }
 
 const SLASH = 47;
@@ -50,12 +56,27 @@ function options(allow: string): HttpResponse {
  * Browsers keep such an answer for the address, whatever the method (§4.9), so that it would open the other routes of it, too: it is
  * kept only where those have the same layers.
  */
-export function preflightsOf(details: readonly { readonly route: CompiledRoute; readonly declared: Pick<FlatRoute, 'use' | 'socket'> }[], table: RoutingTable<Endpoint>, errors: ErrorRenderer): UnmatchedParts['preflight'] {
+export function preflightsOf(
+  details: readonly { readonly route: CompiledRoute; readonly declared: Pick<FlatRoute, 'use' | 'socket'> }[],
+  table: RoutingTable<Endpoint>,
+  errors: ErrorRenderer,
+): UnmatchedParts['preflight'] {
   const owners = new Map<CompiledRoute, { readonly layers: readonly Middleware[]; readonly core: Core }>();
-  for (const { route, declared: { use, socket } } of details) {
+  for (const {
+    route,
+    declared: { use, socket },
+  } of details) {
     if (use.length === 0 || socket !== undefined) continue;
     const layers = use.filter((layer) => layer.kind === 'cors');
-    if (layers.length > 0) owners.set(route, { layers, core: compose(layers, ({ match }) => options(match.kind === 'wrong-method' ? match.allow : ''), errors) });
+    if (layers.length > 0)
+      owners.set(route, {
+        layers,
+        core: compose(
+          layers,
+          ({ match }) => options(match.kind === 'wrong-method' ? match.allow : ''),
+          errors,
+        ),
+      });
   }
   if (owners.size === 0) return undefined;
   const ownerOf = (method: string, path: string): ReturnType<typeof owners.get> => {
@@ -67,11 +88,15 @@ export function preflightsOf(details: readonly { readonly route: CompiledRoute; 
     const owner = method === undefined ? undefined : ownerOf(method, req.path);
     if (owner === undefined) return undefined;
     const others = req.match.kind === 'wrong-method' ? req.match.allow.split(', ') : [];
-    const isShared = others.every((other) => other === 'OPTIONS' || isSame(ownerOf(other, req.path)?.layers, owner.layers));
-    return isShared ? owner.core : (asked) => {
-      const answer = owner.core(asked);
-      return isThenable(answer) ? answer.then(forOnce) : forOnce(answer);
-    };
+    const isShared = others.every(
+      (other) => other === 'OPTIONS' || isSame(ownerOf(other, req.path)?.layers, owner.layers),
+    );
+    return isShared
+      ? owner.core
+      : (asked) => {
+          const answer = owner.core(asked);
+          return isThenable(answer) ? answer.then(forOnce) : forOnce(answer);
+        };
   };
 }
 
@@ -86,11 +111,20 @@ function forOnce(response: HttpResponse): HttpResponse {
 }
 
 /** A refusal is a value; it becomes an exception only where a handler of the application's may want to see it. */
-function refuse(Exception: typeof NotFound, status: number, detail: string | undefined, req: TransportRequest, errors: ErrorRenderer, allow?: string): Awaitable<HttpResponse> {
+function refuse(
+  Exception: typeof NotFound,
+  status: number,
+  detail: string | undefined,
+  req: TransportRequest,
+  errors: ErrorRenderer,
+  allow?: string,
+): Awaitable<HttpResponse> {
   if (errors.hasHandlers) {
     if (allow === undefined) return errors.render(new Exception(detail), req);
     const answer = errors.render(new Exception(detail, { headers: { Allow: allow } }), req);
-    return isThenable(answer) ? answer.then((settled) => withAllow(settled, allow)) : withAllow(answer, allow);
+    return isThenable(answer)
+      ? answer.then((settled) => withAllow(settled, allow))
+      : withAllow(answer, allow);
   }
   const response = problem(status, req.id, { detail });
   if (allow !== undefined) response.headers.flat.push('Allow', allow);

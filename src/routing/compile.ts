@@ -19,7 +19,16 @@ import type { RouteInputs, RoutedEndpoint } from './compiled.ts';
 import type { Env } from '../base/config.ts';
 import type { DependencySource } from './di.ts';
 import type { Finding, Place } from '../base/findings.ts';
-import type { CompiledRoute, CompiledView, Context, HttpRequest, Middleware, Plugin, Services, StateMap } from '../http/contracts.ts';
+import type {
+  CompiledRoute,
+  CompiledView,
+  Context,
+  HttpRequest,
+  Middleware,
+  Plugin,
+  Services,
+  StateMap,
+} from '../http/contracts.ts';
 import type { Core, ErrorRenderer } from '../http/pipeline.ts';
 import type { Endpoint } from '../http/request/request.ts';
 import type { FlatRoute, Routes } from './route.ts';
@@ -101,18 +110,38 @@ export function compileApplication(declarations: Declarations): Compilation {
   const { middleware, plugins, services, errors, config, tasks, state, overrides } = declarations;
   const { env, log } = services;
   const findings: Finding[] = [...declarations.findings];
-  const report = (finding: Finding): void => { findings.push(finding); };
+  const report = (finding: Finding): void => {
+    findings.push(finding);
+  };
   const flat = declarations.routes.flatten(report);
   const operations = declarations.operations?.flatten(report) ?? [];
   const table = new RoutingTable<Endpoint>();
   const graph = new DependencyGraph({ overrides, tasks, report });
-  const parts: RouteParts = { errors, graph, tasks, log, report, middleware, services, usualEdge: new CoreEdge(DEFAULT_PLAN, errors) };
+  const parts: RouteParts = {
+    errors,
+    graph,
+    tasks,
+    log,
+    report,
+    middleware,
+    services,
+    usualEdge: new CoreEdge(DEFAULT_PLAN, errors),
+  };
   const isSocket = (route: FlatRoute): boolean => route.socket !== undefined;
   const socketTable = new RoutingTable<Endpoint>();
   const openers: SocketOpener[] = [];
   const details = [
-    ...enter(flat.filter((route) => !isSocket(route)), false, table, parts, report), ...enter(operations, true, table, parts, report),
-    ...flat.some(isSocket) ? enterSockets(flat.filter(isSocket), socketTable, table, openers, declarations, parts) : [],
+    ...enter(
+      flat.filter((route) => !isSocket(route)),
+      false,
+      table,
+      parts,
+      report,
+    ),
+    ...enter(operations, true, table, parts, report),
+    ...(flat.some(isSocket)
+      ? enterSockets(flat.filter(isSocket), socketTable, table, openers, declarations, parts)
+      : []),
   ];
   const routes = details.map((detail) => detail.route);
   table.freeze();
@@ -122,18 +151,25 @@ export function compileApplication(declarations: Declarations): Compilation {
   toolTable.freeze();
   reportDuplicateNames(flat, report);
   const view: CompilationView = { env, services, routes, middleware, plugins, config, details, tools };
-  const whole = tools.length === 0 ? view : { ...view, routes: [...routes, ...tools.map((detail) => detail.route)] };
+  const whole =
+    tools.length === 0 ? view : { ...view, routes: [...routes, ...tools.map((detail) => detail.route)] };
   for (const layer of middleware) askMiddleware(layer, whole, declarations.placeOfMiddleware(layer), report);
-  for (const { use, declared } of new Set([...details, ...tools].flatMap((detail) => detail.declared.use.length === 0 ? [] : detail.declared))) {
-    for (const layer of use) askMiddleware(layer, { ...whole, middleware: [...middleware, ...use] }, declared.place, report);
+  for (const { use, declared } of new Set(
+    [...details, ...tools].flatMap((detail) => (detail.declared.use.length === 0 ? [] : detail.declared)),
+  )) {
+    for (const layer of use)
+      askMiddleware(layer, { ...whole, middleware: [...middleware, ...use] }, declared.place, report);
   }
   return {
-    view, findings,
+    view,
+    findings,
     serve() {
-      if (findings.some((finding) => finding.severity === 'error')) throw new SvcError('E_COMPILE', [findings], { findings });
+      if (findings.some((finding) => finding.severity === 'error'))
+        throw new SvcError('E_COMPILE', [findings], { findings });
       const run = compose(middleware, core(details, table, env, errors), errors);
       return {
-        routes, view,
+        routes,
+        view,
         handle(req) {
           req.match = table.match(req.method, req.path);
           return isObserved() ? beginRequest(req, run) : run(req);
@@ -154,7 +190,9 @@ export function compileApplication(declarations: Declarations): Compilation {
         async start() {
           await Promise.all(openers.map((opener) => opener.load()));
           const leave = await graph.start(new StartContext(state));
-          return async () => { await leave((error, label) => log.error('cleanup_failed', error, { dependency: label })); };
+          return async () => {
+            await leave((error, label) => log.error('cleanup_failed', error, { dependency: label }));
+          };
         },
       };
     },
@@ -162,14 +200,24 @@ export function compileApplication(declarations: Declarations): Compilation {
 }
 
 /** What a middleware finds. One that throws instead has a mistake of its own. */
-function askMiddleware(layer: Middleware, view: CompilationView, place: Place | undefined, report: (finding: Finding) => void): void {
+function askMiddleware(
+  layer: Middleware,
+  view: CompilationView,
+  place: Place | undefined,
+  report: (finding: Finding) => void,
+): void {
   if (layer.compile === undefined) return;
   try {
     for (const finding of layer.compile(view)) report({ ...finding, place });
   } catch (error) {
     report({
-      rule: 'SVC121', severity: 'error', subject: `middleware ${layer.kind ?? layer.constructor.name}`, place, message: `its compile() threw ${thrown(error)}`,
-      remedy: error instanceof SvcError ? error.remedy : 'Mend the middleware: compile() answers its findings',
+      rule: 'SVC121',
+      severity: 'error',
+      subject: `middleware ${layer.kind ?? layer.constructor.name}`,
+      place,
+      message: `its compile() threw ${thrown(error)}`,
+      remedy:
+        error instanceof SvcError ? error.remedy : 'Mend the middleware: compile() answers its findings',
     });
   }
 }
@@ -177,24 +225,43 @@ function askMiddleware(layer: Middleware, view: CompilationView, place: Place | 
 /** What was thrown, in one line. */
 export function thrown(error: unknown): string {
   if (error instanceof SvcError) return error.message;
-  return error instanceof Error ? `${error.name}: ${error.message.split('\n')[0]!}` : error === null ? 'null' : `a value of type ${typeof error}`;
+  return error instanceof Error
+    ? `${error.name}: ${error.message.split('\n')[0]!}`
+    : error === null
+      ? 'null'
+      : `a value of type ${typeof error}`;
 }
 
 /** What dependencies of scope `app` get: there is no request yet. */
 class StartContext implements Context {
   readonly state: StateMap;
 
-  constructor(state: StateMap) { this.state = state; }
+  constructor(state: StateMap) {
+    this.state = state;
+  }
 
-  get req(): HttpRequest { throw new SvcError('E_REQUEST_ABSENT', ['req']); }
-  get signal(): AbortSignal { throw new SvcError('E_REQUEST_ABSENT', ['signal']); }
+  get req(): HttpRequest {
+    throw new SvcError('E_REQUEST_ABSENT', ['req']);
+  }
+  get signal(): AbortSignal {
+    throw new SvcError('E_REQUEST_ABSENT', ['signal']);
+  }
 }
 
 /** Every route's methods into the table. */
-function enter(flat: readonly FlatRoute[], isOperation: boolean, table: RoutingTable<Endpoint>, parts: RouteParts, report: (finding: Finding) => void): RouteDetail[] {
+function enter(
+  flat: readonly FlatRoute[],
+  isOperation: boolean,
+  table: RoutingTable<Endpoint>,
+  parts: RouteParts,
+  report: (finding: Finding) => void,
+): RouteDetail[] {
   const details: RouteDetail[] = [];
   // static files come last: a route for the very path of their folder goes before
-  for (const declared of [...flat.filter((route) => route.mount === undefined), ...flat.filter((route) => route.mount !== undefined)]) {
+  for (const declared of [
+    ...flat.filter((route) => route.mount === undefined),
+    ...flat.filter((route) => route.mount !== undefined),
+  ]) {
     for (const method of declared.methods) {
       const routed = compiled(declared, method, parts, report);
       if (routed === undefined) continue;
@@ -202,7 +269,14 @@ function enter(flat: readonly FlatRoute[], isOperation: boolean, table: RoutingT
       const existing = table.add(method, declared.template, endpoint);
       if (existing !== undefined && isFolderOfMount(declared)) continue;
       details.push({ route: endpoint.route, declared, isOperation, inputs });
-      if (existing !== undefined) report(isOperation ? hidden(existing.route) : declared.mount !== undefined ? mounted(existing.route, endpoint.route) : duplicate(endpoint.route, existing.route));
+      if (existing !== undefined)
+        report(
+          isOperation
+            ? hidden(existing.route)
+            : declared.mount !== undefined
+              ? mounted(existing.route, endpoint.route)
+              : duplicate(endpoint.route, existing.route),
+        );
     }
   }
   return details;
@@ -212,7 +286,14 @@ function enter(flat: readonly FlatRoute[], isOperation: boolean, table: RoutingT
 const SOCKET = 'WEBSOCKET';
 
 /** WebSockets into a table of their own; in the other one, requests that ask for none are told so, where nobody else answers them. */
-function enterSockets(flat: readonly FlatRoute[], sockets: RoutingTable<Endpoint>, table: RoutingTable<Endpoint>, openers: SocketOpener[], declarations: Declarations, parts: RouteParts): RouteDetail[] {
+function enterSockets(
+  flat: readonly FlatRoute[],
+  sockets: RoutingTable<Endpoint>,
+  table: RoutingTable<Endpoint>,
+  openers: SocketOpener[],
+  declarations: Declarations,
+  parts: RouteParts,
+): RouteDetail[] {
   const details: RouteDetail[] = [];
   for (const declared of flat) {
     const routed = compiledSocket(declared, openers, declarations, parts);
@@ -221,17 +302,30 @@ function enterSockets(flat: readonly FlatRoute[], sockets: RoutingTable<Endpoint
     const existing = sockets.add(SOCKET, declared.template, endpoint);
     details.push({ route: endpoint.route, declared, isOperation: false, inputs });
     if (existing !== undefined) parts.report(duplicate(endpoint.route, existing.route));
-    table.add('GET', declared.template, { ...endpoint, tally: undefined, run: (req) => parts.errors.render(refusePlain(req), req) });
+    table.add('GET', declared.template, {
+      ...endpoint,
+      tally: undefined,
+      run: (req) => parts.errors.render(refusePlain(req), req),
+    });
   }
   return details;
 }
 
-function compiledSocket(flat: FlatRoute, openers: SocketOpener[], { sockets, services }: Declarations, parts: RouteParts): RoutedEndpoint | undefined {
+function compiledSocket(
+  flat: FlatRoute,
+  openers: SocketOpener[],
+  { sockets, services }: Declarations,
+  parts: RouteParts,
+): RoutedEndpoint | undefined {
   const socket = flat.socket!; // asked before
   if (!socket.isHandled) {
     parts.report({
-      rule: 'SVC107', severity: 'error', subject: `${SOCKET} ${flat.template.template}`, place: flat.declared.place,
-      message: 'nothing handles its sockets', remedy: 'Add .onOpen(…) or .onMessage(…), or give websocket() a handler as its last argument',
+      rule: 'SVC107',
+      severity: 'error',
+      subject: `${SOCKET} ${flat.template.template}`,
+      place: flat.declared.place,
+      message: 'nothing handles its sockets',
+      remedy: 'Add .onOpen(…) or .onMessage(…), or give websocket() a handler as its last argument',
     });
   }
   return compiled(flat, SOCKET, parts, parts.report, () => {
@@ -247,17 +341,36 @@ function isFolderOfMount({ mount, template }: FlatRoute): boolean {
 }
 
 /** One route; a mistake in its schemas or dependencies is a finding like any other. */
-function compiled(route: FlatRoute, method: string, parts: RouteParts, report: (finding: Finding) => void, complete = (): FlatRoute => route): RoutedEndpoint | undefined {
+function compiled(
+  route: FlatRoute,
+  method: string,
+  parts: RouteParts,
+  report: (finding: Finding) => void,
+  complete = (): FlatRoute => route,
+): RoutedEndpoint | undefined {
   try {
     if (!isFolderOfMount(route)) route.mount?.open(parts.services.clock);
     const { endpoint, inputs } = compileRoute(complete(), method, parts);
     const layers = around(route, parts);
-    return { inputs, endpoint: layers.length === 0 ? endpoint : { ...endpoint, run: compose(layers, (req) => endpoint.run(req), parts.errors) } };
+    return {
+      inputs,
+      endpoint:
+        layers.length === 0
+          ? endpoint
+          : { ...endpoint, run: compose(layers, (req) => endpoint.run(req), parts.errors) },
+    };
   } catch (error) {
-    report({ // also a getter in a spec that throws: what it names is declared later
-      rule: ruleOf(error), severity: 'error', subject: `${method} ${route.template.template}`, place: route.declared.place,
+    report({
+      // also a getter in a spec that throws: what it names is declared later
+      rule: ruleOf(error),
+      severity: 'error',
+      subject: `${method} ${route.template.template}`,
+      place: route.declared.place,
       message: error instanceof SvcError ? error.message : `reading its declaration threw ${thrown(error)}`,
-      remedy: error instanceof SvcError ? error.remedy : 'Mend what its spec, schemas and dependencies name; a getter may name only what exists when the application compiles',
+      remedy:
+        error instanceof SvcError
+          ? error.remedy
+          : 'Mend what its spec, schemas and dependencies name; a getter may name only what exists when the application compiles',
     });
     return undefined;
   }
@@ -265,12 +378,17 @@ function compiled(route: FlatRoute, method: string, parts: RouteParts, report: (
 
 /** A fault that belongs to another rule says so itself. */
 function ruleOf(error: unknown): Finding['rule'] {
-  return error instanceof SvcError ? faultOf(error.code).rule ?? 'SVC107' : 'SVC107';
+  return error instanceof SvcError ? (faultOf(error.code).rule ?? 'SVC107') : 'SVC107';
 }
 
 /** The route's own middleware, and its time limit where no timeout middleware keeps it. */
-function around({ use, spec: { timeoutMs } }: FlatRoute, { middleware, services }: RouteParts): readonly Middleware[] {
-  const isKept = typeof timeoutMs !== 'number' || [...middleware, ...use].some((layer) => layer instanceof TimeoutMiddleware);
+function around(
+  { use, spec: { timeoutMs } }: FlatRoute,
+  { middleware, services }: RouteParts,
+): readonly Middleware[] {
+  const isKept =
+    typeof timeoutMs !== 'number' ||
+    [...middleware, ...use].some((layer) => layer instanceof TimeoutMiddleware);
   return isKept ? use : [new TimeLimit(timeoutMs, services), ...use];
 }
 
@@ -286,13 +404,27 @@ function reportDuplicateNames(flat: readonly FlatRoute[], report: (finding: Find
 }
 
 /** The innermost layer: the endpoint that matched, or the answer to what did not. */
-function core(details: readonly RouteDetail[], table: RoutingTable<Endpoint>, env: Env, errors: ErrorRenderer): Core {
+function core(
+  details: readonly RouteDetail[],
+  table: RoutingTable<Endpoint>,
+  env: Env,
+  errors: ErrorRenderer,
+): Core {
   const routes = details.map((detail) => detail.route);
   const methods = new Set(routes.map((route) => route.method));
-  const allMethods = allowOf([...methods].flatMap((method) => method === SOCKET ? 'GET' : method === 'GET' ? ['GET', 'HEAD'] : method));
+  const allMethods = allowOf(
+    [...methods].flatMap((method) =>
+      method === SOCKET ? 'GET' : method === 'GET' ? ['GET', 'HEAD'] : method,
+    ),
+  );
   const suggest = env === 'production' ? () => undefined : suggester(routes);
   const hasPreflights = details.some(({ declared: { use } }) => use.some(({ kind }) => kind === 'cors')); // what it takes is not loaded for nothing
-  const parts = { errors, allMethods, suggest, preflight: hasPreflights ? preflightsOf(details, table, errors) : undefined };
+  const parts = {
+    errors,
+    allMethods,
+    suggest,
+    preflight: hasPreflights ? preflightsOf(details, table, errors) : undefined,
+  };
   return (req) => {
     const { match } = req;
     return match.kind === 'found' ? match.endpoint.run(req) : unmatched(req, parts);
@@ -301,13 +433,18 @@ function core(details: readonly RouteDetail[], table: RoutingTable<Endpoint>, en
 
 /** What else may be done where the framework and a route want the same path. */
 const OTHER_WAYS: Readonly<Record<string, string>> = {
-  '/metrics': ', or the metrics a port of their own: ops: { metrics: { port } }', '/docs': ', or do without the page: enableDocs: false', '/openapi.json': ', or do without the document: enableDocs: false',
+  '/metrics': ', or the metrics a port of their own: ops: { metrics: { port } }',
+  '/docs': ', or do without the page: enableDocs: false',
+  '/openapi.json': ', or do without the document: enableDocs: false',
 };
 
 /** The framework answers there itself. */
 function hidden(route: CompiledRoute): Finding {
   return {
-    rule: 'SVC102', severity: 'error', subject: `${route.method} ${route.template}`, place: route.place,
+    rule: 'SVC102',
+    severity: 'error',
+    subject: `${route.method} ${route.template}`,
+    place: route.place,
     message: `it can never be reached: ${route.template} belongs to the operations endpoints`,
     remedy: `Give the route another path${OTHER_WAYS[route.template] ?? ''}`,
   };
@@ -316,7 +453,10 @@ function hidden(route: CompiledRoute): Finding {
 /** A static folder and a route of the very same paths: one of them is in vain. */
 function mounted(route: CompiledRoute, { template, place }: CompiledRoute): Finding {
   return {
-    rule: 'SVC102', severity: 'error', subject: `${route.method} ${route.template}`, place: route.place,
+    rule: 'SVC102',
+    severity: 'error',
+    subject: `${route.method} ${route.template}`,
+    place: route.place,
     message: `the static folder mounted as ${template} at ${fileOfPlace(place)}:${place.line} has the same paths, and one of the two is never reached`,
     remedy: 'Give the route another path, or mount the folder elsewhere',
   };
@@ -325,16 +465,24 @@ function mounted(route: CompiledRoute, { template, place }: CompiledRoute): Find
 /** Two routes that match the same. */
 function duplicate(route: CompiledRoute, first: CompiledRoute): Finding {
   return {
-    rule: 'SVC101', severity: 'error', subject: `${route.method} ${route.template}`, place: route.place,
+    rule: 'SVC101',
+    severity: 'error',
+    subject: `${route.method} ${route.template}`,
+    place: route.place,
     message: `the same path and method are registered as ${first.template} at ${fileOfPlace(first.place)}:${first.place.line}`,
-    remedy: 'Remove one of the two, or give it another path or method; parameter names do not tell paths apart',
+    remedy:
+      'Remove one of the two, or give it another path or method; parameter names do not tell paths apart',
   };
 }
 
 /** Of a route whose name an earlier one has. */
 function namedTwice(name: string, route: FlatRoute, earlier: FlatRoute): Finding {
   return {
-    rule: 'SVC104', severity: 'error', subject: `${route.methods.join(', ')} ${route.template.template}`, place: route.declared.place,
-    message: `the name "${name}" belongs to ${earlier.template.template} already`, remedy: 'Give each route a name of its own: urlFor() finds it by that',
+    rule: 'SVC104',
+    severity: 'error',
+    subject: `${route.methods.join(', ')} ${route.template.template}`,
+    place: route.declared.place,
+    message: `the name "${name}" belongs to ${earlier.template.template} already`,
+    remedy: 'Give each route a name of its own: urlFor() finds it by that',
   };
 }

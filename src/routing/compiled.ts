@@ -36,18 +36,29 @@ export interface RoutedEndpoint {
 /** Compiles one method of a route. Mistakes in its dependencies go to the graph's report. @throws SvcError for mistakes in its schemas */
 export function compileRoute(route: FlatRoute, method: string, parts: RouteParts): RoutedEndpoint {
   const subject = `${method} ${route.template.template}`;
-  if (asksForNothing(route)) return { endpoint: plainEndpoint(route, method, subject, NO_SECURITY, parts), inputs: NO_INPUTS };
+  if (asksForNothing(route))
+    return { endpoint: plainEndpoint(route, method, subject, NO_SECURITY, parts), inputs: NO_INPUTS };
   const steps = planSteps(route, subject, parts);
-  if (steps.isPlain) return { endpoint: plainEndpoint(route, method, subject, steps.security, parts), inputs: NO_INPUTS };
+  if (steps.isPlain)
+    return { endpoint: plainEndpoint(route, method, subject, steps.security, parts), inputs: NO_INPUTS };
   const plan = planRoute(route, subject, steps, parts);
   const planned = [...steps.early, ...steps.late].sort((left, right) => left.slot - right.slot);
   return {
     endpoint: endpointOf(route, method, plan.security, callsOf(plan, edgeOf(plan.reply, parts))),
-    inputs: { texts: [...planned.flatMap((dependency) => dependency.inputs), ...steps.inputs], body: steps.body, form: steps.form },
+    inputs: {
+      texts: [...planned.flatMap((dependency) => dependency.inputs), ...steps.inputs],
+      body: steps.body,
+      form: steps.form,
+    },
   };
 }
 
-function endpointOf(route: FlatRoute, method: string, security: readonly SecurityRequirement[], run: Core): Endpoint {
+function endpointOf(
+  route: FlatRoute,
+  method: string,
+  security: readonly SecurityRequirement[],
+  run: Core,
+): Endpoint {
   return {
     route: new RouteRecord(route, method, security),
     readParams: paramsReader(route.template.parameters),
@@ -63,7 +74,13 @@ const NO_INPUTS: RouteInputs = Object.freeze({ texts: Object.freeze([]), body: u
 const NO_OPTIONS: BodyOptions = Object.freeze({});
 const NO_META: Readonly<Record<string, unknown>> = Object.freeze({});
 
-function plainEndpoint(route: FlatRoute, method: string, subject: string, security: readonly SecurityRequirement[], parts: RouteParts): Endpoint {
+function plainEndpoint(
+  route: FlatRoute,
+  method: string,
+  subject: string,
+  security: readonly SecurityRequirement[],
+  parts: RouteParts,
+): Endpoint {
   const edge = edgeOf(replyPlan(route.spec, subject), parts);
   return endpointOf(route, method, withOwn(security, route.spec), plainCore(handlerOf(route), edge));
 }
@@ -71,7 +88,8 @@ function plainEndpoint(route: FlatRoute, method: string, subject: string, securi
 function planRoute(route: FlatRoute, subject: string, steps: Steps, parts: RouteParts): RoutePlan {
   const { spec, use } = route;
   return {
-    ...steps, parts,
+    ...steps,
+    parts,
     handler: handlerOf(route),
     bodyOptions: spec.maxBodyBytes === undefined ? NO_OPTIONS : { maxBytes: spec.maxBodyBytes },
     isSurrounded: parts.middleware.length > 0 || use.length > 0 || steps.early.length > 0,
@@ -81,8 +99,11 @@ function planRoute(route: FlatRoute, subject: string, steps: Steps, parts: Route
 }
 
 /** What a route says itself comes behind what its dependencies say: one or a list of them. */
-function withOwn(security: readonly SecurityRequirement[], { security: own }: RouteSpec): readonly SecurityRequirement[] {
-  return own === undefined ? security : [...security, ...[own].flat() as SecurityRequirement[]];
+function withOwn(
+  security: readonly SecurityRequirement[],
+  { security: own }: RouteSpec,
+): readonly SecurityRequirement[] {
+  return own === undefined ? security : [...security, ...([own].flat() as SecurityRequirement[])];
 }
 
 function handlerOf({ handler }: FlatRoute): RoutePlan['handler'] {
@@ -93,15 +114,29 @@ function edgeOf(reply: ReplyPlan, parts: RouteParts): CoreEdge {
   return reply === DEFAULT_PLAN ? parts.usualEdge : new CoreEdge(reply, parts.errors);
 }
 
-function asksForNothing({ spec: { body, form, query, headers, cookies }, routerDeps, deps }: FlatRoute): boolean {
-  return body === undefined && form === undefined && query === undefined && headers === undefined && cookies === undefined && routerDeps.length === 0 && Object.keys(deps).length === 0;
+function asksForNothing({
+  spec: { body, form, query, headers, cookies },
+  routerDeps,
+  deps,
+}: FlatRoute): boolean {
+  return (
+    body === undefined &&
+    form === undefined &&
+    query === undefined &&
+    headers === undefined &&
+    cookies === undefined &&
+    routerDeps.length === 0 &&
+    Object.keys(deps).length === 0
+  );
 }
 
 /** How the replies of a route become text. */
 function replyPlan(spec: RouteSpec, subject: string): ReplyPlan {
   const { response, status, tuple } = spec;
   if (response !== undefined) return replyPlanOf(response, spec, subject);
-  return status === undefined && tuple !== false ? DEFAULT_PLAN : { status, readsTuples: tuple !== false, encode: undefined };
+  return status === undefined && tuple !== false
+    ? DEFAULT_PLAN
+    : { status, readsTuples: tuple !== false, encode: undefined };
 }
 
 /** A route that is its handler alone: in one function, with what {@link guarded} does, for there may be thousands. */
@@ -110,7 +145,10 @@ function plainCore(handler: RoutePlan['handler'], edge: CoreEdge): Core {
     try {
       if (req.expiry !== undefined) throw req.expiry; // while a layer waited for something
       const context = new RequestContext(req);
-      return edge.answer(req.event === undefined ? handler(context) : observeHandler(req.event, handler, context), req);
+      return edge.answer(
+        req.event === undefined ? handler(context) : observeHandler(req.event, handler, context),
+        req,
+      );
     } catch (error) {
       return edge.fail(error, req);
     }
@@ -140,5 +178,7 @@ class RouteRecord implements CompiledRoute {
     this.#route = route;
   }
 
-  get place(): Place { return this.#route.declared.place; }
+  get place(): Place {
+    return this.#route.declared.place;
+  }
 }

@@ -57,7 +57,9 @@ export class Resolution {
     this.inputs = new Array<undefined>(size);
   }
 
-  get hasCleanups(): boolean { return this.#cleanups !== undefined; }
+  get hasCleanups(): boolean {
+    return this.#cleanups !== undefined;
+  }
 
   /**
    * Resolves dependencies in order, each as soon as what it needs is there; independent ones run side by side. A promise
@@ -84,7 +86,11 @@ export class Resolution {
    * ended the request early, and is thrown into them; what one of them throws instead is thrown into the next, and comes
    * back at the end.
    */
-  async cleanUp(scope: Scope, failure: Failure | undefined, onError: (error: unknown, label: string) => void): Promise<Failure | undefined> {
+  async cleanUp(
+    scope: Scope,
+    failure: Failure | undefined,
+    onError: (error: unknown, label: string) => void,
+  ): Promise<Failure | undefined> {
     const cleanups = this.#cleanups?.[scope] ?? [];
     let current = failure;
     for (let cleanup = cleanups.pop(); cleanup !== undefined; cleanup = cleanups.pop()) {
@@ -127,7 +133,9 @@ export class Resolution {
   /** Those of scope `app` are there already. */
   #callObserved(dependency: PlannedDependency, event: RequestEvent): unknown {
     const { scope, label } = dependency;
-    return scope === 'app' ? this.#call(dependency) : observeDependency(event, label, scope, () => this.#call(dependency));
+    return scope === 'app'
+      ? this.#call(dependency)
+      : observeDependency(event, label, scope, () => this.#call(dependency));
   }
 
   #call(dependency: PlannedDependency): unknown {
@@ -137,12 +145,19 @@ export class Resolution {
 
   #enterGenerator(dependency: PlannedDependency, generator: Generator | AsyncGenerator): unknown {
     const step = generator.next();
-    return isThenable(step) ? step.then((taken) => this.#take(dependency, generator, taken)) : this.#take(dependency, generator, step);
+    return isThenable(step)
+      ? step.then((taken) => this.#take(dependency, generator, taken))
+      : this.#take(dependency, generator, step);
   }
 
-  #take(dependency: PlannedDependency, generator: Generator | AsyncGenerator, step: IteratorResult<unknown>): unknown {
-    if (step.done === true) throw new SvcError('E_DEPENDENCY_YIELD', [dependency.label, 'ended without yielding a value']);
-    const cleanups = (this.#cleanups ??= {})[dependency.scope] ??= [];
+  #take(
+    dependency: PlannedDependency,
+    generator: Generator | AsyncGenerator,
+    step: IteratorResult<unknown>,
+  ): unknown {
+    if (step.done === true)
+      throw new SvcError('E_DEPENDENCY_YIELD', [dependency.label, 'ended without yielding a value']);
+    const cleanups = ((this.#cleanups ??= {})[dependency.scope] ??= []);
     let at = cleanups.length;
     while (at > 0 && cleanups[at - 1]!.dependency.slot > dependency.slot) at--;
     const cleanup = new Cleanup(generator, dependency);
@@ -155,13 +170,16 @@ export class Resolution {
   #await({ slot, isNeeded }: PlannedDependency, value: PromiseLike<unknown>): void {
     this.#pending++;
     const promise = value instanceof Promise ? value : Promise.resolve(value);
-    const arriving = promise.then((settled) => {
-      this.values[slot] = settled;
-      this.#arrive();
-    }, (error: unknown) => {
-      this.#fail(slot, error);
-      this.#arrive();
-    });
+    const arriving = promise.then(
+      (settled) => {
+        this.values[slot] = settled;
+        this.#arrive();
+      },
+      (error: unknown) => {
+        this.#fail(slot, error);
+        this.#arrive();
+      },
+    );
     if (isNeeded) (this.#waiting ??= [])[slot] = arriving;
   }
 
@@ -190,7 +208,7 @@ class Cleanup {
   /** A promise only where there is something to wait for. */
   leave(failure: Failure | undefined): Promise<void> | undefined {
     const step = failure === undefined ? this.#generator.next() : this.#generator.throw(failure.error);
-    if (isThenable(step)) return step.then((left) => left.done === true ? undefined : this.#close());
+    if (isThenable(step)) return step.then((left) => (left.done === true ? undefined : this.#close()));
     return step.done === true ? undefined : this.#close();
   }
 
@@ -201,7 +219,12 @@ class Cleanup {
 }
 
 function isGenerator(value: unknown): value is Generator | AsyncGenerator {
-  if (typeof value !== 'object' || value === null || typeof (value as { throw?: unknown }).throw !== 'function') return false;
+  if (
+    typeof value !== 'object' ||
+    value === null ||
+    typeof (value as { throw?: unknown }).throw !== 'function'
+  )
+    return false;
   const tag = (value as { [Symbol.toStringTag]?: unknown })[Symbol.toStringTag];
   return tag === 'Generator' || tag === 'AsyncGenerator';
 }

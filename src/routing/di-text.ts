@@ -20,7 +20,12 @@ export class TextInputPlan {
     this.key = key;
     this.from = from;
     this.plan = plan;
-    this.#fieldNames = new Map(plan.fields.map(({ name, wireName }) => [wireName, from === 'header' ? fieldNameOf(name, wireName) : wireName]));
+    this.#fieldNames = new Map(
+      plan.fields.map(({ name, wireName }) => [
+        wireName,
+        from === 'header' ? fieldNameOf(name, wireName) : wireName,
+      ]),
+    );
     this.#lists = new Set(plan.fields.filter((field) => field.isList).map((field) => field.wireName));
   }
 
@@ -33,29 +38,47 @@ export class TextInputPlan {
   read(req: HttpRequest): Result<unknown> {
     if (this.from === 'query') return this.plan.parseText(req.query, 'query');
     if (this.from === 'cookie') return this.plan.parseText(req.cookies, 'cookie');
-    const result = this.plan.parseText({
-      getAll: (name) => {
-        const value = req.headers[this.nameOf(name)];
-        return value === undefined ? [] : this.#lists.has(name) ? itemsOf(value) : [value];
+    const result = this.plan.parseText(
+      {
+        getAll: (name) => {
+          const value = req.headers[this.nameOf(name)];
+          return value === undefined ? [] : this.#lists.has(name) ? itemsOf(value) : [value];
+        },
+        keys: () => this.#fieldNames.keys(),
       },
-      keys: () => this.#fieldNames.keys(),
-    }, 'header');
+      'header',
+    );
     if (result.ok) return result;
-    return { ok: false, issues: result.issues.map((issue) => ({ ...issue, loc: issue.loc.map((step, index) => index === 1 ? this.nameOf(String(step)) : step) })) };
+    return {
+      ok: false,
+      issues: result.issues.map((issue) => ({
+        ...issue,
+        loc: issue.loc.map((step, index) => (index === 1 ? this.nameOf(String(step)) : step)),
+      })),
+    };
   }
 }
 
 /** The field that a member reads: its alias as it stands, else `userAgent` as `user-agent`. */
 function fieldNameOf(name: string, wireName: string): string {
-  return (name === wireName ? name.replace(/([a-z0-9])([A-Z])/g, '$1-$2').replaceAll('_', '-') : wireName).toLowerCase();
+  return (
+    name === wireName ? name.replace(/([a-z0-9])([A-Z])/g, '$1-$2').replaceAll('_', '-') : wireName
+  ).toLowerCase();
 }
 
 /** The items of a comma list; empty ones are none (RFC 9110 §5.6.1.2). */
 function itemsOf(value: string): string[] {
-  return value.split(',').map((item) => item.trim()).filter((item) => item !== '');
+  return value
+    .split(',')
+    .map((item) => item.trim())
+    .filter((item) => item !== '');
 }
 
-const SOURCES = [['query', 'query'], ['headers', 'header'], ['cookies', 'cookie']] as const;
+const SOURCES = [
+  ['query', 'query'],
+  ['headers', 'header'],
+  ['cookies', 'cookie'],
+] as const;
 
 /** The text inputs that a spec asks for, compiled. */
 export function readTextInputs(spec: Readonly<Record<string, unknown>>): TextInputPlan[] {

@@ -22,12 +22,16 @@ import type { SchemaClass } from '../schema/schema.ts';
 export type Scope = 'request' | 'handler' | 'app';
 
 /** What can be depended upon: it gets the context of the request. */
-export type DependencySource = ((context: Context) => unknown) | (new (context: Context) => unknown) | typeof BackgroundTasks;
+export type DependencySource =
+  ((context: Context) => unknown) | (new (context: Context) => unknown) | typeof BackgroundTasks;
 
 /** What a source gives: instances of a class, what a generator yields, what a promise resolves with. */
-export type Provided<F> = F extends abstract new (...args: never[]) => infer I ? I
+export type Provided<F> = F extends abstract new (...args: never[]) => infer I
+  ? I
   : F extends (...args: never[]) => infer R
-    ? R extends Generator<infer Y, unknown, unknown> | AsyncGenerator<infer Y, unknown, unknown> ? Y : Awaited<R>
+    ? R extends Generator<infer Y, unknown, unknown> | AsyncGenerator<infer Y, unknown, unknown>
+      ? Y
+      : Awaited<R>
     : never;
 
 /** A dependency in a spec. Made by {@link Depends} only. */
@@ -64,9 +68,15 @@ export interface DependsOptions {
 }
 
 /** Injects what `source` gives. @throws SvcError `E_DEPENDS` for what is no source */
-export function Depends<F extends DependencySource>(source: F, options: DependsOptions = {}): Dependency<Provided<F>> {
+export function Depends<F extends DependencySource>(
+  source: F,
+  options: DependsOptions = {},
+): Dependency<Provided<F>> {
   if (typeof source !== 'function') throw new SvcError('E_DEPENDS', [shown(source)]);
-  const { cache, scope } = readOptions('Depends', options, { cache: bool(true), scope: oneOf(['request', 'handler', 'app'], 'request') });
+  const { cache, scope } = readOptions('Depends', options, {
+    cache: bool(true),
+    scope: oneOf(['request', 'handler', 'app'], 'request'),
+  });
   return new Dependency(source, cache, scope);
 }
 
@@ -96,24 +106,36 @@ type ProviderKey = keyof ProviderSpec | ContextKey;
 
 /** `S`, or a sentence at each key that is neither. */
 export type CheckedProvider<S> = {
-  readonly [K in keyof S]: K extends keyof ProviderSpec ? ProviderSpec[K]
-    : K extends ContextKey ? `"${K}" is reserved: give the dependency another name`
-    : S[K] extends Dependency<unknown> ? S[K] : `"${K & string}" is neither query, headers, cookies, security nor secrets, and no Depends(…)`;
+  readonly [K in keyof S]: K extends keyof ProviderSpec
+    ? ProviderSpec[K]
+    : K extends ContextKey
+      ? `"${K}" is reserved: give the dependency another name`
+      : S[K] extends Dependency<unknown>
+        ? S[K]
+        : `"${K & string}" is neither query, headers, cookies, security nor secrets, and no Depends(…)`;
 };
 
 /** What a provided function gets. */
-export type ProviderContext<S> = Context
-  & { readonly [K in keyof S & keyof TextInputs]: InputOf<NonNullable<S[K]>> }
-  & { readonly [K in Exclude<keyof S, ProviderKey>]: S[K] extends Dependency<infer T> ? T : never };
+export type ProviderContext<S> = Context & {
+  readonly [K in keyof S & keyof TextInputs]: InputOf<NonNullable<S[K]>>;
+} & { readonly [K in Exclude<keyof S, ProviderKey>]: S[K] extends Dependency<infer T> ? T : never };
 
-const PROVIDERS = new WeakMap<object, { readonly spec: Readonly<Record<string, unknown>>; readonly fn: (context: never) => unknown }>();
+const PROVIDERS = new WeakMap<
+  object,
+  { readonly spec: Readonly<Record<string, unknown>>; readonly fn: (context: never) => unknown }
+>();
 
 /**
  * A dependency function with inputs and dependencies of its own. The spec is read when the application compiles, so that a
  * getter in it may name what is declared later.
  */
-export function provide<const S extends object, R>(spec: S & CheckedProvider<S>, fn: (context: ProviderContext<S>) => R): (context: Context) => R {
-  const provider = (_context: Context): R => { throw new SvcError('E_DEPENDS', [`${fn.name || 'a provided function'}, called directly`]); };
+export function provide<const S extends object, R>(
+  spec: S & CheckedProvider<S>,
+  fn: (context: ProviderContext<S>) => R,
+): (context: Context) => R {
+  const provider = (_context: Context): R => {
+    throw new SvcError('E_DEPENDS', [`${fn.name || 'a provided function'}, called directly`]);
+  };
   Object.defineProperty(provider, 'name', { value: fn.name });
   PROVIDERS.set(provider, { spec, fn: fn as (context: never) => unknown });
   return provider;
@@ -140,7 +162,14 @@ export interface DependencyView {
 /** What a dependency is called and asks for itself. */
 export function viewOfDependency({ source }: Dependency<unknown>): DependencyView {
   const { label, spec, security } = readSource(source);
-  return { label, security, secrets: spec['secrets'] as ProviderSpec['secrets'] ?? [], needs: Object.keys(spec).map((key) => spec[key]).filter(Dependency.is) }; // provide() types it
+  return {
+    label,
+    security,
+    secrets: (spec['secrets'] as ProviderSpec['secrets']) ?? [],
+    needs: Object.keys(spec)
+      .map((key) => spec[key])
+      .filter(Dependency.is),
+  }; // provide() types it
 }
 
 /** The function that somebody wrote: for rules that read its code. */
@@ -152,6 +181,19 @@ export function functionOf({ source }: Dependency<unknown>): (...args: never[]) 
 export function readSource(source: DependencySource, declared: DependencySource = source): ReadSource {
   const provider = PROVIDERS.get(source);
   const security = [PROVIDERS.get(declared)?.spec['security'] ?? []].flat() as SecurityRequirement[]; // provide() types it: one or a list
-  if (provider !== undefined) return { label: provider.fn.name || '(anonymous)', spec: provider.spec, run: provider.fn, isPlain: false, security };
-  return { label: source.name || '(anonymous)', spec: {}, run: source as (context: never) => unknown, isPlain: true, security };
+  if (provider !== undefined)
+    return {
+      label: provider.fn.name || '(anonymous)',
+      spec: provider.spec,
+      run: provider.fn,
+      isPlain: false,
+      security,
+    };
+  return {
+    label: source.name || '(anonymous)',
+    spec: {},
+    run: source as (context: never) => unknown,
+    isPlain: true,
+    security,
+  };
 }

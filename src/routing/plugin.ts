@@ -17,13 +17,28 @@ export interface RegisteredPlugin {
  * The plugins in dependency order; among those that do not need one another, those that start first, then in the order of registration. A name that is
  * there twice, a requirement that nobody has registered and a circle are findings, which print the path.
  */
-export function sortPlugins(registered: readonly RegisteredPlugin[], report: (finding: Finding) => void): Plugin[] {
+export function sortPlugins(
+  registered: readonly RegisteredPlugin[],
+  report: (finding: Finding) => void,
+): Plugin[] {
   const byName = new Map<string, RegisteredPlugin>();
   const mistake = (entry: RegisteredPlugin, message: string, remedy: string): void => {
-    report({ rule: 'SVC114', severity: 'error', subject: `plugin ${entry.plugin.name}`, place: entry.place, message, remedy });
+    report({
+      rule: 'SVC114',
+      severity: 'error',
+      subject: `plugin ${entry.plugin.name}`,
+      place: entry.place,
+      message,
+      remedy,
+    });
   };
   for (const entry of registered) {
-    if (byName.has(entry.plugin.name)) mistake(entry, `two plugins are named "${entry.plugin.name}"`, 'Register it once, or give each a name of its own');
+    if (byName.has(entry.plugin.name))
+      mistake(
+        entry,
+        `two plugins are named "${entry.plugin.name}"`,
+        'Register it once, or give each a name of its own',
+      );
     else byName.set(entry.plugin.name, entry);
   }
   const sorted: Plugin[] = [];
@@ -33,13 +48,22 @@ export function sortPlugins(registered: readonly RegisteredPlugin[], report: (fi
     const names = [...path, plugin.name];
     if (state.get(plugin.name) === 'done') return;
     if (state.get(plugin.name) === 'visiting') {
-      mistake(entry, `plugins need one another in a circle: ${names.slice(names.indexOf(plugin.name)).join(' → ')}`, 'Break the circle: let one of them do without the other, or look it up when a request comes');
+      mistake(
+        entry,
+        `plugins need one another in a circle: ${names.slice(names.indexOf(plugin.name)).join(' → ')}`,
+        'Break the circle: let one of them do without the other, or look it up when a request comes',
+      );
       return;
     }
     state.set(plugin.name, 'visiting');
     for (const name of plugin.requires ?? []) {
       const needed = byName.get(name);
-      if (needed === undefined) mistake(entry, `it requires the plugin "${name}", which is not registered: ${[...names, name].join(' → ')}`, `Register it: app.register(…), or leave ${plugin.name} out`);
+      if (needed === undefined)
+        mistake(
+          entry,
+          `it requires the plugin "${name}", which is not registered: ${[...names, name].join(' → ')}`,
+          `Register it: app.register(…), or leave ${plugin.name} out`,
+        );
       else visit(needed, names);
     }
     for (const name of plugin.after ?? []) {
@@ -49,13 +73,20 @@ export function sortPlugins(registered: readonly RegisteredPlugin[], report: (fi
     state.set(plugin.name, 'done');
     sorted.push(plugin);
   };
-  const [first, others] = [[...byName.values()].filter(({ plugin }) => plugin.startsFirst === true), [...byName.values()]];
+  const [first, others] = [
+    [...byName.values()].filter(({ plugin }) => plugin.startsFirst === true),
+    [...byName.values()],
+  ];
   for (const entry of [...first, ...others]) visit(entry, []);
   return sorted;
 }
 
 /** Starts plugins in order. When one fails, those that had started are shut down in reverse, and its error is thrown. */
-export async function startPlugins(plugins: readonly Plugin[], signal: AbortSignal, log: Logger): Promise<void> {
+export async function startPlugins(
+  plugins: readonly Plugin[],
+  signal: AbortSignal,
+  log: Logger,
+): Promise<void> {
   const started: Plugin[] = [];
   try {
     for (const plugin of plugins) {

@@ -21,37 +21,93 @@ import type { ParsedTemplate, PathParams, PathTemplate } from '../http/path.ts';
 import type { Reply } from '../http/reply.ts';
 import type { HttpResponse } from '../http/response.ts';
 import type { StaticOptions } from '../http/files/static.ts';
-import type { CheckedSocketSpec, MessageOf, SocketContext, SocketHandler, WebSocketRouter } from './websocket.ts';
+import type {
+  CheckedSocketSpec,
+  MessageOf,
+  SocketContext,
+  SocketHandler,
+  WebSocketRouter,
+} from './websocket.ts';
 
 /** `S`, or a sentence at each key that is neither option nor dependency. */
 export type CheckedSpec<S> = {
-  readonly [K in keyof S]: K extends keyof RouteSpec ? RouteSpec[K]
-    : K extends ReservedKey ? `"${K & string}" is reserved: give the dependency another name`
-    : S[K] extends Dependency<unknown> ? S[K] : `"${K & string}" is no route option, and no Depends(…); data of your own goes under meta`;
+  readonly [K in keyof S]: K extends keyof RouteSpec
+    ? RouteSpec[K]
+    : K extends ReservedKey
+      ? `"${K & string}" is reserved: give the dependency another name`
+      : S[K] extends Dependency<unknown>
+        ? S[K]
+        : `"${K & string}" is no route option, and no Depends(…); data of your own goes under meta`;
 };
 
 /** What the dependencies of a spec give, but for those whose names are taken. */
-export type Injected<S, Taken = never> = { readonly [K in Exclude<keyof S, ReservedKey | Taken>]: S[K] extends Dependency<infer T> ? T : never };
+export type Injected<S, Taken = never> = {
+  readonly [K in Exclude<keyof S, ReservedKey | Taken>]: S[K] extends Dependency<infer T> ? T : never;
+};
 /** The validated inputs of a spec. */
-export type Inputs<S> = { readonly [K in keyof S & ('body' | 'form' | 'query' | 'headers' | 'cookies')]: K extends 'body' ? Infer<S[K]> : InputOf<S[K]> };
+export type Inputs<S> = {
+  readonly [K in keyof S & ('body' | 'form' | 'query' | 'headers' | 'cookies')]: K extends 'body'
+    ? Infer<S[K]>
+    : InputOf<S[K]>;
+};
 
 /** What a handler gets: the parameters of the path, the inputs and dependencies of its spec, and those of its router. */
-export type HandlerContext<P extends string, S = object, D = object> = Context & { readonly params: PathParams<P> } & Inputs<S> & Injected<S> & Injected<D, keyof S>;
+export type HandlerContext<P extends string, S = object, D = object> = Context & {
+  readonly params: PathParams<P>;
+} & Inputs<S> &
+  Injected<S> &
+  Injected<D, keyof S>;
 
 /** Statuses whose replies are no part of `response`, unless it names them. */
-export type ErrorStatus = 400 | 401 | 402 | 403 | 404 | 405 | 406 | 409 | 410 | 411 | 412 | 413 | 415 | 416 | 417 | 421 | 422 | 423 | 424 | 425 | 426 | 428 | 429 | 431 | 451
-  | 500 | 501 | 502 | 503 | 504 | 507;
-type Answer<T, S extends number = number> = Reply<T, S> | readonly [body: T, status: S, headers?: Readonly<Record<string, string>>];
+export type ErrorStatus =
+  | 400
+  | 401
+  | 402
+  | 403
+  | 404
+  | 405
+  | 406
+  | 409
+  | 410
+  | 411
+  | 412
+  | 413
+  | 415
+  | 416
+  | 417
+  | 421
+  | 422
+  | 423
+  | 424
+  | 425
+  | 426
+  | 428
+  | 429
+  | 431
+  | 451
+  | 500
+  | 501
+  | 502
+  | 503
+  | 504
+  | 507;
+type Answer<T, S extends number = number> =
+  Reply<T, S> | readonly [body: T, status: S, headers?: Readonly<Record<string, string>>];
 /** What any route may return beside its `response`: nothing at all with 204, errors, and responses made by hand. */
 type OtherReply = Answer<null, 204> | Answer<unknown, ErrorStatus> | HttpResponse | Response;
 /** What a handler may return when its spec has a `response`. */
-export type ReplyOf<R> = OtherReply | (R extends TypeSource ? Wire<Infer<R>> | Infer<R> | Answer<Wire<Infer<R>>>
-  : { [K in keyof R & number]: Wire<Infer<R[K]>> | Answer<Wire<Infer<R[K]>>, K> }[keyof R & number]);
+export type ReplyOf<R> =
+  | OtherReply
+  | (R extends TypeSource
+      ? Wire<Infer<R>> | Infer<R> | Answer<Wire<Infer<R>>>
+      : { [K in keyof R & number]: Wire<Infer<R[K]>> | Answer<Wire<Infer<R[K]>>, K> }[keyof R & number]);
 /** What a handler may return: anything that http/reply.ts reads, or what `response` asks for. */
 export type HandlerResult<S> = S extends { readonly response: infer R extends object } ? ReplyOf<R> : unknown;
 
 /** Answers requests of one route. */
-export type Handler<P extends string, S = object, D = object, R = unknown> = (context: HandlerContext<P, S, D>) => R | Promise<R>;
+export type Handler<P extends string, S = object, D = object, R = unknown> = (
+  context: HandlerContext<P, S, D>,
+) => R | Promise<R>;
 
 /** What every router takes. */
 export interface RouterOptions<D = Dependencies> {
@@ -106,7 +162,10 @@ const MOUNT_PARAMETER = 'file';
 
 const NOTHING_AROUND: Surroundings = { prefix: '', tags: [], deps: [], within: [] };
 /** What routes that ask for nothing share: there may be thousands. */
-const NOTHING_ASKED: { readonly spec: RouteSpec; readonly deps: Dependencies } = Object.freeze({ spec: Object.freeze({}), deps: Object.freeze({}) });
+const NOTHING_ASKED: { readonly spec: RouteSpec; readonly deps: Dependencies } = Object.freeze({
+  spec: Object.freeze({}),
+  deps: Object.freeze({}),
+});
 const NO_LAYERS: readonly Middleware[] = Object.freeze([]);
 
 /** Routes without their types: what routers of any dependencies have in common. */
@@ -122,18 +181,23 @@ export class Routes {
   /** @internal */
   constructor(options: RouterOptions) {
     const { prefix, tags, deps } = readOptions('Router', options, {
-      prefix: text(''), tags: given<readonly string[]>('a list of strings', Array.isArray),
-      deps: given<Dependencies>('an object of Depends(…)', (value) => typeof value === 'object' && value !== null),
+      prefix: text(''),
+      tags: given<readonly string[]>('a list of strings', Array.isArray),
+      deps: given<Dependencies>(
+        'an object of Depends(…)',
+        (value) => typeof value === 'object' && value !== null,
+      ),
     });
     this.#prefix = checkedPrefix(prefix);
-    this.#tags = [...tags ?? []];
+    this.#tags = [...(tags ?? [])];
     this.#deps = deps === undefined ? NOTHING_ASKED.deps : readDependencies('Router', deps);
   }
 
   /** Makes the routes of another router, present and future, routes of this one, below `prefix`. */
   includeRouter(router: Routes, prefix = ''): this {
     this.mustNotBeFrozen('include a router');
-    if (!(router instanceof Routes)) throw new SvcError('E_OPTION_RANGE', ['includeRouter()', 'router', 'a Router', shown(router)]);
+    if (!(router instanceof Routes))
+      throw new SvcError('E_OPTION_RANGE', ['includeRouter()', 'router', 'a Router', shown(router)]);
     this.#mounts.push({ prefix: checkedPrefix(prefix), routes: router, declared: declaredHere() });
     return this;
   }
@@ -145,7 +209,8 @@ export class Routes {
    */
   urlFor(name: string, params: Readonly<Record<string, unknown>> = {}): string {
     const found = this.#findNamed(name);
-    if (found === undefined) throw new SvcError('E_URL_NAME', [name, closest(name, this.#templates().keys())]);
+    if (found === undefined)
+      throw new SvcError('E_URL_NAME', [name, closest(name, this.#templates().keys())]);
     return fillTemplate(name, found, params);
   }
 
@@ -156,23 +221,44 @@ export class Routes {
     const routerDeps = [...around.deps, ...Object.entries(this.#deps)];
     const flat: FlatRoute[] = [];
     for (const route of this.#routes) {
-      const template = prefix === '' && route.own !== undefined ? route.own : readWhole(prefix + route.path, route, report);
+      const template =
+        prefix === '' && route.own !== undefined ? route.own : readWhole(prefix + route.path, route, report);
       if (template === undefined) continue;
       const { methods, path, own, spec, deps, handler, declared, mount, socket } = route; // one by one: a tenth of what `...route` takes
       flat.push({
-        methods, path, own, spec, deps, handler, declared, mount, socket, template, routerDeps,
-        tags: spec.tags === undefined ? tags : [...tags, ...spec.tags], use: spec.use === undefined ? NO_LAYERS : spec.use.map(asMiddleware),
+        methods,
+        path,
+        own,
+        spec,
+        deps,
+        handler,
+        declared,
+        mount,
+        socket,
+        template,
+        routerDeps,
+        tags: spec.tags === undefined ? tags : [...tags, ...spec.tags],
+        use: spec.use === undefined ? NO_LAYERS : spec.use.map(asMiddleware),
       });
     }
     for (const mount of this.#mounts) {
       if (mount.routes === this || around.within.includes(mount.routes)) {
         report({
-          rule: 'SVC106', severity: 'error', subject: `includeRouter(${mount.prefix || "''"})`, place: mount.declared.place,
-          message: 'a router is included in itself', remedy: 'Include each router below routers that do not lead back to it',
+          rule: 'SVC106',
+          severity: 'error',
+          subject: `includeRouter(${mount.prefix || "''"})`,
+          place: mount.declared.place,
+          message: 'a router is included in itself',
+          remedy: 'Include each router below routers that do not lead back to it',
         });
         continue;
       }
-      const mounted = mount.routes.flatten(report, { prefix: prefix + mount.prefix, tags, deps: routerDeps, within: [...around.within, this] });
+      const mounted = mount.routes.flatten(report, {
+        prefix: prefix + mount.prefix,
+        tags,
+        deps: routerDeps,
+        within: [...around.within, this],
+      });
       for (const route of mounted) flat.push(route); // as arguments of one call they could be too many for the stack
     }
     return flat;
@@ -186,20 +272,46 @@ export class Routes {
   }
 
   /** `by` is the function that a program declares it with. @internal */
-  protected addRoute(methods: readonly string[], path: string, rest: readonly unknown[], mount?: StaticMount, by?: (...args: never[]) => unknown): this {
+  protected addRoute(
+    methods: readonly string[],
+    path: string,
+    rest: readonly unknown[],
+    mount?: StaticMount,
+    by?: (...args: never[]) => unknown,
+  ): this {
     if (this.#isFrozen) this.mustNotBeFrozen(`register ${subjectOf(methods, path)}`);
     const known = readMethods(methods);
     const handler = rest.length > 1 ? rest[1] : rest[0];
     if (typeof handler !== 'function') throw new SvcError('E_ROUTE_HANDLER', [subjectOf(methods, path)]);
     const template = path === '' ? undefined : parseTemplate(path);
     const { spec, deps } = rest.length > 1 ? readSpec(subjectOf(methods, path), rest[0]) : NOTHING_ASKED;
-    this.#routes.push({ methods: known, path, own: template, spec, deps, handler: handler as DeclaredRoute['handler'], declared: declaredHere(by), mount, socket: undefined });
+    this.#routes.push({
+      methods: known,
+      path,
+      own: template,
+      spec,
+      deps,
+      handler: handler as DeclaredRoute['handler'],
+      declared: declaredHere(by),
+      mount,
+      socket: undefined,
+    });
     return this;
   }
 
   /** A route of the package itself, for GET: its spec is as readSpec() gives it. @internal */
   getOwn(path: string, spec: RouteSpec, handler: (context: Context) => unknown): this {
-    this.#routes.push({ methods: GET, path, own: parseTemplate(path), spec, deps: NOTHING_ASKED.deps, handler, declared: declaredHere(), mount: undefined, socket: undefined });
+    this.#routes.push({
+      methods: GET,
+      path,
+      own: parseTemplate(path),
+      spec,
+      deps: NOTHING_ASKED.deps,
+      handler,
+      declared: declaredHere(),
+      mount: undefined,
+      socket: undefined,
+    });
     return this;
   }
 
@@ -212,10 +324,23 @@ export class Routes {
   mountStatic(urlPath: string, directory: string | URL, options: StaticOptions = {}): this {
     const prefix = urlPath === '/' ? '' : checkedPrefix(urlPath);
     const mount = new StaticMount(directory, options);
-    const handler = ({ req }: Context): unknown => mount.answer(req, (req.pathParams as { readonly [MOUNT_PARAMETER]?: string })[MOUNT_PARAMETER] ?? '');
-    this.addRoute(['GET'], `${prefix}/{${MOUNT_PARAMETER}:path}`, [{ name: mount.name, mcp: false }, handler], mount);
+    const handler = ({ req }: Context): unknown =>
+      mount.answer(req, (req.pathParams as { readonly [MOUNT_PARAMETER]?: string })[MOUNT_PARAMETER] ?? '');
+    this.addRoute(
+      ['GET'],
+      `${prefix}/{${MOUNT_PARAMETER}:path}`,
+      [{ name: mount.name, mcp: false }, handler],
+      mount,
+    );
     this.addRoute(['GET'], `${prefix}/`, [{ mcp: false }, handler], mount);
-    return prefix === '' ? this : this.addRoute(['GET'], prefix, [{ mcp: false }, ({ req }: Context) => mount.answer(req, undefined)], mount);
+    return prefix === ''
+      ? this
+      : this.addRoute(
+          ['GET'],
+          prefix,
+          [{ mcp: false }, ({ req }: Context) => mount.answer(req, undefined)],
+          mount,
+        );
   }
 
   /** @internal */
@@ -223,12 +348,52 @@ export class Routes {
     this.mustNotBeFrozen(`register WEBSOCKET ${path}`);
     const template = path === '' ? undefined : parseTemplate(path);
     const socket = new DeclaredSocket(path, rest);
-    const { query, headers, cookies, name, summary, description, tags, deprecated, public: isPublic, allow, meta, rateLimit, timeoutMs, security, use = [] } = socket.settings;
+    const {
+      query,
+      headers,
+      cookies,
+      name,
+      summary,
+      description,
+      tags,
+      deprecated,
+      public: isPublic,
+      allow,
+      meta,
+      rateLimit,
+      timeoutMs,
+      security,
+      use = [],
+    } = socket.settings;
     const spec: RouteSpec = {
-      query, headers, cookies, name, summary, description, tags, deprecated, public: isPublic, allow, meta, timeoutMs, security, mcp: false, use: [...use, socket.guard],
+      query,
+      headers,
+      cookies,
+      name,
+      summary,
+      description,
+      tags,
+      deprecated,
+      public: isPublic,
+      allow,
+      meta,
+      timeoutMs,
+      security,
+      mcp: false,
+      use: [...use, socket.guard],
       rateLimit: typeof rateLimit === 'object' ? readRouteRateLimit(socket.subject, rateLimit) : rateLimit,
     };
-    this.#routes.push({ methods: ['WEBSOCKET'], path, own: template, spec, deps: socket.deps, handler: notCalled, declared: declaredHere(), mount: undefined, socket });
+    this.#routes.push({
+      methods: ['WEBSOCKET'],
+      path,
+      own: template,
+      spec,
+      deps: socket.deps,
+      handler: notCalled,
+      declared: declaredHere(),
+      mount: undefined,
+      socket,
+    });
     return socket;
   }
 
@@ -244,47 +409,104 @@ export class Routes {
   }
 
   #templates(): Map<string, ParsedTemplate> {
-    return new Map(this.flatten(() => undefined).flatMap((route) => route.spec.name === undefined ? [] : [[route.spec.name, route.template] as const]));
+    return new Map(
+      this.flatten(() => undefined).flatMap((route) =>
+        route.spec.name === undefined ? [] : [[route.spec.name, route.template] as const],
+      ),
+    );
   }
 }
 
 /** Collects routes. An application is one; others are made for a part of it and included. */
 export class Router<const D extends Dependencies = Record<never, never>> extends Routes {
   /** @throws SvcError `E_PATH_TEMPLATE` for a prefix that is none, `E_ROUTE_SPEC` for what is no dependency */
-  constructor(options: RouterOptions<D> = {}) { super(options); }
+  constructor(options: RouterOptions<D> = {}) {
+    super(options);
+  }
 
   get<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
-  get<const P extends string, const S extends object, const R extends HandlerResult<S>>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D, R>): this;
-  get(path: string, ...rest: never[]): this { return this.addRoute(GET, path, rest, undefined, get); }
+  get<const P extends string, const S extends object, const R extends HandlerResult<S>>(
+    path: PathTemplate<P>,
+    spec: S & CheckedSpec<S>,
+    handler: Handler<P, S, D, R>,
+  ): this;
+  get(path: string, ...rest: never[]): this {
+    return this.addRoute(GET, path, rest, undefined, get);
+  }
 
   post<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
-  post<const P extends string, const S extends object, const R extends HandlerResult<S>>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D, R>): this;
-  post(path: string, ...rest: never[]): this { return this.addRoute(POST, path, rest, undefined, post); }
+  post<const P extends string, const S extends object, const R extends HandlerResult<S>>(
+    path: PathTemplate<P>,
+    spec: S & CheckedSpec<S>,
+    handler: Handler<P, S, D, R>,
+  ): this;
+  post(path: string, ...rest: never[]): this {
+    return this.addRoute(POST, path, rest, undefined, post);
+  }
 
   put<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
-  put<const P extends string, const S extends object, const R extends HandlerResult<S>>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D, R>): this;
-  put(path: string, ...rest: never[]): this { return this.addRoute(PUT, path, rest, undefined, put); }
+  put<const P extends string, const S extends object, const R extends HandlerResult<S>>(
+    path: PathTemplate<P>,
+    spec: S & CheckedSpec<S>,
+    handler: Handler<P, S, D, R>,
+  ): this;
+  put(path: string, ...rest: never[]): this {
+    return this.addRoute(PUT, path, rest, undefined, put);
+  }
 
   patch<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
-  patch<const P extends string, const S extends object, const R extends HandlerResult<S>>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D, R>): this;
-  patch(path: string, ...rest: never[]): this { return this.addRoute(PATCH, path, rest, undefined, patch); }
+  patch<const P extends string, const S extends object, const R extends HandlerResult<S>>(
+    path: PathTemplate<P>,
+    spec: S & CheckedSpec<S>,
+    handler: Handler<P, S, D, R>,
+  ): this;
+  patch(path: string, ...rest: never[]): this {
+    return this.addRoute(PATCH, path, rest, undefined, patch);
+  }
 
   delete<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
-  delete<const P extends string, const S extends object, const R extends HandlerResult<S>>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D, R>): this;
-  delete(path: string, ...rest: never[]): this { return this.addRoute(DELETE, path, rest, undefined, remove); }
+  delete<const P extends string, const S extends object, const R extends HandlerResult<S>>(
+    path: PathTemplate<P>,
+    spec: S & CheckedSpec<S>,
+    handler: Handler<P, S, D, R>,
+  ): this;
+  delete(path: string, ...rest: never[]): this {
+    return this.addRoute(DELETE, path, rest, undefined, remove);
+  }
 
   /** A route of any methods, each in capitals. */
-  route<const P extends string>(path: PathTemplate<P>, methods: readonly string[], handler: Handler<P, object, D>): this;
-  route<const P extends string, const S extends object, const R extends HandlerResult<S>>(path: PathTemplate<P>, methods: readonly string[], spec: S & CheckedSpec<S>, handler: Handler<P, S, D, R>): this;
-  route(path: string, methods: readonly string[], ...rest: never[]): this { return this.addRoute(methods, path, rest, undefined, route); }
+  route<const P extends string>(
+    path: PathTemplate<P>,
+    methods: readonly string[],
+    handler: Handler<P, object, D>,
+  ): this;
+  route<const P extends string, const S extends object, const R extends HandlerResult<S>>(
+    path: PathTemplate<P>,
+    methods: readonly string[],
+    spec: S & CheckedSpec<S>,
+    handler: Handler<P, S, D, R>,
+  ): this;
+  route(path: string, methods: readonly string[], ...rest: never[]): this {
+    return this.addRoute(methods, path, rest, undefined, route);
+  }
 
   /**
    * A WebSocket (RFC 6455): what happens on it is told to the handlers of the router that this answers, or a handler takes each
    * socket from its opening to its end. A request that asks for none is answered with 426, unless a GET route has the path.
    */
-  websocket<const P extends string>(path: PathTemplate<P>, handler: SocketHandler<SocketContext<P, object, D>>): this;
-  websocket<const P extends string, const S extends object>(path: PathTemplate<P>, spec: S & CheckedSocketSpec<S>, handler: SocketHandler<SocketContext<P, S, D>, MessageOf<S>>): this;
-  websocket<const P extends string, const S extends object = object>(path: PathTemplate<P>, spec?: S & CheckedSocketSpec<S>): WebSocketRouter<SocketContext<P, S, D>, MessageOf<S>>;
+  websocket<const P extends string>(
+    path: PathTemplate<P>,
+    handler: SocketHandler<SocketContext<P, object, D>>,
+  ): this;
+  websocket<const P extends string, const S extends object>(
+    path: PathTemplate<P>,
+    spec: S & CheckedSocketSpec<S>,
+    handler: SocketHandler<SocketContext<P, S, D>, MessageOf<S>>,
+  ): this;
+  websocket<const P extends string, const S extends object = object>(
+    path: PathTemplate<P>,
+    spec?: S & CheckedSocketSpec<S>,
+  ): WebSocketRouter<SocketContext<P, S, D>, MessageOf<S>>;
   websocket(path: string, ...rest: never[]): unknown {
     const socket = this.addSocket(path, rest);
     return typeof rest.at(-1) === 'function' ? this : socket.router;
@@ -294,31 +516,49 @@ export class Router<const D extends Dependencies = Record<never, never>> extends
 /** What programs declare routes with: their places are below these on the stack. */
 const { get, post, put, patch, delete: remove, route } = Router.prototype;
 const only = (method: string): readonly string[] => Object.freeze([method]);
-const GET = only('GET'), POST = only('POST'), PUT = only('PUT'), PATCH = only('PATCH'), DELETE = only('DELETE');
+const GET = only('GET'),
+  POST = only('POST'),
+  PUT = only('PUT'),
+  PATCH = only('PATCH'),
+  DELETE = only('DELETE');
 const VERBS: ReadonlySet<readonly string[]> = new Set([GET, POST, PUT, PATCH, DELETE]);
 
 /** As a route keeps them: those of verbs are shared by thousands. @throws SvcError `E_ROUTE_METHOD` */
 function readMethods(methods: readonly string[]): readonly string[] {
   if (VERBS.has(methods)) return methods;
   if (!Array.isArray(methods) || methods.length === 0) throw new SvcError('E_ROUTE_METHOD', ['']);
-  for (const method of methods) if (typeof method !== 'string' || !isToken(method) || method !== method.toUpperCase()) throw new SvcError('E_ROUTE_METHOD', [method]);
+  for (const method of methods)
+    if (typeof method !== 'string' || !isToken(method) || method !== method.toUpperCase())
+      throw new SvcError('E_ROUTE_METHOD', [method]);
   return [...methods];
 }
 
-function subjectOf(methods: readonly string[], path: string): string { return `${methods.join(', ')} ${path}`; }
+function subjectOf(methods: readonly string[], path: string): string {
+  return `${methods.join(', ')} ${path}`;
+}
 
 /** The handler of a WebSocket route is made when the application compiles. */
-function notCalled(): undefined { return undefined; }
+function notCalled(): undefined {
+  return undefined;
+}
 
 /** A prefix and a path read together: a parameter that both have is a mistake between two declarations. */
-function readWhole(path: string, route: DeclaredRoute, report: (finding: Finding) => void): ParsedTemplate | undefined {
+function readWhole(
+  path: string,
+  route: DeclaredRoute,
+  report: (finding: Finding) => void,
+): ParsedTemplate | undefined {
   try {
     return parseTemplate(path);
   } catch (error) {
     if (!(error instanceof SvcError)) throw error;
     report({
-      rule: 'SVC106', severity: 'error', subject: `${route.methods.join(', ')} ${path}`, message: error.message,
-      remedy: error.remedy, place: route.declared.place,
+      rule: 'SVC106',
+      severity: 'error',
+      subject: `${route.methods.join(', ')} ${path}`,
+      message: error.message,
+      remedy: error.remedy,
+      place: route.declared.place,
     });
     return undefined;
   }
@@ -326,7 +566,8 @@ function readWhole(path: string, route: DeclaredRoute, report: (finding: Finding
 
 function checkedPrefix(prefix: string): string {
   if (prefix === '') return prefix;
-  if (typeof prefix === 'string' && prefix.endsWith('/')) throw new SvcError('E_PATH_TEMPLATE', [prefix, 'a prefix does not end with "/"']);
+  if (typeof prefix === 'string' && prefix.endsWith('/'))
+    throw new SvcError('E_PATH_TEMPLATE', [prefix, 'a prefix does not end with "/"']);
   parseTemplate(prefix);
   return prefix;
 }

@@ -85,7 +85,8 @@ export interface RouteSpec extends TextInputs {
 }
 
 /** Names that no dependency may take: the parts of the context, and options that are to come. */
-export type ReservedKey = keyof RouteSpec | 'params' | 'req' | 'signal' | 'state' | 'message' | 'protocols' | 'origins';
+export type ReservedKey =
+  keyof RouteSpec | 'params' | 'req' | 'signal' | 'state' | 'message' | 'protocols' | 'origins';
 /** Dependencies by the name that the handler sees. */
 export type Dependencies = Readonly<Record<string, Dependency<unknown>>>;
 
@@ -94,22 +95,61 @@ const isRecord = (value: unknown): boolean => typeof value === 'object' && value
 
 /** The options of a route by name. */
 const SPEC = {
-  body: given<TypeSource>(), form: given<InputShape>(), query: given<InputShape>(), headers: given<InputShape>(), cookies: given<InputShape>(), response: given<NonNullable<RouteSpec['response']>>(),
-  status: given<number>('an integer 200 … 599', (value) => Number.isInteger(value) && (value as number) >= 200 && (value as number) <= 599),
-  name: text(), summary: text(), description: text(), tags: given<readonly string[]>('a list of strings', Array.isArray),
-  deprecated: given<boolean>('true or false', isFlag), mcp: given<boolean | ToolDescription>('true, false or { name, title, description, annotations }', (value) => isFlag(value) || isRecord(value)),
-  public: given<boolean | string>('true, false or a reason', (value) => isFlag(value) || typeof value === 'string'),
+  body: given<TypeSource>(),
+  form: given<InputShape>(),
+  query: given<InputShape>(),
+  headers: given<InputShape>(),
+  cookies: given<InputShape>(),
+  response: given<NonNullable<RouteSpec['response']>>(),
+  status: given<number>(
+    'an integer 200 … 599',
+    (value) => Number.isInteger(value) && (value as number) >= 200 && (value as number) <= 599,
+  ),
+  name: text(),
+  summary: text(),
+  description: text(),
+  tags: given<readonly string[]>('a list of strings', Array.isArray),
+  deprecated: given<boolean>('true or false', isFlag),
+  mcp: given<boolean | ToolDescription>(
+    'true, false or { name, title, description, annotations }',
+    (value) => isFlag(value) || isRecord(value),
+  ),
+  public: given<boolean | string>(
+    'true, false or a reason',
+    (value) => isFlag(value) || typeof value === 'string',
+  ),
   allow: given<readonly Allowance[]>('a list of { rule, reason }', Array.isArray),
-  meta: given<Readonly<Record<string, unknown>>>('an object', isRecord), tuple: given<boolean>('true or false', isFlag),
-  maxBodyBytes: given<number>('an integer 0 or more', (value) => Number.isSafeInteger(value) && (value as number) >= 0),
-  rateLimit: given<RouteRateLimit | false>('false or { perMinute, burst, key }', (value) => value === false || isRecord(value)),
-  timeoutMs: given<number | false>('false or an integer 1 … 86400000', (value) => value === false || int(1, 1, 86_400_000).accepts(value)),
+  meta: given<Readonly<Record<string, unknown>>>('an object', isRecord),
+  tuple: given<boolean>('true or false', isFlag),
+  maxBodyBytes: given<number>(
+    'an integer 0 or more',
+    (value) => Number.isSafeInteger(value) && (value as number) >= 0,
+  ),
+  rateLimit: given<RouteRateLimit | false>(
+    'false or { perMinute, burst, key }',
+    (value) => value === false || isRecord(value),
+  ),
+  timeoutMs: given<number | false>(
+    'false or an integer 1 … 86400000',
+    (value) => value === false || int(1, 1, 86_400_000).accepts(value),
+  ),
   requestTimeoutMs: REQUEST_TIMEOUT,
-  security: given<SecurityRequirement | readonly SecurityRequirement[]>('a requirement or a list of them', isRecord),
+  security: given<SecurityRequirement | readonly SecurityRequirement[]>(
+    'a requirement or a list of them',
+    isRecord,
+  ),
   use: given<readonly (Middleware | MiddlewareFunction)[]>('a list of middleware', Array.isArray),
 } satisfies Record<keyof RouteSpec, OptionKind<unknown>>;
 
-const RESERVED: ReadonlySet<string> = new Set<ReservedKey>(['params', 'req', 'signal', 'state', 'message', 'protocols', 'origins']);
+const RESERVED: ReadonlySet<string> = new Set<ReservedKey>([
+  'params',
+  'req',
+  'signal',
+  'state',
+  'message',
+  'protocols',
+  'origins',
+]);
 
 /** Options and dependencies of a spec, told apart. @throws SvcError `E_ROUTE_SPEC`, `E_OPTION_RANGE` */
 export function readSpec(subject: string, spec: unknown): { spec: RouteSpec; deps: Dependencies } {
@@ -120,8 +160,11 @@ export function readSpec(subject: string, spec: unknown): { spec: RouteSpec; dep
   const { rateLimit, mcp, ...rest } = readGiven(subject, options, SPEC);
   return {
     spec: {
-      ...rest, ...rateLimit === undefined ? {} : { rateLimit: typeof rateLimit === 'object' ? readRouteRateLimit(subject, rateLimit) : rateLimit },
-      ...mcp === undefined ? {} : { mcp: typeof mcp === 'object' ? readTool(subject, mcp) : mcp },
+      ...rest,
+      ...(rateLimit === undefined
+        ? {}
+        : { rateLimit: typeof rateLimit === 'object' ? readRouteRateLimit(subject, rateLimit) : rateLimit }),
+      ...(mcp === undefined ? {} : { mcp: typeof mcp === 'object' ? readTool(subject, mcp) : mcp }),
     },
     deps: readDependencies(subject, deps),
   };
@@ -134,11 +177,24 @@ const HINT = given<boolean>('true or false', isFlag);
 /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
 function readTool(subject: string, tool: ToolDescription): ToolDescription {
   const { annotations, ...rest } = readOptions(`mcp of ${subject}`, tool, {
-    name: given<string>('1 … 128 characters out of A-Z a-z 0-9 _ - .', (value) => typeof value === 'string' && TOOL_NAME.test(value)),
-    title: text(), description: text(), annotations: given<ToolHints>('an object', isRecord),
+    name: given<string>(
+      '1 … 128 characters out of A-Z a-z 0-9 _ - .',
+      (value) => typeof value === 'string' && TOOL_NAME.test(value),
+    ),
+    title: text(),
+    description: text(),
+    annotations: given<ToolHints>('an object', isRecord),
   });
   if (annotations === undefined) return rest;
-  return { ...rest, annotations: readOptions(`mcp.annotations of ${subject}`, annotations, { readOnlyHint: HINT, destructiveHint: HINT, idempotentHint: HINT, openWorldHint: HINT }) };
+  return {
+    ...rest,
+    annotations: readOptions(`mcp.annotations of ${subject}`, annotations, {
+      readOnlyHint: HINT,
+      destructiveHint: HINT,
+      idempotentHint: HINT,
+      openWorldHint: HINT,
+    }),
+  };
 }
 
 /** The dependencies of a spec or a router, by name. @throws SvcError `E_ROUTE_SPEC` */
@@ -146,10 +202,17 @@ export function readDependencies(subject: string, given: Readonly<Record<string,
   const deps: Record<string, Dependency<unknown>> = {};
   for (const [key, value] of Object.entries(given)) {
     if (value === undefined) continue;
-    if (RESERVED.has(key) || key === '__proto__') throw new SvcError('E_ROUTE_SPEC', [subject, key, 'is reserved']);
+    if (RESERVED.has(key) || key === '__proto__')
+      throw new SvcError('E_ROUTE_SPEC', [subject, key, 'is reserved']);
     if (!Dependency.is(value)) {
       const near = closest(key, Object.keys(SPEC));
-      throw new SvcError('E_ROUTE_SPEC', [subject, key, near === undefined ? `is ${shown(value)}, no Depends(…)` : `is no route option; did you mean "${near}"?`]);
+      throw new SvcError('E_ROUTE_SPEC', [
+        subject,
+        key,
+        near === undefined
+          ? `is ${shown(value)}, no Depends(…)`
+          : `is no route option; did you mean "${near}"?`,
+      ]);
     }
     deps[key] = value;
   }

@@ -4,7 +4,16 @@
  */
 import { planOfShape, readTextInputs } from './di-text.ts';
 import { SvcError } from '../base/errors.ts';
-import { FieldType, compileSerializer, compileType, fileLimit, planOf, plansOf, plansWithin, textProblem } from '../schema/schema.ts';
+import {
+  FieldType,
+  compileSerializer,
+  compileType,
+  fileLimit,
+  planOf,
+  plansOf,
+  plansWithin,
+  textProblem,
+} from '../schema/schema.ts';
 import type { BackgroundRunner } from './background.ts';
 import type { DependencyGraph } from './di-plan.ts';
 import type { PlannedDependency } from './di-resolution.ts';
@@ -12,7 +21,14 @@ import type { TextInputPlan } from './di-text.ts';
 import type { Declared, Finding } from '../base/findings.ts';
 import type { Logger } from '../observability/log.ts';
 import type { FlatRoute } from './route.ts';
-import type { CompiledType, ObjectPlan, SchemaPlan, Serializer, TypeNode, TypeSource } from '../schema/schema.ts';
+import type {
+  CompiledType,
+  ObjectPlan,
+  SchemaPlan,
+  Serializer,
+  TypeNode,
+  TypeSource,
+} from '../schema/schema.ts';
 import type { BodyOptions, Middleware, SecurityRequirement, Services } from '../http/contracts.ts';
 import type { FileKeeper } from '../http/request/form.ts';
 import type { CoreEdge, ErrorRenderer } from '../http/pipeline.ts';
@@ -64,11 +80,20 @@ export interface Steps {
 /** The steps of a route. Mistakes in its dependencies go to the graph's report. @throws SvcError for mistakes in its schemas */
 export function planSteps(route: FlatRoute, subject: string, parts: RouteParts): Steps {
   const { spec } = route;
-  if (spec.body !== undefined && spec.form !== undefined) throw new SvcError('E_ROUTE_SPEC', [subject, 'form', 'cannot be there beside "body": a request has one body']);
+  if (spec.body !== undefined && spec.form !== undefined)
+    throw new SvcError('E_ROUTE_SPEC', [
+      subject,
+      'form',
+      'cannot be there beside "body": a request has one body',
+    ]);
   const ordering = parts.graph.order(subject, route.declared);
-  const routerNames = route.routerDeps.map(([name, dependency]) => [name, parts.graph.plan(ordering, dependency)] as const);
+  const routerNames = route.routerDeps.map(
+    ([name, dependency]) => [name, parts.graph.plan(ordering, dependency)] as const,
+  );
   const ofRouter = ordering.planned.length;
-  const ownNames = Object.entries(route.deps).map(([name, dependency]) => [name, parts.graph.plan(ordering, dependency)] as const);
+  const ownNames = Object.entries(route.deps).map(
+    ([name, dependency]) => [name, parts.graph.plan(ordering, dependency)] as const,
+  );
   const { planned } = ordering;
   const isEarly = earlySlots(planned, ofRouter);
   const inputs = readTextInputs({ query: spec.query, headers: spec.headers, cookies: spec.cookies });
@@ -76,14 +101,19 @@ export function planSteps(route: FlatRoute, subject: string, parts: RouteParts):
   const body = spec.body === undefined ? undefined : compileType(spec.body, `the body of ${subject}`);
   const form = spec.form === undefined ? undefined : planOfShape(spec.form, `the form of ${subject}`);
   const texts = [...inputs, ...planned.flatMap((dependency) => dependency.inputs)];
-  for (const { key, plan } of form === undefined ? texts : [...texts, { key: 'form' as const, plan: form }]) mustBeText(subject, key, plan);
+  for (const { key, plan } of form === undefined ? texts : [...texts, { key: 'form' as const, plan: form }])
+    mustBeText(subject, key, plan);
   const read = new Set<ObjectPlan>();
   for (const { plan } of texts) plansOf(plan, read);
   if (form !== undefined) plansOf(form, read);
   if (body !== undefined) for (const plan of mustBeJson(subject, body.node)) read.add(plan);
   reportHazards(read, subject, route.declared, parts.report);
   return {
-    names, inputs, body, form, size: planned.length,
+    names,
+    inputs,
+    body,
+    form,
+    size: planned.length,
     isPlain: planned.length === 0 && inputs.length === 0 && body === undefined && form === undefined,
     early: planned.filter((dependency) => isEarly.has(dependency.slot)),
     late: planned.filter((dependency) => !isEarly.has(dependency.slot)),
@@ -104,24 +134,45 @@ function mustBeText(subject: string, key: string, plan: SchemaPlan): void {
 /** The schemas of a body. @throws SvcError `E_ROUTE_SPEC` when it needs a file, which JSON cannot hold */
 function mustBeJson(subject: string, body: TypeNode): ReadonlySet<ObjectPlan> {
   const plans = plansWithin(body);
-  const needsFile = fileLimit(body) !== undefined || [...plans].some((plan) => plan.fields.some((field) => field.isRequired && fileLimit(field.node) !== undefined));
-  if (needsFile) throw new SvcError('E_ROUTE_SPEC', [subject, 'body', 'cannot have a file, which only a form can hold: write "form" in its place']);
+  const needsFile =
+    fileLimit(body) !== undefined ||
+    [...plans].some((plan) =>
+      plan.fields.some((field) => field.isRequired && fileLimit(field.node) !== undefined),
+    );
+  if (needsFile)
+    throw new SvcError('E_ROUTE_SPEC', [
+      subject,
+      'body',
+      'cannot have a file, which only a form can hold: write "form" in its place',
+    ]);
   return plans;
 }
 
 function keeperOf(form: SchemaPlan): FileKeeper {
-  const limits = new Map(form.fields.filter((field) => !field.isReadOnly).map((field) => [field.wireName, fileLimit(field.node)]));
+  const limits = new Map(
+    form.fields.filter((field) => !field.isReadOnly).map((field) => [field.wireName, fileLimit(field.node)]),
+  );
   return (field) => limits.get(field);
 }
 
 /** Patterns that can backtrack without bound. What they are tested on is kept short, which the author should know. */
-function reportHazards(plans: Iterable<ObjectPlan>, subject: string, declared: Declared, report: (finding: Finding) => void): void {
+function reportHazards(
+  plans: Iterable<ObjectPlan>,
+  subject: string,
+  declared: Declared,
+  report: (finding: Finding) => void,
+): void {
   for (const of of plans) {
-    const { name, hazards } = of.schema === undefined ? of as SchemaPlan : planOf(of.schema); // a plan without class is a shape's
+    const { name, hazards } = of.schema === undefined ? (of as SchemaPlan) : planOf(of.schema); // a plan without class is a shape's
     for (const { field, message } of hazards) {
       report({
-        rule: 'SVC304', severity: 'warning', subject, place: declared.place, message: `the pattern of "${field}" in ${name} can take very long: ${message}`,
-        remedy: 'Write it without repetitions inside repetitions; until then only short texts are tested against it, and longer ones refused',
+        rule: 'SVC304',
+        severity: 'warning',
+        subject,
+        place: declared.place,
+        message: `the pattern of "${field}" in ${name} can take very long: ${message}`,
+        remedy:
+          'Write it without repetitions inside repetitions; until then only short texts are tested against it, and longer ones refused',
       });
     }
   }
@@ -144,7 +195,11 @@ function earlySlots(planned: readonly PlannedDependency[], ofRouter: number): Re
  */
 
 /** How what `response` says becomes text. @throws SvcError for mistakes in its schemas */
-export function replyPlanOf(response: NonNullable<RouteSpec['response']>, { status, tuple }: RouteSpec, subject: string): ReplyPlan {
+export function replyPlanOf(
+  response: NonNullable<RouteSpec['response']>,
+  { status, tuple }: RouteSpec,
+  subject: string,
+): ReplyPlan {
   const byStatus = new Map<number, Serializer>();
   let usual: Serializer | undefined;
   let isList = false;
@@ -153,13 +208,19 @@ export function replyPlanOf(response: NonNullable<RouteSpec['response']>, { stat
     isList = isListType(response);
   } else {
     for (const [key, source] of Object.entries(response)) {
-      if (!/^[2-5]\d\d$/.test(key)) throw new SvcError('E_ROUTE_SPEC', [subject, 'response', `has the key "${key}", which is no status 200 … 599: it is a type or a class that extends Schema, or one for each status, { 200: User }`]);
+      if (!/^[2-5]\d\d$/.test(key))
+        throw new SvcError('E_ROUTE_SPEC', [
+          subject,
+          'response',
+          `has the key "${key}", which is no status 200 … 599: it is a type or a class that extends Schema, or one for each status, { 200: User }`,
+        ]);
       byStatus.set(Number(key), compileSerializer(source as TypeSource, `the response ${key} of ${subject}`));
     }
   }
   const serializerFor = (of: number): Serializer | undefined => {
     const found = byStatus.get(of) ?? (of < 300 ? usual : undefined);
-    if (found === undefined && of < 400) throw new SvcError('E_RESPONSE_MISMATCH', [subject, `the status ${of} is not declared`]);
+    if (found === undefined && of < 400)
+      throw new SvcError('E_RESPONSE_MISMATCH', [subject, `the status ${of} is not declared`]);
     return found;
   };
   return {
@@ -168,7 +229,13 @@ export function replyPlanOf(response: NonNullable<RouteSpec['response']>, { stat
     encode(body, of) {
       const result = serializerFor(of)?.toJson(body === undefined ? null : body);
       if (result === undefined || result.ok) return result?.value;
-      throw new SvcError('E_RESPONSE_MISMATCH', [subject, result.issues.slice(0, 10).map((issue) => `${issue.loc.join('.') || 'the value'} ${issue.message}`).join('; ')]);
+      throw new SvcError('E_RESPONSE_MISMATCH', [
+        subject,
+        result.issues
+          .slice(0, 10)
+          .map((issue) => `${issue.loc.join('.') || 'the value'} ${issue.message}`)
+          .join('; '),
+      ]);
     },
   };
 }
@@ -181,5 +248,9 @@ function isTypeSource(response: NonNullable<RouteSpec['response']>): response is
 function isListType(source: TypeSource): boolean {
   if (!(source instanceof FieldType)) return false;
   const { shape } = source;
-  return shape.kind === 'list' || (shape.kind === 'nullable' && isListType(shape.inner)) || (shape.kind === 'lazy' && isListType(shape.get()));
+  return (
+    shape.kind === 'list' ||
+    (shape.kind === 'nullable' && isListType(shape.inner)) ||
+    (shape.kind === 'lazy' && isListType(shape.get()))
+  );
 }

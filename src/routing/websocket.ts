@@ -19,13 +19,28 @@ import { OriginGuard } from '../http/websocket/origin.ts';
 import { SwitchingProtocols } from '../http/server/websockets.ts';
 import type { InputOf, TextInputs } from './di.ts';
 import type { Infer, TypeSource } from '../schema/schema.ts';
-import type { Awaitable, CompiledView, Context, HttpRequest, Middleware, Next, RouteRateLimit, SecurityRequirement, Services } from '../http/contracts.ts';
+import type {
+  Awaitable,
+  CompiledView,
+  Context,
+  HttpRequest,
+  Middleware,
+  Next,
+  RouteRateLimit,
+  SecurityRequirement,
+  Services,
+} from '../http/contracts.ts';
 import type { Origins } from '../http/origins.ts';
 import type { PathParams } from '../http/path.ts';
 import type { MiddlewareFunction } from '../http/pipeline.ts';
 import type { HttpResponse } from '../http/response.ts';
 import type { Rooms } from '../http/websocket/rooms.ts';
-import type { SocketListener, SocketTerms, WebSocketClose, WebSocketConnection } from '../http/websocket/websocket.ts';
+import type {
+  SocketListener,
+  SocketTerms,
+  WebSocketClose,
+  WebSocketConnection,
+} from '../http/websocket/websocket.ts';
 import type { WebSocketCompression } from '../http/websocket/deflate.ts';
 import type { WebSocketMeter } from '../http/websocket/meter.ts';
 import type { SlowConsumerPolicy } from '../http/websocket/sender.ts';
@@ -90,23 +105,36 @@ export interface WebSocketSpec extends TextInputs {
 }
 
 /** Names that no dependency may take. */
-export type ReservedSocketKey = keyof WebSocketSpec | 'params' | 'req' | 'signal' | 'state' | 'body' | 'form' | 'response' | 'status';
+export type ReservedSocketKey =
+  keyof WebSocketSpec | 'params' | 'req' | 'signal' | 'state' | 'body' | 'form' | 'response' | 'status';
 
 /** `S`, or a sentence at each key that is neither option nor dependency. */
 export type CheckedSocketSpec<S> = {
-  readonly [K in keyof S]: K extends keyof WebSocketSpec ? WebSocketSpec[K]
-    : K extends ReservedSocketKey ? `"${K & string}" is reserved: give the dependency another name`
-    : S[K] extends Dependency<unknown> ? S[K] : `"${K & string}" is no option of a WebSocket, and no Depends(…); data of your own goes under meta`;
+  readonly [K in keyof S]: K extends keyof WebSocketSpec
+    ? WebSocketSpec[K]
+    : K extends ReservedSocketKey
+      ? `"${K & string}" is reserved: give the dependency another name`
+      : S[K] extends Dependency<unknown>
+        ? S[K]
+        : `"${K & string}" is no option of a WebSocket, and no Depends(…); data of your own goes under meta`;
 };
 
-type SocketInjected<S, Taken = never> = { readonly [K in Exclude<keyof S, ReservedSocketKey | Taken>]: S[K] extends Dependency<infer T> ? T : never };
+type SocketInjected<S, Taken = never> = {
+  readonly [K in Exclude<keyof S, ReservedSocketKey | Taken>]: S[K] extends Dependency<infer T> ? T : never;
+};
 type SocketInputs<S> = { readonly [K in keyof S & ('query' | 'headers' | 'cookies')]: InputOf<S[K]> };
 
 /** What handlers get beside the socket: the parameters of the path, the inputs and dependencies of the spec, and those of its router. */
-export type SocketContext<P extends string, S = object, D = object> = Context & { readonly params: PathParams<P> } & SocketInputs<S> & SocketInjected<S> & SocketInjected<D, keyof S>;
+export type SocketContext<P extends string, S = object, D = object> = Context & {
+  readonly params: PathParams<P>;
+} & SocketInputs<S> &
+  SocketInjected<S> &
+  SocketInjected<D, keyof S>;
 
 /** What a message is: what `message` says, or text and bytes as they come. */
-export type MessageOf<S> = S extends { readonly message: infer T extends TypeSource } ? Infer<T> : string | Uint8Array;
+export type MessageOf<S> = S extends { readonly message: infer T extends TypeSource }
+  ? Infer<T>
+  : string | Uint8Array;
 
 /** A WebSocket as its handlers see it. `for await (const message of socket)` takes its messages and ends with it. */
 export interface Socket<M = string | Uint8Array> extends AsyncIterable<M> {
@@ -156,22 +184,32 @@ export class WebSocketRouter<C = Context, M = string | Uint8Array> {
   #isFrozen = false;
 
   /** @internal */
-  constructor(subject: string) { this.#subject = subject; }
+  constructor(subject: string) {
+    this.#subject = subject;
+  }
 
   /** Before the first message. */
-  onOpen(fn: NonNullable<Callbacks<C, M>['open']>): this { return this.#set('open', fn); }
+  onOpen(fn: NonNullable<Callbacks<C, M>['open']>): this {
+    return this.#set('open', fn);
+  }
 
   /** For each message, in order: the next when this one has settled. */
-  onMessage(fn: NonNullable<Callbacks<C, M>['message']>): this { return this.#set('message', fn); }
+  onMessage(fn: NonNullable<Callbacks<C, M>['message']>): this {
+    return this.#set('message', fn);
+  }
 
   /** Behind the last message, once. 1006 is a connection that was lost. */
-  onClose(fn: NonNullable<Callbacks<C, M>['close']>): this { return this.#set('close', fn); }
+  onClose(fn: NonNullable<Callbacks<C, M>['close']>): this {
+    return this.#set('close', fn);
+  }
 
   /**
    * For what the others throw, and for messages that do not fit (`ValidationError`): the socket stays open. Without it the
    * socket closes: 1007 for such messages, 1008 for exceptions that are meant for clients, else 1011.
    */
-  onError(fn: NonNullable<Callbacks<C, M>['error']>): this { return this.#set('error', fn); }
+  onError(fn: NonNullable<Callbacks<C, M>['error']>): this {
+    return this.#set('error', fn);
+  }
 
   /** Its handlers. Nothing can be added any more. @internal */
   take(): Callbacks<C, M> {
@@ -182,7 +220,12 @@ export class WebSocketRouter<C = Context, M = string | Uint8Array> {
   #set<K extends keyof Callbacks<C, M>>(key: K, fn: NonNullable<Callbacks<C, M>[K]>): this {
     if (this.#isFrozen) throw new SvcError('E_APP_FROZEN', [`add a handler to ${this.#subject}`]);
     if (typeof fn !== 'function') throw new SvcError('E_ROUTE_HANDLER', [this.#subject]);
-    if (this.#callbacks[key] !== undefined) throw new SvcError('E_ROUTE_SPEC', [this.#subject, `on${key[0]!.toUpperCase()}${key.slice(1)}`, 'has a handler already']);
+    if (this.#callbacks[key] !== undefined)
+      throw new SvcError('E_ROUTE_SPEC', [
+        this.#subject,
+        `on${key[0]!.toUpperCase()}${key.slice(1)}`,
+        'has a handler already',
+      ]);
     this.#callbacks[key] = fn as Callbacks<C, M>[K];
     return this;
   }
@@ -196,27 +239,61 @@ export interface SocketHub {
 
 const isFlag = (value: unknown): boolean => typeof value === 'boolean';
 const isRecord = (value: unknown): boolean => typeof value === 'object' && value !== null;
-const time = (fallback: number, most: number): OptionKind<number | false> =>
-  ({ fallback: fallback === 0 ? false : fallback, needs: `false or an integer 100 … ${most}`, accepts: (value) => value === false || int(100, 100, most).accepts(value) });
+const time = (fallback: number, most: number): OptionKind<number | false> => ({
+  fallback: fallback === 0 ? false : fallback,
+  needs: `false or an integer 100 … ${most}`,
+  accepts: (value) => value === false || int(100, 100, most).accepts(value),
+});
 
 /** The options of a WebSocket route by name. */
 const SPEC: Readonly<Record<keyof WebSocketSpec, OptionKind<unknown>>> = {
-  query: given<object>(), headers: given<object>(), cookies: given<object>(), message: given<TypeSource>(),
-  protocols: given<readonly string[]>('a list of tokens', (value) => Array.isArray(value) && value.every((item) => typeof item === 'string' && isToken(item))),
-  origins: given<Origins>(`'*', a list of origins or a function`, (value) => value === '*' || typeof value === 'function' || Array.isArray(value)),
+  query: given<object>(),
+  headers: given<object>(),
+  cookies: given<object>(),
+  message: given<TypeSource>(),
+  protocols: given<readonly string[]>(
+    'a list of tokens',
+    (value) => Array.isArray(value) && value.every((item) => typeof item === 'string' && isToken(item)),
+  ),
+  origins: given<Origins>(
+    `'*', a list of origins or a function`,
+    (value) => value === '*' || typeof value === 'function' || Array.isArray(value),
+  ),
   allowMissingOrigin: { fallback: false, needs: 'true or false', accepts: isFlag },
-  maxMessageBytes: int(1_048_576, 1, 2 ** 30), maxBufferedBytes: int(1_048_576, 65_536, 2 ** 30),
+  maxMessageBytes: int(1_048_576, 1, 2 ** 30),
+  maxBufferedBytes: int(1_048_576, 65_536, 2 ** 30),
   slowConsumer: oneOf<SlowConsumerPolicy>(['disconnect', 'drop-oldest', 'wait'], 'disconnect'),
-  heartbeatMs: time(30_000, 3_600_000), idleTimeoutMs: time(0, 86_400_000), closeTimeoutMs: int(5_000, 10, 60_000), maxRooms: int(1_000, 1, 100_000),
-  compression: given<boolean | WebSocketCompression>('true, false or { level, thresholdBytes, contextTakeover, windowBits }', (value) => isFlag(value) || isRecord(value)),
-  name: text(), summary: text(), description: text(), tags: given<readonly string[]>('a list of strings', Array.isArray),
+  heartbeatMs: time(30_000, 3_600_000),
+  idleTimeoutMs: time(0, 86_400_000),
+  closeTimeoutMs: int(5_000, 10, 60_000),
+  maxRooms: int(1_000, 1, 100_000),
+  compression: given<boolean | WebSocketCompression>(
+    'true, false or { level, thresholdBytes, contextTakeover, windowBits }',
+    (value) => isFlag(value) || isRecord(value),
+  ),
+  name: text(),
+  summary: text(),
+  description: text(),
+  tags: given<readonly string[]>('a list of strings', Array.isArray),
   deprecated: given<boolean>('true or false', isFlag),
-  public: given<boolean | string>('true, false or a reason', (value) => isFlag(value) || typeof value === 'string'),
+  public: given<boolean | string>(
+    'true, false or a reason',
+    (value) => isFlag(value) || typeof value === 'string',
+  ),
   allow: given<readonly SocketAllowance[]>('a list of { rule, reason }', Array.isArray),
   meta: given<Readonly<Record<string, unknown>>>('an object', isRecord),
-  rateLimit: given<RouteRateLimit | false>('false or { perMinute, burst, key }', (value) => value === false || isRecord(value)),
-  timeoutMs: given<number | false>('false or an integer 1 … 86400000', (value) => value === false || int(1, 1, 86_400_000).accepts(value)),
-  security: given<SecurityRequirement | readonly SecurityRequirement[]>('a requirement or a list of them', isRecord),
+  rateLimit: given<RouteRateLimit | false>(
+    'false or { perMinute, burst, key }',
+    (value) => value === false || isRecord(value),
+  ),
+  timeoutMs: given<number | false>(
+    'false or an integer 1 … 86400000',
+    (value) => value === false || int(1, 1, 86_400_000).accepts(value),
+  ),
+  security: given<SecurityRequirement | readonly SecurityRequirement[]>(
+    'a requirement or a list of them',
+    isRecord,
+  ),
   use: given<readonly (Middleware | MiddlewareFunction)[]>('a list of middleware', Array.isArray),
 };
 
@@ -232,7 +309,16 @@ interface Settings extends WebSocketSpec {
   readonly maxRooms: number;
 }
 
-const RESERVED: ReadonlySet<string> = new Set<ReservedSocketKey>(['params', 'req', 'signal', 'state', 'body', 'form', 'response', 'status']);
+const RESERVED: ReadonlySet<string> = new Set<ReservedSocketKey>([
+  'params',
+  'req',
+  'signal',
+  'state',
+  'body',
+  'form',
+  'response',
+  'status',
+]);
 
 /** A WebSocket route as somebody wrote it down. @internal */
 export class DeclaredSocket {
@@ -258,23 +344,47 @@ export class DeclaredSocket {
   }
 
   /** Whether anything is done with its sockets. */
-  get isHandled(): boolean { return this.#handler !== undefined || Object.keys(this.router.take()).length > 0; }
+  get isHandled(): boolean {
+    return this.#handler !== undefined || Object.keys(this.router.take()).length > 0;
+  }
 
   /** The sockets of the route in one application. */
   compile(hub: SocketHub, services: Services, onUnhandled: SocketTerms['onUnhandled']): SocketOpener {
-    const { maxMessageBytes, maxBufferedBytes, slowConsumer, heartbeatMs, idleTimeoutMs, closeTimeoutMs, maxRooms } = this.settings;
+    const {
+      maxMessageBytes,
+      maxBufferedBytes,
+      slowConsumer,
+      heartbeatMs,
+      idleTimeoutMs,
+      closeTimeoutMs,
+      maxRooms,
+    } = this.settings;
     return new SocketOpener(this.guard, {
-      maxMessageBytes, maxBufferedBytes, slowConsumer, closeTimeoutMs, maxRooms, heartbeatMs: heartbeatMs || 0, idleTimeoutMs: idleTimeoutMs || 0,
-      compression: this.guard.compression, listener: this.#listener(), clock: services.clock, log: services.log, rooms: hub.rooms, meter: hub.meter, onUnhandled,
+      maxMessageBytes,
+      maxBufferedBytes,
+      slowConsumer,
+      closeTimeoutMs,
+      maxRooms,
+      heartbeatMs: heartbeatMs || 0,
+      idleTimeoutMs: idleTimeoutMs || 0,
+      compression: this.guard.compression,
+      listener: this.#listener(),
+      clock: services.clock,
+      log: services.log,
+      rooms: hub.rooms,
+      meter: hub.meter,
+      onUnhandled,
     });
   }
 
   #listener(): SocketListener {
     const decode = decoder(this.settings.message, this.subject);
-    const handler = this.#handler as ((socket: WebSocketConnection, context: unknown) => Awaitable<void>) | undefined; // the overloads of websocket() have typed them
+    const handler = this.#handler as
+      ((socket: WebSocketConnection, context: unknown) => Awaitable<void>) | undefined; // the overloads of websocket() have typed them
     if (handler !== undefined) {
       return {
-        decode, onClose: () => undefined,
+        decode,
+        onClose: () => undefined,
         onOpen: async (socket) => {
           await handler(socket, socket.context);
           socket.close();
@@ -305,7 +415,10 @@ export class SocketOpener {
 
   /** Called once, before the first handshake. */
   async load(): Promise<void> {
-    const [{ WebSocketConnection }, { SpareReaders }] = await Promise.all([import('../http/websocket/websocket.ts'), import('../http/websocket/readers.ts')]);
+    const [{ WebSocketConnection }, { SpareReaders }] = await Promise.all([
+      import('../http/websocket/websocket.ts'),
+      import('../http/websocket/readers.ts'),
+    ]);
     const terms = { ...this.#terms, readers: new SpareReaders(this.#terms.maxMessageBytes) };
     this.#open = (stream, parts) => new WebSocketConnection(stream, terms, parts);
   }
@@ -326,18 +439,28 @@ class HandshakeGuard implements Middleware {
   constructor(subject: string, { protocols, origins, allowMissingOrigin, compression = false }: Settings) {
     this.#protocols = new Set(protocols);
     this.origin = new OriginGuard(origins, allowMissingOrigin);
-    this.compression = compression === false ? undefined : readCompression(`compression of ${subject}`, compression === true ? {} : compression);
+    this.compression =
+      compression === false
+        ? undefined
+        : readCompression(`compression of ${subject}`, compression === true ? {} : compression);
   }
 
-  *compile(view: CompiledView): Generator<never> { this.origin.compile(view); }
+  *compile(view: CompiledView): Generator<never> {
+    this.origin.compile(view);
+  }
 
   /** At once where nothing has to be waited for: promises for each of many sockets that come together are memory to be cleaned up. */
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const handshake = readHandshake(req);
-    const deflate = this.compression === undefined ? undefined : negotiateDeflate(handshake.extensions, this.compression);
+    const deflate =
+      this.compression === undefined ? undefined : negotiateDeflate(handshake.extensions, this.compression);
     if (deflate === 'malformed') throw new BadRequest('Sec-WebSocket-Extensions is not a list of extensions');
     const admission = this.origin.mustAdmit(req);
-    this.#agreements.set(req, { handshake, deflate, protocol: handshake.protocols.find((offered) => this.#protocols.has(offered)) ?? '' });
+    this.#agreements.set(req, {
+      handshake,
+      deflate,
+      protocol: handshake.protocols.find((offered) => this.#protocols.has(offered)) ?? '',
+    });
     return admission === undefined ? next() : admission.then(next);
   }
 
@@ -350,17 +473,27 @@ class HandshakeGuard implements Middleware {
 }
 
 /** Options and dependencies of a spec. @throws SvcError `E_ROUTE_SPEC` */
-function apart(subject: string, spec: object): { options: Record<string, unknown>; deps: Record<string, Dependency<unknown>> } {
+function apart(
+  subject: string,
+  spec: object,
+): { options: Record<string, unknown>; deps: Record<string, Dependency<unknown>> } {
   const options: Record<string, unknown> = {};
   const deps: Record<string, Dependency<unknown>> = {};
   for (const [key, value] of Object.entries(spec) as [string, unknown][]) {
     if (Object.hasOwn(SPEC, key)) options[key] = value;
     else if (value === undefined) continue;
-    else if (RESERVED.has(key) || key === '__proto__') throw new SvcError('E_ROUTE_SPEC', [subject, key, 'is reserved']);
+    else if (RESERVED.has(key) || key === '__proto__')
+      throw new SvcError('E_ROUTE_SPEC', [subject, key, 'is reserved']);
     else if (Dependency.is(value)) deps[key] = value;
     else {
       const near = closest(key, Object.keys(SPEC));
-      throw new SvcError('E_ROUTE_SPEC', [subject, key, near === undefined ? `is ${shown(value)}, no Depends(…)` : `is no option of a WebSocket; did you mean "${near}"?`]);
+      throw new SvcError('E_ROUTE_SPEC', [
+        subject,
+        key,
+        near === undefined
+          ? `is ${shown(value)}, no Depends(…)`
+          : `is no option of a WebSocket; did you mean "${near}"?`,
+      ]);
     }
   }
   return { options, deps };
