@@ -146,7 +146,13 @@ function reach(shape: Shape, object: Input, key: string, at: number, depth: numb
 }
 
 /** The same of the fields `from` ... `to - 1`, which the object has elsewhere or not at all. */
-function haveFitting({ slots, isGuarded }: Shape, object: Input, from: number, to: number, depth: number): boolean {
+function haveFitting(
+  { slots, isGuarded }: Shape,
+  object: Input,
+  from: number,
+  to: number,
+  depth: number,
+): boolean {
   for (let at = from; at < to; at++) {
     const slot = slots[at]!;
     const raw = isGuarded && !Object.hasOwn(object, slot.key) ? undefined : object[slot.key];
@@ -167,7 +173,8 @@ function fits(fit: Fit, value: unknown, depth: number): boolean {
 }
 
 function fitsList({ least, most }: Fit, item: Fit, value: unknown, depth: number): boolean {
-  if (!Array.isArray(value) || value.length < least || value.length > most || depth >= MAX_DEPTH) return false;
+  if (!Array.isArray(value) || value.length < least || value.length > most || depth >= MAX_DEPTH)
+    return false;
   for (let i = 0; i < value.length; i++) if (!fits(item, value[i], depth + 1)) return false;
   return true;
 }
@@ -175,10 +182,14 @@ function fitsList({ least, most }: Fit, item: Fit, value: unknown, depth: number
 /** What decides on values that are not plain. */
 function judgeOf(node: TypeNode, making: Making | undefined): Judge {
   switch (node.kind) {
-    case 'nullable': return orNull(new Fit(node.inner, making));
-    case 'lazy': return deferred(() => new Fit(node.resolve()));
-    case 'record': return recordJudge(new Fit(node.item, making), node);
-    case 'union': return unionJudge(node);
+    case 'nullable':
+      return orNull(new Fit(node.inner, making));
+    case 'lazy':
+      return deferred(() => new Fit(node.resolve()));
+    case 'record':
+      return recordJudge(new Fit(node.item, making), node);
+    case 'union':
+      return unionJudge(node);
     default: {
       const check = jsonCheck(node);
       return (value, depth) => check(value, runAt(depth)) !== FAIL;
@@ -192,7 +203,7 @@ function orNull(inner: Fit): Judge {
 
 function deferred(make: () => Fit): Judge {
   let fit: Fit | undefined;
-  return (value, depth) => fits(fit ??= make(), value, depth);
+  return (value, depth) => fits((fit ??= make()), value, depth);
 }
 
 function recordJudge(item: Fit, { constraints: { minLength = 0, maxLength = Infinity } }: TypeNode): Judge {
@@ -210,7 +221,9 @@ function unionJudge(node: Extract<TypeNode, { kind: 'union' }>): Judge {
   return (value, depth) => {
     const variants = node.variants();
     if (!isPlainObject(value)) return variants.some(({ plan }) => value instanceof plan.schema!);
-    byTag ??= new Map(variants.flatMap(({ plan, values }) => values.map((tag) => [tag, shapeOf(plan)] as const)));
+    byTag ??= new Map(
+      variants.flatMap(({ plan, values }) => values.map((tag) => [tag, shapeOf(plan)] as const)),
+    );
     const { tagWire } = variants[0]!;
     const shape = byTag.get(Object.hasOwn(value, tagWire) ? value[tagWire] : undefined);
     return shape !== undefined && fitsObject(shape, value, depth);

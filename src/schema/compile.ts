@@ -7,14 +7,36 @@
  */
 import type { Literal } from './types.ts';
 import type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
-import { anyCheck, boolCheck, bytesCheck, countCheck, datetimeCheck, floatCheck, formatCheck, integerCheck, isInputObject, keyProblem, literalCheck,
-  literalMessage, MAX_DEPTH, Run, stringCheck, tooDeep } from './validation-run.ts';
+import {
+  anyCheck,
+  boolCheck,
+  bytesCheck,
+  countCheck,
+  datetimeCheck,
+  floatCheck,
+  formatCheck,
+  integerCheck,
+  isInputObject,
+  keyProblem,
+  literalCheck,
+  literalMessage,
+  MAX_DEPTH,
+  Run,
+  stringCheck,
+  tooDeep,
+} from './validation-run.ts';
 import { FAIL } from './types.ts';
 import type { Check, Result } from './validation-run.ts';
 import { Plain } from './fast-path.ts';
 
 /** Runs a check over one whole input. `at` is the first item of every path, such as `body`. */
-export function runCheck<T>(check: Check, input: unknown, at: string | undefined, isForm = false, isPlainJson = false): Result<T> {
+export function runCheck<T>(
+  check: Check,
+  input: unknown,
+  at: string | undefined,
+  isForm = false,
+  isPlainJson = false,
+): Result<T> {
   const run = new Run(isForm, isPlainJson);
   const value = check(input, run);
   return value === FAIL ? { ok: false, issues: run.issues(at) } : { ok: true, value: value as T }; // the check's own type
@@ -41,22 +63,39 @@ export function objectCheck(plan: ObjectPlan): Check {
 /** The compiled check of any type in JSON. */
 export function jsonCheck(node: TypeNode): Check {
   switch (node.kind) {
-    case 'str': return stringCheck(node.constraints);
-    case 'int': return integerCheck(node.constraints);
-    case 'float': return floatCheck(node.constraints);
-    case 'bool': return boolCheck();
-    case 'any': return anyCheck;
-    case 'date': case 'uuid': return formatCheck(node.kind);
-    case 'datetime': return datetimeCheck();
-    case 'bytes': return bytesCheck(node.constraints);
-    case 'file': return (_, run) => run.fail('type', 'must be a file, sent as multipart/form-data');
-    case 'literal': return literalCheck(node.values);
-    case 'list': return listCheck(jsonCheck(node.item), node, new Plain(node.item));
-    case 'record': return recordCheck(jsonCheck(node.item), node);
-    case 'nullable': return nullableCheck(jsonCheck(node.inner));
-    case 'lazy': return deferred(() => jsonCheck(node.resolve()));
-    case 'object': return nestedCheck(node.plan());
-    case 'union': return unionCheck(node);
+    case 'str':
+      return stringCheck(node.constraints);
+    case 'int':
+      return integerCheck(node.constraints);
+    case 'float':
+      return floatCheck(node.constraints);
+    case 'bool':
+      return boolCheck();
+    case 'any':
+      return anyCheck;
+    case 'date':
+    case 'uuid':
+      return formatCheck(node.kind);
+    case 'datetime':
+      return datetimeCheck();
+    case 'bytes':
+      return bytesCheck(node.constraints);
+    case 'file':
+      return (_, run) => run.fail('type', 'must be a file, sent as multipart/form-data');
+    case 'literal':
+      return literalCheck(node.values);
+    case 'list':
+      return listCheck(jsonCheck(node.item), node, new Plain(node.item));
+    case 'record':
+      return recordCheck(jsonCheck(node.item), node);
+    case 'nullable':
+      return nullableCheck(jsonCheck(node.inner));
+    case 'lazy':
+      return deferred(() => jsonCheck(node.resolve()));
+    case 'object':
+      return nestedCheck(node.plan());
+    case 'union':
+      return unionCheck(node);
   }
 }
 
@@ -79,7 +118,8 @@ export function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.noth
     if (count(value.length, run) === FAIL) return FAIL;
     if (run.depth >= MAX_DEPTH) return tooDeep(run);
     run.depth++;
-    let mark = run.count, isGood = true;
+    let mark = run.count,
+      isGood = true;
     const items: unknown[] = [...value]; // copies faster than new Array(n) is made, and leaves no holes
     for (let i = 0; i < items.length; i++) {
       if (plain.accepts(items[i], run.isPlainJson)) continue;
@@ -104,7 +144,8 @@ export function recordCheck(item: Check, node: TypeNode): Check {
     if (count(keys.length, run) === FAIL) return FAIL;
     if (run.depth >= MAX_DEPTH) return tooDeep(run);
     run.depth++;
-    let mark = run.count, isGood = true;
+    let mark = run.count,
+      isGood = true;
     const members: Record<string, unknown> = {};
     for (const key of keys) {
       const out = keyProblem(key, run) ?? item(value[key], run);
@@ -127,11 +168,18 @@ function nestedCheck(plan: ObjectPlan): Check {
 function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
   return deferred(() => {
     const variants = node.variants();
-    const byTag = new Map<unknown, Check>(variants.flatMap((variant) => variant.values.map((value) => [value, objectCheck(variant.plan)] as const)));
+    const byTag = new Map<unknown, Check>(
+      variants.flatMap((variant) =>
+        variant.values.map((value) => [value, objectCheck(variant.plan)] as const),
+      ),
+    );
     const tagWire = variants[0]!.tagWire;
     const message = literalMessage([...byTag.keys()] as Literal[]);
     return (value, run) => {
-      if (!isInputObject(value, run)) return variants.some(({ plan }) => value instanceof plan.schema!) ? value : run.fail('type', 'must be an object');
+      if (!isInputObject(value, run))
+        return variants.some(({ plan }) => value instanceof plan.schema!)
+          ? value
+          : run.fail('type', 'must be an object');
       const tag = Object.hasOwn(value, tagWire) ? value[tagWire] : undefined;
       const check = byTag.get(tag);
       if (check !== undefined) return check(value, run);
@@ -157,7 +205,8 @@ function compileObject(plan: ObjectPlan): Check {
   const unknown = plan.extra === 'ignore' ? undefined : unknownMembers(plan);
   return (value, run) => {
     // An instance has been validated: it is taken as it is.
-    if (!isInputObject(value, run)) return schema !== undefined && value instanceof schema ? value : run.fail('type', 'must be an object');
+    if (!isInputObject(value, run))
+      return schema !== undefined && value instanceof schema ? value : run.fail('type', 'must be an object');
     if (run.depth >= MAX_DEPTH) return tooDeep(run);
     run.depth++;
     const before = run.count;
@@ -224,7 +273,10 @@ export class Members {
 
   #lookUp(at: number, object: Input, run: Run, values: unknown[]): void {
     const member = this.#members[at]!;
-    values[at] = member.checked(this.isGuarded && !Object.hasOwn(object, member.key) ? undefined : object[member.key], run);
+    values[at] = member.checked(
+      this.isGuarded && !Object.hasOwn(object, member.key) ? undefined : object[member.key],
+      run,
+    );
   }
 }
 
@@ -254,7 +306,9 @@ export class Member {
 /** A field of the input. A read-only one is passed over, as OpenAPI lets a server do. */
 function memberOf(field: FieldPlan): Member {
   const absent = absence(field);
-  return field.isReadOnly ? new Member(field.wireName, Plain.nothing, (_, run) => absent(run), absent) : new Member(field.wireName, new Plain(field.node), jsonCheck(field.node), absent);
+  return field.isReadOnly
+    ? new Member(field.wireName, Plain.nothing, (_, run) => absent(run), absent)
+    : new Member(field.wireName, new Plain(field.node), jsonCheck(field.node), absent);
 }
 
 /** The members of an object. */
@@ -267,13 +321,17 @@ export function unknownMembers(plan: ObjectPlan): UnknownMembers {
   const known = new Set(plan.fields.map((field) => field.wireName));
   return (input, run) => {
     let extras: Record<string, unknown> | undefined;
-    let mark = run.count, isGood = true;
+    let mark = run.count,
+      isGood = true;
     for (const key of Object.keys(input)) {
       if (known.has(key)) continue;
       if (run.isFull) return FAIL;
-      const out = plan.extra === 'forbid' ? run.fail('extra', 'is not a known member')
-        : plan.isReserved(key) ? run.fail('key', 'is not an allowed name')
-        : (keyProblem(key, run) ?? anyCheck(input[key], run));
+      const out =
+        plan.extra === 'forbid'
+          ? run.fail('extra', 'is not a known member')
+          : plan.isReserved(key)
+            ? run.fail('key', 'is not an allowed name')
+            : (keyProblem(key, run) ?? anyCheck(input[key], run));
       if (out === FAIL) {
         mark = run.place(mark, key);
         isGood = false;

@@ -59,7 +59,13 @@ class Frame {
   isTaken = false;
   cursor = 0;
 
-  constructor(of: Constructed, values: readonly unknown[], data: unknown, extras: object | undefined, instance: object | undefined) {
+  constructor(
+    of: Constructed,
+    values: readonly unknown[],
+    data: unknown,
+    extras: object | undefined,
+    instance: object | undefined,
+  ) {
     this.of = of;
     this.calls = of.learnt.calls;
     this.values = values;
@@ -83,9 +89,10 @@ class Frame {
 
   #refuse(call: Call | undefined): never {
     if (this.instance !== undefined) current = this.outer;
-    const problem = call === undefined
-      ? `its initialisers called Field() more than ${this.values.length} times`
-      : `call ${this.cursor} of Field() is not the one that declared "${call.name}"`;
+    const problem =
+      call === undefined
+        ? `its initialisers called Field() more than ${this.values.length} times`
+        : `call ${this.cursor} of Field() is not the one that declared "${call.name}"`;
     throw new SvcError('E_SCHEMA_FIELD_CALLS', [this.of.name, problem]);
   }
 }
@@ -93,7 +100,8 @@ class Frame {
 /** Fresh tokens such as `list(str)` are new objects every time: their kind is compared. */
 function isSameSource(source: FieldSource, expected: FieldSource): boolean {
   if (source === expected) return true;
-  if (typeof source === 'object') return typeof expected === 'object' && source.shape.kind === expected.shape.kind;
+  if (typeof source === 'object')
+    return typeof expected === 'object' && source.shape.kind === expected.shape.kind;
   return typeof source === typeof expected && typeof source !== 'function';
 }
 
@@ -115,12 +123,16 @@ function sweepLater(): void {
 /** One call of `Field()`: its value, or a marker. */
 export function called(source: FieldSource, options: object | undefined): unknown {
   while (current !== undefined) {
-    if (current.instance === undefined || !current.of.learnt.canBreak || isInitialising(current.of.name)) return current.next(source);
+    if (current.instance === undefined || !current.of.learnt.canBreak || isInitialising(current.of.name))
+      return current.next(source);
     current = current.outer; // its construction broke off
   }
   if (probing !== undefined) return probing.call(source, options);
   if (lastDirect !== undefined && isInitialising(lastDirect)) {
-    throw new SvcError('E_SCHEMA_FIELD_CALLS', [lastDirect, 'its initialisers called Field() more often than when they were learnt']);
+    throw new SvcError('E_SCHEMA_FIELD_CALLS', [
+      lastDirect,
+      'its initialisers called Field() more often than when they were learnt',
+    ]);
   }
   return new FieldMarker(source, options);
 }
@@ -135,7 +147,12 @@ function isInitialising(name: string): boolean {
 }
 
 /** Constructs an instance from validated values; `data` is what they were validated from, and what its constructor gets. */
-export function construct(of: Constructed, values: readonly unknown[], data: unknown, extras: object | undefined): object {
+export function construct(
+  of: Constructed,
+  values: readonly unknown[],
+  data: unknown,
+  extras: object | undefined,
+): object {
   const { direct } = of.learnt;
   if (direct !== undefined && extras === undefined) return new direct(values);
   const frame = new Frame(of, values, data, extras, undefined);
@@ -143,7 +160,10 @@ export function construct(of: Constructed, values: readonly unknown[], data: unk
   try {
     const instance = new of.schema(data as never); // any class of schemas takes what it was given
     if (frame.isTaken && frame.cursor !== values.length) {
-      throw new SvcError('E_SCHEMA_FIELD_CALLS', [of.name, `its initialisers called Field() ${frame.cursor} times instead of ${values.length}`]);
+      throw new SvcError('E_SCHEMA_FIELD_CALLS', [
+        of.name,
+        `its initialisers called Field() ${frame.cursor} times instead of ${values.length}`,
+      ]);
     }
     return instance;
   } finally {
@@ -153,7 +173,13 @@ export function construct(of: Constructed, values: readonly unknown[], data: unk
 
 /** What the constructor of `Schema` does first: `taken` when the values wait in a frame, a Proxy when probed, else undefined. */
 export function enter(instance: object, schema: SchemaClass, data: unknown): 'taken' | object | undefined {
-  if (current !== undefined && !current.isTaken && current.instance === undefined && current.data === data && current.of.schema === schema) {
+  if (
+    current !== undefined &&
+    !current.isTaken &&
+    current.instance === undefined &&
+    current.data === data &&
+    current.of.schema === schema
+  ) {
     current.isTaken = true;
     if (current.extras !== undefined) Object.assign(instance, current.extras);
     return 'taken';
@@ -162,7 +188,12 @@ export function enter(instance: object, schema: SchemaClass, data: unknown): 'ta
 }
 
 /** Opens the frame of an instance that `new` makes. */
-export function enterDirectly(of: Constructed, instance: object, values: readonly unknown[], extras: object | undefined): void {
+export function enterDirectly(
+  of: Constructed,
+  instance: object,
+  values: readonly unknown[],
+  extras: object | undefined,
+): void {
   if (extras !== undefined) Object.assign(instance, extras);
   sweepLater();
   const frame = new Frame(of, values, undefined, undefined, instance);
@@ -238,7 +269,8 @@ class Probe {
     if (this.#isEntered || schema !== this.#schema) return undefined;
     this.#isEntered = true;
     return new Proxy(instance, {
-      defineProperty: (target, key, descriptor) => Reflect.defineProperty(target, key, this.#defined(target, key, descriptor)),
+      defineProperty: (target, key, descriptor) =>
+        Reflect.defineProperty(target, key, this.#defined(target, key, descriptor)),
     });
   }
 
@@ -253,14 +285,22 @@ class Probe {
     if (typeof key === 'string') this.#ownNames.add(key);
     const call = this.#calls.find((candidate) => candidate.marker === descriptor.value);
     if (call === undefined) {
-      if (descriptor.value instanceof FieldType) throw new SvcError('E_SCHEMA_FIELD', [`"${String(key)}" of ${this.#schema.name}`, 'it is a type, and not made by Field()']);
+      if (descriptor.value instanceof FieldType)
+        throw new SvcError('E_SCHEMA_FIELD', [
+          `"${String(key)}" of ${this.#schema.name}`,
+          'it is a type, and not made by Field()',
+        ]);
       this.#lastOther = this.#calls.length;
       this.#othersBefore++;
       return descriptor;
     }
-    if (typeof key === 'symbol') throw new SvcError('E_SCHEMA_PROBE', [this.#schema.name, 'a field has a symbol as its name']);
+    if (typeof key === 'symbol')
+      throw new SvcError('E_SCHEMA_PROBE', [this.#schema.name, 'a field has a symbol as its name']);
     if (call.name !== undefined) {
-      throw new SvcError('E_SCHEMA_PROBE', [this.#schema.name, `one call of Field() is assigned to both "${call.name}" and "${key}"`]);
+      throw new SvcError('E_SCHEMA_PROBE', [
+        this.#schema.name,
+        `one call of Field() is assigned to both "${call.name}" and "${key}"`,
+      ]);
     }
     call.name = key;
     call.isRedefined = Object.hasOwn(target, key);
@@ -269,22 +309,45 @@ class Probe {
 
   result(): Learnt {
     const calls = this.#calls.map(({ marker: { source, options }, name, isRedefined }, i): Call => {
-      if (name === undefined) throw new SvcError('E_SCHEMA_PROBE', [this.#schema.name, `call ${i + 1} of Field() is not assigned to a public member`]);
+      if (name === undefined)
+        throw new SvcError('E_SCHEMA_PROBE', [
+          this.#schema.name,
+          `call ${i + 1} of Field() is not assigned to a public member`,
+        ]);
       return { name, isRedefined, source, options };
     });
     // Initialisers of #private members are not seen by a Proxy: the source tells.
     const texts = sourcesOf(this.#schema);
-    const canBreak = (this.#othersBefore > 0 && this.#lastOther < calls.length) || texts.some((text) => text.includes('#'));
-    const isDirect = this.#othersBefore === 0 && !canBreak && calls.every(({ name, isRedefined }) => !isRedefined && !(name in this.#schema.prototype))
-      && texts.reduce((sum, text) => sum + plainFieldsIn(text), 0) === calls.length;
-    return { calls, ownNames: this.#ownNames, canBreak, direct: isDirect ? builderOf(calls.map(({ name }) => name), this.#schema.prototype as object) : undefined };
+    const canBreak =
+      (this.#othersBefore > 0 && this.#lastOther < calls.length) || texts.some((text) => text.includes('#'));
+    const isDirect =
+      this.#othersBefore === 0 &&
+      !canBreak &&
+      calls.every(({ name, isRedefined }) => !isRedefined && !(name in this.#schema.prototype)) &&
+      texts.reduce((sum, text) => sum + plainFieldsIn(text), 0) === calls.length;
+    return {
+      calls,
+      ownNames: this.#ownNames,
+      canBreak,
+      direct: isDirect
+        ? builderOf(
+            calls.map(({ name }) => name),
+            this.#schema.prototype as object,
+          )
+        : undefined,
+    };
   }
 }
 
 /** The source of a schema class and of the classes above it, up to `Schema`. */
 function sourcesOf(schema: SchemaClass): string[] {
   const texts: string[] = [];
-  for (let at: unknown = schema; typeof at === 'function' && !Object.hasOwn(at, '~schema'); at = Object.getPrototypeOf(at)) texts.push(Function.prototype.toString.call(at));
+  for (
+    let at: unknown = schema;
+    typeof at === 'function' && !Object.hasOwn(at, '~schema');
+    at = Object.getPrototypeOf(at)
+  )
+    texts.push(Function.prototype.toString.call(at));
   return texts;
 }
 
@@ -293,7 +356,9 @@ function sourcesOf(schema: SchemaClass): string[] {
  * that does more, such as `(count++, Field(int))`, does not count, so that the class is constructed as it stands.
  */
 function plainFieldsIn(text: string): number {
-  return /\bconstructor\s*\(/.test(text) ? Number.NaN : text.match(/(?:^|[{;}\s])(?:[\w$]+|'[^']*'|"[^"]*")\s*=\s*(?:[\w$]+\.)?Field\(/g)?.length ?? 0;
+  return /\bconstructor\s*\(/.test(text)
+    ? Number.NaN
+    : (text.match(/(?:^|[{;}\s])(?:[\w$]+|'[^']*'|"[^"]*")\s*=\s*(?:[\w$]+\.)?Field\(/g)?.length ?? 0);
 }
 
 /*
@@ -310,7 +375,16 @@ type Builder = new (values: readonly unknown[]) => object;
  */
 export function builderOf(names: readonly string[], prototype: object): Builder {
   const count = names.length;
-  const [name0, name1, name2, name3, name4, name5, name6, name7] = names as [string, string, string, string, string, string, string, string]; // as far as `count` goes
+  const [name0, name1, name2, name3, name4, name5, name6, name7] = names as [
+    string,
+    string,
+    string,
+    string,
+    string,
+    string,
+    string,
+    string,
+  ]; // as far as `count` goes
   function Instance(this: Record<string, unknown>, values: readonly unknown[]): void {
     if (count === 0) return;
     this[name0] = values[0];

@@ -33,7 +33,10 @@ export class Plain {
     this.kind = kindOf(node);
     // n UTF-16 units are at least n / 2 code points, and at most n
     this.shortest = Math.min(2 * (constraints.minLength ?? 0) - 1, LONGEST);
-    this.longest = Math.min(constraints.maxLength ?? LONGEST, format?.short?.maxLength ?? format?.maxLength ?? LONGEST);
+    this.longest = Math.min(
+      constraints.maxLength ?? LONGEST,
+      format?.short?.maxLength ?? format?.maxLength ?? LONGEST,
+    );
     this.low = constraints.ge ?? -Number.MAX_VALUE;
     this.high = constraints.le ?? Number.MAX_VALUE;
     this.pattern = format?.short?.pattern ?? format?.pattern ?? NO_PATTERN; // what is longer goes to its check
@@ -43,13 +46,32 @@ export class Plain {
   /** Whether it is a value of the type as it stands. `isPlainJson` as of a `Run`. */
   accepts(value: unknown, isPlainJson: boolean): boolean {
     switch (this.kind) {
-      case 1: return typeof value === 'string' && value.length >= this.shortest && value.length <= this.longest && (isPlainJson || isWellFormed(value));
-      case 2: return typeof value === 'number' && value >= this.low && value <= this.high && Number.isSafeInteger(value);
-      case 3: return typeof value === 'number' && value >= this.low && value <= this.high; // neither NaN nor Infinity
-      case 4: return value === true || value === false;
-      case 5: return typeof value === 'string' && value.length >= this.shortest && value.length <= this.longest && this.pattern.test(value);
-      case 6: return isOneOf(this.choices, value);
-      default: return false;
+      case 1:
+        return (
+          typeof value === 'string' &&
+          value.length >= this.shortest &&
+          value.length <= this.longest &&
+          (isPlainJson || isWellFormed(value))
+        );
+      case 2:
+        return (
+          typeof value === 'number' && value >= this.low && value <= this.high && Number.isSafeInteger(value)
+        );
+      case 3:
+        return typeof value === 'number' && value >= this.low && value <= this.high; // neither NaN nor Infinity
+      case 4:
+        return value === true || value === false;
+      case 5:
+        return (
+          typeof value === 'string' &&
+          value.length >= this.shortest &&
+          value.length <= this.longest &&
+          this.pattern.test(value)
+        );
+      case 6:
+        return isOneOf(this.choices, value);
+      default:
+        return false;
     }
   }
 }
@@ -61,13 +83,24 @@ function isOneOf(choices: readonly unknown[], value: unknown): boolean {
 
 function kindOf(node: TypeNode): number {
   const { pattern, format, gt, lt, multipleOf } = node.constraints;
-  if (pattern !== undefined || gt !== undefined || lt !== undefined || multipleOf !== undefined) return KIND.none;
+  if (pattern !== undefined || gt !== undefined || lt !== undefined || multipleOf !== undefined)
+    return KIND.none;
   switch (node.kind) {
-    case 'str': return format === undefined ? KIND.text : FORMATS[format].pattern === undefined ? KIND.none : KIND.formatted;
-    case 'int': return KIND.integer;
-    case 'float': return KIND.number;
-    case 'bool': return KIND.flag;
-    case 'literal': return node.values.length <= MAX_CHOICES ? KIND.choice : KIND.none;
-    default: return KIND.none;
+    case 'str':
+      return format === undefined
+        ? KIND.text
+        : FORMATS[format].pattern === undefined
+          ? KIND.none
+          : KIND.formatted;
+    case 'int':
+      return KIND.integer;
+    case 'float':
+      return KIND.number;
+    case 'bool':
+      return KIND.flag;
+    case 'literal':
+      return node.values.length <= MAX_CHOICES ? KIND.choice : KIND.none;
+    default:
+      return KIND.none;
   }
 }

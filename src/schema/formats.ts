@@ -27,7 +27,8 @@ const SHORT_LENGTH = 64;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const DATE = /^(\d{4})-(\d\d)-(\d\d)$/;
 const TIME = /^(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[zZ]|([+-])(\d\d):(\d\d))$/;
-const HOSTNAME = /^(?=.{1,253}$)[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$/;
+const HOSTNAME =
+  /^(?=.{1,253}$)[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$/;
 const OCTET = '(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)';
 const IPV4 = new RegExp(`^${OCTET}(?:\\.${OCTET}){3}$`);
 /** RFC 3986 §3: scheme, then only characters of a URI, percent signs with two digits; brackets only around an IP literal. */
@@ -40,16 +41,32 @@ function emailPattern(before: string, label: string): RegExp {
 function uriPattern(): RegExp {
   const chars = (more: string): string => `(?:[A-Za-z0-9._~!$&'()*+,;=${more}-]|%[0-9A-Fa-f]{2})*`;
   const authority = `//${chars(':')}(?:@${chars('')})?(?:\\[[0-9A-Fa-f:.]+\\])?(?::\\d*)?(?=[/?#]|$)`;
-  return new RegExp(`^[A-Za-z][A-Za-z0-9+.-]*:(?:${authority})?${chars(':@/')}(?:\\?${chars(':@/?')})?(?:#${chars(':@/?')})?$`);
+  return new RegExp(
+    `^[A-Za-z][A-Za-z0-9+.-]*:(?:${authority})?${chars(':@/')}(?:\\?${chars(':@/?')})?(?:#${chars(':@/?')})?$`,
+  );
 }
 
 /** Every format by its JSON Schema name. */
 export const FORMATS: Readonly<Record<FormatName, Format>> = {
-  email: { words: 'an e-mail address', maxLength: 254, pattern: EMAIL, short: { pattern: SHORT_EMAIL, maxLength: SHORT_LENGTH }, test: (text) => (text.length <= SHORT_LENGTH ? SHORT_EMAIL : EMAIL).test(text) }, // RFC 5321 §4.5.3.1.3, less < >
+  email: {
+    words: 'an e-mail address',
+    maxLength: 254,
+    pattern: EMAIL,
+    short: { pattern: SHORT_EMAIL, maxLength: SHORT_LENGTH },
+    test: (text) => (text.length <= SHORT_LENGTH ? SHORT_EMAIL : EMAIL).test(text),
+  }, // RFC 5321 §4.5.3.1.3, less < >
   uuid: { words: 'a UUID', maxLength: 36, test: (text) => UUID.test(text) },
   date: { words: 'a date such as 2026-01-31', maxLength: 10, test: isDate },
-  'date-time': { words: 'a date and time with an offset such as 2026-01-31T09:30:00Z', maxLength: 64, test: (text) => epochMs(text) !== undefined },
-  time: { words: 'a time with an offset such as 09:30:00Z', maxLength: 64, test: (text) => secondsOf(text) !== undefined },
+  'date-time': {
+    words: 'a date and time with an offset such as 2026-01-31T09:30:00Z',
+    maxLength: 64,
+    test: (text) => epochMs(text) !== undefined,
+  },
+  time: {
+    words: 'a time with an offset such as 09:30:00Z',
+    maxLength: 64,
+    test: (text) => secondsOf(text) !== undefined,
+  },
   uri: { words: 'a URI', maxLength: 8_192, test: (text) => URI.test(text) },
   hostname: { words: 'a host name', maxLength: 253, test: (text) => HOSTNAME.test(text) },
   ipv4: { words: 'an IPv4 address', maxLength: 15, test: (text) => IPV4.test(text) },
@@ -62,7 +79,9 @@ const DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 export function isDate(text: string): boolean {
   const parts = DATE.exec(text);
   if (parts === null) return false;
-  const year = Number(parts[1]), month = Number(parts[2]), day = Number(parts[3]);
+  const year = Number(parts[1]),
+    month = Number(parts[2]),
+    day = Number(parts[3]);
   if (month < 1 || month > 12 || day < 1) return false;
   const isLeap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
   return day <= (month === 2 && isLeap ? 29 : DAYS[month - 1]!);
@@ -72,8 +91,11 @@ export function isDate(text: string): boolean {
 function secondsOf(text: string): number | undefined {
   const parts = TIME.exec(text);
   if (parts === null) return undefined;
-  const hour = Number(parts[1]), minute = Number(parts[2]), second = Number(parts[3]);
-  const offsetHour = Number(parts[6] ?? 0), offsetMinute = Number(parts[7] ?? 0);
+  const hour = Number(parts[1]),
+    minute = Number(parts[2]),
+    second = Number(parts[3]);
+  const offsetHour = Number(parts[6] ?? 0),
+    offsetMinute = Number(parts[7] ?? 0);
   if (hour > 23 || minute > 59 || second > 60 || offsetHour > 23 || offsetMinute > 59) return undefined;
   const minutes = hour * 60 + minute - (parts[5] === '-' ? -1 : 1) * (offsetHour * 60 + offsetMinute);
   // A leap second is the last of a UTC day (RFC 3339 §5.6).
@@ -166,9 +188,12 @@ export function hasAtMost(text: string, most: number): boolean {
  */
 export function isMultiple(value: number, factor: number): boolean {
   if (Number.isInteger(value) && Number.isInteger(factor)) return value % factor === 0; // exact
-  const [digits, exponent] = decimal(value), [factorDigits, factorExponent] = decimal(factor);
+  const [digits, exponent] = decimal(value),
+    [factorDigits, factorExponent] = decimal(factor);
   const shift = exponent - factorExponent; // at most 324 + 308
-  return shift >= 0 ? (digits * 10n ** BigInt(shift)) % factorDigits === 0n : digits % (factorDigits * 10n ** BigInt(-shift)) === 0n;
+  return shift >= 0
+    ? (digits * 10n ** BigInt(shift)) % factorDigits === 0n
+    : digits % (factorDigits * 10n ** BigInt(-shift)) === 0n;
 }
 
 /** A finite number as its shortest decimal: digits × 10^exponent. */

@@ -8,7 +8,15 @@ import { SvcError } from '../base/errors.ts';
 import { given, int, readOptions, shown } from '../base/options.ts';
 import type { OptionKind } from '../base/options.ts';
 import { FieldType, isSchemaClass } from './types.ts';
-import type { Extra, FieldSource, FormatName, Literal, ScalarKind, SchemaClass, TypeSource } from './types.ts';
+import type {
+  Extra,
+  FieldSource,
+  FormatName,
+  Literal,
+  ScalarKind,
+  SchemaClass,
+  TypeSource,
+} from './types.ts';
 import { FORMATS } from './formats.ts';
 import { analysePattern } from './pattern.ts';
 import type { PatternHazard } from './pattern.ts';
@@ -114,34 +122,74 @@ export class FieldMarker implements Declaration {
 export type Resolve = (schema: SchemaClass) => ObjectPlan;
 
 const isText = (value: unknown): boolean => typeof value === 'string';
-const COUNTS = { minLength: given<number>('an integer 0 … 2^53 - 1', isCount), maxLength: given<number>('an integer 0 … 2^53 - 1', isCount) };
+const COUNTS = {
+  minLength: given<number>('an integer 0 … 2^53 - 1', isCount),
+  maxLength: given<number>('an integer 0 … 2^53 - 1', isCount),
+};
 const TEXTS = {
   ...COUNTS,
-  pattern: given<string | RegExp>('a pattern as text or RegExp', (value) => isText(value) || value instanceof RegExp),
+  pattern: given<string | RegExp>(
+    'a pattern as text or RegExp',
+    (value) => isText(value) || value instanceof RegExp,
+  ),
   email: given<boolean>('true or false', isFlag),
-  format: given<FormatName>(`one of ${Object.keys(FORMATS).map((name) => `"${name}"`).join(', ')}`, (value) => isText(value) && Object.hasOwn(FORMATS, value as string)),
+  format: given<FormatName>(
+    `one of ${Object.keys(FORMATS)
+      .map((name) => `"${name}"`)
+      .join(', ')}`,
+    (value) => isText(value) && Object.hasOwn(FORMATS, value as string),
+  ),
 };
 const finite = given<number>('a finite number', Number.isFinite);
 const NUMBERS = {
-  ge: finite, le: finite, gt: finite, lt: finite,
+  ge: finite,
+  le: finite,
+  gt: finite,
+  lt: finite,
   multipleOf: given<number>('a number above 0', (value) => Number.isFinite(value) && (value as number) > 0),
 };
-const FILES = { ...COUNTS, contentTypes: given<readonly string[]>('a list of media types such as "image/png" or "image/*"', isMediaTypes) };
-const ABOUT = { title: given<string>('a string', isText), description: given<string>('a string', isText), example: given<unknown>() };
+const FILES = {
+  ...COUNTS,
+  contentTypes: given<readonly string[]>(
+    'a list of media types such as "image/png" or "image/*"',
+    isMediaTypes,
+  ),
+};
+const ABOUT = {
+  title: given<string>('a string', isText),
+  description: given<string>('a string', isText),
+  example: given<unknown>(),
+};
 const PRESENCE = {
   alias: given<string>('a string that is not empty', (value) => isText(value) && value !== ''),
-  secret: given<boolean>('true or false', isFlag), readOnly: given<boolean>('true or false', isFlag),
-  optional: given<boolean>('true or false', isFlag), default: given<unknown>(),
+  secret: given<boolean>('true or false', isFlag),
+  readOnly: given<boolean>('true or false', isFlag),
+  optional: given<boolean>('true or false', isFlag),
+  default: given<unknown>(),
 };
 const BY_KIND: Readonly<Partial<Record<string, Readonly<Record<string, OptionKind<unknown>>>>>> = {
-  str: TEXTS, int: NUMBERS, float: NUMBERS, list: COUNTS, record: COUNTS, bytes: COUNTS, file: FILES,
+  str: TEXTS,
+  int: NUMBERS,
+  float: NUMBERS,
+  list: COUNTS,
+  record: COUNTS,
+  bytes: COUNTS,
+  file: FILES,
 };
 
 function isFlag(value: unknown): boolean {
   return typeof value === 'boolean';
 }
 function isMediaTypes(value: unknown): boolean {
-  return Array.isArray(value) && value.length > 0 && value.every((type) => isText(type) && /^[a-z0-9][a-z0-9!#$&^_.+-]*\/(?:\*|[a-z0-9][a-z0-9!#$&^_.+-]*)$/i.test(type as string));
+  return (
+    Array.isArray(value) &&
+    value.length > 0 &&
+    value.every(
+      (type) =>
+        isText(type) &&
+        /^[a-z0-9][a-z0-9!#$&^_.+-]*\/(?:\*|[a-z0-9][a-z0-9!#$&^_.+-]*)$/i.test(type as string),
+    )
+  );
 }
 function isCount(value: unknown): boolean {
   return int(0, 0, Number.MAX_SAFE_INTEGER).accepts(value);
@@ -152,26 +200,47 @@ function isCount(value: unknown): boolean {
  *
  * @throws SvcError `E_SCHEMA_FIELD`, `E_OPTION_UNKNOWN` or `E_OPTION_RANGE`
  */
-export function readField(name: string, owner: string, declaration: Declaration, resolve: Resolve): FieldPlan {
+export function readField(
+  name: string,
+  owner: string,
+  declaration: Declaration,
+  resolve: Resolve,
+): FieldPlan {
   const { source, options = {} } = declaration;
-  if (typeof options !== 'object' || options === null) throw wrong(owner, `its options are ${shown(options)}, an object is needed`);
-  const startsWithDefault = typeof source === 'string' || typeof source === 'number' || typeof source === 'boolean';
+  if (typeof options !== 'object' || options === null)
+    throw wrong(owner, `its options are ${shown(options)}, an object is needed`);
+  const startsWithDefault =
+    typeof source === 'string' || typeof source === 'number' || typeof source === 'boolean';
   const shape = shapeOf(startsWithDefault ? typeOfDefault(source, owner) : source, owner);
   const constraintKinds = BY_KIND[constrainedKind(shape, owner)] ?? {};
   const read = readOptions(`the field ${owner}`, options, { ...ABOUT, ...PRESENCE, ...constraintKinds });
-  if (startsWithDefault && read.default !== undefined) throw wrong(owner, 'it starts with a default and has another one as option "default"');
+  if (startsWithDefault && read.default !== undefined)
+    throw wrong(owner, 'it starts with a default and has another one as option "default"');
   const fallback = startsWithDefault ? source : read.default;
-  if (fallback !== undefined && read.optional === true) throw wrong(owner, 'it is optional and has a default: a member with a default may be absent already');
-  if (typeof fallback === 'object' && fallback !== null) throw wrong(owner, 'its default is an object, which all instances would share: give a function, default: () => …');
+  if (fallback !== undefined && read.optional === true)
+    throw wrong(owner, 'it is optional and has a default: a member with a default may be absent already');
+  if (typeof fallback === 'object' && fallback !== null)
+    throw wrong(
+      owner,
+      'its default is an object, which all instances would share: give a function, default: () => …',
+    );
   const wireName = read.alias ?? name;
-  if (wireName === '__proto__' || name === '__proto__') throw wrong(owner, '"__proto__" cannot be a member of JSON input');
+  if (wireName === '__proto__' || name === '__proto__')
+    throw wrong(owner, '"__proto__" cannot be a member of JSON input');
   const node = nodeOf(shape, owner, constraintsOf(read, owner), resolve);
   return Object.freeze({
-    name, wireName, node, hasDefault: fallback !== undefined, default: fallback,
+    name,
+    wireName,
+    node,
+    hasDefault: fallback !== undefined,
+    default: fallback,
     isRequired: fallback === undefined && read.optional !== true && read.readOnly !== true,
     isOptional: read.optional === true || (read.readOnly === true && fallback === undefined),
     isOptionalInOutput: read.optional === true || fallback !== undefined || read.secret === true,
-    isSecret: read.secret === true, isReadOnly: read.readOnly === true, isList: isListNode(node), about: aboutOf(read),
+    isSecret: read.secret === true,
+    isReadOnly: read.readOnly === true,
+    isList: isListNode(node),
+    about: aboutOf(read),
   });
 }
 
@@ -185,11 +254,17 @@ function wrong(owner: string, problem: string): SvcError {
 }
 
 function typeOfDefault(value: string | number | boolean, owner: string): TypeSource {
-  if (typeof value === 'number' && !Number.isFinite(value)) throw wrong(owner, `its default is ${value}, a finite number is needed`);
-  return typeof value === 'string' ? String : typeof value === 'boolean' ? Boolean : new FieldType({ kind: Number.isInteger(value) ? 'int' : 'float' });
+  if (typeof value === 'number' && !Number.isFinite(value))
+    throw wrong(owner, `its default is ${value}, a finite number is needed`);
+  return typeof value === 'string'
+    ? String
+    : typeof value === 'boolean'
+      ? Boolean
+      : new FieldType({ kind: Number.isInteger(value) ? 'int' : 'float' });
 }
 
-type SourceShape = FieldType<unknown, object>['shape'] | { readonly kind: 'object'; readonly schema: SchemaClass };
+type SourceShape =
+  FieldType<unknown, object>['shape'] | { readonly kind: 'object'; readonly schema: SchemaClass };
 
 function shapeOf(source: unknown, owner: string): SourceShape {
   if (source instanceof FieldType) return source.shape;
@@ -198,8 +273,14 @@ function shapeOf(source: unknown, owner: string): SourceShape {
   if (source === Number) return { kind: 'float' };
   if (source === Boolean) return { kind: 'bool' };
   if (source === Date) return { kind: 'datetime' };
-  const found = typeof source === 'function' ? `the function ${source.name === '' ? '(anonymous)' : source.name}` : shown(source);
-  throw wrong(owner, `${found} is no type: needed is str, int, list(…), a class that extends Schema, String, Number, Boolean or Date`);
+  const found =
+    typeof source === 'function'
+      ? `the function ${source.name === '' ? '(anonymous)' : source.name}`
+      : shown(source);
+  throw wrong(
+    owner,
+    `${found} is no type: needed is str, int, list(…), a class that extends Schema, String, Number, Boolean or Date`,
+  );
 }
 
 /** The kind whose constraints the options are: that of the type within a `nullable`, and of what a `lazy` stands for. */
@@ -221,14 +302,29 @@ type Read = Readonly<Record<string, unknown>>;
 
 function constraintsOf(read: Read, owner: string): Constraints {
   const format = (read['email'] === true ? 'email' : read['format']) as FormatName | undefined; // checked by TEXTS
-  if (read['email'] === true && (read['format'] ?? 'email') !== 'email') throw wrong(owner, `it has email: true and another format, "${format}"`);
-  const pattern = read['pattern'] === undefined ? undefined : patternOf(read['pattern'] as string | RegExp, owner);
+  if (read['email'] === true && (read['format'] ?? 'email') !== 'email')
+    throw wrong(owner, `it has email: true and another format, "${format}"`);
+  const pattern =
+    read['pattern'] === undefined ? undefined : patternOf(read['pattern'] as string | RegExp, owner);
   const found: Record<string, unknown> = { pattern, format, hazard: pattern && analysePattern(pattern) };
-  for (const name of ['minLength', 'maxLength', 'ge', 'le', 'gt', 'lt', 'multipleOf']) found[name] = read[name];
-  found['contentTypes'] = (read['contentTypes'] as readonly string[] | undefined)?.map((type) => type.toLowerCase()); // checked by FILES
-  const constraints = Object.freeze(Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined)) as Constraints);
-  const { minLength = 0, maxLength = Infinity, ge = -Infinity, gt = -Infinity, le = Infinity, lt = Infinity } = constraints;
-  if (minLength > maxLength || Math.max(ge, gt) > Math.min(le, lt)) throw wrong(owner, 'its least value is above its greatest: nothing could satisfy both');
+  for (const name of ['minLength', 'maxLength', 'ge', 'le', 'gt', 'lt', 'multipleOf'])
+    found[name] = read[name];
+  found['contentTypes'] = (read['contentTypes'] as readonly string[] | undefined)?.map((type) =>
+    type.toLowerCase(),
+  ); // checked by FILES
+  const constraints = Object.freeze(
+    Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined)) as Constraints,
+  );
+  const {
+    minLength = 0,
+    maxLength = Infinity,
+    ge = -Infinity,
+    gt = -Infinity,
+    le = Infinity,
+    lt = Infinity,
+  } = constraints;
+  if (minLength > maxLength || Math.max(ge, gt) > Math.min(le, lt))
+    throw wrong(owner, 'its least value is above its greatest: nothing could satisfy both');
   return constraints;
 }
 
@@ -248,30 +344,58 @@ function patternOf(given: string | RegExp, owner: string): RegExp {
 }
 
 function aboutOf(read: Read): About {
-  const entries = ['title', 'description', 'example'].filter((name) => read[name] !== undefined).map((name) => [name, read[name]] as const);
+  const entries = ['title', 'description', 'example']
+    .filter((name) => read[name] !== undefined)
+    .map((name) => [name, read[name]] as const);
   return Object.freeze(Object.fromEntries(entries) as About);
 }
 
 function nodeOf(shape: SourceShape, owner: string, constraints: Constraints, resolve: Resolve): TypeNode {
   switch (shape.kind) {
-    case 'object': return { kind: 'object', constraints, schema: shape.schema, plan: () => resolve(shape.schema) };
-    case 'nullable': return { kind: 'nullable', constraints: {}, inner: nodeOf(shapeOf(shape.inner, owner), owner, constraints, resolve) };
-    case 'list': case 'record': return { kind: shape.kind, constraints, item: itemOf(shape.item, shape.options, owner, resolve) };
-    case 'literal': return { kind: 'literal', constraints, values: literalsOf(shape.values, owner) };
-    case 'union': return { kind: 'union', constraints, tag: shape.tag, variants: unionOf(shape.tag, shape.members, owner, resolve) };
-    case 'lazy': return lazyNode(shape, owner, constraints, resolve);
-    default: return { kind: shape.kind, constraints };
+    case 'object':
+      return { kind: 'object', constraints, schema: shape.schema, plan: () => resolve(shape.schema) };
+    case 'nullable':
+      return {
+        kind: 'nullable',
+        constraints: {},
+        inner: nodeOf(shapeOf(shape.inner, owner), owner, constraints, resolve),
+      };
+    case 'list':
+    case 'record':
+      return { kind: shape.kind, constraints, item: itemOf(shape.item, shape.options, owner, resolve) };
+    case 'literal':
+      return { kind: 'literal', constraints, values: literalsOf(shape.values, owner) };
+    case 'union':
+      return {
+        kind: 'union',
+        constraints,
+        tag: shape.tag,
+        variants: unionOf(shape.tag, shape.members, owner, resolve),
+      };
+    case 'lazy':
+      return lazyNode(shape, owner, constraints, resolve);
+    default:
+      return { kind: shape.kind, constraints };
   }
 }
 
 const LAZY_NODES = new WeakMap<object, TypeNode>();
 
 /** One node per token, so that a type that contains itself is a circle and not an endless thread. */
-function lazyNode(shape: Extract<SourceShape, { kind: 'lazy' }>, owner: string, constraints: Constraints, resolve: Resolve): TypeNode {
+function lazyNode(
+  shape: Extract<SourceShape, { kind: 'lazy' }>,
+  owner: string,
+  constraints: Constraints,
+  resolve: Resolve,
+): TypeNode {
   const isBare = Object.keys(constraints).length === 0;
   const known = isBare ? LAZY_NODES.get(shape) : undefined;
   if (known !== undefined) return known;
-  const node: TypeNode = { kind: 'lazy', constraints, resolve: once(() => nodeOf(shapeOf(shape.get(), owner), owner, constraints, resolve)) };
+  const node: TypeNode = {
+    kind: 'lazy',
+    constraints,
+    resolve: once(() => nodeOf(shapeOf(shape.get(), owner), owner, constraints, resolve)),
+  };
   if (isBare) LAZY_NODES.set(shape, node);
   return node;
 }
@@ -280,37 +404,58 @@ function itemOf(source: TypeSource, options: object | undefined, owner: string, 
   const shape = shapeOf(source, owner);
 
   if (options === undefined) return nodeOf(shape, owner, {}, resolve);
-  const read = readOptions(`the items of ${owner}`, options, { ...ABOUT, ...(BY_KIND[constrainedKind(shape, owner)] ?? {}) });
+  const read = readOptions(`the items of ${owner}`, options, {
+    ...ABOUT,
+    ...(BY_KIND[constrainedKind(shape, owner)] ?? {}),
+  });
   return { ...nodeOf(shape, owner, constraintsOf(read, owner), resolve), about: aboutOf(read) };
 }
 
 function literalsOf(values: readonly Literal[], owner: string): readonly Literal[] {
   if (values.length === 0) throw wrong(owner, 'literal() names no value');
   for (const value of values) {
-    if (value === null || typeof value === 'string' || typeof value === 'boolean' || Number.isFinite(value)) continue;
-    throw wrong(owner, `literal() cannot name ${shown(value)}: a string, a finite number, a boolean or null is needed`);
+    if (value === null || typeof value === 'string' || typeof value === 'boolean' || Number.isFinite(value))
+      continue;
+    throw wrong(
+      owner,
+      `literal() cannot name ${shown(value)}: a string, a finite number, a boolean or null is needed`,
+    );
   }
   return Object.freeze([...new Set(values)]);
 }
 
 /** The variants of a union, found when first needed: their classes may be declared further down. */
-function unionOf(tag: unknown, members: readonly SchemaClass[], owner: string, resolve: Resolve): () => readonly Variant[] {
-  if (typeof tag !== 'string') throw wrong(owner, `union() takes the name of the field first that tells its schemas apart, union('kind', …), found ${isSchemaClass(tag) ? `the class ${tag.name}` : shown(tag)}`);
+function unionOf(
+  tag: unknown,
+  members: readonly SchemaClass[],
+  owner: string,
+  resolve: Resolve,
+): () => readonly Variant[] {
+  if (typeof tag !== 'string')
+    throw wrong(
+      owner,
+      `union() takes the name of the field first that tells its schemas apart, union('kind', …), found ${isSchemaClass(tag) ? `the class ${tag.name}` : shown(tag)}`,
+    );
   if (members.length === 0) throw wrong(owner, 'union() names no schema');
-  for (const member of members) if (!isSchemaClass(member)) throw wrong(owner, `union() takes classes that extend Schema, found ${shown(member)}`);
+  for (const member of members)
+    if (!isSchemaClass(member))
+      throw wrong(owner, `union() takes classes that extend Schema, found ${shown(member)}`);
   return once(() => {
     const taken = new Set<Literal>();
     const variants = members.map((member): Variant => {
       const plan = resolve(member);
       const field = plan.fields.find((candidate) => candidate.name === tag);
-      if (field?.node.kind !== 'literal') throw wrong(owner, `${plan.name} has no literal field "${tag}", by which the union would know it`);
+      if (field?.node.kind !== 'literal')
+        throw wrong(owner, `${plan.name} has no literal field "${tag}", by which the union would know it`);
       for (const value of field.node.values) {
-        if (taken.has(value)) throw wrong(owner, `two schemas of its union have the same "${tag}": ${JSON.stringify(value)}`);
+        if (taken.has(value))
+          throw wrong(owner, `two schemas of its union have the same "${tag}": ${JSON.stringify(value)}`);
         taken.add(value);
       }
       return { plan, tagWire: field.wireName, values: field.node.values };
     });
-    if (variants.some((variant) => variant.tagWire !== variants[0]!.tagWire)) throw wrong(owner, `the schemas of its union give "${tag}" different aliases`);
+    if (variants.some((variant) => variant.tagWire !== variants[0]!.tagWire))
+      throw wrong(owner, `the schemas of its union give "${tag}" different aliases`);
     return variants;
   });
 }
@@ -326,7 +471,11 @@ function once<T>(make: () => T): () => T {
 }
 
 /** Every object plan that a type leads to, itself included, each once, in order of appearance. */
-export function plansWithin(node: TypeNode, found: Set<ObjectPlan> = new Set<ObjectPlan>(), seen: Set<TypeNode> = new Set<TypeNode>()): Set<ObjectPlan> {
+export function plansWithin(
+  node: TypeNode,
+  found: Set<ObjectPlan> = new Set<ObjectPlan>(),
+  seen: Set<TypeNode> = new Set<TypeNode>(),
+): Set<ObjectPlan> {
   if (seen.has(node)) return found;
   seen.add(node);
   if (node.kind === 'list' || node.kind === 'record') plansWithin(node.item, found, seen);
@@ -338,7 +487,11 @@ export function plansWithin(node: TypeNode, found: Set<ObjectPlan> = new Set<Obj
 }
 
 /** The same from a plan on. */
-export function plansOf(plan: ObjectPlan, found: Set<ObjectPlan> = new Set<ObjectPlan>(), seen: Set<TypeNode> = new Set<TypeNode>()): Set<ObjectPlan> {
+export function plansOf(
+  plan: ObjectPlan,
+  found: Set<ObjectPlan> = new Set<ObjectPlan>(),
+  seen: Set<TypeNode> = new Set<TypeNode>(),
+): Set<ObjectPlan> {
   if (found.has(plan)) return found;
   found.add(plan);
   for (const field of plan.fields) plansWithin(field.node, found, seen);

@@ -7,11 +7,30 @@
  */
 import type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
 import { toBase64 } from './formats.ts';
-import { anyCheck, bytesCheck, datetimeCheck, integerCheck, keyProblem, literalMessage, MAX_DEPTH, tooDeep } from './validation-run.ts';
+import {
+  anyCheck,
+  bytesCheck,
+  datetimeCheck,
+  integerCheck,
+  keyProblem,
+  literalMessage,
+  MAX_DEPTH,
+  tooDeep,
+} from './validation-run.ts';
 import { FAIL } from './types.ts';
 import type { Check, Result, Run } from './validation-run.ts';
 import { builderOf } from './construct.ts';
-import { absence, deferred, jsonCheck, listCheck, Member, Members, nullableCheck, recordCheck, runCheck } from './compile.ts';
+import {
+  absence,
+  deferred,
+  jsonCheck,
+  listCheck,
+  Member,
+  Members,
+  nullableCheck,
+  recordCheck,
+  runCheck,
+} from './compile.ts';
 import type { Input } from './compile.ts';
 import { Plain } from './fast-path.ts';
 import type { Literal } from './types.ts';
@@ -41,23 +60,50 @@ const CHECKS = new WeakMap<ObjectPlan, Check>();
 /** The compiled check of one type in a reply: its value in JSON, or FAIL. */
 export function outputCheck(node: TypeNode): Check {
   switch (node.kind) {
-    case 'int': return integerOutput(integerCheck(node.constraints));
-    case 'any': return anyOutput;
-    case 'datetime': return thatIs((value) => value instanceof Date, 'must be a Date', datetimeCheck(), (value) => (value as Date).toISOString());
-    case 'bytes': return thatIs((value) => value instanceof Uint8Array, 'must be a Uint8Array', bytesCheck(node.constraints), (value) => toBase64(value as Uint8Array));
-    case 'file': return (_, run) => run.fail('type', 'cannot be sent: it is a file');
-    case 'list': return listCheck(outputCheck(node.item), node, new Plain(node.item));
-    case 'record': return recordCheck(outputCheck(node.item), node);
-    case 'nullable': return nullableCheck(outputCheck(node.inner));
-    case 'lazy': return deferred(() => outputCheck(node.resolve()));
-    case 'object': return deferred(() => objectOutput(node.plan()));
-    case 'union': return unionOutput(node);
-    default: return jsonCheck(node);
+    case 'int':
+      return integerOutput(integerCheck(node.constraints));
+    case 'any':
+      return anyOutput;
+    case 'datetime':
+      return thatIs(
+        (value) => value instanceof Date,
+        'must be a Date',
+        datetimeCheck(),
+        (value) => (value as Date).toISOString(),
+      );
+    case 'bytes':
+      return thatIs(
+        (value) => value instanceof Uint8Array,
+        'must be a Uint8Array',
+        bytesCheck(node.constraints),
+        (value) => toBase64(value as Uint8Array),
+      );
+    case 'file':
+      return (_, run) => run.fail('type', 'cannot be sent: it is a file');
+    case 'list':
+      return listCheck(outputCheck(node.item), node, new Plain(node.item));
+    case 'record':
+      return recordCheck(outputCheck(node.item), node);
+    case 'nullable':
+      return nullableCheck(outputCheck(node.inner));
+    case 'lazy':
+      return deferred(() => outputCheck(node.resolve()));
+    case 'object':
+      return deferred(() => objectOutput(node.plan()));
+    case 'union':
+      return unionOutput(node);
+    default:
+      return jsonCheck(node);
   }
 }
 
 /** A value of one class that passes its check, converted. */
-function thatIs(isKind: (value: unknown) => boolean, message: string, check: Check, convert: (value: unknown) => string): Check {
+function thatIs(
+  isKind: (value: unknown) => boolean,
+  message: string,
+  check: Check,
+  convert: (value: unknown) => string,
+): Check {
   return (value, run) => {
     if (!isKind(value)) return run.fail('type', message);
     const checked = check(value, run);
@@ -67,7 +113,8 @@ function thatIs(isKind: (value: unknown) => boolean, message: string, check: Che
 
 /** Databases return large integers as bigint: those that a number holds exactly are numbers. */
 function integerOutput(check: Check): Check {
-  return (value, run) => check(typeof value === 'bigint' && BigInt.asIntN(54, value) === value ? Number(value) : value, run);
+  return (value, run) =>
+    check(typeof value === 'bigint' && BigInt.asIntN(54, value) === value ? Number(value) : value, run);
 }
 
 /** Any value as JSON has it; JSON.stringify()'s rules, but what JSON cannot say is an issue instead of null. */
@@ -105,7 +152,9 @@ function partsOutput(value: object, run: Run): unknown {
 function unionOutput(node: Extract<TypeNode, { kind: 'union' }>): Check {
   return deferred(() => {
     const variants = node.variants().map((variant) => ({ ...variant, check: objectOutput(variant.plan) }));
-    const byTag = new Map<unknown, Check>(variants.flatMap(({ values, check }) => values.map((value) => [value, check] as const)));
+    const byTag = new Map<unknown, Check>(
+      variants.flatMap(({ values, check }) => values.map((value) => [value, check] as const)),
+    );
     const message = literalMessage([...byTag.keys()] as Literal[]);
     return (value, run) => {
       if (typeof value !== 'object' || value === null) return run.fail('type', 'must be an object');
@@ -127,15 +176,29 @@ export function objectOutput(plan: ObjectPlan): Check {
 }
 
 function compileOutput(plan: ObjectPlan): Check {
-  const members = new Members(plan.fields.map((field) => new Member(field.name, field.isSecret ? Plain.nothing : new Plain(field.node), field.isSecret ? secretOutput : outputCheck(field.node), outputAbsence(field))));
+  const members = new Members(
+    plan.fields.map(
+      (field) =>
+        new Member(
+          field.name,
+          field.isSecret ? Plain.nothing : new Plain(field.node),
+          field.isSecret ? secretOutput : outputCheck(field.node),
+          outputAbsence(field),
+        ),
+    ),
+  );
   const wires = plan.fields.map((field) => field.wireName);
-  const Whole = plan.extra === 'allow' || wires.includes('__proto__') ? undefined : builderOf(wires, Object.prototype);
+  const Whole =
+    plan.extra === 'allow' || wires.includes('__proto__') ? undefined : builderOf(wires, Object.prototype);
   return (value, run) => {
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) return run.fail('type', 'must be an object');
+    if (typeof value !== 'object' || value === null || Array.isArray(value))
+      return run.fail('type', 'must be an object');
     if (run.depth >= MAX_DEPTH) return tooDeep(run);
     run.depth++;
     const before = run.count;
-    const values = members.isGuarded ? members.readOwn(value as Input, run) : members.read(value as Input, run);
+    const values = members.isGuarded
+      ? members.readOwn(value as Input, run)
+      : members.read(value as Input, run);
     let isGood = run.count === before && !run.isFull;
     if (isGood && Whole !== undefined && !values.includes(undefined)) {
       run.depth--;
@@ -154,15 +217,23 @@ const secretOutput: Check = (_, run) => run.fail('secret', 'is secret: it cannot
 /** A default is written like any other value; a secret that is absent is as it should be. */
 function outputAbsence(field: FieldPlan): (run: Run) => unknown {
   if (field.isSecret) return () => undefined;
-  if (field.isReadOnly && field.isOptional) return field.isOptionalInOutput ? () => undefined : (run) => run.fail('required', 'is required');
+  if (field.isReadOnly && field.isOptional)
+    return field.isOptionalInOutput ? () => undefined : (run) => run.fail('required', 'is required');
   if (!field.hasDefault) return absence(field);
-  const check = deferred(() => outputCheck(field.node)), make = absence(field);
+  const check = deferred(() => outputCheck(field.node)),
+    make = absence(field);
   return (run) => check(make(run), run);
 }
 
 /** Members beyond the schema, which `extra: 'allow'` keeps. */
-function extraOutput(plan: ObjectPlan, value: Readonly<Record<string, unknown>>, out: Record<string, unknown>, run: Run): boolean {
-  let mark = run.count, isGood = true;
+function extraOutput(
+  plan: ObjectPlan,
+  value: Readonly<Record<string, unknown>>,
+  out: Record<string, unknown>,
+  run: Run,
+): boolean {
+  let mark = run.count,
+    isGood = true;
   for (const key of Object.keys(value)) {
     if (plan.isReserved(key) || typeof value[key] === 'function' || value[key] === undefined) continue;
     const written = keyProblem(key, run) ?? anyOutput(value[key], run);

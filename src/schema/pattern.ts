@@ -40,23 +40,41 @@ export function analysePattern(regex: RegExp): PatternHazard | undefined {
   } catch {
     return hazard('unknown', 'cannot be analysed');
   }
-  if (parsed.parser.hasBackreference) return hazard('unknown', 'has a back-reference, which cannot be analysed');
+  if (parsed.parser.hasBackreference)
+    return hazard('unknown', 'has a back-reference, which cannot be analysed');
   return analyseTrees(parsed.tree, parsed.parser.lookBehinds);
 }
 
 function analyseTrees(tree: Tree, lookBehinds: readonly Tree[]): PatternHazard | undefined {
-  const automata = [new Automaton(tree, startsAnchored(tree)), ...lookBehinds.map((inner) => new Automaton(inner, false))];
+  const automata = [
+    new Automaton(tree, startsAnchored(tree)),
+    ...lookBehinds.map((inner) => new Automaton(inner, false)),
+  ];
   if (automata.some(({ isTooLarge }) => isTooLarge)) return hazard('unknown', 'is too large to be analysed');
-  if ([tree, ...lookBehinds].some(repeatsNothing) || automata.some((automaton) => automaton.isExponential())) {
-    return hazard('exponential', 'can backtrack exponentially: one text fits a repeated part in several ways');
+  if (
+    [tree, ...lookBehinds].some(repeatsNothing) ||
+    automata.some((automaton) => automaton.isExponential())
+  ) {
+    return hazard(
+      'exponential',
+      'can backtrack exponentially: one text fits a repeated part in several ways',
+    );
   }
   const slow = automata.filter((automaton) => automaton.isPolynomial());
   if (slow.length === 0) return undefined;
   const exponent = Math.max(...slow.map((automaton) => automaton.exponent()));
-  return hazard('polynomial', 'can backtrack in polynomial time: neighbouring repetitions accept the same characters', mostTested(exponent));
+  return hazard(
+    'polynomial',
+    'can backtrack in polynomial time: neighbouring repetitions accept the same characters',
+    mostTested(exponent),
+  );
 }
 
-function hazard(degree: PatternHazard['degree'], what: string, maxTestedLength = LEAST_TESTED): PatternHazard {
+function hazard(
+  degree: PatternHazard['degree'],
+  what: string,
+  maxTestedLength = LEAST_TESTED,
+): PatternHazard {
   return { degree, message: `the pattern ${what}`, maxTestedLength };
 }
 
@@ -83,7 +101,10 @@ const WORDS = DIGITS | rangeSet(65, 90) | rangeSet(97, 122) | setOf('_');
 const SPACES = setOf('\t\n\v\f\r ') | OTHER;
 
 function rangeSet(from: number, to: number): CharSet {
-  const low = from < 128 && to >= from ? ((1n << BigInt(Math.min(to, 127) + 1)) - 1n) & ~((1n << BigInt(from)) - 1n) : 0n;
+  const low =
+    from < 128 && to >= from
+      ? ((1n << BigInt(Math.min(to, 127) + 1)) - 1n) & ~((1n << BigInt(from)) - 1n)
+      : 0n;
   return to >= 128 ? low | OTHER : low;
 }
 
@@ -137,7 +158,8 @@ class Parser {
 
   #sequence(): Tree {
     const parts: Tree[] = [];
-    while (this.#at < this.#source.length && this.#peek() !== '|' && this.#peek() !== ')') parts.push(this.#quantified());
+    while (this.#at < this.#source.length && this.#peek() !== '|' && this.#peek() !== ')')
+      parts.push(this.#quantified());
     return { kind: 'sequence', parts };
   }
 
@@ -147,8 +169,14 @@ class Parser {
     if (bounds === null) return part;
     this.#at += bounds[0].length;
     const [, sign, least, comma, most] = bounds;
-    if (sign !== undefined) return { kind: 'repeat', part, least: sign === '+' ? 1 : 0, most: sign === '?' ? 1 : Infinity };
-    return { kind: 'repeat', part, least: Number(least), most: comma === undefined ? Number(least) : most === '' ? Infinity : Number(most) };
+    if (sign !== undefined)
+      return { kind: 'repeat', part, least: sign === '+' ? 1 : 0, most: sign === '?' ? 1 : Infinity };
+    return {
+      kind: 'repeat',
+      part,
+      least: Number(least),
+      most: comma === undefined ? Number(least) : most === '' ? Infinity : Number(most),
+    };
   }
 
   #atom(): Tree {
@@ -187,25 +215,51 @@ class Parser {
   /** The set of an escape whose backslash and letter have been read. */
   #escaped(char: string): CharSet {
     switch (char) {
-      case 'd': return DIGITS;
-      case 'D': return negated(DIGITS);
-      case 'w': return WORDS;
-      case 'W': return negated(WORDS);
-      case 's': return SPACES;
-      case 'S': return negated(SPACES & ~OTHER);
-      case 'p': case 'P': this.#skip(/^\{[^}]*\}/); return ALL; // more than it means: a hazard too many, never one too few
-      case 'q': this.#skip(/^\{[^}]*\}/); return ALL;
-      case 'n': return setOf('\n');
-      case 'r': return setOf('\r');
-      case 't': return setOf('\t');
-      case 'v': return setOf('\v');
-      case 'f': return setOf('\f');
-      case 'b': return setOf('\b');
-      case '0': return setOf('\0');
-      case 'c': this.#next(); return rangeSet(0, 31);
-      case 'x': return this.#coded(/^([0-9a-fA-F]{2})/, char);
-      case 'u': return this.#coded(/[uv]/.test(this.#flags) ? /^(?:\{([0-9a-fA-F]+)\}|([0-9a-fA-F]{4}))/ : /^([0-9a-fA-F]{4})/, char);
-      default: return this.#cased(setOf(char));
+      case 'd':
+        return DIGITS;
+      case 'D':
+        return negated(DIGITS);
+      case 'w':
+        return WORDS;
+      case 'W':
+        return negated(WORDS);
+      case 's':
+        return SPACES;
+      case 'S':
+        return negated(SPACES & ~OTHER);
+      case 'p':
+      case 'P':
+        this.#skip(/^\{[^}]*\}/);
+        return ALL; // more than it means: a hazard too many, never one too few
+      case 'q':
+        this.#skip(/^\{[^}]*\}/);
+        return ALL;
+      case 'n':
+        return setOf('\n');
+      case 'r':
+        return setOf('\r');
+      case 't':
+        return setOf('\t');
+      case 'v':
+        return setOf('\v');
+      case 'f':
+        return setOf('\f');
+      case 'b':
+        return setOf('\b');
+      case '0':
+        return setOf('\0');
+      case 'c':
+        this.#next();
+        return rangeSet(0, 31);
+      case 'x':
+        return this.#coded(/^([0-9a-fA-F]{2})/, char);
+      case 'u':
+        return this.#coded(
+          /[uv]/.test(this.#flags) ? /^(?:\{([0-9a-fA-F]+)\}|([0-9a-fA-F]{4}))/ : /^([0-9a-fA-F]{4})/,
+          char,
+        );
+      default:
+        return this.#cased(setOf(char));
     }
   }
 
@@ -227,7 +281,8 @@ class Parser {
       if (from.code !== undefined && afterDash !== ']' && !(afterDash === '-' && this.#flags.includes('v'))) {
         this.#next();
         const to = this.#member();
-        set |= to.code === undefined ? from.set | to.set | setOf('-') : this.#cased(rangeSet(from.code, to.code));
+        set |=
+          to.code === undefined ? from.set | to.set | setOf('-') : this.#cased(rangeSet(from.code, to.code));
       } else set |= from.set;
     }
     return isNegated ? negated(set & ~OTHER) : set;
@@ -248,7 +303,8 @@ class Parser {
 
   #cased(set: CharSet): CharSet {
     if (!this.#flags.includes('i')) return set;
-    const upper = set & rangeSet(65, 90), lower = set & rangeSet(97, 122);
+    const upper = set & rangeSet(65, 90),
+      lower = set & rangeSet(97, 122);
     return set | (upper << 32n) | (lower >> 32n);
   }
 
@@ -299,10 +355,19 @@ class Automaton {
 
   constructor(tree: Tree, isAnchored: boolean) {
     this.#final = this.#state();
-    const start = this.#build(isAnchored ? tree : { kind: 'sequence', parts: [{ kind: 'repeat', part: { kind: 'chars', set: ALL }, least: 0, most: Infinity }, tree] }, this.#final);
+    const start = this.#build(
+      isAnchored
+        ? tree
+        : {
+            kind: 'sequence',
+            parts: [{ kind: 'repeat', part: { kind: 'chars', set: ALL }, least: 0, most: Infinity }, tree],
+          },
+      this.#final,
+    );
     if (this.isTooLarge) return;
     this.#consuming = this.#states.flatMap((state, id) => (state.set === 0n ? [] : [id]));
-    for (const id of [...this.#consuming, start]) this.#follow(id, this.#states[id]!.set === 0n ? id : this.#states[id]!.next);
+    for (const id of [...this.#consuming, start])
+      this.#follow(id, this.#states[id]!.set === 0n ? id : this.#states[id]!.next);
   }
 
   /** Adds states that read `tree` and go on at `next`; returns where they begin. */
@@ -312,18 +377,26 @@ class Automaton {
       return next;
     }
     switch (tree.kind) {
-      case 'empty': case 'start': return next;
-      case 'end': this.#hasEnd = true; return next;
+      case 'empty':
+      case 'start':
+        return next;
+      case 'end':
+        this.#hasEnd = true;
+        return next;
       case 'chars': {
         const id = this.#state();
         this.#states[id]!.set = tree.set;
         this.#states[id]!.next = next;
         return id;
       }
-      case 'sequence': return tree.parts.reduceRight((after, part) => this.#build(part, after), next);
-      case 'choice': return this.#fork(tree.parts.map((part) => this.#build(part, next)));
-      case 'ahead': return this.#fork([this.#build(tree.part, next), next]);
-      case 'repeat': return this.#repeat(tree.part, tree.least, tree.most, next);
+      case 'sequence':
+        return tree.parts.reduceRight((after, part) => this.#build(part, after), next);
+      case 'choice':
+        return this.#fork(tree.parts.map((part) => this.#build(part, next)));
+      case 'ahead':
+        return this.#fork([this.#build(tree.part, next), next]);
+      case 'repeat':
+        return this.#repeat(tree.part, tree.least, tree.most, next);
     }
   }
 
@@ -409,7 +482,14 @@ class Automaton {
     const loops = this.#consuming.filter((state) => this.#reaches(state, state));
     for (const p of loops) {
       for (const q of loops) {
-        if (p !== q && this.#overlap(p, q) && this.#reaches(p, q) && this.#canFailAfter(q) && this.#tripleLoop(p, q)) return true;
+        if (
+          p !== q &&
+          this.#overlap(p, q) &&
+          this.#reaches(p, q) &&
+          this.#canFailAfter(q) &&
+          this.#tripleLoop(p, q)
+        )
+          return true;
       }
     }
     return false;
@@ -483,7 +563,8 @@ class Automaton {
 /** Whether something that may match nothing must be repeated many times, as in `(a?){20}`: every round may or may not read. */
 function repeatsNothing(tree: Tree): boolean {
   if (tree.kind === 'ahead') return repeatsNothing(tree.part);
-  if (tree.kind === 'repeat') return repeatsNothing(tree.part) || (tree.least >= MANY && canBeEmpty(tree.part));
+  if (tree.kind === 'repeat')
+    return repeatsNothing(tree.part) || (tree.least >= MANY && canBeEmpty(tree.part));
   return (tree.kind === 'sequence' || tree.kind === 'choice') && tree.parts.some(repeatsNothing);
 }
 
@@ -509,14 +590,18 @@ function extent(tree: Tree): readonly [least: number, most: number] {
   }
   if (tree.kind !== 'sequence' && tree.kind !== 'choice') return [0, 0];
   const parts = tree.parts.map(extent);
-  if (tree.kind === 'choice') return [Math.min(...parts.map(([least]) => least)), Math.max(...parts.map(([, most]) => most))];
+  if (tree.kind === 'choice')
+    return [Math.min(...parts.map(([least]) => least)), Math.max(...parts.map(([, most]) => most))];
   return [parts.reduce((sum, [least]) => sum + least, 0), parts.reduce((sum, [, most]) => sum + most, 0)];
 }
 
 /** Whether every way through the pattern begins at the start of the text. */
 function startsAnchored(tree: Tree): boolean {
   if (tree.kind === 'start') return true;
-  if (tree.kind === 'sequence') return tree.parts.some((part, i) => startsAnchored(part) && tree.parts.slice(0, i).every((before) => before.kind === 'empty'));
+  if (tree.kind === 'sequence')
+    return tree.parts.some(
+      (part, i) => startsAnchored(part) && tree.parts.slice(0, i).every((before) => before.kind === 'empty'),
+    );
   if (tree.kind === 'choice') return tree.parts.every(startsAnchored);
   return tree.kind === 'repeat' && tree.least > 0 && startsAnchored(tree.part);
 }

@@ -58,7 +58,10 @@ export function planOf<T extends object>(schema: SchemaClass<T>): SchemaPlan<T> 
  * Compiles a plain object of fields, such as `query: { page: Field(1, { ge: 1 }) }`; its values are plain objects.
  * `owner` names it in errors.
  */
-export function fieldsOf<T extends object>(shape: T, owner = 'a shape'): SchemaPlan<{ -readonly [K in keyof T]: T[K] }> {
+export function fieldsOf<T extends object>(
+  shape: T,
+  owner = 'a shape',
+): SchemaPlan<{ -readonly [K in keyof T]: T[K] }> {
   return new ShapePlan(shape, owner) as unknown as SchemaPlan<{ -readonly [K in keyof T]: T[K] }>; // Field() is typed as its value
 }
 
@@ -69,7 +72,9 @@ export function compileType<S extends TypeSource>(source: S, owner = 'a type'): 
   return Object.freeze({
     node,
     parseJson: (input: unknown, at?: string, isPlainJson = false) =>
-      (check === undefined ? (planOf(source as SchemaClass).parseJson(input, at, isPlainJson) as Result<Infer<S>>) : runCheck<Infer<S>>(check, input, at, false, isPlainJson)),
+      check === undefined
+        ? (planOf(source as SchemaClass).parseJson(input, at, isPlainJson) as Result<Infer<S>>)
+        : runCheck<Infer<S>>(check, input, at, false, isPlainJson),
   });
 }
 
@@ -88,17 +93,23 @@ function readWhole(source: TypeSource, owner: string): TypeNode {
 /** Reads declarations, refusing defaults that do not fit. */
 function readFields(owner: string, declared: ReadonlyMap<string, Declaration>): readonly FieldPlan[] {
   const wires = new Set<string>();
-  return Object.freeze([...declared].map(([name, declaration]) => {
-    const subject = `"${name}" of ${owner}`;
-    const field = readField(name, subject, declaration, classPlan);
-    if (wires.has(field.wireName)) throw new SvcError('E_SCHEMA_FIELD', [subject, `another field has the name "${field.wireName}" on the wire`]);
-    wires.add(field.wireName);
-    if (field.hasDefault && typeof field.default !== 'function') {
-      const fitting = runCheck(jsonCheck(field.node), field.default, undefined);
-      if (!fitting.ok) throw new SvcError('E_SCHEMA_DEFAULT', [subject, fitting.issues[0]!.message]);
-    }
-    return field;
-  }));
+  return Object.freeze(
+    [...declared].map(([name, declaration]) => {
+      const subject = `"${name}" of ${owner}`;
+      const field = readField(name, subject, declaration, classPlan);
+      if (wires.has(field.wireName))
+        throw new SvcError('E_SCHEMA_FIELD', [
+          subject,
+          `another field has the name "${field.wireName}" on the wire`,
+        ]);
+      wires.add(field.wireName);
+      if (field.hasDefault && typeof field.default !== 'function') {
+        const fitting = runCheck(jsonCheck(field.node), field.default, undefined);
+        if (!fitting.ok) throw new SvcError('E_SCHEMA_DEFAULT', [subject, fitting.issues[0]!.message]);
+      }
+      return field;
+    }),
+  );
 }
 
 /** What is wrong with the examples of fields, by their names: documents would show what no request may have. */
@@ -106,17 +117,26 @@ export function misfitsOf({ fields }: ObjectPlan): readonly FieldHazard[] {
   return fields.flatMap((field) => {
     const example = field.about?.example;
     if (example === undefined) return [];
-    const fitting = runCheck(jsonCheck(field.node), example instanceof Date ? example.toJSON() : example, undefined);
+    const fitting = runCheck(
+      jsonCheck(field.node),
+      example instanceof Date ? example.toJSON() : example,
+      undefined,
+    );
     return fitting.ok ? [] : [{ field: field.name, message: fitting.issues[0]!.message }];
   });
 }
 
 function hazardsOf(fields: readonly FieldPlan[]): readonly FieldHazard[] {
-  return Object.freeze(fields.flatMap((field) => {
-    let node = field.node;
-    while (node.kind === 'list' || node.kind === 'record' || node.kind === 'nullable') node = node.kind === 'nullable' ? node.inner : node.item;
-    return node.constraints.hazard === undefined ? [] : [{ field: field.name, message: node.constraints.hazard.message }];
-  }));
+  return Object.freeze(
+    fields.flatMap((field) => {
+      let node = field.node;
+      while (node.kind === 'list' || node.kind === 'record' || node.kind === 'nullable')
+        node = node.kind === 'nullable' ? node.inner : node.item;
+      return node.constraints.hazard === undefined
+        ? []
+        : [{ field: field.name, message: node.constraints.hazard.message }];
+    }),
+  );
 }
 
 /** The values of all fields, before they are an instance. */
@@ -129,7 +149,11 @@ interface Members {
 export function classPlan(schema: SchemaClass): Plan {
   let plan = PLANS.get(schema);
   if (plan === undefined) {
-    if (!isSchemaClass(schema)) throw new SvcError('E_SCHEMA_PROBE', [String((schema as { name?: unknown } | undefined)?.name), 'it does not extend Schema']);
+    if (!isSchemaClass(schema))
+      throw new SvcError('E_SCHEMA_PROBE', [
+        String((schema as { name?: unknown } | undefined)?.name),
+        'it does not extend Schema',
+      ]);
     plan = new Plan(schema);
     PLANS.set(schema, plan);
   }
@@ -160,17 +184,27 @@ export class Plan implements SchemaPlan<object>, Constructed {
     this.fields = readFields(this.name, new Map(calls.map((call) => [call.name, call] as const)));
     this.hazards = hazardsOf(this.fields);
     const byName = new Map(this.fields.map((field, i) => [field.name, i] as const));
-    this.#slots = calls.length === this.fields.length ? undefined : calls.map((call) => byName.get(call.name)!);
+    this.#slots =
+      calls.length === this.fields.length ? undefined : calls.map((call) => byName.get(call.name)!);
   }
 
   parseJson(input: unknown, at?: string, isPlainJson = false): Result<object> {
-    return runCheck((this.#check ??= objectCheck(this)), isPlainJson ? input : this.#asInput(input), at, false, isPlainJson);
+    return runCheck(
+      (this.#check ??= objectCheck(this)),
+      isPlainJson ? input : this.#asInput(input),
+      at,
+      false,
+      isPlainJson,
+    );
   }
 
   /** Whether {@link parseJson} would take it. */
   accepts(input: unknown): boolean {
     const shape = (this.#shape ??= shapeOf(this));
-    return fitsObject(shape, input, 0) || (input instanceof this.schema && fitsObject(shape, this.#asInput(input), 0)); // asked last: most inputs are none
+    return (
+      fitsObject(shape, input, 0) ||
+      (input instanceof this.schema && fitsObject(shape, this.#asInput(input), 0))
+    ); // asked last: most inputs are none
   }
 
   parseText(input: TextInput, at?: string, isForm = false): Result<object> {
@@ -181,7 +215,11 @@ export class Plan implements SchemaPlan<object>, Constructed {
   members(data: unknown): Result<Members> {
     const { name, schema, fields, extra } = this;
     this.#members ??= objectCheck({
-      name, schema, fields, extra, isReserved: (member) => this.isReserved(member),
+      name,
+      schema,
+      fields,
+      extra,
+      isReserved: (member) => this.isReserved(member),
       build: (values, _, extras) => ({ values: this.#inCallOrder(values), extras }),
     });
     return runCheck(this.#members, this.#asInput(data), undefined);
@@ -197,7 +235,9 @@ export class Plan implements SchemaPlan<object>, Constructed {
 
   /** Fields that toJSON() writes, with how. */
   get written(): readonly (readonly [FieldPlan, Check])[] {
-    return (this.#written ??= this.fields.filter((field) => !field.isSecret).map((field) => [field, outputCheck(field.node)] as const));
+    return (this.#written ??= this.fields
+      .filter((field) => !field.isSecret)
+      .map((field) => [field, outputCheck(field.node)] as const));
   }
 
   /** Members that `extra: 'allow'` has kept. */
@@ -237,7 +277,8 @@ class ShapePlan implements SchemaPlan<object> {
   constructor(shape: object, owner: string) {
     const declared = new Map<string, Declaration>();
     for (const [name, marker] of Object.entries(shape)) {
-      if (!(marker instanceof FieldMarker)) throw new SvcError('E_SCHEMA_FIELD', [`"${name}" of ${owner}`, 'it is not made by Field()']);
+      if (!(marker instanceof FieldMarker))
+        throw new SvcError('E_SCHEMA_FIELD', [`"${name}" of ${owner}`, 'it is not made by Field()']);
       declared.set(name, marker);
     }
     this.name = owner;
@@ -266,9 +307,17 @@ class ShapePlan implements SchemaPlan<object> {
 
 /** A plausible value of a declaration, for computed initialisers that meet the probe. */
 function sampleOf({ source, options }: Declaration): unknown {
-  const given = options as { readonly default?: unknown; readonly example?: unknown; readonly format?: unknown; readonly email?: unknown } | undefined;
+  const given = options as
+    | {
+        readonly default?: unknown;
+        readonly example?: unknown;
+        readonly format?: unknown;
+        readonly email?: unknown;
+      }
+    | undefined;
   const fallback = given?.example ?? given?.default;
-  if (fallback !== undefined) return typeof fallback === 'function' ? apart(fallback as () => unknown) : fallback;
+  if (fallback !== undefined)
+    return typeof fallback === 'function' ? apart(fallback as () => unknown) : fallback;
   if (typeof source === 'string' || typeof source === 'number' || typeof source === 'boolean') return source;
   if (given?.email === true || given?.format === 'email') return 'someone@example.com';
   return sampleOfType(source);
@@ -281,16 +330,28 @@ function sampleOfType(source: TypeSource): unknown {
   if (!(source instanceof FieldType)) return source === String ? 'text' : {};
   const { shape } = source;
   switch (shape.kind) {
-    case 'int': case 'float': return 1;
-    case 'bool': return true;
-    case 'datetime': return new Date(0);
-    case 'date': return '2000-01-01';
-    case 'uuid': return '00000000-0000-4000-8000-000000000000';
-    case 'bytes': return new Uint8Array();
-    case 'list': return [];
-    case 'nullable': return sampleOfType(shape.inner);
-    case 'literal': return shape.values[0];
-    case 'str': return 'text';
-    default: return {};
+    case 'int':
+    case 'float':
+      return 1;
+    case 'bool':
+      return true;
+    case 'datetime':
+      return new Date(0);
+    case 'date':
+      return '2000-01-01';
+    case 'uuid':
+      return '00000000-0000-4000-8000-000000000000';
+    case 'bytes':
+      return new Uint8Array();
+    case 'list':
+      return [];
+    case 'nullable':
+      return sampleOfType(shape.inner);
+    case 'literal':
+      return shape.values[0];
+    case 'str':
+      return 'text';
+    default:
+      return {};
   }
 }

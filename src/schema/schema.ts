@@ -25,9 +25,49 @@ import type { Issue } from '../base/errors.ts';
 import type { Result } from './validation-run.ts';
 import type { FieldSource, Infer, OptionsOf, SchemaClass } from './types.ts';
 
-export { any, bool, bytes, date, datetime, FieldType, file, float, int, isSchemaClass, lazy, list, literal, nullable, record, str, union, uuid } from './types.ts';
-export type { ConstraintsOf, CountOptions, Extra, FieldOptions, FieldSource, FileFieldOptions, FileLike, FormatName, Infer, ItemOptions, Literal, NumberOptions, OptionsOf,
-  PlainOptions, SaveOptions, ScalarKind, SchemaClass, TextOptions, TypeSource, UploadFile, Wire } from './types.ts';
+export {
+  any,
+  bool,
+  bytes,
+  date,
+  datetime,
+  FieldType,
+  file,
+  float,
+  int,
+  isSchemaClass,
+  lazy,
+  list,
+  literal,
+  nullable,
+  record,
+  str,
+  union,
+  uuid,
+} from './types.ts';
+export type {
+  ConstraintsOf,
+  CountOptions,
+  Extra,
+  FieldOptions,
+  FieldSource,
+  FileFieldOptions,
+  FileLike,
+  FormatName,
+  Infer,
+  ItemOptions,
+  Literal,
+  NumberOptions,
+  OptionsOf,
+  PlainOptions,
+  SaveOptions,
+  ScalarKind,
+  SchemaClass,
+  TextOptions,
+  TypeSource,
+  UploadFile,
+  Wire,
+} from './types.ts';
 export { plansOf, plansWithin } from './nodes.ts';
 export type { About, Constraints, FieldPlan, ObjectPlan, TypeNode, Variant } from './nodes.ts';
 export { compileSerializer, compileType, fieldsOf, misfitsOf, planOf } from './plan.ts';
@@ -77,7 +117,11 @@ export class Schema {
   declare static readonly '~schema': true;
   static {
     Object.defineProperty(this, '~schema', { value: true });
-    Object.defineProperty(this.prototype, inspect.custom, { value: inspected, writable: true, configurable: true });
+    Object.defineProperty(this.prototype, inspect.custom, {
+      value: inspected,
+      writable: true,
+      configurable: true,
+    });
   }
 
   /** @throws ValidationError when the data do not fit */

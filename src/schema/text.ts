@@ -13,7 +13,8 @@ import { absence, deferred, jsonCheck, listCheck, unknownMembers } from './compi
 import type { Input } from './compile.ts';
 
 /** Values of a text source by name: a plain record, or anything with `getAll()` and `keys()`, and `files()` for forms. */
-export type TextInput = Readonly<Record<string, string | FileLike | readonly (string | FileLike)[] | undefined>> | TextMap;
+export type TextInput =
+  Readonly<Record<string, string | FileLike | readonly (string | FileLike)[] | undefined>> | TextMap;
 /** A text source whose names may be repeated. */
 export interface TextMap {
   getAll(name: string): readonly string[];
@@ -41,12 +42,22 @@ function compileText(plan: ObjectPlan): Check {
   return (input, run) => {
     const source = input as TextInput; // runCheck's caller says so
     const isMap = isTextMap(source);
-    let mark = run.count, isGood = true;
+    let mark = run.count,
+      isGood = true;
     const values: unknown[] = [];
     for (let i = 0; i < fields.length; i++) {
       const field = fields[i]!;
-      const raw = field.isReadOnly ? undefined : isMap ? fromMap(source, field.wireName) : Object.hasOwn(source, field.wireName) ? source[field.wireName] : undefined;
-      const out = raw === undefined || (!field.isRequired && isBlank(raw, field.node)) ? absent[i]!(run) : checks[i]!(raw, run);
+      const raw = field.isReadOnly
+        ? undefined
+        : isMap
+          ? fromMap(source, field.wireName)
+          : Object.hasOwn(source, field.wireName)
+            ? source[field.wireName]
+            : undefined;
+      const out =
+        raw === undefined || (!field.isRequired && isBlank(raw, field.node))
+          ? absent[i]!(run)
+          : checks[i]!(raw, run);
       if (out === FAIL) {
         mark = run.place(mark, field.wireName);
         isGood = false;
@@ -62,8 +73,12 @@ function isTextMap(source: TextInput): source is TextMap {
   return typeof (source as Partial<TextMap>).getAll === 'function';
 }
 
-function fromMap(source: TextMap, name: string): string | FileLike | readonly (string | FileLike)[] | undefined {
-  const texts = source.getAll(name), files = source.files?.(name);
+function fromMap(
+  source: TextMap,
+  name: string,
+): string | FileLike | readonly (string | FileLike)[] | undefined {
+  const texts = source.getAll(name),
+    files = source.files?.(name);
   const all = files === undefined || files.length === 0 ? texts : [...texts, ...files];
   return all.length > 1 ? all : all[0];
 }
@@ -84,12 +99,19 @@ function isBlank(raw: unknown, node: TypeNode): boolean {
 
 function takesEmpty(node: TypeNode): boolean {
   switch (node.kind) {
-    case 'str': case 'any': return true;
-    case 'literal': return node.values.includes('');
-    case 'list': return takesEmpty(node.item);
-    case 'nullable': return takesEmpty(node.inner);
-    case 'lazy': return takesEmpty(node.resolve());
-    default: return false;
+    case 'str':
+    case 'any':
+      return true;
+    case 'literal':
+      return node.values.includes('');
+    case 'list':
+      return takesEmpty(node.item);
+    case 'nullable':
+      return takesEmpty(node.inner);
+    case 'lazy':
+      return takesEmpty(node.resolve());
+    default:
+      return false;
   }
 }
 
@@ -102,7 +124,10 @@ function textFieldCheck(node: TypeNode): Check {
     return (raw, run) => check(Array.isArray(raw) ? raw : [raw], run);
   }
   const isEmptyNull = node.kind === 'nullable' && !takesEmpty(node);
-  const check = node.kind === 'nullable' && node.inner.kind === 'list' ? textFieldCheck(node.inner) : onceOnly(textItemCheck(node));
+  const check =
+    node.kind === 'nullable' && node.inner.kind === 'list'
+      ? textFieldCheck(node.inner)
+      : onceOnly(textItemCheck(node));
   return isEmptyNull ? (raw, run) => (raw === '' ? null : check(raw, run)) : check;
 }
 
@@ -116,15 +141,31 @@ function onceOnly(check: Check): Check {
 /** A check of one text: read as what the node is, then checked like that. */
 function textItemCheck(node: TypeNode): Check {
   switch (node.kind) {
-    case 'int': return converted(node, (text) => (INTEGER.test(text) ? Number(text) : undefined), 'must be an integer');
-    case 'float': return converted(node, (text) => (DECIMAL.test(text) ? Number(text) : undefined), 'must be a finite number');
-    case 'bool': return (raw, run) => boolOf(raw, run.isForm) ?? run.fail('type', 'must be true or false');
-    case 'literal': return textLiteralCheck(node.values);
-    case 'nullable': return textItemCheck(node.inner);
-    case 'lazy': return deferred(() => textItemCheck(node.resolve()));
-    case 'file': return fileCheck(node);
-    case 'list': case 'record': case 'object': case 'union': return (_, run) => run.fail('type', 'cannot be sent as text');
-    default: return jsonCheck(node);
+    case 'int':
+      return converted(node, (text) => (INTEGER.test(text) ? Number(text) : undefined), 'must be an integer');
+    case 'float':
+      return converted(
+        node,
+        (text) => (DECIMAL.test(text) ? Number(text) : undefined),
+        'must be a finite number',
+      );
+    case 'bool':
+      return (raw, run) => boolOf(raw, run.isForm) ?? run.fail('type', 'must be true or false');
+    case 'literal':
+      return textLiteralCheck(node.values);
+    case 'nullable':
+      return textItemCheck(node.inner);
+    case 'lazy':
+      return deferred(() => textItemCheck(node.resolve()));
+    case 'file':
+      return fileCheck(node);
+    case 'list':
+    case 'record':
+    case 'object':
+    case 'union':
+      return (_, run) => run.fail('type', 'cannot be sent as text');
+    default:
+      return jsonCheck(node);
   }
 }
 
@@ -155,9 +196,11 @@ function fileCheck(node: TypeNode): Check {
   const count = countCheck(node.constraints, 'byte');
   const { contentTypes } = node.constraints;
   return (raw, run) => {
-    if (!run.isForm || typeof raw !== 'object' || raw === null) return run.fail('type', 'must be a file, sent as multipart/form-data');
+    if (!run.isForm || typeof raw !== 'object' || raw === null)
+      return run.fail('type', 'must be a file, sent as multipart/form-data');
     const { size, contentType } = raw as FileLike; // objects in a form source are files
-    if (contentTypes !== undefined && !isOfType(contentType, contentTypes)) return run.fail('content_type', `must be of the type ${contentTypes.join(' or ')}`);
+    if (contentTypes !== undefined && !isOfType(contentType, contentTypes))
+      return run.fail('content_type', `must be of the type ${contentTypes.join(' or ')}`);
     return count(size, run) ?? raw;
   };
 }
@@ -171,26 +214,45 @@ function isOfType(declared: string, types: readonly string[]): boolean {
 /** The most bytes of a file in this field, without bound Infinity; undefined where it takes no file at all. */
 export function fileLimit(node: TypeNode): number | undefined {
   switch (node.kind) {
-    case 'file': return node.constraints.maxLength ?? Infinity;
-    case 'list': return fileLimit(node.item);
-    case 'nullable': return fileLimit(node.inner);
-    case 'lazy': return fileLimit(node.resolve());
-    default: return undefined;
+    case 'file':
+      return node.constraints.maxLength ?? Infinity;
+    case 'list':
+      return fileLimit(node.item);
+    case 'nullable':
+      return fileLimit(node.inner);
+    case 'lazy':
+      return fileLimit(node.resolve());
+    default:
+      return undefined;
   }
 }
 
 /** Why a text source cannot hold a type, in words, or undefined: for whoever compiles routes. */
 export function textProblem(node: TypeNode, isForm: boolean): string | undefined {
   switch (node.kind) {
-    case 'object': case 'record': case 'union': return 'an object cannot be sent as text';
-    case 'file': return isForm ? undefined : 'a file can only be sent in a form';
-    case 'list': return itemKind(node.item) === 'list' ? 'a list of lists cannot be sent as text' : textProblem(node.item, isForm);
-    case 'nullable': return textProblem(node.inner, isForm);
-    case 'lazy': return textProblem(node.resolve(), isForm);
-    default: return undefined;
+    case 'object':
+    case 'record':
+    case 'union':
+      return 'an object cannot be sent as text';
+    case 'file':
+      return isForm ? undefined : 'a file can only be sent in a form';
+    case 'list':
+      return itemKind(node.item) === 'list'
+        ? 'a list of lists cannot be sent as text'
+        : textProblem(node.item, isForm);
+    case 'nullable':
+      return textProblem(node.inner, isForm);
+    case 'lazy':
+      return textProblem(node.resolve(), isForm);
+    default:
+      return undefined;
   }
 }
 
 function itemKind(node: TypeNode): TypeNode['kind'] {
-  return node.kind === 'nullable' ? itemKind(node.inner) : node.kind === 'lazy' ? itemKind(node.resolve()) : node.kind;
+  return node.kind === 'nullable'
+    ? itemKind(node.inner)
+    : node.kind === 'lazy'
+      ? itemKind(node.resolve())
+      : node.kind;
 }

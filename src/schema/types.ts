@@ -11,9 +11,11 @@
 /** A value that {@link literal} can name. */
 export type Literal = string | number | boolean | null;
 /** The kinds of value without parts. */
-export type ScalarKind = 'str' | 'int' | 'float' | 'bool' | 'datetime' | 'date' | 'uuid' | 'bytes' | 'file' | 'any';
+export type ScalarKind =
+  'str' | 'int' | 'float' | 'bool' | 'datetime' | 'date' | 'uuid' | 'bytes' | 'file' | 'any';
 /** Formats of strings, each as JSON Schema 2020-12 §7.3 means it. */
-export type FormatName = 'email' | 'uuid' | 'date' | 'date-time' | 'time' | 'uri' | 'hostname' | 'ipv4' | 'ipv6';
+export type FormatName =
+  'email' | 'uuid' | 'date' | 'date-time' | 'time' | 'uri' | 'hostname' | 'ipv4' | 'ipv6';
 /** What becomes of members that a schema does not declare: dropped (default), refused, or kept as own data members. */
 export type Extra = 'ignore' | 'forbid' | 'allow';
 
@@ -68,7 +70,13 @@ export interface UploadFile extends FileLike {
 }
 
 /** What may stand where a type is expected. `Number` is {@link float}, `Date` is {@link datetime}. */
-export type TypeSource = StringConstructor | NumberConstructor | BooleanConstructor | DateConstructor | FieldType<unknown, object> | SchemaClass;
+export type TypeSource =
+  | StringConstructor
+  | NumberConstructor
+  | BooleanConstructor
+  | DateConstructor
+  | FieldType<unknown, object>
+  | SchemaClass;
 /** What `Field()` takes first: a type (required), or a default, which is the type too. */
 export type FieldSource = TypeSource | string | number | boolean;
 
@@ -95,12 +103,19 @@ export class FieldType<out T, out O extends object> {
 }
 
 /** The value of a token, a schema class, a native constructor, or a default. */
-export type Infer<S> = S extends { readonly '~value': infer T } ? T
-  : S extends string | StringConstructor ? string
-  : S extends number | NumberConstructor ? number
-  : S extends boolean | BooleanConstructor ? boolean
-  : S extends DateConstructor ? Date
-  : S extends new (data: never) => infer I ? I : never;
+export type Infer<S> = S extends { readonly '~value': infer T }
+  ? T
+  : S extends string | StringConstructor
+    ? string
+    : S extends number | NumberConstructor
+      ? number
+      : S extends boolean | BooleanConstructor
+        ? boolean
+        : S extends DateConstructor
+          ? Date
+          : S extends new (data: never) => infer I
+            ? I
+            : never;
 
 /** What every field may say about itself. */
 export interface DescriptiveOptions<T> {
@@ -151,13 +166,19 @@ export interface FileFieldOptions extends CountOptions {
 export type PlainOptions = Record<never, never>;
 
 /** The constraints that the kind of `S` takes. */
-export type ConstraintsOf<S> = S extends { readonly '~options': infer O } ? O
-  : S extends string | StringConstructor ? TextOptions
-  : S extends number | NumberConstructor ? NumberOptions : PlainOptions;
+export type ConstraintsOf<S> = S extends { readonly '~options': infer O }
+  ? O
+  : S extends string | StringConstructor
+    ? TextOptions
+    : S extends number | NumberConstructor
+      ? NumberOptions
+      : PlainOptions;
 /** The options of `Field(source, ...)`: a field that starts with its default takes no second one. */
-export type OptionsOf<S> = ConstraintsOf<S> & (S extends string | number | boolean ? DescriptiveOptions<Infer<S>> : FieldOptions<Infer<S>>);
+export type OptionsOf<S> = ConstraintsOf<S> &
+  (S extends string | number | boolean ? DescriptiveOptions<Infer<S>> : FieldOptions<Infer<S>>);
 /** The options of an item: constraints and description, nothing about its presence. */
-export type ItemOptions<S> = ConstraintsOf<S> & Pick<DescriptiveOptions<Infer<S>>, 'title' | 'description' | 'example'>;
+export type ItemOptions<S> = ConstraintsOf<S> &
+  Pick<DescriptiveOptions<Infer<S>>, 'title' | 'description' | 'example'>;
 
 /** A string without lone surrogates, which neither UTF-8 nor a database can hold. */
 export const str: FieldType<string, TextOptions> = new FieldType({ kind: 'str' });
@@ -181,11 +202,17 @@ export const bytes: FieldType<Uint8Array, CountOptions> = new FieldType({ kind: 
 export const file: FieldType<UploadFile, FileFieldOptions> = new FieldType({ kind: 'file' });
 
 /** A list; `itemOptions` constrain each item, the options of the field the number of items. */
-export function list<S extends TypeSource>(item: S, itemOptions?: ItemOptions<S>): FieldType<Infer<S>[], CountOptions> {
+export function list<S extends TypeSource>(
+  item: S,
+  itemOptions?: ItemOptions<S>,
+): FieldType<Infer<S>[], CountOptions> {
   return new FieldType({ kind: 'list', item, options: itemOptions });
 }
 /** An object with any member names but `__proto__`; `valueOptions` constrain each value, the options of the field their number. */
-export function record<S extends TypeSource>(value: S, valueOptions?: ItemOptions<S>): FieldType<Record<string, Infer<S>>, CountOptions> {
+export function record<S extends TypeSource>(
+  value: S,
+  valueOptions?: ItemOptions<S>,
+): FieldType<Record<string, Infer<S>>, CountOptions> {
   return new FieldType({ kind: 'record', item: value, options: valueOptions });
 }
 /** The type, or `null`. The options of the field constrain the type within. */
@@ -193,13 +220,16 @@ export function nullable<S extends TypeSource>(inner: S): FieldType<Infer<S> | n
   return new FieldType({ kind: 'nullable', inner });
 }
 /** One of the values named. In text sources each is compared with its text. */
-export function literal<const V extends readonly [Literal, ...Literal[]]>(...values: V): FieldType<V[number], PlainOptions> {
+export function literal<const V extends readonly [Literal, ...Literal[]]>(
+  ...values: V
+): FieldType<V[number], PlainOptions> {
   return new FieldType({ kind: 'literal', values });
 }
 /** One of several schemas, told apart by the literal field `tag` that each of them declares. */
-export function union<K extends string, M extends readonly [SchemaClass<{ [P in K]: Literal }>, ...SchemaClass<{ [P in K]: Literal }>[]]>(
-  tag: K, ...members: M
-): FieldType<InstanceType<M[number]>, PlainOptions> {
+export function union<
+  K extends string,
+  M extends readonly [SchemaClass<{ [P in K]: Literal }>, ...SchemaClass<{ [P in K]: Literal }>[]],
+>(tag: K, ...members: M): FieldType<InstanceType<M[number]>, PlainOptions> {
   return new FieldType({ kind: 'union', tag, members });
 }
 /** A type that is looked up when it is first used: for schemas that contain themselves, or each other. Annotate such a member. */
@@ -207,11 +237,24 @@ export function lazy<S extends TypeSource>(get: () => S): FieldType<Infer<S>, Co
   return new FieldType({ kind: 'lazy', get });
 }
 
-type Eq<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : false;
+type Eq<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 type Fields<T> = { [K in keyof T]-?: T[K] extends (...a: never[]) => unknown ? never : K }[keyof T];
 /** Whether no member is read-only, as getters are. Asked of the whole: of each member it is the dearest part of {@link Wire} (test/bench/types.ts). */
 type IsWritable<T> = Eq<T, { -readonly [K in keyof T]: T[K] }>;
-type Loose<T, W = IsWritable<T>> = { [K in Fields<T>]-?: undefined extends T[K] ? K : W extends true ? never : Eq<Pick<T, K>, { -readonly [P in K]: T[P] }> extends true ? never : K }[Fields<T>];   // optional, and getters
+type Loose<T, W = IsWritable<T>> = {
+  [K in Fields<T>]-?: undefined extends T[K]
+    ? K
+    : W extends true
+      ? never
+      : Eq<Pick<T, K>, { -readonly [P in K]: T[P] }> extends true
+        ? never
+        : K;
+}[Fields<T>]; // optional, and getters
 /** What a handler may return for a schema: its fields without methods; optional ones and getters may be left out. `unknown` stays `unknown`. */
-export type Wire<T> = unknown extends T ? T : T extends string | number | boolean | bigint | Date | Uint8Array | null | undefined ? T : T extends readonly (infer E)[] ? readonly Wire<E>[]
-  : { [K in Exclude<Fields<T>, Loose<T>>]: Wire<T[K]> } & { [K in Loose<T>]?: Wire<T[K]> };
+export type Wire<T> = unknown extends T
+  ? T
+  : T extends string | number | boolean | bigint | Date | Uint8Array | null | undefined
+    ? T
+    : T extends readonly (infer E)[]
+      ? readonly Wire<E>[]
+      : { [K in Exclude<Fields<T>, Loose<T>>]: Wire<T[K]> } & { [K in Loose<T>]?: Wire<T[K]> };

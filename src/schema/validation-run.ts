@@ -21,7 +21,8 @@ const MAX_KEY_LENGTH = 128;
 /** One compiled check. Sync, never throws; `run` has at least one new issue when the answer is {@link FAIL}. */
 export type Check = (value: unknown, run: Run) => unknown;
 /** A value, or every problem of it. */
-export type Result<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly issues: readonly Issue[] };
+export type Result<T> =
+  { readonly ok: true; readonly value: T } | { readonly ok: false; readonly issues: readonly Issue[] };
 
 interface Draft {
   readonly code: string;
@@ -60,7 +61,8 @@ export class Run {
       return FAIL;
     }
     const draft: Draft = { code, message, path: undefined };
-    if (this.#issues === undefined) this.#issues = [draft]; // most inputs have one problem: to push makes room for seventeen
+    if (this.#issues === undefined)
+      this.#issues = [draft]; // most inputs have one problem: to push makes room for seventeen
     else this.#issues.push(draft);
     this.count++;
     return FAIL;
@@ -71,15 +73,28 @@ export class Run {
     const shown = typeof key === 'number' ? key : clipped(key);
     for (let i = mark; i < this.count; i++) {
       const draft = this.#issues![i]!;
-      draft.path = { key: shown, within: draft.path, length: draft.path === undefined ? 1 : draft.path.length + 1 };
+      draft.path = {
+        key: shown,
+        within: draft.path,
+        length: draft.path === undefined ? 1 : draft.path.length + 1,
+      };
     }
     return this.count;
   }
 
   /** The issues in full; `at` is the first item of every path. */
   issues(at: string | undefined): readonly Issue[] {
-    const issues = (this.#issues ?? []).map(({ code, message, path }): Issue => ({ loc: locationOf(path, at), code, message }));
-    if (this.isFull) issues.push({ loc: at === undefined ? [] : [at], code: 'more', message: `has more than ${MAX_ISSUES} problems: the others are not listed` });
+    const issues = (this.#issues ?? []).map(({ code, message, path }): Issue => ({
+      loc: locationOf(path, at),
+      code,
+      message,
+    }));
+    if (this.isFull)
+      issues.push({
+        loc: at === undefined ? [] : [at],
+        code: 'more',
+        message: `has more than ${MAX_ISSUES} problems: the others are not listed`,
+      });
     return issues;
   }
 }
@@ -96,7 +111,9 @@ function locationOf(path: Path | undefined, at: string | undefined): (string | n
 
 /** A member name of the input as a path may show it. */
 function clipped(key: string): string {
-  return key.length <= MAX_KEY_LENGTH && isWellFormed(key) ? key : `${key.slice(0, MAX_KEY_LENGTH).toWellFormed()}…`;
+  return key.length <= MAX_KEY_LENGTH && isWellFormed(key)
+    ? key
+    : `${key.slice(0, MAX_KEY_LENGTH).toWellFormed()}…`;
 }
 
 function counted(count: number, one: string): string {
@@ -111,15 +128,18 @@ export const LONGEST = 0x3fff_ffff;
 
 /** A well-formed string within its bounds: lengths, then format, then pattern. */
 export function stringCheck(constraints: Constraints): Check {
-  const minLength = Math.min(constraints.minLength ?? 0, LONGEST), maxLength = Math.min(constraints.maxLength ?? LONGEST, LONGEST);
-  const tooShort = `must have at least ${counted(minLength, 'character')}`, tooLong = `must have at most ${counted(maxLength, 'character')}`;
+  const minLength = Math.min(constraints.minLength ?? 0, LONGEST),
+    maxLength = Math.min(constraints.maxLength ?? LONGEST, LONGEST);
+  const tooShort = `must have at least ${counted(minLength, 'character')}`,
+    tooLong = `must have at most ${counted(maxLength, 'character')}`;
   const rest = stringRest(constraints);
   const needsLook = constraints.format === undefined; // all formats are ASCII
   return (value, run) => {
     if (typeof value !== 'string') return run.fail('type', 'must be a string');
     if (!hasAtLeast(value, minLength)) return run.fail('min_length', tooShort);
     if (!hasAtMost(value, maxLength)) return run.fail('max_length', tooLong);
-    if (needsLook && !run.isPlainJson && !isWellFormed(value)) return run.fail('unicode', 'must not contain lone surrogates');
+    if (needsLook && !run.isPlainJson && !isWellFormed(value))
+      return run.fail('unicode', 'must not contain lone surrogates');
     return rest === undefined ? value : (rest(value, run) ?? value);
   };
 }
@@ -130,7 +150,8 @@ const FEW_CHARACTERS = 5;
 /** The built-in method, but for strings of a few characters (test/bench/validate.ts). */
 export function isWellFormed(text: string): boolean {
   if (text.length > FEW_CHARACTERS) return text.isWellFormed();
-  for (let i = 0; i < text.length; i++) if ((text.charCodeAt(i) & 0xf800) === 0xd800) return text.isWellFormed();
+  for (let i = 0; i < text.length; i++)
+    if ((text.charCodeAt(i) & 0xf800) === 0xd800) return text.isWellFormed();
   return true;
 }
 
@@ -140,9 +161,14 @@ function stringRest({ format, pattern, hazard }: Constraints): Rest<string> {
   const code = format === 'email' ? 'email' : 'format';
   const maxTested = hazard?.maxTestedLength ?? Infinity;
   return (value, run) => {
-    if (rule !== undefined && (value.length > rule.maxLength || !rule.test(value))) return run.fail(code, `must be ${rule.words}`);
+    if (rule !== undefined && (value.length > rule.maxLength || !rule.test(value)))
+      return run.fail(code, `must be ${rule.words}`);
     if (pattern === undefined) return undefined;
-    if (value.length > maxTested) return run.fail('pattern', `is too long for its pattern, which is tested on at most ${maxTested} characters`);
+    if (value.length > maxTested)
+      return run.fail(
+        'pattern',
+        `is too long for its pattern, which is tested on at most ${maxTested} characters`,
+      );
     return pattern.test(value) ? undefined : run.fail('pattern', 'must match its pattern');
   };
 }
@@ -172,7 +198,8 @@ export function floatCheck(constraints: Constraints): Check {
 }
 
 function numberProblem(value: unknown, isInt: boolean, run: Run): typeof FAIL {
-  if (isInt && Number.isInteger(value)) return run.fail('unsafe_integer', 'must be an integer between -(2^53 - 1) and 2^53 - 1');
+  if (isInt && Number.isInteger(value))
+    return run.fail('unsafe_integer', 'must be an integer between -(2^53 - 1) and 2^53 - 1');
   return run.fail('type', isInt ? 'must be an integer' : 'must be a finite number');
 }
 
@@ -181,21 +208,26 @@ function numberRest({ gt, lt, multipleOf }: Constraints): Rest<number> {
   return (value, run) => {
     if (gt !== undefined && value <= gt) return run.fail('gt', `must be greater than ${gt}`);
     if (lt !== undefined && value >= lt) return run.fail('lt', `must be less than ${lt}`);
-    if (multipleOf !== undefined && !isMultiple(value, multipleOf)) return run.fail('multiple_of', `must be a multiple of ${multipleOf}`);
+    if (multipleOf !== undefined && !isMultiple(value, multipleOf))
+      return run.fail('multiple_of', `must be a multiple of ${multipleOf}`);
     return undefined;
   };
 }
 
 /** `true` or `false`. */
 export function boolCheck(): Check {
-  return (value, run) => (value === true || value === false ? value : run.fail('type', 'must be true or false'));
+  return (value, run) =>
+    value === true || value === false ? value : run.fail('type', 'must be true or false');
 }
 
 /** A string of one format: `date`, `uuid`. */
 export function formatCheck(name: 'date' | 'uuid'): Check {
   const { words, maxLength, test } = FORMATS[name];
   const message = `must be ${words}`;
-  return (value, run) => (typeof value === 'string' && value.length <= maxLength && test(value) ? value : run.fail(typeof value === 'string' ? 'format' : 'type', message));
+  return (value, run) =>
+    typeof value === 'string' && value.length <= maxLength && test(value)
+      ? value
+      : run.fail(typeof value === 'string' ? 'format' : 'type', message);
 }
 
 /** A Date from RFC 3339 text; a Date is taken as it is, since JSON never has one. */
@@ -221,23 +253,38 @@ export function bytesCheck(constraints: Constraints): Check {
 }
 
 /** Bounds of something countable: the problem as FAIL, or undefined. */
-export function countCheck({ minLength = 0, maxLength = Infinity }: Constraints, thing: string): (count: number, run: Run) => typeof FAIL | undefined {
-  const tooFew = `must have at least ${counted(minLength, thing)}`, tooMany = `must have at most ${counted(maxLength, thing)}`;
-  return (count, run) => (count < minLength ? run.fail('min_length', tooFew) : count > maxLength ? run.fail('max_length', tooMany) : undefined);
+export function countCheck(
+  { minLength = 0, maxLength = Infinity }: Constraints,
+  thing: string,
+): (count: number, run: Run) => typeof FAIL | undefined {
+  const tooFew = `must have at least ${counted(minLength, thing)}`,
+    tooMany = `must have at most ${counted(maxLength, thing)}`;
+  return (count, run) =>
+    count < minLength
+      ? run.fail('min_length', tooFew)
+      : count > maxLength
+        ? run.fail('max_length', tooMany)
+        : undefined;
 }
 
 /** One of the values named. */
 export function literalCheck(values: readonly Literal[]): Check {
   const message = literalMessage(values);
-  if (values.length <= 8) return (value, run) => (values.includes(value as Literal) ? value : run.fail('enum', message));
+  if (values.length <= 8)
+    return (value, run) => (values.includes(value as Literal) ? value : run.fail('enum', message));
   const set = new Set<unknown>(values);
   return (value, run) => (set.has(value) ? value : run.fail('enum', message));
 }
 
 /** What a literal must be: declared values, never the submitted one. */
 export function literalMessage(values: readonly Literal[]): string {
-  const shown = values.slice(0, 20).map((value) => JSON.stringify(value)).join(', ');
-  return values.length === 1 ? `must be ${shown}` : `must be one of ${shown}${values.length > 20 ? ', …' : ''}`;
+  const shown = values
+    .slice(0, 20)
+    .map((value) => JSON.stringify(value))
+    .join(', ');
+  return values.length === 1
+    ? `must be ${shown}`
+    : `must be one of ${shown}${values.length > 20 ? ', …' : ''}`;
 }
 
 const { getPrototypeOf, prototype: OBJECT_PROTOTYPE } = Object;
@@ -255,7 +302,9 @@ export function isPlainPrototype(prototype: unknown): boolean {
 
 /** The same of a part of an input; to ask for a prototype costs 6 ns (test/bench/validate.ts), which JSON has no need of. */
 export function isInputObject(value: unknown, run: Run): value is Record<string, unknown> {
-  return run.isPlainJson ? typeof value === 'object' && value !== null && !Array.isArray(value) : isPlainObject(value);
+  return run.isPlainJson
+    ? typeof value === 'object' && value !== null && !Array.isArray(value)
+    : isPlainObject(value);
 }
 
 /** Whether it is the Object.prototype of another realm, such as a vm context. */
@@ -271,11 +320,16 @@ export function tooDeep(run: Run): typeof FAIL {
 /** Any JSON value: what it holds is looked at for depth, `__proto__` and lone surrogates only; it is not copied. */
 export const anyCheck: Check = (value, run) => {
   switch (typeof value) {
-    case 'string': return value.isWellFormed() ? value : run.fail('unicode', 'must not contain lone surrogates');
-    case 'number': return Number.isFinite(value) ? value : run.fail('type', 'must be a finite number');
-    case 'boolean': return value;
-    case 'object': return value === null ? null : anyParts(value as object, run); // typeof says so
-    default: return run.fail('type', 'must be a JSON value');
+    case 'string':
+      return value.isWellFormed() ? value : run.fail('unicode', 'must not contain lone surrogates');
+    case 'number':
+      return Number.isFinite(value) ? value : run.fail('type', 'must be a finite number');
+    case 'boolean':
+      return value;
+    case 'object':
+      return value === null ? null : anyParts(value as object, run); // typeof says so
+    default:
+      return run.fail('type', 'must be a JSON value');
   }
 };
 
@@ -286,11 +340,13 @@ function anyParts(value: object, run: Run): unknown {
   const before = run.count;
   let mark = before;
   if (Array.isArray(value)) {
-    for (let i = 0; i < value.length && !run.isFull; i++) if (anyCheck(value[i], run) === FAIL) mark = run.place(mark, i);
+    for (let i = 0; i < value.length && !run.isFull; i++)
+      if (anyCheck(value[i], run) === FAIL) mark = run.place(mark, i);
   } else {
     for (const key of Object.keys(value)) {
       if (run.isFull) break;
-      if (keyProblem(key, run) === FAIL || (value[key] !== undefined && anyCheck(value[key], run) === FAIL)) mark = run.place(mark, key);
+      if (keyProblem(key, run) === FAIL || (value[key] !== undefined && anyCheck(value[key], run) === FAIL))
+        mark = run.place(mark, key);
     }
   }
   run.depth--;
