@@ -18,7 +18,9 @@ export class CookieJar {
   readonly #kept = new Map<string, KeptCookie>();
   readonly #nowMs: () => number;
 
-  constructor(nowMs: () => number) { this.#nowMs = nowMs; }
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs;
+  }
 
   /** The value of a cookie as it was sent, whatever its path. */
   get(name: string): string | undefined {
@@ -34,10 +36,14 @@ export class CookieJar {
     for (const [key, cookie] of this.#kept) if (cookie.name === name) this.#kept.delete(key);
   }
 
-  clear(): void { this.#kept.clear(); }
+  clear(): void {
+    this.#kept.clear();
+  }
 
   /** The names of the cookies that are kept. */
-  names(): string[] { return [...this.#alive()].map((cookie) => cookie.name); }
+  names(): string[] {
+    return [...this.#alive()].map((cookie) => cookie.name);
+  }
 
   /** Keeps what a `Set-Cookie` field of an answer from `url` says, if a browser would. */
   take(field: string, url: URL): void {
@@ -45,30 +51,46 @@ export class CookieJar {
     const equals = pair!.indexOf('=');
     const name = pair!.slice(0, Math.max(0, equals)).trim();
     if (name === '') return;
-    const attributes = new Map(rest.map((part) => {
-      const at = part.indexOf('=');
-      return at === -1 ? [part.trim().toLowerCase(), ''] : [part.slice(0, at).trim().toLowerCase(), part.slice(at + 1).trim()];
-    }));
+    const attributes = new Map(
+      rest.map((part) => {
+        const at = part.indexOf('=');
+        return at === -1
+          ? [part.trim().toLowerCase(), '']
+          : [part.slice(0, at).trim().toLowerCase(), part.slice(at + 1).trim()];
+      }),
+    );
     const domain = attributes.get('domain')?.replace(/^\./, '').toLowerCase();
     if (domain !== undefined && domain !== '' && !domainMatches(url.hostname, domain)) return;
     const isSecure = attributes.has('secure');
     if (isSecure && !isTrustworthy(url)) return;
     const path = attributes.get('path');
     if (/^__(?:Secure|Host)-/i.test(name) && !isSecure) return; // both prefixes: RFC 6265bis §4.1.3
-    if (/^__Host-/i.test(name) && (path !== '/' || domain !== undefined && domain !== '')) return;
+    if (/^__Host-/i.test(name) && (path !== '/' || (domain !== undefined && domain !== ''))) return;
     this.#keep({
-      name, value: pair!.slice(equals + 1).trim(), isSecure,
-      domain: domain === undefined || domain === '' ? url.hostname : domain, isHostOnly: domain === undefined || domain === '',
-      path: path?.startsWith('/') === true ? path : defaultPath(url.pathname), expiresMs: this.#expiry(attributes),
+      name,
+      value: pair!.slice(equals + 1).trim(),
+      isSecure,
+      domain: domain === undefined || domain === '' ? url.hostname : domain,
+      isHostOnly: domain === undefined || domain === '',
+      path: path?.startsWith('/') === true ? path : defaultPath(url.pathname),
+      expiresMs: this.#expiry(attributes),
     });
   }
 
   /** The `Cookie` field for a request, empty when there is nothing to send. */
   headerFor(url: URL): string {
-    return [...this.#alive()].filter((cookie) => {
-      const isForHost = cookie.isHostOnly ? url.hostname === cookie.domain || isLocal(url) && cookie.domain === 'localhost' : domainMatches(url.hostname, cookie.domain);
-      return isForHost && pathMatches(url.pathname, cookie.path) && (!cookie.isSecure || isTrustworthy(url));
-    }).sort((left, right) => right.path.length - left.path.length).map((cookie) => `${cookie.name}=${cookie.value}`).join('; ');
+    return [...this.#alive()]
+      .filter((cookie) => {
+        const isForHost = cookie.isHostOnly
+          ? url.hostname === cookie.domain || (isLocal(url) && cookie.domain === 'localhost')
+          : domainMatches(url.hostname, cookie.domain);
+        return (
+          isForHost && pathMatches(url.pathname, cookie.path) && (!cookie.isSecure || isTrustworthy(url))
+        );
+      })
+      .sort((left, right) => right.path.length - left.path.length)
+      .map((cookie) => `${cookie.name}=${cookie.value}`)
+      .join('; ');
   }
 
   #expiry(attributes: ReadonlyMap<string, string>): number {
@@ -91,12 +113,14 @@ export class CookieJar {
 }
 
 function domainMatches(host: string, domain: string): boolean {
-  return host === domain || host.endsWith(`.${domain}`) && !/^[\d.]+$/.test(host);
+  return host === domain || (host.endsWith(`.${domain}`) && !/^[\d.]+$/.test(host));
 }
 
 /** §5.1.4 */
 function pathMatches(path: string, prefix: string): boolean {
-  return path === prefix || path.startsWith(prefix) && (prefix.endsWith('/') || path[prefix.length] === '/');
+  return (
+    path === prefix || (path.startsWith(prefix) && (prefix.endsWith('/') || path[prefix.length] === '/'))
+  );
 }
 
 function defaultPath(path: string): string {

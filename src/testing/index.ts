@@ -25,7 +25,12 @@ import type { TestWebSocketOptions } from './websocket.ts';
 export { CookieJar } from './cookie-jar.ts';
 export { ManualClock } from '../base/manual-clock.ts';
 export { DevProvider } from '../oauth/dev-provider/dev-provider.ts';
-export type { DevProviderOptions, DevRequest, DevResponse, DevUser } from '../oauth/dev-provider/dev-provider.ts';
+export type {
+  DevProviderOptions,
+  DevRequest,
+  DevResponse,
+  DevUser,
+} from '../oauth/dev-provider/dev-provider.ts';
 export { TestWebSocket, WebSocketRefused } from './websocket.ts';
 export type { TestWebSocketOptions } from './websocket.ts';
 
@@ -44,7 +49,8 @@ export interface TestClientOptions {
   /** Whether a call rejects with an error that no handler of the application took, instead of answering 500. Default true. */
   readonly raiseErrors?: boolean | undefined;
   /** Sources of dependencies, and what stands in for them with this client. The application stays as it is. */
-  readonly overrides?: readonly (readonly [source: unknown, replacement: (context: Context) => unknown])[] | undefined;
+  readonly overrides?:
+    readonly (readonly [source: unknown, replacement: (context: Context) => unknown])[] | undefined;
 }
 
 /** What a web `Request` takes as its body. */
@@ -55,7 +61,8 @@ export interface TestRequest {
   /** Beside those of the client; of one name, this one is sent. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Added to the path's own query. */
-  readonly query?: Readonly<Record<string, string | number | boolean | readonly (string | number | boolean)[]>> | undefined;
+  readonly query?:
+    Readonly<Record<string, string | number | boolean | readonly (string | number | boolean)[]>> | undefined;
   /** Sent as `application/json`. */
   readonly json?: unknown;
   /** Sent as `application/x-www-form-urlencoded`, or, when it is FormData, as `multipart/form-data`. */
@@ -91,11 +98,22 @@ export class TestClient implements AsyncDisposable {
 
   /** @throws SvcError `E_APP_FROZEN` when the application is compiled and would have to live by another clock or environment */
   constructor(app: Svc, options: TestClientOptions = {}) {
-    const { clock, env, baseUrl, headers, listen, raiseErrors, overrides } = readOptions('TestClient', options, {
-      clock: given<Clock>('a clock', isObject), env: given<Env>('"production", "development" or "test"', isEnv), baseUrl: text('http://localhost'),
-      headers: given<Readonly<Record<string, string>>>('an object', isObject), listen: bool(false), raiseErrors: bool(true),
-      overrides: given<NonNullable<TestClientOptions['overrides']>>('a list of [source, replacement]', Array.isArray),
-    });
+    const { clock, env, baseUrl, headers, listen, raiseErrors, overrides } = readOptions(
+      'TestClient',
+      options,
+      {
+        clock: given<Clock>('a clock', isObject),
+        env: given<Env>('"production", "development" or "test"', isEnv),
+        baseUrl: text('http://localhost'),
+        headers: given<Readonly<Record<string, string>>>('an object', isObject),
+        listen: bool(false),
+        raiseErrors: bool(true),
+        overrides: given<NonNullable<TestClientOptions['overrides']>>(
+          'a list of [source, replacement]',
+          Array.isArray,
+        ),
+      },
+    );
     this.#app = app;
     this.#headers = { ...headers };
     this.#listens = listen;
@@ -109,15 +127,31 @@ export class TestClient implements AsyncDisposable {
   }
 
   /** Where requests go. With `listen` it is known after the first one. */
-  get baseUrl(): string { return this.#baseUrl; }
+  get baseUrl(): string {
+    return this.#baseUrl;
+  }
 
-  get(path: string, request?: TestRequest): Promise<Response> { return this.request('GET', path, request); }
-  head(path: string, request?: TestRequest): Promise<Response> { return this.request('HEAD', path, request); }
-  post(path: string, request?: TestRequest): Promise<Response> { return this.request('POST', path, request); }
-  put(path: string, request?: TestRequest): Promise<Response> { return this.request('PUT', path, request); }
-  patch(path: string, request?: TestRequest): Promise<Response> { return this.request('PATCH', path, request); }
-  delete(path: string, request?: TestRequest): Promise<Response> { return this.request('DELETE', path, request); }
-  options(path: string, request?: TestRequest): Promise<Response> { return this.request('OPTIONS', path, request); }
+  get(path: string, request?: TestRequest): Promise<Response> {
+    return this.request('GET', path, request);
+  }
+  head(path: string, request?: TestRequest): Promise<Response> {
+    return this.request('HEAD', path, request);
+  }
+  post(path: string, request?: TestRequest): Promise<Response> {
+    return this.request('POST', path, request);
+  }
+  put(path: string, request?: TestRequest): Promise<Response> {
+    return this.request('PUT', path, request);
+  }
+  patch(path: string, request?: TestRequest): Promise<Response> {
+    return this.request('PATCH', path, request);
+  }
+  delete(path: string, request?: TestRequest): Promise<Response> {
+    return this.request('DELETE', path, request);
+  }
+  options(path: string, request?: TestRequest): Promise<Response> {
+    return this.request('OPTIONS', path, request);
+  }
 
   /** Sends a request. @throws what the application's handler threw, unless `raiseErrors` is false */
   async request(method: string, path: string, request: TestRequest = {}): Promise<Response> {
@@ -125,14 +159,23 @@ export class TestClient implements AsyncDisposable {
     const served = await (this.#ready ??= this.#start());
     const url = new URL(path, this.#baseUrl);
     for (const [name, values] of Object.entries(request.query ?? {})) {
-      for (const value of Array.isArray(values) ? values as readonly unknown[] : [values]) url.searchParams.append(name, String(value));
+      for (const value of Array.isArray(values) ? (values as readonly unknown[]) : [values])
+        url.searchParams.append(name, String(value));
     }
     const { body, type } = bodyOf(request);
     const headers = new Headers(type === undefined ? {} : { 'content-type': type });
-    for (const fields of [this.#headers, request.headers ?? {}]) for (const [name, value] of Object.entries(fields)) headers.set(name, value);
+    for (const fields of [this.#headers, request.headers ?? {}])
+      for (const [name, value] of Object.entries(fields)) headers.set(name, value);
     const cookie = this.cookies.headerFor(url);
     if (cookie !== '' && !headers.has('cookie')) headers.set('cookie', cookie);
-    const web = new Request(url, { method, headers, body, redirect: 'manual', signal: request.signal ?? null, ...body instanceof ReadableStream ? { duplex: 'half' } : {} });
+    const web = new Request(url, {
+      method,
+      headers,
+      body,
+      redirect: 'manual',
+      signal: request.signal ?? null,
+      ...(body instanceof ReadableStream ? { duplex: 'half' } : {}),
+    });
     const response = this.#listens ? await fetch(web) : await answerInMemory(served, web, '127.0.0.1');
     for (const field of response.headers.getSetCookie()) this.cookies.take(field, url);
     this.#rethrow(response);
@@ -145,20 +188,34 @@ export class TestClient implements AsyncDisposable {
    */
   async websocket(path: string, options: TestWebSocketOptions = {}): Promise<TestWebSocket> {
     if (this.#closing !== undefined) throw new Error('The test client is closed');
-    const { headers: own, protocols, compression } = readOptions('websocket()', options, {
-      headers: given<Readonly<Record<string, string>>>('an object', isObject), protocols: given<readonly string[]>('a list of strings', Array.isArray), compression: bool(false),
+    const {
+      headers: own,
+      protocols,
+      compression,
+    } = readOptions('websocket()', options, {
+      headers: given<Readonly<Record<string, string>>>('an object', isObject),
+      protocols: given<readonly string[]>('a list of strings', Array.isArray),
+      compression: bool(false),
     });
     const served = await (this.#ready ??= this.#start());
     const url = new URL(path, this.#baseUrl);
     const headers = new Headers({
-      origin: url.origin, connection: 'Upgrade', upgrade: 'websocket', 'sec-websocket-version': '13', 'sec-websocket-key': Buffer.from(crypto.getRandomValues(new Uint8Array(16))).toString('base64'),
-      ...protocols === undefined ? {} : { 'sec-websocket-protocol': protocols.join(', ') }, ...compression ? { 'sec-websocket-extensions': 'permessage-deflate; client_max_window_bits' } : {},
+      origin: url.origin,
+      connection: 'Upgrade',
+      upgrade: 'websocket',
+      'sec-websocket-version': '13',
+      'sec-websocket-key': Buffer.from(crypto.getRandomValues(new Uint8Array(16))).toString('base64'),
+      ...(protocols === undefined ? {} : { 'sec-websocket-protocol': protocols.join(', ') }),
+      ...(compression ? { 'sec-websocket-extensions': 'permessage-deflate; client_max_window_bits' } : {}),
     });
-    for (const fields of [this.#headers, own ?? {}]) for (const [name, value] of Object.entries(fields)) headers.set(name, value);
+    for (const fields of [this.#headers, own ?? {}])
+      for (const [name, value] of Object.entries(fields)) headers.set(name, value);
     if (headers.get('origin') === '') headers.delete('origin');
     const cookie = this.cookies.headerFor(url);
     if (cookie !== '' && !headers.has('cookie')) headers.set('cookie', cookie);
-    const answer = this.#listens ? await openSocket(url, headers) : await this.#openInMemory(served, new Request(url, { headers }));
+    const answer = this.#listens
+      ? await openSocket(url, headers)
+      : await this.#openInMemory(served, new Request(url, { headers }));
     for (const field of answer.headers.getSetCookie()) this.cookies.take(field, url);
     if (answer instanceof TestWebSocket) return answer;
     this.#rethrow(answer);
@@ -174,12 +231,18 @@ export class TestClient implements AsyncDisposable {
   }
 
   /** Stops listening, and shuts the application down when no other client uses it. Closing again changes nothing. */
-  close(): Promise<void> { return this.#closing ??= this.#close(); }
+  close(): Promise<void> {
+    return (this.#closing ??= this.#close());
+  }
 
-  [Symbol.asyncDispose](): Promise<void> { return this.close(); }
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
 
   async #close(): Promise<void> {
-    await this.#ready?.catch(() => { /* told to whoever sent the request */ });
+    await this.#ready?.catch(() => {
+      /* told to whoever sent the request */
+    });
     for (const socket of this.#sockets) socket.close(CLOSE.goingAway, 'the server stops');
     await this.#server?.close(CLOSE_DEADLINE_MS);
     const others = clientsOf.get(this.#app)! - 1; // counted by the constructor
@@ -189,7 +252,12 @@ export class TestClient implements AsyncDisposable {
   }
 
   async #start(): Promise<ServedApplication> {
-    const served = this.#app.variant({ overrides: this.#overrides, onUnhandled: (error, requestId) => { if (this.#raises) this.#errors.set(requestId, error); } });
+    const served = this.#app.variant({
+      overrides: this.#overrides,
+      onUnhandled: (error, requestId) => {
+        if (this.#raises) this.#errors.set(requestId, error);
+      },
+    });
     await this.#app.startParts();
     this.#leave = await served.start();
     if (this.#listens) {
@@ -213,11 +281,20 @@ function openSocket(url: URL, headers: Headers): Promise<Response | TestWebSocke
   return new Promise((resolve, reject) => {
     const outgoing = requestHttp(url, { headers: Object.fromEntries(headers), agent: false });
     outgoing.once('error', reject);
-    outgoing.once('upgrade', (incoming, socket, head) => resolve(new TestWebSocket(socket, headersOf(incoming.rawHeaders), head)));
+    outgoing.once('upgrade', (incoming, socket, head) =>
+      resolve(new TestWebSocket(socket, headersOf(incoming.rawHeaders), head)),
+    );
     outgoing.once('response', (incoming) => {
       const chunks: Buffer[] = [];
       incoming.on('data', (chunk: Buffer) => chunks.push(chunk)).once('error', reject);
-      incoming.once('end', () => resolve(new Response(Buffer.concat(chunks), { status: incoming.statusCode!, headers: headersOf(incoming.rawHeaders) })));
+      incoming.once('end', () =>
+        resolve(
+          new Response(Buffer.concat(chunks), {
+            status: incoming.statusCode!,
+            headers: headersOf(incoming.rawHeaders),
+          }),
+        ),
+      );
     });
     outgoing.end();
   });
@@ -225,7 +302,8 @@ function openSocket(url: URL, headers: Headers): Promise<Response | TestWebSocke
 
 function headersOf(rawHeaders: readonly string[]): Headers {
   const headers = new Headers();
-  for (let index = 0; index < rawHeaders.length; index += 2) headers.append(rawHeaders[index]!, rawHeaders[index + 1]!);
+  for (let index = 0; index < rawHeaders.length; index += 2)
+    headers.append(rawHeaders[index]!, rawHeaders[index + 1]!);
   return headers;
 }
 
@@ -233,7 +311,9 @@ function bodyOf(request: TestRequest): { body: WebBody; type?: string } {
   const { json, form, body = null } = request;
   if (json !== undefined) return { body: JSON.stringify(json), type: 'application/json' };
   if (form === undefined || form instanceof FormData) return { body: form ?? body };
-  const pairs = Object.entries(form).flatMap(([name, values]) => (typeof values === 'string' ? [values] : values).map((value) => [name, value] as [string, string]));
+  const pairs = Object.entries(form).flatMap(([name, values]) =>
+    (typeof values === 'string' ? [values] : values).map((value) => [name, value] as [string, string]),
+  );
   return { body: new URLSearchParams(pairs) };
 }
 

@@ -64,62 +64,99 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
     this.closed = promise;
     this.#settle = resolve;
     const extensions = headers.get('sec-websocket-extensions');
-    const takesOver = (side: string): boolean => extensions?.includes(`${side}_no_context_takeover`) === false;
+    const takesOver = (side: string): boolean =>
+      extensions?.includes(`${side}_no_context_takeover`) === false;
     const inflater = extensions === null ? undefined : new MessageInflater(15, takesOver('server'));
-    if (extensions !== null) this.#deflater = new MessageDeflater(Number(/client_max_window_bits=(\d+)/.exec(extensions)?.[1] ?? 15), 6, takesOver('client'));
-    this.#reader = new FrameReader({ isMasked: false, maxMessageBytes: 2 ** 30, inflate: inflater === undefined ? undefined : (bytes, most) => inflater.inflate(bytes, most) }, {
-      onText: (text) => this.#take(text),
-      onBinary: (bytes) => this.#take(Uint8Array.from(bytes)),
-      onPing: (payload) => this.#write(OPCODE.pong, payload),
-      onPong: () => undefined,
-      onClose: (code, reason) => this.#onClose(code, reason),
-      onViolation: (code, reason) => this.#over({ code, reason, wasClean: false }),
-    });
+    if (extensions !== null)
+      this.#deflater = new MessageDeflater(
+        Number(/client_max_window_bits=(\d+)/.exec(extensions)?.[1] ?? 15),
+        6,
+        takesOver('client'),
+      );
+    this.#reader = new FrameReader(
+      {
+        isMasked: false,
+        maxMessageBytes: 2 ** 30,
+        inflate: inflater === undefined ? undefined : (bytes, most) => inflater.inflate(bytes, most),
+      },
+      {
+        onText: (text) => this.#take(text),
+        onBinary: (bytes) => this.#take(Uint8Array.from(bytes)),
+        onPing: (payload) => this.#write(OPCODE.pong, payload),
+        onPong: () => undefined,
+        onClose: (code, reason) => this.#onClose(code, reason),
+        onViolation: (code, reason) => this.#over({ code, reason, wasClean: false }),
+      },
+    );
     stream.on('data', (chunk: Buffer) => this.#reader.push(Buffer.from(chunk))); // a copy: in memory it is the server's
-    stream.on('error', () => undefined).once('end', () => stream.destroy()).once('close', () => this.#over({ code: CLOSE.abnormal, reason: '', wasClean: false }));
+    stream
+      .on('error', () => undefined)
+      .once('end', () => stream.destroy())
+      .once('close', () => this.#over({ code: CLOSE.abnormal, reason: '', wasClean: false }));
     if (head !== undefined && head.length > 0) this.#reader.push(head);
   }
 
   /** The subprotocol that both speak; empty when none was agreed upon. */
-  get protocol(): string { return this.headers.get('sec-websocket-protocol') ?? ''; }
+  get protocol(): string {
+    return this.headers.get('sec-websocket-protocol') ?? '';
+  }
 
   /** Sends text as a text message, bytes as a binary one. */
   send(data: string | Uint8Array): void {
     const bytes = Buffer.from(data as string);
     const deflated = this.#deflater?.deflate(bytes);
-    this.#write(typeof data === 'string' ? OPCODE.text : OPCODE.binary, deflated ?? bytes, deflated !== undefined);
+    this.#write(
+      typeof data === 'string' ? OPCODE.text : OPCODE.binary,
+      deflated ?? bytes,
+      deflated !== undefined,
+    );
   }
 
   /** Sends a value as JSON text. */
-  sendJson(value: unknown): void { this.send(toJson(value)); }
+  sendJson(value: unknown): void {
+    this.send(toJson(value));
+  }
 
   /** Sends bytes as they are, frame or not: for what no proper client would send. */
-  sendRaw(bytes: Uint8Array): void { this.#stream.write(bytes); }
+  sendRaw(bytes: Uint8Array): void {
+    this.#stream.write(bytes);
+  }
 
   /** The next message; rejects when the socket closes before one comes. */
   receive(): Promise<string | Uint8Array> {
     const message = this.#messages.shift();
     if (message !== undefined) return Promise.resolve(message);
     if (this.#close !== undefined) return Promise.reject(closedError(this.#close));
-    return new Promise((resolve, reject) => { this.#waiters.push({ resolve, reject }); });
+    return new Promise((resolve, reject) => {
+      this.#waiters.push({ resolve, reject });
+    });
   }
 
   /** The next message, which is JSON. */
-  async receiveJson(): Promise<unknown> { return JSON.parse(String(await this.receive())) as unknown; }
+  async receiveJson(): Promise<unknown> {
+    return JSON.parse(String(await this.receive())) as unknown;
+  }
 
   /** Closes, and says how the connection ended. */
   close(code?: number, reason = ''): Promise<WebSocketClose> {
-    if (!this.#hasSaidClose && this.#close === undefined) this.#write(OPCODE.close, code === undefined ? Buffer.alloc(0) : closePayload(code, reason));
+    if (!this.#hasSaidClose && this.#close === undefined)
+      this.#write(OPCODE.close, code === undefined ? Buffer.alloc(0) : closePayload(code, reason));
     this.#hasSaidClose = true;
     return this.closed;
   }
 
   /** Ends the connection without a word. */
-  terminate(): void { this.#stream.destroy(); }
+  terminate(): void {
+    this.#stream.destroy();
+  }
 
   /** Reads nothing any more, or goes on. */
-  pause(): void { this.#stream.pause(); }
-  resume(): void { this.#stream.resume(); }
+  pause(): void {
+    this.#stream.pause();
+  }
+  resume(): void {
+    this.#stream.resume();
+  }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<string | Uint8Array, void, undefined> {
     while (this.#messages.length > 0 || this.#close === undefined) {
@@ -129,10 +166,13 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
     }
   }
 
-  async [Symbol.asyncDispose](): Promise<void> { await this.close(CLOSE.normal); }
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close(CLOSE.normal);
+  }
 
   #write(opcode: number, payload: Buffer, isCompressed = false): void {
-    if (!this.#hasSaidClose && !this.#stream.destroyed) this.#stream.write(encodeMaskedFrame(opcode, payload, randomBytes(4), isCompressed));
+    if (!this.#hasSaidClose && !this.#stream.destroyed)
+      this.#stream.write(encodeMaskedFrame(opcode, payload, randomBytes(4), isCompressed));
   }
 
   #take(message: string | Uint8Array): void {
