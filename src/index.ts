@@ -10,7 +10,22 @@ export { APIKeyAuth } from './auth/keys.ts';
 export type { APIKeyPlace, KnownKeys, LookedUpKeys } from './auth/keys.ts';
 export { requireIf, requireRoles, requireScopes } from './auth/require.ts';
 export type { ConditionOptions, RoleRequirement, ScopeRequirement } from './auth/require.ts';
-export { BadRequest, ClientDisconnected, Forbidden, HTTPException, InternalError, LoginRequired, MethodNotAllowed, NotFound, PayloadTooLarge, RequestTimeout, StoreFull, SvcError, TooManyRequests, Unauthorized } from './base/errors.ts';
+export {
+  BadRequest,
+  ClientDisconnected,
+  Forbidden,
+  HTTPException,
+  InternalError,
+  LoginRequired,
+  MethodNotAllowed,
+  NotFound,
+  PayloadTooLarge,
+  RequestTimeout,
+  StoreFull,
+  SvcError,
+  TooManyRequests,
+  Unauthorized,
+} from './base/errors.ts';
 export { requireSession } from './auth/session.ts';
 export type { AuthSource } from './auth/source.ts';
 export { BackgroundTasks } from './routing/background.ts';
@@ -23,12 +38,26 @@ export type { Clock } from './base/clock.ts';
 export { Config } from './base/config.ts';
 export type { CastOptions, Env } from './base/config.ts';
 export { Depends, provide } from './routing/di.ts';
-export type { Dependency, DependencySource, DependsOptions, Provided, ProviderContext, ProviderSpec, Scope } from './routing/di.ts';
+export type {
+  Dependency,
+  DependencySource,
+  DependsOptions,
+  Provided,
+  ProviderContext,
+  ProviderSpec,
+  Scope,
+} from './routing/di.ts';
 export type { HTTPExceptionOptions, Issue } from './base/errors.ts';
 export type { FaultCode } from './base/faults.ts';
 export type { Finding, Place, Report, Severity } from './base/findings.ts';
 export { InvalidToken, createToken, verifyToken } from './crypto/jwt.ts';
-export type { Claims, CreateTokenOptions, TokenRefusal, TokenRequirements, VerifyTokenOptions } from './crypto/jwt.ts';
+export type {
+  Claims,
+  CreateTokenOptions,
+  TokenRefusal,
+  TokenRequirements,
+  VerifyTokenOptions,
+} from './crypto/jwt.ts';
 export type { Secrets } from './crypto/keys.ts';
 export { createLogger } from './observability/log.ts';
 export type { LogLevel, LogSink, Logger, LoggerOptions } from './observability/log.ts';
@@ -47,22 +76,96 @@ export type { Tool } from './mcp/tools.ts';
 export type { Counter, Histogram, Metrics } from './observability/metrics.ts';
 export type { OpenApiOptions } from './openapi/openapi.ts';
 export type {
-  Contact, DocumentedMethod, DocumentedResponse, DocumentedServer, License, MediaType, OpenApiDocument, Operation, Parameter, PathItem, Reference, RequestBody, SecurityAlternatives,
+  Contact,
+  DocumentedMethod,
+  DocumentedResponse,
+  DocumentedServer,
+  License,
+  MediaType,
+  OpenApiDocument,
+  Operation,
+  Parameter,
+  PathItem,
+  Reference,
+  RequestBody,
+  SecurityAlternatives,
 } from './openapi/document.ts';
 export { checkPassword, hashPassword, needsRehash } from './crypto/password.ts';
 export type { CheckPasswordOptions, PasswordOptions, Pepper } from './crypto/password.ts';
 export { Router } from './routing/route.ts';
-export type { ErrorStatus, Handler, HandlerContext, HandlerResult, ReplyOf, RouterOptions, Routes } from './routing/route.ts';
+export type {
+  ErrorStatus,
+  Handler,
+  HandlerContext,
+  HandlerResult,
+  ReplyOf,
+  RouterOptions,
+  Routes,
+} from './routing/route.ts';
 export type { Allowance, Dependencies, RouteSpec, ToolDescription, ToolHints } from './routing/spec.ts';
 export {
-  Field, Schema, ValidationError, any, bool, bytes, date, datetime, file, float, int, lazy, list, literal, nullable, record, str, union, uuid,
+  Field,
+  Schema,
+  ValidationError,
+  any,
+  bool,
+  bytes,
+  date,
+  datetime,
+  file,
+  float,
+  int,
+  lazy,
+  list,
+  literal,
+  nullable,
+  record,
+  str,
+  union,
+  uuid,
 } from './schema/schema.ts';
 export type {
-  CountOptions, FieldOptions, FieldType, FileFieldOptions, Infer, NumberOptions, PlainOptions, Result, SaveOptions, SchemaClass, TextOptions, TypeSource, UploadFile, Wire,
+  CountOptions,
+  FieldOptions,
+  FieldType,
+  FileFieldOptions,
+  Infer,
+  NumberOptions,
+  PlainOptions,
+  Result,
+  SaveOptions,
+  SchemaClass,
+  TextOptions,
+  TypeSource,
+  UploadFile,
+  Wire,
 } from './schema/schema.ts';
 export type {
-  Awaitable, BodyOptions, CompiledRoute, CompiledView, Context, FormData_, FormOptions, FormPart, Host, HttpRequest, Middleware, MiddlewareKind, Next, Plugin, RateLimitKey, RouteRateLimit, RouterLike, Rule,
-  SecurityRequirement, Services, Session, SessionKey, Flash, StateKey, StateMap,
+  Awaitable,
+  BodyOptions,
+  CompiledRoute,
+  CompiledView,
+  Context,
+  FormData_,
+  FormOptions,
+  FormPart,
+  Host,
+  HttpRequest,
+  Middleware,
+  MiddlewareKind,
+  Next,
+  Plugin,
+  RateLimitKey,
+  RouteRateLimit,
+  RouterLike,
+  Rule,
+  SecurityRequirement,
+  Services,
+  Session,
+  SessionKey,
+  Flash,
+  StateKey,
+  StateMap,
 } from './http/contracts.ts';
 export { CompressionMiddleware } from './http/middleware/compression.ts';
 export type { CompressionOptions } from './http/middleware/compression.ts';
@@ -104,7 +207,14 @@ export { reply } from './http/reply.ts';
 export type { Reply } from './http/reply.ts';
 export { RequestIDMiddleware } from './http/middleware/request-id.ts';
 export type { RequestIDOptions } from './http/request-id.ts';
-export { HTMLResponse, HttpResponse, JSONResponse, RedirectResponse, StreamingResponse, TextResponse } from './http/response.ts';
+export {
+  HTMLResponse,
+  HttpResponse,
+  JSONResponse,
+  RedirectResponse,
+  StreamingResponse,
+  TextResponse,
+} from './http/response.ts';
 export type { ResponseOptions, StreamingOptions } from './http/response.ts';
 export type { DependencyEvent, HandlerEvent, RequestEvent } from './http/request/event.ts';
 export { rooms } from './http/websocket/rooms.ts';
@@ -112,7 +222,11 @@ export type { BroadcastOptions, RoomSender } from './http/websocket/rooms.ts';
 export { SessionMiddleware, sessionKey } from './http/session/middleware.ts';
 export type { SessionCookieOptions, SessionOptions } from './http/session/middleware.ts';
 export { SecurityHeadersMiddleware, cspNonce } from './http/middleware/security-headers.ts';
-export type { ReferrerPolicy, SecurityHeadersOptions, StrictTransportSecurity } from './http/middleware/security-headers.ts';
+export type {
+  ReferrerPolicy,
+  SecurityHeadersOptions,
+  StrictTransportSecurity,
+} from './http/middleware/security-headers.ts';
 export { services, stateKey } from './http/state.ts';
 export type { AppState } from './http/state.ts';
 export type { StaticOptions } from './http/files/static.ts';
@@ -129,7 +243,15 @@ export type { WebSocketCompression } from './http/websocket/deflate.ts';
 export type { SlowConsumerPolicy } from './http/websocket/sender.ts';
 export { MemoryRateLimitStore, MemoryRecordStore, MemoryRoomBus } from './cache/stores.ts';
 export type {
-  CacheBackend, MemoryRateLimitStoreOptions, MemoryRecordStoreOptions, RateLimitResult, RateLimitRule, RateLimitStore, RecordStore, RoomBus, RoomSubscriber,
+  CacheBackend,
+  MemoryRateLimitStoreOptions,
+  MemoryRecordStoreOptions,
+  RateLimitResult,
+  RateLimitRule,
+  RateLimitStore,
+  RecordStore,
+  RoomBus,
+  RoomSubscriber,
 } from './cache/stores.ts';
 export { WebSocketRouter } from './routing/websocket.ts';
 export type { MessageOf, Socket, SocketContext, SocketHandler, WebSocketSpec } from './routing/websocket.ts';
