@@ -16,20 +16,37 @@ function make(options: SvcOptions = {}): { app: Svc; events: Record<string, unkn
   const { logger, events } = collectedLog();
   return { app: new Svc({ logger, ...options }), events };
 }
-const ask = (app: Svc, path = '/', method = 'GET'): Promise<Response> => app.fetch(new Request(`http://a.example${path}`, { method }));
+const ask = (app: Svc, path = '/', method = 'GET'): Promise<Response> =>
+  app.fetch(new Request(`http://a.example${path}`, { method }));
 
 test('new Svc() refuses an unknown option with a suggestion, and a value out of range', () => {
   assert.throws(() => new Svc({ debgu: true } as object), { code: 'E_OPTION_UNKNOWN', message: /"debug"/ });
   assert.throws(() => new Svc({ pageSize: 20 } as object), { code: 'E_OPTION_UNKNOWN' });
-  for (const options of [{ debug: 'yes' }, { title: 5 }, { maxBodyBytes: -1 }, { maxBodyBytes: 1.5 }, { logger: 'x' }, { clock: null }, { config: null }, { enableDocs: 1 }]) assert.throws(() => new Svc(options as object), { code: 'E_OPTION_RANGE' });
+  for (const options of [
+    { debug: 'yes' },
+    { title: 5 },
+    { maxBodyBytes: -1 },
+    { maxBodyBytes: 1.5 },
+    { logger: 'x' },
+    { clock: null },
+    { config: null },
+    { enableDocs: 1 },
+  ])
+    assert.throws(() => new Svc(options as object), { code: 'E_OPTION_RANGE' });
   assert.throws(() => new Svc({ env: 'staging' as never }), { code: 'E_CONFIG_CAST' });
 });
 
 test('new Svc() takes undefined for not given, has defaults, and takes known settings from config, too', () => {
   const { app } = make({ title: undefined, debug: undefined, version: undefined, env: undefined });
   assert.deepEqual([app.title, app.version, app.env], ['svc', '1.0.0', 'production']);
-  const { app: other } = make({ version: '2.0.0', config: { title: 'Shop', version: '9', env: 'test', pageSize: 20 } });
-  assert.deepEqual([other.title, other.version, other.env, other.config.get('pageSize', 0)], ['Shop', '2.0.0', 'test', 20]);
+  const { app: other } = make({
+    version: '2.0.0',
+    config: { title: 'Shop', version: '9', env: 'test', pageSize: 20 },
+  });
+  assert.deepEqual(
+    [other.title, other.version, other.env, other.config.get('pageSize', 0)],
+    ['Shop', '2.0.0', 'test', 20],
+  );
 });
 
 test('Svc takes no declaration once it is compiled, and its routers none', async () => {
@@ -38,9 +55,16 @@ test('Svc takes no declaration once it is compiled, and its routers none', async
   app.includeRouter(router, '/r').compileAll().compileAll();
   const hook = (): void => undefined;
   for (const declare of [
-    () => app.get('/', () => 'x'), () => router.get('/', () => 'x'), () => app.use((_req, next) => next()), () => app.exceptionHandler(Error, () => 'x'), () => app.onStartup(hook), () => app.onShutdown(hook),
-    () => app.includeRouter(new Router()), () => app.route('/', ['GET'], () => 'x'),
-  ]) assert.throws(declare, { code: 'E_APP_FROZEN' });
+    () => app.get('/', () => 'x'),
+    () => router.get('/', () => 'x'),
+    () => app.use((_req, next) => next()),
+    () => app.exceptionHandler(Error, () => 'x'),
+    () => app.onStartup(hook),
+    () => app.onShutdown(hook),
+    () => app.includeRouter(new Router()),
+    () => app.route('/', ['GET'], () => 'x'),
+  ])
+    assert.throws(declare, { code: 'E_APP_FROZEN' });
   assert.throws(() => app.config.loadDict({ a: 1 }));
   const { app: served } = make();
   await ask(served);
@@ -49,12 +73,17 @@ test('Svc takes no declaration once it is compiled, and its routers none', async
 
 test('Svc.use() covers every route, whenever it is called, the first outermost', async () => {
   const { app } = make();
-  const mark = (name: string) => async (_req: unknown, next: () => unknown): Promise<HttpResponse> => {
-    const response = await next() as HttpResponse;
-    response.headers.append('X-Order', name);
-    return response;
-  };
-  app.use(mark('outer')).get('/', () => 'x').use(mark('inner'));
+  const mark =
+    (name: string) =>
+    async (_req: unknown, next: () => unknown): Promise<HttpResponse> => {
+      const response = (await next()) as HttpResponse;
+      response.headers.append('X-Order', name);
+      return response;
+    };
+  app
+    .use(mark('outer'))
+    .get('/', () => 'x')
+    .use(mark('inner'));
   assert.equal((await ask(app)).headers.get('x-order'), 'inner, outer');
 });
 
@@ -62,21 +91,41 @@ test('Svc.exceptionHandler() takes the most specific class, inside the middlewar
   class Mine extends Error {}
   class Finer extends Mine {}
   const { app, events } = make();
-  app.exceptionHandler(Error, () => ['error', 500]).exceptionHandler(Mine, (error) => [error.constructor.name, 418]).get('/mine', () => { throw new Finer(); }).get('/other', () => { throw new TypeError(); });
-  assert.deepEqual([(await ask(app, '/mine')).status, await (await ask(app, '/mine')).text(), await (await ask(app, '/other')).text()], [418, 'Finer', 'error']);
+  app
+    .exceptionHandler(Error, () => ['error', 500])
+    .exceptionHandler(Mine, (error) => [error.constructor.name, 418])
+    .get('/mine', () => {
+      throw new Finer();
+    })
+    .get('/other', () => {
+      throw new TypeError();
+    });
+  assert.deepEqual(
+    [
+      (await ask(app, '/mine')).status,
+      await (await ask(app, '/mine')).text(),
+      await (await ask(app, '/other')).text(),
+    ],
+    [418, 'Finer', 'error'],
+  );
   assert.deepEqual(events, []);
 });
 
 test('An unhandled error is 500, and one structured line in the log', async () => {
   const { app, events } = make();
-  app.get('/{id:int}', () => { throw new Error('boom'); });
+  app.get('/{id:int}', () => {
+    throw new Error('boom');
+  });
   const response = await ask(app, '/5');
   assert.equal(response.status, 500);
-  const problem = await response.json() as Record<string, unknown>;
+  const problem = (await response.json()) as Record<string, unknown>;
   assert.deepEqual(Object.keys(problem), ['type', 'title', 'status', 'request_id']);
   assert.equal(events.length, 1);
   const { level, event, method, route, status, request_id, error } = events[0]!;
-  assert.deepEqual([level, event, method, route, status, request_id], ['error', 'unhandled_error', 'GET', '/{id:int}', 500, problem['request_id']]);
+  assert.deepEqual(
+    [level, event, method, route, status, request_id],
+    ['error', 'unhandled_error', 'GET', '/{id:int}', 500, problem['request_id']],
+  );
   assert.match(JSON.stringify(error), /boom/);
 });
 
@@ -84,9 +133,26 @@ test('A trace is in a 5xx answer with debug alone, whatever env is', async () =>
   for (const env of ['production', 'development', 'test'] as const) {
     for (const debug of [true, false]) {
       const { app } = make({ env, debug });
-      app.get('/', () => { throw new Error('boom'); }).get('/503', () => { throw new HTTPException(503); }).get('/404', () => { throw new NotFound(); });
-      for (const [path, has] of [['/', debug], ['/503', debug], ['/404', false]] as const) {
-        assert.equal('trace' in (await (await ask(app, path)).json() as object), has, `${env} ${debug} ${path}`);
+      app
+        .get('/', () => {
+          throw new Error('boom');
+        })
+        .get('/503', () => {
+          throw new HTTPException(503);
+        })
+        .get('/404', () => {
+          throw new NotFound();
+        });
+      for (const [path, has] of [
+        ['/', debug],
+        ['/503', debug],
+        ['/404', false],
+      ] as const) {
+        assert.equal(
+          'trace' in ((await (await ask(app, path)).json()) as object),
+          has,
+          `${env} ${debug} ${path}`,
+        );
       }
     }
   }
@@ -94,13 +160,25 @@ test('A trace is in a 5xx answer with debug alone, whatever env is', async () =>
 
 test('svc_errors_total counts what nothing handled, and thrown answers of 500 and above', async () => {
   const { app } = make();
-  app.get('/500', () => { throw new Error(); }).get('/503', () => { throw new HTTPException(503); }).get('/404', () => { throw new NotFound(); });
+  app
+    .get('/500', () => {
+      throw new Error();
+    })
+    .get('/503', () => {
+      throw new HTTPException(503);
+    })
+    .get('/404', () => {
+      throw new NotFound();
+    });
   for (const path of ['/500', '/503', '/404', '/none']) await ask(app, path);
   assert.match(app.metrics.render(), /^svc_errors_total 2$/m);
 });
 
 test('Cookies are Secure in production even without TLS, and elsewhere over TLS only', async () => {
-  for (const [env, isSecure] of [['production', true], ['test', false]] as const) {
+  for (const [env, isSecure] of [
+    ['production', true],
+    ['test', false],
+  ] as const) {
     const { app } = make({ env });
     app.get('/', () => new HttpResponse('x').setCookie('a', '1'));
     assert.equal((await ask(app)).headers.get('set-cookie')!.endsWith('; Secure'), isSecure);
@@ -110,7 +188,8 @@ test('Cookies are Secure in production even without TLS, and elsewhere over TLS 
 test('Svc.maxBodyBytes caps every body', async () => {
   const { app } = make({ maxBodyBytes: 3 });
   app.post('/', async ({ req }) => (await req.body({ maxBytes: 100 })).length);
-  const post = (body: string): Promise<Response> => app.fetch(new Request('http://a/', { method: 'POST', body }));
+  const post = (body: string): Promise<Response> =>
+    app.fetch(new Request('http://a/', { method: 'POST', body }));
   assert.equal((await post('abc')).status, 200);
   assert.equal((await post('abcd')).status, 413);
 });
@@ -118,9 +197,26 @@ test('Svc.maxBodyBytes caps every body', async () => {
 test('Startup hooks run in order, once, before the first request; shutdown hooks in reverse, once', async () => {
   const { app } = make();
   const order: string[] = [];
-  app.get('/', () => { order.push('request'); return 'x'; });
-  app.onStartup(() => { order.push('start 1'); }).onStartup(async (given) => { await undefined; order.push(given === app ? 'start 2' : 'another app'); });
-  app.onShutdown(() => { order.push('stop 1'); }).onShutdown(async () => { await undefined; order.push('stop 2'); });
+  app.get('/', () => {
+    order.push('request');
+    return 'x';
+  });
+  app
+    .onStartup(() => {
+      order.push('start 1');
+    })
+    .onStartup(async (given) => {
+      await undefined;
+      order.push(given === app ? 'start 2' : 'another app');
+    });
+  app
+    .onShutdown(() => {
+      order.push('stop 1');
+    })
+    .onShutdown(async () => {
+      await undefined;
+      order.push('stop 2');
+    });
   await Promise.all([app.startup(), app.startup(), ask(app)]);
   await Promise.all([app.shutdown(), app.shutdown()]);
   assert.deepEqual(order, ['start 1', 'start 2', 'request', 'stop 2', 'stop 1']);
@@ -131,7 +227,13 @@ test('A startup hook that fails ends the start, which may be tried again', async
   let tries = 0;
   const failure = new Error('not yet');
   let isLater = false;
-  app.onStartup(async () => { if (++tries === 1) throw failure; }).onStartup(() => { isLater = true; });
+  app
+    .onStartup(async () => {
+      if (++tries === 1) throw failure;
+    })
+    .onStartup(() => {
+      isLater = true;
+    });
   await assert.rejects(Promise.all([app.startup(), app.startup()]), (error) => error === failure);
   assert.deepEqual([tries, isLater], [1, false]);
   await app.startup();
@@ -142,8 +244,17 @@ test('A dependency of the whole application that fails ends the start, stops wha
   const { app } = make();
   const order: string[] = [];
   let tries = 0;
-  const failing = (): string => { if (++tries === 1) throw new Error('not yet'); return 'x'; };
-  app.onStartup(() => { order.push('start'); }).onShutdown(() => { order.push('stop'); });
+  const failing = (): string => {
+    if (++tries === 1) throw new Error('not yet');
+    return 'x';
+  };
+  app
+    .onStartup(() => {
+      order.push('start');
+    })
+    .onShutdown(() => {
+      order.push('stop');
+    });
   app.get('/', { it: Depends(failing, { scope: 'app' }) }, ({ it }) => it);
   await assert.rejects(app.startup(), { message: 'not yet' });
   assert.deepEqual(order, ['start', 'stop']);
@@ -161,9 +272,25 @@ for (const how of ['startup()', 'run()'] as const) {
     };
     app.register({ name: 'shop', register: () => undefined, shutdown: late('plugin') });
     app.onShutdown(late('hook 1')).onShutdown(late('hook 2'));
-    app.get('/', { it: Depends((): string => { throw new Error('not yet'); }, { scope: 'app' }) }, ({ it }) => it);
+    app.get(
+      '/',
+      {
+        it: Depends(
+          (): string => {
+            throw new Error('not yet');
+          },
+          { scope: 'app' },
+        ),
+      },
+      ({ it }) => it,
+    );
     const starting = how === 'run()' ? app.run({ port: 0, handleSignals: false }) : app.startup();
-    await assert.rejects(starting.finally(() => { order.push('rejects'); }), { message: 'not yet' });
+    await assert.rejects(
+      starting.finally(() => {
+        order.push('rejects');
+      }),
+      { message: 'not yet' },
+    );
     assert.deepEqual(order, ['hook 2', 'hook 1', 'plugin', 'rejects']);
   });
 }
@@ -178,8 +305,15 @@ test('Svc.startup() that fails for a hook rejects once the plugins have stopped,
   app.register({ name: 'a', register: () => undefined, shutdown: late('a') });
   app.register({ name: 'b', register: () => undefined, shutdown: () => Promise.reject(new Error('stuck')) });
   app.register({ name: 'c', register: () => undefined, shutdown: late('c') });
-  app.onStartup(() => { throw new Error('hook'); });
-  await assert.rejects(app.startup().finally(() => { order.push(...events.map(({ event }) => String(event)), 'rejects'); }), { message: 'hook' });
+  app.onStartup(() => {
+    throw new Error('hook');
+  });
+  await assert.rejects(
+    app.startup().finally(() => {
+      order.push(...events.map(({ event }) => String(event)), 'rejects');
+    }),
+    { message: 'hook' },
+  );
   assert.deepEqual(order, ['c', 'a', 'plugin_shutdown_failed', 'rejects']);
 });
 
@@ -193,18 +327,33 @@ test('Svc.run() that cannot listen rejects once the application has shut down', 
     for (let turns = 0; turns < 5; turns++) await new Promise((resolve) => setImmediate(resolve));
     order.push('stopped');
   });
-  await assert.rejects(other.run({ port: server.port, handleSignals: false }).finally(() => { order.push('rejects'); }), { code: 'E_LISTEN' });
+  await assert.rejects(
+    other.run({ port: server.port, handleSignals: false }).finally(() => {
+      order.push('rejects');
+    }),
+    { code: 'E_LISTEN' },
+  );
   assert.deepEqual(order, ['stopped', 'rejects']);
 });
 
 test('A shutdown hook that fails is logged, and the others run', async () => {
   const { app, events } = make();
   let runs = 0;
-  app.onShutdown(() => { runs++; }).onShutdown(() => Promise.reject(new Error('stuck'))).onShutdown(() => { throw undefined; });
+  app
+    .onShutdown(() => {
+      runs++;
+    })
+    .onShutdown(() => Promise.reject(new Error('stuck')))
+    .onShutdown(() => {
+      throw undefined;
+    });
   await app.startup();
   await app.shutdown();
   assert.equal(runs, 1);
-  assert.deepEqual(events.map(({ event }) => event), ['shutdown_hook_failed', 'shutdown_hook_failed']);
+  assert.deepEqual(
+    events.map(({ event }) => event),
+    ['shutdown_hook_failed', 'shutdown_hook_failed'],
+  );
 });
 
 test('Svc.startup() rejects with the mistakes of the declarations', async () => {
@@ -219,12 +368,24 @@ test('Svc.shutdown() waits for what requests left for afterwards, of which a fai
   const { app, events } = make();
   const order: string[] = [];
   const release = Promise.withResolvers<void>();
-  app.use((req, next) => {
-    (req as TransportRequest).afterwards(async () => { await release.promise; order.push('first'); });
-    (req as TransportRequest).afterwards(() => { throw new Error('cleanup'); });
-    (req as TransportRequest).afterwards(() => { order.push('last'); });
-    return next();
-  }).get('/', () => 'x').onShutdown(() => { order.push('hook'); });
+  app
+    .use((req, next) => {
+      (req as TransportRequest).afterwards(async () => {
+        await release.promise;
+        order.push('first');
+      });
+      (req as TransportRequest).afterwards(() => {
+        throw new Error('cleanup');
+      });
+      (req as TransportRequest).afterwards(() => {
+        order.push('last');
+      });
+      return next();
+    })
+    .get('/', () => 'x')
+    .onShutdown(() => {
+      order.push('hook');
+    });
   const asked = ask(app);
   await app.startup();
   while (order.length === 0) await new Promise((resolve) => setImmediate(resolve));
@@ -232,20 +393,30 @@ test('Svc.shutdown() waits for what requests left for afterwards, of which a fai
   release.resolve();
   await Promise.all([asked, stopped]);
   assert.deepEqual(order, ['last', 'first', 'hook']);
-  assert.deepEqual(events.map(({ event }) => event), ['cleanup_failed']);
+  assert.deepEqual(
+    events.map(({ event }) => event),
+    ['cleanup_failed'],
+  );
 });
 
 test('Svc.run() listens on a free port, says where, and close() shuts down', async () => {
   const { app, events } = make();
   let isDown = false;
-  app.get('/', () => 'x').onShutdown(() => { isDown = true; });
+  app
+    .get('/', () => 'x')
+    .onShutdown(() => {
+      isDown = true;
+    });
   const server = await app.run({ port: 0, handleSignals: false });
   assert.equal(server.url, `http://127.0.0.1:${server.port}`);
   assert.equal(await (await fetch(server.url)).text(), 'x');
   await Promise.all([server.close(), server.close()]);
   assert.ok(isDown);
   await assert.rejects(fetch(server.url));
-  assert.deepEqual(events.map(({ event }) => event).filter((event) => event !== 'request'), ['listening', 'draining', 'stopped']);
+  assert.deepEqual(
+    events.map(({ event }) => event).filter((event) => event !== 'request'),
+    ['listening', 'draining', 'stopped'],
+  );
 });
 
 test('Svc.run() takes host and port from the configuration, and refuses unknown options', async () => {
@@ -254,17 +425,25 @@ test('Svc.run() takes host and port from the configuration, and refuses unknown 
   assert.notEqual(server.port, 8000);
   await server.close();
   await assert.rejects(app.run({ prot: 1 } as object), { code: 'E_OPTION_UNKNOWN', message: /"port"/ });
-  for (const port of [-1, 65_536, 1.5, '80' as never]) await assert.rejects(app.run({ port }), { code: 'E_OPTION_RANGE' });
+  for (const port of [-1, 65_536, 1.5, '80' as never])
+    await assert.rejects(app.run({ port }), { code: 'E_OPTION_RANGE' });
 });
 
 test('Svc.run() rejects with E_LISTEN when the port is in use, and stops what it had started, no more', async () => {
   const { app } = make();
   const stopped: string[] = [];
-  app.onShutdown(() => { stopped.push('app'); });
+  app.onShutdown(() => {
+    stopped.push('app');
+  });
   const server = await app.run({ port: 0, handleSignals: false });
   const { app: other } = make();
-  other.onShutdown(() => { stopped.push('other'); });
-  await assert.rejects(other.run({ port: server.port, handleSignals: false }), { code: 'E_LISTEN', message: new RegExp(`${server.port}: .*in use`) });
+  other.onShutdown(() => {
+    stopped.push('other');
+  });
+  await assert.rejects(other.run({ port: server.port, handleSignals: false }), {
+    code: 'E_LISTEN',
+    message: new RegExp(`${server.port}: .*in use`),
+  });
   await assert.rejects(app.run({ port: server.port, handleSignals: false }), { code: 'E_LISTEN' });
   assert.deepEqual(stopped, ['other']);
   await server.close();
@@ -292,17 +471,31 @@ const SERVES_SLOWLY = `
   process.send(url);
 `;
 
-for (const [what, signals, code] of [['the first SIGTERM drains the application, which ends with 0', 1, 0], ['the second SIGTERM ends it at once', 2, 143]] as const) {
+for (const [what, signals, code] of [
+  ['the first SIGTERM drains the application, which ends with 0', 1, 0],
+  ['the second SIGTERM ends it at once', 2, 143],
+] as const) {
   test(`Svc.run() handles signals: ${what}`, async (t) => {
-    const child = spawn(process.execPath, ['--conditions=svc-source', '--input-type=module', '-e', SERVES_SLOWLY], { stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
+    const child = spawn(
+      process.execPath,
+      ['--conditions=svc-source', '--input-type=module', '-e', SERVES_SLOWLY],
+      { stdio: ['ignore', 'pipe', 'pipe', 'ipc'] },
+    );
     let output = '';
     let log = '';
-    child.stdout!.setEncoding('utf8').on('data', (text: string) => { output += text; });
-    child.stderr!.setEncoding('utf8').on('data', (text: string) => { log += text; });
+    child.stdout!.setEncoding('utf8').on('data', (text: string) => {
+      output += text;
+    });
+    child.stderr!.setEncoding('utf8').on('data', (text: string) => {
+      log += text;
+    });
     t.after(() => child.kill('SIGKILL'));
     const exited = once(child, 'exit');
-    const [url] = await once(child, 'message') as [string];
-    const answer = fetch(`${url}/slow`).then((response) => response.text(), () => 'cut');
+    const [url] = (await once(child, 'message')) as [string];
+    const answer = fetch(`${url}/slow`).then(
+      (response) => response.text(),
+      () => 'cut',
+    );
     await once(child.stdout!, 'data');
     child.kill('SIGTERM');
     while (!log.includes('draining')) await once(child.stderr!, 'data');
@@ -313,17 +506,27 @@ for (const [what, signals, code] of [['the first SIGTERM drains the application,
   });
 }
 
-for (const [when, hasPort] of [['while its last startup hook runs', false], ['while its ports are opened', true]] as const) {
+for (const [when, hasPort] of [
+  ['while its last startup hook runs', false],
+  ['while its ports are opened', true],
+] as const) {
   test(`Svc.run() told to end ${when} accepts no connection that it does not answer`, async (t) => {
     const { logger, events } = collectedLog();
     const app = new Svc({ logger, ops: { metrics: { port: 0 } } });
     const exited = Promise.withResolvers<unknown>();
-    t.mock.method(process, 'exit', ((status: unknown) => { exited.resolve(status); }) as never);
+    t.mock.method(process, 'exit', ((status: unknown) => {
+      exited.resolve(status);
+    }) as never);
     const steps: string[] = [];
-    const tell = (): void => { process.emit('SIGTERM', 'SIGTERM'); };
+    const tell = (): void => {
+      process.emit('SIGTERM', 'SIGTERM');
+    };
     if (!hasPort) app.onStartup(tell);
     app.onShutdown(async () => {
-      for (let turns = 0; turns < 20; turns++) await new Promise((resolve) => { setImmediate(resolve); }); // a start that went on would listen meanwhile
+      for (let turns = 0; turns < 20; turns++)
+        await new Promise((resolve) => {
+          setImmediate(resolve);
+        }); // a start that went on would listen meanwhile
       steps.push('shut down');
     });
     logger.info = new Proxy(logger.info, {
@@ -335,8 +538,16 @@ for (const [when, hasPort] of [['while its last startup hook runs', false], ['wh
     });
     void app.run({ port: 0 });
     assert.equal(await exited.promise, 0);
-    assert.deepEqual(events.filter(({ level }) => level === 'error'), []);
-    assert.deepEqual(steps, hasPort ? ['listening', 'signal', 'listening', 'draining', 'shut down', 'stopped'] : ['signal', 'shut down']);
+    assert.deepEqual(
+      events.filter(({ level }) => level === 'error'),
+      [],
+    );
+    assert.deepEqual(
+      steps,
+      hasPort
+        ? ['listening', 'signal', 'listening', 'draining', 'shut down', 'stopped']
+        : ['signal', 'shut down'],
+    );
   });
 }
 
@@ -345,8 +556,13 @@ test('Two applications share nothing, not even a router that is part of both', a
   const router = new Router().get('/r', ({ state }) => state.get(key));
   const [one, two] = ['one', 'two'].map((name) => {
     const { app } = make();
-    app.includeRouter(router, `/${name}`).use((req, next) => { req.state.set(key, name); return next(); });
-    app.get('/own', () => { throw new NotFound(name); });
+    app.includeRouter(router, `/${name}`).use((req, next) => {
+      req.state.set(key, name);
+      return next();
+    });
+    app.get('/own', () => {
+      throw new NotFound(name);
+    });
     return app;
   }) as [Svc, Svc];
   one.exceptionHandler(NotFound, () => 'handled');
@@ -364,8 +580,15 @@ test('a signal ends the process with 1 when the application does not shut down i
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
   const exits: unknown[] = [];
-  t.mock.method(process, 'exit', ((status: unknown) => { exits.push(status); }) as never);
-  const signals = endOnSignals({ clock, log: logger, deadlineMs: 1_000, close: () => new Promise(() => undefined) });
+  t.mock.method(process, 'exit', ((status: unknown) => {
+    exits.push(status);
+  }) as never);
+  const signals = endOnSignals({
+    clock,
+    log: logger,
+    deadlineMs: 1_000,
+    close: () => new Promise(() => undefined),
+  });
   t.after(() => signals[Symbol.dispose]());
   process.emit('SIGTERM', 'SIGTERM');
   await clock.advance(999);
