@@ -24,30 +24,42 @@ import type { Context } from '../../src/http/contracts.ts';
 const SECRET = 'f3ab8c61d20e94775b1c6a90e8d3f24b';
 const PREVIOUS = '91c0de5577a1b24e83f6d20c4a9e6b18';
 const clock = new ManualClock();
-const tokenOf = (claims: Record<string, unknown> = {}, secret = SECRET): string => createToken('ada', secret, { claims, clock });
+const tokenOf = (claims: Record<string, unknown> = {}, secret = SECRET): string =>
+  createToken('ada', secret, { claims, clock });
 /** A minute has one line of the log. */
 const nextMinute = (): Promise<void> => clock.advance(60_000);
-const bearer = (token: string): { headers: Record<string, string> } => ({ headers: { authorization: `Bearer ${token}` } });
+const bearer = (token: string): { headers: Record<string, string> } => ({
+  headers: { authorization: `Bearer ${token}` },
+});
 const make = (options: SvcOptions = {}): { app: Svc; events: Record<string, unknown>[] } => {
   const { logger, events } = collectedLog();
   return { app: new Svc({ logger, clock, authSecret: SECRET, ...options }), events };
 };
 /** An application that answers with what a source gives. */
-const serving = (source: DependencySource, options: SvcOptions = {}): { client: TestClient; app: Svc; events: Record<string, unknown>[] } => {
+const serving = (
+  source: DependencySource,
+  options: SvcOptions = {},
+): { client: TestClient; app: Svc; events: Record<string, unknown>[] } => {
   const { app, events } = make(options);
   app.get('/', { me: Depends(source) }, ({ me }) => ({ me }));
   return { client: new TestClient(app), app, events };
 };
 /** Status and challenge. */
-const brief = ({ status, headers }: Response): [number, string | null] => [status, headers.get('www-authenticate')];
-const audited = (events: readonly Record<string, unknown>[]): unknown[] => events.filter(({ logger }) => logger === 'svc_security').map(({ event, reason, lacks }) => [event, reason ?? lacks]);
+const brief = ({ status, headers }: Response): [number, string | null] => [
+  status,
+  headers.get('www-authenticate'),
+];
+const audited = (events: readonly Record<string, unknown>[]): unknown[] =>
+  events
+    .filter(({ logger }) => logger === 'svc_security')
+    .map(({ event, reason, lacks }) => [event, reason ?? lacks]);
 
 const MISSING = [401, 'Bearer'];
 const INVALID = [401, 'Bearer error="invalid_token"'];
 
 // ── BearerAuth ──
 
-test('BearerAuth() gives the claims of a token signed with the application\'s secret', async () => {
+test("BearerAuth() gives the claims of a token signed with the application's secret", async () => {
   await using client = serving(BearerAuth()).client;
   const response = await client.get('/', bearer(tokenOf({ scopes: ['a'] })));
   const now = clock.nowMs() / 1_000;
@@ -56,8 +68,13 @@ test('BearerAuth() gives the claims of a token signed with the application\'s se
 
 test('BearerAuth() takes tokens of the previous secret, and of its own argument before any setting', async () => {
   await using rotated = serving(BearerAuth(), { config: { authSecretPrevious: PREVIOUS } }).client;
-  for (const secret of [SECRET, PREVIOUS]) assert.equal((await rotated.get('/', bearer(tokenOf({}, secret)))).status, 200);
-  const own = make({ authSecret: undefined }).app.get('/', { me: Depends(BearerAuth([PREVIOUS])) }, ({ me }) => me.sub);
+  for (const secret of [SECRET, PREVIOUS])
+    assert.equal((await rotated.get('/', bearer(tokenOf({}, secret)))).status, 200);
+  const own = make({ authSecret: undefined }).app.get(
+    '/',
+    { me: Depends(BearerAuth([PREVIOUS])) },
+    ({ me }) => me.sub,
+  );
   await using client = new TestClient(own);
   assert.equal((await client.get('/', bearer(tokenOf({}, PREVIOUS)))).status, 200);
   assert.deepEqual(brief(await client.get('/', bearer(tokenOf()))), INVALID);
@@ -66,59 +83,128 @@ test('BearerAuth() takes tokens of the previous secret, and of its own argument 
 test('K06 BearerAuth() without secret keeps the application from starting, and names the variable', async () => {
   const { app } = make({ authSecret: undefined });
   app.get('/', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
-  await assert.rejects(app.startup(), { code: 'E_COMPILE', message: /SVC205 setting authSecret: the dependency BearerAuth needs the secret "authSecret" \(SVC_AUTH_SECRET\), and there is none/ });
+  await assert.rejects(app.startup(), {
+    code: 'E_COMPILE',
+    message:
+      /SVC205 setting authSecret: the dependency BearerAuth needs the secret "authSecret" \(SVC_AUTH_SECRET\), and there is none/,
+  });
 });
 
 test('K01 BearerAuth() refuses a short secret, as an argument at once, as a setting at the start, and never shows it', async () => {
   assert.throws(() => BearerAuth('short-secret'), { code: 'E_SECRET_WEAK' });
   const { app } = make({ authSecret: 'short-secret' });
   app.get('/', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
-  await assert.rejects(app.startup(), (error: Error) => /authSecret/.test(error.message) && !inspect(error, { depth: 10 }).includes('short-secret'));
+  await assert.rejects(
+    app.startup(),
+    (error: Error) =>
+      /authSecret/.test(error.message) && !inspect(error, { depth: 10 }).includes('short-secret'),
+  );
 });
 
 test('K02 BearerAuth() warns of a placeholder in its argument when the application starts', async () => {
-  const { client, events } = serving(BearerAuth('changeme-changeme-changeme-changeme'), { authSecret: undefined });
+  const { client, events } = serving(BearerAuth('changeme-changeme-changeme-changeme'), {
+    authSecret: undefined,
+  });
   await using _ = client;
   await client.get('/');
-  assert.deepEqual(events.filter(({ event }) => event === 'secret_weak').map(({ level, owner, problem }) => [level, owner, /placeholder/.test(String(problem))]), [['warn', 'BearerAuth()', true]]);
+  assert.deepEqual(
+    events
+      .filter(({ event }) => event === 'secret_weak')
+      .map(({ level, owner, problem }) => [level, owner, /placeholder/.test(String(problem))]),
+    [['warn', 'BearerAuth()', true]],
+  );
 });
 
 test('BearerAuth() refuses every bad token alike, and says why in the audit log only', async () => {
   const { client, events } = serving(BearerAuth());
   await using _ = client;
   const bodies = new Set<string>();
-  const tokens = { 'form': 'x', 'signature': tokenOf({}, PREVIOUS), 'expired': createToken('ada', SECRET, { clock: new ManualClock(clock.nowMs() - 3_600_000) }), 'audience': createToken('ada', SECRET, { clock, audience: 'other' }) };
+  const tokens = {
+    form: 'x',
+    signature: tokenOf({}, PREVIOUS),
+    expired: createToken('ada', SECRET, { clock: new ManualClock(clock.nowMs() - 3_600_000) }),
+    audience: createToken('ada', SECRET, { clock, audience: 'other' }),
+  };
   for (const token of Object.values(tokens)) {
     await nextMinute();
     const response = await client.get('/', bearer(token));
     assert.deepEqual(brief(response), INVALID);
-    bodies.add(JSON.stringify({ ...await response.json() as object, request_id: '' }));
+    bodies.add(JSON.stringify({ ...((await response.json()) as object), request_id: '' }));
   }
   assert.equal(bodies.size, 1);
-  assert.deepEqual(audited(events), Object.keys(tokens).map((reason) => ['token_rejected', reason]));
+  assert.deepEqual(
+    audited(events),
+    Object.keys(tokens).map((reason) => ['token_rejected', reason]),
+  );
   const [line] = events.filter(({ event }) => event === 'token_rejected');
-  assert.deepEqual([line!['level'], line!['method'], line!['route'], line!['address'], typeof line!['request_id']], ['warn', 'GET', '/', '127.0.0.1', 'string']);
-  for (const token of Object.values(tokens)) if (token !== 'x') assert.ok(!JSON.stringify(events).includes(token));
+  assert.deepEqual(
+    [line!['level'], line!['method'], line!['route'], line!['address'], typeof line!['request_id']],
+    ['warn', 'GET', '/', '127.0.0.1', 'string'],
+  );
+  for (const token of Object.values(tokens))
+    if (token !== 'x') assert.ok(!JSON.stringify(events).includes(token));
 });
 
 test('BearerAuth() passes its requirements on: issuer, audience, type, leeway, requireExp, maxLength', async () => {
-  await using client = serving(BearerAuth(undefined, { issuer: 'https://id.example', audience: ['api', 'web'], type: 'at+jwt', leewaySeconds: 60, maxLength: 500 })).client;
+  await using client = serving(
+    BearerAuth(undefined, {
+      issuer: 'https://id.example',
+      audience: ['api', 'web'],
+      type: 'at+jwt',
+      leewaySeconds: 60,
+      maxLength: 500,
+    }),
+  ).client;
   const good = { clock, issuer: 'https://id.example', audience: 'web', type: 'at+jwt' };
   assert.equal((await client.get('/', bearer(createToken('ada', SECRET, good)))).status, 200);
-  assert.equal((await client.get('/', bearer(createToken('ada', SECRET, { ...good, clock: new ManualClock(clock.nowMs() + 50_000) })))).status, 200);
-  for (const other of [{ issuer: 'https://other.example' }, { audience: 'cli' }, { type: 'JWT' }, { clock: new ManualClock(clock.nowMs() + 70_000) }, { claims: { x: 'x'.repeat(500) } }]) {
-    assert.deepEqual(brief(await client.get('/', bearer(createToken('ada', SECRET, { ...good, ...other })))), INVALID);
+  assert.equal(
+    (
+      await client.get(
+        '/',
+        bearer(createToken('ada', SECRET, { ...good, clock: new ManualClock(clock.nowMs() + 50_000) })),
+      )
+    ).status,
+    200,
+  );
+  for (const other of [
+    { issuer: 'https://other.example' },
+    { audience: 'cli' },
+    { type: 'JWT' },
+    { clock: new ManualClock(clock.nowMs() + 70_000) },
+    { claims: { x: 'x'.repeat(500) } },
+  ]) {
+    assert.deepEqual(
+      brief(await client.get('/', bearer(createToken('ada', SECRET, { ...good, ...other })))),
+      INVALID,
+    );
   }
 });
 
 test('BearerAuth() names its realm in every challenge', async () => {
   const auth = BearerAuth(undefined, { realm: 'notes' });
   const { app } = make();
-  app.get('/', { me: Depends(auth) }, () => 'x').get('/scope', { me: Depends(requireScopes({ scopes: ['a'], auth })) }, () => 'x').get('/nobody', { me: Depends(requireRoles({ roles: ['a'], auth: BearerAuth(undefined, { realm: 'n', optional: true }) })) }, () => 'x');
+  app
+    .get('/', { me: Depends(auth) }, () => 'x')
+    .get('/scope', { me: Depends(requireScopes({ scopes: ['a'], auth })) }, () => 'x')
+    .get(
+      '/nobody',
+      {
+        me: Depends(
+          requireRoles({ roles: ['a'], auth: BearerAuth(undefined, { realm: 'n', optional: true }) }),
+        ),
+      },
+      () => 'x',
+    );
   await using client = new TestClient(app);
   assert.deepEqual(brief(await client.get('/')), [401, 'Bearer realm="notes"']);
-  assert.deepEqual(brief(await client.get('/', bearer('x'))), [401, 'Bearer realm="notes", error="invalid_token"']);
-  assert.deepEqual(brief(await client.get('/scope', bearer(tokenOf()))), [403, 'Bearer realm="notes", error="insufficient_scope", scope="a"']);
+  assert.deepEqual(brief(await client.get('/', bearer('x'))), [
+    401,
+    'Bearer realm="notes", error="invalid_token"',
+  ]);
+  assert.deepEqual(brief(await client.get('/scope', bearer(tokenOf()))), [
+    403,
+    'Bearer realm="notes", error="insufficient_scope", scope="a"',
+  ]);
   assert.deepEqual(brief(await client.get('/nobody')), [401, 'Bearer realm="n"']);
 });
 
@@ -130,56 +216,103 @@ test('BearerAuth({ optional }) gives undefined without a token, and refuses a ba
   assert.equal((await client.get('/', bearer(tokenOf()))).status, 200);
 });
 
-class Tenant extends Schema { tenant = Field(str, { minLength: 2 }); tags = Field(list(str), { default: () => ['none'] }); }
+class Tenant extends Schema {
+  tenant = Field(str, { minLength: 2 });
+  tags = Field(list(str), { default: () => ['none'] });
+}
 
 test('BearerAuth({ schema }) gives the claims as the schema reads them, and refuses those that do not fit', async () => {
   const { client, events } = serving(BearerAuth(undefined, { schema: Tenant }));
   await using _ = client;
-  const { me } = await (await client.get('/', bearer(tokenOf({ tenant: 'acme', more: 1 })))).json() as { me: Record<string, unknown> };
+  const { me } = (await (await client.get('/', bearer(tokenOf({ tenant: 'acme', more: 1 })))).json()) as {
+    me: Record<string, unknown>;
+  };
   assert.deepEqual([me['sub'], me['tenant'], me['tags'], me['more']], ['ada', 'acme', ['none'], 1]);
   for (const claims of [{}, { tenant: 'x' }, { tenant: 5 }, { tenant: 'acme', tags: 'a' }]) {
     await nextMinute();
     assert.deepEqual(brief(await client.get('/', bearer(tokenOf(claims)))), INVALID);
   }
-  assert.deepEqual(audited(events), Array.from({ length: 4 }, () => ['token_rejected', 'schema']));
+  assert.deepEqual(
+    audited(events),
+    Array.from({ length: 4 }, () => ['token_rejected', 'schema']),
+  );
 });
 
 test('BearerAuth({ verify }) is asked of tokens in order, and anything but true refuses', async () => {
   const asked: string[] = [];
-  const answers: Record<string, unknown> = { yes: true, later: Promise.resolve(true), no: false, 'no later': Promise.resolve(false), nothing: undefined, one: 1, 'one later': Promise.resolve(1) };
-  const { client, events } = serving(BearerAuth(undefined, {
-    verify: (claims: Claims, { req }: Context) => {
-      asked.push(`${claims.sub} ${req.method}`);
-      if (req.headers['x-case'] === 'throws') throw new Forbidden('disabled');
-      return answers[req.headers['x-case']!] as boolean;
-    },
-  }));
+  const answers: Record<string, unknown> = {
+    yes: true,
+    later: Promise.resolve(true),
+    no: false,
+    'no later': Promise.resolve(false),
+    nothing: undefined,
+    one: 1,
+    'one later': Promise.resolve(1),
+  };
+  const { client, events } = serving(
+    BearerAuth(undefined, {
+      verify: (claims: Claims, { req }: Context) => {
+        asked.push(`${claims.sub} ${req.method}`);
+        if (req.headers['x-case'] === 'throws') throw new Forbidden('disabled');
+        return answers[req.headers['x-case']!] as boolean;
+      },
+    }),
+  );
   await using _ = client;
   const ask = async (name: string, secret?: string): Promise<Response> => {
     await nextMinute();
     return client.get('/', { headers: { ...bearer(tokenOf({}, secret)).headers, 'x-case': name } });
   };
   for (const name of ['yes', 'later']) assert.equal((await ask(name)).status, 200, name);
-  for (const name of ['no', 'no later', 'nothing', 'one', 'one later']) assert.deepEqual(brief(await ask(name)), INVALID, name);
+  for (const name of ['no', 'no later', 'nothing', 'one', 'one later'])
+    assert.deepEqual(brief(await ask(name)), INVALID, name);
   assert.deepEqual(brief(await ask('throws')), [403, null]);
   assert.equal(asked.length, 8);
   await ask('yes', PREVIOUS);
   await client.get('/');
   assert.deepEqual([asked.length, asked[0]], [8, 'ada GET']);
-  assert.deepEqual(audited(events), [...Array.from({ length: 5 }, () => ['token_rejected', 'verify']), ['token_rejected', 'signature']]);
+  assert.deepEqual(audited(events), [
+    ...Array.from({ length: 5 }, () => ['token_rejected', 'verify']),
+    ['token_rejected', 'signature'],
+  ]);
 });
 
 test('BearerAuth() verifies a token once, however many ask for its claims', async () => {
   const { app } = make();
   const router = new Router({ deps: { who: Depends(BearerAuth()) } });
-  router.get('/', { me: Depends(requireScopes('a')), you: Depends(requireIf(() => true)), them: Depends(BearerAuth()) }, ({ who, me, you, them }) => [who === me, me === you, you === them]);
+  router.get(
+    '/',
+    { me: Depends(requireScopes('a')), you: Depends(requireIf(() => true)), them: Depends(BearerAuth()) },
+    ({ who, me, you, them }) => [who === me, me === you, you === them],
+  );
   await using client = new TestClient(app.includeRouter(router));
-  assert.deepEqual(await (await client.get('/', bearer(tokenOf({ scopes: ['a'] })))).json(), [true, true, true]);
+  assert.deepEqual(await (await client.get('/', bearer(tokenOf({ scopes: ['a'] })))).json(), [
+    true,
+    true,
+    true,
+  ]);
 });
 
 test('BearerAuth() refuses options that it does not know, or that cannot be', () => {
-  assert.throws(() => BearerAuth(undefined, { isuer: 'x' } as object), { code: 'E_OPTION_UNKNOWN', message: /did you mean "issuer"/ });
-  for (const options of [{ realm: 'a"b' }, { realm: '' }, { realm: 5 }, { optional: 1 }, { verify: true }, { schema: {} }, { leewaySeconds: 301 }, { issuer: '' }]) assert.throws(() => BearerAuth(undefined, options as object), { code: 'E_OPTION_RANGE' }, inspect(options));
+  assert.throws(() => BearerAuth(undefined, { isuer: 'x' } as object), {
+    code: 'E_OPTION_UNKNOWN',
+    message: /did you mean "issuer"/,
+  });
+  for (const options of [
+    { realm: 'a"b' },
+    { realm: '' },
+    { realm: 5 },
+    { optional: 1 },
+    { verify: true },
+    { schema: {} },
+    { leewaySeconds: 301 },
+    { issuer: '' },
+  ])
+    assert.throws(
+      () => BearerAuth(undefined, options as object),
+      { code: 'E_OPTION_RANGE' },
+      inspect(options),
+    );
 });
 
 test('BearerAuth() comes before the body is read: 401 for a bad token beside a bad body', async () => {
@@ -193,7 +326,11 @@ test('BearerAuth() comes before the body is read: 401 for a bad token beside a b
 test('svc check is content with an application that has its secret, before and after it has started', async () => {
   const { app } = make();
   app.get('/', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
-  const about = (): string[] => app.check().findings.map(({ rule }) => rule).filter((rule) => !['SVC404', 'SVC201', 'SVC205', 'SVC211', 'SVC302', 'SVC305'].includes(rule)); // SVC205: the secret stands here
+  const about = (): string[] =>
+    app
+      .check()
+      .findings.map(({ rule }) => rule)
+      .filter((rule) => !['SVC404', 'SVC201', 'SVC205', 'SVC211', 'SVC302', 'SVC305'].includes(rule)); // SVC205: the secret stands here
   assert.deepEqual(about(), []);
   await app.startup();
   assert.deepEqual(about(), []);
@@ -209,39 +346,75 @@ test('V11 requireScopes("a", "b") needs both: 403 names them, and a missing toke
   assert.deepEqual(brief(await client.get('/', bearer('x'))), INVALID);
   for (const scopes of [[], ['a'], ['b'], ['a', 'c'], ['A', 'B']]) {
     await nextMinute();
-    assert.deepEqual(brief(await client.get('/', bearer(tokenOf({ scopes })))), [403, 'Bearer error="insufficient_scope", scope="a b"']);
+    assert.deepEqual(brief(await client.get('/', bearer(tokenOf({ scopes })))), [
+      403,
+      'Bearer error="insufficient_scope", scope="a b"',
+    ]);
   }
-  for (const claims of [{ scopes: ['b', 'c', 'a'] }, { scope: 'a b' }, { scope: 'b x a' }]) assert.equal((await client.get('/', bearer(tokenOf(claims)))).status, 200);
-  assert.deepEqual(audited(events), [['token_rejected', 'form'], ...Array.from({ length: 5 }, () => ['access_denied', 'scope'])]);
+  for (const claims of [{ scopes: ['b', 'c', 'a'] }, { scope: 'a b' }, { scope: 'b x a' }])
+    assert.equal((await client.get('/', bearer(tokenOf(claims)))).status, 200);
+  assert.deepEqual(audited(events), [
+    ['token_rejected', 'form'],
+    ...Array.from({ length: 5 }, () => ['access_denied', 'scope']),
+  ]);
   assert.equal(events.find(({ event }) => event === 'access_denied')!['sub'], 'ada');
 });
 
 test('V12 scopes are an array of strings, or one text: nothing else grants any, and no part of a word does', async () => {
   await using client = serving(requireScopes('read')).client;
   const refusing: Record<string, unknown>[] = [
-    { scopes: 'admin read' }, { scopes: 'read' }, { scopes: ['read', 5] }, { scopes: { read: true } }, { scopes: { 0: 'read', length: 1 } }, { scopes: ['readonly', 'xread', 'read write', 'READ', ' read'] }, { scopes: [['read']] }, { scopes: null, scope: 'read' }, { scopes: [], scope: 'read' },
-    { scope: ['read'] }, { scope: 'readonly unread' }, { scope: 'READ' }, { scope: { read: 1 } }, { scp: ['read'] }, { permissions: ['read'] }, {},
+    { scopes: 'admin read' },
+    { scopes: 'read' },
+    { scopes: ['read', 5] },
+    { scopes: { read: true } },
+    { scopes: { 0: 'read', length: 1 } },
+    { scopes: ['readonly', 'xread', 'read write', 'READ', ' read'] },
+    { scopes: [['read']] },
+    { scopes: null, scope: 'read' },
+    { scopes: [], scope: 'read' },
+    { scope: ['read'] },
+    { scope: 'readonly unread' },
+    { scope: 'READ' },
+    { scope: { read: 1 } },
+    { scp: ['read'] },
+    { permissions: ['read'] },
+    {},
   ];
-  for (const claims of refusing) assert.equal((await client.get('/', bearer(tokenOf(claims)))).status, 403, JSON.stringify(claims));
-  for (const claims of [{ scopes: ['read'] }, { scope: 'admin read' }, { scopes: ['read'], scope: 'x' }]) assert.equal((await client.get('/', bearer(tokenOf(claims)))).status, 200, JSON.stringify(claims));
+  for (const claims of refusing)
+    assert.equal((await client.get('/', bearer(tokenOf(claims)))).status, 403, JSON.stringify(claims));
+  for (const claims of [{ scopes: ['read'] }, { scope: 'admin read' }, { scopes: ['read'], scope: 'x' }])
+    assert.equal((await client.get('/', bearer(tokenOf(claims)))).status, 200, JSON.stringify(claims));
 });
 
 test('V13 requireRoles("admin"): a role is an item of the array, and nothing that the prototype has', async (t) => {
   await using client = serving(requireRoles('admin')).client;
-  for (const claims of [{ roles: 'superadmin' }, { roles: 'admin' }, { roles: ['superadmin', 'Admin', 'admin '] }, { roles: ['admin', 1] }, { roles: { admin: true } }, { roles: { __proto__: ['admin'] } }, { role: 'admin' }, { roles: [] }, {}]) {
+  for (const claims of [
+    { roles: 'superadmin' },
+    { roles: 'admin' },
+    { roles: ['superadmin', 'Admin', 'admin '] },
+    { roles: ['admin', 1] },
+    { roles: { admin: true } },
+    { roles: { __proto__: ['admin'] } },
+    { role: 'admin' },
+    { roles: [] },
+    {},
+  ]) {
     assert.equal((await client.get('/', bearer(tokenOf(claims)))).status, 403, JSON.stringify(claims));
   }
   await using odd = serving(requireRoles('__proto__', 'constructor', 'toString')).client;
   assert.equal((await odd.get('/', bearer(tokenOf({ roles: ['x'] })))).status, 403);
   assert.equal((await odd.get('/', bearer(tokenOf({ roles: ['__proto__'] })))).status, 200);
   Object.defineProperty(Object.prototype, 'roles', { value: ['admin'], configurable: true });
-  t.after(() => { delete (Object.prototype as { roles?: unknown }).roles; });
+  t.after(() => {
+    delete (Object.prototype as { roles?: unknown }).roles;
+  });
   assert.equal((await client.get('/', bearer(tokenOf()))).status, 403);
 });
 
 test('requireRoles() takes any of its roles, and its 403 is no challenge', async () => {
   await using client = serving(requireRoles('admin', 'owner')).client;
-  for (const roles of [['admin'], ['x', 'owner']]) assert.equal((await client.get('/', bearer(tokenOf({ roles })))).status, 200);
+  for (const roles of [['admin'], ['x', 'owner']])
+    assert.equal((await client.get('/', bearer(tokenOf({ roles })))).status, 200);
   assert.deepEqual(brief(await client.get('/', bearer(tokenOf({ roles: ['x'] })))), [403, null]);
 });
 
@@ -251,102 +424,212 @@ test('V14 a token is taken from the Authorization field alone, once, in any case
   const server = await app.run({ port: 0, handleSignals: false });
   t.after(() => server.close());
   const token = tokenOf();
-  const ask = async (head: string, method = 'GET', target = '/', body = ''): Promise<[number, string | undefined]> => {
+  const ask = async (
+    head: string,
+    method = 'GET',
+    target = '/',
+    body = '',
+  ): Promise<[number, string | undefined]> => {
     await using client = await RawClient.open(server.port);
-    client.send(`${method} ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${head}${body === '' ? '' : `Content-Type: application/x-www-form-urlencoded\r\nContent-Length: ${body.length}\r\n`}\r\n${body}`);
+    client.send(
+      `${method} ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${head}${body === '' ? '' : `Content-Type: application/x-www-form-urlencoded\r\nContent-Length: ${body.length}\r\n`}\r\n${body}`,
+    );
     const answer = await client.answer();
     return [answer.status, answer.field('www-authenticate')];
   };
-  for (const scheme of ['Bearer', 'bearer', 'BEARER', 'bEaReR', 'Bearer  ']) assert.equal((await ask(`Authorization: ${scheme} ${token}\r\n`))[0], 200, scheme);
+  for (const scheme of ['Bearer', 'bearer', 'BEARER', 'bEaReR', 'Bearer  '])
+    assert.equal((await ask(`Authorization: ${scheme} ${token}\r\n`))[0], 200, scheme);
   assert.equal((await ask(`aUTHORIZATION:Bearer ${token} \r\n`))[0], 200);
-  for (const head of ['', `X-Authorization: Bearer ${token}\r\n`, `Proxy-Authorization: Bearer ${token}\r\n`, `Cookie: access_token=${token}; Authorization=Bearer ${token}\r\n`, 'Authorization: Basic YTpi\r\n', `Authorization: ${token}\r\n`, `Authorization: Bearer${token}\r\n`, `Authorization: Token ${token}\r\n`, 'Authorization: \r\n']) {
+  for (const head of [
+    '',
+    `X-Authorization: Bearer ${token}\r\n`,
+    `Proxy-Authorization: Bearer ${token}\r\n`,
+    `Cookie: access_token=${token}; Authorization=Bearer ${token}\r\n`,
+    'Authorization: Basic YTpi\r\n',
+    `Authorization: ${token}\r\n`,
+    `Authorization: Bearer${token}\r\n`,
+    `Authorization: Token ${token}\r\n`,
+    'Authorization: \r\n',
+  ]) {
     assert.deepEqual(await ask(head), MISSING, head);
   }
-  for (const value of ['Bearer', 'Bearer ', `Bearer ${token} more`, `Bearer more ${token}`, `Bearer "${token}"`, `Bearer ${token},`, `Bearer ${token}, Bearer ${token}`, `Bearer token=${token}`, `Bearer\t${token}`.replace('\t', ' \t'), `Bearer ${token}=`]) {
+  for (const value of [
+    'Bearer',
+    'Bearer ',
+    `Bearer ${token} more`,
+    `Bearer more ${token}`,
+    `Bearer "${token}"`,
+    `Bearer ${token},`,
+    `Bearer ${token}, Bearer ${token}`,
+    `Bearer token=${token}`,
+    `Bearer\t${token}`.replace('\t', ' \t'),
+    `Bearer ${token}=`,
+  ]) {
     assert.deepEqual(await ask(`Authorization: ${value}\r\n`), INVALID, value);
   }
-  for (const [first, second] of [[`Bearer ${token}`, `Bearer ${token}`], [`Bearer ${token}`, 'Basic YTpi'], ['Basic YTpi', `Bearer ${token}`]]) {
-    assert.equal((await ask(`Authorization: ${first}\r\nauthorization: ${second}\r\n`))[0], 400, 'twice: the head can be understood in two ways');
+  for (const [first, second] of [
+    [`Bearer ${token}`, `Bearer ${token}`],
+    [`Bearer ${token}`, 'Basic YTpi'],
+    ['Basic YTpi', `Bearer ${token}`],
+  ]) {
+    assert.equal(
+      (await ask(`Authorization: ${first}\r\nauthorization: ${second}\r\n`))[0],
+      400,
+      'twice: the head can be understood in two ways',
+    );
   }
-  assert.deepEqual(await ask('', 'GET', `/?access_token=${token}&token=${token}&authorization=Bearer%20${token}`), MISSING);
+  assert.deepEqual(
+    await ask('', 'GET', `/?access_token=${token}&token=${token}&authorization=Bearer%20${token}`),
+    MISSING,
+  );
   assert.deepEqual(await ask('', 'POST', '/', `access_token=${token}`), MISSING);
 });
 
 test('V15 401 for whoever is not known, 403 for whoever may not, and HEAD as GET', async () => {
   const { app } = make();
-  for (const [path, source] of [['/token', BearerAuth()], ['/role', requireRoles('admin')], ['/scope', requireScopes('a')], ['/if', requireIf(() => false)]] as const) {
+  for (const [path, source] of [
+    ['/token', BearerAuth()],
+    ['/role', requireRoles('admin')],
+    ['/scope', requireScopes('a')],
+    ['/if', requireIf(() => false)],
+  ] as const) {
     app.get(path, { me: Depends(source as DependencySource) }, () => 'x');
   }
   await using client = new TestClient(app);
   for (const method of ['GET', 'HEAD']) {
     for (const path of ['/token', '/role', '/scope', '/if']) {
       assert.deepEqual(brief(await client.request(method, path)), MISSING, `${method} ${path}`);
-      assert.deepEqual(brief(await client.request(method, path, bearer(tokenOf({}, PREVIOUS)))), INVALID, `${method} ${path}`);
+      assert.deepEqual(
+        brief(await client.request(method, path, bearer(tokenOf({}, PREVIOUS)))),
+        INVALID,
+        `${method} ${path}`,
+      );
     }
     const known = bearer(tokenOf());
     assert.deepEqual(brief(await client.request(method, '/token', known)), [200, null]);
     assert.deepEqual(brief(await client.request(method, '/role', known)), [403, null]);
-    assert.deepEqual(brief(await client.request(method, '/scope', known)), [403, 'Bearer error="insufficient_scope", scope="a"']);
+    assert.deepEqual(brief(await client.request(method, '/scope', known)), [
+      403,
+      'Bearer error="insufficient_scope", scope="a"',
+    ]);
     assert.deepEqual(brief(await client.request(method, '/if', known)), [403, null]);
   }
 });
 
 test('J42 what is wrong with a token is in no answer', async () => {
   await using client = serving(BearerAuth()).client;
-  const response = await client.get('/', bearer(createToken('ada', SECRET, { clock: new ManualClock(clock.nowMs() - 3_600_000) })));
-  const { request_id, ...body } = await response.json() as Record<string, unknown>;
+  const response = await client.get(
+    '/',
+    bearer(createToken('ada', SECRET, { clock: new ManualClock(clock.nowMs() - 3_600_000) })),
+  );
+  const { request_id, ...body } = (await response.json()) as Record<string, unknown>;
   assert.equal(typeof request_id, 'string');
-  assert.deepEqual(body, { type: 'about:blank', title: 'Unauthorized', status: 401, detail: 'The access token is invalid or has expired', code: 'invalid_token' });
+  assert.deepEqual(body, {
+    type: 'about:blank',
+    title: 'Unauthorized',
+    status: 401,
+    detail: 'The access token is invalid or has expired',
+    code: 'invalid_token',
+  });
 });
 
 // ── requireIf, and other ways in ──
 
 test('requireIf() gives the claims where its predicate answers true, and 403 with its detail for anything else', async () => {
   const { app, events } = make();
-  const own = requireIf((claims, { req }) => claims.sub === req.pathParams['id'], { detail: 'Only your own' });
+  const own = requireIf((claims, { req }) => claims.sub === req.pathParams['id'], {
+    detail: 'Only your own',
+  });
   app.get('/users/{id}', { me: Depends(own) }, ({ me }) => me.sub);
-  const answers: Record<string, unknown> = { later: Promise.resolve(true), no: Promise.resolve(false), one: 1, text: 'true', nothing: undefined };
-  app.get('/answers/{name}', { me: Depends(requireIf((_claims, { req }) => answers[req.pathParams['name'] as string] as boolean)) }, ({ me }) => me.sub);
+  const answers: Record<string, unknown> = {
+    later: Promise.resolve(true),
+    no: Promise.resolve(false),
+    one: 1,
+    text: 'true',
+    nothing: undefined,
+  };
+  app.get(
+    '/answers/{name}',
+    { me: Depends(requireIf((_claims, { req }) => answers[req.pathParams['name'] as string] as boolean)) },
+    ({ me }) => me.sub,
+  );
   await using client = new TestClient(app);
   assert.equal(await (await client.get('/users/ada', bearer(tokenOf()))).text(), 'ada');
   const refused = await client.get('/users/eve', bearer(tokenOf()));
-  assert.deepEqual([refused.status, (await refused.json() as { detail: string }).detail], [403, 'Only your own']);
+  assert.deepEqual(
+    [refused.status, ((await refused.json()) as { detail: string }).detail],
+    [403, 'Only your own'],
+  );
   assert.equal((await client.get('/answers/later', bearer(tokenOf()))).status, 200);
   for (const name of ['no', 'one', 'text', 'nothing']) {
     await nextMinute();
     assert.equal((await client.get(`/answers/${name}`, bearer(tokenOf()))).status, 403, name);
   }
-  assert.deepEqual(audited(events), Array.from({ length: 5 }, () => ['access_denied', 'condition']));
+  assert.deepEqual(
+    audited(events),
+    Array.from({ length: 5 }, () => ['access_denied', 'condition']),
+  );
 });
 
 test('requireIf() throws what its predicate throws, and is not asked without claims', async () => {
   let asked = 0;
-  await using client = serving(requireIf(() => { asked++; throw new Error('the database is down'); })).client;
+  await using client = serving(
+    requireIf(() => {
+      asked++;
+      throw new Error('the database is down');
+    }),
+  ).client;
   assert.deepEqual(brief(await client.get('/')), MISSING);
   await assert.rejects(client.get('/', bearer(tokenOf())), /the database is down/);
   assert.equal(asked, 1);
 });
 
 test('requirements stand on the way in that auth names: its claims, its 401, its requirement', async () => {
-  class Account { readonly sub = 'eve'; readonly roles: readonly string[]; readonly scopes = ['a']; constructor(roles: readonly string[]) { this.roles = roles; } }
-  const account = provide({ headers: { xRoles: Field('') }, security: { scheme: 'apiKey', scopes: [], roles: [] } }, function account({ headers }) { return headers.xRoles === '' ? undefined : new Account(headers.xRoles.split(' ')); });
+  class Account {
+    readonly sub = 'eve';
+    readonly roles: readonly string[];
+    readonly scopes = ['a'];
+    constructor(roles: readonly string[]) {
+      this.roles = roles;
+    }
+  }
+  const account = provide(
+    { headers: { xRoles: Field('') }, security: { scheme: 'apiKey', scopes: [], roles: [] } },
+    function account({ headers }) {
+      return headers.xRoles === '' ? undefined : new Account(headers.xRoles.split(' '));
+    },
+  );
   const { app } = make({ authSecret: undefined });
   app.get('/role', { me: Depends(requireRoles({ roles: ['admin'], auth: account })) }, ({ me }) => me.roles);
   app.get('/scope', { me: Depends(requireScopes({ scopes: ['b'], auth: account })) }, ({ me }) => me.roles);
-  app.get('/if', { me: Depends(requireIf((me) => me.roles.length > 1, { auth: account })) }, ({ me }) => me.roles);
+  app.get(
+    '/if',
+    { me: Depends(requireIf((me) => me.roles.length > 1, { auth: account })) },
+    ({ me }) => me.roles,
+  );
   await using client = new TestClient(app);
   assert.deepEqual(brief(await client.get('/role')), [401, 'ApiKey']);
   const roles = (text: string): { headers: Record<string, string> } => ({ headers: { 'x-roles': text } });
   assert.deepEqual(await (await client.get('/role', roles('x admin'))).json(), ['x', 'admin']);
   assert.deepEqual(brief(await client.get('/role', roles('x'))), [403, null]);
   assert.deepEqual(brief(await client.get('/scope', roles('x'))), [403, null]); // the challenge is Bearer's alone
-  assert.deepEqual([(await client.get('/if', roles('x'))).status, (await client.get('/if', roles('x y'))).status], [403, 200]);
-  assert.deepEqual(app.routes.find(({ template }) => template === '/role')!.security, [{ scheme: 'apiKey', scopes: [], roles: [] }, { scheme: 'apiKey', scopes: [], roles: ['admin'] }]);
+  assert.deepEqual(
+    [(await client.get('/if', roles('x'))).status, (await client.get('/if', roles('x y'))).status],
+    [403, 200],
+  );
+  assert.deepEqual(app.routes.find(({ template }) => template === '/role')!.security, [
+    { scheme: 'apiKey', scopes: [], roles: [] },
+    { scheme: 'apiKey', scopes: [], roles: ['admin'] },
+  ]);
 });
 
 test('a way in of somebody else that declares nothing counts as a bearer', async () => {
   const { app } = make({ authSecret: undefined });
-  app.get('/', { me: Depends(requireRoles({ roles: ['a'], auth: () => undefined as Claims | undefined })) }, () => 'x');
+  app.get(
+    '/',
+    { me: Depends(requireRoles({ roles: ['a'], auth: () => undefined as Claims | undefined })) },
+    () => 'x',
+  );
   await using client = new TestClient(app);
   assert.deepEqual(brief(await client.get('/')), MISSING);
   assert.deepEqual(app.routes[0]!.security, [{ scheme: 'bearer', scopes: [], roles: ['a'] }]);
@@ -354,18 +637,44 @@ test('a way in of somebody else that declares nothing counts as a bearer', async
 
 test('what a route demands is in its record, once: for documents, tools and checks', () => {
   const { app } = make();
-  app.get('/a', { me: Depends(BearerAuth()) }, () => 'x').get('/b', { me: Depends(requireRoles('admin', 'owner')) }, () => 'x').get('/c', { me: Depends(requireScopes('a', 'b')) }, () => 'x').get('/d', { me: Depends(requireIf(() => true)) }, () => 'x');
+  app
+    .get('/a', { me: Depends(BearerAuth()) }, () => 'x')
+    .get('/b', { me: Depends(requireRoles('admin', 'owner')) }, () => 'x')
+    .get('/c', { me: Depends(requireScopes('a', 'b')) }, () => 'x')
+    .get('/d', { me: Depends(requireIf(() => true)) }, () => 'x');
   const bearerWith = (roles: string[], scopes: string[]): object => ({ scheme: 'bearer', roles, scopes });
-  assert.deepEqual(app.routes.filter(({ template }) => template.length === 2).map(({ security }) => security), [[bearerWith([], [])], [bearerWith(['admin', 'owner'], [])], [bearerWith([], ['a', 'b'])], [bearerWith([], [])]]);
+  assert.deepEqual(
+    app.routes.filter(({ template }) => template.length === 2).map(({ security }) => security),
+    [
+      [bearerWith([], [])],
+      [bearerWith(['admin', 'owner'], [])],
+      [bearerWith([], ['a', 'b'])],
+      [bearerWith([], [])],
+    ],
+  );
 });
 
 test('requireRoles(), requireScopes() and requireIf() refuse what could never be met', () => {
   for (const declare of [
-    () => (requireRoles as (...roles: unknown[]) => unknown)(), () => (requireRoles as (...roles: unknown[]) => unknown)('admin', 5), () => requireRoles(''), () => (requireRoles as (given: unknown) => unknown)({ auth: BearerAuth() }),
-    () => (requireScopes as (...scopes: unknown[]) => unknown)(), () => (requireScopes as (scope: string) => unknown)('a b'), () => (requireScopes as (scope: string) => unknown)('a"b'), () => (requireScopes as (given: unknown) => unknown)({ scopes: [] }), () => (requireScopes as (given: unknown) => unknown)(null),
+    () => (requireRoles as (...roles: unknown[]) => unknown)(),
+    () => (requireRoles as (...roles: unknown[]) => unknown)('admin', 5),
+    () => requireRoles(''),
+    () => (requireRoles as (given: unknown) => unknown)({ auth: BearerAuth() }),
+    () => (requireScopes as (...scopes: unknown[]) => unknown)(),
+    () => (requireScopes as (scope: string) => unknown)('a b'),
+    () => (requireScopes as (scope: string) => unknown)('a"b'),
+    () => (requireScopes as (given: unknown) => unknown)({ scopes: [] }),
+    () => (requireScopes as (given: unknown) => unknown)(null),
     () => (requireIf as (given: unknown) => unknown)('x'),
-  ]) assert.throws(declare, { code: 'E_AUTH' });
-  assert.throws(() => (requireRoles as (given: unknown) => unknown)({ roles: ['a'], atuh: BearerAuth() }), { code: 'E_OPTION_UNKNOWN' });
-  assert.throws(() => (requireScopes as (given: unknown) => unknown)({ scopes: 'a' }), { code: 'E_OPTION_RANGE' });
-  assert.throws(() => (requireIf as (...given: unknown[]) => unknown)(() => true, { auth: {} }), { code: 'E_OPTION_RANGE' });
+  ])
+    assert.throws(declare, { code: 'E_AUTH' });
+  assert.throws(() => (requireRoles as (given: unknown) => unknown)({ roles: ['a'], atuh: BearerAuth() }), {
+    code: 'E_OPTION_UNKNOWN',
+  });
+  assert.throws(() => (requireScopes as (given: unknown) => unknown)({ scopes: 'a' }), {
+    code: 'E_OPTION_RANGE',
+  });
+  assert.throws(() => (requireIf as (...given: unknown[]) => unknown)(() => true, { auth: {} }), {
+    code: 'E_OPTION_RANGE',
+  });
 });

@@ -20,43 +20,76 @@ import type { Context } from '../../src/http/contracts.ts';
 
 const BILLING = 'key-of-billing-00000001';
 const REPORTS = ['key-of-reports-00000001', 'key-of-reports-00000002'] as const;
-const serving = (source: DependencySource): { client: TestClient; app: Svc; events: Record<string, unknown>[]; clock: ManualClock } => {
+const serving = (
+  source: DependencySource,
+): { client: TestClient; app: Svc; events: Record<string, unknown>[]; clock: ManualClock } => {
   const { logger, events } = collectedLog();
   const clock = new ManualClock();
   const app = new Svc({ logger });
   app.get('/', { client: Depends(source) }, ({ client }) => ({ client }));
   return { app, client: new TestClient(app, { clock }), events, clock };
 };
-const brief = ({ status, headers }: Response): [number, string | null] => [status, headers.get('www-authenticate')];
-const withKey = (key: string, header = 'X-API-Key'): { headers: Record<string, string> } => ({ headers: { [header]: key } });
+const brief = ({ status, headers }: Response): [number, string | null] => [
+  status,
+  headers.get('www-authenticate'),
+];
+const withKey = (key: string, header = 'X-API-Key'): { headers: Record<string, string> } => ({
+  headers: { [header]: key },
+});
 const REFUSED = [401, 'ApiKey'];
 
 test('APIKeyAuth({ keys }) gives the name of the client whose key it is', async () => {
   const { client, app } = serving(APIKeyAuth({ keys: { billing: BILLING, reports: REPORTS } }));
   await using _ = client;
   assert.deepEqual(await (await client.get('/', withKey(BILLING))).json(), { client: 'billing' });
-  for (const key of REPORTS) assert.deepEqual(await (await client.get('/', withKey(key, 'x-api-KEY'))).json(), { client: 'reports' });
-  assert.deepEqual(app.routes.find(({ template }) => template === '/')!.security, [{ scheme: 'apiKey', scopes: [], roles: [], credential: { in: 'header', name: 'X-API-Key' } }]);
+  for (const key of REPORTS)
+    assert.deepEqual(await (await client.get('/', withKey(key, 'x-api-KEY'))).json(), { client: 'reports' });
+  assert.deepEqual(app.routes.find(({ template }) => template === '/')!.security, [
+    { scheme: 'apiKey', scopes: [], roles: [], credential: { in: 'header', name: 'X-API-Key' } },
+  ]);
 });
 
 test('APIKeyAuth() answers 401 with a challenge without key and with a wrong one, and shows none in the log', async () => {
   const { client, events, clock } = serving(APIKeyAuth({ keys: { billing: BILLING } }));
   await using _ = client;
-  for (const request of [{}, withKey(''), { query: { 'X-API-Key': BILLING, api_key: BILLING } }, { headers: { authorization: `Bearer ${BILLING}` } }, { headers: { cookie: `X-API-Key=${BILLING}` } }]) assert.deepEqual(brief(await client.get('/', request)), REFUSED);
-  assert.deepEqual(events.filter(({ logger }) => logger === 'svc_security'), []);
-  const wrong = [BILLING.slice(0, -1), `${BILLING}x`, BILLING.toUpperCase(), 'x', '__proto__', `${BILLING}, ${BILLING}`, 'x'.repeat(8_000)];
+  for (const request of [
+    {},
+    withKey(''),
+    { query: { 'X-API-Key': BILLING, api_key: BILLING } },
+    { headers: { authorization: `Bearer ${BILLING}` } },
+    { headers: { cookie: `X-API-Key=${BILLING}` } },
+  ])
+    assert.deepEqual(brief(await client.get('/', request)), REFUSED);
+  assert.deepEqual(
+    events.filter(({ logger }) => logger === 'svc_security'),
+    [],
+  );
+  const wrong = [
+    BILLING.slice(0, -1),
+    `${BILLING}x`,
+    BILLING.toUpperCase(),
+    'x',
+    '__proto__',
+    `${BILLING}, ${BILLING}`,
+    'x'.repeat(8_000),
+  ];
   for (const key of wrong) {
     await clock.advance(60_000); // a minute has one line
     assert.deepEqual(brief(await client.get('/', withKey(key))), REFUSED, key);
   }
   const lines = events.filter(({ logger }) => logger === 'svc_security');
-  assert.deepEqual(lines.map(({ event }) => event), wrong.map(() => 'key_rejected'));
+  assert.deepEqual(
+    lines.map(({ event }) => event),
+    wrong.map(() => 'key_rejected'),
+  );
   assert.doesNotMatch(JSON.stringify(lines), /key-of-billing/i);
   assert.deepEqual(brief(await client.head('/')), REFUSED);
 });
 
 test('APIKeyAuth({ header, realm, optional }) reads that header, names its realm, and lets requests without key pass', async () => {
-  await using client = serving(APIKeyAuth({ header: 'X-Key', realm: 'shop', keys: { billing: BILLING }, optional: true })).client;
+  await using client = serving(
+    APIKeyAuth({ header: 'X-Key', realm: 'shop', keys: { billing: BILLING }, optional: true }),
+  ).client;
   assert.deepEqual(await (await client.get('/')).json(), {});
   assert.deepEqual(await (await client.get('/', withKey(BILLING))).json(), {});
   assert.deepEqual(await (await client.get('/', withKey(BILLING, 'X-Key'))).json(), { client: 'billing' });
@@ -69,28 +102,65 @@ test('APIKeyAuth({ cookie }) reads that cookie alone', async () => {
   assert.deepEqual(brief(await client.get('/', withKey(BILLING, 'key'))), REFUSED);
   client.cookies.set('key', BILLING);
   assert.deepEqual(await (await client.get('/')).json(), { client: 'billing' });
-  assert.deepEqual(app.routes.find(({ template }) => template === '/')!.security[0]!.credential, { in: 'cookie', name: 'key' });
+  assert.deepEqual(app.routes.find(({ template }) => template === '/')!.security[0]!.credential, {
+    in: 'cookie',
+    name: 'key',
+  });
 });
 
 test('APIKeyAuth({ verify }) gives what it finds, at once or later, and its roles count', async () => {
-  const clients: Record<string, { name: string; roles: string[] }> = { one: { name: 'ada', roles: ['admin'] }, two: { name: 'bob', roles: [] } };
-  const auth = APIKeyAuth({ verify: (key: string, { req }: Context) => req.headers['x-later'] === undefined ? clients[key] : Promise.resolve(clients[key] ?? null) });
+  const clients: Record<string, { name: string; roles: string[] }> = {
+    one: { name: 'ada', roles: ['admin'] },
+    two: { name: 'bob', roles: [] },
+  };
+  const auth = APIKeyAuth({
+    verify: (key: string, { req }: Context) =>
+      req.headers['x-later'] === undefined ? clients[key] : Promise.resolve(clients[key] ?? null),
+  });
   const { client, app } = serving(requireRoles({ roles: ['admin'], auth }));
   await using _ = client;
   for (const later of [{}, { 'x-later': '1' }]) {
-    const ask = (key: string): Promise<Response> => client.get('/', { headers: { 'x-api-key': key, ...later } });
+    const ask = (key: string): Promise<Response> =>
+      client.get('/', { headers: { 'x-api-key': key, ...later } });
     assert.deepEqual(await (await ask('one')).json(), { client: clients['one'] });
     assert.deepEqual([brief(await ask('two')), brief(await ask('three'))], [[403, null], REFUSED]);
   }
-  assert.deepEqual(app.routes.find(({ template }) => template === '/')!.security, [{ scheme: 'apiKey', scopes: [], roles: ['admin'], credential: { in: 'header', name: 'X-API-Key' } }]);
+  assert.deepEqual(app.routes.find(({ template }) => template === '/')!.security, [
+    { scheme: 'apiKey', scopes: [], roles: ['admin'], credential: { in: 'header', name: 'X-API-Key' } },
+  ]);
 });
 
 test('APIKeyAuth() refuses keys that are short, given twice, absent or too many, and shows none', () => {
-  const many = Object.fromEntries(Array.from({ length: 101 }, (_value, index) => [`c${index}`, `a key of sixteen and more ${index}`]));
-  for (const options of [{ keys: { a: 'short-key' } }, { keys: { a: BILLING, b: [BILLING] } }, { keys: {} }, { keys: { a: undefined } }, { keys: { a: 5 } }, { keys: many }, {}, { keys: { a: BILLING }, verify: () => 1 }, { header: 'a', cookie: 'b', keys: { a: BILLING } }]) {
-    assert.throws(() => APIKeyAuth(options as never), (error: Error & { code?: string }) => error.code === 'E_AUTH' && !/short-key|key-of-billing/.test(inspect(error)), inspect(options).slice(0, 100));
+  const many = Object.fromEntries(
+    Array.from({ length: 101 }, (_value, index) => [`c${index}`, `a key of sixteen and more ${index}`]),
+  );
+  for (const options of [
+    { keys: { a: 'short-key' } },
+    { keys: { a: BILLING, b: [BILLING] } },
+    { keys: {} },
+    { keys: { a: undefined } },
+    { keys: { a: 5 } },
+    { keys: many },
+    {},
+    { keys: { a: BILLING }, verify: () => 1 },
+    { header: 'a', cookie: 'b', keys: { a: BILLING } },
+  ]) {
+    assert.throws(
+      () => APIKeyAuth(options as never),
+      (error: Error & { code?: string }) =>
+        error.code === 'E_AUTH' && !/short-key|key-of-billing/.test(inspect(error)),
+      inspect(options).slice(0, 100),
+    );
   }
-  for (const options of [{ header: 'a b' }, { cookie: '' }, { realm: '"' }, { keys: 'x' }, { verify: 'x' }, { optional: 'x' }]) assert.throws(() => APIKeyAuth(options as never), { code: 'E_OPTION_RANGE' }, inspect(options));
+  for (const options of [
+    { header: 'a b' },
+    { cookie: '' },
+    { realm: '"' },
+    { keys: 'x' },
+    { verify: 'x' },
+    { optional: 'x' },
+  ])
+    assert.throws(() => APIKeyAuth(options as never), { code: 'E_OPTION_RANGE' }, inspect(options));
 });
 
 // ── sessions ──
@@ -98,14 +168,20 @@ test('APIKeyAuth() refuses keys that are short, given twice, absent or too many,
 const USER = sessionKey<{ id: number; roles: string[] }>('user');
 
 function site(): Svc {
-  const app = new Svc({ logger: collectedLog().logger, authSecret: '0f1d3b597826a4c4e6e8f9a1b3c5d7e2' }).use(new SessionMiddleware());
+  const app = new Svc({ logger: collectedLog().logger, authSecret: '0f1d3b597826a4c4e6e8f9a1b3c5d7e2' }).use(
+    new SessionMiddleware(),
+  );
   app.post('/login', { public: 'it is the login' }, ({ req }) => {
     req.session.regenerate();
     req.session.set(USER, { id: 7, roles: [req.headers['x-role'] ?? ''] });
     return null;
   });
   app.get('/me', { user: Depends(requireSession(USER)) }, ({ user }) => user.id);
-  app.get('/admin', { user: Depends(requireRoles({ roles: ['admin'], auth: requireSession(USER) })) }, ({ user }) => user.id);
+  app.get(
+    '/admin',
+    { user: Depends(requireRoles({ roles: ['admin'], auth: requireSession(USER) })) },
+    ({ user }) => user.id,
+  );
   return app;
 }
 
@@ -115,27 +191,44 @@ test('requireSession() gives the value that a login has left, else 401 with a ch
   for (const path of ['/me', '/admin']) {
     const response = await client.get(path);
     assert.deepEqual(brief(response), [401, 'Session']);
-    assert.equal((await response.json() as { code: string }).code, 'login_required');
+    assert.equal(((await response.json()) as { code: string }).code, 'login_required');
   }
   await client.post('/login');
   assert.equal(await (await client.get('/me')).json(), 7);
   assert.deepEqual(brief(await client.get('/admin')), [403, null]);
   await client.post('/login', { headers: { 'x-role': 'admin' } });
   assert.equal((await client.get('/admin')).status, 200);
-  const securityOf = (path: string): unknown => app.routes.find(({ template }) => template === path)!.security;
-  assert.deepEqual([securityOf('/me'), securityOf('/admin')], [[{ scheme: 'session', scopes: [], roles: [] }], [{ scheme: 'session', scopes: [], roles: ['admin'] }]]);
+  const securityOf = (path: string): unknown =>
+    app.routes.find(({ template }) => template === path)!.security;
+  assert.deepEqual(
+    [securityOf('/me'), securityOf('/admin')],
+    [[{ scheme: 'session', scopes: [], roles: [] }], [{ scheme: 'session', scopes: [], roles: ['admin'] }]],
+  );
 });
 
 test('LoginRequired has a handler of its own where pages lead to the login', async () => {
-  await using client = new TestClient(site().exceptionHandler(LoginRequired, () => new RedirectResponse('/login', { status: 303 })));
+  await using client = new TestClient(
+    site().exceptionHandler(LoginRequired, () => new RedirectResponse('/login', { status: 303 })),
+  );
   const response = await client.get('/me');
   assert.deepEqual([response.status, response.headers.get('location')], [303, '/login']);
 });
 
 test('requireSession() refuses what is no key, and an application without session middleware does not start', async () => {
-  for (const key of [undefined, null, {}]) assert.throws(() => requireSession(key as never), { code: 'E_AUTH' });
-  const app = new Svc({ logger: collectedLog().logger }).get('/', { user: Depends(requireSession(USER)) }, () => 'x');
-  assert.deepEqual(app.check().findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule)).map(({ rule, severity, subject }) => [rule, severity, subject]), [['SVC121', 'error', 'GET /']]);
+  for (const key of [undefined, null, {}])
+    assert.throws(() => requireSession(key as never), { code: 'E_AUTH' });
+  const app = new Svc({ logger: collectedLog().logger }).get(
+    '/',
+    { user: Depends(requireSession(USER)) },
+    () => 'x',
+  );
+  assert.deepEqual(
+    app
+      .check()
+      .findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule))
+      .map(({ rule, severity, subject }) => [rule, severity, subject]),
+    [['SVC121', 'error', 'GET /']],
+  );
   await using client = new TestClient(app);
   await assert.rejects(client.get('/'), { code: 'E_COMPILE' });
 });
