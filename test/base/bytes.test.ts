@@ -72,10 +72,13 @@ test('ByteQueue does not change what it has handed out, when more arrives', () =
   assert.deepEqual([[...taken], [...seen], [...queue.take(3)!]], [[1], [2, 3], [2, 3, 4]]);
 });
 
-test('ByteQueue.push() leaves the caller\'s chunks as they are', () => {
+test("ByteQueue.push() leaves the caller's chunks as they are", () => {
   const queue = new ByteQueue();
   const chunks = Array.from({ length: 50 }, (_, index) => new Uint8Array(20).fill(index));
-  for (const chunk of chunks) { queue.push(chunk); queue.peek(queue.length); }
+  for (const chunk of chunks) {
+    queue.push(chunk);
+    queue.peek(queue.length);
+  }
   assert.ok(chunks.every((chunk, index) => chunk.every((byte) => byte === index)));
 });
 
@@ -148,9 +151,17 @@ test('ByteQueue behaves as one Buffer does, on generated operations', () => {
         assert.equal(queue.skip(count), has);
         if (has) reference = reference.subarray(count);
       } else if (operation === 5) {
-        const [byte, from, max] = [random(251), random(reference.length + 2), random(2) === 0 ? Infinity : random(500)];
+        const [byte, from, max] = [
+          random(251),
+          random(reference.length + 2),
+          random(2) === 0 ? Infinity : random(500),
+        ];
         const found = reference.subarray(from, Math.min(reference.length, from + max)).indexOf(byte);
-        assert.equal(queue.indexOf(byte, from, max), found < 0 ? -1 : from + found, `seed ${seed}, step ${step}`);
+        assert.equal(
+          queue.indexOf(byte, from, max),
+          found < 0 ? -1 : from + found,
+          `seed ${seed}, step ${step}`,
+        );
       } else if (operation === 6) {
         const seen = queue.peek(count);
         assert.equal(seen === undefined, !has);
@@ -179,6 +190,9 @@ test('ByteQueue takes a message that comes byte by byte without looking at each 
   assert.equal(queue.take(200_000)!.length, 200_000);
   for (let count = 0; count < 200_000; count++) queue.push(new Uint8Array(513));
   for (let count = 1; count <= 200_000; count++) queue.skip(513);
-  for (let count = 1; count <= 4_000; count++) { queue.push(new Uint8Array(513)); queue.peek(513 * count); }
+  for (let count = 1; count <= 4_000; count++) {
+    queue.push(new Uint8Array(513));
+    queue.peek(513 * count);
+  }
   assert.ok(process.cpuUsage().user - before < 3_000_000);
 });

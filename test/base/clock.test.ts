@@ -41,9 +41,14 @@ test('ManualClock stands still until it is moved', async () => {
 test('ManualClock.advance() runs due timers in order, each at its own time, also those set meanwhile', async () => {
   const clock = new ManualClock();
   const calls: string[] = [];
-  const note = (name: string) => (): void => { calls.push(`${name} ${clock.monotonicMs()}`); };
+  const note = (name: string) => (): void => {
+    calls.push(`${name} ${clock.monotonicMs()}`);
+  };
   clock.after(20, note('c'));
-  clock.after(10, () => { note('a')(); clock.after(5, note('b')); });
+  clock.after(10, () => {
+    note('a')();
+    clock.after(5, note('b'));
+  });
   clock.after(20, note('d'));
   clock.after(10, note('cancelled'))[Symbol.dispose]();
   clock.after(31, note('later'));
@@ -95,9 +100,12 @@ test('ManualClock.setWallMs() moves the wall clock only', async () => {
   assert.deepEqual([clock.nowMs(), clock.monotonicMs(), calls], [10, 10, 1]);
 });
 
-test('systemClock.nowMicros() follows the system\'s clock when that is set, and is monotonic otherwise', (t) => {
+test("systemClock.nowMicros() follows the system's clock when that is set, and is monotonic otherwise", (t) => {
   const now = Date.now;
-  t.after(() => { Date.now = now; systemClock.nowMicros(); });
+  t.after(() => {
+    Date.now = now;
+    systemClock.nowMicros();
+  });
   let last = systemClock.nowMicros();
   for (let round = 0; round < 1_000; round++) {
     const next = systemClock.nowMicros();

@@ -3,13 +3,22 @@ import { test } from 'node:test';
 import { Config, keyOf, variableOf, type Env } from '../../src/base/config.ts';
 import { SvcError } from '../../src/base/errors.ts';
 
-const cast = (pattern: RegExp) => (error: unknown): boolean => error instanceof SvcError && error.code === 'E_CONFIG_CAST' && pattern.test(error.message);
+const cast =
+  (pattern: RegExp) =>
+  (error: unknown): boolean =>
+    error instanceof SvcError && error.code === 'E_CONFIG_CAST' && pattern.test(error.message);
 
 test('Config prefers the environment to loadDict(), that to arguments, those to defaults, and all to the fallback', () => {
   const layers = { defaults: { a: 1, b: 1, c: 1, d: 1 }, values: { b: 2, c: 2, d: 2 } };
   const config = new Config({ ...layers, environment: { SVC_D: '4' } }).loadDict({ c: 3, d: 3 });
-  assert.deepEqual(['a', 'b', 'c', 'd', 'e'].map((key) => config.get(key, 0)), [1, 2, 3, 4, 0]);
-  assert.deepEqual([...config.reads().values()].map((read) => read.source), ['default', 'argument', 'dict', 'environment', 'none']);
+  assert.deepEqual(
+    ['a', 'b', 'c', 'd', 'e'].map((key) => config.get(key, 0)),
+    [1, 2, 3, 4, 0],
+  );
+  assert.deepEqual(
+    [...config.reads().values()].map((read) => read.source),
+    ['default', 'argument', 'dict', 'environment', 'none'],
+  );
 });
 
 test('Config lets a later loadDict() win over an earlier one, and the environment over both', () => {
@@ -24,23 +33,41 @@ test('Config takes a snapshot of everything it is made from', () => {
   values.a = 2;
   environment.SVC_B = '2';
   dict.c = 2;
-  assert.deepEqual(['a', 'b', 'c'].map((key) => config.get(key, 0)), [1, 1, 1]);
+  assert.deepEqual(
+    ['a', 'b', 'c'].map((key) => config.get(key, 0)),
+    [1, 1, 1],
+  );
 });
 
 test('Config reads process.env, when it is given no environment', (t) => {
   process.env['SVC_CONFIG_TEST_ONLY'] = '5';
-  t.after(() => { delete process.env['SVC_CONFIG_TEST_ONLY']; });
+  t.after(() => {
+    delete process.env['SVC_CONFIG_TEST_ONLY'];
+  });
   assert.equal(new Config().get('configTestOnly', 0), 5);
 });
 
 test('Config takes undefined as not given, and null and empty text as values', () => {
-  const config = new Config({ defaults: { a: 1, b: 1 }, values: { a: undefined, b: null }, environment: { SVC_C: '', SVC_D: undefined, SVC_: 'x', OTHER: 'x' } });
-  assert.deepEqual([config.get('a', 0), config.get('b'), config.get('c', 'x'), config.get('d', 'x'), config.get('e')], [1, null, '', 'x', undefined]);
+  const config = new Config({
+    defaults: { a: 1, b: 1 },
+    values: { a: undefined, b: null },
+    environment: { SVC_C: '', SVC_D: undefined, SVC_: 'x', OTHER: 'x' },
+  });
+  assert.deepEqual(
+    [config.get('a', 0), config.get('b'), config.get('c', 'x'), config.get('d', 'x'), config.get('e')],
+    [1, null, '', 'x', undefined],
+  );
 });
 
 for (const [key, variable] of [
-  ['pageSize', 'SVC_PAGE_SIZE'], ['env', 'SVC_ENV'], ['baseUrl', 'SVC_BASE_URL'], ['oauth2Scopes', 'SVC_OAUTH2_SCOPES'], ['int8', 'SVC_INT8'],
-  ['s3Bucket', 'SVC_S3_BUCKET'], ['maxBodyBytes', 'SVC_MAX_BODY_BYTES'], ['x509Cert', 'SVC_X509_CERT'],
+  ['pageSize', 'SVC_PAGE_SIZE'],
+  ['env', 'SVC_ENV'],
+  ['baseUrl', 'SVC_BASE_URL'],
+  ['oauth2Scopes', 'SVC_OAUTH2_SCOPES'],
+  ['int8', 'SVC_INT8'],
+  ['s3Bucket', 'SVC_S3_BUCKET'],
+  ['maxBodyBytes', 'SVC_MAX_BODY_BYTES'],
+  ['x509Cert', 'SVC_X509_CERT'],
 ] as const) {
   test(`the key ${key} is the variable ${variable}, in both directions`, () => {
     assert.equal(variableOf(key), variable);
@@ -49,7 +76,8 @@ for (const [key, variable] of [
 }
 
 test('variableOf() brings every spelling of a key together', () => {
-  for (const key of ['pageSize', 'page_size', 'PAGE_SIZE', 'SVC_PAGE_SIZE', 'PageSize', 'page-size']) assert.equal(variableOf(key), 'SVC_PAGE_SIZE', key);
+  for (const key of ['pageSize', 'page_size', 'PAGE_SIZE', 'SVC_PAGE_SIZE', 'PageSize', 'page-size'])
+    assert.equal(variableOf(key), 'SVC_PAGE_SIZE', key);
   assert.equal(variableOf('baseURL'), 'SVC_BASE_URL');
   assert.equal(variableOf('HTTPServer'), 'SVC_HTTP_SERVER');
   const config = new Config({ environment: {} }).loadDict({ page_size: 20, SVC_BASE_URL: 'x' });
@@ -62,34 +90,76 @@ test('variableOf() answers as before, when it has met more keys than it remember
 });
 
 test('Config reads numbers as finite decimals, and nothing else', () => {
-  for (const [text, value] of [['20', 20], ['-1', -1], ['+0.5', 0.5], ['.5', 0.5], ['1.', 1], ['1e3', 1000], [' 7 ', 7], ['007', 7]] as const) {
+  for (const [text, value] of [
+    ['20', 20],
+    ['-1', -1],
+    ['+0.5', 0.5],
+    ['.5', 0.5],
+    ['1.', 1],
+    ['1e3', 1000],
+    [' 7 ', 7],
+    ['007', 7],
+  ] as const) {
     assert.equal(new Config({ environment: { SVC_N: text } }).get('n', 0), value);
     assert.equal(new Config({ environment: { SVC_N: text } }).get('n', undefined, { cast: Number }), value);
   }
-  for (const text of ['', ' ', 'abc', '0x10', '1_000', '1,5', 'NaN', 'Infinity', '1e999', '5 apples', '--1']) {
-    assert.throws(() => new Config({ environment: { SVC_N: text } }).get('n', 0), cast(/^Cannot read SVC_N: a finite decimal number is needed, found a string of \d+ characters$/), text);
+  for (const text of [
+    '',
+    ' ',
+    'abc',
+    '0x10',
+    '1_000',
+    '1,5',
+    'NaN',
+    'Infinity',
+    '1e999',
+    '5 apples',
+    '--1',
+  ]) {
+    assert.throws(
+      () => new Config({ environment: { SVC_N: text } }).get('n', 0),
+      cast(/^Cannot read SVC_N: a finite decimal number is needed, found a string of \d+ characters$/),
+      text,
+    );
   }
 });
 
 test('Config reads booleans by their words in any case, and nothing else', () => {
-  for (const [value, words] of [[true, ['true', '1', 'yes', 'on', 'TRUE', 'Yes', ' on ']], [false, ['false', '0', 'no', 'off', 'Off']]] as const) {
+  for (const [value, words] of [
+    [true, ['true', '1', 'yes', 'on', 'TRUE', 'Yes', ' on ']],
+    [false, ['false', '0', 'no', 'off', 'Off']],
+  ] as const) {
     for (const text of words) {
       assert.equal(new Config({ environment: { SVC_B: text } }).get('b', !value), value, text);
-      assert.equal(new Config({ environment: { SVC_B: text } }).get('b', !value, { cast: Boolean }), value, text);
+      assert.equal(
+        new Config({ environment: { SVC_B: text } }).get('b', !value, { cast: Boolean }),
+        value,
+        text,
+      );
     }
   }
-  for (const text of ['', '2', 'y', 'enabled', 'null']) assert.throws(() => new Config({ environment: { SVC_B: text } }).get('b', false), cast(/SVC_B/), text);
+  for (const text of ['', '2', 'y', 'enabled', 'null'])
+    assert.throws(() => new Config({ environment: { SVC_B: text } }).get('b', false), cast(/SVC_B/), text);
 });
 
 test('Config leaves text as it is for a string, or when nothing says what it is', () => {
   const config = new Config({ environment: { SVC_S: ' 20 ' } });
-  assert.deepEqual([config.get('s', ''), config.get('s'), config.get('s', null), config.get('s', '', { cast: String })], [' 20 ', ' 20 ', ' 20 ', ' 20 ']);
+  assert.deepEqual(
+    [config.get('s', ''), config.get('s'), config.get('s', null), config.get('s', '', { cast: String })],
+    [' 20 ', ' 20 ', ' 20 ', ' 20 '],
+  );
 });
 
 test('Config casts text, and passes on what is not text', () => {
   const list = (text: string): string[] => text.split(',');
-  assert.deepEqual(new Config({ environment: { SVC_HOSTS: 'a,b' } }).get('hosts', [], { cast: list }), ['a', 'b']);
-  assert.deepEqual(new Config({ values: { hosts: ['c'] } , environment: {} }).get('hosts', [], { cast: list }), ['c']);
+  assert.deepEqual(new Config({ environment: { SVC_HOSTS: 'a,b' } }).get('hosts', [], { cast: list }), [
+    'a',
+    'b',
+  ]);
+  assert.deepEqual(
+    new Config({ values: { hosts: ['c'] }, environment: {} }).get('hosts', [], { cast: list }),
+    ['c'],
+  );
   assert.deepEqual(new Config({ environment: {} }).get('hosts', ['d'], { cast: list }), ['d']);
 });
 
@@ -102,14 +172,27 @@ test('Config refuses text that a cast throws at, and never shows it', () => {
     () => config.get('url', ['a']),
     () => config.get('url', { a: 1 }),
   ]) {
-    assert.throws(read, (error) => cast(/^Cannot read SVC_(?:URL|NAN|NONE): /)(error) && !/hunter2/.test(`${(error as Error).stack} ${String((error as Error).cause)} ${(error as SvcError).remedy}`));
+    assert.throws(
+      read,
+      (error) =>
+        cast(/^Cannot read SVC_(?:URL|NAN|NONE): /)(error) &&
+        !/hunter2/.test(
+          `${(error as Error).stack} ${String((error as Error).cause)} ${(error as SvcError).remedy}`,
+        ),
+    );
   }
-  assert.throws(() => config.get('url', undefined, { cast: (text) => new URL(text), needs: 'a URL' }), cast(/a URL is needed/));
+  assert.throws(
+    () => config.get('url', undefined, { cast: (text) => new URL(text), needs: 'a URL' }),
+    cast(/a URL is needed/),
+  );
 });
 
 test('Config refuses a value of another type than the fallback, wherever it comes from', () => {
   const config = new Config({ values: { n: true, s: 1234, b: 'maybe', nan: Number.NaN }, environment: {} });
-  assert.throws(() => config.get('n', 0), cast(/^Cannot read the setting "n" \(SVC_N\): .* found a value of type boolean$/));
+  assert.throws(
+    () => config.get('n', 0),
+    cast(/^Cannot read the setting "n" \(SVC_N\): .* found a value of type boolean$/),
+  );
   assert.throws(() => config.get('s', ''), cast(/found a value of type number$/));
   assert.throws(() => config.get('b', false), cast(/found a string of 5 characters$/));
   assert.throws(() => config.get('nan', 0), cast(/SVC_NAN/));
@@ -129,21 +212,35 @@ test('Config.get() has the type of its fallback or cast, never a literal type', 
   const anything: unknown = config.get('x');
   // @ts-expect-error: unknown is not a number
   const wrong: number = config.get('x');
-  assert.deepEqual([size, name, isOn, url, cast, anything, wrong], [21, 'y', true, undefined, 6, undefined, undefined]);
+  assert.deepEqual(
+    [size, name, isOn, url, cast, anything, wrong],
+    [21, 'y', true, undefined, 6, undefined, undefined],
+  );
 });
 
 test('Config.env is one of three words, production unless set', () => {
   assert.equal(new Config({ environment: {} }).env, 'production');
-  for (const env of ['production', 'development', 'test'] satisfies Env[]) assert.equal(new Config({ environment: { SVC_ENV: env } }).env, env);
-  assert.equal(new Config({ values: { env: 'test' }, environment: { SVC_ENV: 'development' } }).env, 'development');
-  for (const text of ['', 'prod', 'Production']) assert.throws(() => new Config({ environment: { SVC_ENV: text } }).env, cast(/^Cannot read SVC_ENV: "production" or "development" or "test" is needed/));
+  for (const env of ['production', 'development', 'test'] satisfies Env[])
+    assert.equal(new Config({ environment: { SVC_ENV: env } }).env, env);
+  assert.equal(
+    new Config({ values: { env: 'test' }, environment: { SVC_ENV: 'development' } }).env,
+    'development',
+  );
+  for (const text of ['', 'prod', 'Production'])
+    assert.throws(
+      () => new Config({ environment: { SVC_ENV: text } }).env,
+      cast(/^Cannot read SVC_ENV: "production" or "development" or "test" is needed/),
+    );
   assert.throws(() => new Config({ values: { env: 5 }, environment: {} }).env, cast(/the setting "env"/));
 });
 
 test('Config.loadDict() is refused after freeze()', () => {
   const config = new Config({ environment: {} });
   config.freeze();
-  assert.throws(() => config.loadDict({ a: 1 }), (error) => error instanceof SvcError && error.code === 'E_APP_FROZEN');
+  assert.throws(
+    () => config.loadDict({ a: 1 }),
+    (error) => error instanceof SvcError && error.code === 'E_APP_FROZEN',
+  );
   assert.equal(config.get('a', 0), 0);
 });
 
@@ -153,14 +250,31 @@ test('Config.reads() tells what each key was read as, completed by later reads',
   config.get('page_size', 20);
   config.get('pageSize', 20);
   config.get('url', undefined, { cast: (text) => new URL(text) });
-  assert.deepEqual([...config.reads()], [
-    ['pageSize', { key: 'pageSize', variable: 'SVC_PAGE_SIZE', cast: 'number', fallback: 20, source: 'environment' }],
-    ['url', { key: 'url', variable: 'SVC_URL', cast: 'custom', fallback: undefined, source: 'none' }],
-  ]);
+  assert.deepEqual(
+    [...config.reads()],
+    [
+      [
+        'pageSize',
+        { key: 'pageSize', variable: 'SVC_PAGE_SIZE', cast: 'number', fallback: 20, source: 'environment' },
+      ],
+      ['url', { key: 'url', variable: 'SVC_URL', cast: 'custom', fallback: undefined, source: 'none' }],
+    ],
+  );
 });
 
 test('Config.unknownVariables() lists what nobody has read, with the name that was meant', () => {
-  const config = new Config({ defaults: { host: '' }, values: { port: 1 }, environment: { SVC_PAGESIZE: '', SVC_HOST: '', SVC_PROT: '', SVC_ENV: 'test', SVC_QUITE_ANOTHER: '', SVC_LOADED: '' } });
+  const config = new Config({
+    defaults: { host: '' },
+    values: { port: 1 },
+    environment: {
+      SVC_PAGESIZE: '',
+      SVC_HOST: '',
+      SVC_PROT: '',
+      SVC_ENV: 'test',
+      SVC_QUITE_ANOTHER: '',
+      SVC_LOADED: '',
+    },
+  });
   config.get('pageSize', 20);
   config.loadDict({ loaded: 1 });
   assert.deepEqual(config.unknownVariables(), [

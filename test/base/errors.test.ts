@@ -1,7 +1,19 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as errors from '../../src/base/errors.ts';
-import { BadRequest, ClientDisconnected, Forbidden, HTTPException, InternalError, MethodNotAllowed, NotFound, PayloadTooLarge, statusTitle, SvcError, Unauthorized } from '../../src/base/errors.ts';
+import {
+  BadRequest,
+  ClientDisconnected,
+  Forbidden,
+  HTTPException,
+  InternalError,
+  MethodNotAllowed,
+  NotFound,
+  PayloadTooLarge,
+  statusTitle,
+  SvcError,
+  Unauthorized,
+} from '../../src/base/errors.ts';
 import { FAULTS, type FaultArguments, type FaultCode } from '../../src/base/faults.ts';
 
 test('SvcError carries code, message and remedy of its fault, and what caused it', () => {
@@ -18,11 +30,21 @@ test('SvcError carries code, message and remedy of its fault, and what caused it
 
 test('SvcError of a compilation lists every finding with its place', () => {
   const findings = [
-    { rule: 'SVC101', severity: 'error', subject: 'GET /a', message: 'twice', remedy: 'once', place: { file: 'a.ts', line: 3, column: 5 } },
+    {
+      rule: 'SVC101',
+      severity: 'error',
+      subject: 'GET /a',
+      message: 'twice',
+      remedy: 'once',
+      place: { file: 'a.ts', line: 3, column: 5 },
+    },
     { rule: 'x/y', severity: 'error', subject: 'b', message: 'bad', remedy: 'good' },
   ] as const;
   const error = new SvcError('E_COMPILE', [findings], { findings });
-  assert.equal(error.message, 'Cannot compile the application: 2 mistakes\n  SVC101 GET /a: twice (a.ts:3:5)\n  x/y b: bad');
+  assert.equal(
+    error.message,
+    'Cannot compile the application: 2 mistakes\n  SVC101 GET /a: twice (a.ts:3:5)\n  x/y b: bad',
+  );
   assert.equal(error.findings, findings);
   assert.match(new SvcError('E_COMPILE', [[findings[0]]]).message, /1 mistake\n/);
 });
@@ -60,27 +82,48 @@ test('the faults that suggest a name do so only when there is one', () => {
   assert.match(new SvcError('E_METRIC_LABELS', ['svc_a', [], 1]).message, /no label, found 1/);
 });
 
-for (const [Class, status] of [[BadRequest, 400], [Unauthorized, 401], [Forbidden, 403], [NotFound, 404], [MethodNotAllowed, 405], [PayloadTooLarge, 413], [InternalError, 500]] as const) {
+for (const [Class, status] of [
+  [BadRequest, 400],
+  [Unauthorized, 401],
+  [Forbidden, 403],
+  [NotFound, 404],
+  [MethodNotAllowed, 405],
+  [PayloadTooLarge, 413],
+  [InternalError, 500],
+] as const) {
   test(`${Class.name} is an HTTPException ${status} with its own name`, () => {
     const error = new Class('why', { headers: { A: 'b' }, code: 'c', cause: 1 });
     assert.ok(error instanceof HTTPException);
-    assert.deepEqual([error.status, error.name, error.message, error.detail, error.code, error.cause], [status, Class.name, 'why', 'why', 'c', 1]);
+    assert.deepEqual(
+      [error.status, error.name, error.message, error.detail, error.code, error.cause],
+      [status, Class.name, 'why', 'why', 'c', 1],
+    );
     assert.deepEqual(error.headers, { A: 'b' });
     const bare = new Class();
-    assert.deepEqual([bare.message, bare.detail, bare.headers, bare.code], [statusTitle(status), undefined, undefined, undefined]);
+    assert.deepEqual(
+      [bare.message, bare.detail, bare.headers, bare.code],
+      [statusTitle(status), undefined, undefined, undefined],
+    );
     assert.equal('cause' in bare, false);
   });
 }
 
 test('HTTPException takes the statuses of errors only', () => {
-  for (const status of [200, 399, 600, 404.5, Number.NaN]) assert.throws(() => new HTTPException(status), RangeError);
+  for (const status of [200, 399, 600, 404.5, Number.NaN])
+    assert.throws(() => new HTTPException(status), RangeError);
   assert.equal(new HTTPException(599).status, 599);
   const issues = [{ loc: ['body', 'a'], code: 'min', message: 'too small' }];
   assert.deepEqual(new BadRequest('bad', { issues }).issues, issues);
 });
 
 test('statusTitle() names registered statuses, and the class of others', () => {
-  assert.deepEqual([404, 418, 499, 500, 599].map(statusTitle), ['Not Found', 'Client Error', 'Client Error', 'Internal Server Error', 'Server Error']);
+  assert.deepEqual([404, 418, 499, 500, 599].map(statusTitle), [
+    'Not Found',
+    'Client Error',
+    'Client Error',
+    'Internal Server Error',
+    'Server Error',
+  ]);
 });
 
 test('ClientDisconnected is an Error and no answer', () => {

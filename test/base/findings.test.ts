@@ -36,11 +36,17 @@ test('placeOf() reads frames with and without a function, of URLs and of paths',
 
 test('placeOf() answers <unknown> 0:0, when no frame is of the program', () => {
   assert.deepEqual(placeOf(''), { file: '<unknown>', line: 0, column: 0 });
-  assert.deepEqual(placeOf('Error: x\n    at node:internal/a:1:2'), { file: '<unknown>', line: 0, column: 0 });
+  assert.deepEqual(placeOf('Error: x\n    at node:internal/a:1:2'), {
+    file: '<unknown>',
+    line: 0,
+    column: 0,
+  });
 });
 
 /** What programs call; and what they call it through. */
-function declare(): ReturnType<typeof declaredHere> { return declaredHere(declare); }
+function declare(): ReturnType<typeof declaredHere> {
+  return declaredHere(declare);
+}
 const line = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!.split('\n')[2]!)![1]);
 
 test('declaredHere(by) answers who calls that function, through functions of Node too, and leaves Error as it was', () => {
@@ -54,8 +60,12 @@ test('declaredHere(by) answers who calls that function, through functions of Nod
       assert.equal(Error.stackTraceLimit, limit);
       Error.stackTraceLimit = 10;
       const here = line();
-      assert.deepEqual([direct, reflected, mapped!].map(({ place }) => place.line), [here - 5, here - 4, here - 3]);
-      for (const { place } of [direct, reflected, mapped!]) assert.ok(place.file.endsWith('/test/base/findings.test.ts'), place.file);
+      assert.deepEqual(
+        [direct, reflected, mapped!].map(({ place }) => place.line),
+        [here - 5, here - 4, here - 3],
+      );
+      for (const { place } of [direct, reflected, mapped!])
+        assert.ok(place.file.endsWith('/test/base/findings.test.ts'), place.file);
     }
   } finally {
     Error.stackTraceLimit = stackTraceLimit;

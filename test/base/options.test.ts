@@ -2,47 +2,114 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SvcError } from '../../src/base/errors.ts';
 import type { FaultCode } from '../../src/base/faults.ts';
-import { bool, closest, given, int, number, oneOf, readGiven, readOptions, shown, text } from '../../src/base/options.ts';
+import {
+  bool,
+  closest,
+  given,
+  int,
+  number,
+  oneOf,
+  readGiven,
+  readOptions,
+  shown,
+  text,
+} from '../../src/base/options.ts';
 
-const KINDS = { max: int(5, 1, 10), ratio: number(0.5, 0, 1), on: bool(false), name: text('x'), note: text(), mode: oneOf(['fast', 'safe'], 'safe'), fn: given<() => void>('a function', (value) => typeof value === 'function'), any: given<object>() };
+const KINDS = {
+  max: int(5, 1, 10),
+  ratio: number(0.5, 0, 1),
+  on: bool(false),
+  name: text('x'),
+  note: text(),
+  mode: oneOf(['fast', 'safe'], 'safe'),
+  fn: given<() => void>('a function', (value) => typeof value === 'function'),
+  any: given<object>(),
+};
 
 function fault(code: FaultCode, pattern: RegExp) {
-  return (error: unknown): boolean => error instanceof SvcError && error.code === code && pattern.test(error.message);
+  return (error: unknown): boolean =>
+    error instanceof SvcError && error.code === code && pattern.test(error.message);
 }
 
 test('readOptions() gives every fallback, when nothing is given', () => {
-  const expected = { max: 5, ratio: 0.5, on: false, name: 'x', note: undefined, mode: 'safe', fn: undefined, any: undefined };
+  const expected = {
+    max: 5,
+    ratio: 0.5,
+    on: false,
+    name: 'x',
+    note: undefined,
+    mode: 'safe',
+    fn: undefined,
+    any: undefined,
+  };
   assert.deepEqual(readOptions('Thing', {}, KINDS), expected);
   assert.deepEqual(readOptions('Thing', { max: undefined, mode: undefined }, KINDS), expected);
 });
 
 test('readOptions() takes what is given, and neither keeps nor writes to the object', () => {
   const fn = (): void => {};
-  const options = Object.freeze({ max: 10, ratio: 1, on: true, name: '', note: 'n', mode: 'fast', fn, any: 1 });
+  const options = Object.freeze({
+    max: 10,
+    ratio: 1,
+    on: true,
+    name: '',
+    note: 'n',
+    mode: 'fast',
+    fn,
+    any: 1,
+  });
   const values = readOptions('Thing', options, KINDS);
   assert.deepEqual(values, options);
   assert.notEqual(values, options);
 });
 
 test('readOptions() refuses an unknown option, and suggests the one that was meant', () => {
-  assert.throws(() => readOptions('Thing', { maxx: 1 }, KINDS), fault('E_OPTION_UNKNOWN', /"maxx": did you mean "max"\?/));
-  assert.throws(() => readOptions('Thing', { somethingElse: 1 }, KINDS), fault('E_OPTION_UNKNOWN', /"somethingElse"$/));
+  assert.throws(
+    () => readOptions('Thing', { maxx: 1 }, KINDS),
+    fault('E_OPTION_UNKNOWN', /"maxx": did you mean "max"\?/),
+  );
+  assert.throws(
+    () => readOptions('Thing', { somethingElse: 1 }, KINDS),
+    fault('E_OPTION_UNKNOWN', /"somethingElse"$/),
+  );
   assert.throws(() => readOptions('Thing', { toString: 1 }, KINDS), fault('E_OPTION_UNKNOWN', /"toString"/));
 });
 
 for (const [option, value, needs] of [
-  ['max', 0, 'an integer 1 … 10'], ['max', 11, 'an integer 1 … 10'], ['max', 1.5, 'an integer 1 … 10'], ['max', '5', 'an integer 1 … 10'],
-  ['ratio', Number.NaN, 'a number 0 … 1'], ['ratio', -0.1, 'a number 0 … 1'], ['ratio', 2, 'a number 0 … 1'],
-  ['on', 1, 'true or false'], ['name', 1, 'a string'], ['mode', 'slow', 'one of "fast", "safe"'], ['fn', {}, 'a function'],
+  ['max', 0, 'an integer 1 … 10'],
+  ['max', 11, 'an integer 1 … 10'],
+  ['max', 1.5, 'an integer 1 … 10'],
+  ['max', '5', 'an integer 1 … 10'],
+  ['ratio', Number.NaN, 'a number 0 … 1'],
+  ['ratio', -0.1, 'a number 0 … 1'],
+  ['ratio', 2, 'a number 0 … 1'],
+  ['on', 1, 'true or false'],
+  ['name', 1, 'a string'],
+  ['mode', 'slow', 'one of "fast", "safe"'],
+  ['fn', {}, 'a function'],
 ] as const) {
   test(`readOptions() refuses ${option}: ${JSON.stringify(value)}, and says that it needs ${needs}`, () => {
-    assert.throws(() => readOptions('Thing', { [option]: value }, KINDS), fault('E_OPTION_RANGE', new RegExp(RegExp.escape(needs))));
+    assert.throws(
+      () => readOptions('Thing', { [option]: value }, KINDS),
+      fault('E_OPTION_RANGE', new RegExp(RegExp.escape(needs))),
+    );
   });
 }
 
 test('shown() tells the kind of a value, never the content of a string', () => {
   const values = ['secret', 5, true, null, undefined, 5n, [1], () => 1, Symbol('s'), {}];
-  assert.deepEqual(values.map(shown), ['a string of 6 characters', '5', 'true', 'null', 'undefined', '5n', 'an array', 'a function', 'a symbol', 'an object']);
+  assert.deepEqual(values.map(shown), [
+    'a string of 6 characters',
+    '5',
+    'true',
+    'null',
+    'undefined',
+    '5n',
+    'an array',
+    'a function',
+    'a symbol',
+    'an object',
+  ]);
 });
 
 test('closest() finds the nearest candidate, and none when all are far', () => {
@@ -60,7 +127,13 @@ test('readGiven() has what is given and nothing else, and refuses what readOptio
   assert.deepEqual(Object.keys(values), ['max', 'name']);
   assert.deepEqual(values, { max: 3, name: '' });
   assert.deepEqual(readGiven('Thing', {}, KINDS), {});
-  assert.throws(() => readGiven('Thing', { maxx: 1 }, KINDS), fault('E_OPTION_UNKNOWN', /"maxx": did you mean "max"\?/));
-  assert.throws(() => readGiven('Thing', { toString: undefined }, KINDS), fault('E_OPTION_UNKNOWN', /"toString"/));
+  assert.throws(
+    () => readGiven('Thing', { maxx: 1 }, KINDS),
+    fault('E_OPTION_UNKNOWN', /"maxx": did you mean "max"\?/),
+  );
+  assert.throws(
+    () => readGiven('Thing', { toString: undefined }, KINDS),
+    fault('E_OPTION_UNKNOWN', /"toString"/),
+  );
   assert.throws(() => readGiven('Thing', { max: 11 }, KINDS), fault('E_OPTION_RANGE', /an integer 1 … 10/));
 });

@@ -12,16 +12,32 @@ test('packageRoot() is the folder of package.json, from src and from dist', () =
 });
 
 test('packageRoot() is undefined in a bundle, of ES modules or CommonJS', () => {
-  for (const own of ['file:///app/dist/program.mjs', 'file:///app/package-root.js', undefined]) assert.equal(packageRoot(own ?? ''), undefined, own);
+  for (const own of ['file:///app/dist/program.mjs', 'file:///app/package-root.js', undefined])
+    assert.equal(packageRoot(own ?? ''), undefined, own);
 });
 
 test('ownFolders() names dist and src by address and by path', () => {
-  assert.deepEqual(ownFolders('', DIST, false), ['file:///a%20b/svc/dist/', '/a b/svc/dist/', 'file:///a%20b/svc/src/', '/a b/svc/src/']);
-  assert.deepEqual(ownFolders('db/', DIST, false), ['file:///a%20b/svc/dist/db/', '/a b/svc/dist/db/', 'file:///a%20b/svc/src/db/', '/a b/svc/src/db/']);
+  assert.deepEqual(ownFolders('', DIST, false), [
+    'file:///a%20b/svc/dist/',
+    '/a b/svc/dist/',
+    'file:///a%20b/svc/src/',
+    '/a b/svc/src/',
+  ]);
+  assert.deepEqual(ownFolders('db/', DIST, false), [
+    'file:///a%20b/svc/dist/db/',
+    '/a b/svc/dist/db/',
+    'file:///a%20b/svc/src/db/',
+    '/a b/svc/src/db/',
+  ]);
 });
 
 test('ownFolders() writes Windows paths with drive letter and backslashes', () => {
-  assert.deepEqual(ownFolders('', 'file:///C:/a%20b/svc/dist/base/package-root.js', true), ['file:///C:/a%20b/svc/dist/', 'C:\\a b\\svc\\dist\\', 'file:///C:/a%20b/svc/src/', 'C:\\a b\\svc\\src\\']);
+  assert.deepEqual(ownFolders('', 'file:///C:/a%20b/svc/dist/base/package-root.js', true), [
+    'file:///C:/a%20b/svc/dist/',
+    'C:\\a b\\svc\\dist\\',
+    'file:///C:/a%20b/svc/src/',
+    'C:\\a b\\svc\\src\\',
+  ]);
 });
 
 test('ownFolders() is the folder of the bundle when a bundler joined the package with an application', () => {

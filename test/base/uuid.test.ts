@@ -17,9 +17,16 @@ test('uuid() takes every other bit from chance', () => {
   const ones = new Float64Array(128);
   for (let round = 0; round < count; round++) {
     const bits = BigInt(`0x${uuid().replaceAll('-', '')}`);
-    for (let bit = 0; bit < 128; bit++) if ((bits >> BigInt(bit) & 1n) === 1n) ones[bit]!++;
+    for (let bit = 0; bit < 128; bit++) if (((bits >> BigInt(bit)) & 1n) === 1n) ones[bit]!++;
   }
-  const fixed = new Map([[79, 0], [78, 1], [77, 0], [76, 0], [63, 1], [62, 0]]); // counted from the last: 4 is 0100, the variant 10
+  const fixed = new Map([
+    [79, 0],
+    [78, 1],
+    [77, 0],
+    [76, 0],
+    [63, 1],
+    [62, 0],
+  ]); // counted from the last: 4 is 0100, the variant 10
   for (let bit = 0; bit < 128; bit++) {
     const share = ones[bit]! / count;
     if (fixed.has(bit)) assert.equal(share, fixed.get(bit), `bit ${bit}`);
