@@ -15,7 +15,14 @@ import { scratch } from '../support/scratch.ts';
 import { seeded } from '../support/random.ts';
 import type { TestContext } from 'node:test';
 
-const { values } = parseArgs({ options: { rounds: { type: 'string' }, who: { type: 'string' }, what: { type: 'string' }, folder: { type: 'string' } } });
+const { values } = parseArgs({
+  options: {
+    rounds: { type: 'string' },
+    who: { type: 'string' },
+    what: { type: 'string' },
+    folder: { type: 'string' },
+  },
+});
 const ENTRIES = 10_000;
 const TTL_MS = 60_000;
 const KEYS = Array.from({ length: 40_000 }, (_, index) => `key:${index * 7_919}`);
@@ -42,14 +49,22 @@ function fill(cache: Cache, ttlMs: number | undefined): void {
 
 const CASES: Readonly<Record<string, Case>> = {
   'get, all hits': { bound: 0.8, prepare: fill, run: (cache, index) => cache.get(HALF[index & 65_535]!) },
-  'set existing': { bound: 0.5, prepare: fill, run: (cache, index, ttlMs) => cache.set(HALF[index & 65_535]!, index, ttlMs) },
+  'set existing': {
+    bound: 0.5,
+    prepare: fill,
+    run: (cache, index, ttlMs) => cache.set(HALF[index & 65_535]!, index, ttlMs),
+  },
   'get or set, 25 % hits': {
-    bound: 1.0, run(cache, index, ttlMs) {
+    bound: 1.0,
+    run(cache, index, ttlMs) {
       const key = ANY[index & 65_535]!;
       if (cache.get(key) === undefined) cache.set(key, index + 1, ttlMs);
     },
   },
-  'set with eviction': { bound: 1.5, run: (cache, index, ttlMs) => cache.set(KEYS[index % 40_000]!, index, ttlMs) },
+  'set with eviction': {
+    bound: 1.5,
+    run: (cache, index, ttlMs) => cache.set(KEYS[index % 40_000]!, index, ttlMs),
+  },
 };
 
 const USER = { id: 7, name: 'Ada Lovelace', email: 'ada@example.com', tags: ['one', 'two'], active: true };
@@ -57,41 +72,65 @@ const square = cached((n: number) => n * n);
 const load = cached((_id: number) => USER);
 
 /** What only we have. */
-const OWN: Readonly<Record<string, { readonly count: number; readonly run: (cache: MemoryCache, index: number) => unknown }>> = {
+const OWN: Readonly<
+  Record<string, { readonly count: number; readonly run: (cache: MemoryCache, index: number) => unknown }>
+> = {
   'get an object of 5 members, copied': { count: 300_000, run: (cache) => cache.get('user') },
   'set an object of 5 members, copied': { count: 300_000, run: (cache) => cache.set('user', USER, TTL_MS) },
-  'hit of cached(), number': { count: 500_000, run: (_cache, index) => square(1 + index % 100) },
-  'hit of cached(), object of 5 members': { count: 300_000, run: (_cache, index) => load(1 + index % 100) },
+  'hit of cached(), number': { count: 500_000, run: (_cache, index) => square(1 + (index % 100)) },
+  'hit of cached(), object of 5 members': { count: 300_000, run: (_cache, index) => load(1 + (index % 100)) },
 };
 
 /** Runs both in turn and prints the tables. Answers the exit status. */
 function parent(): number {
-  const folder = scratch({ skip: (why: string) => console.log(why) } as unknown as TestContext, 'lru-cache', { 'lru-cache': '~11.5.0' }); // it uses nothing else
+  const folder = scratch({ skip: (why: string) => console.log(why) } as unknown as TestContext, 'lru-cache', {
+    'lru-cache': '~11.5.0',
+  }); // it uses nothing else
   if (folder === undefined) return 1;
   const rounds = Number(values.rounds ?? 5);
   const samples = new Map<string, number[]>();
   for (let round = 0; round < rounds; round++) {
-    for (const what of Object.keys(CASES)) for (const who of ['svc', 'lru-cache']) keep(samples, `${who} ${what}`, measure(who, what, folder));
+    for (const what of Object.keys(CASES))
+      for (const who of ['svc', 'lru-cache']) keep(samples, `${who} ${what}`, measure(who, what, folder));
     for (const what of Object.keys(OWN)) keep(samples, `svc ${what}`, measure('svc', what, folder));
   }
-  const median = (name: string): number => samples.get(name)!.toSorted((left, right) => left - right)[rounds >> 1]!;
-  console.log(`### ns an operation, ${process.version}, medians of ${rounds} fresh processes each\n\n| | svc | lru-cache | × | bound |\n|---|---:|---:|---:|---:|`);
+  const median = (name: string): number =>
+    samples.get(name)!.toSorted((left, right) => left - right)[rounds >> 1]!;
+  console.log(
+    `### ns an operation, ${process.version}, medians of ${rounds} fresh processes each\n\n| | svc | lru-cache | × | bound |\n|---|---:|---:|---:|---:|`,
+  );
   let isSlow = false;
   for (const [what, { bound }] of Object.entries(CASES)) {
     const [ours, theirs] = [median(`svc ${what}`), median(`lru-cache ${what}`)];
     isSlow ||= ours / theirs > bound;
-    console.log(`| ${what} | ${ours.toFixed(0)} | ${theirs.toFixed(0)} | ${(ours / theirs).toFixed(2)} | ${bound} |`);
+    console.log(
+      `| ${what} | ${ours.toFixed(0)} | ${theirs.toFixed(0)} | ${(ours / theirs).toFixed(2)} | ${bound} |`,
+    );
   }
-  console.log(`\n| svc alone | ns |\n|---|---:|\n${Object.keys(OWN).map((what) => `| ${what} | ${median(`svc ${what}`).toFixed(0)} |`).join('\n')}`);
+  console.log(
+    `\n| svc alone | ns |\n|---|---:|\n${Object.keys(OWN)
+      .map((what) => `| ${what} | ${median(`svc ${what}`).toFixed(0)} |`)
+      .join('\n')}`,
+  );
   return isSlow ? 1 : 0;
 }
 
 function keep(samples: Map<string, number[]>, name: string, ns: number): void {
-  samples.set(name, [...samples.get(name) ?? [], ns]);
+  samples.set(name, [...(samples.get(name) ?? []), ns]);
 }
 
 function measure(who: string, what: string, folder: string): number {
-  const { stdout, stderr } = spawnSync(process.execPath, ['--conditions=svc-source', fileURLToPath(import.meta.url), `--who=${who}`, `--what=${what}`, `--folder=${folder}`], { encoding: 'utf8' });
+  const { stdout, stderr } = spawnSync(
+    process.execPath,
+    [
+      '--conditions=svc-source',
+      fileURLToPath(import.meta.url),
+      `--who=${who}`,
+      `--what=${what}`,
+      `--folder=${folder}`,
+    ],
+    { encoding: 'utf8' },
+  );
   const result = /RESULT ([\d.]+)/.exec(stdout);
   if (result === null) throw new Error(`${who}: ${stderr}`);
   return Number(result[1]);
@@ -107,11 +146,17 @@ async function child(who: string, what: string, folder: string): Promise<void> {
   const cache = who === 'svc' ? new MemoryCache({ maxEntries: ENTRIES }) : await theirs(folder);
   const ttlMs = who === 'svc' ? TTL_MS : undefined;
   prepare?.(cache, ttlMs);
-  console.log(`RESULT ${await best(1_000_000, (count) => { for (let index = 0; index < count; index++) run(cache, index, ttlMs); })}`);
+  console.log(
+    `RESULT ${await best(1_000_000, (count) => {
+      for (let index = 0; index < count; index++) run(cache, index, ttlMs);
+    })}`,
+  );
 }
 
 async function theirs(folder: string): Promise<Cache> {
-  const { LRUCache } = await import(pathToFileURL(join(folder, 'node_modules/lru-cache/dist/esm/index.js')).href) as { LRUCache: new (options: object) => Cache };
+  const { LRUCache } = (await import(
+    pathToFileURL(join(folder, 'node_modules/lru-cache/dist/esm/index.js')).href
+  )) as { LRUCache: new (options: object) => Cache };
   return new LRUCache({ max: ENTRIES, ttl: TTL_MS });
 }
 
@@ -120,7 +165,9 @@ async function ofOwn(what: string): Promise<number> {
   const cache = new MemoryCache();
   cache.set('user', USER, TTL_MS);
   for (let n = 1; n <= 100; n++) await Promise.all([square(n), load(n)]);
-  return best(count, (times) => { for (let index = 0; index < times; index++) run(cache, index); });
+  return best(count, (times) => {
+    for (let index = 0; index < times; index++) run(cache, index);
+  });
 }
 
 async function best(count: number, work: (count: number) => void): Promise<number> {
@@ -130,7 +177,7 @@ async function best(count: number, work: (count: number) => void): Promise<numbe
     const before = process.cpuUsage();
     work(count);
     const { user, system } = process.cpuUsage(before);
-    leastNs = Math.min(leastNs, (user + system) * 1_000 / count);
+    leastNs = Math.min(leastNs, ((user + system) * 1_000) / count);
   }
   return leastNs;
 }

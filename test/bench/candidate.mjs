@@ -11,7 +11,22 @@
  * program whose start is measured, and 26 MiB.
  */
 import { fileURLToPath } from 'node:url';
-import { EventBroadcast, Field, MemoryCache, Schema, Svc, createLogger, createToken, float, int, list, literal, stateKey, str, verifyToken } from 'svc';
+import {
+  EventBroadcast,
+  Field,
+  MemoryCache,
+  Schema,
+  Svc,
+  createLogger,
+  createToken,
+  float,
+  int,
+  list,
+  literal,
+  stateKey,
+  str,
+  verifyToken,
+} from 'svc';
 
 export const name = 'svc';
 /** Whose files are counted. */
@@ -83,7 +98,8 @@ export async function router(routes) {
   return {
     find(method, path) {
       const match = table.match(method, path);
-      if (match.kind === 'found') return { status: 200, h: match.endpoint, p: match.endpoint(match.captures) };
+      if (match.kind === 'found')
+        return { status: 200, h: match.endpoint, p: match.endpoint(match.captures) };
       return { status: match.kind === 'wrong-method' ? 405 : 404 };
     },
   };
@@ -132,7 +148,8 @@ export async function cookies() {
   const { parseCookies, serializeCookie } = await built('http/cookies');
   return {
     parse: parseCookies,
-    serialize: (cookie, value, { path, httpOnly, secure, sameSite, maxAge }) => serializeCookie(cookie, value, { path, httpOnly, secure, sameSite, maxAgeSeconds: maxAge }),
+    serialize: (cookie, value, { path, httpOnly, secure, sameSite, maxAge }) =>
+      serializeCookie(cookie, value, { path, httpOnly, secure, sameSite, maxAgeSeconds: maxAge }),
   };
 }
 
@@ -147,7 +164,11 @@ export async function metrics() {
   const requests = registry.counter('svc_requests_total', 'h', ['method', 'status']);
   const seconds = registry.histogram('svc_d', 'h', [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5]);
   const texts = new Map([200, 201, 404, 500].map((status) => [status, String(status)]));
-  return { inc: (method, status) => requests.add(1, method, texts.get(status)), observe: (value) => seconds.observe(value), text: () => registry.render() };
+  return {
+    inc: (method, status) => requests.add(1, method, texts.get(status)),
+    observe: (value) => seconds.observe(value),
+    text: () => registry.render(),
+  };
 }
 
 let multipartParts;
@@ -164,14 +185,21 @@ export async function multipart(contentType) {
   const { MultipartParser, boundaryOf, limits } = await (multipartParts ??= loadMultipart());
   const counts = { fields: 0, files: 0, bytes: 0 };
   let isFile = false;
-  const parser = new MultipartParser(boundaryOf(contentType), {
-    onPart: ({ filename }) => {
-      isFile = filename !== undefined;
-      counts[isFile ? 'files' : 'fields']++;
+  const parser = new MultipartParser(
+    boundaryOf(contentType),
+    {
+      onPart: ({ filename }) => {
+        isFile = filename !== undefined;
+        counts[isFile ? 'files' : 'fields']++;
+      },
+      onData: (bytes, start, end) => {
+        if (isFile) counts.bytes += bytes.subarray(start, end).length;
+        else bytes.toString('utf8', start, end);
+      },
+      onPartEnd: () => undefined,
     },
-    onData: (bytes, start, end) => { if (isFile) counts.bytes += bytes.subarray(start, end).length; else bytes.toString('utf8', start, end); },
-    onPartEnd: () => undefined,
-  }, limits);
+    limits,
+  );
   return {
     write: (chunk) => parser.push(chunk),
     end() {
@@ -184,7 +212,8 @@ export async function multipart(contentType) {
 /** An echo of every message; its clients are programs, which send no `Origin`. */
 export async function websocket() {
   const app = new Svc();
-  app.websocket('/', { allowMissingOrigin: true })
+  app
+    .websocket('/', { allowMissingOrigin: true })
     .onOpen((socket) => socket.join('all'))
     .onMessage((socket, message) => socket.send(message));
   const { port } = await run(app);
@@ -214,7 +243,11 @@ export async function sqlite() {
   const { DatabaseMetrics } = await built('db/metrics');
   const log = createLogger({ level: 'warn' });
   const { statements } = DatabaseMetrics.of(createMetrics({ log }));
-  const { driver } = prepareDatabase('sqlite::memory:', { log }, { name: 'database', onStatement: (seconds) => statements.observe(seconds, 'database') });
+  const { driver } = prepareDatabase(
+    'sqlite::memory:',
+    { log },
+    { name: 'database', onStatement: (seconds) => statements.observe(seconds, 'database') },
+  );
   await driver.open();
   let held;
   const lent = () => held ?? driver.acquire('statement', undefined); // at once: nobody else has it

@@ -32,7 +32,14 @@ import { createLogger } from '../../src/index.ts';
 import { createMetrics } from '../../src/observability/metrics.ts';
 import type { Connection } from '../../src/db/driver.ts';
 
-const { values } = parseArgs({ options: { rounds: { type: 'string' }, better: { type: 'string' }, client: { type: 'string' }, what: { type: 'string' } } });
+const { values } = parseArgs({
+  options: {
+    rounds: { type: 'string' },
+    better: { type: 'string' },
+    client: { type: 'string' },
+    what: { type: 'string' },
+  },
+});
 
 /** What each client does, how often, where; and the least speed of ours: beside bare statements, and beside better-sqlite3. */
 const WORKLOADS = {
@@ -44,8 +51,20 @@ const WORKLOADS = {
   'ten inserts, sync part': { where: 'memory', isAsync: false, operations: 36_000, bare: 0, better: 1.3 },
   'ten inserts, executeMany': { where: 'memory', isAsync: false, operations: 36_000, bare: 0, better: 1.3 },
   'ten inserts, each awaited': { where: 'memory', isAsync: false, operations: 36_000, bare: 0, better: 0 },
-  'ten inserts in a file, executeMany': { where: 'file', isAsync: false, operations: 960, bare: 0, better: 0 },
-  'ten inserts in a file, each awaited': { where: 'file', isAsync: false, operations: 960, bare: 0, better: 0 },
+  'ten inserts in a file, executeMany': {
+    where: 'file',
+    isAsync: false,
+    operations: 960,
+    bare: 0,
+    better: 0,
+  },
+  'ten inserts in a file, each awaited': {
+    where: 'file',
+    isAsync: false,
+    operations: 960,
+    bare: 0,
+    better: 0,
+  },
 } as const;
 /** The table is emptied between them. */
 const BATCHES = 24;
@@ -65,21 +84,42 @@ const ALL = 'select * from item where id <= 1000 order by id';
 const INSERT = 'insert into added (a, b, c, d) values (?, ?, ?, ?)';
 const TENTH = 'insert into tenth (name, email, score) values (?, ?, ?)';
 const CLEAR = 'delete from added; delete from tenth';
-const SETTINGS = 'pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = on; pragma trusted_schema = off';
+const SETTINGS =
+  'pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = on; pragma trusted_schema = off';
 const SCHEMA = `create table item (id integer primary key, name text, email text, age int, score real, active int, big integer, price text, created text);
   with recursive n (i) as (select 1 union all select i + 1 from n where i < 2000)
   insert into item select i, 'name ' || i, 'user' || i || '@example.test', i % 90, i * 1.25, i % 2, 9007199254000 + i, '10.10', '2024-02-29T12:00:00.000Z' from n;
   create table added (a int, b text, c real, d text); create table tenth (id integer primary key, name text, email text, score real)`;
 type Values = readonly [number, string, number, Date];
-const ROWS: readonly Values[] = Array.from({ length: 10_000 }, (_, index) => [index, `row number ${index}`, index / 3, new Date(1_704_067_200_000 + index * 1_000)]);
+const ROWS: readonly Values[] = Array.from({ length: 10_000 }, (_, index) => [
+  index,
+  `row number ${index}`,
+  index / 3,
+  new Date(1_704_067_200_000 + index * 1_000),
+]);
 type Three = readonly [string, string, number];
 const TEN: readonly Three[] = Array.from({ length: 10 }, () => ['x', 'y', 1]);
 
-interface Bare { prepare(sql: string): { get(...values: unknown[]): unknown; all(): unknown; run(...values: unknown[]): unknown }; exec(sql: string): unknown }
+interface Bare {
+  prepare(sql: string): {
+    get(...values: unknown[]): unknown;
+    all(): unknown;
+    run(...values: unknown[]): unknown;
+  };
+  exec(sql: string): unknown;
+}
 
 function bareClient(db: Bare): Client {
   db.exec(SETTINGS);
-  const [one, star, all, insert, tenth, begin, commit] = [db.prepare(ONE), db.prepare(STAR), db.prepare(ALL), db.prepare(INSERT), db.prepare(TENTH), db.prepare('begin immediate'), db.prepare('commit')];
+  const [one, star, all, insert, tenth, begin, commit] = [
+    db.prepare(ONE),
+    db.prepare(STAR),
+    db.prepare(ALL),
+    db.prepare(INSERT),
+    db.prepare(TENTH),
+    db.prepare('begin immediate'),
+    db.prepare('commit'),
+  ];
   const many = (): void => {
     begin.run();
     for (const row of ROWS) insert.run(row[0], row[1], row[2], row[3].toISOString());
@@ -92,9 +132,16 @@ function bareClient(db: Bare): Client {
   };
   return {
     work: {
-      'one row': async (index) => one.get(1 + index % 2_000), 'one row, select *': async (index) => star.get(1 + index % 2_000), '1,000 rows': async () => all.all(), 'executeMany 10,000': async () => many(),
-      'one row, sync part': (index) => one.get(1 + index % 2_000),
-      'ten inserts, sync part': ten, 'ten inserts, executeMany': ten, 'ten inserts, each awaited': ten, 'ten inserts in a file, executeMany': ten, 'ten inserts in a file, each awaited': ten,
+      'one row': async (index) => one.get(1 + (index % 2_000)),
+      'one row, select *': async (index) => star.get(1 + (index % 2_000)),
+      '1,000 rows': async () => all.all(),
+      'executeMany 10,000': async () => many(),
+      'one row, sync part': (index) => one.get(1 + (index % 2_000)),
+      'ten inserts, sync part': ten,
+      'ten inserts, executeMany': ten,
+      'ten inserts, each awaited': ten,
+      'ten inserts in a file, executeMany': ten,
+      'ten inserts in a file, each awaited': ten,
     },
     clear: () => db.exec(CLEAR),
   };
@@ -103,20 +150,32 @@ function bareClient(db: Bare): Client {
 async function ourClient(path: string): Promise<Client> {
   const log = createLogger({ level: 'warn', sink: () => undefined }).child('database');
   const { statements } = DatabaseMetrics.of(createMetrics({ log }));
-  const { driver, database: db } = prepareDatabase(`sqlite:${path}`, { log }, { name: 'database', onStatement: (seconds) => statements.observe(seconds, 'database') });
+  const { driver, database: db } = prepareDatabase(
+    `sqlite:${path}`,
+    { log },
+    { name: 'database', onStatement: (seconds) => statements.observe(seconds, 'database') },
+  );
   await driver.open();
   if (path === ':memory:') await db.script(SCHEMA);
   const begin = { isolation: undefined, isReadOnly: false };
   const together = (): unknown => db.executeMany(TENTH, TEN);
-  const awaited = (): unknown => db.transaction(async (tx) => { for (const row of TEN) await tx.execute(TENTH, row); });
+  const awaited = (): unknown =>
+    db.transaction(async (tx) => {
+      for (const row of TEN) await tx.execute(TENTH, row);
+    });
   return {
     work: {
-      'one row': (index) => db.fetchOne(ONE, [1 + index % 2_000]), 'one row, select *': (index) => db.fetchOne(STAR, [1 + index % 2_000]), '1,000 rows': () => db.fetchAll(ALL),
-      'executeMany 10,000': () => db.executeMany(INSERT, ROWS), 'ten inserts, executeMany': together, 'ten inserts, each awaited': awaited,
-      'ten inserts in a file, executeMany': together, 'ten inserts in a file, each awaited': awaited,
+      'one row': (index) => db.fetchOne(ONE, [1 + (index % 2_000)]),
+      'one row, select *': (index) => db.fetchOne(STAR, [1 + (index % 2_000)]),
+      '1,000 rows': () => db.fetchAll(ALL),
+      'executeMany 10,000': () => db.executeMany(INSERT, ROWS),
+      'ten inserts, executeMany': together,
+      'ten inserts, each awaited': awaited,
+      'ten inserts in a file, executeMany': together,
+      'ten inserts in a file, each awaited': awaited,
       'one row, sync part': (index) => {
         const connection = driver.acquire('statement', undefined) as Connection; // at once: nobody else has it
-        connection.fetchOne(ONE, [1 + index % 2_000], undefined);
+        connection.fetchOne(ONE, [1 + (index % 2_000)], undefined);
         driver.release(connection);
       },
       'ten inserts, sync part': () => {
@@ -133,8 +192,17 @@ async function ourClient(path: string): Promise<Client> {
 
 async function clientOf(name: string, path: string): Promise<Client> {
   if (name === 'svc') return ourClient(path);
-  const Better = name === 'better' ? createRequire(join(values.better!, 'package.json'))('better-sqlite3') as new (path: string, options: object) => Bare : undefined;
-  const db: Bare = Better === undefined ? new DatabaseSync(path, { timeout: 0 }) as unknown as Bare : new Better(path, { timeout: 0 });
+  const Better =
+    name === 'better'
+      ? (createRequire(join(values.better!, 'package.json'))('better-sqlite3') as new (
+          path: string,
+          options: object,
+        ) => Bare)
+      : undefined;
+  const db: Bare =
+    Better === undefined
+      ? (new DatabaseSync(path, { timeout: 0 }) as unknown as Bare)
+      : new Better(path, { timeout: 0 });
   if (path === ':memory:') db.exec(SCHEMA);
   return bareClient(db);
 }
@@ -155,9 +223,10 @@ async function child(name: string, what: Name): Promise<void> {
 async function measured(what: Name, { work, clear }: Client, isOurs: boolean): Promise<number> {
   const { operations } = WORKLOADS[what];
   const run = work[what];
-  const isAwaited = WORKLOADS[what].isAsync || isOurs && !what.endsWith('sync part');
+  const isAwaited = WORKLOADS[what].isAsync || (isOurs && !what.endsWith('sync part'));
   let micros = 0;
-  for (let batch = -BATCHES / 4; batch < BATCHES; batch++) { // the first quarter warms it up
+  for (let batch = -BATCHES / 4; batch < BATCHES; batch++) {
+    // the first quarter warms it up
     const before = process.cpuUsage();
     if (isAwaited) for (let index = 0; index < operations / BATCHES; index++) await run(index);
     else for (let index = 0; index < operations / BATCHES; index++) run(index);
@@ -169,8 +238,10 @@ async function measured(what: Name, { work, clear }: Client, isOurs: boolean): P
 }
 
 function parent(): number {
-  const others = ['bare', ...values.better === undefined ? [] : ['better']] as const;
-  console.log(`| µs | svc |${others.map((client) => ` ${client === 'bare' ? 'node:sqlite' : 'better-sqlite3'} | speed × | needed |`).join('')}\n|---|---:|${'---:|---:|---:|'.repeat(others.length)}`);
+  const others = ['bare', ...(values.better === undefined ? [] : ['better'])] as const;
+  console.log(
+    `| µs | svc |${others.map((client) => ` ${client === 'bare' ? 'node:sqlite' : 'better-sqlite3'} | speed × | needed |`).join('')}\n|---|---:|${'---:|---:|---:|'.repeat(others.length)}`,
+  );
   let isSlow = false;
   for (const what of Object.keys(WORKLOADS) as Name[]) {
     const micros = medians(what, ['svc', ...others]);
@@ -187,12 +258,24 @@ function parent(): number {
 
 function medians(what: Name, clients: readonly string[]): Map<string, number> {
   const samples = new Map<string, number[]>(clients.map((client) => [client, []]));
-  for (let round = 0; round < Number(values.rounds ?? 7); round++) for (const client of clients) samples.get(client)!.push(measure(client, what));
-  return new Map([...samples].map(([client, all]) => [client, all.toSorted((left, right) => left - right)[all.length >> 1]!]));
+  for (let round = 0; round < Number(values.rounds ?? 7); round++)
+    for (const client of clients) samples.get(client)!.push(measure(client, what));
+  return new Map(
+    [...samples].map(([client, all]) => [
+      client,
+      all.toSorted((left, right) => left - right)[all.length >> 1]!,
+    ]),
+  );
 }
 
 function measure(client: string, what: Name): number {
-  const args = ['--conditions=svc-source', fileURLToPath(import.meta.url), `--client=${client}`, `--what=${what}`, ...values.better === undefined ? [] : [`--better=${values.better}`]];
+  const args = [
+    '--conditions=svc-source',
+    fileURLToPath(import.meta.url),
+    `--client=${client}`,
+    `--what=${what}`,
+    ...(values.better === undefined ? [] : [`--better=${values.better}`]),
+  ];
   const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
   const result = /RESULT (.*)/.exec(stdout)?.[1];
   if (result === undefined) throw new Error(`${client}: ${stderr}`);

@@ -26,13 +26,56 @@ interface Kind {
 }
 const shared = Depends(() => 1);
 const KINDS: Readonly<Record<string, Kind>> = {
-  sync: { make: (index) => ({ req }: Context) => req.method.length + index, bound: 30 },
-  async: { make: (index) => async ({ req }: Context) => req.method.length + index, bound: 80 },
-  generator: { make: (index) => function* ({ req }: Context) { yield req.method.length + index; }, bound: 200 },
-  'async generator': { make: (index) => async function* ({ req }: Context) { yield req.method.length + index; }, bound: Infinity },
-  'generator, handler': { make: (index) => function* ({ req }: Context) { yield req.method.length + index; }, bound: 200, options: { scope: 'handler' } },
-  class: { make: (index) => class { readonly it: number; constructor({ req }: Context) { this.it = req.method.length + index; } }, bound: Infinity },
-  'provide, one need': { make: (index) => provide({ shared }, ({ shared: one, req }) => req.method.length + one + index), bound: Infinity },
+  sync: {
+    make:
+      (index) =>
+      ({ req }: Context) =>
+        req.method.length + index,
+    bound: 30,
+  },
+  async: {
+    make:
+      (index) =>
+      async ({ req }: Context) =>
+        req.method.length + index,
+    bound: 80,
+  },
+  generator: {
+    make: (index) =>
+      function* ({ req }: Context) {
+        yield req.method.length + index;
+      },
+    bound: 200,
+  },
+  'async generator': {
+    make: (index) =>
+      async function* ({ req }: Context) {
+        yield req.method.length + index;
+      },
+    bound: Infinity,
+  },
+  'generator, handler': {
+    make: (index) =>
+      function* ({ req }: Context) {
+        yield req.method.length + index;
+      },
+    bound: 200,
+    options: { scope: 'handler' },
+  },
+  class: {
+    make: (index) =>
+      class {
+        readonly it: number;
+        constructor({ req }: Context) {
+          this.it = req.method.length + index;
+        }
+      },
+    bound: Infinity,
+  },
+  'provide, one need': {
+    make: (index) => provide({ shared }, ({ shared: one, req }) => req.method.length + one + index),
+    bound: Infinity,
+  },
   app: { make: (index) => () => index, bound: 30, options: { scope: 'app' } },
 };
 
@@ -41,7 +84,9 @@ function parent(): number {
   const rounds = Number(values.rounds ?? 5);
   const samples = new Map<string, number[]>(Object.keys(KINDS).map((kind) => [kind, []]));
   for (let round = 0; round < rounds; round++) for (const [kind, found] of samples) found.push(measure(kind));
-  console.log(`### ns per dependency, ${process.version}, median of ${rounds} fresh processes each\n\n| | ns each | bound |\n|---|---:|---:|`);
+  console.log(
+    `### ns per dependency, ${process.version}, median of ${rounds} fresh processes each\n\n| | ns each | bound |\n|---|---:|---:|`,
+  );
   let isSlow = false;
   for (const [kind, found] of samples) {
     const { bound } = KINDS[kind]!;
@@ -53,7 +98,11 @@ function parent(): number {
 }
 
 function measure(kind: string): number {
-  const { stdout, stderr } = spawnSync(process.execPath, ['--conditions=svc-source', fileURLToPath(import.meta.url), `--kind=${kind}`], { encoding: 'utf8' });
+  const { stdout, stderr } = spawnSync(
+    process.execPath,
+    ['--conditions=svc-source', fileURLToPath(import.meta.url), `--kind=${kind}`],
+    { encoding: 'utf8' },
+  );
   const result = /RESULT (-?[\d.]+)/.exec(stdout);
   if (result === null) throw new Error(`${kind}: ${stderr}`);
   return Number(result[1]);
@@ -84,9 +133,13 @@ const PER_SLICE = 40_000;
 async function child(name: string): Promise<void> {
   const { make, options } = KINDS[name]!;
   const app = new Svc({ logger: createLogger({ level: 'silent' }) });
-  const spec = Object.fromEntries(Array.from({ length: COUNT }, (_, index) => [`d${index}`, Depends(make(index), options)]));
+  const spec = Object.fromEntries(
+    Array.from({ length: COUNT }, (_, index) => [`d${index}`, Depends(make(index), options)]),
+  );
   const handler = (context: Context): string => context.req.method;
-  app.get('/one', { d: Depends(make(9), options) }, handler).get('/six', { d: Depends(make(9), options), ...spec }, handler);
+  app
+    .get('/one', { d: Depends(make(9), options) }, handler)
+    .get('/six', { d: Depends(make(9), options), ...spec }, handler);
   await app.startup();
   const run = async (path: string, times: number): Promise<number> => {
     const incoming = new NoIncoming(path);
@@ -100,7 +153,7 @@ async function child(name: string): Promise<void> {
       if (finishing !== undefined) await finishing;
     }
     const { user, system } = process.cpuUsage(before);
-    return (user + system) * 1_000 / times;
+    return ((user + system) * 1_000) / times;
   };
   for (const path of ['/one', '/six', '/one', '/six']) await run(path, WARM);
   let [one, six] = [Infinity, Infinity];

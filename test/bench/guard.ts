@@ -22,40 +22,74 @@ const PARTS = ['src', 'package.json', 'tsconfig.json'];
 const LIMIT = 1.05;
 /** Of Student's distribution, two-sided 90 %, by degrees of freedom 1 … 9; beyond that hardly less. */
 const T = [6.314, 2.92, 2.353, 2.132, 2.015, 1.943, 1.895, 1.86, 1.833];
-const SCENARIOS = ['json', 'text', 'param', 'param2', 'notFound', 'mw5', 'stack', 'post', 'validated', 'invalid'];
+const SCENARIOS = [
+  'json',
+  'text',
+  'param',
+  'param2',
+  'notFound',
+  'mw5',
+  'stack',
+  'post',
+  'validated',
+  'invalid',
+];
 const { values } = parseArgs({
-  options: { before: { type: 'string', default: 'HEAD^' }, after: { type: 'string', default: 'HEAD' }, pairs: { type: 'string', default: '7' }, only: { type: 'string' } },
+  options: {
+    before: { type: 'string', default: 'HEAD^' },
+    after: { type: 'string', default: 'HEAD' },
+    pairs: { type: 'string', default: '7' },
+    only: { type: 'string' },
+  },
 });
 
 /** Compiles the sources of a commit, or those that lie here. Answers the folder of the build as a URL. */
 function built(commit: string, folder: string): string {
-  if (commit === 'work') for (const part of PARTS) cpSync(join(ROOT, part), join(folder, part), { recursive: true });
-  else execFileSync('tar', ['-x', '-C', folder], { input: execFileSync('git', ['-C', ROOT, 'archive', commit, ...PARTS], { maxBuffer: 1 << 28 }) });
+  if (commit === 'work')
+    for (const part of PARTS) cpSync(join(ROOT, part), join(folder, part), { recursive: true });
+  else
+    execFileSync('tar', ['-x', '-C', folder], {
+      input: execFileSync('git', ['-C', ROOT, 'archive', commit, ...PARTS], { maxBuffer: 1 << 28 }),
+    });
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
-  execFileSync(process.execPath, [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', join(folder, 'tsconfig.json')], { stdio: 'inherit' });
+  execFileSync(
+    process.execPath,
+    [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', join(folder, 'tsconfig.json')],
+    { stdio: 'inherit' },
+  );
   return `${pathToFileURL(join(folder, 'dist')).href}/`;
 }
 
 /** CPU ns per request in a fresh process. */
 function measured(dist: string, scenario: string): number {
-  const { stdout, stderr } = spawnSync(process.execPath, [BENCH, '--child=svc', `--scenario=${scenario}`, `--dist=${dist}`], { encoding: 'utf8' });
+  const { stdout, stderr } = spawnSync(
+    process.execPath,
+    [BENCH, '--child=svc', `--scenario=${scenario}`, `--dist=${dist}`],
+    { encoding: 'utf8' },
+  );
   const result = /RESULT ([\d.]+)/.exec(stdout);
   if (result === null) throw new Error(`${scenario}: ${stderr}`);
   return Number(result[1]);
 }
 
 /** The mean of ratios and the ends of its 90 % interval: of their logarithms, for which twice and half weigh the same. */
-function interval(ratios: readonly number[]): { readonly mean: number; readonly low: number; readonly high: number } {
+function interval(ratios: readonly number[]): {
+  readonly mean: number;
+  readonly low: number;
+  readonly high: number;
+} {
   const logs = ratios.map(Math.log);
   const mean = logs.reduce((sum, log) => sum + log, 0) / logs.length;
   const deviation = Math.sqrt(logs.reduce((sum, log) => sum + (log - mean) ** 2, 0) / (logs.length - 1));
-  const reach = (T[logs.length - 2] ?? 1.8) * deviation / Math.sqrt(logs.length);
+  const reach = ((T[logs.length - 2] ?? 1.8) * deviation) / Math.sqrt(logs.length);
   return { mean: Math.exp(mean), low: Math.exp(mean - reach), high: Math.exp(mean + reach) };
 }
 
 function guard(before: string, after: string): number {
   let isSlower = false;
-  console.log(`### CPU per request, ${values.after} × ${values.before}, ${process.version}, ${values.pairs} pairs\n\n| | mean | 90 % interval |\n|---|---:|---:|`);
+  console.log(
+    `### CPU per request, ${values.after} × ${values.before}, ${process.version}, ${values.pairs} pairs\n\n| | mean | 90 % interval |\n|---|---:|---:|`,
+  );
   for (const scenario of values.only?.split(',') ?? SCENARIOS) {
     const ratios = Array.from({ length: Number(values.pairs) }, (_, pair) => {
       if (pair % 2 === 0) {
@@ -66,13 +100,18 @@ function guard(before: string, after: string): number {
     });
     const { mean, low, high } = interval(ratios);
     isSlower ||= low > LIMIT;
-    console.log(`| ${scenario} | ${mean.toFixed(3)} | ${low.toFixed(3)} … ${high.toFixed(3)} |${low > LIMIT ? ' **slower**' : ''}`);
+    console.log(
+      `| ${scenario} | ${mean.toFixed(3)} | ${low.toFixed(3)} … ${high.toFixed(3)} |${low > LIMIT ? ' **slower**' : ''}`,
+    );
   }
   return isSlower ? 1 : 0;
 }
 
 if (import.meta.main) {
-  const folders = [mkdtempSync(join(tmpdir(), 'svc-guard-')), mkdtempSync(join(tmpdir(), 'svc-guard-'))] as const;
+  const folders = [
+    mkdtempSync(join(tmpdir(), 'svc-guard-')),
+    mkdtempSync(join(tmpdir(), 'svc-guard-')),
+  ] as const;
   try {
     process.exitCode = guard(built(values.before, folders[0]), built(values.after, folders[1]));
   } finally {

@@ -24,12 +24,26 @@ import { inject, serverOf } from '../support/inject.ts';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 
 const { values } = parseArgs({
-  options: { rounds: { type: 'string' }, only: { type: 'string' }, headers: { type: 'string' }, child: { type: 'string' }, scenario: { type: 'string' }, dist: { type: 'string' } },
+  options: {
+    rounds: { type: 'string' },
+    only: { type: 'string' },
+    headers: { type: 'string' },
+    child: { type: 'string' },
+    scenario: { type: 'string' },
+    dist: { type: 'string' },
+  },
 });
 
-const payload = (): object => ({ id: 1, name: 'Ada Lovelace', email: 'ada@example.com', active: true, tags: ['a', 'b'] });
+const payload = (): object => ({
+  id: 1,
+  name: 'Ada Lovelace',
+  email: 'ada@example.com',
+  active: true,
+  tags: ['a', 'b'],
+});
 const ROUTES = 200;
-const templateOf = (index: number): string => index % 2 === 0 ? `/api/v1/r${index}/{id}` : `/api/v1/r${index}/{id}/items/{item}`;
+const templateOf = (index: number): string =>
+  index % 2 === 0 ? `/api/v1/r${index}/{id}` : `/api/v1/r${index}/{id}/items/{item}`;
 
 interface Scenario {
   readonly request: string;
@@ -38,11 +52,23 @@ interface Scenario {
   readonly bound: number;
 }
 
-const more = values.headers === 'browser' ? 'User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36\r\nAccept: */*\r\nAccept-Language: en-GB\r\nAccept-Encoding: gzip, br\r\n' +
-  'Cookie: sid=0123456789abcdef; theme=dark\r\nReferer: http://localhost/x\r\nSec-Fetch-Mode: cors\r\nAuthorization: Bearer 01234567890123456789\r\n' : '';
+const more =
+  values.headers === 'browser'
+    ? 'User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36\r\nAccept: */*\r\nAccept-Language: en-GB\r\nAccept-Encoding: gzip, br\r\n' +
+      'Cookie: sid=0123456789abcdef; theme=dark\r\nReferer: http://localhost/x\r\nSec-Fetch-Mode: cors\r\nAuthorization: Bearer 01234567890123456789\r\n'
+    : '';
 const get = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${more}\r\n`;
 /** Eight members, one of them an object of three. */
-const account = { name: 'Ada Lovelace', email: 'ada@example.com', age: 36, active: true, role: 'admin', score: 0.5, tags: ['a', 'b', 'c'], home: { street: 'Main Street 5', city: 'London', zip: 'N1 9GU' } };
+const account = {
+  name: 'Ada Lovelace',
+  email: 'ada@example.com',
+  age: 36,
+  active: true,
+  role: 'admin',
+  score: 0.5,
+  tags: ['a', 'b', 'c'],
+  home: { street: 'Main Street 5', city: 'London', zip: 'N1 9GU' },
+};
 const post = (path: string, value: unknown): string => {
   const body = JSON.stringify(value);
   return `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${more}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
@@ -59,35 +85,66 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   wrongMethod: { request: `DELETE /json HTTP/1.1\r\nHost: 127.0.0.1\r\n${more}\r\n`, status: 405, bound: 1 },
   mw5: { request: get('/mw'), status: 200, bound: 1 },
   /** Request id, security headers, CORS, rate limit, metrics, JSON; the bare side writes the same fields, all of them constant. */
-  stack: { request: get('/json').replace('\r\n\r\n', '\r\nOrigin: https://app.example\r\n\r\n'), status: 200, bound: 1.3 },
-  post: { request: post('/users', { name: 'Ada Lovelace', email: 'ada@example.com', age: 36 }), status: 201, bound: 1.05 },
+  stack: {
+    request: get('/json').replace('\r\n\r\n', '\r\nOrigin: https://app.example\r\n\r\n'),
+    status: 200,
+    bound: 1.3,
+  },
+  post: {
+    request: post('/users', { name: 'Ada Lovelace', email: 'ada@example.com', age: 36 }),
+    status: 201,
+    bound: 1.05,
+  },
   validated: { request: post('/accounts', account), status: 201, bound: 1.05 },
-  invalid: { request: post('/accounts', { ...account, age: -1, home: { ...account.home, city: '' } }), status: 400, bound: 1.1 },
+  invalid: {
+    request: post('/accounts', { ...account, age: -1, home: { ...account.home, city: '' } }),
+    status: 400,
+    bound: 1.1,
+  },
 };
 
 const SIDES = ['bare', 'floor', 'svc'] as const;
-type Side = typeof SIDES[number];
+type Side = (typeof SIDES)[number];
 
 /** What a request that is refused before its handler may cost, as a multiple of one to the same route that is not. */
 const MOST_OF_REFUSAL = 1.1;
 const SECRET = 'of this benchmark, and of nothing that is served';
 /** No token; more bytes announced than the route reads, none of which are sent. That answer ends its connection, so its success does, too. */
 const REFUSALS: Readonly<Record<string, Readonly<Record<Outcome, Pick<Scenario, 'request' | 'status'>>>>> = {
-  unauthorized: { success: { request: get('/secured').replace('\r\n\r\n', `\r\nAuthorization: Bearer TOKEN\r\n\r\n`), status: 200 }, refusal: { request: get('/secured'), status: 401 } },
+  unauthorized: {
+    success: {
+      request: get('/secured').replace('\r\n\r\n', `\r\nAuthorization: Bearer TOKEN\r\n\r\n`),
+      status: 200,
+    },
+    refusal: { request: get('/secured'), status: 401 },
+  },
   tooLarge: {
-    success: { request: post('/small', { name: 'Ada Lovelace' }).replace('\r\n', '\r\nConnection: close\r\n'), status: 201 },
-    refusal: { request: 'POST /small HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 2000\r\n\r\n', status: 413 },
+    success: {
+      request: post('/small', { name: 'Ada Lovelace' }).replace('\r\n', '\r\nConnection: close\r\n'),
+      status: 201,
+    },
+    refusal: {
+      request:
+        'POST /small HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 2000\r\n\r\n',
+      status: 413,
+    },
   },
 };
 const OUTCOMES = ['success', 'refusal'] as const;
-type Outcome = typeof OUTCOMES[number];
+type Outcome = (typeof OUTCOMES)[number];
 
 /** Runs everything and prints the tables. Answers the exit status. */
 function parent(): number {
   const rounds = Number(values.rounds ?? 5);
   const names = values.only?.split(',') ?? [...Object.keys(SCENARIOS), ...Object.keys(REFUSALS)];
-  const [answers, refused] = [names.filter((name) => name in SCENARIOS), names.filter((name) => name in REFUSALS)];
-  const slow = [answers.length > 0 && compare(answers, rounds), refused.length > 0 && compareRefusals(refused, rounds)];
+  const [answers, refused] = [
+    names.filter((name) => name in SCENARIOS),
+    names.filter((name) => name in REFUSALS),
+  ];
+  const slow = [
+    answers.length > 0 && compare(answers, rounds),
+    refused.length > 0 && compareRefusals(refused, rounds),
+  ];
   return slow.includes(true) ? 1 : 0;
 }
 
@@ -102,13 +159,19 @@ function parent(): number {
 function compareRefusals(names: readonly string[], rounds: number): boolean {
   let isSlow = false;
   const processes = rounds * 3;
-  console.log(`\n### Early refusals, ${process.version}, lowest of ${processes} fresh processes each\n\n| | success ns | refusal ns | ratio | bound |\n|---|---:|---:|---:|---:|`);
+  console.log(
+    `\n### Early refusals, ${process.version}, lowest of ${processes} fresh processes each\n\n| | success ns | refusal ns | ratio | bound |\n|---|---:|---:|---:|---:|`,
+  );
   for (const name of names) {
     const samples: Record<Outcome, number[]> = { success: [], refusal: [] };
-    for (let round = 0; round < processes; round++) for (const outcome of round % 2 === 0 ? OUTCOMES : OUTCOMES.toReversed()) samples[outcome].push(measure(outcome, name));
+    for (let round = 0; round < processes; round++)
+      for (const outcome of round % 2 === 0 ? OUTCOMES : OUTCOMES.toReversed())
+        samples[outcome].push(measure(outcome, name));
     const [success, refusal] = [Math.min(...samples.success), Math.min(...samples.refusal)];
     isSlow ||= refusal / success > MOST_OF_REFUSAL;
-    console.log(`| ${name} | ${success.toFixed(0)} | ${refusal.toFixed(0)} | ${(refusal / success).toFixed(3)} | ${MOST_OF_REFUSAL.toFixed(2)} |`);
+    console.log(
+      `| ${name} | ${success.toFixed(0)} | ${refusal.toFixed(0)} | ${(refusal / success).toFixed(3)} | ${MOST_OF_REFUSAL.toFixed(2)} |`,
+    );
   }
   return isSlow;
 }
@@ -116,21 +179,36 @@ function compareRefusals(names: readonly string[], rounds: number): boolean {
 /** The sides in turn. Answers whether ours is above a bound. */
 function compare(names: readonly string[], rounds: number): boolean {
   let isSlow = false;
-  console.log(`### CPU per request, ${process.version}, median of ${rounds} fresh processes each\n\n| | bare ns | floor ns | svc ns | ratio | bound | of the floor |\n|---|---:|---:|---:|---:|---:|---:|`);
+  console.log(
+    `### CPU per request, ${process.version}, median of ${rounds} fresh processes each\n\n| | bare ns | floor ns | svc ns | ratio | bound | of the floor |\n|---|---:|---:|---:|---:|---:|---:|`,
+  );
   for (const name of names) {
     const samples: Record<Side, number[]> = { bare: [], floor: [], svc: [] };
-    for (let round = 0; round < rounds; round++) for (const side of round % 2 === 0 ? SIDES : SIDES.toReversed()) samples[side].push(measure(side, name));
+    for (let round = 0; round < rounds; round++)
+      for (const side of round % 2 === 0 ? SIDES : SIDES.toReversed())
+        samples[side].push(measure(side, name));
     const [bare, floor, svc] = [median(samples.bare), median(samples.floor), median(samples.svc)];
     const { bound } = SCENARIOS[name]!;
     isSlow ||= svc / bare > bound;
-    console.log(`| ${name} | ${bare.toFixed(0)} | ${floor.toFixed(0)} | ${svc.toFixed(0)} | ${(svc / bare).toFixed(3)} | ${bound.toFixed(2)} | ${(svc / floor).toFixed(3)} |`);
+    console.log(
+      `| ${name} | ${bare.toFixed(0)} | ${floor.toFixed(0)} | ${svc.toFixed(0)} | ${(svc / bare).toFixed(3)} | ${bound.toFixed(2)} | ${(svc / floor).toFixed(3)} |`,
+    );
   }
   return isSlow;
 }
 
 function measure(side: Side | Outcome, scenario: string): number {
-  const args = [fileURLToPath(import.meta.url), `--child=${side}`, `--scenario=${scenario}`, ...values.headers === undefined ? [] : [`--headers=${values.headers}`], ...values.dist === undefined ? [] : [`--dist=${values.dist}`]];
-  const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', scenario === 'logged' ? 'ignore' : 'pipe'] });
+  const args = [
+    fileURLToPath(import.meta.url),
+    `--child=${side}`,
+    `--scenario=${scenario}`,
+    ...(values.headers === undefined ? [] : [`--headers=${values.headers}`]),
+    ...(values.dist === undefined ? [] : [`--dist=${values.dist}`]),
+  ];
+  const { stdout, stderr } = spawnSync(process.execPath, args, {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', scenario === 'logged' ? 'ignore' : 'pipe'],
+  });
   const result = /RESULT ([\d.]+)/.exec(stdout);
   if (result === null) throw new Error(`${side} ${scenario}: ${stderr}`);
   return Number(result[1]);
@@ -146,7 +224,9 @@ async function child(side: Side | Outcome, name: string): Promise<void> {
     const { request, status } = REFUSALS[name]![side];
     const { createToken } = await import('svc'); // only here: the bare handler has a process without it
     const token = createToken('ada', SECRET, { expiresInSeconds: 86_400 });
-    console.log(`RESULT ${await inject(await svc(), Buffer.from(request.replace('TOKEN', token)), status, { isFresh: name === 'tooLarge' })}`);
+    console.log(
+      `RESULT ${await inject(await svc(), Buffer.from(request.replace('TOKEN', token)), status, { isFresh: name === 'tooLarge' })}`,
+    );
     process.exit(0);
   }
   const { request, status } = SCENARIOS[name]!;
@@ -158,15 +238,33 @@ async function child(side: Side | Outcome, name: string): Promise<void> {
 /** The product as a user would write it, from the built package. */
 async function svc(): Promise<Server> {
   const dist = new URL(values.dist ?? '../../dist/', import.meta.url);
-  const { BearerAuth, CORSMiddleware, Depends, Field, RateLimitMiddleware, Schema, SecurityHeadersMiddleware, Svc, float, int, list, literal, reply, str } = await import(new URL('index.js', dist).href) as typeof import('svc');
-  const app = new Svc({ accessLog: name() === 'logged', ...name() in REFUSALS ? { authSecret: SECRET } : {} });
+  const {
+    BearerAuth,
+    CORSMiddleware,
+    Depends,
+    Field,
+    RateLimitMiddleware,
+    Schema,
+    SecurityHeadersMiddleware,
+    Svc,
+    float,
+    int,
+    list,
+    literal,
+    reply,
+    str,
+  } = (await import(new URL('index.js', dist).href)) as typeof import('svc');
+  const app = new Svc({
+    accessLog: name() === 'logged',
+    ...(name() in REFUSALS ? { authSecret: SECRET } : {}),
+  });
   if (name() === 'watched') watch();
   const counts = new WeakMap<object, number>();
   app.get('/json', payload);
   app.get('/text', () => 'Hello, World!');
   for (let index = 0; index < ROUTES; index++) app.get(templateOf(index) as '/{id}', ({ params }) => params);
   app.post('/users', async ({ req }) => {
-    const body = await req.json() as { name: string };
+    const body = (await req.json()) as { name: string };
     return reply({ ok: true, name: body.name }, 201);
   });
   class Address extends Schema {
@@ -184,10 +282,16 @@ async function svc(): Promise<Server> {
     tags = Field(list(str, { maxLength: 20 }), { maxLength: 10 });
     home = Field(Address);
   }
-  app.post('/accounts', { body: Account, status: 201 }, ({ body }) => ({ ok: true, name: body.name, city: body.home.city }));
+  app.post('/accounts', { body: Account, status: 201 }, ({ body }) => ({
+    ok: true,
+    name: body.name,
+    city: body.home.city,
+  }));
   if (name() in REFUSALS) {
     app.get('/secured', { me: Depends(BearerAuth()) }, ({ me }) => ({ id: me.sub }));
-    app.post('/small', { maxBodyBytes: 1_000 }, async ({ req }) => reply({ name: (await req.json() as { name: string }).name }, 201));
+    app.post('/small', { maxBodyBytes: 1_000 }, async ({ req }) =>
+      reply({ name: ((await req.json()) as { name: string }).name }, 201),
+    );
   }
   if (name() === 'mw5') {
     for (let layer = 0; layer < 5; layer++) {
@@ -199,7 +303,10 @@ async function svc(): Promise<Server> {
     app.get('/mw', ({ req }) => ({ n: counts.get(req) }));
   }
   if (name() === 'stack') {
-    app.use(new SecurityHeadersMiddleware()).use(new CORSMiddleware({ origins: ['https://app.example'] })).use(new RateLimitMiddleware({ perMinute: 1_000_000 }));
+    app
+      .use(new SecurityHeadersMiddleware())
+      .use(new CORSMiddleware({ origins: ['https://app.example'] }))
+      .use(new RateLimitMiddleware({ perMinute: 1_000_000 }));
   }
   return serverOf(() => app.run({ port: 0, handleSignals: false }));
 }
@@ -216,37 +323,100 @@ function watch(): void {
 }
 
 /** Layers are there for the scenario that measures them. */
-function name(): string { return values.scenario!; }
+function name(): string {
+  return values.scenario!;
+}
 
 const NO_FIELDS: Record<string, string> = {};
 
 /** What a developer writes by hand without a framework, giving the same bytes. It listens, as every server does: node:http keeps no list of its connections before. */
 async function bare(isFloor: boolean): Promise<Server> {
-  const send = (res: ServerResponse, status: number, type: string, body: string, extra = NO_FIELDS, id: string = randomUUID()): void => {
+  const send = (
+    res: ServerResponse,
+    status: number,
+    type: string,
+    body: string,
+    extra = NO_FIELDS,
+    id: string = randomUUID(),
+  ): void => {
     const length = Buffer.byteLength(body);
-    if (!isFloor) res.writeHead(status, { 'Content-Type': type, ...extra, 'X-Request-Id': id, 'Content-Length': length });
-    else if (extra === NO_FIELDS) res.writeHead(status, ['Content-Type', type, 'X-Request-Id', id, 'Content-Length', String(length)]);
-    else res.writeHead(status, ['Content-Type', type, ...Object.entries(extra).flat(), 'X-Request-Id', id, 'Content-Length', String(length)]);
+    if (!isFloor)
+      res.writeHead(status, { 'Content-Type': type, ...extra, 'X-Request-Id': id, 'Content-Length': length });
+    else if (extra === NO_FIELDS)
+      res.writeHead(status, ['Content-Type', type, 'X-Request-Id', id, 'Content-Length', String(length)]);
+    else
+      res.writeHead(status, [
+        'Content-Type',
+        type,
+        ...Object.entries(extra).flat(),
+        'X-Request-Id',
+        id,
+        'Content-Length',
+        String(length),
+      ]);
     res.end(body);
   };
-  const json = (res: ServerResponse, status: number, value: unknown): void => send(res, status, 'application/json', JSON.stringify(value));
-  const problem = (res: ServerResponse, status: number, title: string, detail: string | undefined, extra?: Record<string, string>): void => {
+  const json = (res: ServerResponse, status: number, value: unknown): void =>
+    send(res, status, 'application/json', JSON.stringify(value));
+  const problem = (
+    res: ServerResponse,
+    status: number,
+    title: string,
+    detail: string | undefined,
+    extra?: Record<string, string>,
+  ): void => {
     const id = randomUUID();
-    send(res, status, 'application/problem+json', JSON.stringify({ type: 'about:blank', title, status, detail, request_id: id }), extra, id);
+    send(
+      res,
+      status,
+      'application/problem+json',
+      JSON.stringify({ type: 'about:blank', title, status, detail, request_id: id }),
+      extra,
+      id,
+    );
   };
   type Received = typeof account;
   /** Every problem of an account, as a careful developer looks for them. */
   const problemsOf = (body: Received): { loc: string[]; code: string; message: string }[] => {
     const problems: { loc: string[]; code: string; message: string }[] = [];
-    const need = (isGood: boolean, code: string, message: string, ...loc: string[]): void => { if (!isGood) problems.push({ loc: ['body', ...loc], code, message }); };
-    const isText = (value: unknown, least: number, most: number): boolean => typeof value === 'string' && value.length >= least && value.length <= most;
+    const need = (isGood: boolean, code: string, message: string, ...loc: string[]): void => {
+      if (!isGood) problems.push({ loc: ['body', ...loc], code, message });
+    };
+    const isText = (value: unknown, least: number, most: number): boolean =>
+      typeof value === 'string' && value.length >= least && value.length <= most;
     need(isText(body.name, 1, 50), 'length', 'must have 1 to 50 characters', 'name');
-    need(typeof body.email === 'string' && /^[\w.!#$%&'*+/=?^`{|}~-]+@[a-zA-Z\d-]+(?:\.[a-zA-Z\d-]+)+$/.test(body.email), 'email', 'must be an e-mail address', 'email');
-    need(Number.isSafeInteger(body.age) && body.age >= 0 && body.age <= 150, 'range', 'must be 0 to 150', 'age');
+    need(
+      typeof body.email === 'string' &&
+        /^[\w.!#$%&'*+/=?^`{|}~-]+@[a-zA-Z\d-]+(?:\.[a-zA-Z\d-]+)+$/.test(body.email),
+      'email',
+      'must be an e-mail address',
+      'email',
+    );
+    need(
+      Number.isSafeInteger(body.age) && body.age >= 0 && body.age <= 150,
+      'range',
+      'must be 0 to 150',
+      'age',
+    );
     need(typeof body.active === 'boolean', 'type', 'must be true or false', 'active');
-    need(body.role === 'admin' || body.role === 'user' || body.role === 'guest', 'enum', 'must be one of admin, user, guest', 'role');
-    need(typeof body.score === 'number' && body.score >= 0 && body.score <= 1, 'range', 'must be 0 to 1', 'score');
-    need(Array.isArray(body.tags) && body.tags.length <= 10 && body.tags.every((tag) => isText(tag, 0, 20)), 'tags', 'must be at most 10 short texts', 'tags');
+    need(
+      body.role === 'admin' || body.role === 'user' || body.role === 'guest',
+      'enum',
+      'must be one of admin, user, guest',
+      'role',
+    );
+    need(
+      typeof body.score === 'number' && body.score >= 0 && body.score <= 1,
+      'range',
+      'must be 0 to 1',
+      'score',
+    );
+    need(
+      Array.isArray(body.tags) && body.tags.length <= 10 && body.tags.every((tag) => isText(tag, 0, 20)),
+      'tags',
+      'must be at most 10 short texts',
+      'tags',
+    );
     const { home } = body;
     if (typeof home !== 'object' || home === null) need(false, 'type', 'must be an object', 'home');
     else {
@@ -267,13 +437,16 @@ async function bare(isFloor: boolean): Promise<Server> {
       }
     });
   };
-  const byName = new Map(Array.from({ length: ROUTES }, (_, index) => [`r${index}`, index % 2 === 0 ? 1 : 2]));
+  const byName = new Map(
+    Array.from({ length: ROUTES }, (_, index) => [`r${index}`, index % 2 === 0 ? 1 : 2]),
+  );
   const counts = new WeakMap<object, number>();
   const layers = Array.from({ length: 5 }, () => async (req: IncomingMessage, next: () => Promise<void>) => {
     counts.set(req, (counts.get(req) ?? 0) + 1);
     await next();
   });
-  const run = (req: IncomingMessage, at: number, last: () => Promise<void>): Promise<void> => at === layers.length ? last() : layers[at]!(req, () => run(req, at + 1, last));
+  const run = (req: IncomingMessage, at: number, last: () => Promise<void>): Promise<void> =>
+    at === layers.length ? last() : layers[at]!(req, () => run(req, at + 1, last));
   const server = createServer({ optimizeEmptyRequests: isFloor }, (req, res) => {
     const url = req.url!;
     const question = url.indexOf('?');
@@ -281,7 +454,15 @@ async function bare(isFloor: boolean): Promise<Server> {
     if (req.method === 'GET') {
       if (path === '/json' && name() === 'stack') {
         const body = JSON.stringify(payload());
-        res.writeHead(200, ['Content-Type', 'application/json', ...STACK_FIELDS, 'X-Request-Id', randomUUID(), 'Content-Length', String(body.length)]);
+        res.writeHead(200, [
+          'Content-Type',
+          'application/json',
+          ...STACK_FIELDS,
+          'X-Request-Id',
+          randomUUID(),
+          'Content-Length',
+          String(body.length),
+        ]);
         return void res.end(body);
       }
       if (path === '/json') return json(res, 200, payload());
@@ -295,17 +476,42 @@ async function bare(isFloor: boolean): Promise<Server> {
         return json(res, 200, found);
       }
     } else if (req.method === 'POST' && path === '/users') {
-      return received(req, res, (body) => json(res, 201, { ok: true, name: (body as { name: string }).name }));
+      return received(req, res, (body) =>
+        json(res, 201, { ok: true, name: (body as { name: string }).name }),
+      );
     } else if (req.method === 'POST' && path === '/accounts') {
       return received(req, res, (body) => {
-        if (typeof body !== 'object' || body === null) return problem(res, 400, 'Bad Request', 'The body must be an object');
+        if (typeof body !== 'object' || body === null)
+          return problem(res, 400, 'Bad Request', 'The body must be an object');
         const errors = problemsOf(body as Received); // what is only believed here is checked there
-        if (errors.length === 0) return json(res, 201, { ok: true, name: (body as Received).name, city: (body as Received).home.city });
+        if (errors.length === 0)
+          return json(res, 201, {
+            ok: true,
+            name: (body as Received).name,
+            city: (body as Received).home.city,
+          });
         const id = randomUUID();
-        send(res, 400, 'application/problem+json', JSON.stringify({ type: 'about:blank', title: 'Bad Request', status: 400, detail: `The input has ${errors.length} problems`, errors, request_id: id }), {}, id);
+        send(
+          res,
+          400,
+          'application/problem+json',
+          JSON.stringify({
+            type: 'about:blank',
+            title: 'Bad Request',
+            status: 400,
+            detail: `The input has ${errors.length} problems`,
+            errors,
+            request_id: id,
+          }),
+          {},
+          id,
+        );
       });
     }
-    if (path === '/json') return problem(res, 405, 'Method Not Allowed', 'This path has GET, HEAD, OPTIONS', { Allow: 'GET, HEAD, OPTIONS' });
+    if (path === '/json')
+      return problem(res, 405, 'Method Not Allowed', 'This path has GET, HEAD, OPTIONS', {
+        Allow: 'GET, HEAD, OPTIONS',
+      });
     problem(res, 404, 'Not Found', undefined);
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -314,9 +520,22 @@ async function bare(isFloor: boolean): Promise<Server> {
 
 /** What the layers of the scenario `stack` add. */
 const STACK_FIELDS = [
-  'RateLimit-Policy', '"default";q=1000000;w=60', 'RateLimit', '"default";r=999999;t=1', 'Access-Control-Allow-Origin', 'https://app.example', 'Vary', 'Origin',
-  'Content-Security-Policy', "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'", 'X-Content-Type-Options', 'nosniff',
-  'Referrer-Policy', 'strict-origin-when-cross-origin', 'Cross-Origin-Resource-Policy', 'same-origin',
+  'RateLimit-Policy',
+  '"default";q=1000000;w=60',
+  'RateLimit',
+  '"default";r=999999;t=1',
+  'Access-Control-Allow-Origin',
+  'https://app.example',
+  'Vary',
+  'Origin',
+  'Content-Security-Policy',
+  "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'",
+  'X-Content-Type-Options',
+  'nosniff',
+  'Referrer-Policy',
+  'strict-origin-when-cross-origin',
+  'Cross-Origin-Resource-Policy',
+  'same-origin',
 ];
 
 if (values.child !== undefined) await child(values.child as Side | Outcome, values.scenario!);

@@ -27,7 +27,14 @@ import { scratch } from '../support/scratch.ts';
 import type { EventEmitter } from 'node:events';
 import type { TestContext } from 'node:test';
 
-const { values } = parseArgs({ options: { rounds: { type: 'string', default: '5' }, child: { type: 'string' }, body: { type: 'string' }, folder: { type: 'string', default: '' } } });
+const { values } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '5' },
+    child: { type: 'string' },
+    body: { type: 'string' },
+    folder: { type: 'string', default: '' },
+  },
+});
 
 const BOUNDARY = '----WebKitFormBoundary7MA4YWxkTrZu0gW';
 const CHUNK_BYTES = 65_536;
@@ -36,8 +43,17 @@ const MEBI = 1_048_576;
 /** The most that a body may cost, as a multiple of busboy's, and how often it is read in a process. */
 const BODIES = {
   file: { bound: 0.55, times: 20, parts: () => [fileOf('file', 'a.bin', randomBytes(50 * MEBI))] },
-  fields: { bound: 0.6, times: 3_000, parts: () => Array.from({ length: 200 }, (_, n) => field(`field-${n}`, `value of ${n}`)) },
-  files: { bound: 0.3, times: 8_000, parts: () => Array.from({ length: 20 }, (_, n) => fileOf(`file-${n}`, `${n}.txt`, 'x'.repeat(1_024), 'text/plain')) },
+  fields: {
+    bound: 0.6,
+    times: 3_000,
+    parts: () => Array.from({ length: 200 }, (_, n) => field(`field-${n}`, `value of ${n}`)),
+  },
+  files: {
+    bound: 0.3,
+    times: 8_000,
+    parts: () =>
+      Array.from({ length: 20 }, (_, n) => fileOf(`file-${n}`, `${n}.txt`, 'x'.repeat(1_024), 'text/plain')),
+  },
   near: { bound: 1.0, times: 60, parts: () => [fileOf('file', 'a.bin', '\r\n-'.repeat((12.5 * MEBI) / 3))] },
 } as const;
 type BodyName = keyof typeof BODIES;
@@ -51,7 +67,9 @@ function randomBytes(length: number): Buffer {
 }
 
 function chunksOf(body: Buffer): Buffer[] {
-  return Array.from({ length: Math.ceil(body.length / CHUNK_BYTES) }, (_, n) => Buffer.from(body.subarray(n * CHUNK_BYTES, (n + 1) * CHUNK_BYTES)));
+  return Array.from({ length: Math.ceil(body.length / CHUNK_BYTES) }, (_, n) =>
+    Buffer.from(body.subarray(n * CHUNK_BYTES, (n + 1) * CHUNK_BYTES)),
+  );
 }
 
 /** Reads a body; answers how many bytes of files and characters of fields it had. */
@@ -59,33 +77,56 @@ type Reader = (chunks: readonly Buffer[]) => number | Promise<number>;
 
 const READERS: Readonly<Record<string, () => Reader>> = {
   node: () => async (chunks) => {
-    const response = new Response(new Blob(chunks as Buffer<ArrayBuffer>[]), { headers: { 'Content-Type': `multipart/form-data; boundary=${BOUNDARY}` } });
+    const response = new Response(new Blob(chunks as Buffer<ArrayBuffer>[]), {
+      headers: { 'Content-Type': `multipart/form-data; boundary=${BOUNDARY}` },
+    });
     let total = 0;
-    for (const [, value] of await response.formData()) total += typeof value === 'string' ? value.length : value.size;
+    for (const [, value] of await response.formData())
+      total += typeof value === 'string' ? value.length : value.size;
     return total;
   },
   busboy: () => {
-    const busboy = createRequire(join(values.folder, 'package.json'))('busboy') as (options: object) => EventEmitter & { write(chunk: Buffer): void; end(): void };
-    return (chunks) => new Promise((resolve, reject) => {
-      let total = 0;
-      const parser = busboy({ headers: { 'content-type': `multipart/form-data; boundary=${BOUNDARY}` }, limits: { fields: 1_000 } });
-      parser.on('field', (_name: string, value: string) => { total += value.length; });
-      parser.on('file', (_name: string, file: EventEmitter) => file.on('data', (chunk: Buffer) => { total += chunk.length; }));
-      parser.on('close', () => resolve(total)).on('error', reject);
-      for (const chunk of chunks) parser.write(chunk);
-      parser.end();
-    });
+    const busboy = createRequire(join(values.folder, 'package.json'))('busboy') as (
+      options: object,
+    ) => EventEmitter & { write(chunk: Buffer): void; end(): void };
+    return (chunks) =>
+      new Promise((resolve, reject) => {
+        let total = 0;
+        const parser = busboy({
+          headers: { 'content-type': `multipart/form-data; boundary=${BOUNDARY}` },
+          limits: { fields: 1_000 },
+        });
+        parser.on('field', (_name: string, value: string) => {
+          total += value.length;
+        });
+        parser.on('file', (_name: string, file: EventEmitter) =>
+          file.on('data', (chunk: Buffer) => {
+            total += chunk.length;
+          }),
+        );
+        parser.on('close', () => resolve(total)).on('error', reject);
+        for (const chunk of chunks) parser.write(chunk);
+        parser.end();
+      });
   },
   svc: () => {
     const limits = readFormOptions('bench', {}, '');
     return (chunks) => {
       let total = 0;
       let isFile = false;
-      const parser = new MultipartParser(BOUNDARY, {
-        onPart: (head) => { isFile = head.filename !== undefined; },
-        onData: (bytes, start, end) => { total += isFile ? bytes.subarray(start, end).length : bytes.toString('utf8', start, end).length; },
-        onPartEnd: () => undefined,
-      }, limits);
+      const parser = new MultipartParser(
+        BOUNDARY,
+        {
+          onPart: (head) => {
+            isFile = head.filename !== undefined;
+          },
+          onData: (bytes, start, end) => {
+            total += isFile ? bytes.subarray(start, end).length : bytes.toString('utf8', start, end).length;
+          },
+          onPartEnd: () => undefined,
+        },
+        limits,
+      );
       for (const chunk of chunks) parser.push(chunk);
       if (parser.end() !== undefined) throw new Error('The body was refused');
       return total;
@@ -111,7 +152,8 @@ async function timed(read: Reader, body: BodyName): Promise<number> {
   const chunks = chunksOf(written(made, BOUNDARY));
   const expected = made.reduce((sum, { content }) => sum + content.length, 0);
   const run = async (count: number): Promise<void> => {
-    for (let n = 0; n < count; n++) if (await read(chunks) !== expected) throw new Error('another number of bytes');
+    for (let n = 0; n < count; n++)
+      if ((await read(chunks)) !== expected) throw new Error('another number of bytes');
   };
   await run(Math.ceil(times / 5));
   const started = process.cpuUsage();
@@ -121,7 +163,17 @@ async function timed(read: Reader, body: BodyName): Promise<number> {
 }
 
 function measured(reader: string, body: string, folder: string): number {
-  const { stdout, stderr, status } = spawnSync(process.execPath, ['--conditions=svc-source', fileURLToPath(import.meta.url), `--child=${reader}`, `--body=${body}`, `--folder=${folder}`], { encoding: 'utf8' });
+  const { stdout, stderr, status } = spawnSync(
+    process.execPath,
+    [
+      '--conditions=svc-source',
+      fileURLToPath(import.meta.url),
+      `--child=${reader}`,
+      `--body=${body}`,
+      `--folder=${folder}`,
+    ],
+    { encoding: 'utf8' },
+  );
   if (status !== 0) throw new Error(`${reader}, ${body}: ${stderr}`);
   return Number(stdout);
 }
@@ -135,13 +187,23 @@ function compare(): number {
   const rows = Object.entries(BODIES).map(([body, { bound }]) => {
     const samples = new Map<string, number[]>(names.map((name) => [name, []]));
     for (let round = 0; round < Number(values.rounds); round++) {
-      for (const name of round % 2 === 0 ? names : names.toReversed()) samples.get(name)!.push(measured(name, body, folder ?? ''));
+      for (const name of round % 2 === 0 ? names : names.toReversed())
+        samples.get(name)!.push(measured(name, body, folder ?? ''));
     }
-    const median = (name: string): number => samples.get(name)?.toSorted((left, right) => left - right)[Number(values.rounds) >> 1] ?? NaN;
+    const median = (name: string): number =>
+      samples.get(name)?.toSorted((left, right) => left - right)[Number(values.rounds) >> 1] ?? NaN;
     const ratio = median('svc') / median('busboy');
     isSlow ||= ratio > bound;
     const columns = Object.fromEntries(names.map((name) => [`${name}, ms`, median(name).toPrecision(3)]));
-    return [body, { ...columns, 'form / busboy': (median('form') / median('busboy')).toFixed(2), 'svc / busboy': ratio.toFixed(2), bound }];
+    return [
+      body,
+      {
+        ...columns,
+        'form / busboy': (median('form') / median('busboy')).toFixed(2),
+        'svc / busboy': ratio.toFixed(2),
+        bound,
+      },
+    ];
   });
   console.table(Object.fromEntries(rows));
   return isSlow ? 1 : 0;

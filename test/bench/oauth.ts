@@ -24,7 +24,7 @@ const LOGINS = 1_000;
 const REFRESHES = 10_000;
 const CODEC_CALLS = 100_000;
 const CLIENTS = ['bare', 'store', 'refresh'] as const;
-type Client = typeof CLIENTS[number];
+type Client = (typeof CLIENTS)[number];
 /** × the bare statements. */
 const BOUNDS: Readonly<Record<Client, number>> = { bare: 1, store: 1.6, refresh: 3.2 };
 /** Most nanoseconds of one call. */
@@ -34,7 +34,11 @@ const HASHES: readonly string[] = Array.from({ length: 16 }, (_, index) => index
 
 const STARTED = systemClock.nowMicros();
 
-interface Login { readonly id: string; readonly currentHash: string; readonly refreshToken: string }
+interface Login {
+  readonly id: string;
+  readonly currentHash: string;
+  readonly refreshToken: string;
+}
 
 /** The three statements of a refresh, of one login after the other: by generation, the hash is another one of sixteen. */
 function bare(path: string, logins: readonly Login[]): (index: number) => unknown {
@@ -44,12 +48,16 @@ function bare(path: string, logins: readonly Login[]): (index: number) => unknow
    SET gen = gen + 1, prev_hash = cur_hash, cur_hash = ?, rotated_at = ?, delivered_at = NULL, last_used_at = ?,
        idle_expires_at = CASE WHEN abs_expires_at < ? THEN abs_expires_at ELSE ? END
  WHERE id = ? AND gen = ? AND cur_hash = ? AND revoked_at IS NULL AND idle_expires_at > ? AND abs_expires_at > ?`);
-  const find = db.prepare(`SELECT id, sub, provider, subject, gen, cur_hash, prev_hash, scopes, claims, auth_time, created_at, last_used_at, rotated_at, delivered_at,
+  const find =
+    db.prepare(`SELECT id, sub, provider, subject, gen, cur_hash, prev_hash, scopes, claims, auth_time, created_at, last_used_at, rotated_at, delivered_at,
        idle_expires_at, abs_expires_at, revoked_at, revoke_reason, user_agent, ip, cnf_jkt FROM svc_oauth_login WHERE id = ?`);
-  const mark = db.prepare('UPDATE svc_oauth_login SET delivered_at = ? WHERE id = ? AND gen = ? AND delivered_at IS NULL');
+  const mark = db.prepare(
+    'UPDATE svc_oauth_login SET delivered_at = ? WHERE id = ? AND gen = ? AND delivered_at IS NULL',
+  );
   return (index) => {
     const { id, generation, now, hash, next } = step(logins, index);
-    if (rotate.run(next, now, now, now + 1e12, now + 1e12, id, generation, hash, now, now).changes !== 1) throw new Error('not rotated');
+    if (rotate.run(next, now, now, now + 1e12, now + 1e12, id, generation, hash, now, now).changes !== 1)
+      throw new Error('not rotated');
     find.get(id);
     mark.run(now, id, generation + 1);
   };
@@ -58,21 +66,43 @@ function bare(path: string, logins: readonly Login[]): (index: number) => unknow
 function overStore({ store }: Tokens, logins: readonly Login[]): (index: number) => Promise<unknown> {
   return async (index) => {
     const { id, generation, now, hash, next } = step(logins, index);
-    if (!await store.rotate({ id, generation, currentHash: hash, keyThumbprint: null, nextHash: next, now, idleExpiresAt: now + 1e12 })) throw new Error('not rotated');
+    if (
+      !(await store.rotate({
+        id,
+        generation,
+        currentHash: hash,
+        keyThumbprint: null,
+        nextHash: next,
+        now,
+        idleExpiresAt: now + 1e12,
+      }))
+    )
+      throw new Error('not rotated');
     await store.findLogin(id);
     await store.markDelivered(id, generation + 1, now);
   };
 }
 
-function step(logins: readonly Login[], index: number): { id: string; generation: number; now: number; hash: string; next: string } {
+function step(
+  logins: readonly Login[],
+  index: number,
+): { id: string; generation: number; now: number; hash: string; next: string } {
   const { id, currentHash } = logins[index % LOGINS]!;
   const generation = Math.floor(index / LOGINS);
-  return { id, generation, now: STARTED + index, hash: generation === 0 ? currentHash : HASHES[(generation - 1) % 16]!, next: HASHES[generation % 16]! };
+  return {
+    id,
+    generation,
+    now: STARTED + index,
+    hash: generation === 0 ? currentHash : HASHES[(generation - 1) % 16]!,
+    next: HASHES[generation % 16]!,
+  };
 }
 
 function whole({ refresh }: Tokens, logins: readonly Login[]): (index: number) => Promise<unknown> {
   const current = logins.map(({ refreshToken }) => refreshToken);
-  return async (index) => { current[index % LOGINS] = await refresh(current[index % LOGINS]!); };
+  return async (index) => {
+    current[index % LOGINS] = await refresh(current[index % LOGINS]!);
+  };
 }
 
 /** CPU of a call in microseconds. */
@@ -97,18 +127,25 @@ async function child(client: Client): Promise<void> {
       const { login, refreshToken } = await tokens.issue(`user-${index}`);
       logins.push({ id: login.id, currentHash: login.currentHash, refreshToken });
     }
-    const run = client === 'bare' ? bare(path, logins) : client === 'store' ? overStore(tokens, logins) : whole(tokens, logins);
+    const run =
+      client === 'bare'
+        ? bare(path, logins)
+        : client === 'store'
+          ? overStore(tokens, logins)
+          : whole(tokens, logins);
     await cpuOf(2 * LOGINS, run); // warm
     const result: Record<string, number> = { us: await cpuOf(REFRESHES, (index) => run(index + 2 * LOGINS)) };
     if (client === 'refresh') {
       const { codec } = tokens;
       const parsed = logins.map(({ refreshToken }) => codec.parse(refreshToken)!);
       const calls: Record<keyof typeof CODEC_BOUNDS, (index: number) => unknown> = {
-        parse: (index) => codec.parse(logins[index % LOGINS]!.refreshToken), format: (index) => codec.format(parsed[index % LOGINS]!), next: (index) => codec.next(parsed[index % LOGINS]!),
+        parse: (index) => codec.parse(logins[index % LOGINS]!.refreshToken),
+        format: (index) => codec.format(parsed[index % LOGINS]!),
+        next: (index) => codec.next(parsed[index % LOGINS]!),
       };
       for (const [name, call] of Object.entries(calls)) {
         await cpuOf(CODEC_CALLS / 10, call);
-        result[name] = 1_000 * await cpuOf(CODEC_CALLS, call);
+        result[name] = 1_000 * (await cpuOf(CODEC_CALLS, call));
       }
     }
     console.log(`RESULT ${JSON.stringify(result)}`);
@@ -118,7 +155,11 @@ async function child(client: Client): Promise<void> {
 }
 
 function measure(client: Client): Record<string, number> {
-  const { stdout, stderr } = spawnSync(process.execPath, ['--conditions=svc-source', fileURLToPath(import.meta.url), `--client=${client}`], { encoding: 'utf8' });
+  const { stdout, stderr } = spawnSync(
+    process.execPath,
+    ['--conditions=svc-source', fileURLToPath(import.meta.url), `--client=${client}`],
+    { encoding: 'utf8' },
+  );
   const result = /RESULT (.*)/.exec(stdout)?.[1];
   if (result === undefined) throw new Error(`${client}: ${stderr}`);
   return JSON.parse(result) as Record<string, number>;
@@ -126,14 +167,21 @@ function measure(client: Client): Record<string, number> {
 
 function parent(): number {
   const samples = new Map<Client, Record<string, number>[]>(CLIENTS.map((client) => [client, []]));
-  for (let round = 0; round < Number(values.rounds ?? 5); round++) for (const client of CLIENTS) samples.get(client)!.push(measure(client));
-  const median = (client: Client, name: string): number => samples.get(client)!.map((each) => each[name]!).toSorted((left, right) => left - right)[samples.get(client)!.length >> 1]!;
+  for (let round = 0; round < Number(values.rounds ?? 5); round++)
+    for (const client of CLIENTS) samples.get(client)!.push(measure(client));
+  const median = (client: Client, name: string): number =>
+    samples
+      .get(client)!
+      .map((each) => each[name]!)
+      .toSorted((left, right) => left - right)[samples.get(client)!.length >> 1]!;
   let isSlow = false;
   console.log('| | µs | × bare | at most |');
   for (const client of CLIENTS) {
     const ratio = median(client, 'us') / median('bare', 'us');
     isSlow ||= ratio > BOUNDS[client];
-    console.log(`| ${client} | ${median(client, 'us').toFixed(1)} | ${ratio.toFixed(2)} | ${BOUNDS[client].toFixed(2)} |`);
+    console.log(
+      `| ${client} | ${median(client, 'us').toFixed(1)} | ${ratio.toFixed(2)} | ${BOUNDS[client].toFixed(2)} |`,
+    );
   }
   console.log('| codec | ns | at most |');
   for (const [name, bound] of Object.entries(CODEC_BOUNDS)) {

@@ -21,7 +21,9 @@ import { TransportRequest } from '../../src/http/request/request.ts';
 import { HttpServer } from '../../src/http/server/server.ts';
 import type { Incoming } from '../../src/http/request/request.ts';
 
-const { values } = parseArgs({ options: { rounds: { type: 'string' }, child: { type: 'string' }, handle: { type: 'boolean' } } });
+const { values } = parseArgs({
+  options: { rounds: { type: 'string' }, child: { type: 'string' }, handle: { type: 'boolean' } },
+});
 
 type Side = 'tenth' | 'full';
 const BUCKETS = 10_000;
@@ -35,20 +37,34 @@ const REQUEST = Buffer.from('GET / HTTP/1.1\r\nHost: a.example\r\n\r\n');
 function parent(): number {
   const rounds = Number(values.rounds ?? 5);
   let isSlow = false;
-  console.log(`### ns per request with a rate limit, ${process.version}, median of ${rounds} fresh processes each\n\n| | at a tenth | at the limit | ratio | bound |\n|---|---:|---:|---:|---:|`);
+  console.log(
+    `### ns per request with a rate limit, ${process.version}, median of ${rounds} fresh processes each\n\n| | at a tenth | at the limit | ratio | bound |\n|---|---:|---:|---:|---:|`,
+  );
   for (const scenario of ['known', 'new']) {
     const samples: Record<string, number[]> = { tenth: [], full: [] };
-    for (let round = 0; round < rounds; round++) for (const side of round % 2 === 0 ? ['tenth', 'full'] : ['full', 'tenth']) samples[side]!.push(measure(scenario, side));
+    for (let round = 0; round < rounds; round++)
+      for (const side of round % 2 === 0 ? ['tenth', 'full'] : ['full', 'tenth'])
+        samples[side]!.push(measure(scenario, side));
     const [tenth, full] = [median(samples['tenth']!), median(samples['full']!)];
     isSlow ||= full / tenth > BOUND;
-    console.log(`| ${scenario} | ${tenth.toFixed(0)} | ${full.toFixed(0)} | ${(full / tenth).toFixed(3)} | ${BOUND} |`);
+    console.log(
+      `| ${scenario} | ${tenth.toFixed(0)} | ${full.toFixed(0)} | ${(full / tenth).toFixed(3)} | ${BOUND} |`,
+    );
   }
-  for (const scenario of ['without', 'thrashed', 'refused']) console.log(`| ${scenario} | | ${median(Array.from({ length: rounds }, () => measure(scenario, 'full'))).toFixed(0)} | | |`);
+  for (const scenario of ['without', 'thrashed', 'refused'])
+    console.log(
+      `| ${scenario} | | ${median(Array.from({ length: rounds }, () => measure(scenario, 'full'))).toFixed(0)} | | |`,
+    );
   return isSlow && values.handle !== true ? 1 : 0;
 }
 
 function measure(scenario: string, side: string): number {
-  const args = ['--conditions=svc-source', fileURLToPath(import.meta.url), `--child=${scenario},${side}`, ...values.handle === true ? ['--handle'] : []];
+  const args = [
+    '--conditions=svc-source',
+    fileURLToPath(import.meta.url),
+    `--child=${scenario},${side}`,
+    ...(values.handle === true ? ['--handle'] : []),
+  ];
   const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
   const result = /RESULT ([\d.]+)/.exec(stdout);
   if (result === null) throw new Error(`${scenario} ${side}: ${stderr}`);
@@ -63,7 +79,13 @@ function median(samples: readonly number[]): number {
 async function child(scenario: string, side: Side): Promise<void> {
   const isRefused = scenario === 'refused';
   const app = new Svc({ logger: createLogger({ level: 'error' }) }).get('/', () => 'x');
-  if (scenario !== 'without') app.use(new RateLimitMiddleware({ perMinute: isRefused ? 1 : 1_000_000, maxBuckets: scenario === 'new' && side === 'tenth' ? 1_000_000 : BUCKETS }));
+  if (scenario !== 'without')
+    app.use(
+      new RateLimitMiddleware({
+        perMinute: isRefused ? 1 : 1_000_000,
+        maxBuckets: scenario === 'new' && side === 'tenth' ? 1_000_000 : BUCKETS,
+      }),
+    );
   await app.startup();
   const count = scenario === 'thrashed' ? 2 * BUCKETS : side === 'full' ? BUCKETS : BUCKETS / 10;
   const nextAddress = addresses(scenario === 'new' ? Infinity : isRefused ? 1 : count);
@@ -74,7 +96,7 @@ async function child(scenario: string, side: Side): Promise<void> {
     const before = process.cpuUsage();
     await run(REQUESTS);
     const { user, system } = process.cpuUsage(before);
-    best = Math.min(best, (user + system) * 1_000 / REQUESTS);
+    best = Math.min(best, ((user + system) * 1_000) / REQUESTS);
   }
   if (/^svc_rate_limited_total\{/m.test(app.metrics.render()) !== isRefused) throw new Error('wrong answers');
   console.log(`RESULT ${best}`);
@@ -87,7 +109,7 @@ function addresses(count: number): () => string {
   let next = 0;
   if (count === Infinity) return () => written(next++);
   const known = Array.from({ length: count }, (_, index) => written(index));
-  return () => known[next = (next + 7_919) % count]!;
+  return () => known[(next = (next + 7_919) % count)]!;
 }
 
 /** Without a server. */
@@ -95,7 +117,12 @@ function handling(app: Svc, nextAddress: () => string): (count: number) => void 
   const outgoing = Object.assign(new EventEmitter(), { writableFinished: false, destroyed: false });
   return (count) => {
     for (let index = 0; index < count; index++) {
-      const incoming = { method: 'GET', url: '/', rawHeaders: ['Host', 'a.example'], socket: { remoteAddress: nextAddress() } } as unknown as Incoming; // no body is read
+      const incoming = {
+        method: 'GET',
+        url: '/',
+        rawHeaders: ['Host', 'a.example'],
+        socket: { remoteAddress: nextAddress() },
+      } as unknown as Incoming; // no body is read
       void app.handle(new TransportRequest(incoming, outgoing, app.defaults));
     }
   };
@@ -111,20 +138,34 @@ class FakeSocket extends Duplex {
     this.#nextAddress = nextAddress;
   }
 
-  get remoteAddress(): string { return this.#nextAddress(); }
+  get remoteAddress(): string {
+    return this.#nextAddress();
+  }
 
-  override _read(): void { /* pushed into from outside */ }
+  override _read(): void {
+    /* pushed into from outside */
+  }
 
   override _write(chunk: Buffer, _encoding: string, done: () => void): void {
     this.bytes += chunk.length;
     done();
   }
 
-  setTimeout(): this { return this; }
-  setNoDelay(): this { return this; }
-  setKeepAlive(): this { return this; }
-  ref(): this { return this; }
-  unref(): this { return this; }
+  setTimeout(): this {
+    return this;
+  }
+  setNoDelay(): this {
+    return this;
+  }
+  setKeepAlive(): this {
+    return this;
+  }
+  ref(): this {
+    return this;
+  }
+  unref(): this {
+    return this;
+  }
 }
 
 /** Through node:http. */
@@ -139,10 +180,17 @@ function serving(app: Svc, nextAddress: () => string): (count: number) => Promis
     for (let sent = 0; sent < count; sent += SOCKETS) {
       const before = sockets.map((socket) => socket.bytes);
       for (const socket of sockets) socket.push(REQUEST);
-      for (let turns = 0; turns < 100 && sockets.some((socket, index) => socket.bytes === before[index]); turns++) await new Promise((resolve) => { setImmediate(resolve); });
+      for (
+        let turns = 0;
+        turns < 100 && sockets.some((socket, index) => socket.bytes === before[index]);
+        turns++
+      )
+        await new Promise((resolve) => {
+          setImmediate(resolve);
+        });
     }
   };
 }
 
 if (values.child === undefined) process.exitCode = parent();
-else await child(...values.child.split(',') as [string, Side]);
+else await child(...(values.child.split(',') as [string, Side]));

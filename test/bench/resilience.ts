@@ -14,7 +14,16 @@ import { spawnSync } from 'node:child_process';
 import { EventEmitter } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { ConcurrencyLimitMiddleware, IdempotencyMiddleware, RequestIDMiddleware, Svc, TimeoutMiddleware, TrustedHostMiddleware, createLogger, systemClock } from 'svc';
+import {
+  ConcurrencyLimitMiddleware,
+  IdempotencyMiddleware,
+  RequestIDMiddleware,
+  Svc,
+  TimeoutMiddleware,
+  TrustedHostMiddleware,
+  createLogger,
+  systemClock,
+} from 'svc';
 import { TransportRequest } from '../../src/http/request/request.ts';
 import type { Middleware, Next } from 'svc';
 import type { Incoming } from '../../src/http/request/request.ts';
@@ -37,7 +46,13 @@ const LAYERS: Readonly<Record<string, () => readonly Middleware[]>> = {
   host: () => [new TrustedHostMiddleware({ hosts: ['a.example'] })],
   id: () => [new RequestIDMiddleware()],
   idempotency: () => [new IdempotencyMiddleware()],
-  all: () => [new RequestIDMiddleware(), new TrustedHostMiddleware({ hosts: ['a.example'] }), new TimeoutMiddleware(), new ConcurrencyLimitMiddleware(), new IdempotencyMiddleware()],
+  all: () => [
+    new RequestIDMiddleware(),
+    new TrustedHostMiddleware({ hosts: ['a.example'] }),
+    new TimeoutMiddleware(),
+    new ConcurrencyLimitMiddleware(),
+    new IdempotencyMiddleware(),
+  ],
 };
 
 function ownTimer(_req: unknown, next: Next): ReturnType<Next> {
@@ -45,7 +60,10 @@ function ownTimer(_req: unknown, next: Next): ReturnType<Next> {
   if (!(answer instanceof Promise)) return answer;
   return new Promise((resolve, reject) => {
     const timer = systemClock.after(30_000, () => reject(new Error('late')));
-    void answer.then((response) => { timer[Symbol.dispose](); resolve(response); });
+    void answer.then((response) => {
+      timer[Symbol.dispose]();
+      resolve(response);
+    });
   });
 }
 
@@ -56,16 +74,28 @@ function parent(): number {
     const names = [...samples.keys()];
     for (const name of round % 2 === 0 ? names : names.reverse()) samples.get(name)!.push(measure(name));
   }
-  const medianOf = (name: string): number => samples.get(name)!.toSorted((left, right) => left - right)[rounds >> 1]!;
-  console.log(`### ns per request, ${process.version}, median of ${rounds} fresh processes each\n\n| layers | ns | above none |\n|---|---:|---:|`);
-  for (const name of samples.keys()) console.log(`| ${name} | ${medianOf(name).toFixed(0)} | ${(medianOf(name) - medianOf('none')).toFixed(0)} |`);
+  const medianOf = (name: string): number =>
+    samples.get(name)!.toSorted((left, right) => left - right)[rounds >> 1]!;
+  console.log(
+    `### ns per request, ${process.version}, median of ${rounds} fresh processes each\n\n| layers | ns | above none |\n|---|---:|---:|`,
+  );
+  for (const name of samples.keys())
+    console.log(
+      `| ${name} | ${medianOf(name).toFixed(0)} | ${(medianOf(name) - medianOf('none')).toFixed(0)} |`,
+    );
   const ratio = (medianOf('timeout') - medianOf('passing')) / (medianOf('timer') - medianOf('passing'));
-  console.log(`\nshared timer / timer each, above a layer that passes on: ${ratio.toFixed(2)}, bound ${BOUND}`);
+  console.log(
+    `\nshared timer / timer each, above a layer that passes on: ${ratio.toFixed(2)}, bound ${BOUND}`,
+  );
   return ratio > BOUND ? 1 : 0;
 }
 
 function measure(name: string): number {
-  const { stdout, stderr } = spawnSync(process.execPath, ['--conditions=svc-source', fileURLToPath(import.meta.url), `--child=${name}`], { encoding: 'utf8' });
+  const { stdout, stderr } = spawnSync(
+    process.execPath,
+    ['--conditions=svc-source', fileURLToPath(import.meta.url), `--child=${name}`],
+    { encoding: 'utf8' },
+  );
   const result = /RESULT ([\d.]+)/.exec(stdout);
   if (result === null) throw new Error(`${name}: ${stderr}`);
   return Number(result[1]);
@@ -73,7 +103,11 @@ function measure(name: string): number {
 
 /** CPU nanoseconds per request: the best of several slices. */
 async function child(name: string): Promise<void> {
-  const app = new Svc({ logger: createLogger({ level: 'error' }) }).post('/', { public: true }, async () => 'x');
+  const app = new Svc({ logger: createLogger({ level: 'error' }) }).post(
+    '/',
+    { public: true },
+    async () => 'x',
+  );
   for (const layer of LAYERS[name]!()) app.use(layer);
   await app.startup();
   await run(app, REQUESTS);
@@ -82,7 +116,7 @@ async function child(name: string): Promise<void> {
     const before = process.cpuUsage();
     await run(app, REQUESTS);
     const { user, system } = process.cpuUsage(before);
-    best = Math.min(best, (user + system) * 1_000 / REQUESTS);
+    best = Math.min(best, ((user + system) * 1_000) / REQUESTS);
   }
   console.log(`RESULT ${best}`);
   process.exit(0);
@@ -92,7 +126,12 @@ async function run(app: Svc, count: number): Promise<void> {
   const outgoing = Object.assign(new EventEmitter(), { writableFinished: false, destroyed: false });
   for (let sent = 0; sent < count; sent += BATCH) {
     const answers = Array.from({ length: BATCH }, () => {
-      const incoming = { method: 'POST', url: '/', rawHeaders: ['Host', 'a.example', 'Accept', '*/*', 'User-Agent', 'bench'], socket: { remoteAddress: '192.0.2.1' } } as unknown as Incoming; // no body is read
+      const incoming = {
+        method: 'POST',
+        url: '/',
+        rawHeaders: ['Host', 'a.example', 'Accept', '*/*', 'User-Agent', 'bench'],
+        socket: { remoteAddress: '192.0.2.1' },
+      } as unknown as Incoming; // no body is read
       return app.handle(new TransportRequest(incoming, outgoing, app.defaults));
     });
     for (const answer of answers) if ((await answer).status !== 200) throw new Error('wrong answers');

@@ -20,7 +20,8 @@ const WAYS: Readonly<Record<string, Way>> = {
   'toString()': (bytes, at, end) => bytes.toString('utf8', at, end),
   utf8Slice: (bytes, at, end) => (bytes as unknown as Slices).utf8Slice(at, end),
   latin1Slice: (bytes, at, end) => (bytes as unknown as Slices).latin1Slice(at, end),
-  shortAscii: (bytes, at, end) => shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).utf8Slice(at, end),
+  shortAscii: (bytes, at, end) =>
+    shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).utf8Slice(at, end),
 };
 
 const bytes = Buffer.alloc(64 * 1024, 'abcdefghijklmnopqrstuvwxyz');
@@ -32,11 +33,11 @@ for (const length of [1, 2, 4, 6, 8, 9, 20]) {
       const kept: string[] = [];
       const startMs = performance.now();
       for (let index = 0; index < TEXTS; index++) {
-        const at = index * 37 % 60_000;
+        const at = (index * 37) % 60_000;
         kept.push(way(bytes, at, at + length));
         if (kept.length === 1_000) kept.length = 0;
       }
-      best = Math.min(best, (performance.now() - startMs) * 1e6 / TEXTS);
+      best = Math.min(best, ((performance.now() - startMs) * 1e6) / TEXTS);
     }
     return best.toFixed(0);
   });

@@ -17,7 +17,9 @@ import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 
 const ROOT = resolve(import.meta.dirname, '../..');
-const { values } = parseArgs({ options: { rounds: { type: 'string', default: '15' }, other: { type: 'string' } } });
+const { values } = parseArgs({
+  options: { rounds: { type: 'string', default: '15' }, other: { type: 'string' } },
+});
 
 // ── programs ──
 
@@ -45,27 +47,39 @@ process.stdin.once('data', () => {
 const PROGRAMS: Readonly<Record<string, string>> = {
   'node:http, imported': IMPORT + RAW,
   'node:http, required': `const http = process.getBuiltinModule('node:http');${RAW}`,
-  'svc': ours(ROOT),
+  svc: ours(ROOT),
   'svc, and node:http imported': IMPORT + ours(ROOT),
-  ...values.other === undefined ? {} : { 'the other svc': ours(values.other), 'the other, and node:http imported': IMPORT + ours(values.other) },
+  ...(values.other === undefined
+    ? {}
+    : {
+        'the other svc': ours(values.other),
+        'the other, and node:http imported': IMPORT + ours(values.other),
+      }),
 };
 
 // ── figures ──
 
-interface Sample { readonly firstMs: number; readonly cpuMs: number; readonly rssMiB: number }
+interface Sample {
+  readonly firstMs: number;
+  readonly cpuMs: number;
+  readonly rssMiB: number;
+}
 
 async function sample(file: string): Promise<Sample> {
   const startedMs = performance.now();
-  const program = spawn(process.execPath, [file], { env: { ...process.env, NODE_ENV: 'production' }, stdio: ['pipe', 'pipe', 'ignore'] });
+  const program = spawn(process.execPath, [file], {
+    env: { ...process.env, NODE_ENV: 'production' },
+    stdio: ['pipe', 'pipe', 'ignore'],
+  });
   const lines = createInterface(program.stdout)[Symbol.asyncIterator]();
-  const { value: port } = await lines.next() as { value: string };
-  const [response] = await once(http.get({ port, agent: false }), 'response') as [http.IncomingMessage];
+  const { value: port } = (await lines.next()) as { value: string };
+  const [response] = (await once(http.get({ port, agent: false }), 'response')) as [http.IncomingMessage];
   await once(response.resume(), 'end');
   const firstMs = performance.now() - startedMs;
   program.stdin.write('now\n');
-  const { value: taken } = await lines.next() as { value: string };
+  const { value: taken } = (await lines.next()) as { value: string };
   program.kill('SIGKILL');
-  return { firstMs, ...JSON.parse(taken) as Omit<Sample, 'firstMs'> }; // as ASKED writes it
+  return { firstMs, ...(JSON.parse(taken) as Omit<Sample, 'firstMs'>) }; // as ASKED writes it
 }
 
 async function measure(): Promise<void> {
@@ -77,15 +91,28 @@ async function measure(): Promise<void> {
     return [name, file] as const;
   });
   try {
-    for (let round = 0; round < Number(values.rounds); round++) for (const [name, file] of files) samples.get(name)!.push(await sample(file));
+    for (let round = 0; round < Number(values.rounds); round++)
+      for (const [name, file] of files) samples.get(name)!.push(await sample(file));
   } finally {
     rmSync(folder, { recursive: true });
   }
   const [base] = samples.values();
-  console.table(Object.fromEntries([...samples].map(([name, all]) => [name, Object.fromEntries((['firstMs', 'cpuMs', 'rssMiB'] as const).map((what) => {
-    const [figure, bare] = [median(all, what), median(base!, what)];
-    return [what, `${figure.toFixed(1)} (${(figure / bare).toFixed(2)} ×, ${(figure - bare).toFixed(1)})`];
-  }))])));
+  console.table(
+    Object.fromEntries(
+      [...samples].map(([name, all]) => [
+        name,
+        Object.fromEntries(
+          (['firstMs', 'cpuMs', 'rssMiB'] as const).map((what) => {
+            const [figure, bare] = [median(all, what), median(base!, what)];
+            return [
+              what,
+              `${figure.toFixed(1)} (${(figure / bare).toFixed(2)} ×, ${(figure - bare).toFixed(1)})`,
+            ];
+          }),
+        ),
+      ]),
+    ),
+  );
 }
 function median(samples: readonly Sample[], what: keyof Sample): number {
   return samples.map((one) => one[what]).sort((a, b) => a - b)[samples.length >> 1]!;

@@ -20,7 +20,15 @@ import { brotliCompressSync, constants, gzipSync, zstdCompressSync } from 'node:
 import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-const { values } = parseArgs({ options: { rounds: { type: 'string' }, only: { type: 'string' }, child: { type: 'string' }, scenario: { type: 'string' }, port: { type: 'string' } } });
+const { values } = parseArgs({
+  options: {
+    rounds: { type: 'string' },
+    only: { type: 'string' },
+    child: { type: 'string' },
+    scenario: { type: 'string' },
+    port: { type: 'string' },
+  },
+});
 
 const STREAMS = 1_000;
 const EVENTS = 60;
@@ -30,12 +38,32 @@ const LONG = 'x'.repeat(1_048_576);
 const UPLOAD = Buffer.alloc(4_194_304, 'x');
 const EVENT = { event: 'price', id: '1234', data: { tea: 3, coffee: 4, at: '2026-11-20T12:00:00Z' } };
 const TEXT = `event: price\nid: 1234\ndata: ${JSON.stringify(EVENT.data)}\n\n`;
-const PAYLOAD = Array.from({ length: 60 }, (_, id) => ({ id, name: `User ${id * 7_919 % 1_000}`, email: `user${id}@example.com`, active: id % 3 === 0 }));
+const PAYLOAD = Array.from({ length: 60 }, (_, id) => ({
+  id,
+  name: `User ${(id * 7_919) % 1_000}`,
+  email: `user${id}@example.com`,
+  active: id % 3 === 0,
+}));
 
 /** The most CPU that svc may take, as a multiple of the bare handler. */
-const BOUNDS: Readonly<Record<string, number>> = { broadcast: 1 / 0.95, source: 2.5, long: 1.2, upload: 1.2, gzip: 1.3, br: 1.3, zstd: 1.4 };
+const BOUNDS: Readonly<Record<string, number>> = {
+  broadcast: 1 / 0.95,
+  source: 2.5,
+  long: 1.2,
+  upload: 1.2,
+  gzip: 1.3,
+  br: 1.3,
+  zstd: 1.4,
+};
 const CODERS: Readonly<Record<string, (body: string) => Buffer>> = {
-  gzip: (body) => gzipSync(body, { level: 6 }), br: (body) => brotliCompressSync(body, { params: { [constants.BROTLI_PARAM_QUALITY]: 4, [constants.BROTLI_PARAM_SIZE_HINT]: Buffer.byteLength(body) } }),
+  gzip: (body) => gzipSync(body, { level: 6 }),
+  br: (body) =>
+    brotliCompressSync(body, {
+      params: {
+        [constants.BROTLI_PARAM_QUALITY]: 4,
+        [constants.BROTLI_PARAM_SIZE_HINT]: Buffer.byteLength(body),
+      },
+    }),
   zstd: (body) => zstdCompressSync(body, { params: { [constants.ZSTD_c_compressionLevel]: 3 } }),
 };
 /** The scenarios of streams without an end; the others are requests. */
@@ -45,13 +73,19 @@ const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 
 async function parent(): Promise<number> {
   const rounds = Number(values.rounds ?? 3);
   let isSlow = false;
-  console.log(`### CPU of the server, ${process.version}, median of ${rounds} fresh processes each\n\n| | bare µs | svc µs | ratio | bound |\n|---|---:|---:|---:|---:|`);
+  console.log(
+    `### CPU of the server, ${process.version}, median of ${rounds} fresh processes each\n\n| | bare µs | svc µs | ratio | bound |\n|---|---:|---:|---:|---:|`,
+  );
   for (const name of values.only?.split(',') ?? Object.keys(BOUNDS)) {
     const samples: Record<'bare' | 'svc', number[]> = { bare: [], svc: [] };
-    for (let round = 0; round < rounds; round++) for (const side of round % 2 === 0 ? ['bare', 'svc'] as const : ['svc', 'bare'] as const) samples[side].push(await measure(side, name));
+    for (let round = 0; round < rounds; round++)
+      for (const side of round % 2 === 0 ? (['bare', 'svc'] as const) : (['svc', 'bare'] as const))
+        samples[side].push(await measure(side, name));
     const [bare, svc] = [median(samples.bare), median(samples.svc)];
     isSlow ||= svc / bare > BOUNDS[name]!;
-    console.log(`| ${name} | ${bare.toFixed(2)} | ${svc.toFixed(2)} | ${(svc / bare).toFixed(3)} | ${BOUNDS[name]!.toFixed(2)} |`);
+    console.log(
+      `| ${name} | ${bare.toFixed(2)} | ${svc.toFixed(2)} | ${(svc / bare).toFixed(3)} | ${BOUNDS[name]!.toFixed(2)} |`,
+    );
   }
   return isSlow ? 1 : 0;
 }
@@ -62,7 +96,10 @@ function median(samples: readonly number[]): number {
 
 /** Microseconds of CPU for an event of one stream, or for a request. */
 async function measure(side: string, scenario: string): Promise<number> {
-  const start = (...args: string[]): ReturnType<typeof spawn> => spawn(process.execPath, [fileURLToPath(import.meta.url), `--scenario=${scenario}`, ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const start = (...args: string[]): ReturnType<typeof spawn> =>
+    spawn(process.execPath, [fileURLToPath(import.meta.url), `--scenario=${scenario}`, ...args], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
   const server = start(`--child=${side}`);
   let output = '';
   server.stdout!.setEncoding('utf8');
@@ -70,7 +107,12 @@ async function measure(side: string, scenario: string): Promise<number> {
     for (;;) {
       const match = pattern.exec(output);
       if (match !== null) return match[1]!;
-      const [chunk] = await Promise.race([once(server.stdout!, 'data'), once(server, 'close').then(() => { throw new Error(`${side} ${scenario} has ended`); })]) as [string];
+      const [chunk] = (await Promise.race([
+        once(server.stdout!, 'data'),
+        once(server, 'close').then(() => {
+          throw new Error(`${side} ${scenario} has ended`);
+        }),
+      ])) as [string];
       output += chunk;
     }
   };
@@ -91,9 +133,15 @@ function report(before: NodeJS.CpuUsage, times: number): void {
 /** Sends events to all streams, once all are there. */
 async function sendAll(hasAll: () => boolean, send: () => void): Promise<void> {
   while (!hasAll()) await pause();
-  for (let event = 0; event < 10; event++) { send(); await pause(); }
+  for (let event = 0; event < 10; event++) {
+    send();
+    await pause();
+  }
   const before = process.cpuUsage();
-  for (let event = 0; event < EVENTS; event++) { send(); await pause(); }
+  for (let event = 0; event < EVENTS; event++) {
+    send();
+    await pause();
+  }
   report(before, EVENTS * STREAMS);
 }
 
@@ -102,7 +150,7 @@ function counted(): () => void {
   let before: NodeJS.CpuUsage | undefined;
   return () => {
     if (++count === REQUESTS / 3) before = process.cpuUsage();
-    if (count === REQUESTS) report(before!, REQUESTS * 2 / 3);
+    if (count === REQUESTS) report(before!, (REQUESTS * 2) / 3);
   };
 }
 
@@ -112,38 +160,66 @@ async function bare(scenario: string): Promise<void> {
   const code = CODERS[scenario];
   const server = createServer(async (req, res) => {
     if (EVENTFUL.has(scenario)) {
-      res.writeHead(200, { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-store, no-transform', 'X-Accel-Buffering': 'no' });
+      res.writeHead(200, {
+        'Content-Type': 'text/event-stream',
+        'Cache-Control': 'no-store, no-transform',
+        'X-Accel-Buffering': 'no',
+      });
       res.write(':\n\n');
       streams.push(res);
       return;
     }
     if (code !== undefined) {
       const body = code(JSON.stringify(PAYLOAD));
-      res.writeHead(200, { 'Content-Type': 'application/json', 'Vary': 'Accept-Encoding', 'Content-Encoding': scenario, 'Content-Length': body.length });
+      res.writeHead(200, {
+        'Content-Type': 'application/json',
+        Vary: 'Accept-Encoding',
+        'Content-Encoding': scenario,
+        'Content-Length': body.length,
+      });
       res.end(body);
     } else {
       let length = 0;
       for await (const chunk of req) length += (chunk as Buffer).length;
       const body = scenario === 'long' ? LONG : String(length);
-      res.writeHead(200, { 'Content-Type': 'text/plain; charset=utf-8', 'Content-Length': Buffer.byteLength(body) });
+      res.writeHead(200, {
+        'Content-Type': 'text/plain; charset=utf-8',
+        'Content-Length': Buffer.byteLength(body),
+      });
       res.end(body);
     }
     count();
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
   console.log(`PORT ${(server.address() as AddressInfo).port}`);
-  if (EVENTFUL.has(scenario)) await sendAll(() => streams.length === STREAMS, () => { for (const res of streams) res.write(TEXT); });
+  if (EVENTFUL.has(scenario))
+    await sendAll(
+      () => streams.length === STREAMS,
+      () => {
+        for (const res of streams) res.write(TEXT);
+      },
+    );
 }
 
 async function svc(scenario: string): Promise<void> {
-  const { CompressionMiddleware, EventBroadcast, EventStreamResponse, Svc, createLogger } = await import(new URL('../../dist/index.js', import.meta.url).href) as typeof import('svc');
+  const { CompressionMiddleware, EventBroadcast, EventStreamResponse, Svc, createLogger } = (await import(
+    new URL('../../dist/index.js', import.meta.url).href
+  )) as typeof import('svc');
   const app = new Svc({ logger: createLogger({ level: 'error' }) });
   const news = new EventBroadcast();
   const count = counted();
   let opened = 0;
   let wake = Promise.withResolvers<void>();
-  if (CODERS[scenario] !== undefined) app.use(new CompressionMiddleware()).get('/', () => { count(); return PAYLOAD; });
-  else if (scenario === 'long') app.get('/', () => { count(); return LONG; });
+  if (CODERS[scenario] !== undefined)
+    app.use(new CompressionMiddleware()).get('/', () => {
+      count();
+      return PAYLOAD;
+    });
+  else if (scenario === 'long')
+    app.get('/', () => {
+      count();
+      return LONG;
+    });
   else if (scenario === 'upload') {
     app.post('/', { public: 'a benchmark' }, async ({ req }) => {
       let length = 0;
@@ -152,17 +228,46 @@ async function svc(scenario: string): Promise<void> {
       return String(length);
     });
   } else if (scenario === 'broadcast') app.get('/', () => news.stream());
-  else app.get('/', () => new EventStreamResponse((async function* () { opened++; for (;;) { await wake.promise; yield EVENT; } })()));
+  else
+    app.get(
+      '/',
+      () =>
+        new EventStreamResponse(
+          (async function* () {
+            opened++;
+            for (;;) {
+              await wake.promise;
+              yield EVENT;
+            }
+          })(),
+        ),
+    );
   const { port } = await app.run({ port: 0, handleSignals: false });
   console.log(`PORT ${port}`);
-  if (scenario === 'broadcast') await sendAll(() => news.size === STREAMS, () => { news.send(EVENT); });
-  if (scenario === 'source') await sendAll(() => opened === STREAMS, () => { const { resolve } = wake; wake = Promise.withResolvers(); resolve(); });
+  if (scenario === 'broadcast')
+    await sendAll(
+      () => news.size === STREAMS,
+      () => {
+        news.send(EVENT);
+      },
+    );
+  if (scenario === 'source')
+    await sendAll(
+      () => opened === STREAMS,
+      () => {
+        const { resolve } = wake;
+        wake = Promise.withResolvers();
+        resolve();
+      },
+    );
 }
 
 async function clients(port: number, scenario: string): Promise<void> {
   if (EVENTFUL.has(scenario)) {
     for (let index = 0; index < STREAMS; index++) {
-      const socket = connect(port, '127.0.0.1').on('error', () => process.exit(0)).resume();
+      const socket = connect(port, '127.0.0.1')
+        .on('error', () => process.exit(0))
+        .resume();
       socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
       if (index % 50 === 0) await pause();
     }
@@ -171,11 +276,17 @@ async function clients(port: number, scenario: string): Promise<void> {
   const agent = new Agent({ keepAlive: true, maxSockets: 4 });
   const body = scenario === 'upload' ? UPLOAD : undefined;
   const next = (): void => {
-    const headers = { 'Accept-Encoding': scenario, ...body === undefined ? {} : { 'Content-Length': body.length } };
-    const sent = request({ port, host: '127.0.0.1', agent, method: body === undefined ? 'GET' : 'POST', headers }, (res) => {
-      if (res.statusCode !== 200) throw new Error(`${scenario}: ${res.statusCode}`);
-      res.resume().on('end', next);
-    });
+    const headers = {
+      'Accept-Encoding': scenario,
+      ...(body === undefined ? {} : { 'Content-Length': body.length }),
+    };
+    const sent = request(
+      { port, host: '127.0.0.1', agent, method: body === undefined ? 'GET' : 'POST', headers },
+      (res) => {
+        if (res.statusCode !== 200) throw new Error(`${scenario}: ${res.statusCode}`);
+        res.resume().on('end', next);
+      },
+    );
     sent.on('error', () => process.exit(0)).end(body);
   };
   for (let index = 0; index < 4; index++) next();

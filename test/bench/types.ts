@@ -42,11 +42,28 @@ class User${index} extends Schema { name = Field(str, { minLength: 2 }); age = F
 
 /** Instantiations that the compiler reports for this program. @throws Error when it does not compile */
 function instantiations(folder: string, name: string, text: string): number {
-  const options = { target: 'es2024', lib: ['es2024', 'esnext.disposable'], module: 'nodenext', types: ['node'], noEmit: true, strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true, skipLibCheck: true };
+  const options = {
+    target: 'es2024',
+    lib: ['es2024', 'esnext.disposable'],
+    module: 'nodenext',
+    types: ['node'],
+    noEmit: true,
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    noUncheckedIndexedAccess: true,
+    skipLibCheck: true,
+  };
   writeFileSync(join(folder, `${name}.ts`), text);
-  writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions: options, files: [`${name}.ts`] }));
+  writeFileSync(
+    join(folder, 'tsconfig.json'),
+    JSON.stringify({ compilerOptions: options, files: [`${name}.ts`] }),
+  );
   const compiler = join(ROOT, 'node_modules/typescript/bin/tsc');
-  const { status, stdout, stderr } = spawnSync(process.execPath, [compiler, '-p', '.', '--extendedDiagnostics'], { cwd: folder, encoding: 'utf8' });
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    [compiler, '-p', '.', '--extendedDiagnostics'],
+    { cwd: folder, encoding: 'utf8' },
+  );
   const count = /^Instantiations:\s+(\d+)/m.exec(stdout);
   if (status !== 0 || count === null) throw new Error(stdout + stderr);
   return Number(count[1]);
@@ -57,13 +74,25 @@ const folder = mkdtempSync(join(tmpdir(), 'svc-types-'));
 try {
   writeFileSync(join(folder, 'package.json'), '{"private":true,"type":"module"}');
   mkdirSync(join(folder, 'node_modules'));
-  for (const [name, target] of [['svc', ROOT], ['@types', join(ROOT, 'node_modules/@types')]] as const) symlinkSync(target, join(folder, 'node_modules', name), 'dir');
-  const schemasAlone = Array.from({ length: ROUTES }, (_, index) => routeOf(index).split('\n').slice(0, 2).join('\n')).join('\n');
+  for (const [name, target] of [
+    ['svc', ROOT],
+    ['@types', join(ROOT, 'node_modules/@types')],
+  ] as const)
+    symlinkSync(target, join(folder, 'node_modules', name), 'dir');
+  const schemasAlone = Array.from({ length: ROUTES }, (_, index) =>
+    routeOf(index).split('\n').slice(0, 2).join('\n'),
+  ).join('\n');
   const none = instantiations(folder, 'none', HEAD);
   const schemas = instantiations(folder, 'schemas', `${HEAD}${schemasAlone}\n`);
-  const all = instantiations(folder, 'all', HEAD + Array.from({ length: ROUTES }, (_, index) => routeOf(index)).join('\n'));
+  const all = instantiations(
+    folder,
+    'all',
+    HEAD + Array.from({ length: ROUTES }, (_, index) => routeOf(index)).join('\n'),
+  );
   const perRoute = (all - none) / ROUTES;
-  console.log(`instantiations: ${none} without routes; ${ROUTES} routes: ${perRoute.toFixed(0)} each (${((schemas - none) / ROUTES).toFixed(0)} of them its two schemas); most ${MOST}, recorded ${RECORDED}`);
+  console.log(
+    `instantiations: ${none} without routes; ${ROUTES} routes: ${perRoute.toFixed(0)} each (${((schemas - none) / ROUTES).toFixed(0)} of them its two schemas); most ${MOST}, recorded ${RECORDED}`,
+  );
   if (perRoute > MOST || perRoute >= RECORDED * 1.1) process.exitCode = 1;
 } finally {
   rmSync(folder, { recursive: true, force: true });

@@ -14,7 +14,17 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { compileSerializer, Field, float, int, list, literal, planOf, Schema, str } from '../../src/schema/schema.ts';
+import {
+  compileSerializer,
+  Field,
+  float,
+  int,
+  list,
+  literal,
+  planOf,
+  Schema,
+  str,
+} from '../../src/schema/schema.ts';
 
 const SCRATCH = join(tmpdir(), 'svc-scratch', 'ajv');
 const MEASURE_MS = 150;
@@ -46,64 +56,127 @@ class Order extends Schema {
 }
 
 const user8 = {
-  type: 'object', required: ['name', 'email', 'age', 'score', 'active', 'role', 'tags'],
+  type: 'object',
+  required: ['name', 'email', 'age', 'score', 'active', 'role', 'tags'],
   properties: {
-    name: { type: 'string', minLength: 1, maxLength: 50 }, email: { type: 'string', format: 'email' }, age: { type: 'integer', minimum: 0, maximum: 150 },
-    score: { type: 'number', minimum: 0, maximum: 1 }, active: { type: 'boolean' }, role: { enum: ['admin', 'user', 'guest'] },
-    tags: { type: 'array', maxItems: 10, items: { type: 'string', maxLength: 20 } }, bio: { type: 'string', maxLength: 200 },
+    name: { type: 'string', minLength: 1, maxLength: 50 },
+    email: { type: 'string', format: 'email' },
+    age: { type: 'integer', minimum: 0, maximum: 150 },
+    score: { type: 'number', minimum: 0, maximum: 1 },
+    active: { type: 'boolean' },
+    role: { enum: ['admin', 'user', 'guest'] },
+    tags: { type: 'array', maxItems: 10, items: { type: 'string', maxLength: 20 } },
+    bio: { type: 'string', maxLength: 200 },
   },
 };
 const text = (bounds: object): object => ({ type: 'string', ...bounds });
 const order = {
-  type: 'object', required: ['user', 'address', 'lines'],
+  type: 'object',
+  required: ['user', 'address', 'lines'],
   properties: {
     user: user8,
-    address: { type: 'object', required: ['street', 'city', 'zip'], properties: { street: text({ minLength: 1 }), city: text({ minLength: 1 }), zip: text({ minLength: 3, maxLength: 10 }) } },
+    address: {
+      type: 'object',
+      required: ['street', 'city', 'zip'],
+      properties: {
+        street: text({ minLength: 1 }),
+        city: text({ minLength: 1 }),
+        zip: text({ minLength: 3, maxLength: 10 }),
+      },
+    },
     lines: {
-      type: 'array', maxItems: 50,
-      items: { type: 'object', required: ['sku', 'qty', 'price'], properties: { sku: text({ minLength: 1, maxLength: 20 }), qty: { type: 'integer', minimum: 1, maximum: 1_000 }, price: { type: 'number', minimum: 0 } } },
+      type: 'array',
+      maxItems: 50,
+      items: {
+        type: 'object',
+        required: ['sku', 'qty', 'price'],
+        properties: {
+          sku: text({ minLength: 1, maxLength: 20 }),
+          qty: { type: 'integer', minimum: 1, maximum: 1_000 },
+          price: { type: 'number', minimum: 0 },
+        },
+      },
     },
   },
 };
 
-const good = JSON.parse(JSON.stringify(Array.from({ length: 16 }, (_, i) => ({
-  name: 'Ada Lovelace', email: `ada${i}@example.com`, age: 36, score: 0.5, active: true, role: 'admin', tags: ['math', 'engine'], bio: 'Analyst',
-})))) as Record<string, unknown>[];
+const good = JSON.parse(
+  JSON.stringify(
+    Array.from({ length: 16 }, (_, i) => ({
+      name: 'Ada Lovelace',
+      email: `ada${i}@example.com`,
+      age: 36,
+      score: 0.5,
+      active: true,
+      role: 'admin',
+      tags: ['math', 'engine'],
+      bio: 'Analyst',
+    })),
+  ),
+) as Record<string, unknown>[];
 const bad = good.map((user) => ({ ...user, bio: 'x'.repeat(201) }));
-const missing = good.map((user) => Object.fromEntries(Object.entries(user).filter(([name]) => name !== 'email')));
+const missing = good.map((user) =>
+  Object.fromEntries(Object.entries(user).filter(([name]) => name !== 'email')),
+);
 const nested = good.map((user) => ({
-  user, address: { street: '1 Main', city: 'Paris', zip: '75001' }, lines: Array.from({ length: 5 }, (_, i) => ({ sku: `S${i}`, qty: i + 1, price: 9.5 })),
+  user,
+  address: { street: '1 Main', city: 'Paris', zip: '75001' },
+  lines: Array.from({ length: 5 }, (_, i) => ({ sku: `S${i}`, qty: i + 1, price: 9.5 })),
 }));
 
 type Judge = (value: unknown) => boolean;
 type Operations = Record<string, (i: number) => boolean>;
 
 function operations(flat: Judge, deep: Judge): Operations {
-  if (!flat(good[0]) || flat(bad[0]) || flat(missing[0]) || !deep(nested[0])) throw new Error('wrong verdict');
+  if (!flat(good[0]) || flat(bad[0]) || flat(missing[0]) || !deep(nested[0]))
+    throw new Error('wrong verdict');
   return {
-    'valid, 8 fields': (i) => flat(good[i & 15]), 'invalid, last': (i) => flat(bad[i & 15]), 'missing field': (i) => flat(missing[i & 15]), 'nested + 5 lines': (i) => deep(nested[i & 15]),
+    'valid, 8 fields': (i) => flat(good[i & 15]),
+    'invalid, last': (i) => flat(bad[i & 15]),
+    'missing field': (i) => flat(missing[i & 15]),
+    'nested + 5 lines': (i) => deep(nested[i & 15]),
   };
 }
 
 const IMPLEMENTATIONS: Record<string, () => Operations> = {
-  'ajv': () => ajvOperations({}),
+  ajv: () => ajvOperations({}),
   'ajv, allErrors': () => ajvOperations({ allErrors: true }),
-  'svc, accepts': () => operations((value) => User8.accepts(value), (value) => Order.accepts(value)),
+  'svc, accepts': () =>
+    operations(
+      (value) => User8.accepts(value),
+      (value) => Order.accepts(value),
+    ),
   'svc, parse': () => {
-    const flat = planOf(User8), deep = planOf(Order);
-    return operations((value) => flat.parseJson(value, 'body', true).ok, (value) => deep.parseJson(value, 'body', true).ok);
+    const flat = planOf(User8),
+      deep = planOf(Order);
+    return operations(
+      (value) => flat.parseJson(value, 'body', true).ok,
+      (value) => deep.parseJson(value, 'body', true).ok,
+    );
   },
-  'svc, new': () => ({ 'valid, 8 fields': (i) => new User8(good[i & 15]) !== undefined, 'nested + 5 lines': (i) => new Order(nested[i & 15]) !== undefined }),
+  'svc, new': () => ({
+    'valid, 8 fields': (i) => new User8(good[i & 15]) !== undefined,
+    'nested + 5 lines': (i) => new Order(nested[i & 15]) !== undefined,
+  }),
   'svc, reply to JSON': () => {
-    const flat = compileSerializer(User8), deep = compileSerializer(Order);
-    return { 'valid, 8 fields': (i) => flat.toJson(good[i & 15]).ok, 'nested + 5 lines': (i) => deep.toJson(nested[i & 15]).ok };
+    const flat = compileSerializer(User8),
+      deep = compileSerializer(Order);
+    return {
+      'valid, 8 fields': (i) => flat.toJson(good[i & 15]).ok,
+      'nested + 5 lines': (i) => deep.toJson(nested[i & 15]).ok,
+    };
   },
-  'JSON.stringify': () => ({ 'valid, 8 fields': (i) => JSON.stringify(good[i & 15]) !== '', 'nested + 5 lines': (i) => JSON.stringify(nested[i & 15]) !== '' }),
+  'JSON.stringify': () => ({
+    'valid, 8 fields': (i) => JSON.stringify(good[i & 15]) !== '',
+    'nested + 5 lines': (i) => JSON.stringify(nested[i & 15]) !== '',
+  }),
 };
 
 function ajvOperations(options: object): Operations {
   const require = createRequire(join(SCRATCH, 'package.json'));
-  const { default: Ajv } = require('ajv') as { default: new (options: object) => { compile(schema: object): Judge } };
+  const { default: Ajv } = require('ajv') as {
+    default: new (options: object) => { compile(schema: object): Judge };
+  };
   const ajv = new Ajv(options);
   (require('ajv-formats') as { default: (ajv: object) => void }).default(ajv);
   return operations(ajv.compile(user8), ajv.compile(order));
@@ -131,7 +204,8 @@ if (child !== undefined) {
   console.log(run === undefined ? '-' : timed(run));
 } else {
   const hasAjv = existsSync(join(SCRATCH, 'node_modules', 'ajv-formats'));
-  if (!hasAjv) console.log(`ajv: skipped, there is no ${SCRATCH}: npm install --prefix ${SCRATCH} ajv ajv-formats`);
+  if (!hasAjv)
+    console.log(`ajv: skipped, there is no ${SCRATCH}: npm install --prefix ${SCRATCH} ajv ajv-formats`);
   const names = Object.keys(IMPLEMENTATIONS).filter((name) => hasAjv || !name.startsWith('ajv'));
   const columns = ['valid, 8 fields', 'invalid, last', 'missing field', 'nested + 5 lines'];
   const rounds = Number(process.argv.find((argument) => argument.startsWith('--rounds='))?.slice(9) ?? 3);
@@ -140,15 +214,36 @@ if (child !== undefined) {
     for (const name of names) {
       for (const column of columns) {
         const flags = name.startsWith('ajv') ? [] : ['--disallow-code-generation-from-strings'];
-        const { stdout, stderr, status } = spawnSync(process.execPath, [...flags, '--conditions=svc-source', fileURLToPath(import.meta.url), `--child=${name}|${column}`], { encoding: 'utf8' });
+        const { stdout, stderr, status } = spawnSync(
+          process.execPath,
+          [...flags, '--conditions=svc-source', fileURLToPath(import.meta.url), `--child=${name}|${column}`],
+          { encoding: 'utf8' },
+        );
         if (status !== 0) throw new Error(`${name}: ${stderr}`);
-        if (stdout.trim() !== '-') found.set(`${name}|${column}`, [...(found.get(`${name}|${column}`) ?? []), Number(stdout)]);
+        if (stdout.trim() !== '-')
+          found.set(`${name}|${column}`, [...(found.get(`${name}|${column}`) ?? []), Number(stdout)]);
       }
     }
   }
-  const median = (name: string, column: string): number => (found.get(`${name}|${column}`) ?? []).sort((a, b) => a - b)[Math.floor(rounds / 2)] ?? NaN;
-  console.table(Object.fromEntries(names.map((name) => [name, Object.fromEntries(columns.map((column) => {
-    const value = median(name, column), base = median('ajv', column);
-    return [column, Number.isNaN(value) ? '' : `${value.toFixed(0)} ns${Number.isNaN(base) ? '' : ` (${(value / base).toFixed(2)} × ajv)`}`];
-  }))])));
+  const median = (name: string, column: string): number =>
+    (found.get(`${name}|${column}`) ?? []).sort((a, b) => a - b)[Math.floor(rounds / 2)] ?? NaN;
+  console.table(
+    Object.fromEntries(
+      names.map((name) => [
+        name,
+        Object.fromEntries(
+          columns.map((column) => {
+            const value = median(name, column),
+              base = median('ajv', column);
+            return [
+              column,
+              Number.isNaN(value)
+                ? ''
+                : `${value.toFixed(0)} ns${Number.isNaN(base) ? '' : ` (${(value / base).toFixed(2)} × ajv)`}`,
+            ];
+          }),
+        ),
+      ]),
+    ),
+  );
 }

@@ -27,7 +27,17 @@ import { scratch } from '../support/scratch.ts';
 import type { ChildProcess } from 'node:child_process';
 import type { AddressInfo, Socket } from 'node:net';
 
-const { values } = parseArgs({ options: { rounds: { type: 'string' }, only: { type: 'string' }, child: { type: 'string' }, scenario: { type: 'string' }, port: { type: 'string' }, scratch: { type: 'string' }, connections: { type: 'string' } } });
+const { values } = parseArgs({
+  options: {
+    rounds: { type: 'string' },
+    only: { type: 'string' },
+    child: { type: 'string' },
+    scenario: { type: 'string' },
+    port: { type: 'string' },
+    scratch: { type: 'string' },
+    connections: { type: 'string' },
+  },
+});
 
 interface Step {
   readonly bytes: number;
@@ -61,22 +71,38 @@ const BROADCASTS = 50;
 /** JSON of so many bytes. */
 function payloadOf({ bytes, isText = false }: Step): Buffer {
   if (!isText) return Buffer.alloc(bytes, 0xa5);
-  const text = JSON.stringify(Array.from({ length: Math.ceil(bytes / 30) }, (_, id) => ({ id, name: `user ${id * 7_919 % 1_000}` })));
+  const text = JSON.stringify(
+    Array.from({ length: Math.ceil(bytes / 30) }, (_, id) => ({ id, name: `user ${(id * 7_919) % 1_000}` })),
+  );
   return Buffer.from(text.slice(0, bytes));
 }
 
 async function parent(): Promise<number> {
-  const folder = scratch({ skip: (reason: string) => { throw new Error(reason); } } as never, 'websocket', { ws: '~8.23.0', bufferutil: '~4.1.0' })!; // it throws else
+  const folder = scratch(
+    {
+      skip: (reason: string) => {
+        throw new Error(reason);
+      },
+    } as never,
+    'websocket',
+    { ws: '~8.23.0', bufferutil: '~4.1.0' },
+  )!; // it throws else
   const rounds = Number(values.rounds ?? 3);
   let isMissed = false;
-  console.log(`### CPU of the server, ${process.version}, median of ${rounds} fresh processes each\n\n| | ws µs | svc µs | times as fast | bound |\n|---|---:|---:|---:|---:|`);
+  console.log(
+    `### CPU of the server, ${process.version}, median of ${rounds} fresh processes each\n\n| | ws µs | svc µs | times as fast | bound |\n|---|---:|---:|---:|---:|`,
+  );
   for (const name of values.only?.split(',') ?? Object.keys(STEPS)) {
     const { bound } = STEPS[name]!;
     const samples: Record<'ws' | 'svc', number[]> = { ws: [], svc: [] };
-    for (let round = 0; round < rounds; round++) for (const side of round % 2 === 0 ? ['ws', 'svc'] as const : ['svc', 'ws'] as const) samples[side].push(await measure(side, name, folder));
+    for (let round = 0; round < rounds; round++)
+      for (const side of round % 2 === 0 ? (['ws', 'svc'] as const) : (['svc', 'ws'] as const))
+        samples[side].push(await measure(side, name, folder));
     const [ws, svc] = [median(samples.ws), median(samples.svc)];
     isMissed ||= bound !== undefined && (name === 'idle' ? svc > bound : ws / svc < bound);
-    console.log(`| ${name} | ${ws.toFixed(2)} | ${svc.toFixed(2)} | ${(ws / svc).toFixed(2)} | ${bound === undefined ? '' : name === 'idle' ? `≤ ${bound} KiB` : `≥ ${bound}`} |`);
+    console.log(
+      `| ${name} | ${ws.toFixed(2)} | ${svc.toFixed(2)} | ${(ws / svc).toFixed(2)} | ${bound === undefined ? '' : name === 'idle' ? `≤ ${bound} KiB` : `≥ ${bound}`} |`,
+    );
   }
   return isMissed ? 1 : 0;
 }
@@ -87,24 +113,30 @@ function median(samples: readonly number[]): number {
 
 /** Microseconds of CPU for a message, or KiB for a socket. */
 async function measure(side: 'ws' | 'svc', scenario: string, folder: string): Promise<number> {
-  const start = (child: string, ...args: string[]): ChildProcess => fork(fileURLToPath(import.meta.url), [`--child=${child}`, `--scenario=${scenario}`, `--scratch=${folder}`, ...args], { execArgv: ['--expose-gc'] });
+  const start = (child: string, ...args: string[]): ChildProcess =>
+    fork(
+      fileURLToPath(import.meta.url),
+      [`--child=${child}`, `--scenario=${scenario}`, `--scratch=${folder}`, ...args],
+      { execArgv: ['--expose-gc'] },
+    );
   const server = start(side);
-  const [port] = await once(server, 'message') as [number];
+  const [port] = (await once(server, 'message')) as [number];
   const first = scenario === 'idle' ? start('clients', `--port=${port}`, '--connections=1000') : undefined;
   if (first !== undefined) await once(first, 'message');
   const base = first === undefined ? 0 : await ask(server, 'memory');
   const clients = start('clients', `--port=${port}`);
   try {
     await once(clients, 'message');
-    if (scenario === 'idle') return (await ask(server, 'memory') - base) / STEPS[scenario]!.connections / 1_024;
+    if (scenario === 'idle')
+      return ((await ask(server, 'memory')) - base) / STEPS[scenario]!.connections / 1_024;
     if (scenario === 'broadcast') {
       await ask(server, 'broadcast');
-      return await ask(server, 'broadcast') / (BROADCASTS * STEPS[scenario]!.connections);
+      return (await ask(server, 'broadcast')) / (BROADCASTS * STEPS[scenario]!.connections);
     }
     await ask(clients, 'run'); // warms up
     const before = await ask(server, 'cpu');
     const messages = await ask(clients, 'run');
-    return (await ask(server, 'cpu') - before) / messages;
+    return ((await ask(server, 'cpu')) - before) / messages;
   } finally {
     first?.kill('SIGKILL');
     clients.kill('SIGKILL');
@@ -114,7 +146,7 @@ async function measure(side: 'ws' | 'svc', scenario: string, folder: string): Pr
 
 async function ask(child: ChildProcess, what: string): Promise<number> {
   child.send(what);
-  const [answer] = await once(child, 'message') as [number];
+  const [answer] = (await once(child, 'message')) as [number];
   return answer;
 }
 
@@ -148,24 +180,55 @@ function serve(port: number, broadcast: () => void): void {
 }
 
 async function ws(step: Step): Promise<void> {
-  (globalThis as { loaded?: unknown }).loaded = await import(new URL('../../dist/index.js', import.meta.url).href); // as the other side
-  interface Peer { on(event: 'message', listener: (data: Buffer, isBinary: boolean) => void): void; send(data: Buffer | string, options: { binary: boolean }): void }
-  interface Peers { readonly clients: Iterable<Peer>; on(event: 'connection', listener: (peer: Peer) => void): void }
+  (globalThis as { loaded?: unknown }).loaded = await import(
+    new URL('../../dist/index.js', import.meta.url).href
+  ); // as the other side
+  interface Peer {
+    on(event: 'message', listener: (data: Buffer, isBinary: boolean) => void): void;
+    send(data: Buffer | string, options: { binary: boolean }): void;
+  }
+  interface Peers {
+    readonly clients: Iterable<Peer>;
+    on(event: 'connection', listener: (peer: Peer) => void): void;
+  }
   const require = createRequire(join(values.scratch!, 'package.json'));
   const { WebSocketServer } = require('ws') as { WebSocketServer: new (options: object) => Peers };
   require('bufferutil');
   const server = createServer().listen(0, '127.0.0.1', 4_096);
   await once(server, 'listening');
-  const peers = new WebSocketServer({ server, maxPayload: 4_194_304, perMessageDeflate: step.isCompressed === true ? { serverNoContextTakeover: true, clientNoContextTakeover: true, zlibDeflateOptions: { level: 3 } } : false });
-  peers.on('connection', (peer) => peer.on('message', (data, binary) => peer.send(binary ? data : data.toString(), { binary })));
+  const peers = new WebSocketServer({
+    server,
+    maxPayload: 4_194_304,
+    perMessageDeflate:
+      step.isCompressed === true
+        ? { serverNoContextTakeover: true, clientNoContextTakeover: true, zlibDeflateOptions: { level: 3 } }
+        : false,
+  });
+  peers.on('connection', (peer) =>
+    peer.on('message', (data, binary) => peer.send(binary ? data : data.toString(), { binary })),
+  );
   const payload = payloadOf(step);
-  serve((server.address() as AddressInfo).port, () => { for (const peer of peers.clients) peer.send(payload, { binary: true }); });
+  serve((server.address() as AddressInfo).port, () => {
+    for (const peer of peers.clients) peer.send(payload, { binary: true });
+  });
 }
 
 async function svc(step: Step): Promise<void> {
-  const { Svc, createLogger } = await import(new URL('../../dist/index.js', import.meta.url).href) as typeof import('svc');
+  const { Svc, createLogger } = (await import(
+    new URL('../../dist/index.js', import.meta.url).href
+  )) as typeof import('svc');
   const app = new Svc({ logger: createLogger({ level: 'error' }) });
-  app.websocket('/', { allowMissingOrigin: true, maxMessageBytes: 4_194_304, maxBufferedBytes: 8_388_608, compression: step.isCompressed === true }).onOpen((socket) => { if (step.window === 0 && step.bytes > 0) socket.join('all'); }).onMessage((socket, message) => socket.send(message));
+  app
+    .websocket('/', {
+      allowMissingOrigin: true,
+      maxMessageBytes: 4_194_304,
+      maxBufferedBytes: 8_388_608,
+      compression: step.isCompressed === true,
+    })
+    .onOpen((socket) => {
+      if (step.window === 0 && step.bytes > 0) socket.join('all');
+    })
+    .onMessage((socket, message) => socket.send(message));
   const { port } = await app.run({ port: 0, handleSignals: false });
   const payload = payloadOf(step);
   serve(port, () => app.rooms.broadcast('all', payload));
@@ -175,12 +238,20 @@ async function svc(step: Step): Promise<void> {
 async function clients(port: number, step: Step): Promise<void> {
   const payload = payloadOf(step);
   const key = Buffer.of(1, 2, 3, 4);
-  const { encodeFrame, encodeMaskedFrame } = await import(new URL('../../dist/http/websocket/encode.js', import.meta.url).href) as typeof import('../../src/http/websocket/encode.ts');
-  const { deflateMessage } = await import(new URL('../../dist/http/ws-deflate.js', import.meta.url).href) as typeof import('../../src/http/websocket/deflate.ts');
+  const { encodeFrame, encodeMaskedFrame } = (await import(
+    new URL('../../dist/http/websocket/encode.js', import.meta.url).href
+  )) as typeof import('../../src/http/websocket/encode.ts');
+  const { deflateMessage } = (await import(
+    new URL('../../dist/http/ws-deflate.js', import.meta.url).href
+  )) as typeof import('../../src/http/websocket/deflate.ts');
   const isCompressed = step.isCompressed === true;
   const body = isCompressed ? deflateMessage(payload, 15, 3) : payload;
   const opcode = step.isText === true ? 1 : 2;
-  const frames = Buffer.concat(Array.from({ length: Math.max(1, step.window) }, () => encodeMaskedFrame(opcode, body, key, isCompressed)));
+  const frames = Buffer.concat(
+    Array.from({ length: Math.max(1, step.window) }, () =>
+      encodeMaskedFrame(opcode, body, key, isCompressed),
+    ),
+  );
   const sentBytes = frames.length / Math.max(1, step.window);
   const sockets: Counter[] = [];
   for (let index = 0; index < Number(values.connections ?? step.connections); index++) {
@@ -220,9 +291,12 @@ function open(port: number, isCompressed: boolean): Promise<Counter> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1').on('error', reject);
     const counter: Counter = { socket, bytes: 0, onBytes: () => undefined };
-    socket.write(`GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n${isCompressed ? 'Sec-WebSocket-Extensions: permessage-deflate\r\n' : ''}\r\n`);
+    socket.write(
+      `GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n${isCompressed ? 'Sec-WebSocket-Extensions: permessage-deflate\r\n' : ''}\r\n`,
+    );
     socket.once('data', (head: Buffer) => {
-      if (!head.toString('latin1').startsWith('HTTP/1.1 101')) return reject(new Error(head.toString('latin1')));
+      if (!head.toString('latin1').startsWith('HTTP/1.1 101'))
+        return reject(new Error(head.toString('latin1')));
       socket.on('data', (chunk: Buffer) => {
         counter.bytes += chunk.length;
         counter.onBytes();
@@ -234,7 +308,7 @@ function open(port: number, isCompressed: boolean): Promise<Counter> {
 
 async function sizeOfAnswer(socket: Socket, frame: Buffer): Promise<number> {
   socket.write(frame);
-  const [chunk] = await once(socket, 'data') as [Buffer];
+  const [chunk] = (await once(socket, 'data')) as [Buffer];
   return chunk.length;
 }
 
