@@ -17,7 +17,10 @@ test('MemoryCache forgets the least recently used entry, when it has as many as 
   cache.get('a');
   cache.set('b', 'B', 1_000);
   cache.set('d', 'd', 1_000);
-  assert.deepEqual(['a', 'b', 'c', 'd'].map((key) => cache.get(key)), ['a', 'B', undefined, 'd']);
+  assert.deepEqual(
+    ['a', 'b', 'c', 'd'].map((key) => cache.get(key)),
+    ['a', 'B', undefined, 'd'],
+  );
   assert.equal(cache.size, 3);
 });
 
@@ -26,7 +29,10 @@ test('MemoryCache forgets the least recently used entries, when it has as many b
   for (const key of ['a', 'b', 'c', 'd']) cache.set(key, 'x'.repeat(400), 1_000);
   assert.equal(cache.size, 4);
   cache.set('e', 'x'.repeat(700), 1_000);
-  assert.deepEqual(['a', 'b', 'c', 'd', 'e'].map((key) => cache.get(key) !== undefined), [false, false, true, true, true]);
+  assert.deepEqual(
+    ['a', 'b', 'c', 'd', 'e'].map((key) => cache.get(key) !== undefined),
+    [false, false, true, true, true],
+  );
   assert.ok(cache.bytes <= 4_096);
   cache.set('c', 'x'.repeat(5_000), 1_000); // larger than the whole cache: not kept, and the old value neither
   assert.equal(cache.get('c'), undefined);
@@ -41,7 +47,15 @@ test('MemoryCache copies what a structured clone can hold', () => {
   const cache = new MemoryCache({ clock: new ManualClock() });
   const cycle: { self?: unknown } = {};
   cycle.self = cycle;
-  for (const value of [new Date(5), new Map([['a', new Set([1])]]), /x/g, cycle, [undefined], new Uint8Array([1, 2]), 5n]) {
+  for (const value of [
+    new Date(5),
+    new Map([['a', new Set([1])]]),
+    /x/g,
+    cycle,
+    [undefined],
+    new Uint8Array([1, 2]),
+    5n,
+  ]) {
     cache.set('value', value, 1_000);
     assert.deepEqual(cache.get('value'), value);
   }
@@ -49,12 +63,30 @@ test('MemoryCache copies what a structured clone can hold', () => {
 
 test('MemoryCache shares no bytes between callers, nor what was kept beside them', () => {
   const cache = new MemoryCache({ clock: new ManualClock() });
-  cache.set('value', { secret: 'kept beside', bytes: new Uint8Array([1]), buffer: Buffer.from('a'), list: new Float64Array([1]), view: new DataView(new ArrayBuffer(1)) }, 1_000);
+  cache.set(
+    'value',
+    {
+      secret: 'kept beside',
+      bytes: new Uint8Array([1]),
+      buffer: Buffer.from('a'),
+      list: new Float64Array([1]),
+      view: new DataView(new ArrayBuffer(1)),
+    },
+    1_000,
+  );
   for (let count = 0; count < 2; count++) {
-    const got = cache.get('value') as { bytes: Uint8Array; buffer: Buffer; list: Float64Array; view: DataView };
+    const got = cache.get('value') as {
+      bytes: Uint8Array;
+      buffer: Buffer;
+      list: Float64Array;
+      view: DataView;
+    };
     assert.deepEqual([got.bytes[0], got.buffer[0], got.list[0], got.view.getInt8(0)], [1, 97, 1, 0]);
     assert.equal(got.buffer.constructor, Buffer);
-    assert.deepEqual([got.bytes.buffer.byteLength, got.list.buffer.byteLength, got.view.buffer.byteLength], [1, 8, 1]);
+    assert.deepEqual(
+      [got.bytes.buffer.byteLength, got.list.buffer.byteLength, got.view.buffer.byteLength],
+      [1, 8, 1],
+    );
     got.bytes[0] = got.buffer[0] = got.list[0] = 9;
     got.view.setInt8(0, 9);
   }
@@ -63,7 +95,13 @@ test('MemoryCache shares no bytes between callers, nor what was kept beside them
 test('MemoryCache refuses what cannot be copied, and names the way out', () => {
   const cache = new MemoryCache({ clock: new ManualClock() });
   for (const value of [() => 1, { f: () => 1 }, Symbol('s')]) {
-    assert.throws(() => cache.set('f', value, 1_000), (error) => error instanceof SvcError && error.code === 'E_CACHE_VALUE' && error.remedy.includes('shareReferences'));
+    assert.throws(
+      () => cache.set('f', value, 1_000),
+      (error) =>
+        error instanceof SvcError &&
+        error.code === 'E_CACHE_VALUE' &&
+        error.remedy.includes('shareReferences'),
+    );
   }
 });
 
@@ -88,7 +126,15 @@ test('MemoryCache keeps an entry for ever, when its time is Infinity', async () 
 test('MemoryCache reads the clock once a millisecond, however often it is asked', async () => {
   const clock = new ManualClock();
   let reads = 0;
-  const cache = new MemoryCache({ clock: { ...bound(clock), monotonicMs: () => { reads++; return clock.monotonicMs(); } } });
+  const cache = new MemoryCache({
+    clock: {
+      ...bound(clock),
+      monotonicMs: () => {
+        reads++;
+        return clock.monotonicMs();
+      },
+    },
+  });
   cache.set('a', 1, 1_000);
   for (let count = 0; count < 100; count++) cache.get('a');
   assert.equal(reads, 1);
@@ -143,7 +189,10 @@ test('MemoryCache behaves as a plain Map in order of use does, on generated oper
 
 function bound(clock: ManualClock) {
   return {
-    nowMs: () => clock.nowMs(), nowMicros: () => clock.nowMicros(), monotonicMs: () => clock.monotonicMs(),
-    after: (ms: number, fn: () => void) => clock.after(ms, fn), sleep: (ms: number, signal?: AbortSignal) => clock.sleep(ms, signal),
+    nowMs: () => clock.nowMs(),
+    nowMicros: () => clock.nowMicros(),
+    monotonicMs: () => clock.monotonicMs(),
+    after: (ms: number, fn: () => void) => clock.after(ms, fn),
+    sleep: (ms: number, signal?: AbortSignal) => clock.sleep(ms, signal),
   };
 }

@@ -11,7 +11,10 @@ import type { CachedOptions } from '../../src/cache/cached.ts';
 import type { Logger } from '../../src/observability/log.ts';
 import type { CacheBackend } from '../../src/cache/stores.ts';
 
-interface User { id: number; tags: string[] }
+interface User {
+  id: number;
+  tags: string[];
+}
 
 /** A function that is answered by hand. */
 function manual<A extends readonly unknown[], R>() {
@@ -36,27 +39,54 @@ class RemoteCache implements CacheBackend {
   /** Each operation waits for it. */
   gate: Promise<unknown> = Promise.resolve();
   readonly seen: string[] = [];
-  constructor(clock: ManualClock) { this.values = new MemoryCache({ clock }); }
+  constructor(clock: ManualClock) {
+    this.values = new MemoryCache({ clock });
+  }
   async #arrive(operation: string): Promise<void> {
     this.seen.push(operation);
     await this.gate;
     if (this.failing !== undefined) throw this.failing;
   }
-  async get(key: string): Promise<unknown> { await this.#arrive(`get ${key}`); const text = this.values.get(key); return text === undefined ? undefined : JSON.parse(text as string); }
-  async set(key: string, value: unknown, ttlMs: number): Promise<void> { await this.#arrive(`set ${key}`); this.values.set(key, JSON.stringify(value), ttlMs); }
-  async delete(key: string): Promise<boolean> { await this.#arrive(`delete ${key}`); return this.values.delete(key); }
-  async clear(prefix?: string): Promise<void> { await this.#arrive(`clear ${prefix}`); this.values.clear(prefix); }
+  async get(key: string): Promise<unknown> {
+    await this.#arrive(`get ${key}`);
+    const text = this.values.get(key);
+    return text === undefined ? undefined : JSON.parse(text as string);
+  }
+  async set(key: string, value: unknown, ttlMs: number): Promise<void> {
+    await this.#arrive(`set ${key}`);
+    this.values.set(key, JSON.stringify(value), ttlMs);
+  }
+  async delete(key: string): Promise<boolean> {
+    await this.#arrive(`delete ${key}`);
+    return this.values.delete(key);
+  }
+  async clear(prefix?: string): Promise<void> {
+    await this.#arrive(`clear ${prefix}`);
+    this.values.clear(prefix);
+  }
 }
 
 function collected(): { log: Logger; lines: Record<string, unknown>[] } {
   const lines: Record<string, unknown>[] = [];
-  return { log: createLogger({ format: 'json', sink: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) }), lines };
+  return {
+    log: createLogger({
+      format: 'json',
+      sink: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>),
+    }),
+    lines,
+  };
 }
 
 test('cached() calls the function once for a key, then keeps the result for ttlSeconds', async () => {
   const clock = new ManualClock();
   let calls = 0;
-  const square = cached((n: number) => { calls++; return n * n; }, { ttlSeconds: 30, clock });
+  const square = cached(
+    (n: number) => {
+      calls++;
+      return n * n;
+    },
+    { ttlSeconds: 30, clock },
+  );
   assert.deepEqual([await square(3), await square(3), await square(4)], [9, 9, 16]);
   assert.equal(calls, 2);
   await clock.advance(29_999);
@@ -65,13 +95,27 @@ test('cached() calls the function once for a key, then keeps the result for ttlS
   await clock.advance(1);
   assert.equal(await square(3), 9);
   assert.equal(calls, 3);
-  assert.deepEqual(square.stats(), { hits: 2, staleHits: 0, negativeHits: 0, joined: 0, calls: 3, failures: 0, backendFailures: 0 });
+  assert.deepEqual(square.stats(), {
+    hits: 2,
+    staleHits: 0,
+    negativeHits: 0,
+    joined: 0,
+    calls: 3,
+    failures: 0,
+    backendFailures: 0,
+  });
 });
 
 test('cached() keeps results for 60 seconds and 10,000 of them, when nothing else is said', async () => {
   const clock = new ManualClock();
   let calls = 0;
-  const count = cached(async (n: number) => { calls++; return n; }, { clock });
+  const count = cached(
+    async (n: number) => {
+      calls++;
+      return n;
+    },
+    { clock },
+  );
   await count(-1);
   await clock.advance(59_999);
   await count(-1);
@@ -93,7 +137,13 @@ test('cached() keeps results for 60 seconds and 10,000 of them, when nothing els
 
 test('cached() takes maxEntries, and the time of the machine', async () => {
   let calls = 0;
-  const count = cached((n: number) => { calls++; return n; }, { maxEntries: 1 });
+  const count = cached(
+    (n: number) => {
+      calls++;
+      return n;
+    },
+    { maxEntries: 1 },
+  );
   for (const n of [1, 1, 2, 1]) await count(n);
   assert.equal(calls, 3);
 });
@@ -107,8 +157,24 @@ test('cached() makes one call for all who ask at once, and gives each its own ob
   const original = { id: 7, tags: ['a'] };
   calls[0]!.resolve(original);
   calls[1]!.resolve({ id: 8, tags: [] });
-  const users = await Promise.all(waiting.map((each) => each.then((user) => { const seen = structuredClone(user); user.tags.push('changed'); return { user, seen }; })));
-  assert.deepEqual(users.map(({ seen }) => seen), [{ id: 7, tags: ['a'] }, { id: 7, tags: ['a'] }, { id: 7, tags: ['a'] }, { id: 8, tags: [] }]);
+  const users = await Promise.all(
+    waiting.map((each) =>
+      each.then((user) => {
+        const seen = structuredClone(user);
+        user.tags.push('changed');
+        return { user, seen };
+      }),
+    ),
+  );
+  assert.deepEqual(
+    users.map(({ seen }) => seen),
+    [
+      { id: 7, tags: ['a'] },
+      { id: 7, tags: ['a'] },
+      { id: 7, tags: ['a'] },
+      { id: 8, tags: [] },
+    ],
+  );
   assert.deepEqual(original.tags, ['a']);
   assert.equal(new Set(users.map(({ user }) => user)).size, 4);
   assert.deepEqual(await getUser(7), { id: 7, tags: ['a'] });
@@ -116,8 +182,16 @@ test('cached() makes one call for all who ask at once, and gives each its own ob
 });
 
 test('cached() copies bytes too: no caller sees what another writes into them', async () => {
-  const load = cached(() => ({ bytes: new Uint8Array([1, 2]), buffer: Buffer.from('ab'), view: new DataView(new ArrayBuffer(1)), list: new Float64Array([1]) }), { clock: new ManualClock() });
-  for (const got of [...await Promise.all([load(), load()]), await load()]) {
+  const load = cached(
+    () => ({
+      bytes: new Uint8Array([1, 2]),
+      buffer: Buffer.from('ab'),
+      view: new DataView(new ArrayBuffer(1)),
+      list: new Float64Array([1]),
+    }),
+    { clock: new ManualClock() },
+  );
+  for (const got of [...(await Promise.all([load(), load()])), await load()]) {
     assert.deepEqual([...got.bytes, ...got.buffer, got.view.getInt8(0), ...got.list], [1, 2, 97, 98, 0, 1]);
     got.bytes[0] = got.buffer[0] = got.list[0] = 9;
     got.view.setInt8(0, 9);
@@ -125,19 +199,47 @@ test('cached() copies bytes too: no caller sees what another writes into them', 
 });
 
 test('cached() with shareReferences gives everybody the very object', async () => {
-  class Handle { call(): string { return 'here'; } }
+  class Handle {
+    call(): string {
+      return 'here';
+    }
+  }
   const handle = new Handle();
   const get = cached(() => handle, { shareReferences: true, clock: new ManualClock() });
-  assert.deepEqual((await Promise.all([get(), get()])).map((each) => each === handle), [true, true]);
+  assert.deepEqual(
+    (await Promise.all([get(), get()])).map((each) => each === handle),
+    [true, true],
+  );
   assert.equal((await get()).call(), 'here');
 });
 
 test('cached() keeps every kind of result, undefined, null and lists too', async () => {
   for (const staleSeconds of [0, 10]) {
-    for (const value of [undefined, null, '', 0, false, 5n, [], [1, 2], ['x'], [1], [undefined], { a: 1 }, new Date(5), new Map([[1, 2]])]) {
+    for (const value of [
+      undefined,
+      null,
+      '',
+      0,
+      false,
+      5n,
+      [],
+      [1, 2],
+      ['x'],
+      [1],
+      [undefined],
+      { a: 1 },
+      new Date(5),
+      new Map([[1, 2]]),
+    ]) {
       const clock = new ManualClock();
       let calls = 0;
-      const get = cached(() => { calls++; return value; }, { staleSeconds, clock });
+      const get = cached(
+        () => {
+          calls++;
+          return value;
+        },
+        { staleSeconds, clock },
+      );
       for (let count = 0; count < 3; count++) assert.deepEqual(await get(), value);
       assert.equal(calls, 1);
     }
@@ -161,7 +263,12 @@ test('cached() tells all who wait of a failure, sync or async, and calls again f
   calls[1]!.resolve('up');
   assert.equal(await again, 'up');
   assert.equal(load.stats().failures, 1);
-  const thrower = cached((): string => { throw failure; }, { clock: new ManualClock() });
+  const thrower = cached(
+    (): string => {
+      throw failure;
+    },
+    { clock: new ManualClock() },
+  );
   await assert.rejects(thrower(), failure);
 });
 
@@ -169,7 +276,13 @@ test('cached() with negativeTtlSeconds throws the same failure again, without a 
   const clock = new ManualClock();
   class Missing extends Error {}
   let calls = 0;
-  const load = cached(async (): Promise<string> => { if (calls++ === 0) throw new Missing(); return 'there'; }, { negativeTtlSeconds: 5, clock });
+  const load = cached(
+    async (): Promise<string> => {
+      if (calls++ === 0) throw new Missing();
+      return 'there';
+    },
+    { negativeTtlSeconds: 5, clock },
+  );
   await assert.rejects(load(), Missing);
   await clock.advance(4_999);
   await assert.rejects(load(), Missing);
@@ -183,7 +296,13 @@ test('cached() with negativeTtlSeconds throws the same failure again, without a 
 test('cached.delete() and clear() forget a failure that was kept', async () => {
   for (const forget of ['delete', 'clear'] as const) {
     let calls = 0;
-    const load = cached((): string => { if (calls++ === 0) throw new Error('first'); return 'there'; }, { negativeTtlSeconds: 60, clock: new ManualClock() });
+    const load = cached(
+      (): string => {
+        if (calls++ === 0) throw new Error('first');
+        return 'there';
+      },
+      { negativeTtlSeconds: 60, clock: new ManualClock() },
+    );
     await assert.rejects(load());
     await load[forget]();
     assert.equal(await load(), 'there');
@@ -208,7 +327,15 @@ test('cached() with staleSeconds gives the stale result at once, and refreshes i
   calls[1]!.resolve('two');
   await turn();
   assert.equal(await load(), 'two');
-  assert.deepEqual(load.stats(), { hits: 2, staleHits: 3, negativeHits: 0, joined: 0, calls: 2, failures: 0, backendFailures: 0 });
+  assert.deepEqual(load.stats(), {
+    hits: 2,
+    staleHits: 3,
+    negativeHits: 0,
+    joined: 0,
+    calls: 2,
+    failures: 0,
+    backendFailures: 0,
+  });
 });
 
 test('cached() calls again and waits, when a result is older than ttlSeconds and staleSeconds together', async () => {
@@ -240,14 +367,23 @@ test('cached() logs a refresh that fails, goes on with the stale result, and tri
   const clock = new ManualClock();
   const { log, lines } = collected();
   let calls = 0;
-  const load = cached(async () => { if (calls++ === 1) throw new Error('down'); return calls; }, { ttlSeconds: 10, staleSeconds: 60, name: 'numbers', log, clock });
+  const load = cached(
+    async () => {
+      if (calls++ === 1) throw new Error('down');
+      return calls;
+    },
+    { ttlSeconds: 10, staleSeconds: 60, name: 'numbers', log, clock },
+  );
   await load();
   await clock.advance(10_000);
   assert.equal(await load(), 1);
   await turn();
   assert.equal(await load(), 1);
   assert.equal(calls, 2);
-  assert.deepEqual(lines.map(({ event, cache }) => [event, cache]), [['cache_refresh_failed', 'numbers']]);
+  assert.deepEqual(
+    lines.map(({ event, cache }) => [event, cache]),
+    [['cache_refresh_failed', 'numbers']],
+  );
   await clock.advance(1_000);
   assert.equal(await load(), 1);
   await turn();
@@ -275,7 +411,13 @@ test('cached() with a refresh that goes on gives a caller with a signal the stal
 
 test('cached.delete() forgets the result for its arguments alone, and says whether there was one', async () => {
   let calls = 0;
-  const load = cached((n: number) => { calls++; return n; }, { clock: new ManualClock() });
+  const load = cached(
+    (n: number) => {
+      calls++;
+      return n;
+    },
+    { clock: new ManualClock() },
+  );
   await load(1);
   await load(2);
   assert.deepEqual([await load.delete(1), await load.delete(1)], [true, false]);
@@ -313,7 +455,7 @@ test('cached.delete() keeps out the failure, too, of a call that had begun befor
   assert.equal(await after, 'new');
 });
 
-test('cached.clear() forgets only what is the function\'s own, of a backend that it shares', async () => {
+test("cached.clear() forgets only what is the function's own, of a backend that it shares", async () => {
   const backend = new MemoryCache({ clock: new ManualClock() });
   let calls = 0;
   const one = cached(() => ++calls, { backend, name: 'one' });
@@ -346,19 +488,33 @@ test('cached() makes one call through a backend that takes its time, however lon
   assert.equal(calls.length, 1);
   writing.resolve();
   await turn();
-  users.push(late, ...await Promise.all([getUser(1), getUser(1)]));
+  users.push(late, ...(await Promise.all([getUser(1), getUser(1)])));
   assert.equal(calls.length, 1);
   assert.equal(new Set(users).size, 5);
   for (const user of users) assert.deepEqual(user, { id: 1, tags: [] });
   assert.deepEqual(backend.seen, ['get user:1', 'set user:1', 'get user:1']);
-  assert.deepEqual(getUser.stats(), { hits: 1, staleHits: 0, negativeHits: 0, joined: 3, calls: 1, failures: 0, backendFailures: 0 });
+  assert.deepEqual(getUser.stats(), {
+    hits: 1,
+    staleHits: 0,
+    negativeHits: 0,
+    joined: 3,
+    calls: 1,
+    failures: 0,
+    backendFailures: 0,
+  });
 });
 
 test('cached() keeps undefined and lists in a backend that knows JSON only', async () => {
   for (const value of [undefined, [1, 'a'], []]) {
     const clock = new ManualClock();
     let calls = 0;
-    const load = cached(() => { calls++; return value; }, { backend: new RemoteCache(clock), name: 'n', clock });
+    const load = cached(
+      () => {
+        calls++;
+        return value;
+      },
+      { backend: new RemoteCache(clock), name: 'n', clock },
+    );
     await load();
     await turn();
     assert.deepEqual(await load(), value);
@@ -401,7 +557,10 @@ test('cached() takes a backend that fails for one that has nothing, counts it, a
   await turn();
   assert.equal(load.stats().backendFailures, 4);
   assert.equal(lines.length, 1);
-  assert.deepEqual([lines[0]!['event'], lines[0]!['cache'], lines[0]!['operation']], ['cache_backend_failed', 'n', 'get']);
+  assert.deepEqual(
+    [lines[0]!['event'], lines[0]!['cache'], lines[0]!['operation']],
+    ['cache_backend_failed', 'n', 'get'],
+  );
   await clock.advance(60_000);
   await load();
   assert.equal(lines.length, 2);
@@ -412,8 +571,15 @@ test('cached() takes a backend that fails for one that has nothing, counts it, a
 
 test('cached() takes a backend that throws at once for one that has nothing', async () => {
   const { log } = collected();
-  const refuse = (): never => { throw new Error('broken'); };
-  const load = cached(() => 1, { backend: { get: refuse, set: refuse, delete: refuse, clear: refuse }, name: 'n', log, clock: new ManualClock() });
+  const refuse = (): never => {
+    throw new Error('broken');
+  };
+  const load = cached(() => 1, {
+    backend: { get: refuse, set: refuse, delete: refuse, clear: refuse },
+    name: 'n',
+    log,
+    clock: new ManualClock(),
+  });
   assert.deepEqual([await load(), await load()], [1, 1]);
   assert.equal(load.stats().backendFailures, 4);
 });
@@ -422,7 +588,9 @@ test('cached() does not wait longer than backendTimeoutMs for a backend', async 
   const clock = new ManualClock();
   const { log, lines } = collected();
   const backend = new RemoteCache(clock);
-  backend.gate = new Promise(() => { /* never */ });
+  backend.gate = new Promise(() => {
+    /* never */
+  });
   let calls = 0;
   const load = cached(() => ++calls, { backend, name: 'n', backendTimeoutMs: 50, log, clock });
   const waiting = load();
@@ -477,7 +645,10 @@ test('cached() ends a call when the last who waits has left; the next begins ano
   const waiting = Promise.allSettled([load(one.signal), load(two.signal)]);
   one.abort();
   two.abort(new Error('both left'));
-  assert.deepEqual((await waiting).map(({ status }) => status), ['rejected', 'rejected']);
+  assert.deepEqual(
+    (await waiting).map(({ status }) => status),
+    ['rejected', 'rejected'],
+  );
   assert.match(String(calls[0]!.args[0].reason), /both left/);
   const next = load(new AbortController().signal);
   assert.equal(calls.length, 2);
@@ -494,17 +665,28 @@ test('cached() goes on for a caller without a signal, when those with one have l
   one.abort();
   assert.equal(calls[0]!.args[0]!.aborted, false);
   calls[0]!.resolve('done');
-  assert.deepEqual((await waiting).map(({ status }) => status), ['rejected', 'fulfilled']);
+  assert.deepEqual(
+    (await waiting).map(({ status }) => status),
+    ['rejected', 'fulfilled'],
+  );
 });
 
 test('cached() refuses a caller whose signal has aborted already, and calls nothing', async () => {
   const { fn, calls } = manual<[AbortSignal], string>();
-  await assert.rejects(cached(fn, { clock: new ManualClock() })(AbortSignal.abort(new Error('gone'))), /gone/);
+  await assert.rejects(
+    cached(fn, { clock: new ManualClock() })(AbortSignal.abort(new Error('gone'))),
+    /gone/,
+  );
   assert.equal(calls.length, 0);
 });
 
 test('cached() tells a caller with a signal of a failure', async () => {
-  const load = cached((_signal: AbortSignal): string => { throw new Error('down'); }, { clock: new ManualClock() });
+  const load = cached(
+    (_signal: AbortSignal): string => {
+      throw new Error('down');
+    },
+    { clock: new ManualClock() },
+  );
   await assert.rejects(load(new AbortController().signal), /down/);
 });
 
@@ -518,7 +700,10 @@ test('cached() begins calls that nobody can join beyond maxFlights, refuses none
   await clock.advance(1_000);
   const waiting = [load(1), load(2), load(2), load(1)];
   assert.equal(await load(5), 5);
-  assert.deepEqual(calls.map(({ args }) => args[0]), [1, 2, 2]);
+  assert.deepEqual(
+    calls.map(({ args }) => args[0]),
+    [1, 2, 2],
+  );
   for (const { args, resolve } of calls) resolve(args[0]);
   assert.deepEqual(await Promise.all(waiting), [1, 2, 2, 1]);
 });
@@ -527,63 +712,154 @@ test('cached() begins calls that nobody can join beyond maxFlights, refuses none
 
 test('cached() takes what its key function says', async () => {
   let calls = 0;
-  const load = cached((user: { id: number; call(): void }) => { calls++; return user.id; }, { key: (user) => `${user.id}`, clock: new ManualClock() });
+  const load = cached(
+    (user: { id: number; call(): void }) => {
+      calls++;
+      return user.id;
+    },
+    { key: (user) => `${user.id}`, clock: new ManualClock() },
+  );
   const call = (): void => undefined;
   await load({ id: 1, call });
   await load({ id: 1, call });
   assert.equal(calls, 1);
   assert.equal(await load.delete({ id: 1, call }), true);
-  await assert.rejects(cached(() => 1, { key: () => 5 as unknown as string })(), { code: 'E_CACHED_KEY', message: /its key function returned 5/ });
-  await assert.rejects(cached(() => 1, { key: () => { throw new RangeError('own'); } })(), RangeError);
+  await assert.rejects(cached(() => 1, { key: () => 5 as unknown as string })(), {
+    code: 'E_CACHED_KEY',
+    message: /its key function returned 5/,
+  });
+  await assert.rejects(
+    cached(() => 1, {
+      key: () => {
+        throw new RangeError('own');
+      },
+    })(),
+    RangeError,
+  );
 });
 
 test('cached() refuses arguments that make no key, says which, and names the option key', async () => {
   const load = cached((..._args: unknown[]) => 1, { clock: new ManualClock() });
-  class Point { x = 1; }
+  class Point {
+    x = 1;
+  }
   const cycle: { self?: unknown } = {};
   cycle.self = cycle;
   for (const [args, message] of [
-    [[() => 1], /argument 1 is a function/], [[1, Symbol('s')], /argument 2 is a symbol/], [[{ a: [0, new Point()] }], /argument 1\.a\[1\] is an instance of Point/],
-    [[cycle], /contains itself, or is nested deeper than 32 levels/], [[new Map()], /an instance of Map/], [[{ [Symbol('s')]: 1 }], /named by a symbol/],
-    [[Object.create({ inherited: 1 })], /an instance of Object/], [[Object.create(Object.create(null))], /a class without a name/],
+    [[() => 1], /argument 1 is a function/],
+    [[1, Symbol('s')], /argument 2 is a symbol/],
+    [[{ a: [0, new Point()] }], /argument 1\.a\[1\] is an instance of Point/],
+    [[cycle], /contains itself, or is nested deeper than 32 levels/],
+    [[new Map()], /an instance of Map/],
+    [[{ [Symbol('s')]: 1 }], /named by a symbol/],
+    [[Object.create({ inherited: 1 })], /an instance of Object/],
+    [[Object.create(Object.create(null))], /a class without a name/],
   ] as const) {
     await assert.rejects(load(...args), { code: 'E_CACHED_KEY', message, remedy: /option "key"/ });
   }
-  await assert.rejects(load({ get a() { throw new RangeError('own'); } }), RangeError);
+  await assert.rejects(
+    load({
+      get a() {
+        throw new RangeError('own');
+      },
+    }),
+    RangeError,
+  );
 });
 
 test('cached() tells different arguments apart, and the same in another order of members not', async () => {
   let calls = 0;
   const load = cached((..._args: unknown[]) => ++calls, { clock: new ManualClock() });
   const different: unknown[][] = [
-    [], [undefined], [null], [undefined, undefined], [0], [-0], [1], ['1'], [1n], ['1n'], [true], ['true'], [NaN], ['NaN'], [Infinity], [1, 2], ['1,2'], [[1, 2]], [[1], 2], ['u'], ['null'],
-    [{}], [[]], [{ a: 1 }], [{ a: '1' }], [{ a: 1, b: undefined }], [{ 'a":1,"b': 1 }], [new Date(1)], ['d1'], [new Date(NaN)], [new Uint8Array([1])], ['b"AQ=="'], ['a', 'b'], ['a","b'],
-    ['\ud800'], ['\ud801'], ['x'.repeat(300)], ['x'.repeat(301)], ['\ud800'.repeat(300)], ['\ud801'.repeat(300)], [new Uint8Array(300)], [['x'.repeat(300)]],
+    [],
+    [undefined],
+    [null],
+    [undefined, undefined],
+    [0],
+    [-0],
+    [1],
+    ['1'],
+    [1n],
+    ['1n'],
+    [true],
+    ['true'],
+    [NaN],
+    ['NaN'],
+    [Infinity],
+    [1, 2],
+    ['1,2'],
+    [[1, 2]],
+    [[1], 2],
+    ['u'],
+    ['null'],
+    [{}],
+    [[]],
+    [{ a: 1 }],
+    [{ a: '1' }],
+    [{ a: 1, b: undefined }],
+    [{ 'a":1,"b': 1 }],
+    [new Date(1)],
+    ['d1'],
+    [new Date(NaN)],
+    [new Uint8Array([1])],
+    ['b"AQ=="'],
+    ['a', 'b'],
+    ['a","b'],
+    ['\ud800'],
+    ['\ud801'],
+    ['x'.repeat(300)],
+    ['x'.repeat(301)],
+    ['\ud800'.repeat(300)],
+    ['\ud801'.repeat(300)],
+    [new Uint8Array(300)],
+    [['x'.repeat(300)]],
   ];
   const results = [];
   for (const args of different) results.push(await load(...args));
   assert.equal(new Set(results).size, different.length);
-  for (const [index, args] of different.entries()) assert.equal(await load(...structuredClone(args)), results[index], `arguments ${index}`);
+  for (const [index, args] of different.entries())
+    assert.equal(await load(...structuredClone(args)), results[index], `arguments ${index}`);
   assert.equal(await load({ b: undefined, a: 1 }), await load({ a: 1, b: undefined }));
   assert.equal(await load(Buffer.from([1])), await load(new Uint8Array([1])));
   assert.equal(await load(Object.assign(Object.create(null), { a: 1 })), await load({ a: 1 }));
 });
 
 test('cached() tells generated arguments apart exactly where they differ', async () => {
-  const load = cached((value: unknown) => JSON.stringify(value), { maxEntries: 100_000, clock: new ManualClock() });
+  const load = cached((value: unknown) => JSON.stringify(value), {
+    maxEntries: 100_000,
+    clock: new ManualClock(),
+  });
   const random = seeded(6);
   const make = (depth: number): unknown => {
     switch (random(depth > 2 ? 5 : 7)) {
-      case 0: return random(3);
-      case 1: return ['', 'a', '"', ',', '\\', '":', 'null', '1'][random(8)];
-      case 2: return null;
-      case 3: return random(2) === 0;
-      case 4: return [];
-      case 5: return Array.from({ length: random(3) }, () => make(depth + 1));
-      default: return Object.fromEntries(Array.from({ length: random(3) }, () => [['a', 'b', '"', 'a":1'][random(4)], make(depth + 1)]));
+      case 0:
+        return random(3);
+      case 1:
+        return ['', 'a', '"', ',', '\\', '":', 'null', '1'][random(8)];
+      case 2:
+        return null;
+      case 3:
+        return random(2) === 0;
+      case 4:
+        return [];
+      case 5:
+        return Array.from({ length: random(3) }, () => make(depth + 1));
+      default:
+        return Object.fromEntries(
+          Array.from({ length: random(3) }, () => [['a', 'b', '"', 'a":1'][random(4)], make(depth + 1)]),
+        );
     }
   };
-  const sorted = (value: unknown): unknown => Array.isArray(value) ? value.map(sorted) : value === null || typeof value !== 'object' ? value : Object.fromEntries(Object.entries(value).sort(([one], [two]) => one < two ? -1 : 1).map(([name, member]) => [name, sorted(member)]));
+  const sorted = (value: unknown): unknown =>
+    Array.isArray(value)
+      ? value.map(sorted)
+      : value === null || typeof value !== 'object'
+        ? value
+        : Object.fromEntries(
+            Object.entries(value)
+              .sort(([one], [two]) => (one < two ? -1 : 1))
+              .map(([name, member]) => [name, sorted(member)]),
+          );
   for (let count = 0; count < 5_000; count++) {
     const value = make(0);
     assert.equal(JSON.stringify(sorted(JSON.parse(await load(value)))), JSON.stringify(sorted(value)));
@@ -592,10 +868,23 @@ test('cached() tells generated arguments apart exactly where they differ', async
 
 test('cached() refuses options out of range, and a backend without a name', () => {
   const backend = new MemoryCache({ clock: new ManualClock() });
-  for (const options of [{ ttlSeconds: 0 }, { staleSeconds: -1 }, { backend }, { backend, name: 'a:b' }, { backend, name: 'a', maxEntries: 5 }, { backend: {} }, { key: 'id' }, { maxEntries: 0 }, { maxFlights: 0 }]) {
+  for (const options of [
+    { ttlSeconds: 0 },
+    { staleSeconds: -1 },
+    { backend },
+    { backend, name: 'a:b' },
+    { backend, name: 'a', maxEntries: 5 },
+    { backend: {} },
+    { key: 'id' },
+    { maxEntries: 0 },
+    { maxFlights: 0 },
+  ]) {
     assert.throws(() => cached(() => 1, options as unknown as CachedOptions<[]>), { code: 'E_OPTION_RANGE' });
   }
-  assert.throws(() => cached(() => 1, { ttl: 5 } as CachedOptions<[]>), { code: 'E_OPTION_UNKNOWN', message: /did you mean "ttlSeconds"/ });
+  assert.throws(() => cached(() => 1, { ttl: 5 } as CachedOptions<[]>), {
+    code: 'E_OPTION_UNKNOWN',
+    message: /did you mean "ttlSeconds"/,
+  });
 });
 
 test('cached() logs to standard error, when no logger is given', async () => {
@@ -603,13 +892,18 @@ test('cached() logs to standard error, when no logger is given', async () => {
     import { cached } from './src/cache/cached.ts';
     const refuse = () => { throw new Error('broken'); };
     console.log(await cached(() => 1, { backend: { get: refuse, set: refuse, delete: refuse, clear: refuse }, name: 'n' })());`;
-  const { status, stdout, stderr } = await run(process.execPath, ['--input-type=module', '-e', script], { cwd: ROOT });
+  const { status, stdout, stderr } = await run(process.execPath, ['--input-type=module', '-e', script], {
+    cwd: ROOT,
+  });
   assert.deepEqual([status, stdout], [0, '1\n']);
   assert.match(stderr, /^\{.*"event":"cache_backend_failed","cache":"n"/);
 });
 
 test('cached() keeps the types of parameters and result', async () => {
-  const getUser = cached(async (id: number, deep = false): Promise<User> => ({ id, tags: deep ? ['deep'] : [] }), { key: (id, deep) => `${id.toFixed()} ${deep}`, clock: new ManualClock() });
+  const getUser = cached(
+    async (id: number, deep = false): Promise<User> => ({ id, tags: deep ? ['deep'] : [] }),
+    { key: (id, deep) => `${id.toFixed()} ${deep}`, clock: new ManualClock() },
+  );
   const user: User = await getUser(1, true);
   assert.deepEqual(user.tags, ['deep']);
   const flag: boolean = await getUser.delete(1, true);

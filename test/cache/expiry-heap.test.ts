@@ -21,7 +21,7 @@ test('ArrivalIndex has the earliest time at hand, as a plain list has, on genera
       } else {
         const timeMs = step + random(1_000_000) / 1_000_000; // almost surely no two alike
         if (index.isFull) {
-          const [earliest] = [...plain].reduce((first, other) => other[1] < first[1] ? other : first);
+          const [earliest] = [...plain].reduce((first, other) => (other[1] < first[1] ? other : first));
           plain.delete(earliest);
           index.replaceEarliest(key, timeMs);
         } else index.add(key, timeMs);

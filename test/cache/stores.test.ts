@@ -26,7 +26,9 @@ test('StoreFull is an answer 503', () => {
   assert.ok(error instanceof HTTPException);
   assert.equal(error.status, 503);
   assert.equal(error.name, 'StoreFull');
-  assert.deepEqual(new StoreFull('later', { headers: { 'Retry-After': '5' } }).headers, { 'Retry-After': '5' });
+  assert.deepEqual(new StoreFull('later', { headers: { 'Retry-After': '5' } }).headers, {
+    'Retry-After': '5',
+  });
 });
 
 test('MemoryRecordStore refuses a record with StoreFull while all it holds are live, and loses none', () => {
@@ -36,7 +38,10 @@ test('MemoryRecordStore refuses a record with StoreFull while all it holds are l
   assert.throws(() => store.add('d', 'd', 1_000), StoreFull);
   assert.equal(store.add('a', 'x', 1_000), false);
   store.set('a', 'again', 1_000);
-  assert.deepEqual(['a', 'b', 'c', 'd'].map((key) => store.get(key)), ['again', 'b', 'c', undefined]);
+  assert.deepEqual(
+    ['a', 'b', 'c', 'd'].map((key) => store.get(key)),
+    ['again', 'b', 'c', undefined],
+  );
   store.delete('b');
   store.set('d', 'd', 1_000);
   assert.equal(store.get('d'), 'd');
@@ -51,7 +56,10 @@ test('MemoryRecordStore makes room of what has expired, wherever it stands', asy
   store.set('longest', '', Infinity);
   await clock.advance(100);
   store.set('new', '', 1_000);
-  assert.deepEqual(['long', 'short', 'longer', 'longest', 'new'].map((key) => store.get(key)), ['', undefined, '', '', '']);
+  assert.deepEqual(
+    ['long', 'short', 'longer', 'longest', 'new'].map((key) => store.get(key)),
+    ['', undefined, '', '', ''],
+  );
 });
 
 test('MemoryRecordStore sweeps two expired records with each write, never all at once', async () => {
@@ -72,27 +80,38 @@ test('MemoryRecordStore behaves as a plain Map with deadlines does, on generated
     const store = new MemoryRecordStore({ maxRecords, clock });
     const reference = new Map<string, { value: string; deadlineMs: number }>();
     const live = (key: string): string | undefined => {
-      for (const [other, { deadlineMs }] of reference) if (deadlineMs <= clock.monotonicMs()) reference.delete(other);
+      for (const [other, { deadlineMs }] of reference)
+        if (deadlineMs <= clock.monotonicMs()) reference.delete(other);
       return reference.get(key)?.value;
     };
     for (let step = 0; step < 400; step++) {
       const [key, value, ttlMs] = [`k${random(20)}`, `v${random(3)}`, random(300)];
       const known = live(key);
       const isFull = known === undefined && ttlMs > 0 && reference.size >= maxRecords;
-      const write = (): void => { if (ttlMs > 0) reference.set(key, { value, deadlineMs: clock.monotonicMs() + ttlMs }); else reference.delete(key); };
+      const write = (): void => {
+        if (ttlMs > 0) reference.set(key, { value, deadlineMs: clock.monotonicMs() + ttlMs });
+        else reference.delete(key);
+      };
       const operation = random(6);
       if (operation === 0) await clock.advance(random(100));
-      else if (operation === 1) { assert.equal(store.delete(key), reference.delete(key)); }
-      else if (operation === 2) {
+      else if (operation === 1) {
+        assert.equal(store.delete(key), reference.delete(key));
+      } else if (operation === 2) {
         const expected = `v${random(3)}`;
         assert.equal(store.replace(key, expected, value, ttlMs), known === expected);
         if (known === expected) write();
       } else if (operation === 3) {
         if (isFull) assert.throws(() => store.add(key, value, ttlMs), StoreFull);
-        else { assert.equal(store.add(key, value, ttlMs), known === undefined); if (known === undefined) write(); }
+        else {
+          assert.equal(store.add(key, value, ttlMs), known === undefined);
+          if (known === undefined) write();
+        }
       } else if (operation === 4) {
         if (isFull) assert.throws(() => store.set(key, value, ttlMs), StoreFull);
-        else { store.set(key, value, ttlMs); write(); }
+        else {
+          store.set(key, value, ttlMs);
+          write();
+        }
       }
       assert.equal(store.get(key), live(key), `seed ${seed}, step ${step}`);
       assert.ok(store.size <= maxRecords);
@@ -135,12 +154,16 @@ test('MemoryRateLimitStore agrees with GCRA in whole numbers, on generated attem
       if (isAllowed) arrival.set(key, after);
       const used = (isAllowed ? after : from) - now;
       const ceil = (units: bigint): number => Number((units + limit - 1n) / limit);
-      assert.deepEqual(store.take(key, rule, Number(cost)), {
-        isAllowed,
-        remaining: Number((period - used) / interval),
-        retryAfterMs: isAllowed ? 0 : cost > limit ? rule.periodMs : ceil(after - now - period),
-        resetMs: ceil(used),
-      }, `seed ${seed}, step ${step}`);
+      assert.deepEqual(
+        store.take(key, rule, Number(cost)),
+        {
+          isAllowed,
+          remaining: Number((period - used) / interval),
+          retryAfterMs: isAllowed ? 0 : cost > limit ? rule.periodMs : ceil(after - now - period),
+          resetMs: ceil(used),
+        },
+        `seed ${seed}, step ${step}`,
+      );
     }
   }
 });
@@ -187,7 +210,10 @@ test('R04: a flood that uses up every bucket wins one attempt for as many as the
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 5, periodMs: 600_000 };
   store.take('victim', rule, 5);
-  for (let index = 0; index < 1_000; index++) { await clock.advance(1); store.take(`filler ${index}`, rule); }
+  for (let index = 0; index < 1_000; index++) {
+    await clock.advance(1);
+    store.take(`filler ${index}`, rule);
+  }
   let allowed = 0;
   for (let index = 0; index < 2_000; index++) {
     await clock.advance(1);
@@ -201,7 +227,10 @@ test('R04: MemoryRateLimitStore with a bound is as one without while all fit, on
   for (let seed = 1; seed <= 20; seed++) {
     const random = seeded(seed);
     const clock = new ManualClock();
-    const [bounded, free] = [new MemoryRateLimitStore({ clock, maxBuckets: 12 }), new MemoryRateLimitStore({ clock })];
+    const [bounded, free] = [
+      new MemoryRateLimitStore({ clock, maxBuckets: 12 }),
+      new MemoryRateLimitStore({ clock }),
+    ];
     const rule = { limit: 4, periodMs: 4_000 };
     for (let step = 0; step < 2_000; step++) {
       if (random(4) === 0) await clock.advance(random(400));
@@ -223,8 +252,12 @@ test('MemoryRateLimitStore remembers nobody for an attempt that was refused or o
 test('MemoryRoomBus serves every subscriber, and throws the first error afterwards', () => {
   const bus = new MemoryRoomBus();
   const got: number[] = [];
-  bus.subscribe(() => { throw new Error('first'); });
-  bus.subscribe(() => { throw new Error('second'); });
+  bus.subscribe(() => {
+    throw new Error('first');
+  });
+  bus.subscribe(() => {
+    throw new Error('second');
+  });
   bus.subscribe((_room, frame) => got.push(frame.length));
   assert.throws(() => bus.publish('r', new Uint8Array(3), false), { message: 'first' });
   assert.deepEqual(got, [3]);
