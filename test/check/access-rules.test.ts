@@ -15,17 +15,30 @@ const someone = { me: Depends(BearerAuth()) };
 const admin = { me: Depends(requireRoles('admin')) };
 
 test('SVC201 finds what writes and asks nobody who they are, but for what is public by name', () => {
-  const app = quiet().get('/', handler).route('/a', ['POST', 'PUT'], handler).patch('/b', someone, handler).delete('/c', { public: 'a demo' }, handler).delete('/d', { public: false }, handler);
-  const router = new Router({ deps: { me: Depends(provide({ who: Depends(BearerAuth()) }, ({ who }) => who)) } });
+  const app = quiet()
+    .get('/', handler)
+    .route('/a', ['POST', 'PUT'], handler)
+    .patch('/b', someone, handler)
+    .delete('/c', { public: 'a demo' }, handler)
+    .delete('/d', { public: false }, handler);
+  const router = new Router({
+    deps: { me: Depends(provide({ who: Depends(BearerAuth()) }, ({ who }) => who)) },
+  });
   router.post('/deep', ({ me }) => me.sub);
-  app.includeRouter(router, '/r').post('/by-spec', { security: { scheme: 'apiKey', scopes: [], roles: [] } }, handler);
+  app
+    .includeRouter(router, '/r')
+    .post('/by-spec', { security: { scheme: 'apiKey', scopes: [], roles: [] } }, handler);
   assert.deepEqual(subjects(app, 'SVC201').sort(), ['DELETE /d', 'POST /a', 'PUT /a']);
 });
 
 test('SVC203 finds the method that asks for less than a milder one of the same path', () => {
-  const app = quiet().get('/a', someone, handler).post('/a', { public: true }, handler)
-    .put('/b/{id}', admin, handler).delete('/b/{other}', someone, handler)
-    .patch('/c', { me: Depends(requireScopes('c:write')) }, handler).put('/c', someone, handler);
+  const app = quiet()
+    .get('/a', someone, handler)
+    .post('/a', { public: true }, handler)
+    .put('/b/{id}', admin, handler)
+    .delete('/b/{other}', someone, handler)
+    .patch('/c', { me: Depends(requireScopes('c:write')) }, handler)
+    .put('/c', someone, handler);
   assert.deepEqual(found(app, 'SVC203'), [
     'POST /a: GET of the same path asks for a credential, and this, which changes more, asks for nothing',
     'DELETE /b/{other}: PUT of the same path asks for the role "admin", and this, which changes more, takes anybody who is known',
@@ -34,28 +47,73 @@ test('SVC203 finds the method that asks for less than a milder one of the same p
 });
 
 test('SVC203 leaves alone what asks for the same or more, what SVC201 tells of, and other paths', () => {
-  const app = quiet().get('/a', someone, handler).post('/a', handler).get('/b', handler).delete('/b', admin, handler)
-    .get('/c', admin, handler).put('/c', someone, handler).put('/d', admin, handler).delete('/d', { me: Depends(requireScopes('d')) }, handler).put('/e', admin, handler).delete('/e/{id}', someone, handler);
+  const app = quiet()
+    .get('/a', someone, handler)
+    .post('/a', handler)
+    .get('/b', handler)
+    .delete('/b', admin, handler)
+    .get('/c', admin, handler)
+    .put('/c', someone, handler)
+    .put('/d', admin, handler)
+    .delete('/d', { me: Depends(requireScopes('d')) }, handler)
+    .put('/e', admin, handler)
+    .delete('/e/{id}', someone, handler);
   assert.deepEqual(found(app, 'SVC203'), []);
 });
 
-for (const path of ['/login', '/api/sign-in', '/auth/Token', '/reset-password', '/users/{id}/password', '/2fa']) {
+for (const path of [
+  '/login',
+  '/api/sign-in',
+  '/auth/Token',
+  '/reset-password',
+  '/users/{id}/password',
+  '/2fa',
+]) {
   test(`SVC204 finds POST ${path} without a rate limit`, () => {
     const spec = { public: 'it is how one gets in' } as const;
     assert.deepEqual(subjects(quiet().post(path as '/x', spec, handler), 'SVC204'), [`POST ${path}`]);
-    assert.deepEqual(subjects(quiet().use(new RateLimitMiddleware()).post(path as '/x', { ...spec, rateLimit: false }, handler), 'SVC204'), [`POST ${path}`]);
-    assert.deepEqual(subjects(quiet().use(new RateLimitMiddleware()).post(path as '/x', spec, handler), 'SVC204'), []);
-    assert.deepEqual(subjects(quiet().post(path as '/x', { ...spec, use: [new RateLimitMiddleware()] }, handler), 'SVC204'), []);
+    assert.deepEqual(
+      subjects(
+        quiet()
+          .use(new RateLimitMiddleware())
+          .post(path as '/x', { ...spec, rateLimit: false }, handler),
+        'SVC204',
+      ),
+      [`POST ${path}`],
+    );
+    assert.deepEqual(
+      subjects(
+        quiet()
+          .use(new RateLimitMiddleware())
+          .post(path as '/x', spec, handler),
+        'SVC204',
+      ),
+      [],
+    );
+    assert.deepEqual(
+      subjects(quiet().post(path as '/x', { ...spec, use: [new RateLimitMiddleware()] }, handler), 'SVC204'),
+      [],
+    );
   });
 }
 
 test('SVC204 leaves alone pages, routes that ask for a credential, and words that only begin so', () => {
-  const app = quiet().get('/login', handler).post('/token', someone, handler).post('/tokenize', { public: true }, handler).post('/logins-report', { public: true }, handler);
+  const app = quiet()
+    .get('/login', handler)
+    .post('/token', someone, handler)
+    .post('/tokenize', { public: true }, handler)
+    .post('/logins-report', { public: true }, handler);
   assert.deepEqual(found(app, 'SVC204'), []);
-  assert.deepEqual(subjects(quiet().post('/enter', { public: true, tags: ['login'] }, handler), 'SVC204'), ['POST /enter']);
+  assert.deepEqual(subjects(quiet().post('/enter', { public: true, tags: ['login'] }, handler), 'SVC204'), [
+    'POST /enter',
+  ]);
 });
 
 test('SVC204 leaves alone what is reset or changed and is no secret', () => {
-  const app = quiet().post('/game/reset', { public: true }, handler).post('/till/change', { public: true }, handler).post('/account/reset', { public: true }, handler).post('/reset-password', { public: true }, handler);
+  const app = quiet()
+    .post('/game/reset', { public: true }, handler)
+    .post('/till/change', { public: true }, handler)
+    .post('/account/reset', { public: true }, handler)
+    .post('/reset-password', { public: true }, handler);
   assert.deepEqual(subjects(app, 'SVC204').sort(), ['POST /account/reset', 'POST /reset-password']);
 });

@@ -19,10 +19,21 @@ const handler = (): string => 'x';
 const line = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!.split('\n')[2]!)![1]);
 /** The report but for what it says of the Node that runs the tests. */
 /** Not what the Node that runs the tests is told of, nor what small applications lack on purpose. */
-const about = (app: Svc): Finding[] => app.check().findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule));
+const about = (app: Svc): Finding[] =>
+  app
+    .check()
+    .findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule));
 const ids = (app: Svc): string[] => about(app).map(({ rule }) => rule);
 
-const rule = (parts: Partial<Rule> = {}): Rule => ({ id: 'shop/each', severity: 'warning', why: 'because', remedy: 'mend it', phase: 'security', run: (_view, report) => report('it', 'is wrong'), ...parts });
+const rule = (parts: Partial<Rule> = {}): Rule => ({
+  id: 'shop/each',
+  severity: 'warning',
+  why: 'because',
+  remedy: 'mend it',
+  phase: 'security',
+  run: (_view, report) => report('it', 'is wrong'),
+  ...parts,
+});
 
 test('Svc.check() of an application without mistakes is ok and empty, however often', () => {
   const app = make().get('/a', handler).post('/a', { public: true }, handler);
@@ -37,8 +48,18 @@ test('Svc.check() of an application without mistakes is ok and empty, however of
 test('Svc.check() freezes nothing, runs no hooks, and never throws', async () => {
   const app = make();
   let hooks = 0;
-  app.onStartup(() => { hooks++; }).get('/a', { name: 'n' }, handler).get('/a', { name: 'n' }, handler);
-  app.use({ handle: (_req, next) => next(), compile: () => { throw new TypeError('broken'); } });
+  app
+    .onStartup(() => {
+      hooks++;
+    })
+    .get('/a', { name: 'n' }, handler)
+    .get('/a', { name: 'n' }, handler);
+  app.use({
+    handle: (_req, next) => next(),
+    compile: () => {
+      throw new TypeError('broken');
+    },
+  });
   assert.equal(app.check().ok, false);
   app.post('/b', handler);
   assert.deepEqual(ids(app).sort(), ['SVC101', 'SVC104', 'SVC121']);
@@ -49,29 +70,48 @@ test('compileAll() throws exactly what check() reports', () => {
   const app = make().get('/a', handler).get('/A', handler).get('/a', handler).addCheck(rule());
   const { findings } = app.check();
   assert.ok(findings.length > 2);
-  assert.throws(() => app.compileAll(), (error: unknown) => {
-    assert.ok(error instanceof SvcError && error.code === 'E_COMPILE');
-    assert.deepEqual(error.findings, findings);
-    assert.match(error.message, /^Cannot compile the application: 1 mistake\n {2}SVC101 GET \/a: [^\n]+$/); // warnings keep nothing from starting
-    return true;
-  });
+  assert.throws(
+    () => app.compileAll(),
+    (error: unknown) => {
+      assert.ok(error instanceof SvcError && error.code === 'E_COMPILE');
+      assert.deepEqual(error.findings, findings);
+      assert.match(error.message, /^Cannot compile the application: 1 mistake\n {2}SVC101 GET \/a: [^\n]+$/); // warnings keep nothing from starting
+      return true;
+    },
+  );
 });
 
 test('what only warns is looked for where it counts: by check(), and at a start only where an allowance may have ended', () => {
   const twins = (until?: string): Svc => {
-    const app = make({ clock: new ManualClock(Date.UTC(2026, 10, 22)) }).get('/a', handler).get('/A', { allow: [{ rule: until === undefined ? 'SVC999' : 'SVC103', reason: 'old clients', until }] }, handler);
-    assert.equal(about(app).some(({ rule: id }) => id === 'SVC103'), until !== '2026-12-31');
+    const app = make({ clock: new ManualClock(Date.UTC(2026, 10, 22)) })
+      .get('/a', handler)
+      .get(
+        '/A',
+        { allow: [{ rule: until === undefined ? 'SVC999' : 'SVC103', reason: 'old clients', until }] },
+        handler,
+      );
+    assert.equal(
+      about(app).some(({ rule: id }) => id === 'SVC103'),
+      until !== '2026-12-31',
+    );
     return app;
   };
   assert.ok(make().get('/a', handler).get('/A', handler).compileAll());
   assert.ok(twins().compileAll());
   assert.ok(twins('2026-12-31').compileAll());
-  assert.throws(() => twins('2026-11-21').compileAll(), { code: 'E_COMPILE', message: /SVC103 GET \/A: .*it was allowed until 2026-11-21/ });
+  assert.throws(() => twins('2026-11-21').compileAll(), {
+    code: 'E_COMPILE',
+    message: /SVC103 GET \/A: .*it was allowed until 2026-11-21/,
+  });
 });
 
 test('findings are sorted by severity, place and rule, whatever order they are found in', () => {
   const app = make();
-  app.addCheck(rule({ id: 'z/info', severity: 'info', phase: 'graph' })).addCheck(rule({ id: 'a/warning' })).get('/a', handler).get('/A', handler);
+  app
+    .addCheck(rule({ id: 'z/info', severity: 'info', phase: 'graph' }))
+    .addCheck(rule({ id: 'a/warning' }))
+    .get('/a', handler)
+    .get('/A', handler);
   app.get('/b', handler).get('/b', handler);
   assert.deepEqual(ids(app), ['SVC101', 'a/warning', 'SVC103', 'z/info']);
   assert.deepEqual(about(app), about(app));
@@ -80,46 +120,124 @@ test('findings are sorted by severity, place and rule, whatever order they are f
 test('rules run in the order of their phases, and see the whole view', () => {
   const seen: string[] = [];
   const app = make({ env: 'test', config: { pageSize: 20 } });
-  for (const phase of ['live', 'environment', 'contract', 'security', 'graph'] as const) app.addCheck(rule({ id: `shop/${phase}`, phase, run: () => { seen.push(phase); } }));
-  app.addCheck(rule({ run: (view) => { seen.push(view.env, String(view.config('pageSize')), String(view.config('nothing')), String(view.routes.some((route) => route.template === '/late'))); } }));
+  for (const phase of ['live', 'environment', 'contract', 'security', 'graph'] as const)
+    app.addCheck(
+      rule({
+        id: `shop/${phase}`,
+        phase,
+        run: () => {
+          seen.push(phase);
+        },
+      }),
+    );
+  app.addCheck(
+    rule({
+      run: (view) => {
+        seen.push(
+          view.env,
+          String(view.config('pageSize')),
+          String(view.config('nothing')),
+          String(view.routes.some((route) => route.template === '/late')),
+        );
+      },
+    }),
+  );
   app.get('/late', handler);
   assert.deepEqual(ids(app), []); // what a rule asks for is no setting that is missing
   assert.deepEqual(seen, ['graph', 'security', 'test', '20', 'undefined', 'true', 'contract', 'environment']);
 });
 
 test('a finding whose subject is a route has the place of the route', () => {
-  const app = make().addCheck(rule({ run: (view, report) => view.routes.forEach((route) => report(`${route.method} ${route.template}`, 'seen')) }));
+  const app = make().addCheck(
+    rule({
+      run: (view, report) =>
+        view.routes.forEach((route) => report(`${route.method} ${route.template}`, 'seen')),
+    }),
+  );
   const at = line() + 1;
   app.get('/a', handler);
   assert.equal(about(app).find(({ subject }) => subject === 'GET /a')!.place!.line, at);
 });
 
 test('a rule that throws, or answers a promise, is itself a finding', () => {
-  const app = make().addCheck(rule({ run: () => { throw new RangeError('too far\nsecond line'); } }))
-    .addCheck(rule({ id: 'shop/late', run: () => Promise.reject(new Error('unheard')) })).addCheck(rule({ id: 'shop/null', run: () => { throw null; } }));
-  assert.deepEqual(about(app).map(({ rule: id, severity, subject, message }) => [id, severity, subject, message]), [
-    ['shop/each', 'error', 'rule shop/each', 'it threw RangeError: too far'],
-    ['shop/late', 'error', 'rule shop/late', 'it answered a promise, which only rules of the phase live may'],
-    ['shop/null', 'error', 'rule shop/null', 'it threw null'],
-  ]);
+  const app = make()
+    .addCheck(
+      rule({
+        run: () => {
+          throw new RangeError('too far\nsecond line');
+        },
+      }),
+    )
+    .addCheck(rule({ id: 'shop/late', run: () => Promise.reject(new Error('unheard')) }))
+    .addCheck(
+      rule({
+        id: 'shop/null',
+        run: () => {
+          throw null;
+        },
+      }),
+    );
+  assert.deepEqual(
+    about(app).map(({ rule: id, severity, subject, message }) => [id, severity, subject, message]),
+    [
+      ['shop/each', 'error', 'rule shop/each', 'it threw RangeError: too far'],
+      [
+        'shop/late',
+        'error',
+        'rule shop/late',
+        'it answered a promise, which only rules of the phase live may',
+      ],
+      ['shop/null', 'error', 'rule shop/null', 'it threw null'],
+    ],
+  );
   app.compileAll(); // none of them is of the phase graph
 });
 
 test('errors of the phase graph keep an application from starting, those of later phases do not', async () => {
-  for (const [phase, starts] of [['graph', false], ['security', true], ['contract', true], ['environment', true]] as const) {
+  for (const [phase, starts] of [
+    ['graph', false],
+    ['security', true],
+    ['contract', true],
+    ['environment', true],
+  ] as const) {
     const app = make().addCheck(rule({ phase, severity: 'error' }));
     assert.equal(app.check().ok, false);
-    assert.equal(await app.startup().then(() => true, (error: SvcError) => error.code !== 'E_COMPILE'), starts, phase);
+    assert.equal(
+      await app.startup().then(
+        () => true,
+        (error: SvcError) => error.code !== 'E_COMPILE',
+      ),
+      starts,
+      phase,
+    );
     assert.throws(() => app.mustPass(), { code: 'E_COMPILE', message: /shop\/each it: is wrong/ });
   }
   make().addCheck(rule()).mustPass();
 });
 
 test('checkLive() runs the rules of the phase live, which may wait, and no others', async () => {
-  const app = make().addCheck(rule({ phase: 'live', run: async (view, report) => { await undefined; report(view.env, 'is slow'); } })).addCheck(rule({ id: 'shop/other' }))
-    .addCheck(rule({ id: 'shop/broken', phase: 'live', run: () => Promise.reject(new Error('no database')) }));
+  const app = make()
+    .addCheck(
+      rule({
+        phase: 'live',
+        run: async (view, report) => {
+          await undefined;
+          report(view.env, 'is slow');
+        },
+      }),
+    )
+    .addCheck(rule({ id: 'shop/other' }))
+    .addCheck(
+      rule({ id: 'shop/broken', phase: 'live', run: () => Promise.reject(new Error('no database')) }),
+    );
   const report = await app.checkLive();
-  assert.deepEqual(report.findings.map(({ rule: id, subject, message }) => [id, subject, message]), [['shop/broken', 'rule shop/broken', 'it threw Error: no database'], ['shop/each', 'production', 'is slow']]);
+  assert.deepEqual(
+    report.findings.map(({ rule: id, subject, message }) => [id, subject, message]),
+    [
+      ['shop/broken', 'rule shop/broken', 'it threw Error: no database'],
+      ['shop/each', 'production', 'is slow'],
+    ],
+  );
   assert.equal(report.ok, false);
 });
 
@@ -151,114 +269,279 @@ test('addCheck() refuses the second rule of an id, and every rule once the appli
 test('what a plugin throws while it is registered is a finding at its place, as often as it is asked', () => {
   const app = make();
   const at = line() + 1;
-  app.register({ name: 'odd', register: () => { throw new TypeError('nope'); } });
-  for (let time = 0; time < 2; time++) assert.deepEqual(about(app).map(({ rule: id, subject, message, place }) => [id, subject, message, place!.line]), [['SVC114', 'plugin odd', 'its register() threw TypeError: nope', at]]);
+  app.register({
+    name: 'odd',
+    register: () => {
+      throw new TypeError('nope');
+    },
+  });
+  for (let time = 0; time < 2; time++)
+    assert.deepEqual(
+      about(app).map(({ rule: id, subject, message, place }) => [id, subject, message, place!.line]),
+      [['SVC114', 'plugin odd', 'its register() threw TypeError: nope', at]],
+    );
   assert.throws(() => app.compileAll(), { code: 'E_COMPILE' });
-  const configured = make({ config: { size: 'large' } }).register({ name: 'sized', register: (host) => void host.option('size', 5) });
+  const configured = make({ config: { size: 'large' } }).register({
+    name: 'sized',
+    register: (host) => void host.option('size', 5),
+  });
   assert.match(about(configured)[0]!.message, /register\(\) threw Cannot read the setting "size"/);
 });
 
 test('findings of a middleware have the place where it was put to use', () => {
   const app = make();
-  const layer: Middleware = { kind: 'cors', handle: (_req, next) => next(), compile: () => [{ rule: 'SVC121', severity: 'warning', subject: 'cors', message: 'm', remedy: 'r' }] };
+  const layer: Middleware = {
+    kind: 'cors',
+    handle: (_req, next) => next(),
+    compile: () => [{ rule: 'SVC121', severity: 'warning', subject: 'cors', message: 'm', remedy: 'r' }],
+  };
   const at = line() + 1;
   app.use(layer);
-  assert.deepEqual(about(app).map(({ rule: id, place }) => [id, place!.line]), [['SVC121', at]]);
-  const broken: Middleware = { kind: 'csrf', handle: (_req, next) => next(), compile: () => { throw new SvcError('E_SESSION_ABSENT', []); } };
-  assert.deepEqual(about(make().use(broken)).map(({ subject, remedy }) => [subject, remedy]), [['middleware csrf', 'Register it: app.use(new SessionMiddleware())']]);
+  assert.deepEqual(
+    about(app).map(({ rule: id, place }) => [id, place!.line]),
+    [['SVC121', at]],
+  );
+  const broken: Middleware = {
+    kind: 'csrf',
+    handle: (_req, next) => next(),
+    compile: () => {
+      throw new SvcError('E_SESSION_ABSENT', []);
+    },
+  };
+  assert.deepEqual(
+    about(make().use(broken)).map(({ subject, remedy }) => [subject, remedy]),
+    [['middleware csrf', 'Register it: app.use(new SessionMiddleware())']],
+  );
 });
 
 // ── allowances ──
 
 const DAY = Date.UTC(2026, 10, 20);
-const perRoute = rule({ run: (view, report) => view.routes.filter((route) => route.template === '/a').forEach((route) => report(`${route.method} ${route.template}`, 'is open')) });
-const allowed = (allow: readonly unknown[], nowMs = DAY): Report => make({ clock: new ManualClock(nowMs) }).addCheck(perRoute).get('/a', { allow: allow as never }, handler).check();
-const messages = ({ findings }: Report): string[] => findings.filter(({ rule: id }) => id === 'shop/each').map(({ severity, message }) => `${severity}: ${message}`);
+const perRoute = rule({
+  run: (view, report) =>
+    view.routes
+      .filter((route) => route.template === '/a')
+      .forEach((route) => report(`${route.method} ${route.template}`, 'is open')),
+});
+const allowed = (allow: readonly unknown[], nowMs = DAY): Report =>
+  make({ clock: new ManualClock(nowMs) })
+    .addCheck(perRoute)
+    .get('/a', { allow: allow as never }, handler)
+    .check();
+const messages = ({ findings }: Report): string[] =>
+  findings
+    .filter(({ rule: id }) => id === 'shop/each')
+    .map(({ severity, message }) => `${severity}: ${message}`);
 
 test('an allowance of a route moves its finding to what is suppressed', () => {
-  const report = allowed([{ rule: 'shop/other', reason: 'another' }, { rule: 'shop/each', reason: 'a public route' }]);
+  const report = allowed([
+    { rule: 'shop/other', reason: 'another' },
+    { rule: 'shop/each', reason: 'a public route' },
+  ]);
   assert.deepEqual(messages(report), []);
-  assert.deepEqual(report.suppressed.map(({ rule: id, subject }) => [id, subject]), [['shop/each', 'GET /a']]);
+  assert.deepEqual(
+    report.suppressed.map(({ rule: id, subject }) => [id, subject]),
+    [['shop/each', 'GET /a']],
+  );
 });
 
 test('an allowance holds to the end of its last day; then the finding is an error that says so', () => {
   const allow = [{ rule: 'shop/each', reason: 'until the login is there', until: '2026-11-20' }];
   assert.deepEqual(messages(allowed(allow)), []);
   assert.deepEqual(messages(allowed(allow, DAY + 86_399_999)), []);
-  assert.deepEqual(messages(allowed(allow, DAY + 86_400_000)), ['error: is open; it was allowed until 2026-11-20: until the login is there']);
+  assert.deepEqual(messages(allowed(allow, DAY + 86_400_000)), [
+    'error: is open; it was allowed until 2026-11-20: until the login is there',
+  ]);
 });
 
 test('an allowance without a reason, or with a date that is none, does not count', () => {
-  assert.deepEqual(messages(allowed([{ rule: 'shop/each', reason: ' ' }])), ['error: is open; its allowance gives no reason']);
-  assert.deepEqual(messages(allowed([{ rule: 'shop/each' }, null])), ['error: is open; its allowance gives no reason']);
-  for (const until of ['soon', '2026-13-01', '20.11.2027']) assert.match(messages(allowed([{ rule: 'shop/each', reason: 'r', until }]))[0]!, /error: is open; the date of its allowance/);
+  assert.deepEqual(messages(allowed([{ rule: 'shop/each', reason: ' ' }])), [
+    'error: is open; its allowance gives no reason',
+  ]);
+  assert.deepEqual(messages(allowed([{ rule: 'shop/each' }, null])), [
+    'error: is open; its allowance gives no reason',
+  ]);
+  for (const until of ['soon', '2026-13-01', '20.11.2027'])
+    assert.match(
+      messages(allowed([{ rule: 'shop/each', reason: 'r', until }]))[0]!,
+      /error: is open; the date of its allowance/,
+    );
 });
 
 test('an allowance is for the findings of its own route, and for none that keep it from compiling', () => {
-  const app = make().addCheck(perRoute).get('/a', handler).post('/a', { allow: [{ rule: 'shop/each', reason: 'r' }] }, handler);
-  assert.deepEqual(about(app).map(({ subject }) => subject), ['GET /a']);
-  const twice = make().get('/a', handler).get('/a', { allow: [{ rule: 'SVC101', reason: 'r' }] }, handler);
+  const app = make()
+    .addCheck(perRoute)
+    .get('/a', handler)
+    .post('/a', { allow: [{ rule: 'shop/each', reason: 'r' }] }, handler);
+  assert.deepEqual(
+    about(app).map(({ subject }) => subject),
+    ['GET /a'],
+  );
+  const twice = make()
+    .get('/a', handler)
+    .get('/a', { allow: [{ rule: 'SVC101', reason: 'r' }] }, handler);
   assert.deepEqual(ids(twice), ['SVC101']);
-  const path = make().get('/a', handler).get('/A', { allow: [{ rule: 'SVC103', reason: 'an old link' }] }, handler);
+  const path = make()
+    .get('/a', handler)
+    .get('/A', { allow: [{ rule: 'SVC103', reason: 'an old link' }] }, handler);
   assert.deepEqual([ids(path), path.check().suppressed.length], [[], 1]);
 });
 
 test('routes of one line are told apart by their subjects', () => {
   const router = new Router();
-  for (const path of ['/a', '/b'] as const) router.get(path, path === '/b' ? { allow: [{ rule: 'shop/each', reason: 'r' }] } : {}, handler);
-  const app = make().includeRouter(router).addCheck(rule({ run: (view, report) => view.routes.filter(({ template }) => /^\/[ab]$/.test(template)).forEach((route) => report(`GET ${route.template}`, 'open', route.place)) }));
-  assert.deepEqual(about(app).map(({ subject }) => subject), ['GET /a']);
+  for (const path of ['/a', '/b'] as const)
+    router.get(path, path === '/b' ? { allow: [{ rule: 'shop/each', reason: 'r' }] } : {}, handler);
+  const app = make()
+    .includeRouter(router)
+    .addCheck(
+      rule({
+        run: (view, report) =>
+          view.routes
+            .filter(({ template }) => /^\/[ab]$/.test(template))
+            .forEach((route) => report(`GET ${route.template}`, 'open', route.place)),
+      }),
+    );
+  assert.deepEqual(
+    about(app).map(({ subject }) => subject),
+    ['GET /a'],
+  );
 });
 
 // ── what is looked at, and how it is shown ──
 
 test('matches() reads * as any text, and capitals as small letters', () => {
-  for (const [pattern, id, expected] of [['SVC1*', 'SVC101', true], ['svc101', 'SVC101', true], ['SVC1', 'SVC101', false], ['shop/*', 'shop/each', true], ['*', 'a/b', true], ['a.b/c', 'axb/c', false], ['@o/*', '@o/x', true]] as const) {
+  for (const [pattern, id, expected] of [
+    ['SVC1*', 'SVC101', true],
+    ['svc101', 'SVC101', true],
+    ['SVC1', 'SVC101', false],
+    ['shop/*', 'shop/each', true],
+    ['*', 'a/b', true],
+    ['a.b/c', 'axb/c', false],
+    ['@o/*', '@o/x', true],
+  ] as const) {
     assert.equal(matches(pattern, id), expected, `${pattern} ${id}`);
   }
 });
 
 const FINDINGS: readonly Finding[] = [
-  { rule: 'SVC103', severity: 'warning', subject: 'GET /A', message: 'm at file:///project/src/b.ts:2', remedy: 'r' },
-  { rule: 'SVC101', severity: 'error', subject: 'GET /a', message: 'twice', remedy: 'once', place: { file: 'file:///project/src/a.ts', line: 3, column: 5 } },
-  { rule: 'SVC101', severity: 'error', subject: 'GET /b', message: 'twice', remedy: 'once', place: { file: '/elsewhere/a.ts', line: 1, column: 1 } },
-  { rule: 'a/b', severity: 'info', subject: 's', message: 'm', remedy: 'r', place: { file: '<unknown>', line: 0, column: 0 } },
+  {
+    rule: 'SVC103',
+    severity: 'warning',
+    subject: 'GET /A',
+    message: 'm at file:///project/src/b.ts:2',
+    remedy: 'r',
+  },
+  {
+    rule: 'SVC101',
+    severity: 'error',
+    subject: 'GET /a',
+    message: 'twice',
+    remedy: 'once',
+    place: { file: 'file:///project/src/a.ts', line: 3, column: 5 },
+  },
+  {
+    rule: 'SVC101',
+    severity: 'error',
+    subject: 'GET /b',
+    message: 'twice',
+    remedy: 'once',
+    place: { file: '/elsewhere/a.ts', line: 1, column: 1 },
+  },
+  {
+    rule: 'a/b',
+    severity: 'info',
+    subject: 's',
+    message: 'm',
+    remedy: 'r',
+    place: { file: '<unknown>', line: 0, column: 0 },
+  },
 ];
 const CONTEXT = { target: 'app.ts', cwd: '/project', rules: CORE_RULES };
 
 test('select() keeps what is asked for, and works out whether that is ok', () => {
   const report = makeReport(FINDINGS, [FINDINGS[0]!]);
-  assert.deepEqual(select(report, { only: ['SVC1*'], skip: ['SVC101'] }).findings.map(({ rule: id }) => id), ['SVC103']);
+  assert.deepEqual(
+    select(report, { only: ['SVC1*'], skip: ['SVC101'] }).findings.map(({ rule: id }) => id),
+    ['SVC103'],
+  );
   assert.equal(select(report, { only: [], skip: ['SVC101'] }).ok, true);
-  assert.deepEqual([select(report, { only: ['x/*'], skip: [] }).findings, select(report, { only: ['x/*'], skip: [] }).suppressed], [[], []]);
+  assert.deepEqual(
+    [
+      select(report, { only: ['x/*'], skip: [] }).findings,
+      select(report, { only: ['x/*'], skip: [] }).suppressed,
+    ],
+    [[], []],
+  );
   assert.equal(select(report, { only: [], skip: [] }).ok, false);
 });
 
 test('findRule() finds a rule by its id, or names the nearest', () => {
   assert.deepEqual(findRule('svc101', CORE_RULES), { rule: CORE_RULES.find(({ id }) => id === 'SVC101') });
-  assert.deepEqual([findRule('SVC110', CORE_RULES), findRule('zzz', CORE_RULES)], [{ near: 'SVC101' }, { near: undefined }]);
+  assert.deepEqual(
+    [findRule('SVC110', CORE_RULES), findRule('zzz', CORE_RULES)],
+    [{ near: 'SVC101' }, { near: undefined }],
+  );
 });
 
 test('humanReport() groups by severity, with places, reasons once per rule, remedies and counts', () => {
-  assert.equal(humanReport(makeReport(FINDINGS, [FINDINGS[0]!]), { ...CONTEXT, rules: [{ ...CORE_RULES[0]!, id: 'SVC101', why: 'one answers' }] }, false), [
-    'Errors', '  SVC101  GET /b  /elsewhere/a.ts:1:1', '      twice', '      why: one answers', '      fix: once', '  SVC101  GET /a  src/a.ts:3:5', '      twice', '      fix: once', '',
-    'Warnings', '  SVC103  GET /A', '      m at src/b.ts:2', '      fix: r', '', 'Notes', '  a/b  s', '      m', '      fix: r', '',
-    'app.ts: 2 errors, 1 warning, 1 note, 1 allowed',
-  ].join('\n'));
+  assert.equal(
+    humanReport(
+      makeReport(FINDINGS, [FINDINGS[0]!]),
+      { ...CONTEXT, rules: [{ ...CORE_RULES[0]!, id: 'SVC101', why: 'one answers' }] },
+      false,
+    ),
+    [
+      'Errors',
+      '  SVC101  GET /b  /elsewhere/a.ts:1:1',
+      '      twice',
+      '      why: one answers',
+      '      fix: once',
+      '  SVC101  GET /a  src/a.ts:3:5',
+      '      twice',
+      '      fix: once',
+      '',
+      'Warnings',
+      '  SVC103  GET /A',
+      '      m at src/b.ts:2',
+      '      fix: r',
+      '',
+      'Notes',
+      '  a/b  s',
+      '      m',
+      '      fix: r',
+      '',
+      'app.ts: 2 errors, 1 warning, 1 note, 1 allowed',
+    ].join('\n'),
+  );
   assert.equal(humanReport(makeReport([]), CONTEXT, true), 'app.ts: nothing found');
-  assert.match(humanReport(makeReport(FINDINGS), CONTEXT, true), /\u001b\[31mSVC101\u001b\[0m {2}GET \/a {2}\u001b\[2msrc\/a\.ts:3:5\u001b\[0m/);
+  assert.match(
+    humanReport(makeReport(FINDINGS), CONTEXT, true),
+    /\u001b\[31mSVC101\u001b\[0m {2}GET \/a {2}\u001b\[2msrc\/a\.ts:3:5\u001b\[0m/,
+  );
 });
 
 test('jsonReport() is one document of a stable form', () => {
-  const document = JSON.parse(jsonReport(makeReport(FINDINGS.slice(0, 2), [FINDINGS[3]!]), CONTEXT)) as Record<string, unknown>;
-  assert.deepEqual(Object.keys(document), ['schemaVersion', 'target', 'ok', 'counts', 'findings', 'suppressed']);
+  const document = JSON.parse(
+    jsonReport(makeReport(FINDINGS.slice(0, 2), [FINDINGS[3]!]), CONTEXT),
+  ) as Record<string, unknown>;
+  assert.deepEqual(Object.keys(document), [
+    'schemaVersion',
+    'target',
+    'ok',
+    'counts',
+    'findings',
+    'suppressed',
+  ]);
   const [error, warning] = document['findings'] as [Record<string, unknown>, Record<string, unknown>];
   assert.deepEqual(Object.keys(error), ['rule', 'severity', 'subject', 'message', 'why', 'remedy', 'place']);
   assert.deepEqual(error['place'], { file: 'src/a.ts', line: 3, column: 5 });
   assert.deepEqual([warning['place'], warning['message']], [null, 'm at src/b.ts:2']);
   const [suppressed] = document['suppressed'] as [Record<string, unknown>];
   assert.deepEqual([suppressed['place'], suppressed['why']], [null, null]);
-  assert.deepEqual([document['schemaVersion'], document['ok'], document['counts']], [1, false, { error: 1, warning: 1, info: 0, suppressed: 1 }]);
+  assert.deepEqual(
+    [document['schemaVersion'], document['ok'], document['counts']],
+    [1, false, { error: 1, warning: 1, info: 0, suppressed: 1 }],
+  );
   assert.deepEqual(countFindings([]), { error: 0, warning: 0, info: 0 });
 });
 
@@ -270,7 +553,11 @@ test('relativeFile() is relative below the working folder only', () => {
 
 test('300 routes are checked in less than 300 ms', () => {
   const app = make();
-  for (let index = 0; index < 100; index++) app.get(`/api/r${index}/{id:int}` as '/api/{id:int}', handler).post(`/api/r${index}` as '/api', { public: true }, handler).get(`/files/${index % 10}/{a}/${index}/{rest:path}` as '/f/{rest:path}', handler);
+  for (let index = 0; index < 100; index++)
+    app
+      .get(`/api/r${index}/{id:int}` as '/api/{id:int}', handler)
+      .post(`/api/r${index}` as '/api', { public: true }, handler)
+      .get(`/files/${index % 10}/{a}/${index}/{rest:path}` as '/f/{rest:path}', handler);
   app.check();
   const startedMs = cpuMs();
   assert.equal(app.check().ok, true);

@@ -13,15 +13,27 @@ import { StreamingResponse } from '../../src/http/response.ts';
 import { found, quiet } from '../support/found.ts';
 
 const handler = (): string => 'x';
-const connection = { release: (): void => undefined, close: async (): Promise<void> => undefined, use: (): number => 1 };
+const connection = {
+  release: (): void => undefined,
+  close: async (): Promise<void> => undefined,
+  use: (): number => 1,
+};
 
 test('SVC501 finds blocking calls in handlers, dependencies and middleware, and none in comments and strings', () => {
   const hashed = provide({}, () => crypto.pbkdf2Sync('a', 'b', 1, 8, 'sha256'));
-  const app = quiet().get('/a', () => readFileSync('/dev/null', 'utf8') + readFileSync('/dev/null', 'utf8')).get('/b', { it: Depends(provide({ deep: Depends(hashed) }, ({ deep }) => deep)) }, ({ it }) => it.toString())
+  const app = quiet()
+    .get('/a', () => readFileSync('/dev/null', 'utf8') + readFileSync('/dev/null', 'utf8'))
+    .get('/b', { it: Depends(provide({ deep: Depends(hashed) }, ({ deep }) => deep)) }, ({ it }) =>
+      it.toString(),
+    )
     .get('/c', () => 'readFileSync(' /* readFileSync() */); // readFileSync()
-  app.use((_req, next) => { execSync('true'); return next(); });
+  app.use((_req, next) => {
+    execSync('true');
+    return next();
+  });
   assert.deepEqual(found(app, 'SVC501').sort(), [
-    'GET /a: its handler calls readFileSync, for which every other request waits', 'GET /b: its dependency (anonymous) calls pbkdf2Sync, for which every other request waits',
+    'GET /a: its handler calls readFileSync, for which every other request waits',
+    'GET /b: its dependency (anonymous) calls pbkdf2Sync, for which every other request waits',
     'middleware FunctionMiddleware: it calls execSync, for which every other request waits',
   ]);
 });
@@ -29,34 +41,102 @@ test('SVC501 finds blocking calls in handlers, dependencies and middleware, and 
 test('SVC501 knows blocking functions by name: whatever else is called so synchronizes something', () => {
   const calendar = { requestSync: async (): Promise<string> => 'asked' };
   const bcrypt = { hashSync: (text: string): string => text };
-  const app = quiet().get('/a', async () => await calendar.requestSync()).get('/b', () => bcrypt.hashSync('b'));
-  assert.deepEqual(found(app, 'SVC501'), ['GET /b: its handler calls hashSync, for which every other request waits']);
+  const app = quiet()
+    .get('/a', async () => await calendar.requestSync())
+    .get('/b', () => bcrypt.hashSync('b'));
+  assert.deepEqual(found(app, 'SVC501'), [
+    'GET /b: its handler calls hashSync, for which every other request waits',
+  ]);
 });
 
 test('SVC501 leaves alone what is done once, what is over at once, and functions that a handler has itself', () => {
   let text: string | undefined;
   const settings = (): string => readFileSync('/dev/null', 'utf8');
-  const app = quiet().get('/app', { it: Depends(settings, { scope: 'app' }) }, ({ it }) => it).get('/request', { it: Depends(() => readFileSync('/dev/null', 'utf8')) }, ({ it }) => it)
-    .get('/once', () => (text ??= JSON.stringify(readFileSync('/dev/null', 'utf8')))).get('/again', () => { text ??= 'x'; return readFileSync('/dev/null', 'utf8'); })
-    .get('/random', () => crypto.randomFillSync(Buffer.alloc(8)).toString('hex') + String(crypto.hkdfSync('sha256', 'a', 'b', 'c', 8).byteLength))
-    .get('/own', () => { const readSync = (): string => 'x'; const watch = { statSync() { return 'y'; } }; return readSync() + watch.statSync(); });
-  assert.deepEqual(found(app, 'SVC501').map((told) => told.split(':')[0]).sort(), ['GET /again', 'GET /request']);
+  const app = quiet()
+    .get('/app', { it: Depends(settings, { scope: 'app' }) }, ({ it }) => it)
+    .get('/request', { it: Depends(() => readFileSync('/dev/null', 'utf8')) }, ({ it }) => it)
+    .get('/once', () => (text ??= JSON.stringify(readFileSync('/dev/null', 'utf8'))))
+    .get('/again', () => {
+      text ??= 'x';
+      return readFileSync('/dev/null', 'utf8');
+    })
+    .get(
+      '/random',
+      () =>
+        crypto.randomFillSync(Buffer.alloc(8)).toString('hex') +
+        String(crypto.hkdfSync('sha256', 'a', 'b', 'c', 8).byteLength),
+    )
+    .get('/own', () => {
+      const readSync = (): string => 'x';
+      const watch = {
+        statSync() {
+          return 'y';
+        },
+      };
+      return readSync() + watch.statSync();
+    });
+  assert.deepEqual(
+    found(app, 'SVC501')
+      .map((told) => told.split(':')[0])
+      .sort(),
+    ['GET /again', 'GET /request'],
+  );
 });
 
 test('SVC501 leaves alone what is done where a name has no value yet, unless the name is that of the call', () => {
   let text: string | undefined;
   let other: string | null = null;
   const known: { text?: string } = {};
-  const app = quiet().get('/compared', () => { if (text === undefined) text = readFileSync('/dev/null', 'utf8'); return text; })
-    .get('/negated', () => { if (!other) { const raw = readFileSync('/dev/null', 'utf8'); other = raw.trim(); } return other; })
-    .get('/member', () => { if (known.text === undefined) { known.text = readFileSync('/dev/null', 'utf8'); } return known.text; })
-    .get('/own', () => { let mine: string | undefined; if (mine === undefined) mine = readFileSync('/dev/null', 'utf8'); return mine; })
-    .get('/given', ({ req: { id: mine } }) => { if (!mine) mine = readFileSync('/dev/null', 'utf8'); return mine; })
-    .get('/state', ({ state }) => { const own = state as { text?: string }; if (!own.text) own.text = readFileSync('/dev/null', 'utf8'); return own.text; })
-    .get('/elsewhere', () => { if (text === undefined) other = readFileSync('/dev/null', 'utf8'); return String(other); })
-    .get('/after', () => { if (!text) text = 'x'; return readFileSync('/dev/null', 'utf8'); })
-    .get('/present', () => { if (text) text = readFileSync('/dev/null', 'utf8'); return String(text); });
-  assert.deepEqual(found(app, 'SVC501').map((told) => told.split(':')[0]).sort(), ['GET /after', 'GET /elsewhere', 'GET /given', 'GET /own', 'GET /present', 'GET /state']);
+  const app = quiet()
+    .get('/compared', () => {
+      if (text === undefined) text = readFileSync('/dev/null', 'utf8');
+      return text;
+    })
+    .get('/negated', () => {
+      if (!other) {
+        const raw = readFileSync('/dev/null', 'utf8');
+        other = raw.trim();
+      }
+      return other;
+    })
+    .get('/member', () => {
+      if (known.text === undefined) {
+        known.text = readFileSync('/dev/null', 'utf8');
+      }
+      return known.text;
+    })
+    .get('/own', () => {
+      let mine: string | undefined;
+      if (mine === undefined) mine = readFileSync('/dev/null', 'utf8');
+      return mine;
+    })
+    .get('/given', ({ req: { id: mine } }) => {
+      if (!mine) mine = readFileSync('/dev/null', 'utf8');
+      return mine;
+    })
+    .get('/state', ({ state }) => {
+      const own = state as { text?: string };
+      if (!own.text) own.text = readFileSync('/dev/null', 'utf8');
+      return own.text;
+    })
+    .get('/elsewhere', () => {
+      if (text === undefined) other = readFileSync('/dev/null', 'utf8');
+      return String(other);
+    })
+    .get('/after', () => {
+      if (!text) text = 'x';
+      return readFileSync('/dev/null', 'utf8');
+    })
+    .get('/present', () => {
+      if (text) text = readFileSync('/dev/null', 'utf8');
+      return String(text);
+    });
+  assert.deepEqual(
+    found(app, 'SVC501')
+      .map((told) => told.split(':')[0])
+      .sort(),
+    ['GET /after', 'GET /elsewhere', 'GET /given', 'GET /own', 'GET /present', 'GET /state'],
+  );
 });
 
 test('SVC502 leaves a transaction alone that commits after yield, and rolls back where it catches', () => {
@@ -69,24 +149,62 @@ test('SVC502 leaves a transaction alone that commits after yield, and rolls back
       throw error;
     }
   }
-  assert.deepEqual(found(quiet().get('/', { it: Depends(transaction) }, ({ it }) => String(it.use())), 'SVC502'), []);
+  assert.deepEqual(
+    found(
+      quiet().get('/', { it: Depends(transaction) }, ({ it }) => String(it.use())),
+      'SVC502',
+    ),
+    [],
+  );
 });
 
 test('SVC113 reads patterns within patterns, and leaves dependencies alone that give nothing', () => {
   const value = provide({}, () => 1);
-  const count = provide({}, ({ req }) => { String(req.ip); });
-  const app = quiet().get('/a/{id}', { it: Depends(value) }, ({ params: { id }, it }) => id + it).get('/b/{id}', { it: Depends(value) }, ({ params: { id } }) => id).get('/c', { count: Depends(count) }, handler);
-  assert.deepEqual(found(app, 'SVC113').map((text) => text.slice(0, text.indexOf(' is resolved'))), ['GET /b/{id}: its dependency "it"']);
+  const count = provide({}, ({ req }) => {
+    String(req.ip);
+  });
+  const app = quiet()
+    .get('/a/{id}', { it: Depends(value) }, ({ params: { id }, it }) => id + it)
+    .get('/b/{id}', { it: Depends(value) }, ({ params: { id } }) => id)
+    .get('/c', { count: Depends(count) }, handler);
+  assert.deepEqual(
+    found(app, 'SVC113').map((text) => text.slice(0, text.indexOf(' is resolved'))),
+    ['GET /b/{id}: its dependency "it"'],
+  );
 });
 
 test('SVC502 finds clean-up that errors pass by, and clean-up that nobody waits for', () => {
-  function* bare(): Generator<typeof connection> { yield connection; connection.release(); }
-  function* guarded(): Generator<typeof connection> { try { yield connection; } finally { connection.release(); } }
-  function* nothing(): Generator<typeof connection> { yield connection; }
-  async function* forgotten(): AsyncGenerator<typeof connection> { try { yield connection; } finally { connection.close(); } }
-  async function* awaited(): AsyncGenerator<typeof connection> { try { yield connection; } finally { await connection.close(); } }
+  function* bare(): Generator<typeof connection> {
+    yield connection;
+    connection.release();
+  }
+  function* guarded(): Generator<typeof connection> {
+    try {
+      yield connection;
+    } finally {
+      connection.release();
+    }
+  }
+  function* nothing(): Generator<typeof connection> {
+    yield connection;
+  }
+  async function* forgotten(): AsyncGenerator<typeof connection> {
+    try {
+      yield connection;
+    } finally {
+      connection.close();
+    }
+  }
+  async function* awaited(): AsyncGenerator<typeof connection> {
+    try {
+      yield connection;
+    } finally {
+      await connection.close();
+    }
+  }
   const app = quiet();
-  for (const source of [bare, guarded, nothing, forgotten, awaited]) app.get(`/${source.name}` as '/x', { it: Depends(source as typeof bare) }, ({ it }) => String(it.use()));
+  for (const source of [bare, guarded, nothing, forgotten, awaited])
+    app.get(`/${source.name}` as '/x', { it: Depends(source as typeof bare) }, ({ it }) => String(it.use()));
   assert.deepEqual(found(app, 'SVC502'), [
     'GET /bare: what its dependency bare does after yield does not happen when the request fails: there is no finally',
     "GET /forgotten: its dependency forgotten does not wait for connection.close() in its clean-up: a failure there is nobody's",
@@ -95,20 +213,80 @@ test('SVC502 finds clean-up that errors pass by, and clean-up that nobody waits 
 
 test('SVC113 warns of a dependency that the handler does not take, unless it guards the route', () => {
   const value = provide({}, () => 1);
-  const guard = provide({}, ({ req }) => { if (req.headers['x-key'] === undefined) throw new Error('no'); });
-  const app = quiet().get('/a', { it: Depends(value) }, handler).get('/b', { it: Depends(value), id: Depends(value) }, ({ id }) => String(id)).get('/c', { it: Depends(value) }, ({ it: renamed }) => String(renamed))
-    .get('/d', { it: Depends(value) }, (context) => String(context.it)).get('/e', { it: Depends(value) }, ({ ...all }) => String(all.it)).get('/f', { it: Depends(BearerAuth()), guard: Depends(guard) }, handler)
-    .get('/g', { it: Depends(value) }, async function named({ it }) { return String(it); });
-  app.websocket('/live', { it: Depends(provide({}, () => 1)) }).onOpen((socket, { it }) => { socket.send(String(it)); }); // its functions are not asked
-  assert.deepEqual(found(app, 'SVC113').map((text) => text.slice(0, text.indexOf(' is resolved'))), ['GET /a: its dependency "it"', 'GET /b: its dependency "it"']);
+  const guard = provide({}, ({ req }) => {
+    if (req.headers['x-key'] === undefined) throw new Error('no');
+  });
+  const app = quiet()
+    .get('/a', { it: Depends(value) }, handler)
+    .get('/b', { it: Depends(value), id: Depends(value) }, ({ id }) => String(id))
+    .get('/c', { it: Depends(value) }, ({ it: renamed }) => String(renamed))
+    .get('/d', { it: Depends(value) }, (context) => String(context.it))
+    .get('/e', { it: Depends(value) }, ({ ...all }) => String(all.it))
+    .get('/f', { it: Depends(BearerAuth()), guard: Depends(guard) }, handler)
+    .get('/g', { it: Depends(value) }, async function named({ it }) {
+      return String(it);
+    });
+  app.websocket('/live', { it: Depends(provide({}, () => 1)) }).onOpen((socket, { it }) => {
+    socket.send(String(it));
+  }); // its functions are not asked
+  assert.deepEqual(
+    found(app, 'SVC113').map((text) => text.slice(0, text.indexOf(' is resolved'))),
+    ['GET /a: its dependency "it"', 'GET /b: its dependency "it"'],
+  );
 });
 
 test('SVC112 warns of a value of scope handler in a stream or a background task', () => {
-  const opened = provide({}, function* () { try { yield connection; } finally { connection.release(); } });
+  const opened = provide({}, function* () {
+    try {
+      yield connection;
+    } finally {
+      connection.release();
+    }
+  });
   const short = { db: Depends(opened, { scope: 'handler' }) } as const;
-  const app = quiet().get('/stream', short, ({ db }) => new StreamingResponse((async function* () { yield String(db.use()); })()))
-    .get('/task', { ...short, tasks: Depends(BackgroundTasks) }, ({ db, tasks }) => { tasks.add(() => { db.use(); }); return 'x'; })
-    .get('/fine', short, ({ db }) => { const used = String(db.use()); return new StreamingResponse((async function* () { yield used; })()); })
-    .get('/wide', { db: Depends(opened) }, ({ db }) => new StreamingResponse((async function* () { yield String(db.use()); })()));
-  assert.deepEqual(app.check().findings.filter(({ rule }) => rule === 'SVC112').map(({ severity, subject }) => [severity, subject]), [['warning', 'GET /stream'], ['warning', 'GET /task']]);
+  const app = quiet()
+    .get(
+      '/stream',
+      short,
+      ({ db }) =>
+        new StreamingResponse(
+          (async function* () {
+            yield String(db.use());
+          })(),
+        ),
+    )
+    .get('/task', { ...short, tasks: Depends(BackgroundTasks) }, ({ db, tasks }) => {
+      tasks.add(() => {
+        db.use();
+      });
+      return 'x';
+    })
+    .get('/fine', short, ({ db }) => {
+      const used = String(db.use());
+      return new StreamingResponse(
+        (async function* () {
+          yield used;
+        })(),
+      );
+    })
+    .get(
+      '/wide',
+      { db: Depends(opened) },
+      ({ db }) =>
+        new StreamingResponse(
+          (async function* () {
+            yield String(db.use());
+          })(),
+        ),
+    );
+  assert.deepEqual(
+    app
+      .check()
+      .findings.filter(({ rule }) => rule === 'SVC112')
+      .map(({ severity, subject }) => [severity, subject]),
+    [
+      ['warning', 'GET /stream'],
+      ['warning', 'GET /task'],
+    ],
+  );
 });

@@ -10,90 +10,261 @@ import { HTMLResponse } from '../../src/http/response.ts';
 import { reply } from '../../src/http/reply.ts';
 import { found, quiet, subjects } from '../support/found.ts';
 
-class Note extends Schema { text = Field(str, { maxLength: 100 }); }
+class Note extends Schema {
+  text = Field(str, { maxLength: 100 });
+}
 const open = { public: true } as const;
 const handler = (): string => 'x';
 
 test('SVC301 finds handlers that read JSON or a form without a schema, and no others', () => {
-  const app = quiet().post('/json', open, async ({ req }) => String(await req.json())).put('/form', open, async ({ req }) => (await req.form()).get('a') ?? '')
-    .post('/schema', { ...open, body: Note }, ({ body }) => body.text).post('/fields', { ...open, form: { a: Field(str, { maxLength: 9 }) } }, async ({ form, req }) => form.a + String(await req.json()))
-    .post('/raw', open, async ({ req }) => (await req.body()).length.toString()).post('/none', open, handler).get('/', async ({ req }) => String(await req.json()))
+  const app = quiet()
+    .post('/json', open, async ({ req }) => String(await req.json()))
+    .put('/form', open, async ({ req }) => (await req.form()).get('a') ?? '')
+    .post('/schema', { ...open, body: Note }, ({ body }) => body.text)
+    .post(
+      '/fields',
+      { ...open, form: { a: Field(str, { maxLength: 9 }) } },
+      async ({ form, req }) => form.a + String(await req.json()),
+    )
+    .post('/raw', open, async ({ req }) => (await req.body()).length.toString())
+    .post('/none', open, handler)
+    .get('/', async ({ req }) => String(await req.json()))
     .post('/quoted', open, () => 'call req.json() yourself'); // req.form()
-  assert.deepEqual(found(app, 'SVC301'), ['POST /json: its handler reads a body that no schema describes', 'PUT /form: its handler reads a body that no schema describes']);
+  assert.deepEqual(found(app, 'SVC301'), [
+    'POST /json: its handler reads a body that no schema describes',
+    'PUT /form: its handler reads a body that no schema describes',
+  ]);
 });
 
 test('SVC301 and SVC212 leave the bodies of answers of others alone', () => {
-  const app = quiet().post('/pull', open, async () => String(await (await fetch('http://a.example')).json())).post('/own', open, async ({ req: incoming }) => String(await incoming.json()))
-    .post('/all', open, async ({ req }) => String((await req.body()).length)).post('/theirs', open, (context) => { const upstream = { body: () => 'x' }; return upstream.body() + context.req.path; });
+  const app = quiet()
+    .post('/pull', open, async () => String(await (await fetch('http://a.example')).json()))
+    .post('/own', open, async ({ req: incoming }) => String(await incoming.json()))
+    .post('/all', open, async ({ req }) => String((await req.body()).length))
+    .post('/theirs', open, (context) => {
+      const upstream = { body: () => 'x' };
+      return upstream.body() + context.req.path;
+    });
   assert.deepEqual([...subjects(app, 'SVC301'), ...subjects(app, 'SVC212')], ['POST /own', 'POST /all']);
 });
 
 test('SVC302 leaves callbacks alone that give objects in a handler that does not', () => {
   const rows = [{ a: 'x' }];
-  const app = quiet().get('/text', () => rows.map((row) => ({ b: row.a })).map(({ b }) => b).join()).get('/list', () => rows.map(({ a }) => ({ a })));
+  const app = quiet()
+    .get('/text', () =>
+      rows
+        .map((row) => ({ b: row.a }))
+        .map(({ b }) => b)
+        .join(),
+    )
+    .get('/list', () => rows.map(({ a }) => ({ a })));
   assert.deepEqual(subjects(app, 'SVC302'), ['GET /list']);
 });
 
 test('SVC302 leaves what is made of an object alone, and objects that methods within a handler give', () => {
   const rows = [{ a: 'x' }];
-  const app = quiet().get('/pick', ({ req }) => ({ de: 'Hallo', en: 'Hello' })[req.path === '/' ? 'de' : 'en']).get('/sum', () => ({ ...rows[0]! }).a + '!').get('/join', () => [{ a: 'x' }].map(({ a }) => a).join())
-    .get('/method', () => { const one = { next() { return { a: 1 }; }, get last() { return { a: 2 }; } }; return `${one.next().a}${one.last.a}`; })
-    .get('/class', () => { class Own { static async *[Symbol.asyncIterator]() { return { a: 1 }; } } return Own.name; })
-    .get('/named', () => { const all = { return: { a: 1 } }; return String(all.return.a); })
-    .get('/if', () => { if (rows.length > 9) { return { a: 1 }; } return { b: 1 }; }).get('/try', () => { try { return ([{ a: 1 }]); } catch (error) { return String(error); } })
-    .get('/each', () => { for (const row of rows) { return { a: row.a }; } return ''; });
+  const app = quiet()
+    .get('/pick', ({ req }) => ({ de: 'Hallo', en: 'Hello' })[req.path === '/' ? 'de' : 'en'])
+    .get('/sum', () => ({ ...rows[0]! }).a + '!')
+    .get('/join', () => [{ a: 'x' }].map(({ a }) => a).join())
+    .get('/method', () => {
+      const one = {
+        next() {
+          return { a: 1 };
+        },
+        get last() {
+          return { a: 2 };
+        },
+      };
+      return `${one.next().a}${one.last.a}`;
+    })
+    .get('/class', () => {
+      class Own {
+        static async *[Symbol.asyncIterator]() {
+          return { a: 1 };
+        }
+      }
+      return Own.name;
+    })
+    .get('/named', () => {
+      const all = { return: { a: 1 } };
+      return String(all.return.a);
+    })
+    .get('/if', () => {
+      if (rows.length > 9) {
+        return { a: 1 };
+      }
+      return { b: 1 };
+    })
+    .get('/try', () => {
+      try {
+        return [{ a: 1 }];
+      } catch (error) {
+        return String(error);
+      }
+    })
+    .get('/each', () => {
+      for (const row of rows) {
+        return { a: row.a };
+      }
+      return '';
+    });
   assert.deepEqual(subjects(app, 'SVC302'), ['GET /if', 'GET /try', 'GET /each']);
 });
 
 test('SVC302 leaves names alone that only sound like secrets: flags, numbers, tokens of pages, hashes of content', () => {
-  class Page extends Schema { nextPageToken = Field(str, { maxLength: 9 }); csrf_token = Field(str, { maxLength: 9 }); commitHash = Field(str, { maxLength: 9 }); content_hash = Field(str, { maxLength: 9 }); hasPassword = Field(true); max_token = Field(1); }
-  class Key extends Schema { apiToken = Field(str, { maxLength: 9 }); }
-  const app = quiet().get('/page', { response: Page }, () => ({ nextPageToken: 'a', csrf_token: 'a', commitHash: 'a', content_hash: 'a', hasPassword: true, max_token: 1 }))
-    .post('/api-keys', { ...open, response: Key }, () => ({ apiToken: 'a' })).get('/api-keys', { response: Key }, () => ({ apiToken: 'a' }));
+  class Page extends Schema {
+    nextPageToken = Field(str, { maxLength: 9 });
+    csrf_token = Field(str, { maxLength: 9 });
+    commitHash = Field(str, { maxLength: 9 });
+    content_hash = Field(str, { maxLength: 9 });
+    hasPassword = Field(true);
+    max_token = Field(1);
+  }
+  class Key extends Schema {
+    apiToken = Field(str, { maxLength: 9 });
+  }
+  const app = quiet()
+    .get('/page', { response: Page }, () => ({
+      nextPageToken: 'a',
+      csrf_token: 'a',
+      commitHash: 'a',
+      content_hash: 'a',
+      hasPassword: true,
+      max_token: 1,
+    }))
+    .post('/api-keys', { ...open, response: Key }, () => ({ apiToken: 'a' }))
+    .get('/api-keys', { response: Key }, () => ({ apiToken: 'a' }));
   assert.deepEqual(found(app, 'SVC302'), ['GET /api-keys: its response has the field "apiToken"']);
 });
 
 test('SVC302 warns of JSON without a response schema, and not of other replies', () => {
-  const app = quiet().get('/a', () => ({ a: 1 })).get('/b', () => { return { b: 1 }; }).get('/c', () => [{ c: 1 }, 200] as const).get('/d', () => reply({ d: 1 }))
-    .get('/e', { response: Note }, () => ({ text: 'e' })).get('/f', () => 'f').get('/g', () => { if (Math.abs(1) > 2) throw new Error('{'); return null; })
-    .get('/h', () => { const page = { title: 'h' }; return new HTMLResponse(page.title); }).get('/i', () => [null, 204] as const);
+  const app = quiet()
+    .get('/a', () => ({ a: 1 }))
+    .get('/b', () => {
+      return { b: 1 };
+    })
+    .get('/c', () => [{ c: 1 }, 200] as const)
+    .get('/d', () => reply({ d: 1 }))
+    .get('/e', { response: Note }, () => ({ text: 'e' }))
+    .get('/f', () => 'f')
+    .get('/g', () => {
+      if (Math.abs(1) > 2) throw new Error('{');
+      return null;
+    })
+    .get('/h', () => {
+      const page = { title: 'h' };
+      return new HTMLResponse(page.title);
+    })
+    .get('/i', () => [null, 204] as const);
   assert.deepEqual(subjects(app, 'SVC302'), ['GET /a', 'GET /b', 'GET /c', 'GET /d']);
-  assert.deepEqual([...new Set(app.check().findings.filter(({ rule }) => rule === 'SVC302').map(({ severity }) => severity))], ['warning']);
+  assert.deepEqual(
+    [
+      ...new Set(
+        app
+          .check()
+          .findings.filter(({ rule }) => rule === 'SVC302')
+          .map(({ severity }) => severity),
+      ),
+    ],
+    ['warning'],
+  );
 });
 
 test('SVC302 leaves alone what says why there is no reply', () => {
-  const app = quiet().get('/pair', ({ req }) => req.ip === '' ? [{ error: 'no address' }, 404] : 'found')
-    .get('/reply', ({ req }) => { if (req.ip === '') return reply({ errors: [{ of: 'ip' }] }, 400, { 'X-A': 'b' }); return 'found'; })
-    .get('/made', () => [{ id: 1 }, 201]).get('/list', () => [{ id: 1 }, 4040]).get('/both', ({ req }) => req.ip === '' ? [{ error: 'no address' }, 404] : { found: true });
-  assert.deepEqual(found(app, 'SVC302').map((told) => told.split(':')[0]).sort(), ['GET /both', 'GET /list', 'GET /made']);
+  const app = quiet()
+    .get('/pair', ({ req }) => (req.ip === '' ? [{ error: 'no address' }, 404] : 'found'))
+    .get('/reply', ({ req }) => {
+      if (req.ip === '') return reply({ errors: [{ of: 'ip' }] }, 400, { 'X-A': 'b' });
+      return 'found';
+    })
+    .get('/made', () => [{ id: 1 }, 201])
+    .get('/list', () => [{ id: 1 }, 4040])
+    .get('/both', ({ req }) => (req.ip === '' ? [{ error: 'no address' }, 404] : { found: true }));
+  assert.deepEqual(
+    found(app, 'SVC302')
+      .map((told) => told.split(':')[0])
+      .sort(),
+    ['GET /both', 'GET /list', 'GET /made'],
+  );
 });
 
 test('SVC302 is an error for a response whose field is named as a secret, at any depth, but for secret ones and where secrets are handed out', () => {
-  class User extends Schema { name = Field(str, { maxLength: 9 }); passwordHash = Field(str, { maxLength: 9 }); }
-  class Safe extends Schema { name = Field(str, { maxLength: 9 }); passwordHash = Field(str, { maxLength: 9, secret: true, optional: true }); }
-  class Page extends Schema { users = Field(list(User), { maxLength: 9 }); }
-  class Tokens extends Schema { access_token = Field(str, { maxLength: 99 }); tokens_used = Field(1); }
-  const app = quiet().get('/user', { response: User }, () => ({ name: 'a', passwordHash: 'b' })).get('/page', { response: { 200: Page, 404: Note } }, () => ({ users: [] }))
-    .get('/safe', { response: Safe }, () => ({ name: 'a' })).post('/login', { ...open, response: Tokens }, () => ({ access_token: 'a', tokens_used: 1 })).get('/leak', { response: Tokens }, () => ({ access_token: 'a', tokens_used: 1 }));
-  assert.deepEqual(found(app, 'SVC302'), ['GET /user: its response has the field "passwordHash"', 'GET /page: its response has the field "passwordHash"', 'GET /leak: its response has the field "access_token"']);
+  class User extends Schema {
+    name = Field(str, { maxLength: 9 });
+    passwordHash = Field(str, { maxLength: 9 });
+  }
+  class Safe extends Schema {
+    name = Field(str, { maxLength: 9 });
+    passwordHash = Field(str, { maxLength: 9, secret: true, optional: true });
+  }
+  class Page extends Schema {
+    users = Field(list(User), { maxLength: 9 });
+  }
+  class Tokens extends Schema {
+    access_token = Field(str, { maxLength: 99 });
+    tokens_used = Field(1);
+  }
+  const app = quiet()
+    .get('/user', { response: User }, () => ({ name: 'a', passwordHash: 'b' }))
+    .get('/page', { response: { 200: Page, 404: Note } }, () => ({ users: [] }))
+    .get('/safe', { response: Safe }, () => ({ name: 'a' }))
+    .post('/login', { ...open, response: Tokens }, () => ({ access_token: 'a', tokens_used: 1 }))
+    .get('/leak', { response: Tokens }, () => ({ access_token: 'a', tokens_used: 1 }));
+  assert.deepEqual(found(app, 'SVC302'), [
+    'GET /user: its response has the field "passwordHash"',
+    'GET /page: its response has the field "passwordHash"',
+    'GET /leak: its response has the field "access_token"',
+  ]);
 });
 
 test('SVC303 finds a body for 204, and routes that declare no status of success', () => {
-  const app = quiet().delete('/a', { ...open, status: 204, response: Note }, () => [null, 204]).get('/b', { response: { 404: Note, 409: Note } }, () => [{ text: 'b' }, 404]).get('/c', { response: { 204: Note, 404: Note } }, () => [null, 204])
-    .get('/d', { response: { 200: Note, 404: Note } }, () => ({ text: 'd' })).get('/e', { status: 202, response: Note }, () => ({ text: 'e' })).get('/f', { status: 418 }, handler);
+  const app = quiet()
+    .delete('/a', { ...open, status: 204, response: Note }, () => [null, 204])
+    .get('/b', { response: { 404: Note, 409: Note } }, () => [{ text: 'b' }, 404])
+    .get('/c', { response: { 204: Note, 404: Note } }, () => [null, 204])
+    .get('/d', { response: { 200: Note, 404: Note } }, () => ({ text: 'd' }))
+    .get('/e', { status: 202, response: Note }, () => ({ text: 'e' }))
+    .get('/f', { status: 418 }, handler);
   assert.deepEqual(found(app, 'SVC303'), [
-    'DELETE /a: its response of status 204 has a schema, and such an answer has no body', 'GET /b: it declares no status of success, only 404, 409',
-    'GET /c: its response of status 204 has a schema, and such an answer has no body', 'GET /f: it declares no status of success, only 418',
+    'DELETE /a: its response of status 204 has a schema, and such an answer has no body',
+    'GET /b: it declares no status of success, only 404, 409',
+    'GET /c: its response of status 204 has a schema, and such an answer has no body',
+    'GET /f: it declares no status of success, only 418',
   ]);
 });
 
 test('SVC304 finds texts and lists without bound that anybody may send, with the path to them', () => {
-  class Tag extends Schema { name = Field(str); next = Field(lazy(() => Tag), { optional: true }); }
-  class Open extends Schema { title = Field(str); tags = Field(list(Tag), { maxLength: 3 }); more = Field(list(str)); map = Field(record(str), { maxLength: 2 }); }
-  class Closed extends Schema { kind = Field(literal('a', 'b')); id = Field(uuid); mail = Field(str, { email: true }); code = Field(str, { pattern: /^[a-z]{3}$/ }); few = Field(list(uuid), { maxLength: 3 }); n = Field(1); }
-  const app = quiet().post('/open', { ...open, body: Open }, handler).post('/form', { ...open, form: { text: Field(str), of: Field(file, { maxLength: 9 }) } }, handler).post('/closed', { ...open, body: Closed }, handler)
-    .post('/known', { body: Open, me: Depends(BearerAuth()) }, handler).get('/query', { query: { q: Field('') } }, handler);
+  class Tag extends Schema {
+    name = Field(str);
+    next = Field(
+      lazy(() => Tag),
+      { optional: true },
+    );
+  }
+  class Open extends Schema {
+    title = Field(str);
+    tags = Field(list(Tag), { maxLength: 3 });
+    more = Field(list(str));
+    map = Field(record(str), { maxLength: 2 });
+  }
+  class Closed extends Schema {
+    kind = Field(literal('a', 'b'));
+    id = Field(uuid);
+    mail = Field(str, { email: true });
+    code = Field(str, { pattern: /^[a-z]{3}$/ });
+    few = Field(list(uuid), { maxLength: 3 });
+    n = Field(1);
+  }
+  const app = quiet()
+    .post('/open', { ...open, body: Open }, handler)
+    .post('/form', { ...open, form: { text: Field(str), of: Field(file, { maxLength: 9 }) } }, handler)
+    .post('/closed', { ...open, body: Closed }, handler)
+    .post('/known', { body: Open, me: Depends(BearerAuth()) }, handler)
+    .get('/query', { query: { q: Field('') } }, handler);
   assert.deepEqual(found(app, 'SVC304'), [
-    'POST /open: anybody may send body.title and body.tags[].name and body.more and body.more[] and body.map.* of any length', 'POST /form: anybody may send form.text of any length', 'GET /query: anybody may send query.q of any length',
+    'POST /open: anybody may send body.title and body.tags[].name and body.more and body.more[] and body.map.* of any length',
+    'POST /form: anybody may send form.text of any length',
+    'GET /query: anybody may send query.q of any length',
   ]);
 });

@@ -66,7 +66,10 @@ const HEADER = /^\/\/ (env|args|files|imports|export|awaits): (.*?)(?:\s*\/\/ SV
 /** The cases of a folder, by name. */
 export function casesOf(kind: Case['kind']): readonly Case[] {
   const folder = join(import.meta.dirname, kind);
-  return readdirSync(folder).filter((name) => name.endsWith('.ts')).sort().map((name) => readCase(kind, join(folder, name)));
+  return readdirSync(folder)
+    .filter((name) => name.endsWith('.ts'))
+    .sort()
+    .map((name) => readCase(kind, join(folder, name)));
 }
 
 /** All of them. */
@@ -76,17 +79,29 @@ export function allCases(): readonly Case[] {
 
 function readCase(kind: Case['kind'], file: string): Case {
   const lines = readFileSync(file, 'utf8').split('\n');
-  const headers = new Map(lines.map((line) => HEADER.exec(line)).filter((match) => match !== null).map(([, key, value]) => [key!, value!]));
+  const headers = new Map(
+    lines
+      .map((line) => HEADER.exec(line))
+      .filter((match) => match !== null)
+      .map(([, key, value]) => [key!, value!]),
+  );
   const words = (key: string): string[] => (headers.get(key) ?? '').split(' ').filter((word) => word !== '');
   const marks = marksOf(lines);
   const name = basename(file, '.ts');
   return {
-    kind, name, file, marks,
+    kind,
+    name,
+    file,
+    marks,
     rule: /^SVC\d{3}/.exec(name)?.[0] as Case['rule'],
     line: marks[0]?.isInHeader === false ? marks[0].line : undefined,
     env: environmentOf(words('env')),
-    args: words('args').map((word) => word.endsWith('.json') ? join(file, '..', word) : word),
-    files: Object.fromEntries(words('files').map(pair).map(([target, source]) => [target, source === '' ? '' : join(file, '..', source)])),
+    args: words('args').map((word) => (word.endsWith('.json') ? join(file, '..', word) : word)),
+    files: Object.fromEntries(
+      words('files')
+        .map(pair)
+        .map(([target, source]) => [target, source === '' ? '' : join(file, '..', source)]),
+    ),
     imports: (headers.get('imports') ?? 'well') as Case['imports'],
     hasApp: !headers.has('export'),
     awaits: words('awaits'),
@@ -101,7 +116,9 @@ function marksOf(lines: readonly string[]): Mark[] {
 }
 
 function environmentOf(words: readonly string[]): Record<string, string> {
-  const secrets = Object.fromEntries(['{secret}', '{secret2}', '{secret3}'].map((word) => [word, randomBytes(32).toString('base64url')]));
+  const secrets = Object.fromEntries(
+    ['{secret}', '{secret2}', '{secret3}'].map((word) => [word, randomBytes(32).toString('base64url')]),
+  );
   return Object.fromEntries(words.map(pair).map(([name, value]) => [name, secrets[value] ?? value]));
 }
 

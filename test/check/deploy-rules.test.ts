@@ -14,47 +14,125 @@ const here = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!
 
 test('SVC208 finds traces and documents in production, at the application', () => {
   const app = quiet({ debug: true, enableDocs: true });
-  assert.deepEqual(app.check().findings.filter(({ rule }) => rule === 'SVC208').map(({ severity, subject, place }) => [severity, subject, place?.file.endsWith('found.ts')]), [['error', 'setting debug', true], ['warning', 'setting enableDocs', true]]);
+  assert.deepEqual(
+    app
+      .check()
+      .findings.filter(({ rule }) => rule === 'SVC208')
+      .map(({ severity, subject, place }) => [severity, subject, place?.file.endsWith('found.ts')]),
+    [
+      ['error', 'setting debug', true],
+      ['warning', 'setting enableDocs', true],
+    ],
+  );
   assert.deepEqual(found(quiet({ debug: true, enableDocs: true, env: 'development' }), 'SVC208'), []);
   assert.deepEqual(found(quiet({ config: { debug: 'false' } }), 'SVC208'), []);
-  assert.deepEqual(found(quiet({ enableDocs: true, ops: { docs: { auth: 'a token of more than 16' } } }), 'SVC208'), [], 'they ask for a credential');
+  assert.deepEqual(
+    found(quiet({ enableDocs: true, ops: { docs: { auth: 'a token of more than 16' } } }), 'SVC208'),
+    [],
+    'they ask for a credential',
+  );
 });
 
 test('SVC211 warns of production without security headers, or with headers that have no policy', () => {
   assert.deepEqual(subjects(quiet().get('/', handler), 'SVC211'), ['the application']);
-  assert.deepEqual(subjects(quiet().use(new SecurityHeadersMiddleware({ contentSecurityPolicy: false })).get('/', handler), 'SVC211'), ['middleware security-headers']);
-  assert.deepEqual([quiet(), quiet().use(new SecurityHeadersMiddleware()).get('/', handler), quiet({ env: 'development' }).get('/', handler)].flatMap((app) => found(app, 'SVC211')), []);
+  assert.deepEqual(
+    subjects(
+      quiet()
+        .use(new SecurityHeadersMiddleware({ contentSecurityPolicy: false }))
+        .get('/', handler),
+      'SVC211',
+    ),
+    ['middleware security-headers'],
+  );
+  assert.deepEqual(
+    [
+      quiet(),
+      quiet().use(new SecurityHeadersMiddleware()).get('/', handler),
+      quiet({ env: 'development' }).get('/', handler),
+    ].flatMap((app) => found(app, 'SVC211')),
+    [],
+  );
 });
 
 test('SVC206 finds origins without TLS in production, and functions that allow any site to use cookies', () => {
-  const cors = (options: ConstructorParameters<typeof CORSMiddleware>[0], env: 'production' | 'development' = 'production'): string[] =>
-    quiet({ env }).use(new CORSMiddleware(options)).check().findings.filter(({ rule }) => rule === 'SVC206').map(({ severity, message }) => `${severity} ${message}`);
-  assert.deepEqual(cors({ origins: ['http://app.example', 'https://app.example', 'http://localhost:3000', 'http://[::1]:3000'] }), ['warning http://app.example may read its answers: it comes without TLS, so that anybody on the way is that site']);
-  assert.deepEqual(cors({ origins: ['http://app.example'], credentials: true }), ['error http://app.example may call with the cookies of its visitors: it comes without TLS, so that anybody on the way is that site']);
+  const cors = (
+    options: ConstructorParameters<typeof CORSMiddleware>[0],
+    env: 'production' | 'development' = 'production',
+  ): string[] =>
+    quiet({ env })
+      .use(new CORSMiddleware(options))
+      .check()
+      .findings.filter(({ rule }) => rule === 'SVC206')
+      .map(({ severity, message }) => `${severity} ${message}`);
+  assert.deepEqual(
+    cors({
+      origins: ['http://app.example', 'https://app.example', 'http://localhost:3000', 'http://[::1]:3000'],
+    }),
+    [
+      'warning http://app.example may read its answers: it comes without TLS, so that anybody on the way is that site',
+    ],
+  );
+  assert.deepEqual(cors({ origins: ['http://app.example'], credentials: true }), [
+    'error http://app.example may call with the cookies of its visitors: it comes without TLS, so that anybody on the way is that site',
+  ]);
   assert.deepEqual(cors({ origins: ['http://app.example'], credentials: true }, 'development'), []);
   assert.equal(cors({ origins: () => true, credentials: true }).length, 1);
-  for (const origins of [(origin: string) => origin.endsWith('.app.example'), () => { throw new Error('no'); }, async () => { throw new Error('no'); }, (_origin: string, req: { ip: string }) => req.ip === '::1']) assert.deepEqual(cors({ origins, credentials: true }), []);
+  for (const origins of [
+    (origin: string) => origin.endsWith('.app.example'),
+    () => {
+      throw new Error('no');
+    },
+    async () => {
+      throw new Error('no');
+    },
+    (_origin: string, req: { ip: string }) => req.ip === '::1',
+  ])
+    assert.deepEqual(cors({ origins, credentials: true }), []);
   assert.deepEqual(cors({ origins: () => true }), []);
 });
 
 test('SVC212 warns of limits that are none', () => {
   const app = quiet({ requestTimeoutMs: 86_400_000, maxBodyBytes: 2 ** 40, headersTimeoutMs: 60_000 });
-  app.post('/a', { public: true, maxBodyBytes: 2 ** 40, form: { photo: Field(file), small: Field(file, { maxLength: 10 }) } }, handler);
+  app.post(
+    '/a',
+    {
+      public: true,
+      maxBodyBytes: 2 ** 40,
+      form: { photo: Field(file), small: Field(file, { maxLength: 10 }) },
+    },
+    handler,
+  );
   assert.deepEqual(found(app, 'SVC212').sort(), [
-    'POST /a: it takes bodies of 1099511627776 bytes', 'POST /a: its file "photo" may have any length',
-    'setting maxBodyBytes: 1099511627776 is as good as no limit: a few clients can hold all that the process has', 'setting requestTimeoutMs: 86400000 is as good as no limit: a few clients can hold all that the process has',
+    'POST /a: it takes bodies of 1099511627776 bytes',
+    'POST /a: its file "photo" may have any length',
+    'setting maxBodyBytes: 1099511627776 is as good as no limit: a few clients can hold all that the process has',
+    'setting requestTimeoutMs: 86400000 is as good as no limit: a few clients can hold all that the process has',
   ]);
 });
 
 test('SVC105 tells of HEAD without GET, and of OPTIONS that preflights never reach', () => {
-  const app = quiet().route('/a', ['HEAD'], handler).route('/b', ['GET', 'HEAD'], handler).route('/c', ['OPTIONS'], handler);
+  const app = quiet()
+    .route('/a', ['HEAD'], handler)
+    .route('/b', ['GET', 'HEAD'], handler)
+    .route('/c', ['OPTIONS'], handler);
   assert.deepEqual(subjects(app, 'SVC105'), ['HEAD /a']);
-  assert.deepEqual(subjects(app.use(new CORSMiddleware({ origins: ['https://a.example'] })), 'SVC105'), ['HEAD /a', 'OPTIONS /c']);
+  assert.deepEqual(subjects(app.use(new CORSMiddleware({ origins: ['https://a.example'] })), 'SVC105'), [
+    'HEAD /a',
+    'OPTIONS /c',
+  ]);
 });
 
 test('SVC123 tells of the second handler of one class, at its line', () => {
-  const app = quiet().exceptionHandler(NotFound, () => 'x').exceptionHandler(Error, () => 'x');
+  const app = quiet()
+    .exceptionHandler(NotFound, () => 'x')
+    .exceptionHandler(Error, () => 'x');
   const at = here() + 1;
   app.exceptionHandler(NotFound, () => 'y');
-  assert.deepEqual(app.check().findings.filter(({ rule }) => rule === 'SVC123').map(({ severity, subject, place }) => [severity, subject, place?.line]), [['info', 'exception handler of NotFound', at]]);
+  assert.deepEqual(
+    app
+      .check()
+      .findings.filter(({ rule }) => rule === 'SVC123')
+      .map(({ severity, subject, place }) => [severity, subject, place?.line]),
+    [['info', 'exception handler of NotFound', at]],
+  );
 });

@@ -7,7 +7,15 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { fileOf, fingerprints, githubReport, githubSummary, gitlabReport, junitReport, sarifReport } from '../../src/check/report.ts';
+import {
+  fileOf,
+  fingerprints,
+  githubReport,
+  githubSummary,
+  gitlabReport,
+  junitReport,
+  sarifReport,
+} from '../../src/check/report.ts';
 import { CORE_RULES } from '../../src/check/rules.ts';
 import { makeReport } from '../../src/check/check.ts';
 import { scratch } from '../support/scratch.ts';
@@ -15,20 +23,55 @@ import type { ReportContext } from '../../src/check/report.ts';
 import type { Finding } from '../../src/base/findings.ts';
 
 const CWD = '/project';
-const CONTEXT: ReportContext = { target: './src/app.ts:app', cwd: CWD, rules: CORE_RULES.map(({ run: _, ...text }) => text) };
+const CONTEXT: ReportContext = {
+  target: './src/app.ts:app',
+  cwd: CWD,
+  rules: CORE_RULES.map(({ run: _, ...text }) => text),
+};
 const at = (file: string, line: number, column: number): Finding['place'] => ({ file, line, column });
 const FINDINGS: readonly Finding[] = [
-  { rule: 'SVC101', severity: 'error', subject: 'GET /a, b', message: 'twice,\nat file:///project/src/a.ts:9 & 100%', remedy: 'Leave "one" out', place: at('file:///project/src/a%20b.ts', 3, 5) },
-  { rule: 'SVC101', severity: 'error', subject: 'GET /a, b', message: 'twice again', remedy: 'Leave one out', place: at('/elsewhere/a.ts', 7, 1) },
-  { rule: 'SVC103', severity: 'warning', subject: 'GET /A', message: 'a twin | of `another`', remedy: 'Rename it', place: at('/project/src/b.ts', 0, 0) },
-  { rule: 'shop/note', severity: 'info', subject: 'all', message: 'noted: \u0000\u001b<>&"\'\ud800', remedy: 'Know it' },
+  {
+    rule: 'SVC101',
+    severity: 'error',
+    subject: 'GET /a, b',
+    message: 'twice,\nat file:///project/src/a.ts:9 & 100%',
+    remedy: 'Leave "one" out',
+    place: at('file:///project/src/a%20b.ts', 3, 5),
+  },
+  {
+    rule: 'SVC101',
+    severity: 'error',
+    subject: 'GET /a, b',
+    message: 'twice again',
+    remedy: 'Leave one out',
+    place: at('/elsewhere/a.ts', 7, 1),
+  },
+  {
+    rule: 'SVC103',
+    severity: 'warning',
+    subject: 'GET /A',
+    message: 'a twin | of `another`',
+    remedy: 'Rename it',
+    place: at('/project/src/b.ts', 0, 0),
+  },
+  {
+    rule: 'shop/note',
+    severity: 'info',
+    subject: 'all',
+    message: 'noted: \u0000\u001b<>&"\'\ud800',
+    remedy: 'Know it',
+  },
 ];
 const REPORT = makeReport(FINDINGS, [{ ...FINDINGS[0]!, subject: 'GET /allowed' }]);
 const EMPTY = makeReport([]);
 const OPTIONS = { version: '1.4.0', isLoaded: true };
 
 test('fingerprints() keep to rule and subject: neither place nor wording counts, and the second of the same is another', () => {
-  const moved = FINDINGS.map((finding) => ({ ...finding, message: 'other', place: at('/project/z.ts', 99, 9) }));
+  const moved = FINDINGS.map((finding) => ({
+    ...finding,
+    message: 'other',
+    place: at('/project/z.ts', 99, 9),
+  }));
   assert.deepEqual(fingerprints(moved), fingerprints(FINDINGS));
   const [first, second, third] = fingerprints(FINDINGS);
   assert.match(first!, /^[0-9a-f]{16}:1$/);
@@ -37,12 +80,24 @@ test('fingerprints() keep to rule and subject: neither place nor wording counts,
 });
 
 test('sarifReport() has a rule for each of the catalogue, and each finding with level, place and fingerprint', () => {
-  const { version, runs: [run] } = JSON.parse(sarifReport(REPORT, CONTEXT, OPTIONS));
+  const {
+    version,
+    runs: [run],
+  } = JSON.parse(sarifReport(REPORT, CONTEXT, OPTIONS));
   assert.equal(version, '2.1.0');
-  assert.deepEqual(run.tool.driver.rules.map(({ id }: { id: string }) => id), CORE_RULES.map(({ id }) => id));
-  assert.deepEqual([run.tool.driver.name, run.tool.driver.version, run.invocations], ['svc check', '1.4.0', [{ executionSuccessful: true }]]);
+  assert.deepEqual(
+    run.tool.driver.rules.map(({ id }: { id: string }) => id),
+    CORE_RULES.map(({ id }) => id),
+  );
+  assert.deepEqual(
+    [run.tool.driver.name, run.tool.driver.version, run.invocations],
+    ['svc check', '1.4.0', [{ executionSuccessful: true }]],
+  );
   const secret = run.tool.driver.rules.find(({ id }: { id: string }) => id === 'SVC205');
-  assert.deepEqual([secret.defaultConfiguration, secret.properties], [{ level: 'error' }, { tags: ['security'], 'security-severity': '8.0' }]);
+  assert.deepEqual(
+    [secret.defaultConfiguration, secret.properties],
+    [{ level: 'error' }, { tags: ['security'], 'security-severity': '8.0' }],
+  );
   assert.equal(run.results.length, FINDINGS.length, 'allowed findings are left out');
   const inOrder = REPORT.findings.map(({ rule, severity, subject }, index) => {
     const result = run.results[index];
@@ -51,63 +106,157 @@ test('sarifReport() has a rule for each of the catalogue, and each finding with 
     assert.ok(result.message.text.startsWith(subject));
     if (rule === 'shop/note') assert.equal('ruleIndex' in result, false);
     else assert.equal(run.tool.driver.rules[result.ruleIndex].id, rule);
-    return [result.locations[0].physicalLocation.artifactLocation, result.locations[0].physicalLocation.region];
+    return [
+      result.locations[0].physicalLocation.artifactLocation,
+      result.locations[0].physicalLocation.region,
+    ];
   });
   assert.deepEqual(inOrder, [
     [{ uri: 'file:///elsewhere/a.ts' }, { startLine: 7, startColumn: 1 }],
-    [{ uri: 'src/a%20b.ts', uriBaseId: '%SRCROOT%' }, { startLine: 3, startColumn: 5 }],
+    [
+      { uri: 'src/a%20b.ts', uriBaseId: '%SRCROOT%' },
+      { startLine: 3, startColumn: 5 },
+    ],
     [{ uri: 'src/app.ts', uriBaseId: '%SRCROOT%' }, { startLine: 1 }],
     [{ uri: 'src/app.ts', uriBaseId: '%SRCROOT%' }, { startLine: 1 }],
   ]);
-  assert.deepEqual(run.results.map((result: { partialFingerprints: object }) => result.partialFingerprints), fingerprints(REPORT.findings).map((primaryLocationLineHash) => ({ primaryLocationLineHash })));
-  assert.equal(JSON.parse(sarifReport(EMPTY, CONTEXT, { ...OPTIONS, isLoaded: false })).runs[0].invocations[0].executionSuccessful, false);
+  assert.deepEqual(
+    run.results.map((result: { partialFingerprints: object }) => result.partialFingerprints),
+    fingerprints(REPORT.findings).map((primaryLocationLineHash) => ({ primaryLocationLineHash })),
+  );
+  assert.equal(
+    JSON.parse(sarifReport(EMPTY, CONTEXT, { ...OPTIONS, isLoaded: false })).runs[0].invocations[0]
+      .executionSuccessful,
+    false,
+  );
 });
 
 test('sarifReport() keeps the worst of more than 25,000 results', () => {
-  const many = makeReport(Array.from({ length: 25_010 }, (_, index): Finding => ({ rule: 'SVC103', severity: index < 20 ? 'error' : 'warning', subject: `GET /${index}`, message: 'm', remedy: 'r' })));
-  const { results } = JSON.parse(sarifReport(many, CONTEXT, OPTIONS)).runs[0] as { results: { level: string }[] };
+  const many = makeReport(
+    Array.from({ length: 25_010 }, (_, index): Finding => ({
+      rule: 'SVC103',
+      severity: index < 20 ? 'error' : 'warning',
+      subject: `GET /${index}`,
+      message: 'm',
+      remedy: 'r',
+    })),
+  );
+  const { results } = JSON.parse(sarifReport(many, CONTEXT, OPTIONS)).runs[0] as {
+    results: { level: string }[];
+  };
   assert.equal(results.length, 25_000);
   assert.equal(results.filter(({ level }) => level === 'error').length, 20);
 });
 
-test('sarifReport() is valid by its schema and by the rules of the official validator', { skip: process.platform !== 'linux' && 'the package of the validator is for Linux' }, (t) => {
-  const folder = scratch(t, 'sarif', { '@microsoft/sarif-multitool-linux': '5.7.0' });
-  if (folder === undefined) return;
-  const place = mkdtempSync(join(tmpdir(), 'svc-sarif-'));
-  t.after(() => rmSync(place, { recursive: true, force: true }));
-  const validator = join(folder, 'node_modules/@microsoft/sarif-multitool-linux/Sarif.Multitool');
-  chmodSync(validator, 0o755); // npm leaves that to a script of the package
-  const validate = (text: string): { status: number | null; problems: string[] } => {
-    const [input, output] = [join(place, 'in.sarif'), join(place, 'out.sarif')];
-    writeFileSync(input, text);
-    const { status, error } = spawnSync(validator, ['validate', input, '--output', output, '--log', 'ForceOverwrite', '--rule-kind', 'Sarif;Gh'], {
-      env: { ...process.env, DOTNET_SYSTEM_GLOBALIZATION_INVARIANT: '1' }, encoding: 'utf8', timeout: 60_000,
-    });
-    if (error !== undefined) throw error;
-    const { runs } = JSON.parse(readFileSync(output, 'utf8').replace(/^\uFEFF/, '')) as { runs: { results?: { ruleId: string; level?: string; kind?: string; message: { arguments?: string[] } }[] }[] };
-    return { status, problems: (runs[0]?.results ?? []).map(({ ruleId, level, message }) => `${level ?? 'warning'} ${ruleId} ${message.arguments?.join(' ') ?? ''}`) };
-  };
-  const told = validate(sarifReport(REPORT, CONTEXT, OPTIONS));
-  assert.deepEqual(told.problems.filter((problem) => problem.startsWith('error')), []);
-  assert.deepEqual(validate(sarifReport(EMPTY, CONTEXT, OPTIONS)).problems.filter((problem) => problem.startsWith('error')), []);
-  const broken = JSON.parse(sarifReport(REPORT, CONTEXT, OPTIONS));
-  broken.runs[0].results[0].ruleIndex = 999;
-  broken.runs[0].results[1].locations[0].physicalLocation.region.startLine = 0;
-  assert.notDeepEqual(validate(JSON.stringify(broken)).problems.filter((problem) => problem.startsWith('error')), [], 'the validator looks');
-});
+test(
+  'sarifReport() is valid by its schema and by the rules of the official validator',
+  { skip: process.platform !== 'linux' && 'the package of the validator is for Linux' },
+  (t) => {
+    const folder = scratch(t, 'sarif', { '@microsoft/sarif-multitool-linux': '5.7.0' });
+    if (folder === undefined) return;
+    const place = mkdtempSync(join(tmpdir(), 'svc-sarif-'));
+    t.after(() => rmSync(place, { recursive: true, force: true }));
+    const validator = join(folder, 'node_modules/@microsoft/sarif-multitool-linux/Sarif.Multitool');
+    chmodSync(validator, 0o755); // npm leaves that to a script of the package
+    const validate = (text: string): { status: number | null; problems: string[] } => {
+      const [input, output] = [join(place, 'in.sarif'), join(place, 'out.sarif')];
+      writeFileSync(input, text);
+      const { status, error } = spawnSync(
+        validator,
+        ['validate', input, '--output', output, '--log', 'ForceOverwrite', '--rule-kind', 'Sarif;Gh'],
+        {
+          env: { ...process.env, DOTNET_SYSTEM_GLOBALIZATION_INVARIANT: '1' },
+          encoding: 'utf8',
+          timeout: 60_000,
+        },
+      );
+      if (error !== undefined) throw error;
+      const { runs } = JSON.parse(readFileSync(output, 'utf8').replace(/^\uFEFF/, '')) as {
+        runs: {
+          results?: { ruleId: string; level?: string; kind?: string; message: { arguments?: string[] } }[];
+        }[];
+      };
+      return {
+        status,
+        problems: (runs[0]?.results ?? []).map(
+          ({ ruleId, level, message }) =>
+            `${level ?? 'warning'} ${ruleId} ${message.arguments?.join(' ') ?? ''}`,
+        ),
+      };
+    };
+    const told = validate(sarifReport(REPORT, CONTEXT, OPTIONS));
+    assert.deepEqual(
+      told.problems.filter((problem) => problem.startsWith('error')),
+      [],
+    );
+    assert.deepEqual(
+      validate(sarifReport(EMPTY, CONTEXT, OPTIONS)).problems.filter((problem) =>
+        problem.startsWith('error'),
+      ),
+      [],
+    );
+    const broken = JSON.parse(sarifReport(REPORT, CONTEXT, OPTIONS));
+    broken.runs[0].results[0].ruleIndex = 999;
+    broken.runs[0].results[1].locations[0].physicalLocation.region.startLine = 0;
+    assert.notDeepEqual(
+      validate(JSON.stringify(broken)).problems.filter((problem) => problem.startsWith('error')),
+      [],
+      'the validator looks',
+    );
+  },
+);
 
 test('githubReport() is one workflow command for each finding, the worst first, which the rules of the runner read back', () => {
   const lines = githubReport(REPORT, CONTEXT).split('\n');
   const read = lines.slice(0, -1).map((line) => {
     const [, command, properties, data] = /^::(\w+) ([^:]*)::(.*)$/.exec(line)!;
-    const unescape = (text: string): string => text.replace(/%3A/g, ':').replace(/%2C/g, ',').replace(/%0D/g, '\r').replace(/%0A/g, '\n').replace(/%25/g, '%');
-    return { command, ...Object.fromEntries(properties!.split(',').map((pair) => { const cut = pair.indexOf('='); return [pair.slice(0, cut), unescape(pair.slice(cut + 1))]; })), data: unescape(data!) };
+    const unescape = (text: string): string =>
+      text
+        .replace(/%3A/g, ':')
+        .replace(/%2C/g, ',')
+        .replace(/%0D/g, '\r')
+        .replace(/%0A/g, '\n')
+        .replace(/%25/g, '%');
+    return {
+      command,
+      ...Object.fromEntries(
+        properties!.split(',').map((pair) => {
+          const cut = pair.indexOf('=');
+          return [pair.slice(0, cut), unescape(pair.slice(cut + 1))];
+        }),
+      ),
+      data: unescape(data!),
+    };
   });
   assert.deepEqual(read, [
-    { command: 'error', file: '/elsewhere/a.ts', line: '7', col: '1', title: 'SVC101 GET /a, b', data: 'twice again\nFix: Leave one out' },
-    { command: 'error', file: 'src/a b.ts', line: '3', col: '5', title: 'SVC101 GET /a, b', data: 'twice,\nat src/a.ts:9 & 100%\nFix: Leave "one" out' },
-    { command: 'warning', file: 'src/app.ts', title: 'SVC103 GET /A', data: 'a twin | of `another`\nFix: Rename it' },
-    { command: 'notice', file: 'src/app.ts', title: 'shop/note all', data: `${FINDINGS[3]!.message}\nFix: Know it` },
+    {
+      command: 'error',
+      file: '/elsewhere/a.ts',
+      line: '7',
+      col: '1',
+      title: 'SVC101 GET /a, b',
+      data: 'twice again\nFix: Leave one out',
+    },
+    {
+      command: 'error',
+      file: 'src/a b.ts',
+      line: '3',
+      col: '5',
+      title: 'SVC101 GET /a, b',
+      data: 'twice,\nat src/a.ts:9 & 100%\nFix: Leave "one" out',
+    },
+    {
+      command: 'warning',
+      file: 'src/app.ts',
+      title: 'SVC103 GET /A',
+      data: 'a twin | of `another`\nFix: Rename it',
+    },
+    {
+      command: 'notice',
+      file: 'src/app.ts',
+      title: 'shop/note all',
+      data: `${FINDINGS[3]!.message}\nFix: Know it`,
+    },
   ]);
   assert.equal(lines.at(-1), './src/app.ts:app: errors 2, warnings 1, notes 1, allowed 1');
 });
@@ -120,10 +269,27 @@ test('githubSummary() is a table whose cells cannot be left', () => {
 });
 
 test('gitlabReport() is a list of issues, each with description, check, fingerprint, severity and place', () => {
-  const issues = JSON.parse(gitlabReport(REPORT, CONTEXT)) as { description: string; check_name: string; fingerprint: string; severity: string; location: { path: string; lines: { begin: number } } }[];
-  assert.deepEqual(issues.map(({ check_name, severity, location }) => [check_name, severity, location.path, location.lines.begin]), [
-    ['SVC101', 'critical', '/elsewhere/a.ts', 7], ['SVC101', 'critical', 'src/a b.ts', 3], ['SVC103', 'minor', 'src/app.ts', 1], ['shop/note', 'info', 'src/app.ts', 1],
-  ]);
+  const issues = JSON.parse(gitlabReport(REPORT, CONTEXT)) as {
+    description: string;
+    check_name: string;
+    fingerprint: string;
+    severity: string;
+    location: { path: string; lines: { begin: number } };
+  }[];
+  assert.deepEqual(
+    issues.map(({ check_name, severity, location }) => [
+      check_name,
+      severity,
+      location.path,
+      location.lines.begin,
+    ]),
+    [
+      ['SVC101', 'critical', '/elsewhere/a.ts', 7],
+      ['SVC101', 'critical', 'src/a b.ts', 3],
+      ['SVC103', 'minor', 'src/app.ts', 1],
+      ['shop/note', 'info', 'src/app.ts', 1],
+    ],
+  );
   assert.equal(new Set(issues.map(({ fingerprint }) => fingerprint)).size, 4);
   assert.equal(issues[0]!.description, 'GET /a, b: twice again. Fix: Leave one out');
   assert.deepEqual(JSON.parse(gitlabReport(EMPTY, CONTEXT)), []);
@@ -133,14 +299,28 @@ test('gitlabReport() is a list of issues, each with description, check, fingerpr
 function elements(xml: string): { name: string; attributes: Record<string, string>; text: string }[] {
   const found: { name: string; attributes: Record<string, string>; text: string }[] = [];
   const open: { name: string; attributes: Record<string, string>; text: string }[] = [];
-  const decode = (text: string): string => text.replace(/&(?:#(\d+)|(\w+));/g, (_all, code: string | undefined, name: string | undefined) => code !== undefined ? String.fromCodePoint(Number(code)) : ({ amp: '&', lt: '<', gt: '>', quot: '"' } as Record<string, string>)[name!]!);
+  const decode = (text: string): string =>
+    text.replace(/&(?:#(\d+)|(\w+));/g, (_all, code: string | undefined, name: string | undefined) =>
+      code !== undefined
+        ? String.fromCodePoint(Number(code))
+        : ({ amp: '&', lt: '<', gt: '>', quot: '"' } as Record<string, string>)[name!]!,
+    );
   for (const [, text, tag] of xml.replace(/^<\?xml[^?]*\?>/, '').matchAll(/([^<]*)(?:<([^>]*)>)?/g)) {
     assert.doesNotMatch(text!, /&(?!(?:amp|lt|gt|quot|#\d+);)/);
     if (open.length > 0) open.at(-1)!.text += decode(text!);
     if (tag === undefined) continue;
-    if (tag.startsWith('/')) { assert.equal(open.pop()!.name, tag.slice(1)); continue; }
+    if (tag.startsWith('/')) {
+      assert.equal(open.pop()!.name, tag.slice(1));
+      continue;
+    }
     const [, name, rest, isEmpty] = /^([\w-]+)((?:\s+\w+="[^"<]*")*)\s*(\/?)$/.exec(tag) ?? assert.fail(tag);
-    const element = { name: name!, attributes: Object.fromEntries([...rest!.matchAll(/(\w+)="([^"]*)"/g)].map(([, key, value]) => [key!, decode(value!)])), text: '' };
+    const element = {
+      name: name!,
+      attributes: Object.fromEntries(
+        [...rest!.matchAll(/(\w+)="([^"]*)"/g)].map(([, key, value]) => [key!, decode(value!)]),
+      ),
+      text: '',
+    };
     found.push(element);
     if (isEmpty === '') open.push(element);
   }
@@ -149,20 +329,40 @@ function elements(xml: string): { name: string; attributes: Record<string, strin
 }
 
 test('junitReport() has a suite for each phase and a case for each rule, which fails where the check does', () => {
-  const rules = [...CONTEXT.rules, { id: 'shop/note', severity: 'info', why: 'to <know> & "tell"', remedy: 'Know it', phase: 'contract' }] as const;
+  const rules = [
+    ...CONTEXT.rules,
+    { id: 'shop/note', severity: 'info', why: 'to <know> & "tell"', remedy: 'Know it', phase: 'contract' },
+  ] as const;
   const read = elements(junitReport(REPORT, { ...CONTEXT, rules }, ({ severity }) => severity === 'error'));
   const [all] = read;
-  assert.deepEqual([all!.name, all!.attributes], ['testsuites', { name: 'svc check ./src/app.ts:app', tests: String(rules.length), failures: '1' }]);
-  assert.deepEqual(read.filter(({ name }) => name === 'testsuite').map(({ attributes }) => attributes['name']), [...new Set(rules.map(({ phase }) => phase))]);
+  assert.deepEqual(
+    [all!.name, all!.attributes],
+    ['testsuites', { name: 'svc check ./src/app.ts:app', tests: String(rules.length), failures: '1' }],
+  );
+  assert.deepEqual(
+    read.filter(({ name }) => name === 'testsuite').map(({ attributes }) => attributes['name']),
+    [...new Set(rules.map(({ phase }) => phase))],
+  );
   assert.equal(read.filter(({ name }) => name === 'testcase').length, rules.length);
   const [failure, ...others] = read.filter(({ name }) => name === 'failure');
   assert.deepEqual([others, failure!.attributes['type']], [[], 'error']);
-  assert.match(failure!.text, /^error: GET \/a, b at \/elsewhere\/a\.ts:7:1\ntwice again\nfix: Leave one out\n\nerror: GET \/a, b at src\/a b\.ts:3:5\n/);
+  assert.match(
+    failure!.text,
+    /^error: GET \/a, b at \/elsewhere\/a\.ts:7:1\ntwice again\nfix: Leave one out\n\nerror: GET \/a, b at src\/a b\.ts:3:5\n/,
+  );
   const told = read.filter(({ name }) => name === 'system-out').map(({ text }) => text);
   assert.equal(told.length, 2);
-  assert.ok(told.some((text) => text.includes('noted: \uFFFD\uFFFD<>&"\'\uFFFD')), 'what XML cannot hold is replaced');
+  assert.ok(
+    told.some((text) => text.includes('noted: \uFFFD\uFFFD<>&"\'\uFFFD')),
+    'what XML cannot hold is replaced',
+  );
 });
 
 test('fileOf() is the file of a target', () => {
-  assert.deepEqual(['src/app.ts:app', './app.ts', 'C:/x/app.ts:app', 'app.js:default'].map(fileOf), ['src/app.ts', 'app.ts', 'C:/x/app.ts', 'app.js']);
+  assert.deepEqual(['src/app.ts:app', './app.ts', 'C:/x/app.ts:app', 'app.js:default'].map(fileOf), [
+    'src/app.ts',
+    'app.ts',
+    'C:/x/app.ts',
+    'app.js',
+  ]);
 });

@@ -14,7 +14,10 @@ function application(...plugins: readonly Plugin[]): Svc {
   return app;
 }
 
-const found = async (app: Svc): Promise<string[]> => (await app.checkLive()).findings.map(({ rule, severity, subject, message }) => `${rule} ${severity} ${subject}: ${message}`);
+const found = async (app: Svc): Promise<string[]> =>
+  (await app.checkLive()).findings.map(
+    ({ rule, severity, subject, message }) => `${rule} ${severity} ${subject}: ${message}`,
+  );
 
 test('app.checkLive() finds nothing without a database, and nothing when all is applied', async (t) => {
   assert.deepEqual(await found(application({ name: 'other', register: () => undefined })), []);
@@ -35,11 +38,24 @@ test('app.checkLive() finds nothing without a database, and nothing when all is 
 });
 
 test('app.checkLive() names each database by its plugin, and goes on after one that fails', async (t) => {
-  const cwd = folder(t, { 'good/0001_a.up.sql': '-- svc: no-transaction\nvacuum;\ninsert into missing values (1);', 'bad/1.sql': '' });
-  const unfinished = new DatabasePlugin(`sqlite:///${cwd}/unfinished.db`, { name: 'unfinished', migrationDirectory: join(cwd, 'good') });
+  const cwd = folder(t, {
+    'good/0001_a.up.sql': '-- svc: no-transaction\nvacuum;\ninsert into missing values (1);',
+    'bad/1.sql': '',
+  });
+  const unfinished = new DatabasePlugin(`sqlite:///${cwd}/unfinished.db`, {
+    name: 'unfinished',
+    migrationDirectory: join(cwd, 'good'),
+  });
   const app = application(
-    new DatabasePlugin(`sqlite:///${cwd}/absent/data.db`, { name: 'absent', migrationDirectory: join(cwd, 'good') }),
-    new DatabasePlugin(`sqlite:///${cwd}/misnamed.db`, { name: 'misnamed', migrationDirectory: join(cwd, 'bad') }), unfinished,
+    new DatabasePlugin(`sqlite:///${cwd}/absent/data.db`, {
+      name: 'absent',
+      migrationDirectory: join(cwd, 'good'),
+    }),
+    new DatabasePlugin(`sqlite:///${cwd}/misnamed.db`, {
+      name: 'misnamed',
+      migrationDirectory: join(cwd, 'bad'),
+    }),
+    unfinished,
   );
   app.check(); // registers them
   {
@@ -48,16 +64,25 @@ test('app.checkLive() names each database by its plugin, and goes on after one t
   }
   const [absent, misnamed, begun, ...more] = await found(app);
   assert.match(absent!, /^SVC402 error database absent: it cannot be opened: .*absent/);
-  assert.match(misnamed!, /^SVC402 error database misnamed: its migrations cannot be read: .*"1\.sql" is no name of a migration/);
-  assert.equal(begun, 'SVC402 error database unfinished: 0001_a was begun without a transaction, and has not ended');
+  assert.match(
+    misnamed!,
+    /^SVC402 error database misnamed: its migrations cannot be read: .*"1\.sql" is no name of a migration/,
+  );
+  assert.equal(
+    begun,
+    'SVC402 error database unfinished: 0001_a was begun without a transaction, and has not ended',
+  );
   assert.deepEqual(more, []);
 });
 
 test('app.checkLive() tells of a certificate of the settings that cannot be used', async () => {
-  const configured = (config: Record<string, string>): Svc => new Svc({ logger: createLogger({ level: 'silent' }), config });
+  const configured = (config: Record<string, string>): Svc =>
+    new Svc({ logger: createLogger({ level: 'silent' }), config });
   assert.deepEqual(await found(configured({ tlsCert: FIRST.cert, tlsKey: FIRST.key })), []);
   for (const [config, message] of [
-    [{ tlsCert: FIRST.cert, tlsKey: SECOND.key }, /the key is not that of the certificate/], [{ tlsCert: FIRST.cert }, /there is no key/], [{ tlsCert: '/nowhere.pem', tlsKey: FIRST.key }, /cannot be read: ENOENT/],
+    [{ tlsCert: FIRST.cert, tlsKey: SECOND.key }, /the key is not that of the certificate/],
+    [{ tlsCert: FIRST.cert }, /there is no key/],
+    [{ tlsCert: '/nowhere.pem', tlsKey: FIRST.key }, /cannot be read: ENOENT/],
   ] as const) {
     const [finding, ...more] = await found(configured(config));
     assert.match(finding!, /^SVC405 warning SVC_TLS_CERT: Cannot serve TLS: /);

@@ -35,58 +35,103 @@ const handler = (): string => 'x';
 /** The line that called it. */
 const line = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!.split('\n')[2]!)![1]);
 /** Not what the Node that runs the tests is told of, nor what small applications lack on purpose. */
-const about = (app: Svc): Finding[] => asSevere(app.check().findings).filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule));
+const about = (app: Svc): Finding[] =>
+  asSevere(app.check().findings).filter(
+    ({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule),
+  );
 /** Rule, subject and line of each finding. */
-const brief = (app: Svc): unknown[] => about(app).map(({ rule, subject, place }) => [rule, subject, place?.line]);
+const brief = (app: Svc): unknown[] =>
+  about(app).map(({ rule, subject, place }) => [rule, subject, place?.line]);
 
 test('the catalogue is in order, and each rule says why and what to do without a full stop', () => {
   const ids = CORE_RULES.map(({ id }) => id);
   assert.deepEqual(ids, [...new Set(ids)].sort());
-  for (const { id, why, remedy } of CORE_RULES) for (const text of [why, remedy]) assert.match(text, /^[A-Z].*[^.]$/, id);
+  for (const { id, why, remedy } of CORE_RULES)
+    for (const text of [why, remedy]) assert.match(text, /^[A-Z].*[^.]$/, id);
 });
 
 test('each rule of the catalogue has the severity that tests know it by', () => {
-  assert.deepEqual(CORE_RULES.map(({ id, severity }) => [id, severity]), CORE_RULES.map(({ id }) => [id, severityOf({ rule: id, message: '' })]));
-  assert.deepEqual(RULES_WITH_SEVERITY.filter((id) => id !== 'SVC209'), CORE_RULES.map(({ id }) => id)); // SVC209 is that of OAuth
+  assert.deepEqual(
+    CORE_RULES.map(({ id, severity }) => [id, severity]),
+    CORE_RULES.map(({ id }) => [id, severityOf({ rule: id, message: '' })]),
+  );
+  assert.deepEqual(
+    RULES_WITH_SEVERITY.filter((id) => id !== 'SVC209'),
+    CORE_RULES.map(({ id }) => id),
+  ); // SVC209 is that of OAuth
 });
 
 test('an application whose guard by session has no session middleware does not start, with layers of the route or without', async () => {
   for (const use of [undefined, [new RequestIDMiddleware()]]) {
-    const app = make().get('/me', { me: Depends(requireSession(sessionKey<string>('user'))), ...use === undefined ? {} : { use } }, ({ me }) => me);
-    await assert.rejects(app.startup(), { code: 'E_COMPILE', message: /SVC121 GET \/me: it asks who is logged in by session/ });
+    const app = make().get(
+      '/me',
+      { me: Depends(requireSession(sessionKey<string>('user'))), ...(use === undefined ? {} : { use }) },
+      ({ me }) => me,
+    );
+    await assert.rejects(app.startup(), {
+      code: 'E_COMPILE',
+      message: /SVC121 GET \/me: it asks who is logged in by session/,
+    });
   }
 });
 
 // ── SVC102 ──
 
 test('SVC102 finds a route whose every path is taken by more specific ones', () => {
-  const app = make().get('/f/{x}', handler).get('/f/{x}/{rest:path}', handler).get('/f//{rest:path}', handler).get('/f//', handler);
+  const app = make()
+    .get('/f/{x}', handler)
+    .get('/f/{x}/{rest:path}', handler)
+    .get('/f//{rest:path}', handler)
+    .get('/f//', handler);
   app.get('/f/{x}/', { allow: [{ rule: 'SVC103', reason: 'for the cover' }] }, handler).get('/f//x', handler);
   const at = line() + 1;
   app.get('/f/{all:path}', handler);
   assert.deepEqual(brief(app), [['SVC102', 'GET /f/{all:path}', at]]);
-  assert.match(about(app)[0]!.message, /: \/f\/\{x\}, \/f\/\{x\}\/\{rest:path\}, \/f\/\/\{rest:path\}, \/f\/\/, \/f\/\{x\}\/$/);
+  assert.match(
+    about(app)[0]!.message,
+    /: \/f\/\{x\}, \/f\/\{x\}\/\{rest:path\}, \/f\/\/\{rest:path\}, \/f\/\/, \/f\/\{x\}\/$/,
+  );
   assert.throws(() => app.compileAll(), { code: 'E_COMPILE' });
 });
 
 test('SVC102 leaves alone what some request reaches', () => {
   for (const others of [
-    ['/f/{x}', '/f/{x}/{rest:path}'], ['/f/{x:int}', '/f/{x:float}', '/f/{x:uuid}', '/f/x', '/f//', '/f//{p:path}', '/f/{x}/{p:path}'], ['/{any:path}'], ['/f/{x}', '/f/{x}/', '/f/{x}/{p:path}', '/f//{p:path}'],
+    ['/f/{x}', '/f/{x}/{rest:path}'],
+    ['/f/{x:int}', '/f/{x:float}', '/f/{x:uuid}', '/f/x', '/f//', '/f//{p:path}', '/f/{x}/{p:path}'],
+    ['/{any:path}'],
+    ['/f/{x}', '/f/{x}/', '/f/{x}/{p:path}', '/f//{p:path}'],
     ['/g/{x}', '/g/{x}/', '/g/{x}/{p:path}', '/g//', '/g//{p:path}'],
   ]) {
     const table = ['/f/{all:path}', ...others].map(parseTemplate);
-    assert.deepEqual(coveredBy(table[0]!, table, (other) => other), [], others.join(' '));
+    assert.deepEqual(
+      coveredBy(table[0]!, table, (other) => other),
+      [],
+      others.join(' '),
+    );
   }
-  const app = make().post('/f/{x}', handler).get('/f/{x}/{rest:path}', handler).get('/f//{rest:path}', handler).get('/f//', handler).get('/f/{all:path}', handler);
+  const app = make()
+    .post('/f/{x}', handler)
+    .get('/f/{x}/{rest:path}', handler)
+    .get('/f//{rest:path}', handler)
+    .get('/f//', handler)
+    .get('/f/{all:path}', handler);
   assert.deepEqual(brief(app), []);
 });
 
 test('SVC102 finds a HEAD route whose paths are taken by GET routes', () => {
-  const app = make().get('/f/{x}', handler).get('/f/{x}/{rest:path}', handler).get('/f//{rest:path}', handler).get('/f//', handler).post('/f/{all:path}', handler);
+  const app = make()
+    .get('/f/{x}', handler)
+    .get('/f/{x}/{rest:path}', handler)
+    .get('/f//{rest:path}', handler)
+    .get('/f//', handler)
+    .post('/f/{all:path}', handler);
   app.get('/f/{x}/', { allow: [{ rule: 'SVC103', reason: 'for the cover' }] }, handler);
   const at = line() + 1;
   app.route('/f/{all:path}', ['HEAD'], handler);
-  assert.deepEqual(brief(app), [['SVC102', 'HEAD /f/{all:path}', at], ['SVC105', 'HEAD /f/{all:path}', at]]);
+  assert.deepEqual(brief(app), [
+    ['SVC102', 'HEAD /f/{all:path}', at],
+    ['SVC105', 'HEAD /f/{all:path}', at],
+  ]);
 });
 
 test('SVC102 finds a route that the operations endpoints hide, at the route', () => {
@@ -120,11 +165,29 @@ test('SVC102 reports a route exactly when no path that it matches ever reaches i
   let covered = 0;
   for (let round = 0; round < 150; round++) {
     const templates = new Map<string, string>();
-    const add = (template: string): void => { const named = rename(template); templates.set(template.replaceAll(/\{\w+/g, '{'), named); };
+    const add = (template: string): void => {
+      const named = rename(template);
+      templates.set(template.replaceAll(/\{\w+/g, '{'), named);
+    };
     add(random(4) === 0 ? '/f/{x}/{r:path}' : '/f/{r:path}');
     // mostly what covers: each piece is there more often than not
-    for (const piece of ['/f/{x}', '/f/{x}/', '/f/{x}/{r:path}', '/f//', '/f//{r:path}', '/f/{x}/{y}', '/f/{x}/{y}/', '/f/{x}//', '/f/{x}/{y}/{r:path}', '/f/{x}//{r:path}']) if (random(6) > 0) add(piece);
-    for (let extra = random(4); extra > 0; extra--) add(`/f/${Array.from({ length: 1 + random(2) }, () => pick(PARTS)).join('/')}${random(3) === 0 ? '/{r:path}' : ''}`);
+    for (const piece of [
+      '/f/{x}',
+      '/f/{x}/',
+      '/f/{x}/{r:path}',
+      '/f//',
+      '/f//{r:path}',
+      '/f/{x}/{y}',
+      '/f/{x}/{y}/',
+      '/f/{x}//',
+      '/f/{x}/{y}/{r:path}',
+      '/f/{x}//{r:path}',
+    ])
+      if (random(6) > 0) add(piece);
+    for (let extra = random(4); extra > 0; extra--)
+      add(
+        `/f/${Array.from({ length: 1 + random(2) }, () => pick(PARTS)).join('/')}${random(3) === 0 ? '/{r:path}' : ''}`,
+      );
     const table = [...templates.values()].map((template) => parseTemplate(template));
     const router = new RoutingTable<string>();
     for (const parsed of table) router.add('GET', parsed, parsed.template);
@@ -135,11 +198,18 @@ test('SVC102 reports a route exactly when no path that it matches ever reaches i
       if (match.kind === 'found') reached.add(match.endpoint);
     }
     for (const parsed of table) {
-      const isMatched = all.some((path) => referenceMatch([{ method: 'GET', template: parsed.template }], 'GET', path).kind === 'found');
+      const isMatched = all.some(
+        (path) =>
+          referenceMatch([{ method: 'GET', template: parsed.template }], 'GET', path).kind === 'found',
+      );
       assert.ok(isMatched, parsed.template);
       const isReported = coveredBy(parsed, table, (other) => other).length > 0;
       if (isReported) covered++;
-      assert.equal(isReported, !reached.has(parsed.template), `${parsed.template} in ${[...templates.values()].join(' ')}`);
+      assert.equal(
+        isReported,
+        !reached.has(parsed.template),
+        `${parsed.template} in ${[...templates.values()].join(' ')}`,
+      );
     }
   }
   assert.ok(covered > 10, `${covered} covered`);
@@ -159,8 +229,14 @@ test('SVC103 warns of paths that differ in case or in a slash at the end only, a
   app.get('/Users/{key}', handler);
   const bySlash = line() + 1;
   app.get('/a/', handler);
-  assert.deepEqual(brief(app), [['SVC103', 'GET /Users/{key}', byCase], ['SVC103', 'GET /a/', bySlash]]);
-  assert.match(about(app)[0]!.message, /differs from \/users\/\{id\} at .*check\/rules\.test\.ts:\d+ only in case$/);
+  assert.deepEqual(brief(app), [
+    ['SVC103', 'GET /Users/{key}', byCase],
+    ['SVC103', 'GET /a/', bySlash],
+  ]);
+  assert.match(
+    about(app)[0]!.message,
+    /differs from \/users\/\{id\} at .*check\/rules\.test\.ts:\d+ only in case$/,
+  );
   assert.match(about(app)[1]!.message, /only in a slash at the end$/);
   app.compileAll();
   const own = make();
@@ -170,29 +246,61 @@ test('SVC103 warns of paths that differ in case or in a slash at the end only, a
 });
 
 test('SVC103 leaves alone other methods, other converters and other paths', () => {
-  assert.deepEqual(brief(make().get('/', handler).get('/a', handler).post('/A', handler).get('/{x}', handler).get('/{x:int}/', handler).get('/b//', handler)), []);
+  assert.deepEqual(
+    brief(
+      make()
+        .get('/', handler)
+        .get('/a', handler)
+        .post('/A', handler)
+        .get('/{x}', handler)
+        .get('/{x:int}/', handler)
+        .get('/b//', handler),
+    ),
+    [],
+  );
 });
 
 // ── SVC113 ──
 
-function alice(): string { return 'alice'; }
-function bob(): string { return 'bob'; }
+function alice(): string {
+  return 'alice';
+}
+function bob(): string {
+  return 'bob';
+}
 
 test('SVC113 warns where a route gives another source to a name of its router', () => {
   const router = new Router({ deps: { me: Depends(alice) } });
   const at = line() + 1;
   router.route('/a', ['GET', 'POST'], { me: Depends(bob) }, ({ me }) => me);
-  router.get('/b', { me: Depends(alice, { cache: false }) }, ({ me }) => me).get('/c', { you: Depends(bob) }, ({ you }) => you);
+  router
+    .get('/b', { me: Depends(alice, { cache: false }) }, ({ me }) => me)
+    .get('/c', { you: Depends(bob) }, ({ you }) => you);
   assert.deepEqual(brief(make().includeRouter(router, '/r')), [['SVC113', 'GET, POST /r/a', at]]);
-  assert.match(about(make().includeRouter(router, '/r'))[0]!.message, /^"me" is alice for its router and bob for the route/);
-  const outer = new Router({ deps: { me: Depends(bob) } }).includeRouter(new Router({ deps: { me: Depends(alice) } }).get('/x', handler));
-  assert.deepEqual(about(make().includeRouter(outer)).map(({ rule, subject }) => [rule, subject]), [['SVC113', 'GET /x']]);
+  assert.match(
+    about(make().includeRouter(router, '/r'))[0]!.message,
+    /^"me" is alice for its router and bob for the route/,
+  );
+  const outer = new Router({ deps: { me: Depends(bob) } }).includeRouter(
+    new Router({ deps: { me: Depends(alice) } }).get('/x', handler),
+  );
+  assert.deepEqual(
+    about(make().includeRouter(outer)).map(({ rule, subject }) => [rule, subject]),
+    [['SVC113', 'GET /x']],
+  );
 });
 
 // ── SVC107 ──
 
 test('SVC107 reports a spec that cannot be read yet, at the route', () => {
-  const late = provide({ get it() { throw new ReferenceError('not yet'); } } as object, () => 1);
+  const late = provide(
+    {
+      get it() {
+        throw new ReferenceError('not yet');
+      },
+    } as object,
+    () => 1,
+  );
   const app = make();
   const at = line() + 1;
   app.get('/a', { late: Depends(late) }, handler);
@@ -214,12 +322,33 @@ test('SVC121 finds a route that asks for a session where no session middleware i
   const bare = line() + 1;
   app.get('/me', { user: Depends(requireSession(USER)) }, handler);
   app.get('/own', { use: [new SessionMiddleware()], user: Depends(requireSession(USER)) }, handler);
-  app.get('/other', { user: Depends(provide({ security: { scheme: 'session', scopes: [], roles: [], credential: { in: 'cookie', name: 'sid' } } }, () => 'ada')) }, handler); // reads a cookie of its own
+  app.get(
+    '/other',
+    {
+      user: Depends(
+        provide(
+          {
+            security: { scheme: 'session', scopes: [], roles: [], credential: { in: 'cookie', name: 'sid' } },
+          },
+          () => 'ada',
+        ),
+      ),
+    },
+    handler,
+  ); // reads a cookie of its own
   assert.deepEqual(brief(app), [['SVC121', 'GET /me', bare]]);
   assert.match(about(app)[0]!.remedy, /app\.use\(new SessionMiddleware\(\)\)/);
   await assert.rejects(app.startup(), { code: 'E_COMPILE' });
   const whole = make(SIGNED).use(new SessionMiddleware());
-  whole.get('/me', { admin: Depends(requireRoles({ roles: ['admin'], auth: requireSession(sessionKey<{ roles: string[] }>('user')) })) }, handler);
+  whole.get(
+    '/me',
+    {
+      admin: Depends(
+        requireRoles({ roles: ['admin'], auth: requireSession(sessionKey<{ roles: string[] }>('user')) }),
+      ),
+    },
+    handler,
+  );
   assert.deepEqual(brief(whole), []);
 });
 
@@ -231,17 +360,32 @@ test('SVC202 finds routes that write, are authenticated by session and have no C
   app.post('/protected', { use: [new CSRFMiddleware()], user }, handler);
   app.post('/enter', handler);
   app.post('/bearer', { me: Depends(BearerAuth()) }, handler);
-  const by = (place: 'header' | 'cookie') => ({ me: Depends(provide({ security: { scheme: 'session', scopes: [], roles: [], credential: { in: place, name: 'sid' } } }, () => 'ada')) }) as const;
+  const by = (place: 'header' | 'cookie') =>
+    ({
+      me: Depends(
+        provide(
+          { security: { scheme: 'session', scopes: [], roles: [], credential: { in: place, name: 'sid' } } },
+          () => 'ada',
+        ),
+      ),
+    }) as const;
   const cookie = line() + 1;
   app.put('/cookie', by('cookie'), handler);
   app.put('/header', by('header'), handler);
   app.patch('/allowed', { user, allow: [{ rule: 'SVC202', reason: 'served to one network' }] }, handler);
-  assert.deepEqual(brief(app), [['SVC202', 'DELETE /me', written], ['SVC202', 'POST /me', written], ['SVC202', 'PUT /cookie', cookie]]);
+  assert.deepEqual(brief(app), [
+    ['SVC202', 'DELETE /me', written],
+    ['SVC202', 'POST /me', written],
+    ['SVC202', 'PUT /cookie', cookie],
+  ]);
   const { severity, remedy } = about(app)[0]!;
   assert.deepEqual([severity, /new CSRFMiddleware\(\)/.test(remedy)], ['error', true]);
   await app.startup(); // the check refuses it, and a start in production
   await app.shutdown();
-  assert.deepEqual(brief(make(SIGNED).use(new SessionMiddleware()).use(new CSRFMiddleware()).post('/me', { user }, handler)), []);
+  assert.deepEqual(
+    brief(make(SIGNED).use(new SessionMiddleware()).use(new CSRFMiddleware()).post('/me', { user }, handler)),
+    [],
+  );
 });
 
 test('SVC205 finds a secret that a plugin needs and nobody sets, and the application does not start', async () => {
@@ -249,13 +393,18 @@ test('SVC205 finds a secret that a plugin needs and nobody sets, and the applica
   const at = line() + 1;
   app.register(SECRETIVE);
   assert.deepEqual(brief(app), [['SVC205', 'setting authSecret', at]]);
-  assert.match(about(app)[0]!.message, /^the plugin login needs the secret "authSecret" \(SVC_AUTH_SECRET\), and there is none$/);
+  assert.match(
+    about(app)[0]!.message,
+    /^the plugin login needs the secret "authSecret" \(SVC_AUTH_SECRET\), and there is none$/,
+  );
   assert.match(about(app)[0]!.remedy, /^Set SVC_AUTH_SECRET to the output of: node -p/);
   await assert.rejects(app.startup(), { code: 'E_COMPILE', message: /SVC205 setting authSecret/ });
 });
 
 test('SVC205 finds a secret that a dependency needs, however deep, and once', () => {
-  const inner = provide({ secrets: ['tokenSecret'] }, function verified() { return 1; });
+  const inner = provide({ secrets: ['tokenSecret'] }, function verified() {
+    return 1;
+  });
   const outer = provide({ inner: Depends(inner) }, ({ inner: value }) => value);
   const app = make();
   const at = line() + 1;
@@ -270,13 +419,26 @@ const OLDER = `${'c81e9a07b2d4f653'}10987ace24bd6f01`;
 
 test('SVC205 is content with a good secret from the configuration, and an empty one is none', () => {
   assert.deepEqual(brief(make({ config: { authSecret: GOOD } }).register(SECRETIVE)), []);
-  assert.deepEqual(brief(make({ authSecret: [GOOD, OLDER], config: { authSecretPrevious: '' } }).register(SECRETIVE)), []);
-  for (const none of ['', null, []]) assert.match(about(make({ config: { authSecret: none } }).register(SECRETIVE))[0]!.message, /and there is none$/);
-  make({ config: { authSecret: GOOD } }).register(SECRETIVE).compileAll();
+  assert.deepEqual(
+    brief(make({ authSecret: [GOOD, OLDER], config: { authSecretPrevious: '' } }).register(SECRETIVE)),
+    [],
+  );
+  for (const none of ['', null, []])
+    assert.match(
+      about(make({ config: { authSecret: none } }).register(SECRETIVE))[0]!.message,
+      /and there is none$/,
+    );
+  make({ config: { authSecret: GOOD } })
+    .register(SECRETIVE)
+    .compileAll();
 });
 
 test('K01 SVC205 finds a secret under 32 bytes, or that is none, and the application does not start', async () => {
-  for (const [secret, pattern] of [[GOOD.slice(1), / "authSecret" \(SVC_AUTH_SECRET\) has 31 bytes, and 32 are needed$/], [[GOOD, 'second-secret'], / "authSecret" \(SVC_AUTH_SECRET\), number 2 of its list, has 13 bytes/], ['{"kty":"oct","k":"eW91LTI1Ni1iaXQtc2VjcmV0"}', /is a JSON Web Key$/]] as const) {
+  for (const [secret, pattern] of [
+    [GOOD.slice(1), / "authSecret" \(SVC_AUTH_SECRET\) has 31 bytes, and 32 are needed$/],
+    [[GOOD, 'second-secret'], / "authSecret" \(SVC_AUTH_SECRET\), number 2 of its list, has 13 bytes/],
+    ['{"kty":"oct","k":"eW91LTI1Ni1iaXQtc2VjcmV0"}', /is a JSON Web Key$/],
+  ] as const) {
     const app = make({ authSecret: secret });
     app.register(SECRETIVE);
     assert.deepEqual(brief(app), [['SVC205', 'setting authSecret', MADE_AT]]);
@@ -291,22 +453,41 @@ test('K01 SVC205 finds a secret under 32 bytes, or that is none, and the applica
 
 test('K02 SVC205 finds a secret that can be guessed: the check fails, and the application starts with a warning', async () => {
   const { logger, events } = collectedLog();
-  for (const secret of ['x'.repeat(32), 'changeme-changeme-changeme-changeme', 'your-256-bit-secret-your-256-bit-secret', '0123456789abcdef0123456789abcdef']) {
-    const app = make({ logger, authSecret: secret, config: { authSecretPrevious: OLDER } }).register(SECRETIVE);
-    assert.deepEqual(about(app).map(({ rule, severity, subject }) => [rule, severity, subject]), [['SVC205', 'error', 'setting authSecret']], secret);
+  for (const secret of [
+    'x'.repeat(32),
+    'changeme-changeme-changeme-changeme',
+    'your-256-bit-secret-your-256-bit-secret',
+    '0123456789abcdef0123456789abcdef',
+  ]) {
+    const app = make({ logger, authSecret: secret, config: { authSecretPrevious: OLDER } }).register(
+      SECRETIVE,
+    );
+    assert.deepEqual(
+      about(app).map(({ rule, severity, subject }) => [rule, severity, subject]),
+      [['SVC205', 'error', 'setting authSecret']],
+      secret,
+    );
     assert.throws(() => app.mustPass(), { code: 'E_COMPILE' });
     await app.startup();
     await app.shutdown();
     const warnings = events.splice(0).filter(({ event }) => event === 'secret_weak');
-    assert.deepEqual(warnings.map(({ level }) => level), ['warn']);
+    assert.deepEqual(
+      warnings.map(({ level }) => level),
+      ['warn'],
+    );
     assert.ok(!JSON.stringify(warnings).includes(secret));
   }
 });
 
 test('K04 SVC205 looks at the previous secret, too, and SVC401 knows its variable', (t) => {
   process.env['SVC_AUTH_SECRET_PREVIOUS'] = 'y'.repeat(32);
-  t.after(() => { delete process.env['SVC_AUTH_SECRET_PREVIOUS']; });
-  assert.deepEqual(about(make({ authSecret: GOOD }).register(SECRETIVE)).map(({ rule, subject }) => [rule, subject]), [['SVC205', 'setting authSecretPrevious']]);
+  t.after(() => {
+    delete process.env['SVC_AUTH_SECRET_PREVIOUS'];
+  });
+  assert.deepEqual(
+    about(make({ authSecret: GOOD }).register(SECRETIVE)).map(({ rule, subject }) => [rule, subject]),
+    [['SVC205', 'setting authSecretPrevious']],
+  );
   assert.deepEqual(about(make({ authSecret: GOOD })), []); // nobody uses it
 });
 
@@ -318,7 +499,10 @@ test('SVC401 finds a setting that does not cast, where it was read', () => {
   assert.equal(app.config.get('pageSize', 20), 20);
   app.config.loadDict({ pageSize: 'large' });
   assert.deepEqual(brief(app), [['SVC401', 'setting pageSize', at]]);
-  assert.match(about(app)[0]!.message, /^Cannot read the setting "pageSize" \(SVC_PAGE_SIZE\): a finite decimal number is needed/);
+  assert.match(
+    about(app)[0]!.message,
+    /^Cannot read the setting "pageSize" \(SVC_PAGE_SIZE\): a finite decimal number is needed/,
+  );
   assert.doesNotMatch(about(app)[0]!.message, /large/);
 });
 
@@ -326,12 +510,18 @@ test('SVC401 finds a setting without which nothing can be judged, and nothing el
   const app = make().get('/a', handler).get('/a', handler);
   app.config.loadDict({ env: 'staging' });
   const { findings, ok } = app.check();
-  assert.deepEqual([ok, findings.map(({ rule, subject }) => [rule, subject])], [false, [['SVC401', 'the settings']]]);
+  assert.deepEqual(
+    [ok, findings.map(({ rule, subject }) => [rule, subject])],
+    [false, [['SVC401', 'the settings']]],
+  );
   assert.match(findings[0]!.message, /^Cannot read the setting "env" \(SVC_ENV\)/);
 });
 
 test('SVC401 finds a setting of the framework that does not cast before it is read', () => {
-  assert.deepEqual(about(make({ config: { port: 'http' } })).map(({ rule, severity, subject }) => [rule, severity, subject]), [['SVC401', 'error', 'setting port']]);
+  assert.deepEqual(
+    about(make({ config: { port: 'http' } })).map(({ rule, severity, subject }) => [rule, severity, subject]),
+    [['SVC401', 'error', 'setting port']],
+  );
   assert.deepEqual(brief(make({ config: { port: '80', host: '::1', enableDocs: 'no' } })), []);
 });
 
@@ -347,37 +537,79 @@ test('SVC401 finds a setting that is read without a default and set by nobody, b
 });
 
 test('SVC401 warns of variables that nobody reads, with what was meant', (t) => {
-  const variables = { SVC_PAGE_SZIE: '5', SVC_POTR: '80', SVC_HOST: '::1', SVC_AUTH_SECRET: 'x', SVC_TOKEN_SECRET: 'x', SVC_DEBUG: '0', SVC_WHOLLY_ELSE: '1', SVC_SIZE: '5' };
+  const variables = {
+    SVC_PAGE_SZIE: '5',
+    SVC_POTR: '80',
+    SVC_HOST: '::1',
+    SVC_AUTH_SECRET: 'x',
+    SVC_TOKEN_SECRET: 'x',
+    SVC_DEBUG: '0',
+    SVC_WHOLLY_ELSE: '1',
+    SVC_SIZE: '5',
+  };
   Object.assign(process.env, variables);
   t.after(() => Object.keys(variables).forEach((name) => delete process.env[name]));
   const app = make().register({ ...SECRETIVE, secrets: ['tokenSecret'] });
   app.config.get('pageSize', 20);
   app.config.get('size', 1);
-  assert.deepEqual(about(app).map(({ rule, severity, subject, message }) => [rule, severity, subject, message]), [
-    ['SVC401', 'warning', 'variable SVC_PAGE_SZIE', 'it is set, and nothing reads it: did you mean SVC_PAGE_SIZE?'],
-    ['SVC401', 'warning', 'variable SVC_POTR', 'it is set, and nothing reads it: did you mean SVC_PORT?'],
-    ['SVC401', 'warning', 'variable SVC_WHOLLY_ELSE', 'it is set, and nothing reads it'],
-  ]);
+  assert.deepEqual(
+    about(app).map(({ rule, severity, subject, message }) => [rule, severity, subject, message]),
+    [
+      [
+        'SVC401',
+        'warning',
+        'variable SVC_PAGE_SZIE',
+        'it is set, and nothing reads it: did you mean SVC_PAGE_SIZE?',
+      ],
+      ['SVC401', 'warning', 'variable SVC_POTR', 'it is set, and nothing reads it: did you mean SVC_PORT?'],
+      ['SVC401', 'warning', 'variable SVC_WHOLLY_ELSE', 'it is set, and nothing reads it'],
+    ],
+  );
 });
 
 // ── SVC404 ──
 
 for (const [version, day, expected] of [
-  ['24.18.1', '2026-11-20', []], ['24.21.0', '2026-11-20', []], ['26.5.1', '2026-11-20', []], ['26.10.0', '2026-11-20', []], ['27.1.0', '2027-06-01', []], ['28.0.0-nightly', '2028-01-01', []],
-  ['24.18.0', '2026-11-20', ['it lacks the security fixes of 24.18.1']], ['24.16.0', '2026-11-20', ['it lacks the security fixes of 24.18.1']], ['26.5.0', '2026-11-20', ['it lacks the security fixes of 26.5.1']],
-  ['24.21.0', '2028-04-30', ['its line had its end of life on 2028-04-30']], ['25.9.0', '2026-11-20', ['it is outside of what this package supports (^24.18.1 || >=26.5.1)', 'its line had its end of life on 2026-06-01']],
-  ['22.23.2', '2026-11-20', ['it is outside of what this package supports (^24.18.1 || >=26.5.1)']], ['18.20.0', '2026-11-20', ['it is outside of what this package supports (^24.18.1 || >=26.5.1)']],
+  ['24.18.1', '2026-11-20', []],
+  ['24.21.0', '2026-11-20', []],
+  ['26.5.1', '2026-11-20', []],
+  ['26.10.0', '2026-11-20', []],
+  ['27.1.0', '2027-06-01', []],
+  ['28.0.0-nightly', '2028-01-01', []],
+  ['24.18.0', '2026-11-20', ['it lacks the security fixes of 24.18.1']],
+  ['24.16.0', '2026-11-20', ['it lacks the security fixes of 24.18.1']],
+  ['26.5.0', '2026-11-20', ['it lacks the security fixes of 26.5.1']],
+  ['24.21.0', '2028-04-30', ['its line had its end of life on 2028-04-30']],
+  [
+    '25.9.0',
+    '2026-11-20',
+    [
+      'it is outside of what this package supports (^24.18.1 || >=26.5.1)',
+      'its line had its end of life on 2026-06-01',
+    ],
+  ],
+  ['22.23.2', '2026-11-20', ['it is outside of what this package supports (^24.18.1 || >=26.5.1)']],
+  ['18.20.0', '2026-11-20', ['it is outside of what this package supports (^24.18.1 || >=26.5.1)']],
 ] as const) {
   test(`SVC404 says of Node ${version} on ${day}: ${expected.join(', ') || 'nothing'}`, () => {
     const view = { ...make().inspect(), nodeVersion: version, nowMs: Date.parse(`${day}T00:00:00Z`) };
     const { report, refuses } = examine(view, [], CORE_RULES);
-    assert.deepEqual(report.findings.filter(({ rule, message }) => rule === 'SVC404' && !message.startsWith('the package asks')).map(({ severity, message }) => [severity, message]), expected.map((message) => ['warning', message]));
+    assert.deepEqual(
+      report.findings
+        .filter(({ rule, message }) => rule === 'SVC404' && !message.startsWith('the package asks'))
+        .map(({ severity, message }) => [severity, message]),
+      expected.map((message) => ['warning', message]),
+    );
     assert.equal(refuses, false);
   });
 }
 
 test('SVC404 speaks of the versions that package.json asks for', () => {
-  assert.equal((JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { engines: { node: string } }).engines.node, SUPPORTED_NODE);
+  assert.equal(
+    (JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { engines: { node: string } }).engines
+      .node,
+    SUPPORTED_NODE,
+  );
 });
 
 // ── those that compilation finds ──
@@ -393,7 +625,14 @@ test('SVC101, SVC104, SVC106, SVC111, SVC112 and SVC114 are in the report, each 
   const unreadable = line() + 1;
   router.get('/{id}', handler);
   app.includeRouter(router);
-  const circle: (context: Context) => unknown = provide({ get me() { return Depends(circle); } }, () => 1);
+  const circle: (context: Context) => unknown = provide(
+    {
+      get me() {
+        return Depends(circle);
+      },
+    },
+    () => 1,
+  );
   const circular = line() + 1;
   app.get('/d', { circle: Depends(circle) }, (context) => context);
   const wide = provide({ narrow: Depends(alice) }, () => 1);
@@ -402,11 +641,23 @@ test('SVC101, SVC104, SVC106, SVC111, SVC112 and SVC114 are in the report, each 
   const plugged = line() + 1;
   app.register({ name: 'p', requires: ['q'], register: () => undefined });
   assert.deepEqual(brief(app), [
-    ['SVC101', 'GET /a', twice], ['SVC104', 'GET /c', named], ['SVC106', 'GET /{id}/{id}', unreadable], ['SVC111', 'GET /d', circular], ['SVC112', 'GET /e', scoped], ['SVC114', 'plugin p', plugged],
+    ['SVC101', 'GET /a', twice],
+    ['SVC104', 'GET /c', named],
+    ['SVC106', 'GET /{id}/{id}', unreadable],
+    ['SVC111', 'GET /d', circular],
+    ['SVC112', 'GET /e', scoped],
+    ['SVC114', 'plugin p', plugged],
   ]);
 });
 
 test('README.md lists every rule of the catalogue, in order', () => {
-  const rows = [...readFileSync(new URL('../../README.md', import.meta.url), 'utf8').matchAll(/^\| (SVC\d{3}) \| \S/gm)].map(([, id]) => id);
-  assert.deepEqual(rows, CORE_RULES.map(({ id }) => id).concat('SVC209').sort());
+  const rows = [
+    ...readFileSync(new URL('../../README.md', import.meta.url), 'utf8').matchAll(/^\| (SVC\d{3}) \| \S/gm),
+  ].map(([, id]) => id);
+  assert.deepEqual(
+    rows,
+    CORE_RULES.map(({ id }) => id)
+      .concat('SVC209')
+      .sort(),
+  );
 });

@@ -6,14 +6,43 @@ import { test } from 'node:test';
 import { codeOf, withoutText } from '../../src/check/source.ts';
 
 for (const [source, expected] of [
-  ['a(); // readFileSync()\nb()', 'a(); \nb()'], ['a(/* readFileSync() */ b)', 'a( b)'], ['a("x\\"(") + \'y\'', 'a("") + \'\''], ['f(`t ${g("}") + `${h}`} u`)', 'f(`` (g("") + `` (h)))'],
-  ['x = /readFileSync\\(["/]/.test(y)', 'x = / /.test(y)'], ['a / b / c', 'a / b / c'], ['return /x`/', 'return / /'], ['"unclosed', '""'], ['`unclosed ${a', '`` ()'], ['/* unclosed', ''], ['a\\b', 'a\\b'],
+  ['a(); // readFileSync()\nb()', 'a(); \nb()'],
+  ['a(/* readFileSync() */ b)', 'a( b)'],
+  ['a("x\\"(") + \'y\'', 'a("") + \'\''],
+  ['f(`t ${g("}") + `${h}`} u`)', 'f(`` (g("") + `` (h)))'],
+  ['x = /readFileSync\\(["/]/.test(y)', 'x = / /.test(y)'],
+  ['a / b / c', 'a / b / c'],
+  ['return /x`/', 'return / /'],
+  ['"unclosed', '""'],
+  ['`unclosed ${a', '`` ()'],
+  ['/* unclosed', ''],
+  ['a\\b', 'a\\b'],
 ] as const) {
-  test(`withoutText() makes ${JSON.stringify(expected)} of ${JSON.stringify(source)}`, () => assert.equal(withoutText(source), expected));
+  test(`withoutText() makes ${JSON.stringify(expected)} of ${JSON.stringify(source)}`, () =>
+    assert.equal(withoutText(source), expected));
 }
 
 test('withoutText() ends on any text, and never makes code of what is a literal', () => {
-  const pieces = ['"', "'", '`', '${', '}', '/', '*', '//', '/*', '*/', '\\', '\n', 'a', '(', ')', '=', '[', ']'];
+  const pieces = [
+    '"',
+    "'",
+    '`',
+    '${',
+    '}',
+    '/',
+    '*',
+    '//',
+    '/*',
+    '*/',
+    '\\',
+    '\n',
+    'a',
+    '(',
+    ')',
+    '=',
+    '[',
+    ']',
+  ];
   let seed = 7;
   const random = (below: number): number => (seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648) % below;
   for (let round = 0; round < 2_000; round++) {
@@ -23,7 +52,17 @@ test('withoutText() ends on any text, and never makes code of what is a literal'
 });
 
 test('codeOf() is of any function, and nothing of a native one', () => {
-  assert.match(codeOf(() => 'text' + 1), /^\(\) => '' \+ 1$/);
+  assert.match(
+    codeOf(() => 'text' + 1),
+    /^\(\) => '' \+ 1$/,
+  );
   assert.equal(codeOf(Math.max), '');
-  assert.equal(codeOf(function named() { /* gone */ }.bind(null)), '');
+  assert.equal(
+    codeOf(
+      function named() {
+        /* gone */
+      }.bind(null),
+    ),
+    '',
+  );
 });

@@ -1,6 +1,22 @@
 // env: SVC_AUTH_SECRET={secret} SVC_MAIL_FROM=shop@shop.example
 /** Orders whose mails are sent behind the answer, and a queue that is emptied at the end. */
-import { BackgroundTasks, BearerAuth, Depends, Field, IdempotencyMiddleware, RateLimitMiddleware, Schema, SecurityHeadersMiddleware, Svc, datetime, int, list, literal, provide, str } from 'svc';
+import {
+  BackgroundTasks,
+  BearerAuth,
+  Depends,
+  Field,
+  IdempotencyMiddleware,
+  RateLimitMiddleware,
+  Schema,
+  SecurityHeadersMiddleware,
+  Svc,
+  datetime,
+  int,
+  list,
+  literal,
+  provide,
+  str,
+} from 'svc';
 import type { Context } from 'svc';
 
 class Line extends Schema {
@@ -23,29 +39,69 @@ const sender = app.config.get('mailFrom', 'nobody@shop.example');
 /** Mails that have been written and not yet sent. */
 class Outbox {
   readonly #waiting: string[] = [];
-  add(mail: string): void { this.#waiting.push(mail); }
-  async flush(): Promise<number> { return await Promise.resolve(this.#waiting.splice(0).length); }
+  add(mail: string): void {
+    this.#waiting.push(mail);
+  }
+  async flush(): Promise<number> {
+    return await Promise.resolve(this.#waiting.splice(0).length);
+  }
 }
 async function* outbox(): AsyncGenerator<Outbox> {
   const box = new Outbox();
-  try { yield box; } finally { await box.flush(); }
+  try {
+    yield box;
+  } finally {
+    await box.flush();
+  }
 }
 const language = ({ req }: Context): string => (req.headers['accept-language'] ?? 'en').slice(0, 2);
-const mailer = provide({ outbox: Depends(outbox, { scope: 'app' }), language: Depends(language) }, ({ outbox, language }) => (to: string, text: string) => {
-  outbox.add(`From: ${sender}\nTo: ${to}\nContent-Language: ${language}\n\n${text}`);
-});
+const mailer = provide(
+  { outbox: Depends(outbox, { scope: 'app' }), language: Depends(language) },
+  ({ outbox, language }) =>
+    (to: string, text: string) => {
+      outbox.add(`From: ${sender}\nTo: ${to}\nContent-Language: ${language}\n\n${text}`);
+    },
+);
 
 app.use(new SecurityHeadersMiddleware());
 app.use(new RateLimitMiddleware({ perMinute: 60 }));
 app.use(new IdempotencyMiddleware({ ttlSeconds: 86_400 }));
 
 const orders = new Map<number, { id: number; state: 'open' | 'sent'; placedAt: Date }>();
-app.post('/orders', { me: Depends(BearerAuth()), body: NewOrder, mail: Depends(mailer), tasks: Depends(BackgroundTasks), response: Order, status: 201, summary: 'Order', description: 'Places an order; a mail confirms it.' }, ({ me, body, mail, tasks, req }) => {
-  const order = { id: orders.size + 1, state: 'open' as const, placedAt: new Date() };
-  orders.set(order.id, order);
-  tasks.add((to: string, text: string) => { mail(to, text); }, body.email, `Order ${order.id} of ${me.sub} (${req.id})`);
-  return order;
+app.post(
+  '/orders',
+  {
+    me: Depends(BearerAuth()),
+    body: NewOrder,
+    mail: Depends(mailer),
+    tasks: Depends(BackgroundTasks),
+    response: Order,
+    status: 201,
+    summary: 'Order',
+    description: 'Places an order; a mail confirms it.',
+  },
+  ({ me, body, mail, tasks, req }) => {
+    const order = { id: orders.size + 1, state: 'open' as const, placedAt: new Date() };
+    orders.set(order.id, order);
+    tasks.add(
+      (to: string, text: string) => {
+        mail(to, text);
+      },
+      body.email,
+      `Order ${order.id} of ${me.sub} (${req.id})`,
+    );
+    return order;
+  },
+);
+app.get(
+  '/orders/{id:int}',
+  { me: Depends(BearerAuth()), response: Order },
+  ({ me, params }) =>
+    orders.get(params.id) ?? { id: params.id, state: me.sub === '' ? 'open' : 'sent', placedAt: new Date(0) },
+);
+app.onStartup(({ log }) => {
+  log.info('shop_opens');
 });
-app.get('/orders/{id:int}', { me: Depends(BearerAuth()), response: Order }, ({ me, params }) => orders.get(params.id) ?? { id: params.id, state: me.sub === '' ? 'open' : 'sent', placedAt: new Date(0) });
-app.onStartup(({ log }) => { log.info('shop_opens'); });
-app.onShutdown(({ log }) => { log.info('shop_closes'); });
+app.onShutdown(({ log }) => {
+  log.info('shop_closes');
+});

@@ -22,30 +22,46 @@ class Jobs {
 
   async #work(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      await new Promise((resolve) => { setTimeout(resolve, 1_000).unref(); });
+      await new Promise((resolve) => {
+        setTimeout(resolve, 1_000).unref();
+      });
       this.done++;
       this.lastAt = new Date();
     }
   }
 
-  stop(): void { this.#stop?.abort(); }
-  get isRunning(): boolean { return this.#stop?.signal.aborted === false; }
+  stop(): void {
+    this.#stop?.abort();
+  }
+  get isRunning(): boolean {
+    return this.#stop?.signal.aborted === false;
+  }
 }
 
 const jobs = new Jobs();
 const worker: Plugin = {
   name: 'worker',
   register: (host) => {
-    host.readiness('worker', () => { if (!jobs.isRunning) throw new Error('it does not run'); });
+    host.readiness('worker', () => {
+      if (!jobs.isRunning) throw new Error('it does not run');
+    });
     host.metrics.gauge('svc_jobs_done', 'Jobs that are done.', () => jobs.done);
   },
-  startup: () => { jobs.start(); },
-  shutdown: () => { jobs.stop(); },
+  startup: () => {
+    jobs.start();
+  },
+  shutdown: () => {
+    jobs.stop();
+  },
 };
 
 export const app: Svc = new Svc({ title: 'Worker', version: '1.0.0', trustProxy: 1, enableDocs: false });
 app.use(new SecurityHeadersMiddleware());
 app.register(worker);
-app.get('/progress', { response: Progress }, () => ({ done: jobs.done, failed: jobs.failed, lastAt: jobs.lastAt }));
+app.get('/progress', { response: Progress }, () => ({
+  done: jobs.done,
+  failed: jobs.failed,
+  lastAt: jobs.lastAt,
+}));
 
 if (import.meta.main) await app.run({ host: '0.0.0.0', port: 8080 });

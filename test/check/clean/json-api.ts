@@ -1,6 +1,29 @@
 // env: SVC_AUTH_SECRET={secret}
 /** An interface for a list of tasks: tokens, scopes, pages, errors of its own. */
-import { BearerAuth, CORSMiddleware, CompressionMiddleware, Depends, Field, JSONResponse, NotFound, RateLimitMiddleware, Schema, SecurityHeadersMiddleware, Svc, TimeoutMiddleware, bool, datetime, int, list, literal, provide, requireRoles, requireScopes, str, uuid } from 'svc';
+import {
+  BearerAuth,
+  CORSMiddleware,
+  CompressionMiddleware,
+  Depends,
+  Field,
+  JSONResponse,
+  NotFound,
+  RateLimitMiddleware,
+  Schema,
+  SecurityHeadersMiddleware,
+  Svc,
+  TimeoutMiddleware,
+  bool,
+  datetime,
+  int,
+  list,
+  literal,
+  provide,
+  requireRoles,
+  requireScopes,
+  str,
+  uuid,
+} from 'svc';
 
 class NewTask extends Schema {
   title = Field(str, { minLength: 1, maxLength: 120, example: 'Water the plants' });
@@ -24,9 +47,18 @@ class Page extends Schema {
   total = Field(int, { ge: 0 });
 }
 
-type Row = { id: string; title: string; priority: 'low' | 'normal' | 'high'; isDone: boolean; createdAt: Date };
+type Row = {
+  id: string;
+  title: string;
+  priority: 'low' | 'normal' | 'high';
+  isDone: boolean;
+  createdAt: Date;
+};
 const rows = new Map<string, Row>();
-const paging = provide({ query: { page: Field(1, { ge: 1, le: 1_000 }), size: Field(int, { default: 20, ge: 1, le: 100 }) } }, ({ query }) => ({ offset: (query.page - 1) * query.size, limit: query.size }));
+const paging = provide(
+  { query: { page: Field(1, { ge: 1, le: 1_000 }), size: Field(int, { default: 20, ge: 1, le: 100 }) } },
+  ({ query }) => ({ offset: (query.page - 1) * query.size, limit: query.size }),
+);
 const row = provide({ me: Depends(BearerAuth()) }, ({ me, req }) => {
   const found = rows.get(String(req.pathParams['id']));
   if (found === undefined || me.sub === '') throw new NotFound('there is no such task');
@@ -39,22 +71,66 @@ app.use(new CORSMiddleware({ origins: ['https://tasks.example'] }));
 app.use(new RateLimitMiddleware({ perMinute: 300 }));
 app.use(new CompressionMiddleware());
 app.use(new TimeoutMiddleware({ seconds: 10 }));
-app.exceptionHandler(RangeError, () => new JSONResponse({ detail: 'that does not go together' }, { status: 409 }));
+app.exceptionHandler(
+  RangeError,
+  () => new JSONResponse({ detail: 'that does not go together' }, { status: 409 }),
+);
 
-app.get('/tasks', { name: 'tasks', me: Depends(requireScopes('tasks:read')), page: Depends(paging), response: Page, summary: 'All tasks' }, ({ me, page }) => {
-  const items = [...rows.values()].filter(({ title }) => title !== me.sub);
-  return { items: items.slice(page.offset, page.offset + page.limit), total: items.length };
-});
-app.post('/tasks', { me: Depends(requireScopes('tasks:write')), body: NewTask, response: Task, status: 201, summary: 'Add a task', description: 'Adds a task and answers with it.' }, ({ me, body }) => {
-  const task: Row = { id: '00000000-0000-4000-8000-000000000000', title: `${body.title} (${me.sub})`, priority: body.priority, isDone: false, createdAt: new Date() };
-  rows.set(task.id, task);
-  return task;
-});
+app.get(
+  '/tasks',
+  {
+    name: 'tasks',
+    me: Depends(requireScopes('tasks:read')),
+    page: Depends(paging),
+    response: Page,
+    summary: 'All tasks',
+  },
+  ({ me, page }) => {
+    const items = [...rows.values()].filter(({ title }) => title !== me.sub);
+    return { items: items.slice(page.offset, page.offset + page.limit), total: items.length };
+  },
+);
+app.post(
+  '/tasks',
+  {
+    me: Depends(requireScopes('tasks:write')),
+    body: NewTask,
+    response: Task,
+    status: 201,
+    summary: 'Add a task',
+    description: 'Adds a task and answers with it.',
+  },
+  ({ me, body }) => {
+    const task: Row = {
+      id: '00000000-0000-4000-8000-000000000000',
+      title: `${body.title} (${me.sub})`,
+      priority: body.priority,
+      isDone: false,
+      createdAt: new Date(),
+    };
+    rows.set(task.id, task);
+    return task;
+  },
+);
 app.get('/tasks/{id:uuid}', { name: 'task', row: Depends(row), response: Task }, ({ row }) => row);
-app.patch('/tasks/{id:uuid}', { me: Depends(requireScopes('tasks:write')), row: Depends(row), body: Change, response: Task, description: 'Changes a task.' }, ({ me, row, body }) => {
-  if (me.sub === '') throw new RangeError();
-  return Object.assign(row, { title: body.title ?? row.title, isDone: body.isDone ?? row.isDone });
-});
-app.delete('/tasks/{id:uuid}', { me: Depends(requireRoles('admin')), status: 204, description: 'Removes a task.' }, ({ me, params }) => {
-  if (me.sub !== '') rows.delete(params.id);
-});
+app.patch(
+  '/tasks/{id:uuid}',
+  {
+    me: Depends(requireScopes('tasks:write')),
+    row: Depends(row),
+    body: Change,
+    response: Task,
+    description: 'Changes a task.',
+  },
+  ({ me, row, body }) => {
+    if (me.sub === '') throw new RangeError();
+    return Object.assign(row, { title: body.title ?? row.title, isDone: body.isDone ?? row.isDone });
+  },
+);
+app.delete(
+  '/tasks/{id:uuid}',
+  { me: Depends(requireRoles('admin')), status: 204, description: 'Removes a task.' },
+  ({ me, params }) => {
+    if (me.sub !== '') rows.delete(params.id);
+  },
+);

@@ -1,7 +1,21 @@
 // awaits: mountMcp
 // env: SVC_AUTH_SECRET={secret}
 /** A calendar that programs which call tools may use: each tool says what it does, and what is none is kept out. */
-import { Depends, Field, NotFound, RateLimitMiddleware, Schema, SecurityHeadersMiddleware, Svc, date, datetime, list, requireScopes, str, uuid } from 'svc';
+import {
+  Depends,
+  Field,
+  NotFound,
+  RateLimitMiddleware,
+  Schema,
+  SecurityHeadersMiddleware,
+  Svc,
+  date,
+  datetime,
+  list,
+  requireScopes,
+  str,
+  uuid,
+} from 'svc';
 
 class NewAppointment extends Schema {
   title = Field(str, { minLength: 1, maxLength: 120, description: 'What it is about.' });
@@ -15,34 +29,97 @@ class Appointment extends Schema {
   until = Field(datetime);
 }
 
-interface Row { id: string; title: string; from: Date; until: Date }
+interface Row {
+  id: string;
+  title: string;
+  from: Date;
+  until: Date;
+}
 const rows = new Map<string, Row>();
 
 export const app: Svc = new Svc({ title: 'Calendar', version: '2.0.0', trustProxy: 1, maxBodyBytes: 20_000 });
 app.use(new SecurityHeadersMiddleware());
 app.use(new RateLimitMiddleware({ perMinute: 120 }));
 
-app.get('/appointments', {
-  name: 'list-appointments', me: Depends(requireScopes('calendar')), query: { day: Field(date) }, response: list(Appointment), mcp: true,
-  summary: 'The appointments of a day', description: 'All appointments that begin on the day, the earliest first.',
-}, ({ me, query }) => [...rows.values()].filter(({ from, title }) => from.toISOString().startsWith(query.day) && title !== me.sub));
-app.get('/appointments/{id:uuid}', { name: 'get-appointment', me: Depends(requireScopes('calendar')), response: Appointment, mcp: true, summary: 'One appointment' }, ({ me, params }) => {
-  const row = rows.get(params.id);
-  if (row === undefined || me.sub === '') throw new NotFound('there is no such appointment');
-  return row;
-});
-app.post('/appointments', {
-  name: 'add-appointment', me: Depends(requireScopes('calendar')), body: NewAppointment, response: Appointment, status: 201, mcp: true,
-  summary: 'Make an appointment', description: 'Makes an appointment. Does not look whether there is another one at that time.',
-}, ({ me, body }) => {
-  const row: Row = { id: '00000000-0000-4000-8000-000000000001', title: `${body.title} (${me.sub})`.slice(0, 120), from: body.from, until: body.until };
-  rows.set(row.id, row);
-  return row;
-});
-app.delete('/appointments/{id:uuid}', {
-  name: 'cancel-appointment', me: Depends(requireScopes('calendar')), status: 204, mcp: true,
-  summary: 'Cancel an appointment', description: 'Removes an appointment for good; nobody is told.',
-}, ({ me, params }) => { if (me.sub !== '') rows.delete(params.id); });
-app.delete('/appointments', { me: Depends(requireScopes('calendar:admin')), status: 204, mcp: false, description: 'Removes all appointments.' }, ({ me }) => { if (me.sub !== '') rows.clear(); });
+app.get(
+  '/appointments',
+  {
+    name: 'list-appointments',
+    me: Depends(requireScopes('calendar')),
+    query: { day: Field(date) },
+    response: list(Appointment),
+    mcp: true,
+    summary: 'The appointments of a day',
+    description: 'All appointments that begin on the day, the earliest first.',
+  },
+  ({ me, query }) =>
+    [...rows.values()].filter(
+      ({ from, title }) => from.toISOString().startsWith(query.day) && title !== me.sub,
+    ),
+);
+app.get(
+  '/appointments/{id:uuid}',
+  {
+    name: 'get-appointment',
+    me: Depends(requireScopes('calendar')),
+    response: Appointment,
+    mcp: true,
+    summary: 'One appointment',
+  },
+  ({ me, params }) => {
+    const row = rows.get(params.id);
+    if (row === undefined || me.sub === '') throw new NotFound('there is no such appointment');
+    return row;
+  },
+);
+app.post(
+  '/appointments',
+  {
+    name: 'add-appointment',
+    me: Depends(requireScopes('calendar')),
+    body: NewAppointment,
+    response: Appointment,
+    status: 201,
+    mcp: true,
+    summary: 'Make an appointment',
+    description: 'Makes an appointment. Does not look whether there is another one at that time.',
+  },
+  ({ me, body }) => {
+    const row: Row = {
+      id: '00000000-0000-4000-8000-000000000001',
+      title: `${body.title} (${me.sub})`.slice(0, 120),
+      from: body.from,
+      until: body.until,
+    };
+    rows.set(row.id, row);
+    return row;
+  },
+);
+app.delete(
+  '/appointments/{id:uuid}',
+  {
+    name: 'cancel-appointment',
+    me: Depends(requireScopes('calendar')),
+    status: 204,
+    mcp: true,
+    summary: 'Cancel an appointment',
+    description: 'Removes an appointment for good; nobody is told.',
+  },
+  ({ me, params }) => {
+    if (me.sub !== '') rows.delete(params.id);
+  },
+);
+app.delete(
+  '/appointments',
+  {
+    me: Depends(requireScopes('calendar:admin')),
+    status: 204,
+    mcp: false,
+    description: 'Removes all appointments.',
+  },
+  ({ me }) => {
+    if (me.sub !== '') rows.clear();
+  },
+);
 
 (app as unknown as { mountMcp(path: string): unknown }).mountMcp('/mcp');

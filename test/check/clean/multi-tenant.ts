@@ -1,6 +1,24 @@
 // env: SVC_AUTH_SECRET={secret}
 /** One application for many customers: each by its host, its rows apart, its limits by what has been verified. */
-import { BearerAuth, Depends, Field, Forbidden, NotFound, RateLimiter, Router, Schema, SecurityHeadersMiddleware, Svc, int, list, provide, requireRoles, stateKey, str, uuid } from 'svc';
+import {
+  BearerAuth,
+  Depends,
+  Field,
+  Forbidden,
+  NotFound,
+  RateLimiter,
+  Router,
+  Schema,
+  SecurityHeadersMiddleware,
+  Svc,
+  int,
+  list,
+  provide,
+  requireRoles,
+  stateKey,
+  str,
+  uuid,
+} from 'svc';
 
 class TenantClaims extends Schema {
   tenant = Field(str, { minLength: 1, maxLength: 40 });
@@ -18,20 +36,27 @@ class Usage extends Schema {
 
 class Rows {
   readonly #projects = new Map<string, string>();
-  all(): { id: string; name: string }[] { return [...this.#projects].map(([id, name]) => ({ id, name })); }
+  all(): { id: string; name: string }[] {
+    return [...this.#projects].map(([id, name]) => ({ id, name }));
+  }
   add(name: string): { id: string; name: string } {
     const id = `00000000-0000-4000-8000-${String(this.#projects.size + 1).padStart(12, '0')}`;
     this.#projects.set(id, name);
     return { id, name };
   }
-  remove(id: string): boolean { return this.#projects.delete(id); }
+  remove(id: string): boolean {
+    return this.#projects.delete(id);
+  }
 }
 
 const tenantName = stateKey<string>('tenant-name');
-const tenants = new Map<string, Rows>([['acme', new Rows()], ['umbrella', new Rows()]]);
+const tenants = new Map<string, Rows>([
+  ['acme', new Rows()],
+  ['umbrella', new Rows()],
+]);
 const claims = BearerAuth(undefined, { schema: TenantClaims });
 const projects = provide({ claims: Depends(claims), name: Depends(tenantName) }, ({ claims, name }) => {
-  if (claims.tenant !== name) throw new Forbidden('the token is another tenant\'s');
+  if (claims.tenant !== name) throw new Forbidden("the token is another tenant's");
   const rows = tenants.get(name);
   if (rows === undefined) throw new NotFound('there is no such tenant');
   return rows;
@@ -47,12 +72,22 @@ app.use((req, next) => {
 
 const api = new Router({ prefix: '/projects', tags: ['projects'], deps: { projects: Depends(projects) } });
 api.get('/', { response: list(Project) }, ({ projects }) => projects.all());
-api.post('/', { me: Depends(claims), body: NewProject, response: Project, status: 201, description: 'Begins a project.' }, async ({ me, req, projects, body }) => {
-  await creations.take(req, `${me.tenant}/${me.sub}`);
-  return projects.add(body.name);
-});
-api.delete('/{id:uuid}', { me: Depends(requireRoles('owner')), status: 204, description: 'Ends a project.' }, ({ me, projects, params }) => {
-  if (me.sub !== '' && !projects.remove(params.id)) throw new NotFound('there is no such project');
-});
+api.post(
+  '/',
+  { me: Depends(claims), body: NewProject, response: Project, status: 201, description: 'Begins a project.' },
+  async ({ me, req, projects, body }) => {
+    await creations.take(req, `${me.tenant}/${me.sub}`);
+    return projects.add(body.name);
+  },
+);
+api.delete(
+  '/{id:uuid}',
+  { me: Depends(requireRoles('owner')), status: 204, description: 'Ends a project.' },
+  ({ me, projects, params }) => {
+    if (me.sub !== '' && !projects.remove(params.id)) throw new NotFound('there is no such project');
+  },
+);
 app.includeRouter(api);
-app.get('/usage', { projects: Depends(projects), response: Usage }, ({ projects }) => ({ projects: projects.all().length }));
+app.get('/usage', { projects: Depends(projects), response: Usage }, ({ projects }) => ({
+  projects: projects.all().length,
+}));

@@ -1,6 +1,19 @@
 // env: SVC_AUTH_SECRET={secret} GITHUB_SECRET={secret2} GOOGLE_SECRET={secret3}
 /** Login through two providers; users in a database; tokens with scopes. */
-import { CORSMiddleware, Depends, Field, NotFound, Schema, SecurityHeadersMiddleware, Svc, datetime, list, nullable, requireScopes, str } from 'svc';
+import {
+  CORSMiddleware,
+  Depends,
+  Field,
+  NotFound,
+  Schema,
+  SecurityHeadersMiddleware,
+  Svc,
+  datetime,
+  list,
+  nullable,
+  requireScopes,
+  str,
+} from 'svc';
 import { DatabasePlugin, db, sql } from 'svc/db';
 import { OAuthPlugin, githubProvider, googleProvider } from 'svc/oauth';
 
@@ -24,31 +37,60 @@ app.use(new CORSMiddleware({ origins: ['https://gallery.example'] }));
 const database = new DatabasePlugin('sqlite:./gallery.db', { statementTimeoutMs: 2_000 });
 app.register(database);
 const oauth = new OAuthPlugin({
-  providers: [githubProvider('gallery', process.env['GITHUB_SECRET'] ?? ''), googleProvider('gallery', process.env['GOOGLE_SECRET'] ?? '')],
-  allowedRedirectUris: ['https://gallery.example/oauth/callback', 'https://gallery.example/oauth/google/callback'],
+  providers: [
+    githubProvider('gallery', process.env['GITHUB_SECRET'] ?? ''),
+    googleProvider('gallery', process.env['GOOGLE_SECRET'] ?? ''),
+  ],
+  allowedRedirectUris: [
+    'https://gallery.example/oauth/callback',
+    'https://gallery.example/oauth/google/callback',
+  ],
   scopes: ['profile'],
   issuer: 'https://gallery.example',
   onUser: async (provider, info) => {
     const sub = `${provider}:${info.subject}`;
-    await app.state.db.execute(sql`insert into users (id, name) values (${sub}, ${info.name}) on conflict (id) do nothing`);
+    await app.state.db.execute(
+      sql`insert into users (id, name) values (${sub}, ${info.name}) on conflict (id) do nothing`,
+    );
     return { sub, scopes: ['profile'] };
   },
 });
 app.register(oauth);
 
-app.get('/me', { me: Depends(requireScopes('profile')), db: Depends(db), response: Profile, summary: 'Who I am' }, async ({ me, db }) => {
-  const row = await db.fetchOne<{ id: string; name: string | null }>('select id, name from users where id = ?', [me.sub]);
-  if (row === undefined) throw new NotFound();
-  return row;
-});
-app.put('/me', { me: Depends(requireScopes('profile')), db: Depends(db), body: Rename, response: Profile, description: 'Changes the own name.' }, async ({ me, db, body }) => {
-  await db.execute('update users set name = ? where id = ?', [body.name, me.sub]);
-  return { id: me.sub, name: body.name };
-});
+app.get(
+  '/me',
+  { me: Depends(requireScopes('profile')), db: Depends(db), response: Profile, summary: 'Who I am' },
+  async ({ me, db }) => {
+    const row = await db.fetchOne<{ id: string; name: string | null }>(
+      'select id, name from users where id = ?',
+      [me.sub],
+    );
+    if (row === undefined) throw new NotFound();
+    return row;
+  },
+);
+app.put(
+  '/me',
+  {
+    me: Depends(requireScopes('profile')),
+    db: Depends(db),
+    body: Rename,
+    response: Profile,
+    description: 'Changes the own name.',
+  },
+  async ({ me, db, body }) => {
+    await db.execute('update users set name = ? where id = ?', [body.name, me.sub]);
+    return { id: me.sub, name: body.name };
+  },
+);
 app.get('/me/logins', { me: Depends(requireScopes('profile')), response: list(Login) }, async ({ me }) => {
   const logins = await oauth.listSessions(me.sub);
   return logins.map(({ id, provider, createdAt }) => ({ id, provider, createdAt }));
 });
-app.delete('/me/logins', { me: Depends(requireScopes('profile')), status: 204, description: 'Logs out everywhere.' }, async ({ me }) => {
-  await oauth.revokeAll(me.sub);
-});
+app.delete(
+  '/me/logins',
+  { me: Depends(requireScopes('profile')), status: 204, description: 'Logs out everywhere.' },
+  async ({ me }) => {
+    await oauth.revokeAll(me.sub);
+  },
+);

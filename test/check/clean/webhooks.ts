@@ -1,7 +1,25 @@
 // env: SVC_AUTH_SECRET={secret} HOOK_SECRET={secret2}
 /** Events of others: signed, taken once, worked on behind the answer, and looked at by people with a token. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { BackgroundTasks, BadRequest, Depends, Field, Forbidden, MemoryRecordStore, RateLimitMiddleware, Router, Schema, SecurityHeadersMiddleware, Svc, datetime, int, list, literal, requireScopes, str } from 'svc';
+import {
+  BackgroundTasks,
+  BadRequest,
+  Depends,
+  Field,
+  Forbidden,
+  MemoryRecordStore,
+  RateLimitMiddleware,
+  Router,
+  Schema,
+  SecurityHeadersMiddleware,
+  Svc,
+  datetime,
+  int,
+  list,
+  literal,
+  requireScopes,
+  str,
+} from 'svc';
 import type { HttpRequest } from 'svc';
 
 class PushEvent extends Schema {
@@ -27,7 +45,8 @@ async function signedBody(req: HttpRequest): Promise<Buffer> {
   const bytes = Buffer.from(await req.body({ maxBytes: 256_000 }));
   const expected = createHmac('sha256', secret).update(bytes).digest();
   const shown = Buffer.from((req.headers['x-hub-signature-256'] ?? '').replace(/^sha256=/, ''), 'hex');
-  if (shown.length !== expected.length || !timingSafeEqual(shown, expected)) throw new Forbidden('the signature is wrong');
+  if (shown.length !== expected.length || !timingSafeEqual(shown, expected))
+    throw new Forbidden('the signature is wrong');
   return bytes;
 }
 
@@ -35,19 +54,40 @@ export const app: Svc = new Svc({ title: 'Hooks', version: '1.0.0', trustProxy: 
 app.use(new SecurityHeadersMiddleware());
 app.use(new RateLimitMiddleware({ perMinute: 600 }));
 
-app.post('/hooks/pushes', {
-  public: 'every body is signed with HOOK_SECRET', status: 202, response: Delivery, tasks: Depends(BackgroundTasks), mcp: false, description: 'Takes an event.',
-  allow: [{ rule: 'SVC301', reason: 'the signature is over the bytes as they came; the schema is applied behind it' }],
-}, async ({ req, tasks }) => {
-  const bytes = await signedBody(req);
-  const event = PushEvent.safeParse(JSON.parse(bytes.toString('utf8')));
-  if (!event.ok) throw new BadRequest('that is no event');
-  const delivery = { id: event.value.id, kind: event.value.kind, receivedAt: new Date() };
-  if (seen.add(delivery.id, delivery.kind, 86_400_000)) tasks.add(() => { deliveries.push(delivery); });
-  return delivery;
-});
+app.post(
+  '/hooks/pushes',
+  {
+    public: 'every body is signed with HOOK_SECRET',
+    status: 202,
+    response: Delivery,
+    tasks: Depends(BackgroundTasks),
+    mcp: false,
+    description: 'Takes an event.',
+    allow: [
+      {
+        rule: 'SVC301',
+        reason: 'the signature is over the bytes as they came; the schema is applied behind it',
+      },
+    ],
+  },
+  async ({ req, tasks }) => {
+    const bytes = await signedBody(req);
+    const event = PushEvent.safeParse(JSON.parse(bytes.toString('utf8')));
+    if (!event.ok) throw new BadRequest('that is no event');
+    const delivery = { id: event.value.id, kind: event.value.kind, receivedAt: new Date() };
+    if (seen.add(delivery.id, delivery.kind, 86_400_000))
+      tasks.add(() => {
+        deliveries.push(delivery);
+      });
+    return delivery;
+  },
+);
 
 const reading = new Router({ deps: { me: Depends(requireScopes('hooks:read')) } });
-reading.get('/deliveries', { query: { size: Field(int, { default: 50, ge: 1, le: 500 }) }, response: list(Delivery) }, ({ me, query }) => deliveries.filter(({ id }) => id !== me.sub).slice(-query.size));
+reading.get(
+  '/deliveries',
+  { query: { size: Field(int, { default: 50, ge: 1, le: 500 }) }, response: list(Delivery) },
+  ({ me, query }) => deliveries.filter(({ id }) => id !== me.sub).slice(-query.size),
+);
 reading.get('/statistics', { response: Statistics }, () => ({ deliveries: deliveries.length }));
 app.includeRouter(reading);
