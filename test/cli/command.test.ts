@@ -14,7 +14,9 @@ test('settling() tells on standard error, once, what it waits for when that take
   clock.advance(4_999);
   assert.deepEqual(written, []);
   clock.advance(1);
-  assert.deepEqual(written, ['svc: src/app.ts is waited for since 5 seconds: a top-level await has not settled yet\n']);
+  assert.deepEqual(written, [
+    'svc: src/app.ts is waited for since 5 seconds: a top-level await has not settled yet\n',
+  ]);
   clock.advance(25_000);
   await assert.rejects(pending, { code: 'E_LOAD' });
   assert.deepEqual([written.length, clock.pending], [1, 0]);

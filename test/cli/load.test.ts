@@ -4,7 +4,15 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Svc, SvcError } from 'svc';
-import { isApplication, isFault, loadApplication, locate, ownPackage, packageSeenBy, parseTarget } from '../../src/cli/load.ts';
+import {
+  isApplication,
+  isFault,
+  loadApplication,
+  locate,
+  ownPackage,
+  packageSeenBy,
+  parseTarget,
+} from '../../src/cli/load.ts';
 import { ROOT } from '../support/build.ts';
 import { folder, project } from '../support/run.ts';
 import type { TestContext } from 'node:test';
@@ -40,8 +48,24 @@ for (const [target, module, exportName] of [
 }
 
 test('locate() finds a file as named, and with the extensions .ts, .mts, .js and .mjs in that order', (t) => {
-  const cwd = folder(t, { 'a.ts': '', 'a.js': '', 'b.mts': '', 'b.js': '', 'c.js': '', 'd.mjs': '', 'b c/e.ts': '' });
-  for (const [module, file] of [['a', 'a.ts'], ['a.js', 'a.js'], ['./b', 'b.mts'], ['c', 'c.js'], ['d', 'd.mjs'], [join(cwd, 'a.ts'), 'a.ts'], ['b c/e', 'b c/e.ts']] as const) {
+  const cwd = folder(t, {
+    'a.ts': '',
+    'a.js': '',
+    'b.mts': '',
+    'b.js': '',
+    'c.js': '',
+    'd.mjs': '',
+    'b c/e.ts': '',
+  });
+  for (const [module, file] of [
+    ['a', 'a.ts'],
+    ['a.js', 'a.js'],
+    ['./b', 'b.mts'],
+    ['c', 'c.js'],
+    ['d', 'd.mjs'],
+    [join(cwd, 'a.ts'), 'a.ts'],
+    ['b c/e', 'b c/e.ts'],
+  ] as const) {
     assert.equal(fileURLToPath(locate({ module, exportName: 'app' }, cwd)), join(cwd, file));
   }
 });
@@ -54,8 +78,11 @@ test('locate() follows symbolic links to the real file', (t) => {
 
 test('locate() finds packages and "imports" of package.json, seen from the folder', (t) => {
   const cwd = folder(t, {
-    'package.json': '{"imports":{"#app":"./src/app.ts"}}', 'src/app.ts': '',
-    'node_modules/shop/package.json': '{"exports":{".":{"import":"./a.js"},"./sub":"./b.js"}}', 'node_modules/shop/a.js': '', 'node_modules/shop/b.js': '',
+    'package.json': '{"imports":{"#app":"./src/app.ts"}}',
+    'src/app.ts': '',
+    'node_modules/shop/package.json': '{"exports":{".":{"import":"./a.js"},"./sub":"./b.js"}}',
+    'node_modules/shop/a.js': '',
+    'node_modules/shop/b.js': '',
   });
   const found = (module: string): string => fileURLToPath(locate({ module, exportName: 'app' }, cwd));
   assert.equal(found('#app'), join(cwd, 'src/app.ts'));
@@ -63,10 +90,24 @@ test('locate() finds packages and "imports" of package.json, seen from the folde
   assert.equal(found('shop/sub'), join(cwd, 'node_modules/shop/b.js'));
 });
 
-for (const module of ['nope', './nope', '../nope', '#nope', 'node:fs', 'fs', '', '.', 'lib', 'https://example.com/app.js']) {
+for (const module of [
+  'nope',
+  './nope',
+  '../nope',
+  '#nope',
+  'node:fs',
+  'fs',
+  '',
+  '.',
+  'lib',
+  'https://example.com/app.js',
+]) {
   test(`locate() refuses "${module}", which is neither file nor package`, (t) => {
     const cwd = folder(t, { 'lib/index.ts': '', 'package.json': '{}' });
-    assert.throws(() => locate({ module, exportName: 'app' }, cwd), fault('E_LOAD', /there is no such file in .*, and no such package/));
+    assert.throws(
+      () => locate({ module, exportName: 'app' }, cwd),
+      fault('E_LOAD', /there is no such file in .*, and no such package/),
+    );
   });
 }
 
@@ -76,7 +117,10 @@ test('packageSeenBy() is this package for a module that imports it, and undefine
 });
 
 test('packageSeenBy() is this package for its own modules', () => {
-  assert.equal(packageSeenBy(pathToFileURL(join(ROOT, 'test/support/hello.ts'))) ?? ownPackage(), ownPackage());
+  assert.equal(
+    packageSeenBy(pathToFileURL(join(ROOT, 'test/support/hello.ts'))) ?? ownPackage(),
+    ownPackage(),
+  );
 });
 
 test('packageSeenBy() is the other copy where there is one', (t) => {
@@ -91,13 +135,22 @@ test('ownPackage() is the package.json of this repository', () => {
 test('isApplication() knows applications of every copy by their brand', () => {
   assert.equal(isApplication(new Svc()), true);
   assert.equal(isApplication({ [Symbol.for('svc.app')]: true }), true);
-  for (const value of [undefined, null, 1, 'app', {}, () => 1, Svc]) assert.equal(isApplication(value), false);
+  for (const value of [undefined, null, 1, 'app', {}, () => 1, Svc])
+    assert.equal(isApplication(value), false);
 });
 
 test('isFault() knows faults of every copy by code and remedy', () => {
   assert.equal(isFault(new SvcError('E_CLI_USAGE', ['x'])), true);
   assert.equal(isFault(Object.assign(new Error('x'), { code: 'E_CLI_USAGE', remedy: 'y' })), true);
-  for (const value of [undefined, null, 'E_X', new Error('x'), Object.assign(new Error('x'), { code: 'EACCES', remedy: 'y' }), { code: 'E_X', remedy: 'y' }]) assert.equal(isFault(value), false);
+  for (const value of [
+    undefined,
+    null,
+    'E_X',
+    new Error('x'),
+    Object.assign(new Error('x'), { code: 'EACCES', remedy: 'y' }),
+    { code: 'E_X', remedy: 'y' },
+  ])
+    assert.equal(isFault(value), false);
 });
 
 function load(t: TestContext, files: Readonly<Record<string, string>>, exportName = 'app'): Promise<Svc> {
@@ -106,32 +159,102 @@ function load(t: TestContext, files: Readonly<Record<string, string>>, exportNam
 }
 
 test('loadApplication() gives the application that a module exports', async (t) => {
-  assert.ok(await load(t, { 'app.ts': APP }) instanceof Svc);
-  assert.ok(await load(t, { 'app.ts': 'import { Svc } from "svc"; export default new Svc();' }, 'default') instanceof Svc);
+  assert.ok((await load(t, { 'app.ts': APP })) instanceof Svc);
+  assert.ok(
+    (await load(
+      t,
+      { 'app.ts': 'import { Svc } from "svc"; export default new Svc();' },
+      'default',
+    )) instanceof Svc,
+  );
 });
 
 test('loadApplication() finds x.ts behind ./x.js, ./x, and ./x/index.ts behind a folder, in modules that are imported', async (t) => {
   await load(t, {
-    'app.ts': `${APP}import './lib/one.js';`, 'lib/one.ts': "import '../two.mjs';", 'two.mts': "import './three';", 'three.ts': "import './four';", 'four/index.ts': "import '../five';", 'five.ts': '',
+    'app.ts': `${APP}import './lib/one.js';`,
+    'lib/one.ts': "import '../two.mjs';",
+    'two.mts': "import './three';",
+    'three.ts': "import './four';",
+    'four/index.ts': "import '../five';",
+    'five.ts': '',
   });
 });
 
 test('loadApplication() prefers the file that is there', async (t) => {
-  await load(t, { 'app.ts': `${APP}import './one.js';`, 'one.js': '', 'one.ts': 'throw new Error("the other");' });
+  await load(t, {
+    'app.ts': `${APP}import './one.js';`,
+    'one.js': '',
+    'one.ts': 'throw new Error("the other");',
+  });
 });
 
 for (const [what, files, message] of [
-  ['a relative import of nothing', { 'app.ts': "import './nope.js';" }, /Cannot find module '.*nope\.js' imported from .*app\.ts$/],
-  ['an extensionless import of nothing', { 'app.ts': "import './nope';" }, /Cannot find module '.*nope' imported from/],
-  ['an import of a folder without an index', { 'app.ts': "import './lib';", 'lib/x.ts': '' }, /Directory import '.*lib' is not supported/],
-  ['a package that misses a file of its own', { 'app.ts': "import 'broken';", 'node_modules/broken/package.json': '{"type":"module","exports":"./a.js"}', 'node_modules/broken/a.js': "import './b.js';", 'node_modules/broken/b.ts': '' }, /Cannot find module '.*b\.js'/],
-  ['a CommonJS module that does not parse', { 'app.ts': "import './x.cjs';", 'x.cjs': '\n\nmodule.exports = (;' }, /x\.cjs:3: Unexpected token ';'/],
-  ['a JSON module that does not parse', { 'app.ts': "import './x.json' with { type: 'json' };", 'x.json': '{' }, /x\.json/],
-  ['JavaScript that parses alone and not where it is', { 'app.ts': "import './x.js';", 'package.json': '{}', 'x.js': '\nawait = 1;\nexport {};' }, /x\.js:2: /],
-  ['an ES module in a package of CommonJS', { 'app.ts': APP, 'package.json': '{ "type": "commonjs" }' }, /app\.ts:1: Cannot use import statement outside a module: .*set "type": "module" there$/],
-  ['an export in a package of CommonJS', { 'app.ts': "import './x.js';", 'package.json': '{ "type": "module" }', 'x/package.json': '{ "type": "commonjs" }', 'x.js': "import './x/y.js';", 'x/y.js': '\nexport const y = 1;' }, /y\.js:2: Unexpected token 'export': .*set "type": "module" there$/],
-  ['a data: module that does not parse', { 'app.ts': "import 'data:text/javascript,export export';" }, /: Unexpected token 'export'$/],
-  ['an error without a stack', { 'app.ts': 'throw Object.assign(new Error("bare"), { stack: undefined });' }, /: Error: bare$/],
+  [
+    'a relative import of nothing',
+    { 'app.ts': "import './nope.js';" },
+    /Cannot find module '.*nope\.js' imported from .*app\.ts$/,
+  ],
+  [
+    'an extensionless import of nothing',
+    { 'app.ts': "import './nope';" },
+    /Cannot find module '.*nope' imported from/,
+  ],
+  [
+    'an import of a folder without an index',
+    { 'app.ts': "import './lib';", 'lib/x.ts': '' },
+    /Directory import '.*lib' is not supported/,
+  ],
+  [
+    'a package that misses a file of its own',
+    {
+      'app.ts': "import 'broken';",
+      'node_modules/broken/package.json': '{"type":"module","exports":"./a.js"}',
+      'node_modules/broken/a.js': "import './b.js';",
+      'node_modules/broken/b.ts': '',
+    },
+    /Cannot find module '.*b\.js'/,
+  ],
+  [
+    'a CommonJS module that does not parse',
+    { 'app.ts': "import './x.cjs';", 'x.cjs': '\n\nmodule.exports = (;' },
+    /x\.cjs:3: Unexpected token ';'/,
+  ],
+  [
+    'a JSON module that does not parse',
+    { 'app.ts': "import './x.json' with { type: 'json' };", 'x.json': '{' },
+    /x\.json/,
+  ],
+  [
+    'JavaScript that parses alone and not where it is',
+    { 'app.ts': "import './x.js';", 'package.json': '{}', 'x.js': '\nawait = 1;\nexport {};' },
+    /x\.js:2: /,
+  ],
+  [
+    'an ES module in a package of CommonJS',
+    { 'app.ts': APP, 'package.json': '{ "type": "commonjs" }' },
+    /app\.ts:1: Cannot use import statement outside a module: .*set "type": "module" there$/,
+  ],
+  [
+    'an export in a package of CommonJS',
+    {
+      'app.ts': "import './x.js';",
+      'package.json': '{ "type": "module" }',
+      'x/package.json': '{ "type": "commonjs" }',
+      'x.js': "import './x/y.js';",
+      'x/y.js': '\nexport const y = 1;',
+    },
+    /y\.js:2: Unexpected token 'export': .*set "type": "module" there$/,
+  ],
+  [
+    'a data: module that does not parse',
+    { 'app.ts': "import 'data:text/javascript,export export';" },
+    /: Unexpected token 'export'$/,
+  ],
+  [
+    'an error without a stack',
+    { 'app.ts': 'throw Object.assign(new Error("bare"), { stack: undefined });' },
+    /: Error: bare$/,
+  ],
   ['a thrown string', { 'app.ts': 'throw "no";' }, /it threw a value of type string$/],
 ] as const) {
   test(`loadApplication() refuses ${what}`, async (t) => {
@@ -146,5 +269,8 @@ test('loadApplication() keeps what a module threw as the cause, and passes E_COM
     assert.match(error.message, /app\.ts:3: Cannot read the path template/);
     return true;
   });
-  await assert.rejects(load(t, { 'app.ts': `${APP}app.get('/', () => 1).get('/', () => 2).compileAll();` }), fault('E_COMPILE'));
+  await assert.rejects(
+    load(t, { 'app.ts': `${APP}app.get('/', () => 1).get('/', () => 2).compileAll();` }),
+    fault('E_COMPILE'),
+  );
 });

@@ -23,12 +23,22 @@ function svc(args: readonly string[], options?: RunOptions): Promise<Ended> {
 }
 
 /** Runs `svc run` over these files, of which app.ts is the application, to its end. */
-function runOver(t: TestContext, files: Readonly<Record<string, string>>, args: readonly string[] = ['app.ts'], options: RunOptions = {}): Promise<Ended> {
+function runOver(
+  t: TestContext,
+  files: Readonly<Record<string, string>>,
+  args: readonly string[] = ['app.ts'],
+  options: RunOptions = {},
+): Promise<Ended> {
   return svc(['run', ...args], { cwd: project(t, files), ...options });
 }
 
 /** Starts `svc run` on a free port; resolves when it listens. */
-async function serve(t: TestContext, files: Readonly<Record<string, string>>, args: readonly string[] = ['app.ts', '--port', '0'], options: RunOptions = {}): Promise<{ server: Running; url: URL }> {
+async function serve(
+  t: TestContext,
+  files: Readonly<Record<string, string>>,
+  args: readonly string[] = ['app.ts', '--port', '0'],
+  options: RunOptions = {},
+): Promise<{ server: Running; url: URL }> {
   const server = start(t, process.execPath, [BIN, 'run', ...args], { cwd: project(t, files), ...options });
   const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
   return { server, url: new URL(url!) };
@@ -53,7 +63,8 @@ test('svc --help lists the commands, and svc alone does so with status 2', async
 test('svc help run and svc run --help tell of the options', async () => {
   const { status, stdout } = await svc(['help', 'run']);
   assert.equal(status, 0);
-  for (const option of ['--host', '--port', '--env-file']) assert.match(stdout, new RegExp(`^ {2}${option} `, 'm'));
+  for (const option of ['--host', '--port', '--env-file'])
+    assert.match(stdout, new RegExp(`^ {2}${option} `, 'm'));
   assert.equal((await svc(['run', '--help'])).stdout, stdout);
 });
 
@@ -62,15 +73,31 @@ for (const [what, args, message] of [
   ['an unknown command that is like no other', ['serve'], /unknown command "serve"$/m],
   ['a name every object has', ['constructor'], /unknown command "constructor"$/m],
   ['an unknown command after help', ['help', 'rum'], /did you mean "run"\?/],
-  ['an unknown option before the command', ['--verson'], /unknown option "--verson": did you mean "--version"\?/],
+  [
+    'an unknown option before the command',
+    ['--verson'],
+    /unknown option "--verson": did you mean "--version"\?/,
+  ],
   ['an unknown option', ['run', 'app.ts', '--prot', '1'], /unknown option "--prot": did you mean "--port"\?/],
   ['no module', ['run'], /run needs a module/],
   ['two modules', ['run', 'a.ts', 'b.ts'], /run takes one module, found also "b\.ts"/],
   ['an option without its value', ['run', 'app.ts', '--port'], /--port needs a value$/m],
-  ['an option whose value looks like one', ['run', 'app.ts', '--port', '-1'], /--port needs a value, found "-1"$/m],
-  ['an option of few words without one', ['routes', 'app.ts', '--format'], /--format needs one of human, json$/m],
+  [
+    'an option whose value looks like one',
+    ['run', 'app.ts', '--port', '-1'],
+    /--port needs a value, found "-1"$/m,
+  ],
+  [
+    'an option of few words without one',
+    ['routes', 'app.ts', '--format'],
+    /--format needs one of human, json$/m,
+  ],
   ['a switch with a value', ['run', 'app.ts', '--reload=yes'], /--reload takes no value$/m],
-  ['a port that is no number', ['run', 'app.ts', '--port', 'http'], /--port needs a number 0 … 65535, found "http"/],
+  [
+    'a port that is no number',
+    ['run', 'app.ts', '--port', 'http'],
+    /--port needs a number 0 … 65535, found "http"/,
+  ],
   ['a port beyond 65535', ['run', 'app.ts', '--port=65536'], /found "65536"/],
 ] as const) {
   test(`svc refuses ${what} in two lines with status 2`, async () => {
@@ -78,36 +105,143 @@ for (const [what, args, message] of [
     assert.equal(status, 2, stderr);
     assert.equal(stdout, '');
     assert.match(stderr, message);
-    assert.match(stderr, /^svc: Cannot understand the command line: [^\n]+\n {5}See: svc (?:(?:run|routes) )?--help\n$/);
+    assert.match(
+      stderr,
+      /^svc: Cannot understand the command line: [^\n]+\n {5}See: svc (?:(?:run|routes) )?--help\n$/,
+    );
     assert.equal(stderr.includes(`See: svc ${args[0]} --help`), ['run', 'routes'].includes(args[0]), stderr);
   });
 }
 
 for (const [what, files, target, message] of [
-  ['a module that is not there', {}, 'nope.ts', /^svc: Cannot load "nope\.ts": there is no such file in .+, and no such package\n {5}Name a module/],
+  [
+    'a module that is not there',
+    {},
+    'nope.ts',
+    /^svc: Cannot load "nope\.ts": there is no such file in .+, and no such package\n {5}Name a module/,
+  ],
   ['a path that is not there', {}, './nope.ts', /there is no such file/],
-  ['a folder', { 'lib/x.ts': '' }, 'lib', /there is no such file in .+, and no such package; it is a folder$/m],
-  ['a file whose name is misspelt', { 'src/app.ts': APP }, 'src/ap.ts', /no such package: did you mean "src\/app\.ts"\?$/m],
-  ['a module without the export', { 'app.ts': 'export const server = 1;' }, 'app.ts', /Cannot load "app\.ts:app": the module exports server$/m],
-  ['an export that is nearly right', { 'app.ts': APP }, 'app.ts:ap', /Cannot load "app\.ts:ap": the module exports app; did you mean ":app"\?/],
-  ['an application of another name', { 'app.ts': APP.replaceAll('app', 'server') }, 'app.ts', /did you mean ":server"\?/],
+  [
+    'a folder',
+    { 'lib/x.ts': '' },
+    'lib',
+    /there is no such file in .+, and no such package; it is a folder$/m,
+  ],
+  [
+    'a file whose name is misspelt',
+    { 'src/app.ts': APP },
+    'src/ap.ts',
+    /no such package: did you mean "src\/app\.ts"\?$/m,
+  ],
+  [
+    'a module without the export',
+    { 'app.ts': 'export const server = 1;' },
+    'app.ts',
+    /Cannot load "app\.ts:app": the module exports server$/m,
+  ],
+  [
+    'an export that is nearly right',
+    { 'app.ts': APP },
+    'app.ts:ap',
+    /Cannot load "app\.ts:ap": the module exports app; did you mean ":app"\?/,
+  ],
+  [
+    'an application of another name',
+    { 'app.ts': APP.replaceAll('app', 'server') },
+    'app.ts',
+    /did you mean ":server"\?/,
+  ],
   ['a module without exports', { 'app.ts': '' }, 'app.ts', /the module exports nothing/],
-  ['an export of another type', { 'app.ts': 'export const app = () => 1;' }, 'app.ts', /the export is a value of type function, not an application made with new Svc\(\)/],
+  [
+    'an export of another type',
+    { 'app.ts': 'export const app = () => 1;' },
+    'app.ts',
+    /the export is a value of type function, not an application made with new Svc\(\)/,
+  ],
   ['an export that is null', { 'app.ts': 'export const app = null;' }, 'app.ts', /the export is null/],
-  ['TypeScript that does not parse', { 'app.ts': '\n\nexport const app = (;\n' }, 'app.ts', /"app\.ts": \/.+\/app\.ts:3: Expression expected$/m],
-  ['JavaScript that does not parse', { 'app.ts': "import './lib.js';", 'lib.js': 'export const one = 1;\none one;\n' }, 'app.ts', /"app\.ts": \/.+\/lib\.js:2: Unexpected identifier 'one'$/m],
-  ['a decorator', { 'app.ts': 'const d = (c: unknown) => c as any;\n@d class A {}' }, 'app.ts', /app\.ts: Invalid or unexpected token: decorators and "accessor" need NODE_OPTIONS='--import tsx'/],
-  ['an enum', { 'app.ts': '\nenum Colour { red }\n' }, 'app.ts', /app\.ts:2: TypeScript enum is not supported in strip-only mode: use erasable syntax only, or start with NODE_OPTIONS='--import tsx'/],
-  ['a type imported as a value', { 'app.ts': "import { Svc, SvcOptions } from 'svc';\n" }, 'app.ts', /app\.ts:1: .*does not provide an export named 'SvcOptions': if it is a type, write "import type"/],
-  ['an alias of tsconfig', { 'app.ts': "import { x } from '@/lib/x';\n" }, 'app.ts', /Cannot find package '@\/lib' .*: tsconfig "paths" are not read; use "imports" in package\.json/],
-  ['a package that is not installed', { 'app.ts': "import 'nothing-of-that-name';\n" }, 'app.ts', /Cannot find package 'nothing-of-that-name' imported from \/.+\/app\.ts$/m],
-  ['TypeScript inside a package', { 'app.ts': "import 'raw';", 'node_modules/raw/package.json': '{"type":"module","exports":"./raw.ts"}', 'node_modules/raw/raw.ts': '' }, 'app.ts', /packages must ship JavaScript/],
-  ['a module that throws', { 'app.ts': '\nthrow new RangeError("too much\\nof it");\n' }, 'app.ts', /"app\.ts": \/.+\/app\.ts:2: RangeError: too much\n {5}Set SVC_DEBUG=1 to see the stack/],
-  ['a module in which Node throws', { 'app.ts': '\n\nnew URL("x");\n' }, 'app.ts', /app\.ts:3: TypeError: Invalid URL/],
+  [
+    'TypeScript that does not parse',
+    { 'app.ts': '\n\nexport const app = (;\n' },
+    'app.ts',
+    /"app\.ts": \/.+\/app\.ts:3: Expression expected$/m,
+  ],
+  [
+    'JavaScript that does not parse',
+    { 'app.ts': "import './lib.js';", 'lib.js': 'export const one = 1;\none one;\n' },
+    'app.ts',
+    /"app\.ts": \/.+\/lib\.js:2: Unexpected identifier 'one'$/m,
+  ],
+  [
+    'a decorator',
+    { 'app.ts': 'const d = (c: unknown) => c as any;\n@d class A {}' },
+    'app.ts',
+    /app\.ts: Invalid or unexpected token: decorators and "accessor" need NODE_OPTIONS='--import tsx'/,
+  ],
+  [
+    'an enum',
+    { 'app.ts': '\nenum Colour { red }\n' },
+    'app.ts',
+    /app\.ts:2: TypeScript enum is not supported in strip-only mode: use erasable syntax only, or start with NODE_OPTIONS='--import tsx'/,
+  ],
+  [
+    'a type imported as a value',
+    { 'app.ts': "import { Svc, SvcOptions } from 'svc';\n" },
+    'app.ts',
+    /app\.ts:1: .*does not provide an export named 'SvcOptions': if it is a type, write "import type"/,
+  ],
+  [
+    'an alias of tsconfig',
+    { 'app.ts': "import { x } from '@/lib/x';\n" },
+    'app.ts',
+    /Cannot find package '@\/lib' .*: tsconfig "paths" are not read; use "imports" in package\.json/,
+  ],
+  [
+    'a package that is not installed',
+    { 'app.ts': "import 'nothing-of-that-name';\n" },
+    'app.ts',
+    /Cannot find package 'nothing-of-that-name' imported from \/.+\/app\.ts$/m,
+  ],
+  [
+    'TypeScript inside a package',
+    {
+      'app.ts': "import 'raw';",
+      'node_modules/raw/package.json': '{"type":"module","exports":"./raw.ts"}',
+      'node_modules/raw/raw.ts': '',
+    },
+    'app.ts',
+    /packages must ship JavaScript/,
+  ],
+  [
+    'a module that throws',
+    { 'app.ts': '\nthrow new RangeError("too much\\nof it");\n' },
+    'app.ts',
+    /"app\.ts": \/.+\/app\.ts:2: RangeError: too much\n {5}Set SVC_DEBUG=1 to see the stack/,
+  ],
+  [
+    'a module in which Node throws',
+    { 'app.ts': '\n\nnew URL("x");\n' },
+    'app.ts',
+    /app\.ts:3: TypeError: Invalid URL/,
+  ],
   ['a module that throws no error', { 'app.ts': 'throw null;' }, 'app.ts', /it threw null/],
-  ['a mistake in a declaration', { 'app.ts': "import { Svc } from 'svc';\nexport const app = new Svc({ titel: 'x' });\n" }, 'app.ts', /app\.ts:2: Cannot configure Svc: unknown option "titel": did you mean "title"\?\n {5}Use one of the documented options/],
-  ['a top-level await that never settles', { 'app.ts': 'await new Promise(() => {});' }, 'app.ts', /a top-level await never settles/],
-  ['a startup hook that never settles', { 'app.ts': `${APP}app.onStartup(() => new Promise(() => {}));` }, 'app.ts', /a startup hook never settles/],
+  [
+    'a mistake in a declaration',
+    { 'app.ts': "import { Svc } from 'svc';\nexport const app = new Svc({ titel: 'x' });\n" },
+    'app.ts',
+    /app\.ts:2: Cannot configure Svc: unknown option "titel": did you mean "title"\?\n {5}Use one of the documented options/,
+  ],
+  [
+    'a top-level await that never settles',
+    { 'app.ts': 'await new Promise(() => {});' },
+    'app.ts',
+    /a top-level await never settles/,
+  ],
+  [
+    'a startup hook that never settles',
+    { 'app.ts': `${APP}app.onStartup(() => new Promise(() => {}));` },
+    'app.ts',
+    /a startup hook never settles/,
+  ],
 ] as const) {
   test(`svc run refuses ${what} with status 3 and says why`, async (t) => {
     const { status, stdout, stderr } = await runOver(t, files, [target, '--port', '0']);
@@ -119,18 +253,27 @@ for (const [what, files, target, message] of [
 }
 
 for (const [said, source] of [
-  ['Cannot use import statement outside a module', "import { Svc } from 'svc';\nexport const app = new Svc();\n"],
+  [
+    'Cannot use import statement outside a module',
+    "import { Svc } from 'svc';\nexport const app = new Svc();\n",
+  ],
   ["Unexpected token 'export'", 'export const app = 1;\n'],
 ] as const) {
   test(`svc run says what to change where a package is one of CommonJS, as npm init makes it: ${said}`, async (t) => {
     const { status, stderr } = await runOver(t, { 'package.json': '{"type":"commonjs"}', 'app.ts': source });
     assert.equal(status, 3, stderr);
-    assert.match(stderr, /^svc: Cannot load "app\.ts": .+\/app\.ts:1: .+: the nearest package\.json makes it CommonJS; set "type": "module" there$/m);
+    assert.match(
+      stderr,
+      /^svc: Cannot load "app\.ts": .+\/app\.ts:1: .+: the nearest package\.json makes it CommonJS; set "type": "module" there$/m,
+    );
     assert.ok(stderr.includes(`: ${said}: `), stderr);
   });
 }
 
-for (const [name, better] of [['app.cts', '.mts'], ['app.cjs', '.mjs']] as const) {
+for (const [name, better] of [
+  ['app.cts', '.mts'],
+  ['app.cjs', '.mjs'],
+] as const) {
   test(`svc run says what to call ${name} where it is an ES module: its name makes it one of CommonJS`, async (t) => {
     const { status, stderr } = await runOver(t, { 'package.json': '{"type":"module"}', [name]: APP }, [name]);
     assert.equal(status, 3, stderr);
@@ -139,104 +282,179 @@ for (const [name, better] of [['app.cts', '.mts'], ['app.cjs', '.mjs']] as const
 }
 
 test('svc run prints every mistake between declarations with file and line, status 3', async (t) => {
-  const { status, stderr } = await runOver(t, { 'app.ts': `${APP}app.get('/', () => 'twice');\napp.get('/a', { name: 'x' }, () => 1);\napp.get('/b', { name: 'x' }, () => 2);\n` });
+  const { status, stderr } = await runOver(t, {
+    'app.ts': `${APP}app.get('/', () => 'twice');\napp.get('/a', { name: 'x' }, () => 1);\napp.get('/b', { name: 'x' }, () => 2);\n`,
+  });
   assert.equal(status, 3);
-  assert.match(stderr, /^svc: Cannot compile the application: 2 mistakes\n {2}SVC101 GET \/: .*app\.ts:4:\d+\)\n {2}SVC104 GET \/b: .*app\.ts:6:\d+\)\n {5}Mend what each finding names; "svc check" prints the same list with remedies\n$/);
+  assert.match(
+    stderr,
+    /^svc: Cannot compile the application: 2 mistakes\n {2}SVC101 GET \/: .*app\.ts:4:\d+\)\n {2}SVC104 GET \/b: .*app\.ts:6:\d+\)\n {5}Mend what each finding names; "svc check" prints the same list with remedies\n$/,
+  );
 });
 
 test('svc run shows the stack of what a module throws with SVC_DEBUG=1', async (t) => {
-  const { status, stderr } = await runOver(t, { 'app.ts': 'function deep() { throw new Error("x"); }\ndeep();' }, ['app.ts'], { env: { SVC_DEBUG: '1' } });
+  const { status, stderr } = await runOver(
+    t,
+    { 'app.ts': 'function deep() { throw new Error("x"); }\ndeep();' },
+    ['app.ts'],
+    { env: { SVC_DEBUG: '1' } },
+  );
   assert.equal(status, 3);
   assert.match(stderr, /at deep \(.*app\.ts:1:\d+\)\n +at .*app\.ts:2:1/);
 });
 
 test('svc run fails with status 1 and the stack of what a startup hook throws', async (t) => {
-  const { status, stderr } = await runOver(t, { 'app.ts': `${APP}app.onStartup(() => { throw new Error('no database'); });` }, ['app.ts', '--port', '0']);
+  const { status, stderr } = await runOver(
+    t,
+    { 'app.ts': `${APP}app.onStartup(() => { throw new Error('no database'); });` },
+    ['app.ts', '--port', '0'],
+  );
   assert.equal(status, 1);
   assert.match(stderr, /^svc: Error: no database\n +at .*app\.ts:4/);
 });
 
 test('svc run finds ./x.ts behind ./x.js, ./x and ./x/index.ts behind the folder ./x', async (t) => {
   const { url } = await serve(t, {
-    'app.ts': "import { Svc } from 'svc';\nimport { a } from './a.js';\nimport { b } from './b';\nimport { c } from './c';\nexport const app = new Svc();\napp.get('/', () => a + b + c);\n",
-    'a.ts': "export const a: string = 'a';", 'b.ts': "export const b: string = 'b';", 'c/index.ts': "export const c: string = 'c';",
+    'app.ts':
+      "import { Svc } from 'svc';\nimport { a } from './a.js';\nimport { b } from './b';\nimport { c } from './c';\nexport const app = new Svc();\napp.get('/', () => a + b + c);\n",
+    'a.ts': "export const a: string = 'a';",
+    'b.ts': "export const b: string = 'b';",
+    'c/index.ts': "export const c: string = 'c';",
   });
   assert.equal(await (await fetch(url)).text(), 'abc');
 });
 
 test('svc run takes a module without its extension, and another export', async (t) => {
-  const { url } = await serve(t, { 'src/main.ts': APP.replaceAll('app', 'shop') }, ['src/main:shop', '--port', '0']);
+  const { url } = await serve(t, { 'src/main.ts': APP.replaceAll('app', 'shop') }, [
+    'src/main:shop',
+    '--port',
+    '0',
+  ]);
   assert.equal(await (await fetch(url)).text(), 'hello');
 });
 
 test('svc run takes a package that has only an import condition', async (t) => {
-  const { url } = await serve(t, { 'node_modules/shop/package.json': '{"type":"module","exports":{".":{"import":"./app.js"}}}', 'node_modules/shop/app.js': APP }, ['shop', '--port', '0']);
+  const { url } = await serve(
+    t,
+    {
+      'node_modules/shop/package.json': '{"type":"module","exports":{".":{"import":"./app.js"}}}',
+      'node_modules/shop/app.js': APP,
+    },
+    ['shop', '--port', '0'],
+  );
   assert.equal(await (await fetch(url)).text(), 'hello');
 });
 
 test('svc run takes an entry of "imports" in package.json', async (t) => {
-  const { url } = await serve(t, { 'package.json': '{"type":"module","imports":{"#app":"./src/app.ts"}}', 'src/app.ts': APP }, ['#app', '--port', '0']);
+  const { url } = await serve(
+    t,
+    { 'package.json': '{"type":"module","imports":{"#app":"./src/app.ts"}}', 'src/app.ts': APP },
+    ['#app', '--port', '0'],
+  );
   assert.equal(await (await fetch(url)).text(), 'hello');
 });
 
 test('svc run loads enums and decorators through NODE_OPTIONS="--import tsx"', async (t) => {
   const tsx = createRequire(join(ROOT, 'package.json')).resolve('tsx');
-  const { url } = await serve(t, { 'app.ts': `${APP}enum Colour { red = 'red' }\nconst keep = (c: any, _: unknown) => c;\n@keep class A { colour = Colour.red; }\napp.get('/colour', () => new A().colour);\n` },
-    undefined, { env: { NODE_OPTIONS: `--import ${JSON.stringify(tsx)}` } });
+  const { url } = await serve(
+    t,
+    {
+      'app.ts': `${APP}enum Colour { red = 'red' }\nconst keep = (c: any, _: unknown) => c;\n@keep class A { colour = Colour.red; }\napp.get('/colour', () => new A().colour);\n`,
+    },
+    undefined,
+    { env: { NODE_OPTIONS: `--import ${JSON.stringify(tsx)}` } },
+  );
   assert.equal(await (await fetch(new URL('/colour', url))).text(), 'red');
 });
 
 test('svc run fails with status 1 when the port is in use', async (t) => {
   const holder = createServer().listen(0, '127.0.0.1');
-  t.after(() => { holder.close(); });
+  t.after(() => {
+    holder.close();
+  });
   await once(holder, 'listening');
   const { port } = holder.address() as AddressInfo;
   const { status, stderr } = await runOver(t, { 'app.ts': APP }, ['app.ts', '--port', String(port)]);
   assert.equal(status, 1);
-  assert.equal(stderr, `svc: Cannot listen on 127.0.0.1:${port}: the address is in use\n     Choose another --host or --port, or stop the process that holds the address\n`);
+  assert.equal(
+    stderr,
+    `svc: Cannot listen on 127.0.0.1:${port}: the address is in use\n     Choose another --host or --port, or stop the process that holds the address\n`,
+  );
 });
 
 test('svc says which flag --permission needs besides (E_PERMISSION)', async (t) => {
   const cwd = project(t, { 'app.ts': APP });
-  const permitted = (flags: readonly string[], args: readonly string[]): Promise<Ended> => run(process.execPath, ['--permission', '--allow-fs-read=*', ...flags, BIN, ...args], { cwd, env: { NODE_V8_COVERAGE: '' } });
-  const told = (flag: string): string => `svc: Cannot go on under --permission of Node: this needs ${flag}\n     Start Node with that as well;`;
+  const permitted = (flags: readonly string[], args: readonly string[]): Promise<Ended> =>
+    run(process.execPath, ['--permission', '--allow-fs-read=*', ...flags, BIN, ...args], {
+      cwd,
+      env: { NODE_V8_COVERAGE: '' },
+    });
+  const told = (flag: string): string =>
+    `svc: Cannot go on under --permission of Node: this needs ${flag}\n     Start Node with that as well;`;
   const checked = await permitted([], ['check', 'app.ts']);
-  assert.deepEqual([checked.status, checked.stderr.slice(0, told('--allow-child-process').length)], [1, told('--allow-child-process')]);
+  assert.deepEqual(
+    [checked.status, checked.stderr.slice(0, told('--allow-child-process').length)],
+    [1, told('--allow-child-process')],
+  );
   assert.equal((await permitted(['--allow-child-process'], ['check', 'app.ts'])).status, 0);
   if (!process.allowedNodeEnvironmentFlags.has('--allow-net')) return; // Node 24
   const served = await permitted([], ['run', 'app.ts', '--port', '0']);
-  assert.deepEqual([served.status, served.stderr.slice(0, told('--allow-net').length)], [1, told('--allow-net')]);
+  assert.deepEqual(
+    [served.status, served.stderr.slice(0, told('--allow-net').length)],
+    [1, told('--allow-net')],
+  );
 });
 
 test('svc run listens where SVC_HOST and SVC_PORT say, and options win', async (t) => {
-  const byVariables = await serve(t, { 'app.ts': APP }, ['app.ts'], { env: { SVC_HOST: '0.0.0.0', SVC_PORT: '0' } });
+  const byVariables = await serve(t, { 'app.ts': APP }, ['app.ts'], {
+    env: { SVC_HOST: '0.0.0.0', SVC_PORT: '0' },
+  });
   assert.equal(byVariables.url.hostname, '0.0.0.0');
-  const byOptions = await serve(t, { 'app.ts': APP }, ['app.ts', '--host', '127.0.0.1', '--port', '0'], { env: { SVC_HOST: 'nowhere.invalid', SVC_PORT: '1' } });
+  const byOptions = await serve(t, { 'app.ts': APP }, ['app.ts', '--host', '127.0.0.1', '--port', '0'], {
+    env: { SVC_HOST: 'nowhere.invalid', SVC_PORT: '1' },
+  });
   assert.equal(byOptions.url.hostname, '127.0.0.1');
 });
 
 test('svc run in production refuses a SVC_PORT that is no number with status 3, naming the variable', async (t) => {
   const { status, stderr } = await runOver(t, { 'app.ts': APP }, ['app.ts'], { env: { SVC_PORT: 'http' } });
   assert.equal(status, 3);
-  assert.match(stderr, /^svc: Cannot compile the application: 1 mistake\n {2}SVC401 setting port: Cannot read SVC_PORT: a finite decimal number is needed/);
+  assert.match(
+    stderr,
+    /^svc: Cannot compile the application: 1 mistake\n {2}SVC401 setting port: Cannot read SVC_PORT: a finite decimal number is needed/,
+  );
 });
 
 test('svc run says what to do about a mistake between declarations that is the only one', async (t) => {
-  const { status, stderr } = await runOver(t, { 'app.ts': `${APP.replace('{ Svc', '{ SessionMiddleware, Svc')}app.use(new SessionMiddleware());\n` });
+  const { status, stderr } = await runOver(t, {
+    'app.ts': `${APP.replace('{ Svc', '{ SessionMiddleware, Svc')}app.use(new SessionMiddleware());\n`,
+  });
   assert.equal(status, 3);
-  assert.match(stderr, /^svc: Cannot compile the application: 1 mistake\n {2}SVC205 setting authSecret: [^\n]+\n {5}Set SVC_AUTH_SECRET to the output of: node -p "crypto\.randomBytes\(32\)\.toString\('hex'\)"\n$/);
+  assert.match(
+    stderr,
+    /^svc: Cannot compile the application: 1 mistake\n {2}SVC205 setting authSecret: [^\n]+\n {5}Set SVC_AUTH_SECRET to the output of: node -p "crypto\.randomBytes\(32\)\.toString\('hex'\)"\n$/,
+  );
 });
 
 test('svc run --env-file reads variables before the application is loaded; those that are set win', async (t) => {
-  const cwd = project(t, { 'app.ts': `${APP}console.log(process.env.FROM_FILE, process.env.SET_BEFORE);`, 'my.env': 'FROM_FILE=file\nSET_BEFORE=file\nSVC_PORT=0\n' });
-  const server = start(t, process.execPath, [BIN, 'run', 'app.ts', '--env-file', 'my.env'], { cwd, env: { SET_BEFORE: 'environment' } });
+  const cwd = project(t, {
+    'app.ts': `${APP}console.log(process.env.FROM_FILE, process.env.SET_BEFORE);`,
+    'my.env': 'FROM_FILE=file\nSET_BEFORE=file\nSVC_PORT=0\n',
+  });
+  const server = start(t, process.execPath, [BIN, 'run', 'app.ts', '--env-file', 'my.env'], {
+    cwd,
+    env: { SET_BEFORE: 'environment' },
+  });
   await server.printed(/^file environment$/m);
   const [, port] = await server.printed(/"url":"http:\/\/127\.0\.0\.1:(\d+)"/);
   assert.notEqual(port, '8000');
 });
 
 test('svc run does not read .env unless it is named', async (t) => {
-  const { server } = await serve(t, { 'app.ts': `${APP}console.log('env:', process.env.FROM_FILE);`, '.env': 'FROM_FILE=file\n' });
+  const { server } = await serve(t, {
+    'app.ts': `${APP}console.log('env:', process.env.FROM_FILE);`,
+    '.env': 'FROM_FILE=file\n',
+  });
   await server.printed(/^env: undefined$/m);
 });
 
@@ -245,7 +463,9 @@ test('svc run --env-file refuses a file that is not there', async (t) => {
   const byNode = await runOver(t, { 'app.ts': APP }, ['app.ts', '--env-file', 'nope.env']);
   assert.ok(byNode.status === 9 || byNode.status === 2, `status ${byNode.status}`);
   assert.match(byNode.stderr, /^[^\n]*nope\.env[^\n]*\n/);
-  const bySvc = await run(process.execPath, ['--', BIN, 'run', 'app.ts', '--env-file', 'nope.env'], { cwd: project(t, { 'app.ts': APP }) });
+  const bySvc = await run(process.execPath, ['--', BIN, 'run', 'app.ts', '--env-file', 'nope.env'], {
+    cwd: project(t, { 'app.ts': APP }),
+  });
   assert.equal(bySvc.status, 2);
   assert.match(bySvc.stderr, /^svc: .*--env-file nope\.env cannot be read: ENOENT\n/);
 });
@@ -260,8 +480,12 @@ app.onShutdown(() => { console.log('shut down'); });
 /** Sends all of a request but its last byte; resolves when the handler waits for that. */
 async function halfRequest(t: TestContext, server: Running, url: URL): Promise<Socket> {
   const socket = connect(Number(url.port), url.hostname);
-  t.after(() => { socket.destroy(); });
-  socket.on('error', () => { /* the server may end at once */ });
+  t.after(() => {
+    socket.destroy();
+  });
+  socket.on('error', () => {
+    /* the server may end at once */
+  });
   socket.write('POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 2\r\n\r\na');
   await server.printed(/^reading$/m);
   return socket;
@@ -273,9 +497,14 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     const socket = await halfRequest(t, server, url);
     server.child.kill(signal);
     await server.printed(/"event":"draining","in_flight":1/);
-    await assert.rejects(fetch(url), (error: Error) => (error.cause as NodeJS.ErrnoException).code === 'ECONNREFUSED');
+    await assert.rejects(
+      fetch(url),
+      (error: Error) => (error.cause as NodeJS.ErrnoException).code === 'ECONNREFUSED',
+    );
     let answer = '';
-    socket.setEncoding('utf8').on('data', (text: string) => { answer += text; });
+    socket.setEncoding('utf8').on('data', (text: string) => {
+      answer += text;
+    });
     socket.write('b');
     await once(socket, 'end');
     assert.match(answer, /^HTTP\/1\.1 200 OK\r\n/);
@@ -304,14 +533,18 @@ function projectWithOwnCopy(t: TestContext, change: (copy: string) => void): str
   const cwd = folder(t, { 'package.json': '{"type":"module"}', 'app.ts': APP });
   const copy = join(cwd, 'node_modules/svc');
   mkdirSync(copy, { recursive: true });
-  for (const part of ['package.json', 'bin', 'dist']) cpSync(join(ROOT, part), join(copy, part), { recursive: true });
+  for (const part of ['package.json', 'bin', 'dist'])
+    cpSync(join(ROOT, part), join(copy, part), { recursive: true });
   change(copy);
   return cwd;
 }
 
 test("svc run hands over to the application's own copy of the package", async (t) => {
   const cwd = projectWithOwnCopy(t, (copy) => {
-    writeFileSync(join(copy, 'dist/cli/main.js'), `console.log('their own copy');\n${readFileSync(join(copy, 'dist/cli/main.js'), 'utf8')}`);
+    writeFileSync(
+      join(copy, 'dist/cli/main.js'),
+      `console.log('their own copy');\n${readFileSync(join(copy, 'dist/cli/main.js'), 'utf8')}`,
+    );
   });
   const server = start(t, process.execPath, [BIN, 'run', 'app.ts', '--port', '0'], { cwd });
   await server.printed(/^their own copy$/m);
@@ -325,21 +558,43 @@ test('svc run refuses with status 3 when the package "svc" of the application ha
   const cwd = projectWithOwnCopy(t, (copy) => rmSync(join(copy, 'dist/cli/main.js')));
   const { status, stderr } = await svc(['run', 'app.ts'], { cwd });
   assert.equal(status, 3);
-  assert.match(stderr, /^svc: Cannot load "app\.ts": the package "svc" that it imports is incomplete or another one: there is no .*cli\/main\.js\n/);
+  assert.match(
+    stderr,
+    /^svc: Cannot load "app\.ts": the package "svc" that it imports is incomplete or another one: there is no .*cli\/main\.js\n/,
+  );
 });
 
 test('bin/svc.js ends with status 4 and one line when its own code is missing', async (t) => {
   const cwd = projectWithOwnCopy(t, (copy) => rmSync(join(copy, 'dist'), { recursive: true }));
-  const { status, stderr } = await run(process.execPath, [join(cwd, 'node_modules/svc/bin/svc.js'), '--version']);
+  const { status, stderr } = await run(process.execPath, [
+    join(cwd, 'node_modules/svc/bin/svc.js'),
+    '--version',
+  ]);
   assert.equal(status, 4);
   assert.match(stderr, /^svc: cannot load its own code: [^\n]+\n$/);
 });
 
-const need = createRequire(import.meta.url)('../../bin/need-node.cjs') as { isSupported(version: string): boolean; complaint(version: string, path: string): string };
+const need = createRequire(import.meta.url)('../../bin/need-node.cjs') as {
+  isSupported(version: string): boolean;
+  complaint(version: string, path: string): string;
+};
 
 for (const [version, expected] of [
-  ['14.21.3', false], ['20.20.2', false], ['22.23.2', false], ['24.0.0', false], ['24.15.0', false], ['24.16.0', true], ['24.18.1', true], ['24.21.0', true],
-  ['25.9.0', false], ['26.0.0', false], ['26.1.0', true], ['26.10.0', true], ['27.0.0-alpha.1', true], ['28.0.0', true], ['100.0.0', true],
+  ['14.21.3', false],
+  ['20.20.2', false],
+  ['22.23.2', false],
+  ['24.0.0', false],
+  ['24.15.0', false],
+  ['24.16.0', true],
+  ['24.18.1', true],
+  ['24.21.0', true],
+  ['25.9.0', false],
+  ['26.0.0', false],
+  ['26.1.0', true],
+  ['26.10.0', true],
+  ['27.0.0-alpha.1', true],
+  ['28.0.0', true],
+  ['100.0.0', true],
 ] as const) {
   test(`need-node.cjs ${expected ? 'takes' : 'refuses'} Node ${version}`, () => {
     assert.equal(need.isSupported(version), expected);
@@ -373,15 +628,24 @@ test('bin/svc.js and need-node.cjs refuse an old Node with status 2 and a line t
   assert.ok(command.stderr.includes(old.version), command.stderr);
   const guard = await run(old.path, [join(ROOT, 'bin/need-node.cjs')]);
   assert.equal(guard.status, 2);
-  assert.match(guard.stderr, /^svc needs Node\.js 24\.18\.1 [^\n]+\nIf npm refused [^\n]+ npm rebuild node\n$/);
+  assert.match(
+    guard.stderr,
+    /^svc needs Node\.js 24\.18\.1 [^\n]+\nIf npm refused [^\n]+ npm rebuild node\n$/,
+  );
 });
 
 test('svc run in production refuses what svc check finds an error in, and with --no-check logs it and starts', async (t) => {
-  const files = { 'app.ts': "import { Svc } from 'svc';\nexport const app = new Svc();\napp.post('/', () => 'done');\n" };
-  const refused = await run(process.execPath, [BIN, 'run', 'app.ts', '--port', '0'], { cwd: project(t, files) });
+  const files = {
+    'app.ts': "import { Svc } from 'svc';\nexport const app = new Svc();\napp.post('/', () => 'done');\n",
+  };
+  const refused = await run(process.execPath, [BIN, 'run', 'app.ts', '--port', '0'], {
+    cwd: project(t, files),
+  });
   assert.equal(refused.status, 3);
   assert.match(refused.stderr, /SVC201 POST \//);
-  const server = new Running(process.execPath, [BIN, 'run', 'app.ts', '--port', '0', '--no-check'], { cwd: project(t, files) });
+  const server = new Running(process.execPath, [BIN, 'run', 'app.ts', '--port', '0', '--no-check'], {
+    cwd: project(t, files),
+  });
   t.after(() => server.child.kill('SIGKILL'));
   const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
   await server.printed(/"event":"check_failed","rule":"SVC201","subject":"POST \/"/);

@@ -24,38 +24,97 @@ app.onStartup(() => { console.log('printed at the start'); });
 app.onShutdown(() => { console.error('SHUT DOWN'); });
 `;
 
-interface Session { readonly answers: readonly Record<string, unknown>[]; readonly ended: Ended }
+interface Session {
+  readonly answers: readonly Record<string, unknown>[];
+  readonly ended: Ended;
+}
 
 /** Sends messages, closes the input, and waits for the end. */
-async function session(t: TestContext, messages: readonly object[], args: readonly string[] = [], env: Readonly<Record<string, string>> = {}, kill?: NodeJS.Signals, program = APP): Promise<Session> {
+async function session(
+  t: TestContext,
+  messages: readonly object[],
+  args: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
+  kill?: NodeJS.Signals,
+  program = APP,
+): Promise<Session> {
   const cwd = project(t, { 'app.ts': program });
-  const child = spawn(process.execPath, [BIN, 'mcp', 'app.ts', ...args], { cwd, env: { PATH: process.env['PATH'], ...env }, stdio: 'pipe' });
-  let stdout = '', stderr = '';
+  const child = spawn(process.execPath, [BIN, 'mcp', 'app.ts', ...args], {
+    cwd,
+    env: { PATH: process.env['PATH'], ...env },
+    stdio: 'pipe',
+  });
+  let stdout = '',
+    stderr = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     stdout += text;
     if (kill !== undefined) child.kill(kill);
   });
-  child.stderr.setEncoding('utf8').on('data', (text: string) => { stderr += text; });
-  child.stdin.write(messages.map((message) => `${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`).join(''));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+  });
+  child.stdin.write(
+    messages.map((message) => `${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`).join(''),
+  );
   if (kill === undefined) child.stdin.end();
-  const [status, signal] = await new Promise<[number | null, NodeJS.Signals | null]>((resolve) => child.on('close', (...how) => resolve(how)));
-  return { answers: stdout.split('\n').filter((line) => line !== '').map((line) => JSON.parse(line) as Record<string, unknown>), ended: { status, signal, stdout, stderr } };
+  const [status, signal] = await new Promise<[number | null, NodeJS.Signals | null]>((resolve) =>
+    child.on('close', (...how) => resolve(how)),
+  );
+  return {
+    answers: stdout
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => JSON.parse(line) as Record<string, unknown>),
+    ended: { status, signal, stdout, stderr },
+  };
 }
 
-const META = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', 'io.modelcontextprotocol/clientCapabilities': {} };
-const INIT = { id: 1, method: 'initialize', params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 't', version: '1' } } };
-const calls = (...names: string[]): object[] => names.map((name, id) => ({ id, method: 'tools/call', params: { name, arguments: name === 'get_items_by_id' ? { id: 3 } : {}, _meta: META } }));
+const META = {
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientCapabilities': {},
+};
+const INIT = {
+  id: 1,
+  method: 'initialize',
+  params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 't', version: '1' } },
+};
+const calls = (...names: string[]): object[] =>
+  names.map((name, id) => ({
+    id,
+    method: 'tools/call',
+    params: { name, arguments: name === 'get_items_by_id' ? { id: 3 } : {}, _meta: META },
+  }));
 
 test('svc mcp serves until its input ends, and keeps what is printed out of standard output', async (t) => {
-  const { answers, ended } = await session(t, [INIT, { method: 'notifications/initialized' }, { id: 2, method: 'tools/call', params: { name: 'get_items_by_id', arguments: { id: 3 } } }]);
+  const { answers, ended } = await session(t, [
+    INIT,
+    { method: 'notifications/initialized' },
+    { id: 2, method: 'tools/call', params: { name: 'get_items_by_id', arguments: { id: 3 } } },
+  ]);
   assert.equal(ended.status, 0, ended.stderr);
-  assert.deepEqual(answers.map(({ id }) => id), [1, 2]);
+  assert.deepEqual(
+    answers.map(({ id }) => id),
+    [1, 2],
+  );
   assert.deepEqual((answers[1]!['result'] as Record<string, unknown>)['structuredContent'], { id: 3 });
-  for (const text of ['printed while it is imported', 'printed at the start', 'printed by a handler', 'SHUT DOWN']) assert.ok(ended.stderr.includes(text), text);
+  for (const text of [
+    'printed while it is imported',
+    'printed at the start',
+    'printed by a handler',
+    'SHUT DOWN',
+  ])
+    assert.ok(ended.stderr.includes(text), text);
 });
 
 test('svc mcp serves a program that brings a copy of the package of its own, as one in a single file does', async (t) => {
-  const { answers, ended } = await session(t, [INIT, ...calls('get_items_by_id')], [], {}, undefined, APP.replace("from 'svc'", `from ${JSON.stringify(pathToFileURL(join(ROOT, 'src/index.ts')).href)}`));
+  const { answers, ended } = await session(
+    t,
+    [INIT, ...calls('get_items_by_id')],
+    [],
+    {},
+    undefined,
+    APP.replace("from 'svc'", `from ${JSON.stringify(pathToFileURL(join(ROOT, 'src/index.ts')).href)}`),
+  );
   assert.deepEqual([ended.status, answers.map(({ id }) => id)], [0, [1, 0]], ended.stderr);
   assert.ok(!ended.stderr.includes('jsonrpc'));
   assert.ok(ended.stderr.includes('printed by a handler'));
@@ -88,8 +147,25 @@ app.get('/around', async () => {
 `;
   const { answers, ended } = await session(t, [INIT, ...calls('get_around')], [], {}, undefined, program);
   assert.deepEqual([ended.status, answers.map(({ id }) => id)], [0, [1, 0]], ended.stderr);
-  assert.deepEqual((answers[1]!['result'] as Record<string, unknown>)['structuredContent'], { bytesWritten: 9, piped: 'by nobody\n' });
-  for (const how of ['writeSync', 'write', 'writevSync', 'writev', 'a stream', 'writeFileSync', 'appendFileSync', 'writeFile', 'execSync', 'spawnSync', 'spawn', 'inheritance']) assert.match(ended.stderr, new RegExp(`^by ${how}$`, 'm'));
+  assert.deepEqual((answers[1]!['result'] as Record<string, unknown>)['structuredContent'], {
+    bytesWritten: 9,
+    piped: 'by nobody\n',
+  });
+  for (const how of [
+    'writeSync',
+    'write',
+    'writevSync',
+    'writev',
+    'a stream',
+    'writeFileSync',
+    'appendFileSync',
+    'writeFile',
+    'execSync',
+    'spawnSync',
+    'spawn',
+    'inheritance',
+  ])
+    assert.match(ended.stderr, new RegExp(`^by ${how}$`, 'm'));
 });
 
 test('svc mcp: what worker threads write to the descriptor stays out of standard output', async (t) => {
@@ -110,8 +186,12 @@ app.get('/around', async () => {
 `;
   const { answers, ended } = await session(t, [INIT, ...calls('get_around')], [], {}, undefined, program);
   assert.deepEqual([ended.status, answers.map(({ id }) => id)], [0, [1, 0]], ended.stderr);
-  assert.deepEqual((answers[1]!['result'] as Record<string, unknown>)['structuredContent'], { codes: [0, 0], is: true });
-  for (const how of ['a worker', 'its data', 'a module']) assert.match(ended.stderr, new RegExp(`^by ${how}$`, 'm'));
+  assert.deepEqual((answers[1]!['result'] as Record<string, unknown>)['structuredContent'], {
+    codes: [0, 0],
+    is: true,
+  });
+  for (const how of ['a worker', 'its data', 'a module'])
+    assert.match(ended.stderr, new RegExp(`^by ${how}$`, 'm'));
 });
 
 test('svc mcp: child processes do not read the messages', async (t) => {
@@ -123,10 +203,19 @@ app.get('/synchronous', () => ({ statuses: ['inherit', [0, 'pipe', 2]].map((stdi
 app.get('/beside', async () => ({ status: await new Promise((resolve) => spawn(process.execPath, ['-e', reads], { stdio: [process.stdin, 'inherit', 'inherit'] }).on('close', resolve)) }));
 `;
   const cwd = project(t, { 'app.ts': program });
-  const child = spawn(process.execPath, [BIN, 'mcp', 'app.ts'], { cwd, env: { PATH: process.env['PATH'] }, stdio: 'pipe' });
+  const child = spawn(process.execPath, [BIN, 'mcp', 'app.ts'], {
+    cwd,
+    env: { PATH: process.env['PATH'] },
+    stdio: 'pipe',
+  });
   t.after(() => child.kill());
-  const send = (...messages: readonly object[]): void => void child.stdin.write(messages.map((message) => `${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`).join(''));
-  let stdout = '', stderr = '', told = 0;
+  const send = (...messages: readonly object[]): void =>
+    void child.stdin.write(
+      messages.map((message) => `${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`).join(''),
+    );
+  let stdout = '',
+    stderr = '',
+    told = 0;
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     stdout += text;
     if (stdout.split('\n').length > 5) child.stdin.end(); // two calls, and a message while each child ran
@@ -137,8 +226,18 @@ app.get('/beside', async () => ({ status: await new Promise((resolve) => spawn(p
   });
   send(...calls('get_synchronous', 'get_beside'));
   const status = await new Promise((resolve) => child.on('close', resolve));
-  const answers = new Map(stdout.split('\n').filter((line) => line !== '').map((line) => JSON.parse(line) as { id: unknown; result: { structuredContent?: unknown } }).map(({ id, result }) => [id, result]));
-  assert.deepEqual([status, [...answers.keys()].map(String).toSorted()], [0, ['0', '1', 'while 1', 'while 2', 'while 3']], stderr);
+  const answers = new Map(
+    stdout
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => JSON.parse(line) as { id: unknown; result: { structuredContent?: unknown } })
+      .map(({ id, result }) => [id, result]),
+  );
+  assert.deepEqual(
+    [status, [...answers.keys()].map(String).toSorted()],
+    [0, ['0', '1', 'while 1', 'while 2', 'while 3']],
+    stderr,
+  );
   assert.deepEqual(answers.get(0)!.structuredContent, { statuses: [7, 7], piped: 'its own' });
   assert.deepEqual(answers.get(1)!.structuredContent, { status: 7 });
 });
@@ -150,27 +249,66 @@ test('svc mcp: a signal ends it in order', async (t) => {
 });
 
 test('svc mcp: guarded tools get what the environment has, and nothing else', async (t) => {
-  const statuses = (answers: Session['answers']): unknown[] => answers.toSorted((left, right) => Number(left['id']) - Number(right['id'])).map(({ result }) => ((result as Record<string, unknown>)['_meta'] as Record<string, unknown>)['svc/status']);
+  const statuses = (answers: Session['answers']): unknown[] =>
+    answers
+      .toSorted((left, right) => Number(left['id']) - Number(right['id']))
+      .map(
+        ({ result }) =>
+          ((result as Record<string, unknown>)['_meta'] as Record<string, unknown>)['svc/status'],
+      );
   assert.deepEqual(statuses((await session(t, calls('get_me', 'get_key'))).answers), [401, 401]);
   const { createToken } = await import('svc');
-  const env = { SVC_MCP_TOKEN: createToken('ada', '3f0a9c7d5e1b48263f0a9c7d5e1b4826'), SHOP_KEY: 'a-long-enough-key-1' };
-  assert.deepEqual(statuses((await session(t, calls('get_me', 'get_key'), ['--header', 'X-API-Key=SHOP_KEY'], env)).answers), [200, 200]);
+  const env = {
+    SVC_MCP_TOKEN: createToken('ada', '3f0a9c7d5e1b48263f0a9c7d5e1b4826'),
+    SHOP_KEY: 'a-long-enough-key-1',
+  };
+  assert.deepEqual(
+    statuses((await session(t, calls('get_me', 'get_key'), ['--header', 'X-API-Key=SHOP_KEY'], env)).answers),
+    [200, 200],
+  );
 });
 
 test('svc mcp --list prints the tools, their arguments and what they do; as JSON with --format json', async (t) => {
-  const cwd = project(t, { 'app.ts': `${APP}process.on('exit', () => { console.log('printed at the end'); });\n` });
+  const cwd = project(t, {
+    'app.ts': `${APP}process.on('exit', () => { console.log('printed at the end'); });\n`,
+  });
   const { status, stdout } = await run(process.execPath, [BIN, 'mcp', 'app.ts', '--list'], { cwd });
   assert.equal(status, 0);
-  assert.equal(stdout, [
-    'get_items_by_id(id, full?)', '    Shows an item', 'post_items(n)  writes', '    Adds an item', 'get_me()', '    GET /me', 'get_key()', '    GET /key', '',
-  ].join('\n'));
-  const json = JSON.parse((await run(process.execPath, [BIN, 'mcp', 'app.ts', '--list', '--format', 'json'], { cwd })).stdout) as { schemaVersion: number; tools: { name: string }[] };
-  assert.deepEqual([json.schemaVersion, json.tools.map(({ name }) => name)], [1, ['get_items_by_id', 'post_items', 'get_me', 'get_key']]);
+  assert.equal(
+    stdout,
+    [
+      'get_items_by_id(id, full?)',
+      '    Shows an item',
+      'post_items(n)  writes',
+      '    Adds an item',
+      'get_me()',
+      '    GET /me',
+      'get_key()',
+      '    GET /key',
+      '',
+    ].join('\n'),
+  );
+  const json = JSON.parse(
+    (await run(process.execPath, [BIN, 'mcp', 'app.ts', '--list', '--format', 'json'], { cwd })).stdout,
+  ) as { schemaVersion: number; tools: { name: string }[] };
+  assert.deepEqual(
+    [json.schemaVersion, json.tools.map(({ name }) => name)],
+    [1, ['get_items_by_id', 'post_items', 'get_me', 'get_key']],
+  );
 });
 
 test('svc mcp: an option that cannot be understood is told with status 2, an application with mistakes with 3', async (t) => {
-  const cwd = project(t, { 'app.ts': APP, 'bad.ts': "import { Svc } from 'svc';\nexport const app = new Svc();\napp.get('/a', () => 1);\napp.get('/a', () => 2);\n" });
-  for (const args of [['--format', 'xml'], ['--header', 'a b=X'], ['--header', 'X-Key=NOT_SET_ANYWHERE'], ['--header', 'X-Key']]) {
+  const cwd = project(t, {
+    'app.ts': APP,
+    'bad.ts':
+      "import { Svc } from 'svc';\nexport const app = new Svc();\napp.get('/a', () => 1);\napp.get('/a', () => 2);\n",
+  });
+  for (const args of [
+    ['--format', 'xml'],
+    ['--header', 'a b=X'],
+    ['--header', 'X-Key=NOT_SET_ANYWHERE'],
+    ['--header', 'X-Key'],
+  ]) {
     const { status, stdout } = await run(process.execPath, [BIN, 'mcp', 'app.ts', ...args], { cwd });
     assert.deepEqual([status, stdout], [2, ''], args.join(' '));
   }

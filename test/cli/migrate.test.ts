@@ -41,8 +41,10 @@ one.register(database('reports', 'migrations'));
 `;
 const FILES = {
   'app.ts': `// @ts-nocheck\n${APP}`,
-  'migrations/0001_notes.up.sql': 'create table notes (id);', 'migrations/0001_notes.down.sql': 'drop table notes;',
-  'migrations/0002_owner.up.sql': 'alter table notes add column owner;', 'migrations/0002_owner.down.sql': 'alter table notes drop column owner;',
+  'migrations/0001_notes.up.sql': 'create table notes (id);',
+  'migrations/0001_notes.down.sql': 'drop table notes;',
+  'migrations/0002_owner.up.sql': 'alter table notes add column owner;',
+  'migrations/0002_owner.down.sql': 'alter table notes drop column owner;',
   'second/0001_a.up.sql': 'create table a (id);',
 };
 
@@ -53,7 +55,10 @@ function svc(args: readonly string[], options?: RunOptions): Promise<Ended> {
 test('svc migrate up, status and down bring the database there and back, and start nothing', async (t) => {
   const cwd = project(t, FILES);
   const status = await svc(['migrate', 'status', 'app.ts'], { cwd });
-  assert.deepEqual([status.status, status.stdout], [1, 'pending     shop/v1\npending     0001_notes\npending     0002_owner\n']);
+  assert.deepEqual(
+    [status.status, status.stdout],
+    [1, 'pending     shop/v1\npending     0001_notes\npending     0002_owner\n'],
+  );
   const first = await svc(['migrate', 'up', 'app.ts:app', '--to', '0001'], { cwd });
   assert.equal(first.status, 0, first.stderr);
   assert.match(first.stdout, /^applied {2}shop\/v1 {2}\d+ ms\napplied {2}0001_notes {2}\d+ ms\n$/);
@@ -62,25 +67,45 @@ test('svc migrate up, status and down bring the database there and back, and sta
   const done = await svc(['migrate', 'status', 'app.ts'], { cwd });
   assert.equal(done.status, 0);
   assert.match(done.stdout, /^applied {5}shop\/v1 {5}\d{4}-[^\n]+Z\napplied {5}0001_notes {2}/);
-  assert.match((await svc(['migrate', 'down', 'app.ts', '--steps', '2'], { cwd })).stdout, /^undone {3}0002_owner {2}\d+ ms\nundone {3}0001_notes {2}\d+ ms\n$/);
+  assert.match(
+    (await svc(['migrate', 'down', 'app.ts', '--steps', '2'], { cwd })).stdout,
+    /^undone {3}0002_owner {2}\d+ ms\nundone {3}0001_notes {2}\d+ ms\n$/,
+  );
   assert.equal((await svc(['migrate', 'down', 'app.ts'], { cwd })).stdout, 'Nothing to undo\n');
   for (const { stdout, stderr } of [status, first, done]) assert.doesNotMatch(stdout + stderr, /HOOK/);
 });
 
 test('svc migrate runs in production, where an application must pass its checks to be served', async (t) => {
-  const files = { ...FILES, 'app.ts': `${FILES['app.ts']}\napp.get('/a', () => 1);\napp.get('/a', () => 2);\n` };
-  const { status, stderr } = await svc(['migrate', 'up', 'app.ts'], { cwd: project(t, files), env: { SVC_ENV: 'production' } });
+  const files = {
+    ...FILES,
+    'app.ts': `${FILES['app.ts']}\napp.get('/a', () => 1);\napp.get('/a', () => 2);\n`,
+  };
+  const { status, stderr } = await svc(['migrate', 'up', 'app.ts'], {
+    cwd: project(t, files),
+    env: { SVC_ENV: 'production' },
+  });
   assert.equal(status, 0, stderr);
 });
 
 test('svc migrate takes the database that --database names, the one called "database", or the only one', async (t) => {
   const cwd = project(t, FILES);
-  assert.match((await svc(['migrate', 'up', 'app.ts', '--database', 'other'], { cwd, env: { SECOND: 'other' } })).stdout, /0001_a/);
-  assert.match((await svc(['migrate', 'up', 'app.ts'], { cwd, env: { SECOND: 'other' } })).stdout, /0002_owner/);
+  assert.match(
+    (await svc(['migrate', 'up', 'app.ts', '--database', 'other'], { cwd, env: { SECOND: 'other' } })).stdout,
+    /0001_a/,
+  );
+  assert.match(
+    (await svc(['migrate', 'up', 'app.ts'], { cwd, env: { SECOND: 'other' } })).stdout,
+    /0002_owner/,
+  );
   assert.match((await svc(['migrate', 'up', 'app.ts:one'], { cwd })).stdout, /0002_owner/);
-  assert.deepEqual(readdirSync(cwd).filter((file) => file.endsWith('.db')), ['database.db', 'other.db', 'reports.db']);
+  assert.deepEqual(
+    readdirSync(cwd).filter((file) => file.endsWith('.db')),
+    ['database.db', 'other.db', 'reports.db'],
+  );
   for (const [args, message] of [
-    [['app.ts:none'], /Cannot migrate: the application has no database/], [['app.ts:two'], /there are several databases: "one", "other"/], [['app.ts', '--database', 'x'], /there is no database "x": found "database"/],
+    [['app.ts:none'], /Cannot migrate: the application has no database/],
+    [['app.ts:two'], /there are several databases: "one", "other"/],
+    [['app.ts', '--database', 'x'], /there is no database "x": found "database"/],
   ] as const) {
     const { status, stderr } = await svc(['migrate', 'up', ...args], { cwd });
     assert.equal(status, 1);
@@ -93,22 +118,33 @@ test('svc migrate tells with status 1 what fails, with its remedy, and which fil
   const cwd = project(t, { ...FILES, 'migrations/0003_bad.up.sql': 'create table notes (id);' });
   const { status, stdout, stderr } = await svc(['migrate', 'up', 'app.ts'], { cwd });
   assert.deepEqual([status, stdout], [1, '']);
-  assert.match(stderr, /^svc: Cannot run migrations\/0003_bad\.up\.sql: in line 1, "create table notes \(id\)": table notes already exists\n {5}Mend the statement/);
+  assert.match(
+    stderr,
+    /^svc: Cannot run migrations\/0003_bad\.up\.sql: in line 1, "create table notes \(id\)": table notes already exists\n {5}Mend the statement/,
+  );
   const absent = await svc(['migrate', 'status', 'app.ts'], { cwd, env: { FOLDER: 'absent' } });
   assert.equal(absent.status, 1);
   assert.match(absent.stderr, /Cannot read the migrations in "absent": there is no such folder/);
 });
 
 test('svc migrate does not start an application that starts itself when it is imported', async (t) => {
-  const { status, stderr } = await svc(['migrate', 'up', 'app.ts'], { cwd: project(t, FILES), env: { STARTS: '1' } });
+  const { status, stderr } = await svc(['migrate', 'up', 'app.ts'], {
+    cwd: project(t, FILES),
+    env: { STARTS: '1' },
+  });
   assert.equal(status, 3);
   assert.match(stderr, /Cannot start the application while its module is imported/);
 });
 
 test('svc migrate does not start one that brings a copy of the package of its own either, as a program in one file does', async (t) => {
   const copy = (path: string): string => JSON.stringify(pathToFileURL(join(ROOT, 'src', path)).href);
-  const program = FILES['app.ts'].replace("from 'svc'", `from ${copy('index.ts')}`).replace("from 'svc/db'", `from ${copy('db/index.ts')}`);
-  const { status, stderr } = await svc(['migrate', 'up', 'app.ts'], { cwd: project(t, { ...FILES, 'app.ts': program }), env: { STARTS: '1' } });
+  const program = FILES['app.ts']
+    .replace("from 'svc'", `from ${copy('index.ts')}`)
+    .replace("from 'svc/db'", `from ${copy('db/index.ts')}`);
+  const { status, stderr } = await svc(['migrate', 'up', 'app.ts'], {
+    cwd: project(t, { ...FILES, 'app.ts': program }),
+    env: { STARTS: '1' },
+  });
   assert.equal(status, 3);
   assert.match(stderr, /Cannot start the application while its module is imported/);
 });
@@ -116,14 +152,26 @@ test('svc migrate does not start one that brings a copy of the package of its ow
 test('svc migrate new writes the next two files, and reads no application', async (t) => {
   const cwd = project(t, {});
   const first = await svc(['migrate', 'new', 'Create users'], { cwd });
-  assert.deepEqual([first.status, first.stdout], [0, 'migrations/0001_create_users.up.sql\nmigrations/0001_create_users.down.sql\n']);
+  assert.deepEqual(
+    [first.status, first.stdout],
+    [0, 'migrations/0001_create_users.up.sql\nmigrations/0001_create_users.down.sql\n'],
+  );
   assert.match(readFileSync(join(cwd, 'migrations/0001_create_users.up.sql'), 'utf8'), /^-- /);
-  assert.match((await svc(['migrate', 'new', 'add-age'], { cwd })).stdout, /^migrations\/0002_add_age\.up\.sql\n/);
-  assert.match((await svc(['migrate', 'new', 'x', '--directory', 'db/changes'], { cwd })).stdout, /^db\/changes\/0001_x\.up\.sql\n/);
+  assert.match(
+    (await svc(['migrate', 'new', 'add-age'], { cwd })).stdout,
+    /^migrations\/0002_add_age\.up\.sql\n/,
+  );
+  assert.match(
+    (await svc(['migrate', 'new', 'x', '--directory', 'db/changes'], { cwd })).stdout,
+    /^db\/changes\/0001_x\.up\.sql\n/,
+  );
   assert.equal(existsSync(join(cwd, 'db/changes/0001_x.down.sql')), true);
   const again = await svc(['migrate', 'new', 'create users'], { cwd });
   assert.equal(again.status, 2);
-  assert.match(again.stderr, /migrate new needs a name of its own: migrations\/0001_create_users\.up\.sql is there already/);
+  assert.match(
+    again.stderr,
+    /migrate new needs a name of its own: migrations\/0001_create_users\.up\.sql is there already/,
+  );
   assert.equal(existsSync(join(cwd, 'migrations/0003_create_users.up.sql')), false);
   write(cwd, { file: '' });
   const refused = await svc(['migrate', 'new', 'x', '--directory', 'file/inside'], { cwd });
@@ -135,9 +183,15 @@ test('svc migrate new writes the next two files, and reads no application', asyn
 });
 
 for (const [args, message] of [
-  [['migrate'], /migrate needs one of up, down, status, new/], [['migrate', 'upp', 'app.ts'], /unknown word "upp" after migrate: did you mean "up"\?/], [['migrate', 'sideways'], /unknown word "sideways" after migrate: there are up/],
-  [['migrate', 'up'], /migrate needs a module/], [['migrate', 'up', 'a.ts', 'b.ts'], /migrate takes one module, found also "b\.ts"/], [['migrate', 'new'], /migrate new needs a name/],
-  [['migrate', 'new', 'a', 'b'], /migrate new takes one name, found also "b"/], [['migrate', 'new', '-_-'], /option|letters/], [['migrate', 'new', '___'], /migrate new needs letters or digits, found "___"/],
+  [['migrate'], /migrate needs one of up, down, status, new/],
+  [['migrate', 'upp', 'app.ts'], /unknown word "upp" after migrate: did you mean "up"\?/],
+  [['migrate', 'sideways'], /unknown word "sideways" after migrate: there are up/],
+  [['migrate', 'up'], /migrate needs a module/],
+  [['migrate', 'up', 'a.ts', 'b.ts'], /migrate takes one module, found also "b\.ts"/],
+  [['migrate', 'new'], /migrate new needs a name/],
+  [['migrate', 'new', 'a', 'b'], /migrate new takes one name, found also "b"/],
+  [['migrate', 'new', '-_-'], /option|letters/],
+  [['migrate', 'new', '___'], /migrate new needs letters or digits, found "___"/],
   [['migrate', 'down', 'a.ts', '--steps', '0'], /--steps needs a number 1 … 9999, found "0"/],
 ] as const) {
   test(`svc ${args.join(' ')} is not understood`, async () => {
@@ -150,19 +204,35 @@ for (const [args, message] of [
 test('svc check --live finds pending, changed and unfinished migrations, and a database that cannot be opened, by SVC402', async (t) => {
   const cwd = project(t, FILES);
   const live = async (env: RunOptions['env'] = {}): Promise<string[]> => {
-    const { status, stdout, stderr } = await svc(['check', 'app.ts', '--live', '--format', 'json', '--skip', 'SVC404'], { cwd, env });
-    const { findings } = JSON.parse(stdout) as { findings: { rule: string; subject: string; message: string }[] };
+    const { status, stdout, stderr } = await svc(
+      ['check', 'app.ts', '--live', '--format', 'json', '--skip', 'SVC404'],
+      { cwd, env },
+    );
+    const { findings } = JSON.parse(stdout) as {
+      findings: { rule: string; subject: string; message: string }[];
+    };
     assert.equal(status, findings.length === 0 ? 0 : 1, stderr);
     return findings.map(({ rule, subject, message }) => `${rule} ${subject}: ${message}`);
   };
-  assert.deepEqual(await live(), ['0001_notes', '0002_owner', 'shop/v1'].map((name) => `SVC402 database database: ${name} has not been applied`).sort((left, right) => order(left) - order(right)));
+  assert.deepEqual(
+    await live(),
+    ['0001_notes', '0002_owner', 'shop/v1']
+      .map((name) => `SVC402 database database: ${name} has not been applied`)
+      .sort((left, right) => order(left) - order(right)),
+  );
   assert.equal((await svc(['check', 'app.ts', '--skip', 'SVC404'], { cwd })).status, 0); // without --live nothing is asked
   await svc(['migrate', 'up', 'app.ts'], { cwd });
   assert.deepEqual(await live(), []);
   write(cwd, { 'migrations/0002_owner.up.sql': 'select 1;' });
   assert.deepEqual(await live(), ['SVC402 database database: 0002_owner has changed since it was applied']);
-  assert.match((await live({ FOLDER: 'absent' }))[0]!, /^SVC402 database database: its migrations cannot be read: .*there is no such folder/);
-  assert.match((await live({ SECOND: 'no/such' })).join(), /SVC402 database no\/such: it cannot be opened: .*E_DB_OPEN|Cannot open/);
+  assert.match(
+    (await live({ FOLDER: 'absent' }))[0]!,
+    /^SVC402 database database: its migrations cannot be read: .*there is no such folder/,
+  );
+  assert.match(
+    (await live({ SECOND: 'no/such' })).join(),
+    /SVC402 database no\/such: it cannot be opened: .*E_DB_OPEN|Cannot open/,
+  );
   write(cwd, { 'migrations/0002_owner.up.sql': FILES['migrations/0002_owner.up.sql'] });
   assert.deepEqual(await live(), []);
 });
@@ -173,10 +243,12 @@ function order(finding: string): number {
 }
 
 const NOTES = {
-  'app.ts': "import { Depends, Svc } from 'svc';\nimport { DatabasePlugin, db } from 'svc/db';\nexport const app = new Svc();\napp.register(new DatabasePlugin('sqlite:./data.db'));\n"
-    + "app.register({ name: 'shop', register: (host) => host.migration('v1', { sqlite: ['create table shop (id)'], postgres: [], mysql: [], mariadb: [] }) });\n"
-    + "app.get('/notes', { db: Depends(db) }, ({ db }) => db.fetchAll('select id from notes'));\n",
-  'migrations/0001_notes.up.sql': 'create table notes (id);\ninsert into notes values (7);', 'migrations/0001_notes.down.sql': 'drop table notes;',
+  'app.ts':
+    "import { Depends, Svc } from 'svc';\nimport { DatabasePlugin, db } from 'svc/db';\nexport const app = new Svc();\napp.register(new DatabasePlugin('sqlite:./data.db'));\n" +
+    "app.register({ name: 'shop', register: (host) => host.migration('v1', { sqlite: ['create table shop (id)'], postgres: [], mysql: [], mariadb: [] }) });\n" +
+    "app.get('/notes', { db: Depends(db) }, ({ db }) => db.fetchAll('select id from notes'));\n",
+  'migrations/0001_notes.up.sql': 'create table notes (id);\ninsert into notes values (7);',
+  'migrations/0001_notes.down.sql': 'drop table notes;',
 };
 
 test('an application with a DatabasePlugin refuses to start in production while migrations are pending, until svc migrate up', async (t) => {
@@ -184,10 +256,16 @@ test('an application with a DatabasePlugin refuses to start in production while 
   const options = { cwd, env: { SVC_ENV: 'production', SVC_PORT: '0' } };
   const refused = await svc(['run', 'app.ts'], options);
   assert.equal(refused.status, 1);
-  assert.match(refused.stderr, /Cannot start: the database "database" lacks 2 migrations: shop\/v1, 0001_notes\n {5}Apply them before/); // E_MIGRATION_PENDING
+  assert.match(
+    refused.stderr,
+    /Cannot start: the database "database" lacks 2 migrations: shop\/v1, 0001_notes\n {5}Apply them before/,
+  ); // E_MIGRATION_PENDING
   const pending = await svc(['check', 'app.ts', '--live', '--skip', 'SVC404'], options);
   assert.equal(pending.status, 1);
-  assert.match(pending.stdout, /SVC402 {2}database database {2}app\.ts:\d+:5\n {6}shop\/v1 has not been applied/);
+  assert.match(
+    pending.stdout,
+    /SVC402 {2}database database {2}app\.ts:\d+:5\n {6}shop\/v1 has not been applied/,
+  );
   assert.equal((await svc(['migrate', 'up', 'app.ts'], options)).status, 0);
   assert.equal((await svc(['check', 'app.ts', '--live', '--skip', 'SVC404'], options)).status, 0);
   const server = start(t, process.execPath, [BIN, 'run', 'app.ts'], options);
@@ -196,8 +274,14 @@ test('an application with a DatabasePlugin refuses to start in production while 
 });
 
 test('an application with a DatabasePlugin applies migrations by itself outside production, and says so', async (t) => {
-  const server = start(t, process.execPath, [BIN, 'run', 'app.ts'], { cwd: project(t, NOTES), env: { SVC_ENV: 'development', SVC_PORT: '0' } });
+  const server = start(t, process.execPath, [BIN, 'run', 'app.ts'], {
+    cwd: project(t, NOTES),
+    env: { SVC_ENV: 'development', SVC_PORT: '0' },
+  });
   const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
-  assert.equal(server.count(/"event":"migration_applied","database":"database","id":"(?:shop\/v1|0001)"/g), 2);
+  assert.equal(
+    server.count(/"event":"migration_applied","database":"database","id":"(?:shop\/v1|0001)"/g),
+    2,
+  );
   assert.deepEqual(await (await fetch(`${url!}/notes`)).json(), [{ id: 7 }]);
 });

@@ -4,7 +4,18 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { cpSync, lstatSync, mkdirSync, readFileSync, readdirSync, realpathSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { moveEntries } from '../../src/cli/new.ts';
@@ -23,10 +34,25 @@ import type { TestContext } from 'node:test';
 before(build);
 
 /** Settings of logins in production. */
-const GITHUB = { SVC_BASE_URL: 'https://notes.example', SVC_GITHUB_CLIENT_ID: 'client', SVC_GITHUB_CLIENT_SECRET: 'of-nobody' };
+const GITHUB = {
+  SVC_BASE_URL: 'https://notes.example',
+  SVC_GITHUB_CLIENT_ID: 'client',
+  SVC_GITHUB_CLIENT_SECRET: 'of-nobody',
+};
 
-const MANIFEST = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string; engines: { node: string }; scripts: Record<string, string> };
-const FILES = starterFiles({ name: 'x', source: 'registry', dependency: '', engine: '', secret: '', password: '' }).map(({ path }) => path);
+const MANIFEST = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
+  version: string;
+  engines: { node: string };
+  scripts: Record<string, string>;
+};
+const FILES = starterFiles({
+  name: 'x',
+  source: 'registry',
+  dependency: '',
+  engine: '',
+  secret: '',
+  password: '',
+}).map(({ path }) => path);
 
 function svcNew(cwd: string, args: readonly string[], bin = BIN): Promise<Ended> {
   return run(process.execPath, [bin, 'new', ...args], { cwd });
@@ -54,25 +80,51 @@ async function made(t: TestContext, args: readonly string[], bin = BIN): Promise
 
 /** npm as on a machine without a network, and without anything that it has seen before. */
 function npm(t: TestContext, args: readonly string[], cwd: string): Promise<Ended> {
-  return run('npm', args, { cwd, env: { ...npmEnvironment(), npm_config_cache: folder(t), npm_config_registry: 'http://127.0.0.1:1', npm_config_audit: 'false', npm_config_fund: 'false', npm_config_fetch_retries: '0' } });
+  return run('npm', args, {
+    cwd,
+    env: {
+      ...npmEnvironment(),
+      npm_config_cache: folder(t),
+      npm_config_registry: 'http://127.0.0.1:1',
+      npm_config_audit: 'false',
+      npm_config_fund: 'false',
+      npm_config_fetch_retries: '0',
+    },
+  });
 }
 
 /** Every entry below a folder, links not followed, with what would show that somebody has touched it. */
 function snapshot(path: string): string[] {
-  return readdirSync(path, { withFileTypes: true }).flatMap((entry) => {
-    const { mode, mtimeMs, size, ino } = lstatSync(join(path, entry.name));
-    const below = entry.isDirectory() ? snapshot(join(path, entry.name)) : [];
-    return [[join(path, entry.name), mode, mtimeMs, size, ino].join(' '), ...below];
-  }).sort();
+  return readdirSync(path, { withFileTypes: true })
+    .flatMap((entry) => {
+      const { mode, mtimeMs, size, ino } = lstatSync(join(path, entry.name));
+      const below = entry.isDirectory() ? snapshot(join(path, entry.name)) : [];
+      return [[join(path, entry.name), mode, mtimeMs, size, ino].join(' '), ...below];
+    })
+    .sort();
 }
 
-function manifestOf(path: string): { name: string; engines: object; dependencies: Record<string, string>; devDependencies?: object } {
+function manifestOf(path: string): {
+  name: string;
+  engines: object;
+  dependencies: Record<string, string>;
+  devDependencies?: object;
+} {
   return JSON.parse(readFileSync(join(path, 'package.json'), 'utf8')) as ReturnType<typeof manifestOf>;
 }
 
 /** Serves the project as development does, on a port that nobody knows before. */
-async function serving(t: TestContext, path: string, env: RunOptions['env'] = {}): Promise<{ readonly server: Running; readonly visitor: Visitor }> {
-  const server = start(t, process.execPath, [join(path, 'node_modules/svc/bin/svc.js'), 'run', 'src/app.ts', '--env-file', '.env'], { cwd: path, env: { ...env, SVC_PORT: '0' } });
+async function serving(
+  t: TestContext,
+  path: string,
+  env: RunOptions['env'] = {},
+): Promise<{ readonly server: Running; readonly visitor: Visitor }> {
+  const server = start(
+    t,
+    process.execPath,
+    [join(path, 'node_modules/svc/bin/svc.js'), 'run', 'src/app.ts', '--env-file', '.env'],
+    { cwd: path, env: { ...env, SVC_PORT: '0' } },
+  );
   const [, url] = await server.printed(/"event":"listening","url":"([^"]+)","env":"development"/);
   return { server, visitor: new Visitor(url!) };
 }
@@ -81,11 +133,18 @@ async function serving(t: TestContext, path: string, env: RunOptions['env'] = {}
 async function serves(t: TestContext, path: string): Promise<void> {
   const { server, visitor } = await serving(t, path);
   await visitor.logIn();
-  assert.ok((await (await visitor.visit('/')).text()).includes(String.raw` pattern=".*\S.*" `), 'what browsers take for a note');
+  assert.ok(
+    (await (await visitor.visit('/')).text()).includes(String.raw` pattern=".*\S.*" `),
+    'what browsers take for a note',
+  );
   const page = await visitor.submit('/', { text: 'hello' });
   assert.match(page, /<h1>shop<\/h1>[\s\S]*Logged in as <strong>Ada Lovelace<[\s\S]*<p>hello<\/p>/);
   const [, Authorization] = /Authorization: (Bearer [\w.-]+)/.exec(await visitor.submit('/token'))!;
-  const created = await fetch(`${visitor.url}/api/notes`, { method: 'POST', headers: { 'Content-Type': 'application/json', Authorization: Authorization! }, body: '{"text":"by a program"}' });
+  const created = await fetch(`${visitor.url}/api/notes`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json', Authorization: Authorization! },
+    body: '{"text":"by a program"}',
+  });
   assert.deepEqual([created.status, created.headers.get('location')], [201, '/api/notes/2']);
   assert.match(await visitor.submit('/logout'), />Log in</);
   assert.match(await (await fetch(`${visitor.url}/readyz`)).text(), /"database":\{"status":"up"/);
@@ -101,7 +160,9 @@ async function stops(server: Running): Promise<void> {
 }
 
 function databaseFiles(path: string): string[] {
-  return readdirSync(path).filter((name) => name.startsWith('data.db')).sort();
+  return readdirSync(path)
+    .filter((name) => name.startsWith('data.db'))
+    .sort();
 }
 
 test('svc new --link writes a project whose tests pass and that serves, with nothing to install', async (t) => {
@@ -117,13 +178,19 @@ test('svc new --link writes a project whose tests pass and that serves, with not
 test('svc check finds nothing in a new project, not even a warning', async (t) => {
   const path = await madeLinked(t);
   for (const args of [[], ['--env', 'production'], ['--fail-level', 'info']]) {
-    const { status, stdout, stderr } = await run(process.execPath, [BIN, 'check', 'src/app.ts', '--max-warnings', '0', '--skip', 'SVC404', '--env-file', '.env', ...args], { cwd: path }); // that one is about the Node that runs the test
+    const { status, stdout, stderr } = await run(
+      process.execPath,
+      [BIN, 'check', 'src/app.ts', '--max-warnings', '0', '--skip', 'SVC404', '--env-file', '.env', ...args],
+      { cwd: path },
+    ); // that one is about the Node that runs the test
     assert.equal(status, 0, stdout + stderr);
   }
 });
 
 test('a new project does not start without its secret, and says which variable it is', async (t) => {
-  const { status, stderr } = await run(process.execPath, [BIN, 'run', 'src/app.ts', '--port', '0'], { cwd: await madeLinked(t) });
+  const { status, stderr } = await run(process.execPath, [BIN, 'run', 'src/app.ts', '--port', '0'], {
+    cwd: await madeLinked(t),
+  });
   assert.equal(status, 3);
   assert.match(stderr, /SVC205 setting authSecret: [^\n]*\(SVC_AUTH_SECRET\), and there is none/);
 });
@@ -131,24 +198,43 @@ test('a new project does not start without its secret, and says which variable i
 test('a new project does not start in production before its database is migrated, and then keeps what is written', async (t) => {
   const path = await madeLinked(t);
   const secret = randomBytes(32).toString('hex');
-  const inProduction: RunOptions = { cwd: path, env: { ...GITHUB, SVC_AUTH_SECRET: secret, SVC_PORT: '0', SVC_DATABASE_URL: 'sqlite:./kept.db' } };
-  const svc = (...args: string[]): [string, string[], RunOptions] => [process.execPath, [BIN, ...args, 'src/app.ts'], inProduction];
+  const inProduction: RunOptions = {
+    cwd: path,
+    env: { ...GITHUB, SVC_AUTH_SECRET: secret, SVC_PORT: '0', SVC_DATABASE_URL: 'sqlite:./kept.db' },
+  };
+  const svc = (...args: string[]): [string, string[], RunOptions] => [
+    process.execPath,
+    [BIN, ...args, 'src/app.ts'],
+    inProduction,
+  ];
   const tooEarly = await run(...svc('run'));
   assert.equal(tooEarly.status, 1);
-  assert.match(tooEarly.stderr, /Cannot start: the database "database" lacks \d migrations: oauth\/[^\n]*, 0001_notes\n[^\n]*svc migrate up/);
-  assert.match((await run(...svc('migrate', 'up'))).stdout, /^applied {2}oauth\/[^]*^applied {2}0001_notes /m);
+  assert.match(
+    tooEarly.stderr,
+    /Cannot start: the database "database" lacks \d migrations: oauth\/[^\n]*, 0001_notes\n[^\n]*svc migrate up/,
+  );
+  assert.match(
+    (await run(...svc('migrate', 'up'))).stdout,
+    /^applied {2}oauth\/[^]*^applied {2}0001_notes /m,
+  );
   {
     await using db = await openDatabase(`sqlite:${join(path, 'kept.db')}`);
     await db.execute("insert into person (id, name) values ('github:1', 'Ada')");
   }
-  const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${createToken('github:1', secret, { claims: { scopes: ['notes:read', 'notes:write'] } })}` };
+  const headers = {
+    'Content-Type': 'application/json',
+    Authorization: `Bearer ${createToken('github:1', secret, { claims: { scopes: ['notes:read', 'notes:write'] } })}`,
+  };
   for (const time of [1, 2]) {
     const server = start(t, ...svc('run'));
     const [, url] = await server.printed(/"event":"listening","url":"([^"]+)","env":"production"/);
     if (time === 1) await fetch(`${url!}/api/notes`, { method: 'POST', headers, body: '{"text":"hello"}' });
     assert.match(await (await fetch(`${url!}/api/notes/1`, { headers })).text(), /"text":"hello"/);
     const login = await fetch(`${url!}/oauth/login`, { redirect: 'manual' });
-    assert.match(login.headers.get('location')!, /^https:\/\/github\.com\/login\/oauth\/authorize\?[^]*redirect_uri=https%3A%2F%2Fnotes\.example%2Foauth%2Fcallback/);
+    assert.match(
+      login.headers.get('location')!,
+      /^https:\/\/github\.com\/login\/oauth\/authorize\?[^]*redirect_uri=https%3A%2F%2Fnotes\.example%2Foauth%2Fcallback/,
+    );
     assert.equal((await fetch(`${url!}/_dev/provider/authorize`)).status, 404);
     await stops(server);
   }
@@ -158,50 +244,99 @@ test('a new project does not start in production before its database is migrated
 
 test('a new project in production without a provider lets nobody in, and says so', async (t) => {
   const path = await madeLinked(t);
-  const server = start(t, process.execPath, [BIN, 'run', 'src/app.ts'], { cwd: path, env: { SVC_ENV: 'production', SVC_AUTH_SECRET: randomBytes(32).toString('hex'), SVC_PORT: '0', SVC_DATABASE_URL: 'sqlite::memory:' } });
+  const server = start(t, process.execPath, [BIN, 'run', 'src/app.ts'], {
+    cwd: path,
+    env: {
+      SVC_ENV: 'production',
+      SVC_AUTH_SECRET: randomBytes(32).toString('hex'),
+      SVC_PORT: '0',
+      SVC_DATABASE_URL: 'sqlite::memory:',
+    },
+  });
   const [, url] = await server.printed(/"event":"listening","url":"([^"]+)","env":"production"/);
   await server.printed(/"event":"login_missing"/);
   assert.match(await (await fetch(url!)).text(), /role="alert">Nobody can log in yet/);
-  for (const address of ['oauth/login', '_dev/provider/authorize']) assert.equal((await fetch(`${url!}/${address}`)).status, 404);
+  for (const address of ['oauth/login', '_dev/provider/authorize'])
+    assert.equal((await fetch(`${url!}/${address}`)).status, 404);
   assert.equal((await fetch(`${url!}/api/notes`)).status, 401);
   await stops(server);
 });
 
 test('the settings of logins are looked at before a new project serves', async (t) => {
   const path = await madeLinked(t);
-  const check = (env: Record<string, string>): Promise<Ended> => run(process.execPath, [BIN, 'check', 'src/app.ts', '--env', 'production', '--env-file', '.env', '--max-warnings', '0', '--skip', 'SVC404'], { cwd: path, env });
+  const check = (env: Record<string, string>): Promise<Ended> =>
+    run(
+      process.execPath,
+      [
+        BIN,
+        'check',
+        'src/app.ts',
+        '--env',
+        'production',
+        '--env-file',
+        '.env',
+        '--max-warnings',
+        '0',
+        '--skip',
+        'SVC404',
+      ],
+      { cwd: path, env },
+    );
   assert.equal((await check(GITHUB)).status, 0);
   for (const [env, expected, failed = 1] of [
-    [{ ...GITHUB, SVC_BASE_URL: undefined }, /SVC209 [^]*no redirect URI is allowed/], [{ ...GITHUB, SVC_BASE_URL: 'http://notes.example' }, /SVC209 [^]*is not https/],
-    [{ ...GITHUB, SVC_BASE_URL: 'notes' }, /SVC_BASE_URL[^]*an address such as/, 3], [{ ...GITHUB, SVC_GITHUB_CLIENT_SECRET: undefined }, /its clientSecret is empty/, 3],
+    [{ ...GITHUB, SVC_BASE_URL: undefined }, /SVC209 [^]*no redirect URI is allowed/],
+    [{ ...GITHUB, SVC_BASE_URL: 'http://notes.example' }, /SVC209 [^]*is not https/],
+    [{ ...GITHUB, SVC_BASE_URL: 'notes' }, /SVC_BASE_URL[^]*an address such as/, 3],
+    [{ ...GITHUB, SVC_GITHUB_CLIENT_SECRET: undefined }, /its clientSecret is empty/, 3],
   ] as const) {
-    const { status, stdout } = await check(Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined)) as Record<string, string>);
+    const { status, stdout } = await check(
+      Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined)) as Record<
+        string,
+        string
+      >,
+    );
     assert.equal(status, failed, stdout);
     assert.match(stdout, expected);
   }
 });
 
-test('the command of the image migrates the database, serves it, and passes SIGTERM on', { skip: process.platform === 'win32' && 'no sh' }, async (t) => {
-  const path = await madeLinked(t);
-  const [command, ...args] = JSON.parse(/^CMD (.*)$/m.exec(readFileSync(join(path, 'Dockerfile'), 'utf8'))![1]!) as string[];
-  const env = { ...npmEnvironment(), SVC_AUTH_SECRET: randomBytes(32).toString('hex'), SVC_PORT: '0', SVC_DATABASE_URL: `sqlite://${encodeURI(path)}/data/data.db` };
-  mkdirSync(join(path, 'data'));
-  for (const expected of [/^applied {2}0001_notes /m, /^Nothing to apply$/m]) {
-    const server = start(t, command!, args, { cwd: path, env });
-    await server.printed(expected);
-    await server.printed(/"event":"listening"/);
-    await stops(server);
-  }
-});
+test(
+  'the command of the image migrates the database, serves it, and passes SIGTERM on',
+  { skip: process.platform === 'win32' && 'no sh' },
+  async (t) => {
+    const path = await madeLinked(t);
+    const [command, ...args] = JSON.parse(
+      /^CMD (.*)$/m.exec(readFileSync(join(path, 'Dockerfile'), 'utf8'))![1]!,
+    ) as string[];
+    const env = {
+      ...npmEnvironment(),
+      SVC_AUTH_SECRET: randomBytes(32).toString('hex'),
+      SVC_PORT: '0',
+      SVC_DATABASE_URL: `sqlite://${encodeURI(path)}/data/data.db`,
+    };
+    mkdirSync(join(path, 'data'));
+    for (const expected of [/^applied {2}0001_notes /m, /^Nothing to apply$/m]) {
+      const server = start(t, command!, args, { cwd: path, env });
+      await server.printed(expected);
+      await server.printed(/"event":"listening"/);
+      await stops(server);
+    }
+  },
+);
 
 test('a new project keeps its notes in PostgreSQL where an address says so, by the same migrations and the same code', async (t) => {
   if (!needsPostgres(t)) return;
   const path = await madeLinked(t);
   const ends: (() => void | Promise<void>)[] = [];
-  t.after(async () => { for (const end of ends.reverse()) await end(); }); // the schema after whoever uses it
+  t.after(async () => {
+    for (const end of ends.reverse()) await end();
+  }); // the schema after whoever uses it
   const scope = { after: (end: () => void | Promise<void>) => void ends.push(end) };
   const url = await postgresUrl(scope);
-  const inProduction: RunOptions = { cwd: path, env: { ...GITHUB, SVC_AUTH_SECRET: randomBytes(32).toString('hex'), DATABASE_URL: url } };
+  const inProduction: RunOptions = {
+    cwd: path,
+    env: { ...GITHUB, SVC_AUTH_SECRET: randomBytes(32).toString('hex'), DATABASE_URL: url },
+  };
   const svc = (...args: string[]): Promise<Ended> => run(process.execPath, [BIN, ...args], inProduction);
   assert.match((await svc('migrate', 'up', 'src/app.ts')).stdout, /^applied {2}0001_notes /m);
   const live = await svc('check', 'src/app.ts', '--live', '--max-warnings', '0', '--skip', 'SVC404');
@@ -212,26 +347,45 @@ test('a new project keeps its notes in PostgreSQL where an address says so, by t
   assert.match(await (await visitor.visit('/')).text(), /<p>again<\/p>[^]*<p>hello<\/p>/);
   await stops(server);
   await using db = await openDatabase(url);
-  assert.deepEqual(await db.fetchAll('select id, text from note order by id'), [{ id: 1, text: 'hello' }, { id: 2, text: 'again' }]);
+  assert.deepEqual(await db.fetchAll('select id, text from note order by id'), [
+    { id: 1, text: 'hello' },
+    { id: 2, text: 'again' },
+  ]);
   assert.deepEqual(databaseFiles(path), []);
 });
 
 test('the tests of a new project pass on PostgreSQL, too', async (t) => {
   if (!needsPostgres(t)) return;
   const path = await madeLinked(t);
-  const tests = await run(process.execPath, ['--test', 'test/notes.test.ts'], { cwd: path, env: { POSTGRES_URL: await sharedPostgres() } });
+  const tests = await run(process.execPath, ['--test', 'test/notes.test.ts'], {
+    cwd: path,
+    env: { POSTGRES_URL: await sharedPostgres() },
+  });
   assert.equal(tests.status, 0, tests.stdout);
   assert.match(tests.stdout, /PostgreSQL: nobody keeps more notes than fit/);
 });
 
 test('with GitHub and Google a new project offers both, each with a callback of its own', async (t) => {
   const path = await madeLinked(t);
-  const env = { ...GITHUB, SVC_GOOGLE_CLIENT_ID: 'google-client', SVC_GOOGLE_CLIENT_SECRET: 'of-nobody', SVC_AUTH_SECRET: randomBytes(32).toString('hex'), SVC_PORT: '0', SVC_DATABASE_URL: 'sqlite:./both.db' };
-  assert.equal((await run(process.execPath, [BIN, 'migrate', 'up', 'src/app.ts'], { cwd: path, env })).status, 0);
+  const env = {
+    ...GITHUB,
+    SVC_GOOGLE_CLIENT_ID: 'google-client',
+    SVC_GOOGLE_CLIENT_SECRET: 'of-nobody',
+    SVC_AUTH_SECRET: randomBytes(32).toString('hex'),
+    SVC_PORT: '0',
+    SVC_DATABASE_URL: 'sqlite:./both.db',
+  };
+  assert.equal(
+    (await run(process.execPath, [BIN, 'migrate', 'up', 'src/app.ts'], { cwd: path, env })).status,
+    0,
+  );
   const server = start(t, process.execPath, [BIN, 'run', 'src/app.ts'], { cwd: path, env });
   const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
   const page = await (await fetch(url!)).text();
-  for (const [name, label] of [['github', 'GitHub'], ['google', 'Google']] as const) {
+  for (const [name, label] of [
+    ['github', 'GitHub'],
+    ['google', 'Google'],
+  ] as const) {
     const [, address] = new RegExp(`href="([^"]+)">Log in with ${label}<`).exec(page) ?? assert.fail(page);
     const begun = await fetch(new URL(address!.replaceAll('&#38;', '&'), url), { redirect: 'manual' });
     const wanted = new URL(begun.headers.get('location')!).searchParams.get('redirect_uri');
@@ -245,7 +399,9 @@ test('the backup that README.md of a new project shows is made while it runs, an
   const { server, visitor } = await serving(t, path);
   await visitor.logIn();
   await visitor.submit('/', { text: 'hello' });
-  const [, type, program] = /^node (--input-type=module) -e "([^"]+)"$/m.exec(readFileSync(join(path, 'README.md'), 'utf8'))!;
+  const [, type, program] = /^node (--input-type=module) -e "([^"]+)"$/m.exec(
+    readFileSync(join(path, 'README.md'), 'utf8'),
+  )!;
   const backup = await run(process.execPath, [type!, '-e', program!], { cwd: path });
   assert.equal(backup.status, 0, backup.stderr);
   await stops(server);
@@ -256,11 +412,16 @@ test('the backup that README.md of a new project shows is made while it runs, an
 });
 
 test('the scripts of a new project use options that there are', async (t) => {
-  const { scripts } = JSON.parse(readFileSync(join(await made(t, []), 'package.json'), 'utf8')) as { scripts: Record<string, string> };
-  for (const [, command, options] of Object.values(scripts).join('\n').matchAll(/^svc (\w+) (.*)$/gm)) {
+  const { scripts } = JSON.parse(readFileSync(join(await made(t, []), 'package.json'), 'utf8')) as {
+    scripts: Record<string, string>;
+  };
+  for (const [, command, options] of Object.values(scripts)
+    .join('\n')
+    .matchAll(/^svc (\w+) (.*)$/gm)) {
     const help = await run(process.execPath, [BIN, 'help', command!]);
     assert.equal(help.status, 0, help.stderr);
-    for (const [option] of options!.matchAll(/--[\w-]+/g)) assert.match(help.stdout, new RegExp(`^ {2}${option} `, 'm'), `svc ${command!} ${option}`);
+    for (const [option] of options!.matchAll(/--[\w-]+/g))
+      assert.match(help.stdout, new RegExp(`^ {2}${option} `, 'm'), `svc ${command!} ${option}`);
   }
 });
 
@@ -270,13 +431,20 @@ test('svc new --link writes a dependency that npm install keeps as it is, withou
   const { status, stderr } = await npm(t, ['install', '--offline'], path);
   assert.equal(status, 0, stderr);
   assert.equal(realpathSync(join(path, 'node_modules/svc')), realpathSync(ROOT));
-  assert.deepEqual(readdirSync(join(path, 'node_modules')).filter((name) => !name.startsWith('.')), ['svc']);
+  assert.deepEqual(
+    readdirSync(join(path, 'node_modules')).filter((name) => !name.startsWith('.')),
+    ['svc'],
+  );
 });
 
 test('the types of a new project hold', async (t) => {
   const path = await madeLinked(t);
   symlinkSync(join(ROOT, 'node_modules/@types'), join(path, 'node_modules/@types'), 'dir');
-  const { status, stdout } = await run(process.execPath, [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', '.'], { cwd: path });
+  const { status, stdout } = await run(
+    process.execPath,
+    [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', '.'],
+    { cwd: path },
+  );
   assert.equal(status, 0, stdout);
 });
 
@@ -284,7 +452,10 @@ test('svc new --vendor writes a project that npm installs without a network, and
   const path = await made(t, ['--vendor']);
   const { status, stderr } = await npm(t, ['install', '--offline'], path);
   assert.equal(status, 0, stderr);
-  assert.deepEqual(readdirSync(join(path, 'node_modules')).filter((name) => !name.startsWith('.')), ['svc']);
+  assert.deepEqual(
+    readdirSync(join(path, 'node_modules')).filter((name) => !name.startsWith('.')),
+    ['svc'],
+  );
   assert.equal(realpathSync(join(path, 'node_modules/svc')), realpathSync(join(path, 'vendor/svc')));
   rmSync(join(path, 'node_modules'), { recursive: true });
   const again = await npm(t, ['ci', '--omit=dev'], path); // as its Dockerfile does
@@ -293,7 +464,10 @@ test('svc new --vendor writes a project that npm installs without a network, and
   assert.equal(tests.status, 0, tests.stdout);
   await serves(t, path);
   const second = await made(t, ['--vendor'], join(path, 'node_modules/svc/bin/svc.js'));
-  assert.deepEqual(readdirSync(join(second, 'vendor/svc'), { recursive: true }).sort(), readdirSync(join(path, 'vendor/svc'), { recursive: true }).sort());
+  assert.deepEqual(
+    readdirSync(join(second, 'vendor/svc'), { recursive: true }).sort(),
+    readdirSync(join(path, 'vendor/svc'), { recursive: true }).sort(),
+  );
   assert.deepEqual(manifestOf(join(second, 'vendor/svc')), manifestOf(join(path, 'vendor/svc')));
 });
 
@@ -302,15 +476,28 @@ test('svc new --vendor copies what is published, and names no development packag
   assert.deepEqual(readdirSync(path).sort(), ['LICENSE', 'README.md', 'bin', 'dist', 'package.json', 'src']);
   const manifest = manifestOf(path) as object;
   for (const key of ['devDependencies', 'scripts', 'allowScripts']) assert.equal(key in manifest, false, key);
-  for (const key of ['version', 'exports', 'bin', 'engines', 'type']) assert.equal(key in manifest, true, key);
+  for (const key of ['version', 'exports', 'bin', 'engines', 'type'])
+    assert.equal(key in manifest, true, key);
 });
 
 test('svc new --vendor copies a package that lies in an archive, too, as Yarn has them', async (t) => {
-  const cwd = folder(t, { 'archive.cjs': `const fs = require('node:fs'); fs.cpSync = () => { throw Object.assign(new Error('ENOENT'), { code: 'ENOENT' }); }; require('node:module').syncBuiltinESMExports();` });
-  const { status, stderr } = await run(process.execPath, ['--require', join(cwd, 'archive.cjs'), BIN, 'new', 'shop'], { cwd });
+  const cwd = folder(t, {
+    'archive.cjs': `const fs = require('node:fs'); fs.cpSync = () => { throw Object.assign(new Error('ENOENT'), { code: 'ENOENT' }); }; require('node:module').syncBuiltinESMExports();`,
+  });
+  const { status, stderr } = await run(
+    process.execPath,
+    ['--require', join(cwd, 'archive.cjs'), BIN, 'new', 'shop'],
+    { cwd },
+  );
   assert.equal(status, 0, stderr);
-  assert.deepEqual(readdirSync(join(cwd, 'shop/vendor/svc/dist'), { recursive: true }).sort(), readdirSync(join(ROOT, 'dist'), { recursive: true }).sort());
-  assert.deepEqual(readFileSync(join(cwd, 'shop/vendor/svc/dist/index.js')), readFileSync(join(ROOT, 'dist/index.js')));
+  assert.deepEqual(
+    readdirSync(join(cwd, 'shop/vendor/svc/dist'), { recursive: true }).sort(),
+    readdirSync(join(ROOT, 'dist'), { recursive: true }).sort(),
+  );
+  assert.deepEqual(
+    readFileSync(join(cwd, 'shop/vendor/svc/dist/index.js')),
+    readFileSync(join(ROOT, 'dist/index.js')),
+  );
 });
 
 test('svc new depends on a copy in the project: the public registry has another package of the name', async (t) => {
@@ -324,7 +511,12 @@ test('svc new --registry depends on the version that runs', async (t) => {
   const { name, engines, dependencies, devDependencies } = manifestOf(path);
   assert.deepEqual([name, engines, dependencies], ['shop', MANIFEST.engines, { svc: MANIFEST.version }]);
   assert.ok(devDependencies !== undefined);
-  assert.deepEqual(readdirSync(path, { recursive: true, encoding: 'utf8' }).filter((entry) => statSync(join(path, entry)).isFile()).sort(), [...FILES].sort());
+  assert.deepEqual(
+    readdirSync(path, { recursive: true, encoding: 'utf8' })
+      .filter((entry) => statSync(join(path, entry)).isFile())
+      .sort(),
+    [...FILES].sort(),
+  );
 });
 
 test('.env is for its owner alone, and has a secret of its own in every project', async (t) => {
@@ -342,15 +534,26 @@ test('git takes neither .env nor node_modules nor data of a new project', async 
   for (const ending of ['', '-wal', '-shm']) writeFileSync(join(path, `data.db${ending}`), '');
   const git = (...args: string[]): string => spawnSync('git', args, { cwd: path, encoding: 'utf8' }).stdout;
   git('init', '--quiet');
-  const added = git('status', '--porcelain', '--untracked-files=all').split('\n').filter((line) => line !== '').map((line) => line.slice(3));
+  const added = git('status', '--porcelain', '--untracked-files=all')
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => line.slice(3));
   assert.deepEqual(added.sort(), FILES.filter((file) => file !== '.env').sort());
 });
 
-for (const [mode, install] of [['--link', 'npm test'], ['--vendor', 'npm install --offline'], ['', 'npm install --offline'], ['--registry', 'npm install']] as const) {
+for (const [mode, install] of [
+  ['--link', 'npm test'],
+  ['--vendor', 'npm install --offline'],
+  ['', 'npm install --offline'],
+  ['--registry', 'npm install'],
+] as const) {
   test(`svc new ${mode} says in three lines what to do next`, async (t) => {
-    const { stdout } = await svcNew(folder(t), ['my shop', ...mode === '' ? [] : [mode]]);
+    const { stdout } = await svcNew(folder(t), ['my shop', ...(mode === '' ? [] : [mode])]);
     assert.match(stdout, /^Created "my-shop" in my shop: \d+ files\. Next:\n\n/);
-    assert.deepEqual(stdout.split('\n\n')[1], `  cd "my shop"\n  ${install}\n  npm run dev        # http://127.0.0.1:8000\n`);
+    assert.deepEqual(
+      stdout.split('\n\n')[1],
+      `  cd "my shop"\n  ${install}\n  npm run dev        # http://127.0.0.1:8000\n`,
+    );
   });
 }
 
@@ -362,7 +565,10 @@ test('svc new fills a folder that is there and empty, the current one too, and l
   assert.equal(status, 0, stderr);
   assert.doesNotMatch(stdout, /cd /);
   assert.deepEqual(readdirSync(parent), ['shop']);
-  assert.deepEqual(readdirSync(path).sort(), [...new Set([...FILES.map((file) => file.split('/')[0]!), 'node_modules'])].sort());
+  assert.deepEqual(
+    readdirSync(path).sort(),
+    [...new Set([...FILES.map((file) => file.split('/')[0]!), 'node_modules'])].sort(),
+  );
   assert.equal(realpathSync(join(path, 'node_modules/svc')), realpathSync(ROOT));
 });
 
@@ -377,7 +583,11 @@ test('svc new makes the folders above, and names the package as it is told', asy
   assert.equal(tests.status, 0, tests.stdout);
 });
 
-for (const [called, name] of [['Küche 2', 'kuche-2'], ['Ku\u0308che', 'kuche']] as const) { // as it is typed, and as some file systems have it
+for (const [called, name] of [
+  ['Küche 2', 'kuche-2'],
+  ['Ku\u0308che', 'kuche'],
+] as const) {
+  // as it is typed, and as some file systems have it
   test(`svc new names the package of the folder ${JSON.stringify(called)} ${name}`, async (t) => {
     const cwd = folder(t);
     const { status, stderr } = await svcNew(cwd, [called, '--link']);
@@ -387,10 +597,23 @@ for (const [called, name] of [['Küche 2', 'kuche-2'], ['Ku\u0308che', 'kuche']]
 }
 
 test('svc new refuses a folder that is not empty with status 1, and names what is in the way (E_NEW_FOLDER)', async (t) => {
-  const cwd = folder(t, { 'few/b.txt': '', 'few/.a': '', 'many/1': '', 'many/2': '', 'many/3': '', 'many/4': '', 'many/5': '', 'many/6': '', 'many/7': '' });
+  const cwd = folder(t, {
+    'few/b.txt': '',
+    'few/.a': '',
+    'many/1': '',
+    'many/2': '',
+    'many/3': '',
+    'many/4': '',
+    'many/5': '',
+    'many/6': '',
+    'many/7': '',
+  });
   const few = await svcNew(cwd, ['few']);
   assert.deepEqual([few.status, few.stdout], [1, '']);
-  assert.equal(few.stderr, `svc: Cannot create a project in "few": it is not empty: it holds .a, b.txt\n     ${FAULTS.E_NEW_FOLDER.remedy}\n`);
+  assert.equal(
+    few.stderr,
+    `svc: Cannot create a project in "few": it is not empty: it holds .a, b.txt\n     ${FAULTS.E_NEW_FOLDER.remedy}\n`,
+  );
   assert.match((await svcNew(cwd, ['many'])).stderr, /it holds 1, 2, 3, 4, 5 and 2 more$/m);
   assert.deepEqual(readdirSync(join(cwd, 'few')).sort(), ['.a', 'b.txt']);
 });
@@ -404,23 +627,53 @@ test('svc new refuses a path that is, or leads through, a file (E_NEW_FOLDER)', 
   }
 });
 
-test('svc new that fails half-way says why and leaves nothing behind (E_NEW_FOLDER)', { skip: process.platform === 'win32' && 'no ulimit' }, async (t) => {
-  const cwd = folder(t);
-  mkdirSync(join(cwd, 'empty'));
-  for (const name of ['shop', 'empty']) { // files of the package are larger than 16 KiB, those of the project are not
-    const { status, stdout, stderr } = await run('sh', ['-c', 'ulimit -f 32; exec "$@"', 'sh', process.execPath, BIN, 'new', name, '--vendor'], { cwd, env: { NODE_DISABLE_COMPILE_CACHE: '1', NODE_V8_COVERAGE: '' } }); // half a report of the coverage would spoil all of it
-    assert.deepEqual([status, stdout], [1, ''], stderr);
-    assert.match(stderr, new RegExp(`^svc: Cannot create a project in "${name}": its files cannot be written \\(E[A-Z]+\\); none is left behind\n {5}Name a folder[^\n]*\n$`));
-  }
-  assert.deepEqual(readdirSync(cwd, { recursive: true }), ['empty']);
-});
+test(
+  'svc new that fails half-way says why and leaves nothing behind (E_NEW_FOLDER)',
+  { skip: process.platform === 'win32' && 'no ulimit' },
+  async (t) => {
+    const cwd = folder(t);
+    mkdirSync(join(cwd, 'empty'));
+    for (const name of ['shop', 'empty']) {
+      // files of the package are larger than 16 KiB, those of the project are not
+      const { status, stdout, stderr } = await run(
+        'sh',
+        ['-c', 'ulimit -f 32; exec "$@"', 'sh', process.execPath, BIN, 'new', name, '--vendor'],
+        { cwd, env: { NODE_DISABLE_COMPILE_CACHE: '1', NODE_V8_COVERAGE: '' } },
+      ); // half a report of the coverage would spoil all of it
+      assert.deepEqual([status, stdout], [1, ''], stderr);
+      assert.match(
+        stderr,
+        new RegExp(
+          `^svc: Cannot create a project in "${name}": its files cannot be written \\(E[A-Z]+\\); none is left behind\n {5}Name a folder[^\n]*\n$`,
+        ),
+      );
+    }
+    assert.deepEqual(readdirSync(cwd, { recursive: true }), ['empty']);
+  },
+);
 
 test('of several svc new into one empty folder one wins, and the others touch nothing of it (E_NEW_FOLDER)', async (t) => {
   const cwd = folder(t);
-  const all = await Promise.all(Array.from({ length: 4 }, () => svcNew(cwd, ['.', '--name', 'shop', '--registry'])));
-  assert.deepEqual(all.map(({ status }) => status).sort(), [0, 1, 1, 1], all.map(({ stderr }) => stderr).join(''));
-  for (const { status, stderr } of all) if (status === 1) assert.match(stderr, /it is not empty|somebody else has filled it meanwhile \(EEXIST\); none of this project is left behind/);
-  assert.deepEqual(readdirSync(cwd, { recursive: true, encoding: 'utf8' }).filter((entry) => statSync(join(cwd, entry)).isFile()).sort(), [...FILES].sort());
+  const all = await Promise.all(
+    Array.from({ length: 4 }, () => svcNew(cwd, ['.', '--name', 'shop', '--registry'])),
+  );
+  assert.deepEqual(
+    all.map(({ status }) => status).sort(),
+    [0, 1, 1, 1],
+    all.map(({ stderr }) => stderr).join(''),
+  );
+  for (const { status, stderr } of all)
+    if (status === 1)
+      assert.match(
+        stderr,
+        /it is not empty|somebody else has filled it meanwhile \(EEXIST\); none of this project is left behind/,
+      );
+  assert.deepEqual(
+    readdirSync(cwd, { recursive: true, encoding: 'utf8' })
+      .filter((entry) => statSync(join(cwd, entry)).isFile())
+      .sort(),
+    [...FILES].sort(),
+  );
 });
 
 for (const [what, theirs, expected] of [
@@ -429,10 +682,19 @@ for (const [what, theirs, expected] of [
   ['the manifest', 'package.json', ['a', 'b', 'src']],
 ] as const) {
   test(`what svc new moves replaces nothing: ${what} in the way`, (t) => {
-    const cwd = folder(t, { 'staging/package.json': 'ours', 'staging/a': 'ours', 'staging/b': 'ours', 'staging/src/app.ts': 'ours', [`target/${theirs}`]: 'theirs' });
+    const cwd = folder(t, {
+      'staging/package.json': 'ours',
+      'staging/a': 'ours',
+      'staging/b': 'ours',
+      'staging/src/app.ts': 'ours',
+      [`target/${theirs}`]: 'theirs',
+    });
     const moved: string[] = [];
     assert.throws(() => moveEntries(join(cwd, 'staging'), join(cwd, 'target'), moved), { code: 'EEXIST' });
-    assert.deepEqual(moved, expected.map((name) => join(cwd, 'target', name)));
+    assert.deepEqual(
+      moved,
+      expected.map((name) => join(cwd, 'target', name)),
+    );
     assert.equal(readFileSync(join(cwd, 'target', theirs), 'utf8'), 'theirs');
   });
 }
@@ -467,7 +729,10 @@ test('svc new --if-absent changes nothing where a project is', async (t) => {
   writeFileSync(join(cwd, '.starter/mine.txt'), 'mine');
   const asItWas = snapshot(join(cwd, '.starter'));
   const second = await svcNew(cwd, ['.starter', '--link', '--if-absent']);
-  assert.deepEqual([second.status, second.stdout, second.stderr], [0, '.starter is there already: nothing changed\n', '']);
+  assert.deepEqual(
+    [second.status, second.stdout, second.stderr],
+    [0, '.starter is there already: nothing changed\n', ''],
+  );
   assert.deepEqual(snapshot(join(cwd, '.starter')), asItWas);
 });
 
@@ -489,7 +754,10 @@ test('npm start makes a project once, in a folder that git ignores, and serves i
   for (let time = 1; time <= 2; time++) {
     const { status, stderr } = await run(process.execPath, makes!, { cwd: repository });
     assert.equal(status, 0, stderr);
-    const server = start(t, process.execPath, serves!, { cwd: join(repository, ...enters!), env: { SVC_PORT: '0' } });
+    const server = start(t, process.execPath, serves!, {
+      cwd: join(repository, ...enters!),
+      env: { SVC_PORT: '0' },
+    });
     const [, url] = await server.printed(/"event":"listening","url":"([^"]+)","env":"development"/);
     assert.match(await (await fetch(url!)).text(), /<h1>starter<\/h1>/);
     server.child.kill('SIGTERM');

@@ -19,42 +19,85 @@ app.onStartup(() => { console.log('HOOK'); });
 console.log('printed while it is imported');
 `;
 
-function openapi(t: TestContext, args: readonly string[] = [], app = APP): Promise<Ended & { readonly cwd: string }> {
+function openapi(
+  t: TestContext,
+  args: readonly string[] = [],
+  app = APP,
+): Promise<Ended & { readonly cwd: string }> {
   const cwd = project(t, { 'app.ts': app });
-  return run(process.execPath, [BIN, 'openapi', 'app.ts', ...args], { cwd }).then((ended) => ({ ...ended, cwd }));
+  return run(process.execPath, [BIN, 'openapi', 'app.ts', ...args], { cwd }).then((ended) => ({
+    ...ended,
+    cwd,
+  }));
 }
 
 test('svc openapi prints the document of an application, and nothing else, whatever its environment shows', async (t) => {
   const { status, stdout, stderr } = await openapi(t);
   assert.deepEqual([status, stderr], [0, 'printed while it is imported\n']);
-  const document = JSON.parse(stdout) as { openapi: string; info: object; paths: Record<string, { get: { operationId: string } }> };
-  assert.deepEqual([document.openapi, document.info, document.paths['/items/{id}']!.get.operationId], ['3.1.1', { title: 'Items', version: '1.0.0' }, 'item']);
+  const document = JSON.parse(stdout) as {
+    openapi: string;
+    info: object;
+    paths: Record<string, { get: { operationId: string } }>;
+  };
+  assert.deepEqual(
+    [document.openapi, document.info, document.paths['/items/{id}']!.get.operationId],
+    ['3.1.1', { title: 'Items', version: '1.0.0' }, 'item'],
+  );
   assert.equal(stdout, `${JSON.stringify(document, null, 2)}\n`);
 });
 
 test('svc openapi --output writes it into a file', async (t) => {
   const { status, stdout, cwd } = await openapi(t, ['--output', 'out/openapi.json', '--env', 'production']);
   assert.deepEqual([status, stdout], [0, '']);
-  assert.equal((JSON.parse(readFileSync(join(cwd, 'out/openapi.json'), 'utf8')) as { info: { title: string } }).info.title, 'Items');
+  assert.equal(
+    (JSON.parse(readFileSync(join(cwd, 'out/openapi.json'), 'utf8')) as { info: { title: string } }).info
+      .title,
+    'Items',
+  );
   const refused = await openapi(t, ['--output', 'app.ts/openapi.json']);
-  assert.deepEqual([refused.status, /--output app\.ts\/openapi\.json cannot be written/.test(refused.stderr)], [2, true]);
+  assert.deepEqual(
+    [refused.status, /--output app\.ts\/openapi\.json cannot be written/.test(refused.stderr)],
+    [2, true],
+  );
 });
 
 test('svc openapi fails where standard output is a file that has no room for the document', async (t) => {
   const cwd = project(t, { 'app.ts': APP });
-  const shell = (line: string): Promise<Ended> => run('/bin/sh', ['-c', line, 'sh', process.execPath, BIN], { cwd, env: { NODE_DISABLE_COMPILE_CACHE: '1', NODE_V8_COVERAGE: '' } }); // both are files that it would not write whole, either
+  const shell = (line: string): Promise<Ended> =>
+    run('/bin/sh', ['-c', line, 'sh', process.execPath, BIN], {
+      cwd,
+      env: { NODE_DISABLE_COMPILE_CACHE: '1', NODE_V8_COVERAGE: '' },
+    }); // both are files that it would not write whole, either
   const half = await shell('ulimit -f 2; "$1" "$2" openapi app.ts > openapi.json');
-  assert.deepEqual([half.status, /standard output cannot be written: EFBIG/.test(half.stderr)], [2, true], half.stderr);
+  assert.deepEqual(
+    [half.status, /standard output cannot be written: EFBIG/.test(half.stderr)],
+    [2, true],
+    half.stderr,
+  );
   const none = existsSync('/dev/full') ? await shell('"$1" "$2" openapi app.ts > /dev/full') : undefined; // Linux has it
-  if (none !== undefined) assert.deepEqual([none.status, /standard output cannot be written: ENOSPC/.test(none.stderr)], [2, true], none.stderr);
+  if (none !== undefined)
+    assert.deepEqual(
+      [none.status, /standard output cannot be written: ENOSPC/.test(none.stderr)],
+      [2, true],
+      none.stderr,
+    );
   const whole = await shell('"$1" "$2" openapi app.ts > openapi.json');
-  assert.deepEqual([whole.status, (JSON.parse(readFileSync(join(cwd, 'openapi.json'), 'utf8')) as { info: { title: string } }).info.title], [0, 'Items']);
+  assert.deepEqual(
+    [
+      whole.status,
+      (JSON.parse(readFileSync(join(cwd, 'openapi.json'), 'utf8')) as { info: { title: string } }).info.title,
+    ],
+    [0, 'Items'],
+  );
 });
 
 test('svc openapi tells what OpenAPI has no place for', async (t) => {
   const { status, stderr } = await openapi(t, [], `${APP}app.get('/items/{name}', () => 2);\n`);
   assert.equal(status, 0);
-  assert.match(stderr, /^svc: GET \/items\/\{name\}: OpenAPI cannot tell its path from that of GET \/items\/\{id:int\}/m);
+  assert.match(
+    stderr,
+    /^svc: GET \/items\/\{name\}: OpenAPI cannot tell its path from that of GET \/items\/\{id:int\}/m,
+  );
 });
 
 test('svc openapi refuses an application that does not compile, with status 3 and what is wrong', async (t) => {
@@ -70,5 +113,6 @@ test('svc openapi refuses other formats and environments with status 2, and its 
   assert.equal((await openapi(t, ['--format', 'yaml'])).status, 2);
   assert.equal((await openapi(t, ['--env', 'staging'])).status, 2);
   const { stdout } = await openapi(t, ['--help']);
-  for (const option of ['--output', '--format', '--env', '--env-file', '--no-color']) assert.match(stdout, new RegExp(`^ {2}${option} `, 'm'));
+  for (const option of ['--output', '--format', '--env', '--env-file', '--no-color'])
+    assert.match(stdout, new RegExp(`^ {2}${option} `, 'm'));
 });

@@ -25,7 +25,10 @@ function routes(t: TestContext, args: readonly string[] = [], app = APP): Promis
 
 test('svc routes prints an aligned table, sorted by path, with where each route is declared', async (t) => {
   assert.deepEqual(await routes(t), {
-    status: 0, signal: null, stderr: '', stdout: [
+    status: 0,
+    signal: null,
+    stderr: '',
+    stdout: [
       'METHOD  PATH             NAME  SECURITY                                    DECLARED',
       'GET     /about           -     public                                      app.ts:6:5',
       'GET     /healthz         -     public                                      (operations)',
@@ -43,11 +46,26 @@ test('svc routes --format json is one document', async (t) => {
   assert.equal(status, 0);
   const document = JSON.parse(stdout) as { schemaVersion: number; routes: Record<string, unknown>[] };
   assert.equal(document.schemaVersion, 1);
-  assert.deepEqual(document.routes.find(({ name }) => name === 'item'), {
-    method: 'GET', path: '/items/{id:int}', name: 'item', security: [{ scheme: 'bearer', scopes: ['read', 'write'], roles: ['admin', 'staff'] }], public: false, operations: false,
-    place: { file: 'app.ts', line: 4, column: 7 },
-  });
-  assert.deepEqual(document.routes.filter(({ operations }) => operations).map(({ path, place }) => [path, place]), [['/healthz', null], ['/metrics', null], ['/readyz', null]]);
+  assert.deepEqual(
+    document.routes.find(({ name }) => name === 'item'),
+    {
+      method: 'GET',
+      path: '/items/{id:int}',
+      name: 'item',
+      security: [{ scheme: 'bearer', scopes: ['read', 'write'], roles: ['admin', 'staff'] }],
+      public: false,
+      operations: false,
+      place: { file: 'app.ts', line: 4, column: 7 },
+    },
+  );
+  assert.deepEqual(
+    document.routes.filter(({ operations }) => operations).map(({ path, place }) => [path, place]),
+    [
+      ['/healthz', null],
+      ['/metrics', null],
+      ['/readyz', null],
+    ],
+  );
 });
 
 test('svc routes lists the routes of an application that has mistakes', async (t) => {
@@ -65,5 +83,6 @@ test('svc routes says why a module cannot be imported, with status 3', async (t)
 test('svc routes refuses an unknown format with status 2, and its help tells of the options', async (t) => {
   assert.equal((await routes(t, ['--format', 'yaml'])).status, 2);
   const { stdout } = await routes(t, ['--help']);
-  for (const option of ['--format', '--env-file', '--no-color']) assert.match(stdout, new RegExp(`^ {2}${option} `, 'm'));
+  for (const option of ['--format', '--env-file', '--no-color'])
+    assert.match(stdout, new RegExp(`^ {2}${option} `, 'm'));
 });

@@ -23,7 +23,10 @@ async function served(): Promise<string> {
   const cwd = folder({ after });
   const { status, stderr } = await run(process.execPath, [BIN, 'new', 'shop', '--link'], { cwd });
   assert.equal(status, 0, stderr);
-  const server = start({ after }, process.execPath, [BIN, 'run', 'src/app.ts', '--env-file', '.env'], { cwd: join(cwd, 'shop'), env: { SVC_PORT: '0', NODE_V8_COVERAGE: '' } });
+  const server = start({ after }, process.execPath, [BIN, 'run', 'src/app.ts', '--env-file', '.env'], {
+    cwd: join(cwd, 'shop'),
+    env: { SVC_PORT: '0', NODE_V8_COVERAGE: '' },
+  });
   const [, address] = await server.printed(/"event":"listening","url":"([^"]+)","env":"development"/);
   return address!;
 }
@@ -40,7 +43,10 @@ async function pictured(page: Page, name: string): Promise<void> {
   if (path !== undefined) writeFileSync(join(path, `${name}.png`), await page.screenshot());
 }
 
-for (const [host, who, name] of [['127.0.0.1', 'ada', 'Ada Lovelace'], ['localhost', 'alan', 'Alan Turing']] as const) {
+for (const [host, who, name] of [
+  ['127.0.0.1', 'ada', 'Ada Lovelace'],
+  ['localhost', 'alan', 'Alan Turing'],
+] as const) {
   test(`A person logs in to a new project at ${host}, writes a note, makes a token and logs out everywhere, by clicking`, async (t) => {
     if (!needsChromium(t)) return;
     const home = url.replace('127.0.0.1', host);
@@ -56,7 +62,8 @@ for (const [host, who, name] of [['127.0.0.1', 'ada', 'Ada Lovelace'], ['localho
     assert.match(await page.text(), /Note \d+ is added[\s\S]*Buy milk/);
     await page.click('form[action="/token"] button', `${home}/token`);
     const [, token] = /Authorization: Bearer ([\w.-]+)/.exec(await page.text())!;
-    const program = (): Promise<Response> => fetch(`${url}/api/notes`, { headers: { Authorization: `Bearer ${token!}` } });
+    const program = (): Promise<Response> =>
+      fetch(`${url}/api/notes`, { headers: { Authorization: `Bearer ${token!}` } });
     assert.match(await (await program()).text(), /"text":"Buy milk"/);
     await pictured(page, 'starter-notes');
     assert.deepEqual(await page.run('[document.cookie, localStorage.length]'), ['', 0]);
@@ -66,7 +73,10 @@ for (const [host, who, name] of [['127.0.0.1', 'ada', 'Ada Lovelace'], ['localho
     assert.match(await page.text(), /Log in/);
     assert.doesNotMatch(await page.text(), /Logged in as|Buy milk/);
     assert.equal((await program()).status, 401, 'with the login the token ends');
-    assert.ok(!page.requests.some(({ url: address }) => !address.startsWith(home) && !address.startsWith('data:')), 'nothing is fetched from elsewhere');
+    assert.ok(
+      !page.requests.some(({ url: address }) => !address.startsWith(home) && !address.startsWith('data:')),
+      'nothing is fetched from elsewhere',
+    );
     assert.deepEqual(page.complaints, [], 'no policy was in the way');
   });
 }
@@ -80,16 +90,30 @@ test('A programmer reads the interface of a new project at /docs, and writes a n
   const [, token] = /Authorization: Bearer ([\w.-]+)/.exec(await page.text())!;
   await page.click('a[href="/docs"]', `${url}/docs`);
   await pictured(page, 'starter-docs');
-  assert.match(await page.run('document.body.textContent'), /List notes, the newest first[^]*Write a note[^]*Delete a note/);
-  const until = (expression: string): Promise<string> => page.run(`new Promise((resolve) => { const look = () => { const value = (${expression}); if (value) resolve(value); else setTimeout(look, 20); }; look(); })`);
+  assert.match(
+    await page.run('document.body.textContent'),
+    /List notes, the newest first[^]*Write a note[^]*Delete a note/,
+  );
+  const until = (expression: string): Promise<string> =>
+    page.run(
+      `new Promise((resolve) => { const look = () => { const value = (${expression}); if (value) resolve(value); else setTimeout(look, 20); }; look(); })`,
+    );
   await page.run('document.getElementById("authorize").click()');
   await until('document.querySelector("dialog[open]")?.id !== undefined');
-  await page.run(`(document.getElementById(':proof-bearer').value = ${JSON.stringify(token)}, document.querySelector('dialog .main').click(), location.hash = 'postApiNotes')`);
+  await page.run(
+    `(document.getElementById(':proof-bearer').value = ${JSON.stringify(token)}, document.querySelector('dialog .main').click(), location.hash = 'postApiNotes')`,
+  );
   await until('document.querySelector("#postApiNotes .y form")?.id !== undefined');
   await page.run('document.querySelector("#postApiNotes .y form").requestSubmit()');
-  assert.match(await until('document.querySelector("#postApiNotes .out pre")?.textContent'), /"text": "Buy milk"/);
+  assert.match(
+    await until('document.querySelector("#postApiNotes .out pre")?.textContent'),
+    /"text": "Buy milk"/,
+  );
   await pictured(page, 'starter-docs-called');
-  assert.ok(!page.requests.some(({ url: address }) => !address.startsWith(url) && !address.startsWith('data:')), 'nothing is fetched from elsewhere');
+  assert.ok(
+    !page.requests.some(({ url: address }) => !address.startsWith(url) && !address.startsWith('data:')),
+    'nothing is fetched from elsewhere',
+  );
   assert.deepEqual(page.complaints, [], 'no policy was in the way');
 });
 
@@ -102,19 +126,28 @@ test('Notes of a new project are in every window as they are written, and a logo
   const until = async (expression: string): Promise<string> => {
     for (;;) {
       try {
-        return await here.run(`new Promise((resolve) => { const look = () => { const value = (${expression}); if (value) resolve(value); else setTimeout(look, 20); }; look(); })`);
+        return await here.run(
+          `new Promise((resolve) => { const look = () => { const value = (${expression}); if (value) resolve(value); else setTimeout(look, 20); }; look(); })`,
+        );
       } catch (error) {
         if (!/navigated or closed/.test(String(error))) throw error; // the page has moved on by itself: the next one is asked
       }
     }
   };
   await until('document.querySelector("[role=status]").textContent === "Connected"');
-  await here.run('(document.querySelector("#text").value = "<b>Hello</b> from here", document.querySelector("form").requestSubmit())');
+  await here.run(
+    '(document.querySelector("#text").value = "<b>Hello</b> from here", document.querySelector("form").requestSubmit())',
+  );
   assert.equal(await until('document.querySelector("li p")?.textContent'), '<b>Hello</b> from here');
   const program = new Visitor(url);
   await program.logIn('alan');
   await program.submit('/', { text: 'Hello from elsewhere' });
-  assert.equal(await until('document.querySelectorAll("li p").length === 2 && document.querySelector("li p").textContent'), 'Hello from elsewhere');
+  assert.equal(
+    await until(
+      'document.querySelectorAll("li p").length === 2 && document.querySelector("li p").textContent',
+    ),
+    'Hello from elsewhere',
+  );
   await pictured(here, 'starter-live');
   assert.deepEqual(here.complaints, [], 'no policy was in the way');
   await program.submit('/logout');
@@ -125,7 +158,11 @@ test('Notes of a new project are in every window as they are written, and a logo
 test('Logging out in one browser logs out the others of that person, and nobody else', async (t) => {
   if (!needsChromium(t)) return;
   const [here, there, other] = [await visitor(url), await visitor(url), await visitor(url)];
-  for (const [page, who] of [[here, 'alan'], [there, 'alan'], [other, 'ada']] as const) {
+  for (const [page, who] of [
+    [here, 'alan'],
+    [there, 'alan'],
+    [other, 'ada'],
+  ] as const) {
     await page.click('a.button', `${url}/_dev/provider`);
     await page.click(`button[value="${who}"]`, url);
   }
@@ -154,16 +191,30 @@ test('The pages of a new project give axe-core nothing to find, light and dark, 
   if (!needsChromium(t)) return;
   const source = axeSource(t);
   if (source === undefined) return;
-  for (const [scheme, width] of [['light', 800], ['dark', 360]] as const) {
+  for (const [scheme, width] of [
+    ['light', 800],
+    ['dark', 360],
+  ] as const) {
     const page = await chromium!.visitor();
-    await page.send('Emulation.setDeviceMetricsOverride', { width, height: 800, deviceScaleFactor: 1, mobile: false });
-    await page.send('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value: scheme }] });
+    await page.send('Emulation.setDeviceMetricsOverride', {
+      width,
+      height: 800,
+      deviceScaleFactor: 1,
+      mobile: false,
+    });
+    await page.send('Emulation.setEmulatedMedia', {
+      features: [{ name: 'prefers-color-scheme', value: scheme }],
+    });
     await page.send('Page.setBypassCSP', { enabled: true }); // the policy would not let the checker in
     const look = async (what: string): Promise<void> => {
       await pictured(page, `starter-${what}-${scheme}`);
       await page.run(`void ${source}`);
       await assertAccessible(page, t, `${what}, ${scheme}, ${width}`, 10);
-      assert.equal(await page.run('document.scrollingElement.scrollWidth <= innerWidth'), true, `${what} has to be scrolled sideways`);
+      assert.equal(
+        await page.run('document.scrollingElement.scrollWidth <= innerWidth'),
+        true,
+        `${what} has to be scrolled sideways`,
+      );
     };
     await page.open(url);
     await look('start');
@@ -178,7 +229,12 @@ test('The pages of a new project give axe-core nothing to find, light and dark, 
     await look('notes');
     await page.run('document.querySelector("form[action=\\"/\\"]").noValidate = true');
     await page.click('form[action="/"] button', url);
-    assert.deepEqual(await page.run('new Promise((resolve) => { requestAnimationFrame(() => requestAnimationFrame(resolve)); }).then(() => [document.activeElement.id, document.querySelector("#" + document.activeElement.getAttribute("aria-describedby")).textContent])'), ['text', 'A note has 1 to 500 characters']);
+    assert.deepEqual(
+      await page.run(
+        'new Promise((resolve) => { requestAnimationFrame(() => requestAnimationFrame(resolve)); }).then(() => [document.activeElement.id, document.querySelector("#" + document.activeElement.getAttribute("aria-describedby")).textContent])',
+      ),
+      ['text', 'A note has 1 to 500 characters'],
+    );
     await look('refused');
     await page.click('form[action="/token"] button', `${url}/token`);
     await look('token');

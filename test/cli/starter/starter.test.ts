@@ -13,7 +13,14 @@ import type { StarterOptions } from '../../../src/cli/starter/files.ts';
 
 const SECRET = 'a1b2'.repeat(16);
 const PASSWORD = 'c3d4'.repeat(8);
-const OPTIONS: StarterOptions = { name: '@acme/shop', source: 'registry', dependency: '1.4.0', engine: '>=24', secret: SECRET, password: PASSWORD };
+const OPTIONS: StarterOptions = {
+  name: '@acme/shop',
+  source: 'registry',
+  dependency: '1.4.0',
+  engine: '>=24',
+  secret: SECRET,
+  password: PASSWORD,
+};
 const SOURCES = ['registry', 'vendor', 'link'] as const;
 
 function textOf(path: string, options: Partial<StarterOptions> = {}): string {
@@ -26,17 +33,29 @@ for (const source of SOURCES) {
     for (const { path, text } of starterFiles({ ...OPTIONS, source })) {
       assert.match(text, /\S\n$/, `${path} ends with one line break`);
       assert.doesNotMatch(text, /[ \t]$|\r|\t/m, path);
-      assert.doesNotMatch(text, path.endsWith('.ts') ? /\[object |\bTODO\b/ : /undefined|\[object |\bTODO\b/, path);
+      assert.doesNotMatch(
+        text,
+        path.endsWith('.ts') ? /\[object |\bTODO\b/ : /undefined|\[object |\bTODO\b/,
+        path,
+      );
     }
   });
 }
 
 test('secrets are in .env alone, which only its owner may read', () => {
   const files = starterFiles(OPTIONS);
-  for (const secret of [SECRET, PASSWORD]) assert.deepEqual(files.filter(({ text }) => text.includes(secret)).map(({ path }) => path), ['.env']);
-  assert.deepEqual(files.filter(({ isPrivate }) => isPrivate).map(({ path }) => path), ['.env']);
+  for (const secret of [SECRET, PASSWORD])
+    assert.deepEqual(
+      files.filter(({ text }) => text.includes(secret)).map(({ path }) => path),
+      ['.env'],
+    );
+  assert.deepEqual(
+    files.filter(({ isPrivate }) => isPrivate).map(({ path }) => path),
+    ['.env'],
+  );
   for (const path of ['.gitignore', '.dockerignore']) assert.match(textOf(path), /^\.env$/m);
-  for (const empty of [/^SVC_AUTH_SECRET=$/m, /^POSTGRES_PASSWORD=$/m]) assert.match(textOf('.env.example'), empty);
+  for (const empty of [/^SVC_AUTH_SECRET=$/m, /^POSTGRES_PASSWORD=$/m])
+    assert.match(textOf('.env.example'), empty);
 });
 
 test('package.json comes last: where it is, the rest is too', () => {
@@ -44,10 +63,16 @@ test('package.json comes last: where it is, the rest is too', () => {
 });
 
 test('what the types are checked with is what this repository uses, and is left out where there may be no network', () => {
-  const { devDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { devDependencies: Record<string, string> };
-  for (const [name, version] of Object.entries(TYPE_CHECKERS)) assert.equal(devDependencies[name], version, name);
+  const { devDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
+    devDependencies: Record<string, string>;
+  };
+  for (const [name, version] of Object.entries(TYPE_CHECKERS))
+    assert.equal(devDependencies[name], version, name);
   for (const source of SOURCES) {
-    const manifest = JSON.parse(textOf('package.json', { source })) as { dependencies: object; devDependencies?: object };
+    const manifest = JSON.parse(textOf('package.json', { source })) as {
+      dependencies: object;
+      devDependencies?: object;
+    };
     assert.deepEqual(manifest.dependencies, { svc: '1.4.0' });
     assert.deepEqual(manifest.devDependencies, source === 'registry' ? TYPE_CHECKERS : undefined);
   }
@@ -55,31 +80,71 @@ test('what the types are checked with is what this repository uses, and is left 
 
 test('the settings that README.md and .env.example name are those that the program reads', () => {
   const read = [
-    'SVC_DATABASE_URL', 'SVC_BASE_URL', 'SVC_GITHUB_CLIENT_ID', 'SVC_GITHUB_CLIENT_SECRET', 'SVC_GOOGLE_CLIENT_ID', 'SVC_GOOGLE_CLIENT_SECRET', 'SVC_PAGE_SIZE', 'SVC_MAX_NOTES', 'SVC_REQUESTS_PER_MINUTE',
+    'SVC_DATABASE_URL',
+    'SVC_BASE_URL',
+    'SVC_GITHUB_CLIENT_ID',
+    'SVC_GITHUB_CLIENT_SECRET',
+    'SVC_GOOGLE_CLIENT_ID',
+    'SVC_GOOGLE_CLIENT_SECRET',
+    'SVC_PAGE_SIZE',
+    'SVC_MAX_NOTES',
+    'SVC_REQUESTS_PER_MINUTE',
   ];
   for (const variable of read) {
-    const key = variable.slice('SVC_'.length).toLowerCase().replace(/_(\w)/g, (_all, letter: string) => letter.toUpperCase());
+    const key = variable
+      .slice('SVC_'.length)
+      .toLowerCase()
+      .replace(/_(\w)/g, (_all, letter: string) => letter.toUpperCase());
     assert.match(textOf('src/settings.ts'), new RegExp(`(?:config\\.get|number)\\('${key}'`));
   }
-  const known = new Set([...read, 'SVC_ENV', 'SVC_HOST', 'SVC_PORT', 'SVC_AUTH_SECRET', 'SVC_AUTH_SECRET_PREVIOUS', 'SVC_ENABLE_DOCS', 'SVC_TRUST_PROXY']);
-  for (const path of ['README.md', '.env.example', '.env', 'Dockerfile', 'compose.yaml', '.github/workflows/ci.yml']) {
-    for (const [variable] of textOf(path).matchAll(/SVC_[A-Z_]+/g)) assert.ok(known.has(variable), `${path}: ${variable}`);
+  const known = new Set([
+    ...read,
+    'SVC_ENV',
+    'SVC_HOST',
+    'SVC_PORT',
+    'SVC_AUTH_SECRET',
+    'SVC_AUTH_SECRET_PREVIOUS',
+    'SVC_ENABLE_DOCS',
+    'SVC_TRUST_PROXY',
+  ]);
+  for (const path of [
+    'README.md',
+    '.env.example',
+    '.env',
+    'Dockerfile',
+    'compose.yaml',
+    '.github/workflows/ci.yml',
+  ]) {
+    for (const [variable] of textOf(path).matchAll(/SVC_[A-Z_]+/g))
+      assert.ok(known.has(variable), `${path}: ${variable}`);
   }
-  for (const variable of known) assert.match(textOf('README.md'), new RegExp(`^\\| (?:[^|]*, )?\`${variable}\`[ ,]`, 'm'));
+  for (const variable of known)
+    assert.match(textOf('README.md'), new RegExp(`^\\| (?:[^|]*, )?\`${variable}\`[ ,]`, 'm'));
 });
 
 test('compose.yaml gives the application what it needs, and has no value of a secret', () => {
   const text = textOf('compose.yaml');
-  for (const [, variable, value] of text.matchAll(/- (\w*(?:SECRET|PASSWORD)\w*)(?:=(.*))?$/gm)) assert.match(value ?? '', /^(?:|\$\{[A-Z_]+:\?\})$/, variable);
+  for (const [, variable, value] of text.matchAll(/- (\w*(?:SECRET|PASSWORD)\w*)(?:=(.*))?$/gm))
+    assert.match(value ?? '', /^(?:|\$\{[A-Z_]+:\?\})$/, variable);
   assert.match(text, /postgres:\/\/app:\$\{POSTGRES_PASSWORD:\?\}@db\/app\?sslmode=disable /); // as hexadecimal digits nothing of it needs to be escaped
-  for (const line of ['read_only: true', 'cap_drop: [ALL]', 'condition: service_healthy', 'stop_grace_period: 35s', '127.0.0.1:8000:8000']) assert.ok(text.includes(line), line);
+  for (const line of [
+    'read_only: true',
+    'cap_drop: [ALL]',
+    'condition: service_healthy',
+    'stop_grace_period: 35s',
+    '127.0.0.1:8000:8000',
+  ])
+    assert.ok(text.includes(line), line);
 });
 
 test('the workflow runs each script with what npm ci has brought, and hands the findings over', () => {
   for (const source of SOURCES) {
     const text = textOf('.github/workflows/ci.yml', { source });
     assert.equal(text.includes('npm run typecheck'), source === 'registry', 'the others have no compiler');
-    assert.match(text, /npx --no svc check src\/app\.ts --env production --max-warnings 0 --output sarif=svc\.sarif$/m);
+    assert.match(
+      text,
+      /npx --no svc check src\/app\.ts --env production --max-warnings 0 --output sarif=svc\.sarif$/m,
+    );
     assert.match(text, /sarif_file: svc\.sarif$/m);
     assert.match(text, /^permissions:\n {2}contents: read$/m);
     assert.doesNotMatch(text, /\bnpx (?!--no )|npm install|@(?:latest|master|main)\b/);
@@ -90,7 +155,8 @@ test('the workflow runs each script with what npm ci has brought, and hands the 
 test('the files that README.md names are there, and every script', () => {
   const readme = textOf('README.md');
   const paths: ReadonlySet<string> = new Set(starterFiles(OPTIONS).map(({ path }: StarterFile) => path));
-  for (const [, path] of readme.matchAll(/`((?:src|test|migrations|\.github)\/[\w./-]+\.\w+)`/g)) assert.ok(paths.has(path!), path);
+  for (const [, path] of readme.matchAll(/`((?:src|test|migrations|\.github)\/[\w./-]+\.\w+)`/g))
+    assert.ok(paths.has(path!), path);
   const { scripts } = JSON.parse(textOf('package.json')) as { scripts: Record<string, string> };
   for (const name of Object.keys(scripts)) assert.match(readme, new RegExp(`\`npm (?:run )?${name}\``), name);
 });
@@ -98,30 +164,58 @@ test('the files that README.md names are there, and every script', () => {
 test('the image runs as another user than root, is probed, migrates, and gets SIGTERM itself', () => {
   const lines = textOf('Dockerfile').split('\n');
   assert.ok(lines.lastIndexOf('USER node') > lines.findLastIndex((line) => line.startsWith('RUN ')));
-  assert.equal(lines.filter((line) => line.startsWith('FROM ')).length, 2, 'what npm leaves behind stays in the first stage');
-  const commands = lines.filter((line) => /\bCMD \[/.test(line)).map((line) => JSON.parse(line.slice(line.indexOf('['))) as string[]);
+  assert.equal(
+    lines.filter((line) => line.startsWith('FROM ')).length,
+    2,
+    'what npm leaves behind stays in the first stage',
+  );
+  const commands = lines
+    .filter((line) => /\bCMD \[/.test(line))
+    .map((line) => JSON.parse(line.slice(line.indexOf('['))) as string[]);
   const [probe, main] = commands;
   const bin = 'node node_modules/svc/bin/svc.js';
   assert.deepEqual(main, ['sh', '-c', `${bin} migrate up src/app.ts && exec ${bin} run src/app.ts`]);
   assert.deepEqual(probe?.slice(0, 2), ['node', '-e']);
   assert.match(probe?.[2] ?? '', /\/healthz/);
-  for (const source of SOURCES) assert.equal(/^COPY vendor /m.test(textOf('Dockerfile', { source })), source === 'vendor');
+  for (const source of SOURCES)
+    assert.equal(/^COPY vendor /m.test(textOf('Dockerfile', { source })), source === 'vendor');
   assert.match(lines[0]!, /-t shop /); // tags have no scope
 });
 
 test('the image keeps its data in a volume of the user that writes it, and data gets neither into it nor into git', () => {
   const lines = textOf('Dockerfile').split('\n');
-  const [owned, volume, user] = ['RUN mkdir /data && chown node:node /data', 'VOLUME /data', 'USER node'].map((line) => lines.indexOf(line));
+  const [owned, volume, user] = ['RUN mkdir /data && chown node:node /data', 'VOLUME /data', 'USER node'].map(
+    (line) => lines.indexOf(line),
+  );
   assert.ok(owned !== -1 && owned! < volume! && volume! < user!); // what is done to a volume after its declaration is lost
   assert.ok(lines.includes('COPY migrations ./migrations'));
   assert.match(textOf('Dockerfile'), /^ENV .* DATABASE_URL=sqlite:\/\/\/data\/data\.db$/m);
   for (const path of ['.gitignore', '.dockerignore']) assert.match(textOf(path), /^data\.db\*$/m);
-  for (const path of ['README.md', 'Dockerfile']) assert.match(textOf(path), /docker run [^\n]* -v shop-data:\/data shop$/m);
+  for (const path of ['README.md', 'Dockerfile'])
+    assert.match(textOf(path), /docker run [^\n]* -v shop-data:\/data shop$/m);
 });
 
 for (const name of ['shop', 'my-app', '@acme/shop', 'a.b_c', '3d', 'x'.repeat(214)]) {
   test(`isPackageName() takes "${name.slice(0, 20)}"`, () => assert.equal(isPackageName(name), true));
 }
-for (const name of ['', 'Shop', '.shop', '_shop', 'a b', 'a/b', '@acme', '@/x', 'svc', 'node_modules', "it's", 'a`b', '${x}', 'a\nb', 'ü', 'x'.repeat(215)]) {
-  test(`isPackageName() refuses ${JSON.stringify(name.slice(0, 20))}`, () => assert.equal(isPackageName(name), false));
+for (const name of [
+  '',
+  'Shop',
+  '.shop',
+  '_shop',
+  'a b',
+  'a/b',
+  '@acme',
+  '@/x',
+  'svc',
+  'node_modules',
+  "it's",
+  'a`b',
+  '${x}',
+  'a\nb',
+  'ü',
+  'x'.repeat(215),
+]) {
+  test(`isPackageName() refuses ${JSON.stringify(name.slice(0, 20))}`, () =>
+    assert.equal(isPackageName(name), false));
 }
