@@ -17,7 +17,11 @@ export function cacheBackendContract(name: string, make: () => Awaitable<CacheBa
   function contract(does: string, run: (under: CacheBackendUnderTest) => Promise<void>): void {
     test(`${name} ${does}`, async () => {
       const under = await make();
-      try { await run(under); } finally { await under.close?.(); }
+      try {
+        await run(under);
+      } finally {
+        await under.close?.();
+      }
     });
   }
 
@@ -67,7 +71,15 @@ export function cacheBackendContract(name: string, make: () => Awaitable<CacheBa
   contract('clears what begins with a prefix, or all', async ({ cache }) => {
     for (const key of ['user:1', 'user:2', 'user*', 'page:1']) await cache.set(key, 1, 1_000);
     await cache.clear('user:');
-    assert.deepEqual([await cache.get('user:1'), await cache.get('user:2'), await cache.get('user*'), await cache.get('page:1')], [undefined, undefined, 1, 1]);
+    assert.deepEqual(
+      [
+        await cache.get('user:1'),
+        await cache.get('user:2'),
+        await cache.get('user*'),
+        await cache.get('page:1'),
+      ],
+      [undefined, undefined, 1, 1],
+    );
     await cache.clear('user*');
     assert.deepEqual([await cache.get('user*'), await cache.get('page:1')], [undefined, 1]);
     await cache.clear();
@@ -78,7 +90,7 @@ export function cacheBackendContract(name: string, make: () => Awaitable<CacheBa
     const value = { list: [1] };
     await cache.set('own', value, 1_000);
     value.list.push(2);
-    const first = await cache.get('own') as { list: number[] };
+    const first = (await cache.get('own')) as { list: number[] };
     first.list.push(3);
     assert.deepEqual(await cache.get('own'), { list: [1] });
   });

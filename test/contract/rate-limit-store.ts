@@ -18,13 +18,26 @@ const RULE = { limit: 5, periodMs: 10_000 };
 
 /** Registers the contract's tests for one implementation. */
 export function rateLimitStoreContract(name: string, make: () => Awaitable<RateLimitStoreUnderTest>): void {
-  function contract(does: string, run: (under: RateLimitStoreUnderTest, isNear: (actual: number, expected: number) => void) => Promise<void>): void {
+  function contract(
+    does: string,
+    run: (
+      under: RateLimitStoreUnderTest,
+      isNear: (actual: number, expected: number) => void,
+    ) => Promise<void>,
+  ): void {
     test(`${name} ${does}`, async () => {
       const under = await make();
       const { toleranceMs = 0 } = under;
       try {
-        await run(under, (actual, expected) => assert.ok(Math.abs(actual - expected) <= toleranceMs, `${actual} is not ${expected} ± ${toleranceMs}`));
-      } finally { await under.close?.(); }
+        await run(under, (actual, expected) =>
+          assert.ok(
+            Math.abs(actual - expected) <= toleranceMs,
+            `${actual} is not ${expected} ± ${toleranceMs}`,
+          ),
+        );
+      } finally {
+        await under.close?.();
+      }
     });
   }
 
@@ -43,13 +56,16 @@ export function rateLimitStoreContract(name: string, make: () => Awaitable<RateL
     isNear(refused.resetMs, 10_000);
   });
 
-  contract('allows again after retryAfterMs, one at a time and no second burst', async ({ store, pass, toleranceMs = 0 }) => {
-    for (let count = 0; count < 5; count++) await store.take('again', RULE);
-    const { retryAfterMs } = await store.take('again', RULE);
-    await pass(retryAfterMs + toleranceMs);
-    assert.equal((await store.take('again', RULE)).isAllowed, true);
-    assert.equal((await store.take('again', RULE)).isAllowed, false);
-  });
+  contract(
+    'allows again after retryAfterMs, one at a time and no second burst',
+    async ({ store, pass, toleranceMs = 0 }) => {
+      for (let count = 0; count < 5; count++) await store.take('again', RULE);
+      const { retryAfterMs } = await store.take('again', RULE);
+      await pass(retryAfterMs + toleranceMs);
+      assert.equal((await store.take('again', RULE)).isAllowed, true);
+      assert.equal((await store.take('again', RULE)).isAllowed, false);
+    },
+  );
 
   contract('charges nothing for what it refuses', async ({ store }, isNear) => {
     for (let count = 0; count < 20; count++) await store.take('refused', RULE);
@@ -73,7 +89,13 @@ export function rateLimitStoreContract(name: string, make: () => Awaitable<RateL
   });
 
   contract('looks without taking when the cost is 0', async ({ store }) => {
-    for (let count = 0; count < 3; count++) assert.deepEqual(await store.take('look', RULE, 0), { isAllowed: true, remaining: 5, retryAfterMs: 0, resetMs: 0 });
+    for (let count = 0; count < 3; count++)
+      assert.deepEqual(await store.take('look', RULE, 0), {
+        isAllowed: true,
+        remaining: 5,
+        retryAfterMs: 0,
+        resetMs: 0,
+      });
     await store.take('look', RULE);
     assert.equal((await store.take('look', RULE, 0)).remaining, 4);
   });

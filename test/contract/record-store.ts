@@ -13,12 +13,19 @@ export interface RecordStoreUnderTest {
 }
 
 /** Registers the contract's tests for one implementation. Keys differ from test to test, so one server may serve all. */
-export function recordStoreContract(name: string, make: (t: TestContext) => Awaitable<RecordStoreUnderTest | undefined>): void {
+export function recordStoreContract(
+  name: string,
+  make: (t: TestContext) => Awaitable<RecordStoreUnderTest | undefined>,
+): void {
   function contract(does: string, run: (under: RecordStoreUnderTest) => Promise<void>): void {
     test(`${name} ${does}`, async (t) => {
       const under = await make(t);
       if (under === undefined) return; // skipped
-      try { await run(under); } finally { await under.close?.(); }
+      try {
+        await run(under);
+      } finally {
+        await under.close?.();
+      }
     });
   }
 
@@ -71,7 +78,9 @@ export function recordStoreContract(name: string, make: (t: TestContext) => Awai
   });
 
   contract('lets exactly one add() win', async ({ store }) => {
-    const wins = await Promise.all(Array.from({ length: 10 }, (_, index) => store.add('add', `${index}`, 1_000)));
+    const wins = await Promise.all(
+      Array.from({ length: 10 }, (_, index) => store.add('add', `${index}`, 1_000)),
+    );
     assert.equal(wins.filter(Boolean).length, 1);
     assert.equal(await store.get('add'), `${wins.indexOf(true)}`);
   });
@@ -88,7 +97,9 @@ export function recordStoreContract(name: string, make: (t: TestContext) => Awai
     await store.set('swap', 'a', 1_000);
     assert.equal(await store.replace('swap', 'x', 'b', 1_000), false);
     assert.equal(await store.get('swap'), 'a');
-    const wins = await Promise.all(Array.from({ length: 10 }, (_, index) => store.replace('swap', 'a', `${index}`, 1_000)));
+    const wins = await Promise.all(
+      Array.from({ length: 10 }, (_, index) => store.replace('swap', 'a', `${index}`, 1_000)),
+    );
     assert.equal(wins.filter(Boolean).length, 1);
     assert.equal(await store.get('swap'), `${wins.indexOf(true)}`);
   });
@@ -101,7 +112,9 @@ export function recordStoreContract(name: string, make: (t: TestContext) => Awai
   });
 
   contract('keeps keys apart, those of Object.prototype too', async ({ store }) => {
-    for (const key of ['__proto__', 'constructor', 'toString', 'a:b', 'a']) assert.equal(await store.add(key, key, 1_000), true);
-    for (const key of ['__proto__', 'constructor', 'toString', 'a:b', 'a']) assert.equal(await store.get(key), key);
+    for (const key of ['__proto__', 'constructor', 'toString', 'a:b', 'a'])
+      assert.equal(await store.add(key, key, 1_000), true);
+    for (const key of ['__proto__', 'constructor', 'toString', 'a:b', 'a'])
+      assert.equal(await store.get(key), key);
   });
 }

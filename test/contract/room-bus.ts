@@ -18,20 +18,33 @@ export function roomBusContract(name: string, make: () => Awaitable<RoomBusUnder
   function contract(does: string, run: (under: RoomBusUnderTest) => Promise<void>): void {
     test(`${name} ${does}`, async () => {
       const under = await make();
-      try { await run(under); } finally { await under.close?.(); }
+      try {
+        await run(under);
+      } finally {
+        await under.close?.();
+      }
     });
   }
   const frame = (text: string): Uint8Array => new TextEncoder().encode(text);
 
   contract('hands each frame once to every subscriber, on both ends', async ({ here, there, settle }) => {
     const got: string[] = [];
-    using _a = here.subscribe((room, bytes, isText) => got.push(`here ${room} ${new TextDecoder().decode(bytes)} ${isText}`));
-    using _b = there.subscribe((room, bytes, isText) => got.push(`there ${room} ${new TextDecoder().decode(bytes)} ${isText}`));
+    using _a = here.subscribe((room, bytes, isText) =>
+      got.push(`here ${room} ${new TextDecoder().decode(bytes)} ${isText}`),
+    );
+    using _b = there.subscribe((room, bytes, isText) =>
+      got.push(`there ${room} ${new TextDecoder().decode(bytes)} ${isText}`),
+    );
     await settle();
     here.publish('lobby', frame('hello'), true);
     there.publish('hall', frame('bytes'), false);
     await settle();
-    assert.deepEqual(got.sort(), ['here hall bytes false', 'here lobby hello true', 'there hall bytes false', 'there lobby hello true']);
+    assert.deepEqual(got.sort(), [
+      'here hall bytes false',
+      'here lobby hello true',
+      'there hall bytes false',
+      'there lobby hello true',
+    ]);
   });
 
   contract('keeps the order of one publisher, and bytes as they are', async ({ here, there, settle }) => {
@@ -42,7 +55,10 @@ export function roomBusContract(name: string, make: () => Awaitable<RoomBusUnder
     for (const bytes of sent) here.publish('r', bytes, false);
     here.publish('r', new Uint8Array(0), false);
     await settle();
-    assert.deepEqual(got.map((bytes) => [...bytes]), [...sent.map((bytes) => [...bytes]), []]);
+    assert.deepEqual(
+      got.map((bytes) => [...bytes]),
+      [...sent.map((bytes) => [...bytes]), []],
+    );
   });
 
   contract('stops when a subscription is disposed', async ({ here, settle }) => {
@@ -58,15 +74,20 @@ export function roomBusContract(name: string, make: () => Awaitable<RoomBusUnder
     assert.equal(count, 1);
   });
 
-  contract('takes the same function twice, and lets each subscription go by itself', async ({ here, settle }) => {
-    let count = 0;
-    const fn = (): void => { count++; };
-    const first = here.subscribe(fn);
-    using _second = here.subscribe(fn);
-    await settle();
-    first[Symbol.dispose]();
-    here.publish('r', frame('1'), true);
-    await settle();
-    assert.equal(count, 1);
-  });
+  contract(
+    'takes the same function twice, and lets each subscription go by itself',
+    async ({ here, settle }) => {
+      let count = 0;
+      const fn = (): void => {
+        count++;
+      };
+      const first = here.subscribe(fn);
+      using _second = here.subscribe(fn);
+      await settle();
+      first[Symbol.dispose]();
+      here.publish('r', frame('1'), true);
+      await settle();
+      assert.equal(count, 1);
+    },
+  );
 }
