@@ -14,19 +14,45 @@ import type { Secrets } from '../../src/crypto/keys.ts';
 
 const SECRET = 'Zu5kq2-vWm9_hPx7Lr3tYb8nCf1sGd6a';
 const OTHER = 'oN4jR8-cXe2_kTw5Vy9uAi3mHz7pQb1l';
-const configOf = (environment: Record<string, string>, values: Record<string, unknown> = {}): Config => new Config({ environment, values });
+const configOf = (environment: Record<string, string>, values: Record<string, unknown> = {}): Config =>
+  new Config({ environment, values });
 
 test('K01 a secret of fewer than 32 bytes is refused everywhere, with the length needed and without the secret', () => {
   const secret = SECRET.slice(0, 31);
-  for (const use of [() => Keyring.of(secret), () => Keyring.of([SECRET, secret]), () => Keyring.of(''), () => createToken('ada', secret), () => verifyToken('a.b.c', secret)]) {
-    assert.throws(use, (error) => error instanceof SvcError && error.code === 'E_SECRET_WEAK' && /^Cannot use a secret of (?:31|0) bytes: .* needs 32 or more$/.test(error.message) && !inspect(error).includes(secret.slice(0, 8)) && /SVC_AUTH_SECRET/.test(error.remedy));
+  for (const use of [
+    () => Keyring.of(secret),
+    () => Keyring.of([SECRET, secret]),
+    () => Keyring.of(''),
+    () => createToken('ada', secret),
+    () => verifyToken('a.b.c', secret),
+  ]) {
+    assert.throws(
+      use,
+      (error) =>
+        error instanceof SvcError &&
+        error.code === 'E_SECRET_WEAK' &&
+        /^Cannot use a secret of (?:31|0) bytes: .* needs 32 or more$/.test(error.message) &&
+        !inspect(error).includes(secret.slice(0, 8)) &&
+        /SVC_AUTH_SECRET/.test(error.remedy),
+    );
   }
   assert.match(weaknessOf(secret)!, /31 bytes, and 32 are needed/);
   assert.equal(Keyring.of(SECRET).keys.length, 1);
 });
 
 test('K01 a list of no secrets, too many, or of anything else is refused', () => {
-  for (const wrong of [[], Array.from({ length: 17 }, (_, index) => `${index} ${SECRET}`), undefined, null, 5, {}, [5], [SECRET, null], Buffer.from(SECRET), [[SECRET]]]) {
+  for (const wrong of [
+    [],
+    Array.from({ length: 17 }, (_, index) => `${index} ${SECRET}`),
+    undefined,
+    null,
+    5,
+    {},
+    [5],
+    [SECRET, null],
+    Buffer.from(SECRET),
+    [[SECRET]],
+  ]) {
     assert.throws(() => Keyring.of(wrong as Secrets), { code: 'E_SECRET_FORM' });
   }
   assert.equal(Keyring.of(Array.from({ length: 16 }, (_, index) => `${index} ${SECRET}`)).keys.length, 16);
@@ -34,12 +60,27 @@ test('K01 a list of no secrets, too many, or of anything else is refused', () =>
 
 test('K02 weaknessOf() knows repeated bytes, placeholders and what counts up, and never shows them', () => {
   for (const [secret, expected] of [
-    ['a'.repeat(32), /one character, repeated/], ['\0'.repeat(64), /placeholder|repeated/], ['xq7'.repeat(12), /repeats the same 3 characters/], [`${'P4h-Q9'.repeat(5)}P4h`, /same 6 characters/],
-    ['changeme', /8 bytes/], ['changeme-changeme-changeme-changeme', /placeholder/], ['CHANGEME0123456789abcdefXYZ!?%&/()=', /placeholder/], ['secret', /6 bytes/], ['secretsecretsecretsecretsecretsecret', /placeholder/],
-    ['your-256-bit-secret', /19 bytes/], ['your-256-bit-secret-your-256-bit-secret', /placeholder/], ['a-string-secret-at-least-256-bits-long', /placeholder/],
-    ['your-super-secret-jwt-token-with-at-least-32-characters-long', /placeholder/], ['please-replace-this-with-a-random-value', /placeholder/], ['my_development_secret_key_for_testing', /placeholder/],
-    ['0123456789abcdef0123456789abcdef', /placeholder|repeats/], ['abcdefghijklmnopqrstuvwxyzABCDEFGHIJ', /counts up or down/], ['zyxwvutsrqponmlkjihgfedcba9876543210', /counts up or down/],
-    ['xzzxxxzxzzzxzxxzzxzzxxxzzzxxzxzxzxzzzx', /too few different characters/], ['\ud800'.repeat(32), /surrogate/], ['-----BEGIN PUBLIC KEY-----', /PEM/],
+    ['a'.repeat(32), /one character, repeated/],
+    ['\0'.repeat(64), /placeholder|repeated/],
+    ['xq7'.repeat(12), /repeats the same 3 characters/],
+    [`${'P4h-Q9'.repeat(5)}P4h`, /same 6 characters/],
+    ['changeme', /8 bytes/],
+    ['changeme-changeme-changeme-changeme', /placeholder/],
+    ['CHANGEME0123456789abcdefXYZ!?%&/()=', /placeholder/],
+    ['secret', /6 bytes/],
+    ['secretsecretsecretsecretsecretsecret', /placeholder/],
+    ['your-256-bit-secret', /19 bytes/],
+    ['your-256-bit-secret-your-256-bit-secret', /placeholder/],
+    ['a-string-secret-at-least-256-bits-long', /placeholder/],
+    ['your-super-secret-jwt-token-with-at-least-32-characters-long', /placeholder/],
+    ['please-replace-this-with-a-random-value', /placeholder/],
+    ['my_development_secret_key_for_testing', /placeholder/],
+    ['0123456789abcdef0123456789abcdef', /placeholder|repeats/],
+    ['abcdefghijklmnopqrstuvwxyzABCDEFGHIJ', /counts up or down/],
+    ['zyxwvutsrqponmlkjihgfedcba9876543210', /counts up or down/],
+    ['xzzxxxzxzzzxzxxzzxzzxxxzzzxxzxzxzxzzzx', /too few different characters/],
+    ['\ud800'.repeat(32), /surrogate/],
+    ['-----BEGIN PUBLIC KEY-----', /PEM/],
   ] as const) {
     const weakness = weaknessOf(secret);
     assert.match(weakness ?? 'none', expected, secret);
@@ -49,7 +90,14 @@ test('K02 weaknessOf() knows repeated bytes, placeholders and what counts up, an
 
 test('K02 weaknessOf() finds nothing in random secrets, and Keyring takes a weak one that is long enough', () => {
   for (let round = 0; round < 300; round++) {
-    for (const secret of [randomBytes(32).toString('hex'), randomBytes(32).toString('base64'), randomBytes(32).toString('base64url'), randomBytes(16).toString('hex'), randomBytes(24).toString('base64'), randomBytes(40).toString('latin1')]) {
+    for (const secret of [
+      randomBytes(32).toString('hex'),
+      randomBytes(32).toString('base64'),
+      randomBytes(32).toString('base64url'),
+      randomBytes(16).toString('hex'),
+      randomBytes(24).toString('base64'),
+      randomBytes(40).toString('latin1'),
+    ]) {
       assert.equal(weaknessOf(secret), undefined, secret);
     }
   }
@@ -59,8 +107,18 @@ test('K02 weaknessOf() finds nothing in random secrets, and Keyring takes a weak
 });
 
 test('K03 a secret is its UTF-8 bytes: not cut, and not decoded', () => {
-  const mac = (secret: string): string => createHmac('sha256', Keyring.of(secret).current.key).update('x').digest('hex');
-  for (const secret of [SECRET, 'é'.repeat(16), '😀'.repeat(8), `${SECRET}\0tail`, ` ${SECRET} `, '0123456789abcdef'.repeat(4), 'QUJDRA=='.repeat(8), 'x'.repeat(10_000)]) {
+  const mac = (secret: string): string =>
+    createHmac('sha256', Keyring.of(secret).current.key).update('x').digest('hex');
+  for (const secret of [
+    SECRET,
+    'é'.repeat(16),
+    '😀'.repeat(8),
+    `${SECRET}\0tail`,
+    ` ${SECRET} `,
+    '0123456789abcdef'.repeat(4),
+    'QUJDRA=='.repeat(8),
+    'x'.repeat(10_000),
+  ]) {
     assert.equal(mac(secret), createHmac('sha256', Buffer.from(secret, 'utf8')).update('x').digest('hex'));
     assert.equal(Keyring.of(secret).current.key.symmetricKeySize, Buffer.byteLength(secret));
   }
@@ -72,17 +130,41 @@ test('K03 public keys and certificates are refused, in each form', () => {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 }).publicKey;
   const forms: [string, RegExp][] = [
-    [publicKey.export({ type: 'spki', format: 'pem' }) as string, /PEM/], [privateKey.export({ type: 'pkcs8', format: 'pem' }) as string, /PEM/],
-    ['-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----', /PEM/], [JSON.stringify(publicKey.export({ format: 'jwk' })), /JSON Web Key/], ['{ "keys" : [] , "padding": "xxxxxxxxxxxxxxxxxxx" }', /JSON Web Key/],
-    ['ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAbcdefghijklmnop me@example', /SSH/], ['ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAI', /SSH/],
-    [publicKey.export({ type: 'spki', format: 'der' }).toString('base64'), /DER/], [rsa.export({ type: 'spki', format: 'der' }).toString('base64'), /DER/], [rsa.export({ type: 'pkcs1', format: 'der' }).toString('base64url'), /DER/],
+    [publicKey.export({ type: 'spki', format: 'pem' }) as string, /PEM/],
+    [privateKey.export({ type: 'pkcs8', format: 'pem' }) as string, /PEM/],
+    ['-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----', /PEM/],
+    [JSON.stringify(publicKey.export({ format: 'jwk' })), /JSON Web Key/],
+    ['{ "keys" : [] , "padding": "xxxxxxxxxxxxxxxxxxx" }', /JSON Web Key/],
+    ['ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAbcdefghijklmnop me@example', /SSH/],
+    ['ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAI', /SSH/],
+    [publicKey.export({ type: 'spki', format: 'der' }).toString('base64'), /DER/],
+    [rsa.export({ type: 'spki', format: 'der' }).toString('base64'), /DER/],
+    [rsa.export({ type: 'pkcs1', format: 'der' }).toString('base64url'), /DER/],
   ];
   for (const [secret, expected] of forms) {
-    assert.throws(() => Keyring.of(secret), (error) => error instanceof SvcError && error.code === 'E_SECRET_FORM' && expected.test(error.message) && !error.message.includes(secret.slice(0, 24)));
+    assert.throws(
+      () => Keyring.of(secret),
+      (error) =>
+        error instanceof SvcError &&
+        error.code === 'E_SECRET_FORM' &&
+        expected.test(error.message) &&
+        !error.message.includes(secret.slice(0, 24)),
+    );
     assert.match(weaknessOf(secret)!, expected);
   }
-  for (const fine of ['{"no":"key in here, though it begins with a brace"}', `M${'A'.repeat(99)}`, `MIIB${SECRET}${SECRET}${SECRET}`, `MIX${'B'.repeat(97)}`, `MYX${'B'.repeat(97)}`]) assert.equal(Keyring.of(fine).keys.length, 1);
-  assert.equal(Keyring.of(Buffer.concat([Buffer.from([0x30, 0x88]), Buffer.alloc(94, 7)]).toString('base64')).keys.length, 1); // no length has eight bytes
+  for (const fine of [
+    '{"no":"key in here, though it begins with a brace"}',
+    `M${'A'.repeat(99)}`,
+    `MIIB${SECRET}${SECRET}${SECRET}`,
+    `MIX${'B'.repeat(97)}`,
+    `MYX${'B'.repeat(97)}`,
+  ])
+    assert.equal(Keyring.of(fine).keys.length, 1);
+  assert.equal(
+    Keyring.of(Buffer.concat([Buffer.from([0x30, 0x88]), Buffer.alloc(94, 7)]).toString('base64')).keys
+      .length,
+    1,
+  ); // no length has eight bytes
 });
 
 test('K04 of a ring the first signs, and each is found by its name', () => {
@@ -94,8 +176,12 @@ test('K04 of a ring the first signs, and each is found by its name', () => {
   for (const id of ['', 'unknown', '__proto__', 'constructor']) assert.equal(ring.find(id), undefined);
   assert.notEqual(ring.keys[0]!.id, ring.keys[1]!.id);
   assert.match(ring.current.id, /^[\w-]{12}$/);
-  assert.throws(() => { (ring.keys as unknown[]).push(1); }, TypeError);
-  assert.throws(() => { (ring.current as { id: string }).id = 'x'; }, TypeError);
+  assert.throws(() => {
+    (ring.keys as unknown[]).push(1);
+  }, TypeError);
+  assert.throws(() => {
+    (ring.current as { id: string }).id = 'x';
+  }, TypeError);
 });
 
 test('K04 a secret that leaves the ring invalidates what it has signed', () => {
@@ -117,16 +203,33 @@ test('Keyring.of() gives the same ring for the same secrets, one for a repeated 
 });
 
 test('HKDF-SHA-256 is that of RFC 5869, test case 1', () => {
-  const output = hkdfSync('sha256', Buffer.alloc(22, 0x0b), Buffer.from('000102030405060708090a0b0c', 'hex'), Buffer.from('f0f1f2f3f4f5f6f7f8f9', 'hex'), 42);
-  assert.equal(Buffer.from(output).toString('hex'), '3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865');
+  const output = hkdfSync(
+    'sha256',
+    Buffer.alloc(22, 0x0b),
+    Buffer.from('000102030405060708090a0b0c', 'hex'),
+    Buffer.from('f0f1f2f3f4f5f6f7f8f9', 'hex'),
+    42,
+  );
+  assert.equal(
+    Buffer.from(output).toString('hex'),
+    '3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865',
+  );
 });
 
 test('K05 keys for other purposes are derived by HKDF-SHA-256, each from its label, under the same names', () => {
   const ring = Keyring.of([SECRET, OTHER]);
   const [cookie, csrf] = [ring.derive('svc cookie'), ring.derive('svc csrf')];
-  assert.deepEqual(cookie.keys.map(({ id }) => id), ring.keys.map(({ id }) => id));
-  assert.deepEqual(cookie.current.key.export(), Buffer.from(hkdfSync('sha256', SECRET, '', 'svc cookie', 32)));
-  const keys = [ring, cookie, csrf].flatMap(({ keys }) => keys.map(({ key }) => key.export().toString('hex')));
+  assert.deepEqual(
+    cookie.keys.map(({ id }) => id),
+    ring.keys.map(({ id }) => id),
+  );
+  assert.deepEqual(
+    cookie.current.key.export(),
+    Buffer.from(hkdfSync('sha256', SECRET, '', 'svc cookie', 32)),
+  );
+  const keys = [ring, cookie, csrf].flatMap(({ keys }) =>
+    keys.map(({ key }) => key.export().toString('hex')),
+  );
   assert.equal(new Set(keys).size, 6);
   assert.equal(ring.derive('svc cookie'), cookie);
   for (let index = 0; index < 100; index++) ring.derive(`label ${index}`);
@@ -137,16 +240,32 @@ test('K05 keys for other purposes are derived by HKDF-SHA-256, each from its lab
 test('K05 what is signed with a derived key is no token, and the name of a key is no part of a derived one', () => {
   const ring = Keyring.of(SECRET);
   const [header, claims] = createToken('ada', SECRET).split('.') as [string, string];
-  const mac = createHmac('sha256', ring.derive('svc cookie').current.key).update(`${header}.${claims}`).digest('base64url');
+  const mac = createHmac('sha256', ring.derive('svc cookie').current.key)
+    .update(`${header}.${claims}`)
+    .digest('base64url');
   assert.throws(() => verifyToken(`${header}.${claims}.${mac}`, SECRET), { reason: 'signature' });
   const id = Buffer.from(ring.current.id, 'base64url').toString('hex');
-  for (const label of ['', 'svc key id']) assert.doesNotMatch(ring.derive(label).current.key.export().toString('hex'), new RegExp(`^${id}`));
+  for (const label of ['', 'svc key id'])
+    assert.doesNotMatch(ring.derive(label).current.key.export().toString('hex'), new RegExp(`^${id}`));
   assert.ok(!ring.current.key.export().toString('hex').includes(id));
 });
 
 test('K06 authSecrets() names the variable when there is no secret, and never a value', () => {
-  for (const config of [configOf({}), configOf({ SVC_AUTH_SECRET: '' }), configOf({ SVC_AUTH_SECRET: '', SVC_AUTH_SECRET_PREVIOUS: OTHER }), configOf({}, { authSecret: [] }), configOf({}, { authSecret: null })]) {
-    assert.throws(() => authSecrets(config), (error) => error instanceof SvcError && error.code === 'E_SECRET_ABSENT' && error.message.includes('SVC_AUTH_SECRET') && !inspect(error).includes(OTHER));
+  for (const config of [
+    configOf({}),
+    configOf({ SVC_AUTH_SECRET: '' }),
+    configOf({ SVC_AUTH_SECRET: '', SVC_AUTH_SECRET_PREVIOUS: OTHER }),
+    configOf({}, { authSecret: [] }),
+    configOf({}, { authSecret: null }),
+  ]) {
+    assert.throws(
+      () => authSecrets(config),
+      (error) =>
+        error instanceof SvcError &&
+        error.code === 'E_SECRET_ABSENT' &&
+        error.message.includes('SVC_AUTH_SECRET') &&
+        !inspect(error).includes(OTHER),
+    );
   }
 });
 
@@ -155,41 +274,87 @@ test('authSecrets() reads one secret or several, and the previous one after them
   assert.equal(authSecrets(configOf({}, { authSecret: SECRET })), SECRET);
   assert.equal(authSecrets(configOf({ SVC_AUTH_SECRET: SECRET, SVC_AUTH_SECRET_PREVIOUS: '' })), SECRET);
   assert.equal(authSecrets(configOf({}, { authSecret: [SECRET] })), SECRET);
-  assert.deepEqual(authSecrets(configOf({ SVC_AUTH_SECRET: SECRET, SVC_AUTH_SECRET_PREVIOUS: OTHER })), [SECRET, OTHER]);
-  assert.deepEqual(authSecrets(configOf({}, { authSecret: [SECRET, OTHER], authSecretPrevious: 'x' })), [SECRET, OTHER, 'x']);
-  for (const wrong of [5, {}, [5], [SECRET, undefined]]) assert.throws(() => authSecrets(configOf({}, { authSecret: wrong })), { code: 'E_SECRET_FORM' });
+  assert.deepEqual(authSecrets(configOf({ SVC_AUTH_SECRET: SECRET, SVC_AUTH_SECRET_PREVIOUS: OTHER })), [
+    SECRET,
+    OTHER,
+  ]);
+  assert.deepEqual(authSecrets(configOf({}, { authSecret: [SECRET, OTHER], authSecretPrevious: 'x' })), [
+    SECRET,
+    OTHER,
+    'x',
+  ]);
+  for (const wrong of [5, {}, [5], [SECRET, undefined]])
+    assert.throws(() => authSecrets(configOf({}, { authSecret: wrong })), { code: 'E_SECRET_FORM' });
 });
 
 test('K07 secrets and random values come from randomBytes()', () => {
-  const found = sources().flatMap(([file, text]) => [...text.matchAll(/\brandomBytes\((\w+)\)/g)].map((match) => `${file} ${match[1]}`));
+  const found = sources().flatMap(([file, text]) =>
+    [...text.matchAll(/\brandomBytes\((\w+)\)/g)].map((match) => `${file} ${match[1]}`),
+  );
   assert.ok(found.includes('crypto/jwt.ts ID_BYTES') && found.includes('crypto/password.ts SALT_BYTES'));
-  for (const [file, text] of sources()) assert.doesNotMatch(text, /\bpseudoRandomBytes\b|\bcrypto\.rng\b/, file);
+  for (const [file, text] of sources())
+    assert.doesNotMatch(text, /\bpseudoRandomBytes\b|\bcrypto\.rng\b/, file);
 });
 
 test('K08 no secret comes from Math.random(), the time, or a UUID', () => {
   for (const [file, text] of sources()) {
-    if (!SPREAD.has(file)) assert.doesNotMatch(text, /\bMath\.random\b/, `${file}: pauses and lifetimes are spread by it, nothing else`);
+    if (!SPREAD.has(file))
+      assert.doesNotMatch(
+        text,
+        /\bMath\.random\b/,
+        `${file}: pauses and lifetimes are spread by it, nothing else`,
+      );
     if (file !== 'base/clock.ts') assert.doesNotMatch(text, /\bDate\.now\(/, file);
     if (!NAMES_BY_UUID.has(file)) assert.doesNotMatch(text, /\brandomUUID\b/, file);
   }
 });
 
 /** Pauses between restarts and attempts to connect, and how long a connection lives. */
-const SPREAD: ReadonlySet<string> = new Set(['db/wire/backoff.ts', 'db/wire/pool-settings.ts', 'db/wire/pool.ts', 'db/postgres/listener.ts', 'db/redis/link.ts', 'operations/workers.ts']);
+const SPREAD: ReadonlySet<string> = new Set([
+  'db/wire/backoff.ts',
+  'db/wire/pool-settings.ts',
+  'db/wire/pool.ts',
+  'db/postgres/listener.ts',
+  'db/redis/link.ts',
+  'operations/workers.ts',
+]);
 /** Boundaries, traces, leases, names of prepared statements, and the mark by which a parent knows its child's messages. Request ids are of uuid.ts. */
-const NAMES_BY_UUID: ReadonlySet<string> = new Set(['cli/inspect.ts', 'db/postgres/runner.ts', 'http/middleware/idempotency.ts', 'http/files/ranges.ts', 'http/request/trace-context.ts']);
+const NAMES_BY_UUID: ReadonlySet<string> = new Set([
+  'cli/inspect.ts',
+  'db/postgres/runner.ts',
+  'http/middleware/idempotency.ts',
+  'http/files/ranges.ts',
+  'http/request/trace-context.ts',
+]);
 
 /** The sources without their comments. */
 function sources(): [file: string, text: string][] {
   const folder = join(ROOT, 'src');
-  return readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'))
-    .map((name) => [name.replaceAll('\\', '/'), readFileSync(join(folder, name), 'utf8').replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '')]);
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.ts'))
+    .map((name) => [
+      name.replaceAll('\\', '/'),
+      readFileSync(join(folder, name), 'utf8').replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, ''),
+    ]);
 }
 
 test('a printed ring shows no secret, and nothing that leads to it', () => {
   const ring = Keyring.of([SECRET, OTHER]);
-  const bytes = [SECRET, OTHER].flatMap((secret) => [secret, Buffer.from(secret).toString('hex'), Buffer.from(secret).toString('base64').slice(0, 20)]);
-  const printed = [inspect(ring), inspect(ring, { showHidden: true, depth: 20, getters: true }), JSON.stringify(ring), format('%o %O %j', ring, ring, ring), String(ring), JSON.stringify(ring.keys), inspect(ring.keys, { showHidden: true, depth: 20, getters: true }), JSON.stringify(structuredCloneable(ring))];
+  const bytes = [SECRET, OTHER].flatMap((secret) => [
+    secret,
+    Buffer.from(secret).toString('hex'),
+    Buffer.from(secret).toString('base64').slice(0, 20),
+  ]);
+  const printed = [
+    inspect(ring),
+    inspect(ring, { showHidden: true, depth: 20, getters: true }),
+    JSON.stringify(ring),
+    format('%o %O %j', ring, ring, ring),
+    String(ring),
+    JSON.stringify(ring.keys),
+    inspect(ring.keys, { showHidden: true, depth: 20, getters: true }),
+    JSON.stringify(structuredCloneable(ring)),
+  ];
   for (const text of printed) for (const secret of bytes) assert.ok(!text.includes(secret), text);
 });
 
@@ -199,6 +364,10 @@ function structuredCloneable(value: object): object {
 
 test('names of keys differ, whatever the secrets', () => {
   const random = seeded(7);
-  const ids = Array.from({ length: 2_000 }, () => Keyring.of(Array.from({ length: 40 }, () => String.fromCharCode(33 + random(90))).join('')).current.id);
+  const ids = Array.from(
+    { length: 2_000 },
+    () =>
+      Keyring.of(Array.from({ length: 40 }, () => String.fromCharCode(33 + random(90))).join('')).current.id,
+  );
   assert.equal(new Set(ids).size, 2_000);
 });

@@ -15,13 +15,20 @@ const QUICK = { iterations: 10, unsafeForTests: true } as const;
 const PEPPER = 'a pepper of these tests, with more than 32 bytes';
 const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64').replace(/=+$/, '');
 /** A stored hash, made without the code that is tested. */
-const stored = (password: string, { iterations = 10, salt = Buffer.from('0123456789abcdef'), algorithm = 'sha256', bytes = 32 } = {}): string =>
+const stored = (
+  password: string,
+  { iterations = 10, salt = Buffer.from('0123456789abcdef'), algorithm = 'sha256', bytes = 32 } = {},
+): string =>
   `$pbkdf2-${algorithm}$i=${iterations}$${base64(salt)}$${base64(pbkdf2Sync(password, salt, iterations, bytes, algorithm))}`;
 
 test('P01 hashPassword() gives algorithm, iterations, 16 bytes of salt and 32 bytes of hash', async () => {
   const hash = await hashPassword('correct horse');
-  const [, salt, output] = /^\$pbkdf2-sha256\$i=600000\$([A-Za-z0-9+/]{22})\$([A-Za-z0-9+/]{43})$/.exec(hash) ?? assert.fail(hash);
-  assert.deepEqual(Buffer.from(output!, 'base64'), pbkdf2Sync('correct horse', Buffer.from(salt!, 'base64'), 600_000, 32, 'sha256'));
+  const [, salt, output] =
+    /^\$pbkdf2-sha256\$i=600000\$([A-Za-z0-9+/]{22})\$([A-Za-z0-9+/]{43})$/.exec(hash) ?? assert.fail(hash);
+  assert.deepEqual(
+    Buffer.from(output!, 'base64'),
+    pbkdf2Sync('correct horse', Buffer.from(salt!, 'base64'), 600_000, 32, 'sha256'),
+  );
   assert.equal(await checkPassword('correct horse', hash), true);
   assert.equal(await checkPassword('correct horsf', hash), false);
   assert.equal(needsRehash(hash), false);
@@ -44,8 +51,18 @@ test('P02 two hashes of one password differ, and both check true', async () => {
 
 test('P03 the vectors of RFC 7914 §11 check true', async () => {
   for (const [password, salt, iterations, output] of [
-    ['passwd', 'salt', 1, '55ac046e56e3089fec1691c22544b605f94185216dde0465e68b9d57c20dacbc49ca9cccf179b645991664b39d77ef317c71b845b1e30bd509112041d3a19783'],
-    ['Password', 'NaCl', 80_000, '4ddcd8f60b98be21830cee5ef22701f9641a4418d04c0414aeff08876b34ab56a1d425a1225833549adb841b51c9b3176a272bdebba1d078478f62b397f33c8d'],
+    [
+      'passwd',
+      'salt',
+      1,
+      '55ac046e56e3089fec1691c22544b605f94185216dde0465e68b9d57c20dacbc49ca9cccf179b645991664b39d77ef317c71b845b1e30bd509112041d3a19783',
+    ],
+    [
+      'Password',
+      'NaCl',
+      80_000,
+      '4ddcd8f60b98be21830cee5ef22701f9641a4418d04c0414aeff08876b34ab56a1d425a1225833549adb841b51c9b3176a272bdebba1d078478f62b397f33c8d',
+    ],
   ] as const) {
     assert.equal(pbkdf2Sync(password, salt, iterations, 64, 'sha256').toString('hex'), output);
     const hash = `$pbkdf2-sha256$i=${iterations}$${base64(Buffer.from(salt))}$${base64(Buffer.from(output, 'hex').subarray(0, 32))}`;
@@ -58,20 +75,37 @@ for (const [password, salt, iterations, bytes, output] of [
   ['password', 'salt', 1, 20, '0c60c80f961f0e71f3a9b524af6012062fe037a6'],
   ['password', 'salt', 2, 20, 'ea6c014dc72d6f8ccd1ed92ace1d41f0d8de8957'],
   ['password', 'salt', 4_096, 20, '4b007901b765489abead49d926f721d065a429c1'],
-  ['passwordPASSWORDpassword', 'saltSALTsaltSALTsaltSALTsaltSALTsalt', 4_096, 25, '3d2eec4fe41c849b80c8d83662c0e44a8b291a964cf2f07038'],
+  [
+    'passwordPASSWORDpassword',
+    'saltSALTsaltSALTsaltSALTsaltSALTsalt',
+    4_096,
+    25,
+    '3d2eec4fe41c849b80c8d83662c0e44a8b291a964cf2f07038',
+  ],
   ['pass\0word', 'sa\0lt', 4_096, 16, '56fa6aa75548099dcc37d7f03425e0c3'],
 ] as const) {
-  test(`P03 PBKDF2 is that of RFC 6070, ${iterations} iterations of ${JSON.stringify(password)}`, () => assert.equal(pbkdf2Sync(password, salt, iterations, bytes, 'sha1').toString('hex'), output));
+  test(`P03 PBKDF2 is that of RFC 6070, ${iterations} iterations of ${JSON.stringify(password)}`, () =>
+    assert.equal(pbkdf2Sync(password, salt, iterations, bytes, 'sha1').toString('hex'), output));
 }
 
 test('P04 fewer iterations than OWASP advises are a mistake of the configuration, unless it is a test', async () => {
-  for (const [options, least] of [[{ iterations: 599_999 }, 600_000], [{ iterations: 1 }, 600_000], [{ iterations: 219_999, algorithm: 'sha512' }, 220_000], [{ iterations: 0, unsafeForTests: true }, 1], [{ iterations: -5, unsafeForTests: true }, 1]] as const) {
-    const expected = { code: 'E_OPTION_RANGE', message: new RegExp(`option "iterations" needs an integer ${least} … 5000000 for sha`) };
+  for (const [options, least] of [
+    [{ iterations: 599_999 }, 600_000],
+    [{ iterations: 1 }, 600_000],
+    [{ iterations: 219_999, algorithm: 'sha512' }, 220_000],
+    [{ iterations: 0, unsafeForTests: true }, 1],
+    [{ iterations: -5, unsafeForTests: true }, 1],
+  ] as const) {
+    const expected = {
+      code: 'E_OPTION_RANGE',
+      message: new RegExp(`option "iterations" needs an integer ${least} … 5000000 for sha`),
+    };
     await assert.rejects(hashPassword('p', options), expected);
     await assert.rejects(checkPassword('p', stored('p'), options), expected);
     assert.throws(() => needsRehash(stored('p'), options), expected);
   }
-  for (const iterations of [NaN, 1.5, Infinity, '600000', 2 ** 60]) await assert.rejects(hashPassword('p', { iterations: iterations as number }), { code: 'E_OPTION_RANGE' });
+  for (const iterations of [NaN, 1.5, Infinity, '600000', 2 ** 60])
+    await assert.rejects(hashPassword('p', { iterations: iterations as number }), { code: 'E_OPTION_RANGE' });
   await assert.rejects(hashPassword('p', { iterations: 5_000_001 }), { code: 'E_OPTION_RANGE' });
   await assert.rejects(hashPassword('p', { maxIterations: 500_000 }), { code: 'E_OPTION_RANGE' });
   assert.match(await hashPassword('p', { iterations: 600_001 }), /i=600001\$/);
@@ -80,9 +114,25 @@ test('P04 fewer iterations than OWASP advises are a mistake of the configuration
 
 test('an option that is unknown or does not fit is a mistake of the configuration', async () => {
   await assert.rejects(hashPassword('p', { rounds: 5 } as object), { code: 'E_OPTION_UNKNOWN' });
-  await assert.rejects(hashPassword('p', { rehash: () => undefined } as object), { code: 'E_OPTION_UNKNOWN' });
-  for (const bad of [{ algorithm: 'sha1' }, { maxIterations: 0 }, { unsafeForTests: 1 }, { pepper: 'x' }, { pepper: { id: '', secret: PEPPER } }, { pepper: { id: 'a$b', secret: PEPPER } }, { pepper: { id: 'a' } }, { pepper: [null] }, { rehash: 'yes' }]) {
-    await assert.rejects(checkPassword('p', stored('p'), bad as CheckPasswordOptions), { code: 'E_OPTION_RANGE' }, JSON.stringify(bad));
+  await assert.rejects(hashPassword('p', { rehash: () => undefined } as object), {
+    code: 'E_OPTION_UNKNOWN',
+  });
+  for (const bad of [
+    { algorithm: 'sha1' },
+    { maxIterations: 0 },
+    { unsafeForTests: 1 },
+    { pepper: 'x' },
+    { pepper: { id: '', secret: PEPPER } },
+    { pepper: { id: 'a$b', secret: PEPPER } },
+    { pepper: { id: 'a' } },
+    { pepper: [null] },
+    { rehash: 'yes' },
+  ]) {
+    await assert.rejects(
+      checkPassword('p', stored('p'), bad as CheckPasswordOptions),
+      { code: 'E_OPTION_RANGE' },
+      JSON.stringify(bad),
+    );
   }
 });
 
@@ -90,7 +140,15 @@ test('P05 a hash with fewer iterations checks true and gives way to a fresh one'
   const old = stored('p', { iterations: 100_000 });
   assert.equal(needsRehash(old), true);
   const fresh: string[] = [];
-  assert.equal(await checkPassword('p', old, { rehash: async (hash) => { await Promise.resolve(); fresh.push(hash); } }), true);
+  assert.equal(
+    await checkPassword('p', old, {
+      rehash: async (hash) => {
+        await Promise.resolve();
+        fresh.push(hash);
+      },
+    }),
+    true,
+  );
   assert.equal(fresh.length, 1); // awaited
   assert.match(fresh[0]!, /^\$pbkdf2-sha256\$i=600000\$/);
   assert.equal(needsRehash(fresh[0]!), false);
@@ -99,9 +157,23 @@ test('P05 a hash with fewer iterations checks true and gives way to a fresh one'
 
 test('P05 no fresh hash is offered for a wrong password, and an error of who stores it is thrown on', async () => {
   const old = stored('p', { iterations: 9 });
-  assert.equal(await checkPassword('q', old, { ...QUICK, rehash: () => assert.fail('wrong password') }), false);
-  await assert.rejects(checkPassword('p', old, { ...QUICK, rehash: () => { throw new Error('disk full'); } }), /disk full/);
-  await assert.rejects(checkPassword('p', old, { ...QUICK, rehash: () => Promise.reject(new Error('disk full')) }), /disk full/);
+  assert.equal(
+    await checkPassword('q', old, { ...QUICK, rehash: () => assert.fail('wrong password') }),
+    false,
+  );
+  await assert.rejects(
+    checkPassword('p', old, {
+      ...QUICK,
+      rehash: () => {
+        throw new Error('disk full');
+      },
+    }),
+    /disk full/,
+  );
+  await assert.rejects(
+    checkPassword('p', old, { ...QUICK, rehash: () => Promise.reject(new Error('disk full')) }),
+    /disk full/,
+  );
   assert.equal(await checkPassword('p', old, QUICK), true);
 });
 
@@ -112,32 +184,97 @@ test('P05 needsRehash() looks at iterations, algorithm, salt and length', () => 
   assert.equal(needsRehash(stored('p', { algorithm: 'sha512' }), QUICK), true);
   assert.equal(needsRehash(stored('p', { salt: Buffer.alloc(15) }), QUICK), true);
   assert.equal(needsRehash(stored('p', { bytes: 31 }), QUICK), true);
-  assert.equal(needsRehash(stored('p', { algorithm: 'sha512', bytes: 64 }), { ...QUICK, algorithm: 'sha512' }), false);
-  for (const other of ['', '$2b$10$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy', 'x']) assert.equal(needsRehash(other), true);
+  assert.equal(
+    needsRehash(stored('p', { algorithm: 'sha512', bytes: 64 }), { ...QUICK, algorithm: 'sha512' }),
+    false,
+  );
+  for (const other of ['', '$2b$10$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy', 'x'])
+    assert.equal(needsRehash(other), true);
 });
 
 test('P06 a stored hash with too many iterations, or none that can be read, is no hash, and costs no more than another', async () => {
   const right = stored('p');
-  for (const parameter of ['i=1000000000', 'i=5000001', 'i=9999999999', 'i=99999999999999999999', 'i=-10', 'i=10.5', 'i=0x0a', 'i=0', 'i=010', 'i=1e1', 'i=', 'i', '', 'i=10 ', 'I=10', 'i=10,', 'i=10,x=1', 'rounds=10', '10']) {
+  for (const parameter of [
+    'i=1000000000',
+    'i=5000001',
+    'i=9999999999',
+    'i=99999999999999999999',
+    'i=-10',
+    'i=10.5',
+    'i=0x0a',
+    'i=0',
+    'i=010',
+    'i=1e1',
+    'i=',
+    'i',
+    '',
+    'i=10 ',
+    'I=10',
+    'i=10,',
+    'i=10,x=1',
+    'rounds=10',
+    '10',
+  ]) {
     const startedMs = cpuMs();
     assert.equal(await checkPassword('p', right.replace('i=10', parameter), QUICK), false, parameter);
     assert.ok(cpuMs() - startedMs < 2_000);
   }
-  assert.equal(await checkPassword('p', stored('p', { iterations: 20 }), { ...QUICK, maxIterations: 19 }), false);
-  assert.equal(await checkPassword('p', stored('p', { iterations: 20 }), { ...QUICK, maxIterations: 20 }), true);
+  assert.equal(
+    await checkPassword('p', stored('p', { iterations: 20 }), { ...QUICK, maxIterations: 19 }),
+    false,
+  );
+  assert.equal(
+    await checkPassword('p', stored('p', { iterations: 20 }), { ...QUICK, maxIterations: 20 }),
+    true,
+  );
 });
 
 test('P07 what is no hash of ours checks false, whatever it is', async () => {
   const right = stored('p');
   const [, scheme, parameters, salt, hash] = right.split('$') as [string, string, string, string, string];
   const wrong: unknown[] = [
-    '', '$', '$$$$', null, undefined, 5, {}, [right], 'p', 'x'.repeat(1_000_000), `${right}${'A'.repeat(1_000_000)}`, right.slice(1), `$${right}`, `${right}$`, `${right} `, `${right}\n`, ` ${right}`, right.toUpperCase(), `${right}=`,
-    '$2b$10$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy', '$argon2id$v=19$m=19456,t=2,p=1$MDEyMzQ1Njc4OWFiY2RlZg$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA', 'pbkdf2_sha256$600000$salt$hash', 'sha256:5e884898da28',
-    `$pbkdf2-sha1$${parameters}$${salt}$${hash}`, `$pbkdf2$${parameters}$${salt}$${hash}`, `$${scheme}$${parameters}$$${hash}`, `$${scheme}$${parameters}$${salt}$`, `$${scheme}$${parameters}$${salt}`, `$${scheme}$${salt}$${hash}`,
-    `$${scheme}$${parameters}$${salt}$${hash.slice(0, 20)}`, `$${scheme}$${parameters}$${salt}$${hash}A`, `$${scheme}$${parameters}$${salt.slice(0, -1)}h$${hash}`, `$${scheme}$${parameters}$${salt}==$${hash}`, `$${scheme}$${parameters}$${salt}$${hash.replace(/.$/, '!')}`,
-    stored('p', { bytes: 33 }), stored('p', { bytes: 15 }), stored('p', { salt: Buffer.alloc(3) }), stored('p', { salt: Buffer.alloc(65) }), stored('p', { algorithm: 'sha512', bytes: 65 }),
+    '',
+    '$',
+    '$$$$',
+    null,
+    undefined,
+    5,
+    {},
+    [right],
+    'p',
+    'x'.repeat(1_000_000),
+    `${right}${'A'.repeat(1_000_000)}`,
+    right.slice(1),
+    `$${right}`,
+    `${right}$`,
+    `${right} `,
+    `${right}\n`,
+    ` ${right}`,
+    right.toUpperCase(),
+    `${right}=`,
+    '$2b$10$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy',
+    '$argon2id$v=19$m=19456,t=2,p=1$MDEyMzQ1Njc4OWFiY2RlZg$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA',
+    'pbkdf2_sha256$600000$salt$hash',
+    'sha256:5e884898da28',
+    `$pbkdf2-sha1$${parameters}$${salt}$${hash}`,
+    `$pbkdf2$${parameters}$${salt}$${hash}`,
+    `$${scheme}$${parameters}$$${hash}`,
+    `$${scheme}$${parameters}$${salt}$`,
+    `$${scheme}$${parameters}$${salt}`,
+    `$${scheme}$${salt}$${hash}`,
+    `$${scheme}$${parameters}$${salt}$${hash.slice(0, 20)}`,
+    `$${scheme}$${parameters}$${salt}$${hash}A`,
+    `$${scheme}$${parameters}$${salt.slice(0, -1)}h$${hash}`,
+    `$${scheme}$${parameters}$${salt}==$${hash}`,
+    `$${scheme}$${parameters}$${salt}$${hash.replace(/.$/, '!')}`,
+    stored('p', { bytes: 33 }),
+    stored('p', { bytes: 15 }),
+    stored('p', { salt: Buffer.alloc(3) }),
+    stored('p', { salt: Buffer.alloc(65) }),
+    stored('p', { algorithm: 'sha512', bytes: 65 }),
   ];
-  for (const value of wrong) assert.equal(await checkPassword('p', value as string, QUICK), false, String(value).slice(0, 80));
+  for (const value of wrong)
+    assert.equal(await checkPassword('p', value as string, QUICK), false, String(value).slice(0, 80));
   assert.equal(await checkPassword('p', right, QUICK), true);
 });
 
@@ -147,25 +284,61 @@ test('P07 two thousand mutations of a stored hash check false, and none throws',
   for (let round = 0; round < 2_000; round++) {
     const at = random(right.length);
     const character = String.fromCharCode(random(128));
-    const mutated = round % 3 === 0 ? right.slice(0, at) + right.slice(at + 1) : right.slice(0, at) + character + right.slice(round % 3 === 1 ? at : at + 1);
-    if (mutated !== right) assert.equal(await checkPassword('p', mutated, { ...QUICK, maxIterations: 1_000 }), false, mutated);
+    const mutated =
+      round % 3 === 0
+        ? right.slice(0, at) + right.slice(at + 1)
+        : right.slice(0, at) + character + right.slice(round % 3 === 1 ? at : at + 1);
+    if (mutated !== right)
+      assert.equal(await checkPassword('p', mutated, { ...QUICK, maxIterations: 1_000 }), false, mutated);
   }
 });
 
 test('P08 passwords are told apart exactly', async () => {
-  const passwords = ['pass', 'pass ', ' pass', 'Pass', 'pass\0word', '\0pass', 'pass\n', '😀', '😁', 'é', 'ﬁ', 'fi', 'x'.repeat(64), 'x'.repeat(65), 'x'.repeat(72), 'x'.repeat(73), 'x'.repeat(4_095), 'x'.repeat(4_096), '日本語'.repeat(20), '\u200b', '\u00a0'];
+  const passwords = [
+    'pass',
+    'pass ',
+    ' pass',
+    'Pass',
+    'pass\0word',
+    '\0pass',
+    'pass\n',
+    '😀',
+    '😁',
+    'é',
+    'ﬁ',
+    'fi',
+    'x'.repeat(64),
+    'x'.repeat(65),
+    'x'.repeat(72),
+    'x'.repeat(73),
+    'x'.repeat(4_095),
+    'x'.repeat(4_096),
+    '日本語'.repeat(20),
+    '\u200b',
+    '\u00a0',
+  ];
   const hashes = await Promise.all(passwords.map((password) => hashPassword(password, QUICK)));
   for (const [index, hash] of hashes.entries()) {
-    for (const [other, password] of passwords.entries()) assert.equal(await checkPassword(password, hash, QUICK), index === other, `${index} ${other}`);
+    for (const [other, password] of passwords.entries())
+      assert.equal(await checkPassword(password, hash, QUICK), index === other, `${index} ${other}`);
   }
 });
 
 test('P09 a password of 64 characters is accepted, and one of more than 4,096 bytes refused before it is hashed', async () => {
   assert.equal(await checkPassword('😀'.repeat(64), await hashPassword('😀'.repeat(64), QUICK), QUICK), true);
-  for (const password of ['x'.repeat(4_097), 'é'.repeat(2_049), 'x'.repeat(10_000_000), '\u0958'.repeat(1_200)]) { // the last is longer in normal form
+  for (const password of [
+    'x'.repeat(4_097),
+    'é'.repeat(2_049),
+    'x'.repeat(10_000_000),
+    '\u0958'.repeat(1_200),
+  ]) {
+    // the last is longer in normal form
     assert.ok(Buffer.byteLength(password.normalize('NFC')) > 4_096);
     const { started } = await watched(async () => {
-      await assert.rejects(hashPassword(password), (error) => error instanceof BadRequest && error.status === 400 && !inspect(error).includes('xxxx'));
+      await assert.rejects(
+        hashPassword(password),
+        (error) => error instanceof BadRequest && error.status === 400 && !inspect(error).includes('xxxx'),
+      );
       assert.equal(await checkPassword(password, stored('p')), false);
       assert.equal(await checkPassword(password, undefined), false);
     });
@@ -174,7 +347,18 @@ test('P09 a password of 64 characters is accepted, and one of more than 4,096 by
 });
 
 test('hashPassword() refuses what is no password, and checkPassword() says that it is wrong', async () => {
-  for (const password of ['', undefined, null, 5, {}, ['p'], 'half \ud800 of a pair', 'p\0', `${'p'.repeat(64)}\0`]) { // HMAC does not tell 'p' from 'p\0'
+  for (const password of [
+    '',
+    undefined,
+    null,
+    5,
+    {},
+    ['p'],
+    'half \ud800 of a pair',
+    'p\0',
+    `${'p'.repeat(64)}\0`,
+  ]) {
+    // HMAC does not tell 'p' from 'p\0'
     await assert.rejects(hashPassword(password as string, QUICK), { name: 'BadRequest', status: 400 });
     assert.equal(await checkPassword(password as string, stored('p'), QUICK), false);
   }
@@ -189,17 +373,22 @@ test('P10 composed and decomposed spellings are one password, compatible charact
 
 test('P11 hashes are compared by timingSafeEqual()', async () => {
   const { readFile } = await import('node:fs/promises');
-  assert.match(await readFile(new URL('../../src/crypto/password.ts', import.meta.url), 'utf8'), /timingSafeEqual\(\s*await derive\(/);
+  assert.match(
+    await readFile(new URL('../../src/crypto/password.ts', import.meta.url), 'utf8'),
+    /timingSafeEqual\(\s*await derive\(/,
+  );
 });
 
 test('P11 the check for an unknown user, or for what is no hash, takes as many iterations as any', async () => {
   const right = stored('p', { iterations: 600_000 });
-  for (const hash of [right, undefined, null, '', '!', '$2b$10$x']) assert.equal((await watched(() => checkPassword('p', hash))).started, 1);
+  for (const hash of [right, undefined, null, '', '!', '$2b$10$x'])
+    assert.equal((await watched(() => checkPassword('p', hash))).started, 1);
   const options = { iterations: 200_000, unsafeForTests: true };
   const known = stored('p', options);
   const knownMs: number[] = [];
   const unknownMs: number[] = [];
-  for (let round = 0; round < 5; round++) { // in turn, and by the processor's time: others may use the machine
+  for (let round = 0; round < 5; round++) {
+    // in turn, and by the processor's time: others may use the machine
     knownMs.push(await timeOf(() => checkPassword('q', known, options)));
     unknownMs.push(await timeOf(() => checkPassword('q', undefined, options)));
   }
@@ -225,7 +414,9 @@ async function watched(call: () => Promise<unknown>): Promise<{ started: number;
       started++;
       most = Math.max(most, running.size);
     },
-    before(id) { running.delete(id); },
+    before(id) {
+      running.delete(id);
+    },
   }).enable();
   try {
     await call();
@@ -253,17 +444,27 @@ test('P12 while eight passwords are hashed, the event loop is never held up for 
 
 test('P13 a few hashes run at once, and the others in turn', async () => {
   const order: number[] = [];
-  const { started, most } = await watched(() => Promise.all(Array.from({ length: 40 }, async (_, index) => {
-    await hashPassword('p', { iterations: 2_000, unsafeForTests: true });
-    order.push(index);
-  })));
+  const { started, most } = await watched(() =>
+    Promise.all(
+      Array.from({ length: 40 }, async (_, index) => {
+        await hashPassword('p', { iterations: 2_000, unsafeForTests: true });
+        order.push(index);
+      }),
+    ),
+  );
   assert.equal(started, 40);
   assert.equal(most, 3); // the pool has four threads: one is left for files and host names
   for (const [place, index] of order.entries()) assert.ok(index <= place + 2, order.join(' ')); // begun in turn; a thread may dawdle
 });
 
 test('P13 beyond 64 that wait, hashPassword() and checkPassword() answer 503 with Retry-After, and recover', async () => {
-  const results = await Promise.allSettled(Array.from({ length: 100 }, (_, index) => index % 2 === 0 ? hashPassword('p', QUICK) : checkPassword('p', index % 3 === 0 ? undefined : stored('p'), QUICK)));
+  const results = await Promise.allSettled(
+    Array.from({ length: 100 }, (_, index) =>
+      index % 2 === 0
+        ? hashPassword('p', QUICK)
+        : checkPassword('p', index % 3 === 0 ? undefined : stored('p'), QUICK),
+    ),
+  );
   const refused = results.filter((result) => result.status === 'rejected');
   assert.equal(refused.length, 100 - 3 - 64);
   for (const { reason } of refused) {
@@ -279,12 +480,28 @@ test('P13 beyond 64 that wait, hashPassword() and checkPassword() answer 503 wit
 test('P13 a right password is right, though there is no room to make its fresh hash', async () => {
   const outdated = stored('p', { iterations: 9 });
   const flood: Promise<unknown>[] = [];
-  const another = (): void => { flood.push(hashPassword('p', QUICK).catch(() => undefined)); };
+  const another = (): void => {
+    flood.push(hashPassword('p', QUICK).catch(() => undefined));
+  };
   // whenever a hash ends its place in the queue is taken at once, before its own check goes on
-  const refill = async (): Promise<void> => { for (let turn = 0; turn < 12; turn++) { await undefined; another(); } };
+  const refill = async (): Promise<void> => {
+    for (let turn = 0; turn < 12; turn++) {
+      await undefined;
+      another();
+    }
+  };
   const hashes = new Set<number>();
-  const hook = createHook({ init(id, type) { if (type === 'PBKDF2REQUEST') hashes.add(id); }, before(id) { if (hashes.has(id)) void refill(); } }).enable();
-  const checks = Array.from({ length: 3 }, () => checkPassword('p', outdated, { ...QUICK, rehash: () => assert.fail('there is no room') }));
+  const hook = createHook({
+    init(id, type) {
+      if (type === 'PBKDF2REQUEST') hashes.add(id);
+    },
+    before(id) {
+      if (hashes.has(id)) void refill();
+    },
+  }).enable();
+  const checks = Array.from({ length: 3 }, () =>
+    checkPassword('p', outdated, { ...QUICK, rehash: () => assert.fail('there is no room') }),
+  );
   for (let index = 0; index < 64; index++) another();
   try {
     assert.deepEqual(await Promise.all(checks), [true, true, true]);
@@ -306,7 +523,15 @@ test('P14 a pepper is named in the hash, and its exchange goes on until every ha
   assert.equal(needsRehash(hash, before), false);
   assert.equal(needsRehash(hash, both), true);
   let fresh = '';
-  assert.equal(await checkPassword('p', hash, { ...both, rehash: (text) => { fresh = text; } }), true);
+  assert.equal(
+    await checkPassword('p', hash, {
+      ...both,
+      rehash: (text) => {
+        fresh = text;
+      },
+    }),
+    true,
+  );
   assert.match(fresh, /,keyid=2027\$/);
   assert.equal(await checkPassword('p', fresh, { ...QUICK, pepper: current }), true);
   assert.equal(await checkPassword('p', hash, { ...QUICK, pepper: current }), false); // its pepper is gone
@@ -321,11 +546,20 @@ test('P14 a hash without pepper is checked without, and gives way to one with', 
   assert.equal(needsRehash(plain, options), true);
   const peppered = await hashPassword('p', options);
   assert.equal(await checkPassword('p', peppered.replace(',keyid=a', ''), options), false); // the pepper counts
-  assert.equal(await checkPassword('p', peppered, { ...QUICK, pepper: { id: 'a', secret: `${PEPPER}!` } }), false);
+  assert.equal(
+    await checkPassword('p', peppered, { ...QUICK, pepper: { id: 'a', secret: `${PEPPER}!` } }),
+    false,
+  );
 });
 
 test('P14 a pepper that is short or a public key is refused, and never shown', async () => {
-  for (const [secret, code] of [['too short', 'E_SECRET_WEAK'], ['-----BEGIN PUBLIC KEY-----', 'E_SECRET_FORM']] as const) {
-    await assert.rejects(hashPassword('p', { pepper: { id: 'a', secret } }), (error) => error instanceof SvcError && error.code === code && !inspect(error).includes(secret));
+  for (const [secret, code] of [
+    ['too short', 'E_SECRET_WEAK'],
+    ['-----BEGIN PUBLIC KEY-----', 'E_SECRET_FORM'],
+  ] as const) {
+    await assert.rejects(
+      hashPassword('p', { pepper: { id: 'a', secret } }),
+      (error) => error instanceof SvcError && error.code === code && !inspect(error).includes(secret),
+    );
   }
 });
