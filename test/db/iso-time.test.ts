@@ -10,7 +10,17 @@ const DAY_MS = 86_400_000;
 const LONGEST_MS = 8_640_000_000_000_000;
 
 test('isoText() is toISOString() at each edge of a day, a year and the time that a Date has', () => {
-  for (const edge of [0, DAY_MS, -DAY_MS, Date.UTC(2000, 1, 29), Date.UTC(10_000, 0), -62_198_755_200_000, -62_167_219_200_000, LONGEST_MS, -LONGEST_MS]) {
+  for (const edge of [
+    0,
+    DAY_MS,
+    -DAY_MS,
+    Date.UTC(2000, 1, 29),
+    Date.UTC(10_000, 0),
+    -62_198_755_200_000,
+    -62_167_219_200_000,
+    LONGEST_MS,
+    -LONGEST_MS,
+  ]) {
     for (const away of [0, 1, -1, 999, 1_000, 59_999, 60_000, 3_599_999, 3_600_000, DAY_MS - 1]) {
       const date = new Date(edge + away);
       if (!Number.isNaN(date.getTime())) assert.equal(isoText(date), date.toISOString());
@@ -21,7 +31,9 @@ test('isoText() is toISOString() at each edge of a day, a year and the time that
 test('isoText() is toISOString() for any dates in any order', () => {
   const random = seeded(1);
   for (let round = 0; round < 20_000; round++) {
-    const date = new Date(round % 2 === 0 ? random(2 * DAY_MS) - DAY_MS : (random(2 ** 31) - 2 ** 30) * random(8_000_000));
+    const date = new Date(
+      round % 2 === 0 ? random(2 * DAY_MS) - DAY_MS : (random(2 ** 31) - 2 ** 30) * random(8_000_000),
+    );
     assert.equal(isoText(date), date.toISOString());
   }
 });

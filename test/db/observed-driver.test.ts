@@ -13,7 +13,12 @@ import type { QueryEvent } from '../../src/db/observed-driver.ts';
 
 /** Hears a channel until the test ends. */
 function hear(t: TestContext, channel: string, on: (phase: string, event: never) => void): void {
-  const subscribers = Object.fromEntries(['start', 'end', 'asyncStart', 'asyncEnd', 'error'].map((phase) => [phase, (event: object) => on(phase, event as never)])) as unknown as Parameters<ReturnType<typeof tracingChannel<unknown, object>>['subscribe']>[0];
+  const subscribers = Object.fromEntries(
+    ['start', 'end', 'asyncStart', 'asyncEnd', 'error'].map((phase) => [
+      phase,
+      (event: object) => on(phase, event as never),
+    ]),
+  ) as unknown as Parameters<ReturnType<typeof tracingChannel<unknown, object>>['subscribe']>[0];
   const tracing = tracingChannel<unknown, object>(channel);
   tracing.subscribe(subscribers);
   t.after(() => tracing.unsubscribe(subscribers));
@@ -31,14 +36,20 @@ test('svc:db:query tells of each statement without its values, and of what fails
   await database.fetchOne('/* a\n comment */ -- another\n  select text from note where id = ?', [1]);
   await database.executeMany('insert into note (text) values (?)', [['a'], ['b']]);
   await assert.rejects(database.fetchAll('select nothing from nowhere'));
-  for await (const _ of database.stream('select id from note')) { /* read to its end */ }
-  assert.deepEqual(seen.filter((entry) => !Array.isArray(entry) || !['BEGIN', 'COMMIT'].includes(entry[3] as string)), [
-    ['sqlite', 'database', 'insert into note (text) values (?)', 'INSERT'],
-    ['sqlite', 'database', '/* a\n comment */ -- another\n  select text from note where id = ?', 'SELECT'],
-    ['sqlite', 'database', 'insert into note (text) values (?)', 'INSERT'],
-    ['sqlite', 'database', 'select nothing from nowhere', 'SELECT'], seen.find((entry) => typeof entry === 'string'),
-    ['sqlite', 'database', 'select id from note', 'SELECT'],
-  ]);
+  for await (const _ of database.stream('select id from note')) {
+    /* read to its end */
+  }
+  assert.deepEqual(
+    seen.filter((entry) => !Array.isArray(entry) || !['BEGIN', 'COMMIT'].includes(entry[3] as string)),
+    [
+      ['sqlite', 'database', 'insert into note (text) values (?)', 'INSERT'],
+      ['sqlite', 'database', '/* a\n comment */ -- another\n  select text from note where id = ?', 'SELECT'],
+      ['sqlite', 'database', 'insert into note (text) values (?)', 'INSERT'],
+      ['sqlite', 'database', 'select nothing from nowhere', 'SELECT'],
+      seen.find((entry) => typeof entry === 'string'),
+      ['sqlite', 'database', 'select id from note', 'SELECT'],
+    ],
+  );
   assert.doesNotMatch(JSON.stringify(seen), /hidden/);
 });
 
@@ -46,33 +57,77 @@ test('svc:db:query tells of transactions, savepoints and streams inside of them;
   for (const isWatched of [false, true]) {
     await using database = await openDatabase('sqlite::memory:');
     const seen: string[] = [];
-    if (isWatched) hear(t, 'svc:db:query', (phase, { text }: QueryEvent) => { if (phase === 'end') seen.push(text.split(' ').slice(0, 2).join(' ')); });
+    if (isWatched)
+      hear(t, 'svc:db:query', (phase, { text }: QueryEvent) => {
+        if (phase === 'end') seen.push(text.split(' ').slice(0, 2).join(' '));
+      });
     await database.script('create table note (id integer primary key, text text)');
     const ids = await database.transaction(async (tx) => {
       await tx.insertMany('note', ['text'], [['a'], ['b'], ['c']]);
-      await assert.rejects(tx.transaction(async (inner) => { await inner.execute('delete from note'); throw new Error('undone'); }), /undone/);
+      await assert.rejects(
+        tx.transaction(async (inner) => {
+          await inner.execute('delete from note');
+          throw new Error('undone');
+        }),
+        /undone/,
+      );
       await tx.transaction((inner) => inner.execute('delete from note where text = ?', ['c']));
       const read: unknown[] = [];
-      for await (const { id } of tx.stream<{ id: number }>('select id from note order by id')) { read.push(id); if (read.length === 2) break; }
-      return [read, await tx.scalar('select count(*) from note'), (await tx.fetchArrays('select text from note')).rows.length];
+      for await (const { id } of tx.stream<{ id: number }>('select id from note order by id')) {
+        read.push(id);
+        if (read.length === 2) break;
+      }
+      return [
+        read,
+        await tx.scalar('select count(*) from note'),
+        (await tx.fetchArrays('select text from note')).rows.length,
+      ];
     });
-    await assert.rejects(database.transaction(async (tx) => { await tx.execute('delete from note'); throw new Error('rolled back'); }), /rolled back/);
-    assert.deepEqual([ids, await database.scalar('select count(*) from note'), database.load.inUse], [[[1, 2], 2, 2], 2, 0]);
-    for (const text of isWatched ? ['begin', 'savepoint svc_1', 'release svc_1', 'rollback to', 'select id', 'commit', 'rollback'] : []) assert.ok(seen.includes(text), `${text} of ${seen.join(', ')}`);
+    await assert.rejects(
+      database.transaction(async (tx) => {
+        await tx.execute('delete from note');
+        throw new Error('rolled back');
+      }),
+      /rolled back/,
+    );
+    assert.deepEqual(
+      [ids, await database.scalar('select count(*) from note'), database.load.inUse],
+      [[[1, 2], 2, 2], 2, 0],
+    );
+    for (const text of isWatched
+      ? ['begin', 'savepoint svc_1', 'release svc_1', 'rollback to', 'select id', 'commit', 'rollback']
+      : [])
+      assert.ok(seen.includes(text), `${text} of ${seen.join(', ')}`);
   }
 });
 
 test('a stream that is left, or that fails, is told to its end', async (t) => {
   await using database = await openDatabase('sqlite::memory:');
-  await database.script('create table note (id integer primary key); with recursive n (i) as (select 1 union all select i + 1 from n where i < 5000) insert into note select i from n');
+  await database.script(
+    'create table note (id integer primary key); with recursive n (i) as (select 1 union all select i + 1 from n where i < 5000) insert into note select i from n',
+  );
   const phases: string[] = [];
-  hear(t, 'svc:db:query', (phase, { text }: QueryEvent) => { if (text.startsWith('select id')) phases.push(phase); });
+  hear(t, 'svc:db:query', (phase, { text }: QueryEvent) => {
+    if (text.startsWith('select id')) phases.push(phase);
+  });
   for await (const _ of database.stream('select id from note')) break;
-  await assert.rejects(async () => { for await (const _ of database.stream('select id from nowhere')) assert.fail('no rows'); });
+  await assert.rejects(async () => {
+    for await (const _ of database.stream('select id from nowhere')) assert.fail('no rows');
+  });
   await new Promise((resolve) => setImmediate(resolve));
-  const streams = phases.join(' ').split('start').filter((part) => part !== '').map((part) => part.trim());
-  assert.ok(streams.some((part) => part === 'end asyncStart asyncEnd'), phases.join());
-  assert.ok(streams.some((part) => part.includes('error') && part.endsWith('asyncEnd')), phases.join());
+  const streams = phases
+    .join(' ')
+    .split('start')
+    .filter((part) => part !== '')
+    .map((part) => part.trim());
+  assert.ok(
+    streams.some((part) => part === 'end asyncStart asyncEnd'),
+    phases.join(),
+  );
+  assert.ok(
+    streams.some((part) => part.includes('error') && part.endsWith('asyncEnd')),
+    phases.join(),
+  );
 });
 
 test('statements of a request are told inside of its spans', async (t) => {
@@ -83,7 +138,9 @@ test('statements of a request are told inside of its spans', async (t) => {
   start.bindStore(store, (event) => (event as { path: string }).path);
   t.after(() => start.unbindStore(store));
   const seen: unknown[] = [];
-  hear(t, 'svc:db:query', (phase, { text, database }: QueryEvent) => { if (phase === 'start' && /^select \d$/.test(text)) seen.push([store.getStore(), database, text]); });
+  hear(t, 'svc:db:query', (phase, { text, database }: QueryEvent) => {
+    if (phase === 'start' && /^select \d$/.test(text)) seen.push([store.getStore(), database, text]);
+  });
   app.get('/{id}', { db: Depends(db) }, async ({ db, params }) => {
     await new Promise((resolve) => setImmediate(resolve));
     return db.scalar(`select ${params.id === 'a' ? 1 : 2}`);
@@ -91,7 +148,10 @@ test('statements of a request are told inside of its spans', async (t) => {
   const client = new TestClient(app);
   t.after(() => client.close());
   await Promise.all([client.get('/a'), client.get('/b')]);
-  assert.deepEqual(seen.toSorted(), [['/a', 'database', 'select 1'], ['/b', 'database', 'select 2']]);
+  assert.deepEqual(seen.toSorted(), [
+    ['/a', 'database', 'select 1'],
+    ['/b', 'database', 'select 2'],
+  ]);
 });
 
 test('a subscriber in the manner of OpenTelemetry has statements below the dependency or handler that runs them', async (t) => {
@@ -99,7 +159,9 @@ test('a subscriber in the manner of OpenTelemetry has statements below the depen
   app.register(new DatabasePlugin('sqlite::memory:'));
   const client = new TestClient(app);
   t.after(() => client.close());
-  const account = provide({ db: Depends(db) }, function account({ db }) { return db.scalar('select 1'); });
+  const account = provide({ db: Depends(db) }, function account({ db }) {
+    return db.scalar('select 1');
+  });
   app.get('/{id}', { account: Depends(account), db: Depends(db) }, async function show({ db }) {
     await new Promise((resolve) => setImmediate(resolve));
     return db.transaction((tx) => tx.scalar('select 2'));
@@ -108,7 +170,10 @@ test('a subscriber in the manner of OpenTelemetry has statements below the depen
   const store = new AsyncLocalStorage<string>();
   const paths: string[] = [];
   for (const [channel, nameOf] of [
-    ['svc:request', ({ path }: { path: string }) => path], ['svc:dependency', ({ name }: { name: string }) => name], ['svc:handler', ({ name }: { name: string }) => name], ['svc:db:query', ({ text }: { text: string }) => text],
+    ['svc:request', ({ path }: { path: string }) => path],
+    ['svc:dependency', ({ name }: { name: string }) => name],
+    ['svc:handler', ({ name }: { name: string }) => name],
+    ['svc:db:query', ({ text }: { text: string }) => text],
   ] as const) {
     const { start } = tracingChannel<unknown, object>(channel);
     start.bindStore(store, (event) => {
@@ -119,8 +184,19 @@ test('a subscriber in the manner of OpenTelemetry has statements below the depen
     t.after(() => start.unbindStore(store));
   }
   await Promise.all([client.get('/a'), client.get('/b')]);
-  const below = (id: string): string[] => paths.filter((path) => path.startsWith(` > /${id}`)).map((path) => path.slice(` > /${id}`.length));
-  for (const id of ['a', 'b']) assert.deepEqual(below(id), ['', ' > db', ' > account', ' > account > select 1', ' > show', ' > show > begin', ' > show > select 2', ' > show > commit']);
+  const below = (id: string): string[] =>
+    paths.filter((path) => path.startsWith(` > /${id}`)).map((path) => path.slice(` > /${id}`.length));
+  for (const id of ['a', 'b'])
+    assert.deepEqual(below(id), [
+      '',
+      ' > db',
+      ' > account',
+      ' > account > select 1',
+      ' > show',
+      ' > show > begin',
+      ' > show > select 2',
+      ' > show > commit',
+    ]);
   assert.equal(paths.length, 16);
 });
 
@@ -130,15 +206,33 @@ test('the metrics of databases: connections, callers that wait, how long, and st
   app.register(new DatabasePlugin('sqlite::memory:'));
   app.register(new DatabasePlugin('sqlite::memory:', { name: 'reporting' }));
   t.after(() => app.shutdown());
-  const value = (line: string): number => Number(app.metrics.render().split('\n').find((candidate) => candidate.startsWith(`${line} `))?.slice(line.length + 1));
+  const value = (line: string): number =>
+    Number(
+      app.metrics
+        .render()
+        .split('\n')
+        .find((candidate) => candidate.startsWith(`${line} `))
+        ?.slice(line.length + 1),
+    );
   app.compileAll();
   assert.equal(value('svc_db_connections_idle'), 0);
   await app.startup();
-  assert.deepEqual([value('svc_db_connections_in_use'), value('svc_db_connections_idle'), value('svc_db_waiting')], [0, 2, 0]);
-  assert.deepEqual(await app.state.db.transaction(() => [value('svc_db_connections_in_use'), value('svc_db_connections_idle')]), [1, 1]);
+  assert.deepEqual(
+    [value('svc_db_connections_in_use'), value('svc_db_connections_idle'), value('svc_db_waiting')],
+    [0, 2, 0],
+  );
+  assert.deepEqual(
+    await app.state.db.transaction(() => [
+      value('svc_db_connections_in_use'),
+      value('svc_db_connections_idle'),
+    ]),
+    [1, 1],
+  );
   const release = Promise.withResolvers<void>();
   const first = app.state.db.transaction(() => release.promise);
-  const second = app.state.db.transaction(async (tx) => { await tx.execute('create table x (id integer)'); });
+  const second = app.state.db.transaction(async (tx) => {
+    await tx.execute('create table x (id integer)');
+  });
   assert.equal(value('svc_db_waiting'), 1);
   release.resolve();
   await Promise.all([first, second]);

@@ -18,9 +18,24 @@ for (const [what, source, text, placeholders] of [
   ['text with escapes', "select E'\\'?', ?", "select E'\\'?', $1", 1],
   ['text with escapes by a small letter', "select e'\\\\', ?", "select e'\\\\', $1", 1],
   ['text with escapes and doubled quotes', "select E'a''\\'?''', ?", "select E'a''\\'?''', $1", 1],
-  ['text with escapes that goes on in the next line', "select E'a'\n  '\\'?', ?", "select E'a'\n  '\\'?', $1", 1],
-  ['text with escapes that goes on after a comment', "select E'a' -- '\n'\\'?', ?", "select E'a' -- '\n'\\'?', $1", 1],
-  ['text with escapes, and another on the same line, which is none of it', "select E'a' '\\', ?", "select E'a' '\\', $1", 1],
+  [
+    'text with escapes that goes on in the next line',
+    "select E'a'\n  '\\'?', ?",
+    "select E'a'\n  '\\'?', $1",
+    1,
+  ],
+  [
+    'text with escapes that goes on after a comment',
+    "select E'a' -- '\n'\\'?', ?",
+    "select E'a' -- '\n'\\'?', $1",
+    1,
+  ],
+  [
+    'text with escapes, and another on the same line, which is none of it',
+    "select E'a' '\\', ?",
+    "select E'a' '\\', $1",
+    1,
+  ],
   ['text behind a name that ends with e', "select name'\\', ?", "select name'\\', $1", 1],
   ['text behind an e that is spaced off', "select e '\\', ?", "select e '\\', $1", 1],
   ['text in Unicode', "select U&'\\?', ?", "select U&'\\?', $1", 1],
@@ -39,14 +54,29 @@ for (const [what, source, text, placeholders] of [
   ['a hint, which is a comment here', 'select /*! ? */ ?', 'select /*! ? */ $1', 1],
   ['dollar quotes', 'select $$ ? $$, ?', 'select $$ ? $$, $1', 1],
   ['dollar quotes with a tag', 'select $a$ ? $b$ ? $$ ? $a$, ?', 'select $a$ ? $b$ ? $$ ? $a$, $1', 1],
-  ['a tag with digits and letters of all kinds', 'select $größe_1$ ? $größe_1$, ?', 'select $größe_1$ ? $größe_1$, $1', 1],
+  [
+    'a tag with digits and letters of all kinds',
+    'select $größe_1$ ? $größe_1$, ?',
+    'select $größe_1$ ? $größe_1$, $1',
+    1,
+  ],
   ['dollars in a name', 'select a$b$c, ?, d$b$', 'select a$b$c, $1, d$b$', 1],
   ['a dollar alone', 'select $, ?', 'select $, $1', 1],
-  ['a function with a body', "create function f() returns int as $$ begin return '?'; end $$ language plpgsql", "create function f() returns int as $$ begin return '?'; end $$ language plpgsql", 0],
+  [
+    'a function with a body',
+    "create function f() returns int as $$ begin return '?'; end $$ language plpgsql",
+    "create function f() returns int as $$ begin return '?'; end $$ language plpgsql",
+    0,
+  ],
   ['the operator ?', 'select a ?? ?', 'select a ? $1', 1],
   ['the operators ?| and ?&', "select a ??| ?, b ??& array['?']", "select a ?| $1, b ?& array['?']", 1],
-  ['the operator @?', "select a @?? ?", 'select a @? $1', 1],
-  ['geometric operators', 'select a ??- b, a ??# b, a ??|| b, a ??-| b, ?', 'select a ?- b, a ?# b, a ?|| b, a ?-| b, $1', 1],
+  ['the operator @?', 'select a @?? ?', 'select a @? $1', 1],
+  [
+    'geometric operators',
+    'select a ??- b, a ??# b, a ??|| b, a ??-| b, ?',
+    'select a ?- b, a ?# b, a ?|| b, a ?-| b, $1',
+    1,
+  ],
   ['an operator and a value with nothing between', 'select a ???', 'select a ?$1', 1],
   ['two operators with nothing between', 'select ????', 'select ??', 0],
   ['an operator in text', "select '??', ?", "select '??', $1", 1],
@@ -57,9 +87,14 @@ for (const [what, source, text, placeholders] of [
   ['a hash, which is an operator here', 'select a #> ?, b # ?', 'select a #> $1, b # $2', 2],
   ['numerals', 'select 1.5e3, .5, 0x1f, ?', 'select 1.5e3, .5, 0x1f, $1', 1],
   ['a semicolon at the end', 'select ? ; -- and no more', 'select $1 ; -- and no more', 1],
-  ['what is not ASCII', 'select größe, ?, \'😀?\'', 'select größe, $1, \'😀?\'', 1],
+  ['what is not ASCII', "select größe, ?, '😀?'", "select größe, $1, '😀?'", 1],
   ['a slice of an array', 'select a[?:?]', 'select a[$1:$2]', 2],
-  ['a value after a closing parenthesis of an in', 'select 1 where a in (?) and b=?', 'select 1 where a in ($1) and b=$2', 2],
+  [
+    'a value after a closing parenthesis of an in',
+    'select 1 where a in (?) and b=?',
+    'select 1 where a in ($1) and b=$2',
+    2,
+  ],
 ] as const) {
   test(`scanPostgres() translates ${what}`, () => {
     assert.deepEqual(scanPostgres(source), { text, placeholders, problem: undefined });
@@ -67,17 +102,47 @@ for (const [what, source, text, placeholders] of [
   });
 }
 
-for (const source of ["select '?", "select E'\\'?", 'select "?', 'select $a$ ?', 'select /* ?', 'select /* /* */ ?', "select E'a\\"]) {
-  test(`scanPostgres() leaves what has no end to the server: ${source}`, () => assert.deepEqual(scanPostgres(source), { text: source, placeholders: 0, problem: undefined }));
+for (const source of [
+  "select '?",
+  "select E'\\'?",
+  'select "?',
+  'select $a$ ?',
+  'select /* ?',
+  'select /* /* */ ?',
+  "select E'a\\",
+]) {
+  test(`scanPostgres() leaves what has no end to the server: ${source}`, () =>
+    assert.deepEqual(scanPostgres(source), { text: source, placeholders: 0, problem: undefined }));
 }
 
 for (const [what, source] of [
-  ['no text', ''], ['space', ' \n'], ['a comment only', '-- select ?'], ['a semicolon only', ';;'], ['two statements', 'select 1; select 2'], ['two statements and a comment between', 'select 1; /* ; */ drop table t'],
-  ['BEGIN', 'begin'], ['START TRANSACTION', ' START TRANSACTION read only'], ['COMMIT', '/* x */ Commit;'], ['END', 'end'], ['ROLLBACK', 'rollback to a'], ['ABORT', 'abort'], ['SAVEPOINT', 'savepoint a'],
-  ['RELEASE', 'release a'], ['PREPARE TRANSACTION', "prepare transaction 'x'"], ['a NUL', 'select \0'], ['half a surrogate pair', 'select \ud800'], ['both kinds of placeholders', 'select ?, $1'],
-  ['an operator beside numbers', 'select a ? $1'], ['a number that is too large', 'select $65536'], ['too many placeholders', `select ${'?,'.repeat(65_535)}?`],
+  ['no text', ''],
+  ['space', ' \n'],
+  ['a comment only', '-- select ?'],
+  ['a semicolon only', ';;'],
+  ['two statements', 'select 1; select 2'],
+  ['two statements and a comment between', 'select 1; /* ; */ drop table t'],
+  ['BEGIN', 'begin'],
+  ['START TRANSACTION', ' START TRANSACTION read only'],
+  ['COMMIT', '/* x */ Commit;'],
+  ['END', 'end'],
+  ['ROLLBACK', 'rollback to a'],
+  ['ABORT', 'abort'],
+  ['SAVEPOINT', 'savepoint a'],
+  ['RELEASE', 'release a'],
+  ['PREPARE TRANSACTION', "prepare transaction 'x'"],
+  ['a NUL', 'select \0'],
+  ['half a surrogate pair', 'select \ud800'],
+  ['both kinds of placeholders', 'select ?, $1'],
+  ['an operator beside numbers', 'select a ? $1'],
+  ['a number that is too large', 'select $65536'],
+  ['too many placeholders', `select ${'?,'.repeat(65_535)}?`],
 ] as const) {
-  test(`checkedStatement() refuses ${what}`, () => assert.throws(() => checkedStatement(source), (error) => error instanceof SvcError && error.code === 'E_DB_STATEMENT'));
+  test(`checkedStatement() refuses ${what}`, () =>
+    assert.throws(
+      () => checkedStatement(source),
+      (error) => error instanceof SvcError && error.code === 'E_DB_STATEMENT',
+    ));
 }
 
 test('checkedStatement() says how an operator is written beside numbers', () => {
@@ -85,15 +150,62 @@ test('checkedStatement() says how an operator is written beside numbers', () => 
 });
 
 for (const [what, source] of [
-  ['that has begin as a name', 'select begin from t'], ['that is prepared by name', 'prepare p as select 1'], ['that creates a function with a body', 'create function f() returns int begin atomic select 1; select 2; end'],
-  ['that creates a rule of several', 'create rule r as on insert to t do also (insert into a values (1); insert into b values (2))'], ['of the most placeholders', `select ${'?,'.repeat(65_534)}?`],
+  ['that has begin as a name', 'select begin from t'],
+  ['that is prepared by name', 'prepare p as select 1'],
+  [
+    'that creates a function with a body',
+    'create function f() returns int begin atomic select 1; select 2; end',
+  ],
+  [
+    'that creates a rule of several',
+    'create rule r as on insert to t do also (insert into a values (1); insert into b values (2))',
+  ],
+  ['of the most placeholders', `select ${'?,'.repeat(65_534)}?`],
   ['with a semicolon in front', '; select 1'],
 ] as const) {
-  test(`checkedStatement() takes a statement ${what}`, () => assert.equal(checkedStatement(source).problem, undefined));
+  test(`checkedStatement() takes a statement ${what}`, () =>
+    assert.equal(checkedStatement(source).problem, undefined));
 }
 
 test('scanPostgres() agrees with a plain reference on generated texts', () => {
-  const pieces = ["'", "''", '"', '?', '??', '$1', '$$', '$a$', '$', 'a', 'e', 'E', "E'", "e'", '\\', "\\'", '--', '\n', '\r', '/*', '*/', '/', '*', ' ', ';', '(', 'ä', '😀', '1', '1.', '-', 'a$b$', "U&'", '_', '|', '@'];
+  const pieces = [
+    "'",
+    "''",
+    '"',
+    '?',
+    '??',
+    '$1',
+    '$$',
+    '$a$',
+    '$',
+    'a',
+    'e',
+    'E',
+    "E'",
+    "e'",
+    '\\',
+    "\\'",
+    '--',
+    '\n',
+    '\r',
+    '/*',
+    '*/',
+    '/',
+    '*',
+    ' ',
+    ';',
+    '(',
+    'ä',
+    '😀',
+    '1',
+    '1.',
+    '-',
+    'a$b$',
+    "U&'",
+    '_',
+    '|',
+    '@',
+  ];
   const random = seeded(31);
   let translated = 0;
   for (let run = 0; run < 100_000; run++) {

@@ -41,14 +41,25 @@ test('app.state.db says who sets it when there is no DatabasePlugin', () => {
 test('DatabasePlugin keeps several databases apart by their names', async (t) => {
   const at = folder(t);
   const app = new Svc({ env: 'test', ...quiet });
-  app.register(new DatabasePlugin(`sqlite:${join(at, 'main.db')}`)).register(new DatabasePlugin(`sqlite:${join(at, 'reports.db')}`, { name: 'reporting' }));
+  app
+    .register(new DatabasePlugin(`sqlite:${join(at, 'main.db')}`))
+    .register(new DatabasePlugin(`sqlite:${join(at, 'reports.db')}`, { name: 'reporting' }));
   app.register({ name: 'shop', register: (host) => host.migration('v1', recordStoreMigration()) });
   await app.startup();
   const reporting = app.state.get(database('reporting'));
   assert.notEqual(reporting, app.state.db);
-  assert.equal(await app.state.db.scalar('select count(*) from sqlite_schema where name = ?', ['svc_records']), 1);
-  assert.equal(await reporting.scalar('select count(*) from sqlite_schema where name = ?', ['svc_records']), 0);
-  assert.deepEqual(Object.keys(((await body(app, '/readyz')).json as { checks: object }).checks).sort(), ['database', 'reporting']);
+  assert.equal(
+    await app.state.db.scalar('select count(*) from sqlite_schema where name = ?', ['svc_records']),
+    1,
+  );
+  assert.equal(
+    await reporting.scalar('select count(*) from sqlite_schema where name = ?', ['svc_records']),
+    0,
+  );
+  assert.deepEqual(Object.keys(((await body(app, '/readyz')).json as { checks: object }).checks).sort(), [
+    'database',
+    'reporting',
+  ]);
   await app.shutdown();
 });
 
@@ -57,9 +68,14 @@ test('DatabasePlugin opens before plugins that were registered earlier, and clos
   const path = join(folder(t), 'data.db');
   const app = new Svc({ env: 'test', ...quiet });
   const user: Plugin = {
-    name: 'user', register: () => undefined,
-    startup: async () => { order.push(`start ${await app.state.db.scalar('select 1')}`); },
-    shutdown: async () => { order.push(`stop ${await app.state.db.scalar('select 2')}`); },
+    name: 'user',
+    register: () => undefined,
+    startup: async () => {
+      order.push(`start ${await app.state.db.scalar('select 1')}`);
+    },
+    shutdown: async () => {
+      order.push(`stop ${await app.state.db.scalar('select 2')}`);
+    },
   };
   app.register(user).register(new DatabasePlugin(`sqlite:${path}`));
   await app.startup();
@@ -106,16 +122,28 @@ test('DatabasePlugin refuses to start in production while migrations are pending
   await app.startup();
   {
     await using open = await plugin.openMigrator();
-    assert.deepEqual((await open.migrator.status()).map(({ id, state }) => [id, state]), [['0001', 'applied']]);
+    assert.deepEqual(
+      (await open.migrator.status()).map(({ id, state }) => [id, state]),
+      [['0001', 'applied']],
+    );
   }
   await app.shutdown();
 });
 
 test('DatabasePlugin refuses a bad address or option where it is made, and a missing directory at start', async (t) => {
   assert.throws(() => new DatabasePlugin('sqlite:'), fault('E_DB_URL'));
-  assert.throws(() => new DatabasePlugin('mysql://u:secret@h/d?tls=1'), (error) => fault('E_DB_URL')(error) && !(error as SvcError).message.includes('secret'));
-  assert.throws(() => new DatabasePlugin('sqlite::memory:', { sync: 'full' } as never), fault('E_OPTION_UNKNOWN'));
-  assert.throws(() => new DatabasePlugin('sqlite::memory:', { migrations: 'never' as never }), fault('E_OPTION_RANGE'));
+  assert.throws(
+    () => new DatabasePlugin('mysql://u:secret@h/d?tls=1'),
+    (error) => fault('E_DB_URL')(error) && !(error as SvcError).message.includes('secret'),
+  );
+  assert.throws(
+    () => new DatabasePlugin('sqlite::memory:', { sync: 'full' } as never),
+    fault('E_OPTION_UNKNOWN'),
+  );
+  assert.throws(
+    () => new DatabasePlugin('sqlite::memory:', { migrations: 'never' as never }),
+    fault('E_OPTION_RANGE'),
+  );
   const app = new Svc({ env: 'test', ...quiet });
   app.register(new DatabasePlugin(`sqlite:${join(folder(t), 'none/data.db')}`));
   await assert.rejects(app.startup(), fault('E_DB_OPEN'));
@@ -125,7 +153,10 @@ test('check() warns in production of a database in memory, and of commits that d
   const rules = (url: string, env: 'production' | 'development', options = {}): string[] => {
     const app = new Svc({ env, ...quiet });
     app.register(new DatabasePlugin(url, options));
-    return app.check().findings.map(({ rule }) => rule).filter((rule) => rule.startsWith('database/'));
+    return app
+      .check()
+      .findings.map(({ rule }) => rule)
+      .filter((rule) => rule.startsWith('database/'));
   };
   const file = `sqlite:${join(folder(t), 'data.db')}`;
   assert.deepEqual(rules('sqlite::memory:', 'production'), ['database/memory']);
@@ -136,11 +167,22 @@ test('check() warns in production of a database in memory, and of commits that d
 
 test('check() warns in production of a server that need not prove itself', () => {
   for (const [url, expected] of [
-    ['postgres://app@db.example/app', []], ['postgres://app@db.example/app?sslmode=verify-full', []], ['postgres://app@localhost/app', []], ['postgres://app@/app?host=/run/postgresql', []],
-    ['postgres://app@db.example/app?sslmode=require', ['database/tls']], ['postgres://app@localhost,db.example/app?sslmode=disable', ['database/tls']],
+    ['postgres://app@db.example/app', []],
+    ['postgres://app@db.example/app?sslmode=verify-full', []],
+    ['postgres://app@localhost/app', []],
+    ['postgres://app@/app?host=/run/postgresql', []],
+    ['postgres://app@db.example/app?sslmode=require', ['database/tls']],
+    ['postgres://app@localhost,db.example/app?sslmode=disable', ['database/tls']],
   ] as const) {
     const app = new Svc({ env: 'production', ...quiet });
     app.register(new DatabasePlugin(url));
-    assert.deepEqual(app.check().findings.map(({ rule }) => rule).filter((rule) => rule.startsWith('database/')), expected, url);
+    assert.deepEqual(
+      app
+        .check()
+        .findings.map(({ rule }) => rule)
+        .filter((rule) => rule.startsWith('database/')),
+      expected,
+      url,
+    );
   }
 });

@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { DatabaseRecordStore, openDatabase, recordStoreMigration, StoreFull, UniqueViolation, type Database } from '../../src/db/index.ts';
+import {
+  DatabaseRecordStore,
+  openDatabase,
+  recordStoreMigration,
+  StoreFull,
+  UniqueViolation,
+  type Database,
+} from '../../src/db/index.ts';
 import { ManualClock } from '../../src/base/manual-clock.ts';
 import { recordStoreContract } from '../contract/record-store.ts';
 import { fault } from '../contract/database.ts';
@@ -10,7 +17,10 @@ import { mysqlDatabase } from '../support/mysql-database.ts';
 import { postgresDatabase } from '../support/postgres-database.ts';
 import { folder, start } from '../support/run.ts';
 
-for (const [where, maxRecords] of [['in memory', undefined], ['near its limit', 12]] as const) {
+for (const [where, maxRecords] of [
+  ['in memory', undefined],
+  ['near its limit', 12],
+] as const) {
   recordStoreContract(`DatabaseRecordStore ${where}`, async () => {
     const clock = new ManualClock();
     const db = await openDatabase('sqlite::memory:');
@@ -20,7 +30,10 @@ for (const [where, maxRecords] of [['in memory', undefined], ['near its limit', 
   });
 }
 
-for (const [where, maxRecords] of [['', undefined], [' near its limit', 12]] as const) {
+for (const [where, maxRecords] of [
+  ['', undefined],
+  [' near its limit', 12],
+] as const) {
   recordStoreContract(`DatabaseRecordStore on PostgreSQL${where}`, async (t) => {
     const clock = new ManualClock();
     const db = await postgresDatabase(t);
@@ -31,8 +44,14 @@ for (const [where, maxRecords] of [['', undefined], [' near its limit', 12]] as 
   });
 }
 
-for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as const) {
-  for (const [where, maxRecords] of [['', undefined], [' near its limit', 12]] as const) {
+for (const [name, engine] of [
+  ['MariaDB', 'mariadb'],
+  ['MySQL', 'mysql'],
+] as const) {
+  for (const [where, maxRecords] of [
+    ['', undefined],
+    [' near its limit', 12],
+  ] as const) {
     recordStoreContract(`DatabaseRecordStore on ${name}${where}`, async (t) => {
       const clock = new ManualClock();
       const db = await mysqlDatabase(t, engine);
@@ -48,9 +67,15 @@ for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as con
     if (db === undefined) return;
     const store = new DatabaseRecordStore(db, { maxRecords: 50 });
     await store.createTable();
-    const all = await Promise.allSettled(Array.from({ length: 200 }, (_, index) => store.add(index % 2 === 0 ? `${index}` : `${index - 1} `, 'x', 60_000)));
+    const all = await Promise.allSettled(
+      Array.from({ length: 200 }, (_, index) =>
+        store.add(index % 2 === 0 ? `${index}` : `${index - 1} `, 'x', 60_000),
+      ),
+    );
     assert.equal(all.filter(({ status }) => status === 'fulfilled').length, 50);
-    assert.ok(all.every((each) => each.status === 'fulfilled' ? each.value : each.reason instanceof StoreFull));
+    assert.ok(
+      all.every((each) => (each.status === 'fulfilled' ? each.value : each.reason instanceof StoreFull)),
+    );
     assert.equal(await db.scalar('select count(*) from svc_records'), 50);
   });
 
@@ -63,11 +88,19 @@ for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as con
       try {
         return await db.execute(...call);
       } catch (error) {
-        if (error instanceof UniqueViolation && swept++ === 0) await db.execute('delete from svc_records where deadline_ms <= ?', [clock.nowMs()]);
+        if (error instanceof UniqueViolation && swept++ === 0)
+          await db.execute('delete from svc_records where deadline_ms <= ?', [clock.nowMs()]);
         throw error;
       }
     };
-    const store = new DatabaseRecordStore({ dialect: db.dialect, execute, scalar: (...call: Parameters<Database['scalar']>) => db.scalar(...call) } as unknown as Database, { clock });
+    const store = new DatabaseRecordStore(
+      {
+        dialect: db.dialect,
+        execute,
+        scalar: (...call: Parameters<Database['scalar']>) => db.scalar(...call),
+      } as unknown as Database,
+      { clock },
+    );
     await store.createTable();
     assert.equal(await store.add('a', 'old', 1_000), true);
     clock.advance(2_000);
@@ -83,13 +116,18 @@ test('DatabaseRecordStore on PostgreSQL never holds more than it may when many w
   if (db === undefined) return;
   const store = new DatabaseRecordStore(db, { maxRecords: 50 });
   await store.createTable();
-  const all = await Promise.allSettled(Array.from({ length: 200 }, (_, index) => store.add(`${index}`, 'x', 60_000)));
+  const all = await Promise.allSettled(
+    Array.from({ length: 200 }, (_, index) => store.add(`${index}`, 'x', 60_000)),
+  );
   assert.equal(all.filter(({ status }) => status === 'fulfilled').length, 50);
   assert.ok(all.every((each) => each.status === 'fulfilled' || each.reason instanceof StoreFull));
   assert.equal(await db.scalar('select count(*) from svc_records'), 50);
 });
 
-async function made(t: TestContext, maxRecords: number): Promise<{ db: Database; store: DatabaseRecordStore; clock: ManualClock }> {
+async function made(
+  t: TestContext,
+  maxRecords: number,
+): Promise<{ db: Database; store: DatabaseRecordStore; clock: ManualClock }> {
   const clock = new ManualClock();
   const db = await openDatabase('sqlite::memory:');
   t.after(() => db.close());
@@ -105,18 +143,32 @@ test('DatabaseRecordStore refuses a record with StoreFull while all it holds are
   await assert.rejects(store.add('d', 'd', 1_000), StoreFull);
   assert.equal(await store.add('a', 'x', 1_000), false);
   await store.set('a', 'again', 5_000);
-  assert.deepEqual(await Promise.all(['a', 'b', 'c', 'd'].map((key) => store.get(key))), ['again', 'b', 'c', undefined]);
+  assert.deepEqual(await Promise.all(['a', 'b', 'c', 'd'].map((key) => store.get(key))), [
+    'again',
+    'b',
+    'c',
+    undefined,
+  ]);
   assert.equal(await store.delete('b'), true);
   assert.equal(await store.add('d', 'd', 1_000), true);
   await clock.advance(2_000);
   assert.equal(await store.add('e', 'e', 1_000), true, 'what has expired makes room');
-  assert.deepEqual(await Promise.all(['a', 'c', 'd', 'e'].map((key) => store.get(key))), ['again', undefined, undefined, 'e']);
+  assert.deepEqual(await Promise.all(['a', 'c', 'd', 'e'].map((key) => store.get(key))), [
+    'again',
+    undefined,
+    undefined,
+    'e',
+  ]);
 });
 
 test('DatabaseRecordStore never holds more than it may, and counts seldom while there is room', async (t) => {
   const { db, store } = await made(t, 500);
   let refused = 0;
-  for (let index = 0; index < 600; index++) await store.add(`${index}`, 'x', 10_000).catch((error: unknown) => { assert.ok(error instanceof StoreFull); refused++; });
+  for (let index = 0; index < 600; index++)
+    await store.add(`${index}`, 'x', 10_000).catch((error: unknown) => {
+      assert.ok(error instanceof StoreFull);
+      refused++;
+    });
   assert.deepEqual([await db.scalar('select count(*) from svc_records'), refused], [500, 100]);
 });
 
@@ -154,7 +206,14 @@ test('DatabaseRecordStore lets one of six processes win each add(), replace() an
   await store.createTable();
   const keys = 40;
   for (let key = 0; key < keys; key++) await store.set(`swap ${key}`, 'old', 600_000);
-  const children = Array.from({ length: 6 }, (_, id) => start(t, process.execPath, [join(ROOT, 'test/support/record-store-child.ts'), url, String(id), String(keys)]));
+  const children = Array.from({ length: 6 }, (_, id) =>
+    start(t, process.execPath, [
+      join(ROOT, 'test/support/record-store-child.ts'),
+      url,
+      String(id),
+      String(keys),
+    ]),
+  );
   const ended = await Promise.all(children.map((child) => child.ended));
   const wins = { add: 0, replace: 0, delete: 0 };
   for (const { status, stdout, stderr } of ended) {

@@ -8,7 +8,8 @@ import { shortAscii } from '../../src/db/values.ts';
 test('shortAscii() gives up to eight ASCII characters as Buffer does, wherever they lie', () => {
   const bytes = Buffer.from(Array.from({ length: 128 }, (_, code) => code));
   for (let length = 0; length <= 8; length++) {
-    for (let at = 0; at + length <= bytes.length; at++) assert.equal(shortAscii(bytes, at, at + length), bytes.toString('utf8', at, at + length));
+    for (let at = 0; at + length <= bytes.length; at++)
+      assert.equal(shortAscii(bytes, at, at + length), bytes.toString('utf8', at, at + length));
   }
 });
 

@@ -7,7 +7,10 @@ import { fault } from '../contract/database.ts';
 test('sql`…` has a ? for every value, in order, pieces and names included', () => {
   const piece = sql`b = ${2} or c = ${'x'}`;
   const query = sql`select ${sql.identifier('t', 'a "quoted" name')} from t where a = ${1} and (${piece}) and d in (${sql.join([3, 4])})`;
-  assert.equal(query.text('sqlite'), 'select "t"."a ""quoted"" name" from t where a = ? and (b = ? or c = ?) and d in (?, ?)');
+  assert.equal(
+    query.text('sqlite'),
+    'select "t"."a ""quoted"" name" from t where a = ? and (b = ? or c = ?) and d in (?, ?)',
+  );
   assert.equal(query.text('postgres'), query.text('sqlite'));
   assert.equal(sql`select ${sql.identifier('a`b')}`.text('mysql'), 'select `a``b`');
   assert.equal(sql`select ${sql.identifier('a')}`.text('mariadb'), 'select `a`');
@@ -15,7 +18,10 @@ test('sql`…` has a ? for every value, in order, pieces and names included', ()
 });
 
 test('sql`…` joins pieces with a separator of any kind, and nests to any depth', () => {
-  const all = sql.join([sql`a = ${1}`, sql`(${sql.join([sql`b = ${2}`, sql`c = ${3}`], sql` or `)})`], sql` and `);
+  const all = sql.join(
+    [sql`a = ${1}`, sql`(${sql.join([sql`b = ${2}`, sql`c = ${3}`], sql` or `)})`],
+    sql` and `,
+  );
   assert.equal(sql`where ${all}`.text('sqlite'), 'where a = ? and (b = ? or c = ?)');
   assert.deepEqual(all.params, [1, 2, 3]);
   assert.equal(sql.join([1, sql`now()`], sql`, `).text('sqlite'), '?, now()');
@@ -40,17 +46,38 @@ test('sql.join() refuses to join nothing: () is no list in SQL', () => {
 });
 
 test('sql.identifier() refuses what no engine takes for a name', () => {
-  for (const name of ['', 'a\0b', 'half \ud800', 'x'.repeat(64), 'ä'.repeat(32), 5 as never, undefined as never]) assert.throws(() => sql.identifier(name), fault('E_DB_IDENTIFIER'));
+  for (const name of [
+    '',
+    'a\0b',
+    'half \ud800',
+    'x'.repeat(64),
+    'ä'.repeat(32),
+    5 as never,
+    undefined as never,
+  ])
+    assert.throws(() => sql.identifier(name), fault('E_DB_IDENTIFIER'));
   assert.throws(() => sql.identifier(), fault('E_DB_IDENTIFIER'));
   assert.equal(sql.identifier('x'.repeat(63)).text('sqlite').length, 65);
 });
 
-test('beginTexts() begins each dialect\'s transactions as it is asked to', () => {
+test("beginTexts() begins each dialect's transactions as it is asked to", () => {
   const plain = { isolation: undefined, isReadOnly: false };
   const strict = { isolation: 'serializable', isReadOnly: true } as const;
-  assert.deepEqual([beginTexts('sqlite', plain), beginTexts('sqlite', strict)], [['begin immediate'], ['begin deferred']]);
-  assert.deepEqual([beginTexts('postgres', plain), beginTexts('postgres', strict)], [['begin'], ['begin isolation level serializable read only']]);
+  assert.deepEqual(
+    [beginTexts('sqlite', plain), beginTexts('sqlite', strict)],
+    [['begin immediate'], ['begin deferred']],
+  );
+  assert.deepEqual(
+    [beginTexts('postgres', plain), beginTexts('postgres', strict)],
+    [['begin'], ['begin isolation level serializable read only']],
+  );
   for (const dialect of ['mysql', 'mariadb'] as const) {
-    assert.deepEqual([beginTexts(dialect, plain), beginTexts(dialect, strict)], [['start transaction'], ['set transaction isolation level serializable', 'start transaction read only']]);
+    assert.deepEqual(
+      [beginTexts(dialect, plain), beginTexts(dialect, strict)],
+      [
+        ['start transaction'],
+        ['set transaction isolation level serializable', 'start transaction read only'],
+      ],
+    );
   }
 });

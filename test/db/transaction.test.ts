@@ -4,7 +4,20 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import {
-  CommitOutcomeUnknown, ConnectionLost, Database, DatabaseError, Deadlock, LockTimeout, PoolTimeout, QueryCanceled, QueryTimeout, SerializationFailure, TransactionAborted, UniqueViolation, openDatabase, sql,
+  CommitOutcomeUnknown,
+  ConnectionLost,
+  Database,
+  DatabaseError,
+  Deadlock,
+  LockTimeout,
+  PoolTimeout,
+  QueryCanceled,
+  QueryTimeout,
+  SerializationFailure,
+  TransactionAborted,
+  UniqueViolation,
+  openDatabase,
+  sql,
 } from '../../src/db/index.ts';
 import { prepareDatabase } from '../../src/db/open.ts';
 import { atCaller } from '../../src/db/errors.ts';
@@ -14,7 +27,13 @@ import { fault } from '../contract/database.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { folder, run } from '../support/run.ts';
 import { ROOT } from '../support/build.ts';
-import type { Connection, DatabaseOptions, Driver, Transaction, TransactionOptions } from '../../src/db/index.ts';
+import type {
+  Connection,
+  DatabaseOptions,
+  Driver,
+  Transaction,
+  TransactionOptions,
+} from '../../src/db/index.ts';
 import type { Limit } from '../../src/db/driver.ts';
 
 async function memory(t: TestContext, options?: DatabaseOptions): Promise<Database> {
@@ -23,21 +42,27 @@ async function memory(t: TestContext, options?: DatabaseOptions): Promise<Databa
   return db;
 }
 
-test('two databases may be used inside each other\'s transactions', async (t) => {
+test("two databases may be used inside each other's transactions", async (t) => {
   const [one, other] = [await memory(t), await memory(t)];
-  await one.transaction(() => other.transaction(async (tx) => {
-    assert.equal(await tx.scalar('select 1'), 1);
-    await assert.rejects(one.scalar('select 1'), fault('E_DB_NESTED'));
-    await assert.rejects(other.scalar('select 1'), fault('E_DB_NESTED'));
-  }));
+  await one.transaction(() =>
+    other.transaction(async (tx) => {
+      assert.equal(await tx.scalar('select 1'), 1);
+      await assert.rejects(one.scalar('select 1'), fault('E_DB_NESTED'));
+      await assert.rejects(other.scalar('select 1'), fault('E_DB_NESTED'));
+    }),
+  );
 });
 
 test('a transaction that has settled is over, also for work that another context does with its handle', async (t) => {
   const db = await memory(t);
   const events = new EventEmitter();
   let handle: Transaction | undefined;
-  await db.transaction((tx) => { handle = tx; });
-  const result = new Promise((resolve, reject) => events.once('go', () => handle!.scalar('select 1').then(resolve, reject)));
+  await db.transaction((tx) => {
+    handle = tx;
+  });
+  const result = new Promise((resolve, reject) =>
+    events.once('go', () => handle!.scalar('select 1').then(resolve, reject)),
+  );
   events.emit('go');
   await assert.rejects(result, fault('E_DB_OVER'));
 });
@@ -46,17 +71,29 @@ test('transaction() passes its limits on to the statements inside', async (t) =>
   const clock = new ManualClock();
   const db = await memory(t, { clock });
   const abort = new AbortController();
-  await assert.rejects(db.transaction(async (tx) => {
-    await tx.scalar('select 1', [], { timeoutMs: 1_000, signal: new AbortController().signal });
-    abort.abort();
-    await tx.scalar('select 1', [], { timeoutMs: 50_000 });
-  }, { signal: abort.signal, timeoutMs: 10_000 }), QueryCanceled);
-  await assert.rejects(db.transaction(async (tx) => {
-    await clock.advance(600);
-    await tx.scalar('select 1', [], { timeoutMs: 10_000 });
-    await clock.advance(600);
-    await tx.scalar('select 1', [], { timeoutMs: 10_000 });
-  }, { timeoutMs: 1_000 }), (error) => error instanceof QueryTimeout && /1000 ms/.test(error.message));
+  await assert.rejects(
+    db.transaction(
+      async (tx) => {
+        await tx.scalar('select 1', [], { timeoutMs: 1_000, signal: new AbortController().signal });
+        abort.abort();
+        await tx.scalar('select 1', [], { timeoutMs: 50_000 });
+      },
+      { signal: abort.signal, timeoutMs: 10_000 },
+    ),
+    QueryCanceled,
+  );
+  await assert.rejects(
+    db.transaction(
+      async (tx) => {
+        await clock.advance(600);
+        await tx.scalar('select 1', [], { timeoutMs: 10_000 });
+        await clock.advance(600);
+        await tx.scalar('select 1', [], { timeoutMs: 10_000 });
+      },
+      { timeoutMs: 1_000 },
+    ),
+    (error) => error instanceof QueryTimeout && /1000 ms/.test(error.message),
+  );
 });
 
 test('statementTimeoutMs is the limit of verbs that say none', async (t) => {
@@ -65,7 +102,10 @@ test('statementTimeoutMs is the limit of verbs that say none', async (t) => {
   const go = Promise.withResolvers<void>();
   const holder = db.transaction(() => go.promise);
   await new Promise(setImmediate);
-  const waiting = [assert.rejects(db.scalar('select 1'), QueryTimeout), assert.rejects(db.insertMany('t', ['a'], []), QueryTimeout)];
+  const waiting = [
+    assert.rejects(db.scalar('select 1'), QueryTimeout),
+    assert.rejects(db.insertMany('t', ['a'], []), QueryTimeout),
+  ];
   const patient = db.scalar('select 2', [], { timeoutMs: 1_000 });
   await clock.advance(250);
   await Promise.all(waiting);
@@ -77,52 +117,155 @@ test('statementTimeoutMs is the limit of verbs that say none', async (t) => {
 test('inside a transaction, and of its begin and its end, statementTimeoutMs is the limit; what is left to the transaction is, too, but never less than five seconds for the end', async () => {
   const told: [what: string, timeoutMs: number | undefined, hasSignal: boolean][] = [];
   const clock = new ManualClock();
-  function telling(what: string, at: number) { return (...given: readonly unknown[]): void => { const limit = given[at] as Limit | undefined; told.push([what, limit?.timeoutMs, limit?.signal !== undefined]); }; }
-  const connection = { isInTransaction: false, begin: telling('begin', 1), scalar: telling('statement', 2), savepoint: telling('savepoint', 1), releaseSavepoint: telling('release', 1), rollbackTo: telling('rollback to', 1), commit: telling('commit', 0), rollback: telling('rollback', 0) };
-  const driver = { dialect: 'postgres', acquire: () => connection as unknown as Connection, release() { /* nothing is lent */ } } as unknown as Driver;
-  const limitsOf = async (statementTimeoutMs: number, fn: (tx: Transaction) => Promise<unknown>, options?: TransactionOptions): Promise<typeof told> => {
-    await new Database(driver, { clock, statementTimeoutMs }).transaction(fn, options).catch((error: unknown) => assert.equal(error, 'undone'));
+  function telling(what: string, at: number) {
+    return (...given: readonly unknown[]): void => {
+      const limit = given[at] as Limit | undefined;
+      told.push([what, limit?.timeoutMs, limit?.signal !== undefined]);
+    };
+  }
+  const connection = {
+    isInTransaction: false,
+    begin: telling('begin', 1),
+    scalar: telling('statement', 2),
+    savepoint: telling('savepoint', 1),
+    releaseSavepoint: telling('release', 1),
+    rollbackTo: telling('rollback to', 1),
+    commit: telling('commit', 0),
+    rollback: telling('rollback', 0),
+  };
+  const driver = {
+    dialect: 'postgres',
+    acquire: () => connection as unknown as Connection,
+    release() {
+      /* nothing is lent */
+    },
+  } as unknown as Driver;
+  const limitsOf = async (
+    statementTimeoutMs: number,
+    fn: (tx: Transaction) => Promise<unknown>,
+    options?: TransactionOptions,
+  ): Promise<typeof told> => {
+    await new Database(driver, { clock, statementTimeoutMs })
+      .transaction(fn, options)
+      .catch((error: unknown) => assert.equal(error, 'undone'));
     return told.splice(0);
   };
-  const two = async (tx: Transaction): Promise<void> => { await tx.scalar('select 1'); await tx.scalar('select 2', [], { timeoutMs: 50 }); };
-  assert.deepEqual(await limitsOf(0, two), [['begin', undefined, false], ['statement', undefined, false], ['statement', 50, false], ['commit', undefined, false]]);
-  assert.deepEqual(await limitsOf(700, two), [['begin', 700, false], ['statement', 700, false], ['statement', 50, false], ['commit', 700, false]]);
-  const nested = (tx: Transaction): Promise<void> => tx.transaction(async (inner) => { await clock.advance(800); await inner.scalar('select 1'); });
-  assert.deepEqual(await limitsOf(700, nested), [['begin', 700, false], ['savepoint', 700, false], ['statement', 700, false], ['release', 700, false], ['commit', 700, false]]);
-  const undone = (tx: Transaction): Promise<void> => tx.transaction(() => { throw 'undone'; });
-  assert.deepEqual(await limitsOf(700, undone), [['begin', 700, false], ['savepoint', 700, false], ['rollback to', 700, false], ['rollback', 700, false]]);
+  const two = async (tx: Transaction): Promise<void> => {
+    await tx.scalar('select 1');
+    await tx.scalar('select 2', [], { timeoutMs: 50 });
+  };
+  assert.deepEqual(await limitsOf(0, two), [
+    ['begin', undefined, false],
+    ['statement', undefined, false],
+    ['statement', 50, false],
+    ['commit', undefined, false],
+  ]);
+  assert.deepEqual(await limitsOf(700, two), [
+    ['begin', 700, false],
+    ['statement', 700, false],
+    ['statement', 50, false],
+    ['commit', 700, false],
+  ]);
+  const nested = (tx: Transaction): Promise<void> =>
+    tx.transaction(async (inner) => {
+      await clock.advance(800);
+      await inner.scalar('select 1');
+    });
+  assert.deepEqual(await limitsOf(700, nested), [
+    ['begin', 700, false],
+    ['savepoint', 700, false],
+    ['statement', 700, false],
+    ['release', 700, false],
+    ['commit', 700, false],
+  ]);
+  const undone = (tx: Transaction): Promise<void> =>
+    tx.transaction(() => {
+      throw 'undone';
+    });
+  assert.deepEqual(await limitsOf(700, undone), [
+    ['begin', 700, false],
+    ['savepoint', 700, false],
+    ['rollback to', 700, false],
+    ['rollback', 700, false],
+  ]);
   const { signal } = new AbortController();
-  assert.deepEqual(await limitsOf(0, async (tx) => { await tx.scalar('select 1'); await clock.advance(9_500); }, { signal, timeoutMs: 10_000 }), [['begin', 10_000, true], ['statement', 10_000, true], ['commit', 5_000, false]]);
-  assert.deepEqual(await limitsOf(60_000, (tx) => tx.scalar('select 1'), { timeoutMs: 10_000 }), [['begin', 10_000, false], ['statement', 10_000, false], ['commit', 10_000, false]]);
-  assert.deepEqual(await limitsOf(0, (tx) => tx.scalar('select 1'), { signal }), [['begin', 0, true], ['statement', 0, true], ['commit', undefined, false]]);
+  assert.deepEqual(
+    await limitsOf(
+      0,
+      async (tx) => {
+        await tx.scalar('select 1');
+        await clock.advance(9_500);
+      },
+      { signal, timeoutMs: 10_000 },
+    ),
+    [
+      ['begin', 10_000, true],
+      ['statement', 10_000, true],
+      ['commit', 5_000, false],
+    ],
+  );
+  assert.deepEqual(await limitsOf(60_000, (tx) => tx.scalar('select 1'), { timeoutMs: 10_000 }), [
+    ['begin', 10_000, false],
+    ['statement', 10_000, false],
+    ['commit', 10_000, false],
+  ]);
+  assert.deepEqual(await limitsOf(0, (tx) => tx.scalar('select 1'), { signal }), [
+    ['begin', 0, true],
+    ['statement', 0, true],
+    ['commit', undefined, false],
+  ]);
 });
 
 test('transaction() pauses longer and longer before it tries again, and not past its limit', async (t) => {
   const clock = new ManualClock();
   const db = await memory(t, { clock });
   const atMs: number[] = [];
-  const failing = db.transaction(() => {
-    atMs.push(clock.monotonicMs());
-    throw new Deadlock('again');
-  }, { retries: 4 });
+  const failing = db.transaction(
+    () => {
+      atMs.push(clock.monotonicMs());
+      throw new Deadlock('again');
+    },
+    { retries: 4 },
+  );
   const settled = failing.catch((error: unknown) => error);
   for (let step = 0; step < 100; step++) await clock.advance(1);
-  assert.ok(await settled instanceof Deadlock);
+  assert.ok((await settled) instanceof Deadlock);
   assert.equal(atMs.length, 5);
   atMs.slice(1).forEach((at, index) => {
     const pauseMs = at - atMs[index]!;
     assert.ok(pauseMs >= 2.5 * 2 ** index && pauseMs <= 5 * 2 ** index + 1, `pause ${index}: ${pauseMs} ms`);
   });
-  const limited = assert.rejects(db.transaction(() => { throw new LockTimeout('busy'); }, { retries: 100, timeoutMs: 30 }), QueryTimeout);
+  const limited = assert.rejects(
+    db.transaction(
+      () => {
+        throw new LockTimeout('busy');
+      },
+      { retries: 100, timeoutMs: 30 },
+    ),
+    QueryTimeout,
+  );
   for (let step = 0; step < 100; step++) await clock.advance(1);
   await limited;
 });
 
 test('errors that the same transaction may overcome are told from those it cannot', () => {
-  for (const Class of [SerializationFailure, Deadlock, LockTimeout]) assert.equal(new Class('x').isRetryable, true);
-  for (const Class of [DatabaseError, UniqueViolation, ConnectionLost, CommitOutcomeUnknown, TransactionAborted, PoolTimeout, QueryTimeout]) assert.equal(new Class('x').isRetryable, false);
+  for (const Class of [SerializationFailure, Deadlock, LockTimeout])
+    assert.equal(new Class('x').isRetryable, true);
+  for (const Class of [
+    DatabaseError,
+    UniqueViolation,
+    ConnectionLost,
+    CommitOutcomeUnknown,
+    TransactionAborted,
+    PoolTimeout,
+    QueryTimeout,
+  ])
+    assert.equal(new Class('x').isRetryable, false);
   const error = new CommitOutcomeUnknown('x', { cause: 1, constraint: 'c' });
-  assert.deepEqual([error.code, error.cause, error.constraint, error.columns, 'cause' in new Deadlock('x')], ['commit_unknown', 1, 'c', [], false]);
+  assert.deepEqual(
+    [error.code, error.cause, error.constraint, error.columns, 'cause' in new Deadlock('x')],
+    ['commit_unknown', 1, 'c', [], false],
+  );
 });
 
 test('atCaller() leaves alone what is no Error', () => {
@@ -145,7 +288,10 @@ test('a connection that comes back with an open transaction is rolled back, and 
 
 test('close() leaves a database that cannot be optimised closed all the same', async (t) => {
   const path = join(folder(t), 'data.db');
-  const [one, other] = [await openDatabase(`sqlite:${path}`), await openDatabase(`sqlite:${path}`, { log: createLogger({ level: 'silent' }) })];
+  const [one, other] = [
+    await openDatabase(`sqlite:${path}`),
+    await openDatabase(`sqlite:${path}`, { log: createLogger({ level: 'silent' }) }),
+  ];
   await one.script('create table t (a); create index i on t (a)');
   await one.transaction(async (tx) => {
     await tx.execute('insert into t values (1)');
@@ -157,17 +303,23 @@ test('close() leaves a database that cannot be optimised closed all the same', a
 });
 
 test('a program that opens a database prints no warning, and ends by itself with one that it forgot to close', async (t) => {
-  const at = folder(t, { 'program.ts': `import { openDatabase } from ${JSON.stringify(pathToFileURL(join(ROOT, 'src/db/index.ts')).href)};
+  const at = folder(t, {
+    'program.ts': `import { openDatabase } from ${JSON.stringify(pathToFileURL(join(ROOT, 'src/db/index.ts')).href)};
     const db = await openDatabase('sqlite:./data.db', { readers: 1 });
-    console.log(await db.scalar('select 40 + ?', [2]), await db.scalar('select 7', [], { longRead: true }));` });
-  const { status, stdout, stderr } = await run(process.execPath, ['program.ts'], { cwd: at, env: { NODE_V8_COVERAGE: '' } });
+    console.log(await db.scalar('select 40 + ?', [2]), await db.scalar('select 7', [], { longRead: true }));`,
+  });
+  const { status, stdout, stderr } = await run(process.execPath, ['program.ts'], {
+    cwd: at,
+    env: { NODE_V8_COVERAGE: '' },
+  });
   assert.deepEqual({ status, stdout, stderr }, { status: 0, stdout: '42 7\n', stderr: '' });
 });
 
 test('a template may be given options, and a stream of it too', async (t) => {
   const db = await memory(t);
   const rows: unknown[] = [];
-  for await (const row of db.stream(sql`select ${1} as a union all select ${2}`, { timeoutMs: 10_000 })) rows.push(row);
+  for await (const row of db.stream(sql`select ${1} as a union all select ${2}`, { timeoutMs: 10_000 }))
+    rows.push(row);
   assert.deepEqual(rows, [{ a: 1 }, { a: 2 }]);
   assert.equal((await db.execute(sql`create table t (a)`, { timeoutMs: 10_000 })).affectedRows, 0);
   assert.equal(await db.scalar(sql`select ${5}`, { longRead: true }), 5);

@@ -7,53 +7,132 @@ import { fault } from '../contract/database.ts';
 
 test('parseDatabaseUrl() reads paths beside the program, absolute ones, and memory', () => {
   for (const [url, path] of [
-    ['sqlite:./data.db', resolve('data.db')], ['sqlite:data.db', resolve('data.db')], ['sqlite:../up.db', resolve('../up.db')], ['sqlite:///var/lib/app.db', '/var/lib/app.db'],
-    ['sqlite:/var/lib/app.db', '/var/lib/app.db'], ['sqlite:///with%20space.db', '/with space.db'], ['SQLITE::memory:', ':memory:'], ['sqlite:a:b.db', resolve('a:b.db')],
+    ['sqlite:./data.db', resolve('data.db')],
+    ['sqlite:data.db', resolve('data.db')],
+    ['sqlite:../up.db', resolve('../up.db')],
+    ['sqlite:///var/lib/app.db', '/var/lib/app.db'],
+    ['sqlite:/var/lib/app.db', '/var/lib/app.db'],
+    ['sqlite:///with%20space.db', '/with space.db'],
+    ['SQLITE::memory:', ':memory:'],
+    ['sqlite:a:b.db', resolve('a:b.db')],
   ] as const) {
     if (url.startsWith('SQLITE')) assert.throws(() => parseDatabaseUrl(url), fault('E_DB_URL'));
-    else assert.deepEqual(parseDatabaseUrl(url), { dialect: 'sqlite', path, isReadOnly: false, synchronous: undefined });
+    else
+      assert.deepEqual(parseDatabaseUrl(url), {
+        dialect: 'sqlite',
+        path,
+        isReadOnly: false,
+        synchronous: undefined,
+      });
   }
-  assert.deepEqual(parseDatabaseUrl('sqlite::memory:'), { dialect: 'sqlite', path: ':memory:', isReadOnly: false, synchronous: undefined });
-  assert.deepEqual(parseDatabaseUrl('sqlite:a.db?mode=ro&synchronous=normal'), { dialect: 'sqlite', path: resolve('a.db'), isReadOnly: true, synchronous: 'normal' });
+  assert.deepEqual(parseDatabaseUrl('sqlite::memory:'), {
+    dialect: 'sqlite',
+    path: ':memory:',
+    isReadOnly: false,
+    synchronous: undefined,
+  });
+  assert.deepEqual(parseDatabaseUrl('sqlite:a.db?mode=ro&synchronous=normal'), {
+    dialect: 'sqlite',
+    path: resolve('a.db'),
+    isReadOnly: true,
+    synchronous: 'normal',
+  });
 });
 
 test('parseDatabaseUrl() refuses what it does not know, with a suggestion', () => {
   for (const [url, hint] of [
-    ['', /does not begin/], ['data.db', /does not begin/], ['sqlit:data.db', /did you mean "sqlite"/], ['oracle:x', /no database "oracle"/], ['file:data.db', /the scheme is "sqlite"/], ['sqlite:', /names no file/],
-    ['sqlite:///', /names no file/], ['sqlite:folder/', /names no file/], ['sqlite://host/data.db', /host/], ['sqlite:%zz', /percent/], ['sqlite:a%00b', /NUL/],
-    ['sqlite:a?mod=ro', /did you mean "mode"/], ['sqlite:a?mode=rx', /one of "ro", "rw"/], ['sqlite:a?mode=ro&mode=rw', /twice/], ['sqlite:a?cache=shared', /no setting "cache"/],
+    ['', /does not begin/],
+    ['data.db', /does not begin/],
+    ['sqlit:data.db', /did you mean "sqlite"/],
+    ['oracle:x', /no database "oracle"/],
+    ['file:data.db', /the scheme is "sqlite"/],
+    ['sqlite:', /names no file/],
+    ['sqlite:///', /names no file/],
+    ['sqlite:folder/', /names no file/],
+    ['sqlite://host/data.db', /host/],
+    ['sqlite:%zz', /percent/],
+    ['sqlite:a%00b', /NUL/],
+    ['sqlite:a?mod=ro', /did you mean "mode"/],
+    ['sqlite:a?mode=rx', /one of "ro", "rw"/],
+    ['sqlite:a?mode=ro&mode=rw', /twice/],
+    ['sqlite:a?cache=shared', /no setting "cache"/],
   ] as const) {
-    assert.throws(() => parseDatabaseUrl(url), (error) => fault('E_DB_URL')(error) && hint.test((error as Error).message) || assert.fail(String(error)));
+    assert.throws(
+      () => parseDatabaseUrl(url),
+      (error) =>
+        (fault('E_DB_URL')(error) && hint.test((error as Error).message)) || assert.fail(String(error)),
+    );
   }
 });
 
 test('openDatabase() refuses what comes from a variable that is not set, or from a file whose last line has an end', async () => {
-  for (const url of [undefined, null, 5, new URL('postgres://app@localhost/app')]) await assert.rejects(openDatabase(url as never), (error) => fault('E_DB_URL')(error) && /not set/.test((error as Error).message));
-  for (const url of ['sqlite:./data.db\n', 'sqlite::memory: ', 'postgres://app:hunter2@localhost/app\r\n', 'mysql://app:hunter2@localhost/app?connect_timeout=5\n']) {
-    await assert.rejects(openDatabase(url), (error) => fault('E_DB_URL')(error) && /white space/.test((error as Error).message) && !(error as Error).message.includes('hunter2'));
+  for (const url of [undefined, null, 5, new URL('postgres://app@localhost/app')])
+    await assert.rejects(
+      openDatabase(url as never),
+      (error) => fault('E_DB_URL')(error) && /not set/.test((error as Error).message),
+    );
+  for (const url of [
+    'sqlite:./data.db\n',
+    'sqlite::memory: ',
+    'postgres://app:hunter2@localhost/app\r\n',
+    'mysql://app:hunter2@localhost/app?connect_timeout=5\n',
+  ]) {
+    await assert.rejects(
+      openDatabase(url),
+      (error) =>
+        fault('E_DB_URL')(error) &&
+        /white space/.test((error as Error).message) &&
+        !(error as Error).message.includes('hunter2'),
+    );
   }
 });
 
 test('parseDatabaseUrl() reads addresses of MySQL and MariaDB, and shows no password', async () => {
-  for (const url of ['mysql://app:hunter2@db/app', 'mariadb://app:hunter2@db/app']) assert.equal(parseDatabaseUrl(url).dialect, url.slice(0, url.indexOf(':')));
-  await assert.rejects(openDatabase('mysql://app:hunter2@db/app?sslmod=x'), (error) => fault('E_DB_URL')(error) && !(error as Error).message.includes('hunter2'));
-  assert.equal(shownUrl('postgres://app:hunter2@db/app?password=x&sslmode=require'), 'postgres://app:…@db/app?password=…&sslmode=…');
+  for (const url of ['mysql://app:hunter2@db/app', 'mariadb://app:hunter2@db/app'])
+    assert.equal(parseDatabaseUrl(url).dialect, url.slice(0, url.indexOf(':')));
+  await assert.rejects(
+    openDatabase('mysql://app:hunter2@db/app?sslmod=x'),
+    (error) => fault('E_DB_URL')(error) && !(error as Error).message.includes('hunter2'),
+  );
+  assert.equal(
+    shownUrl('postgres://app:hunter2@db/app?password=x&sslmode=require'),
+    'postgres://app:…@db/app?password=…&sslmode=…',
+  );
   assert.equal(shownUrl('redis://app:p@ss:w@db/0'), 'redis://app:…@db/0');
   assert.equal(shownUrl('sqlite:./data.db'), 'sqlite:./data.db');
-  assert.throws(() => parseDatabaseUrl('redis://app:hunter2@db'), (error) => fault('E_DB_URL')(error) && !(error as Error).message.includes('hunter2'));
+  assert.throws(
+    () => parseDatabaseUrl('redis://app:hunter2@db'),
+    (error) => fault('E_DB_URL')(error) && !(error as Error).message.includes('hunter2'),
+  );
 });
 
 test('parseDatabaseUrl() reads addresses of PostgreSQL, and refuses them without their password', () => {
   const address = parseDatabaseUrl('postgresql://app:hunter2@db,other/shop');
   assert.ok(address.dialect === 'postgres' && address.hosts.length === 2 && address.password === 'hunter2');
-  assert.throws(() => parseDatabaseUrl('postgres://app:hunter2@db/shop?sslmod=x'), (error) => fault('E_DB_URL')(error) && /did you mean "sslmode"/.test((error as Error).message) && !(error as Error).message.includes('hunter2'));
+  assert.throws(
+    () => parseDatabaseUrl('postgres://app:hunter2@db/shop?sslmod=x'),
+    (error) =>
+      fault('E_DB_URL')(error) &&
+      /did you mean "sslmode"/.test((error as Error).message) &&
+      !(error as Error).message.includes('hunter2'),
+  );
 });
 
 test('openDatabase() refuses options that the engine does not have', async () => {
-  for (const options of [{ readers: 1 }, { busyTimeoutMs: 1 }, { pool: { min: 5, max: 4 } }]) await assert.rejects(openDatabase('postgres://app@localhost/app', options), fault('E_DB_OPTION'));
-  await assert.rejects(openDatabase('postgres://app@localhost/app?target_session_attrs=read-write', { readOnly: true }), fault('E_DB_OPTION'));
+  for (const options of [{ readers: 1 }, { busyTimeoutMs: 1 }, { pool: { min: 5, max: 4 } }])
+    await assert.rejects(openDatabase('postgres://app@localhost/app', options), fault('E_DB_OPTION'));
+  await assert.rejects(
+    openDatabase('postgres://app@localhost/app?target_session_attrs=read-write', { readOnly: true }),
+    fault('E_DB_OPTION'),
+  );
   await assert.rejects(openDatabase('sqlite::memory:', { statementCache: 0 }), fault('E_DB_OPTION'));
-  await assert.rejects(openDatabase('sqlite::memory:', { pool: { maximum: 1 } as never }), fault('E_OPTION_UNKNOWN'));
+  await assert.rejects(
+    openDatabase('sqlite::memory:', { pool: { maximum: 1 } as never }),
+    fault('E_OPTION_UNKNOWN'),
+  );
   await using db = await openDatabase('sqlite::memory:', { pool: { max: 3 } }); // the same options for a test and a server
-  await assert.rejects(db.listen('a', () => undefined), fault('E_DB_OPTION'));
+  await assert.rejects(
+    db.listen('a', () => undefined),
+    fault('E_DB_OPTION'),
+  );
 });

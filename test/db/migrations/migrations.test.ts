@@ -16,18 +16,41 @@ import type { DatabaseOptions } from '../../../src/db/open.ts';
 import type { TestContext } from 'node:test';
 
 const NOTES = {
-  '0001_create_notes.up.sql': 'create table notes (id integer primary key, text text not null);\ninsert into notes (text) values (\'first; of all\');\n',
+  '0001_create_notes.up.sql':
+    "create table notes (id integer primary key, text text not null);\ninsert into notes (text) values ('first; of all');\n",
   '0001_create_notes.down.sql': 'drop table notes;\n',
-  '0002_add_owner.up.sql': '-- a trigger, too\nalter table notes add column owner text;\ncreate trigger owned after insert on notes begin\n  update notes set owner = \'nobody\' where id = new.id;\nend;\n',
+  '0002_add_owner.up.sql':
+    "-- a trigger, too\nalter table notes add column owner text;\ncreate trigger owned after insert on notes begin\n  update notes set owner = 'nobody' where id = new.id;\nend;\n",
   '0002_add_owner.down.sql': 'drop trigger owned;\nalter table notes drop column owner;\n',
   '0003_index.up.sql': 'create index notes_owner on notes (owner);\n',
 };
-const TOKENS: ContributedMigration = { plugin: 'oauth', id: '0001', sql: { sqlite: ['create table tokens (id text primary key)', 'create index tokens_id on tokens (id)'], postgres: [], mysql: [], mariadb: [] } };
+const TOKENS: ContributedMigration = {
+  plugin: 'oauth',
+  id: '0001',
+  sql: {
+    sqlite: ['create table tokens (id text primary key)', 'create index tokens_id on tokens (id)'],
+    postgres: [],
+    mysql: [],
+    mariadb: [],
+  },
+};
 
-interface Under { readonly db: Database; readonly directory: string; readonly path: string; readonly migrator: Migrator }
+interface Under {
+  readonly db: Database;
+  readonly directory: string;
+  readonly path: string;
+  readonly migrator: Migrator;
+}
 
-async function open(t: TestContext, files: Readonly<Record<string, string>> = NOTES, { contributed, ...options }: DatabaseOptions & Pick<MigrationSources, 'contributed'> = {}): Promise<Under> {
-  const cwd = folder(t, Object.fromEntries(Object.entries(files).map(([name, text]) => [`migrations/${name}`, text])));
+async function open(
+  t: TestContext,
+  files: Readonly<Record<string, string>> = NOTES,
+  { contributed, ...options }: DatabaseOptions & Pick<MigrationSources, 'contributed'> = {},
+): Promise<Under> {
+  const cwd = folder(
+    t,
+    Object.fromEntries(Object.entries(files).map(([name, text]) => [`migrations/${name}`, text])),
+  );
   const [path, directory] = [join(cwd, 'data.db'), join(cwd, 'migrations')];
   const db = await openDatabase(`sqlite:///${path}`, options);
   t.after(() => db.close());
@@ -35,15 +58,30 @@ async function open(t: TestContext, files: Readonly<Record<string, string>> = NO
 }
 
 const ids = (done: readonly { readonly id: string }[]): string[] => done.map(({ id }) => id);
-const states = async (migrator: Migrator): Promise<string[]> => (await migrator.status()).map(({ id, state }) => `${id} ${state}`);
-const tables = async (db: Database): Promise<unknown[]> => (await db.fetchAll("select name from sqlite_master where type = 'table' and name not like 'sqlite_%' order by name")).map(({ name }) => name);
+const states = async (migrator: Migrator): Promise<string[]> =>
+  (await migrator.status()).map(({ id, state }) => `${id} ${state}`);
+const tables = async (db: Database): Promise<unknown[]> =>
+  (
+    await db.fetchAll(
+      "select name from sqlite_master where type = 'table' and name not like 'sqlite_%' order by name",
+    )
+  ).map(({ name }) => name);
 
 test('Migrator.up() applies what is pending in order, once, and notes id, name, checksum and time', async (t) => {
   const clock = new ManualClock();
   const { db, directory } = await open(t);
   const seen: MigrationDone[] = [];
-  const migrator = new Migrator(db, { directory, contributed: [TOKENS] }, { clock, onDone: (done) => seen.push(done) });
-  assert.deepEqual(await states(migrator), ['oauth/0001 pending', '0001 pending', '0002 pending', '0003 pending']);
+  const migrator = new Migrator(
+    db,
+    { directory, contributed: [TOKENS] },
+    { clock, onDone: (done) => seen.push(done) },
+  );
+  assert.deepEqual(await states(migrator), [
+    'oauth/0001 pending',
+    '0001 pending',
+    '0002 pending',
+    '0003 pending',
+  ]);
   assert.deepEqual(await tables(db), []); // looking writes nothing
   const done = await migrator.up();
   assert.deepEqual(done, seen);
@@ -51,15 +89,31 @@ test('Migrator.up() applies what is pending in order, once, and notes id, name, 
   assert.deepEqual(ids(done), ['oauth/0001', '0001', '0002', '0003']);
   assert.deepEqual(await tables(db), ['notes', 'svc_migrations', 'tokens']);
   await db.execute("insert into notes (text) values ('second')");
-  assert.deepEqual(await db.fetchAll('select text, owner from notes order by id'), [{ text: 'first; of all', owner: null }, { text: 'second', owner: 'nobody' }]);
-  const rows = await db.fetchAll<{ id: string; name: string; checksum: string; applied_at: string }>('select * from svc_migrations order by id');
-  assert.deepEqual(rows.map(({ id, name, applied_at: at }) => [id, name, at]), [
-    ['0001', 'create_notes', '2024-01-01T00:00:00.000Z'], ['0002', 'add_owner', '2024-01-01T00:00:00.000Z'], ['0003', 'index', '2024-01-01T00:00:00.000Z'], ['oauth/0001', '0001', '2024-01-01T00:00:00.000Z'],
+  assert.deepEqual(await db.fetchAll('select text, owner from notes order by id'), [
+    { text: 'first; of all', owner: null },
+    { text: 'second', owner: 'nobody' },
   ]);
+  const rows = await db.fetchAll<{ id: string; name: string; checksum: string; applied_at: string }>(
+    'select * from svc_migrations order by id',
+  );
+  assert.deepEqual(
+    rows.map(({ id, name, applied_at: at }) => [id, name, at]),
+    [
+      ['0001', 'create_notes', '2024-01-01T00:00:00.000Z'],
+      ['0002', 'add_owner', '2024-01-01T00:00:00.000Z'],
+      ['0003', 'index', '2024-01-01T00:00:00.000Z'],
+      ['oauth/0001', '0001', '2024-01-01T00:00:00.000Z'],
+    ],
+  );
   for (const { checksum } of rows) assert.match(checksum, /^[0-9a-f]{64}$/);
   assert.deepEqual(await migrator.up(), []);
   assert.deepEqual(await migrator.pending(), []);
-  assert.deepEqual(await states(migrator), ['oauth/0001 applied', '0001 applied', '0002 applied', '0003 applied']);
+  assert.deepEqual(await states(migrator), [
+    'oauth/0001 applied',
+    '0001 applied',
+    '0002 applied',
+    '0003 applied',
+  ]);
   assert.equal((await migrator.status())[0]!.appliedAt, '2024-01-01T00:00:00.000Z');
 });
 
@@ -68,13 +122,20 @@ test('Migrator.up({ to }) stops after that one, and refuses an id that nobody ha
   assert.deepEqual(ids(await migrator.up({ to: '0002' })), ['0001', '0002']);
   assert.deepEqual(ids(await migrator.up({ to: '0001' })), []);
   assert.deepEqual(ids(await migrator.pending()), ['0003']);
-  await assert.rejects(migrator.up({ to: '0004' }), { code: 'E_MIGRATION_ORDER', message: /0004: no migration has that id/ });
+  await assert.rejects(migrator.up({ to: '0004' }), {
+    code: 'E_MIGRATION_ORDER',
+    message: /0004: no migration has that id/,
+  });
 });
 
 test('Migrator.up() applies what a plugin contributes later before files that are pending', async (t) => {
   const { db, directory, migrator } = await open(t);
   await migrator.up({ to: '0001' });
-  assert.deepEqual(ids(await new Migrator(db, { directory, contributed: [TOKENS] }).up()), ['oauth/0001', '0002', '0003']);
+  assert.deepEqual(ids(await new Migrator(db, { directory, contributed: [TOKENS] }).up()), [
+    'oauth/0001',
+    '0002',
+    '0003',
+  ]);
   assert.deepEqual(ids(await migrator.up()), []); // a plugin that has gone leaves its tables
   assert.deepEqual((await states(migrator)).at(-1), 'oauth/0001 unknown');
 });
@@ -88,16 +149,30 @@ test('Migrator.up() without files and plugins does nothing', async (t) => {
 test('Migrator.down() undoes the last files, the last one first, and leaves what plugins contributed', async (t) => {
   const { db, directory, migrator } = await open(t, NOTES, { contributed: [TOKENS] });
   await migrator.up({ to: '0002' });
-  assert.deepEqual((await migrator.down()).map(({ direction, id }) => [direction, id]), [['down', '0002']]);
-  assert.deepEqual(await states(migrator), ['oauth/0001 applied', '0001 applied', '0002 pending', '0003 pending']);
+  assert.deepEqual(
+    (await migrator.down()).map(({ direction, id }) => [direction, id]),
+    [['down', '0002']],
+  );
+  assert.deepEqual(await states(migrator), [
+    'oauth/0001 applied',
+    '0001 applied',
+    '0002 pending',
+    '0003 pending',
+  ]);
   await migrator.up({ to: '0002' });
   assert.deepEqual(ids(await migrator.down({ steps: 9 })), ['0002', '0001']);
   assert.deepEqual(await migrator.down(), []);
   assert.deepEqual(await tables(db), ['svc_migrations', 'tokens']);
   await migrator.up();
-  await assert.rejects(migrator.down(), { code: 'E_MIGRATION_DOWN', message: /0003_index: there is no 0003_index\.down\.sql/ });
+  await assert.rejects(migrator.down(), {
+    code: 'E_MIGRATION_DOWN',
+    message: /0003_index: there is no 0003_index\.down\.sql/,
+  });
   rmSync(join(directory, '0003_index.up.sql'));
-  await assert.rejects(migrator.down(), { code: 'E_MIGRATION_DOWN', message: /0003_index: it is in no source/ });
+  await assert.rejects(migrator.down(), {
+    code: 'E_MIGRATION_DOWN',
+    message: /0003_index: it is in no source/,
+  });
   for (const steps of [0, 1.5]) await assert.rejects(migrator.down({ steps }), { code: 'E_OPTION_RANGE' });
 });
 
@@ -105,7 +180,11 @@ test('Migrator.up() refuses when an applied migration has changed, and names the
   const { directory, migrator } = await open(t);
   await migrator.up({ to: '0002' });
   write(directory, { '0001_create_notes.up.sql': `${NOTES['0001_create_notes.up.sql']}-- harmless\n` });
-  await assert.rejects(migrator.up(), { code: 'E_MIGRATION_CHANGED', message: /migrations\/0001_create_notes\.up\.sql has changed since it was applied \(\d{4}-/, remedy: /svc migrate new/ });
+  await assert.rejects(migrator.up(), {
+    code: 'E_MIGRATION_CHANGED',
+    message: /migrations\/0001_create_notes\.up\.sql has changed since it was applied \(\d{4}-/,
+    remedy: /svc migrate new/,
+  });
   assert.deepEqual(await states(migrator), ['0001 changed', '0002 applied', '0003 pending']);
   assert.deepEqual(ids(await migrator.down({ steps: 2 })), ['0002', '0001']); // what undoes it is another file
   assert.equal((await migrator.up()).length, 3);
@@ -121,21 +200,40 @@ test('Migrator.up() refuses a migration that would run after one with a greater 
   rmSync(join(directory, '0001_a.up.sql'));
   write(directory, { '0001_b.up.sql': 'create table b (id);' });
   await assert.rejects(migrator.up(), { code: 'E_MIGRATION_CHANGED' });
-  const { db, directory: second, migrator: other } = await open(t, { '0001_a.up.sql': 'create table a (id);', '0002_b.up.sql': 'create table b (id);' });
+  const {
+    db,
+    directory: second,
+    migrator: other,
+  } = await open(t, { '0001_a.up.sql': 'create table a (id);', '0002_b.up.sql': 'create table b (id);' });
   await other.up();
   await db.execute("update svc_migrations set id = '0003', name = 'theirs' where id = '0002'");
-  await assert.rejects(other.up(), { code: 'E_MIGRATION_ORDER', message: new RegExp(`${second}/0002_b\\.up\\.sql: 0003_theirs, which comes after it, has been applied already`) });
+  await assert.rejects(other.up(), {
+    code: 'E_MIGRATION_ORDER',
+    message: new RegExp(
+      `${second}/0002_b\\.up\\.sql: 0003_theirs, which comes after it, has been applied already`,
+    ),
+  });
 });
 
 // ── failures ──
 
 test('Migrator.up() names file, line and statement of what fails, and leaves nothing of it', async (t) => {
-  const { db, directory, migrator } = await open(t, { '0001_a.up.sql': 'create table a (id);', '0002_b.up.sql': `create table b (id);\ninsert into b values (1);\n\ninsert into missing\n  values (${'1, '.repeat(40)}1);\n`, '0003_c.up.sql': 'create table c (id);' });
-  await assert.rejects(migrator.up(), (error: { code?: string; message?: string; cause?: { code?: string } }) => {
-    assert.equal(error.code, 'E_MIGRATION_FAILED');
-    assert.match(error.message!, /migrations\/0002_b\.up\.sql: in line 4, "insert into missing values \(1, [^"]{40,70}…": no such table: missing$/);
-    return error.cause?.code === 'statement';
+  const { db, directory, migrator } = await open(t, {
+    '0001_a.up.sql': 'create table a (id);',
+    '0002_b.up.sql': `create table b (id);\ninsert into b values (1);\n\ninsert into missing\n  values (${'1, '.repeat(40)}1);\n`,
+    '0003_c.up.sql': 'create table c (id);',
   });
+  await assert.rejects(
+    migrator.up(),
+    (error: { code?: string; message?: string; cause?: { code?: string } }) => {
+      assert.equal(error.code, 'E_MIGRATION_FAILED');
+      assert.match(
+        error.message!,
+        /migrations\/0002_b\.up\.sql: in line 4, "insert into missing values \(1, [^"]{40,70}…": no such table: missing$/,
+      );
+      return error.cause?.code === 'statement';
+    },
+  );
   assert.deepEqual(await tables(db), ['a', 'svc_migrations']);
   assert.deepEqual(await states(migrator), ['0001 applied', '0002 pending', '0003 pending']);
   write(directory, { '0002_b.up.sql': 'create table b (id);' });
@@ -143,14 +241,35 @@ test('Migrator.up() names file, line and statement of what fails, and leaves not
 });
 
 test('Migrator.up() names the plugin of a statement that fails', async (t) => {
-  const { migrator } = await open(t, { '.keep': '' }, { contributed: [{ plugin: 'shop', id: 'v1', sql: { ...TOKENS.sql, sqlite: ['create table a (id)', 'create table a (id)'] } }] });
-  await assert.rejects(migrator.up(), { code: 'E_MIGRATION_FAILED', message: /shop\/v1 of the plugin shop: in line 1, "create table a \(id\)": table a already exists/ });
+  const { migrator } = await open(
+    t,
+    { '.keep': '' },
+    {
+      contributed: [
+        {
+          plugin: 'shop',
+          id: 'v1',
+          sql: { ...TOKENS.sql, sqlite: ['create table a (id)', 'create table a (id)'] },
+        },
+      ],
+    },
+  );
+  await assert.rejects(migrator.up(), {
+    code: 'E_MIGRATION_FAILED',
+    message: /shop\/v1 of the plugin shop: in line 1, "create table a \(id\)": table a already exists/,
+  });
 });
 
 test('Migrator.up() points to no-transaction for what an engine refuses inside one, and runs it with that', async (t) => {
   const { directory, migrator, db } = await open(t, { '0001_a.up.sql': 'vacuum;' });
-  await assert.rejects(migrator.up(), { code: 'E_MIGRATION_FAILED', message: /cannot VACUUM from within a transaction \(write "-- svc: no-transaction"/ });
-  write(directory, { '0001_a.up.sql': '-- svc: no-transaction\ncreate table a (id);\nvacuum;', '0001_a.down.sql': '-- svc: no-transaction\nvacuum;\ndrop table a;' });
+  await assert.rejects(migrator.up(), {
+    code: 'E_MIGRATION_FAILED',
+    message: /cannot VACUUM from within a transaction \(write "-- svc: no-transaction"/,
+  });
+  write(directory, {
+    '0001_a.up.sql': '-- svc: no-transaction\ncreate table a (id);\nvacuum;',
+    '0001_a.down.sql': '-- svc: no-transaction\nvacuum;\ndrop table a;',
+  });
   assert.deepEqual(ids(await migrator.up()), ['0001']);
   assert.deepEqual(await states(migrator), ['0001 applied']);
   assert.deepEqual(ids(await migrator.down()), ['0001']);
@@ -158,19 +277,29 @@ test('Migrator.up() points to no-transaction for what an engine refuses inside o
 });
 
 test('Migrator leaves a migration without a transaction unfinished when it fails in its middle, and says so', async (t) => {
-  const { directory, db, migrator } = await open(t, { '0001_a.up.sql': '-- svc: no-transaction\ninsert into missing values (1);\ncreate table a (id);', '0001_a.down.sql': '-- svc: no-transaction\ndrop table missing;\nselect 1;' });
+  const { directory, db, migrator } = await open(t, {
+    '0001_a.up.sql': '-- svc: no-transaction\ninsert into missing values (1);\ncreate table a (id);',
+    '0001_a.down.sql': '-- svc: no-transaction\ndrop table missing;\nselect 1;',
+  });
   await assert.rejects(migrator.up(), { code: 'E_MIGRATION_FAILED' });
   assert.deepEqual(await states(migrator), ['0001 pending']); // its first statement: nothing has happened
-  write(directory, { '0001_a.up.sql': '-- svc: no-transaction\ncreate table a (id);\ninsert into missing values (1);' });
+  write(directory, {
+    '0001_a.up.sql': '-- svc: no-transaction\ncreate table a (id);\ninsert into missing values (1);',
+  });
   await assert.rejects(migrator.up(), { code: 'E_MIGRATION_FAILED' });
   assert.deepEqual(await states(migrator), ['0001 unfinished']);
   assert.equal((await migrator.status())[0]!.appliedAt, undefined);
-  for (const again of [migrator.up(), migrator.down()]) await assert.rejects(again, { code: 'E_MIGRATION_UNFINISHED', message: /0001_a runs without a transaction, was begun, and has not ended/, remedy: /svc_migrations/ });
+  for (const again of [migrator.up(), migrator.down()])
+    await assert.rejects(again, {
+      code: 'E_MIGRATION_UNFINISHED',
+      message: /0001_a runs without a transaction, was begun, and has not ended/,
+      remedy: /svc_migrations/,
+    });
   await db.execute("insert into svc_migrations values ('gone/1', '1', '', null)");
   await db.execute("delete from svc_migrations where id = '0001'");
   assert.deepEqual(await states(migrator), ['0001 pending', 'gone/1 unfinished']);
   await assert.rejects(migrator.up(), { code: 'E_MIGRATION_UNFINISHED', message: /gone\/1 runs/ });
-  await db.script("delete from svc_migrations; drop table a; create table missing (id)");
+  await db.script('delete from svc_migrations; drop table a; create table missing (id)');
   assert.deepEqual(ids(await migrator.up()), ['0001']);
   await db.execute('drop table missing');
   await assert.rejects(migrator.down(), { code: 'E_MIGRATION_FAILED' });
@@ -194,14 +323,19 @@ test('Migrator waits for an unfinished migration that somebody else ends', async
 });
 
 test('Migrator waits for a migration that somebody else begins between its look and its lock', async (t) => {
-  const { db, path, migrator } = await open(t, { '0001_a.up.sql': '-- svc: no-transaction\nselect 1;', '0002_b.up.sql': 'create table b (id);' });
+  const { db, path, migrator } = await open(t, {
+    '0001_a.up.sql': '-- svc: no-transaction\nselect 1;',
+    '0002_b.up.sql': 'create table b (id);',
+  });
   await migrator.up();
   await db.script('delete from svc_migrations; drop table b');
   const other = await openDatabase(`sqlite:///${path}`);
   t.after(() => other.close());
   let waiting: Promise<MigrationDone[]> | undefined;
   const [first] = await migrator.status();
-  const turns = async (count: number): Promise<void> => { for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setImmediate(resolve)); };
+  const turns = async (count: number): Promise<void> => {
+    for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setImmediate(resolve));
+  };
   await other.transaction(async (tx) => {
     await tx.execute("insert into svc_migrations values (?, ?, 'other', null)", [first!.id, first!.name]);
     waiting = migrator.up(); // sees nothing of it, and waits for the lock
@@ -213,12 +347,17 @@ test('Migrator waits for a migration that somebody else begins between its look 
 });
 
 test('Migrator with no-foreign-keys rebuilds a table that others refer to, and checks them before the commit', async (t) => {
-  const rebuild = (where: string): string => `-- svc: no-foreign-keys\ncreate table new_owners (id integer primary key, name text not null default '');\ninsert into new_owners (id) select id from owners${where};\ndrop table owners;\nalter table new_owners rename to owners;\n`;
+  const rebuild = (where: string): string =>
+    `-- svc: no-foreign-keys\ncreate table new_owners (id integer primary key, name text not null default '');\ninsert into new_owners (id) select id from owners${where};\ndrop table owners;\nalter table new_owners rename to owners;\n`;
   const { directory, db, migrator } = await open(t, {
-    '0001_a.up.sql': 'create table owners (id integer primary key);\ncreate table notes (id integer primary key, owner integer references owners (id) on delete cascade);\ninsert into owners values (1), (2);\ninsert into notes values (10, 1), (20, 2), (30, 2);',
+    '0001_a.up.sql':
+      'create table owners (id integer primary key);\ncreate table notes (id integer primary key, owner integer references owners (id) on delete cascade);\ninsert into owners values (1), (2);\ninsert into notes values (10, 1), (20, 2), (30, 2);',
     '0002_b.up.sql': rebuild(' where id = 1'),
   });
-  await assert.rejects(migrator.up(), { code: 'E_MIGRATION_FAILED', message: /0002_b\.up\.sql: at its end: 2 rows of "notes" would refer to rows that are not there/ });
+  await assert.rejects(migrator.up(), {
+    code: 'E_MIGRATION_FAILED',
+    message: /0002_b\.up\.sql: at its end: 2 rows of "notes" would refer to rows that are not there/,
+  });
   assert.deepEqual(await states(migrator), ['0001 applied', '0002 pending']);
   assert.equal(await db.scalar('pragma foreign_keys'), 1);
   write(directory, { '0002_b.up.sql': rebuild('') });
@@ -228,10 +367,14 @@ test('Migrator with no-foreign-keys rebuilds a table that others refer to, and c
   await assert.rejects(db.execute('insert into notes values (40, 9)'), { code: 'foreign_key' });
 });
 
-for (const [what, directives] of [['below a block comment', '/* Copyright of us */\n-- svc: no-foreign-keys'], ['and without a transaction', '-- svc: no-foreign-keys\n-- svc: no-transaction']] as const) {
+for (const [what, directives] of [
+  ['below a block comment', '/* Copyright of us */\n-- svc: no-foreign-keys'],
+  ['and without a transaction', '-- svc: no-foreign-keys\n-- svc: no-transaction'],
+] as const) {
   test(`Migrator with no-foreign-keys ${what} deletes no rows that refer to the table`, async (t) => {
     const { db, migrator } = await open(t, {
-      '0001_a.up.sql': 'create table owners (id integer primary key);\ncreate table notes (id integer primary key, owner integer references owners (id) on delete cascade);\ninsert into owners values (1), (2);\ninsert into notes values (10, 1), (20, 2);',
+      '0001_a.up.sql':
+        'create table owners (id integer primary key);\ncreate table notes (id integer primary key, owner integer references owners (id) on delete cascade);\ninsert into owners values (1), (2);\ninsert into notes values (10, 1), (20, 2);',
       '0002_b.up.sql': `${directives}\ncreate table new_owners (id integer primary key, name text);\ninsert into new_owners (id) select id from owners;\ndrop table owners;\nalter table new_owners rename to owners;\n`,
     });
     await migrator.up();
@@ -241,28 +384,41 @@ for (const [what, directives] of [['below a block comment', '/* Copyright of us 
 }
 
 test('Migrator names the migration whose commit is refused', async (t) => {
-  const { migrator } = await open(t, { '0001_a.up.sql': 'create table owners (id integer primary key);\ncreate table notes (owner integer references owners (id) deferrable initially deferred);\ninsert into notes values (9);' });
-  await assert.rejects(migrator.up(), { code: 'E_MIGRATION_FAILED', message: /0001_a\.up\.sql: at its end: FOREIGN KEY/ });
+  const { migrator } = await open(t, {
+    '0001_a.up.sql':
+      'create table owners (id integer primary key);\ncreate table notes (owner integer references owners (id) deferrable initially deferred);\ninsert into notes values (9);',
+  });
+  await assert.rejects(migrator.up(), {
+    code: 'E_MIGRATION_FAILED',
+    message: /0001_a\.up\.sql: at its end: FOREIGN KEY/,
+  });
   assert.deepEqual(await states(migrator), ['0001 pending']);
 });
 
 test('Migrator without a transaction has foreign keys checked again behind a migration that leaves them off', async (t) => {
-  const { db, migrator } = await open(t, { '0001_a.up.sql': '-- svc: no-transaction\npragma foreign_keys = off;\ncreate table owners (id integer primary key);\ncreate table notes (owner integer references owners (id));' });
+  const { db, migrator } = await open(t, {
+    '0001_a.up.sql':
+      '-- svc: no-transaction\npragma foreign_keys = off;\ncreate table owners (id integer primary key);\ncreate table notes (owner integer references owners (id));',
+  });
   await migrator.up();
   await assert.rejects(db.execute('insert into notes values (9)'), { code: 'foreign_key' });
 });
 
 test('Migrator with no-foreign-keys and without a transaction is unfinished where rows would refer to what is not there', async (t) => {
   const { db, migrator } = await open(t, {
-    '0001_a.up.sql': 'create table owners (id integer primary key);\ncreate table notes (id integer primary key, owner integer references owners (id));\ninsert into owners values (1);\ninsert into notes values (10, 1);',
+    '0001_a.up.sql':
+      'create table owners (id integer primary key);\ncreate table notes (id integer primary key, owner integer references owners (id));\ninsert into owners values (1);\ninsert into notes values (10, 1);',
     '0002_b.up.sql': '-- svc: no-foreign-keys\n-- svc: no-transaction\ndelete from owners;',
   });
-  await assert.rejects(migrator.up(), { code: 'E_MIGRATION_FAILED', message: /0002_b\.up\.sql: at its end: 1 row of "notes" would refer to rows that are not there/ });
+  await assert.rejects(migrator.up(), {
+    code: 'E_MIGRATION_FAILED',
+    message: /0002_b\.up\.sql: at its end: 1 row of "notes" would refer to rows that are not there/,
+  });
   assert.deepEqual(await states(migrator), ['0001 applied', '0002 unfinished']);
   assert.equal(await db.scalar('pragma foreign_keys'), 1);
 });
 
-test('Migrator ends with the caller\'s signal between two migrations', async (t) => {
+test("Migrator ends with the caller's signal between two migrations", async (t) => {
   const abort = new AbortController();
   const { db, directory } = await open(t);
   const migrator = new Migrator(db, { directory }, { onDone: () => abort.abort(new Error('enough')) });
@@ -273,7 +429,8 @@ test('Migrator ends with the caller\'s signal between two migrations', async (t)
 
 test('Migrator refuses options that it has not, and a second look at the lock waits no longer than lockSeconds', async (t) => {
   const { db, directory, path } = await open(t, NOTES, { busyTimeoutMs: 1 });
-  for (const options of [{ lockSeconds: 0 }, { lock: 1 }]) assert.throws(() => new Migrator(db, {}, options as object), /lock/);
+  for (const options of [{ lockSeconds: 0 }, { lock: 1 }])
+    assert.throws(() => new Migrator(db, {}, options as object), /lock/);
   const other = await openDatabase(`sqlite:///${path}`);
   t.after(() => other.close());
   await other.transaction(async (tx) => {
@@ -293,31 +450,54 @@ await using db = await openDatabase('sqlite:///' + path);
 const done = await new Migrator(db, { directory }, { onDone: ({ id }) => console.log('applied ' + id) }).up();
 console.log('ended');
 `;
-const childArguments = (path: string, directory: string): string[] => ['--input-type=module', '-e', CHILD, path, directory];
+const childArguments = (path: string, directory: string): string[] => [
+  '--input-type=module',
+  '-e',
+  CHILD,
+  path,
+  directory,
+];
 
 test('six processes that migrate one file at once apply each migration once', async (t) => {
   const files: Record<string, string> = { '0001_log.up.sql': 'create table log (id text primary key);' };
-  for (let number = 2; number <= 12; number++) files[`${String(number).padStart(4, '0')}_step.up.sql`] = `${number % 4 === 0 ? '-- svc: no-transaction\n' : ''}insert into log values ('${number}');\ncreate table t${number} (id);`;
+  for (let number = 2; number <= 12; number++)
+    files[`${String(number).padStart(4, '0')}_step.up.sql`] =
+      `${number % 4 === 0 ? '-- svc: no-transaction\n' : ''}insert into log values ('${number}');\ncreate table t${number} (id);`;
   const { path, directory, migrator, db } = await open(t, files);
-  const ended = await Promise.all(Array.from({ length: 6 }, () => run(process.execPath, childArguments(path, directory), { cwd: ROOT })));
+  const ended = await Promise.all(
+    Array.from({ length: 6 }, () => run(process.execPath, childArguments(path, directory), { cwd: ROOT })),
+  );
   for (const { status, stderr } of ended) assert.equal(status, 0, stderr);
   const applied = ended.flatMap(({ stdout }) => stdout.match(/applied \d{4}/g) ?? []).sort();
-  assert.deepEqual(applied, Object.keys(files).map((file) => `applied ${file.slice(0, 4)}`));
+  assert.deepEqual(
+    applied,
+    Object.keys(files).map((file) => `applied ${file.slice(0, 4)}`),
+  );
   assert.deepEqual(await migrator.pending(), []);
   assert.equal(await db.scalar('select count(*) from log'), 11);
 });
 
 test('a migration without a transaction never leaves the table while it is noted as ended, so that nobody takes it for pending', async (t) => {
-  const { db, migrator } = await open(t, { '0001_a.up.sql': 'create table a (id);', '0002_b.up.sql': '-- svc: no-transaction\ncreate table b (id);' });
+  const { db, migrator } = await open(t, {
+    '0001_a.up.sql': 'create table a (id);',
+    '0002_b.up.sql': '-- svc: no-transaction\ncreate table b (id);',
+  });
   assert.deepEqual(ids(await migrator.up({ to: '0001' })), ['0001']);
-  await db.execute("create trigger gone after delete on svc_migrations begin select raise(abort, 'a row has gone'); end");
+  await db.execute(
+    "create trigger gone after delete on svc_migrations begin select raise(abort, 'a row has gone'); end",
+  );
   assert.deepEqual(ids(await migrator.up()), ['0002']);
   assert.deepEqual(await states(migrator), ['0001 applied', '0002 applied']);
 });
 
 test('a process that is killed in the middle of a migration leaves nothing of it, and the next one completes', async (t) => {
-  const long = 'insert into b with recursive n (i) as (select 1 union all select i + 1 from n where i < 400000) select i from n;';
-  const { path, directory, migrator, db } = await open(t, { '0001_a.up.sql': 'create table a (id);', '0002_b.up.sql': `create table b (id);\n${long}\n${long}\n${long}`, '0003_c.up.sql': 'create table c (id);' });
+  const long =
+    'insert into b with recursive n (i) as (select 1 union all select i + 1 from n where i < 400000) select i from n;';
+  const { path, directory, migrator, db } = await open(t, {
+    '0001_a.up.sql': 'create table a (id);',
+    '0002_b.up.sql': `create table b (id);\n${long}\n${long}\n${long}`,
+    '0003_c.up.sql': 'create table c (id);',
+  });
   const child = start(t, process.execPath, childArguments(path, directory), { cwd: ROOT });
   await child.printed(/applied 0001/); // the next one has begun
   child.child.kill('SIGKILL');
@@ -334,17 +514,34 @@ test('migrateAtStart() with check refuses while migrations are pending, and name
   const { db, directory, migrator } = await open(t);
   const lines: string[] = [];
   const log = createLogger({ format: 'json', sink: (line) => void lines.push(line) });
-  const begin = (policy: 'check' | 'apply' | 'ignore'): Promise<void> => migrateAtStart(db, { directory }, policy, { name: 'database', log });
+  const begin = (policy: 'check' | 'apply' | 'ignore'): Promise<void> =>
+    migrateAtStart(db, { directory }, policy, { name: 'database', log });
   await begin('ignore');
   await migrator.up({ to: '0002' });
-  await assert.rejects(begin('check'), { code: 'E_MIGRATION_PENDING', message: /the database "database" lacks 1 migration: 0003_index$/, remedy: /svc migrate up/ });
+  await assert.rejects(begin('check'), {
+    code: 'E_MIGRATION_PENDING',
+    message: /the database "database" lacks 1 migration: 0003_index$/,
+    remedy: /svc migrate up/,
+  });
   await begin('apply');
-  assert.deepEqual(lines.splice(0).map((line) => (JSON.parse(line) as { event: string; id: string }).event), ['migration_applied']);
+  assert.deepEqual(
+    lines.splice(0).map((line) => (JSON.parse(line) as { event: string; id: string }).event),
+    ['migration_applied'],
+  );
   await begin('check');
   writeFileSync(join(directory, '0002_add_owner.up.sql'), 'select 1;');
   rmSync(join(directory, '0003_index.up.sql'));
   await begin('check'); // told, and no reason not to start
-  assert.deepEqual(lines.map((line) => { const { event, level, id } = JSON.parse(line) as Record<string, string>; return [level, event, id]; }), [['warn', 'migration_changed', '0002'], ['warn', 'migration_unknown', '0003']]);
+  assert.deepEqual(
+    lines.map((line) => {
+      const { event, level, id } = JSON.parse(line) as Record<string, string>;
+      return [level, event, id];
+    }),
+    [
+      ['warn', 'migration_changed', '0002'],
+      ['warn', 'migration_unknown', '0003'],
+    ],
+  );
   await db.execute("update svc_migrations set applied_at = null where id = '0001'");
   await assert.rejects(begin('check'), { code: 'E_MIGRATION_PENDING', message: /0001_create_notes/ });
 });
@@ -352,5 +549,8 @@ test('migrateAtStart() with check refuses while migrations are pending, and name
 test('isMigratable() knows a plugin that has migrations, and labelOf() what people call one', () => {
   assert.equal(isMigratable({ name: 'x', openMigrator: () => undefined }), true);
   assert.equal(isMigratable({ name: 'x' }), false);
-  assert.deepEqual([labelOf({ id: '0001', name: 'a' }), labelOf({ id: 'p/1', name: '1' })], ['0001_a', 'p/1']);
+  assert.deepEqual(
+    [labelOf({ id: '0001', name: 'a' }), labelOf({ id: 'p/1', name: '1' })],
+    ['0001_a', 'p/1'],
+  );
 });

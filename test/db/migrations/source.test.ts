@@ -9,94 +9,236 @@ import type { ContributedMigration } from '../../../src/db/migrations/source.ts'
 const UP = 'create table a (id integer);';
 
 test('readMigrations() puts what plugins contribute before the files, each in its order', (t) => {
-  const directory = folder(t, { '0002_second.up.sql': UP, '0001_first.up.sql': UP, '0001_first.down.sql': 'drop table a;', '.hidden': '' });
-  const sql = { sqlite: ['create table t (id integer)', 'create index i on t (id)'], postgres: [], mysql: [], mariadb: [] };
-  const migrations = readMigrations({ directory, contributed: [{ plugin: 'b', id: '0001', sql }, { plugin: 'a', id: 'tokens', sql }] }, 'sqlite');
-  assert.deepEqual(migrations.map(({ id, name, isContributed }) => [id, name, isContributed]), [['b/0001', '0001', true], ['a/tokens', 'tokens', true], ['0001', 'first', false], ['0002', 'second', false]]);
-  assert.deepEqual(migrations[0]!.up.statements.map(({ text }) => text), sql.sqlite);
+  const directory = folder(t, {
+    '0002_second.up.sql': UP,
+    '0001_first.up.sql': UP,
+    '0001_first.down.sql': 'drop table a;',
+    '.hidden': '',
+  });
+  const sql = {
+    sqlite: ['create table t (id integer)', 'create index i on t (id)'],
+    postgres: [],
+    mysql: [],
+    mariadb: [],
+  };
+  const migrations = readMigrations(
+    {
+      directory,
+      contributed: [
+        { plugin: 'b', id: '0001', sql },
+        { plugin: 'a', id: 'tokens', sql },
+      ],
+    },
+    'sqlite',
+  );
+  assert.deepEqual(
+    migrations.map(({ id, name, isContributed }) => [id, name, isContributed]),
+    [
+      ['b/0001', '0001', true],
+      ['a/tokens', 'tokens', true],
+      ['0001', 'first', false],
+      ['0002', 'second', false],
+    ],
+  );
+  assert.deepEqual(
+    migrations[0]!.up.statements.map(({ text }) => text),
+    sql.sqlite,
+  );
   assert.equal(migrations[2]!.up.origin, join(directory, '0001_first.up.sql'));
-  assert.deepEqual(migrations[2]!.down!().statements.map(({ text }) => text), ['drop table a']);
+  assert.deepEqual(
+    migrations[2]!.down!().statements.map(({ text }) => text),
+    ['drop table a'],
+  );
   assert.equal(migrations[3]!.down, undefined);
   assert.deepEqual(readMigrations({}, 'sqlite'), []);
 });
 
 test('readMigrations() gives a migration the same checksum whatever the line ends, and another for other text', (t) => {
-  const sum = (text: string): string => readMigrations({ directory: folder(t, { '0001_a.up.sql': text }) }, 'sqlite')[0]!.checksum;
+  const sum = (text: string): string =>
+    readMigrations({ directory: folder(t, { '0001_a.up.sql': text }) }, 'sqlite')[0]!.checksum;
   const one = sum('create table a (id integer);\n-- end\n');
   assert.match(one, /^[0-9a-f]{64}$/);
   assert.equal(sum('create table a (id integer);\r\n-- end\r\n\r\n'), one);
   assert.equal(sum('\ufeffcreate table a (id integer);\n-- end'), one);
   assert.notEqual(sum('create table a (id  integer);\n-- end\n'), one);
-  const contributed = (...sqlite: string[]): string => readMigrations({ contributed: [{ plugin: 'p', id: '1', sql: { sqlite, postgres: [], mysql: [], mariadb: [] } }] }, 'sqlite')[0]!.checksum;
+  const contributed = (...sqlite: string[]): string =>
+    readMigrations(
+      { contributed: [{ plugin: 'p', id: '1', sql: { sqlite, postgres: [], mysql: [], mariadb: [] } }] },
+      'sqlite',
+    )[0]!.checksum;
   assert.notEqual(contributed('select 1', 'select 2'), contributed('select 1select 2'));
 });
 
 test('readMigrations() reads the directives above the first statement', (t) => {
   const script = (text: string): object => {
-    const { hasTransaction, hasForeignKeys } = readMigrations({ directory: folder(t, { '0001_a.up.sql': text }) }, 'sqlite')[0]!.up;
+    const { hasTransaction, hasForeignKeys } = readMigrations(
+      { directory: folder(t, { '0001_a.up.sql': text }) },
+      'sqlite',
+    )[0]!.up;
     return { hasTransaction, hasForeignKeys };
   };
   assert.deepEqual(script(UP), { hasTransaction: true, hasForeignKeys: true });
-  assert.deepEqual(script('-- about\n\n--  svc: no-transaction\nvacuum;'), { hasTransaction: false, hasForeignKeys: true });
-  assert.deepEqual(script('-- svc:no-foreign-keys\n-- svc: no-transaction\nvacuum;'), { hasTransaction: false, hasForeignKeys: false });
+  assert.deepEqual(script('-- about\n\n--  svc: no-transaction\nvacuum;'), {
+    hasTransaction: false,
+    hasForeignKeys: true,
+  });
+  assert.deepEqual(script('-- svc:no-foreign-keys\n-- svc: no-transaction\nvacuum;'), {
+    hasTransaction: false,
+    hasForeignKeys: false,
+  });
   assert.deepEqual(script(`${UP}\n-- svc: no-transaction\n`), { hasTransaction: true, hasForeignKeys: true });
-  assert.deepEqual(script('/* Copyright -- svc: no-transactions\n * of us */ -- about\n\n/**/-- svc: no-foreign-keys\nselect 1;'), { hasTransaction: true, hasForeignKeys: false });
-  assert.deepEqual(script('-- SVC: no-foreign-keys\r\n;\r\n/* svc: no-transaction */\r\nvacuum;'), { hasTransaction: false, hasForeignKeys: false });
-  assert.deepEqual(script("select '-- svc: no-transaction';\n"), { hasTransaction: true, hasForeignKeys: true });
+  assert.deepEqual(
+    script(
+      '/* Copyright -- svc: no-transactions\n * of us */ -- about\n\n/**/-- svc: no-foreign-keys\nselect 1;',
+    ),
+    { hasTransaction: true, hasForeignKeys: false },
+  );
+  assert.deepEqual(script('-- SVC: no-foreign-keys\r\n;\r\n/* svc: no-transaction */\r\nvacuum;'), {
+    hasTransaction: false,
+    hasForeignKeys: false,
+  });
+  assert.deepEqual(script("select '-- svc: no-transaction';\n"), {
+    hasTransaction: true,
+    hasForeignKeys: true,
+  });
 });
 
 for (const [what, files, message] of [
   ['a name that is none', { '1_a.up.sql': UP }, /"1_a\.up\.sql" is no name of a migration: four digits/],
-  ['capitals', { '0001_A.up.sql': UP }, /"0001_A\.up\.sql"/], ['a name without a direction', { '0001_a.sql': UP }, /"0001_a\.sql"/], ['a file of another kind', { '0001_a.up.sql': UP, 'notes.txt': '' }, /"notes\.txt"/],
-  ['a gap', { '0001_a.up.sql': UP, '0003_c.up.sql': UP }, /0002 is missing between 0001_a\.up\.sql and 0003_c\.up\.sql/],
+  ['capitals', { '0001_A.up.sql': UP }, /"0001_A\.up\.sql"/],
+  ['a name without a direction', { '0001_a.sql': UP }, /"0001_a\.sql"/],
+  ['a file of another kind', { '0001_a.up.sql': UP, 'notes.txt': '' }, /"notes\.txt"/],
+  [
+    'a gap',
+    { '0001_a.up.sql': UP, '0003_c.up.sql': UP },
+    /0002 is missing between 0001_a\.up\.sql and 0003_c\.up\.sql/,
+  ],
   ['a beginning that is missing', { '0002_b.up.sql': UP }, /the first file is 0002_b\.up\.sql/],
-  ['a number twice', { '0001_a.up.sql': UP, '0001_b.up.sql': UP }, /0001_a\.up\.sql and 0001_b\.up\.sql have the same number/],
-  ['a down file alone', { '0001_a.up.sql': UP, '0002_b.down.sql': UP }, /0002_b\.down\.sql has no 0002_b\.up\.sql beside it/],
-  ['a down file of another name', { '0001_a.up.sql': UP, '0001_b.down.sql': UP }, /0001_b\.down\.sql has no 0001_b\.up\.sql/],
-  ['a file without a statement', { '0001_a.up.sql': '-- nothing yet\n' }, /0001_a\.up\.sql": there is no statement in it: write one, or remove/],
-  ['a quote without an end', { '0001_a.up.sql': "\n\nselect 'a;" }, /0001_a\.up\.sql": line 3: the quote ' has no end/],
-  ['a transaction of its own', { '0001_a.up.sql': `${UP}\nBEGIN;\n${UP}\nCOMMIT;` }, /line 2: "begin" begins or ends a transaction/],
-  ['a pragma that does nothing in a transaction', { '0001_a.up.sql': 'pragma foreign_keys = off;' }, /line 1: "pragma foreign_keys" does nothing inside a transaction: write "-- svc: no-foreign-keys"/],
-  ['two directives in one comment', { '0001_a.up.sql': `-- svc: no-transaction no-foreign-keys\n${UP}` }, /"-- svc: no-transaction" and "no-foreign-keys" stand in one comment: give each a line/],
-  ['a directive that is none, behind a block comment', { '0001_a.up.sql': `/* us */\n-- svc: no-foreign-key\n${UP}` }, /"-- svc: no-foreign-key" is no directive/],
-  ['a directive that is none', { '0001_a.up.sql': `-- svc: no-transactions\n${UP}` }, /"-- svc: no-transactions" is no directive: there are no-transaction and no-foreign-keys/],
+  [
+    'a number twice',
+    { '0001_a.up.sql': UP, '0001_b.up.sql': UP },
+    /0001_a\.up\.sql and 0001_b\.up\.sql have the same number/,
+  ],
+  [
+    'a down file alone',
+    { '0001_a.up.sql': UP, '0002_b.down.sql': UP },
+    /0002_b\.down\.sql has no 0002_b\.up\.sql beside it/,
+  ],
+  [
+    'a down file of another name',
+    { '0001_a.up.sql': UP, '0001_b.down.sql': UP },
+    /0001_b\.down\.sql has no 0001_b\.up\.sql/,
+  ],
+  [
+    'a file without a statement',
+    { '0001_a.up.sql': '-- nothing yet\n' },
+    /0001_a\.up\.sql": there is no statement in it: write one, or remove/,
+  ],
+  [
+    'a quote without an end',
+    { '0001_a.up.sql': "\n\nselect 'a;" },
+    /0001_a\.up\.sql": line 3: the quote ' has no end/,
+  ],
+  [
+    'a transaction of its own',
+    { '0001_a.up.sql': `${UP}\nBEGIN;\n${UP}\nCOMMIT;` },
+    /line 2: "begin" begins or ends a transaction/,
+  ],
+  [
+    'a pragma that does nothing in a transaction',
+    { '0001_a.up.sql': 'pragma foreign_keys = off;' },
+    /line 1: "pragma foreign_keys" does nothing inside a transaction: write "-- svc: no-foreign-keys"/,
+  ],
+  [
+    'two directives in one comment',
+    { '0001_a.up.sql': `-- svc: no-transaction no-foreign-keys\n${UP}` },
+    /"-- svc: no-transaction" and "no-foreign-keys" stand in one comment: give each a line/,
+  ],
+  [
+    'a directive that is none, behind a block comment',
+    { '0001_a.up.sql': `/* us */\n-- svc: no-foreign-key\n${UP}` },
+    /"-- svc: no-foreign-key" is no directive/,
+  ],
+  [
+    'a directive that is none',
+    { '0001_a.up.sql': `-- svc: no-transactions\n${UP}` },
+    /"-- svc: no-transactions" is no directive: there are no-transaction and no-foreign-keys/,
+  ],
 ] as const) {
   test(`readMigrations() refuses ${what}`, (t) => {
-    assert.throws(() => readMigrations({ directory: folder(t, files) }, 'sqlite'), { code: 'E_MIGRATION_FILES', message, remedy: /svc migrate new/ });
+    assert.throws(() => readMigrations({ directory: folder(t, files) }, 'sqlite'), {
+      code: 'E_MIGRATION_FILES',
+      message,
+      remedy: /svc migrate new/,
+    });
   });
 }
 
 test('readMigrations() finds a transaction of its own in what MariaDB alone is to run', (t) => {
-  assert.throws(() => readMigrations({ directory: folder(t, { '0001_a.up.sql': 'select 1;\n/*M!100100 COMMIT */;\n' }) }, 'mariadb'), { code: 'E_MIGRATION_FILES', message: /line 2: "commit" begins or ends/ });
+  assert.throws(
+    () =>
+      readMigrations(
+        { directory: folder(t, { '0001_a.up.sql': 'select 1;\n/*M!100100 COMMIT */;\n' }) },
+        'mariadb',
+      ),
+    { code: 'E_MIGRATION_FILES', message: /line 2: "commit" begins or ends/ },
+  );
 });
 
 for (const [dialect, text, message] of [
-  ['postgres', '-- dump\n\\restrict abc\n\nselect 1;\n\\unrestrict abc\n', /line 2: "\\restrict" is a command of the program that dumps are fed to/], ['postgres', 'select 1;\n\\connect other\n', /line 2: "\\connect"/],
-  ['mysql', 'select 1;\nDELIMITER //\ncreate procedure p() begin select 1; end//\nDELIMITER ;\n', /line 2: "DELIMITER" is a command of the program/],
+  [
+    'postgres',
+    '-- dump\n\\restrict abc\n\nselect 1;\n\\unrestrict abc\n',
+    /line 2: "\\restrict" is a command of the program that dumps are fed to/,
+  ],
+  ['postgres', 'select 1;\n\\connect other\n', /line 2: "\\connect"/],
+  [
+    'mysql',
+    'select 1;\nDELIMITER //\ncreate procedure p() begin select 1; end//\nDELIMITER ;\n',
+    /line 2: "DELIMITER" is a command of the program/,
+  ],
 ] as const) {
   test(`readMigrations() refuses a command of the client of ${dialect}, before anything runs: ${JSON.stringify(text.slice(0, 20))}`, (t) => {
-    assert.throws(() => readMigrations({ directory: folder(t, { '0001_a.up.sql': text }) }, dialect), { code: 'E_MIGRATION_FILES', message });
+    assert.throws(() => readMigrations({ directory: folder(t, { '0001_a.up.sql': text }) }, dialect), {
+      code: 'E_MIGRATION_FILES',
+      message,
+    });
   });
 }
 
 test('readMigrations() refuses a folder that is not there, and files that cannot be read', (t) => {
-  assert.throws(() => readMigrations({ directory: join(folder(t), 'absent') }, 'sqlite'), { code: 'E_MIGRATION_FILES', message: /absent": there is no such folder/ });
+  assert.throws(() => readMigrations({ directory: join(folder(t), 'absent') }, 'sqlite'), {
+    code: 'E_MIGRATION_FILES',
+    message: /absent": there is no such folder/,
+  });
   const directory = folder(t, { '0001_a.up.sql/x': '' });
-  assert.throws(() => readMigrations({ directory }, 'sqlite'), { code: 'E_MIGRATION_FILES', message: /0001_a\.up\.sql": it cannot be read \(EISDIR\)/ });
-  assert.throws(() => readMigrations({ directory: join(folder(t, { file: '' }), 'file') }, 'sqlite'), { code: 'E_MIGRATION_FILES', message: /it cannot be read \(ENOTDIR\)/ });
+  assert.throws(() => readMigrations({ directory }, 'sqlite'), {
+    code: 'E_MIGRATION_FILES',
+    message: /0001_a\.up\.sql": it cannot be read \(EISDIR\)/,
+  });
+  assert.throws(() => readMigrations({ directory: join(folder(t, { file: '' }), 'file') }, 'sqlite'), {
+    code: 'E_MIGRATION_FILES',
+    message: /it cannot be read \(ENOTDIR\)/,
+  });
 });
 
 test('readMigrations() refuses a file that is not UTF-8', async (t) => {
   const directory = folder(t, { '0001_a.up.sql': '' });
   const { writeFileSync } = await import('node:fs');
   writeFileSync(join(directory, '0001_a.up.sql'), Buffer.from([0x73, 0xff]));
-  assert.throws(() => readMigrations({ directory }, 'sqlite'), { code: 'E_MIGRATION_FILES', message: /it is not UTF-8/ });
+  assert.throws(() => readMigrations({ directory }, 'sqlite'), {
+    code: 'E_MIGRATION_FILES',
+    message: /it is not UTF-8/,
+  });
 });
 
 test('readMigrations() reads a down file only when it is asked for', (t) => {
   const directory = folder(t, { '0001_a.up.sql': UP, '0001_a.down.sql': '' });
   const [migration] = readMigrations({ directory }, 'sqlite');
-  assert.throws(() => migration!.down!(), { code: 'E_MIGRATION_FILES', message: /0001_a\.down\.sql": there is no statement/ });
+  assert.throws(() => migration!.down!(), {
+    code: 'E_MIGRATION_FILES',
+    message: /0001_a\.down\.sql": there is no statement/,
+  });
   chmodSync(directory, 0o700);
   rmSync(join(directory, '0001_a.down.sql'));
   assert.throws(() => migration!.down!(), { code: 'E_MIGRATION_FILES', message: /ENOENT/ });
@@ -106,15 +248,37 @@ const empty = { sqlite: [], postgres: [], mysql: [], mariadb: [] };
 for (const [what, contributed, message] of [
   ['an id that is none', [{ plugin: 'p', id: 'a b', sql: empty }], /"p\/a b": its id is not 1 … 100 letters/],
   ['an id that is no text', [{ plugin: 'p', id: 5, sql: empty }], /its id is not/],
-  ['an id twice', [{ plugin: 'p', id: '1', sql: empty }, { plugin: 'p', id: '1', sql: empty }], /"p\/1": there are two of that id/],
-  ['no statements for the engine', [{ plugin: 'p', id: '1', sql: { postgres: [] } }], /"p\/1": it has no list of statements for sqlite/],
+  [
+    'an id twice',
+    [
+      { plugin: 'p', id: '1', sql: empty },
+      { plugin: 'p', id: '1', sql: empty },
+    ],
+    /"p\/1": there are two of that id/,
+  ],
+  [
+    'no statements for the engine',
+    [{ plugin: 'p', id: '1', sql: { postgres: [] } }],
+    /"p\/1": it has no list of statements for sqlite/,
+  ],
   ['statements that are no text', [{ plugin: 'p', id: '1', sql: { sqlite: [1] } }], /no list of statements/],
   ['no statements at all', [{ plugin: 'p', id: '1', sql: undefined }], /no list of statements/],
-  ['a quote without an end', [{ plugin: 'p', id: '1', sql: { sqlite: ["select 'a"] } }], /line 1: the quote '/],
-  ['a transaction of its own', [{ plugin: 'p', id: '1', sql: { sqlite: ['commit'] } }], /"commit" begins or ends a transaction/],
+  [
+    'a quote without an end',
+    [{ plugin: 'p', id: '1', sql: { sqlite: ["select 'a"] } }],
+    /line 1: the quote '/,
+  ],
+  [
+    'a transaction of its own',
+    [{ plugin: 'p', id: '1', sql: { sqlite: ['commit'] } }],
+    /"commit" begins or ends a transaction/,
+  ],
 ] as const) {
   test(`readMigrations() refuses of a plugin ${what}`, () => {
-    assert.throws(() => readMigrations({ contributed: contributed as unknown as ContributedMigration[] }, 'sqlite'), { code: 'E_MIGRATION_CONTRIBUTED', message });
+    assert.throws(
+      () => readMigrations({ contributed: contributed as unknown as ContributedMigration[] }, 'sqlite'),
+      { code: 'E_MIGRATION_CONTRIBUTED', message },
+    );
   });
 }
 
@@ -122,6 +286,9 @@ test('nextNumber() counts on from the last file, and begins with 0001', (t) => {
   assert.equal(nextNumber(join(folder(t), 'absent')), '0001');
   assert.equal(nextNumber(folder(t)), '0001');
   assert.equal(nextNumber(folder(t, { '0001_a.up.sql': UP, '0009_b.up.sql': UP })), '0010');
-  assert.throws(() => nextNumber(folder(t, { '9999_a.up.sql': UP })), { code: 'E_MIGRATION_FILES', message: /come to their end at 9999/ });
+  assert.throws(() => nextNumber(folder(t, { '9999_a.up.sql': UP })), {
+    code: 'E_MIGRATION_FILES',
+    message: /come to their end at 9999/,
+  });
   assert.throws(() => nextNumber(folder(t, { 'x.sql': UP })), { code: 'E_MIGRATION_FILES' });
 });

@@ -4,58 +4,207 @@ import { ScriptProblem, splitStatements } from '../../../src/db/migrations/split
 import { seeded } from '../../support/random.ts';
 import type { Dialect } from '../../../src/db/driver.ts';
 
-const texts = (script: string, dialect: Dialect = 'sqlite'): string[] => splitStatements(script, dialect).map(({ text }) => text);
+const texts = (script: string, dialect: Dialect = 'sqlite'): string[] =>
+  splitStatements(script, dialect).map(({ text }) => text);
 
 for (const [what, dialect, script, expected] of [
   ['nothing', 'sqlite', '', []],
   ['nothing but comments and semicolons', 'sqlite', ' ;; -- a;\n/* b; */ ;\n', []],
   ['one without a semicolon', 'sqlite', '\n select 1\n', ['select 1']],
   ['two in a line', 'sqlite', 'select 1;select 2;', ['select 1', 'select 2']],
-  ['semicolons in text', 'sqlite', "insert into t values ('a;''b;'); select 1", ["insert into t values ('a;''b;')", 'select 1']],
-  ['semicolons in quoted names', 'sqlite', 'select "a;""b", `c;``d`, [e;]; select 2', ['select "a;""b", `c;``d`, [e;]', 'select 2']],
-  ['semicolons in comments within a statement', 'sqlite', 'select 1 -- a;\n, 2 /* b; */ , 3; select 4', ['select 1 -- a;\n, 2 /* b; */ , 3', 'select 4']],
-  ['quotes in comments', 'sqlite', "select 1; -- it's\nselect 2 /* don't */; select 3", ['select 1', 'select 2', 'select 3']],
+  [
+    'semicolons in text',
+    'sqlite',
+    "insert into t values ('a;''b;'); select 1",
+    ["insert into t values ('a;''b;')", 'select 1'],
+  ],
+  [
+    'semicolons in quoted names',
+    'sqlite',
+    'select "a;""b", `c;``d`, [e;]; select 2',
+    ['select "a;""b", `c;``d`, [e;]', 'select 2'],
+  ],
+  [
+    'semicolons in comments within a statement',
+    'sqlite',
+    'select 1 -- a;\n, 2 /* b; */ , 3; select 4',
+    ['select 1 -- a;\n, 2 /* b; */ , 3', 'select 4'],
+  ],
+  [
+    'quotes in comments',
+    'sqlite',
+    "select 1; -- it's\nselect 2 /* don't */; select 3",
+    ['select 1', 'select 2', 'select 3'],
+  ],
   ['comments in text', 'sqlite', "select '--', '/*'; select 2", ["select '--', '/*'", 'select 2']],
   ['a comment that does not nest', 'sqlite', '/* /* */ select 1; select 2', ['select 1', 'select 2']],
-  ['a trigger', 'sqlite', 'create trigger t after insert on a begin update b set x = 1; delete from c; end; select 1', ['create trigger t after insert on a begin update b set x = 1; delete from c; end', 'select 1']],
-  ['a temporary trigger with case, and a column called end', 'sqlite', 'CREATE TEMP TRIGGER t AFTER INSERT ON a BEGIN\nUPDATE b SET x = CASE WHEN new.end THEN 1 ELSE 2 END;\nEND;\nselect 1', ['CREATE TEMP TRIGGER t AFTER INSERT ON a BEGIN\nUPDATE b SET x = CASE WHEN new.end THEN 1 ELSE 2 END;\nEND', 'select 1']],
-  ['a trigger with comments before its end', 'sqlite', 'create temporary trigger t after insert on a begin select 1; /* ; */ -- ;\n end -- ;\n; select 2', ['create temporary trigger t after insert on a begin select 1; /* ; */ -- ;\n end', 'select 2']],
-  ['a table called trigger', 'sqlite', 'create table trigger (a); select 1', ['create table trigger (a)', 'select 1']],
-  ['a trigger at the end of the script', 'sqlite', 'create trigger t after insert on a begin select 1; end', ['create trigger t after insert on a begin select 1; end']],
+  [
+    'a trigger',
+    'sqlite',
+    'create trigger t after insert on a begin update b set x = 1; delete from c; end; select 1',
+    ['create trigger t after insert on a begin update b set x = 1; delete from c; end', 'select 1'],
+  ],
+  [
+    'a temporary trigger with case, and a column called end',
+    'sqlite',
+    'CREATE TEMP TRIGGER t AFTER INSERT ON a BEGIN\nUPDATE b SET x = CASE WHEN new.end THEN 1 ELSE 2 END;\nEND;\nselect 1',
+    [
+      'CREATE TEMP TRIGGER t AFTER INSERT ON a BEGIN\nUPDATE b SET x = CASE WHEN new.end THEN 1 ELSE 2 END;\nEND',
+      'select 1',
+    ],
+  ],
+  [
+    'a trigger with comments before its end',
+    'sqlite',
+    'create temporary trigger t after insert on a begin select 1; /* ; */ -- ;\n end -- ;\n; select 2',
+    ['create temporary trigger t after insert on a begin select 1; /* ; */ -- ;\n end', 'select 2'],
+  ],
+  [
+    'a table called trigger',
+    'sqlite',
+    'create table trigger (a); select 1',
+    ['create table trigger (a)', 'select 1'],
+  ],
+  [
+    'a trigger at the end of the script',
+    'sqlite',
+    'create trigger t after insert on a begin select 1; end',
+    ['create trigger t after insert on a begin select 1; end'],
+  ],
   ['backslashes, which mean nothing', 'sqlite', "select 'a\\'; select 2", ["select 'a\\'", 'select 2']],
-  ['dollar quotes', 'postgres', 'do $$ begin; end $$; do $x_1$ $$; $y$; $x_1$; select $1', ['do $$ begin; end $$', 'do $x_1$ $$; $y$; $x_1$', 'select $1']],
-  ['comments that nest', 'postgres', '/* /* ; */ ; */ select 1; select 2 /* a /* b */ */', ['select 1', 'select 2']],
-  ['escaped text', 'postgres', "select E'\\';', e'\\\\'; select 'a\\'; select name'x'", ["select E'\\';', e'\\\\'", "select 'a\\'", "select name'x'"]],
-  ['a body that is atomic', 'postgres', 'create function f() returns int begin atomic select 1; select case when true then 1 end; end; select 2', ['create function f() returns int begin atomic select 1; select case when true then 1 end; end', 'select 2']],
-  ['a rule of several statements', 'postgres', 'create rule r as on insert to t do also (delete from a; delete from b where (c)); select 1', ['create rule r as on insert to t do also (delete from a; delete from b where (c))', 'select 1']],
-  ['parentheses that do not fit, in text and in earlier statements', 'postgres', "select '('; select 1); select 2", ["select '('", 'select 1)', 'select 2']],
+  [
+    'dollar quotes',
+    'postgres',
+    'do $$ begin; end $$; do $x_1$ $$; $y$; $x_1$; select $1',
+    ['do $$ begin; end $$', 'do $x_1$ $$; $y$; $x_1$', 'select $1'],
+  ],
+  [
+    'comments that nest',
+    'postgres',
+    '/* /* ; */ ; */ select 1; select 2 /* a /* b */ */',
+    ['select 1', 'select 2'],
+  ],
+  [
+    'escaped text',
+    'postgres',
+    "select E'\\';', e'\\\\'; select 'a\\'; select name'x'",
+    ["select E'\\';', e'\\\\'", "select 'a\\'", "select name'x'"],
+  ],
+  [
+    'a body that is atomic',
+    'postgres',
+    'create function f() returns int begin atomic select 1; select case when true then 1 end; end; select 2',
+    [
+      'create function f() returns int begin atomic select 1; select case when true then 1 end; end',
+      'select 2',
+    ],
+  ],
+  [
+    'a rule of several statements',
+    'postgres',
+    'create rule r as on insert to t do also (delete from a; delete from b where (c)); select 1',
+    ['create rule r as on insert to t do also (delete from a; delete from b where (c))', 'select 1'],
+  ],
+  [
+    'parentheses that do not fit, in text and in earlier statements',
+    'postgres',
+    "select '('; select 1); select 2",
+    ["select '('", 'select 1)', 'select 2'],
+  ],
   ['brackets, which are arrays', 'postgres', "select a[1]; select ']'", ['select a[1]', "select ']'"]],
-  ['escaped text in both quotes', 'mysql', 'select \'a\\\';b\', "c\\";d", `e\\`; select 2', ['select \'a\\\';b\', "c\\";d", `e\\`', 'select 2']],
+  [
+    'escaped text in both quotes',
+    'mysql',
+    'select \'a\\\';b\', "c\\";d", `e\\`; select 2',
+    ['select \'a\\\';b\', "c\\";d", `e\\`', 'select 2'],
+  ],
   ['comments with #', 'mariadb', '# a;\nselect 1; select 2 # b;', ['select 1', 'select 2']],
-  ['two minus signs, which are no comment without a blank behind them', 'mysql', 'update t set a = a--1;\nselect 2 --\tb;\n; select 3--', ['update t set a = a--1', 'select 2', 'select 3']],
-  ['a line above a statement, which mysql takes for a comment without a blank, too', 'mariadb', '--svc\nselect 1;\n--;\nselect 2', ['select 1', 'select 2']],
   [
-    'what mysqldump writes for servers of a version on', 'mysql', "/*!40101 SET NAMES utf8 */;\ncreate table t (a int) /*!50100 PARTITION BY HASH (a) */; /* a; */ /*!50001 CREATE VIEW v AS select ';' */; select 1 /* b */",
-    ['/*!40101 SET NAMES utf8 */', 'create table t (a int) /*!50100 PARTITION BY HASH (a) */', "/*!50001 CREATE VIEW v AS select ';' */", 'select 1'],
-  ],
-  ['what MariaDB alone is to run, and what is a comment elsewhere', 'mariadb', '/*M!100100 set @a = 1 */; select 1', ['/*M!100100 set @a = 1 */', 'select 1']],
-  ['what is for MariaDB alone: a comment in MySQL', 'mysql', "/*M!100100 it's; */ select 1; select 2", ['select 1', 'select 2']],
-  ['an asterisk right behind what is executable', 'mysql', 'select /*!50000 3 */*2; select 2', ['select /*!50000 3 */*2', 'select 2']],
-  ['cases that end together', 'mysql', 'create procedure p() begin select case when 1 then case when 1 then 2 end end; end; select 2', ['create procedure p() begin select case when 1 then case when 1 then 2 end end; end', 'select 2']],
-  ['cases that end together', 'postgres', 'create function f() returns int begin atomic select case when a then case when b then 1 end end; end; select 2', ['create function f() returns int begin atomic select case when a then case when b then 1 end end; end', 'select 2']],
-  [
-    'columns called begin', 'mysql', 'create table event (begin int); create or replace view v as select begin from event; create index begin on event (begin); select 2',
-    ['create table event (begin int)', 'create or replace view v as select begin from event', 'create index begin on event (begin)', 'select 2'],
+    'two minus signs, which are no comment without a blank behind them',
+    'mysql',
+    'update t set a = a--1;\nselect 2 --\tb;\n; select 3--',
+    ['update t set a = a--1', 'select 2', 'select 3'],
   ],
   [
-    'bodies behind a definer', 'mariadb', 'create definer=view@localhost event e on schedule every 1 day do begin select 1; end; create or replace aggregate function f() returns int begin return 1; end; select 2',
-    ['create definer=view@localhost event e on schedule every 1 day do begin select 1; end', 'create or replace aggregate function f() returns int begin return 1; end', 'select 2'],
+    'a line above a statement, which mysql takes for a comment without a blank, too',
+    'mariadb',
+    '--svc\nselect 1;\n--;\nselect 2',
+    ['select 1', 'select 2'],
+  ],
+  [
+    'what mysqldump writes for servers of a version on',
+    'mysql',
+    "/*!40101 SET NAMES utf8 */;\ncreate table t (a int) /*!50100 PARTITION BY HASH (a) */; /* a; */ /*!50001 CREATE VIEW v AS select ';' */; select 1 /* b */",
+    [
+      '/*!40101 SET NAMES utf8 */',
+      'create table t (a int) /*!50100 PARTITION BY HASH (a) */',
+      "/*!50001 CREATE VIEW v AS select ';' */",
+      'select 1',
+    ],
+  ],
+  [
+    'what MariaDB alone is to run, and what is a comment elsewhere',
+    'mariadb',
+    '/*M!100100 set @a = 1 */; select 1',
+    ['/*M!100100 set @a = 1 */', 'select 1'],
+  ],
+  [
+    'what is for MariaDB alone: a comment in MySQL',
+    'mysql',
+    "/*M!100100 it's; */ select 1; select 2",
+    ['select 1', 'select 2'],
+  ],
+  [
+    'an asterisk right behind what is executable',
+    'mysql',
+    'select /*!50000 3 */*2; select 2',
+    ['select /*!50000 3 */*2', 'select 2'],
+  ],
+  [
+    'cases that end together',
+    'mysql',
+    'create procedure p() begin select case when 1 then case when 1 then 2 end end; end; select 2',
+    ['create procedure p() begin select case when 1 then case when 1 then 2 end end; end', 'select 2'],
+  ],
+  [
+    'cases that end together',
+    'postgres',
+    'create function f() returns int begin atomic select case when a then case when b then 1 end end; end; select 2',
+    [
+      'create function f() returns int begin atomic select case when a then case when b then 1 end end; end',
+      'select 2',
+    ],
+  ],
+  [
+    'columns called begin',
+    'mysql',
+    'create table event (begin int); create or replace view v as select begin from event; create index begin on event (begin); select 2',
+    [
+      'create table event (begin int)',
+      'create or replace view v as select begin from event',
+      'create index begin on event (begin)',
+      'select 2',
+    ],
+  ],
+  [
+    'bodies behind a definer',
+    'mariadb',
+    'create definer=view@localhost event e on schedule every 1 day do begin select 1; end; create or replace aggregate function f() returns int begin return 1; end; select 2',
+    [
+      'create definer=view@localhost event e on schedule every 1 day do begin select 1; end',
+      'create or replace aggregate function f() returns int begin return 1; end',
+      'select 2',
+    ],
   ],
   ['comments that are executable in MySQL alone', 'sqlite', '/*! a; */ select 1', ['select 1']],
   [
-    'a procedure with blocks', 'mysql',
+    'a procedure with blocks',
+    'mysql',
     'create procedure p() begin if 1 then select 1; end if; case 1 when 1 then select 2; end case; while 0 do begin select 3; end; end while; select t.begin; end; select 4',
-    ['create procedure p() begin if 1 then select 1; end if; case 1 when 1 then select 2; end case; while 0 do begin select 3; end; end while; select t.begin; end', 'select 4'],
+    [
+      'create procedure p() begin if 1 then select 1; end if; case 1 when 1 then select 2; end case; while 0 do begin select 3; end; end while; select t.begin; end',
+      'select 4',
+    ],
   ],
 ] as const satisfies readonly (readonly [string, Dialect, string, readonly string[]])[]) {
   test(`splitStatements() for ${dialect}: ${what}`, () => assert.deepEqual(texts(script, dialect), expected));
@@ -80,20 +229,40 @@ for (const body of [
   'create event e on schedule every 1 day do if 1 then delete from a; else delete from b; end if',
   'alter event e do begin delete from a; delete from b; end',
 ]) {
-  test(`splitStatements() for mariadb finds the end of: ${body}`, () => assert.deepEqual(texts(`select 1;\n${body};\nselect 2`, 'mariadb'), ['select 1', body, 'select 2']));
+  test(`splitStatements() for mariadb finds the end of: ${body}`, () =>
+    assert.deepEqual(texts(`select 1;\n${body};\nselect 2`, 'mariadb'), ['select 1', body, 'select 2']));
 }
 
 test('splitStatements() tells the line of each statement, and its first words', () => {
-  const statements = splitStatements('-- one\n\ncreate\n  TABLE "x" t (a);\n\n  select 1; insert\ninto t values (1)', 'sqlite');
-  assert.deepEqual(statements.map(({ line, words }) => [line, words]), [[3, ['create', 'table', 't', 'a']], [6, ['select']], [6, ['insert', 'into', 't', 'values']]]);
+  const statements = splitStatements(
+    '-- one\n\ncreate\n  TABLE "x" t (a);\n\n  select 1; insert\ninto t values (1)',
+    'sqlite',
+  );
+  assert.deepEqual(
+    statements.map(({ line, words }) => [line, words]),
+    [
+      [3, ['create', 'table', 't', 'a']],
+      [6, ['select']],
+      [6, ['insert', 'into', 't', 'values']],
+    ],
+  );
 });
 
 for (const [script, dialect, line, message] of [
-  ["select 1;\nselect 'a;\n", 'sqlite', 2, /the quote ' has no end/], ['"', 'sqlite', 1, /the quote " has no end/], ['[a', 'sqlite', 1, /the quote \[ has no end/], ['`a``', 'mysql', 1, /the quote ` has no end/],
-  ['\n/* a', 'sqlite', 2, /a comment \/\* has no end/], ['/* /* */', 'postgres', 1, /a comment/], ['do $a$ $b$', 'postgres', 1, /the quote \$a\$ has no end/], ["select E'\\'", 'postgres', 1, /the quote '/],
+  ["select 1;\nselect 'a;\n", 'sqlite', 2, /the quote ' has no end/],
+  ['"', 'sqlite', 1, /the quote " has no end/],
+  ['[a', 'sqlite', 1, /the quote \[ has no end/],
+  ['`a``', 'mysql', 1, /the quote ` has no end/],
+  ['\n/* a', 'sqlite', 2, /a comment \/\* has no end/],
+  ['/* /* */', 'postgres', 1, /a comment/],
+  ['do $a$ $b$', 'postgres', 1, /the quote \$a\$ has no end/],
+  ["select E'\\'", 'postgres', 1, /the quote '/],
 ] as const) {
   test(`splitStatements() refuses ${JSON.stringify(script)} in ${dialect}`, () => {
-    assert.throws(() => splitStatements(script, dialect), (error) => error instanceof ScriptProblem && error.line === line && message.test(error.message));
+    assert.throws(
+      () => splitStatements(script, dialect),
+      (error) => error instanceof ScriptProblem && error.line === line && message.test(error.message),
+    );
   });
 }
 
@@ -101,8 +270,16 @@ test('splitStatements() finds generated statements again, whatever stands betwee
   const random = seeded(3);
   const pick = <T>(from: readonly T[]): T => from[random(from.length)]!;
   for (let round = 0; round < 500; round++) {
-    const expected = Array.from({ length: 1 + random(4) }, () => `select ${Array.from({ length: 1 + random(4) }, () => pick(["';'", '";"', '`;`', '[;]', "''''", '1', 'end', '-- ;\n', '/* ; */ 1', "'--'", "'/*'"])).join(', ')}, 1`);
-    const script = pick(['', '-- a;b\n', '/*;*/ ']) + expected.map((text) => `${text}${pick(['', ' ', '\n', ' /* ; */'])};${pick(['', ' ', '\n', ' -- ;\n', ';'])}`).join('');
+    const expected = Array.from(
+      { length: 1 + random(4) },
+      () =>
+        `select ${Array.from({ length: 1 + random(4) }, () => pick(["';'", '";"', '`;`', '[;]', "''''", '1', 'end', '-- ;\n', '/* ; */ 1', "'--'", "'/*'"])).join(', ')}, 1`,
+    );
+    const script =
+      pick(['', '-- a;b\n', '/*;*/ ']) +
+      expected
+        .map((text) => `${text}${pick(['', ' ', '\n', ' /* ; */'])};${pick(['', ' ', '\n', ' -- ;\n', ';'])}`)
+        .join('');
     assert.deepEqual(texts(script), expected);
   }
 });

@@ -45,14 +45,19 @@ interface Server {
 }
 
 const ends: (() => void | Promise<void>)[] = [];
-after(async () => { for (const end of ends.reverse()) await end(); });
+after(async () => {
+  for (const end of ends.reverse()) await end();
+});
 let ours: Promise<Place> | undefined;
 
 async function placeOf(engine: Engine): Promise<Place> {
   const named = process.env[engine === 'mariadb' ? 'MARIADB_URL' : 'MYSQL_URL'];
   const { CA_FILE: ca, CLIENT_CERT_FILE: cert, CLIENT_KEY_FILE: key } = process.env;
-  if (named === undefined) return ours ??= ownPlace();
-  return { url: await sharedMySql(engine), files: ca === undefined || cert === undefined || key === undefined ? undefined : { ca, cert, key } };
+  if (named === undefined) return (ours ??= ownPlace());
+  return {
+    url: await sharedMySql(engine),
+    files: ca === undefined || cert === undefined || key === undefined ? undefined : { ca, cert, key },
+  };
 }
 
 async function ownPlace(): Promise<Place> {
@@ -60,50 +65,116 @@ async function ownPlace(): Promise<Place> {
   const path = folder(scope, { 'cert.pem': SECOND.cert, 'key.pem': SECOND.key });
   chmodSync(path, 0o755); // the server is another user
   const files = { ca: join(path, 'cert.pem'), cert: join(path, 'cert.pem'), key: join(path, 'key.pem') }; // signed by itself, so its own authority
-  const server = await MariaDbServer.start(scope, [`--ssl-ca=${files.ca}`, `--ssl-cert=${files.cert}`, `--ssl-key=${files.key}`, '--plugin-load-add=auth_ed25519']);
+  const server = await MariaDbServer.start(scope, [
+    `--ssl-ca=${files.ca}`,
+    `--ssl-cert=${files.cert}`,
+    `--ssl-key=${files.key}`,
+    '--plugin-load-add=auth_ed25519',
+  ]);
   return { url: server.url, files };
 }
 
 async function serverOf(admin: Database): Promise<Server> {
   const version = String(await admin.scalar('select version()'));
-  const plugins = await admin.fetchAll<{ name: string }>("select plugin_name as name from information_schema.plugins where plugin_type = 'AUTHENTICATION' and plugin_status = 'ACTIVE'");
-  const provesCertificate = admin.dialect === 'mariadb' && Number.parseFloat(version) >= 11.4 && await admin.scalar("select coalesce(@@ssl_cert, '')") === '';
+  const plugins = await admin.fetchAll<{ name: string }>(
+    "select plugin_name as name from information_schema.plugins where plugin_type = 'AUTHENTICATION' and plugin_status = 'ACTIVE'",
+  );
+  const provesCertificate =
+    admin.dialect === 'mariadb' &&
+    Number.parseFloat(version) >= 11.4 &&
+    (await admin.scalar("select coalesce(@@ssl_cert, '')")) === '';
   return { version, plugins: new Set(plugins.map(({ name }) => name)), provesCertificate };
 }
 
 /** Which of them there are is a matter of the version. */
 function accountsOf(engine: Engine, server: Server, files: Place['files']): readonly Account[] {
   const { version, plugins, provesCertificate } = server;
-  const by = (plugin: string, password: string): string => engine === 'mariadb' ? `identified via ${plugin} using password('${password}')` : `identified with ${plugin} by '${password}'`;
+  const by = (plugin: string, password: string): string =>
+    engine === 'mariadb'
+      ? `identified via ${plugin} using password('${password}')`
+      : `identified with ${plugin} by '${password}'`;
   if (engine === 'mysql' && version.startsWith('5.')) {
     return [
-      { name: 'native', made: `identified by '${PASSWORD}'` }, { name: 'wrong', made: `identified by 'another'`, fails: 1045 }, { name: 'odd', made: `identified by '${ODD}'`, password: ODD }, { name: 'empty', made: '', password: '' },
-      { name: 'other', made: `identified by '${PASSWORD}'`, query: 'auth_plugins=caching_sha2_password', fails: /plugin "mysql_native_password", and we log in by caching_sha2_password/ },
+      { name: 'native', made: `identified by '${PASSWORD}'` },
+      { name: 'wrong', made: `identified by 'another'`, fails: 1045 },
+      { name: 'odd', made: `identified by '${ODD}'`, password: ODD },
+      { name: 'empty', made: '', password: '' },
+      {
+        name: 'other',
+        made: `identified by '${PASSWORD}'`,
+        query: 'auth_plugins=caching_sha2_password',
+        fails: /plugin "mysql_native_password", and we log in by caching_sha2_password/,
+      },
     ];
   }
   const plain = engine === 'mariadb' ? 'mysql_native_password' : 'caching_sha2_password';
   const encrypted = `sslmode=verify-full&sslrootcert=${encodeURIComponent(files?.ca ?? '')}`;
   const certified = `${encrypted}&sslcert=${encodeURIComponent(files?.cert ?? '')}&sslkey=${encodeURIComponent(files?.key ?? '')}`;
   return [
-    ...['mysql_native_password', 'caching_sha2_password', 'sha256_password', 'ed25519', 'parsec'].filter((plugin) => plugins.has(plugin)).flatMap((plugin): Account[] => [
-      { name: `${plugin.slice(0, 6)}_a`, made: by(plugin, PASSWORD) },
-      { name: `${plugin.slice(0, 6)}_b`, made: by(plugin, 'another'), fails: 1045 },
-      ...provesCertificate && plugin !== 'caching_sha2_password' && plugin !== 'sha256_password' ? [{ name: `${plugin.slice(0, 6)}_c`, made: by(plugin, PASSWORD), query: 'sslmode=verify-full' }] : [],
-    ]),
+    ...['mysql_native_password', 'caching_sha2_password', 'sha256_password', 'ed25519', 'parsec']
+      .filter((plugin) => plugins.has(plugin))
+      .flatMap((plugin): Account[] => [
+        { name: `${plugin.slice(0, 6)}_a`, made: by(plugin, PASSWORD) },
+        { name: `${plugin.slice(0, 6)}_b`, made: by(plugin, 'another'), fails: 1045 },
+        ...(provesCertificate && plugin !== 'caching_sha2_password' && plugin !== 'sha256_password'
+          ? [{ name: `${plugin.slice(0, 6)}_c`, made: by(plugin, PASSWORD), query: 'sslmode=verify-full' }]
+          : []),
+      ]),
     { name: 'odd', made: by(plain, ODD), password: ODD },
-    { name: 'empty', made: engine === 'mariadb' ? `identified via ${plain} using ''` : by(plain, ''), password: '' },
-    ...provesCertificate ? [{ name: 'empty_proof', made: `identified via ${plain} using ''`, password: '', query: 'sslmode=verify-full', fails: /DEPTH_ZERO_SELF_SIGNED_CERT|self-signed/ }] : [],
-    ...plugins.has('ed25519') ? [{ name: 'two', made: `identified via ed25519 using password('another') or mysql_native_password using password('${PASSWORD}')` }] : [],
-    { name: 'other', made: by(plain, PASSWORD), query: 'auth_plugins=parsec', fails: new RegExp(`plugin "${plain}", and we log in by parsec`) },
+    {
+      name: 'empty',
+      made: engine === 'mariadb' ? `identified via ${plain} using ''` : by(plain, ''),
+      password: '',
+    },
+    ...(provesCertificate
+      ? [
+          {
+            name: 'empty_proof',
+            made: `identified via ${plain} using ''`,
+            password: '',
+            query: 'sslmode=verify-full',
+            fails: /DEPTH_ZERO_SELF_SIGNED_CERT|self-signed/,
+          },
+        ]
+      : []),
+    ...(plugins.has('ed25519')
+      ? [
+          {
+            name: 'two',
+            made: `identified via ed25519 using password('another') or mysql_native_password using password('${PASSWORD}')`,
+          },
+        ]
+      : []),
+    {
+      name: 'other',
+      made: by(plain, PASSWORD),
+      query: 'auth_plugins=parsec',
+      fails: new RegExp(`plugin "${plain}", and we log in by parsec`),
+    },
     { name: 'expired', made: `${by(plain, PASSWORD)} password expire`, fails: [1820, 1862] },
-    ...plugins.has('mysql_old_password') ? [{ name: 'old', made: "identified via mysql_old_password using '7c3fb4b84a5c1c2a'", fails: /in the old format|before MySQL 4\.1/ }] : [],
-    ...files === undefined || provesCertificate ? [] : [
-      { name: 'tls_plain', made: `${by(plain, PASSWORD)} require ssl`, fails: 1045 },
-      { name: 'tls', made: `${by(plain, PASSWORD)} require ssl`, query: encrypted },
-      { name: 'x509_none', made: `${by(plain, PASSWORD)} require x509`, query: encrypted, fails: 1045 },
-      { name: 'x509', made: `${by(plain, PASSWORD)} require x509`, query: certified },
-      { name: 'tls_unknown', made: by(plain, PASSWORD), query: 'sslmode=verify-full', fails: /E_DB_CONNECT|its TLS is not accepted|self-signed|signed by itself/ },
-    ],
+    ...(plugins.has('mysql_old_password')
+      ? [
+          {
+            name: 'old',
+            made: "identified via mysql_old_password using '7c3fb4b84a5c1c2a'",
+            fails: /in the old format|before MySQL 4\.1/,
+          },
+        ]
+      : []),
+    ...(files === undefined || provesCertificate
+      ? []
+      : [
+          { name: 'tls_plain', made: `${by(plain, PASSWORD)} require ssl`, fails: 1045 },
+          { name: 'tls', made: `${by(plain, PASSWORD)} require ssl`, query: encrypted },
+          { name: 'x509_none', made: `${by(plain, PASSWORD)} require x509`, query: encrypted, fails: 1045 },
+          { name: 'x509', made: `${by(plain, PASSWORD)} require x509`, query: certified },
+          {
+            name: 'tls_unknown',
+            made: by(plain, PASSWORD),
+            query: 'sslmode=verify-full',
+            fails: /E_DB_CONNECT|its TLS is not accepted|self-signed|signed by itself/,
+          },
+        ]),
   ];
 }
 
@@ -114,22 +185,35 @@ function addressOf({ url }: Place, user: string, password: string, query = ''): 
 }
 
 async function logsIn(place: Place, user: string, { password = PASSWORD, query }: Account): Promise<void> {
-  await using db = await openDatabase(addressOf(place, user, password, query), { pool: { max: 1, acquireTimeoutMs: 2_000 } });
+  await using db = await openDatabase(addressOf(place, user, password, query), {
+    pool: { max: 1, acquireTimeoutMs: 2_000 },
+  });
   assert.match(String(await db.scalar('select current_user()')), new RegExp(`^${user}@`));
   assert.equal((await db.fetchOne<{ value: unknown }>('select ? + 1 as value', [1]))!.value, 2);
 }
 
 function isExpected({ password = PASSWORD, fails }: Account): (error: unknown) => boolean {
   return (error) => {
-    assert.ok(error instanceof SvcError && error.code === 'E_DB_OPEN' || error instanceof SvcError && error.code === 'E_DB_CONNECT', String(error));
+    assert.ok(
+      (error instanceof SvcError && error.code === 'E_DB_OPEN') ||
+        (error instanceof SvcError && error.code === 'E_DB_CONNECT'),
+      String(error),
+    );
     if (password !== '') assert.ok(!String(error).includes(password), 'the password in a message');
     if (fails instanceof RegExp) assert.match(error.message, fails);
-    else assert.ok(error.cause instanceof DatabaseError && [fails].flat().includes(error.cause.errno), `${String(error)}: ${String((error.cause as DatabaseError | undefined)?.errno)}`);
+    else
+      assert.ok(
+        error.cause instanceof DatabaseError && [fails].flat().includes(error.cause.errno),
+        `${String(error)}: ${String((error.cause as DatabaseError | undefined)?.errno)}`,
+      );
     return true;
   };
 }
 
-for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as const) {
+for (const [name, engine] of [
+  ['MariaDB', 'mariadb'],
+  ['MySQL', 'mysql'],
+] as const) {
   test(`${name}: every kind of account logs in, or is told why not, without its password`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const place = await placeOf(engine);
@@ -141,9 +225,14 @@ for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as con
       const user = `t${process.pid % 10_000}_${account.name}`.slice(0, 16); // MySQL 5.6 takes no more
       await admin.script(`create user ${user}@'%' ${account.made}`);
       try {
-        if (account.fails === undefined) await logsIn(place, user, account).catch((error: unknown) => assert.fail(`${account.name}: ${String(error)}`));
+        if (account.fails === undefined)
+          await logsIn(place, user, account).catch((error: unknown) =>
+            assert.fail(`${account.name}: ${String(error)}`),
+          );
         else await assert.rejects(logsIn(place, user, account), isExpected(account), account.name);
-        t.diagnostic(`${account.name}: ${account.fails === undefined ? 'logged in' : `refused, ${String(account.fails)}`}`);
+        t.diagnostic(
+          `${account.name}: ${account.fails === undefined ? 'logged in' : `refused, ${String(account.fails)}`}`,
+        );
       } finally {
         await admin.script(`drop user ${user}@'%'`);
       }
@@ -154,13 +243,19 @@ for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as con
     if (!needsEngine(t, engine)) return;
     const place = await placeOf(engine);
     await using admin = await openDatabase(place.url, { pool: { max: 1 } });
-    if (engine === 'mysql' && (await serverOf(admin)).version.startsWith('5.')) return t.skip('MySQL 5 makes accounts otherwise');
+    if (engine === 'mysql' && (await serverOf(admin)).version.startsWith('5.'))
+      return t.skip('MySQL 5 makes accounts otherwise');
     const user = `t${process.pid % 10_000}_limited`;
     await admin.script(`create user ${user}@'%' identified by '${PASSWORD}' with max_user_connections 2`);
     try {
       await using db = await openDatabase(addressOf(place, user, PASSWORD), { pool: { max: 5 } });
-      const answers = await Promise.all(Array.from({ length: 20 }, (_, index) => db.scalar('select ? + sleep(0.01)', [index])));
-      assert.deepEqual(answers.map(Number), Array.from({ length: 20 }, (_, index) => index));
+      const answers = await Promise.all(
+        Array.from({ length: 20 }, (_, index) => db.scalar('select ? + sleep(0.01)', [index])),
+      );
+      assert.deepEqual(
+        answers.map(Number),
+        Array.from({ length: 20 }, (_, index) => index),
+      );
       assert.ok(db.load.idle <= 2);
     } finally {
       await admin.script(`drop user ${user}@'%'`);
@@ -168,14 +263,20 @@ for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as con
   });
 }
 
-test('MySQL: without TLS the password is encrypted for the server\'s key: the one that was named, or of a server on this machine', async (t) => {
+test("MySQL: without TLS the password is encrypted for the server's key: the one that was named, or of a server on this machine", async (t) => {
   if (!needsEngine(t, 'mysql')) return;
   const place = await placeOf('mysql');
   await using admin = await openDatabase(place.url, { pool: { max: 1 } });
   if ((await serverOf(admin)).version.startsWith('5.')) return t.skip('MySQL 5.6 has no such key');
-  const key = (await admin.fetchOne<{ Value: string }>("show status like 'Caching_sha2_password_rsa_public_key'"))!.Value;
-  const another = 'MFwwDQYJKoZIhvcNAQEBBQADSwAwSAJBAKj34GkxFhD90vcNLYLInFEX6Ppy1tPf9Cnzj4p4WGeKLs1Pt8QuKUpRKfFLfRYC9AIKjbJTWit+CqvjWYzvQwECAwEAAQ==';
-  const files = folder(t, { 'key.pem': key, 'another.pem': `-----BEGIN PUBLIC KEY-----\n${another}\n-----END PUBLIC KEY-----\n` });
+  const key = (await admin.fetchOne<{ Value: string }>(
+    "show status like 'Caching_sha2_password_rsa_public_key'",
+  ))!.Value;
+  const another =
+    'MFwwDQYJKoZIhvcNAQEBBQADSwAwSAJBAKj34GkxFhD90vcNLYLInFEX6Ppy1tPf9Cnzj4p4WGeKLs1Pt8QuKUpRKfFLfRYC9AIKjbJTWit+CqvjWYzvQwECAwEAAQ==';
+  const files = folder(t, {
+    'key.pem': key,
+    'another.pem': `-----BEGIN PUBLIC KEY-----\n${another}\n-----END PUBLIC KEY-----\n`,
+  });
   const user = `t${process.pid % 10_000}_rsa`;
   await admin.script(`create user ${user}@'%' identified with caching_sha2_password by '${PASSWORD}'`);
   try {
@@ -184,7 +285,18 @@ test('MySQL: without TLS the password is encrypted for the server\'s key: the on
       for (const _ of ['cold', 'warm']) await logsIn(place, user, { name: 'rsa', made: '', query });
     }
     await admin.script('flush privileges');
-    await assert.rejects(openDatabase(addressOf(place, user, PASSWORD, `server_public_key=${encodeURIComponent(join(files, 'another.pem'))}`), { pool: { max: 1, acquireTimeoutMs: 2_000 } }), (error) => error instanceof SvcError);
+    await assert.rejects(
+      openDatabase(
+        addressOf(
+          place,
+          user,
+          PASSWORD,
+          `server_public_key=${encodeURIComponent(join(files, 'another.pem'))}`,
+        ),
+        { pool: { max: 1, acquireTimeoutMs: 2_000 } },
+      ),
+      (error) => error instanceof SvcError,
+    );
   } finally {
     await admin.script(`drop user ${user}@'%'`);
   }

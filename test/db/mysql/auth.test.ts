@@ -1,18 +1,46 @@
 import assert from 'node:assert/strict';
-import { constants, createHash, createPrivateKey, createPublicKey, generateKeyPairSync, privateDecrypt, sign, verify } from 'node:crypto';
+import {
+  constants,
+  createHash,
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  privateDecrypt,
+  sign,
+  verify,
+} from 'node:crypto';
 import { test } from 'node:test';
-import { cachingSha2Password, certificateProof, encryptedPassword, nativeHash, nativePassword, parsecAnswer, readParsecSalt } from '../../../src/db/mysql/auth.ts';
+import {
+  cachingSha2Password,
+  certificateProof,
+  encryptedPassword,
+  nativeHash,
+  nativePassword,
+  parsecAnswer,
+  readParsecSalt,
+} from '../../../src/db/mysql/auth.ts';
 import { signByPassword } from '../../../src/db/mysql/eddsa.ts';
 import { ProtocolViolation } from '../../../src/db/errors.ts';
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 /** An Ed25519 public key (RFC 8410). */
-const publicKeyOf = (bytes: Uint8Array) => createPublicKey({ key: Buffer.concat([Buffer.from('302a300506032b6570032100', 'hex'), bytes]), format: 'der', type: 'spki' });
+const publicKeyOf = (bytes: Uint8Array) =>
+  createPublicKey({
+    key: Buffer.concat([Buffer.from('302a300506032b6570032100', 'hex'), bytes]),
+    format: 'der',
+    type: 'spki',
+  });
 
 test('cachingSha2Password() answers as the published vectors of other clients do', () => {
   const nonce = Buffer.from([10, 47, 74, 111, 75, 73, 34, 48, 88, 76, 114, 74, 37, 13, 3, 80, 82, 2, 23, 21]);
-  assert.equal(hex(cachingSha2Password('secret', nonce)), 'f490e76f66d9d86665ce54d98c78d0acfe2fb0b08b423da807144873d30b312c');
-  assert.equal(hex(cachingSha2Password('secret2', nonce)), 'abc3934a012cf342e876071c8ee202de51785b430258a7a0138bc79c4d800bc6');
+  assert.equal(
+    hex(cachingSha2Password('secret', nonce)),
+    'f490e76f66d9d86665ce54d98c78d0acfe2fb0b08b423da807144873d30b312c',
+  );
+  assert.equal(
+    hex(cachingSha2Password('secret2', nonce)),
+    'abc3934a012cf342e876071c8ee202de51785b430258a7a0138bc79c4d800bc6',
+  );
   assert.equal(cachingSha2Password('', nonce).length, 0);
 });
 
@@ -24,8 +52,15 @@ test('nativePassword() answers as the published vector does, and nativeHash() is
 });
 
 test('signByPassword() has the public key that MariaDB documents for "secret", and its signatures are of Ed25519', () => {
-  for (const [password, key] of [['secret', 'ZIgUREUg5PVgQ6LskhXmO+eZLS0nC8be6HPjYWR4YJY'], ['', undefined], ['grüße, and longer than thirty-two bytes', undefined]] as const) {
-    for (const message of [Buffer.alloc(32), Buffer.from(Array.from({ length: 32 }, (_, byte) => byte * 7))]) {
+  for (const [password, key] of [
+    ['secret', 'ZIgUREUg5PVgQ6LskhXmO+eZLS0nC8be6HPjYWR4YJY'],
+    ['', undefined],
+    ['grüße, and longer than thirty-two bytes', undefined],
+  ] as const) {
+    for (const message of [
+      Buffer.alloc(32),
+      Buffer.from(Array.from({ length: 32 }, (_, byte) => byte * 7)),
+    ]) {
       const { signature, publicKey } = signByPassword(password, message);
       if (key !== undefined) assert.equal(publicKey.toString('base64').replace('=', ''), key);
       assert.ok(verify(null, message, publicKeyOf(publicKey), signature));
@@ -36,10 +71,20 @@ test('signByPassword() has the public key that MariaDB documents for "secret", a
 
 test('signByPassword() signs by a password of 32 bytes as RFC 8032 does by a seed, key and signature alike', () => {
   for (let round = 0; round < 16; round++) {
-    const [seed, message] = [createHash('sha256').update(`seed ${round}`).digest(), createHash('sha512').update(`message ${round}`).digest()];
-    const key = createPrivateKey({ key: Buffer.concat([Buffer.from('302e020100300506032b657004220420', 'hex'), seed]), format: 'der', type: 'pkcs8' });
+    const [seed, message] = [
+      createHash('sha256').update(`seed ${round}`).digest(),
+      createHash('sha512').update(`message ${round}`).digest(),
+    ];
+    const key = createPrivateKey({
+      key: Buffer.concat([Buffer.from('302e020100300506032b657004220420', 'hex'), seed]),
+      format: 'der',
+      type: 'pkcs8',
+    });
     const { signature, publicKey } = signByPassword(seed, message);
-    assert.equal(hex(publicKey), hex(createPublicKey(key).export({ format: 'der', type: 'spki' }).subarray(-32)));
+    assert.equal(
+      hex(publicKey),
+      hex(createPublicKey(key).export({ format: 'der', type: 'spki' }).subarray(-32)),
+    );
     assert.equal(hex(signature), hex(sign(null, message, key)));
   }
 });
@@ -47,25 +92,51 @@ test('signByPassword() signs by a password of 32 bytes as RFC 8032 does by a see
 test('parsecAnswer() signs both nonces by a key that comes of password and salt, and readParsecSalt() bounds the work', async () => {
   const salt = Buffer.from('a salt of 18 bytes');
   const [server, ours] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)];
-  const { answer, publicKey } = await parsecAnswer('secret', readParsecSalt(Buffer.concat([Buffer.from([0x50, 0]), salt])), server, ours);
+  const { answer, publicKey } = await parsecAnswer(
+    'secret',
+    readParsecSalt(Buffer.concat([Buffer.from([0x50, 0]), salt])),
+    server,
+    ours,
+  );
   assert.deepEqual([answer.length, answer.subarray(0, 32)], [96, ours]);
   assert.ok(verify(null, Buffer.concat([server, ours]), publicKeyOf(publicKey), answer.subarray(32)));
-  const other = await parsecAnswer('secret', readParsecSalt(Buffer.concat([Buffer.from([0x50, 1]), salt])), server, ours);
+  const other = await parsecAnswer(
+    'secret',
+    readParsecSalt(Buffer.concat([Buffer.from([0x50, 1]), salt])),
+    server,
+    ours,
+  );
   assert.notDeepEqual(other.publicKey, publicKey);
   assert.deepEqual([readParsecSalt(Buffer.concat([Buffer.from([0x50, 10]), salt])).rounds], [1024 * 1024]);
-  for (const wrong of [[], [0x50], [0x50, 0], [0x51, 0, ...salt], [0x50, 11, ...salt], [0x50, 255, ...salt]]) assert.throws(() => readParsecSalt(Buffer.from(wrong)), ProtocolViolation);
+  for (const wrong of [[], [0x50], [0x50, 0], [0x51, 0, ...salt], [0x50, 11, ...salt], [0x50, 255, ...salt]])
+    assert.throws(() => readParsecSalt(Buffer.from(wrong)), ProtocolViolation);
 });
 
 test('encryptedPassword() can be read by whoever has the key, and by nobody else', () => {
-  const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048, publicKeyEncoding: { type: 'spki', format: 'pem' }, privateKeyEncoding: { type: 'pkcs8', format: 'pem' } });
+  const { publicKey, privateKey } = generateKeyPairSync('rsa', {
+    modulusLength: 2048,
+    publicKeyEncoding: { type: 'spki', format: 'pem' },
+    privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
+  });
   const nonce = Buffer.from('twenty bytes of them');
   for (const password of ['secret', 'grüße', 'x'.repeat(213)]) {
-    const plain = privateDecrypt({ key: privateKey, padding: constants.RSA_PKCS1_OAEP_PADDING, oaepHash: 'sha1' }, encryptedPassword(password, nonce, publicKey));
-    assert.equal(Buffer.from(plain.map((byte, index) => byte ^ nonce[index % nonce.length]!)).toString(), `${password}\0`);
+    const plain = privateDecrypt(
+      { key: privateKey, padding: constants.RSA_PKCS1_OAEP_PADDING, oaepHash: 'sha1' },
+      encryptedPassword(password, nonce, publicKey),
+    );
+    assert.equal(
+      Buffer.from(plain.map((byte, index) => byte ^ nonce[index % nonce.length]!)).toString(),
+      `${password}\0`,
+    );
   }
   assert.throws(() => encryptedPassword('x'.repeat(214), nonce, publicKey), RangeError);
-  const ec = generateKeyPairSync('ec', { namedCurve: 'P-256', publicKeyEncoding: { type: 'spki', format: 'pem' }, privateKeyEncoding: { type: 'pkcs8', format: 'pem' } });
-  for (const wrong of ['', 'no key', ec.publicKey]) assert.throws(() => encryptedPassword('secret', nonce, wrong), ProtocolViolation);
+  const ec = generateKeyPairSync('ec', {
+    namedCurve: 'P-256',
+    publicKeyEncoding: { type: 'spki', format: 'pem' },
+    privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
+  });
+  for (const wrong of ['', 'no key', ec.publicKey])
+    assert.throws(() => encryptedPassword('secret', nonce, wrong), ProtocolViolation);
 });
 
 test('certificateProof() is the hash of what both know and of the certificate', () => {
@@ -73,5 +144,12 @@ test('certificateProof() is the hash of what both know and of the certificate', 
   assert.match(proof, /^[\da-f]{64}$/);
   assert.notEqual(proof, certificateProof(Buffer.from('hash'), Buffer.from('nonce'), Buffer.alloc(32, 8)));
   // as MariaDB 11.8 said it to us
-  assert.equal(certificateProof(Buffer.from('8e6fc3b9ecc6dece1fba19b0b61b30bf4864720f', 'hex'), Buffer.from('425979755f5e373a5b3c5b343342306b4a70767d', 'hex'), Buffer.from('e7943fa206689fa4940d30159cf8fec8ea7d5a86e6dc0f5dc2f6099befe03218', 'hex')).toUpperCase(), '02817C3D57FBC54F8248B6B818ED9B51651C96F8FC8A7C0577FA712F6B8872F8');
+  assert.equal(
+    certificateProof(
+      Buffer.from('8e6fc3b9ecc6dece1fba19b0b61b30bf4864720f', 'hex'),
+      Buffer.from('425979755f5e373a5b3c5b343342306b4a70767d', 'hex'),
+      Buffer.from('e7943fa206689fa4940d30159cf8fec8ea7d5a86e6dc0f5dc2f6099befe03218', 'hex'),
+    ).toUpperCase(),
+    '02817C3D57FBC54F8248B6B818ED9B51651C96F8FC8A7C0577FA712F6B8872F8',
+  );
 });

@@ -4,7 +4,22 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { systemClock } from '../../../src/index.ts';
-import { ConnectionLost, DataError, Deadlock, LockTimeout, Migrator, PoolTimeout, QueryCanceled, QueryTimeout, ReadOnly, StatementError, TransactionAborted, UniqueViolation, openDatabase, type Database } from '../../../src/db/index.ts';
+import {
+  ConnectionLost,
+  DataError,
+  Deadlock,
+  LockTimeout,
+  Migrator,
+  PoolTimeout,
+  QueryCanceled,
+  QueryTimeout,
+  ReadOnly,
+  StatementError,
+  TransactionAborted,
+  UniqueViolation,
+  openDatabase,
+  type Database,
+} from '../../../src/db/index.ts';
 import { fault } from '../../contract/database.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { MariaDbServer, mariadbProblem } from '../../support/mariadb-server.ts';
@@ -15,9 +30,17 @@ import type { DatabaseOptions } from '../../../src/db/index.ts';
 
 const SLEEP = 'select sleep(?)';
 
-for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as const) {
+for (const [name, engine] of [
+  ['MariaDB', 'mariadb'],
+  ['MySQL', 'mysql'],
+] as const) {
   /** A test that needs the server, on a database of its own. */
-  function on(does: string, run: (db: Database) => Promise<void>, options: DatabaseOptions = {}, query = ''): void {
+  function on(
+    does: string,
+    run: (db: Database) => Promise<void>,
+    options: DatabaseOptions = {},
+    query = '',
+  ): void {
     test(`${name}: ${does}`, async (t) => {
       const db = await mysqlDatabase(t, engine, options, query);
       if (db === undefined) return;
@@ -26,378 +49,785 @@ for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as con
     });
   }
   const one: DatabaseOptions = { pool: { max: 1 } };
-  const isOld = async (db: Database): Promise<boolean> => String(await db.scalar('select version()')).startsWith('5.6');
-  const preparedCount = async (db: Database): Promise<number> => Number((await db.fetchOne<{ Value: string }>("show global status like 'Prepared_stmt_count'"))!.Value);
+  const isOld = async (db: Database): Promise<boolean> =>
+    String(await db.scalar('select version()')).startsWith('5.6');
+  const preparedCount = async (db: Database): Promise<number> =>
+    Number((await db.fetchOne<{ Value: string }>("show global status like 'Prepared_stmt_count'"))!.Value);
 
   // ── statements ──
 
-  on('no more statements are kept than the option says, and the server forgets the others', async (db) => {
-    const before = await preparedCount(db);
-    for (let index = 0; index < 50; index++) await db.scalar(`select ${index} + ?`, [1]);
-    assert.ok(await preparedCount(db) - before <= 5);
-  }, { statementCache: 5, pool: { max: 1 } });
+  on(
+    'no more statements are kept than the option says, and the server forgets the others',
+    async (db) => {
+      const before = await preparedCount(db);
+      for (let index = 0; index < 50; index++) await db.scalar(`select ${index} + ?`, [1]);
+      assert.ok((await preparedCount(db)) - before <= 5);
+    },
+    { statementCache: 5, pool: { max: 1 } },
+  );
 
-  on('a text that is long is not kept, and one that failed neither', async (db) => {
-    const before = await preparedCount(db);
-    for (let index = 0; index < 20; index++) {
-      await db.scalar(`select ${index} + ? /* ${'x'.repeat(16 * 1024)} */`, [1]);
-      await assert.rejects(db.scalar(`select ${index} + ? from nowhere`, [1]), StatementError);
-    }
-    assert.ok(await preparedCount(db) - before <= 2);
-  }, one);
+  on(
+    'a text that is long is not kept, and one that failed neither',
+    async (db) => {
+      const before = await preparedCount(db);
+      for (let index = 0; index < 20; index++) {
+        await db.scalar(`select ${index} + ? /* ${'x'.repeat(16 * 1024)} */`, [1]);
+        await assert.rejects(db.scalar(`select ${index} + ? from nowhere`, [1]), StatementError);
+      }
+      assert.ok((await preparedCount(db)) - before <= 2);
+    },
+    one,
+  );
 
-  on('text that a column has learnt to hold is stored by statements that were prepared before', async (db) => {
-    const [insert, select, face] = ['insert into face (label) values (?)', 'select label from face where label = ?', 'grüße 😀'];
-    const many = (...labels: string[]): Promise<number> => db.insertMany('face', ['label'], labels.map((label) => [label]));
-    await db.script('drop table if exists face; create table face (label varchar(20) character set latin1)');
-    for (const label of ['a', 'b']) await Promise.all([db.execute(insert, [label]), db.fetchAll(select, [label]), many(label)]);
-    await assert.rejects(db.execute(insert, [face]), DataError);
-    await assert.rejects(many(face), DataError);
-    await db.execute('alter table face convert to character set utf8mb4');
-    await db.execute(insert, [face]);
-    assert.equal(await many(face), 1);
-    assert.deepEqual(await db.fetchAll(select, [face]), [{ label: face }, { label: face }]);
-  }, one);
+  on(
+    'text that a column has learnt to hold is stored by statements that were prepared before',
+    async (db) => {
+      const [insert, select, face] = [
+        'insert into face (label) values (?)',
+        'select label from face where label = ?',
+        'grüße 😀',
+      ];
+      const many = (...labels: string[]): Promise<number> =>
+        db.insertMany(
+          'face',
+          ['label'],
+          labels.map((label) => [label]),
+        );
+      await db.script(
+        'drop table if exists face; create table face (label varchar(20) character set latin1)',
+      );
+      for (const label of ['a', 'b'])
+        await Promise.all([db.execute(insert, [label]), db.fetchAll(select, [label]), many(label)]);
+      await assert.rejects(db.execute(insert, [face]), DataError);
+      await assert.rejects(many(face), DataError);
+      await db.execute('alter table face convert to character set utf8mb4');
+      await db.execute(insert, [face]);
+      assert.equal(await many(face), 1);
+      assert.deepEqual(await db.fetchAll(select, [face]), [{ label: face }, { label: face }]);
+    },
+    one,
+  );
 
-  on('rows are read as the last answer described them, whoever was sent before it came, and whatever went wrong', async (db) => {
-    await db.transaction(async (tx) => {
-      const values = [5, 'text', 1.5, null, 7, new Date(0), 'more'];
-      const answers = await Promise.all(values.map((value) => tx.fetchOne('select ? as value, 1 as one', [value])));
-      assert.deepEqual(answers.map((row) => row!['one']), values.map(() => 1));
-      assert.deepEqual(answers.slice(0, 3).map((row) => row!['value']), [5, 'text', 1.5]);
-      await assert.rejects(tx.fetchOne('select ? as value, (select 1 union select ?) as one', [1, 2]));
-      assert.deepEqual(await tx.fetchOne('select ? as value, (select 1 union select ?) as one', [1, 1]), { value: 1, one: 1 });
-    });
-  });
+  on(
+    'rows are read as the last answer described them, whoever was sent before it came, and whatever went wrong',
+    async (db) => {
+      await db.transaction(async (tx) => {
+        const values = [5, 'text', 1.5, null, 7, new Date(0), 'more'];
+        const answers = await Promise.all(
+          values.map((value) => tx.fetchOne('select ? as value, 1 as one', [value])),
+        );
+        assert.deepEqual(
+          answers.map((row) => row!['one']),
+          values.map(() => 1),
+        );
+        assert.deepEqual(
+          answers.slice(0, 3).map((row) => row!['value']),
+          [5, 'text', 1.5],
+        );
+        await assert.rejects(tx.fetchOne('select ? as value, (select 1 union select ?) as one', [1, 2]));
+        assert.deepEqual(await tx.fetchOne('select ? as value, (select 1 union select ?) as one', [1, 1]), {
+          value: 1,
+          one: 1,
+        });
+      });
+    },
+  );
 
-  on('LIMIT takes a number, and statements that are sent together are answered in their order', async (db) => {
-    await db.script('create table item (id integer primary key)');
-    await db.insertMany('item', ['id'], Array.from({ length: 100 }, (_, id) => [id]));
-    assert.equal((await db.fetchAll('select id from item order by id limit ? offset ?', [7, 3])).length, 7);
-    await db.transaction(async (tx) => {
-      const answers = await Promise.all(Array.from({ length: 100 }, (_, index) => index % 10 === 9 ? tx.scalar(`select id + ${index} from item where id = ?`, [index]) : tx.scalar('select id from item where id = ?', [index])));
-      assert.deepEqual(answers, Array.from({ length: 100 }, (_, index) => index % 10 === 9 ? 2 * index : index));
-    });
-  });
+  on(
+    'LIMIT takes a number, and statements that are sent together are answered in their order',
+    async (db) => {
+      await db.script('create table item (id integer primary key)');
+      await db.insertMany(
+        'item',
+        ['id'],
+        Array.from({ length: 100 }, (_, id) => [id]),
+      );
+      assert.equal((await db.fetchAll('select id from item order by id limit ? offset ?', [7, 3])).length, 7);
+      await db.transaction(async (tx) => {
+        const answers = await Promise.all(
+          Array.from({ length: 100 }, (_, index) =>
+            index % 10 === 9
+              ? tx.scalar(`select id + ${index} from item where id = ?`, [index])
+              : tx.scalar('select id from item where id = ?', [index]),
+          ),
+        );
+        assert.deepEqual(
+          answers,
+          Array.from({ length: 100 }, (_, index) => (index % 10 === 9 ? 2 * index : index)),
+        );
+      });
+    },
+  );
 
   for (const query of ['', 'pipelining=0']) {
-    on(`values of many bytes go and come whole${query === '' ? '' : ', without pipelining'}`, async (db) => {
-      await db.script('create table big (id integer primary key, data longblob, doc longtext)');
-      for (const [id, size] of [[1, 1024 * 1024], [2, 1024 * 1024 + 1], [3, 3_500_000], [4, 17 * 1024 * 1024]] as const) {
-        if (id === 4 && await isOld(db)) continue; // its log is too small for so much
-        const data = Buffer.alloc(size, `${id}-abcdefghij`);
-        const doc = 'grüße '.repeat(Math.min(size, 2_000_000) / 7);
-        await db.execute('insert into big values (?, ?, ?)', [id, data, doc]);
-        const row = (await db.fetchOne<{ data: Uint8Array; doc: string }>('select data, doc from big where id = ?', [id]))!;
-        assert.ok(Buffer.from(row.data).equals(data) && row.doc === doc, String(size));
-      }
-      assert.equal(await db.scalar('select 1 + ?', [1]), 2);
-      await assert.rejects(db.execute('insert into big values (?, ?, ?)', [5, Buffer.alloc(2_000_000), 'half \ud800'.repeat(300_000)]), fault('E_DB_PARAMETER'));
-      assert.equal(await db.scalar('select count(*) from big'), await isOld(db) ? 3 : 4);
-    }, one, query);
+    on(
+      `values of many bytes go and come whole${query === '' ? '' : ', without pipelining'}`,
+      async (db) => {
+        await db.script('create table big (id integer primary key, data longblob, doc longtext)');
+        for (const [id, size] of [
+          [1, 1024 * 1024],
+          [2, 1024 * 1024 + 1],
+          [3, 3_500_000],
+          [4, 17 * 1024 * 1024],
+        ] as const) {
+          if (id === 4 && (await isOld(db))) continue; // its log is too small for so much
+          const data = Buffer.alloc(size, `${id}-abcdefghij`);
+          const doc = 'grüße '.repeat(Math.min(size, 2_000_000) / 7);
+          await db.execute('insert into big values (?, ?, ?)', [id, data, doc]);
+          const row = (await db.fetchOne<{ data: Uint8Array; doc: string }>(
+            'select data, doc from big where id = ?',
+            [id],
+          ))!;
+          assert.ok(Buffer.from(row.data).equals(data) && row.doc === doc, String(size));
+        }
+        assert.equal(await db.scalar('select 1 + ?', [1]), 2);
+        await assert.rejects(
+          db.execute('insert into big values (?, ?, ?)', [
+            5,
+            Buffer.alloc(2_000_000),
+            'half \ud800'.repeat(300_000),
+          ]),
+          fault('E_DB_PARAMETER'),
+        );
+        assert.equal(await db.scalar('select count(*) from big'), (await isOld(db)) ? 3 : 4);
+      },
+      one,
+      query,
+    );
   }
 
-  on('what is more than the server takes at once is refused before it is sent, and the connection goes on', async (db) => {
-    const most = Number(await db.scalar('select @@max_allowed_packet'));
-    if (most > 64 * 1024 * 1024) return;
-    const id = await db.scalar('select connection_id()');
-    await assert.rejects(db.executeMany('update nothing set a = ? where b = ?', [['x'.repeat(most), 1]]), (error) => error instanceof DataError && error.errno === 1153 || error instanceof StatementError);
-    await assert.rejects(db.scalar(`select '${'x'.repeat(most)}'`), (error) => error instanceof DataError && error.errno === 1153);
-    assert.equal(await db.scalar('select connection_id()'), id);
-  }, one);
+  on(
+    'what is more than the server takes at once is refused before it is sent, and the connection goes on',
+    async (db) => {
+      const most = Number(await db.scalar('select @@max_allowed_packet'));
+      if (most > 64 * 1024 * 1024) return;
+      const id = await db.scalar('select connection_id()');
+      await assert.rejects(
+        db.executeMany('update nothing set a = ? where b = ?', [['x'.repeat(most), 1]]),
+        (error) => (error instanceof DataError && error.errno === 1153) || error instanceof StatementError,
+      );
+      await assert.rejects(
+        db.scalar(`select '${'x'.repeat(most)}'`),
+        (error) => error instanceof DataError && error.errno === 1153,
+      );
+      assert.equal(await db.scalar('select connection_id()'), id);
+    },
+    one,
+  );
 
-  on('of a statement that was refused when a large value had been sent, nothing is left for the next one', async (db) => {
-    const most = Number(await db.scalar('select @@max_allowed_packet'));
-    await db.script('create table kept (id integer primary key, data longtext, note varchar(50))');
-    const insert = 'insert into kept values (?, ?, ?)';
-    await db.execute(insert, [0, 'first', 'it is prepared']);
-    const large = 'of somebody else'.repeat(100_000);
-    const refused: readonly (readonly unknown[])[] = [[NaN, large, 'a'], [1, large, undefined], [1, large, new Date(NaN)], [1, large, {}], ...most > 64 * 1024 * 1024 ? [] : [[1, 'x'.repeat(most), 'a']]];
-    for (const [index, params] of refused.entries()) {
-      await assert.rejects(db.execute(insert, params as never), (error) => error instanceof DataError && error.errno === 1153 || fault('E_DB_PARAMETER')(error));
-      await db.execute(insert, [index + 1, 'mine', 'b']);
-    }
-    await assert.rejects(db.execute(insert, [1, large, 'a']), UniqueViolation);
-    await db.execute(insert, [9, 'mine', 'b']);
-    assert.deepEqual(await db.fetchArrays('select distinct data, note from kept where id > 0').then(({ rows }) => rows), [['mine', 'b']]);
-  }, one);
+  on(
+    'of a statement that was refused when a large value had been sent, nothing is left for the next one',
+    async (db) => {
+      const most = Number(await db.scalar('select @@max_allowed_packet'));
+      await db.script('create table kept (id integer primary key, data longtext, note varchar(50))');
+      const insert = 'insert into kept values (?, ?, ?)';
+      await db.execute(insert, [0, 'first', 'it is prepared']);
+      const large = 'of somebody else'.repeat(100_000);
+      const refused: readonly (readonly unknown[])[] = [
+        [NaN, large, 'a'],
+        [1, large, undefined],
+        [1, large, new Date(NaN)],
+        [1, large, {}],
+        ...(most > 64 * 1024 * 1024 ? [] : [[1, 'x'.repeat(most), 'a']]),
+      ];
+      for (const [index, params] of refused.entries()) {
+        await assert.rejects(
+          db.execute(insert, params as never),
+          (error) => (error instanceof DataError && error.errno === 1153) || fault('E_DB_PARAMETER')(error),
+        );
+        await db.execute(insert, [index + 1, 'mine', 'b']);
+      }
+      await assert.rejects(db.execute(insert, [1, large, 'a']), UniqueViolation);
+      await db.execute(insert, [9, 'mine', 'b']);
+      assert.deepEqual(
+        await db.fetchArrays('select distinct data, note from kept where id > 0').then(({ rows }) => rows),
+        [['mine', 'b']],
+      );
+    },
+    one,
+  );
 
-  on('of several results the first one with rows is given, and all are read', async (db) => {
-    await db.script('create procedure several(in n int) begin select n as first; select n + 1 as second, n + 2 as third; do 0; end; create procedure none() do 0');
-    for (let use = 0; use < 3; use++) assert.deepEqual(await db.fetchAll('call several(?)', [5]), [{ first: 5 }]);
-    assert.equal((await db.execute('call none()')).affectedRows, 0);
-    assert.equal(await db.scalar('select 1'), 1);
-  }, one);
+  on(
+    'of several results the first one with rows is given, and all are read',
+    async (db) => {
+      await db.script(
+        'create procedure several(in n int) begin select n as first; select n + 1 as second, n + 2 as third; do 0; end; create procedure none() do 0',
+      );
+      for (let use = 0; use < 3; use++)
+        assert.deepEqual(await db.fetchAll('call several(?)', [5]), [{ first: 5 }]);
+      assert.equal((await db.execute('call none()')).affectedRows, 0);
+      assert.equal(await db.scalar('select 1'), 1);
+    },
+    one,
+  );
 
-  on('a statement that cannot be prepared runs as text', async (db) => {
-    await db.transaction(async (tx) => {
-      await tx.execute("prepare mine from 'select 5 as five'");
-      assert.deepEqual(await tx.fetchAll('execute mine'), [{ five: 5 }]);
-      const streamed: unknown[] = [];
-      for await (const row of tx.stream('execute mine')) streamed.push(row);
-      assert.deepEqual(streamed, [{ five: 5 }]);
-    });
-    await assert.rejects(db.execute('execute mine'), StatementError, 'another owner has no statement of that name') .catch(() => undefined); // the connection may be the same
-  }, one);
+  on(
+    'a statement that cannot be prepared runs as text',
+    async (db) => {
+      await db.transaction(async (tx) => {
+        await tx.execute("prepare mine from 'select 5 as five'");
+        assert.deepEqual(await tx.fetchAll('execute mine'), [{ five: 5 }]);
+        const streamed: unknown[] = [];
+        for await (const row of tx.stream('execute mine')) streamed.push(row);
+        assert.deepEqual(streamed, [{ five: 5 }]);
+      });
+      await assert
+        .rejects(db.execute('execute mine'), StatementError, 'another owner has no statement of that name')
+        .catch(() => undefined); // the connection may be the same
+    },
+    one,
+  );
 
   on('the server asks for no file of ours', async (db) => {
     await db.script('create table loaded (line text)');
-    await assert.rejects(db.execute("load data local infile '/etc/passwd' into table loaded"), (error) => !/root:/.test(String(error)));
+    await assert.rejects(
+      db.execute("load data local infile '/etc/passwd' into table loaded"),
+      (error) => !/root:/.test(String(error)),
+    );
     assert.equal(await db.scalar('select count(*) from loaded'), 0);
   });
 
-  on('executeMany() of updates and deletes runs all rows or none, and a value is refused by its row', async (db) => {
-    await db.script('create table item (id integer primary key, label varchar(20), amount double)');
-    await db.executeMany('insert into item (id, label, amount) values (?, ?, ?)', Array.from({ length: 2_500 }, (_, id) => [id, id % 3 === 0 ? null : `label ${id}`, id % 2 === 0 ? id : id + 0.5]));
-    assert.equal(await db.scalar('select count(*) from item where (amount = id or amount = id + 0.5) and (label is null) = (id % 3 = 0)'), 2_500);
-    assert.equal(await db.executeMany('update item set amount = ? where id = ?', Array.from({ length: 2_500 }, (_, id) => [id % 2 === 0 ? null : id, id])), 2_500);
-    assert.equal(Number(await db.scalar('select sum(amount) from item')), 1_250 * 1_250);
-    assert.equal(await db.executeMany('delete from item where id = ?', [[1], [2], [9_999]]), 2);
-    await assert.rejects(db.executeMany('insert into item (id, label) values (?, ?)', [...Array.from({ length: 700 }, (_, id) => [10_000 + id, 'x'] as const), [10_000, 'again']]), UniqueViolation);
-    await assert.rejects(db.executeMany('insert into item (id, label) values (?, ?)', [...Array.from({ length: 700 }, (_, id) => [10_000 + id, 'x'] as const), [NaN, 'x']]), (error) => fault('E_DB_PARAMETER')(error) && /parameter 1 of row 701/.test((error as Error).message));
-    await assert.rejects(db.executeMany('update item set label = ? where id = ?', [['a', 3], ['b', Infinity]]), (error) => fault('E_DB_PARAMETER')(error) && /parameter 2 of row 2/.test((error as Error).message));
-    assert.equal(await db.scalar('select count(*) from item'), 2_498);
-    assert.equal(await db.scalar("select count(*) from item where label = 'a'"), 0);
-  });
+  on(
+    'executeMany() of updates and deletes runs all rows or none, and a value is refused by its row',
+    async (db) => {
+      await db.script('create table item (id integer primary key, label varchar(20), amount double)');
+      await db.executeMany(
+        'insert into item (id, label, amount) values (?, ?, ?)',
+        Array.from({ length: 2_500 }, (_, id) => [
+          id,
+          id % 3 === 0 ? null : `label ${id}`,
+          id % 2 === 0 ? id : id + 0.5,
+        ]),
+      );
+      assert.equal(
+        await db.scalar(
+          'select count(*) from item where (amount = id or amount = id + 0.5) and (label is null) = (id % 3 = 0)',
+        ),
+        2_500,
+      );
+      assert.equal(
+        await db.executeMany(
+          'update item set amount = ? where id = ?',
+          Array.from({ length: 2_500 }, (_, id) => [id % 2 === 0 ? null : id, id]),
+        ),
+        2_500,
+      );
+      assert.equal(Number(await db.scalar('select sum(amount) from item')), 1_250 * 1_250);
+      assert.equal(await db.executeMany('delete from item where id = ?', [[1], [2], [9_999]]), 2);
+      await assert.rejects(
+        db.executeMany('insert into item (id, label) values (?, ?)', [
+          ...Array.from({ length: 700 }, (_, id) => [10_000 + id, 'x'] as const),
+          [10_000, 'again'],
+        ]),
+        UniqueViolation,
+      );
+      await assert.rejects(
+        db.executeMany('insert into item (id, label) values (?, ?)', [
+          ...Array.from({ length: 700 }, (_, id) => [10_000 + id, 'x'] as const),
+          [NaN, 'x'],
+        ]),
+        (error) => fault('E_DB_PARAMETER')(error) && /parameter 1 of row 701/.test((error as Error).message),
+      );
+      await assert.rejects(
+        db.executeMany('update item set label = ? where id = ?', [
+          ['a', 3],
+          ['b', Infinity],
+        ]),
+        (error) => fault('E_DB_PARAMETER')(error) && /parameter 2 of row 2/.test((error as Error).message),
+      );
+      assert.equal(await db.scalar('select count(*) from item'), 2_498);
+      assert.equal(await db.scalar("select count(*) from item where label = 'a'"), 0);
+    },
+  );
 
-  on('a row of the wrong length is refused by its number, wherever executeMany() and insertMany() come to it', async (db) => {
-    await db.script('create table item (id integer primary key, label varchar(20))');
-    for (const [count, wrong] of [[3, 2], [40, 39], [1_500, 1], [1_500, 700], [1_500, 1_500], [1_510, 1_509], [1_600, 1_599]] as const) {
-      const rows = Array.from({ length: count }, (_, index) => index + 1 === wrong ? [index] : [index, 'x']);
-      const isRefused = (error: unknown): boolean => fault('E_DB_PARAMETER_COUNT')(error) && (error as Error).message.includes(`row ${wrong}:`) || assert.fail(String(error));
-      await assert.rejects(db.executeMany('insert into item (id, label) values (?, ?)', rows), isRefused);
-      await assert.rejects(db.insertMany('item', ['id', 'label'], rows), isRefused);
-      await assert.rejects(db.executeMany('update item set id = ? where label = ?', rows), isRefused);
-    }
-    assert.equal(await db.scalar('select count(*) from item'), 0);
-  });
-
-  for (const [where, query] of [['', ''], [' where the server is not strict', "set.sql_mode="]] as const) {
-    on(`executeMany() stores every row of texts, numbers, dates, bytes and NULL in one column${where}`, async (db) => {
-      await db.script('create table item (id integer primary key, value varbinary(40))');
-      const kinds = ['text', 5, 0.5, null, 2n ** 64n - 1n, 7n, true, Buffer.from('bytes'), 'again', null, -1] as const;
-      const stored = ['text', '5', '0.5', null, '18446744073709551615', '7', '1', 'bytes', 'again', null, '-1'];
-      for (const count of [7, 11, 500, 1_009]) {
-        const rows = Array.from({ length: count }, (_, id) => [id, kinds[id % 11]!] as const);
-        assert.equal(await db.executeMany('insert into item (id, value) values (?, ?)', rows), count);
-        const found = await db.fetchArrays('select id, convert(value using utf8mb4) from item order by id');
-        assert.deepEqual(found.rows, rows.map(([id]) => [id, stored[id % 11]]));
-        assert.equal(await db.executeMany('delete from item where id = ?', rows.map(([id]) => [id % 2 === 0 ? id : String(id)])), count);
+  on(
+    'a row of the wrong length is refused by its number, wherever executeMany() and insertMany() come to it',
+    async (db) => {
+      await db.script('create table item (id integer primary key, label varchar(20))');
+      for (const [count, wrong] of [
+        [3, 2],
+        [40, 39],
+        [1_500, 1],
+        [1_500, 700],
+        [1_500, 1_500],
+        [1_510, 1_509],
+        [1_600, 1_599],
+      ] as const) {
+        const rows = Array.from({ length: count }, (_, index) =>
+          index + 1 === wrong ? [index] : [index, 'x'],
+        );
+        const isRefused = (error: unknown): boolean =>
+          (fault('E_DB_PARAMETER_COUNT')(error) && (error as Error).message.includes(`row ${wrong}:`)) ||
+          assert.fail(String(error));
+        await assert.rejects(db.executeMany('insert into item (id, label) values (?, ?)', rows), isRefused);
+        await assert.rejects(db.insertMany('item', ['id', 'label'], rows), isRefused);
+        await assert.rejects(db.executeMany('update item set id = ? where label = ?', rows), isRefused);
       }
-    }, one, query);
+      assert.equal(await db.scalar('select count(*) from item'), 0);
+    },
+  );
+
+  for (const [where, query] of [
+    ['', ''],
+    [' where the server is not strict', 'set.sql_mode='],
+  ] as const) {
+    on(
+      `executeMany() stores every row of texts, numbers, dates, bytes and NULL in one column${where}`,
+      async (db) => {
+        await db.script('create table item (id integer primary key, value varbinary(40))');
+        const kinds = [
+          'text',
+          5,
+          0.5,
+          null,
+          2n ** 64n - 1n,
+          7n,
+          true,
+          Buffer.from('bytes'),
+          'again',
+          null,
+          -1,
+        ] as const;
+        const stored = [
+          'text',
+          '5',
+          '0.5',
+          null,
+          '18446744073709551615',
+          '7',
+          '1',
+          'bytes',
+          'again',
+          null,
+          '-1',
+        ];
+        for (const count of [7, 11, 500, 1_009]) {
+          const rows = Array.from({ length: count }, (_, id) => [id, kinds[id % 11]!] as const);
+          assert.equal(await db.executeMany('insert into item (id, value) values (?, ?)', rows), count);
+          const found = await db.fetchArrays('select id, convert(value using utf8mb4) from item order by id');
+          assert.deepEqual(
+            found.rows,
+            rows.map(([id]) => [id, stored[id % 11]]),
+          );
+          assert.equal(
+            await db.executeMany(
+              'delete from item where id = ?',
+              rows.map(([id]) => [id % 2 === 0 ? id : String(id)]),
+            ),
+            count,
+          );
+        }
+      },
+      one,
+      query,
+    );
   }
 
   // ── transactions, and what they leave ──
 
-  on('a statement that commits by itself ends the transaction, and says so', async (db) => {
-    await db.script('create table item (id integer primary key)');
-    await assert.rejects(db.transaction(async (tx) => {
-      await tx.execute('insert into item values (1)');
-      await tx.execute('create table another (id integer)');
-      await tx.execute('insert into item values (2)');
-    }), TransactionAborted);
-    assert.deepEqual(await db.fetchAll('select id from item'), [{ id: 1 }], 'it was committed by the statement, what came behind it never ran');
-  }, one);
+  on(
+    'a statement that commits by itself ends the transaction, and says so',
+    async (db) => {
+      await db.script('create table item (id integer primary key)');
+      await assert.rejects(
+        db.transaction(async (tx) => {
+          await tx.execute('insert into item values (1)');
+          await tx.execute('create table another (id integer)');
+          await tx.execute('insert into item values (2)');
+        }),
+        TransactionAborted,
+      );
+      assert.deepEqual(
+        await db.fetchAll('select id from item'),
+        [{ id: 1 }],
+        'it was committed by the statement, what came behind it never ran',
+      );
+    },
+    one,
+  );
 
   on('of two transactions that wait for one another one is ended, and runs again', async (db) => {
-    await db.script('create table item (id integer primary key, n integer not null); insert into item values (1, 0), (2, 0)');
+    await db.script(
+      'create table item (id integer primary key, n integer not null); insert into item values (1, 0), (2, 0)',
+    );
     let deadlocks = 0;
-    const add = (first: number, second: number): Promise<void> => db.transaction(async (tx) => {
-      await tx.execute('update item set n = n + 1 where id = ?', [first]);
-      await systemClock.sleep(50);
-      try {
-        await tx.execute('update item set n = n + 1 where id = ?', [second]);
-      } catch (error) {
-        if (!(error instanceof Deadlock)) throw error;
-        deadlocks++;
-        await assert.rejects(tx.execute('update item set n = n + 100 where id = 1'), TransactionAborted, 'it would be committed by itself');
-        throw error;
-      }
-    }, { retries: 5 });
+    const add = (first: number, second: number): Promise<void> =>
+      db.transaction(
+        async (tx) => {
+          await tx.execute('update item set n = n + 1 where id = ?', [first]);
+          await systemClock.sleep(50);
+          try {
+            await tx.execute('update item set n = n + 1 where id = ?', [second]);
+          } catch (error) {
+            if (!(error instanceof Deadlock)) throw error;
+            deadlocks++;
+            await assert.rejects(
+              tx.execute('update item set n = n + 100 where id = 1'),
+              TransactionAborted,
+              'it would be committed by itself',
+            );
+            throw error;
+          }
+        },
+        { retries: 5 },
+      );
     await Promise.all([add(1, 2), add(2, 1)]);
     assert.deepEqual(await db.fetchAll('select n from item'), [{ n: 2 }, { n: 2 }]);
     assert.ok(deadlocks >= 1);
   });
 
-  on('what an owner has left is cleaned up before the next one comes', async (db) => {
-    await db.script('create table item (id integer primary key)');
-    await db.run('statement', async (connection) => { // what no verb lets anybody do
-      await connection.begin({ isolation: undefined, isReadOnly: false }, undefined);
-      await connection.execute('insert into item values (1)', [], undefined);
-    }, undefined);
-    assert.equal(await db.scalar('select count(*) from item'), 0);
-    await db.execute('set autocommit = 0');
-    await db.execute('insert into item values (2)');
-    assert.equal(await db.scalar('select @@autocommit'), 1);
-    await db.execute("set @mine = 'left'");
-    assert.equal(await db.scalar('select @mine'), 'left', 'unless it is reset in full');
-  }, { ...one, log: collectedLog().logger });
+  on(
+    'what an owner has left is cleaned up before the next one comes',
+    async (db) => {
+      await db.script('create table item (id integer primary key)');
+      await db.run(
+        'statement',
+        async (connection) => {
+          // what no verb lets anybody do
+          await connection.begin({ isolation: undefined, isReadOnly: false }, undefined);
+          await connection.execute('insert into item values (1)', [], undefined);
+        },
+        undefined,
+      );
+      assert.equal(await db.scalar('select count(*) from item'), 0);
+      await db.execute('set autocommit = 0');
+      await db.execute('insert into item values (2)');
+      assert.equal(await db.scalar('select @@autocommit'), 1);
+      await db.execute("set @mine = 'left'");
+      assert.equal(await db.scalar('select @mine'), 'left', 'unless it is reset in full');
+    },
+    { ...one, log: collectedLog().logger },
+  );
 
-  on('with reset: "full" nothing is left of an owner, and the session is set up anew', async (db) => {
-    if (await isOld(db)) return;
-    await db.execute("set @mine = 'left', time_zone = '+05:00'");
-    assert.deepEqual(await db.fetchOne('select @mine as mine, @@time_zone as zone, @@character_set_client as charset'), { mine: null, zone: '+00:00', charset: 'utf8mb4' });
-    assert.equal(await db.scalar('select ? + 1', [1]), 2);
-  }, { pool: { max: 1, reset: 'full' } });
+  on(
+    'with reset: "full" nothing is left of an owner, and the session is set up anew',
+    async (db) => {
+      if (await isOld(db)) return;
+      await db.execute("set @mine = 'left', time_zone = '+05:00'");
+      assert.deepEqual(
+        await db.fetchOne('select @mine as mine, @@time_zone as zone, @@character_set_client as charset'),
+        { mine: null, zone: '+00:00', charset: 'utf8mb4' },
+      );
+      assert.equal(await db.scalar('select ? + 1', [1]), 2);
+    },
+    { pool: { max: 1, reset: 'full' } },
+  );
 
   on('isolation is that of one transaction', async (db) => {
     await db.script('create table item (id integer primary key)');
-    const seen = (isolation: 'read committed' | 'repeatable read'): Promise<unknown[]> => db.transaction(async (tx) => {
-      const counts = [await tx.scalar('select count(*) from item')];
-      await openElsewhere(db, 'insert into item select coalesce(max(id), 0) + 1 from item');
-      counts.push(await tx.scalar('select count(*) from item'));
-      return counts;
-    }, { isolation });
+    const seen = (isolation: 'read committed' | 'repeatable read'): Promise<unknown[]> =>
+      db.transaction(
+        async (tx) => {
+          const counts = [await tx.scalar('select count(*) from item')];
+          await openElsewhere(db, 'insert into item select coalesce(max(id), 0) + 1 from item');
+          counts.push(await tx.scalar('select count(*) from item'));
+          return counts;
+        },
+        { isolation },
+      );
     assert.deepEqual(await seen('read committed'), [0, 1]);
     assert.deepEqual(await seen('repeatable read'), [1, 1]);
-    await assert.rejects(db.transaction((tx) => tx.execute('insert into item values (50)'), { readOnly: true }), ReadOnly);
+    await assert.rejects(
+      db.transaction((tx) => tx.execute('insert into item values (50)'), { readOnly: true }),
+      ReadOnly,
+    );
     await db.execute('insert into item values (51)');
   });
 
-  on('a lock that is waited for too long by the server\'s own limit is a LockTimeout, and the transaction is undone', async (db) => {
-    await db.script('create table item (id integer primary key, n integer); insert into item values (1, 0), (2, 0)');
-    await db.transaction(async (tx) => {
-      await tx.execute('update item set n = 1 where id = 1');
-      await assert.rejects(elsewhere(db, (other) => other.transaction(async (inner) => {
-        await inner.execute('update item set n = 2 where id = 2');
-        await inner.execute('update item set n = 2 where id = 1');
-      }), 'set.innodb_lock_wait_timeout=1'), LockTimeout);
-    });
-    assert.deepEqual(await db.fetchAll('select n from item order by id'), [{ n: 1 }, { n: 0 }]);
-  });
+  on(
+    "a lock that is waited for too long by the server's own limit is a LockTimeout, and the transaction is undone",
+    async (db) => {
+      await db.script(
+        'create table item (id integer primary key, n integer); insert into item values (1, 0), (2, 0)',
+      );
+      await db.transaction(async (tx) => {
+        await tx.execute('update item set n = 1 where id = 1');
+        await assert.rejects(
+          elsewhere(
+            db,
+            (other) =>
+              other.transaction(async (inner) => {
+                await inner.execute('update item set n = 2 where id = 2');
+                await inner.execute('update item set n = 2 where id = 1');
+              }),
+            'set.innodb_lock_wait_timeout=1',
+          ),
+          LockTimeout,
+        );
+      });
+      assert.deepEqual(await db.fetchAll('select n from item order by id'), [{ n: 1 }, { n: 0 }]);
+    },
+  );
 
   // ── cancelling ──
 
-  on('a statement that takes too long is ended on the server, and the connection goes on', async (db) => {
-    const id = await db.scalar('select connection_id()');
-    const startedMs = systemClock.monotonicMs();
-    for (const text of [SLEEP, `${SLEEP} from (select 1 as n union select 2 union select 3) as three`]) await assert.rejects(db.scalar(text, [20], { timeoutMs: 100 }), QueryTimeout);
-    assert.ok(systemClock.monotonicMs() - startedMs < 10_000);
-    const abort = new AbortController();
-    const running = db.transaction((tx) => tx.fetchAll('select count(*) from information_schema.columns a, information_schema.columns b, information_schema.columns c', [], { signal: abort.signal }));
-    void systemClock.sleep(100).then(() => abort.abort(new Error('enough')));
-    await assert.rejects(running, QueryCanceled);
-    assert.equal(await db.scalar('select connection_id()'), id);
-    assert.equal(await db.scalar("select count(*) from information_schema.processlist where info like 'select count(*) from information_schema.columns a,%' and id <> connection_id()"), 0);
-  }, one);
+  on(
+    'a statement that takes too long is ended on the server, and the connection goes on',
+    async (db) => {
+      const id = await db.scalar('select connection_id()');
+      const startedMs = systemClock.monotonicMs();
+      for (const text of [SLEEP, `${SLEEP} from (select 1 as n union select 2 union select 3) as three`])
+        await assert.rejects(db.scalar(text, [20], { timeoutMs: 100 }), QueryTimeout);
+      assert.ok(systemClock.monotonicMs() - startedMs < 10_000);
+      const abort = new AbortController();
+      const running = db.transaction((tx) =>
+        tx.fetchAll(
+          'select count(*) from information_schema.columns a, information_schema.columns b, information_schema.columns c',
+          [],
+          { signal: abort.signal },
+        ),
+      );
+      void systemClock.sleep(100).then(() => abort.abort(new Error('enough')));
+      await assert.rejects(running, QueryCanceled);
+      assert.equal(await db.scalar('select connection_id()'), id);
+      assert.equal(
+        await db.scalar(
+          "select count(*) from information_schema.processlist where info like 'select count(*) from information_schema.columns a,%' and id <> connection_id()",
+        ),
+        0,
+      );
+    },
+    one,
+  );
 
-  on('200 statements that are canceled at any moment leave every connection in order', async (db) => {
-    const random = seeded(5);
-    let [answered, canceled] = [0, 0];
-    await Promise.all(Array.from({ length: 10 }, async (_, caller) => {
-      for (let index = 0; index < 20; index++) {
-        const nonce = caller * 1_000 + index;
-        try {
-          const rows = await db.fetchAll('select ? as nonce, sleep(?) as slept', [nonce, random(3) / 1_000], { timeoutMs: 1 + random(4) });
-          assert.deepEqual(rows.map((row) => row['nonce']), [nonce]);
-          answered++;
-        } catch (error) {
-          if (!(error instanceof QueryTimeout)) throw error;
-          canceled++;
-        }
-      }
-    }));
-    assert.ok(answered > 0 && canceled > 0, `${answered} ${canceled}`);
-    assert.deepEqual(await Promise.all(Array.from({ length: 50 }, (_, index) => db.scalar('select ?', [index]))), Array.from({ length: 50 }, (_, index) => index));
-  }, { pool: { max: 5, acquireTimeoutMs: 60_000 } });
+  on(
+    '200 statements that are canceled at any moment leave every connection in order',
+    async (db) => {
+      const random = seeded(5);
+      let [answered, canceled] = [0, 0];
+      await Promise.all(
+        Array.from({ length: 10 }, async (_, caller) => {
+          for (let index = 0; index < 20; index++) {
+            const nonce = caller * 1_000 + index;
+            try {
+              const rows = await db.fetchAll(
+                'select ? as nonce, sleep(?) as slept',
+                [nonce, random(3) / 1_000],
+                { timeoutMs: 1 + random(4) },
+              );
+              assert.deepEqual(
+                rows.map((row) => row['nonce']),
+                [nonce],
+              );
+              answered++;
+            } catch (error) {
+              if (!(error instanceof QueryTimeout)) throw error;
+              canceled++;
+            }
+          }
+        }),
+      );
+      assert.ok(answered > 0 && canceled > 0, `${answered} ${canceled}`);
+      assert.deepEqual(
+        await Promise.all(Array.from({ length: 50 }, (_, index) => db.scalar('select ?', [index]))),
+        Array.from({ length: 50 }, (_, index) => index),
+      );
+    },
+    { pool: { max: 5, acquireTimeoutMs: 60_000 } },
+  );
 
   // ── the pool ──
 
-  on('makes no more connections than max, and sends away who waits too long', async (db) => {
-    const ids = await Promise.all(Array.from({ length: 50 }, () => db.scalar('select connection_id()')));
-    assert.ok(new Set(ids).size <= 2);
-    const [first, second] = [db.scalar(SLEEP, [0.4]), db.scalar(SLEEP, [0.4])];
-    await assert.rejects(db.scalar('select 1'), (error) => error instanceof PoolTimeout && error.load?.inUse === 2);
-    await Promise.all([first, second]);
-  }, { pool: { max: 2, acquireTimeoutMs: 200 } });
+  on(
+    'makes no more connections than max, and sends away who waits too long',
+    async (db) => {
+      const ids = await Promise.all(Array.from({ length: 50 }, () => db.scalar('select connection_id()')));
+      assert.ok(new Set(ids).size <= 2);
+      const [first, second] = [db.scalar(SLEEP, [0.4]), db.scalar(SLEEP, [0.4])];
+      await assert.rejects(
+        db.scalar('select 1'),
+        (error) => error instanceof PoolTimeout && error.load?.inUse === 2,
+      );
+      await Promise.all([first, second]);
+    },
+    { pool: { max: 2, acquireTimeoutMs: 200 } },
+  );
 
-  on('connections that are ended while they are idle bother nobody', async (db) => {
-    const id = Number(await db.scalar('select connection_id()'));
-    await openElsewhere(db, `kill ${id}`);
-    while (db.load.idle > 0) await systemClock.sleep(5);
-    assert.notEqual(await db.scalar('select connection_id()'), id);
-  }, one);
+  on(
+    'connections that are ended while they are idle bother nobody',
+    async (db) => {
+      const id = Number(await db.scalar('select connection_id()'));
+      await openElsewhere(db, `kill ${id}`);
+      while (db.load.idle > 0) await systemClock.sleep(5);
+      assert.notEqual(await db.scalar('select connection_id()'), id);
+    },
+    one,
+  );
 
-  on('a connection that is ended under a statement says so', async (db) => {
-    const running = assert.rejects(db.scalar(SLEEP, [20]), ConnectionLost);
-    let id: unknown;
-    while (id === undefined) {
-      await systemClock.sleep(20);
-      id = await elsewhere(db, (other) => other.scalar("select id from information_schema.processlist where info like 'select sleep(%' and db = database() and id <> connection_id()"));
-    }
-    await openElsewhere(db, `kill ${Number(id)}`);
-    await running;
-    assert.equal(await db.scalar('select 1'), 1);
-  }, one);
+  on(
+    'a connection that is ended under a statement says so',
+    async (db) => {
+      const running = assert.rejects(db.scalar(SLEEP, [20]), ConnectionLost);
+      let id: unknown;
+      while (id === undefined) {
+        await systemClock.sleep(20);
+        id = await elsewhere(db, (other) =>
+          other.scalar(
+            "select id from information_schema.processlist where info like 'select sleep(%' and db = database() and id <> connection_id()",
+          ),
+        );
+      }
+      await openElsewhere(db, `kill ${Number(id)}`);
+      await running;
+      assert.equal(await db.scalar('select 1'), 1);
+    },
+    one,
+  );
 
   // ── migrations ──
 
   test(`migrations on ${name} are applied once by processes that start together, and undone`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const directory = folder(t, {
-      '0001_notes.up.sql': "create table note (id integer primary key, title text);\ninsert into note values (1, 'a;b');",
+      '0001_notes.up.sql':
+        "create table note (id integer primary key, title text);\ninsert into note values (1, 'a;b');",
       '0001_notes.down.sql': 'drop table note;',
       '0002_rows.up.sql': "update note set title = 'c' where id = 1; insert into note values (2, 'd')",
       '0002_rows.down.sql': 'delete from note where id = 2',
-      '0003_program.up.sql': 'create function unit_of() returns integer deterministic no sql begin declare n integer default 1; return n; end;',
+      '0003_program.up.sql':
+        'create function unit_of() returns integer deterministic no sql begin declare n integer default 1; return n; end;',
       '0003_program.down.sql': 'drop function unit_of;',
     });
     const ends: (() => unknown)[] = [];
-    t.after(async () => { for (const end of ends.reverse()) await end(); }); // the tables after the databases
+    t.after(async () => {
+      for (const end of ends.reverse()) await end();
+    }); // the tables after the databases
     const url = await mysqlUrl({ after: (end) => void ends.push(end) }, engine);
-    const databases = await Promise.all(Array.from({ length: 6 }, () => openDatabase(url, { pool: { max: 2 } })));
+    const databases = await Promise.all(
+      Array.from({ length: 6 }, () => openDatabase(url, { pool: { max: 2 } })),
+    );
     ends.push(() => Promise.all(databases.map((each) => each.close())));
     const done = await Promise.all(databases.map((db) => new Migrator(db, { directory }).up()));
-    assert.deepEqual(done.flat().map(({ id }) => id).sort(), ['0001', '0002', '0003']);
+    assert.deepEqual(
+      done
+        .flat()
+        .map(({ id }) => id)
+        .sort(),
+      ['0001', '0002', '0003'],
+    );
     const [db] = databases;
-    assert.deepEqual([await db!.scalar('select title from note'), await db!.scalar('select unit_of()')], ['c', 1]);
+    assert.deepEqual(
+      [await db!.scalar('select title from note'), await db!.scalar('select unit_of()')],
+      ['c', 1],
+    );
     assert.equal((await new Migrator(db!, { directory }).down({ steps: 3 })).length, 3);
-    assert.equal(await db!.scalar("select 1 from information_schema.tables where table_schema = database() and table_name = 'note'"), undefined);
+    assert.equal(
+      await db!.scalar(
+        "select 1 from information_schema.tables where table_schema = database() and table_name = 'note'",
+      ),
+      undefined,
+    );
   });
 
-  on('a migration that fails leaves nothing where it changes rows only, and is unfinished where it changes tables', async (db) => {
-    await db.script('create table note (id integer primary key)');
-    const rows = { '0001_rows.up.sql': 'insert into note values (1);\ninsert into note values (1);' };
-    await assert.rejects(migrate(db, rows), (error) => fault('E_MIGRATION_FAILED')(error) && /line 2/.test((error as Error).message));
-    assert.deepEqual([await db.scalar('select count(*) from note'), await db.scalar('select count(*) from svc_migrations')], [0, 0]);
-    await assert.rejects(migrate(db, { '0001_first.up.sql': 'create table note (id integer)' }), fault('E_MIGRATION_FAILED'));
-    assert.equal(await db.scalar('select count(*) from svc_migrations'), 0, 'nothing has happened when the first statement fails');
-    await assert.rejects(migrate(db, { '0001_half.up.sql': 'create table half (id integer);\nselect nonsense from half;' }), (error) => fault('E_MIGRATION_FAILED')(error) && /line 2/.test((error as Error).message));
-    await assert.rejects(migrate(db, { '0001_half.up.sql': 'create table half (id integer);\nselect nonsense from half;' }, 1), fault('E_MIGRATION_UNFINISHED'));
-  });
+  on(
+    'a migration that fails leaves nothing where it changes rows only, and is unfinished where it changes tables',
+    async (db) => {
+      await db.script('create table note (id integer primary key)');
+      const rows = { '0001_rows.up.sql': 'insert into note values (1);\ninsert into note values (1);' };
+      await assert.rejects(
+        migrate(db, rows),
+        (error) => fault('E_MIGRATION_FAILED')(error) && /line 2/.test((error as Error).message),
+      );
+      assert.deepEqual(
+        [
+          await db.scalar('select count(*) from note'),
+          await db.scalar('select count(*) from svc_migrations'),
+        ],
+        [0, 0],
+      );
+      await assert.rejects(
+        migrate(db, { '0001_first.up.sql': 'create table note (id integer)' }),
+        fault('E_MIGRATION_FAILED'),
+      );
+      assert.equal(
+        await db.scalar('select count(*) from svc_migrations'),
+        0,
+        'nothing has happened when the first statement fails',
+      );
+      await assert.rejects(
+        migrate(db, { '0001_half.up.sql': 'create table half (id integer);\nselect nonsense from half;' }),
+        (error) => fault('E_MIGRATION_FAILED')(error) && /line 2/.test((error as Error).message),
+      );
+      await assert.rejects(
+        migrate(db, { '0001_half.up.sql': 'create table half (id integer);\nselect nonsense from half;' }, 1),
+        fault('E_MIGRATION_UNFINISHED'),
+      );
+    },
+  );
 
-  on('what a migration sets stays with no connection when it fails before it sets it back, as a dump does', async (db) => {
-    const settings = (): Promise<unknown> => db.fetchOne('select @@foreign_key_checks as checks, @@sql_mode as mode');
-    const before = await settings();
-    await assert.rejects(migrate(db, { '0001_dump.up.sql': "/*!40014 SET FOREIGN_KEY_CHECKS=0 */;\n/*!40101 SET SQL_MODE='' */;\nselect nonsense;" }), (error) => fault('E_MIGRATION_FAILED')(error) && /line 3/.test((error as Error).message));
-    assert.deepEqual(await settings(), before);
-  }, one);
+  on(
+    'what a migration sets stays with no connection when it fails before it sets it back, as a dump does',
+    async (db) => {
+      const settings = (): Promise<unknown> =>
+        db.fetchOne('select @@foreign_key_checks as checks, @@sql_mode as mode');
+      const before = await settings();
+      await assert.rejects(
+        migrate(db, {
+          '0001_dump.up.sql':
+            "/*!40014 SET FOREIGN_KEY_CHECKS=0 */;\n/*!40101 SET SQL_MODE='' */;\nselect nonsense;",
+        }),
+        (error) => fault('E_MIGRATION_FAILED')(error) && /line 3/.test((error as Error).message),
+      );
+      assert.deepEqual(await settings(), before);
+    },
+    one,
+  );
 
-  on('what a migration sets holds for no other, as if they ran on different days', async (db) => {
-    await assert.rejects(migrate(db, {
-      '0001_a.up.sql': "set foreign_key_checks = 0, sql_mode = '';\ncreate table owner (id integer primary key);",
-      '0002_b.up.sql': 'create table owned (parent integer, foreign key (parent) references owner (id));\ninsert into owned values (5);',
-    }), { code: 'E_MIGRATION_FAILED', message: /0002_b\.up\.sql: in line 2/ });
-  }, one);
+  on(
+    'what a migration sets holds for no other, as if they ran on different days',
+    async (db) => {
+      await assert.rejects(
+        migrate(db, {
+          '0001_a.up.sql':
+            "set foreign_key_checks = 0, sql_mode = '';\ncreate table owner (id integer primary key);",
+          '0002_b.up.sql':
+            'create table owned (parent integer, foreign key (parent) references owner (id));\ninsert into owned values (5);',
+        }),
+        { code: 'E_MIGRATION_FAILED', message: /0002_b\.up\.sql: in line 2/ },
+      );
+    },
+    one,
+  );
 
-  on('a migration that turns autocommit off is committed and noted', async (db) => {
-    const file = { '0001_a.up.sql': 'set autocommit = 0;\ncreate table kept (id integer);\ninsert into kept values (1);' };
-    await migrate(db, file);
-    assert.equal(await db.scalar('select count(*) from kept'), 1);
-    assert.deepEqual(await migrate(db, file), []);
-  }, one);
+  on(
+    'a migration that turns autocommit off is committed and noted',
+    async (db) => {
+      const file = {
+        '0001_a.up.sql': 'set autocommit = 0;\ncreate table kept (id integer);\ninsert into kept values (1);',
+      };
+      await migrate(db, file);
+      assert.equal(await db.scalar('select count(*) from kept'), 1);
+      assert.deepEqual(await migrate(db, file), []);
+    },
+    one,
+  );
 
-  on('a migration that uses another database is noted in its own, and the next one runs there', async (db) => {
-    const files = { '0001_a.up.sql': 'create table here (id integer);\nuse information_schema;', '0002_b.up.sql': 'insert into here values (1);' };
-    assert.equal((await migrate(db, files) as unknown[]).length, 2);
-    assert.equal(await db.scalar('select count(*) from here'), 1);
-  }, one);
+  on(
+    'a migration that uses another database is noted in its own, and the next one runs there',
+    async (db) => {
+      const files = {
+        '0001_a.up.sql': 'create table here (id integer);\nuse information_schema;',
+        '0002_b.up.sql': 'insert into here values (1);',
+      };
+      assert.equal(((await migrate(db, files)) as unknown[]).length, 2);
+      assert.equal(await db.scalar('select count(*) from here'), 1);
+    },
+    one,
+  );
 }
 
-async function migrate(db: Database, files: Readonly<Record<string, string>>, lockSeconds = 2): Promise<unknown> {
+async function migrate(
+  db: Database,
+  files: Readonly<Record<string, string>>,
+  lockSeconds = 2,
+): Promise<unknown> {
   const ends: (() => void | Promise<void>)[] = [];
   try {
-    return await new Migrator(db, { directory: folder({ after: (end) => void ends.push(end) }, files) }, { lockSeconds }).up();
+    return await new Migrator(
+      db,
+      { directory: folder({ after: (end) => void ends.push(end) }, files) },
+      { lockSeconds },
+    ).up();
   } finally {
     for (const end of ends) await end();
   }
@@ -408,67 +838,137 @@ const databases = new WeakMap<Database, string>();
 
 /** Something on another connection to the same database. */
 async function elsewhere<T>(db: Database, work: (other: Database) => Promise<T>, query = ''): Promise<T> {
-  const base = process.env[db.dialect === 'mariadb' ? 'MARIADB_URL' : 'MYSQL_URL'] ?? await (await import('../../support/mysql-database.ts')).sharedMySql(db.dialect as 'mariadb' | 'mysql');
+  const base =
+    process.env[db.dialect === 'mariadb' ? 'MARIADB_URL' : 'MYSQL_URL'] ??
+    (await (await import('../../support/mysql-database.ts')).sharedMySql(db.dialect as 'mariadb' | 'mysql'));
   const [, before, , settings = ''] = /^([^?]*\/\/[^/?]*)(\/[^?]*)?(\?.*)?$/.exec(base)!; // it is an address
   const name = databases.get(db);
-  await using other = await openDatabase(`${before}/${name}${settings}${query === '' ? '' : `${settings === '' ? '?' : '&'}${query}`}`, { pool: { max: 1 } });
+  await using other = await openDatabase(
+    `${before}/${name}${settings}${query === '' ? '' : `${settings === '' ? '?' : '&'}${query}`}`,
+    { pool: { max: 1 } },
+  );
   return await work(other);
 }
-async function openElsewhere(db: Database, text: string): Promise<void> { await elsewhere(db, (other) => other.execute(text)); }
+async function openElsewhere(db: Database, text: string): Promise<void> {
+  await elsewhere(db, (other) => other.execute(text));
+}
 
 const problem = mariadbProblem();
 
-test('MariaDB: what is sent to a server that is gone says so, and it is found again', { skip: problem ?? false }, async (t) => {
-  const server = await MariaDbServer.start(t);
-  await using db = await openDatabase(server.url, { pool: { acquireTimeoutMs: 300 } });
-  const running = assert.rejects(db.scalar(SLEEP, [60]), ConnectionLost);
-  await systemClock.sleep(100);
-  await server.kill();
-  await running;
-  await assert.rejects(db.scalar('select 1'), (error) => error instanceof PoolTimeout && error.cause instanceof ConnectionLost);
-  await server.start();
-  for (;;) {
-    try {
-      assert.equal(await db.scalar('select 1'), 1);
-      break;
-    } catch (error) {
-      if (!(error instanceof PoolTimeout)) throw error;
+test(
+  'MariaDB: what is sent to a server that is gone says so, and it is found again',
+  { skip: problem ?? false },
+  async (t) => {
+    const server = await MariaDbServer.start(t);
+    await using db = await openDatabase(server.url, { pool: { acquireTimeoutMs: 300 } });
+    const running = assert.rejects(db.scalar(SLEEP, [60]), ConnectionLost);
+    await systemClock.sleep(100);
+    await server.kill();
+    await running;
+    await assert.rejects(
+      db.scalar('select 1'),
+      (error) => error instanceof PoolTimeout && error.cause instanceof ConnectionLost,
+    );
+    await server.start();
+    for (;;) {
+      try {
+        assert.equal(await db.scalar('select 1'), 1);
+        break;
+      } catch (error) {
+        if (!(error instanceof PoolTimeout)) throw error;
+      }
     }
-  }
-});
+  },
+);
 
-test('MariaDB: executeMany() stores every row where two rows together are more than one packet takes', { skip: problem ?? false }, async (t) => {
-  const server = await MariaDbServer.start(t, ['--max-allowed-packet=1M']);
-  await using db = await openDatabase(server.url, { pool: { max: 1 } });
-  await db.script('create table large (id integer primary key, data longtext)');
-  const lengths = [200_000, 900_000, 1_000, 900_000, 900_000, 3, 250_000, 30_000];
-  assert.equal(await db.executeMany('insert into large values (?, ?)', lengths.map((length, id) => [id, 'x'.repeat(length)])), lengths.length);
-  assert.deepEqual((await db.fetchArrays('select length(data) from large order by id')).rows.flat(), lengths);
-  await assert.rejects(db.executeMany('insert into large values (?, ?)', [[100, 'x'], [101, 'x'.repeat(1_100_000)]]), (error) => error instanceof DataError && error.errno === 1153);
-  assert.equal(await db.scalar('select count(*) from large'), lengths.length);
-});
+test(
+  'MariaDB: executeMany() stores every row where two rows together are more than one packet takes',
+  { skip: problem ?? false },
+  async (t) => {
+    const server = await MariaDbServer.start(t, ['--max-allowed-packet=1M']);
+    await using db = await openDatabase(server.url, { pool: { max: 1 } });
+    await db.script('create table large (id integer primary key, data longtext)');
+    const lengths = [200_000, 900_000, 1_000, 900_000, 900_000, 3, 250_000, 30_000];
+    assert.equal(
+      await db.executeMany(
+        'insert into large values (?, ?)',
+        lengths.map((length, id) => [id, 'x'.repeat(length)]),
+      ),
+      lengths.length,
+    );
+    assert.deepEqual(
+      (await db.fetchArrays('select length(data) from large order by id')).rows.flat(),
+      lengths,
+    );
+    await assert.rejects(
+      db.executeMany('insert into large values (?, ?)', [
+        [100, 'x'],
+        [101, 'x'.repeat(1_100_000)],
+      ]),
+      (error) => error instanceof DataError && error.errno === 1153,
+    );
+    assert.equal(await db.scalar('select count(*) from large'), lengths.length);
+  },
+);
 
-test('MariaDB: text is stored as it is where the server has another encoding than the one that was asked for', { skip: problem ?? false }, async (t) => {
-  const server = await MariaDbServer.start(t, ['--skip-character-set-client-handshake', '--character-set-server=latin1']);
-  for (const reset of ['transaction', 'full'] as const) {
-    await using db = await openDatabase(server.url, { pool: { max: 1, reset } });
-    await db.script('drop table if exists face; create table face (label varchar(20) character set utf8mb4)');
-    await db.execute('insert into face values (?)', ['grüße 😀']);
-    assert.deepEqual(await db.fetchOne('select hex(label) as bytes, label from face'), { bytes: Buffer.from('grüße 😀').toString('hex').toUpperCase(), label: 'grüße 😀' });
-  }
-});
+test(
+  'MariaDB: text is stored as it is where the server has another encoding than the one that was asked for',
+  { skip: problem ?? false },
+  async (t) => {
+    const server = await MariaDbServer.start(t, [
+      '--skip-character-set-client-handshake',
+      '--character-set-server=latin1',
+    ]);
+    for (const reset of ['transaction', 'full'] as const) {
+      await using db = await openDatabase(server.url, { pool: { max: 1, reset } });
+      await db.script(
+        'drop table if exists face; create table face (label varchar(20) character set utf8mb4)',
+      );
+      await db.execute('insert into face values (?)', ['grüße 😀']);
+      assert.deepEqual(await db.fetchOne('select hex(label) as bytes, label from face'), {
+        bytes: Buffer.from('grüße 😀').toString('hex').toUpperCase(),
+        label: 'grüße 😀',
+      });
+    }
+  },
+);
 
-test('MariaDB: of several servers the first is used that is there and of the wanted kind', { skip: problem ?? false }, async (t) => {
-  const [reading, writing] = await Promise.all([MariaDbServer.start(t, ['--read-only=1'], ["create user if not exists reader@'%' identified by 'only for tests';", "grant all on svc.* to reader@'%';"]), MariaDbServer.start(t, [], ["create user if not exists reader@'%' identified by 'only for tests';", "grant all on svc.* to reader@'%';"])]);
-  const at = (target: string): string => `mariadb://reader:only%20for%20tests@127.0.0.1:1,127.0.0.1:${reading.port},127.0.0.1:${writing.port}/svc?target_session_attrs=${target}`;
-  const portFor = async (target: string): Promise<number> => {
-    await using db = await openDatabase(at(target));
-    return Number(await db.scalar('select @@port'));
-  };
-  assert.deepEqual([await portFor('any'), await portFor('read-write'), await portFor('read-only')], [reading.port, writing.port, reading.port]);
-  await using db = await openDatabase(at('any'));
-  await assert.rejects(db.execute('create table item (id integer)'), ReadOnly);
-});
+test(
+  'MariaDB: of several servers the first is used that is there and of the wanted kind',
+  { skip: problem ?? false },
+  async (t) => {
+    const [reading, writing] = await Promise.all([
+      MariaDbServer.start(
+        t,
+        ['--read-only=1'],
+        [
+          "create user if not exists reader@'%' identified by 'only for tests';",
+          "grant all on svc.* to reader@'%';",
+        ],
+      ),
+      MariaDbServer.start(
+        t,
+        [],
+        [
+          "create user if not exists reader@'%' identified by 'only for tests';",
+          "grant all on svc.* to reader@'%';",
+        ],
+      ),
+    ]);
+    const at = (target: string): string =>
+      `mariadb://reader:only%20for%20tests@127.0.0.1:1,127.0.0.1:${reading.port},127.0.0.1:${writing.port}/svc?target_session_attrs=${target}`;
+    const portFor = async (target: string): Promise<number> => {
+      await using db = await openDatabase(at(target));
+      return Number(await db.scalar('select @@port'));
+    };
+    assert.deepEqual(
+      [await portFor('any'), await portFor('read-write'), await portFor('read-only')],
+      [reading.port, writing.port, reading.port],
+    );
+    await using db = await openDatabase(at('any'));
+    await assert.rejects(db.execute('create table item (id integer)'), ReadOnly);
+  },
+);
 
 test('openDatabase() says why a server of MariaDB cannot be used, without the password', async (t) => {
   if (!needsEngine(t, 'mariadb') || process.env['MARIADB_URL'] !== undefined) return;
@@ -476,9 +976,19 @@ test('openDatabase() says why a server of MariaDB cannot be used, without the pa
   const refused = (change: (url: URL) => void): Promise<void> => {
     const other = new URL(url);
     change(other);
-    return assert.rejects(openDatabase(other.href.replace('http:', 'mariadb:'), { pool: { acquireTimeoutMs: 200 } }), (error) => !(error as Error).message.includes('hunter2') && fault('E_DB_OPEN')(error));
+    return assert.rejects(
+      openDatabase(other.href.replace('http:', 'mariadb:'), { pool: { acquireTimeoutMs: 200 } }),
+      (error) => !(error as Error).message.includes('hunter2') && fault('E_DB_OPEN')(error),
+    );
   };
-  await refused((other) => { other.password = 'hunter2'; });
-  await refused((other) => { other.pathname = '/there_is_none'; });
-  await refused((other) => { other.port = '1'; other.password = 'hunter2'; });
+  await refused((other) => {
+    other.password = 'hunter2';
+  });
+  await refused((other) => {
+    other.pathname = '/there_is_none';
+  });
+  await refused((other) => {
+    other.port = '1';
+    other.password = 'hunter2';
+  });
 });

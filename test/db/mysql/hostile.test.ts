@@ -8,10 +8,25 @@ import { test, type TestContext } from 'node:test';
 import { SvcError } from '../../../src/base/errors.ts';
 import { CommitOutcomeUnknown, ConnectionLost, QueryTimeout, openDatabase } from '../../../src/db/index.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
-import { CAPABILITIES, END, MOST, NONCE, OK, TLS_CAPABILITY, column, greeting, packet, prepared } from '../../support/mysql-bytes.ts';
+import {
+  CAPABILITIES,
+  END,
+  MOST,
+  NONCE,
+  OK,
+  TLS_CAPABILITY,
+  column,
+  greeting,
+  packet,
+  prepared,
+} from '../../support/mysql-bytes.ts';
 
 /** A server that says its greeting, and to what it hears what `answer` gives; what it has heard. */
-async function fake(t: TestContext, first: Buffer, answer: (heard: Buffer, count: number, socket: Socket) => Buffer | undefined): Promise<{ readonly url: string; readonly heard: Buffer[] }> {
+async function fake(
+  t: TestContext,
+  first: Buffer,
+  answer: (heard: Buffer, count: number, socket: Socket) => Buffer | undefined,
+): Promise<{ readonly url: string; readonly heard: Buffer[] }> {
   const heard: Buffer[] = [];
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
@@ -26,49 +41,103 @@ async function fake(t: TestContext, first: Buffer, answer: (heard: Buffer, count
     });
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
-  t.after(() => { for (const socket of sockets) socket.destroy(); server.close(); });
+  t.after(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
   return { url: `mysql://app:hunter2@127.0.0.1:${(server.address() as AddressInfo).port}/shop`, heard };
 }
 
 const opens = (url: string) => openDatabase(url, { pool: { acquireTimeoutMs: 300 } });
-const tells = (pattern: RegExp) => (error: unknown): boolean => error instanceof Error && pattern.test(error.message) || assert.fail(String(error));
+const tells =
+  (pattern: RegExp) =>
+  (error: unknown): boolean =>
+    (error instanceof Error && pattern.test(error.message)) || assert.fail(String(error));
 
 for (const [what, first, said, pattern] of [
   ['wants the password of before MySQL 4.1', greeting(), packet(2, Buffer.of(0xfe)), /before MySQL 4\.1/],
-  ['wants a plugin that is not allowed', greeting(), packet(2, Buffer.of(0xfe), 'mysql_clear_password\0'), /mysql_clear_password/],
-  ['wants a plugin that nobody knows', greeting(), packet(2, Buffer.of(0xfe), 'dialog\0', 'Password: '), /dialog/],
-  ['switches without end', greeting(), Buffer.concat([2, 4, 6, 8].map((sequence) => packet(sequence, Buffer.of(0xfe), 'mysql_native_password\0', `${NONCE}\0`))), /broke the protocol/],
+  [
+    'wants a plugin that is not allowed',
+    greeting(),
+    packet(2, Buffer.of(0xfe), 'mysql_clear_password\0'),
+    /mysql_clear_password/,
+  ],
+  [
+    'wants a plugin that nobody knows',
+    greeting(),
+    packet(2, Buffer.of(0xfe), 'dialog\0', 'Password: '),
+    /dialog/,
+  ],
+  [
+    'switches without end',
+    greeting(),
+    Buffer.concat(
+      [2, 4, 6, 8].map((sequence) =>
+        packet(sequence, Buffer.of(0xfe), 'mysql_native_password\0', `${NONCE}\0`),
+      ),
+    ),
+    /broke the protocol/,
+  ],
   ['counts its packets wrongly', greeting(), packet(3, OK), /packet number 3, where 2/],
-  ['sends a packet that belongs to no log-in', greeting(), packet(2, Buffer.of(0xfb), '/etc/passwd'), /does not belong to a log-in/],
-  ['says more than anybody needs', greeting(), Buffer.concat([Buffer.from([0xff, 0xff, 0xff, 2]), Buffer.alloc(10)]), /more than 65536 bytes/],
-  ['sends no nonce for ed25519', greeting(), packet(2, Buffer.of(0xfe), 'client_ed25519\0', 'short'), /nonce of ed25519/],
+  [
+    'sends a packet that belongs to no log-in',
+    greeting(),
+    packet(2, Buffer.of(0xfb), '/etc/passwd'),
+    /does not belong to a log-in/,
+  ],
+  [
+    'says more than anybody needs',
+    greeting(),
+    Buffer.concat([Buffer.from([0xff, 0xff, 0xff, 2]), Buffer.alloc(10)]),
+    /more than 65536 bytes/,
+  ],
+  [
+    'sends no nonce for ed25519',
+    greeting(),
+    packet(2, Buffer.of(0xfe), 'client_ed25519\0', 'short'),
+    /nonce of ed25519/,
+  ],
 ] as const) {
   test(`a server is refused that ${what}, and does not get the password`, async (t) => {
-    const { url, heard } = await fake(t, first, (_, count) => count === 0 ? said : undefined);
+    const { url, heard } = await fake(t, first, (_, count) => (count === 0 ? said : undefined));
     await assert.rejects(opens(url), tells(pattern));
     assert.ok(!Buffer.concat(heard).includes('hunter2'));
   });
 }
 
 test('a server that wants endless work for parsec is refused', async (t) => {
-  const { url } = await fake(t, greeting(), (_, count) => count === 0 ? packet(2, Buffer.of(0xfe), 'parsec\0', 'n'.repeat(32)) : packet(4, Buffer.of(1), Buffer.from([0x50, 30]), 's'.repeat(18)));
+  const { url } = await fake(t, greeting(), (_, count) =>
+    count === 0
+      ? packet(2, Buffer.of(0xfe), 'parsec\0', 'n'.repeat(32))
+      : packet(4, Buffer.of(1), Buffer.from([0x50, 30]), 's'.repeat(18)),
+  );
   await assert.rejects(opens(url), tells(/factor of 30/));
 });
 
 test('a server without TLS learns nothing, not even the name, when the address asks for TLS', async (t) => {
   const { url, heard } = await fake(t, greeting(), () => undefined);
-  await assert.rejects(opens(`${url}?sslmode=require`), (error) => error instanceof SvcError && error.code === 'E_DB_CONNECT' && /does not offer TLS/.test(error.message));
+  await assert.rejects(
+    opens(`${url}?sslmode=require`),
+    (error) =>
+      error instanceof SvcError && error.code === 'E_DB_CONNECT' && /does not offer TLS/.test(error.message),
+  );
   assert.equal(Buffer.concat(heard).length, 0);
 });
 
 test('what comes with the greeting, before TLS, ends the connection', async (t) => {
-  const { url, heard } = await fake(t, Buffer.concat([greeting(CAPABILITIES | TLS_CAPABILITY), packet(1, OK)]), () => undefined);
+  const { url, heard } = await fake(
+    t,
+    Buffer.concat([greeting(CAPABILITIES | TLS_CAPABILITY), packet(1, OK)]),
+    () => undefined,
+  );
   await assert.rejects(opens(`${url}?sslmode=require`), tells(/more than a greeting/));
   assert.equal(Buffer.concat(heard).length, 0);
 });
 
 test('a key that is sent is believed on this machine only, or by name', async (t) => {
-  const { url, heard } = await fake(t, greeting(CAPABILITIES, 'caching_sha2_password'), (_, count) => count === 0 ? packet(2, Buffer.from([1, 4])) : packet(4, Buffer.of(1), 'no key'));
+  const { url, heard } = await fake(t, greeting(CAPABILITIES, 'caching_sha2_password'), (_, count) =>
+    count === 0 ? packet(2, Buffer.from([1, 4])) : packet(4, Buffer.of(1), 'no key'),
+  );
   await assert.rejects(opens(url), tells(/public key that is none/));
   assert.ok(!Buffer.concat(heard).includes('hunter2'));
 });
@@ -81,112 +150,166 @@ for (const [what, said, pattern] of [
   ['an answer that ends too early', packet(1, Buffer.from([0, 0xfc, 1])), /ends too early/],
 ] as const) {
   test(`a connection ends when comes ${what}`, async (t) => {
-    const { url } = await fake(t, greeting(), (_, count) => count === 0 ? packet(2, OK) : said);
-    await assert.rejects(opens(url), (error) => error instanceof SvcError && error.cause instanceof ConnectionLost && tells(pattern)(error));
+    const { url } = await fake(t, greeting(), (_, count) => (count === 0 ? packet(2, OK) : said));
+    await assert.rejects(
+      opens(url),
+      (error) => error instanceof SvcError && error.cause instanceof ConnectionLost && tells(pattern)(error),
+    );
   });
 }
 
-test('a server that takes leave together with an answer leaves nobody waiting who had more to ask', { timeout: 30_000 }, async (t) => {
-  const leave = packet(0, Buffer.of(0xff, 0x1d, 0x04), '#08S01Server shutdown in progress'); // 1053
-  const { url } = await fake(t, greeting(), (heard, count) => count === 0 ? packet(2, OK) : heard.includes('max_allowed_packet') ? MOST : heard[4] === 0x16 ? Buffer.concat([prepared(), leave]) : packet(1, OK));
-  const db = await opens(url);
-  t.after(() => db.close());
-  await assert.rejects(db.execute('update a set b = 1'), ConnectionLost);
-  assert.equal(db.load.inUse, 0);
-});
+test(
+  'a server that takes leave together with an answer leaves nobody waiting who had more to ask',
+  { timeout: 30_000 },
+  async (t) => {
+    const leave = packet(0, Buffer.of(0xff, 0x1d, 0x04), '#08S01Server shutdown in progress'); // 1053
+    const { url } = await fake(t, greeting(), (heard, count) =>
+      count === 0
+        ? packet(2, OK)
+        : heard.includes('max_allowed_packet')
+          ? MOST
+          : heard[4] === 0x16
+            ? Buffer.concat([prepared(), leave])
+            : packet(1, OK),
+    );
+    const db = await opens(url);
+    t.after(() => db.close());
+    await assert.rejects(db.execute('update a set b = 1'), ConnectionLost);
+    assert.equal(db.load.inUse, 0);
+  },
+);
 
-test('what is read by a statement that was told to end, and says no more than that it has, is no answer', { timeout: 30_000 }, async (t) => {
-  const rows = Buffer.concat([packet(1, Buffer.of(1)), packet(2, column('sleep(5)')), packet(3, Buffer.of(0, 0, 1, 0, 0, 0, 0, 0, 0, 0)), packet(4, END)]); // 1: SLEEP() of MySQL was interrupted
-  let asking: Socket | undefined;
-  const { url } = await fake(t, greeting(), (heard, count, socket) => {
-    if (count === 0) return packet(2, OK);
-    if (heard.includes('max_allowed_packet')) return MOST;
-    if (heard[4] === 0x16) return prepared();
-    if (heard.includes('kill query')) asking!.write(rows);
-    else if (heard[4] === 0x17) asking = socket;
-    return heard[4] === 0x17 ? undefined : packet(1, OK);
-  });
-  const db = await openDatabase(url);
-  t.after(() => db.close());
-  await assert.rejects(db.scalar('select sleep(5)', [], { timeoutMs: 50 }), QueryTimeout);
-  assert.equal(db.load.idle, 1);
-});
-
-for (const [what, isInterrupted] of [['ends as if it were not', false], ['says that it was', true]] as const) {
-  test(`a statement that was told to end and ${what} gives its connection back ${isInterrupted ? 'at once' : 'behind a question that a late request to end may hit'}`, { timeout: 30_000 }, async (t) => {
-    const clock = new ManualClock();
-    const asked = Promise.withResolvers<void>();
-    const order: string[] = [];
+test(
+  'what is read by a statement that was told to end, and says no more than that it has, is no answer',
+  { timeout: 30_000 },
+  async (t) => {
+    const rows = Buffer.concat([
+      packet(1, Buffer.of(1)),
+      packet(2, column('sleep(5)')),
+      packet(3, Buffer.of(0, 0, 1, 0, 0, 0, 0, 0, 0, 0)),
+      packet(4, END),
+    ]); // 1: SLEEP() of MySQL was interrupted
     let asking: Socket | undefined;
     const { url } = await fake(t, greeting(), (heard, count, socket) => {
       if (count === 0) return packet(2, OK);
       if (heard.includes('max_allowed_packet')) return MOST;
       if (heard[4] === 0x16) return prepared();
-      if (heard[4] === 0x17) {
-        if (asking === undefined) setImmediate(asked.resolve);
-        else order.push('next');
-        asking ??= socket;
-        return order.length === 0 ? undefined : packet(1, OK);
-      }
-      if (heard.includes('kill query')) {
-        order.push('kill');
-        asking!.write(isInterrupted ? packet(1, Buffer.of(0xff, 0x25, 0x05), '#70100Query execution was interrupted') : packet(1, OK)); // 1317
-      } else if (heard.includes('do 0')) order.push('question');
-      return packet(1, OK);
+      if (heard.includes('kill query')) asking!.write(rows);
+      else if (heard[4] === 0x17) asking = socket;
+      return heard[4] === 0x17 ? undefined : packet(1, OK);
     });
-    const db = await openDatabase(url, { clock, pool: { max: 1 } });
+    const db = await openDatabase(url);
     t.after(() => db.close());
-    const running = db.execute('update a set b = 1', [], { timeoutMs: 50 }).catch((error: unknown) => error);
-    await asked.promise;
-    await clock.advance(50);
-    await running;
-    await db.execute('update a set b = 1');
-    assert.deepEqual(order, isInterrupted ? ['kill', 'next'] : ['kill', 'question', 'next']);
-  });
+    await assert.rejects(db.scalar('select sleep(5)', [], { timeoutMs: 50 }), QueryTimeout);
+    assert.equal(db.load.idle, 1);
+  },
+);
+
+for (const [what, isInterrupted] of [
+  ['ends as if it were not', false],
+  ['says that it was', true],
+] as const) {
+  test(
+    `a statement that was told to end and ${what} gives its connection back ${isInterrupted ? 'at once' : 'behind a question that a late request to end may hit'}`,
+    { timeout: 30_000 },
+    async (t) => {
+      const clock = new ManualClock();
+      const asked = Promise.withResolvers<void>();
+      const order: string[] = [];
+      let asking: Socket | undefined;
+      const { url } = await fake(t, greeting(), (heard, count, socket) => {
+        if (count === 0) return packet(2, OK);
+        if (heard.includes('max_allowed_packet')) return MOST;
+        if (heard[4] === 0x16) return prepared();
+        if (heard[4] === 0x17) {
+          if (asking === undefined) setImmediate(asked.resolve);
+          else order.push('next');
+          asking ??= socket;
+          return order.length === 0 ? undefined : packet(1, OK);
+        }
+        if (heard.includes('kill query')) {
+          order.push('kill');
+          asking!.write(
+            isInterrupted
+              ? packet(1, Buffer.of(0xff, 0x25, 0x05), '#70100Query execution was interrupted')
+              : packet(1, OK),
+          ); // 1317
+        } else if (heard.includes('do 0')) order.push('question');
+        return packet(1, OK);
+      });
+      const db = await openDatabase(url, { clock, pool: { max: 1 } });
+      t.after(() => db.close());
+      const running = db
+        .execute('update a set b = 1', [], { timeoutMs: 50 })
+        .catch((error: unknown) => error);
+      await asked.promise;
+      await clock.advance(50);
+      await running;
+      await db.execute('update a set b = 1');
+      assert.deepEqual(order, isInterrupted ? ['kill', 'next'] : ['kill', 'question', 'next']);
+    },
+  );
 }
 
-test('a statement is refused for which the server counts other placeholders, and nothing of it runs', { timeout: 30_000 }, async (t) => {
-  let executions = 0;
-  const { url } = await fake(t, greeting(), (heard, count) => {
-    if (count === 0) return packet(2, OK);
-    if (heard.includes('max_allowed_packet')) return MOST;
-    if (heard[4] === 0x17) executions++;
-    return heard[4] === 0x16 ? prepared(2) : packet(1, OK);
-  });
-  const db = await openDatabase(url);
-  t.after(() => db.close());
-  await assert.rejects(db.execute('update a set b = ?', [1]), (error) => error instanceof SvcError && error.code === 'E_DB_PARAMETER_COUNT');
-  assert.deepEqual([executions, db.load.inUse], [0, 0]);
-});
+test(
+  'a statement is refused for which the server counts other placeholders, and nothing of it runs',
+  { timeout: 30_000 },
+  async (t) => {
+    let executions = 0;
+    const { url } = await fake(t, greeting(), (heard, count) => {
+      if (count === 0) return packet(2, OK);
+      if (heard.includes('max_allowed_packet')) return MOST;
+      if (heard[4] === 0x17) executions++;
+      return heard[4] === 0x16 ? prepared(2) : packet(1, OK);
+    });
+    const db = await openDatabase(url);
+    t.after(() => db.close());
+    await assert.rejects(
+      db.execute('update a set b = ?', [1]),
+      (error) => error instanceof SvcError && error.code === 'E_DB_PARAMETER_COUNT',
+    );
+    assert.deepEqual([executions, db.load.inUse], [0, 0]);
+  },
+);
 
-test('a COMMIT that nobody answers is told to end when the time is over, and then nobody knows its outcome', { timeout: 30_000 }, async (t) => {
-  const clock = new ManualClock();
-  const asked = Promise.withResolvers<void>(), told = Promise.withResolvers<void>();
-  const { url } = await fake(t, greeting(), (heard, count) => {
-    if (count === 0) return packet(2, OK);
-    if (heard.includes('max_allowed_packet')) return MOST;
-    if (heard.includes('kill query')) told.resolve();
-    else if (heard.includes('start transaction')) return packet(1, Buffer.from([0, 0, 0, 3, 0, 0, 0]));
-    else if (heard.toString('latin1', 5) !== 'commit') return packet(1, OK);
-    else setImmediate(asked.resolve);
-    return undefined;
-  });
-  const db = await openDatabase(url, { clock, statementTimeoutMs: 1_000 });
-  t.after(() => db.close());
-  const committing = assert.rejects(db.transaction(async () => undefined), CommitOutcomeUnknown);
-  await asked.promise;
-  await clock.advance(1_000);
-  await told.promise;
-  await clock.advance(5_000);
-  await committing;
-  assert.equal(db.load.inUse, 0);
-});
+test(
+  'a COMMIT that nobody answers is told to end when the time is over, and then nobody knows its outcome',
+  { timeout: 30_000 },
+  async (t) => {
+    const clock = new ManualClock();
+    const asked = Promise.withResolvers<void>(),
+      told = Promise.withResolvers<void>();
+    const { url } = await fake(t, greeting(), (heard, count) => {
+      if (count === 0) return packet(2, OK);
+      if (heard.includes('max_allowed_packet')) return MOST;
+      if (heard.includes('kill query')) told.resolve();
+      else if (heard.includes('start transaction')) return packet(1, Buffer.from([0, 0, 0, 3, 0, 0, 0]));
+      else if (heard.toString('latin1', 5) !== 'commit') return packet(1, OK);
+      else setImmediate(asked.resolve);
+      return undefined;
+    });
+    const db = await openDatabase(url, { clock, statementTimeoutMs: 1_000 });
+    t.after(() => db.close());
+    const committing = assert.rejects(
+      db.transaction(async () => undefined),
+      CommitOutcomeUnknown,
+    );
+    await asked.promise;
+    await clock.advance(1_000);
+    await told.promise;
+    await clock.advance(5_000);
+    await committing;
+    assert.equal(db.load.inUse, 0);
+  },
+);
 
 test('an answer is read wherever it is split', async (t) => {
   for (let cut = 1; cut < MOST.length; cut++) {
     const server = createServer((socket) => {
       let count = 0;
-      t.after(() => { socket.destroy(); });
+      t.after(() => {
+        socket.destroy();
+      });
       socket.on('error', () => undefined);
       socket.write(greeting());
       socket.on('data', (chunk: Buffer) => {
@@ -197,7 +320,9 @@ test('an answer is read wherever it is split', async (t) => {
         } else if (chunk[4] !== 1) socket.write(packet(1, OK));
       });
     }).listen(0, '127.0.0.1');
-    t.after(() => { server.close(); });
+    t.after(() => {
+      server.close();
+    });
     await once(server, 'listening');
     const db = await openDatabase(`mysql://app@127.0.0.1:${(server.address() as AddressInfo).port}/shop`);
     t.after(() => db.close());

@@ -3,7 +3,18 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { CheckViolation, CommitOutcomeUnknown, ConnectionLost, DataError, QueryCanceled, QueryTimeout, StatementError, TransactionAborted, json, openDatabase } from '../../../src/db/index.ts';
+import {
+  CheckViolation,
+  CommitOutcomeUnknown,
+  ConnectionLost,
+  DataError,
+  QueryCanceled,
+  QueryTimeout,
+  StatementError,
+  TransactionAborted,
+  json,
+  openDatabase,
+} from '../../../src/db/index.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import { databaseContract } from '../../contract/database.ts';
 import { MariaDbServer, mariadbProblem } from '../../support/mariadb-server.ts';
@@ -12,9 +23,14 @@ import { mysqlDatabase, mysqlUrl, needsEngine } from '../../support/mysql-databa
 import { seeded } from '../../support/random.ts';
 import { canceled, interleaved, restarted, terminated } from '../../support/server-chaos.ts';
 
-for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as const) {
+for (const [name, engine] of [
+  ['MariaDB', 'mariadb'],
+  ['MySQL', 'mysql'],
+] as const) {
   databaseContract(name, (t) => mysqlDatabase(t, engine));
-  databaseContract(`${name} without a cache of statements, reset in full`, (t) => mysqlDatabase(t, engine, { statementCache: 0, pool: { max: 3, reset: 'full' } }));
+  databaseContract(`${name} without a cache of statements, reset in full`, (t) =>
+    mysqlDatabase(t, engine, { statementCache: 0, pool: { max: 3, reset: 'full' } }),
+  );
 }
 
 // ── what one of them has, and the other has not ──
@@ -22,14 +38,36 @@ for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as con
 test('MariaDB: RETURNING gives the rows that were written, of one and of many', async (t) => {
   const db = await mysqlDatabase(t, 'mariadb');
   if (db === undefined) return;
-  await db.script('create table item (id bigint primary key auto_increment, label varchar(20) not null, made timestamp(3) not null default current_timestamp(3))');
-  const row = await db.fetchOne<{ id: number; label: string; made: Date }>('insert into item (label) values (?) returning id, label, made', ['first']);
+  await db.script(
+    'create table item (id bigint primary key auto_increment, label varchar(20) not null, made timestamp(3) not null default current_timestamp(3))',
+  );
+  const row = await db.fetchOne<{ id: number; label: string; made: Date }>(
+    'insert into item (label) values (?) returning id, label, made',
+    ['first'],
+  );
   assert.deepEqual([row!.id, row!.label, row!.made instanceof Date], [1, 'first', true]);
-  for (let use = 0; use < 3; use++) assert.equal(await db.scalar('insert into item (label) values (?) returning id', ['next']), 2 + use);
-  assert.deepEqual(await db.fetchAll('insert into item (label) values (?), (?) returning id, label', ['a', 'b']), [{ id: 5, label: 'a' }, { id: 6, label: 'b' }]);
-  assert.deepEqual(await db.fetchAll('delete from item where id > ? returning id', [4]), [{ id: 5 }, { id: 6 }]);
-  assert.deepEqual(await db.fetchOne('replace into item (id, label) values (?, ?) returning id, label', [1, 'anew']), { id: 1, label: 'anew' });
-  assert.equal(await db.executeMany('insert into item (label) values (?) returning id', [['x'], ['y'], ['z']]), 0, 'its rows are read, and what it counts is not told');
+  for (let use = 0; use < 3; use++)
+    assert.equal(await db.scalar('insert into item (label) values (?) returning id', ['next']), 2 + use);
+  assert.deepEqual(
+    await db.fetchAll('insert into item (label) values (?), (?) returning id, label', ['a', 'b']),
+    [
+      { id: 5, label: 'a' },
+      { id: 6, label: 'b' },
+    ],
+  );
+  assert.deepEqual(await db.fetchAll('delete from item where id > ? returning id', [4]), [
+    { id: 5 },
+    { id: 6 },
+  ]);
+  assert.deepEqual(
+    await db.fetchOne('replace into item (id, label) values (?, ?) returning id, label', [1, 'anew']),
+    { id: 1, label: 'anew' },
+  );
+  assert.equal(
+    await db.executeMany('insert into item (label) values (?) returning id', [['x'], ['y'], ['z']]),
+    0,
+    'its rows are read, and what it counts is not told',
+  );
   assert.equal(await db.scalar('select count(*) from item'), 7);
 });
 
@@ -37,30 +75,61 @@ test('MySQL: RETURNING is wrong there, and lastInsertId tells the key', async (t
   const db = await mysqlDatabase(t, 'mysql');
   if (db === undefined) return;
   await db.script('create table item (id bigint primary key auto_increment, label varchar(20) not null)');
-  await assert.rejects(db.fetchOne('insert into item (label) values (?) returning id', ['first']), StatementError);
-  assert.deepEqual(await db.execute('insert into item (label) values (?)', ['first']), { affectedRows: 1, lastInsertId: 1 });
-  assert.deepEqual(await db.execute('insert into item (label) values (?), (?)', ['second', 'third']), { affectedRows: 2, lastInsertId: 2 });
+  await assert.rejects(
+    db.fetchOne('insert into item (label) values (?) returning id', ['first']),
+    StatementError,
+  );
+  assert.deepEqual(await db.execute('insert into item (label) values (?)', ['first']), {
+    affectedRows: 1,
+    lastInsertId: 1,
+  });
+  assert.deepEqual(await db.execute('insert into item (label) values (?), (?)', ['second', 'third']), {
+    affectedRows: 2,
+    lastInsertId: 2,
+  });
 });
 
 test('MariaDB: sequences give numbers, beyond 2^53 too; UUID and INET6 are compared as what they are', async (t) => {
   const db = await mysqlDatabase(t, 'mariadb');
   if (db === undefined) return;
-  await db.script('create sequence ticket start with 9007199254740991 increment by 1; create table item (id bigint primary key default (next value for ticket), tag uuid not null, peer inet6)');
+  await db.script(
+    'create sequence ticket start with 9007199254740991 increment by 1; create table item (id bigint primary key default (next value for ticket), tag uuid not null, peer inet6)',
+  );
   assert.equal(await db.scalar('select next value for ticket'), Number.MAX_SAFE_INTEGER);
   assert.equal(await db.scalar('select nextval(ticket)'), 2n ** 53n);
   const tag = '6CCD780C-BABA-1026-9564-5B8C656024DB';
   await db.execute('insert into item (tag, peer) values (?, ?)', [tag, '2001:0db8::0001']);
-  assert.deepEqual(await db.fetchAll('select id, tag, peer from item where tag = ? and peer = ?', [tag.toLowerCase(), '2001:db8:0::1']), [{ id: 2n ** 53n + 1n, tag: tag.toLowerCase(), peer: '2001:db8::1' }]);
-  await assert.rejects(db.execute('insert into item (tag) values (?)', ['no uuid']), (error) => error instanceof DataError && !error.message.includes('no uuid'));
-  assert.deepEqual((await db.fetchArrays('select tag, peer from item')).columns.map(({ type }) => type), ['uuid', 'inet6']);
+  assert.deepEqual(
+    await db.fetchAll('select id, tag, peer from item where tag = ? and peer = ?', [
+      tag.toLowerCase(),
+      '2001:db8:0::1',
+    ]),
+    [{ id: 2n ** 53n + 1n, tag: tag.toLowerCase(), peer: '2001:db8::1' }],
+  );
+  await assert.rejects(
+    db.execute('insert into item (tag) values (?)', ['no uuid']),
+    (error) => error instanceof DataError && !error.message.includes('no uuid'),
+  );
+  assert.deepEqual(
+    (await db.fetchArrays('select tag, peer from item')).columns.map(({ type }) => type),
+    ['uuid', 'inet6'],
+  );
 });
 
-for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as const) {
-  for (const [what, text] of [['rows together', 'insert into item values (?, ?)'], ['a statement for each', 'update item set label = ? where id = ?']] as const) {
+for (const [name, engine] of [
+  ['MariaDB', 'mariadb'],
+  ['MySQL', 'mysql'],
+] as const) {
+  for (const [what, text] of [
+    ['rows together', 'insert into item values (?, ?)'],
+    ['a statement for each', 'update item set label = ? where id = ?'],
+  ] as const) {
     test(`${name}: executeMany() of ${what} ends when its limit is reached, however short each statement is, and leaves nothing`, async (t) => {
       const db = await mysqlDatabase(t, engine);
       if (db === undefined) return;
-      await db.script("create table item (id int primary key, label varchar(20) not null); insert into item values (-1, '')");
+      await db.script(
+        "create table item (id int primary key, label varchar(20) not null); insert into item values (-1, '')",
+      );
       let made = 0;
       function* endless(onRow: (row: number) => void): Generator<[number, number], void, undefined> {
         for (made = 0; made < 2_000_000; made++) {
@@ -69,9 +138,25 @@ for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as con
         }
       }
       const abort = new AbortController();
-      await assert.rejects(db.executeMany(text, endless((row) => { if (row === 20_000) abort.abort(); }), { signal: abort.signal }), QueryCanceled);
+      await assert.rejects(
+        db.executeMany(
+          text,
+          endless((row) => {
+            if (row === 20_000) abort.abort();
+          }),
+          { signal: abort.signal },
+        ),
+        QueryCanceled,
+      );
       assert.ok(made < 100_000, `${made} rows were asked for`);
-      await assert.rejects(db.executeMany(text, endless(() => undefined), { timeoutMs: 100 }), QueryTimeout);
+      await assert.rejects(
+        db.executeMany(
+          text,
+          endless(() => undefined),
+          { timeoutMs: 100 },
+        ),
+        QueryTimeout,
+      );
       assert.ok(made < 2_000_000, `${made} rows were asked for`);
       assert.deepEqual(await db.fetchAll('select id, label from item'), [{ id: -1, label: '' }]);
     });
@@ -79,34 +164,67 @@ for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as con
 
   test(`${name}: a column of JSON is parsed, and so is what its functions give`, async (t) => {
     const db = await mysqlDatabase(t, engine);
-    if (db === undefined || /^5\./.test(String(await db.scalar('select version()'))) && engine === 'mysql') return;
+    if (db === undefined || (/^5\./.test(String(await db.scalar('select version()'))) && engine === 'mysql'))
+      return;
     await db.script('create table item (id integer primary key, doc json)');
     const doc = { name: 'grüße', list: [1, 2.5, null, true], wide: 1e21 };
     await db.execute('insert into item values (?, ?)', [1, json(doc)]);
-    for (let use = 0; use < 3; use++) assert.deepEqual(await db.scalar('select doc from item where id = ?', [1]), doc);
-    assert.deepEqual(await db.scalar("select json_extract(doc, '$.list') from item where id = ?", [1]), doc.list);
-    assert.equal(await db.scalar("select json_unquote(json_extract(doc, '$.name')) from item where id = ?", [1]), 'grüße');
-    await assert.rejects(db.execute('insert into item values (?, ?)', [2, 'no json']), (error) => error instanceof (engine === 'mysql' ? DataError : CheckViolation));
+    for (let use = 0; use < 3; use++)
+      assert.deepEqual(await db.scalar('select doc from item where id = ?', [1]), doc);
+    assert.deepEqual(
+      await db.scalar("select json_extract(doc, '$.list') from item where id = ?", [1]),
+      doc.list,
+    );
+    assert.equal(
+      await db.scalar("select json_unquote(json_extract(doc, '$.name')) from item where id = ?", [1]),
+      'grüße',
+    );
+    await assert.rejects(
+      db.execute('insert into item values (?, ?)', [2, 'no json']),
+      (error) => error instanceof (engine === 'mysql' ? DataError : CheckViolation),
+    );
   });
 
   test(`${name}: the server's own limit on a statement is a QueryTimeout, of the session or of one statement, and its connection goes on`, async (t) => {
-    const db = await mysqlDatabase(t, engine, { pool: { max: 1 } }, engine === 'mysql' ? '' : 'set.max_statement_time=0.1');
-    if (db === undefined || /^5\./.test(String(await db.scalar('select version()'))) && engine === 'mysql') return;
+    const db = await mysqlDatabase(
+      t,
+      engine,
+      { pool: { max: 1 } },
+      engine === 'mysql' ? '' : 'set.max_statement_time=0.1',
+    );
+    if (db === undefined || (/^5\./.test(String(await db.scalar('select version()'))) && engine === 'mysql'))
+      return;
     const id = await db.scalar('select connection_id()');
-    const long = 'count(*) from information_schema.columns a, information_schema.columns b, information_schema.columns c';
+    const long =
+      'count(*) from information_schema.columns a, information_schema.columns b, information_schema.columns c';
     if (engine === 'mysql') {
-      await assert.rejects(db.scalar(`select /*+ MAX_EXECUTION_TIME(50) */ ${long} where a.ordinal_position <> ?`, [-1]), (error) => error instanceof QueryTimeout && error.errno === 3024);
+      await assert.rejects(
+        db.scalar(`select /*+ MAX_EXECUTION_TIME(50) */ ${long} where a.ordinal_position <> ?`, [-1]),
+        (error) => error instanceof QueryTimeout && error.errno === 3024,
+      );
       await db.execute('set session max_execution_time = 50');
-      await assert.rejects(db.scalar(`select ${long}`), (error) => error instanceof QueryTimeout && error.errno === 3024);
+      await assert.rejects(
+        db.scalar(`select ${long}`),
+        (error) => error instanceof QueryTimeout && error.errno === 3024,
+      );
     } else {
-      await assert.rejects(db.scalar(`select ${long} where a.ordinal_position <> ?`, [-1]), (error) => error instanceof QueryTimeout && error.errno === 1969);
-      await assert.rejects(db.scalar(`set statement max_statement_time=0.05 for select ${long}`), (error) => error instanceof QueryTimeout && error.errno === 1969);
+      await assert.rejects(
+        db.scalar(`select ${long} where a.ordinal_position <> ?`, [-1]),
+        (error) => error instanceof QueryTimeout && error.errno === 1969,
+      );
+      await assert.rejects(
+        db.scalar(`set statement max_statement_time=0.05 for select ${long}`),
+        (error) => error instanceof QueryTimeout && error.errno === 1969,
+      );
     }
     assert.equal(await db.scalar('select connection_id()'), id);
-    await assert.rejects(db.transaction(async (tx) => {
-      await tx.execute('create temporary table seen (id integer)');
-      await tx.scalar(`select ${long}`);
-    }), QueryTimeout);
+    await assert.rejects(
+      db.transaction(async (tx) => {
+        await tx.execute('create temporary table seen (id integer)');
+        await tx.scalar(`select ${long}`);
+      }),
+      QueryTimeout,
+    );
     assert.equal(await db.scalar('select connection_id() + ?', [0]), id);
   });
 
@@ -117,9 +235,28 @@ for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as con
       await using db = await openDatabase(url.replace(/^\w+/, scheme), { pool: { max: 2 } });
       assert.equal(db.dialect, scheme);
       await db.script(`create table item_${scheme} (id integer primary key, label varchar(20))`);
-      assert.equal(await db.executeMany(`update item_${scheme} set label = ? where id = ?`, [['a', 1], ['b', 2]]), 0);
-      assert.equal(await db.insertMany(`item_${scheme}`, ['id', 'label'], Array.from({ length: 1_200 }, (_, index) => [index, index % 2 === 0 ? 'even' : null])), 1_200);
-      assert.equal(await db.executeMany(`update item_${scheme} set label = ? where id = ?`, Array.from({ length: 700 }, (_, index) => ['odd', 2 * index + 1])), 600);
+      assert.equal(
+        await db.executeMany(`update item_${scheme} set label = ? where id = ?`, [
+          ['a', 1],
+          ['b', 2],
+        ]),
+        0,
+      );
+      assert.equal(
+        await db.insertMany(
+          `item_${scheme}`,
+          ['id', 'label'],
+          Array.from({ length: 1_200 }, (_, index) => [index, index % 2 === 0 ? 'even' : null]),
+        ),
+        1_200,
+      );
+      assert.equal(
+        await db.executeMany(
+          `update item_${scheme} set label = ? where id = ?`,
+          Array.from({ length: 700 }, (_, index) => ['odd', 2 * index + 1]),
+        ),
+        600,
+      );
       for (const value of [5, 'abc', 1.5]) assert.equal(await db.scalar('select ? as value', [value]), value);
     }
   });
@@ -127,50 +264,83 @@ for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as con
 
 // ── whoever interleaves, is cut off, or cancels: at length in test/soak/mysql.ts ──
 
-for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as const) {
+for (const [name, engine] of [
+  ['MariaDB', 'mariadb'],
+  ['MySQL', 'mysql'],
+] as const) {
   test(`${name}: 500 transactions that interleave see their own rows only, and no other transaction`, async (t) => {
     const db = await mysqlDatabase(t, engine, { pool: { acquireTimeoutMs: 60_000 } });
     if (db !== undefined) await interleaved(db, MYSQL_KINDS[engine], 500, seeded(1));
   });
 
   test(`${name}: 10 connections that are ended under load cost nobody a row, and nobody else anything`, async (t) => {
-    if (needsEngine(t, engine)) await terminated(await mysqlUrl(t, engine), MYSQL_KINDS[engine], 10, seeded(2));
+    if (needsEngine(t, engine))
+      await terminated(await mysqlUrl(t, engine), MYSQL_KINDS[engine], 10, seeded(2));
   });
 
   test(`${name}: callers who give up at any moment get what is theirs or nothing, and leave no connection out of step`, async (t) => {
-    if (needsEngine(t, engine)) await canceled(await mysqlUrl(t, engine), MYSQL_KINDS[engine], 300, seeded(4));
+    if (needsEngine(t, engine))
+      await canceled(await mysqlUrl(t, engine), MYSQL_KINDS[engine], 300, seeded(4));
   });
 }
 
 const problem = mariadbProblem();
 
-test('MariaDB: a server that is killed under load is found again, and what it had answered is there', { skip: problem ?? false }, async (t) => {
-  const server = await MariaDbServer.start(t, ['--innodb-flush-log-at-trx-commit=2']);
-  const outage = await restarted(server, server.url, MYSQL_KINDS.mariadb, 1, 'kill', seeded(3));
-  assert.ok(outage.backMs <= 2_000 && outage.attempts < 20, JSON.stringify(outage));
-});
+test(
+  'MariaDB: a server that is killed under load is found again, and what it had answered is there',
+  { skip: problem ?? false },
+  async (t) => {
+    const server = await MariaDbServer.start(t, ['--innodb-flush-log-at-trx-commit=2']);
+    const outage = await restarted(server, server.url, MYSQL_KINDS.mariadb, 1, 'kill', seeded(3));
+    assert.ok(outage.backMs <= 2_000 && outage.attempts < 20, JSON.stringify(outage));
+  },
+);
 
-test('MariaDB: a commit during which the server is killed is of unknown outcome, and is not run again', { skip: problem ?? false }, async (t) => {
-  const server = await MariaDbServer.start(t, ['--innodb-flush-log-at-trx-commit=2']);
-  await using db = await openDatabase(server.url);
-  await db.script('create table item (id integer primary key) engine = innodb');
-  await using admin = await openDatabase(server.url, { pool: { max: 1 } });
-  await using watch = await openDatabase(server.url, { pool: { max: 1 } });
-  const [written, locked] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  let runs = 0;
-  const committing = assert.rejects(db.transaction(async (tx) => {
-    runs++;
-    await tx.execute('insert into item values (1)');
-    written.resolve();
-    await locked.promise;
-  }, { retries: 3 }), (error) => error instanceof CommitOutcomeUnknown && error.sqlstate === '08007');
-  await written.promise;
-  await admin.transaction(async (tx) => {
-    await tx.execute('flush tables with read lock'); // nobody commits
-    locked.resolve();
-    while (await watch.scalar("select count(*) from information_schema.processlist where info = 'commit'") === 0) await systemClock.sleep(5);
-    await server.kill();
-  }).catch((error: unknown) => assert.ok(error instanceof CommitOutcomeUnknown || error instanceof ConnectionLost || error instanceof TransactionAborted, String(error))); // its own server is gone, too, and `flush` had committed what there was
-  await committing;
-  assert.equal(runs, 1);
-});
+test(
+  'MariaDB: a commit during which the server is killed is of unknown outcome, and is not run again',
+  { skip: problem ?? false },
+  async (t) => {
+    const server = await MariaDbServer.start(t, ['--innodb-flush-log-at-trx-commit=2']);
+    await using db = await openDatabase(server.url);
+    await db.script('create table item (id integer primary key) engine = innodb');
+    await using admin = await openDatabase(server.url, { pool: { max: 1 } });
+    await using watch = await openDatabase(server.url, { pool: { max: 1 } });
+    const [written, locked] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    let runs = 0;
+    const committing = assert.rejects(
+      db.transaction(
+        async (tx) => {
+          runs++;
+          await tx.execute('insert into item values (1)');
+          written.resolve();
+          await locked.promise;
+        },
+        { retries: 3 },
+      ),
+      (error) => error instanceof CommitOutcomeUnknown && error.sqlstate === '08007',
+    );
+    await written.promise;
+    await admin
+      .transaction(async (tx) => {
+        await tx.execute('flush tables with read lock'); // nobody commits
+        locked.resolve();
+        while (
+          (await watch.scalar(
+            "select count(*) from information_schema.processlist where info = 'commit'",
+          )) === 0
+        )
+          await systemClock.sleep(5);
+        await server.kill();
+      })
+      .catch((error: unknown) =>
+        assert.ok(
+          error instanceof CommitOutcomeUnknown ||
+            error instanceof ConnectionLost ||
+            error instanceof TransactionAborted,
+          String(error),
+        ),
+      ); // its own server is gone, too, and `flush` had committed what there was
+    await committing;
+    assert.equal(runs, 1);
+  },
+);

@@ -12,7 +12,16 @@ import { TLSSocket } from 'node:tls';
 import { SvcError } from '../../../src/base/errors.ts';
 import { openDatabase } from '../../../src/db/index.ts';
 import { FIRST, SECOND, type Pair } from '../../support/certificates.ts';
-import { CAPABILITIES, LONG_PASSWORD, MOST, NONCE, OK, TLS_CAPABILITY, greeting, packet } from '../../support/mysql-bytes.ts';
+import {
+  CAPABILITIES,
+  LONG_PASSWORD,
+  MOST,
+  NONCE,
+  OK,
+  TLS_CAPABILITY,
+  greeting,
+  packet,
+} from '../../support/mysql-bytes.ts';
 import { folder } from '../../support/run.ts';
 
 const PASSWORD = 'secret';
@@ -21,8 +30,12 @@ const SALT = Buffer.concat([Buffer.from([0x50, 0]), Buffer.from('a salt of 18 by
 const SSL_REQUEST_BYTES = 36;
 const COMMAND_NUMBER = 0;
 
-const sha = (algorithm: string, ...parts: readonly (Uint8Array | string)[]): Buffer => parts.reduce<ReturnType<typeof createHash>>((hash, part) => hash.update(part), createHash(algorithm)).digest();
-const fingerprintOf = ({ cert }: Pair): Buffer => Buffer.from(new X509Certificate(cert).fingerprint256.replaceAll(':', ''), 'hex');
+const sha = (algorithm: string, ...parts: readonly (Uint8Array | string)[]): Buffer =>
+  parts
+    .reduce<ReturnType<typeof createHash>>((hash, part) => hash.update(part), createHash(algorithm))
+    .digest();
+const fingerprintOf = ({ cert }: Pair): Buffer =>
+  Buffer.from(new X509Certificate(cert).fingerprint256.replaceAll(':', ''), 'hex');
 /** What a server keeps of the password for mysql_native_password. */
 const nativeHash = (password: string = PASSWORD): Buffer => sha('sha1', sha('sha1', password));
 /** The public key that MariaDB documents for "secret". */
@@ -30,16 +43,25 @@ const ED25519_KEY = Buffer.from('ZIgUREUg5PVgQ6LskhXmO+eZLS0nC8be6HPjYWR4YJY', '
 /** What a server keeps for parsec: the salt as it sends it, and the public key. */
 function parsecHash(): Buffer {
   const seed = pbkdf2Sync(PASSWORD, SALT.subarray(2), 1024, 32, 'sha512');
-  const key = createPrivateKey({ key: Buffer.concat([Buffer.from('302e020100300506032b657004220420', 'hex'), seed]), format: 'der', type: 'pkcs8' });
+  const key = createPrivateKey({
+    key: Buffer.concat([Buffer.from('302e020100300506032b657004220420', 'hex'), seed]),
+    format: 'der',
+    type: 'pkcs8',
+  });
   return Buffer.concat([SALT, createPublicKey(key).export({ format: 'der', type: 'spki' }).subarray(-32)]);
 }
-const proofOf = (hash: Uint8Array, pair: Pair = SECOND, nonce: string = NONCE): string => sha('sha256', hash, nonce, fingerprintOf(pair)).toString('hex').toUpperCase();
+const proofOf = (hash: Uint8Array, pair: Pair = SECOND, nonce: string = NONCE): string =>
+  sha('sha256', hash, nonce, fingerprintOf(pair)).toString('hex').toUpperCase();
 /** The text of an OK: what it is, and the proof. */
-const info = (proof: string, mark: number = 1): Buffer => Buffer.concat([Buffer.of(mark), Buffer.from(proof)]);
+const info = (proof: string, mark: number = 1): Buffer =>
+  Buffer.concat([Buffer.of(mark), Buffer.from(proof)]);
 const withLength = (text: Uint8Array): Buffer => Buffer.concat([Buffer.of(text.length), text]);
 
 /** A packet of the client. */
-interface Heard { readonly sequence: number; readonly body: Buffer }
+interface Heard {
+  readonly sequence: number;
+  readonly body: Buffer;
+}
 
 /** Answers a log-in by what it writes, with the number behind that of the last packet. */
 interface Talk {
@@ -54,7 +76,15 @@ interface Setup {
 }
 
 /** A server that encrypts, does `logIn` once the client has said who it is, and answers statements from then on. */
-async function serving(t: TestContext, logIn: (talk: Talk) => Promise<void> | void, { pair = SECOND, version = '11.8.3-MariaDB', capabilities = (CAPABILITIES | TLS_CAPABILITY) & ~LONG_PASSWORD }: Setup = {}): Promise<{ readonly url: (query?: string, password?: string) => string; readonly heard: Heard[] }> {
+async function serving(
+  t: TestContext,
+  logIn: (talk: Talk) => Promise<void> | void,
+  {
+    pair = SECOND,
+    version = '11.8.3-MariaDB',
+    capabilities = (CAPABILITIES | TLS_CAPABILITY) & ~LONG_PASSWORD,
+  }: Setup = {},
+): Promise<{ readonly url: (query?: string, password?: string) => string; readonly heard: Heard[] }> {
   const heard: Heard[] = [];
   const sockets = new Set<Socket>();
   async function serve(plain: Socket): Promise<void> {
@@ -73,7 +103,9 @@ async function serving(t: TestContext, logIn: (talk: Talk) => Promise<void> | vo
       sequence = value.sequence + 1;
       return value;
     };
-    const say = (...parts: readonly (Uint8Array | string)[]): void => { secure.write(packet(sequence++, ...parts)); };
+    const say = (...parts: readonly (Uint8Array | string)[]): void => {
+      secure.write(packet(sequence++, ...parts));
+    };
     await next();
     await logIn({ next, say });
     for (;;) {
@@ -87,10 +119,17 @@ async function serving(t: TestContext, logIn: (talk: Talk) => Promise<void> | vo
     socket.on('error', () => undefined);
     serve(socket).catch(() => socket.destroy());
   }).listen(0, '127.0.0.1');
-  t.after(() => { for (const socket of sockets) socket.destroy(); server.close(); });
+  t.after(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
-  return { heard, url: (query = 'sslmode=verify-full', password = PASSWORD) => `mariadb://app:${password}@127.0.0.1:${port}/?${query}` };
+  return {
+    heard,
+    url: (query = 'sslmode=verify-full', password = PASSWORD) =>
+      `mariadb://app:${password}@127.0.0.1:${port}/?${query}`,
+  };
 }
 
 async function* packetsOf(socket: Socket): AsyncGenerator<Heard, undefined, undefined> {
@@ -108,32 +147,47 @@ async function* packetsOf(socket: Socket): AsyncGenerator<Heard, undefined, unde
 
 const opens = (url: string) => openDatabase(url, { pool: { max: 1, acquireTimeoutMs: 2_000 } });
 const ok = (text: Uint8Array = Buffer.alloc(0)): Buffer => Buffer.concat([OK, text]);
-const isRefused = (pattern: RegExp) => (error: unknown): boolean => {
-  assert.ok(error instanceof SvcError && error.code === 'E_DB_CONNECT', String(error));
-  assert.match(error.message, pattern);
-  assert.ok(!error.message.includes(PASSWORD));
-  return true;
-};
+const isRefused =
+  (pattern: RegExp) =>
+  (error: unknown): boolean => {
+    assert.ok(error instanceof SvcError && error.code === 'E_DB_CONNECT', String(error));
+    assert.match(error.message, pattern);
+    assert.ok(!error.message.includes(PASSWORD));
+    return true;
+  };
 const NOT_PROVED = /its certificate is signed by itself, and it does not prove that it is its own/;
 const NOT_TRUSTED = /its TLS is not accepted/;
 
-const native = (text: Uint8Array) => ({ say }: Talk): void => say(ok(text));
-const ed25519 = (text: Uint8Array) => async ({ say, next }: Talk): Promise<void> => {
-  say(Buffer.of(0xfe), 'client_ed25519\0', SWITCH_NONCE);
-  await next();
-  say(ok(text));
-};
-const parsec = (text: Uint8Array) => async ({ say, next }: Talk): Promise<void> => {
-  say(Buffer.of(0xfe), 'parsec\0', SWITCH_NONCE);
-  await next();
-  say(Buffer.of(1), SALT);
-  await next();
-  say(ok(text));
-};
+const native =
+  (text: Uint8Array) =>
+  ({ say }: Talk): void =>
+    say(ok(text));
+const ed25519 =
+  (text: Uint8Array) =>
+  async ({ say, next }: Talk): Promise<void> => {
+    say(Buffer.of(0xfe), 'client_ed25519\0', SWITCH_NONCE);
+    await next();
+    say(ok(text));
+  };
+const parsec =
+  (text: Uint8Array) =>
+  async ({ say, next }: Talk): Promise<void> => {
+    say(Buffer.of(0xfe), 'parsec\0', SWITCH_NONCE);
+    await next();
+    say(Buffer.of(1), SALT);
+    await next();
+    say(ok(text));
+  };
 
-for (const [plugin, hash, logIn] of [['mysql_native_password', nativeHash(), native], ['client_ed25519', ED25519_KEY, ed25519], ['parsec', parsecHash(), parsec]] as const) {
+for (const [plugin, hash, logIn] of [
+  ['mysql_native_password', nativeHash(), native],
+  ['client_ed25519', ED25519_KEY, ed25519],
+  ['parsec', parsecHash(), parsec],
+] as const) {
   for (const [how, text] of [
-    ['to the end of its packet', info(proofOf(hash))], ['with its length before it', withLength(info(proofOf(hash)))], ['in lower case', info(proofOf(hash).toLowerCase())],
+    ['to the end of its packet', info(proofOf(hash))],
+    ['with its length before it', withLength(info(proofOf(hash)))],
+    ['in lower case', info(proofOf(hash).toLowerCase())],
   ] as const) {
     test(`a certificate that is signed by itself is accepted with its proof by ${plugin}, ${how}`, async (t) => {
       const { url, heard } = await serving(t, logIn(text));
@@ -141,7 +195,11 @@ for (const [plugin, hash, logIn] of [['mysql_native_password', nativeHash(), nat
         const db = await opens(url(`sslmode=${mode}`));
         t.after(() => db.close());
       }
-      assert.ok(heard.some(({ sequence, body }) => sequence === COMMAND_NUMBER && body.includes('max_allowed_packet')));
+      assert.ok(
+        heard.some(
+          ({ sequence, body }) => sequence === COMMAND_NUMBER && body.includes('max_allowed_packet'),
+        ),
+      );
     });
   }
 
@@ -169,21 +227,35 @@ test('a certificate that is signed by itself is refused where the last plugin of
     await next();
     say(ok(info(proofOf(nativeHash()))));
   });
-  await assert.rejects(opens(url()), isRefused(/an account without a password, or of this plugin, cannot prove it/));
+  await assert.rejects(
+    opens(url()),
+    isRefused(/an account without a password, or of this plugin, cannot prove it/),
+  );
 });
 
 for (const [plugin, query, asks] of [
-  ['mysql_clear_password', '&auth_plugins=mysql_native_password,mysql_clear_password', async ({ say }: Talk) => say(Buffer.of(0xfe), 'mysql_clear_password\0')],
+  [
+    'mysql_clear_password',
+    '&auth_plugins=mysql_native_password,mysql_clear_password',
+    async ({ say }: Talk) => say(Buffer.of(0xfe), 'mysql_clear_password\0'),
+  ],
   ['sha256_password', '', async ({ say }: Talk) => say(Buffer.of(0xfe), 'sha256_password\0', `${NONCE}\0`)],
-  ['caching_sha2_password', '', async ({ say, next }: Talk) => {
-    say(Buffer.of(0xfe), 'caching_sha2_password\0', `${NONCE}\0`);
-    await next();
-    say(Buffer.of(1, 4));
-  }],
+  [
+    'caching_sha2_password',
+    '',
+    async ({ say, next }: Talk) => {
+      say(Buffer.of(0xfe), 'caching_sha2_password\0', `${NONCE}\0`);
+      await next();
+      say(Buffer.of(1, 4));
+    },
+  ],
 ] as const) {
   test(`a server whose certificate is signed by itself does not get the password itself by ${plugin}`, async (t) => {
     const { url, heard } = await serving(t, asks);
-    await assert.rejects(opens(url(`sslmode=verify-full${query}`)), isRefused(/asks for the password itself/));
+    await assert.rejects(
+      opens(url(`sslmode=verify-full${query}`)),
+      isRefused(/asks for the password itself/),
+    );
     assert.ok(heard.length > 0 && heard.every(({ body }) => !body.includes(PASSWORD)));
   });
 }
@@ -195,7 +267,10 @@ test('a certificate of an authority that is not known is refused, though the ser
 });
 
 test('a certificate that is signed by itself is refused of a server of MySQL, though the server proves it', async (t) => {
-  const { url, heard } = await serving(t, native(info(proofOf(nativeHash()))), { version: '8.4.0', capabilities: CAPABILITIES | TLS_CAPABILITY });
+  const { url, heard } = await serving(t, native(info(proofOf(nativeHash()))), {
+    version: '8.4.0',
+    capabilities: CAPABILITIES | TLS_CAPABILITY,
+  });
   await assert.rejects(opens(url()), isRefused(NOT_TRUSTED));
   assert.deepEqual(heard, []);
 });
@@ -209,14 +284,21 @@ test('a certificate that is signed by itself is refused where the account has no
 test('a certificate that is signed by itself is refused where another authority is named, though the server proves it', async (t) => {
   const { url, heard } = await serving(t, native(info(proofOf(nativeHash()))));
   const named = join(folder(t, { 'ca.pem': FIRST.cert }), 'ca.pem');
-  await assert.rejects(opens(url(`sslmode=verify-full&sslrootcert=${encodeURIComponent(named)}`)), isRefused(NOT_TRUSTED));
+  await assert.rejects(
+    opens(url(`sslmode=verify-full&sslrootcert=${encodeURIComponent(named)}`)),
+    isRefused(NOT_TRUSTED),
+  );
   assert.deepEqual(heard, []);
 });
 
 test('a certificate that is signed by itself needs no proof where it is its own authority, or where none is checked', async (t) => {
   const { url } = await serving(t, native(Buffer.alloc(0)));
   const named = join(folder(t, { 'ca.pem': SECOND.cert }), 'ca.pem');
-  for (const query of [`sslmode=verify-full&sslrootcert=${encodeURIComponent(named)}`, 'sslmode=require', 'sslmode=prefer']) {
+  for (const query of [
+    `sslmode=verify-full&sslrootcert=${encodeURIComponent(named)}`,
+    'sslmode=require',
+    'sslmode=prefer',
+  ]) {
     const db = await opens(url(query));
     t.after(() => db.close());
   }

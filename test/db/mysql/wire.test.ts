@@ -9,13 +9,18 @@ import { seeded } from '../../support/random.ts';
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 
 function packet(sequence: number, body: Uint8Array): Buffer {
-  return Buffer.concat([Buffer.from([body.length & 0xff, body.length >> 8 & 0xff, body.length >> 16, sequence]), body]);
+  return Buffer.concat([
+    Buffer.from([body.length & 0xff, (body.length >> 8) & 0xff, body.length >> 16, sequence]),
+    body,
+  ]);
 }
 
 /** Numbers and payloads of the packets in these chunks, which are others once the reader has had them. */
 function packetsOf(chunks: readonly Buffer[], maxBytes = 1024 ** 3): [sequence: number, payload: string][] {
   const found: [number, string][] = [];
-  const reader = new PacketReader((bytes, at, end, sequence) => found.push([sequence, hex(bytes.subarray(at, end))]));
+  const reader = new PacketReader((bytes, at, end, sequence) =>
+    found.push([sequence, hex(bytes.subarray(at, end))]),
+  );
   reader.maxBytes = maxBytes;
   for (const chunk of chunks) {
     const lent = Buffer.from(chunk);
@@ -26,21 +31,112 @@ function packetsOf(chunks: readonly Buffer[], maxBytes = 1024 ** 3): [sequence: 
 }
 
 /** What the server says, with what is read out of it. A greeting of MariaDB 10.11, shortened; the rest by the manuals. */
-const GREETING = Buffer.concat([Buffer.from([10]), Buffer.from('5.5.5-10.11.19-MariaDB\0'), Buffer.from([42, 0, 0, 0]), Buffer.from('abcdefgh\0'), Buffer.from([0xfe, 0xf7, 45, 2, 0, 0xff, 0x81, 21]), Buffer.alloc(6), Buffer.from([0x1d, 0, 0, 0]), Buffer.from('ijklmnopqrst\0'), Buffer.from('mysql_native_password\0')]);
-const COLUMN = Buffer.concat([...['def', 'shop', 'i', 'item', 'name', 'label'].map((text) => Buffer.from([text.length, ...Buffer.from(text)])), Buffer.from([0x0c, 45, 0, 0xfc, 0xff, 3, 0, 0xfc, 0x10, 0, 0])]);
-const EXTENDED = Buffer.concat([...['def', 'shop', 'i', 'item', 'key', 'id'].map((text) => Buffer.from([text.length, ...Buffer.from(text)])), Buffer.from([6, 0, 4, ...Buffer.from('uuid')]), Buffer.from([0x0c, 63, 0, 36, 0, 0, 0, 0xfe, 0, 0, 0])]);
+const GREETING = Buffer.concat([
+  Buffer.from([10]),
+  Buffer.from('5.5.5-10.11.19-MariaDB\0'),
+  Buffer.from([42, 0, 0, 0]),
+  Buffer.from('abcdefgh\0'),
+  Buffer.from([0xfe, 0xf7, 45, 2, 0, 0xff, 0x81, 21]),
+  Buffer.alloc(6),
+  Buffer.from([0x1d, 0, 0, 0]),
+  Buffer.from('ijklmnopqrst\0'),
+  Buffer.from('mysql_native_password\0'),
+]);
+const COLUMN = Buffer.concat([
+  ...['def', 'shop', 'i', 'item', 'name', 'label'].map((text) =>
+    Buffer.from([text.length, ...Buffer.from(text)]),
+  ),
+  Buffer.from([0x0c, 45, 0, 0xfc, 0xff, 3, 0, 0xfc, 0x10, 0, 0]),
+]);
+const EXTENDED = Buffer.concat([
+  ...['def', 'shop', 'i', 'item', 'key', 'id'].map((text) =>
+    Buffer.from([text.length, ...Buffer.from(text)]),
+  ),
+  Buffer.from([6, 0, 4, ...Buffer.from('uuid')]),
+  Buffer.from([0x0c, 63, 0, 36, 0, 0, 0, 0xfe, 0, 0, 0]),
+]);
 
-const MESSAGES: readonly (readonly [what: string, body: Buffer, read: (bytes: Buffer, at: number, end: number) => unknown, expected: unknown])[] = [
-  ['a greeting of MariaDB', GREETING, read.readGreeting, {
-    version: '10.11.19-MariaDB', isMariaDb: true, connectionId: 42, capabilities: 0x81ff_f7fe, extended: 0x1d, nonce: Buffer.from('abcdefghijklmnopqrst'), plugin: 'mysql_native_password' }],
-  ['OK', Buffer.from([0, 3, 0xfc, 0x10, 0x27, 2, 0, 1, 0, 0x61]), read.readOk, { affectedRows: 3, lastInsertId: 10_000, status: 2, warnings: 1, info: Buffer.from('a') }],
-  ['OK with wide numbers', Buffer.from([0, 0xfd, 1, 2, 3, 0xfe, 1, 0, 0, 0, 0, 0, 0, 0x80, 2, 0, 0, 0]), read.readOk, { affectedRows: 0x03_0201, lastInsertId: 2n ** 63n + 1n, status: 2, warnings: 0, info: Buffer.alloc(0) }],
+const MESSAGES: readonly (readonly [
+  what: string,
+  body: Buffer,
+  read: (bytes: Buffer, at: number, end: number) => unknown,
+  expected: unknown,
+])[] = [
+  [
+    'a greeting of MariaDB',
+    GREETING,
+    read.readGreeting,
+    {
+      version: '10.11.19-MariaDB',
+      isMariaDb: true,
+      connectionId: 42,
+      capabilities: 0x81ff_f7fe,
+      extended: 0x1d,
+      nonce: Buffer.from('abcdefghijklmnopqrst'),
+      plugin: 'mysql_native_password',
+    },
+  ],
+  [
+    'OK',
+    Buffer.from([0, 3, 0xfc, 0x10, 0x27, 2, 0, 1, 0, 0x61]),
+    read.readOk,
+    { affectedRows: 3, lastInsertId: 10_000, status: 2, warnings: 1, info: Buffer.from('a') },
+  ],
+  [
+    'OK with wide numbers',
+    Buffer.from([0, 0xfd, 1, 2, 3, 0xfe, 1, 0, 0, 0, 0, 0, 0, 0x80, 2, 0, 0, 0]),
+    read.readOk,
+    { affectedRows: 0x03_0201, lastInsertId: 2n ** 63n + 1n, status: 2, warnings: 0, info: Buffer.alloc(0) },
+  ],
   ['EOF', Buffer.from([0xfe, 1, 0, 0x22, 0]), read.readEof, { warnings: 1, status: 0x22 }],
-  ['ERR', Buffer.from([0xff, 0x26, 0x04, ...Buffer.from('#23000Duplicate')]), read.readError, { errno: 1062, sqlstate: '23000', message: 'Duplicate' }],
-  ['ERR before the log-in', Buffer.from([0xff, 0x10, 0x04, ...Buffer.from('Too many connections')]), read.readError, { errno: 1040, sqlstate: '', message: 'Too many connections' }],
-  ['a column', COLUMN, (bytes, at, end) => read.readColumn(bytes, at, end, false), { table: 'item', name: 'name', extended: '', charset: 45, length: 262_140, type: 252, flags: 16, decimals: 0 }],
-  ['a column with its name of MariaDB', EXTENDED, (bytes, at, end) => read.readColumn(bytes, at, end, true), { table: 'item', name: 'key', extended: 'uuid', charset: 63, length: 36, type: 254, flags: 0, decimals: 0 }],
-  ['a prepared statement', Buffer.from([0, 7, 0, 0, 0, 2, 0, 1, 0, 0, 0, 0]), read.readPrepared, { id: 7, columns: 2, parameters: 1 }],
+  [
+    'ERR',
+    Buffer.from([0xff, 0x26, 0x04, ...Buffer.from('#23000Duplicate')]),
+    read.readError,
+    { errno: 1062, sqlstate: '23000', message: 'Duplicate' },
+  ],
+  [
+    'ERR before the log-in',
+    Buffer.from([0xff, 0x10, 0x04, ...Buffer.from('Too many connections')]),
+    read.readError,
+    { errno: 1040, sqlstate: '', message: 'Too many connections' },
+  ],
+  [
+    'a column',
+    COLUMN,
+    (bytes, at, end) => read.readColumn(bytes, at, end, false),
+    {
+      table: 'item',
+      name: 'name',
+      extended: '',
+      charset: 45,
+      length: 262_140,
+      type: 252,
+      flags: 16,
+      decimals: 0,
+    },
+  ],
+  [
+    'a column with its name of MariaDB',
+    EXTENDED,
+    (bytes, at, end) => read.readColumn(bytes, at, end, true),
+    {
+      table: 'item',
+      name: 'key',
+      extended: 'uuid',
+      charset: 63,
+      length: 36,
+      type: 254,
+      flags: 0,
+      decimals: 0,
+    },
+  ],
+  [
+    'a prepared statement',
+    Buffer.from([0, 7, 0, 0, 0, 2, 0, 1, 0, 0, 0, 0]),
+    read.readPrepared,
+    { id: 7, columns: 2, parameters: 1 },
+  ],
 ];
 
 for (const [what, body, reader, expected] of MESSAGES) {
@@ -60,7 +156,8 @@ test('PacketReader gives every packet, wherever the bytes are cut', () => {
   const bodies = MESSAGES.map(([, body]) => body);
   const bytes = Buffer.concat(bodies.map((body, index) => packet(index, body)));
   const expected = bodies.map((body, index) => [index, hex(body)]);
-  for (let cut = 0; cut <= bytes.length; cut++) assert.deepEqual(packetsOf([bytes.subarray(0, cut), bytes.subarray(cut)]), expected, String(cut));
+  for (let cut = 0; cut <= bytes.length; cut++)
+    assert.deepEqual(packetsOf([bytes.subarray(0, cut), bytes.subarray(cut)]), expected, String(cut));
   assert.deepEqual(packetsOf(Array.from(bytes, (byte) => Buffer.of(byte))), expected);
   const random = seeded(7);
   for (let round = 0; round < 200; round++) {
@@ -97,9 +194,18 @@ test('PacketReader puts a payload together that is in several packets, and Packe
 
 test('PacketReader refuses what is longer than is taken before it is there, and pieces that do not follow each other', () => {
   assert.throws(() => packetsOf([Buffer.from([0xff, 0xff, 0, 0])], 65_534), ProtocolViolation);
-  assert.throws(() => packetsOf([Buffer.from([0xff]), Buffer.from([0xff]), Buffer.from([0, 0])], 65_534), ProtocolViolation);
-  assert.throws(() => packetsOf([packet(0, Buffer.alloc(MAX_PAYLOAD)), packet(2, Buffer.alloc(1))]), ProtocolViolation);
-  assert.throws(() => packetsOf([packet(0, Buffer.alloc(MAX_PAYLOAD)), packet(1, Buffer.alloc(1))], MAX_PAYLOAD), ProtocolViolation);
+  assert.throws(
+    () => packetsOf([Buffer.from([0xff]), Buffer.from([0xff]), Buffer.from([0, 0])], 65_534),
+    ProtocolViolation,
+  );
+  assert.throws(
+    () => packetsOf([packet(0, Buffer.alloc(MAX_PAYLOAD)), packet(2, Buffer.alloc(1))]),
+    ProtocolViolation,
+  );
+  assert.throws(
+    () => packetsOf([packet(0, Buffer.alloc(MAX_PAYLOAD)), packet(1, Buffer.alloc(1))], MAX_PAYLOAD),
+    ProtocolViolation,
+  );
 });
 
 test('PacketWriter writes lengths in the form that they need', () => {
@@ -110,7 +216,10 @@ test('PacketWriter writes lengths in the form that they need', () => {
   writer.end();
   const bytes = writer.take();
   const fields = new read.Fields(bytes, 4, bytes.length);
-  assert.deepEqual(lengths.map(() => fields.length()), lengths);
+  assert.deepEqual(
+    lengths.map(() => fields.length()),
+    lengths,
+  );
   for (const text of ['', 'short', 'grüße 漢字 😀', 'x'.repeat(84), 'ü'.repeat(300)]) {
     writer.begin();
     writer.textLength(text);
@@ -121,10 +230,32 @@ test('PacketWriter writes lengths in the form that they need', () => {
 });
 
 test('readGreeting() reads that of MySQL, and refuses what is too old', () => {
-  const mysql = Buffer.concat([Buffer.from([10]), Buffer.from('9.7.4\0'), Buffer.from([1, 1, 0, 0]), Buffer.from('abcdefgh\0'), Buffer.from([0xff, 0xff, 255, 2, 0, 0xff, 0xdf, 21]), Buffer.alloc(10), Buffer.from('ijklmnopqrst\0'), Buffer.from('caching_sha2_password\0')]);
-  const { version, isMariaDb, extended, plugin, nonce, connectionId } = read.readGreeting(mysql, 0, mysql.length);
-  assert.deepEqual([version, isMariaDb, extended, plugin, nonce.toString(), connectionId], ['9.7.4', false, 0, 'caching_sha2_password', 'abcdefghijklmnopqrst', 257]);
+  const mysql = Buffer.concat([
+    Buffer.from([10]),
+    Buffer.from('9.7.4\0'),
+    Buffer.from([1, 1, 0, 0]),
+    Buffer.from('abcdefgh\0'),
+    Buffer.from([0xff, 0xff, 255, 2, 0, 0xff, 0xdf, 21]),
+    Buffer.alloc(10),
+    Buffer.from('ijklmnopqrst\0'),
+    Buffer.from('caching_sha2_password\0'),
+  ]);
+  const { version, isMariaDb, extended, plugin, nonce, connectionId } = read.readGreeting(
+    mysql,
+    0,
+    mysql.length,
+  );
+  assert.deepEqual(
+    [version, isMariaDb, extended, plugin, nonce.toString(), connectionId],
+    ['9.7.4', false, 0, 'caching_sha2_password', 'abcdefghijklmnopqrst', 257],
+  );
   assert.throws(() => read.readGreeting(Buffer.from([9, 0x33, 0]), 0, 3), ProtocolViolation);
-  const old = Buffer.concat([Buffer.from([10]), Buffer.from('4.0.1\0'), Buffer.from([1, 0, 0, 0]), Buffer.from('abcdefgh\0'), Buffer.from([0, 0])]);
+  const old = Buffer.concat([
+    Buffer.from([10]),
+    Buffer.from('4.0.1\0'),
+    Buffer.from([1, 0, 0, 0]),
+    Buffer.from('abcdefgh\0'),
+    Buffer.from([0, 0]),
+  ]);
   assert.throws(() => read.readGreeting(old, 0, old.length), ProtocolViolation);
 });

@@ -1,8 +1,24 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
-  CheckViolation, ConnectionLost, ConstraintViolation, Corrupt, DataError, DatabaseError, Deadlock, DiskFull, ForeignKeyViolation, LockTimeout, NotNullViolation, QueryCanceled, ReadOnly, SerializationFailure,
-  StatementError, StorageFailed, TransactionAborted, UniqueViolation,
+  CheckViolation,
+  ConnectionLost,
+  ConstraintViolation,
+  Corrupt,
+  DataError,
+  DatabaseError,
+  Deadlock,
+  DiskFull,
+  ForeignKeyViolation,
+  LockTimeout,
+  NotNullViolation,
+  QueryCanceled,
+  ReadOnly,
+  SerializationFailure,
+  StatementError,
+  StorageFailed,
+  TransactionAborted,
+  UniqueViolation,
 } from '../../../src/db/index.ts';
 import { isFatal, isStalePlan, postgresError } from '../../../src/db/postgres/errors.ts';
 import { readErrorFields, type ErrorFields } from '../../../src/db/postgres/messages.ts';
@@ -14,15 +30,48 @@ function fields(letters: Readonly<Record<string, string>>): ErrorFields {
 }
 
 for (const [sqlstate, Class, isRetryable] of [
-  ['23505', UniqueViolation, false], ['23503', ForeignKeyViolation, false], ['23502', NotNullViolation, false], ['23514', CheckViolation, false], ['44000', CheckViolation, false], ['23P01', ConstraintViolation, false], ['23000', ConstraintViolation, false],
-  ['22P02', DataError, false], ['22001', DataError, false], ['22003', DataError, false], ['22012', DataError, false], ['42601', StatementError, false], ['42P01', StatementError, false], ['42501', StatementError, false], ['0A000', StatementError, false],
-  ['26000', StatementError, false], ['40001', SerializationFailure, true], ['40P01', Deadlock, true], ['55P03', LockTimeout, true], ['57014', QueryCanceled, false], ['25006', ReadOnly, false], ['25P02', TransactionAborted, false],
-  ['53100', DiskFull, false], ['53300', DatabaseError, false], ['58030', StorageFailed, false], ['XX001', Corrupt, false], ['XX000', DatabaseError, false], ['08006', ConnectionLost, false], ['57P01', ConnectionLost, false], ['57P03', ConnectionLost, false],
-  ['25P03', ConnectionLost, false], ['28P01', DatabaseError, false], ['P0001', DatabaseError, false], ['ZZZZZ', DatabaseError, false], ['', DatabaseError, false],
+  ['23505', UniqueViolation, false],
+  ['23503', ForeignKeyViolation, false],
+  ['23502', NotNullViolation, false],
+  ['23514', CheckViolation, false],
+  ['44000', CheckViolation, false],
+  ['23P01', ConstraintViolation, false],
+  ['23000', ConstraintViolation, false],
+  ['22P02', DataError, false],
+  ['22001', DataError, false],
+  ['22003', DataError, false],
+  ['22012', DataError, false],
+  ['42601', StatementError, false],
+  ['42P01', StatementError, false],
+  ['42501', StatementError, false],
+  ['0A000', StatementError, false],
+  ['26000', StatementError, false],
+  ['40001', SerializationFailure, true],
+  ['40P01', Deadlock, true],
+  ['55P03', LockTimeout, true],
+  ['57014', QueryCanceled, false],
+  ['25006', ReadOnly, false],
+  ['25P02', TransactionAborted, false],
+  ['53100', DiskFull, false],
+  ['53300', DatabaseError, false],
+  ['58030', StorageFailed, false],
+  ['XX001', Corrupt, false],
+  ['XX000', DatabaseError, false],
+  ['08006', ConnectionLost, false],
+  ['57P01', ConnectionLost, false],
+  ['57P03', ConnectionLost, false],
+  ['25P03', ConnectionLost, false],
+  ['28P01', DatabaseError, false],
+  ['P0001', DatabaseError, false],
+  ['ZZZZZ', DatabaseError, false],
+  ['', DatabaseError, false],
 ] as const) {
   test(`SQLSTATE ${sqlstate} is a ${Class.name}`, () => {
     const error = postgresError(fields({ C: sqlstate }), 'select 1');
-    assert.deepEqual([error.constructor, error.sqlstate, error.sql, error.isRetryable], [Class, sqlstate, 'select 1', isRetryable]);
+    assert.deepEqual(
+      [error.constructor, error.sqlstate, error.sql, error.isRetryable],
+      [Class, sqlstate, 'select 1', isRetryable],
+    );
   });
 }
 
@@ -31,41 +80,82 @@ for (const [sqlstate, message, shown] of [
   ['22P02', 'invalid input value for enum mood: "sec"ret"', 'invalid input value for enum mood: "…"'],
   ['22003', 'value "secret" is out of range for type integer', 'value "…" is out of range for type integer'],
   ['22008', 'date/time field value out of range: "secret"', 'date/time field value out of range: "…"'],
-  ['22021', 'invalid byte sequence for encoding "UTF8": 0x73 0x65', 'invalid byte sequence for encoding "UTF8": 0x…'],
+  [
+    '22021',
+    'invalid byte sequence for encoding "UTF8": 0x73 0x65',
+    'invalid byte sequence for encoding "UTF8": 0x…',
+  ],
   ['22012', 'division by zero', 'division by zero'],
-  ['23505', 'duplicate key value violates unique constraint "a_key"', 'duplicate key value violates unique constraint "a_key"'],
+  [
+    '23505',
+    'duplicate key value violates unique constraint "a_key"',
+    'duplicate key value violates unique constraint "a_key"',
+  ],
   ['42703', 'column "a" does not exist', 'column "a" does not exist'],
 ] as const) {
-  test(`the message of ${sqlstate} names what is wrong and not the value: ${shown}`, () => assert.equal(postgresError(fields({ C: sqlstate, M: message }), undefined).message, shown));
+  test(`the message of ${sqlstate} names what is wrong and not the value: ${shown}`, () =>
+    assert.equal(postgresError(fields({ C: sqlstate, M: message }), undefined).message, shown));
 }
 
 for (const [sqlstate, message, shown] of [
-  ['22003', '"secret" is out of range for type double precision', '"…" is out of range for type double precision'],
+  [
+    '22003',
+    '"secret" is out of range for type double precision',
+    '"…" is out of range for type double precision',
+  ],
   ['22023', 'time zone "sec"ret" not recognized', 'time zone "…" not recognized'],
   ['42883', 'function "secret" does not exist', 'function "…" does not exist'],
   ['42601', 'syntax error in tsquery: "secret"', 'syntax error in tsquery: "…"'],
   ['42704', 'unrecognized configuration parameter "secret"', 'unrecognized configuration parameter "…"'],
-  ['58P01', 'could not open file "/secret" for reading: No such file or directory', 'could not open file "…" for reading: No such file or directory'],
+  [
+    '58P01',
+    'could not open file "/secret" for reading: No such file or directory',
+    'could not open file "…" for reading: No such file or directory',
+  ],
   ['42P01', 'relation "note" does not exist', 'relation "note" does not exist'],
   ['42703', 'column "x" of relation "secret" does not exist', 'column "x" of relation "…" does not exist'],
-  ['23505', 'duplicate key value violates unique constraint "a_key"', 'duplicate key value violates unique constraint "a_key"'],
+  [
+    '23505',
+    'duplicate key value violates unique constraint "a_key"',
+    'duplicate key value violates unique constraint "a_key"',
+  ],
 ] as const) {
-  test(`the message of ${sqlstate} quotes what the statement has, and no value: ${shown}`, () => assert.equal(postgresError(fields({ C: sqlstate, M: message }), 'select x from note where a = $1').message, shown));
+  test(`the message of ${sqlstate} quotes what the statement has, and no value: ${shown}`, () =>
+    assert.equal(
+      postgresError(fields({ C: sqlstate, M: message }), 'select x from note where a = $1').message,
+      shown,
+    ));
 }
 
 for (const [what, letters, columns] of [
   ['the column that is NULL', { C: '23502', c: 'a', D: 'Failing row contains (1, secret).' }, ['a']],
   ['those of a key', { C: '23505', D: 'Key (a, "B c")=(1, secret) already exists.' }, ['a', 'B c']],
-  ['those of a reference', { C: '23503', D: 'Key (parent)=(7) is not present in table "parent".' }, ['parent']],
+  [
+    'those of a reference',
+    { C: '23503', D: 'Key (parent)=(7) is not present in table "parent".' },
+    ['parent'],
+  ],
   ['none of an index over an expression', { C: '23505', D: 'Key (lower(a))=(secret) already exists.' }, []],
   ['none where the server tells none', { C: '23514' }, []],
   ['none of other details', { C: '42601', D: 'Key (a)=(1)' }, []],
 ] as const) {
-  test(`an error's columns are ${what}`, () => assert.deepEqual(postgresError(fields(letters), undefined).columns, columns));
+  test(`an error's columns are ${what}`, () =>
+    assert.deepEqual(postgresError(fields(letters), undefined).columns, columns));
 }
 
 test('isStalePlan() and isFatal() tell what they say', () => {
-  assert.deepEqual(['0A000', '26000', '42P05', '42601'].map((C) => isStalePlan(postgresError(fields({ C }), undefined))), [true, true, true, false]);
-  assert.deepEqual(['RevalidateCachedQuery', 'exec_stmt_raise'].map((R) => isStalePlan(postgresError(fields({ C: '0A000', R }), undefined))), [true, false]);
-  assert.deepEqual(['ERROR', 'FATAL', 'PANIC'].map((V) => isFatal(fields({ V }))), [false, true, true]);
+  assert.deepEqual(
+    ['0A000', '26000', '42P05', '42601'].map((C) => isStalePlan(postgresError(fields({ C }), undefined))),
+    [true, true, true, false],
+  );
+  assert.deepEqual(
+    ['RevalidateCachedQuery', 'exec_stmt_raise'].map((R) =>
+      isStalePlan(postgresError(fields({ C: '0A000', R }), undefined)),
+    ),
+    [true, false],
+  );
+  assert.deepEqual(
+    ['ERROR', 'FATAL', 'PANIC'].map((V) => isFatal(fields({ V }))),
+    [false, true, true],
+  );
 });

@@ -6,7 +6,13 @@ import { TLSSocket } from 'node:tls';
 import { test, type TestContext } from 'node:test';
 import { systemClock } from '../../../src/base/clock.ts';
 import { SvcError } from '../../../src/base/errors.ts';
-import { CommitOutcomeUnknown, ConnectionLost, DatabaseError, QueryCanceled, QueryTimeout } from '../../../src/db/index.ts';
+import {
+  CommitOutcomeUnknown,
+  ConnectionLost,
+  DatabaseError,
+  QueryCanceled,
+  QueryTimeout,
+} from '../../../src/db/index.ts';
 import { connectPostgres } from '../../../src/db/postgres/connect.ts';
 import { MAX_ITERATIONS } from '../../../src/db/postgres/scram.ts';
 import { Incoming } from '../../../src/db/wire/server-socket.ts';
@@ -23,7 +29,12 @@ import type { PostgresHost } from '../../../src/db/postgres/url.ts';
 type Script = (socket: Socket, next: () => Promise<Buffer>) => Promise<void> | void;
 
 const KEY = write.backendKey(7, Buffer.from('0badcafe', 'hex'));
-const WELCOME = Buffer.concat([write.authentication(0), write.parameterStatus('server_version', '15.0'), KEY, write.ready()]);
+const WELCOME = Buffer.concat([
+  write.authentication(0),
+  write.parameterStatus('server_version', '15.0'),
+  KEY,
+  write.ready(),
+]);
 const SECRET = 's3cret-Pw';
 
 /** A server that does as the script says, on a port of its own. */
@@ -39,7 +50,10 @@ async function serving(t: TestContext, script: Script): Promise<PostgresHost> {
       waiting?.();
     });
     const next = async (): Promise<Buffer> => {
-      while (chunks.length === 0) await new Promise<void>((resolve) => { waiting = resolve; });
+      while (chunks.length === 0)
+        await new Promise<void>((resolve) => {
+          waiting = resolve;
+        });
       return chunks.shift()!;
     };
     Promise.resolve(script(socket, next)).catch(() => socket.destroy());
@@ -54,29 +68,52 @@ async function serving(t: TestContext, script: Script): Promise<PostgresHost> {
 }
 
 function connect(host: PostgresHost, { tls, ...changes }: Changes = {}): Promise<PostgresConnection> {
-  const options = { user: 'u', password: SECRET, database: 'd', parameters: {}, hasPlainStartup: false, mustWrite: false, statementCache: 256, int8: 'auto', log: undefined, ...changes } as const;
+  const options = {
+    user: 'u',
+    password: SECRET,
+    database: 'd',
+    parameters: {},
+    hasPlainStartup: false,
+    mustWrite: false,
+    statementCache: 256,
+    int8: 'auto',
+    log: undefined,
+    ...changes,
+  } as const;
   const clock = changes.clock ?? systemClock;
-  return connectPostgres(host, { ...options, clock, tls: { ...PLAIN, ...tls } }, { signal: undefined, deadlineMs: clock.monotonicMs() + 10_000, timeoutMs: 10_000 });
+  return connectPostgres(
+    host,
+    { ...options, clock, tls: { ...PLAIN, ...tls } },
+    { signal: undefined, deadlineMs: clock.monotonicMs() + 10_000, timeoutMs: 10_000 },
+  );
 }
 
 /** Connects to a server that lets anybody in, and hands over what is sent to it. */
 async function welcomed(t: TestContext, script: Script, changes: Changes = {}): Promise<PostgresConnection> {
-  const connection = await connect(await serving(t, async (socket, next) => {
-    await next();
-    socket.write(WELCOME);
-    await script(socket, next);
-  }), changes);
+  const connection = await connect(
+    await serving(t, async (socket, next) => {
+      await next();
+      socket.write(WELCOME);
+      await script(socket, next);
+    }),
+    changes,
+  );
   t.after(() => connection.destroy());
   return connection;
 }
 
-const refused = (error: unknown): boolean => error instanceof SvcError && error.code === 'E_DB_CONNECT' && !error.message.includes(SECRET);
+const refused = (error: unknown): boolean =>
+  error instanceof SvcError && error.code === 'E_DB_CONNECT' && !error.message.includes(SECRET);
 const lost = (error: unknown): boolean => error instanceof ConnectionLost && !error.message.includes(SECRET);
 
 // ── before and during TLS ──
 
 for (const [what, answer] of [
-  ['says no', 'N'], ['says something else', 'X'], ['says an error of its own', 'E\0\0\0\x30SERROR\0Mlook here\0\0'], ['says more than one byte', `S${'x'.repeat(10)}`], ['lets a greeting follow its no', 'NR\0\0\0\x08\0\0\0\0'],
+  ['says no', 'N'],
+  ['says something else', 'X'],
+  ['says an error of its own', 'E\0\0\0\x30SERROR\0Mlook here\0\0'],
+  ['says more than one byte', `S${'x'.repeat(10)}`],
+  ['lets a greeting follow its no', 'NR\0\0\0\x08\0\0\0\0'],
 ] as const) {
   test(`a server is refused that ${what} when TLS is asked for, and learns nothing`, async (t) => {
     let seen = Buffer.alloc(0);
@@ -85,7 +122,10 @@ for (const [what, answer] of [
       socket.write(Buffer.from(answer, 'latin1'));
       for (;;) seen = Buffer.concat([seen, await next()]);
     });
-    await assert.rejects(connect(host, { tls: { mode: 'require' } }), (error) => refused(error) && !(error as Error).message.includes('look here'));
+    await assert.rejects(
+      connect(host, { tls: { mode: 'require' } }),
+      (error) => refused(error) && !(error as Error).message.includes('look here'),
+    );
     assert.equal(seen.toString('hex'), '0000000804d2162f');
   });
 }
@@ -117,7 +157,12 @@ function encrypted(script: Script, alpn?: readonly string[]): Script {
   return async (socket, next) => {
     if (alpn === undefined) await next();
     socket.removeAllListeners('data');
-    const secure = new TLSSocket(socket, { isServer: true, cert: FIRST.cert, key: FIRST.key, ...alpn !== undefined && { ALPNProtocols: [...alpn] } });
+    const secure = new TLSSocket(socket, {
+      isServer: true,
+      cert: FIRST.cert,
+      key: FIRST.key,
+      ...(alpn !== undefined && { ALPNProtocols: [...alpn] }),
+    });
     if (alpn === undefined) socket.write('S');
     const chunks: Buffer[] = [];
     let waiting: (() => void) | undefined;
@@ -127,39 +172,57 @@ function encrypted(script: Script, alpn?: readonly string[]): Script {
       waiting?.();
     });
     await script(secure, async () => {
-      while (chunks.length === 0) await new Promise<void>((resolve) => { waiting = resolve; });
+      while (chunks.length === 0)
+        await new Promise<void>((resolve) => {
+          waiting = resolve;
+        });
       return chunks.shift()!;
     });
   };
 }
 
 test('a certificate that nobody vouches for is refused, unless that is not asked for', async (t) => {
-  const host = await serving(t, encrypted(async (socket, next) => {
-    await next();
-    socket.write(WELCOME);
-  }));
-  for (const mode of ['verify-ca', 'verify-full'] as const) await assert.rejects(connect(host, { tls: { mode } }), refused);
+  const host = await serving(
+    t,
+    encrypted(async (socket, next) => {
+      await next();
+      socket.write(WELCOME);
+    }),
+  );
+  for (const mode of ['verify-ca', 'verify-full'] as const)
+    await assert.rejects(connect(host, { tls: { mode } }), refused);
   (await connect(host, { tls: { mode: 'require' } })).destroy();
 });
 
 test('with channel_binding=require nothing but SCRAM-SHA-256-PLUS will do', async (t) => {
-  for (const asked of [write.authentication(0), write.authentication(3), write.authentication(5, Buffer.alloc(4)), write.authenticationSasl('SCRAM-SHA-256')]) {
-    const host = await serving(t, encrypted(async (socket, next) => {
-      await next();
-      socket.write(asked);
-    }));
+  for (const asked of [
+    write.authentication(0),
+    write.authentication(3),
+    write.authentication(5, Buffer.alloc(4)),
+    write.authenticationSasl('SCRAM-SHA-256'),
+  ]) {
+    const host = await serving(
+      t,
+      encrypted(async (socket, next) => {
+        await next();
+        socket.write(asked);
+      }),
+    );
     await assert.rejects(connect(host, { tls: { mode: 'require', channelBinding: 'require' } }), refused);
   }
 });
 
 test('a server that offers no PLUS on TLS is told that we could', async (t) => {
   const said = Promise.withResolvers<string>();
-  const host = await serving(t, encrypted(async (socket, next) => {
-    await next();
-    socket.write(write.authenticationSasl('SCRAM-SHA-256'));
-    said.resolve((await next()).toString('latin1'));
-    socket.destroy();
-  }));
+  const host = await serving(
+    t,
+    encrypted(async (socket, next) => {
+      await next();
+      socket.write(write.authenticationSasl('SCRAM-SHA-256'));
+      said.resolve((await next()).toString('latin1'));
+      socket.destroy();
+    }),
+  );
   await assert.rejects(connect(host, { tls: { mode: 'require' } }), lost);
   assert.match(await said.promise, /SCRAM-SHA-256\0....y,,n=,r=/s);
 });
@@ -178,38 +241,88 @@ test('a password goes in the clear to nobody whose certificate was not checked, 
   assert.deepEqual(seen, [`p\0\0\0\x0e${SECRET}\0`]);
 });
 
-test('a password goes in the clear to no other machine', { skip: process.platform === 'win32' }, async (t) => {
-  const server = await serving(t, () => undefined);
-  const { PostgresLogin } = await import('../../../src/db/postgres/login.ts');
-  const written: Buffer[] = [];
-  const socket = { write: (bytes: Buffer) => written.push(bytes) } as unknown as Socket;
-  for (const tls of [undefined, { authorized: false } as TLSSocket]) {
-    const login = new PostgresLogin({ socket, incoming: new Incoming(), tls, address: server }, { host: 'db.example', port: 5432 }, { user: 'u', password: SECRET, database: 'd', parameters: {}, hasPlainStartup: false, mustWrite: false, statementCache: 0, int8: 'auto', log: undefined, clock: systemClock, tls: PLAIN });
-    const running = login.run();
-    login.onBytes(write.authentication(3));
-    await assert.rejects(running, refused);
-  }
-  assert.ok(!Buffer.concat(written).includes(SECRET));
-});
+test(
+  'a password goes in the clear to no other machine',
+  { skip: process.platform === 'win32' },
+  async (t) => {
+    const server = await serving(t, () => undefined);
+    const { PostgresLogin } = await import('../../../src/db/postgres/login.ts');
+    const written: Buffer[] = [];
+    const socket = { write: (bytes: Buffer) => written.push(bytes) } as unknown as Socket;
+    for (const tls of [undefined, { authorized: false } as TLSSocket]) {
+      const login = new PostgresLogin(
+        { socket, incoming: new Incoming(), tls, address: server },
+        { host: 'db.example', port: 5432 },
+        {
+          user: 'u',
+          password: SECRET,
+          database: 'd',
+          parameters: {},
+          hasPlainStartup: false,
+          mustWrite: false,
+          statementCache: 0,
+          int8: 'auto',
+          log: undefined,
+          clock: systemClock,
+          tls: PLAIN,
+        },
+      );
+      const running = login.run();
+      login.onBytes(write.authentication(3));
+      await assert.rejects(running, refused);
+    }
+    assert.ok(!Buffer.concat(written).includes(SECRET));
+  },
+);
 
 for (const [what, messages] of [
   ['asks for Kerberos', [write.authentication(7)]],
   ['asks for what nobody knows', [write.authentication(77)]],
   ['offers only what we do not speak', [write.authenticationSasl('SCRAM-SHA-1', 'PLAIN')]],
   ['offers nothing', [write.authenticationSasl()]],
-  ['says that all is well without having proved itself', [write.authenticationSasl('SCRAM-SHA-256'), WELCOME]],
-  ['skips the first message of SCRAM', [write.authenticationSasl('SCRAM-SHA-256'), write.authentication(12, Buffer.from('v=QQ=='))]],
+  [
+    'says that all is well without having proved itself',
+    [write.authenticationSasl('SCRAM-SHA-256'), WELCOME],
+  ],
+  [
+    'skips the first message of SCRAM',
+    [write.authenticationSasl('SCRAM-SHA-256'), write.authentication(12, Buffer.from('v=QQ=='))],
+  ],
   ['asks for few iterations', [write.authenticationSasl('SCRAM-SHA-256'), 'i=1']],
-  ['asks for absurdly many iterations', [write.authenticationSasl('SCRAM-SHA-256'), `i=${MAX_ITERATIONS + 1}`]],
+  [
+    'asks for absurdly many iterations',
+    [write.authenticationSasl('SCRAM-SHA-256'), `i=${MAX_ITERATIONS + 1}`],
+  ],
   ['leaves its signature out', [write.authenticationSasl('SCRAM-SHA-256'), 'i=4096', WELCOME]],
-  ['has a wrong signature', [write.authenticationSasl('SCRAM-SHA-256'), 'i=4096', Buffer.concat([write.authentication(12, Buffer.from(`v=${Buffer.alloc(32).toString('base64')}`)), WELCOME])]],
-  ['ends SCRAM with an error', [write.authenticationSasl('SCRAM-SHA-256'), 'i=4096', write.authentication(12, Buffer.from('e=other-error'))]],
+  [
+    'has a wrong signature',
+    [
+      write.authenticationSasl('SCRAM-SHA-256'),
+      'i=4096',
+      Buffer.concat([
+        write.authentication(12, Buffer.from(`v=${Buffer.alloc(32).toString('base64')}`)),
+        WELCOME,
+      ]),
+    ],
+  ],
+  [
+    'ends SCRAM with an error',
+    [
+      write.authenticationSasl('SCRAM-SHA-256'),
+      'i=4096',
+      write.authentication(12, Buffer.from('e=other-error')),
+    ],
+  ],
 ] as const) {
   test(`a server is refused that ${what}`, async (t) => {
     const host = await serving(t, async (socket, next) => {
       for (const message of messages) {
         const nonce = /r=([^,]*)/.exec((await next()).toString('latin1'))?.[1];
-        socket.write(typeof message === 'string' ? write.authentication(11, Buffer.from(`r=${nonce}x,s=QUJD,${message}`)) : message);
+        socket.write(
+          typeof message === 'string'
+            ? write.authentication(11, Buffer.from(`r=${nonce}x,s=QUJD,${message}`))
+            : message,
+        );
       }
     });
     await assert.rejects(connect(host), refused);
@@ -225,8 +338,17 @@ for (const [what, bytes] of [
   ['one more question after the first', Buffer.concat([write.authentication(0), write.authentication(3)])],
   ['ReadyForQuery at once', write.ready()],
   ['ReadyForQuery in a transaction', Buffer.concat([write.authentication(0), write.ready('T')])],
-  ['an answer to another version', Buffer.concat([write.message('v', write.int32(196_610), write.int32(0)), WELCOME])],
-  ['no end of settings', Buffer.concat([write.authentication(0), ...Array.from({ length: 600 }, (_, index) => write.parameterStatus(`s${index}`, 'x'))])],
+  [
+    'an answer to another version',
+    Buffer.concat([write.message('v', write.int32(196_610), write.int32(0)), WELCOME]),
+  ],
+  [
+    'no end of settings',
+    Buffer.concat([
+      write.authentication(0),
+      ...Array.from({ length: 600 }, (_, index) => write.parameterStatus(`s${index}`, 'x')),
+    ]),
+  ],
 ] as const) {
   test(`a log-in is refused in which comes ${what}`, async (t) => {
     const host = await serving(t, async (socket, next) => {
@@ -240,14 +362,24 @@ for (const [what, bytes] of [
 test('an older server may say so, and a notice or two may come before the end', async (t) => {
   const host = await serving(t, async (socket, next) => {
     await next();
-    socket.write(Buffer.concat([write.failure({ S: 'NOTICE', C: '00000', M: 'hello' }, 'N'), write.message('v', write.int32(196_608), write.int32(0)), WELCOME, write.message('A', write.int32(1), write.text('c'), write.text(''))]));
+    socket.write(
+      Buffer.concat([
+        write.failure({ S: 'NOTICE', C: '00000', M: 'hello' }, 'N'),
+        write.message('v', write.int32(196_608), write.int32(0)),
+        WELCOME,
+        write.message('A', write.int32(1), write.text('c'), write.text('')),
+      ]),
+    );
   });
   (await connect(host)).destroy();
 });
 
 test('protocol 3.2 is asked for where the address says so: the key to cancel by is long, and an older server may answer by 3.0', async (t) => {
   const long = Buffer.alloc(32, 7);
-  for (const [answer, key] of [[Buffer.alloc(0), long], [write.message('v', write.int32(196_608), write.int32(0)), Buffer.from('0badcafe', 'hex')]] as const) {
+  for (const [answer, key] of [
+    [Buffer.alloc(0), long],
+    [write.message('v', write.int32(196_608), write.int32(0)), Buffer.from('0badcafe', 'hex')],
+  ] as const) {
     const seen: Buffer[] = [];
     const canceled = Promise.withResolvers<Buffer>();
     const host = await serving(t, async (socket, next) => {
@@ -264,17 +396,38 @@ test('protocol 3.2 is asked for where the address says so: the key to cancel by 
     });
     const connection = await connect(host, { protocol: '3.2' });
     assert.equal(seen[0]!.readInt32BE(4), 196_610);
-    await assert.rejects(connection.execute('select pg_sleep(9)', [], { signal: undefined, deadlineMs: systemClock.monotonicMs() + 20, timeoutMs: 20 }), QueryTimeout);
+    await assert.rejects(
+      connection.execute('select pg_sleep(9)', [], {
+        signal: undefined,
+        deadlineMs: systemClock.monotonicMs() + 20,
+        timeoutMs: 20,
+      }),
+      QueryTimeout,
+    );
     assert.deepEqual((await canceled.promise).subarray(8), Buffer.concat([write.int32(7), key]));
     connection.destroy();
   }
 });
 
-for (const [what, version, unknown] of [['a newer version than was asked for', 196_611, 0], ['version 2', 131_072, 0], ['a parameter that was not sent', 196_608, 1]] as const) {
+for (const [what, version, unknown] of [
+  ['a newer version than was asked for', 196_611, 0],
+  ['version 2', 131_072, 0],
+  ['a parameter that was not sent', 196_608, 1],
+] as const) {
   test(`a log-in by 3.2 is refused in which the server answers by ${what}`, async (t) => {
     const host = await serving(t, async (socket, next) => {
       await next();
-      socket.write(Buffer.concat([write.message('v', write.int32(version), write.int32(unknown), ...unknown === 1 ? [write.text('_pq_.x')] : []), WELCOME]));
+      socket.write(
+        Buffer.concat([
+          write.message(
+            'v',
+            write.int32(version),
+            write.int32(unknown),
+            ...(unknown === 1 ? [write.text('_pq_.x')] : []),
+          ),
+          WELCOME,
+        ]),
+      );
     });
     await assert.rejects(connect(host, { protocol: '3.2' }), lost);
   });
@@ -286,7 +439,11 @@ test('a server that closes, or says why it refuses, is told apart', async (t) =>
     socket.end();
   });
   await assert.rejects(connect(closing), lost);
-  for (const [sqlstate, Class] of [['28P01', DatabaseError], ['53300', DatabaseError], ['57P03', ConnectionLost]] as const) {
+  for (const [sqlstate, Class] of [
+    ['28P01', DatabaseError],
+    ['53300', DatabaseError],
+    ['57P03', ConnectionLost],
+  ] as const) {
     const host = await serving(t, async (socket, next) => {
       await next();
       socket.end(write.failure({ S: 'FATAL', V: 'FATAL', C: sqlstate, M: 'no' }));
@@ -305,7 +462,12 @@ test('a server that says nothing is given up when the time is over, at each step
     await next();
     socket.write('S');
   };
-  for (const [script, mode] of [[silent, 'disable'], [silent, 'require'], [yes, 'require'], [asksForMore, 'disable']] as const) {
+  for (const [script, mode] of [
+    [silent, 'disable'],
+    [silent, 'require'],
+    [yes, 'require'],
+    [asksForMore, 'disable'],
+  ] as const) {
     const clock = new ManualClock();
     const arrived = Promise.withResolvers<void>();
     const host = await serving(t, async (socket, next) => {
@@ -327,7 +489,8 @@ test('a server that says nothing is given up when the time is over, at each step
 
 test('a COMMIT that nobody answers is told to end when the time is over, and then nobody knows its outcome', async (t) => {
   const clock = new ManualClock();
-  const asked = Promise.withResolvers<void>(), told = Promise.withResolvers<void>();
+  const asked = Promise.withResolvers<void>(),
+    told = Promise.withResolvers<void>();
   let connections = 0;
   const host = await serving(t, async (socket, next) => {
     const first = await next();
@@ -338,7 +501,10 @@ test('a COMMIT that nobody answers is told to end when the time is over, and the
   });
   const connection = await connect(host, { clock });
   t.after(() => connection.destroy());
-  const committing = assert.rejects(connection.commit({ signal: undefined, deadlineMs: clock.monotonicMs() + 1_000, timeoutMs: 1_000 }), CommitOutcomeUnknown);
+  const committing = assert.rejects(
+    connection.commit({ signal: undefined, deadlineMs: clock.monotonicMs() + 1_000, timeoutMs: 1_000 }),
+    CommitOutcomeUnknown,
+  );
   await asked.promise;
   await clock.advance(1_000);
   await told.promise;
@@ -349,28 +515,51 @@ test('a COMMIT that nobody answers is told to end when the time is over, and the
 
 // ── the conversation ──
 
-const ANSWER = Buffer.concat([write.message('1'), write.message('t', write.int16(0)), write.rowDescription(['a', 23]), write.message('2'), write.dataRow('1'), write.commandComplete('SELECT 1'), write.ready()]);
+const ANSWER = Buffer.concat([
+  write.message('1'),
+  write.message('t', write.int16(0)),
+  write.rowDescription(['a', 23]),
+  write.message('2'),
+  write.dataRow('1'),
+  write.commandComplete('SELECT 1'),
+  write.ready(),
+]);
 
-for (const [what, isOurs, expected] of [['its own transaction', true, CommitOutcomeUnknown], ['a transaction of others', false, QueryTimeout]] as const) {
+for (const [what, isOurs, expected] of [
+  ['its own transaction', true, CommitOutcomeUnknown],
+  ['a transaction of others', false, QueryTimeout],
+] as const) {
   test(`a stream that is left in ${what} ends within its limit, and five seconds at least, where nobody answers`, async (t) => {
     const clock = new ManualClock();
-    const asked = Promise.withResolvers<void>(), told = Promise.withResolvers<void>();
+    const asked = Promise.withResolvers<void>(),
+      told = Promise.withResolvers<void>();
     let connections = 0;
     const host = await serving(t, async (socket, next) => {
       const first = await next();
-      if (++connections > 1) return first.readUInt32BE(4) === 80_877_102 ? told.resolve() : told.reject(first); // CancelRequest
+      if (++connections > 1)
+        return first.readUInt32BE(4) === 80_877_102 ? told.resolve() : told.reject(first); // CancelRequest
       socket.write(WELCOME);
       assert.match(String(await next()), /begin/);
       socket.write(Buffer.concat([write.commandComplete('BEGIN'), write.ready('T')]));
       await next();
-      socket.write(Buffer.concat([ANSWER.subarray(0, ANSWER.indexOf(write.commandComplete('SELECT 1'))), write.message('s'), write.ready('T')]));
+      socket.write(
+        Buffer.concat([
+          ANSWER.subarray(0, ANSWER.indexOf(write.commandComplete('SELECT 1'))),
+          write.message('s'),
+          write.ready('T'),
+        ]),
+      );
       assert.match(String(await next()), isOurs ? /commit/ : /^C[^]*Psvc_p1/); // Close
       setImmediate(asked.resolve);
     });
     const connection = await connect(host, { clock });
     t.after(() => connection.destroy());
     if (!isOurs) await connection.begin({ isolation: undefined, isReadOnly: false }, undefined);
-    const stream = connection.stream('select 1 as a', [], { signal: undefined, deadlineMs: clock.monotonicMs() + 1_000, timeoutMs: 1_000 });
+    const stream = connection.stream('select 1 as a', [], {
+      signal: undefined,
+      deadlineMs: clock.monotonicMs() + 1_000,
+      timeoutMs: 1_000,
+    });
     assert.deepEqual((await stream.next()).value, [{ a: 1 }]);
     const leaving = assert.rejects(stream.return(), expected);
     await asked.promise;
@@ -384,7 +573,8 @@ for (const [what, isOurs, expected] of [['its own transaction', true, CommitOutc
 
 test('the look-up of a type for a statement that has not run yet ends with the signal of its call, where nobody answers', async (t) => {
   const clock = new ManualClock();
-  const asked = Promise.withResolvers<void>(), told = Promise.withResolvers<void>();
+  const asked = Promise.withResolvers<void>(),
+    told = Promise.withResolvers<void>();
   let connections = 0;
   const host = await serving(t, async (socket, next) => {
     const first = await next();
@@ -392,14 +582,23 @@ test('the look-up of a type for a statement that has not run yet ends with the s
     socket.write(WELCOME);
     assert.match(String(await next()), /insert into t/);
     const unknownType = Buffer.from([0, 1, 0, 1, 0x86, 0x9f]); // one parameter, of the type 99999
-    socket.write(Buffer.concat([write.message('1'), write.message('t', unknownType), write.message('n'), write.ready()]));
+    socket.write(
+      Buffer.concat([write.message('1'), write.message('t', unknownType), write.message('n'), write.ready()]),
+    );
     assert.match(String(await next()), /pg_type/);
     setImmediate(asked.resolve);
   });
   const connection = await connect(host, { clock });
   t.after(() => connection.destroy());
   const abort = new AbortController();
-  const running = assert.rejects(connection.executeMany('insert into t values (?)', [['x']], { signal: abort.signal, deadlineMs: Infinity, timeoutMs: 0 }), QueryCanceled);
+  const running = assert.rejects(
+    connection.executeMany('insert into t values (?)', [['x']], {
+      signal: abort.signal,
+      deadlineMs: Infinity,
+      timeoutMs: 0,
+    }),
+    QueryCanceled,
+  );
   await asked.promise;
   abort.abort();
   await told.promise;
@@ -409,12 +608,66 @@ test('the look-up of a type for a statement that has not run yet ends with the s
 
 for (const [what, bytes] of [
   ['another message than is to come', Buffer.concat([write.message('2'), ANSWER])],
-  ['a row that was not described', Buffer.concat([write.message('1'), write.message('t', write.int16(0)), write.message('n'), write.message('2'), write.dataRow('1')])],
-  ['a row with more columns than were described', Buffer.concat([write.message('1'), write.message('t', write.int16(0)), write.rowDescription(['a', 23]), write.message('2'), write.dataRow('1', '2')])],
-  ['a row with fewer', Buffer.concat([write.message('1'), write.message('t', write.int16(0)), write.rowDescription(['a', 23], ['b']), write.message('2'), write.dataRow('1')])],
-  ['a value longer than its row', Buffer.concat([write.message('1'), write.message('t', write.int16(0)), write.rowDescription(['a']), write.message('2'), write.message('D', write.int16(1), write.int32(100), Buffer.from('x'))])],
-  ['a value of a length that there is not', Buffer.concat([write.message('1'), write.message('t', write.int16(0)), write.rowDescription(['a']), write.message('2'), write.message('D', write.int16(1), write.int32(-2))])],
-  ['JSON that is none', Buffer.concat([write.message('1'), write.message('t', write.int16(0)), write.rowDescription(['a', 114]), write.message('2'), write.dataRow('{')])],
+  [
+    'a row that was not described',
+    Buffer.concat([
+      write.message('1'),
+      write.message('t', write.int16(0)),
+      write.message('n'),
+      write.message('2'),
+      write.dataRow('1'),
+    ]),
+  ],
+  [
+    'a row with more columns than were described',
+    Buffer.concat([
+      write.message('1'),
+      write.message('t', write.int16(0)),
+      write.rowDescription(['a', 23]),
+      write.message('2'),
+      write.dataRow('1', '2'),
+    ]),
+  ],
+  [
+    'a row with fewer',
+    Buffer.concat([
+      write.message('1'),
+      write.message('t', write.int16(0)),
+      write.rowDescription(['a', 23], ['b']),
+      write.message('2'),
+      write.dataRow('1'),
+    ]),
+  ],
+  [
+    'a value longer than its row',
+    Buffer.concat([
+      write.message('1'),
+      write.message('t', write.int16(0)),
+      write.rowDescription(['a']),
+      write.message('2'),
+      write.message('D', write.int16(1), write.int32(100), Buffer.from('x')),
+    ]),
+  ],
+  [
+    'a value of a length that there is not',
+    Buffer.concat([
+      write.message('1'),
+      write.message('t', write.int16(0)),
+      write.rowDescription(['a']),
+      write.message('2'),
+      write.message('D', write.int16(1), write.int32(-2)),
+    ]),
+  ],
+  [
+    'JSON that is none',
+    Buffer.concat([
+      write.message('1'),
+      write.message('t', write.int16(0)),
+      write.rowDescription(['a', 114]),
+      write.message('2'),
+      write.dataRow('{'),
+    ]),
+  ],
   ['ReadyForQuery too early', Buffer.concat([write.message('1'), write.ready()])],
   ['ReadyForQuery of no known status', Buffer.concat([ANSWER.subarray(0, -1), Buffer.from('X')])],
   ['a message of 2 GiB', Buffer.concat([Buffer.from('D'), write.int32(2 ** 31 - 1)])],
@@ -436,7 +689,11 @@ for (const [what, bytes] of [
 
 const PONG = Buffer.concat([write.message('I'), write.ready()]);
 
-for (const [what, bytes] of [['a reply to nothing', ANSWER], ['an error about nothing', write.failure({ S: 'ERROR', C: '22000', M: 'x' })], ['a second answer', PONG]] as const) {
+for (const [what, bytes] of [
+  ['a reply to nothing', ANSWER],
+  ['an error about nothing', write.failure({ S: 'ERROR', C: '22000', M: 'x' })],
+  ['a second answer', PONG],
+] as const) {
   test(`an idle connection ends when comes ${what}`, async (t) => {
     const connection = await welcomed(t, async (socket, next) => {
       await next();
@@ -462,7 +719,13 @@ test('a connection ends whose encoding is no longer UTF-8: what is escaped for C
     await next();
     socket.write(Buffer.concat([write.parameterStatus('client_encoding', 'utf-8'), PONG]));
     await next();
-    socket.write(Buffer.concat([write.commandComplete('SET'), write.parameterStatus('client_encoding', 'SJIS'), write.ready()]));
+    socket.write(
+      Buffer.concat([
+        write.commandComplete('SET'),
+        write.parameterStatus('client_encoding', 'SJIS'),
+        write.ready(),
+      ]),
+    );
   });
   await connection.ping(undefined);
   await assert.rejects(connection.script("set client_encoding to 'SJIS'", undefined), /client_encoding/);
@@ -490,7 +753,9 @@ test('mutated answers end the connection or give a result, and never anything el
       await next();
       socket.end(bytes);
     });
-    const outcome = await connection.fetchAll('select 1 as a', [], undefined).catch((error: unknown) => error);
+    const outcome = await connection
+      .fetchAll('select 1 as a', [], undefined)
+      .catch((error: unknown) => error);
     assert.ok(Array.isArray(outcome) || outcome instanceof DatabaseError, String(outcome));
     connection.destroy();
   }
@@ -512,7 +777,11 @@ test('a statement that the server does not end when told to costs the connection
     socket.write(WELCOME);
   });
   const connection = await connect(host, { clock });
-  const running = connection.fetchAll('select 1', [], { signal: undefined, deadlineMs: clock.monotonicMs() + 1_000, timeoutMs: 1_000 });
+  const running = connection.fetchAll('select 1', [], {
+    signal: undefined,
+    deadlineMs: clock.monotonicMs() + 1_000,
+    timeoutMs: 1_000,
+  });
   running.catch(() => undefined);
   await clock.advance(1_000);
   await told.promise;
@@ -522,28 +791,59 @@ test('a statement that the server does not end when told to costs the connection
   assert.deepEqual([connection.isBroken, clock.pending], [true, 0]);
 });
 
-test('a server that takes leave together with an answer leaves nobody waiting who had more to ask', { timeout: 30_000 }, async (t) => {
-  const described = Buffer.concat([write.message('1'), write.message('t', write.int16(1), write.int32(1007)), write.message('n'), write.ready()]);
-  for (const ask of [
-    (connection: PostgresConnection) => connection.execute('insert into a select unnest(?::int4[])', [[1, 2]], undefined),
-    (connection: PostgresConnection) => connection.executeMany('insert into a values (?)', [[[1]], [[2]]], undefined),
-    (connection: PostgresConnection) => connection.insertMany('a', ['b'], Array.from({ length: 10 }, () => [[1]]), undefined),
-  ]) {
-    const connection = await welcomed(t, async (socket, next) => {
-      await next();
-      socket.write(Buffer.concat([described, write.failure({ S: 'FATAL', V: 'FATAL', C: '57P01', M: 'terminating connection due to administrator command' })]));
-    });
-    await assert.rejects(ask(connection), ConnectionLost);
-    assert.ok(connection.isBroken);
-  }
-});
+test(
+  'a server that takes leave together with an answer leaves nobody waiting who had more to ask',
+  { timeout: 30_000 },
+  async (t) => {
+    const described = Buffer.concat([
+      write.message('1'),
+      write.message('t', write.int16(1), write.int32(1007)),
+      write.message('n'),
+      write.ready(),
+    ]);
+    for (const ask of [
+      (connection: PostgresConnection) =>
+        connection.execute('insert into a select unnest(?::int4[])', [[1, 2]], undefined),
+      (connection: PostgresConnection) =>
+        connection.executeMany('insert into a values (?)', [[[1]], [[2]]], undefined),
+      (connection: PostgresConnection) =>
+        connection.insertMany(
+          'a',
+          ['b'],
+          Array.from({ length: 10 }, () => [[1]]),
+          undefined,
+        ),
+    ]) {
+      const connection = await welcomed(t, async (socket, next) => {
+        await next();
+        socket.write(
+          Buffer.concat([
+            described,
+            write.failure({
+              S: 'FATAL',
+              V: 'FATAL',
+              C: '57P01',
+              M: 'terminating connection due to administrator command',
+            }),
+          ]),
+        );
+      });
+      await assert.rejects(ask(connection), ConnectionLost);
+      assert.ok(connection.isBroken);
+    }
+  },
+);
 
 test('close() gives a server a second to close, and no more', async (t) => {
   const clock = new ManualClock();
-  const connection = await welcomed(t, async (socket, next) => {
-    socket.allowHalfOpen = true;
-    for (;;) await next();
-  }, { clock });
+  const connection = await welcomed(
+    t,
+    async (socket, next) => {
+      socket.allowHalfOpen = true;
+      for (;;) await next();
+    },
+    { clock },
+  );
   const closing = connection.close();
   await clock.advance(1_000);
   await closing;
@@ -552,11 +852,19 @@ test('close() gives a server a second to close, and no more', async (t) => {
 
 test('a listener that throws is logged, and costs nobody the connection', async (t) => {
   const { logger, events } = collectedLog();
-  const connection = await welcomed(t, async (socket, next) => {
-    await next();
-    socket.write(Buffer.concat([write.message('A', write.int32(1), write.text('c'), write.text('')), ANSWER]));
-  }, { log: logger });
-  connection.onNotification = () => { throw new Error('mine'); };
+  const connection = await welcomed(
+    t,
+    async (socket, next) => {
+      await next();
+      socket.write(
+        Buffer.concat([write.message('A', write.int32(1), write.text('c'), write.text('')), ANSWER]),
+      );
+    },
+    { log: logger },
+  );
+  connection.onNotification = () => {
+    throw new Error('mine');
+  };
   assert.deepEqual(await connection.fetchAll('select 1 as a', [], undefined), [{ a: 1 }]);
   assert.equal(events.length, 1);
 });
@@ -570,8 +878,13 @@ test('a server that knows the password is believed (the way in which the others 
     socket.write(write.authentication(11, Buffer.from(first)));
     const withoutProof = /c=.*(?=,p=)/s.exec((await next()).toString('latin1'))![0];
     const hmac = (key: Buffer, data: string): Buffer => createHmac('sha256', key).update(data).digest();
-    const signature = hmac(hmac(pbkdf2Sync(SECRET, 'ABC', 4_096, 32, 'sha256'), 'Server Key'), `${bare},${first},${withoutProof}`);
-    socket.write(Buffer.concat([write.authentication(12, Buffer.from(`v=${signature.toString('base64')}`)), WELCOME]));
+    const signature = hmac(
+      hmac(pbkdf2Sync(SECRET, 'ABC', 4_096, 32, 'sha256'), 'Server Key'),
+      `${bare},${first},${withoutProof}`,
+    );
+    socket.write(
+      Buffer.concat([write.authentication(12, Buffer.from(`v=${signature.toString('base64')}`)), WELCOME]),
+    );
   });
   (await connect(host)).destroy();
 });

@@ -26,8 +26,12 @@ class FakeSession {
     this.pings++;
     if (this.isDead) throw new ConnectionLost('no answer');
   }
-  async close(): Promise<void> { this.isClosed = true; }
-  destroy(): void { this.isClosed = true; }
+  async close(): Promise<void> {
+    this.isClosed = true;
+  }
+  destroy(): void {
+    this.isClosed = true;
+  }
   lose(): void {
     this.isClosed = true;
     this.onLost?.(new ConnectionLost('terminated'));
@@ -47,13 +51,23 @@ function bench() {
     sessions.push(session);
     return session as unknown as PostgresSession; // the listener uses no more of it
   };
-  return { clock, sessions, state, events, listener: new PostgresListener({ connect, connectTimeoutMs: 1_000, clock, log: logger }) };
+  return {
+    clock,
+    sessions,
+    state,
+    events,
+    listener: new PostgresListener({ connect, connectTimeoutMs: 1_000, clock, log: logger }),
+  };
 }
 
 test('PostgresListener listens once to each channel, tells all who listen, and ends with the last', async () => {
   const { listener, sessions, clock } = bench();
   const heard: string[] = [];
-  const first = await listener.listen('a"b', (payload, { channel, processId }) => heard.push(`1 ${channel} ${payload} ${processId}`), {});
+  const first = await listener.listen(
+    'a"b',
+    (payload, { channel, processId }) => heard.push(`1 ${channel} ${payload} ${processId}`),
+    {},
+  );
   const second = await listener.listen('a"b', (payload) => heard.push(`2 ${payload}`), {});
   const other = await listener.listen('Other', (payload) => heard.push(`3 ${payload}`), {});
   const [session] = sessions;
@@ -77,7 +91,13 @@ test('PostgresListener listens once to each channel, tells all who listen, and e
 test('PostgresListener survives what a listener throws, and logs it', async () => {
   const { listener, sessions, events } = bench();
   const heard: string[] = [];
-  await listener.listen('c', () => { throw new Error('mine'); }, {});
+  await listener.listen(
+    'c',
+    () => {
+      throw new Error('mine');
+    },
+    {},
+  );
   await listener.listen('c', async () => Promise.reject(new Error('mine too')), {});
   await listener.listen('c', (payload) => heard.push(payload), {});
   sessions[0]!.onNotification!('c', 'x', 1);
@@ -91,7 +111,11 @@ test('PostgresListener listens to everything again when its connection was lost,
   let reconnects = 0;
   const heard: string[] = [];
   await listener.listen('a', (payload) => heard.push(payload), { onReconnect: () => reconnects++ });
-  await listener.listen('b', () => undefined, { onReconnect: () => { throw new Error('mine'); } });
+  await listener.listen('b', () => undefined, {
+    onReconnect: () => {
+      throw new Error('mine');
+    },
+  });
   state.isAway = true;
   sessions[0]!.lose();
   await new Promise(setImmediate);
@@ -111,7 +135,10 @@ test('PostgresListener whose connection ends in the breath of an answer makes an
   let dying = 0;
   state.isDying = () => dying-- > 0;
   dying = 1;
-  await assert.rejects(listener.listen('a', () => undefined, {}), ConnectionLost);
+  await assert.rejects(
+    listener.listen('a', () => undefined, {}),
+    ConnectionLost,
+  );
   const heard: string[] = [];
   let reconnects = 0;
   await listener.listen('a', (payload) => heard.push(payload), { onReconnect: () => reconnects++ });
@@ -135,19 +162,31 @@ test('PostgresListener asks twice a minute whether the connection still answers,
   assert.equal(sessions[0]!.pings, 3);
   sessions[0]!.isDead = true;
   await clock.advance(31_000);
-  assert.deepEqual([sessions.length, sessions[0]!.isClosed, sessions[1]!.scripts, reconnects], [2, true, ['listen "a"'], 1]);
+  assert.deepEqual(
+    [sessions.length, sessions[0]!.isClosed, sessions[1]!.scripts, reconnects],
+    [2, true, ['listen "a"'], 1],
+  );
   await listener.close();
 });
 
 test('PostgresListener.listen() rejects when nothing can be reached, or the channel has no name', async () => {
   const { listener, state } = bench();
   state.isAway = true;
-  await assert.rejects(listener.listen('a', () => undefined, {}), ConnectionLost);
+  await assert.rejects(
+    listener.listen('a', () => undefined, {}),
+    ConnectionLost,
+  );
   state.isAway = false;
-  await assert.rejects(listener.listen('', () => undefined, {}), fault('E_DB_IDENTIFIER'));
+  await assert.rejects(
+    listener.listen('', () => undefined, {}),
+    fault('E_DB_IDENTIFIER'),
+  );
   await listener.listen('a', () => undefined, {});
   await listener.close();
-  await assert.rejects(listener.listen('a', () => undefined, {}), ConnectionLost);
+  await assert.rejects(
+    listener.listen('a', () => undefined, {}),
+    ConnectionLost,
+  );
 });
 
 test('PostgresListener.close() gives up a server that is away', async () => {

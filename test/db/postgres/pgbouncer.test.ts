@@ -31,12 +31,18 @@ async function address(): Promise<string> {
 if (problem !== undefined) test('PostgreSQL behind PgBouncer', { skip }, () => undefined);
 else databaseContract('PostgreSQL behind PgBouncer', (t) => emptied(t), { knowsTypes: false });
 
-test('transactions behind PgBouncer interleave on fewer sessions than connections, and no row comes from another', { skip }, async (t) => {
-  const db = await emptied(t, { pool: { max: 10, acquireTimeoutMs: 60_000 } });
-  await interleaved(db, POSTGRES, 300, seeded(1));
-  const pids = new Set(await Promise.all(Array.from({ length: 50 }, () => db.scalar('select pg_backend_pid()'))));
-  assert.ok(pids.size <= 2 || process.env['PGBOUNCER_URL'] !== undefined, `${pids.size} sessions`);
-});
+test(
+  'transactions behind PgBouncer interleave on fewer sessions than connections, and no row comes from another',
+  { skip },
+  async (t) => {
+    const db = await emptied(t, { pool: { max: 10, acquireTimeoutMs: 60_000 } });
+    await interleaved(db, POSTGRES, 300, seeded(1));
+    const pids = new Set(
+      await Promise.all(Array.from({ length: 50 }, () => db.scalar('select pg_backend_pid()'))),
+    );
+    assert.ok(pids.size <= 2 || process.env['PGBOUNCER_URL'] !== undefined, `${pids.size} sessions`);
+  },
+);
 
 test('callers behind PgBouncer give up at any moment, and no connection is spoilt', { skip }, async (t) => {
   await emptied(t);
@@ -46,33 +52,76 @@ test('callers behind PgBouncer give up at any moment, and no connection is spoil
 test('a statement behind PgBouncer ends on the server when its time is over', { skip }, async (t) => {
   const db = await emptied(t, { pool: { max: 2 } });
   await assert.rejects(db.execute('select pg_sleep(62)', [], { timeoutMs: 50 }), QueryTimeout);
-  assert.equal(await db.scalar("select count(*) from pg_stat_activity where query like 'select pg_sleep(62)%' and state = 'active'"), 0);
+  assert.equal(
+    await db.scalar(
+      "select count(*) from pg_stat_activity where query like 'select pg_sleep(62)%' and state = 'active'",
+    ),
+    0,
+  );
 });
 
-test('many rows, a stream of them, and values of types that are not built in pass PgBouncer', { skip }, async (t) => {
-  const db = await emptied(t);
-  await db.script("create type mood as enum ('happy', 'sad'); create table item (id integer, label text, moods mood[], at timestamptz, day date, lasts interval, raw bytea)");
-  const at = new Date('2024-03-10T02:30:00.123Z');
-  const rows = Array.from({ length: 2_000 }, (_, id) => [id, `label ${id}`] as const);
-  assert.equal(await db.executeMany('insert into item (id, label) values (?, ?)', rows.slice(0, 500)), 500);
-  assert.equal(await db.insertMany('item', ['id', 'label'], rows.slice(500)), 1_500);
-  let sum = 0;
-  for await (const row of db.stream<{ id: number }>('select id from item')) sum += row.id;
-  assert.equal(sum, 1_999_000);
-  await db.execute("insert into item (id, moods, at, day, lasts, raw) values (?, ?, ?, ?, ?, ?)", [-1, '{happy,sad}', at, '2024-03-10', '1 day 02:00:00', new Uint8Array([0, 255])]);
-  assert.deepEqual(await db.fetchOne('select moods, at, day, raw from item where id = -1'), { moods: ['happy', 'sad'], at, day: '2024-03-10', raw: new Uint8Array([0, 255]) });
-});
+test(
+  'many rows, a stream of them, and values of types that are not built in pass PgBouncer',
+  { skip },
+  async (t) => {
+    const db = await emptied(t);
+    await db.script(
+      "create type mood as enum ('happy', 'sad'); create table item (id integer, label text, moods mood[], at timestamptz, day date, lasts interval, raw bytea)",
+    );
+    const at = new Date('2024-03-10T02:30:00.123Z');
+    const rows = Array.from({ length: 2_000 }, (_, id) => [id, `label ${id}`] as const);
+    assert.equal(await db.executeMany('insert into item (id, label) values (?, ?)', rows.slice(0, 500)), 500);
+    assert.equal(await db.insertMany('item', ['id', 'label'], rows.slice(500)), 1_500);
+    let sum = 0;
+    for await (const row of db.stream<{ id: number }>('select id from item')) sum += row.id;
+    assert.equal(sum, 1_999_000);
+    await db.execute('insert into item (id, moods, at, day, lasts, raw) values (?, ?, ?, ?, ?, ?)', [
+      -1,
+      '{happy,sad}',
+      at,
+      '2024-03-10',
+      '1 day 02:00:00',
+      new Uint8Array([0, 255]),
+    ]);
+    assert.deepEqual(await db.fetchOne('select moods, at, day, raw from item where id = -1'), {
+      moods: ['happy', 'sad'],
+      at,
+      day: '2024-03-10',
+      raw: new Uint8Array([0, 255]),
+    });
+  },
+);
 
 test('migrations behind PgBouncer are applied once by those that start together', { skip }, async (t) => {
   await emptied(t);
-  const sources = { directory: folder(t, { '0001_note.up.sql': 'create table note (id integer primary key)', '0002_row.up.sql': 'insert into note values (1)' }) };
-  const databases = await Promise.all(Array.from({ length: 4 }, async () => openDatabase(await address(), { pool: { max: 2 } })));
+  const sources = {
+    directory: folder(t, {
+      '0001_note.up.sql': 'create table note (id integer primary key)',
+      '0002_row.up.sql': 'insert into note values (1)',
+    }),
+  };
+  const databases = await Promise.all(
+    Array.from({ length: 4 }, async () => openDatabase(await address(), { pool: { max: 2 } })),
+  );
   t.after(() => Promise.all(databases.map((db) => db.close())).then(() => undefined));
   const done = await Promise.all(databases.map((db) => new Migrator(db, sources).up()));
-  assert.deepEqual(done.flat().map(({ id }) => id).sort(), ['0001', '0002']);
+  assert.deepEqual(
+    done
+      .flat()
+      .map(({ id }) => id)
+      .sort(),
+    ['0001', '0002'],
+  );
 });
 
-test('LISTEN behind PgBouncer is refused, as a notification would go to whoever has the session by then', { skip }, async (t) => {
-  const db = await emptied(t);
-  await assert.rejects(db.listen('orders', () => undefined), fault('E_DB_OPTION'));
-});
+test(
+  'LISTEN behind PgBouncer is refused, as a notification would go to whoever has the session by then',
+  { skip },
+  async (t) => {
+    const db = await emptied(t);
+    await assert.rejects(
+      db.listen('orders', () => undefined),
+      fault('E_DB_OPTION'),
+    );
+  },
+);

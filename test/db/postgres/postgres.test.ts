@@ -5,7 +5,17 @@ import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { test } from 'node:test';
 import { Svc, systemClock } from '../../../src/index.ts';
-import { ConnectionLost, DatabasePlugin, Migrator, PoolTimeout, QueryTimeout, ReadOnly, StatementError, openDatabase, sql } from '../../../src/db/index.ts';
+import {
+  ConnectionLost,
+  DatabasePlugin,
+  Migrator,
+  PoolTimeout,
+  QueryTimeout,
+  ReadOnly,
+  StatementError,
+  openDatabase,
+  sql,
+} from '../../../src/db/index.ts';
 import { TestClient } from '../../../src/testing/index.ts';
 import { databaseContract, fault } from '../../contract/database.ts';
 import { collectedLog } from '../../support/collected-log.ts';
@@ -19,7 +29,11 @@ import { folder, run } from '../../support/run.ts';
 import type { Database, PoolEvent, Transaction } from '../../../src/db/index.ts';
 
 databaseContract('PostgreSQL', (t) => postgresDatabase(t));
-databaseContract('PostgreSQL without a cache of statements, reset in full', (t) => postgresDatabase(t, { statementCache: 0, pool: { max: 3, reset: 'full' } }), { knowsTypes: false });
+databaseContract(
+  'PostgreSQL without a cache of statements, reset in full',
+  (t) => postgresDatabase(t, { statementCache: 0, pool: { max: 3, reset: 'full' } }),
+  { knowsTypes: false },
+);
 
 // ── the pool, by what the server sees ──
 
@@ -28,10 +42,15 @@ test('a database of PostgreSQL rolls back what was left open, and gives the next
   const db = await postgresDatabase(t, { pool: { max: 1, leakSeconds: 30 }, log: logger });
   if (db === undefined) return;
   await db.execute('create table left_open (id integer)');
-  await db.run('statement', async (connection) => { // what no verb lets anybody do
-    await connection.begin({ isolation: undefined, isReadOnly: false }, undefined);
-    await connection.execute('insert into left_open values (1)', [], undefined);
-  }, undefined);
+  await db.run(
+    'statement',
+    async (connection) => {
+      // what no verb lets anybody do
+      await connection.begin({ isolation: undefined, isReadOnly: false }, undefined);
+      await connection.execute('insert into left_open values (1)', [], undefined);
+    },
+    undefined,
+  );
   assert.equal(await db.scalar('select count(*) from left_open'), 0);
   const warning = events.find(({ event }) => event === 'connection_left_in_use');
   assert.match(String(warning?.['acquired']), /postgres\.test\.ts/);
@@ -43,7 +62,10 @@ test('a database of PostgreSQL makes no more connections than max, and sends awa
   const pids = await Promise.all(Array.from({ length: 50 }, () => db.scalar('select pg_backend_pid()')));
   assert.ok(new Set(pids).size <= 2);
   const [first, second] = [db.execute('select pg_sleep(0.4)'), db.execute('select pg_sleep(0.4)')];
-  await assert.rejects(db.scalar('select 1'), (error) => error instanceof PoolTimeout && error.load?.inUse === 2 && error.load.waiting === 1);
+  await assert.rejects(
+    db.scalar('select 1'),
+    (error) => error instanceof PoolTimeout && error.load?.inUse === 2 && error.load.waiting === 1,
+  );
   await Promise.all([first, second]);
 });
 
@@ -57,7 +79,9 @@ test('a database of PostgreSQL notices connections that were ended while they we
   const note = (event: unknown): void => void seen.push((event as PoolEvent).kind);
   subscribe('svc:db:pool', note);
   await using admin = await openDatabase(url.replace('svc_idle', 'svc_admin'));
-  await admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'svc_idle'");
+  await admin.execute(
+    "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'svc_idle'",
+  );
   while (db.load.idle > 0) await systemClock.sleep(5);
   unsubscribe('svc:db:pool', note);
   assert.deepEqual(seen.filter((kind) => kind === 'lost').length, 3);
@@ -66,10 +90,15 @@ test('a database of PostgreSQL notices connections that were ended while they we
 
 test('a database of PostgreSQL leaves a server that no longer takes writes when it was asked for one that does', async (t) => {
   if (!needsPostgres(t)) return;
-  await using db = await openDatabase(await postgresUrl(t, '&target_session_attrs=read-write'), { pool: { max: 1 } });
+  await using db = await openDatabase(await postgresUrl(t, '&target_session_attrs=read-write'), {
+    pool: { max: 1 },
+  });
   await db.execute('create table item (id integer)');
   const before = await db.scalar('select pg_backend_pid()');
-  await assert.rejects(db.transaction((tx) => tx.execute('insert into item values (1)'), { readOnly: true }), ReadOnly);
+  await assert.rejects(
+    db.transaction((tx) => tx.execute('insert into item values (1)'), { readOnly: true }),
+    ReadOnly,
+  );
   assert.equal(await db.scalar('select pg_backend_pid()'), before, 'it was asked for');
   await db.execute('set default_transaction_read_only = on'); // as after a failover, for this connection
   await assert.rejects(db.execute('insert into item values (1)'), ReadOnly).catch(() => undefined); // some versions tell it before
@@ -79,14 +108,25 @@ test('a database of PostgreSQL leaves a server that no longer takes writes when 
 
 test('a database of several servers of PostgreSQL uses the first that is there and of the wanted kind', async (t) => {
   if (!needsPostgres(t)) return;
-  const [reading, writing] = await Promise.all([PostgresServer.start(t, ['default_transaction_read_only = on']), PostgresServer.start(t)]);
+  const [reading, writing] = await Promise.all([
+    PostgresServer.start(t, ['default_transaction_read_only = on']),
+    PostgresServer.start(t),
+  ]);
   const hosts = `127.0.0.1:1,127.0.0.1:${reading.port},127.0.0.1:${writing.port}`;
   const portFor = async (target: string): Promise<number> => {
-    await using db = await openDatabase(`${writing.url.replace(`127.0.0.1:${writing.port}`, hosts)}?target_session_attrs=${target}`);
+    await using db = await openDatabase(
+      `${writing.url.replace(`127.0.0.1:${writing.port}`, hosts)}?target_session_attrs=${target}`,
+    );
     return Number(await db.scalar("select current_setting('port')"));
   };
-  assert.deepEqual([await portFor('any'), await portFor('read-write'), await portFor('read-only'), await portFor('primary')], [reading.port, writing.port, reading.port, reading.port]);
-  await assert.rejects(openDatabase(`${reading.url}?target_session_attrs=read-write`, { pool: { acquireTimeoutMs: 100 } }), (error) => fault('E_DB_OPEN')(error) && /only reads/.test((error as Error).message));
+  assert.deepEqual(
+    [await portFor('any'), await portFor('read-write'), await portFor('read-only'), await portFor('primary')],
+    [reading.port, writing.port, reading.port, reading.port],
+  );
+  await assert.rejects(
+    openDatabase(`${reading.url}?target_session_attrs=read-write`, { pool: { acquireTimeoutMs: 100 } }),
+    (error) => fault('E_DB_OPEN')(error) && /only reads/.test((error as Error).message),
+  );
   await reading.kill();
   assert.equal(await portFor('any'), writing.port);
 });
@@ -97,11 +137,25 @@ test('openDatabase() says why a server of PostgreSQL cannot be used, without the
   const refused = (change: (url: URL) => void, options = {}) => {
     const other = new URL(url);
     change(other);
-    return assert.rejects(openDatabase(other.href, options), (error) => !(error as Error).message.includes('hunter2') && fault('E_DB_OPEN')(error));
+    return assert.rejects(
+      openDatabase(other.href, options),
+      (error) => !(error as Error).message.includes('hunter2') && fault('E_DB_OPEN')(error),
+    );
   };
-  if (process.env['POSTGRES_URL'] === undefined) await refused((other) => { other.password = 'hunter2'; });
-  await refused((other) => { other.pathname = '/there_is_none'; });
-  await refused((other) => { other.port = '1'; other.password = 'hunter2'; }, { pool: { acquireTimeoutMs: 100 } });
+  if (process.env['POSTGRES_URL'] === undefined)
+    await refused((other) => {
+      other.password = 'hunter2';
+    });
+  await refused((other) => {
+    other.pathname = '/there_is_none';
+  });
+  await refused(
+    (other) => {
+      other.port = '1';
+      other.password = 'hunter2';
+    },
+    { pool: { acquireTimeoutMs: 100 } },
+  );
 });
 
 test('readOnly makes every transaction on PostgreSQL refuse writes', async (t) => {
@@ -116,60 +170,117 @@ test('db.listen() hears what others send, also after its connection was ended', 
   if (db === undefined) return;
   const heard: string[] = [];
   let reconnects = 0;
-  const until = async (isSo: () => boolean): Promise<void> => { while (!isSo()) await systemClock.sleep(2); };
-  const listening = await db.listen('Orders "1"', (payload, { channel }) => heard.push(`${channel}: ${payload}`), { onReconnect: () => reconnects++ });
+  const until = async (isSo: () => boolean): Promise<void> => {
+    while (!isSo()) await systemClock.sleep(2);
+  };
+  const listening = await db.listen(
+    'Orders "1"',
+    (payload, { channel }) => heard.push(`${channel}: ${payload}`),
+    { onReconnect: () => reconnects++ },
+  );
   await db.execute('select pg_notify(?, ?)', ['Orders "1"', 'one']);
-  await db.transaction(async (tx) => { await tx.execute('select pg_notify(?, ?)', ['Orders "1"', 'never']); throw new Error('undone'); }).catch(() => undefined);
+  await db
+    .transaction(async (tx) => {
+      await tx.execute('select pg_notify(?, ?)', ['Orders "1"', 'never']);
+      throw new Error('undone');
+    })
+    .catch(() => undefined);
   await until(() => heard.length === 1);
-  const pid = await db.scalar<number>("select pid from pg_stat_activity where query like 'listen %' and datname = current_database() order by backend_start desc limit 1");
+  const pid = await db.scalar<number>(
+    "select pid from pg_stat_activity where query like 'listen %' and datname = current_database() order by backend_start desc limit 1",
+  );
   await db.execute('select pg_terminate_backend(?)', [pid!]);
   await until(() => reconnects === 1);
   await db.execute('select pg_notify(?, ?)', ['Orders "1"', 'two']);
   await until(() => heard.length === 2);
   assert.deepEqual(heard, ['Orders "1": one', 'Orders "1": two']);
   await listening[Symbol.asyncDispose]();
-  await assert.rejects(db.listen('', () => undefined), fault('E_DB_IDENTIFIER'));
-  await assert.rejects(db.listen('a', () => undefined, { onreconnect: () => 1 } as never), fault('E_OPTION_UNKNOWN'));
+  await assert.rejects(
+    db.listen('', () => undefined),
+    fault('E_DB_IDENTIFIER'),
+  );
+  await assert.rejects(
+    db.listen('a', () => undefined, { onreconnect: () => 1 } as never),
+    fault('E_OPTION_UNKNOWN'),
+  );
 });
 
 test('a table that is changed while its statements are prepared ends no transaction by its first statement, and one at most by another', async (t) => {
   if (!needsPostgres(t)) return;
   const ends: (() => unknown)[] = [];
-  t.after(async () => { for (const end of ends.reverse()) await end(); });
+  t.after(async () => {
+    for (const end of ends.reverse()) await end();
+  });
   const url = await postgresUrl({ after: (end) => void ends.push(end) });
   const [db, other] = [await openDatabase(url, { pool: { max: 3 } }), await openDatabase(url)];
   ends.push(() => Promise.all([db.close(), other.close()]));
-  await other.script("create table item (id integer primary key, label text); insert into item values (1, 'a')");
-  const [read, insert] = ['select * from item where id = ?', 'insert into item (id, label) values (?, ?) on conflict (id) do nothing returning *'];
-  const columns = async (tx: Database | Transaction): Promise<number> => Object.keys((await tx.fetchOne(read, [1]))!).length;
-  const onAll = async <T>(work: (tx: Transaction) => Promise<T>): Promise<T[]> => { // each has a connection of its own
+  await other.script(
+    "create table item (id integer primary key, label text); insert into item values (1, 'a')",
+  );
+  const [read, insert] = [
+    'select * from item where id = ?',
+    'insert into item (id, label) values (?, ?) on conflict (id) do nothing returning *',
+  ];
+  const columns = async (tx: Database | Transaction): Promise<number> =>
+    Object.keys((await tx.fetchOne(read, [1]))!).length;
+  const onAll = async <T>(work: (tx: Transaction) => Promise<T>): Promise<T[]> => {
+    // each has a connection of its own
     const begun = Promise.withResolvers<void>();
     let count = 0;
-    return Promise.all([1, 2, 3].map(() => db.transaction(async (tx) => {
-      if (++count === 3) begun.resolve();
-      await begun.promise;
-      return work(tx);
-    })));
+    return Promise.all(
+      [1, 2, 3].map(() =>
+        db.transaction(async (tx) => {
+          if (++count === 3) begun.resolve();
+          await begun.promise;
+          return work(tx);
+        }),
+      ),
+    );
   };
   let added = 0;
   const changed = async (): Promise<void> => {
-    await onAll(async (tx) => { for (let use = 0; use < 3; use++) await columns(tx).then(() => tx.executeMany(insert, [[1, 'a']])); });
+    await onAll(async (tx) => {
+      for (let use = 0; use < 3; use++) await columns(tx).then(() => tx.executeMany(insert, [[1, 'a']]));
+    });
     await other.script(`alter table item add column c${++added} integer`);
   };
 
   await changed();
   assert.deepEqual(await onAll(columns), [3, 3, 3]);
   await changed();
-  const streamed = async (): Promise<number> => { for await (const row of db.stream(read, [1])) return Object.keys(row).length; return 0; };
+  const streamed = async (): Promise<number> => {
+    for await (const row of db.stream(read, [1])) return Object.keys(row).length;
+    return 0;
+  };
   assert.deepEqual(await Promise.all([streamed(), streamed(), streamed()]), [4, 4, 4]);
   await changed();
-  const second = (retries: number): Promise<unknown> => db.transaction(async (tx) => [await tx.scalar('show transaction_isolation'), await columns(tx)], { isolation: 'repeatable read', retries });
-  await assert.rejects(second(0), (error) => error instanceof StatementError && error.isRetryable && error.sqlstate === '0A000');
-  assert.deepEqual(await onAll(async (tx) => { await tx.scalar('select 1'); return columns(tx); }), [5, 5, 5], 'all have heard of it');
+  const second = (retries: number): Promise<unknown> =>
+    db.transaction(async (tx) => [await tx.scalar('show transaction_isolation'), await columns(tx)], {
+      isolation: 'repeatable read',
+      retries,
+    });
+  await assert.rejects(
+    second(0),
+    (error) => error instanceof StatementError && error.isRetryable && error.sqlstate === '0A000',
+  );
+  assert.deepEqual(
+    await onAll(async (tx) => {
+      await tx.scalar('select 1');
+      return columns(tx);
+    }),
+    [5, 5, 5],
+    'all have heard of it',
+  );
   await changed();
-  assert.deepEqual(await Promise.all([second(1), second(1), second(1)]), [1, 2, 3].map(() => ['repeatable read', 6]));
+  assert.deepEqual(
+    await Promise.all([second(1), second(1), second(1)]),
+    [1, 2, 3].map(() => ['repeatable read', 6]),
+  );
   await changed();
-  await assert.rejects(db.executeMany(insert, [[2, 'b']]), (error) => error instanceof StatementError && error.isRetryable); // its rows are not there once more
+  await assert.rejects(
+    db.executeMany(insert, [[2, 'b']]),
+    (error) => error instanceof StatementError && error.isRetryable,
+  ); // its rows are not there once more
   for (const id of [2, 3, 4]) assert.equal(await db.executeMany(insert, [[id, 'b']]), 1);
 });
 
@@ -177,7 +288,12 @@ test('a statement on PostgreSQL ends on the server when its time is over', async
   const db = await postgresDatabase(t, { pool: { max: 1 } });
   if (db === undefined) return;
   await assert.rejects(db.execute('select pg_sleep(61)', [], { timeoutMs: 50 }), QueryTimeout); // other tests sleep for 60 s on the same server
-  assert.equal(await db.scalar("select count(*) from pg_stat_activity where query like 'select pg_sleep(61)%' and state = 'active' and pid <> pg_backend_pid()"), 0);
+  assert.equal(
+    await db.scalar(
+      "select count(*) from pg_stat_activity where query like 'select pg_sleep(61)%' and state = 'active' and pid <> pg_backend_pid()",
+    ),
+    0,
+  );
 });
 
 // ── migrations ──
@@ -185,23 +301,41 @@ test('a statement on PostgreSQL ends on the server when its time is over', async
 test('migrations on PostgreSQL are applied once by processes that start together, and undone', async (t) => {
   if (!needsPostgres(t)) return;
   const directory = folder(t, {
-    '0001_notes.up.sql': 'create table note (id integer primary key, title text);\ninsert into note values (1, $$a;b$$);',
+    '0001_notes.up.sql':
+      'create table note (id integer primary key, title text);\ninsert into note values (1, $$a;b$$);',
     '0001_notes.down.sql': 'drop table note;',
     '0002_index.up.sql': '-- svc: no-transaction\ncreate index concurrently note_title on note (title);',
     '0002_index.down.sql': 'drop index note_title;',
-    '0003_function.up.sql': 'create function one() returns integer language plpgsql as $body$ begin return 1; end; $body$;',
+    '0003_function.up.sql':
+      'create function one() returns integer language plpgsql as $body$ begin return 1; end; $body$;',
     '0003_function.down.sql': 'drop function one();',
   });
   const ends: (() => unknown)[] = [];
-  t.after(async () => { for (const end of ends.reverse()) await end(); }); // the schema after the databases
+  t.after(async () => {
+    for (const end of ends.reverse()) await end();
+  }); // the schema after the databases
   const url = await postgresUrl({ after: (end) => void ends.push(end) });
-  const databases = await Promise.all(Array.from({ length: 6 }, () => openDatabase(url, { pool: { max: 2 } })));
+  const databases = await Promise.all(
+    Array.from({ length: 6 }, () => openDatabase(url, { pool: { max: 2 } })),
+  );
   ends.push(() => Promise.all(databases.map((each) => each.close())));
   const done = await Promise.all(databases.map((db) => new Migrator(db, { directory }).up()));
-  assert.deepEqual(done.flat().map(({ id }) => id).sort(), ['0001', '0002', '0003']);
+  assert.deepEqual(
+    done
+      .flat()
+      .map(({ id }) => id)
+      .sort(),
+    ['0001', '0002', '0003'],
+  );
   const [db] = databases;
-  assert.deepEqual([await db!.scalar('select title from note'), await db!.scalar('select one()')], ['a;b', 1]);
-  assert.deepEqual((await new Migrator(db!, { directory }).status()).map(({ state }) => state), ['applied', 'applied', 'applied']);
+  assert.deepEqual(
+    [await db!.scalar('select title from note'), await db!.scalar('select one()')],
+    ['a;b', 1],
+  );
+  assert.deepEqual(
+    (await new Migrator(db!, { directory }).status()).map(({ state }) => state),
+    ['applied', 'applied', 'applied'],
+  );
   assert.equal((await new Migrator(db!, { directory }).down({ steps: 3 })).length, 3);
   assert.equal(await db!.scalar("select 1 where to_regclass('note') is not null"), undefined);
 });
@@ -213,32 +347,60 @@ test('a migration on PostgreSQL that changes the search path, as pg_dump does, i
   const schema = await db.scalar<string>('select current_schema()');
   const empty = "select pg_catalog.set_config('search_path', '', false);";
   const directory = folder(t, {
-    '0001_dump.up.sql': `${empty}\ncreate table ${schema}.first (id integer);`, '0001_dump.down.sql': `${empty}\ndrop table ${schema}.first;`,
-    '0002_bare.up.sql': `-- svc: no-transaction\n${empty}\ncreate index concurrently on ${schema}.first (id);`, '0002_bare.down.sql': 'select 1;',
-    '0003_next.up.sql': 'create table second (id integer);', '0003_next.down.sql': 'drop table second;',
+    '0001_dump.up.sql': `${empty}\ncreate table ${schema}.first (id integer);`,
+    '0001_dump.down.sql': `${empty}\ndrop table ${schema}.first;`,
+    '0002_bare.up.sql': `-- svc: no-transaction\n${empty}\ncreate index concurrently on ${schema}.first (id);`,
+    '0002_bare.down.sql': 'select 1;',
+    '0003_next.up.sql': 'create table second (id integer);',
+    '0003_next.down.sql': 'drop table second;',
   });
   const migrator = new Migrator(db, { directory });
-  assert.deepEqual((await migrator.up()).map(({ id }) => id), ['0001', '0002', '0003']);
-  assert.deepEqual([await db.scalar("select to_regclass('first') is not null and to_regclass('second') is not null"), await db.scalar('show search_path')], [true, path]);
+  assert.deepEqual(
+    (await migrator.up()).map(({ id }) => id),
+    ['0001', '0002', '0003'],
+  );
+  assert.deepEqual(
+    [
+      await db.scalar("select to_regclass('first') is not null and to_regclass('second') is not null"),
+      await db.scalar('show search_path'),
+    ],
+    [true, path],
+  );
   assert.equal((await migrator.down({ steps: 3 })).length, 3);
 });
 
 test('what a migration on PostgreSQL sets stays with no connection, whether it fails or not', async (t) => {
   const db = await postgresDatabase(t, { pool: { max: 1 } });
   if (db === undefined) return;
-  const settings = (): Promise<unknown> => db.fetchOne("select current_setting('search_path') as path, current_setting('row_security') as security");
+  const settings = (): Promise<unknown> =>
+    db.fetchOne("select current_setting('search_path') as path, current_setting('row_security') as security");
   const before = await settings();
   const set = "select pg_catalog.set_config('search_path', '', false);\nset row_security = off;";
-  const directory = folder(t, { '0001_a.up.sql': set, '0002_b.up.sql': `-- svc: no-transaction\n${set}\nselect 1 / 0;` });
-  await assert.rejects(new Migrator(db, { directory }).up(), { code: 'E_MIGRATION_FAILED', message: /0002_b\.up\.sql: in line 4/ });
+  const directory = folder(t, {
+    '0001_a.up.sql': set,
+    '0002_b.up.sql': `-- svc: no-transaction\n${set}\nselect 1 / 0;`,
+  });
+  await assert.rejects(new Migrator(db, { directory }).up(), {
+    code: 'E_MIGRATION_FAILED',
+    message: /0002_b\.up\.sql: in line 4/,
+  });
   assert.deepEqual(await settings(), before);
-  assert.equal((await new Migrator(db, { directory: folder(t, { '0001_a.up.sql': set }) }, { lockSeconds: 1 }).status())[0]?.state, 'applied');
+  assert.equal(
+    (
+      await new Migrator(db, { directory: folder(t, { '0001_a.up.sql': set }) }, { lockSeconds: 1 }).status()
+    )[0]?.state,
+    'applied',
+  );
 });
 
 test('what a migration on PostgreSQL sets holds for no other, as if they ran on different days', async (t) => {
   const db = await postgresDatabase(t, { pool: { max: 1 } });
   if (db === undefined) return;
-  const directory = folder(t, { '0001_a.up.sql': "set svc.seen = 'a';\ncreate temporary table note (id integer);", '0002_b.up.sql': "create table note (id integer);\ninsert into note select 1 where current_setting('svc.seen', true) = 'a';\ninsert into note values (2);" });
+  const directory = folder(t, {
+    '0001_a.up.sql': "set svc.seen = 'a';\ncreate temporary table note (id integer);",
+    '0002_b.up.sql':
+      "create table note (id integer);\ninsert into note select 1 where current_setting('svc.seen', true) = 'a';\ninsert into note values (2);",
+  });
   assert.equal((await new Migrator(db, { directory }).up()).length, 2);
   assert.deepEqual(await db.fetchAll('select id from note'), [{ id: 2 }]);
 });
@@ -251,19 +413,30 @@ test('a migration on PostgreSQL that puts a schema with a set_config() of its ow
     '0001_a.up.sql': `create function ${schema}.set_config(text, text, boolean) returns text language sql as 'select $2';\ncreate schema ${schema}_b;\nset search_path = ${schema}_b, ${schema}, pg_catalog;`,
     '0002_b.up.sql': 'create table here (id integer);',
   });
-  await new Migrator(db, { directory }).up().finally(() => db.script(`drop schema if exists ${schema}_b cascade`));
-  assert.equal(await db.scalar("select to_regclass(?) is not null", [`${schema}.here`]), true);
+  await new Migrator(db, { directory })
+    .up()
+    .finally(() => db.script(`drop schema if exists ${schema}_b cascade`));
+  assert.equal(await db.scalar('select to_regclass(?) is not null', [`${schema}.here`]), true);
 });
 
 test('a migration on PostgreSQL that fails when it is noted or committed leaves nothing, and says which', async (t) => {
   const db = await postgresDatabase(t);
   if (db === undefined) return;
   for (const [text, said] of [
-    ['create table note (id integer primary key);\ncreate table page (note integer references note deferrable initially deferred);\ninsert into page values (5);', /foreign key/],
+    [
+      'create table note (id integer primary key);\ncreate table page (note integer references note deferrable initially deferred);\ninsert into page values (5);',
+      /foreign key/,
+    ],
     ['set transaction read only;', /read-only/],
   ] as const) {
     const migrator = new Migrator(db, { directory: folder(t, { '0001_note.up.sql': text }) });
-    await assert.rejects(migrator.up(), (error) => fault('E_MIGRATION_FAILED')(error) && /0001_note\.up\.sql: at its end/.test((error as Error).message) && said.test((error as Error).message));
+    await assert.rejects(
+      migrator.up(),
+      (error) =>
+        fault('E_MIGRATION_FAILED')(error) &&
+        /0001_note\.up\.sql: at its end/.test((error as Error).message) &&
+        said.test((error as Error).message),
+    );
     assert.equal((await migrator.status())[0]?.state, 'pending');
   }
 });
@@ -271,8 +444,13 @@ test('a migration on PostgreSQL that fails when it is noted or committed leaves 
 test('a migration on PostgreSQL that fails leaves nothing, and says where', async (t) => {
   const db = await postgresDatabase(t);
   if (db === undefined) return;
-  const directory = folder(t, { '0001_half.up.sql': 'create table half (id integer);\nselect nonsense from half;' });
-  await assert.rejects(new Migrator(db, { directory }).up(), (error) => fault('E_MIGRATION_FAILED')(error) && /line 2/.test((error as Error).message));
+  const directory = folder(t, {
+    '0001_half.up.sql': 'create table half (id integer);\nselect nonsense from half;',
+  });
+  await assert.rejects(
+    new Migrator(db, { directory }).up(),
+    (error) => fault('E_MIGRATION_FAILED')(error) && /line 2/.test((error as Error).message),
+  );
   assert.equal(await db.scalar("select 1 where to_regclass('half') is not null"), undefined);
 });
 
@@ -285,10 +463,13 @@ test('DatabasePlugin.openMigrator() looks at PostgreSQL, and writes nothing', as
   app.register(plugin);
   app.check(); // plugins are registered when the application is compiled
   await using open = await plugin.openMigrator({ onlyReads: true });
-  assert.deepEqual((await open.migrator.status()).map(({ state }) => state), ['pending']);
+  assert.deepEqual(
+    (await open.migrator.status()).map(({ state }) => state),
+    ['pending'],
+  );
   await assert.rejects(open.migrator.up(), ReadOnly);
   await using db = await openDatabase(url);
-  assert.equal(await db.scalar("select count(*) from pg_tables where schemaname = current_schema()"), 0);
+  assert.equal(await db.scalar('select count(*) from pg_tables where schemaname = current_schema()'), 0);
 });
 
 // ── in an application ──
@@ -298,7 +479,11 @@ test('who opens SQLite loads nothing of PostgreSQL but how its addresses are rea
     registerHooks({ load(url, context, next) { const file = url.split('/src/db/').at(-1); if (/postgres|pool/.test(file)) console.log(file); return next(url, context); } });
     const { openDatabase } = await import('svc/db');
     await (await openDatabase('sqlite::memory:')).close();`;
-  const { status, stdout, stderr } = await run(process.execPath, ['--conditions=svc-source', '--input-type=module', '-e', program], { cwd: ROOT });
+  const { status, stdout, stderr } = await run(
+    process.execPath,
+    ['--conditions=svc-source', '--input-type=module', '-e', program],
+    { cwd: ROOT },
+  );
   assert.equal(status, 0, stderr);
   assert.deepEqual(stdout.trim().split('\n'), ['wire/pool-settings.ts', 'postgres/url.ts']);
 });
@@ -318,7 +503,12 @@ test('DatabasePlugin serves an application from PostgreSQL, is ready while it is
   await server.start();
   while ((await client.get('/two')).status !== 200) await systemClock.sleep(20);
   const metrics = await (await client.get('/metrics')).text();
-  for (const line of [/svc_db_connections_idle 1/, /svc_db_pool_events_total\{database="database",event="lost"\} \d/, /svc_db_statement_seconds_count\{database="database"\} \d/]) assert.match(metrics, line);
+  for (const line of [
+    /svc_db_connections_idle 1/,
+    /svc_db_pool_events_total\{database="database",event="lost"\} \d/,
+    /svc_db_statement_seconds_count\{database="database"\} \d/,
+  ])
+    assert.match(metrics, line);
 });
 
 // ── shortly, what test/soak/postgres.ts does at length ──
@@ -348,5 +538,8 @@ test('what is sent to a server of PostgreSQL that is gone says so', async (t) =>
   await systemClock.sleep(50);
   await server.kill();
   await running;
-  await assert.rejects(db.scalar('select 1'), (error) => error instanceof PoolTimeout && error.cause instanceof ConnectionLost);
+  await assert.rejects(
+    db.scalar('select 1'),
+    (error) => error instanceof PoolTimeout && error.cause instanceof ConnectionLost,
+  );
 });

@@ -2,7 +2,16 @@ import assert from 'node:assert/strict';
 import { X509Certificate, createHash, createHmac, pbkdf2Sync } from 'node:crypto';
 import { test } from 'node:test';
 import { serverEndPoint, signatureHash } from '../../../src/db/postgres/channel-binding.ts';
-import { MAX_ITERATIONS, MIN_ITERATIONS, ScramFirst, ScramKeyring, ScramRefusal, md5Password, type ChannelBinding, type ScramKeys } from '../../../src/db/postgres/scram.ts';
+import {
+  MAX_ITERATIONS,
+  MIN_ITERATIONS,
+  ScramFirst,
+  ScramKeyring,
+  ScramRefusal,
+  md5Password,
+  type ChannelBinding,
+  type ScramKeys,
+} from '../../../src/db/postgres/scram.ts';
 import { FIRST, SECOND } from '../../support/certificates.ts';
 import { seeded } from '../../support/random.ts';
 
@@ -16,12 +25,20 @@ test('SCRAM-SHA-256 says and accepts what RFC 7677 §3 has', async () => {
   assert.equal(first.mechanism, 'SCRAM-SHA-256');
   assert.equal(first.message, `n,,n=user,r=${NONCE}`);
   const final = await first.answer(SERVER_FIRST);
-  assert.equal(final.message, `c=biws,r=${NONCE}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=`);
+  assert.equal(
+    final.message,
+    `c=biws,r=${NONCE}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=`,
+  );
   assert.deepEqual(final.verify(SERVER_FINAL), { kind: 'verified' });
 });
 
 /** A server that knows the password: what it answers, and whether it took the proof (RFC 5802 §3), written plainly. */
-function server(password: string, salt: Buffer, iterations: number, expectedBinding: Buffer): { first(clientFirst: string): string; final(clientFinal: string): string } {
+function server(
+  password: string,
+  salt: Buffer,
+  iterations: number,
+  expectedBinding: Buffer,
+): { first(clientFirst: string): string; final(clientFinal: string): string } {
   let authMessage = '';
   const hmac = (key: Buffer, data: string): Buffer => createHmac('sha256', key).update(data).digest();
   const salted = pbkdf2Sync(password, salt, iterations, 32, 'sha256');
@@ -38,7 +55,10 @@ function server(password: string, salt: Buffer, iterations: number, expectedBind
       authMessage += `,${withoutProof}`;
       const clientKey = hmac(salted, 'Client Key');
       const signature = hmac(createHash('sha256').update(clientKey).digest(), authMessage);
-      assert.deepEqual(Buffer.from(proof, 'base64').map((byte, index) => byte ^ signature[index]!), clientKey);
+      assert.deepEqual(
+        Buffer.from(proof, 'base64').map((byte, index) => byte ^ signature[index]!),
+        clientKey,
+      );
       return `v=${hmac(hmac(salted, 'Server Key'), authMessage).toString('base64')}`;
     },
   };
@@ -48,8 +68,20 @@ const DIGEST = createHash('sha256').update('certificate').digest();
 
 for (const [what, binding, mechanism, header, bound] of [
   ['without TLS', NONE, 'SCRAM-SHA-256', 'n,,', Buffer.from('n,,')],
-  ['with TLS, where the server offers no binding', { kind: 'unused' }, 'SCRAM-SHA-256', 'y,,', Buffer.from('y,,')],
-  ['bound to TLS', { kind: 'tls-server-end-point', digest: DIGEST }, 'SCRAM-SHA-256-PLUS', 'p=tls-server-end-point,,', Buffer.concat([Buffer.from('p=tls-server-end-point,,'), DIGEST])],
+  [
+    'with TLS, where the server offers no binding',
+    { kind: 'unused' },
+    'SCRAM-SHA-256',
+    'y,,',
+    Buffer.from('y,,'),
+  ],
+  [
+    'bound to TLS',
+    { kind: 'tls-server-end-point', digest: DIGEST },
+    'SCRAM-SHA-256-PLUS',
+    'p=tls-server-end-point,,',
+    Buffer.concat([Buffer.from('p=tls-server-end-point,,'), DIGEST]),
+  ],
 ] as const) {
   test(`SCRAM proves itself to a plain server, and the server to it, ${what}`, async () => {
     const first = new ScramFirst('pa\u00adss', binding, new ScramKeyring());
@@ -77,12 +109,24 @@ for (const [what, message] of [
   ['an error', 'e=other-error'],
   ['nothing', ''],
 ] as const) {
-  test(`SCRAM refuses a first message with ${what}`, () => assert.rejects(new ScramFirst('pencil', NONE, new ScramKeyring(), NONCE).answer(message), ScramRefusal));
+  test(`SCRAM refuses a first message with ${what}`, () =>
+    assert.rejects(new ScramFirst('pencil', NONE, new ScramKeyring(), NONCE).answer(message), ScramRefusal));
 }
 
 test('SCRAM refuses a last message without the right signature', async () => {
   const final = await new ScramFirst('pencil', NONE, new ScramKeyring(), NONCE, 'user').answer(SERVER_FIRST);
-  for (const message of ['', 'v=', 'v', 'e=invalid-proof', 'x=1', `${SERVER_FINAL.slice(0, -4)}AA==`, SERVER_FINAL.replace('6', '7'), `${SERVER_FINAL}=`, `v=${Buffer.alloc(32).toString('base64')}`, 'v=QQ==']) {
+  for (const message of [
+    '',
+    'v=',
+    'v',
+    'e=invalid-proof',
+    'x=1',
+    `${SERVER_FINAL.slice(0, -4)}AA==`,
+    SERVER_FINAL.replace('6', '7'),
+    `${SERVER_FINAL}=`,
+    `v=${Buffer.alloc(32).toString('base64')}`,
+    'v=QQ==',
+  ]) {
     assert.throws(() => final.verify(message), ScramRefusal, message);
   }
   assert.equal(final.verify(`${SERVER_FINAL},ext=1`).kind, 'verified');
@@ -90,7 +134,11 @@ test('SCRAM refuses a last message without the right signature', async () => {
 
 /** Answers at once: what is derived does not matter here. */
 const KEYS = await new ScramKeyring().get('pencil', Buffer.alloc(1), 1);
-const AT_ONCE = new (class extends ScramKeyring { override get(): Promise<ScramKeys> { return Promise.resolve(KEYS); } })();
+const AT_ONCE = new (class extends ScramKeyring {
+  override get(): Promise<ScramKeys> {
+    return Promise.resolve(KEYS);
+  }
+})();
 
 test('SCRAM answers or refuses a mutated first message, and never anything else', async () => {
   const random = seeded(11);
@@ -100,7 +148,7 @@ test('SCRAM answers or refuses a mutated first message, and never anything else'
     const first = new ScramFirst('pencil', NONE, AT_ONCE, NONCE, 'user');
     try {
       const final = await first.answer(bytes.toString());
-      assert.throws(() => bytes.toString() === SERVER_FIRST ? assert.fail() : final.verify(SERVER_FINAL));
+      assert.throws(() => (bytes.toString() === SERVER_FIRST ? assert.fail() : final.verify(SERVER_FINAL)));
     } catch (error) {
       assert.ok(error instanceof ScramRefusal, String(error));
     }
@@ -112,7 +160,12 @@ test('ScramKeyring derives once for equal password, salt and iterations, and for
   const salt = Buffer.from('salt');
   const one = keys.get('a', salt, 1);
   assert.equal(keys.get('a', Buffer.from('salt'), 1), one);
-  for (const other of [keys.get('b', salt, 1), keys.get('a', salt, 2), keys.get('a', Buffer.from('other'), 1)]) assert.notEqual(other, one);
+  for (const other of [
+    keys.get('b', salt, 1),
+    keys.get('a', salt, 2),
+    keys.get('a', Buffer.from('other'), 1),
+  ])
+    assert.notEqual(other, one);
   const { clientKey, storedKey, serverKey } = await one;
   const salted = pbkdf2Sync('a', salt, 1, 32, 'sha256');
   assert.deepEqual(clientKey, createHmac('sha256', salted).update('Client Key').digest());
@@ -125,18 +178,27 @@ test('ScramKeyring derives once for equal password, salt and iterations, and for
 test('md5Password() hashes bytes: md5(md5(password + user) + salt)', () => {
   const md5 = (data: Buffer): string => createHash('md5').update(data).digest('hex');
   const salt = Buffer.from([0xff, 0, 1, 2]);
-  assert.equal(md5Password('jürgen', 'gehéim', salt), `md5${md5(Buffer.concat([Buffer.from(md5(Buffer.from('gehéimjürgen'))), salt]))}`);
+  assert.equal(
+    md5Password('jürgen', 'gehéim', salt),
+    `md5${md5(Buffer.concat([Buffer.from(md5(Buffer.from('gehéimjürgen'))), salt]))}`,
+  );
 });
 
 // ── the certificate's digest ──
 
 const der = (tag: number, ...parts: readonly Uint8Array[]): Buffer => {
   const body = Buffer.concat(parts);
-  return Buffer.concat([body.length < 0x80 ? Buffer.from([tag, body.length]) : Buffer.from([tag, 0x82, body.length >> 8, body.length & 0xff]), body]);
+  return Buffer.concat([
+    body.length < 0x80
+      ? Buffer.from([tag, body.length])
+      : Buffer.from([tag, 0x82, body.length >> 8, body.length & 0xff]),
+    body,
+  ]);
 };
 const sequence = (...parts: readonly Uint8Array[]): Buffer => der(0x30, ...parts);
 const oid = (digits: string): Buffer => der(0x06, Buffer.from(digits, 'hex'));
-const certificate = (...algorithm: readonly Uint8Array[]): Buffer => sequence(sequence(Buffer.alloc(300)), sequence(...algorithm), der(0x03, Buffer.alloc(4)));
+const certificate = (...algorithm: readonly Uint8Array[]): Buffer =>
+  sequence(sequence(Buffer.alloc(300)), sequence(...algorithm), der(0x03, Buffer.alloc(4)));
 const NULL = Buffer.from([5, 0]);
 
 for (const [what, bytes, expected] of [
@@ -147,7 +209,11 @@ for (const [what, bytes, expected] of [
   ['SHA-512 with RSA', certificate(oid('2a864886f70d01010d'), NULL), 'sha512'],
   ['SHA-1 with ECDSA, replaced', certificate(oid('2a8648ce3d0401')), 'sha256'],
   ['SHA-384 with ECDSA', certificate(oid('2a8648ce3d040303')), 'sha384'],
-  ['RSA-PSS with SHA-512', certificate(oid('2a864886f70d01010a'), sequence(der(0xa0, sequence(oid('608648016503040203'))))), 'sha512'],
+  [
+    'RSA-PSS with SHA-512',
+    certificate(oid('2a864886f70d01010a'), sequence(der(0xa0, sequence(oid('608648016503040203'))))),
+    'sha512',
+  ],
   ['RSA-PSS with nothing said, which is SHA-1', certificate(oid('2a864886f70d01010a'), sequence()), 'sha256'],
   ['Ed25519, which has none', certificate(oid('2b6570')), undefined],
   ['no certificate', Buffer.from('no certificate'), undefined],
@@ -155,7 +221,8 @@ for (const [what, bytes, expected] of [
 ] as const) {
   test(`signatureHash() reads ${what}`, () => {
     assert.equal(signatureHash(bytes), expected);
-    for (let end = 0; end < bytes.length; end++) assert.equal(signatureHash(bytes.subarray(0, end)), undefined);
+    for (let end = 0; end < bytes.length; end++)
+      assert.equal(signatureHash(bytes.subarray(0, end)), undefined);
   });
 }
 

@@ -6,7 +6,17 @@ import { once } from 'node:events';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { systemClock } from '../../../src/base/clock.ts';
-import { ConnectionLost, DatabaseError, PoolTimeout, QueryCanceled, QueryTimeout, ReadOnly, Redis, RedisError, RedisScript } from '../../../src/db/index.ts';
+import {
+  ConnectionLost,
+  DatabaseError,
+  PoolTimeout,
+  QueryCanceled,
+  QueryTimeout,
+  ReadOnly,
+  Redis,
+  RedisError,
+  RedisScript,
+} from '../../../src/db/index.ts';
 import { RespReader } from '../../../src/db/redis/resp.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { fault } from '../../contract/database.ts';
@@ -17,7 +27,12 @@ import type { RedisOptions } from '../../../src/db/index.ts';
 /** What a server answers to a command; undefined says nothing. */
 type Answer = (command: readonly string[], socket: Socket) => string | undefined;
 
-interface Fake { readonly url: string; readonly commands: string[][]; readonly sockets: Set<Socket>; connections: number }
+interface Fake {
+  readonly url: string;
+  readonly commands: string[][];
+  readonly sockets: Set<Socket>;
+  connections: number;
+}
 
 const HELLO = '%2\r\n+server\r\n+redis\r\n+role\r\n+master\r\n';
 
@@ -33,20 +48,30 @@ async function serving(t: TestContext, answer: Answer): Promise<Fake> {
     fake.sockets.add(socket);
     socket.on('error', () => undefined);
     socket.on('close', () => fake.sockets.delete(socket));
-    const reader = new RespReader((value) => {
-      const command = (value as Buffer[]).map(String);
-      fake.commands.push(command);
-      const said = answer(command, socket);
-      if (said !== undefined) socket.write(said, 'latin1');
-    }, { maxReplyBytes: 10_000_000 });
+    const reader = new RespReader(
+      (value) => {
+        const command = (value as Buffer[]).map(String);
+        fake.commands.push(command);
+        const said = answer(command, socket);
+        if (said !== undefined) socket.write(said, 'latin1');
+      },
+      { maxReplyBytes: 10_000_000 },
+    );
     socket.on('data', (chunk) => reader.push(chunk));
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
-  t.after(() => { for (const socket of fake.sockets) socket.destroy(); server.close(); });
+  t.after(() => {
+    for (const socket of fake.sockets) socket.destroy();
+    server.close();
+  });
   return Object.assign(fake, { url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}/0` });
 }
 
-async function opened(t: TestContext, answer: Answer, options: RedisOptions = {}): Promise<{ redis: Redis; fake: Fake }> {
+async function opened(
+  t: TestContext,
+  answer: Answer,
+  options: RedisOptions = {},
+): Promise<{ redis: Redis; fake: Fake }> {
   const fake = await serving(t, (command, socket) => greeting(command) ?? answer(command, socket));
   const redis = await new Redis(fake.url, options).open();
   t.after(() => redis.close());
@@ -70,7 +95,10 @@ test('a caller who gives up costs nobody else his reply', async (t) => {
   const second = redis.command(['GET', 'b'], { timeoutMs: 5 });
   const third = redis.command(['GET', 'c']);
   abort.abort(new Error('enough'));
-  await assert.rejects(first, (error) => error instanceof QueryCanceled && (error.cause as Error).message === 'enough');
+  await assert.rejects(
+    first,
+    (error) => error instanceof QueryCanceled && (error.cause as Error).message === 'enough',
+  );
   await assert.rejects(second, QueryTimeout);
   assert.equal(redis.load.pending, 3, 'their places stay');
   await arrived.promise; // 5 ms may be over before the server has read
@@ -89,19 +117,21 @@ test('commands that are abandoned at any moment never get one the reply of anoth
     return undefined;
   });
   let abandoned = 0;
-  await Promise.all(Array.from({ length: 20 }, async (_, caller) => {
-    for (let count = 0; count < 100; count++) {
-      const nonce = `${caller}:${count}`;
-      const abort = new AbortController();
-      if (random(2) === 0) setImmediate(() => abort.abort());
-      try {
-        assert.equal(await redis.command(['ECHO', nonce], { signal: abort.signal }), nonce);
-      } catch (error) {
-        if (!(error instanceof QueryCanceled)) throw error;
-        abandoned++;
+  await Promise.all(
+    Array.from({ length: 20 }, async (_, caller) => {
+      for (let count = 0; count < 100; count++) {
+        const nonce = `${caller}:${count}`;
+        const abort = new AbortController();
+        if (random(2) === 0) setImmediate(() => abort.abort());
+        try {
+          assert.equal(await redis.command(['ECHO', nonce], { signal: abort.signal }), nonce);
+        } catch (error) {
+          if (!(error instanceof QueryCanceled)) throw error;
+          abandoned++;
+        }
       }
-    }
-  }));
+    }),
+  );
   assert.ok(abandoned > 0);
   assert.equal(await redis.command(['ECHO', 'last']), 'last');
 });
@@ -110,7 +140,12 @@ test('commands of one turn of the loop are sent together', async (t) => {
   const { redis, fake } = await opened(t, echo);
   let chunks = 0;
   for (const socket of fake.sockets) socket.on('data', () => chunks++);
-  assert.deepEqual(await Promise.all(['a', 'b', 'c', 'd'].map((word) => redis.command(['ECHO', word]))), ['a', 'b', 'c', 'd']);
+  assert.deepEqual(await Promise.all(['a', 'b', 'c', 'd'].map((word) => redis.command(['ECHO', word]))), [
+    'a',
+    'b',
+    'c',
+    'd',
+  ]);
   assert.equal(chunks, 1);
 });
 
@@ -135,15 +170,29 @@ test('pushes and what nobody asked about answer no command', async (t) => {
 
 // ── servers that misbehave ──
 
-for (const [what, bytes] of [['a type that there is not', '?\r\n'], ['a second reply', '+a\r\n+b\r\n'], ['more than may be', `$70000\r\n${'x'.repeat(70_000)}\r\n`], ['nothing, and closes', ''], ['half a reply, and closes', '$10\r\nabc']] as const) {
+for (const [what, bytes] of [
+  ['a type that there is not', '?\r\n'],
+  ['a second reply', '+a\r\n+b\r\n'],
+  ['more than may be', `$70000\r\n${'x'.repeat(70_000)}\r\n`],
+  ['nothing, and closes', ''],
+  ['half a reply, and closes', '$10\r\nabc'],
+] as const) {
   test(`a connection ends whose server says ${what}`, async (t) => {
     const { logger, events } = collectedLog();
-    const { redis, fake } = await opened(t, (_command, socket) => {
-      if (bytes === '' || bytes.endsWith('abc')) socket.end(bytes);
-      return bytes;
-    }, { maxReplyBytes: 65_536, log: logger });
+    const { redis, fake } = await opened(
+      t,
+      (_command, socket) => {
+        if (bytes === '' || bytes.endsWith('abc')) socket.end(bytes);
+        return bytes;
+      },
+      { maxReplyBytes: 65_536, log: logger },
+    );
     const running = redis.command(['GET', 'a']);
-    if (!bytes.startsWith('+a')) await assert.rejects(running, (error) => error instanceof ConnectionLost && !error.message.includes('xxx'));
+    if (!bytes.startsWith('+a'))
+      await assert.rejects(
+        running,
+        (error) => error instanceof ConnectionLost && !error.message.includes('xxx'),
+      );
     else await running;
     while (fake.connections < 2) await systemClock.sleep(2);
     assert.ok(events.some(({ event }) => event === 'redis_not_reached'));
@@ -153,7 +202,11 @@ for (const [what, bytes] of [['a type that there is not', '?\r\n'], ['a second r
 test('a server that says nothing for five seconds, while commands are given up, loses the connection', async (t) => {
   const clock = new ManualClock();
   let isSilent = true;
-  const { redis, fake } = await opened(t, (command) => isSilent ? undefined : echo(command, undefined as never), { clock });
+  const { redis, fake } = await opened(
+    t,
+    (command) => (isSilent ? undefined : echo(command, undefined as never)),
+    { clock },
+  );
   for (let count = 0; count < 6; count++) {
     const running = redis.command(['ECHO', 'a']);
     running.catch(() => undefined);
@@ -172,7 +225,10 @@ test('mutated replies end the connection or give a value, and never anything els
   for (let run = 0; run < 100; run++) {
     const bytes = Buffer.from(all);
     for (let count = 1 + random(3); count > 0; count--) bytes[random(bytes.length)] = random(256);
-    const { redis } = await opened(t, (_command, socket) => { socket.end(bytes); return undefined; });
+    const { redis } = await opened(t, (_command, socket) => {
+      socket.end(bytes);
+      return undefined;
+    });
     const outcome = await redis.command(['GET', 'a']).catch((error: unknown) => error);
     assert.ok(!(outcome instanceof Error) || outcome instanceof DatabaseError, String(outcome));
     await redis.close();
@@ -201,44 +257,91 @@ test('a server that ends each connection at once is not tried in a hot loop', as
 test('a server that knows no HELLO is spoken to in RESP2', async (t) => {
   const fake = await serving(t, ([name, ...rest]) => {
     switch (name) {
-      case 'HELLO': return "-ERR unknown command `HELLO`, with args beginning with: `3`\r\n";
-      case 'AUTH': return rest.join(' ') === 'app secret' ? '+OK\r\n' : '-WRONGPASS\r\n';
-      case 'ROLE': return '*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n';
-      case 'CLIENT': return "-ERR unknown subcommand\r\n";
-      case 'SELECT': return '+OK\r\n';
-      default: return '$-1\r\n';
+      case 'HELLO':
+        return '-ERR unknown command `HELLO`, with args beginning with: `3`\r\n';
+      case 'AUTH':
+        return rest.join(' ') === 'app secret' ? '+OK\r\n' : '-WRONGPASS\r\n';
+      case 'ROLE':
+        return '*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n';
+      case 'CLIENT':
+        return '-ERR unknown subcommand\r\n';
+      case 'SELECT':
+        return '+OK\r\n';
+      default:
+        return '$-1\r\n';
     }
   });
-  await using redis = await new Redis(fake.url.replace('redis://', 'redis://app:secret@').replace('/0', '/2')).open();
+  await using redis = await new Redis(
+    fake.url.replace('redis://', 'redis://app:secret@').replace('/0', '/2'),
+  ).open();
   assert.equal(await redis.command(['GET', 'a']), null);
-  assert.deepEqual(fake.commands.slice(0, 5).map(([name]) => name), ['HELLO', 'AUTH', 'CLIENT', 'ROLE', 'SELECT']);
+  assert.deepEqual(
+    fake.commands.slice(0, 5).map(([name]) => name),
+    ['HELLO', 'AUTH', 'CLIENT', 'ROLE', 'SELECT'],
+  );
 });
 
-for (const [what, answer] of [['a wrong password', '-WRONGPASS invalid username-password pair\r\n'], ['none where one is needed', '-NOAUTH HELLO must be called with the client already authenticated\r\n']] as const) {
+for (const [what, answer] of [
+  ['a wrong password', '-WRONGPASS invalid username-password pair\r\n'],
+  ['none where one is needed', '-NOAUTH HELLO must be called with the client already authenticated\r\n'],
+] as const) {
   test(`open() says of ${what} that the log-in is refused, without the password, and does not go on trying`, async (t) => {
-    const fake = await serving(t, ([name]) => name === 'HELLO' ? answer : '+OK\r\n');
+    const fake = await serving(t, ([name]) => (name === 'HELLO' ? answer : '+OK\r\n'));
     const redis = new Redis(fake.url.replace('redis://', 'redis://app:hunter2@'));
-    await assert.rejects(redis.open(), (error) => fault('E_REDIS_OPEN')(error) && !JSON.stringify([(error as Error).message, String((error as Error).cause)]).includes('hunter2'));
+    await assert.rejects(
+      redis.open(),
+      (error) =>
+        fault('E_REDIS_OPEN')(error) &&
+        !JSON.stringify([(error as Error).message, String((error as Error).cause)]).includes('hunter2'),
+    );
     assert.equal(fake.connections, 1);
   });
 }
 
 test('a replica is left for the next server, and a primary that becomes one is left as soon as it says so', async (t) => {
-  const replica = await serving(t, ([name]) => name === 'HELLO' ? HELLO.replace('master', 'replica') : '+OK\r\n');
-  await assert.rejects(new Redis(`${replica.url}?connect_timeout=1`).open(), (error) => fault('E_REDIS_OPEN')(error) && /replica/.test((error as Error).message));
+  const replica = await serving(t, ([name]) =>
+    name === 'HELLO' ? HELLO.replace('master', 'replica') : '+OK\r\n',
+  );
+  await assert.rejects(
+    new Redis(`${replica.url}?connect_timeout=1`).open(),
+    (error) => fault('E_REDIS_OPEN')(error) && /replica/.test((error as Error).message),
+  );
   await using any = await new Redis(`${replica.url}?role=any`).open();
   assert.equal(await any.command(['GET', 'a']), 'OK');
   const refusal = "-READONLY You can't write against a read only replica.";
   const script = new RedisScript('return redis.call("INCR", KEYS[1])');
   for (const [how, write, refused] of [
     ['by a command', (redis: Redis) => redis.command(['SET', 'a', 1]), () => refusal],
-    ['in a transaction', (redis: Redis) => redis.transaction([['SET', 'a', 1]]), (name: string) => name === 'MULTI' ? '+OK' : name === 'EXEC' ? '-EXECABORT Transaction discarded because of previous errors.' : refusal],
-    ['by a script', (redis: Redis) => redis.script(script, ['a'], []), () => `${refusal} script: ${script.sha1}, on @user_script:1.`],
-    ['by a script, before Redis 7', (redis: Redis) => redis.script(script, ['a'], []), () => `-ERR Error running script (call to f_${script.sha1}): @user_script:1: @user_script: 1: ${refusal}`],
+    [
+      'in a transaction',
+      (redis: Redis) => redis.transaction([['SET', 'a', 1]]),
+      (name: string) =>
+        name === 'MULTI'
+          ? '+OK'
+          : name === 'EXEC'
+            ? '-EXECABORT Transaction discarded because of previous errors.'
+            : refusal,
+    ],
+    [
+      'by a script',
+      (redis: Redis) => redis.script(script, ['a'], []),
+      () => `${refusal} script: ${script.sha1}, on @user_script:1.`,
+    ],
+    [
+      'by a script, before Redis 7',
+      (redis: Redis) => redis.script(script, ['a'], []),
+      () =>
+        `-ERR Error running script (call to f_${script.sha1}): @user_script:1: @user_script: 1: ${refusal}`,
+    ],
   ] as const) {
     let isReadOnly = false;
-    const primary = await serving(t, (command) => greeting(command) ?? (isReadOnly ? `${refused(command[0]!)}\r\n` : '+OK\r\n'));
-    await using redis = await new Redis(`redis://${new URL(replica.url).host},${new URL(primary.url).host}/0`).open();
+    const primary = await serving(
+      t,
+      (command) => greeting(command) ?? (isReadOnly ? `${refused(command[0]!)}\r\n` : '+OK\r\n'),
+    );
+    await using redis = await new Redis(
+      `redis://${new URL(replica.url).host},${new URL(primary.url).host}/0`,
+    ).open();
     assert.equal(await write(redis), 'OK', how);
     isReadOnly = true;
     await assert.rejects(write(redis), ReadOnly, how);
@@ -253,11 +356,26 @@ test('a replica is left for the next server, and a primary that becomes one is l
 test('errors are told apart by their first word, and quote nothing', async (t) => {
   const { redis } = await opened(t, ([, second]) => `-${second}\r\n`);
   for (const [said, Class] of [
-    ['WRONGTYPE Operation', RedisError], ['OOM command not allowed', RedisError], ['LOADING Redis is loading', ConnectionLost], ['MASTERDOWN Link', ConnectionLost], ['MOVED 3999 127.0.0.1:6381', RedisError], ["ERR unknown command 'x', with args beginning with: 'hunter2' 'b'", RedisError],
+    ['WRONGTYPE Operation', RedisError],
+    ['OOM command not allowed', RedisError],
+    ['LOADING Redis is loading', ConnectionLost],
+    ['MASTERDOWN Link', ConnectionLost],
+    ['MOVED 3999 127.0.0.1:6381', RedisError],
+    ["ERR unknown command 'x', with args beginning with: 'hunter2' 'b'", RedisError],
   ] as const) {
-    await assert.rejects(redis.command(['GET', said]), (error) => error instanceof Class && !error.message.includes('hunter2') && (!(error instanceof RedisError) || error.reply === said.split(' ')[0]));
+    await assert.rejects(
+      redis.command(['GET', said]),
+      (error) =>
+        error instanceof Class &&
+        !error.message.includes('hunter2') &&
+        (!(error instanceof RedisError) || error.reply === said.split(' ')[0]),
+    );
   }
-  await assert.rejects(redis.command(['GET', 'OOM no']), (error) => /redis\/connection\.test/.test((error as Error).stack!), 'the stack begins here');
+  await assert.rejects(
+    redis.command(['GET', 'OOM no']),
+    (error) => /redis\/connection\.test/.test((error as Error).stack!),
+    'the stack begins here',
+  );
 });
 
 test('a script is sent by its digest, and with its text to a server that does not know it', async (t) => {
@@ -269,16 +387,56 @@ test('a script is sent by its digest, and with its text to a server that does no
     isKnown = true;
     return ':1\r\n';
   });
-  assert.deepEqual([await redis.script(script, ['k'], ['v', 2]), await redis.script(script, ['k'], [])], [1, 1]);
-  assert.deepEqual(fake.commands.filter(([name]) => name!.startsWith('EVAL')), [['EVALSHA', script.sha1, '1', 'k', 'v', '2'], ['EVAL', 'return 1', '1', 'k', 'v', '2'], ['EVALSHA', script.sha1, '1', 'k']]);
+  assert.deepEqual(
+    [await redis.script(script, ['k'], ['v', 2]), await redis.script(script, ['k'], [])],
+    [1, 1],
+  );
+  assert.deepEqual(
+    fake.commands.filter(([name]) => name!.startsWith('EVAL')),
+    [
+      ['EVALSHA', script.sha1, '1', 'k', 'v', '2'],
+      ['EVAL', 'return 1', '1', 'k', 'v', '2'],
+      ['EVALSHA', script.sha1, '1', 'k'],
+    ],
+  );
 });
 
 test('commands that would disturb others, and arguments that are none, are refused before anything is sent', async (t) => {
   const { redis, fake } = await opened(t, echo);
   const before = fake.commands.length;
-  for (const parts of [['SUBSCRIBE', 'a'], ['blpop', 'a', 0], ['MULTI'], ['WATCH', 'a'], ['SELECT', 1], ['AUTH', 'x'], ['CLIENT', 'REPLY', 'OFF'], ['XREAD', 'BLOCK', 0, 'STREAMS', 'a', '$'], ['xreadgroup', 'GROUP', 'g', 'c', 'Block', 0, 'STREAMS', 'a', '>'], ['MONITOR']]) await assert.rejects(redis.command(parts), fault('E_REDIS_COMMAND'));
-  for (const commands of [[['SUBSCRIBE', 'a']], [['SET', 'a', 1], ['EXEC'], ['SELECT', 1]], [['CLIENT', 'reply', 'off']]]) await assert.rejects(redis.transaction(commands), fault('E_REDIS_COMMAND'));
-  for (const parts of [[], [Buffer.from('MONITOR')], [7], ['GET', undefined], ['GET', null], ['GET', NaN], ['GET', {}], ['GET', ['a']], ['GET', true], ['GET', '\ud800'], ['GET', new Date()]]) await assert.rejects(redis.command(parts as never), fault('E_REDIS_ARGUMENT'));
+  for (const parts of [
+    ['SUBSCRIBE', 'a'],
+    ['blpop', 'a', 0],
+    ['MULTI'],
+    ['WATCH', 'a'],
+    ['SELECT', 1],
+    ['AUTH', 'x'],
+    ['CLIENT', 'REPLY', 'OFF'],
+    ['XREAD', 'BLOCK', 0, 'STREAMS', 'a', '$'],
+    ['xreadgroup', 'GROUP', 'g', 'c', 'Block', 0, 'STREAMS', 'a', '>'],
+    ['MONITOR'],
+  ])
+    await assert.rejects(redis.command(parts), fault('E_REDIS_COMMAND'));
+  for (const commands of [
+    [['SUBSCRIBE', 'a']],
+    [['SET', 'a', 1], ['EXEC'], ['SELECT', 1]],
+    [['CLIENT', 'reply', 'off']],
+  ])
+    await assert.rejects(redis.transaction(commands), fault('E_REDIS_COMMAND'));
+  for (const parts of [
+    [],
+    [Buffer.from('MONITOR')],
+    [7],
+    ['GET', undefined],
+    ['GET', null],
+    ['GET', NaN],
+    ['GET', {}],
+    ['GET', ['a']],
+    ['GET', true],
+    ['GET', '\ud800'],
+    ['GET', new Date()],
+  ])
+    await assert.rejects(redis.command(parts as never), fault('E_REDIS_ARGUMENT'));
   assert.equal(fake.commands.length, before);
   await assert.rejects(redis.command(['ECHO', 'a'], { signal: AbortSignal.abort() }), QueryCanceled);
 });
@@ -289,13 +447,26 @@ test('while there is no connection commands fail at once, or wait if they may', 
   t.after(() => away.close());
   await assert.rejects(away.command(['GET', 'a']), fault('E_REDIS_CLOSED'));
   away.start();
-  await assert.rejects(away.command(['GET', 'a']), (error) => error instanceof ConnectionLost && /away/.test(error.message));
+  await assert.rejects(
+    away.command(['GET', 'a']),
+    (error) => error instanceof ConnectionLost && /away/.test(error.message),
+  );
   await assert.rejects(new Redis('redis://127.0.0.1:1/0?connect_timeout=1').open(), fault('E_REDIS_OPEN'));
   const patient = new Redis(fake.url, { offlineQueue: 2 });
   t.after(() => patient.close());
   patient.start();
-  assert.deepEqual(await Promise.all([patient.command(['ECHO', 'a']), patient.command(['ECHO', 'b']), assert.rejects(patient.command(['ECHO', 'c']), ConnectionLost).then(() => 'no')]), ['a', 'b', 'no']);
-  await assert.rejects(new Redis('redis://127.0.0.1:1/0', { offlineQueue: 1 }).command(['PING']), fault('E_REDIS_CLOSED'));
+  assert.deepEqual(
+    await Promise.all([
+      patient.command(['ECHO', 'a']),
+      patient.command(['ECHO', 'b']),
+      assert.rejects(patient.command(['ECHO', 'c']), ConnectionLost).then(() => 'no'),
+    ]),
+    ['a', 'b', 'no'],
+  );
+  await assert.rejects(
+    new Redis('redis://127.0.0.1:1/0', { offlineQueue: 1 }).command(['PING']),
+    fault('E_REDIS_CLOSED'),
+  );
 });
 
 test('Redis checks its options', () => {

@@ -14,7 +14,9 @@ import { freePort } from '../../support/own-server.ts';
 import { RedisServer, needsRedis, sharedRedis } from '../../support/redis-server.ts';
 import { folder } from '../../support/run.ts';
 
-const until = async (isSo: () => boolean): Promise<void> => { while (!isSo()) await systemClock.sleep(2); };
+const until = async (isSo: () => boolean): Promise<void> => {
+  while (!isSo()) await systemClock.sleep(2);
+};
 
 test('Redis carries text, bytes and numbers of all kinds, and each reply as what it is', async (t) => {
   if (!needsRedis(t)) return;
@@ -30,25 +32,61 @@ test('Redis carries text, bytes and numbers of all kinds, and each reply as what
   assert.equal(await redis.command(['INCRBY', 'n', 2n ** 62n]), 2n ** 62n);
   assert.equal(await redis.command(['INCRBYFLOAT', 'f', 1.5]), '1.5');
   await redis.command(['HSET', 'h', 'a', 1, 'b', 2]);
-  assert.deepEqual(await redis.command(['HGETALL', 'h']), new Map([['a', '1'], ['b', '2']]));
+  assert.deepEqual(
+    await redis.command(['HGETALL', 'h']),
+    new Map([
+      ['a', '1'],
+      ['b', '2'],
+    ]),
+  );
   await redis.command(['SADD', 's', 'one']);
-  assert.deepEqual([await redis.command(['SMEMBERS', 's']), await redis.command(['GET', 'none']), await redis.command(['MGET', 'none', 'n'])], [['one'], null, [null, String(2n ** 62n)]]);
+  assert.deepEqual(
+    [
+      await redis.command(['SMEMBERS', 's']),
+      await redis.command(['GET', 'none']),
+      await redis.command(['MGET', 'none', 'n']),
+    ],
+    [['one'], null, [null, String(2n ** 62n)]],
+  );
   await redis.command(['ZADD', 'z', 1.5, 'm']);
   assert.equal(await redis.command(['ZSCORE', 'z', 'm']), 1.5);
-  await assert.rejects(redis.command(['LPUSH', 'h', 'secret']), (error) => error instanceof RedisError && error.reply === 'WRONGTYPE');
+  await assert.rejects(
+    redis.command(['LPUSH', 'h', 'secret']),
+    (error) => error instanceof RedisError && error.reply === 'WRONGTYPE',
+  );
 });
 
 test('a transaction stands together, and what one of its commands refuses stands in its place', async (t) => {
   if (!needsRedis(t)) return;
   await using redis = await new Redis((await sharedRedis()).url).open();
   await redis.command(['DEL', 'tx', 'count']);
-  const [set, refused, got] = await redis.transaction([['SET', 'tx', 'a'], ['LPUSH', 'tx', 'b'], ['GET', 'tx']]);
+  const [set, refused, got] = await redis.transaction([
+    ['SET', 'tx', 'a'],
+    ['LPUSH', 'tx', 'b'],
+    ['GET', 'tx'],
+  ]);
   assert.ok(set === 'OK' && refused instanceof RedisError && got === 'a');
-  await assert.rejects(redis.transaction([['SET', 'tx', 'c'], ['NONSENSE']]), (error) => error instanceof RedisError && error.reply === 'EXECABORT' && /\(NONSENSE: ERR unknown command/.test(error.message)); // and says which
+  await assert.rejects(
+    redis.transaction([['SET', 'tx', 'c'], ['NONSENSE']]),
+    (error) =>
+      error instanceof RedisError &&
+      error.reply === 'EXECABORT' &&
+      /\(NONSENSE: ERR unknown command/.test(error.message),
+  ); // and says which
   assert.equal(await redis.command(['GET', 'tx']), 'a');
   assert.deepEqual(await redis.transaction([]), []);
-  const all = await Promise.all(Array.from({ length: 50 }, (_, index) => index % 2 === 0 ? redis.transaction([['INCR', 'count'], ['GET', 'count']]) : redis.command(['INCR', 'count'])));
-  for (const pair of all.filter((each): each is readonly number[] => Array.isArray(each))) assert.equal(String(pair[0]), pair[1], 'nobody came between');
+  const all = await Promise.all(
+    Array.from({ length: 50 }, (_, index) =>
+      index % 2 === 0
+        ? redis.transaction([
+            ['INCR', 'count'],
+            ['GET', 'count'],
+          ])
+        : redis.command(['INCR', 'count']),
+    ),
+  );
+  for (const pair of all.filter((each): each is readonly number[] => Array.isArray(each)))
+    assert.equal(String(pair[0]), pair[1], 'nobody came between');
 });
 
 test('a script runs also after the server has forgotten it', async (t) => {
@@ -68,12 +106,22 @@ test('subscribe() hears what is published, in order, and again after the server 
   await using redis = await new Redis(server.url, { log: logger }).open();
   const heard: string[] = [];
   let reconnects = 0;
-  const listening = await redis.subscribe('news', (message, channel) => { heard.push(`${channel} ${new TextDecoder().decode(message)}`); if (heard.length === 1) throw new Error('mine'); }, { onReconnect: () => reconnects++ });
+  const listening = await redis.subscribe(
+    'news',
+    (message, channel) => {
+      heard.push(`${channel} ${new TextDecoder().decode(message)}`);
+      if (heard.length === 1) throw new Error('mine');
+    },
+    { onReconnect: () => reconnects++ },
+  );
   await using other = await redis.subscribe('other', () => heard.push('never'));
   void other;
   for (let count = 0; count < 50; count++) void redis.publish('news', `${count}`);
   await until(() => heard.length === 50);
-  assert.deepEqual(heard, Array.from({ length: 50 }, (_, count) => `news ${count}`));
+  assert.deepEqual(
+    heard,
+    Array.from({ length: 50 }, (_, count) => `news ${count}`),
+  );
   await server.kill();
   await server.start();
   await until(() => reconnects === 1 && redis.isConnected);
@@ -87,19 +135,56 @@ test('subscribe() hears what is published, in order, and again after the server 
 test('Redis logs in by user and password, over TCP, TLS and a unix socket, and is refused with a wrong one', async (t) => {
   if (!needsRedis(t)) return;
   const files = folder(t, { 'key.pem': FIRST.key, 'cert.pem': FIRST.cert });
-  writeFileSync(join(files, 'users.acl'), 'user default on >main ~* &* +@all\nuser app on >p@ss: ~app:* &* +@all -@dangerous\n');
+  writeFileSync(
+    join(files, 'users.acl'),
+    'user default on >main ~* &* +@all\nuser app on >p@ss: ~app:* &* +@all -@dangerous\n',
+  );
   const port = await freePort();
-  const server = await RedisServer.start(t, ['--aclfile', join(files, 'users.acl'), '--tls-port', String(port), '--tls-cert-file', join(files, 'cert.pem'), '--tls-key-file', join(files, 'key.pem'), '--tls-ca-cert-file', join(files, 'cert.pem'), '--tls-auth-clients', 'no']);
+  const server = await RedisServer.start(t, [
+    '--aclfile',
+    join(files, 'users.acl'),
+    '--tls-port',
+    String(port),
+    '--tls-cert-file',
+    join(files, 'cert.pem'),
+    '--tls-key-file',
+    join(files, 'key.pem'),
+    '--tls-ca-cert-file',
+    join(files, 'cert.pem'),
+    '--tls-auth-clients',
+    'no',
+  ]);
   const at = `127.0.0.1:${server.port}`;
   const tls = `localhost:${port}/0?sslmode=require`;
-  for (const url of [`redis://:main@${at}/0`, `redis://app:p%40ss%3A@${at}`, `rediss://:main@${tls}`, `redis+unix://app:p%40ss%3A@${server.socket}`]) {
+  for (const url of [
+    `redis://:main@${at}/0`,
+    `redis://app:p%40ss%3A@${at}`,
+    `rediss://:main@${tls}`,
+    `redis+unix://app:p%40ss%3A@${server.socket}`,
+  ]) {
     await using redis = await new Redis(url).open();
     assert.equal(await redis.command(['SET', 'app:key', 'value']), 'OK', url);
-    if (url.includes('app:p')) await assert.rejects(redis.command(['SET', 'other', 'value']), (error) => error instanceof RedisError && error.reply === 'NOPERM');
+    if (url.includes('app:p'))
+      await assert.rejects(
+        redis.command(['SET', 'other', 'value']),
+        (error) => error instanceof RedisError && error.reply === 'NOPERM',
+      );
   }
-  for (const url of [`redis://app:hunter2@${at}`, `redis://nobody:hunter2@${at}`, `redis://${at}`]) await assert.rejects(new Redis(url).open(), (error) => fault('E_REDIS_OPEN')(error) && !(error as Error).message.includes('hunter2'));
-  await assert.rejects(new Redis(`rediss://:main@127.0.0.1:${port}`).open(), fault('E_DB_CONNECT'), 'nobody has vouched for its certificate');
-  await assert.rejects(new Redis(`rediss://:main@${at}?connect_timeout=1`).open(), fault('E_REDIS_OPEN'), 'it speaks no TLS there');
+  for (const url of [`redis://app:hunter2@${at}`, `redis://nobody:hunter2@${at}`, `redis://${at}`])
+    await assert.rejects(
+      new Redis(url).open(),
+      (error) => fault('E_REDIS_OPEN')(error) && !(error as Error).message.includes('hunter2'),
+    );
+  await assert.rejects(
+    new Redis(`rediss://:main@127.0.0.1:${port}`).open(),
+    fault('E_DB_CONNECT'),
+    'nobody has vouched for its certificate',
+  );
+  await assert.rejects(
+    new Redis(`rediss://:main@${at}?connect_timeout=1`).open(),
+    fault('E_REDIS_OPEN'),
+    'it speaks no TLS there',
+  );
 });
 
 test('what was under way when the server was killed is ConnectionLost, once, and all goes on when it is back', async (t) => {
@@ -108,16 +193,23 @@ test('what was under way when the server was killed is ConnectionLost, once, and
   const server = await RedisServer.start(t);
   await using redis = await new Redis(server.url, { log: logger }).open();
   server.pause();
-  const running = Array.from({ length: 100 }, (_, index) => redis.command(['SET', `${index}`, 1], { timeoutMs: 10_000 }));
+  const running = Array.from({ length: 100 }, (_, index) =>
+    redis.command(['SET', `${index}`, 1], { timeoutMs: 10_000 }),
+  );
   const settled = Promise.allSettled(running);
   await systemClock.sleep(20);
   await server.kill();
-  assert.ok((await settled).every((each) => each.status === 'rejected' && each.reason instanceof ConnectionLost));
+  assert.ok(
+    (await settled).every((each) => each.status === 'rejected' && each.reason instanceof ConnectionLost),
+  );
   await assert.rejects(redis.command(['GET', 'a']), ConnectionLost);
   await server.start();
   await until(() => redis.isConnected);
   assert.equal(await redis.command(['DBSIZE']), 0, 'nothing was sent again');
-  assert.deepEqual(events.map(({ event }) => event), ['redis_not_reached', 'redis_reached_again']);
+  assert.deepEqual(
+    events.map(({ event }) => event),
+    ['redis_not_reached', 'redis_reached_again'],
+  );
   await redis.close();
   await redis.close();
   await assert.rejects(redis.command(['PING']), fault('E_REDIS_CLOSED'));

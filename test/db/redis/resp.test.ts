@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RespError, RespReader, RespWriter, type RespArgument, type RespValue } from '../../../src/db/redis/resp.ts';
+import {
+  RespError,
+  RespReader,
+  RespWriter,
+  type RespArgument,
+  type RespValue,
+} from '../../../src/db/redis/resp.ts';
 import { ProtocolViolation } from '../../../src/db/errors.ts';
 import { seeded } from '../../support/random.ts';
 
@@ -26,39 +32,114 @@ const bytes = (text: string): { bytes: string } => ({ bytes: text });
 
 /** From the specification of the protocol, and what lies at its edges. */
 const REPLIES: readonly (readonly [what: string, bytes: string, value: unknown])[] = [
-  ['a simple string', '+OK\r\n', 'OK'], ['an empty simple string', '+\r\n', ''], ['an error', "-WRONGTYPE Operation against a key\r\n", { error: 'WRONGTYPE Operation against a key' }],
-  ['zero', ':0\r\n', 0], ['a negative integer', ':-123\r\n', -123], ['an integer with a plus', ':+5\r\n', 5], ['minus zero', ':-0\r\n', 0], ['an integer that is no safe number', ':9007199254740993\r\n', '9007199254740993n'],
+  ['a simple string', '+OK\r\n', 'OK'],
+  ['an empty simple string', '+\r\n', ''],
+  ['an error', '-WRONGTYPE Operation against a key\r\n', { error: 'WRONGTYPE Operation against a key' }],
+  ['zero', ':0\r\n', 0],
+  ['a negative integer', ':-123\r\n', -123],
+  ['an integer with a plus', ':+5\r\n', 5],
+  ['minus zero', ':-0\r\n', 0],
+  ['an integer that is no safe number', ':9007199254740993\r\n', '9007199254740993n'],
   ['the least integer', ':-9223372036854775808\r\n', '-9223372036854775808n'],
-  ['a bulk string', '$5\r\nhello\r\n', bytes('hello')], ['an empty bulk string', '$0\r\n\r\n', bytes('')], ['a bulk string with line ends in it', '$6\r\na\r\nb\r\n\r\n', bytes('a\r\nb\r\n')], ['the null of bulk strings', '$-1\r\n', null],
-  ['an empty array', '*0\r\n', []], ['the null of arrays', '*-1\r\n', null], ['an array of everything', '*4\r\n:1\r\n$1\r\na\r\n*1\r\n+b\r\n$-1\r\n', [1, bytes('a'), ['b'], null]],
-  ['null', '_\r\n', null], ['true', '#t\r\n', true], ['false', '#f\r\n', false], ['a double', ',1.23\r\n', 1.23], ['a double without a fraction', ',10\r\n', 10], ['a double with an exponent', ',1e-3\r\n', 0.001],
-  ['infinity', ',inf\r\n', Infinity], ['minus infinity', ',-inf\r\n', -Infinity], ['no number', ',nan\r\n', NaN], ['a big number', '(3492890328409238509324850943850943825024385\r\n', '3492890328409238509324850943850943825024385n'],
-  ['a bulk error', '!21\r\nSYNTAX invalid syntax\r\n', { error: 'SYNTAX invalid syntax' }], ['a verbatim string', '=15\r\ntxt:Some string\r\n', bytes('Some string')],
-  ['a map', '%2\r\n+first\r\n:1\r\n$6\r\nsecond\r\n*1\r\n:2\r\n', new Map<unknown, unknown>([['first', 1], ['second', [2]]])], ['an empty map', '%0\r\n', new Map()], ['a set', '~2\r\n+a\r\n:1\r\n', ['a', 1]],
-  ['a value behind an attribute', '|1\r\n+ttl\r\n:3600\r\n$1\r\nx\r\n', bytes('x')], ['an attribute inside of an array', '*2\r\n:1\r\n|1\r\n+a\r\n%1\r\n+b\r\n:2\r\n:3\r\n', [1, 3]],
+  ['a bulk string', '$5\r\nhello\r\n', bytes('hello')],
+  ['an empty bulk string', '$0\r\n\r\n', bytes('')],
+  ['a bulk string with line ends in it', '$6\r\na\r\nb\r\n\r\n', bytes('a\r\nb\r\n')],
+  ['the null of bulk strings', '$-1\r\n', null],
+  ['an empty array', '*0\r\n', []],
+  ['the null of arrays', '*-1\r\n', null],
+  ['an array of everything', '*4\r\n:1\r\n$1\r\na\r\n*1\r\n+b\r\n$-1\r\n', [1, bytes('a'), ['b'], null]],
+  ['null', '_\r\n', null],
+  ['true', '#t\r\n', true],
+  ['false', '#f\r\n', false],
+  ['a double', ',1.23\r\n', 1.23],
+  ['a double without a fraction', ',10\r\n', 10],
+  ['a double with an exponent', ',1e-3\r\n', 0.001],
+  ['infinity', ',inf\r\n', Infinity],
+  ['minus infinity', ',-inf\r\n', -Infinity],
+  ['no number', ',nan\r\n', NaN],
+  [
+    'a big number',
+    '(3492890328409238509324850943850943825024385\r\n',
+    '3492890328409238509324850943850943825024385n',
+  ],
+  ['a bulk error', '!21\r\nSYNTAX invalid syntax\r\n', { error: 'SYNTAX invalid syntax' }],
+  ['a verbatim string', '=15\r\ntxt:Some string\r\n', bytes('Some string')],
+  [
+    'a map',
+    '%2\r\n+first\r\n:1\r\n$6\r\nsecond\r\n*1\r\n:2\r\n',
+    new Map<unknown, unknown>([
+      ['first', 1],
+      ['second', [2]],
+    ]),
+  ],
+  ['an empty map', '%0\r\n', new Map()],
+  ['a set', '~2\r\n+a\r\n:1\r\n', ['a', 1]],
+  ['a value behind an attribute', '|1\r\n+ttl\r\n:3600\r\n$1\r\nx\r\n', bytes('x')],
+  ['an attribute inside of an array', '*2\r\n:1\r\n|1\r\n+a\r\n%1\r\n+b\r\n:2\r\n:3\r\n', [1, 3]],
   ['an empty array inside of an array', '*3\r\n*0\r\n%0\r\n:1\r\n', [[], new Map(), 1]],
 ];
 
 for (const [what, text, value] of REPLIES) {
   test(`RespReader reads ${what}, wherever it is split`, () => {
     const all = Buffer.from(text);
-    assert.deepEqual(read([all]).map(([each]) => shown(each)), [value]);
-    for (let at = 1; at < all.length; at++) assert.deepEqual(read([all.subarray(0, at), all.subarray(at)]).map(([each]) => shown(each)), [value], `at ${at}`);
-    assert.deepEqual(read([...all].map((byte) => Uint8Array.of(byte))).map(([each]) => shown(each)), [value], 'byte by byte');
+    assert.deepEqual(
+      read([all]).map(([each]) => shown(each)),
+      [value],
+    );
+    for (let at = 1; at < all.length; at++)
+      assert.deepEqual(
+        read([all.subarray(0, at), all.subarray(at)]).map(([each]) => shown(each)),
+        [value],
+        `at ${at}`,
+      );
+    assert.deepEqual(
+      read([...all].map((byte) => Uint8Array.of(byte))).map(([each]) => shown(each)),
+      [value],
+      'byte by byte',
+    );
   });
 }
 
 test('RespReader tells pushes from replies, and each in its order', () => {
   const told = read(['+a\r\n>3\r\n+message\r\n+ch\r\n$1\r\nx\r\n+b\r\n']);
-  assert.deepEqual(told.map(([value, isPush]) => [shown(value), isPush]), [['a', false], [['message', 'ch', bytes('x')], true], ['b', false]]);
+  assert.deepEqual(
+    told.map(([value, isPush]) => [shown(value), isPush]),
+    [
+      ['a', false],
+      [['message', 'ch', bytes('x')], true],
+      ['b', false],
+    ],
+  );
 });
 
 for (const [what, text] of [
-  ['a type that there is not', '?3\r\n'], ['a web page', 'HTTP/1.1 400 Bad Request\r\n'], ['a line that ends without a carriage return', '+OK\n'], ['an empty line', '\r\n'], ['a length that is no number', '$abc\r\n'], ['a negative length', '$-2\r\n'],
-  ['an array of a negative length', '*-2\r\n'], ['a null map', '%-1\r\n'], ['a string of more than may be', '$1000001\r\n'], ['a string of an absurd length', '$99999999999\r\n'], ['an array of more than may be', '*1000001\r\n'], ['a map of more than may be', '%1000001\r\n'],
-  ['a string that is longer than it said', '$1\r\nab\r\n'], ['an integer that is none', ':1.5\r\n'], ['an integer of too many digits', `:${'9'.repeat(21)}\r\n`], ['no integer at all', ':\r\n'], ['a truth that is none', '#x\r\n'], ['a null that is something', '_x\r\n'],
-  ['a double that is none', ',1.2.3\r\n'], ['a big number that is none', '(1e5\r\n'], ['a big number without an end', `(${'1'.repeat(10_001)}\r\n`], ['lists in lists', '*1\r\n'.repeat(33)], ['a push inside of a reply', '*1\r\n>1\r\n+a\r\n'], ['an empty push', '>0\r\n'],
-  ['a verbatim string without a kind', '=3\r\nabc\r\n'], ['a line without an end', `+${'x'.repeat(70_000)}`], ['more in one reply than may be', `*20\r\n${`$60000\r\n${'x'.repeat(60_000)}\r\n`.repeat(20)}`],
+  ['a type that there is not', '?3\r\n'],
+  ['a web page', 'HTTP/1.1 400 Bad Request\r\n'],
+  ['a line that ends without a carriage return', '+OK\n'],
+  ['an empty line', '\r\n'],
+  ['a length that is no number', '$abc\r\n'],
+  ['a negative length', '$-2\r\n'],
+  ['an array of a negative length', '*-2\r\n'],
+  ['a null map', '%-1\r\n'],
+  ['a string of more than may be', '$1000001\r\n'],
+  ['a string of an absurd length', '$99999999999\r\n'],
+  ['an array of more than may be', '*1000001\r\n'],
+  ['a map of more than may be', '%1000001\r\n'],
+  ['a string that is longer than it said', '$1\r\nab\r\n'],
+  ['an integer that is none', ':1.5\r\n'],
+  ['an integer of too many digits', `:${'9'.repeat(21)}\r\n`],
+  ['no integer at all', ':\r\n'],
+  ['a truth that is none', '#x\r\n'],
+  ['a null that is something', '_x\r\n'],
+  ['a double that is none', ',1.2.3\r\n'],
+  ['a big number that is none', '(1e5\r\n'],
+  ['a big number without an end', `(${'1'.repeat(10_001)}\r\n`],
+  ['lists in lists', '*1\r\n'.repeat(33)],
+  ['a push inside of a reply', '*1\r\n>1\r\n+a\r\n'],
+  ['an empty push', '>0\r\n'],
+  ['a verbatim string without a kind', '=3\r\nabc\r\n'],
+  ['a line without an end', `+${'x'.repeat(70_000)}`],
+  ['more in one reply than may be', `*20\r\n${`$60000\r\n${'x'.repeat(60_000)}\r\n`.repeat(20)}`],
 ] as const) {
   test(`RespReader refuses ${what}`, () => assert.throws(() => read([text]), ProtocolViolation));
 }
@@ -69,7 +150,13 @@ test('RespReader takes as many replies as come, each within the limit', () => {
 
 test('RespReader tells of nothing once it is stopped, from the midst of a chunk on', () => {
   const told: unknown[] = [];
-  const reader = new RespReader((value) => { told.push(value); reader.stop(); }, { maxReplyBytes: 1_000 });
+  const reader = new RespReader(
+    (value) => {
+      told.push(value);
+      reader.stop();
+    },
+    { maxReplyBytes: 1_000 },
+  );
   reader.push(Buffer.from('+a\r\n+b\r\n'));
   assert.deepEqual(told, ['a']);
 });
@@ -89,8 +176,19 @@ test('RespReader gives values or refuses, whatever the bytes are', () => {
 });
 
 for (const [what, command, text] of [
-  ['words', ['GET', 'key'], '*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n'], ['characters of several bytes', ['SET', 'é', '漢😀'], '*3\r\n$3\r\nSET\r\n$2\r\né\r\n$7\r\n漢😀\r\n'], ['numbers', ['X', 1, -2.5, 2n ** 63n], '*4\r\n$1\r\nX\r\n$1\r\n1\r\n$4\r\n-2.5\r\n$19\r\n9223372036854775808\r\n'],
-  ['an empty word', ['X', ''], '*2\r\n$1\r\nX\r\n$0\r\n\r\n'], ['what looks like the protocol', ['X', '\r\n*1\r\n$8\r\nFLUSHALL\r\n'], '*2\r\n$1\r\nX\r\n$20\r\n\r\n*1\r\n$8\r\nFLUSHALL\r\n\r\n'],
+  ['words', ['GET', 'key'], '*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n'],
+  ['characters of several bytes', ['SET', 'é', '漢😀'], '*3\r\n$3\r\nSET\r\n$2\r\né\r\n$7\r\n漢😀\r\n'],
+  [
+    'numbers',
+    ['X', 1, -2.5, 2n ** 63n],
+    '*4\r\n$1\r\nX\r\n$1\r\n1\r\n$4\r\n-2.5\r\n$19\r\n9223372036854775808\r\n',
+  ],
+  ['an empty word', ['X', ''], '*2\r\n$1\r\nX\r\n$0\r\n\r\n'],
+  [
+    'what looks like the protocol',
+    ['X', '\r\n*1\r\n$8\r\nFLUSHALL\r\n'],
+    '*2\r\n$1\r\nX\r\n$20\r\n\r\n*1\r\n$8\r\nFLUSHALL\r\n\r\n',
+  ],
 ] as const) {
   test(`RespWriter writes ${what}`, () => {
     const writer = new RespWriter();
@@ -104,8 +202,17 @@ test('RespWriter writes what RespReader reads, words and bytes in any order', ()
   const random = seeded(9);
   for (let run = 0; run < 300; run++) {
     const writer = new RespWriter();
-    const commands = Array.from({ length: 1 + random(4) }, () => Array.from({ length: 1 + random(5) }, (): RespArgument => random(2) === 0 ? Uint8Array.from({ length: random(20) }, () => random(256)) : 'é\r\n$'.repeat(random(4))));
+    const commands = Array.from({ length: 1 + random(4) }, () =>
+      Array.from({ length: 1 + random(5) }, (): RespArgument =>
+        random(2) === 0
+          ? Uint8Array.from({ length: random(20) }, () => random(256))
+          : 'é\r\n$'.repeat(random(4)),
+      ),
+    );
     for (const command of commands) writer.command(command);
-    assert.deepEqual(read([writer.take()]).map(([value]) => shown(value)), commands.map((command) => command.map((part) => bytes(Buffer.from(part as string).toString('latin1')))));
+    assert.deepEqual(
+      read([writer.take()]).map(([value]) => shown(value)),
+      commands.map((command) => command.map((part) => bytes(Buffer.from(part as string).toString('latin1')))),
+    );
   }
 });

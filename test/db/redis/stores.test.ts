@@ -4,7 +4,15 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { systemClock } from '../../../src/base/clock.ts';
-import { MemoryRateLimitStore, Redis, RedisCache, RedisRateLimitStore, RedisRecordStore, RedisRoomBus, StoreFull } from '../../../src/db/index.ts';
+import {
+  MemoryRateLimitStore,
+  Redis,
+  RedisCache,
+  RedisRateLimitStore,
+  RedisRecordStore,
+  RedisRoomBus,
+  StoreFull,
+} from '../../../src/db/index.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { cacheBackendContract } from '../../contract/cache-backend.ts';
 import { fault } from '../../contract/database.ts';
@@ -31,35 +39,53 @@ async function opened(t: TestContext): Promise<Redis> {
   return redis;
 }
 
-const until = async (isSo: () => boolean): Promise<void> => { while (!isSo()) await systemClock.sleep(2); };
+const until = async (isSo: () => boolean): Promise<void> => {
+  while (!isSo()) await systemClock.sleep(2);
+};
 
 if (problem !== undefined) test('the stores in Redis', { skip: problem }, () => undefined);
 else {
   for (const encoding of ['clone', 'json'] as const) {
     cacheBackendContract(`RedisCache (${encoding})`, async () => {
       const redis = await emptied();
-      return { cache: new RedisCache(redis, { encoding, timeoutMs: 5_000 }), pass: (ms) => travel(redis, ms), close: () => redis.close() };
+      return {
+        cache: new RedisCache(redis, { encoding, timeoutMs: 5_000 }),
+        pass: (ms) => travel(redis, ms),
+        close: () => redis.close(),
+      };
     });
   }
   recordStoreContract('RedisRecordStore', async () => {
     const redis = await emptied();
-    return { store: new RedisRecordStore(redis), pass: (ms) => travel(redis, ms), close: () => redis.close() };
+    return {
+      store: new RedisRecordStore(redis),
+      pass: (ms) => travel(redis, ms),
+      close: () => redis.close(),
+    };
   });
   rateLimitStoreContract('RedisRateLimitStore', async () => {
     const redis = await emptied();
-    return { store: new RedisRateLimitStore(redis, { timeoutMs: 5_000 }), pass: (ms) => travel(redis, ms), toleranceMs: 250, close: () => redis.close() };
+    return {
+      store: new RedisRateLimitStore(redis, { timeoutMs: 5_000 }),
+      pass: (ms) => travel(redis, ms),
+      toleranceMs: 250,
+      close: () => redis.close(),
+    };
   });
   roomBusContract('RedisRoomBus', async () => {
     const [one, two] = [await emptied(), await emptied()];
     const [here, there] = [new RedisRoomBus(one), new RedisRoomBus(two)];
     return {
-      here, there,
+      here,
+      there,
       settle: async () => {
         await Promise.all([here.settled(), there.settled()]);
         await Promise.all([one.ping(), two.ping()]); // what was published before is there
         await systemClock.sleep(20); // what is on its way to subscribers is answered by nothing
       },
-      close: async () => { await Promise.all([one.close(), two.close()]); },
+      close: async () => {
+        await Promise.all([one.close(), two.close()]);
+      },
     };
   });
 }
@@ -68,17 +94,25 @@ test('RedisRateLimitStore decides as MemoryRateLimitStore does', async (t) => {
   if (!needsRedis(t)) return;
   const redis = await opened(t);
   const clock = new ManualClock();
-  const [ours, reference, random] = [new RedisRateLimitStore(redis, { timeoutMs: 5_000 }), new MemoryRateLimitStore({ clock }), seeded(4)];
+  const [ours, reference, random] = [
+    new RedisRateLimitStore(redis, { timeoutMs: 5_000 }),
+    new MemoryRateLimitStore({ clock }),
+    seeded(4),
+  ];
   const rule = { limit: 10, periodMs: 100_000 }; // a token each ten seconds: what the test itself takes is little
   for (let step = 0; step < 200; step++) {
     const cost = random(4);
     const [mine, theirs] = [await ours.take('k', rule, cost), reference.take('k', rule, cost)];
     assert.deepEqual([mine.isAllowed, mine.remaining], [theirs.isAllowed, theirs.remaining], `step ${step}`);
-    assert.ok(Math.abs(mine.retryAfterMs - theirs.retryAfterMs) < 5_000 && Math.abs(mine.resetMs - theirs.resetMs) < 5_000);
+    assert.ok(
+      Math.abs(mine.retryAfterMs - theirs.retryAfterMs) < 5_000 &&
+        Math.abs(mine.resetMs - theirs.resetMs) < 5_000,
+    );
     const ms = random(3) * 10_000;
     clock.advance(ms);
     await travel(redis, ms);
-    if (step % 10 === 9) { // and what the test has taken does not add up
+    if (step % 10 === 9) {
+      // and what the test has taken does not add up
       await travel(redis, 200_000);
       clock.advance(200_000);
     }
@@ -89,7 +123,11 @@ test('RedisRateLimitStore allows exactly as many as the limit, however many clie
   if (!needsRedis(t)) return;
   const clients = await Promise.all(Array.from({ length: 4 }, () => opened(t)));
   const stores = clients.map((redis) => new RedisRateLimitStore(redis, { timeoutMs: 5_000 }));
-  const results = await Promise.all(Array.from({ length: 200 }, (_, index) => stores[index % 4]!.take('crowd', { limit: 50, periodMs: 3_600_000 })));
+  const results = await Promise.all(
+    Array.from({ length: 200 }, (_, index) =>
+      stores[index % 4]!.take('crowd', { limit: 50, periodMs: 3_600_000 }),
+    ),
+  );
   assert.equal(results.filter(({ isAllowed }) => isAllowed).length, 50);
 });
 
@@ -98,12 +136,27 @@ test('keys that are long, or half a character, are kept apart, and none is mista
   const redis = await opened(t);
   const store = new RedisRecordStore(redis);
   const long = 'x'.repeat(5_000);
-  const keys = [long, `${long}y`, 'x'.repeat(200), 'x'.repeat(201), '\ud800', '\ud801', '\ufffd', 'é'.repeat(100), 'é'.repeat(101)];
+  const keys = [
+    long,
+    `${long}y`,
+    'x'.repeat(200),
+    'x'.repeat(201),
+    '\ud800',
+    '\ud801',
+    '\ufffd',
+    'é'.repeat(100),
+    'é'.repeat(101),
+  ];
   for (const key of keys) assert.equal(await store.add(key, key.length.toString(), 60_000), true);
   for (const key of keys) assert.equal(await store.get(key), key.length.toString());
   const kept = (await redis.command(['KEYS', '*'])) as string[];
   assert.ok(kept.every((key) => Buffer.byteLength(key) < 300));
-  for (const key of kept) assert.equal(await store.add(key.slice('svc:record:'.length), 'forged', 60_000), !key.includes('\0#') ? false : true, 'one that looks like a digest is another');
+  for (const key of kept)
+    assert.equal(
+      await store.add(key.slice('svc:record:'.length), 'forged', 60_000),
+      !key.includes('\0#') ? false : true,
+      'one that looks like a digest is another',
+    );
   for (const key of keys) assert.equal(await store.get(key), key.length.toString());
 });
 
@@ -111,7 +164,12 @@ test('RedisCache keeps what a structured clone keeps, and takes what it cannot r
   if (!needsRedis(t)) return;
   const redis = await opened(t);
   const cache = new RedisCache(redis, { timeoutMs: 5_000, maxValueBytes: 1_000 });
-  const value = { at: new Date(5), list: new Map([[1, new Set(['a'])]]), bytes: Uint8Array.of(1, 2), big: 5n };
+  const value = {
+    at: new Date(5),
+    list: new Map([[1, new Set(['a'])]]),
+    bytes: Uint8Array.of(1, 2),
+    big: 5n,
+  };
   await cache.set('k', value, 60_000);
   assert.deepEqual(await cache.get('k'), value);
   await redis.command(['SET', 'svc:cache:k', 'not ours']);
@@ -131,7 +189,10 @@ test('a server without room refuses records with StoreFull, and loses none', asy
   await using redis = await new Redis(server.url).open();
   const store = new RedisRecordStore(redis, { timeoutMs: 5_000 });
   await store.set('first', 'kept', 60_000);
-  const filled = (write: (count: number) => Promise<unknown>) => assert.rejects(async () => { for (let count = 0; count < 100; count++) await write(count); }, StoreFull); // what it needs itself comes and goes
+  const filled = (write: (count: number) => Promise<unknown>) =>
+    assert.rejects(async () => {
+      for (let count = 0; count < 100; count++) await write(count);
+    }, StoreFull); // what it needs itself comes and goes
   await filled((count) => store.add(`${count}`, 'x'.repeat(100_000), 60_000));
   await filled((count) => store.set(`more ${count}`, 'x'.repeat(10_000), 60_000));
   await filled(() => store.replace('first', 'kept', 'kept', 60_000));
@@ -143,11 +204,21 @@ test('RedisRoomBus hands frames to this process also while Redis is away, and to
   if (!needsRedis(t)) return;
   const server = await RedisServer.start(t);
   const { logger } = collectedLog();
-  const [one, two] = await Promise.all([new Redis(server.url, { log: logger }).open(), new Redis(server.url, { log: logger }).open()]);
+  const [one, two] = await Promise.all([
+    new Redis(server.url, { log: logger }).open(),
+    new Redis(server.url, { log: logger }).open(),
+  ]);
   t.after(() => Promise.all([one.close(), two.close()]));
   const [here, there] = [new RedisRoomBus(one), new RedisRoomBus(two)];
   let lost = 0;
-  one.observe({ onEvent: (kind) => { if (kind === 'frames_lost') lost++; } }, logger);
+  one.observe(
+    {
+      onEvent: (kind) => {
+        if (kind === 'frames_lost') lost++;
+      },
+    },
+    logger,
+  );
   const got = { here: 0, there: 0 };
   using _a = here.subscribe(() => got.here++);
   using _b = there.subscribe(() => got.there++);
@@ -161,7 +232,7 @@ test('RedisRoomBus hands frames to this process also while Redis is away, and to
   await until(() => lost === 1);
   await server.start();
   await until(() => one.isConnected);
-  while (await one.publish('svc:rooms', 'not a frame').catch(() => 0) < 2) await systemClock.sleep(5); // both subscribe again
+  while ((await one.publish('svc:rooms', 'not a frame').catch(() => 0)) < 2) await systemClock.sleep(5); // both subscribe again
   here.publish('r', Uint8Array.of(3), false);
   await until(() => got.there === 2);
   assert.equal(got.here, 3);
@@ -169,6 +240,17 @@ test('RedisRoomBus hands frames to this process also while Redis is away, and to
 
 test('the stores in Redis check their options', () => {
   const redis = new Redis('redis://h');
-  for (const make of [() => new RedisCache(redis, { ttl: 1 } as never), () => new RedisRecordStore(redis, { encoding: 'json' } as never), () => new RedisRateLimitStore(redis, { maxBuckets: 1 } as never), () => new RedisRoomBus(redis, { room: 'x' } as never)]) assert.throws(make, fault('E_OPTION_UNKNOWN'));
-  for (const make of [() => new RedisCache(redis, { prefix: '' }), () => new RedisRecordStore(redis, { timeoutMs: 0 }), () => new RedisCache(redis, { encoding: 'xml' as never })]) assert.throws(make, fault('E_OPTION_RANGE'));
+  for (const make of [
+    () => new RedisCache(redis, { ttl: 1 } as never),
+    () => new RedisRecordStore(redis, { encoding: 'json' } as never),
+    () => new RedisRateLimitStore(redis, { maxBuckets: 1 } as never),
+    () => new RedisRoomBus(redis, { room: 'x' } as never),
+  ])
+    assert.throws(make, fault('E_OPTION_UNKNOWN'));
+  for (const make of [
+    () => new RedisCache(redis, { prefix: '' }),
+    () => new RedisRecordStore(redis, { timeoutMs: 0 }),
+    () => new RedisCache(redis, { encoding: 'xml' as never }),
+  ])
+    assert.throws(make, fault('E_OPTION_RANGE'));
 });

@@ -19,4 +19,7 @@ databaseContract('SQLite in memory', async (t) => {
   return db;
 });
 databaseContract('SQLite with reader processes', inFile({ readers: 2 }));
-databaseContract('SQLite with synchronous=normal and a small cache of statements', inFile({ synchronous: 'normal', statementCache: 1 }));
+databaseContract(
+  'SQLite with synchronous=normal and a small cache of statements',
+  inFile({ synchronous: 'normal', statementCache: 1 }),
+);

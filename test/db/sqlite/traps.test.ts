@@ -3,12 +3,40 @@
  */
 import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test, type TestContext } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { openDatabase, sql, Corrupt, DataError, DatabaseError, LockTimeout, PoolTimeout, QueryCanceled, QueryTimeout, ReadOnly, SerializationFailure, StorageFailed, TransactionAborted, UniqueViolation, ConnectionLost } from '../../../src/db/index.ts';
+import {
+  openDatabase,
+  sql,
+  Corrupt,
+  DataError,
+  DatabaseError,
+  LockTimeout,
+  PoolTimeout,
+  QueryCanceled,
+  QueryTimeout,
+  ReadOnly,
+  SerializationFailure,
+  StorageFailed,
+  TransactionAborted,
+  UniqueViolation,
+  ConnectionLost,
+} from '../../../src/db/index.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { fault } from '../../contract/database.ts';
 import { ROOT } from '../../support/build.ts';
@@ -26,7 +54,10 @@ async function memory(t: TestContext, options?: DatabaseOptions): Promise<Databa
 }
 
 /** A database in a file of its own, closed after the test. */
-async function inFile(t: TestContext, options?: DatabaseOptions): Promise<{ db: Database; path: string; url: string }> {
+async function inFile(
+  t: TestContext,
+  options?: DatabaseOptions,
+): Promise<{ db: Database; path: string; url: string }> {
   const path = join(folder(t), 'data.db');
   const db = await openDatabase(`sqlite:${path}`, options);
   t.after(() => db.close());
@@ -46,21 +77,33 @@ test('SQLite text with NUL is read back whole', async (t) => {
 
 test('SQLite booleans are 1 and 0, whatever node:sqlite thinks of them', async (t) => {
   const db = await memory(t);
-  assert.deepEqual((await db.fetchArrays('select ?, typeof(?), ?', [true, true, false])).rows, [[1, 'integer', 0]]);
+  assert.deepEqual((await db.fetchArrays('select ?, typeof(?), ?', [true, true, false])).rows, [
+    [1, 'integer', 0],
+  ]);
 });
 
 test('SQLite stores whole numbers as integers, where node:sqlite binds every number as real', async (t) => {
   const db = await memory(t);
   await db.script('create table t (a text, b, c real)');
   await db.execute('insert into t values (?, ?, ?)', [5, -7, 3]);
-  assert.deepEqual(await db.fetchOne('select a, typeof(b) as b, typeof(c) as c from t'), { a: '5', b: 'integer', c: 'real' });
-  assert.deepEqual((await db.fetchArrays('select ? / 2, typeof(?), typeof(?)', [5, 1.5, 1e300])).rows, [[2, 'real', 'real']]);
+  assert.deepEqual(await db.fetchOne('select a, typeof(b) as b, typeof(c) as c from t'), {
+    a: '5',
+    b: 'integer',
+    c: 'real',
+  });
+  assert.deepEqual((await db.fetchArrays('select ? / 2, typeof(?), typeof(?)', [5, 1.5, 1e300])).rows, [
+    [2, 'real', 'real'],
+  ]);
   assert.ok(Object.is(await db.scalar('select ?', [-0]), 0));
 });
 
 test('SQLite refuses a NUL in a statement and in a script, of which it would run no more than what stands before', async (t) => {
   const db = await memory(t);
-  for (const run of [() => db.execute('create table a (b) \0'), () => db.script('create table a (b);\0 create table c (d)')]) await assert.rejects(run(), { code: 'E_DB_STATEMENT', message: /a NUL, which would end it/ });
+  for (const run of [
+    () => db.execute('create table a (b) \0'),
+    () => db.script('create table a (b);\0 create table c (d)'),
+  ])
+    await assert.rejects(run(), { code: 'E_DB_STATEMENT', message: /a NUL, which would end it/ });
   assert.equal(await db.scalar('select count(*) from sqlite_schema'), 0);
 });
 
@@ -82,38 +125,66 @@ test('SQLite refuses fewer values than placeholders, where node:sqlite fills up 
 
 test('SQLite refuses a second statement, which node:sqlite leaves out without a word', async (t) => {
   const db = await memory(t);
-  for (const text of ['select 1; drop table x', 'select 1;;select 2', 'select \';\'; select 2', 'select 1; /* x */ select 2']) await assert.rejects(db.scalar(text), fault('E_DB_STATEMENT'));
-  for (const text of ['select 1;', 'select 1; -- end', 'select 1 /* ; */;;', 'select \'a;b\'']) await db.scalar(text);
+  for (const text of [
+    'select 1; drop table x',
+    'select 1;;select 2',
+    "select ';'; select 2",
+    'select 1; /* x */ select 2',
+  ])
+    await assert.rejects(db.scalar(text), fault('E_DB_STATEMENT'));
+  for (const text of ['select 1;', 'select 1; -- end', 'select 1 /* ; */;;', "select 'a;b'"])
+    await db.scalar(text);
 });
 
 test('SQLite knows placeholders from what looks like them', async (t) => {
   const db = await memory(t);
   await db.execute('create table "odd?" ("a?b" text, [c?] text, `d?` text)');
   await db.execute('insert into "odd?" values (?, \'?\', /* ? */ ?) -- ?', ['x', 'y']);
-  assert.deepEqual(await db.fetchOne('select "a?b", [c?], `d?` from "odd?" where "a?b" = ? and \'it\'\'s ?\' is not null', ['x']), { 'a?b': 'x', 'c?': '?', 'd?': 'y' });
-  for (const text of ['select ?1', 'select :name', 'select @name', 'select $name']) await assert.rejects(db.scalar(text, [1]), fault('E_DB_STATEMENT'));
-  assert.equal(await db.scalar('select \'{"a":5}\' ->> \'$.a\''), 5);
+  assert.deepEqual(
+    await db.fetchOne('select "a?b", [c?], `d?` from "odd?" where "a?b" = ? and \'it\'\'s ?\' is not null', [
+      'x',
+    ]),
+    { 'a?b': 'x', 'c?': '?', 'd?': 'y' },
+  );
+  for (const text of ['select ?1', 'select :name', 'select @name', 'select $name'])
+    await assert.rejects(db.scalar(text, [1]), fault('E_DB_STATEMENT'));
+  assert.equal(await db.scalar("select '{\"a\":5}' ->> '$.a'"), 5);
   await assert.rejects(db.scalar('select 1 -- \0', []), fault('E_DB_STATEMENT'));
 });
 
 test('SQLite takes the statements in the body of a trigger for one', async (t) => {
   const db = await memory(t);
   await db.script('create table t (a integer); create table log (a integer)');
-  await db.execute('create trigger copy after insert on t begin insert into log values (new.a); update log set a = case when a = 1 then 10 else a end; end');
-  await db.script('create temp trigger again after delete on t begin delete from log; end; insert into t values (1)');
+  await db.execute(
+    'create trigger copy after insert on t begin insert into log values (new.a); update log set a = case when a = 1 then 10 else a end; end',
+  );
+  await db.script(
+    'create temp trigger again after delete on t begin delete from log; end; insert into t values (1)',
+  );
   assert.equal(await db.scalar('select a from log'), 10);
 });
 
 test('SQLite columns behind a * have the names of now, whoever has renamed them', async (t) => {
-  if (IS_OLDER_NODE) return t.skip('node:sqlite counts the columns before SQLite compiles again: a new one is missing once');
+  if (IS_OLDER_NODE)
+    return t.skip('node:sqlite counts the columns before SQLite compiles again: a new one is missing once');
   const { db, path } = await inFile(t);
   await db.script('create table t (a integer, b integer); insert into t values (1, 9007199254740993)');
   const other = new DatabaseSync(path);
   t.after(() => other.close());
-  const read = async (): Promise<unknown[]> => [await db.fetchOne('select * from t'), ...await db.fetchAll('select * from t where ?', [1]), ...await db.fetchAll('update t set rowid = rowid returning *')];
+  const read = async (): Promise<unknown[]> => [
+    await db.fetchOne('select * from t'),
+    ...(await db.fetchAll('select * from t where ?', [1])),
+    ...(await db.fetchAll('update t set rowid = rowid returning *')),
+  ];
   const changes: readonly (readonly [string, object])[] = [
-    ['select 1', { a: 1, b: 9007199254740993n }], ['alter table t rename column a to z', { z: 1, b: 9007199254740993n }], ['alter table t add column c', { z: 1, b: 9007199254740993n, c: null }],
-    ['alter table t drop column b', { z: 1, c: null }], ['drop table t; create table t (z, y); insert into t values (2, 9007199254740995)', { z: 2, y: 9007199254740995n }],
+    ['select 1', { a: 1, b: 9007199254740993n }],
+    ['alter table t rename column a to z', { z: 1, b: 9007199254740993n }],
+    ['alter table t add column c', { z: 1, b: 9007199254740993n, c: null }],
+    ['alter table t drop column b', { z: 1, c: null }],
+    [
+      'drop table t; create table t (z, y); insert into t values (2, 9007199254740995)',
+      { z: 2, y: 9007199254740995n },
+    ],
   ];
   for (const [change, row] of changes) {
     other.exec(change);
@@ -124,28 +195,56 @@ test('SQLite columns behind a * have the names of now, whoever has renamed them'
 
 test('SQLite gives integers beyond 2^53 whole, where node:sqlite throws, by each verb and in the same statement again', async (t) => {
   const db = await memory(t);
-  await db.script('create table t (id integer primary key, v integer); insert into t values (1, 5), (2, 9007199254740993), (3, -9223372036854775808)');
+  await db.script(
+    'create table t (id integer primary key, v integer); insert into t values (1, 5), (2, 9007199254740993), (3, -9223372036854775808)',
+  );
   const expected = [5, 9007199254740993n, -9223372036854775808n];
   for (let round = 0; round < 2; round++) {
-    assert.deepEqual(await Promise.all([1, 2, 3].map(async (id) => (await db.fetchOne<{ v: unknown }>('select v from t where id = ?', [id]))!.v)), expected);
-    assert.deepEqual(await Promise.all([1, 2, 3].map(async (id) => (await db.fetchOne('select * from t where id = ?', [id]))!['v'])), expected);
-    assert.deepEqual((await db.fetchAll<{ v: unknown }>('select v from t')).map(({ v }) => v), expected);
+    assert.deepEqual(
+      await Promise.all(
+        [1, 2, 3].map(
+          async (id) => (await db.fetchOne<{ v: unknown }>('select v from t where id = ?', [id]))!.v,
+        ),
+      ),
+      expected,
+    );
+    assert.deepEqual(
+      await Promise.all(
+        [1, 2, 3].map(async (id) => (await db.fetchOne('select * from t where id = ?', [id]))!['v']),
+      ),
+      expected,
+    );
+    assert.deepEqual(
+      (await db.fetchAll<{ v: unknown }>('select v from t')).map(({ v }) => v),
+      expected,
+    );
     assert.deepEqual((await db.fetchArrays('select v from t')).rows.flat(), expected);
     assert.equal(await db.scalar('select v from t where id = 2'), 9007199254740993n);
     const streamed: unknown[] = [];
     for await (const { v } of db.stream('select v from t')) streamed.push(v);
     assert.deepEqual(streamed, expected);
   }
-  assert.deepEqual(await db.execute('insert into t values (9007199254740995, 1)'), { affectedRows: 1, lastInsertId: 9007199254740995n });
-  assert.deepEqual(await db.execute('update t set v = 7 where id in (1, 9007199254740995)'), { affectedRows: 2, lastInsertId: undefined }); // the key is still the connection's last one
+  assert.deepEqual(await db.execute('insert into t values (9007199254740995, 1)'), {
+    affectedRows: 1,
+    lastInsertId: 9007199254740995n,
+  });
+  assert.deepEqual(await db.execute('update t set v = 7 where id in (1, 9007199254740995)'), {
+    affectedRows: 2,
+    lastInsertId: undefined,
+  }); // the key is still the connection's last one
   await db.executeMany('insert into t values (?, 1)', [[9007199254740996n], [9007199254740997n]]);
-  assert.deepEqual(await db.fetchAll('update t set v = v + 1 where id = 2 returning v'), [{ v: 9007199254740994n }]);
-  assert.equal(await db.scalar('with x as (select v from t where id = 2) select v from x'), 9007199254740994n);
+  assert.deepEqual(await db.fetchAll('update t set v = v + 1 where id = 2 returning v'), [
+    { v: 9007199254740994n },
+  ]);
+  assert.equal(
+    await db.scalar('with x as (select v from t where id = 2) select v from x'),
+    9007199254740994n,
+  );
 });
 
 test('SQLite gives every integer as bigint or text when int8 says so', async (t) => {
   const wide = await memory(t, { int8: 'bigint' });
-  assert.deepEqual(await wide.fetchOne('select 1 as a, 1.5 as b, \'x\' as c'), { a: 1n, b: 1.5, c: 'x' });
+  assert.deepEqual(await wide.fetchOne("select 1 as a, 1.5 as b, 'x' as c"), { a: 1n, b: 1.5, c: 'x' });
   const text = await memory(t, { int8: 'string' });
   await text.execute('create table t (id integer primary key)');
   assert.deepEqual(await text.execute('insert into t values (5)'), { affectedRows: 1, lastInsertId: '5' });
@@ -156,24 +255,54 @@ test('SQLite does not report what an earlier statement did as its own', async (t
   const db = await memory(t);
   await db.script('create table t (id integer primary key, a integer unique)');
   await db.execute('insert into t (a) values (1), (2)');
-  for (const text of ['create table other (a)', 'select 1', 'pragma user_version', 'with x as (select 1) select * from x']) assert.deepEqual(await db.execute(text), { affectedRows: 0, lastInsertId: undefined }, text);
-  assert.deepEqual(await db.execute('insert or ignore into t (a) values (1)'), { affectedRows: 0, lastInsertId: undefined });
-  assert.equal((await db.execute('with x as (select 5 as a) insert into t (a) select a from x')).affectedRows, 1);
+  for (const text of [
+    'create table other (a)',
+    'select 1',
+    'pragma user_version',
+    'with x as (select 1) select * from x',
+  ])
+    assert.deepEqual(await db.execute(text), { affectedRows: 0, lastInsertId: undefined }, text);
+  assert.deepEqual(await db.execute('insert or ignore into t (a) values (1)'), {
+    affectedRows: 0,
+    lastInsertId: undefined,
+  });
+  assert.equal(
+    (await db.execute('with x as (select 5 as a) insert into t (a) select a from x')).affectedRows,
+    1,
+  );
   assert.equal((await db.execute('replace into t (id, a) values (1, 9)')).lastInsertId, 1);
   const upsert = 'insert into t (a) values (?) on conflict (a) do update set a = a';
-  for (const a of [9, 10]) assert.deepEqual(await db.execute(upsert, [a]), { affectedRows: 1, lastInsertId: undefined }, 'it may be the key of another row');
+  for (const a of [9, 10])
+    assert.deepEqual(
+      await db.execute(upsert, [a]),
+      { affectedRows: 1, lastInsertId: undefined },
+      'it may be the key of another row',
+    );
   assert.equal(await db.executeMany(upsert, [[9], [11]]), 2);
   assert.equal(await db.scalar(`${upsert} returning id`, [9]), 1);
-  assert.equal((await db.execute('insert into t (a) values (12) on conflict (a) do nothing')).lastInsertId, await db.scalar('select id from t where a = 12'));
+  assert.equal(
+    (await db.execute('insert into t (a) values (12) on conflict (a) do nothing')).lastInsertId,
+    await db.scalar('select id from t where a = 12'),
+  );
 });
 
-test('SQLite tells no key of a table without one: it has another table\'s still', async (t) => {
+test("SQLite tells no key of a table without one: it has another table's still", async (t) => {
   const db = await memory(t);
-  for (const text of ['create table t (id integer primary key, a)', 'create table w (k text primary key, a) without rowid', "attach ':memory:' as o", 'create table o.w (k text primary key)']) await db.execute(text);
+  for (const text of [
+    'create table t (id integer primary key, a)',
+    'create table w (k text primary key, a) without rowid',
+    "attach ':memory:' as o",
+    'create table o.w (k text primary key)',
+  ])
+    await db.execute(text);
   assert.equal((await db.execute('insert into t values (41, 1)')).lastInsertId, 41);
   const insert = 'insert into w (k, a) values (?, ?)';
-  for (const k of ['a', 'b']) assert.deepEqual(await db.execute(insert, [k, 1]), { affectedRows: 1, lastInsertId: undefined });
-  assert.deepEqual(await db.execute('replace into w select k, 2 from w'), { affectedRows: 2, lastInsertId: undefined });
+  for (const k of ['a', 'b'])
+    assert.deepEqual(await db.execute(insert, [k, 1]), { affectedRows: 1, lastInsertId: undefined });
+  assert.deepEqual(await db.execute('replace into w select k, 2 from w'), {
+    affectedRows: 2,
+    lastInsertId: undefined,
+  });
   assert.equal((await db.execute("insert into o.w values ('a')")).lastInsertId, 1, 'of another schema');
   assert.equal((await db.execute('insert into t values (42, 1)')).lastInsertId, 42);
   await db.execute('drop table w');
@@ -186,19 +315,27 @@ test('SQLite tells no key of a table without one: it has another table\'s still'
 test('SQLite statements are not ended by the same text running again while it streams', async (t) => {
   const { db } = await inFile(t);
   await db.script('create table t (id integer primary key)');
-  await db.insertMany('t', ['id'], Array.from({ length: 1_000 }, (_, id) => [id]));
+  await db.insertMany(
+    't',
+    ['id'],
+    Array.from({ length: 1_000 }, (_, id) => [id]),
+  );
   const seen: unknown[] = [];
   await db.transaction(async (tx) => {
     for await (const { id } of tx.stream('select id from t order by id')) {
       if (seen.push(id) % 100 === 0) await tx.fetchAll('select id from t order by id');
     }
   });
-  assert.deepEqual(seen, Array.from({ length: 1_000 }, (_, id) => id));
+  assert.deepEqual(
+    seen,
+    Array.from({ length: 1_000 }, (_, id) => id),
+  );
 });
 
 test('SQLite keeps a bounded number of statements, and answers right with one', async (t) => {
   const db = await memory(t, { statementCache: 1 });
-  for (let index = 0; index < 20; index++) assert.equal(await db.scalar(`select ${index % 3} + ?`, [1]), index % 3 + 1);
+  for (let index = 0; index < 20; index++)
+    assert.equal(await db.scalar(`select ${index % 3} + ?`, [1]), (index % 3) + 1);
   assert.equal(await db.scalar(`select length('${'x'.repeat(20_000)}')`), 20_000);
 });
 
@@ -211,7 +348,13 @@ test('SQLite refuses double-quoted text, foreign keys that point nowhere, and wr
   await db.script('pragma writable_schema = on');
   await assert.rejects(db.execute('delete from sqlite_schema'), DatabaseError);
   const settings = ['foreign_keys', 'trusted_schema', 'synchronous', 'journal_mode', 'busy_timeout'];
-  assert.deepEqual(await Promise.all(settings.map((name) => db.scalar(`pragma ${name}`))), [1, 0, 2, 'wal', 0]);
+  assert.deepEqual(await Promise.all(settings.map((name) => db.scalar(`pragma ${name}`))), [
+    1,
+    0,
+    2,
+    'wal',
+    0,
+  ]);
   const { db: normal } = await inFile(t, { synchronous: 'normal' });
   assert.equal(await normal.scalar('pragma synchronous'), 1);
 });
@@ -219,7 +362,8 @@ test('SQLite refuses double-quoted text, foreign keys that point nowhere, and wr
 test('SQLite makes file, -wal and -shm for their owner only', async (t) => {
   const { db, path } = await inFile(t);
   await db.execute('create table t (a)');
-  for (const suffix of ['', '-wal', '-shm']) assert.equal(statSync(path + suffix).mode & 0o777, 0o600, suffix);
+  for (const suffix of ['', '-wal', '-shm'])
+    assert.equal(statSync(path + suffix).mode & 0o777, 0o600, suffix);
 });
 
 test('SQLite leaves no -wal behind when it is closed', async (t) => {
@@ -232,28 +376,47 @@ test('SQLite leaves no -wal behind when it is closed', async (t) => {
 });
 
 test('SQLite says why a file cannot be opened', async (t) => {
-  const at = folder(t, { 'text.db': 'this is no database, but it is long enough to be looked at as if it were one. '.repeat(20) });
+  const at = folder(t, {
+    'text.db': 'this is no database, but it is long enough to be looked at as if it were one. '.repeat(20),
+  });
   mkdirSync(join(at, 'folder'));
   const problems: readonly (readonly [string, DatabaseOptions, RegExp])[] = [
-    [join(at, 'missing/data.db'), {}, /there is no directory/], [join(at, 'folder'), {}, /it is a directory/], [join(at, 'text.db'), {}, /it is no SQLite database/],
+    [join(at, 'missing/data.db'), {}, /there is no directory/],
+    [join(at, 'folder'), {}, /it is a directory/],
+    [join(at, 'text.db'), {}, /it is no SQLite database/],
     [join(at, 'none.db'), { readOnly: true }, /there is no such file/],
   ];
   for (const [path, options, problem] of problems) {
-    await assert.rejects(openDatabase(`sqlite:${path}`, options), (error) => fault('E_DB_OPEN')(error) && problem.test((error as Error).message) || assert.fail(String(error)));
+    await assert.rejects(
+      openDatabase(`sqlite:${path}`, options),
+      (error) =>
+        (fault('E_DB_OPEN')(error) && problem.test((error as Error).message)) || assert.fail(String(error)),
+    );
   }
   assert.ok(!readdirSync(at).includes('none.db'));
 });
 
-test('SQLite says so when this user may not write the file', { skip: process.getuid?.() === 0 && 'root may write everything' }, async (t) => {
-  const { db, path } = await inFile(t);
-  await db.close();
-  chmodSync(path, 0o400);
-  await assert.rejects(openDatabase(`sqlite:${path}`), fault('E_DB_OPEN'));
-});
+test(
+  'SQLite says so when this user may not write the file',
+  { skip: process.getuid?.() === 0 && 'root may write everything' },
+  async (t) => {
+    const { db, path } = await inFile(t);
+    await db.close();
+    chmodSync(path, 0o400);
+    await assert.rejects(openDatabase(`sqlite:${path}`), fault('E_DB_OPEN'));
+  },
+);
 
-test('SQLite says so when a file cannot be made, even by root', { skip: process.platform !== 'linux' && 'there is no /proc' }, async () => {
-  await assert.rejects(openDatabase('sqlite:/proc/data.db'), (error) => fault('E_DB_OPEN')(error) && /this user may not write/.test((error as Error).message));
-});
+test(
+  'SQLite says so when a file cannot be made, even by root',
+  { skip: process.platform !== 'linux' && 'there is no /proc' },
+  async () => {
+    await assert.rejects(
+      openDatabase('sqlite:/proc/data.db'),
+      (error) => fault('E_DB_OPEN')(error) && /this user may not write/.test((error as Error).message),
+    );
+  },
+);
 
 test('SQLite that has lost its file opens no reading connection, in this process or another, and lends the next one', async (t) => {
   for (const readers of [0, 1]) {
@@ -289,7 +452,14 @@ test('SQLite waits for the lock of another connection beside the event loop, the
   t.after(() => other.close());
   other.exec('begin immediate');
   let turns = 0;
-  const write = assert.rejects(db.execute('insert into t values (1)'), (error) => error instanceof LockTimeout && error.isRetryable && error.sqlstate === '55P03' && error.sql === 'insert into t values (1)');
+  const write = assert.rejects(
+    db.execute('insert into t values (1)'),
+    (error) =>
+      error instanceof LockTimeout &&
+      error.isRetryable &&
+      error.sqlstate === '55P03' &&
+      error.sql === 'insert into t values (1)',
+  );
   for (; turns < 50; turns++) await clock.advance(25);
   await write;
   const second = db.transaction((tx) => tx.execute('insert into t values (2)'));
@@ -308,7 +478,10 @@ test('SQLite gives up waiting for a lock when the signal is aborted or the time 
   t.after(() => other.close());
   other.exec('begin immediate');
   const abort = new AbortController();
-  const canceled = assert.rejects(db.execute('insert into t values (1)', [], { signal: abort.signal }), QueryCanceled);
+  const canceled = assert.rejects(
+    db.execute('insert into t values (1)', [], { signal: abort.signal }),
+    QueryCanceled,
+  );
   await clock.advance(30);
   abort.abort();
   await canceled;
@@ -336,27 +509,47 @@ test('SQLite says that what was read is stale, and a transaction with retries be
   const { db } = await inFile(t);
   await db.script('create table t (a)');
   let runs = 0;
-  const stale = (): Promise<number> => db.transaction((): number => {
-    if (++runs < 3) throw new SerializationFailure('stale', { errno: 517 });
-    return runs;
-  }, { retries: 2 });
+  const stale = (): Promise<number> =>
+    db.transaction(
+      (): number => {
+        if (++runs < 3) throw new SerializationFailure('stale', { errno: 517 });
+        return runs;
+      },
+      { retries: 2 },
+    );
   assert.equal(await stale(), 3);
   runs = -5;
   await assert.rejects(stale(), SerializationFailure);
   assert.equal(runs, -2);
   let others = 0;
-  await assert.rejects(db.transaction(() => { others++; throw new Error('not retried'); }, { retries: 5 }), /not retried/);
+  await assert.rejects(
+    db.transaction(
+      () => {
+        others++;
+        throw new Error('not retried');
+      },
+      { retries: 5 },
+    ),
+    /not retried/,
+  );
   assert.equal(others, 1);
 });
 
 test('SQLite hands the writing connection out in the order in which it is asked for', async (t) => {
   const db = await memory(t);
   const order: number[] = [];
-  await Promise.all(Array.from({ length: 20 }, (_, index) => db.transaction(async (tx) => {
-    order.push(index);
-    await tx.scalar('select 1');
-  })));
-  assert.deepEqual(order, Array.from({ length: 20 }, (_, index) => index));
+  await Promise.all(
+    Array.from({ length: 20 }, (_, index) =>
+      db.transaction(async (tx) => {
+        order.push(index);
+        await tx.scalar('select 1');
+      }),
+    ),
+  );
+  assert.deepEqual(
+    order,
+    Array.from({ length: 20 }, (_, index) => index),
+  );
 });
 
 test('SQLite lets so many wait for its connection, and for so long', async (t) => {
@@ -366,8 +559,14 @@ test('SQLite lets so many wait for its connection, and for so long', async (t) =
   const holder = db.transaction(() => go.promise);
   await new Promise(setImmediate);
   const abort = new AbortController();
-  const waiting = [assert.rejects(db.scalar('select 1'), PoolTimeout), assert.rejects(db.scalar('select 2', [], { signal: abort.signal }), QueryCanceled)];
-  await assert.rejects(db.scalar('select 3'), (error) => error instanceof PoolTimeout && /2 callers wait/.test(error.message));
+  const waiting = [
+    assert.rejects(db.scalar('select 1'), PoolTimeout),
+    assert.rejects(db.scalar('select 2', [], { signal: abort.signal }), QueryCanceled),
+  ];
+  await assert.rejects(
+    db.scalar('select 3'),
+    (error) => error instanceof PoolTimeout && /2 callers wait/.test(error.message),
+  );
   assert.deepEqual(db.load, { inUse: 1, idle: 0, waiting: 2 });
   abort.abort();
   await waiting[1];
@@ -386,32 +585,55 @@ test('SQLite lets so many wait for its connection, and for so long', async (t) =
 test('SQLite rolls a transaction back on its own: nothing runs outside it unnoticed, and it does not commit', async (t) => {
   const db = await memory(t);
   await db.script('create table t (a integer unique on conflict rollback)');
-  await assert.rejects(db.transaction(async (tx) => {
-    await tx.execute('insert into t values (1)');
-    await assert.rejects(tx.execute('insert into t values (1)'), UniqueViolation);
-    await assert.rejects(tx.execute('insert into t values (2)'), TransactionAborted);
-  }), TransactionAborted);
-  await assert.rejects(db.transaction(async (tx) => {
-    await tx.transaction(async (inner) => {
-      await inner.execute('insert into t values (1)');
-      await inner.execute('insert into t values (1)');
-    });
-  }), UniqueViolation);
+  await assert.rejects(
+    db.transaction(async (tx) => {
+      await tx.execute('insert into t values (1)');
+      await assert.rejects(tx.execute('insert into t values (1)'), UniqueViolation);
+      await assert.rejects(tx.execute('insert into t values (2)'), TransactionAborted);
+    }),
+    TransactionAborted,
+  );
+  await assert.rejects(
+    db.transaction(async (tx) => {
+      await tx.transaction(async (inner) => {
+        await inner.execute('insert into t values (1)');
+        await inner.execute('insert into t values (1)');
+      });
+    }),
+    UniqueViolation,
+  );
   assert.equal(await db.scalar('select count(*) from t'), 0);
 });
 
 test('SQLite checks deferred foreign keys at COMMIT: the transaction is rolled back, and the next one begins', async (t) => {
   const db = await memory(t);
-  await db.script('create table p (id integer primary key); create table c (p integer references p (id) deferrable initially deferred)');
-  await assert.rejects(db.transaction((tx) => tx.execute('insert into c values (5)')), (error) => error instanceof DatabaseError && error.code === 'foreign_key');
+  await db.script(
+    'create table p (id integer primary key); create table c (p integer references p (id) deferrable initially deferred)',
+  );
+  await assert.rejects(
+    db.transaction((tx) => tx.execute('insert into c values (5)')),
+    (error) => error instanceof DatabaseError && error.code === 'foreign_key',
+  );
   assert.equal(await db.transaction((tx) => tx.scalar('select count(*) from c')), 0);
 });
 
 test('SQLite says which column a STRICT table refuses, and which index over an expression', async (t) => {
   const db = await memory(t);
-  await db.script('create table t (a integer, b text) strict; create unique index lower_b on t (lower(b)); insert into t values (1, \'x\')');
-  await assert.rejects(db.execute('insert into t (a) values (?)', ['secret']), (error) => error instanceof DataError && error.table === 't' && error.columns[0] === 'a' && !error.message.includes('secret'));
-  await assert.rejects(db.execute('insert into t values (2, ?)', ['X']), (error) => error instanceof UniqueViolation && error.constraint === 'lower_b');
+  await db.script(
+    "create table t (a integer, b text) strict; create unique index lower_b on t (lower(b)); insert into t values (1, 'x')",
+  );
+  await assert.rejects(
+    db.execute('insert into t (a) values (?)', ['secret']),
+    (error) =>
+      error instanceof DataError &&
+      error.table === 't' &&
+      error.columns[0] === 'a' &&
+      !error.message.includes('secret'),
+  );
+  await assert.rejects(
+    db.execute('insert into t values (2, ?)', ['X']),
+    (error) => error instanceof UniqueViolation && error.constraint === 'lower_b',
+  );
 });
 
 // ── reader processes ──
@@ -422,12 +644,18 @@ test('SQLite reader processes are ended by a limit, and the next read has anothe
   await assert.rejects(db.scalar(ENDLESS, [], { longRead: true, timeoutMs: 150 }), QueryTimeout);
   await db.scalar('select 1', [], { longRead: true });
   const abort = new AbortController();
-  const canceled = assert.rejects(db.transaction(async (tx) => {
-    const endless = tx.scalar(ENDLESS, [], { signal: abort.signal });
-    setImmediate(() => abort.abort());
-    await assert.rejects(endless, QueryCanceled);
-    await tx.scalar('select 1');
-  }, { readOnly: true }), ConnectionLost);
+  const canceled = assert.rejects(
+    db.transaction(
+      async (tx) => {
+        const endless = tx.scalar(ENDLESS, [], { signal: abort.signal });
+        setImmediate(() => abort.abort());
+        await assert.rejects(endless, QueryCanceled);
+        await tx.scalar('select 1');
+      },
+      { readOnly: true },
+    ),
+    ConnectionLost,
+  );
   await canceled;
   assert.equal(await db.scalar('select 7', [], { longRead: true }), 7);
 });
@@ -436,7 +664,10 @@ test('SQLite reader processes leave the loop to others while they read', async (
   const { db } = await inFile(t, { readers: 1 });
   await db.scalar('select 1', [], { longRead: true });
   const abort = new AbortController();
-  const long = assert.rejects(db.scalar(ENDLESS, [], { longRead: true, signal: abort.signal }), QueryCanceled);
+  const long = assert.rejects(
+    db.scalar(ENDLESS, [], { longRead: true, signal: abort.signal }),
+    QueryCanceled,
+  );
   for (let index = 0; index < 100; index++) assert.equal(await db.scalar('select ?', [index]), index);
   abort.abort();
   await long;
@@ -447,17 +678,28 @@ test('SQLite reader processes check values, and bring back errors and wide integ
   const read = { longRead: true };
   await assert.rejects(db.scalar('select ?', [NaN], read), fault('E_DB_PARAMETER'));
   await assert.rejects(db.scalar('select 1; select 2', [], read), fault('E_DB_STATEMENT'));
-  await assert.rejects(db.scalar('nonsense', [], read), (error) => error instanceof DatabaseError && error.code === 'statement' && error.sql === 'nonsense');
+  await assert.rejects(
+    db.scalar('nonsense', [], read),
+    (error) => error instanceof DatabaseError && error.code === 'statement' && error.sql === 'nonsense',
+  );
   await assert.rejects(db.execute('create table t (a)', [], read), ReadOnly);
-  assert.deepEqual(await db.fetchAll('select 9007199254740993 as a, ? as b', [new Date(0)], read), [{ a: 9007199254740993n, b: '1970-01-01T00:00:00.000Z' }]);
-  await db.transaction(async (tx) => {
-    assert.deepEqual(await tx.transaction((inner) => inner.fetchOne('select 1 as a')), { a: 1 });
-    await assert.rejects(tx.transaction((inner) => inner.script('create table t (a)')), ReadOnly);
-    await assert.rejects(tx.executeMany('create table t (a)', [[], []]), ReadOnly);
-    const rows: unknown[] = [];
-    for await (const row of tx.stream('select ? as a', [5])) rows.push(row);
-    assert.deepEqual(rows, [{ a: 5 }]);
-  }, { readOnly: true });
+  assert.deepEqual(await db.fetchAll('select 9007199254740993 as a, ? as b', [new Date(0)], read), [
+    { a: 9007199254740993n, b: '1970-01-01T00:00:00.000Z' },
+  ]);
+  await db.transaction(
+    async (tx) => {
+      assert.deepEqual(await tx.transaction((inner) => inner.fetchOne('select 1 as a')), { a: 1 });
+      await assert.rejects(
+        tx.transaction((inner) => inner.script('create table t (a)')),
+        ReadOnly,
+      );
+      await assert.rejects(tx.executeMany('create table t (a)', [[], []]), ReadOnly);
+      const rows: unknown[] = [];
+      for await (const row of tx.stream('select ? as a', [5])) rows.push(row);
+      assert.deepEqual(rows, [{ a: 5 }]);
+    },
+    { readOnly: true },
+  );
 });
 
 // ── operations ──
@@ -467,7 +709,10 @@ test('SQLite is down when its file was removed or replaced under it', async (t) 
   await db.execute('create table t (a)');
   await db.ping();
   renameSync(path, `${path}.old`);
-  await assert.rejects(db.ping(), (error) => error instanceof StorageFailed || error instanceof DatabaseError);
+  await assert.rejects(
+    db.ping(),
+    (error) => error instanceof StorageFailed || error instanceof DatabaseError,
+  );
   writeFileSync(path, readFileSync(`${path}.old`));
   await assert.rejects(db.ping(), DatabaseError);
 });
@@ -479,7 +724,11 @@ test('SQLite copies a consistent state into a file of its own, beside an open tr
   writeFileSync(copy, 'an older copy');
   const begun = Promise.withResolvers<void>();
   const go = Promise.withResolvers<void>();
-  const transaction = db.transaction(async (tx) => { await tx.execute('insert into t values (2)'); begun.resolve(); await go.promise; });
+  const transaction = db.transaction(async (tx) => {
+    await tx.execute('insert into t values (2)');
+    begun.resolve();
+    await go.promise;
+  });
   await begun.promise;
   await db.backup(copy);
   go.resolve();
@@ -489,7 +738,10 @@ test('SQLite copies a consistent state into a file of its own, beside an open tr
   assert.deepEqual(await restored.fetchAll('select a from t'), [{ a: 1 }]);
   await assert.rejects(db.backup(join(path, 'no/such/place')), fault('E_DB_OPEN'));
   await assert.rejects(db.backup(copy, { signal: AbortSignal.abort() }), QueryCanceled);
-  assert.deepEqual(readdirSync(join(path, '..')).filter((name) => name.endsWith('.partial')), []);
+  assert.deepEqual(
+    readdirSync(join(path, '..')).filter((name) => name.endsWith('.partial')),
+    [],
+  );
   const other = await memory(t);
   await other.script('create table m (a); insert into m values (5)');
   await other.backup(`${path}.memory`);
@@ -502,11 +754,29 @@ test('SQLite puts no copy in the place of the database itself, whatever that is 
   await db.script('create table t (a)');
   symlinkSync(path, `${path}.link`);
   symlinkSync(path, `${path}.other.partial`);
-  for (const name of [path, join(path, '..', '.', path.slice(path.lastIndexOf('/') + 1)), `${path}.link`, `${path}.other`, `${path}-wal`, `${path}-shm`]) await assert.rejects(db.backup(name), (error) => fault('E_DB_OPEN')(error) && /itself/.test((error as Error).message));
-  await db.insertMany('t', ['a'], Array.from({ length: 5_000 }, () => ['x'.repeat(1_000)]));
+  for (const name of [
+    path,
+    join(path, '..', '.', path.slice(path.lastIndexOf('/') + 1)),
+    `${path}.link`,
+    `${path}.other`,
+    `${path}-wal`,
+    `${path}-shm`,
+  ])
+    await assert.rejects(
+      db.backup(name),
+      (error) => fault('E_DB_OPEN')(error) && /itself/.test((error as Error).message),
+    );
+  await db.insertMany(
+    't',
+    ['a'],
+    Array.from({ length: 5_000 }, () => ['x'.repeat(1_000)]),
+  );
   await db.close();
   await using again = await openDatabase(url);
-  assert.deepEqual([await again.scalar('select count(*) from t'), await again.scalar('pragma integrity_check')], [5_000, 'ok']);
+  assert.deepEqual(
+    [await again.scalar('select count(*) from t'), await again.scalar('pragma integrity_check')],
+    [5_000, 'ok'],
+  );
 });
 
 test('SQLite: a copy is not mixed with the log of an older one that a process has left behind', async (t) => {
@@ -515,20 +785,39 @@ test('SQLite: a copy is not mixed with the log of an older one that a process ha
   const [copy, kept] = [`${path}.copy`, `${path}.kept`];
   await db.backup(copy);
   const older = await openDatabase(`sqlite:${copy}`);
-  await older.insertMany('t', ['a'], Array.from({ length: 200 }, () => ['old'.repeat(300)]));
+  await older.insertMany(
+    't',
+    ['a'],
+    Array.from({ length: 200 }, () => ['old'.repeat(300)]),
+  );
   cpSync(`${copy}-wal`, kept);
   await older.close(); // takes its log along
   cpSync(kept, `${copy}-wal`); // as if it had been killed instead
-  await db.insertMany('u', ['a'], Array.from({ length: 500 }, () => ['new'.repeat(200)]));
+  await db.insertMany(
+    'u',
+    ['a'],
+    Array.from({ length: 500 }, () => ['new'.repeat(200)]),
+  );
   await db.backup(copy);
   await using restored = await openDatabase(`sqlite:${copy}`);
-  assert.deepEqual([await restored.scalar('select count(*) from t'), await restored.scalar('select count(*) from u'), await restored.scalar('pragma integrity_check')], [0, 500, 'ok']);
+  assert.deepEqual(
+    [
+      await restored.scalar('select count(*) from t'),
+      await restored.scalar('select count(*) from u'),
+      await restored.scalar('pragma integrity_check'),
+    ],
+    [0, 500, 'ok'],
+  );
 });
 
 test('SQLite says that a file is damaged', async (t) => {
   const { db, path, url } = await inFile(t);
   await db.script('create table t (a)');
-  await db.insertMany('t', ['a'], Array.from({ length: 5_000 }, (_, index) => [`${index} ${'x'.repeat(100)}`]));
+  await db.insertMany(
+    't',
+    ['a'],
+    Array.from({ length: 5_000 }, (_, index) => [`${index} ${'x'.repeat(100)}`]),
+  );
   await db.close();
   const bytes = readFileSync(path);
   bytes.fill(0xff, 4096, bytes.length - 4096);
@@ -536,15 +825,23 @@ test('SQLite says that a file is damaged', async (t) => {
   const damaged = await openDatabase(url).catch((error: unknown) => error);
   if (damaged instanceof Error) return void fault('E_DB_OPEN')(damaged);
   t.after(() => (damaged as Database).close());
-  await assert.rejects((damaged as Database).fetchAll('select * from t'), (error) => error instanceof Corrupt && error.sqlstate === 'XX001');
+  await assert.rejects(
+    (damaged as Database).fetchAll('select * from t'),
+    (error) => error instanceof Corrupt && error.sqlstate === 'XX001',
+  );
 });
 
 test('SQLite logs a statement that held the loop, and nothing of its values', async (t) => {
   const { logger, events } = collectedLog();
   const db = await memory(t, { log: logger });
-  await db.scalar(sql`with recursive c (n) as (select 1 union all select n + 1 from c where n < ${3_000_000}) select count(*) from c`);
+  await db.scalar(
+    sql`with recursive c (n) as (select 1 union all select n + 1 from c where n < ${3_000_000}) select count(*) from c`,
+  );
   const event = events.find(({ event: name }) => name === 'slow_statement');
-  assert.ok(event !== undefined && (event['took_ms'] as number) > 50 && String(event['sql']).includes('n < ?'), JSON.stringify(events));
+  assert.ok(
+    event !== undefined && (event['took_ms'] as number) > 50 && String(event['sql']).includes('n < ?'),
+    JSON.stringify(events),
+  );
 });
 
 test('SQLite closes in time although a stream was left half-way and a callback never settles, and says so', async (t) => {
@@ -553,9 +850,18 @@ test('SQLite closes in time although a stream was left half-way and a callback n
     const clock = new ManualClock();
     const { db, url } = await inFile(t, { clock, log: logger, readers });
     await db.script('create table t (a)');
-    await db.insertMany('t', ['a'], Array.from({ length: 1_000 }, (_, index) => [index]));
+    await db.insertMany(
+      't',
+      ['a'],
+      Array.from({ length: 1_000 }, (_, index) => [index]),
+    );
     await db.stream('select a from t').next();
-    void db.transaction(async (tx) => { await tx.execute('delete from t'); await new Promise(() => { /* never */ }); });
+    void db.transaction(async (tx) => {
+      await tx.execute('delete from t');
+      await new Promise(() => {
+        /* never */
+      });
+    });
     const closing = db.close();
     await clock.advance(10_000);
     await closing;
@@ -577,12 +883,15 @@ test('SQLite is closed, and every reader ended, when one of them is gone before 
   const readers: ChildProcess[] = [];
   const see = (message: unknown): void => void readers.push((message as { process: ChildProcess }).process);
   subscribe('child_process', see);
-  t.after(() => { unsubscribe('child_process', see); });
+  t.after(() => {
+    unsubscribe('child_process', see);
+  });
   const { db, path } = await inFile(t, { readers: 2 });
   await db.execute('create table t (a)');
   await Promise.all([1, 2].map(() => db.fetchAll('select 1', [], { longRead: true })));
   const [first, second] = readers as [ChildProcess, ChildProcess];
-  first.send = () => { // as to a process that was killed
+  first.send = () => {
+    // as to a process that was killed
     process.nextTick(() => first.emit('error', new Error('write EPIPE')));
     return false;
   };
@@ -590,8 +899,11 @@ test('SQLite is closed, and every reader ended, when one of them is gone before 
   assert.deepEqual([first.signalCode, second.exitCode, existsSync(`${path}-wal`)], ['SIGKILL', 0, false]);
 });
 
-test('A reader process that cannot be started fails its read with the reason, and keeps no database from being closed', { skip: process.platform === 'win32' && 'no ulimit' }, async (t) => {
-  const program = `
+test(
+  'A reader process that cannot be started fails its read with the reason, and keeps no database from being closed',
+  { skip: process.platform === 'win32' && 'no ulimit' },
+  async (t) => {
+    const program = `
     import { closeSync, openSync } from 'node:fs';
     import { openDatabase } from ${JSON.stringify(pathToFileURL(join(ROOT, 'src/db/index.ts')).href)};
     const db = await openDatabase('sqlite:data.db', { readers: 1 });
@@ -605,6 +917,11 @@ test('A reader process that cannot be started fails its read with the reason, an
     await db.close();
     console.log('closed', process.listenerCount('exit'));
   `;
-  const { stdout, stderr } = await run('sh', ['-c', 'ulimit -n 60 && exec "$@"', 'sh', process.execPath, '--input-type=module', '--eval', program], { cwd: folder(t) });
-  assert.equal(stdout, 'ConnectionLost EMFILE []\nclosed 0\n', stderr);
-});
+    const { stdout, stderr } = await run(
+      'sh',
+      ['-c', 'ulimit -n 60 && exec "$@"', 'sh', process.execPath, '--input-type=module', '--eval', program],
+      { cwd: folder(t) },
+    );
+    assert.equal(stdout, 'ConnectionLost EMFILE []\nclosed 0\n', stderr);
+  },
+);

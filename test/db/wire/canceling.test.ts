@@ -18,10 +18,16 @@ function watched(cancel: () => Promise<void> = () => Promise.resolve()): Watched
   const lost: Error[] = [];
   const startedMs = clock.monotonicMs();
   const limit = { signal: undefined, deadlineMs: startedMs + 100, timeoutMs: 100 };
-  const canceling = new Canceling('select 1', limit, clock, () => {
-    told.push(clock.monotonicMs() - startedMs);
-    return cancel();
-  }, (error) => void lost.push(error));
+  const canceling = new Canceling(
+    'select 1',
+    limit,
+    clock,
+    () => {
+      told.push(clock.monotonicMs() - startedMs);
+      return cancel();
+    },
+    (error) => void lost.push(error),
+  );
   return { clock, canceling, told, lost };
 }
 
@@ -45,11 +51,18 @@ test('Canceling tells a server that goes on with the statement again, ever more 
 
 test('Canceling tells nobody again once the statement is over, and its end waits for what is on its way', async () => {
   let arrived: () => void = () => undefined;
-  const { clock, canceling, told, lost } = watched(() => new Promise((resolve) => { arrived = resolve; }));
+  const { clock, canceling, told, lost } = watched(
+    () =>
+      new Promise((resolve) => {
+        arrived = resolve;
+      }),
+  );
   canceling.begin();
   await pass(clock, 150);
   let hasEnded = false;
-  const ended = canceling.end().then(() => { hasEnded = true; });
+  const ended = canceling.end().then(() => {
+    hasEnded = true;
+  });
   await pass(clock, 1_000);
   assert.equal(hasEnded, false);
   arrived();

@@ -3,7 +3,13 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ConnectionLost, DatabaseError, PoolTimeout, QueryCanceled, QueryTimeout } from '../../../src/db/index.ts';
+import {
+  ConnectionLost,
+  DatabaseError,
+  PoolTimeout,
+  QueryCanceled,
+  QueryTimeout,
+} from '../../../src/db/index.ts';
 import { Pool } from '../../../src/db/wire/pool.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { fault } from '../../contract/database.ts';
@@ -21,15 +27,38 @@ interface Bench {
 }
 
 function bench(settings: Partial<PoolSetup<PooledConnection>> = {}): Bench {
-  const [server, clock, log, events] = [new FakeServer(), new ManualClock(), collectedLog(), [] as PoolEventKind[]];
+  const [server, clock, log, events] = [
+    new FakeServer(),
+    new ManualClock(),
+    collectedLog(),
+    [] as PoolEventKind[],
+  ];
   const pool = new Pool({
-    max: 10, min: 0, idleMs: 60_000, maxLifetimeMs: 1_800_000, acquireTimeoutMs: 5_000, maxWaiting: 1_000, connectTimeoutMs: 10_000, closeMs: 10_000,
-    reset: 'transaction', leakAfterMs: 0, connect: server.connect(() => clock.monotonicMs()), clock, log: log.logger, random: () => 0.5, onEvent: (kind) => void events.push(kind), ...settings,
+    max: 10,
+    min: 0,
+    idleMs: 60_000,
+    maxLifetimeMs: 1_800_000,
+    acquireTimeoutMs: 5_000,
+    maxWaiting: 1_000,
+    connectTimeoutMs: 10_000,
+    closeMs: 10_000,
+    reset: 'transaction',
+    leakAfterMs: 0,
+    connect: server.connect(() => clock.monotonicMs()),
+    clock,
+    log: log.logger,
+    random: () => 0.5,
+    onEvent: (kind) => void events.push(kind),
+    ...settings,
   });
   return { pool, server, clock, log, events };
 }
 
-const limit = (more: { signal?: AbortSignal; timeoutMs?: number } = {}, clock?: ManualClock) => ({ signal: more.signal, deadlineMs: more.timeoutMs === undefined ? Infinity : clock!.monotonicMs() + more.timeoutMs, timeoutMs: more.timeoutMs ?? 0 });
+const limit = (more: { signal?: AbortSignal; timeoutMs?: number } = {}, clock?: ManualClock) => ({
+  signal: more.signal,
+  deadlineMs: more.timeoutMs === undefined ? Infinity : clock!.monotonicMs() + more.timeoutMs,
+  timeoutMs: more.timeoutMs ?? 0,
+});
 const fake = (connection: PooledConnection): FakeConnection => connection as unknown as FakeConnection; // bench() makes no others
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
@@ -56,7 +85,11 @@ test('Pool makes no more than max connections, and serves who waits in the order
   const { pool, server } = bench({ max: 2 });
   const held = await lend(pool, 2);
   const served: number[] = [];
-  const waiting = Array.from({ length: 5 }, async (_, index) => { const connection = await pool.acquire(undefined); served.push(index); return connection; });
+  const waiting = Array.from({ length: 5 }, async (_, index) => {
+    const connection = await pool.acquire(undefined);
+    served.push(index);
+    return connection;
+  });
   await turn();
   assert.deepEqual([server.open.size, pool.load], [2, { inUse: 2, idle: 0, waiting: 5 }]);
   for (const connection of held) pool.release(connection);
@@ -79,12 +112,18 @@ test('Pool ignores a connection that is given back twice, or was never its own',
 test('Pool tells who waited too long how many use, wait and come, and why none could be made', async () => {
   const { pool, clock, events } = bench({ max: 1 });
   await lend(pool, 1);
-  const late = assert.rejects(async () => pool.acquire(undefined), (error) => {
-    assert.ok(error instanceof PoolTimeout && error.sqlstate === '53300');
-    assert.deepEqual(error.load, { inUse: 1, idle: 0, waiting: 1 });
-    assert.match(error.message, /none was free within 5000 ms \(1 in use, 0 on their way, at most 1; 1 callers wait\)$/);
-    return true;
-  });
+  const late = assert.rejects(
+    async () => pool.acquire(undefined),
+    (error) => {
+      assert.ok(error instanceof PoolTimeout && error.sqlstate === '53300');
+      assert.deepEqual(error.load, { inUse: 1, idle: 0, waiting: 1 });
+      assert.match(
+        error.message,
+        /none was free within 5000 ms \(1 in use, 0 on their way, at most 1; 1 callers wait\)$/,
+      );
+      return true;
+    },
+  );
   await clock.advance(5_000);
   await late;
   assert.deepEqual([pool.load.waiting, events], [0, ['opened', 'timeout']]);
@@ -106,7 +145,10 @@ test('Pool refuses at once whoever comes when maxWaiting callers wait, and count
   const { pool, events } = bench({ max: 2, maxWaiting: 1 });
   const [first] = await lend(pool, 2);
   const waiting = pool.acquire(undefined);
-  assert.throws(() => pool.acquire(undefined), (error) => error instanceof PoolTimeout && error.load?.waiting === 1);
+  assert.throws(
+    () => pool.acquire(undefined),
+    (error) => error instanceof PoolTimeout && error.load?.waiting === 1,
+  );
   assert.deepEqual(events.at(-1), 'refused');
   pool.release(first!);
   assert.equal(await waiting, first);
@@ -263,7 +305,9 @@ function seededRandom(seed: number): () => number {
 
 test('Pool reports who holds a connection for longer than leakAfterMs, once', async () => {
   const { pool, clock, log, events } = bench({ leakAfterMs: 30_000 });
-  async function theOneWhoKeepsIt(): Promise<void> { await pool.acquire(undefined); }
+  async function theOneWhoKeepsIt(): Promise<void> {
+    await pool.acquire(undefined);
+  }
   await theOneWhoKeepsIt();
   await clock.advance(29_000);
   assert.equal(events.includes('held_long'), false);
@@ -285,7 +329,9 @@ test('Pool tries a server that is away less than 20 times a second, and is back 
     const callers = Array.from({ length: 100 }, async () => pool.release(await pool.acquire(undefined)));
     await clock.advance(10_000);
     const attempts = server.attempts.slice(before);
-    const most = Math.max(...attempts.map((atMs) => attempts.filter((other) => other >= atMs && other < atMs + 1_000).length));
+    const most = Math.max(
+      ...attempts.map((atMs) => attempts.filter((other) => other >= atMs && other < atMs + 1_000).length),
+    );
     assert.ok(most < 20, `${most} in a second`);
     assert.ok(attempts.length > 10, 'it goes on trying');
     server.refusal = () => undefined;
@@ -302,7 +348,10 @@ test('Pool tries a server that is away less than 20 times a second, and is back 
 test('Pool takes a connection that is stale from its beginning for an attempt that failed', async () => {
   const { pool, server, clock, events } = bench({ acquireTimeoutMs: 1_000 });
   server.areStale = true;
-  const refused = assert.rejects(async () => pool.acquire(undefined), (error) => error instanceof PoolTimeout && error.cause instanceof ConnectionLost);
+  const refused = assert.rejects(
+    async () => pool.acquire(undefined),
+    (error) => error instanceof PoolTimeout && error.cause instanceof ConnectionLost,
+  );
   await turn();
   await clock.advance(1_000);
   await refused;
@@ -313,7 +362,13 @@ test('Pool takes a connection that is stale from its beginning for an attempt th
 test('Pool asks nobody while nobody waits', async () => {
   const { pool, server, clock } = bench({ acquireTimeoutMs: 100 });
   server.refusal = () => new ConnectionLost('connection refused');
-  const refused = assert.rejects(async () => pool.acquire(undefined), (error) => error instanceof PoolTimeout && error.cause instanceof ConnectionLost && /connection refused/.test(error.message));
+  const refused = assert.rejects(
+    async () => pool.acquire(undefined),
+    (error) =>
+      error instanceof PoolTimeout &&
+      error.cause instanceof ConnectionLost &&
+      /connection refused/.test(error.message),
+  );
   await turn();
   await clock.advance(100);
   await refused;
@@ -441,35 +496,56 @@ test('Pool ends no connection whose clean-up was in time, however long its next 
   pool.release(connection);
 });
 
-test('Pool asks each of two connections that were idle for long, each time, and lends both when they answer', { timeout: 10_000 }, async () => {
-  const { pool, server, clock } = bench({ max: 2 });
-  const connections = await lend(pool, 2);
-  for (const connection of connections) pool.release(connection);
-  for (let use = 1; use <= 3; use++) {
-    await clock.advance(50_000);
-    const lent = await lend(pool, 2);
-    assert.deepEqual(new Set(lent), new Set(connections));
-    for (const connection of lent) assert.deepEqual(fake(connection).calls, Array.from({ length: use }, () => 'ping'));
-    for (const connection of lent) pool.release(connection);
-  }
-  assert.equal(server.attempts.length, 2);
-});
+test(
+  'Pool asks each of two connections that were idle for long, each time, and lends both when they answer',
+  { timeout: 10_000 },
+  async () => {
+    const { pool, server, clock } = bench({ max: 2 });
+    const connections = await lend(pool, 2);
+    for (const connection of connections) pool.release(connection);
+    for (let use = 1; use <= 3; use++) {
+      await clock.advance(50_000);
+      const lent = await lend(pool, 2);
+      assert.deepEqual(new Set(lent), new Set(connections));
+      for (const connection of lent)
+        assert.deepEqual(
+          fake(connection).calls,
+          Array.from({ length: use }, () => 'ping'),
+        );
+      for (const connection of lent) pool.release(connection);
+    }
+    assert.equal(server.attempts.length, 2);
+  },
+);
 
 // ── against a plain reference ──
 
 /** What must hold after every step, whatever happened. */
-function assertSound({ pool, server }: Bench, held: ReadonlyMap<PooledConnection, unknown>, waiting: number, max: number): void {
+function assertSound(
+  { pool, server }: Bench,
+  held: ReadonlyMap<PooledConnection, unknown>,
+  waiting: number,
+  max: number,
+): void {
   assert.equal(pool.load.inUse, held.size);
   assert.equal(pool.load.waiting, waiting);
   assert.ok(pool.size <= max, `${pool.size} connections`);
   assert.ok(server.open.size <= max, `${server.open.size} on the server`);
-  if (pool.load.idle > 0) assert.ok(waiting <= pool.size - pool.load.idle - held.size, 'somebody waits beside an idle connection');
+  if (pool.load.idle > 0)
+    assert.ok(waiting <= pool.size - pool.load.idle - held.size, 'somebody waits beside an idle connection');
 }
 
 for (let seed = 1; seed <= 60; seed++) {
   test(`Pool lends no connection twice, loses no caller and keeps its bounds, in 400 random steps from seed ${seed}`, async () => {
     const below = seeded(seed);
-    const settings = { max: 1 + below(5), min: below(2), idleMs: 3_000, maxLifetimeMs: 20_000, maxWaiting: 3 + below(20), reset: below(4) === 0 ? 'full' as const : 'transaction' as const };
+    const settings = {
+      max: 1 + below(5),
+      min: below(2),
+      idleMs: 3_000,
+      maxLifetimeMs: 20_000,
+      maxWaiting: 3 + below(20),
+      reset: below(4) === 0 ? ('full' as const) : ('transaction' as const),
+    };
     const all = bench({ ...settings, random: () => below(1_000) / 1_000 });
     const { pool, server, clock } = all;
     const held = new Map<PooledConnection, number>();
@@ -485,14 +561,25 @@ for (let seed = 1; seed <= 60; seed++) {
       const abort = new AbortController();
       try {
         const answer = pool.acquire(below(4) === 0 ? limit({ signal: abort.signal }) : undefined);
-        if (!(answer instanceof Promise)) { settled++; return got(answer, id); }
+        if (!(answer instanceof Promise)) {
+          settled++;
+          return got(answer, id);
+        }
         waiting.push(id);
         if (below(4) === 0) void clock.sleep(below(200)).then(() => abort.abort());
-        answer.then((connection) => {
-          assert.equal(waiting[0], id, 'served out of turn');
-          waiting.shift();
-          got(connection, id);
-        }, () => void waiting.splice(waiting.indexOf(id), 1)).finally(() => settled++).catch((error) => { broken ??= error; });
+        answer
+          .then(
+            (connection) => {
+              assert.equal(waiting[0], id, 'served out of turn');
+              waiting.shift();
+              got(connection, id);
+            },
+            () => void waiting.splice(waiting.indexOf(id), 1),
+          )
+          .finally(() => settled++)
+          .catch((error) => {
+            broken ??= error;
+          });
       } catch (error) {
         settled++;
         assert.ok(error instanceof PoolTimeout || error instanceof DatabaseError, String(error));
@@ -500,7 +587,10 @@ for (let seed = 1; seed <= 60; seed++) {
     };
     let broken: unknown;
     const steps: readonly (() => void | Promise<void>)[] = [
-      ask, ask, ask, ask,
+      ask,
+      ask,
+      ask,
+      ask,
       ...Array.from({ length: 4 }, () => () => {
         const connection = [...held.keys()][below(Math.max(1, held.size))];
         if (connection === undefined) return;
@@ -510,24 +600,52 @@ for (let seed = 1; seed <= 60; seed++) {
         held.delete(connection);
         pool.release(connection);
       }),
-      () => { const open = [...server.open]; open[below(Math.max(1, open.length))]?.lose(); },
-      () => { if (below(5) === 0) server.die(); },
-      () => { const roll = below(5); server.refusal = roll === 0 ? () => new ConnectionLost('down') : roll === 1 ? () => new DatabaseError('no', { sqlstate: '28P01' }) : () => undefined; },
-      () => { const ms = below(50); server.delay = below(2) === 0 ? async () => undefined : () => clock.sleep(ms); },
-      () => { const ms = below(4_000); server.answers = below(3) > 0 ? async () => undefined : () => clock.sleep(ms); },
-      () => clock.advance(below(300)), () => clock.advance(below(2_000)), turn, turn,
+      () => {
+        const open = [...server.open];
+        open[below(Math.max(1, open.length))]?.lose();
+      },
+      () => {
+        if (below(5) === 0) server.die();
+      },
+      () => {
+        const roll = below(5);
+        server.refusal =
+          roll === 0
+            ? () => new ConnectionLost('down')
+            : roll === 1
+              ? () => new DatabaseError('no', { sqlstate: '28P01' })
+              : () => undefined;
+      },
+      () => {
+        const ms = below(50);
+        server.delay = below(2) === 0 ? async () => undefined : () => clock.sleep(ms);
+      },
+      () => {
+        const ms = below(4_000);
+        server.answers = below(3) > 0 ? async () => undefined : () => clock.sleep(ms);
+      },
+      () => clock.advance(below(300)),
+      () => clock.advance(below(2_000)),
+      turn,
+      turn,
     ];
     for (let step = 0; step < 400; step++) {
       await steps[below(steps.length)]!();
       await Promise.resolve();
-      if (step % 8 === 0) { await turn(); assertSound(all, held, waiting.length, settings.max); }
+      if (step % 8 === 0) {
+        await turn();
+        assertSound(all, held, waiting.length, settings.max);
+      }
       if (broken !== undefined) throw broken;
     }
     server.refusal = () => undefined;
     server.delay = server.answers = async () => undefined;
     const end = pool.close();
     while (waiting.length > 0 || held.size > 0) {
-      for (const connection of [...held.keys()]) { held.delete(connection); pool.release(connection); }
+      for (const connection of [...held.keys()]) {
+        held.delete(connection);
+        pool.release(connection);
+      }
       await clock.advance(100);
     }
     await clock.advance(10_000);
@@ -544,9 +662,14 @@ test('Pool makes the connections that it keeps without haste where a server ends
     server.die();
   }
   const { attempts } = server;
-  const most = Math.max(...attempts.map((atMs) => attempts.filter((other) => other >= atMs && other < atMs + 1_000).length));
+  const most = Math.max(
+    ...attempts.map((atMs) => attempts.filter((other) => other >= atMs && other < atMs + 1_000).length),
+  );
   assert.ok(most < 20, `${most} attempts within a second`);
-  assert.ok(attempts.length > 30 && attempts.length < 120, `${attempts.length} attempts in a minute: it goes on, slowly`);
+  assert.ok(
+    attempts.length > 30 && attempts.length < 120,
+    `${attempts.length} attempts in a minute: it goes on, slowly`,
+  );
   const beforeMs = clock.monotonicMs();
   const [connection] = await lend(pool, 1);
   assert.equal(clock.monotonicMs(), beforeMs, 'a caller is served at once');

@@ -9,7 +9,10 @@ import type { ServerHost, TargetSession } from '../../../src/db/wire/server-opti
 type Kind = 'primary off' | 'primary on' | 'standby on' | 'away' | 'refuses' | 'dies';
 
 /** Servers by their names: `findServer` looks for one, and what it did is written down. */
-function searched(kinds: readonly Kind[], target: TargetSession): { readonly search: Search<PooledConnection>; readonly done: string[] } {
+function searched(
+  kinds: readonly Kind[],
+  target: TargetSession,
+): { readonly search: Search<PooledConnection>; readonly done: string[] } {
   const done: string[] = [];
   async function connect({ host, port }: ServerHost): Promise<PooledConnection> {
     const kind = kinds[port - 1]!;
@@ -17,15 +20,33 @@ function searched(kinds: readonly Kind[], target: TargetSession): { readonly sea
     if (kind === 'away') throw new ConnectionLost('connection refused');
     if (kind === 'refuses') throw new DatabaseError('password authentication failed', { sqlstate: '28P01' });
     const session = {
-      host, port,
-      async scalar() { if (kind === 'dies') throw new ConnectionLost('gone'); return kind; },
-      async close() { done.push(`close ${port}`); },
-      destroy() { done.push(`destroy ${port}`); },
+      host,
+      port,
+      async scalar() {
+        if (kind === 'dies') throw new ConnectionLost('gone');
+        return kind;
+      },
+      async close() {
+        done.push(`close ${port}`);
+      },
+      destroy() {
+        done.push(`destroy ${port}`);
+      },
     };
     return session as unknown as PooledConnection; // findServer() uses no more of it
   }
   const hosts = kinds.map((_, index) => ({ host: 'h', port: index + 1 }));
-  return { done, search: { hosts, target, connectTimeoutMs: 1_000, connect, kindOf: async (session) => await session.scalar('', [], undefined) as ServerKind, clock: new ManualClock() } };
+  return {
+    done,
+    search: {
+      hosts,
+      target,
+      connectTimeoutMs: 1_000,
+      connect,
+      kindOf: async (session) => (await session.scalar('', [], undefined)) as ServerKind,
+      clock: new ManualClock(),
+    },
+  };
 }
 
 const LIMIT = { signal: undefined, deadlineMs: Infinity, timeoutMs: 0 };
@@ -44,7 +65,7 @@ for (const [kinds, target, done, found] of [
 ] as const) {
   test(`findServer() finds ${target} among ${kinds.join(', ')}`, async () => {
     const { search, done: did } = searched(kinds, target);
-    const session = await findServer(search, LIMIT) as unknown as { readonly port: number };
+    const session = (await findServer(search, LIMIT)) as unknown as { readonly port: number };
     assert.deepEqual([did, session.port], [done, found]);
   });
 }
@@ -53,10 +74,18 @@ test('findServer() says what the last server was left for, and ends with the fir
   const none = searched(['primary off', 'standby on'], 'read-write');
   assert.ok(await findServer(none.search, LIMIT));
   const wrong = searched(['away', 'standby on'], 'primary');
-  await assert.rejects(findServer(wrong.search, LIMIT), (error) => error instanceof ConnectionLost && /port 2 is a standby, and target_session_attrs asks for "primary"/.test(error.message));
+  await assert.rejects(
+    findServer(wrong.search, LIMIT),
+    (error) =>
+      error instanceof ConnectionLost &&
+      /port 2 is a standby, and target_session_attrs asks for "primary"/.test(error.message),
+  );
   for (const target of ['any', 'prefer-standby'] as const) {
     const refused = searched(['away', 'refuses', 'primary off'], target);
-    await assert.rejects(findServer(refused.search, LIMIT), (error) => error instanceof DatabaseError && error.sqlstate === '28P01');
+    await assert.rejects(
+      findServer(refused.search, LIMIT),
+      (error) => error instanceof DatabaseError && error.sqlstate === '28P01',
+    );
     assert.deepEqual(refused.done, ['try 1', 'try 2']);
   }
 });

@@ -26,8 +26,8 @@ import type { Params } from '../../../src/db/values.ts';
 const ROWS = 200;
 const VALUE = 'x'.repeat(10_000);
 /** So much waits at most: what is written before it is sent, and the row that goes beyond it. */
-const MOST_AT_ONCE = 64 * 1024 / VALUE.length + 2;
-const MOST_IN_A_BULK = 256 * 1024 / VALUE.length + 2;
+const MOST_AT_ONCE = (64 * 1024) / VALUE.length + 2;
+const MOST_IN_A_BULK = (256 * 1024) / VALUE.length + 2;
 const TURNS = 10;
 /** A test that waits longer fails. */
 const MAX_TURNS = 10_000;
@@ -39,11 +39,17 @@ class SlowSocket extends Duplex {
   isSlow = true;
   onShort: (request: Buffer) => void = () => undefined;
 
-  constructor() { super({ writableHighWaterMark: 16 * 1024 }); }
+  constructor() {
+    super({ writableHighWaterMark: 16 * 1024 });
+  }
 
-  get heard(): Buffer { return Buffer.concat(this.#heard); }
+  get heard(): Buffer {
+    return Buffer.concat(this.#heard);
+  }
 
-  override _read(): void { /* answers do not come this way */ }
+  override _read(): void {
+    /* answers do not come this way */
+  }
 
   override _write(chunk: Buffer, _: string, done: () => void): void {
     this.#heard.push(chunk);
@@ -62,10 +68,15 @@ class SlowSocket extends Duplex {
   }
 
   /** Resolves when more was written than the server reads. */
-  stalled(): Promise<void> { return until(() => this.writableNeedDrain, 'the socket has room'); }
+  stalled(): Promise<void> {
+    return until(() => this.writableNeedDrain, 'the socket has room');
+  }
 }
 
-const turn = (): Promise<void> => new Promise((resolve) => { setImmediate(resolve); });
+const turn = (): Promise<void> =>
+  new Promise((resolve) => {
+    setImmediate(resolve);
+  });
 async function until(isSo: () => boolean, problem: string): Promise<void> {
   for (let count = 0; !isSo(); count++) {
     assert.ok(count < MAX_TURNS, problem);
@@ -74,7 +85,10 @@ async function until(isSo: () => boolean, problem: string): Promise<void> {
 }
 
 /** Rows that count how many of them were made, and whether they were left. */
-function counted(row: (id: number) => Params): { readonly rows: Iterable<Params>; readonly state: { made: number; isLeft: boolean } } {
+function counted(row: (id: number) => Params): {
+  readonly rows: Iterable<Params>;
+  readonly state: { made: number; isLeft: boolean };
+} {
   const state = { made: 0, isLeft: false };
   function* rows(): Generator<Params, void, undefined> {
     try {
@@ -101,41 +115,108 @@ interface Under {
 function onPostgres(how: 'executeMany' | 'insertMany'): Under {
   const socket = new SlowSocket();
   const reader = new MessageReader((type, bytes, at, end) => conversation.onMessage(type, bytes, at, end));
-  const conversation = new Conversation({ socket: socket as unknown as Socket, reader, writer: new MessageWriter(), parameters: new Map(), processId: 1, cancel: () => Promise.resolve() }, new ManualClock(), undefined);
+  const conversation = new Conversation(
+    {
+      socket: socket as unknown as Socket,
+      reader,
+      writer: new MessageWriter(),
+      parameters: new Map(),
+      processId: 1,
+      cancel: () => Promise.resolve(),
+    },
+    new ManualClock(),
+    undefined,
+  );
   const types = new PostgresTypes('auto');
-  if (how === 'insertMany') socket.onShort = (request) => { if (request.includes('copy t')) conversation.onBytes(write.message('G', Buffer.from([0, 0, 1, 0, 0]))); };
+  if (how === 'insertMany')
+    socket.onShort = (request) => {
+      if (request.includes('copy t')) conversation.onBytes(write.message('G', Buffer.from([0, 0, 1, 0, 0])));
+    };
   return {
-    socket, most: MOST_AT_ONCE,
+    socket,
+    most: MOST_AT_ONCE,
     run(rows) {
       const source = rows[Symbol.iterator]();
-      if (how === 'insertMany') return copyRows(conversation, types, { text: 'copy t from stdin', oids: [25], rows: source, limit: undefined });
-      return writeMany(conversation, types, { text: 'insert into t values ($1)', name: '', placeholders: 1, oids: undefined, first: source.next().value as Params, source, limit: undefined });
+      if (how === 'insertMany')
+        return copyRows(conversation, types, {
+          text: 'copy t from stdin',
+          oids: [25],
+          rows: source,
+          limit: undefined,
+        });
+      return writeMany(conversation, types, {
+        text: 'insert into t values ($1)',
+        name: '',
+        placeholders: 1,
+        oids: undefined,
+        first: source.next().value as Params,
+        source,
+        limit: undefined,
+      });
     },
     answer() {
       const pair = Buffer.concat([write.message('2'), write.commandComplete('INSERT 0 1')]);
-      conversation.onBytes(Buffer.concat(how === 'insertMany' ? [write.commandComplete(`COPY ${ROWS}`), write.ready()] : [write.message('1'), ...Array.from({ length: ROWS }, () => pair), write.ready()]));
+      conversation.onBytes(
+        Buffer.concat(
+          how === 'insertMany'
+            ? [write.commandComplete(`COPY ${ROWS}`), write.ready()]
+            : [write.message('1'), ...Array.from({ length: ROWS }, () => pair), write.ready()],
+        ),
+      );
     },
   };
 }
 
 const OPTIONS: MySqlConnectionOptions = {
-  dialect: 'mariadb', user: 'u', password: undefined, database: undefined, tls: PLAIN, plugins: ['mysql_native_password'], serverPublicKey: undefined, allowsKeyRetrieval: false, applicationName: 'test', parameters: {}, isStrict: true, isReadOnly: false,
-  pipelines: true, mustWrite: false, statementCache: 10, values: { int8: 'auto', zeroDates: 'null', hasBooleans: false, parsesJson: true }, clock: new ManualClock(), log: undefined,
+  dialect: 'mariadb',
+  user: 'u',
+  password: undefined,
+  database: undefined,
+  tls: PLAIN,
+  plugins: ['mysql_native_password'],
+  serverPublicKey: undefined,
+  allowsKeyRetrieval: false,
+  applicationName: 'test',
+  parameters: {},
+  isStrict: true,
+  isReadOnly: false,
+  pipelines: true,
+  mustWrite: false,
+  statementCache: 10,
+  values: { int8: 'auto', zeroDates: 'null', hasBooleans: false, parsesJson: true },
+  clock: new ManualClock(),
+  log: undefined,
 };
 
 function onMySql(how: 'each' | 'bulk'): Under {
   const socket = new SlowSocket();
-  const reader = new PacketReader((bytes, at, end, sequence) => conversation.onPacket(bytes, at, end, sequence));
+  const reader = new PacketReader((bytes, at, end, sequence) =>
+    conversation.onPacket(bytes, at, end, sequence),
+  );
   const dialogue = { capabilities: CAPABILITIES, extended: how === 'bulk' ? 0x4 : 0, values: OPTIONS.values };
-  const conversation = new MySqlConversation({ socket: socket as unknown as Socket, reader, dialogue, status: 2, cancel: () => Promise.resolve() }, OPTIONS.clock);
-  socket.onShort = (request) => { if (request[4] === 0x16) conversation.onBytes(prepared(1)); };
+  const conversation = new MySqlConversation(
+    { socket: socket as unknown as Socket, reader, dialogue, status: 2, cancel: () => Promise.resolve() },
+    OPTIONS.clock,
+  );
+  socket.onShort = (request) => {
+    if (request[4] === 0x16) conversation.onBytes(prepared(1));
+  };
   return {
-    socket, most: how === 'bulk' ? MOST_IN_A_BULK : MOST_AT_ONCE,
-    run: (rows) => runMany(new MySqlRunner(conversation, OPTIONS, false), 'update t set a = ?', rows, undefined),
+    socket,
+    most: how === 'bulk' ? MOST_IN_A_BULK : MOST_AT_ONCE,
+    run: (rows) =>
+      runMany(new MySqlRunner(conversation, OPTIONS, false), 'update t set a = ?', rows, undefined),
     answer() {
-      const executions = commandsIn(socket.heard).filter((command) => command === (how === 'bulk' ? 0xfa : 0x17)).length;
-      const affected = Array.from({ length: executions }, (_, index) => Math.floor(ROWS * (index + 1) / executions) - Math.floor(ROWS * index / executions));
-      conversation.onBytes(Buffer.concat(affected.map((count) => packet(1, Buffer.of(0, count), OK.subarray(2)))));
+      const executions = commandsIn(socket.heard).filter(
+        (command) => command === (how === 'bulk' ? 0xfa : 0x17),
+      ).length;
+      const affected = Array.from(
+        { length: executions },
+        (_, index) => Math.floor((ROWS * (index + 1)) / executions) - Math.floor((ROWS * index) / executions),
+      );
+      conversation.onBytes(
+        Buffer.concat(affected.map((count) => packet(1, Buffer.of(0, count), OK.subarray(2)))),
+      );
     },
   };
 }
@@ -148,45 +229,55 @@ function commandsIn(heard: Buffer): number[] {
 }
 
 for (const [name, make] of [
-  ['PostgreSQL: executeMany()', () => onPostgres('executeMany')], ['PostgreSQL: insertMany() by COPY', () => onPostgres('insertMany')],
-  ['MySQL: executeMany()', () => onMySql('each')], ['MariaDB: executeMany() in bulk', () => onMySql('bulk')],
+  ['PostgreSQL: executeMany()', () => onPostgres('executeMany')],
+  ['PostgreSQL: insertMany() by COPY', () => onPostgres('insertMany')],
+  ['MySQL: executeMany()', () => onMySql('each')],
+  ['MariaDB: executeMany() in bulk', () => onMySql('bulk')],
 ] as const) {
-  test(`${name} makes no rows while the server does not read, at its first stall and at each later one`, { timeout: 10_000 }, async () => {
-    const { socket, run, answer, most } = make();
-    const { rows, state } = counted((id) => [`${id}${VALUE}`]);
-    const running = run(rows);
-    let before = 0;
-    for (let stall = 0; stall < 4; stall++) {
+  test(
+    `${name} makes no rows while the server does not read, at its first stall and at each later one`,
+    { timeout: 10_000 },
+    async () => {
+      const { socket, run, answer, most } = make();
+      const { rows, state } = counted((id) => [`${id}${VALUE}`]);
+      const running = run(rows);
+      let before = 0;
+      for (let stall = 0; stall < 4; stall++) {
+        await socket.stalled();
+        const { made } = state;
+        assert.ok(made > before && made - before <= most, `${made - before} rows at stall ${stall}`);
+        for (let count = 0; count < TURNS; count++) await turn();
+        assert.equal(state.made, made, `rows were made at stall ${stall}, and the server reads none`);
+        before = made;
+        socket.takeIn();
+      }
+      socket.isSlow = false;
+      await turn();
+      socket.takeIn();
+      await until(() => state.isLeft, 'not all rows are asked for');
+      for (let count = 0; count < TURNS; count++) await turn();
+      answer();
+      assert.equal(await running, ROWS);
+      assert.equal(state.made, ROWS);
+      socket.destroy();
+    },
+  );
+
+  test(
+    `${name} ends with ConnectionLost where the connection breaks at a second stall, and makes no more rows`,
+    { timeout: 10_000 },
+    async () => {
+      const { socket, run } = make();
+      const { rows, state } = counted((id) => [`${id}${VALUE}`]);
+      const running = assert.rejects(run(rows), ConnectionLost);
+      await socket.stalled();
+      socket.takeIn();
+      await turn();
       await socket.stalled();
       const { made } = state;
-      assert.ok(made > before && made - before <= most, `${made - before} rows at stall ${stall}`);
-      for (let count = 0; count < TURNS; count++) await turn();
-      assert.equal(state.made, made, `rows were made at stall ${stall}, and the server reads none`);
-      before = made;
-      socket.takeIn();
-    }
-    socket.isSlow = false;
-    await turn();
-    socket.takeIn();
-    await until(() => state.isLeft, 'not all rows are asked for');
-    for (let count = 0; count < TURNS; count++) await turn();
-    answer();
-    assert.equal(await running, ROWS);
-    assert.equal(state.made, ROWS);
-    socket.destroy();
-  });
-
-  test(`${name} ends with ConnectionLost where the connection breaks at a second stall, and makes no more rows`, { timeout: 10_000 }, async () => {
-    const { socket, run } = make();
-    const { rows, state } = counted((id) => [`${id}${VALUE}`]);
-    const running = assert.rejects(run(rows), ConnectionLost);
-    await socket.stalled();
-    socket.takeIn();
-    await turn();
-    await socket.stalled();
-    const { made } = state;
-    socket.destroy(new Error('broken'));
-    await running;
-    assert.ok(state.made <= made + 1 && made < ROWS);
-  });
+      socket.destroy(new Error('broken'));
+      await running;
+      assert.ok(state.made <= made + 1 && made < ROWS);
+    },
+  );
 }
