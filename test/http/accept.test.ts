@@ -60,21 +60,59 @@ test('negotiateEncoding() reads 32 members of a field, however long it is', () =
 
 /** The definition once more, in other words: every offer with its weight, sorted. */
 function reference(header: string, offered: readonly string[]): string | undefined {
-  const said = header.split(',').map((member) => member.split(';').map((part) => part.trim().toLowerCase()))
-    .filter(([name = '', weight, ...more]) => /^[\w*-]+$/.test(name) && more.length === 0 && (weight === undefined || /^q=(1(\.0{0,3})?|0(\.\d{0,3})?)$/.test(weight)))
+  const said = header
+    .split(',')
+    .map((member) => member.split(';').map((part) => part.trim().toLowerCase()))
+    .filter(
+      ([name = '', weight, ...more]) =>
+        /^[\w*-]+$/.test(name) &&
+        more.length === 0 &&
+        (weight === undefined || /^q=(1(\.0{0,3})?|0(\.\d{0,3})?)$/.test(weight)),
+    )
     .map(([name, weight]) => [name, weight === undefined ? 1 : Number(weight.slice(2))] as const);
   const weightOf = (coding: string): number | undefined => said.find(([name]) => name === coding)?.[1];
-  const offers = offered.map((coding, rank) => ({ coding, rank, weight: weightOf(coding) ?? weightOf('*') ?? 0 }));
-  const [best] = offers.filter(({ weight }) => weight > 0 && weight >= (weightOf('identity') ?? 0)).sort((left, right) => right.weight - left.weight || left.rank - right.rank);
+  const offers = offered.map((coding, rank) => ({
+    coding,
+    rank,
+    weight: weightOf(coding) ?? weightOf('*') ?? 0,
+  }));
+  const [best] = offers
+    .filter(({ weight }) => weight > 0 && weight >= (weightOf('identity') ?? 0))
+    .sort((left, right) => right.weight - left.weight || left.rank - right.rank);
   return best?.coding;
 }
 
 test('negotiateEncoding() agrees with a plain reading of generated fields', () => {
   const random = seeded(9110);
-  const parts = ['gzip', 'br', 'zstd', 'identity', '*', 'deflate', ',', ',', ', ', ';', ';q=', ';q=0', ';q=1', '; q=0.5', ';q=0.75', ';q=1.001', ' ', '.5', 'q', '0'];
+  const parts = [
+    'gzip',
+    'br',
+    'zstd',
+    'identity',
+    '*',
+    'deflate',
+    ',',
+    ',',
+    ', ',
+    ';',
+    ';q=',
+    ';q=0',
+    ';q=1',
+    '; q=0.5',
+    ';q=0.75',
+    ';q=1.001',
+    ' ',
+    '.5',
+    'q',
+    '0',
+  ];
   for (let round = 0; round < 20_000; round++) {
     const header = Array.from({ length: 1 + random(12) }, () => parts[random(parts.length)]!).join('');
     const offered = ALL.filter(() => random(3) > 0);
-    assert.equal(negotiateEncoding(header, offered), reference(header, offered), JSON.stringify({ header, offered, round }));
+    assert.equal(
+      negotiateEncoding(header, offered),
+      reference(header, offered),
+      JSON.stringify({ header, offered, round }),
+    );
   }
 });

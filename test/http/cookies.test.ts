@@ -7,18 +7,36 @@ import { seeded } from '../support/random.ts';
 import type { CookieOptions } from '../../src/http/cookies.ts';
 
 for (const [field, cookies] of [
-  [undefined, {}], ['', {}], [';;', {}], ['novalue', {}], ['=x', {}], [' =x; a=1', { a: '1' }],
-  ['a=1; b=2', { a: '1', b: '2' }], ['a=1;b=2 ; c = 3 ', { a: '1', b: '2', c: '3' }], ['a=', { a: '' }], ['a=b=c', { a: 'b=c' }],
-  ['a=first; a=second', { a: 'first' }], ['a=; a=second', { a: '' }], ['a="quoted"; b="; c=""', { a: 'quoted', b: '"', c: '' }],
-  ['a=%20%C3%A9; b=%zz; c=%', { a: ' é', b: '%zz', c: '%' }], ['x; a=1', { a: '1' }], ['constructor=1', { constructor: '1' }],
+  [undefined, {}],
+  ['', {}],
+  [';;', {}],
+  ['novalue', {}],
+  ['=x', {}],
+  [' =x; a=1', { a: '1' }],
+  ['a=1; b=2', { a: '1', b: '2' }],
+  ['a=1;b=2 ; c = 3 ', { a: '1', b: '2', c: '3' }],
+  ['a=', { a: '' }],
+  ['a=b=c', { a: 'b=c' }],
+  ['a=first; a=second', { a: 'first' }],
+  ['a=; a=second', { a: '' }],
+  ['a="quoted"; b="; c=""', { a: 'quoted', b: '"', c: '' }],
+  ['a=%20%C3%A9; b=%zz; c=%', { a: ' é', b: '%zz', c: '%' }],
+  ['x; a=1', { a: '1' }],
+  ['constructor=1', { constructor: '1' }],
 ] as const) {
-  test(`parseCookies() reads ${JSON.stringify(field)}`, () => assert.deepEqual<unknown>({ ...parseCookies(field) }, cookies));
+  test(`parseCookies() reads ${JSON.stringify(field)}`, () =>
+    assert.deepEqual<unknown>({ ...parseCookies(field) }, cookies));
 }
 
 for (const [field, cookies] of [
-  ['\t a \t=\t1 \t', { a: '1' }], ['\xa0__Host-sid=evil', { '\xa0__Host-sid': 'evil' }], ['\ufeff__Secure-a\u2003=1', { '\ufeff__Secure-a\u2003': '1' }], ['a=\xa01\xa0', { a: '\xa01\xa0' }], ['\v=1', { '\v': '1' }],
+  ['\t a \t=\t1 \t', { a: '1' }],
+  ['\xa0__Host-sid=evil', { '\xa0__Host-sid': 'evil' }],
+  ['\ufeff__Secure-a\u2003=1', { '\ufeff__Secure-a\u2003': '1' }],
+  ['a=\xa01\xa0', { a: '\xa01\xa0' }],
+  ['\v=1', { '\v': '1' }],
 ] as const) {
-  test(`parseCookies() strips SP and HTAB only from ${JSON.stringify(field)}`, () => assert.deepEqual<unknown>({ ...parseCookies(field) }, cookies));
+  test(`parseCookies() strips SP and HTAB only from ${JSON.stringify(field)}`, () =>
+    assert.deepEqual<unknown>({ ...parseCookies(field) }, cookies));
 }
 
 test('parseCookies() agrees with splitting on generated input', () => {
@@ -50,44 +68,99 @@ test('parseCookies() gives no prototype, and "__proto__" is a name like any othe
 
 test('serializeCookie() writes path, HttpOnly and SameSite=Lax unless told otherwise', () => {
   assert.equal(serializeCookie('a', 'b'), 'a=b; Path=/; HttpOnly; SameSite=Lax');
-  assert.equal(serializeCookie('a', 'b', { path: undefined, secure: undefined }), 'a=b; Path=/; HttpOnly; SameSite=Lax');
-  assert.equal(serializeCookie('a', 'b', { path: '/x', domain: '.a.example', maxAgeSeconds: 60, httpOnly: false, sameSite: 'none', secure: true }),
-    'a=b; Path=/x; Domain=.a.example; Max-Age=60; SameSite=None; Secure');
-  assert.equal(serializeCookie('a', '', { maxAgeSeconds: -5, sameSite: 'strict' }), 'a=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict');
-  assert.equal(serializeCookie('__Host-a', 'b', { secure: true }), '__Host-a=b; Path=/; HttpOnly; SameSite=Lax; Secure');
+  assert.equal(
+    serializeCookie('a', 'b', { path: undefined, secure: undefined }),
+    'a=b; Path=/; HttpOnly; SameSite=Lax',
+  );
+  assert.equal(
+    serializeCookie('a', 'b', {
+      path: '/x',
+      domain: '.a.example',
+      maxAgeSeconds: 60,
+      httpOnly: false,
+      sameSite: 'none',
+      secure: true,
+    }),
+    'a=b; Path=/x; Domain=.a.example; Max-Age=60; SameSite=None; Secure',
+  );
+  assert.equal(
+    serializeCookie('a', '', { maxAgeSeconds: -5, sameSite: 'strict' }),
+    'a=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict',
+  );
+  assert.equal(
+    serializeCookie('__Host-a', 'b', { secure: true }),
+    '__Host-a=b; Path=/; HttpOnly; SameSite=Lax; Secure',
+  );
 });
 
 for (const [what, name, value, options] of [
-  ['an empty name', '', 'b', {}], ['a name with "="', 'a=', 'b', {}], ['a name with ";"', 'a;', 'b', {}], ['a name with CRLF', 'a\r\nb', 'b', {}], ['a name that is no string', 5, 'b', {}],
-  ['a value that is no string', 'a', 5, {}], ['a lone surrogate', 'a', '\ud800', {}],
-  ['a relative path', 'a', 'b', { path: 'x' }], ['a path with ";"', 'a', 'b', { path: '/;Domain=evil.example' }], ['a path with CRLF', 'a', 'b', { path: '/\r\nX: y' }],
-  ['a domain with ";"', 'a', 'b', { domain: 'a;Secure' }], ['a domain with a space', 'a', 'b', { domain: 'a b' }], ['an empty domain', 'a', 'b', { domain: '' }],
-  ['a fractional age', 'a', 'b', { maxAgeSeconds: 1.5 }], ['an age that is no number', 'a', 'b', { maxAgeSeconds: NaN }],
-  ['SameSite=None without Secure', 'a', 'b', { sameSite: 'none', secure: false }], ['an unknown SameSite', 'a', 'b', { sameSite: 'Lax' }],
+  ['an empty name', '', 'b', {}],
+  ['a name with "="', 'a=', 'b', {}],
+  ['a name with ";"', 'a;', 'b', {}],
+  ['a name with CRLF', 'a\r\nb', 'b', {}],
+  ['a name that is no string', 5, 'b', {}],
+  ['a value that is no string', 'a', 5, {}],
+  ['a lone surrogate', 'a', '\ud800', {}],
+  ['a relative path', 'a', 'b', { path: 'x' }],
+  ['a path with ";"', 'a', 'b', { path: '/;Domain=evil.example' }],
+  ['a path with CRLF', 'a', 'b', { path: '/\r\nX: y' }],
+  ['a domain with ";"', 'a', 'b', { domain: 'a;Secure' }],
+  ['a domain with a space', 'a', 'b', { domain: 'a b' }],
+  ['an empty domain', 'a', 'b', { domain: '' }],
+  ['a fractional age', 'a', 'b', { maxAgeSeconds: 1.5 }],
+  ['an age that is no number', 'a', 'b', { maxAgeSeconds: NaN }],
+  ['SameSite=None without Secure', 'a', 'b', { sameSite: 'none', secure: false }],
+  ['an unknown SameSite', 'a', 'b', { sameSite: 'Lax' }],
   ['an inherited SameSite', 'a', 'b', { sameSite: 'constructor' }],
-  ['__Secure- without Secure', '__Secure-a', 'b', { secure: false }], ['__Host- with a path', '__Host-a', 'b', { path: '/x', secure: true }], ['__host- with a domain', '__host-a', 'b', { domain: 'a.example', secure: true }],
+  ['__Secure- without Secure', '__Secure-a', 'b', { secure: false }],
+  ['__Host- with a path', '__Host-a', 'b', { path: '/x', secure: true }],
+  ['__host- with a domain', '__host-a', 'b', { domain: 'a.example', secure: true }],
 ] as const) {
   test(`serializeCookie() refuses ${what}`, () => {
-    assert.throws(() => serializeCookie(name as string, value as string, options as CookieOptions), { code: 'E_COOKIE' });
+    assert.throws(() => serializeCookie(name as string, value as string, options as CookieOptions), {
+      code: 'E_COOKIE',
+    });
   });
 }
 
 for (const [what, options, code, message] of [
-  ['a name of another framework', { maxAge: 60_000 }, 'E_OPTION_UNKNOWN', /did you mean "maxAgeSeconds"/], ['a name in another case', { samesite: 'strict' }, 'E_OPTION_UNKNOWN', /did you mean "sameSite"/],
-  ['a promise that nobody keeps', { signed: true }, 'E_OPTION_UNKNOWN', /unknown option "signed"$/], ['a text for Secure', { secure: 'true' }, 'E_OPTION_RANGE', /"secure" needs true or false/], ['a number for HttpOnly', { httpOnly: 0 }, 'E_OPTION_RANGE', /"httpOnly"/],
+  ['a name of another framework', { maxAge: 60_000 }, 'E_OPTION_UNKNOWN', /did you mean "maxAgeSeconds"/],
+  ['a name in another case', { samesite: 'strict' }, 'E_OPTION_UNKNOWN', /did you mean "sameSite"/],
+  ['a promise that nobody keeps', { signed: true }, 'E_OPTION_UNKNOWN', /unknown option "signed"$/],
+  ['a text for Secure', { secure: 'true' }, 'E_OPTION_RANGE', /"secure" needs true or false/],
+  ['a number for HttpOnly', { httpOnly: 0 }, 'E_OPTION_RANGE', /"httpOnly"/],
 ] as const) {
   test(`setCookie() refuses ${what}, which would leave out a protection without a word`, () => {
-    assert.throws(() => new HttpResponse().setCookie('a', 'b', options as unknown as CookieOptions), { code, message });
-    assert.throws(() => new HttpResponse().deleteCookie('a', options as unknown as CookieOptions), { code, message });
+    assert.throws(() => new HttpResponse().setCookie('a', 'b', options as unknown as CookieOptions), {
+      code,
+      message,
+    });
+    assert.throws(() => new HttpResponse().deleteCookie('a', options as unknown as CookieOptions), {
+      code,
+      message,
+    });
   });
 }
 
 test('needsSecure() is true for SameSite=None and for the two prefixes', () => {
-  assert.deepEqual([needsSecure('a', {}), needsSecure('a', { sameSite: 'none' }), needsSecure('__SECURE-a', {}), needsSecure('__Host-a', {})], [false, true, true, true]);
+  assert.deepEqual(
+    [
+      needsSecure('a', {}),
+      needsSecure('a', { sameSite: 'none' }),
+      needsSecure('__SECURE-a', {}),
+      needsSecure('__Host-a', {}),
+    ],
+    [false, true, true, true],
+  );
 });
 
 for (const [env, scheme, expected] of [
-  ['production', 'http', '__Host-a true'], ['production', 'https', '__Host-a true'], ['development', 'http', 'a false'], ['development', 'https', '__Host-a true'], ['test', 'http', 'a false'], ['test', 'https', '__Host-a true'],
+  ['production', 'http', '__Host-a true'],
+  ['production', 'https', '__Host-a true'],
+  ['development', 'http', 'a false'],
+  ['development', 'https', '__Host-a true'],
+  ['test', 'http', 'a false'],
+  ['test', 'https', '__Host-a true'],
 ] as const) {
   test(`hostCookie() in ${env} over ${scheme} is ${expected.split(' ')[0]}`, () => {
     const { name, secure } = hostCookie('a', { scheme }, env);
@@ -96,14 +169,36 @@ for (const [env, scheme, expected] of [
 }
 
 test('serializeCookie() refuses a name and value of more than 4,096 bytes, encoded, and counts neither "=" nor attributes', () => {
-  assert.equal(serializeCookie('a', 'x'.repeat(4_095), { path: `/${'y'.repeat(500)}` }).length, 4_097 + 508 + 24);
+  assert.equal(
+    serializeCookie('a', 'x'.repeat(4_095), { path: `/${'y'.repeat(500)}` }).length,
+    4_097 + 508 + 24,
+  );
   assert.throws(() => serializeCookie('a', 'x'.repeat(4_096)), { code: 'E_COOKIE', message: /4097 bytes/ });
   assert.throws(() => serializeCookie('a', 'é'.repeat(700)), { code: 'E_COOKIE' });
 });
 
 test('parseCookies() reads back what serializeCookie() wrote, on generated values', () => {
   const below = seeded(3);
-  const letters = ['a', '%', '%41', ' ', ';', ',', '"', '\\', '=', '+', 'é', '😀', '\r', '\n', '\0', '\x7f', '\t', '&'];
+  const letters = [
+    'a',
+    '%',
+    '%41',
+    ' ',
+    ';',
+    ',',
+    '"',
+    '\\',
+    '=',
+    '+',
+    'é',
+    '😀',
+    '\r',
+    '\n',
+    '\0',
+    '\x7f',
+    '\t',
+    '&',
+  ];
   for (let round = 0; round < 5_000; round++) {
     const value = Array.from({ length: below(8) }, () => letters[below(letters.length)]!).join('');
     const field = serializeCookie('a', value);
@@ -114,6 +209,8 @@ test('parseCookies() reads back what serializeCookie() wrote, on generated value
 
 test('serializeCookie() minds its own options only: what somebody has put on Object.prototype is none', (t) => {
   Object.defineProperty(Object.prototype, 'polluted', { value: true, enumerable: true, configurable: true });
-  t.after(() => { delete (Object.prototype as { polluted?: unknown }).polluted; });
+  t.after(() => {
+    delete (Object.prototype as { polluted?: unknown }).polluted;
+  });
   assert.equal(serializeCookie('a', 'b', { path: '/x' }), 'a=b; Path=/x; HttpOnly; SameSite=Lax');
 });

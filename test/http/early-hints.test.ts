@@ -6,7 +6,10 @@ import { RawClient } from '../support/raw-http.ts';
 import { fakeRequest } from '../support/transport.ts';
 import type { HttpRequest } from '../../src/http/contracts.ts';
 
-async function ask(bytes: string, hint: (req: HttpRequest) => unknown): Promise<{ client: RawClient } & AsyncDisposable> {
+async function ask(
+  bytes: string,
+  hint: (req: HttpRequest) => unknown,
+): Promise<{ client: RawClient } & AsyncDisposable> {
   const app = new Svc({ logger: collectedLog().logger }).get('/', ({ req }) => hint(req));
   const { port, close } = await app.run({ port: 0, handleSignals: false });
   const client = await RawClient.open(port);
@@ -23,16 +26,27 @@ async function ask(bytes: string, hint: (req: HttpRequest) => unknown): Promise<
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 
 test('req.earlyHints() sends 103 with the links before the answer (RFC 8297)', async () => {
-  await using it = await ask(GET, (req) => req.earlyHints(['</app.css>; rel=preload; as=style', '<https://cdn.example>; rel="preconnect"; crossorigin']));
+  await using it = await ask(GET, (req) =>
+    req.earlyHints([
+      '</app.css>; rel=preload; as=style',
+      '<https://cdn.example>; rel="preconnect"; crossorigin',
+    ]),
+  );
   const hints = await it.client.answer();
   assert.equal(hints.status, 103);
-  assert.equal(hints.field('link'), '</app.css>; rel=preload; as=style, <https://cdn.example>; rel="preconnect"; crossorigin');
+  assert.equal(
+    hints.field('link'),
+    '</app.css>; rel=preload; as=style, <https://cdn.example>; rel="preconnect"; crossorigin',
+  );
   assert.equal((await it.client.answer()).text(), 'true');
 });
 
 test('req.earlyHints() sends each hint of a pipelined request before its own answer', async () => {
   let count = 0;
-  await using it = await ask(GET.repeat(2), async (req) => { req.earlyHints(`</${++count}>; rel=preload`); return 'answer'; });
+  await using it = await ask(GET.repeat(2), async (req) => {
+    req.earlyHints(`</${++count}>; rel=preload`);
+    return 'answer';
+  });
   for (const n of [1, 2]) {
     assert.equal((await it.client.answer()).field('link'), `</${n}>; rel=preload`);
     assert.equal((await it.client.answer()).text(), 'answer');
@@ -49,7 +63,19 @@ test('req.earlyHints() sends nothing to HTTP/1.0, for an empty list, and without
 
 test('req.earlyHints() refuses what is no link, or could end the field, with E_HEADER', () => {
   const { req } = fakeRequest();
-  for (const bad of ['', '/a', '</a>', '</a>; rel=preload\r\nX: y', '</a>; rel=preload\n', '</a b>; rel=preload', '<>; rel=preload', '</a>; rel="a b"', '</a>; rel=a, </b>; rel=b', '</\u00e9>; rel=preload', `</a>${'; a'.repeat(20_000)}!"`]) {
+  for (const bad of [
+    '',
+    '/a',
+    '</a>',
+    '</a>; rel=preload\r\nX: y',
+    '</a>; rel=preload\n',
+    '</a b>; rel=preload',
+    '<>; rel=preload',
+    '</a>; rel="a b"',
+    '</a>; rel=a, </b>; rel=b',
+    '</\u00e9>; rel=preload',
+    `</a>${'; a'.repeat(20_000)}!"`,
+  ]) {
     assert.throws(() => req.earlyHints(bad), { code: 'E_HEADER' }, bad.slice(0, 40));
   }
   assert.throws(() => req.earlyHints([5 as unknown as string]), { code: 'E_HEADER' });

@@ -13,7 +13,10 @@ function found(handlers: ExceptionHandlers, error: unknown): unknown {
 }
 
 test('ExceptionHandlers.find() takes the nearest class, in whatever order they were added', () => {
-  for (const order of [[Error, Base, Middle], [Middle, Base, Error]]) {
+  for (const order of [
+    [Error, Base, Middle],
+    [Middle, Base, Error],
+  ]) {
     const handlers = new ExceptionHandlers();
     for (const errorClass of order) handlers.add(errorClass, () => errorClass.name);
     assert.equal(found(handlers, new Leaf()), 'Middle');
@@ -26,8 +29,15 @@ test('ExceptionHandlers.find() takes the nearest class, in whatever order they w
 
 test('ExceptionHandlers.add() refuses what is no class, such as a status, and what is no function', () => {
   const handlers = new ExceptionHandlers();
-  for (const given of [404, '404', undefined, {}, () => undefined]) assert.throws(() => handlers.add(given as never, () => 1), { code: 'E_EXCEPTION_HANDLER', message: /is no class$/ });
-  assert.throws(() => handlers.add(NotFound, undefined as never), { code: 'E_EXCEPTION_HANDLER', message: /there is no function$/ });
+  for (const given of [404, '404', undefined, {}, () => undefined])
+    assert.throws(() => handlers.add(given as never, () => 1), {
+      code: 'E_EXCEPTION_HANDLER',
+      message: /is no class$/,
+    });
+  assert.throws(() => handlers.add(NotFound, undefined as never), {
+    code: 'E_EXCEPTION_HANDLER',
+    message: /there is no function$/,
+  });
   assert.equal(handlers.size, 0);
 });
 
@@ -44,11 +54,14 @@ test('ExceptionHandlers.find() has no handler for what is no object, or has no c
   const handlers = new ExceptionHandlers();
   assert.equal(handlers.find(new Error()), undefined);
   handlers.add(Error, () => 'x');
-  for (const thrown of [undefined, null, 'text', 5, Symbol('s'), {}, Object.create(null), [], () => 1]) assert.equal(handlers.find(thrown), undefined);
+  for (const thrown of [undefined, null, 'text', 5, Symbol('s'), {}, Object.create(null), [], () => 1])
+    assert.equal(handlers.find(thrown), undefined);
 });
 
 test('ExceptionHandlers.find() goes by the prototype, as instanceof does, not by "constructor"', () => {
-  function Old(this: { message: string }): void { this.message = 'old'; }
+  function Old(this: { message: string }): void {
+    this.message = 'old';
+  }
   Old.prototype = Object.create(Error.prototype) as object;
   const OldError = Old as unknown as new () => Error;
   const handlers = new ExceptionHandlers();
@@ -61,8 +74,14 @@ test('ExceptionHandlers.find() goes by the prototype, as instanceof does, not by
 
 test('ExceptionHandlers.add() replaces the handler of a class, and says so', () => {
   const handlers = new ExceptionHandlers();
-  assert.equal(handlers.add(Base, () => 1), true);
-  assert.equal(handlers.add(Base, () => 2), false);
+  assert.equal(
+    handlers.add(Base, () => 1),
+    true,
+  );
+  assert.equal(
+    handlers.add(Base, () => 2),
+    false,
+  );
   assert.equal(found(handlers, new Base()), 2);
   assert.equal(handlers.size, 1);
 });

@@ -4,27 +4,39 @@ import { HeaderList, bare, findField, isFieldValue, isToken, viewOf } from '../.
 
 test('isToken() takes the characters of RFC 9110 §5.6.2 and no others', () => {
   const tchar = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-  for (let code = 0; code < 0x180; code++) assert.equal(isToken(`a${String.fromCharCode(code)}`), tchar.includes(String.fromCharCode(code)), String(code));
+  for (let code = 0; code < 0x180; code++)
+    assert.equal(
+      isToken(`a${String.fromCharCode(code)}`),
+      tchar.includes(String.fromCharCode(code)),
+      String(code),
+    );
   for (const text of ['', 'a\n', ' a', 'a b']) assert.ok(!isToken(text));
 });
 
 test('isFieldValue() takes tab, printable ASCII and U+0080 … U+00FF, nothing else', () => {
-  for (let code = 0; code < 0x180; code++) assert.equal(isFieldValue(`a${String.fromCharCode(code)}`), code === 9 || (code >= 32 && code !== 127 && code < 256), String(code));
+  for (let code = 0; code < 0x180; code++)
+    assert.equal(
+      isFieldValue(`a${String.fromCharCode(code)}`),
+      code === 9 || (code >= 32 && code !== 127 && code < 256),
+      String(code),
+    );
   assert.ok(isFieldValue(''));
   assert.ok(!isFieldValue('a\n'));
 });
 
 test('viewOf() gives lower-case names, joins lists with commas and cookies with semicolons', () => {
   const view = viewOf(['Accept', 'a', 'ACCEPT', 'b', 'Cookie', 'x=1', 'cookie', 'y=2', 'X-Empty', '']);
-  assert.deepEqual({ ...view }, { 'accept': 'a, b', 'cookie': 'x=1; y=2', 'x-empty': '' });
+  assert.deepEqual({ ...view }, { accept: 'a, b', cookie: 'x=1; y=2', 'x-empty': '' });
 });
 
 test('viewOf() keeps the first of a field that is defined once', () => {
-  for (const name of ['Host', 'Content-Type', 'Content-Length', 'User-Agent', 'If-Modified-Since', 'Range']) assert.equal(viewOf([name, 'a', name, 'b'])[name.toLowerCase()], 'a');
+  for (const name of ['Host', 'Content-Type', 'Content-Length', 'User-Agent', 'If-Modified-Since', 'Range'])
+    assert.equal(viewOf([name, 'a', name, 'b'])[name.toLowerCase()], 'a');
 });
 
 test('viewOf() joins credentials that came twice, so that neither of them counts', () => {
-  for (const name of ['Authorization', 'Proxy-Authorization']) assert.equal(viewOf([name, 'Bearer a', name, 'Bearer b'])[name.toLowerCase()], 'Bearer a, Bearer b');
+  for (const name of ['Authorization', 'Proxy-Authorization'])
+    assert.equal(viewOf([name, 'Bearer a', name, 'Bearer b'])[name.toLowerCase()], 'Bearer a, Bearer b');
 });
 
 test('viewOf() has no prototype, and a field "__proto__" or "constructor" is a property like any other', () => {
@@ -58,7 +70,15 @@ test('HeaderList compares names without regard to case, and keeps order and spel
   assert.equal(list.get('X-ONE'), '1, 2');
   assert.equal(list.get('Set-Cookie'), 'a=1');
   assert.deepEqual(list.getSetCookie(), ['a=1', 'b=2']);
-  assert.deepEqual([...list], [['X-One', '1'], ['x-one', '2'], ['Set-Cookie', 'a=1'], ['set-cookie', 'b=2']]);
+  assert.deepEqual(
+    [...list],
+    [
+      ['X-One', '1'],
+      ['x-one', '2'],
+      ['Set-Cookie', 'a=1'],
+      ['set-cookie', 'b=2'],
+    ],
+  );
   list.set('x-One', '3');
   assert.equal(list.get('x-one'), '3');
   assert.ok(list.has('X-ONE'));
@@ -70,8 +90,21 @@ test('HeaderList compares names without regard to case, and keeps order and spel
 });
 
 for (const [name, value] of [
-  ['X', 'a\r\nSet-Cookie: b=c'], ['X', 'a\n'], ['X', 'a\0'], ['X', '\x7f'], ['X', 'Ā'], ['X\r\nY', 'a'], ['X Y', 'a'], ['', 'a'], ['X:', 'a'],
-  ['Content-Length', '5'], ['transfer-encoding', 'chunked'], ['CONNECTION', 'close'], ['X', 5 as unknown as string], ['X', undefined as unknown as string], [5 as unknown as string, 'a'],
+  ['X', 'a\r\nSet-Cookie: b=c'],
+  ['X', 'a\n'],
+  ['X', 'a\0'],
+  ['X', '\x7f'],
+  ['X', 'Ā'],
+  ['X\r\nY', 'a'],
+  ['X Y', 'a'],
+  ['', 'a'],
+  ['X:', 'a'],
+  ['Content-Length', '5'],
+  ['transfer-encoding', 'chunked'],
+  ['CONNECTION', 'close'],
+  ['X', 5 as unknown as string],
+  ['X', undefined as unknown as string],
+  [5 as unknown as string, 'a'],
 ] as const) {
   test(`HeaderList refuses ${JSON.stringify(name)}: ${JSON.stringify(value)}, and stays as it was`, () => {
     const list = new HeaderList();

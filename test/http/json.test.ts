@@ -3,13 +3,28 @@ import test from 'node:test';
 import { toJson } from '../../src/http/json.ts';
 
 test('toJson() writes what JSON.stringify writes, and dates in ISO 8601', () => {
-  for (const value of [null, true, 0, 'a', [], {}, { a: [1, { b: undefined }] }, [undefined, () => 1], { toJSON: () => 'x' }, Object.create(null)]) assert.equal(toJson(value), JSON.stringify(value));
+  for (const value of [
+    null,
+    true,
+    0,
+    'a',
+    [],
+    {},
+    { a: [1, { b: undefined }] },
+    [undefined, () => 1],
+    { toJSON: () => 'x' },
+    Object.create(null),
+  ])
+    assert.equal(toJson(value), JSON.stringify(value));
   assert.equal(toJson({ at: new Date(0) }), '{"at":"1970-01-01T00:00:00.000Z"}');
 });
 
 test('toJson() writes bigints as decimal strings, at any depth', () => {
   assert.equal(toJson(-5n), '"-5"');
-  assert.equal(toJson({ a: [12345678901234567890n], b: new Date(0), c: 1 }), '{"a":["12345678901234567890"],"b":"1970-01-01T00:00:00.000Z","c":1}');
+  assert.equal(
+    toJson({ a: [12345678901234567890n], b: new Date(0), c: 1 }),
+    '{"a":["12345678901234567890"],"b":"1970-01-01T00:00:00.000Z","c":1}',
+  );
 });
 
 test('toJson() refuses a cycle, with its place', () => {
@@ -45,11 +60,28 @@ test('toJson() refuses what is nested deeper than the engine writes, and never o
 });
 
 test('toJson() refuses what has no JSON form', () => {
-  for (const value of [undefined, Symbol('s'), () => 1, function named() { /* nothing */ }, { toJSON: () => undefined }]) assert.throws(() => toJson(value), { code: 'E_REPLY' });
+  for (const value of [
+    undefined,
+    Symbol('s'),
+    () => 1,
+    function named() {
+      /* nothing */
+    },
+    { toJSON: () => undefined },
+  ])
+    assert.throws(() => toJson(value), { code: 'E_REPLY' });
 });
 
 test('toJson() throws what a toJSON() throws, whatever its class', () => {
   for (const error of [new TypeError('mine'), new RangeError('mine'), new Error('mine')]) {
-    assert.throws(() => toJson({ toJSON: () => { throw error; } }), (thrown) => thrown === error);
+    assert.throws(
+      () =>
+        toJson({
+          toJSON: () => {
+            throw error;
+          },
+        }),
+      (thrown) => thrown === error,
+    );
   }
 });

@@ -5,7 +5,18 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import test from 'node:test';
-import { BackgroundTasks, Depends, FileResponse, JSONResponse, NotFound, Svc, TextResponse, any, createLogger, reply } from '../../src/index.ts';
+import {
+  BackgroundTasks,
+  Depends,
+  FileResponse,
+  JSONResponse,
+  NotFound,
+  Svc,
+  TextResponse,
+  any,
+  createLogger,
+  reply,
+} from '../../src/index.ts';
 import { TestClient } from '../../src/testing/index.ts';
 import { folder } from '../support/run.ts';
 
@@ -17,7 +28,9 @@ async function exchange(url: string, ...pieces: readonly string[]): Promise<stri
   const answer = text(socket);
   for (const piece of pieces) {
     socket.write(piece);
-    await new Promise((resolve) => { setImmediate(resolve); });
+    await new Promise((resolve) => {
+      setImmediate(resolve);
+    });
   }
   return answer;
 }
@@ -32,7 +45,10 @@ test('a response kept for many requests collects nothing of what middleware adds
   for (const path of ['/', '/', '/reply', '/']) {
     const response = await client.get(path);
     assert.equal(response.status, path === '/reply' ? 201 : 200);
-    assert.deepEqual(response.headers.getSetCookie().map((field) => field.split(';')[0]), ['own=1', `sid=user${user}`]);
+    assert.deepEqual(
+      response.headers.getSetCookie().map((field) => field.split(';')[0]),
+      ['own=1', `sid=user${user}`],
+    );
   }
   assert.equal(kept.headers.getSetCookie().length, 1);
 });
@@ -44,7 +60,11 @@ test('a FileResponse kept for many requests answers them all at once, each with 
   const kept = new FileResponse(path);
   app.get('/', () => kept).get('/reply', () => reply(kept, 203));
   await using client = new TestClient(app);
-  const answers = await Promise.all(Array.from({ length: 20 }, async (_, index) => (await client.get(index % 2 === 0 ? '/' : '/reply')).text()));
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, async (_, index) =>
+      (await client.get(index % 2 === 0 ? '/' : '/reply')).text(),
+    ),
+  );
   assert.deepEqual(new Set(answers.map((answer) => answer.length)), new Set([1_000]));
 });
 
@@ -57,11 +77,27 @@ test('a middleware that answers before its handler does leaves no dependency ope
     void next();
     return new TextResponse('late', { status: 503 });
   });
-  app.get('/', { db: Depends(function* db() { try { yield 1; } finally { log.push('closed'); } }), tasks: Depends(BackgroundTasks) }, async ({ tasks }) => {
-    tasks.add(() => { log.push('task'); done.resolve(); });
-    await gate.promise;
-    return 'x';
-  });
+  app.get(
+    '/',
+    {
+      db: Depends(function* db() {
+        try {
+          yield 1;
+        } finally {
+          log.push('closed');
+        }
+      }),
+      tasks: Depends(BackgroundTasks),
+    },
+    async ({ tasks }) => {
+      tasks.add(() => {
+        log.push('task');
+        done.resolve();
+      });
+      await gate.promise;
+      return 'x';
+    },
+  );
   await using client = new TestClient(app);
   assert.equal((await client.get('/')).status, 503);
   gate.resolve();
@@ -74,7 +110,13 @@ test('a middleware that answers before its handler does leaves no dependency ope
 test('a handler of Error leaves HTTP exceptions to their own rendering; one of HTTPException’s classes takes them', async () => {
   const app = make();
   app.exceptionHandler(Error, (error) => [{ caught: error.message }, 500]);
-  app.get('/boom', () => { throw new Error('boom'); }).get('/gone', () => { throw new NotFound('no'); });
+  app
+    .get('/boom', () => {
+      throw new Error('boom');
+    })
+    .get('/gone', () => {
+      throw new NotFound('no');
+    });
   await using client = new TestClient(app);
   assert.deepEqual(await (await client.get('/boom')).json(), { caught: 'boom' });
   assert.equal((await client.get('/gone')).status, 404);
@@ -85,9 +127,22 @@ test('a handler of Error leaves HTTP exceptions to their own rendering; one of H
 test('a request that asks for an upgrade is answered as it stands, and is the last of its connection', async () => {
   const app = make();
   const seen: string[] = [];
-  app.get('/u', () => { seen.push('u'); return 'plain'; }).get('/smuggled', () => { seen.push('smuggled'); return 'x'; }).post('/p', () => 'x');
+  app
+    .get('/u', () => {
+      seen.push('u');
+      return 'plain';
+    })
+    .get('/smuggled', () => {
+      seen.push('smuggled');
+      return 'x';
+    })
+    .post('/p', () => 'x');
   const server = await app.run({ port: 0, handleSignals: false });
-  const answer = await exchange(server.url, 'GET /u HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nPOST /p HTTP/1.1\r\nHost: a\r\nContent-Length: 40\r\n\r\n', 'GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n');
+  const answer = await exchange(
+    server.url,
+    'GET /u HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nPOST /p HTTP/1.1\r\nHost: a\r\nContent-Length: 40\r\n\r\n',
+    'GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n',
+  );
   await server.close();
   assert.match(answer, /^HTTP\/1\.1 200 OK\r\n[\s\S]*Connection: close\r\n[\s\S]*plain$/);
   assert.equal(answer.match(/HTTP\/1\.1/g)!.length, 1);
@@ -109,14 +164,20 @@ test('rubbish behind a request that is being answered does not take its answer a
   const app = make();
   const entered = Promise.withResolvers<void>();
   const gate = Promise.withResolvers<void>();
-  app.get('/slow', async () => { entered.resolve(); await gate.promise; return 'done'; });
+  app.get('/slow', async () => {
+    entered.resolve();
+    await gate.promise;
+    return 'done';
+  });
   const server = await app.run({ port: 0, handleSignals: false });
   const socket = connect(server.port, '127.0.0.1');
   const answer = text(socket);
   socket.write('GET /slow HTTP/1.1\r\nHost: a\r\n\r\n');
   await entered.promise;
   socket.write('\0\x01rubbish\r\n\r\n');
-  await new Promise((resolve) => { setTimeout(resolve, 50); });
+  await new Promise((resolve) => {
+    setTimeout(resolve, 50);
+  });
   gate.resolve();
   assert.match(await answer, /^HTTP\/1\.1 200 OK\r\n[\s\S]*Connection: close\r\n[\s\S]*done$/);
   await server.close();
@@ -124,11 +185,19 @@ test('rubbish behind a request that is being answered does not take its answer a
 
 for (const method of ['GET', 'POST']) {
   for (const size of [10, 1_000_000]) {
-    for (const [fields, behind] of [['', 'RUBBISH\r\n\r\n'], ['Connection: close\r\n', 'GET /x HTTP/1.1\r\nHost: a\r\n\r\n']] as const) {
+    for (const [fields, behind] of [
+      ['', 'RUBBISH\r\n\r\n'],
+      ['Connection: close\r\n', 'GET /x HTTP/1.1\r\nHost: a\r\n\r\n'],
+    ] as const) {
       test(`rubbish in the same packet as a ${method} ${fields.trim()} that is answered at once with ${size} bytes leaves its answer whole`, async () => {
-        const app = make().get('/', () => 'x'.repeat(size)).post('/', { body: any }, () => 'x'.repeat(size));
+        const app = make()
+          .get('/', () => 'x'.repeat(size))
+          .post('/', { body: any }, () => 'x'.repeat(size));
         const server = await app.run({ port: 0, handleSignals: false });
-        const answer = await exchange(server.url, `${method} / HTTP/1.1\r\nHost: a\r\n${fields}${method === 'POST' ? 'Content-Length: 2\r\n\r\n{}' : '\r\n'}${behind}`);
+        const answer = await exchange(
+          server.url,
+          `${method} / HTTP/1.1\r\nHost: a\r\n${fields}${method === 'POST' ? 'Content-Length: 2\r\n\r\n{}' : '\r\n'}${behind}`,
+        );
         await server.close();
         assert.match(answer, /^HTTP\/1\.1 200 OK\r\n/);
         assert.equal(answer.split('\r\n\r\n')[1]!.length, size);
@@ -140,8 +209,18 @@ for (const method of ['GET', 'POST']) {
 test('run() that cannot open the port of the metrics serves nothing and leaves nothing started', async () => {
   const other = await make().run({ port: 0, handleSignals: false });
   const log: string[] = [];
-  const app = new Svc({ env: 'test', logger: createLogger({ level: 'silent' }), ops: { metrics: { port: other.port } } });
-  app.onStartup(() => { log.push('up'); }).onShutdown(() => { log.push('down'); });
+  const app = new Svc({
+    env: 'test',
+    logger: createLogger({ level: 'silent' }),
+    ops: { metrics: { port: other.port } },
+  });
+  app
+    .onStartup(() => {
+      log.push('up');
+    })
+    .onShutdown(() => {
+      log.push('down');
+    });
   await assert.rejects(app.run({ port: 0, handleSignals: false }), { code: 'E_LISTEN' });
   assert.deepEqual(log, ['up', 'down']);
   await other.close();

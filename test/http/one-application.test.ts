@@ -12,16 +12,27 @@ import type { Middleware, SvcOptions } from 'svc';
 function application(layers: readonly Middleware[], options: SvcOptions): Svc {
   const app = new Svc({ logger: collectedLog().logger, ...options });
   for (const layer of layers) app.use(layer);
-  return app.post('/login', ({ req }) => req.session.set('user', 'ada')).get('/me', ({ req }) => ({ user: req.session.get('user') ?? null }));
+  return app
+    .post('/login', ({ req }) => req.session.set('user', 'ada'))
+    .get('/me', ({ req }) => ({ user: req.session.get('user') ?? null }));
 }
 
 test('a session middleware of two applications is refused by the second, and the first keeps its keys and its Secure cookie', async () => {
   const session = new SessionMiddleware();
-  await using first = new TestClient(application([session], { authSecret: SECRET, env: 'production' }), { baseUrl: 'http://a.example' });
+  await using first = new TestClient(application([session], { authSecret: SECRET, env: 'production' }), {
+    baseUrl: 'http://a.example',
+  });
   await first.post('/login');
   const second = application([session], { authSecret: NEXT_SECRET, env: 'development' });
-  const [finding, ...more] = second.check().findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule) && rule !== 'SVC204');
-  assert.deepEqual([finding!.rule, finding!.severity, finding!.subject, more], ['SVC121', 'error', 'middleware session', []]);
+  const [finding, ...more] = second
+    .check()
+    .findings.filter(
+      ({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule) && rule !== 'SVC204',
+    );
+  assert.deepEqual(
+    [finding!.rule, finding!.severity, finding!.subject, more],
+    ['SVC121', 'error', 'middleware session', []],
+  );
   assert.match(finding!.message, /belongs to another application/);
   await assert.rejects(second.startup(), { code: 'E_COMPILE' });
   assert.match((await first.post('/login')).headers.getSetCookie()[0]!, /^__Host-svc_session=.*; Secure$/);
@@ -29,17 +40,51 @@ test('a session middleware of two applications is refused by the second, and the
 
 test('a CSRF middleware of two applications is refused by the second', () => {
   const csrf = new CSRFMiddleware();
-  const [first, second] = [SECRET, NEXT_SECRET].map((authSecret) => application([new SessionMiddleware(), csrf], { authSecret }));
-  assert.deepEqual(first!.check().findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule) && rule !== 'SVC204'), []);
-  assert.deepEqual(second!.check().findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule) && rule !== 'SVC204').map(({ rule, subject }) => [rule, subject]), [['SVC121', 'middleware csrf']]);
-  assert.deepEqual(first!.check().findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule) && rule !== 'SVC204'), []);
+  const [first, second] = [SECRET, NEXT_SECRET].map((authSecret) =>
+    application([new SessionMiddleware(), csrf], { authSecret }),
+  );
+  assert.deepEqual(
+    first!
+      .check()
+      .findings.filter(
+        ({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule) && rule !== 'SVC204',
+      ),
+    [],
+  );
+  assert.deepEqual(
+    second!
+      .check()
+      .findings.filter(
+        ({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule) && rule !== 'SVC204',
+      )
+      .map(({ rule, subject }) => [rule, subject]),
+    [['SVC121', 'middleware csrf']],
+  );
+  assert.deepEqual(
+    first!
+      .check()
+      .findings.filter(
+        ({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule) && rule !== 'SVC204',
+      ),
+    [],
+  );
 });
 
 test('one application compiles its middleware as often as it likes: checks, test clients with other dependencies, several routes', async () => {
   const session = new SessionMiddleware();
   const app = new Svc({ logger: collectedLog().logger, authSecret: SECRET });
-  for (const path of ['/a', '/b']) app.get(path, { use: [session] }, ({ req }) => ({ isNew: req.session.isNew }));
-  for (let round = 0; round < 2; round++) assert.deepEqual(app.check().findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule) && rule !== 'SVC204'), []);
+  for (const path of ['/a', '/b'])
+    app.get(path, { use: [session] }, ({ req }) => ({ isNew: req.session.isNew }));
+  for (let round = 0; round < 2; round++)
+    assert.deepEqual(
+      app
+        .check()
+        .findings.filter(
+          ({ rule }) =>
+            !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule) && rule !== 'SVC204',
+        ),
+      [],
+    );
   for (const overrides of [undefined, [[() => 1, () => 2]]] as const) {
     await using client = new TestClient(app, { overrides });
     for (const path of ['/a', '/b']) assert.deepEqual(await (await client.get(path)).json(), { isNew: true });
@@ -48,7 +93,24 @@ test('one application compiles its middleware as often as it likes: checks, test
 
 test('a rate limit of two applications is refused by the second', () => {
   const limit = new RateLimitMiddleware();
-  const [first, second] = [SECRET, NEXT_SECRET].map((authSecret) => application([limit, new SessionMiddleware()], { authSecret }));
-  assert.deepEqual(first!.check().findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule) && rule !== 'SVC204'), []);
-  assert.deepEqual(second!.check().findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule) && rule !== 'SVC204').map(({ rule, subject }) => [rule, subject]), [['SVC121', 'middleware rate-limit']]);
+  const [first, second] = [SECRET, NEXT_SECRET].map((authSecret) =>
+    application([limit, new SessionMiddleware()], { authSecret }),
+  );
+  assert.deepEqual(
+    first!
+      .check()
+      .findings.filter(
+        ({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule) && rule !== 'SVC204',
+      ),
+    [],
+  );
+  assert.deepEqual(
+    second!
+      .check()
+      .findings.filter(
+        ({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule) && rule !== 'SVC204',
+      )
+      .map(({ rule, subject }) => [rule, subject]),
+    [['SVC121', 'middleware rate-limit']],
+  );
 });

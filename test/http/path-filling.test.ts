@@ -6,7 +6,8 @@ import { seeded } from '../support/random.ts';
 import type { ConverterName } from '../../src/http/path.ts';
 
 const UUID = '0190163d-8694-739b-aea5-966c26f8ad91';
-const fill = (template: string, params: Record<string, unknown> = {}): string => fillTemplate('it', parseTemplate(template), params);
+const fill = (template: string, params: Record<string, unknown> = {}): string =>
+  fillTemplate('it', parseTemplate(template), params);
 
 test('fillTemplate() writes each kind of value as its converter reads it', () => {
   assert.equal(fill('/u/{id:int}', { id: 5 }), '/u/5');
@@ -23,11 +24,27 @@ test('fillTemplate() writes each kind of value as its converter reads it', () =>
 });
 
 for (const [template, params, problem] of [
-  ['/{a}', {}, /missing/], ['/{a}', { a: undefined }, /missing/], ['/{a}', { a: 'x', b: 'y' }, /not in its template/], ['/{a}', { a: '' }, /empty/], ['/{a}', { a: null }, /string or a number/],
-  ['/{a}', { a: '\udc00' }, /lone surrogate/], ['/{toString}', {}, /missing/], ['/{a:int}', { a: 1.5 }, /safe integer/], ['/{a:int}', { a: 2 ** 53 }, /safe integer/], ['/{a:int}', { a: '01' }, /safe integer/],
-  ['/{a:int}', { a: NaN }, /safe integer/], ['/{a:float}', { a: Infinity }, /finite/], ['/{a:float}', { a: '1e3' }, /finite/], ['/{a:uuid}', { a: 'x' }, /UUID/], ['/{a:uuid}', { a: 5 }, /UUID/],
-  ['/{a:path}', { a: '' }, /empty/], ['/{a:path}', { a: {} }, /string or a number/],
-  ['/{a}', { a: '.' }, /segment/], ['/{a}', { a: '..' }, /segment/], ['/{a:path}', { a: 'x/../../y' }, /segment/], ['/{a:path}', { a: 'x/.' }, /segment/],
+  ['/{a}', {}, /missing/],
+  ['/{a}', { a: undefined }, /missing/],
+  ['/{a}', { a: 'x', b: 'y' }, /not in its template/],
+  ['/{a}', { a: '' }, /empty/],
+  ['/{a}', { a: null }, /string or a number/],
+  ['/{a}', { a: '\udc00' }, /lone surrogate/],
+  ['/{toString}', {}, /missing/],
+  ['/{a:int}', { a: 1.5 }, /safe integer/],
+  ['/{a:int}', { a: 2 ** 53 }, /safe integer/],
+  ['/{a:int}', { a: '01' }, /safe integer/],
+  ['/{a:int}', { a: NaN }, /safe integer/],
+  ['/{a:float}', { a: Infinity }, /finite/],
+  ['/{a:float}', { a: '1e3' }, /finite/],
+  ['/{a:uuid}', { a: 'x' }, /UUID/],
+  ['/{a:uuid}', { a: 5 }, /UUID/],
+  ['/{a:path}', { a: '' }, /empty/],
+  ['/{a:path}', { a: {} }, /string or a number/],
+  ['/{a}', { a: '.' }, /segment/],
+  ['/{a}', { a: '..' }, /segment/],
+  ['/{a:path}', { a: 'x/../../y' }, /segment/],
+  ['/{a:path}', { a: 'x/.' }, /segment/],
 ] as const) {
   test(`fillTemplate() refuses ${template} with ${JSON.stringify(params)}`, () => {
     assert.throws(() => fill(template, params), { code: 'E_URL_PARAM', message: problem });
@@ -44,9 +61,43 @@ test('fillTemplate() never writes a path that names another host (RFC 3986 §4.2
 test('fillTemplate() and RoutingTable.match() are inverse, also after a client has parsed the URL, on generated values', () => {
   const below = seeded(1);
   const pick = <T>(items: readonly T[]): T => items[below(items.length)]!;
-  const letters = ['a', 'Z', '0', '-', '.', '_', '~', '%', '%2F', '/', '//', '?', '#', '&', '=', '+', ' ', 'é', '中', '😀', '\\', '"', '<', '{', '}', '\0', '\n', '\x7f', ';', ':', '@', '\ufeff'];
+  const letters = [
+    'a',
+    'Z',
+    '0',
+    '-',
+    '.',
+    '_',
+    '~',
+    '%',
+    '%2F',
+    '/',
+    '//',
+    '?',
+    '#',
+    '&',
+    '=',
+    '+',
+    ' ',
+    'é',
+    '中',
+    '😀',
+    '\\',
+    '"',
+    '<',
+    '{',
+    '}',
+    '\0',
+    '\n',
+    '\x7f',
+    ';',
+    ':',
+    '@',
+    '\ufeff',
+  ];
   const text = (): string => Array.from({ length: 1 + below(8) }, () => pick(letters)).join('');
-  const hex = (length: number): string => Array.from({ length }, () => pick([...'0123456789abcdef'])).join('');
+  const hex = (length: number): string =>
+    Array.from({ length }, () => pick([...'0123456789abcdef'])).join('');
   const double = (): number => {
     const view = new DataView(new ArrayBuffer(8));
     for (let at = 0; at < 8; at++) view.setUint8(at, below(256));
@@ -54,7 +105,9 @@ test('fillTemplate() and RoutingTable.match() are inverse, also after a client h
     return Number.isFinite(value) ? value + 0 : 0.5;
   };
   const values: Readonly<Record<ConverterName, () => unknown>> = {
-    str: text, path: text, float: () => pick([double, () => below(1e6) / 64])(),
+    str: text,
+    path: text,
+    float: () => pick([double, () => below(1e6) / 64])(),
     int: () => pick([1, -1]) * pick([below(10), below(2 ** 31), 2 ** 53 - 1 - below(9)]) + 0,
     uuid: () => [8, 4, 4, 4, 12].map(hex).join('-'),
   };
@@ -73,7 +126,10 @@ test('fillTemplate() and RoutingTable.match() are inverse, also after a client h
       assert.equal(new URL(path, 'http://a').pathname, path);
       const match = table.match('GET', path);
       assert.equal(match.kind, 'found', path);
-      const read = match.kind === 'found' ? match.captures.map((capture, index) => parsed.parameters[index]!.converter.read(capture)) : [];
+      const read =
+        match.kind === 'found'
+          ? match.captures.map((capture, index) => parsed.parameters[index]!.converter.read(capture))
+          : [];
       assert.deepEqual(read, [params.first, params.it], path);
       checked++;
     }

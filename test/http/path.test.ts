@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { CONVERTERS, decodePath, encodeLocation, parseTemplate, restoreSlashes } from '../../src/http/path.ts';
+import {
+  CONVERTERS,
+  decodePath,
+  encodeLocation,
+  parseTemplate,
+  restoreSlashes,
+} from '../../src/http/path.ts';
 import { seeded } from '../support/random.ts';
 import type { ConverterName } from '../../src/http/path.ts';
 
@@ -12,20 +18,45 @@ test('parseTemplate() reads literals and parameters in turn', () => {
   assert.deepEqual(read('/'), [['/'], []]);
   assert.deepEqual(read('/a/b/'), [['/a/b/'], []]);
   assert.deepEqual(read('/u/{id:int}'), [['/u/', ''], ['id:int']]);
-  assert.deepEqual(read('/{a}/{b:uuid}/x'), [['/', '/', '/x'], ['a:str', 'b:uuid']]);
+  assert.deepEqual(read('/{a}/{b:uuid}/x'), [
+    ['/', '/', '/x'],
+    ['a:str', 'b:uuid'],
+  ]);
   assert.deepEqual(read('/files/{rest:path}'), [['/files/', ''], ['rest:path']]);
   assert.deepEqual(read('/{a}/'), [['/', '/'], ['a:str']]);
   assert.deepEqual(read('/café/100%/a b'), [['/café/100%/a b'], []]);
-  assert.deepEqual(read('/{constructor}/{toString}'), [['/', '/', ''], ['constructor:str', 'toString:str']]);
+  assert.deepEqual(read('/{constructor}/{toString}'), [
+    ['/', '/', ''],
+    ['constructor:str', 'toString:str'],
+  ]);
 });
 
 for (const [template, why] of [
-  ['', 'is empty'], ['a', 'has no leading slash'], ['{a}', 'has no leading slash'], ['/a{b}', 'mixes text and parameter'], ['/{a}b', 'mixes parameter and text'],
-  ['/{a}{b}', 'has two parameters in one segment'], ['/{a', 'lacks a brace'], ['/a}', 'lacks a brace'], ['/{}', 'has a parameter without name'],
-  ['/{1a}', 'has no identifier'], ['/{a-b}', 'has no identifier'], ['/{__proto__}', 'names a prototype'], ['/{a:}', 'has an empty converter'],
-  ['/{a:integer}', 'has an unknown converter'], ['/{a:toString}', 'has an inherited converter'], ['/{a:int:str}', 'has two converters'],
-  ['/{a}/{a}', 'has a name twice'], ['/{a:path}/b', 'goes on behind path'], ['/{a:path}/', 'goes on behind path'], ['/{a:path}/{b}', 'goes on behind path'],
-  ['/a?b', 'has a query'], ['/a#b', 'has a fragment'], ['/%41', 'has an escape'], ['/%2f', 'has an escape'], ['/\ud800', 'has a lone surrogate'],
+  ['', 'is empty'],
+  ['a', 'has no leading slash'],
+  ['{a}', 'has no leading slash'],
+  ['/a{b}', 'mixes text and parameter'],
+  ['/{a}b', 'mixes parameter and text'],
+  ['/{a}{b}', 'has two parameters in one segment'],
+  ['/{a', 'lacks a brace'],
+  ['/a}', 'lacks a brace'],
+  ['/{}', 'has a parameter without name'],
+  ['/{1a}', 'has no identifier'],
+  ['/{a-b}', 'has no identifier'],
+  ['/{__proto__}', 'names a prototype'],
+  ['/{a:}', 'has an empty converter'],
+  ['/{a:integer}', 'has an unknown converter'],
+  ['/{a:toString}', 'has an inherited converter'],
+  ['/{a:int:str}', 'has two converters'],
+  ['/{a}/{a}', 'has a name twice'],
+  ['/{a:path}/b', 'goes on behind path'],
+  ['/{a:path}/', 'goes on behind path'],
+  ['/{a:path}/{b}', 'goes on behind path'],
+  ['/a?b', 'has a query'],
+  ['/a#b', 'has a fragment'],
+  ['/%41', 'has an escape'],
+  ['/%2f', 'has an escape'],
+  ['/\ud800', 'has a lone surrogate'],
 ] as const) {
   test(`parseTemplate() refuses ${JSON.stringify(template)}, which ${why}`, () => {
     assert.throws(() => parseTemplate(template), { code: 'E_PATH_TEMPLATE' });
@@ -33,13 +64,31 @@ for (const [template, why] of [
 }
 
 test('templates of the same parameters share one list of them', () => {
-  assert.equal(parseTemplate('/a/{id:int}/b/{name}').parameters, parseTemplate('/{id:int}/{name}').parameters);
+  assert.equal(
+    parseTemplate('/a/{id:int}/b/{name}').parameters,
+    parseTemplate('/{id:int}/{name}').parameters,
+  );
   assert.notEqual(parseTemplate('/{name}/{id:int}').parameters, parseTemplate('/{id:int}/{name}').parameters);
 });
 
 test('parseTemplate() reads and refuses what an expression would, on generated templates', () => {
   const random = seeded(28);
-  const PIECES = ['/', '/x', '/{a}', '/{b}', '/{c:int}', '/{d:path}', '{a}', '{', '}', '?', '#', '%', '%41', 'é'];
+  const PIECES = [
+    '/',
+    '/x',
+    '/{a}',
+    '/{b}',
+    '/{c:int}',
+    '/{d:path}',
+    '{a}',
+    '{',
+    '}',
+    '?',
+    '#',
+    '%',
+    '%41',
+    'é',
+  ];
   let read = 0;
   for (let round = 0; round < 20_000; round++) {
     const template = `/${Array.from({ length: random(6) }, () => PIECES[random(PIECES.length)]!).join('')}`;
@@ -47,14 +96,26 @@ test('parseTemplate() reads and refuses what an expression would, on generated t
     const literals = parts.filter((_part, index) => index % 2 === 0);
     const names = parts.filter((_part, index) => index % 2 === 1);
     const isClear = !literals.some((literal) => /[{}?#]|%[0-9a-f]{2}/i.test(literal));
-    const isNamed = names.every((name) => /^(?:a|b|c:int|d:path)$/.test(name)) && new Set(names).size === names.length;
-    const isInOrder = !names.slice(0, -1).includes('d:path') && (names.at(-1) !== 'd:path' || literals.at(-1) === '');
+    const isNamed =
+      names.every((name) => /^(?:a|b|c:int|d:path)$/.test(name)) && new Set(names).size === names.length;
+    const isInOrder =
+      !names.slice(0, -1).includes('d:path') && (names.at(-1) !== 'd:path' || literals.at(-1) === '');
     const parse = (): unknown => {
       const { literals, parameters } = parseTemplate(template);
-      return [literals, parameters.map(({ name, converter }) => converter.name === 'str' ? name : `${name}:${converter.name}`)];
+      return [
+        literals,
+        parameters.map(({ name, converter }) =>
+          converter.name === 'str' ? name : `${name}:${converter.name}`,
+        ),
+      ];
     };
     if (isClear && isNamed && isInOrder) assert.deepEqual(parse(), [literals, names], template);
-    else assert.throws(parse, { code: 'E_PATH_TEMPLATE', message: isClear ? /parameter/ : /the segment/ }, template);
+    else
+      assert.throws(
+        parse,
+        { code: 'E_PATH_TEMPLATE', message: isClear ? /parameter/ : /the segment/ },
+        template,
+      );
     if (isClear && names.length > 0) read++;
   }
   assert.ok(read > 1_000);
@@ -73,26 +134,124 @@ test('parseTemplate() takes as a name what the expression of an ASCII identifier
 });
 
 test('parseTemplate() refuses what is no string, and suggests a converter', () => {
-  for (const value of [undefined, null, 5, {}]) assert.throws(() => parseTemplate(value as unknown as string), { code: 'E_PATH_TEMPLATE' });
+  for (const value of [undefined, null, 5, {}])
+    assert.throws(() => parseTemplate(value as unknown as string), { code: 'E_PATH_TEMPLATE' });
   assert.throws(() => parseTemplate('/{a:itn}'), { code: 'E_PATH_TEMPLATE', message: /did you mean "int"/ });
 });
 
 const UUID = '0190163d-8694-739b-aea5-966c26f8ad91';
-const READ: Readonly<Record<ConverterName, { readonly takes: readonly (readonly [string, unknown])[]; readonly refuses: readonly string[] }>> = {
+const READ: Readonly<
+  Record<
+    ConverterName,
+    { readonly takes: readonly (readonly [string, unknown])[]; readonly refuses: readonly string[] }
+  >
+> = {
   int: {
-    takes: [['0', 0], ['-0', 0], ['7', 7], ['-7', -7], ['10', 10], ['9007199254740991', 2 ** 53 - 1], ['-9007199254740991', -(2 ** 53 - 1)], ['123456789012345', 123_456_789_012_345]],
-    refuses: ['', '-', '+1', '00', '01', '-01', '-00', '1.0', '1e3', '0x1', ' 1', '1 ', '1_0', '٣', '１', '9007199254740992', '-9007199254740992', '99999999999999999999', 'NaN', '--1', '1-'],
+    takes: [
+      ['0', 0],
+      ['-0', 0],
+      ['7', 7],
+      ['-7', -7],
+      ['10', 10],
+      ['9007199254740991', 2 ** 53 - 1],
+      ['-9007199254740991', -(2 ** 53 - 1)],
+      ['123456789012345', 123_456_789_012_345],
+    ],
+    refuses: [
+      '',
+      '-',
+      '+1',
+      '00',
+      '01',
+      '-01',
+      '-00',
+      '1.0',
+      '1e3',
+      '0x1',
+      ' 1',
+      '1 ',
+      '1_0',
+      '٣',
+      '１',
+      '9007199254740992',
+      '-9007199254740992',
+      '99999999999999999999',
+      'NaN',
+      '--1',
+      '1-',
+    ],
   },
   float: {
-    takes: [['0', 0], ['-0', 0], ['-0.0', 0], ['1.5', 1.5], ['-1.50', -1.5], ['0.1', 0.1], ['9007199254740993', 9007199254740992], ['1'.repeat(305), Number('1'.repeat(305))], [`0.${'0'.repeat(400)}1`, 0]],
-    refuses: ['', '-', '.', '1.', '.5', '-.5', '01.5', '1.5.5', '1e3', '1.5e3', 'Infinity', 'NaN', '1,5', '+1.5', '1.-5', '1'.repeat(310), '１.5'],
+    takes: [
+      ['0', 0],
+      ['-0', 0],
+      ['-0.0', 0],
+      ['1.5', 1.5],
+      ['-1.50', -1.5],
+      ['0.1', 0.1],
+      ['9007199254740993', 9007199254740992],
+      ['1'.repeat(305), Number('1'.repeat(305))],
+      [`0.${'0'.repeat(400)}1`, 0],
+    ],
+    refuses: [
+      '',
+      '-',
+      '.',
+      '1.',
+      '.5',
+      '-.5',
+      '01.5',
+      '1.5.5',
+      '1e3',
+      '1.5e3',
+      'Infinity',
+      'NaN',
+      '1,5',
+      '+1.5',
+      '1.-5',
+      '1'.repeat(310),
+      '１.5',
+    ],
   },
   uuid: {
-    takes: [[UUID, UUID], [UUID.toUpperCase(), UUID], ['00000000-0000-0000-0000-000000000000', '00000000-0000-0000-0000-000000000000'], ['FFFFFFFF-ffff-FFFF-ffff-FFFFFFFFFFFF', 'ffffffff-ffff-ffff-ffff-ffffffffffff']],
-    refuses: ['', UUID.slice(1), `${UUID}0`, UUID.replaceAll('-', ''), UUID.replace('a', 'g'), `{${UUID}}`, UUID.replace('-', '0'), `${UUID.slice(0, 35)}\u0130`, `${UUID.slice(0, 35)}@`, `${UUID.slice(0, 35)}\x11`],
+    takes: [
+      [UUID, UUID],
+      [UUID.toUpperCase(), UUID],
+      ['00000000-0000-0000-0000-000000000000', '00000000-0000-0000-0000-000000000000'],
+      ['FFFFFFFF-ffff-FFFF-ffff-FFFFFFFFFFFF', 'ffffffff-ffff-ffff-ffff-ffffffffffff'],
+    ],
+    refuses: [
+      '',
+      UUID.slice(1),
+      `${UUID}0`,
+      UUID.replaceAll('-', ''),
+      UUID.replace('a', 'g'),
+      `{${UUID}}`,
+      UUID.replace('-', '0'),
+      `${UUID.slice(0, 35)}\u0130`,
+      `${UUID.slice(0, 35)}@`,
+      `${UUID.slice(0, 35)}\x11`,
+    ],
   },
-  str: { takes: [['a', 'a'], ['-0', '-0'], ['é ', 'é '], ['..', '..'], ['\0', '\0']], refuses: [''] },
-  path: { takes: [['a', 'a'], ['a/b', 'a/b'], ['a//b/', 'a//b/'], ['/', '/']], refuses: [''] },
+  str: {
+    takes: [
+      ['a', 'a'],
+      ['-0', '-0'],
+      ['é ', 'é '],
+      ['..', '..'],
+      ['\0', '\0'],
+    ],
+    refuses: [''],
+  },
+  path: {
+    takes: [
+      ['a', 'a'],
+      ['a/b', 'a/b'],
+      ['a//b/', 'a//b/'],
+      ['/', '/'],
+    ],
+    refuses: [''],
+  },
 };
 
 for (const [name, { takes, refuses }] of Object.entries(READ)) {
@@ -120,11 +279,25 @@ test('decodePath() decodes once, keeps %2F inside its segment, and refuses malfo
   assert.equal(decoded.split('/').length, 3);
   assert.equal(restoreSlashes(decoded.split('/')[1]!), 'a/b/c');
   assert.equal(restoreSlashes('plain'), 'plain');
-  for (const path of ['/%', '/%4', '/%zz', '/%ff', '/%c3%28', '/%ed%a0%80', '/%2', '/a%2F%', '/%%2F', '/%c3%2F', '/%u0041']) assert.equal(decodePath(path), undefined, path);
+  for (const path of [
+    '/%',
+    '/%4',
+    '/%zz',
+    '/%ff',
+    '/%c3%28',
+    '/%ed%a0%80',
+    '/%2',
+    '/a%2F%',
+    '/%%2F',
+    '/%c3%2F',
+    '/%u0041',
+  ])
+    assert.equal(decodePath(path), undefined, path);
 });
 
 test('encodeLocation() leaves a URL as it is, and encodes what a field could not carry', () => {
-  for (const url of ['https://a.example/b?c=d&e=%20#f', '/a/b;c=1,2', '//host/x', "/!$'()*+~-._:@[]", '']) assert.equal(encodeLocation(url), url);
+  for (const url of ['https://a.example/b?c=d&e=%20#f', '/a/b;c=1,2', '//host/x', "/!$'()*+~-._:@[]", ''])
+    assert.equal(encodeLocation(url), url);
   assert.equal(encodeLocation('/a b"<>\\^`{|}é😀'), '/a%20b%22%3C%3E%5C%5E%60%7B%7C%7D%C3%A9%F0%9F%98%80');
   assert.equal(encodeLocation('/a\r\nSet-Cookie: b=c\0'), '/a%0D%0ASet-Cookie:%20b=c%00');
   assert.equal(encodeLocation('/\ud800'), '/%EF%BF%BD');

@@ -1,10 +1,24 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { BadRequest, ClientDisconnected, HTTPException, InternalError, NotFound, SvcError } from '../../src/base/errors.ts';
+import {
+  BadRequest,
+  ClientDisconnected,
+  HTTPException,
+  InternalError,
+  NotFound,
+  SvcError,
+} from '../../src/base/errors.ts';
 import { createMetrics } from '../../src/observability/metrics.ts';
 import { ExceptionHandlers } from '../../src/http/exception-handlers.ts';
 import { LateAnswer } from '../../src/http/late-answer.ts';
-import { CoreEdge, ErrorRenderer, asMiddleware, compose, guarded, isThenable } from '../../src/http/pipeline.ts';
+import {
+  CoreEdge,
+  ErrorRenderer,
+  asMiddleware,
+  compose,
+  guarded,
+  isThenable,
+} from '../../src/http/pipeline.ts';
 import { DEFAULT_PLAN } from '../../src/http/reply.ts';
 import { HttpResponse } from '../../src/http/response.ts';
 import { collectedLog } from '../support/collected-log.ts';
@@ -20,21 +34,31 @@ interface Run {
 }
 
 /** One request through layers around a core, with what was logged. */
-async function run(layers: readonly MiddlewareFunction[], core: (req: TransportRequest) => unknown, options: { debug?: boolean; handlers?: (handlers: ExceptionHandlers) => void } = {}): Promise<Run> {
+async function run(
+  layers: readonly MiddlewareFunction[],
+  core: (req: TransportRequest) => unknown,
+  options: { debug?: boolean; handlers?: (handlers: ExceptionHandlers) => void } = {},
+): Promise<Run> {
   const { logger, events } = collectedLog();
   const handlers = new ExceptionHandlers();
   options.handlers?.(handlers);
   const unhandled: unknown[] = [];
   const errors = new ErrorRenderer({
-    handlers, log: logger, debug: options.debug ?? false, onUnhandled: (error) => void unhandled.push(error),
+    handlers,
+    log: logger,
+    debug: options.debug ?? false,
+    onUnhandled: (error) => void unhandled.push(error),
     errors: createMetrics({ log: logger }).counter('svc_test_total', 'errors'),
   });
   const layer = compose(layers.map(asMiddleware), guarded(core, new CoreEdge(DEFAULT_PLAN, errors)), errors);
   const result = layer(fakeRequest({ url: '/x' }).req);
   return { wasSync: result instanceof HttpResponse, response: await result, events, unhandled };
 }
-const json = (response: HttpResponse): Record<string, unknown> => JSON.parse(response.body as string) as Record<string, unknown>;
-const throwing = (error: unknown) => (): never => { throw error; };
+const json = (response: HttpResponse): Record<string, unknown> =>
+  JSON.parse(response.body as string) as Record<string, unknown>;
+const throwing = (error: unknown) => (): never => {
+  throw error;
+};
 /** Adds a field on the way out. */
 const outer: MiddlewareFunction = async (_req, next) => {
   const response = await next();
@@ -44,13 +68,18 @@ const outer: MiddlewareFunction = async (_req, next) => {
 
 test('compose() runs layers from the first to the core and back', async () => {
   const order: string[] = [];
-  const layer = (name: string): MiddlewareFunction => async (_req, next) => {
-    order.push(`${name} in`);
-    const response = await next();
-    order.push(`${name} out`);
-    return response;
-  };
-  const { response } = await run([layer('a'), layer('b')], () => { order.push('core'); return 'x'; });
+  const layer =
+    (name: string): MiddlewareFunction =>
+    async (_req, next) => {
+      order.push(`${name} in`);
+      const response = await next();
+      order.push(`${name} out`);
+      return response;
+    };
+  const { response } = await run([layer('a'), layer('b')], () => {
+    order.push('core');
+    return 'x';
+  });
   assert.deepEqual(order, ['a in', 'b in', 'core', 'b out', 'a out']);
   assert.equal(response.body, 'x');
 });
@@ -79,7 +108,10 @@ test('A middleware may return what a handler may, and null is an answer', async 
 
 test('A middleware that passes on twice is an error of its own, and its core runs once', async () => {
   let runs = 0;
-  async function twice(_req: unknown, next: () => unknown): Promise<unknown> { await next(); return next(); }
+  async function twice(_req: unknown, next: () => unknown): Promise<unknown> {
+    await next();
+    return next();
+  }
   const { response, unhandled } = await run([outer, twice], () => ++runs);
   assert.equal(response.status, 500);
   assert.equal(response.headers.get('x-outer'), 'there');
@@ -91,26 +123,53 @@ test('A middleware that passes on twice is an error of its own, and its core run
 test('A middleware that passes on again from within what it has called is an error as well', async () => {
   let again: (() => unknown) | undefined;
   let runs = 0;
-  const pass: MiddlewareFunction = (_req, next) => { again = next; return next(); };
-  const { response, unhandled } = await run([pass], () => { runs++; return again!(); });
+  const pass: MiddlewareFunction = (_req, next) => {
+    again = next;
+    return next();
+  };
+  const { response, unhandled } = await run([pass], () => {
+    runs++;
+    return again!();
+  });
   assert.deepEqual([response.status, runs, (unhandled[0] as SvcError).code], [500, 1, 'E_NEXT_TWICE']);
 });
 
 test('A middleware that passes on twice is an error too where the promise of the inner one has a then() of its own that gives nothing', async () => {
   let runs = 0;
-  const twice: MiddlewareFunction = (_req, next) => { void next(); return next(); };
-  const { response, unhandled } = await run([twice, () => { runs++; return Object.assign(Promise.resolve('x'), { then: () => undefined }); }], () => 'x');
+  const twice: MiddlewareFunction = (_req, next) => {
+    void next();
+    return next();
+  };
+  const { response, unhandled } = await run(
+    [
+      twice,
+      () => {
+        runs++;
+        return Object.assign(Promise.resolve('x'), { then: () => undefined });
+      },
+    ],
+    () => 'x',
+  );
   assert.deepEqual([response.status, runs, (unhandled[0] as SvcError).code], [500, 1, 'E_NEXT_TWICE']);
 });
 
 test('compose() reads promises of other makes as it does those of async functions', async () => {
-  class Own<T> extends Promise<T> { /* of a library, say */ }
+  class Own<T> extends Promise<T> {
+    /* of a library, say */
+  }
   assert.equal((await run([outer, () => Own.resolve({ a: 1 })], () => 'x')).response.body, '{"a":1}');
   assert.equal((await run([outer, () => Own.reject(new NotFound())], () => 'x')).response.status, 404);
 });
 
 for (const [what, layer] of [
-  ['returns nothing', () => undefined], ['resolves with nothing', async () => undefined], ['does not return what next() gave', async (_req: unknown, next: () => unknown) => { await next(); }],
+  ['returns nothing', () => undefined],
+  ['resolves with nothing', async () => undefined],
+  [
+    'does not return what next() gave',
+    async (_req: unknown, next: () => unknown) => {
+      await next();
+    },
+  ],
 ] as const) {
   test(`A middleware that ${what} is an error that names it`, async () => {
     const { response, unhandled } = await run([outer, layer], () => 'x');
@@ -121,9 +180,20 @@ for (const [what, layer] of [
 }
 
 for (const [what, layer, status] of [
-  ['throws', throwing(new Error('sync')), 500], ['rejects', () => Promise.reject(new Error('async')), 500], ['throws an HTTP exception', throwing(new HTTPException(418, 'tea')), 418],
-  ['rejects after passing on', async (_req: unknown, next: () => unknown) => { await next(); throw new BadRequest(); }, 400], ['returns what cannot be sent', () => Symbol('x'), 500],
-  ['rejects with undefined', () => Promise.reject(), 500], ['returns a thenable that throws', () => ({ then: throwing(new Error('then')) }), 500],
+  ['throws', throwing(new Error('sync')), 500],
+  ['rejects', () => Promise.reject(new Error('async')), 500],
+  ['throws an HTTP exception', throwing(new HTTPException(418, 'tea')), 418],
+  [
+    'rejects after passing on',
+    async (_req: unknown, next: () => unknown) => {
+      await next();
+      throw new BadRequest();
+    },
+    400,
+  ],
+  ['returns what cannot be sent', () => Symbol('x'), 500],
+  ['rejects with undefined', () => Promise.reject(), 500],
+  ['returns a thenable that throws', () => ({ then: throwing(new Error('then')) }), 500],
 ] as const) {
   test(`A middleware that ${what} is answered ${status}, and layers outside it keep their fields`, async () => {
     const { response } = await run([outer, layer], () => 'x');
@@ -133,7 +203,20 @@ for (const [what, layer, status] of [
   });
 }
 
-for (const thrown of [undefined, null, 'text', 0, 5n, Symbol('s'), {}, [], () => 1, Object.create(null), new Error('plain'), new InternalError('declared')]) {
+for (const thrown of [
+  undefined,
+  null,
+  'text',
+  0,
+  5n,
+  Symbol('s'),
+  {},
+  [],
+  () => 1,
+  Object.create(null),
+  new Error('plain'),
+  new InternalError('declared'),
+]) {
   test(`A core that throws ${typeof thrown === 'object' && thrown !== null ? Object.prototype.toString.call(thrown) : String(thrown)} is answered 500, and logged once`, async () => {
     for (const core of [throwing(thrown), () => Promise.reject(thrown as Error)]) {
       for (const debug of [false, true]) {
@@ -168,24 +251,47 @@ test('An error that is its own cause is rendered with debug', async () => {
 });
 
 test('HTTP exceptions below 500 are answers, not errors: detail, code, issues and fields go out, nothing is logged', async () => {
-  const error = new BadRequest('bad', { code: 'c', headers: { 'X-A': '1' }, issues: [{ loc: ['body', 0], code: 'type', message: 'wrong' }], cause: new Error('hidden') });
+  const error = new BadRequest('bad', {
+    code: 'c',
+    headers: { 'X-A': '1' },
+    issues: [{ loc: ['body', 0], code: 'type', message: 'wrong' }],
+    cause: new Error('hidden'),
+  });
   const { response, events, unhandled } = await run([], throwing(error), { debug: true });
   const { request_id, ...rest } = json(response);
   assert.equal(typeof request_id, 'string');
-  assert.deepEqual(rest, { type: 'about:blank', title: 'Bad Request', status: 400, detail: 'bad', code: 'c', errors: [{ loc: ['body', 0], code: 'type', message: 'wrong' }] });
+  assert.deepEqual(rest, {
+    type: 'about:blank',
+    title: 'Bad Request',
+    status: 400,
+    detail: 'bad',
+    code: 'c',
+    errors: [{ loc: ['body', 0], code: 'type', message: 'wrong' }],
+  });
   assert.equal(response.headers.get('x-a'), '1');
   assert.deepEqual([events, unhandled], [[], []]);
 });
 
 test('An HTTP exception of 500 and above is logged, and keeps its status, detail and fields', async () => {
-  const { response, events } = await run([], throwing(new HTTPException(503, 'later', { headers: { 'Retry-After': '5' } })));
-  assert.deepEqual([response.status, json(response)['detail'], response.headers.get('retry-after')], [503, 'later', '5']);
-  assert.deepEqual(events.map((event) => [event['event'], event['status']]), [['unhandled_error', 503]]);
+  const { response, events } = await run(
+    [],
+    throwing(new HTTPException(503, 'later', { headers: { 'Retry-After': '5' } })),
+  );
+  assert.deepEqual(
+    [response.status, json(response)['detail'], response.headers.get('retry-after')],
+    [503, 'later', '5'],
+  );
+  assert.deepEqual(
+    events.map((event) => [event['event'], event['status']]),
+    [['unhandled_error', 503]],
+  );
 });
 
 for (const [what, error] of [
-  ['a field that cannot be sent', new NotFound('gone', { headers: { 'X': 'a\r\nb' } })], ['a field of the server\'s', new NotFound('gone', { headers: { 'Content-Length': '1' } })],
-  ['a detail that is a bigint', new NotFound(5n as unknown as string)], ['a code that is a bigint', new NotFound('gone', { code: 5n as unknown as string })],
+  ['a field that cannot be sent', new NotFound('gone', { headers: { X: 'a\r\nb' } })],
+  ["a field of the server's", new NotFound('gone', { headers: { 'Content-Length': '1' } })],
+  ['a detail that is a bigint', new NotFound(5n as unknown as string)],
+  ['a code that is a bigint', new NotFound('gone', { code: 5n as unknown as string })],
 ] as const) {
   test(`An HTTP exception with ${what} is still answered with its status, and the mistake is logged`, async () => {
     const { response, events } = await run([], throwing(error));
@@ -198,24 +304,47 @@ for (const [what, error] of [
 test('ClientDisconnected is no error', async () => {
   const { response, events, unhandled } = await run([], throwing(new ClientDisconnected()));
   assert.equal(response.status, 400);
-  assert.deepEqual(events.map((event) => [event['level'], event['event']]), [['debug', 'client_disconnected']]);
+  assert.deepEqual(
+    events.map((event) => [event['level'], event['event']]),
+    [['debug', 'client_disconnected']],
+  );
   assert.deepEqual(unhandled, []);
 });
 
 test('An exception handler answers as a handler does, with the request, inside the layers', async () => {
   for (const reply of [() => ['mine', 418], async () => ['mine', 418]]) {
-    const { response, events } = await run([outer], throwing(new NotFound()), { handlers: (handlers) => void handlers.add(NotFound, reply) });
-    assert.deepEqual([response.status, response.body, response.headers.get('x-outer')], [418, 'mine', 'there']);
+    const { response, events } = await run([outer], throwing(new NotFound()), {
+      handlers: (handlers) => void handlers.add(NotFound, reply),
+    });
+    assert.deepEqual(
+      [response.status, response.body, response.headers.get('x-outer')],
+      [418, 'mine', 'there'],
+    );
     assert.deepEqual(events, []);
   }
 });
 
 for (const [what, handler, status] of [
-  ['throws', throwing(new Error('in the handler')), 500], ['rejects', () => Promise.reject(new Error('in the handler')), 500], ['throws the same error again', (error: unknown) => { throw error; }, 404],
-  ['throws another HTTP exception', throwing(new HTTPException(409)), 409], ['returns what cannot be sent', () => Symbol('x'), 500], ['resolves with what cannot be sent', async () => () => 1, 500],
+  ['throws', throwing(new Error('in the handler')), 500],
+  ['rejects', () => Promise.reject(new Error('in the handler')), 500],
+  [
+    'throws the same error again',
+    (error: unknown) => {
+      throw error;
+    },
+    404,
+  ],
+  ['throws another HTTP exception', throwing(new HTTPException(409)), 409],
+  ['returns what cannot be sent', () => Symbol('x'), 500],
+  ['resolves with what cannot be sent', async () => () => 1, 500],
 ] as const) {
   test(`An exception handler that ${what} is answered ${status}, without another handler`, async () => {
-    const { response } = await run([outer], throwing(new NotFound()), { handlers: (handlers) => { handlers.add(NotFound, handler); handlers.add(Error, () => 'never'); } });
+    const { response } = await run([outer], throwing(new NotFound()), {
+      handlers: (handlers) => {
+        handlers.add(NotFound, handler);
+        handlers.add(Error, () => 'never');
+      },
+    });
     assert.equal(response.status, status);
     assert.equal(response.headers.get('x-outer'), 'there');
   });
@@ -223,41 +352,102 @@ for (const [what, handler, status] of [
 
 test('next() never rejects: an outer layer sees an answer, and may replace it', async () => {
   const seen: unknown[] = [];
-  const { response } = await run([async (_req, next) => { seen.push((await next()).status); return 'replaced'; }], throwing(new Error('x')));
+  const { response } = await run(
+    [
+      async (_req, next) => {
+        seen.push((await next()).status);
+        return 'replaced';
+      },
+    ],
+    throwing(new Error('x')),
+  );
   assert.deepEqual(seen, [500]);
   assert.equal(response.body, 'replaced');
 });
 
 test('A middleware that sets an impossible status is the one that fails', async () => {
-  const { response, unhandled } = await run([outer, async (_req, next) => { const inner = await next(); inner.status = 101; return inner; }], () => ({ a: 1 }));
+  const { response, unhandled } = await run(
+    [
+      outer,
+      async (_req, next) => {
+        const inner = await next();
+        inner.status = 101;
+        return inner;
+      },
+    ],
+    () => ({ a: 1 }),
+  );
   assert.equal(response.status, 500);
   assert.equal(response.headers.get('x-outer'), 'there');
   assert.ok(unhandled[0] instanceof RangeError);
 });
 
 test('asMiddleware() takes functions and objects with handle(), which keep their "this"', async () => {
-  class Counting { runs = 0; handle(_req: unknown, next: () => unknown): HttpResponse { this.runs++; return next() as HttpResponse; } }
+  class Counting {
+    runs = 0;
+    handle(_req: unknown, next: () => unknown): HttpResponse {
+      this.runs++;
+      return next() as HttpResponse;
+    }
+  }
   const counting = new Counting();
   assert.equal(asMiddleware(counting), counting);
   await run([(req, next) => counting.handle(req, next)], () => 'x');
   assert.equal(counting.runs, 1);
-  for (const given of [null, undefined, 5, 'x', {}, { handle: 1 }, []]) assert.throws(() => asMiddleware(given as never), { code: 'E_MIDDLEWARE' });
-  assert.throws(() => asMiddleware(class Layer { handle(): void {} } as never), { code: 'E_MIDDLEWARE', message: /the class Layer without "new"/ });
-  assert.throws(() => asMiddleware(((_req: unknown, _res: unknown, next: () => void) => next()) as never), { code: 'E_MIDDLEWARE', message: /a function of 3 parameters/ });
+  for (const given of [null, undefined, 5, 'x', {}, { handle: 1 }, []])
+    assert.throws(() => asMiddleware(given as never), { code: 'E_MIDDLEWARE' });
+  assert.throws(
+    () =>
+      asMiddleware(
+        class Layer {
+          handle(): void {}
+        } as never,
+      ),
+    { code: 'E_MIDDLEWARE', message: /the class Layer without "new"/ },
+  );
+  assert.throws(() => asMiddleware(((_req: unknown, _res: unknown, next: () => void) => next()) as never), {
+    code: 'E_MIDDLEWARE',
+    message: /a function of 3 parameters/,
+  });
 });
 
 test('isThenable() is true for promises and what looks like one', () => {
-  assert.deepEqual([Promise.resolve(), { then() { /* nothing */ } }, { then: 1 }, null, undefined, 'x', () => 1].map(isThenable), [true, true, false, false, false, false, false]);
+  assert.deepEqual(
+    [
+      Promise.resolve(),
+      {
+        then() {
+          /* nothing */
+        },
+      },
+      { then: 1 },
+      null,
+      undefined,
+      'x',
+      () => 1,
+    ].map(isThenable),
+    [true, true, false, false, false, false, false],
+  );
 });
 
 test('compose() hands a promise on that a layer only passes on, with no promise of its own', async () => {
   const { logger } = collectedLog();
-  const errors = new ErrorRenderer({ handlers: new ExceptionHandlers(), log: logger, debug: false, errors: createMetrics({ log: logger }).counter('svc_test_total', 'errors') });
+  const errors = new ErrorRenderer({
+    handlers: new ExceptionHandlers(),
+    log: logger,
+    debug: false,
+    errors: createMetrics({ log: logger }).counter('svc_test_total', 'errors'),
+  });
   const pass: MiddlewareFunction = (_req, next) => next();
   for (const answer of [Promise.resolve(new HttpResponse('x')), new HttpResponse('x')]) {
-    assert.equal(compose([pass, pass].map(asMiddleware), () => answer, errors)(fakeRequest({ url: '/x' }).req), answer);
+    assert.equal(
+      compose([pass, pass].map(asMiddleware), () => answer, errors)(fakeRequest({ url: '/x' }).req),
+      answer,
+    );
   }
-  const { response, events } = await run([pass, pass], async () => { throw new NotFound(); });
+  const { response, events } = await run([pass, pass], async () => {
+    throw new NotFound();
+  });
   assert.deepEqual([response.status, events], [404, []]);
 });
 
@@ -268,7 +458,12 @@ test('compose() gives a layer a promise of an answer that is made later, and a s
       this.settle(new HttpResponse('late'));
     }
   }
-  const errors = new ErrorRenderer({ handlers: new ExceptionHandlers(), log: collectedLog().logger, debug: false, errors: createMetrics({ log: collectedLog().logger }).counter('svc_late_total', 'errors') });
+  const errors = new ErrorRenderer({
+    handlers: new ExceptionHandlers(),
+    log: collectedLog().logger,
+    debug: false,
+    errors: createMetrics({ log: collectedLog().logger }).counter('svc_late_total', 'errors'),
+  });
   const seen: unknown[] = [];
   const layer = asMiddleware((_req, next) => {
     const answer = next();

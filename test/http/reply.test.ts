@@ -6,23 +6,62 @@ import type { ReplyPlan } from '../../src/http/reply.ts';
 
 function read(value: unknown, plan: ReplyPlan = DEFAULT_PLAN): unknown[] {
   const { status, body, headers } = toResponse(value, plan);
-  return [status, headers.get('content-type'), body instanceof Uint8Array ? Buffer.from(body).toString() : body];
+  return [
+    status,
+    headers.get('content-type'),
+    body instanceof Uint8Array ? Buffer.from(body).toString() : body,
+  ];
 }
-const JSON_ = 'application/json', TEXT = 'text/plain; charset=utf-8', BYTES = 'application/octet-stream';
-class Point { readonly x = 1; readonly #secret = 2; get sum(): number { return this.x + this.#secret; } }
+const JSON_ = 'application/json',
+  TEXT = 'text/plain; charset=utf-8',
+  BYTES = 'application/octet-stream';
+class Point {
+  readonly x = 1;
+  readonly #secret = 2;
+  get sum(): number {
+    return this.x + this.#secret;
+  }
+}
 
 for (const [what, value, expected] of [
-  ['a string', 'hé', [200, TEXT, 'hé']], ['an empty string', '', [200, TEXT, '']], ['bytes', Buffer.from('b'), [200, BYTES, 'b']], ['a subarray', new Uint8Array([65, 66]).subarray(1), [200, BYTES, 'B']],
-  ['undefined', undefined, [204, undefined, null]], ['null', null, [204, undefined, null]], ['an object', { a: 1 }, [200, JSON_, '{"a":1}']], ['an object without prototype', Object.assign(Object.create(null), { a: 1 }), [200, JSON_, '{"a":1}']],
-  ['a class instance', new Point(), [200, JSON_, '{"x":1}']], ['a list', [1, 2, 3], [200, JSON_, '[1,2,3]']], ['an empty list', [], [200, JSON_, '[]']],
-  ['a number', 5, [200, JSON_, '5']], ['zero', 0, [200, JSON_, '0']], ['false', false, [200, JSON_, 'false']], ['a bigint', 5n, [200, JSON_, '"5"']], ['a date', new Date(0), [200, JSON_, '"1970-01-01T00:00:00.000Z"']],
-  ['[body, status]', [{ a: 1 }, 201], [201, JSON_, '{"a":1}']], ['[text, status]', ['no', 404], [404, TEXT, 'no']], ['[null, status]', [null, 204], [204, undefined, null]], ['[undefined, 200]', [undefined, 200], [200, undefined, null]],
-  ['[body, status, headers]', ['x', 202, { 'Content-Type': 'a/b' }], [202, 'a/b', 'x']], ['[body, 200]', ['x', 200], [200, TEXT, 'x']], ['[body, 599]', ['x', 599], [599, TEXT, 'x']],
-  ['a list whose status is too low', ['x', 199], [200, JSON_, '["x",199]']], ['a list whose status is too high', ['x', 600], [200, JSON_, '["x",600]']], ['a list whose status is a fraction', ['x', 200.5], [200, JSON_, '["x",200.5]']],
-  ['a list of two numbers', [200, 404], [200, JSON_, '[200,404]']], ['a list that begins with a list', [[1], 200], [200, JSON_, '[[1],200]']], ['a list with a list for headers', ['x', 200, []], [200, JSON_, '["x",200,[]]']],
-  ['a list with null for headers', ['x', 200, null], [200, JSON_, '["x",200,null]']], ['a list with an instance for headers', ['x', 200, new Point()], [200, JSON_, '["x",200,{"x":1}]']], ['a list of four', ['x', 200, {}, 1], [200, JSON_, '["x",200,{},1]']],
-  ['a list of one', ['x'], [200, JSON_, '["x"]']], ['a list with a text for status', ['x', '200'], [200, JSON_, '["x","200"]']],
-  ['reply(body)', reply({ a: 1 }), [200, JSON_, '{"a":1}']], ['reply(list, status)', reply([1, 200], 201), [201, JSON_, '[1,200]']], ['reply(tuple)', reply(['x', 404]), [200, JSON_, '["x",404]']], ['reply(null, 200)', reply(null, 200), [200, undefined, null]],
+  ['a string', 'hé', [200, TEXT, 'hé']],
+  ['an empty string', '', [200, TEXT, '']],
+  ['bytes', Buffer.from('b'), [200, BYTES, 'b']],
+  ['a subarray', new Uint8Array([65, 66]).subarray(1), [200, BYTES, 'B']],
+  ['undefined', undefined, [204, undefined, null]],
+  ['null', null, [204, undefined, null]],
+  ['an object', { a: 1 }, [200, JSON_, '{"a":1}']],
+  ['an object without prototype', Object.assign(Object.create(null), { a: 1 }), [200, JSON_, '{"a":1}']],
+  ['a class instance', new Point(), [200, JSON_, '{"x":1}']],
+  ['a list', [1, 2, 3], [200, JSON_, '[1,2,3]']],
+  ['an empty list', [], [200, JSON_, '[]']],
+  ['a number', 5, [200, JSON_, '5']],
+  ['zero', 0, [200, JSON_, '0']],
+  ['false', false, [200, JSON_, 'false']],
+  ['a bigint', 5n, [200, JSON_, '"5"']],
+  ['a date', new Date(0), [200, JSON_, '"1970-01-01T00:00:00.000Z"']],
+  ['[body, status]', [{ a: 1 }, 201], [201, JSON_, '{"a":1}']],
+  ['[text, status]', ['no', 404], [404, TEXT, 'no']],
+  ['[null, status]', [null, 204], [204, undefined, null]],
+  ['[undefined, 200]', [undefined, 200], [200, undefined, null]],
+  ['[body, status, headers]', ['x', 202, { 'Content-Type': 'a/b' }], [202, 'a/b', 'x']],
+  ['[body, 200]', ['x', 200], [200, TEXT, 'x']],
+  ['[body, 599]', ['x', 599], [599, TEXT, 'x']],
+  ['a list whose status is too low', ['x', 199], [200, JSON_, '["x",199]']],
+  ['a list whose status is too high', ['x', 600], [200, JSON_, '["x",600]']],
+  ['a list whose status is a fraction', ['x', 200.5], [200, JSON_, '["x",200.5]']],
+  ['a list of two numbers', [200, 404], [200, JSON_, '[200,404]']],
+  ['a list that begins with a list', [[1], 200], [200, JSON_, '[[1],200]']],
+  ['a list with a list for headers', ['x', 200, []], [200, JSON_, '["x",200,[]]']],
+  ['a list with null for headers', ['x', 200, null], [200, JSON_, '["x",200,null]']],
+  ['a list with an instance for headers', ['x', 200, new Point()], [200, JSON_, '["x",200,{"x":1}]']],
+  ['a list of four', ['x', 200, {}, 1], [200, JSON_, '["x",200,{},1]']],
+  ['a list of one', ['x'], [200, JSON_, '["x"]']],
+  ['a list with a text for status', ['x', '200'], [200, JSON_, '["x","200"]']],
+  ['reply(body)', reply({ a: 1 }), [200, JSON_, '{"a":1}']],
+  ['reply(list, status)', reply([1, 200], 201), [201, JSON_, '[1,200]']],
+  ['reply(tuple)', reply(['x', 404]), [200, JSON_, '["x",404]']],
+  ['reply(null, 200)', reply(null, 200), [200, undefined, null]],
   ['reply of a reply', reply(reply('x', 404), 410), [404, TEXT, 'x']],
 ] as const) {
   test(`toResponse() reads ${what}`, () => {
@@ -33,8 +72,18 @@ for (const [what, value, expected] of [
 
 test('toResponse() gives the status of the plan to what names none', () => {
   const plan = { ...DEFAULT_PLAN, status: 201 };
-  assert.deepEqual([{}, 'x', null, undefined, Buffer.from(''), [1], reply('x')].map((value) => toResponse(value, plan).status), [201, 201, 201, 201, 201, 201, 201]);
-  assert.deepEqual([['x', 404], reply('x', 409), new JSONResponse({}), new Response('x', { status: 418 })].map((value) => toResponse(value, plan).status), [404, 409, 200, 418]);
+  assert.deepEqual(
+    [{}, 'x', null, undefined, Buffer.from(''), [1], reply('x')].map(
+      (value) => toResponse(value, plan).status,
+    ),
+    [201, 201, 201, 201, 201, 201, 201],
+  );
+  assert.deepEqual(
+    [['x', 404], reply('x', 409), new JSONResponse({}), new Response('x', { status: 418 })].map(
+      (value) => toResponse(value, plan).status,
+    ),
+    [404, 409, 200, 418],
+  );
 });
 
 test('toResponse() never reads a list as a tuple when the plan does not', () => {
@@ -43,16 +92,32 @@ test('toResponse() never reads a list as a tuple when the plan does not', () => 
 });
 
 test('toResponse() passes bodies through the serialiser of their status where the plan has one, never responses', () => {
-  const plan: ReplyPlan = { status: 201, readsTuples: true, encode: (body, status) => status === 404 ? undefined : JSON.stringify({ body, status }) };
+  const plan: ReplyPlan = {
+    status: 201,
+    readsTuples: true,
+    encode: (body, status) => (status === 404 ? undefined : JSON.stringify({ body, status })),
+  };
   assert.deepEqual(read('x', plan), [201, JSON_, '{"body":"x","status":201}']);
   assert.deepEqual(read(null, plan), [201, JSON_, '{"body":null,"status":201}']);
   assert.deepEqual(read(['x', 202, { 'X-A': '1' }], plan), [202, JSON_, '{"body":"x","status":202}']);
   assert.deepEqual(read(reply({ a: 1 }, 203), plan), [203, JSON_, '{"body":{"a":1},"status":203}']);
   assert.deepEqual(read(reply('x', 404), plan), [404, TEXT, 'x']);
   assert.deepEqual(read([null, 204], plan), [204, undefined, null]);
-  assert.deepEqual(read(['x', 202], { ...plan, readsTuples: false }), [201, JSON_, '{"body":["x",202],"status":201}']);
+  assert.deepEqual(read(['x', 202], { ...plan, readsTuples: false }), [
+    201,
+    JSON_,
+    '{"body":["x",202],"status":201}',
+  ]);
   assert.equal(toResponse(reply('x', 202, { 'X-A': '1' }), plan).headers.get('x-a'), '1');
-  assert.deepEqual([new HttpResponse('x'), new Response('x'), reply(new HttpResponse('x'), 202), reply(new Response('x'), 202)].map((value) => toResponse(value, plan).status), [200, 200, 202, 202]);
+  assert.deepEqual(
+    [
+      new HttpResponse('x'),
+      new Response('x'),
+      reply(new HttpResponse('x'), 202),
+      reply(new Response('x'), 202),
+    ].map((value) => toResponse(value, plan).status),
+    [200, 200, 202, 202],
+  );
 });
 
 test('toResponse() leaves a response as it is, and takes status and fields from a reply around it', () => {
@@ -69,13 +134,50 @@ test('toResponse() leaves a response as it is, and takes status and fields from 
 
 test('toResponse() replaces the fields of a kind of body by those of a reply', () => {
   const response = toResponse(reply('<p>', 200, { 'content-type': 'text/html', 'X-A': '1' }), DEFAULT_PLAN);
-  assert.deepEqual([...response.headers], [['content-type', 'text/html'], ['X-A', '1']]);
+  assert.deepEqual(
+    [...response.headers],
+    [
+      ['content-type', 'text/html'],
+      ['X-A', '1'],
+    ],
+  );
 });
 
 for (const [what, make] of [
-  ['a symbol', () => Symbol('x')], ['a function', () => () => 1], ['a class', () => Point], ['a Map', () => new Map()], ['a Set', () => new Set()], ['an ArrayBuffer', () => new ArrayBuffer(1)],
-  ['a Blob', () => new Blob(['x'])], ['a File', () => new File(['x'], 'x.txt')], ['FormData', () => new FormData()], ['URLSearchParams', () => new URLSearchParams('a=b')], ['an Error', () => new Error('x')],
-  ['a generator', () => (function* () { yield 1; })()], ['an async generator', () => (async function* () { yield 1; })()], ['a web stream', () => new Blob(['x']).stream()], ['a cycle', () => { const it: Record<string, unknown> = {}; it['it'] = it; return it; }],
+  ['a symbol', () => Symbol('x')],
+  ['a function', () => () => 1],
+  ['a class', () => Point],
+  ['a Map', () => new Map()],
+  ['a Set', () => new Set()],
+  ['an ArrayBuffer', () => new ArrayBuffer(1)],
+  ['a Blob', () => new Blob(['x'])],
+  ['a File', () => new File(['x'], 'x.txt')],
+  ['FormData', () => new FormData()],
+  ['URLSearchParams', () => new URLSearchParams('a=b')],
+  ['an Error', () => new Error('x')],
+  [
+    'a generator',
+    () =>
+      (function* () {
+        yield 1;
+      })(),
+  ],
+  [
+    'an async generator',
+    () =>
+      (async function* () {
+        yield 1;
+      })(),
+  ],
+  ['a web stream', () => new Blob(['x']).stream()],
+  [
+    'a cycle',
+    () => {
+      const it: Record<string, unknown> = {};
+      it['it'] = it;
+      return it;
+    },
+  ],
 ] as const) {
   test(`toResponse() refuses ${what}, alone and in a reply`, () => {
     assert.throws(() => toResponse(make(), DEFAULT_PLAN), { code: 'E_REPLY' });
@@ -90,22 +192,39 @@ test('toResponse() refuses fields that would break the head', () => {
 });
 
 test('reply() refuses a status that no final response has', () => {
-  for (const status of [0, 100, 199, 600, 200.5, NaN, '200' as unknown as number]) assert.throws(() => reply('x', status), RangeError);
+  for (const status of [0, 100, 199, 600, 200.5, NaN, '200' as unknown as number])
+    assert.throws(() => reply('x', status), RangeError);
   assert.ok(reply('x') instanceof Reply);
 });
 
 test('fromWeb() keeps status, fields, cookies and length, and leaves out those of the connection', async () => {
-  const headers = new Headers({ 'X-A': '1', 'Content-Length': '4', 'Transfer-Encoding': 'chunked', 'Connection': 'x', 'Keep-Alive': 'timeout=5', 'Content-Encoding': 'gzip' });
+  const headers = new Headers({
+    'X-A': '1',
+    'Content-Length': '4',
+    'Transfer-Encoding': 'chunked',
+    Connection: 'x',
+    'Keep-Alive': 'timeout=5',
+    'Content-Encoding': 'gzip',
+  });
   headers.append('Set-Cookie', 'a=1');
   headers.append('Set-Cookie', 'b=2');
   const response = fromWeb(new Response('body', { status: 418, headers }));
   assert.equal(response.status, 418);
   assert.equal(response.contentLength, 4);
   assert.deepEqual(response.headers.getSetCookie(), ['a=1', 'b=2']);
-  assert.deepEqual([...response.headers].map(([name]) => name).filter((name) => name !== 'set-cookie').sort(), ['content-encoding', 'content-type', 'x-a']);
+  assert.deepEqual(
+    [...response.headers]
+      .map(([name]) => name)
+      .filter((name) => name !== 'set-cookie')
+      .sort(),
+    ['content-encoding', 'content-type', 'x-a'],
+  );
   assert.equal(await new Response(response.body as ReadableStream<Uint8Array>).text(), 'body');
   assert.equal(fromWeb(new Response(null, { status: 204 })).body, null);
-  assert.equal(fromWeb(new Response('x', { headers: { 'content-length': 'many' } })).contentLength >= 0, false);
+  assert.equal(
+    fromWeb(new Response('x', { headers: { 'content-length': 'many' } })).contentLength >= 0,
+    false,
+  );
 });
 
 test('fromWeb() refuses Response.error(), which has no status', () => {
@@ -113,6 +232,10 @@ test('fromWeb() refuses Response.error(), which has no status', () => {
 });
 
 test('toResponse() keeps a StreamingResponse, whose source is not touched', () => {
-  const response = new StreamingResponse((function* () { throw new Error('pulled'); })());
+  const response = new StreamingResponse(
+    (function* () {
+      throw new Error('pulled');
+    })(),
+  );
   assert.equal(toResponse(response, DEFAULT_PLAN), response);
 });

@@ -12,7 +12,14 @@ function site(options?: RequestIDOptions): { app: Svc; events: Record<string, un
   const { logger, events } = collectedLog();
   const app = new Svc({ logger });
   if (options !== undefined) app.use(new RequestIDMiddleware(options));
-  return { app: app.get('/', ({ req }) => req.id).get('/fail', () => { throw new Error('x'); }), events };
+  return {
+    app: app
+      .get('/', ({ req }) => req.id)
+      .get('/fail', () => {
+        throw new Error('x');
+      }),
+    events,
+  };
 }
 
 test('without the middleware, and with its defaults, X-Request-Id is taken over or made', async () => {
@@ -20,15 +27,25 @@ test('without the middleware, and with its defaults, X-Request-Id is taken over 
     await using client = new TestClient(site(options).app);
     const given = await client.get('/', { headers: { 'X-Request-Id': 'abc-1' } });
     assert.deepEqual([given.headers.get('x-request-id'), await given.text()], ['abc-1', 'abc-1']);
-    for (const bad of ['', 'a b', '<x>', 'a'.repeat(129), '-a']) assert.match((await client.get('/', { headers: { 'X-Request-Id': bad } })).headers.get('x-request-id')!, UUID, bad);
+    for (const bad of ['', 'a b', '<x>', 'a'.repeat(129), '-a'])
+      assert.match(
+        (await client.get('/', { headers: { 'X-Request-Id': bad } })).headers.get('x-request-id')!,
+        UUID,
+        bad,
+      );
   }
 });
 
 test('header names the field of request and answer, and the usual one means nothing then', async () => {
   await using client = new TestClient(site({ header: 'X-Correlation-Id' }).app, { raiseErrors: false });
-  const answer = await client.get('/fail', { headers: { 'X-Correlation-Id': 'mine', 'X-Request-Id': 'other' } });
-  const { request_id } = await answer.json() as { request_id: string };
-  assert.deepEqual([answer.status, answer.headers.get('x-correlation-id'), answer.headers.get('x-request-id'), request_id], [500, 'mine', null, 'mine']);
+  const answer = await client.get('/fail', {
+    headers: { 'X-Correlation-Id': 'mine', 'X-Request-Id': 'other' },
+  });
+  const { request_id } = (await answer.json()) as { request_id: string };
+  assert.deepEqual(
+    [answer.status, answer.headers.get('x-correlation-id'), answer.headers.get('x-request-id'), request_id],
+    [500, 'mine', null, 'mine'],
+  );
 });
 
 test('a test client finds the error of a request by whatever field tells its id', async () => {
@@ -38,37 +55,78 @@ test('a test client finds the error of a request by whatever field tells its id'
 
 test('acceptIncoming: false makes every id', async () => {
   await using client = new TestClient(site({ acceptIncoming: false }).app);
-  assert.match((await client.get('/', { headers: { 'X-Request-Id': 'abc-1' } })).headers.get('x-request-id')!, UUID);
+  assert.match(
+    (await client.get('/', { headers: { 'X-Request-Id': 'abc-1' } })).headers.get('x-request-id')!,
+    UUID,
+  );
 });
 
 test('generate makes the ids of those who bring none; what is no id, and a failure, is told once and replaced', async () => {
   let count = 0;
   await using client = new TestClient(site({ generate: () => `n${++count}` }).app);
   assert.equal((await client.get('/')).headers.get('x-request-id'), 'n1');
-  assert.equal((await client.get('/', { headers: { 'X-Request-Id': 'abc' } })).headers.get('x-request-id'), 'abc');
-  for (const generate of [() => 'a\r\nb', () => { throw new Error('no'); }, () => 5 as never]) {
+  assert.equal(
+    (await client.get('/', { headers: { 'X-Request-Id': 'abc' } })).headers.get('x-request-id'),
+    'abc',
+  );
+  for (const generate of [
+    () => 'a\r\nb',
+    () => {
+      throw new Error('no');
+    },
+    () => 5 as never,
+  ]) {
     const { app, events } = site({ generate });
     await using other = new TestClient(app);
-    for (let round = 0; round < 3; round++) assert.match((await other.get('/')).headers.get('x-request-id')!, UUID);
+    for (let round = 0; round < 3; round++)
+      assert.match((await other.get('/')).headers.get('x-request-id')!, UUID);
     assert.deepEqual(events.filter(({ event }) => event === 'request_id_invalid').length, 1);
   }
 });
 
 test('what the server refuses before there is a request, and what no layer sees, has the field, too', async () => {
-  await using client = new TestClient(site({ header: 'X-Trace', acceptIncoming: false, generate: () => 'made' }).app, { listen: true });
+  await using client = new TestClient(
+    site({ header: 'X-Trace', acceptIncoming: false, generate: () => 'made' }).app,
+    { listen: true },
+  );
   await client.get('/');
   const { port } = new URL(client.baseUrl);
-  for (const bytes of ['GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n', 'GET / HTTP/1.1\r\nHost: a\r\nExpect: x\r\n\r\n', 'NONSENSE\r\n\r\n', 'GET / HTTP/1.1\r\nHost: a\r\nX-Trace: theirs\r\nConnection: close\r\n\r\n']) {
+  for (const bytes of [
+    'GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n',
+    'GET / HTTP/1.1\r\nHost: a\r\nExpect: x\r\n\r\n',
+    'NONSENSE\r\n\r\n',
+    'GET / HTTP/1.1\r\nHost: a\r\nX-Trace: theirs\r\nConnection: close\r\n\r\n',
+  ]) {
     await using raw = await RawClient.open(Number(port));
     assert.equal((await raw.send(bytes).answer()).field('x-trace'), 'made', bytes);
   }
 });
 
 test('RequestIDMiddleware refuses fields with another meaning, a second of its kind, and a route of its own', () => {
-  for (const header of ['', 'a b', 'Content-Length', 'set-cookie', 'Host', 'Trailer', 'keep-alive', 'Expect', 'ETag', 'Content-Disposition']) assert.throws(() => new RequestIDMiddleware({ header }), { code: 'E_OPTION_RANGE' }, header);
+  for (const header of [
+    '',
+    'a b',
+    'Content-Length',
+    'set-cookie',
+    'Host',
+    'Trailer',
+    'keep-alive',
+    'Expect',
+    'ETag',
+    'Content-Disposition',
+  ])
+    assert.throws(() => new RequestIDMiddleware({ header }), { code: 'E_OPTION_RANGE' }, header);
   assert.throws(() => new RequestIDMiddleware({ name: 'x' } as never), { code: 'E_OPTION_UNKNOWN' });
-  const findings = (app: Svc): unknown[] => app.check().findings.filter(({ rule }) => rule === 'SVC121').map(({ severity, subject }) => [severity, subject]);
-  assert.deepEqual(findings(site({}).app.use(new RequestIDMiddleware())), [['error', 'middleware request-id']]);
-  assert.deepEqual(findings(new Svc().get('/', { use: [new RequestIDMiddleware()] }, () => 1)), [['error', 'GET /']]);
+  const findings = (app: Svc): unknown[] =>
+    app
+      .check()
+      .findings.filter(({ rule }) => rule === 'SVC121')
+      .map(({ severity, subject }) => [severity, subject]);
+  assert.deepEqual(findings(site({}).app.use(new RequestIDMiddleware())), [
+    ['error', 'middleware request-id'],
+  ]);
+  assert.deepEqual(findings(new Svc().get('/', { use: [new RequestIDMiddleware()] }, () => 1)), [
+    ['error', 'GET /'],
+  ]);
   assert.deepEqual(findings(site({}).app), []);
 });

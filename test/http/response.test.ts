@@ -1,29 +1,68 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { HTMLResponse, HttpResponse, JSONResponse, RedirectResponse, StreamingResponse, TextResponse } from '../../src/http/response.ts';
+import {
+  HTMLResponse,
+  HttpResponse,
+  JSONResponse,
+  RedirectResponse,
+  StreamingResponse,
+  TextResponse,
+} from '../../src/http/response.ts';
 
 test('Each response class has its status, media type and body', () => {
-  const read = ({ status, headers, body }: HttpResponse): unknown[] => [status, headers.get('content-type'), body];
+  const read = ({ status, headers, body }: HttpResponse): unknown[] => [
+    status,
+    headers.get('content-type'),
+    body,
+  ];
   assert.deepEqual(read(new HttpResponse()), [200, undefined, null]);
-  assert.deepEqual(read(new HttpResponse('x', { status: 201, mediaType: 'a/b', headers: { 'X-A': '1' } })), [201, 'a/b', 'x']);
+  assert.deepEqual(read(new HttpResponse('x', { status: 201, mediaType: 'a/b', headers: { 'X-A': '1' } })), [
+    201,
+    'a/b',
+    'x',
+  ]);
   assert.deepEqual(read(new JSONResponse({ a: 1n })), [200, 'application/json', '{"a":"1"}']);
-  assert.deepEqual(read(new JSONResponse(null, { mediaType: 'application/hal+json', status: undefined })), [200, 'application/hal+json', 'null']);
+  assert.deepEqual(read(new JSONResponse(null, { mediaType: 'application/hal+json', status: undefined })), [
+    200,
+    'application/hal+json',
+    'null',
+  ]);
   assert.deepEqual(read(new TextResponse('t')), [200, 'text/plain; charset=utf-8', 't']);
   assert.deepEqual(read(new HTMLResponse('<p>', { status: 404 })), [404, 'text/html; charset=utf-8', '<p>']);
   const source = ['a'];
-  assert.deepEqual(read(new StreamingResponse(source, { contentLength: 1 })), [200, 'application/octet-stream', source]);
+  assert.deepEqual(read(new StreamingResponse(source, { contentLength: 1 })), [
+    200,
+    'application/octet-stream',
+    source,
+  ]);
   assert.throws(() => new JSONResponse(undefined), { code: 'E_REPLY' });
 });
 
 test('HttpResponse lets a field replace the media type', () => {
-  assert.equal(new TextResponse('x', { headers: { 'content-type': 'text/csv' } }).headers.get('Content-Type'), 'text/csv');
+  assert.equal(
+    new TextResponse('x', { headers: { 'content-type': 'text/csv' } }).headers.get('Content-Type'),
+    'text/csv',
+  );
 });
 
 test('HttpResponse refuses a status that no final response has, at birth and later, and keeps the one it had', () => {
-  for (const status of [0, 99, 100, 101, 199, 600, 200.5, NaN, '200' as unknown as number, null as unknown as number]) {
+  for (const status of [
+    0,
+    99,
+    100,
+    101,
+    199,
+    600,
+    200.5,
+    NaN,
+    '200' as unknown as number,
+    null as unknown as number,
+  ]) {
     assert.throws(() => new HttpResponse('x', { status }), RangeError);
     const response = new HttpResponse('x', { status: 404 });
-    assert.throws(() => { response.status = status; }, RangeError);
+    assert.throws(() => {
+      response.status = status;
+    }, RangeError);
     assert.equal(response.status, 404);
   }
   const response = new JSONResponse({});
@@ -32,13 +71,15 @@ test('HttpResponse refuses a status that no final response has, at birth and lat
 });
 
 test('HttpResponse refuses fields that would break the head', () => {
-  assert.throws(() => new HttpResponse('x', { headers: { 'X': 'a\r\nb' } }), { code: 'E_HEADER' });
+  assert.throws(() => new HttpResponse('x', { headers: { X: 'a\r\nb' } }), { code: 'E_HEADER' });
   assert.throws(() => new HttpResponse('x', { mediaType: 'a/b\n' }), { code: 'E_HEADER' });
   assert.throws(() => new HttpResponse('x', { headers: { 'Content-Length': '1' } }), { code: 'E_HEADER' });
 });
 
 test('HttpResponse takes options without prototype pollution', () => {
-  const response = new HttpResponse('x', { headers: JSON.parse('{"__proto__":"1"}') as Record<string, string> });
+  const response = new HttpResponse('x', {
+    headers: JSON.parse('{"__proto__":"1"}') as Record<string, string>,
+  });
   assert.deepEqual([...response.headers], [['__proto__', '1']]);
 });
 
@@ -47,26 +88,60 @@ test('RedirectResponse encodes its location, and takes the five statuses of a re
   assert.equal(response.status, 307);
   assert.equal(response.body, null);
   assert.equal(response.headers.get('location'), '/caf%C3%A9?x=1%0D%0ASet-Cookie:%20a=b');
-  for (const status of [301, 302, 303, 307, 308]) assert.equal(new RedirectResponse('/', { status }).status, status);
-  for (const status of [200, 300, 304, 305, 306, 309, 400]) assert.throws(() => new RedirectResponse('/', { status }), RangeError);
-  assert.equal(new RedirectResponse('/b', { headers: { 'X-A': '1', 'Location': '/a' } }).headers.get('location'), '/b');
+  for (const status of [301, 302, 303, 307, 308])
+    assert.equal(new RedirectResponse('/', { status }).status, status);
+  for (const status of [200, 300, 304, 305, 306, 309, 400])
+    assert.throws(() => new RedirectResponse('/', { status }), RangeError);
+  assert.equal(
+    new RedirectResponse('/b', { headers: { 'X-A': '1', Location: '/a' } }).headers.get('location'),
+    '/b',
+  );
 });
 
 test('StreamingResponse takes iterables, async iterables and streams, nothing else', () => {
-  for (const source of [[], new Set(['a']), (function* () { yield 'a'; })(), (async function* () { yield 'a'; })(), new Blob(['a']).stream()]) assert.equal(new StreamingResponse(source).body, source);
-  for (const source of [null, undefined, 5, 'text', {}, () => []]) assert.throws(() => new StreamingResponse(source as unknown as string[]), { code: 'E_STREAM' });
-  for (const contentLength of [-2, 1.5, NaN, '5' as unknown as number]) assert.throws(() => new StreamingResponse([], { contentLength }), { code: 'E_STREAM' });
+  for (const source of [
+    [],
+    new Set(['a']),
+    (function* () {
+      yield 'a';
+    })(),
+    (async function* () {
+      yield 'a';
+    })(),
+    new Blob(['a']).stream(),
+  ])
+    assert.equal(new StreamingResponse(source).body, source);
+  for (const source of [null, undefined, 5, 'text', {}, () => []])
+    assert.throws(() => new StreamingResponse(source as unknown as string[]), { code: 'E_STREAM' });
+  for (const contentLength of [-2, 1.5, NaN, '5' as unknown as number])
+    assert.throws(() => new StreamingResponse([], { contentLength }), { code: 'E_STREAM' });
 });
 
 test('HttpResponse.setCookie() adds fields, and deleteCookie() one that ends it', () => {
-  const response = new HttpResponse().setCookie('a', '1').setCookie('b', 'x y', { sameSite: 'strict', secure: true }).deleteCookie('c', { path: '/p' });
-  assert.deepEqual(response.headers.getSetCookie(), ['a=1; Path=/; HttpOnly; SameSite=Lax', 'b=x%20y; Path=/; HttpOnly; SameSite=Strict; Secure', 'c=; Path=/p; Max-Age=0; HttpOnly; SameSite=Lax']);
+  const response = new HttpResponse()
+    .setCookie('a', '1')
+    .setCookie('b', 'x y', { sameSite: 'strict', secure: true })
+    .deleteCookie('c', { path: '/p' });
+  assert.deepEqual(response.headers.getSetCookie(), [
+    'a=1; Path=/; HttpOnly; SameSite=Lax',
+    'b=x%20y; Path=/; HttpOnly; SameSite=Strict; Secure',
+    'c=; Path=/p; Max-Age=0; HttpOnly; SameSite=Lax',
+  ]);
   assert.throws(() => new HttpResponse().setCookie('a;', '1'), { code: 'E_COOKIE' });
 });
 
 test('HttpResponse.fields() secures the cookies that left it open, and only those, as often as it is asked', () => {
-  const response = new HttpResponse().setCookie('open', '1').setCookie('never', '1', { secure: false }).setCookie('always', '1', { secure: true }).setCookie('__Host-h', '1').setCookie('none', '1', { sameSite: 'none' });
-  const isSecured = (isSecure: boolean): boolean[] => response.fields(isSecure).filter((_, index) => index % 2 === 1).map((field) => field.endsWith('; Secure'));
+  const response = new HttpResponse()
+    .setCookie('open', '1')
+    .setCookie('never', '1', { secure: false })
+    .setCookie('always', '1', { secure: true })
+    .setCookie('__Host-h', '1')
+    .setCookie('none', '1', { sameSite: 'none' });
+  const isSecured = (isSecure: boolean): boolean[] =>
+    response
+      .fields(isSecure)
+      .filter((_, index) => index % 2 === 1)
+      .map((field) => field.endsWith('; Secure'));
   assert.deepEqual(isSecured(true), [true, false, true, true, true]);
   assert.deepEqual(isSecured(true), [true, false, true, true, true]);
   assert.deepEqual(isSecured(false), [false, false, true, true, true]);
@@ -78,9 +153,16 @@ test('HttpResponse says that it is no promise, and a class of a program may be o
   assert.equal((response as { then?: unknown }).then, undefined);
   assert.ok(Object.hasOwn(HttpResponse.prototype, 'then'));
   assert.equal(await response, response);
-  assert.deepEqual(Object.keys(response).filter((key) => key === 'then'), []);
-  class Later extends HttpResponse { then(use: (value: number) => void): void { use(1); } }
-  assert.equal(await new Later() as unknown, 1);
+  assert.deepEqual(
+    Object.keys(response).filter((key) => key === 'then'),
+    [],
+  );
+  class Later extends HttpResponse {
+    then(use: (value: number) => void): void {
+      use(1);
+    }
+  }
+  assert.equal((await new Later()) as unknown, 1);
 });
 
 test('HttpResponse.settle() is a copy of a response that a program made, and a copy is settled', async () => {

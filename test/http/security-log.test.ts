@@ -21,7 +21,15 @@ function watched(): Watched {
   const { logger, events } = collectedLog();
   const clock = new ManualClock();
   const log = SecurityLog.of({ log: logger, clock } as unknown as Services);
-  return { log, clock, events, refuse: (ip, event = 'refused') => log.refused(event, { id: 'r', ip, method: 'POST', route: { template: '/x' } } as HttpRequest, { reason: 'why' }) };
+  return {
+    log,
+    clock,
+    events,
+    refuse: (ip, event = 'refused') =>
+      log.refused(event, { id: 'r', ip, method: 'POST', route: { template: '/x' } } as HttpRequest, {
+        reason: 'why',
+      }),
+  };
 }
 
 test('a client has one line an event and minute, and the next line says how many were left out', async () => {
@@ -29,9 +37,23 @@ test('a client has one line an event and minute, and the next line says how many
   for (let round = 0; round < 1_000; round++) refuse('192.0.2.1');
   refuse('192.0.2.1', 'other');
   refuse('192.0.2.2');
-  assert.deepEqual(events.map(({ event, address, suppressed }) => [event, address, suppressed]), [['refused', '192.0.2.1', undefined], ['other', '192.0.2.1', undefined], ['refused', '192.0.2.2', undefined]]);
+  assert.deepEqual(
+    events.map(({ event, address, suppressed }) => [event, address, suppressed]),
+    [
+      ['refused', '192.0.2.1', undefined],
+      ['other', '192.0.2.1', undefined],
+      ['refused', '192.0.2.2', undefined],
+    ],
+  );
   assert.deepEqual(Object.fromEntries(Object.entries(events[0]!).filter(([name]) => name !== 'time')), {
-    level: 'warn', logger: 'svc_security', event: 'refused', reason: 'why', request_id: 'r', address: '192.0.2.1', method: 'POST', route: '/x',
+    level: 'warn',
+    logger: 'svc_security',
+    event: 'refused',
+    reason: 'why',
+    request_id: 'r',
+    address: '192.0.2.1',
+    method: 'POST',
+    route: '/x',
   });
   events.length = 0;
   await clock.advance(59_999);
@@ -41,13 +63,19 @@ test('a client has one line an event and minute, and the next line says how many
   for (let round = 0; round < 3; round++) refuse('192.0.2.1');
   await clock.advance(60_000);
   refuse('192.0.2.1');
-  assert.deepEqual(events.map(({ suppressed }) => suppressed), [1_000, 2]);
+  assert.deepEqual(
+    events.map(({ suppressed }) => suppressed),
+    [1_000, 2],
+  );
 });
 
 test('the addresses of one IPv6 network are one client', () => {
   const { events, refuse } = watched();
   for (const ip of ['2001:db8::1', '2001:db8::2', '2001:db8:0:0:ffff::1', '2001:db8:0:1::1']) refuse(ip);
-  assert.deepEqual(events.map(({ address }) => address), ['2001:db8::1', '2001:db8:0:1::1']);
+  assert.deepEqual(
+    events.map(({ address }) => address),
+    ['2001:db8::1', '2001:db8:0:1::1'],
+  );
 });
 
 test('of more clients than are remembered there is one line a minute and event, and those remembered keep their minute', async () => {
@@ -57,12 +85,24 @@ test('of more clients than are remembered there is one line a minute and event, 
   for (let client = 0; client < 5_000; client++) refuse(`10.1.${client >> 8}.${client & 255}`);
   refuse('10.0.0.0');
   refuse('10.2.0.0', 'other');
-  assert.deepEqual(events.slice(10_000).map(({ event, address }) => [event, address]), [['refused', '10.1.0.0'], ['other', '10.2.0.0']]);
+  assert.deepEqual(
+    events.slice(10_000).map(({ event, address }) => [event, address]),
+    [
+      ['refused', '10.1.0.0'],
+      ['other', '10.2.0.0'],
+    ],
+  );
   await clock.advance(60_000);
   refuse('10.3.0.0'); // in the place of the first, whose minute is over
   refuse('10.3.0.0');
   refuse('10.0.0.1');
-  assert.deepEqual(events.slice(10_002).map(({ address, suppressed }) => [address, suppressed]), [['10.3.0.0', undefined], ['10.0.0.1', undefined]]);
+  assert.deepEqual(
+    events.slice(10_002).map(({ address, suppressed }) => [address, suppressed]),
+    [
+      ['10.3.0.0', undefined],
+      ['10.0.0.1', undefined],
+    ],
+  );
 });
 
 test('the parts of an application share one log, and another application has its own', () => {
@@ -74,10 +114,16 @@ test('the parts of an application share one log, and another application has its
 test('forged cookies and forms without token are refused each time, and logged once a minute', async () => {
   await using site = new Site({ use: [new CSRFMiddleware()] });
   for (let round = 0; round < 50; round++) {
-    const response = await site.visit(() => 'reached', { method: 'POST', headers: { cookie: `svc_session=s1.x.1.2.e30.${'A'.repeat(43)}` } });
+    const response = await site.visit(() => 'reached', {
+      method: 'POST',
+      headers: { cookie: `svc_session=s1.x.1.2.e30.${'A'.repeat(43)}` },
+    });
     assert.equal(response.status, 403);
   }
-  assert.deepEqual(site.events.filter(({ logger }) => logger === 'svc_security').map(({ event }) => event), ['session_rejected', 'malicious_csrf']);
+  assert.deepEqual(
+    site.events.filter(({ logger }) => logger === 'svc_security').map(({ event }) => event),
+    ['session_rejected', 'malicious_csrf'],
+  );
   await site.wait(60);
   await site.visit(() => 'reached', { method: 'POST' });
   assert.equal(site.audited('malicious_csrf')[1]!['suppressed'], 49);

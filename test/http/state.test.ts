@@ -52,14 +52,26 @@ test('RequestState keeps several values apart, the first as well as those behind
   app.set(keys[0]!, -1);
   app.set(keys[3]!, -4);
   const state = new RequestState(app);
-  assert.deepEqual(keys.map((key) => state.has(key)), [true, false, false, true]);
+  assert.deepEqual(
+    keys.map((key) => state.has(key)),
+    [true, false, false, true],
+  );
   state.set(keys[0]!, undefined);
   state.set(keys[1]!, 2);
   state.set(keys[2]!, undefined);
-  assert.deepEqual(keys.map((key) => state.get(key)), [undefined, 2, undefined, -4]);
+  assert.deepEqual(
+    keys.map((key) => state.get(key)),
+    [undefined, 2, undefined, -4],
+  );
   state.set(keys[0]!, 1);
   state.set(keys[2]!, 3);
-  assert.deepEqual(keys.map((key) => state.get(key)), [1, 2, 3, -4]);
-  assert.deepEqual(keys.map((key) => state.has(key)), [true, true, true, true]);
+  assert.deepEqual(
+    keys.map((key) => state.get(key)),
+    [1, 2, 3, -4],
+  );
+  assert.deepEqual(
+    keys.map((key) => state.has(key)),
+    [true, true, true, true],
+  );
   assert.throws(() => state.get(stateKey('other')), { code: 'E_STATE_UNSET' });
 });

@@ -8,7 +8,12 @@ import type { OpenFile } from '../../../src/http/files/open.ts';
 /** A file of ten bytes; `onStat` happens while it is asked for its state, which fails as that of a closed one does. */
 function fileThatIsClosed(onStat: () => void): OpenFile {
   const file = {
-    size: 10, isClosed: false, read: async (_block: Uint8Array, length: number) => length, close: async () => { file.isClosed = true; },
+    size: 10,
+    isClosed: false,
+    read: async (_block: Uint8Array, length: number) => length,
+    close: async () => {
+      file.isClosed = true;
+    },
     async isUnchanged() {
       onStat();
       throw Object.assign(new Error('file closed'), { code: 'EBADF' });
@@ -19,20 +24,38 @@ function fileThatIsClosed(onStat: () => void): OpenFile {
 
 test('FileBody is no failure when the client leaves, and the file is closed, while it is read', async () => {
   const outgoing = new PassThrough();
-  const body = new FileBody(fileThatIsClosed(() => { outgoing.destroy(); }), [{ start: 0, end: 10 }]);
+  const body = new FileBody(
+    fileThatIsClosed(() => {
+      outgoing.destroy();
+    }),
+    [{ start: 0, end: 10 }],
+  );
   await body.sendTo(outgoing as unknown as ServerResponse);
   assert.equal(outgoing.destroyed, true);
 });
 
 test('FileBody cuts an answer whose file cannot be read on while its client is there', async () => {
   const outgoing = new PassThrough();
-  const body = new FileBody(fileThatIsClosed(() => undefined), [{ start: 0, end: 10 }]);
+  const body = new FileBody(
+    fileThatIsClosed(() => undefined),
+    [{ start: 0, end: 10 }],
+  );
   await assert.rejects(body.sendTo(outgoing as unknown as ServerResponse), { code: 'EBADF' });
   assert.equal(outgoing.destroyed, true);
 });
 
 test('FileBody tells whoever iterates that the client has left when the file is closed while it is read', async () => {
   const file = fileThatIsClosed(() => void file.close());
-  await assert.rejects(new FileBody(file, [{ start: 0, end: 10 }])[Symbol.asyncIterator]().next(), { name: 'ClientDisconnected' });
-  await assert.rejects(new FileBody(fileThatIsClosed(() => undefined), [{ start: 0, end: 10 }])[Symbol.asyncIterator]().next(), { code: 'EBADF' });
+  await assert.rejects(new FileBody(file, [{ start: 0, end: 10 }])[Symbol.asyncIterator]().next(), {
+    name: 'ClientDisconnected',
+  });
+  await assert.rejects(
+    new FileBody(
+      fileThatIsClosed(() => undefined),
+      [{ start: 0, end: 10 }],
+    )
+      [Symbol.asyncIterator]()
+      .next(),
+    { code: 'EBADF' },
+  );
 });

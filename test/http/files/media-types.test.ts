@@ -3,12 +3,25 @@ import test from 'node:test';
 import { mediaTypeOf } from '../../../src/http/files/media-types.ts';
 
 test('mediaTypeOf() goes by the extension, whatever its case', () => {
-  const types = { 'a.HTML': 'text/html; charset=utf-8', 'a.b.json': 'application/json', 'a.tar.gz': 'application/gzip', 'x/y.woff2': 'font/woff2', 'm.svg': 'image/svg+xml' };
+  const types = {
+    'a.HTML': 'text/html; charset=utf-8',
+    'a.b.json': 'application/json',
+    'a.tar.gz': 'application/gzip',
+    'x/y.woff2': 'font/woff2',
+    'm.svg': 'image/svg+xml',
+  };
   for (const [name, type] of Object.entries(types)) assert.equal(mediaTypeOf(name), type);
-  for (const name of ['.txt', 'noext', 'a.constructor', 'a.__proto__', 'a.', '', 'a.html/']) assert.equal(mediaTypeOf(name), name === 'a.html/' ? 'text/html; charset=utf-8' : 'application/octet-stream', name);
+  for (const name of ['.txt', 'noext', 'a.constructor', 'a.__proto__', 'a.', '', 'a.html/'])
+    assert.equal(
+      mediaTypeOf(name),
+      name === 'a.html/' ? 'text/html; charset=utf-8' : 'application/octet-stream',
+      name,
+    );
 });
 
 test('mediaTypeOf() names the charset of text, and of nothing else', () => {
-  for (const name of ['a.txt', 'a.css', 'a.js', 'a.csv', 'a.md']) assert.match(mediaTypeOf(name), /^text\/[a-z]+; charset=utf-8$/);
-  for (const name of ['a.png', 'a.json', 'a.pdf', 'a.wasm']) assert.doesNotMatch(mediaTypeOf(name), /charset/);
+  for (const name of ['a.txt', 'a.css', 'a.js', 'a.csv', 'a.md'])
+    assert.match(mediaTypeOf(name), /^text\/[a-z]+; charset=utf-8$/);
+  for (const name of ['a.png', 'a.json', 'a.pdf', 'a.wasm'])
+    assert.doesNotMatch(mediaTypeOf(name), /charset/);
 });

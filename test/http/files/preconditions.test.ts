@@ -27,7 +27,12 @@ for (const [fields, validators, expected, why] of [
   [{ 'if-none-match': 'W/"xyzzy"' }, STRONG, 'not-modified', 'second example: compared weakly'],
   [{ 'if-none-match': '"xyzzy"' }, WEAK, 'not-modified', 'and the other way round'],
   [{ 'if-none-match': '"xyzzy", "r2d2xxxx", "c3piozzzz"' }, STRONG, 'not-modified', 'third example'],
-  [{ 'if-none-match': 'W/"r2d2xxxx" ,\tW/"xyzzy" ,' }, STRONG, 'not-modified', 'white space and empty members'],
+  [
+    { 'if-none-match': 'W/"r2d2xxxx" ,\tW/"xyzzy" ,' },
+    STRONG,
+    'not-modified',
+    'white space and empty members',
+  ],
   [{ 'if-none-match': '*' }, STRONG, 'not-modified', 'fifth example'],
   [{ 'if-none-match': '"a,b", "xyzzy"' }, STRONG, 'not-modified', 'a comma within a tag'],
   [{ 'if-none-match': '"xyzzy,"' }, STRONG, 'send', 'another tag'],
@@ -35,7 +40,12 @@ for (const [fields, validators, expected, why] of [
   [{ 'if-none-match': '"xy"zzy"' }, STRONG, 'send', 'malformed'],
   [{ 'if-none-match': '"a" "xyzzy"' }, STRONG, 'send', 'no comma'],
   [{ 'if-none-match': '' }, STRONG, 'send', 'empty'],
-  [{ 'if-none-match': '"a"', 'if-modified-since': THEN }, STRONG, 'send', 'the date does not count beside a tag, §13.1.3'],
+  [
+    { 'if-none-match': '"a"', 'if-modified-since': THEN },
+    STRONG,
+    'send',
+    'the date does not count beside a tag, §13.1.3',
+  ],
   [{ 'if-modified-since': THEN }, STRONG, 'not-modified', 'the very date'],
   [{ 'if-modified-since': AFTER }, STRONG, 'not-modified', 'a later one'],
   [{ 'if-modified-since': BEFORE }, STRONG, 'send', 'an earlier one'],
@@ -45,12 +55,18 @@ for (const [fields, validators, expected, why] of [
   [{ 'if-unmodified-since': THEN }, STRONG, 'send', 'unmodified since'],
   [{ 'if-unmodified-since': BEFORE }, STRONG, 'failed', 'modified since'],
   [{ 'if-unmodified-since': 'yesterday' }, STRONG, 'send', 'no date'],
-  [{ 'if-match': '"xyzzy"', 'if-unmodified-since': BEFORE }, STRONG, 'send', 'the date does not count beside a tag, §13.1.4'],
+  [
+    { 'if-match': '"xyzzy"', 'if-unmodified-since': BEFORE },
+    STRONG,
+    'send',
+    'the date does not count beside a tag, §13.1.4',
+  ],
   [{ 'if-match': '"a"', 'if-none-match': '"xyzzy"' }, STRONG, 'failed', 'If-Match comes first, §13.2.2'],
   [{ 'if-match': '"xyzzy"', 'if-none-match': '"xyzzy"' }, STRONG, 'not-modified', 'then If-None-Match'],
 ] as const) {
   test(`judge() answers ${expected} to ${JSON.stringify(fields)}: ${why}`, () => {
-    for (const method of ['GET', 'HEAD']) assert.equal(judge({ method, headers: fields }, validators), expected);
+    for (const method of ['GET', 'HEAD'])
+      assert.equal(judge({ method, headers: fields }, validators), expected);
   });
 }
 
@@ -68,12 +84,21 @@ for (const [condition, validators, isDateStrong, expected, why] of [
   ['', STRONG, true, false, 'empty'],
 ] as const) {
   test(`isSameForRange() answers ${expected} to ${JSON.stringify(condition)}: ${why}`, () => {
-    assert.equal(isSameForRange({ method: 'GET', headers: { 'if-range': condition } }, validators, isDateStrong), expected);
+    assert.equal(
+      isSameForRange({ method: 'GET', headers: { 'if-range': condition } }, validators, isDateStrong),
+      expected,
+    );
   });
 }
 
 test('judge() takes the fields of a long list in time that grows with its length', () => {
   const long = '"a", '.repeat(3_000);
-  assert.equal(judge({ method: 'GET', headers: { 'if-none-match': `${long}"xyzzy"` } }, STRONG), 'not-modified');
-  assert.equal(judge({ method: 'GET', headers: { 'if-none-match': `${' ,\t'.repeat(30_000)}x` } }, STRONG), 'send');
+  assert.equal(
+    judge({ method: 'GET', headers: { 'if-none-match': `${long}"xyzzy"` } }, STRONG),
+    'not-modified',
+  );
+  assert.equal(
+    judge({ method: 'GET', headers: { 'if-none-match': `${' ,\t'.repeat(30_000)}x` } }, STRONG),
+    'send',
+  );
 });

@@ -49,11 +49,20 @@ for (const [field, expected, why] of [
   ['bytes=1-2-3', 'whole', 'two dashes'],
   ['items=0-1', 'whole', 'another unit'],
   ['bytes 0-1', 'whole', 'no equals sign'],
-  [`bytes=${Array.from({ length: 16 }, (_, n) => `${n * 10}-${n * 10}`).join()}`, Array.from({ length: 16 }, (_, n) => `${n * 10}-${n * 10}`).join(), 'sixteen'],
-  [`bytes=${Array.from({ length: 17 }, (_, n) => `${n * 10}-${n * 10}`).join()}`, 'whole', 'seventeen are too many'],
+  [
+    `bytes=${Array.from({ length: 16 }, (_, n) => `${n * 10}-${n * 10}`).join()}`,
+    Array.from({ length: 16 }, (_, n) => `${n * 10}-${n * 10}`).join(),
+    'sixteen',
+  ],
+  [
+    `bytes=${Array.from({ length: 17 }, (_, n) => `${n * 10}-${n * 10}`).join()}`,
+    'whole',
+    'seventeen are too many',
+  ],
   [`bytes=0-1${','.repeat(2_000)}`, 'whole', 'too long a field'],
 ] as const) {
-  test(`readRanges() answers ${expected.length > 40 ? 'sixteen ranges' : expected} to ${field.slice(0, 60)}: ${why}`, () => assert.equal(shown(field), expected));
+  test(`readRanges() answers ${expected.length > 40 ? 'sixteen ranges' : expected} to ${field.slice(0, 60)}: ${why}`, () =>
+    assert.equal(shown(field), expected));
 }
 
 test('readRanges() of nothing: a last part is all of it, a first byte is not there', () => {
@@ -63,18 +72,32 @@ test('readRanges() of nothing: a last part is all of it, a first byte is not the
 
 /** The definition once more: the set of bytes that each range names. */
 function reference(field: string, size: number): unknown {
-  const specs = field.slice('bytes='.length).split(',').map((spec) => spec.trim()).filter((spec) => spec !== '');
+  const specs = field
+    .slice('bytes='.length)
+    .split(',')
+    .map((spec) => spec.trim())
+    .filter((spec) => spec !== '');
   const sets: number[][] = [];
   for (const spec of specs) {
     const [first, last, ...more] = spec.split('-');
-    if (more.length > 0 || last === undefined || first === '' && last === '' || ![first, last].every((digits) => [...digits!].every((char) => '0123456789'.includes(char)))) return 'whole';
+    if (
+      more.length > 0 ||
+      last === undefined ||
+      (first === '' && last === '') ||
+      ![first, last].every((digits) => [...digits!].every((char) => '0123456789'.includes(char)))
+    )
+      return 'whole';
     if (first !== '' && last !== '' && Number(first) > Number(last)) return 'whole';
-    const named = Array.from({ length: size }, (_, at) => at).filter((at) => first === '' ? at >= size - Number(last) : at >= Number(first) && (last === '' || at <= Number(last)));
+    const named = Array.from({ length: size }, (_, at) => at).filter((at) =>
+      first === '' ? at >= size - Number(last) : at >= Number(first) && (last === '' || at <= Number(last)),
+    );
     if (named.length > 0) sets.push(named);
   }
   if (specs.length === 0) return 'whole';
   if (sets.length === 0) return 'unsatisfiable';
-  return new Set(sets.flat()).size < sets.flat().length ? 'whole' : sets.map((set) => `${set[0]}-${set.at(-1)}`).join();
+  return new Set(sets.flat()).size < sets.flat().length
+    ? 'whole'
+    : sets.map((set) => `${set[0]}-${set.at(-1)}`).join();
 }
 
 test('readRanges() agrees with a plain reading of generated fields', () => {
@@ -91,12 +114,39 @@ test('readRanges() agrees with a plain reading of generated fields', () => {
 });
 
 test('layOut() writes the body of RFC 9110 §14.6, and knows its length', () => {
-  const { mediaType, parts, length } = layOut([{ start: 500, end: 1_000 }, { start: 7_000, end: 8_000 }], 8_000, 'application/pdf');
+  const { mediaType, parts, length } = layOut(
+    [
+      { start: 500, end: 1_000 },
+      { start: 7_000, end: 8_000 },
+    ],
+    8_000,
+    'application/pdf',
+  );
   const boundary = /^multipart\/byteranges; boundary=(\S+)$/.exec(mediaType)![1]!;
-  const text = parts.map((part) => part instanceof Uint8Array ? part.toString() : `{${part.end - part.start} bytes}`).join('');
-  assert.equal(text, [`--${boundary}`, 'Content-Type: application/pdf', 'Content-Range: bytes 500-999/8000', '', '{500 bytes}',
-    `--${boundary}`, 'Content-Type: application/pdf', 'Content-Range: bytes 7000-7999/8000', '', '{1000 bytes}', `--${boundary}--`, ''].join('\r\n'));
-  assert.equal(length, parts.reduce((sum, part) => sum + lengthOf(part), 0));
+  const text = parts
+    .map((part) => (part instanceof Uint8Array ? part.toString() : `{${part.end - part.start} bytes}`))
+    .join('');
+  assert.equal(
+    text,
+    [
+      `--${boundary}`,
+      'Content-Type: application/pdf',
+      'Content-Range: bytes 500-999/8000',
+      '',
+      '{500 bytes}',
+      `--${boundary}`,
+      'Content-Type: application/pdf',
+      'Content-Range: bytes 7000-7999/8000',
+      '',
+      '{1000 bytes}',
+      `--${boundary}--`,
+      '',
+    ].join('\r\n'),
+  );
+  assert.equal(
+    length,
+    parts.reduce((sum, part) => sum + lengthOf(part), 0),
+  );
   assert.notEqual(layOut([{ start: 0, end: 1 }], 1, undefined).mediaType, mediaType);
   assert.equal(contentRange(undefined, 47_022), 'bytes */47022'); // §14.4
 });

@@ -2,7 +2,16 @@
  * Static files through sockets: what is served, how it is told, and what stays hidden.
  */
 import assert from 'node:assert/strict';
-import { chmodSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test, { after } from 'node:test';
@@ -68,31 +77,74 @@ interface Site extends AsyncDisposable {
   get(path: string, fields?: string): Promise<RawAnswer>;
 }
 
-async function site(options: StaticOptions = {}, urlPath = '/static', declare: (app: Svc) => void = () => undefined, clock?: ManualClock): Promise<Site> {
+async function site(
+  options: StaticOptions = {},
+  urlPath = '/static',
+  declare: (app: Svc) => void = () => undefined,
+  clock?: ManualClock,
+): Promise<Site> {
   const { logger, events } = collectedLog();
-  const app = new Svc({ logger, ...clock === undefined ? {} : { clock } });
+  const app = new Svc({ logger, ...(clock === undefined ? {} : { clock }) });
   app.mountStatic(urlPath, root, options);
   declare(app);
   const server = await app.run({ port: 0, handleSignals: false });
   const client = await RawClient.open(server.port);
   return {
-    app, client, events, get: (path, fields = '') => client.get(path, fields).answer(),
-    async [Symbol.asyncDispose]() { await client[Symbol.asyncDispose](); await server.close(); },
+    app,
+    client,
+    events,
+    get: (path, fields = '') => client.get(path, fields).answer(),
+    async [Symbol.asyncDispose]() {
+      await client[Symbol.asyncDispose]();
+      await server.close();
+    },
   };
 }
 
 test('mountStatic() serves files with type, length, validators and a lifetime, to GET and HEAD', async () => {
   await using it = await site();
-  for (let round = 0; round < 2; round++) { // looked up, then remembered
+  for (let round = 0; round < 2; round++) {
+    // looked up, then remembered
     const answer = await it.get('/static/hello.txt');
-    assert.deepEqual([answer.status, answer.text(), answer.field('content-type'), answer.field('content-length'), answer.field('cache-control'), answer.field('last-modified'), answer.field('accept-ranges'), answer.field('vary')],
-      [200, 'hello', 'text/plain; charset=utf-8', '5', 'max-age=0', 'Sun, 06 Nov 1994 08:49:37 GMT', 'bytes', undefined]);
+    assert.deepEqual(
+      [
+        answer.status,
+        answer.text(),
+        answer.field('content-type'),
+        answer.field('content-length'),
+        answer.field('cache-control'),
+        answer.field('last-modified'),
+        answer.field('accept-ranges'),
+        answer.field('vary'),
+      ],
+      [
+        200,
+        'hello',
+        'text/plain; charset=utf-8',
+        '5',
+        'max-age=0',
+        'Sun, 06 Nov 1994 08:49:37 GMT',
+        'bytes',
+        undefined,
+      ],
+    );
     assert.match(answer.field('etag')!, /^"[0-9a-z-]+"$/);
     const head = await it.client.send('HEAD /static/hello.txt HTTP/1.1\r\nHost: a\r\n\r\n').answer('HEAD');
-    assert.deepEqual([head.status, head.field('content-length'), head.field('etag')], [200, '5', answer.field('etag')]);
+    assert.deepEqual(
+      [head.status, head.field('content-length'), head.field('etag')],
+      [200, '5', answer.field('etag')],
+    );
     const large = await it.get('/static/big.bin');
-    assert.deepEqual([large.status, large.body.equals(big), large.field('content-length')], [200, true, String(big.length)]);
-    assert.equal((await it.client.send('HEAD /static/big.bin HTTP/1.1\r\nHost: a\r\n\r\n').answer('HEAD')).field('content-length'), String(big.length));
+    assert.deepEqual(
+      [large.status, large.body.equals(big), large.field('content-length')],
+      [200, true, String(big.length)],
+    );
+    assert.equal(
+      (await it.client.send('HEAD /static/big.bin HTTP/1.1\r\nHost: a\r\n\r\n').answer('HEAD')).field(
+        'content-length',
+      ),
+      String(big.length),
+    );
     assert.equal((await it.get('/static/docs/caf%C3%A9%20&%20co.txt')).text(), 'coffee');
     assert.equal((await it.get('/static/100%25.txt')).text(), 'percent');
     assert.equal((await it.get('/static/inside.txt')).text(), 'hello');
@@ -102,17 +154,38 @@ test('mountStatic() serves files with type, length, validators and a lifetime, t
 
 test('mountStatic() answers preconditions and ranges', async () => {
   await using it = await site();
-  for (const [path, length] of [['/static/hello.txt', 5], ['/static/big.bin', big.length]] as const) {
+  for (const [path, length] of [
+    ['/static/hello.txt', 5],
+    ['/static/big.bin', big.length],
+  ] as const) {
     const etag = (await it.get(path)).field('etag')!;
     const same = await it.get(path, `If-None-Match: ${etag}\r\n`);
-    assert.deepEqual([same.status, same.field('etag'), same.field('cache-control'), same.field('content-type'), same.field('content-length')], [304, etag, 'max-age=0', undefined, undefined]);
+    assert.deepEqual(
+      [
+        same.status,
+        same.field('etag'),
+        same.field('cache-control'),
+        same.field('content-type'),
+        same.field('content-length'),
+      ],
+      [304, etag, 'max-age=0', undefined, undefined],
+    );
     assert.equal((await it.get(path, 'If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n')).status, 304);
     assert.equal((await it.get(path, 'If-Match: "other"\r\n')).status, 412);
     const part = await it.get(path, `Range: bytes=1-3\r\nIf-Range: ${etag}\r\n`);
-    assert.deepEqual([part.status, part.field('content-range'), part.body.length], [206, `bytes 1-3/${length}`, 3]);
+    assert.deepEqual(
+      [part.status, part.field('content-range'), part.body.length],
+      [206, `bytes 1-3/${length}`, 3],
+    );
     const outside = await it.get(path, `Range: bytes=${length}-\r\n`);
-    assert.deepEqual([outside.status, outside.field('content-range'), outside.field('content-type')], [416, `bytes */${length}`, 'application/problem+json']);
-    assert.match((await it.get(path, 'Range: bytes=0-0,2-2\r\n')).field('content-type')!, /^multipart\/byteranges; boundary=/);
+    assert.deepEqual(
+      [outside.status, outside.field('content-range'), outside.field('content-type')],
+      [416, `bytes */${length}`, 'application/problem+json'],
+    );
+    assert.match(
+      (await it.get(path, 'Range: bytes=0-0,2-2\r\n')).field('content-type')!,
+      /^multipart\/byteranges; boundary=/,
+    );
   }
 });
 
@@ -120,7 +193,9 @@ test('mountStatic() has 405 for other methods, and Allow', async () => {
   await using it = await site();
   for (const path of ['/static/hello.txt', '/static/absent', '/static/', '/static']) {
     for (const method of ['POST', 'PUT', 'DELETE', 'PATCH']) {
-      const answer = await it.client.send(`${method} ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n`).answer(method);
+      const answer = await it.client
+        .send(`${method} ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n`)
+        .answer(method);
       assert.deepEqual([answer.status, answer.field('allow')], [405, 'GET, HEAD, OPTIONS']);
     }
   }
@@ -130,26 +205,58 @@ test('mountStatic() answers for a folder with its index, and sends others there,
   await using it = await site();
   assert.equal((await it.get('/static/')).text(), '<p>home');
   assert.equal((await it.get('/static/docs/')).text(), '<p>docs');
-  for (const [path, location] of [['/static', './static/'], ['/static/docs', './docs/'], ['/static/docs?a=1&b=//evil.example', './docs/?a=1&b=//evil.example'], ['/static/%64ocs', './%64ocs/']] as const) {
+  for (const [path, location] of [
+    ['/static', './static/'],
+    ['/static/docs', './docs/'],
+    ['/static/docs?a=1&b=//evil.example', './docs/?a=1&b=//evil.example'],
+    ['/static/%64ocs', './%64ocs/'],
+  ] as const) {
     const answer = await it.get(path);
     assert.deepEqual([answer.status, answer.field('location')], [301, location]);
     assert.equal(new URL(answer.field('location')!, `http://a.example${path}`).host, 'a.example');
   }
-  for (const path of ['/static/empty', '/static/empty/', '/static/hello.txt/', '/static/docs/index.html/', '/static/absent', '/static/absent/']) assert.equal((await it.get(path)).status, 404, path);
+  for (const path of [
+    '/static/empty',
+    '/static/empty/',
+    '/static/hello.txt/',
+    '/static/docs/index.html/',
+    '/static/absent',
+    '/static/absent/',
+  ])
+    assert.equal((await it.get(path)).status, 404, path);
 });
 
 test('mountStatic() at the root sends nobody to another host', async () => {
   await using it = await site({}, '/');
   assert.equal((await it.get('/')).text(), '<p>home');
   assert.equal((await it.get('/docs')).field('location'), './docs/');
-  for (const path of ['//evil.example', '//evil.example/', '//evil.example/..', '/%2fevil.example', '/%2F%2Fevil.example/', '/\\evil.example', '/%5cevil.example', '//docs', '/docs//', '//docs/', '/.//docs']) {
+  for (const path of [
+    '//evil.example',
+    '//evil.example/',
+    '//evil.example/..',
+    '/%2fevil.example',
+    '/%2F%2Fevil.example/',
+    '/\\evil.example',
+    '/%5cevil.example',
+    '//docs',
+    '/docs//',
+    '//docs/',
+    '/.//docs',
+  ]) {
     const answer = await it.get(path);
     assert.deepEqual([answer.status, answer.field('location')], [404, undefined], path);
   }
 });
 
 test('mountStatic() hides names with a dot, refuses them, or serves them, as its policy says', async () => {
-  const hidden = ['/static/.env', '/static/.git/config', '/static/.git/', '/static/%2eenv', '/static/docs/.x', '/static/env.txt'];
+  const hidden = [
+    '/static/.env',
+    '/static/.git/config',
+    '/static/.git/',
+    '/static/%2eenv',
+    '/static/docs/.x',
+    '/static/env.txt',
+  ];
   await using ignoring = await site();
   for (const path of hidden) assert.equal((await ignoring.get(path)).status, 404, path);
   assert.equal((await ignoring.get('/static/.well-known/security.txt')).status, 200);
@@ -163,58 +270,168 @@ test('mountStatic() hides names with a dot, refuses them, or serves them, as its
 
 test('mountStatic() lets nothing out of its directory', async () => {
   await using it = await site();
-  const paths = ['/static/../secret.txt', '/static/..', '/static/docs/../../secret.txt', '/static/%2e%2e/secret.txt', '/static/.%2e/secret.txt', '/static/..%2fsecret.txt', '/static/%2e%2e%2fsecret.txt',
-    '/static/..%5csecret.txt', '/static/..\\secret.txt', '/static/%252e%252e/secret.txt', '/static/%252e%252e%252fsecret.txt', '/static/....//secret.txt', '/static/docs%2f..%2f..%2fsecret.txt',
-    '/static/../public-secret/key.txt', '/static-secret/key.txt', '/static/../static/../secret.txt', `/static/${area}/secret.txt`, `/static/${encodeURIComponent(`${area}/secret.txt`)}`, '/static//etc/passwd', '/static/%2fetc/passwd',
-    '/static/hello.txt%00', '/static/hello.txt%00.html', '/static/hello.txt/..', '/static/hello.txt/../../secret.txt', '/static/./hello.txt', '/static/docs/./index.html', '/static/hello.txt%20', '/static/hello.txt.', '/static/HELLO.TXT',
-    '/static/out.txt', '/static/out/key.txt', '/static/out', '/static/out/', '/static/loop.txt', '/static/hello.txt::$DATA', '/static/file:/etc/passwd', '/static/~root/', `/static/${'../'.repeat(40)}etc/passwd`,
-    `/static/${'a'.repeat(300)}`, `/static/${'a/'.repeat(3_000)}`, '/static/;/../secret.txt', '/static/..;/secret.txt', '/static/%e2%80%a5/secret.txt'];
+  const paths = [
+    '/static/../secret.txt',
+    '/static/..',
+    '/static/docs/../../secret.txt',
+    '/static/%2e%2e/secret.txt',
+    '/static/.%2e/secret.txt',
+    '/static/..%2fsecret.txt',
+    '/static/%2e%2e%2fsecret.txt',
+    '/static/..%5csecret.txt',
+    '/static/..\\secret.txt',
+    '/static/%252e%252e/secret.txt',
+    '/static/%252e%252e%252fsecret.txt',
+    '/static/....//secret.txt',
+    '/static/docs%2f..%2f..%2fsecret.txt',
+    '/static/../public-secret/key.txt',
+    '/static-secret/key.txt',
+    '/static/../static/../secret.txt',
+    `/static/${area}/secret.txt`,
+    `/static/${encodeURIComponent(`${area}/secret.txt`)}`,
+    '/static//etc/passwd',
+    '/static/%2fetc/passwd',
+    '/static/hello.txt%00',
+    '/static/hello.txt%00.html',
+    '/static/hello.txt/..',
+    '/static/hello.txt/../../secret.txt',
+    '/static/./hello.txt',
+    '/static/docs/./index.html',
+    '/static/hello.txt%20',
+    '/static/hello.txt.',
+    '/static/HELLO.TXT',
+    '/static/out.txt',
+    '/static/out/key.txt',
+    '/static/out',
+    '/static/out/',
+    '/static/loop.txt',
+    '/static/hello.txt::$DATA',
+    '/static/file:/etc/passwd',
+    '/static/~root/',
+    `/static/${'../'.repeat(40)}etc/passwd`,
+    `/static/${'a'.repeat(300)}`,
+    `/static/${'a/'.repeat(3_000)}`,
+    '/static/;/../secret.txt',
+    '/static/..;/secret.txt',
+    '/static/%e2%80%a5/secret.txt',
+  ];
   for (const path of paths) {
     const answer = await it.get(path);
     assert.deepEqual([answer.status, answer.field('content-type')], [404, 'application/problem+json'], path);
     assert.ok(!answer.text().includes('secret'), path);
   }
   // UTF-8 in more bytes than it needs, lone continuation bytes, half escapes: no text at all
-  for (const path of ['/static/%c0%ae%c0%ae/secret.txt', '/static/%c0%af', '/static/%e0%80%af', '/static/%f0%80%80%af', '/static/%80', '/static/%', '/static/%u002e', '/static/%zz', '/static/%ed%a0%80']) assert.equal((await it.get(path)).status, 400, path);
-  assert.deepEqual(it.events.filter((event) => event['level'] === 'error'), []);
+  for (const path of [
+    '/static/%c0%ae%c0%ae/secret.txt',
+    '/static/%c0%af',
+    '/static/%e0%80%af',
+    '/static/%f0%80%80%af',
+    '/static/%80',
+    '/static/%',
+    '/static/%u002e',
+    '/static/%zz',
+    '/static/%ed%a0%80',
+  ])
+    assert.equal((await it.get(path)).status, 400, path);
+  assert.deepEqual(
+    it.events.filter((event) => event['level'] === 'error'),
+    [],
+  );
 });
 
 test('mountStatic() follows links out of its directory only where that is asked for', async () => {
   await using it = await site({ followSymlinks: true });
   assert.equal((await it.get('/static/out.txt')).text(), 'secret');
   assert.equal((await it.get('/static/out/key.txt')).text(), 'secret');
-  for (const path of ['/static/loop.txt', '/static/env.txt', '/static/../secret.txt']) assert.equal((await it.get(path)).status, 404, path);
+  for (const path of ['/static/loop.txt', '/static/env.txt', '/static/../secret.txt'])
+    assert.equal((await it.get(path)).status, 404, path);
 });
 
 test('isServed() refuses another spelling where the file system takes it for the same name', () => {
   const options = { followsSymlinks: true, allowsDotfiles: true };
-  for (const [real, asked] of [['/srv/p/Private/a', '/srv/p/private/a'], ['/srv/p/caf\u00e9', '/srv/p/cafe\u0301'], ['/srv/p/A', '/srv/p/a']] as const) assert.equal(isServed(real, asked, '/srv/p', options), false, real);
-  for (const [real, root, expected] of [['/srv/p-secret/a', '/srv/p', false], ['/srv/p/b', '/srv/p', true], ['/srv/p/.b', '/srv/p', false], ['/srv/p', '/srv/p', true], ['/b', '/', true]] as const) {
-    assert.equal(isServed(real, `${root}/asked`, root, { followsSymlinks: false, allowsDotfiles: false }), expected, real);
+  for (const [real, asked] of [
+    ['/srv/p/Private/a', '/srv/p/private/a'],
+    ['/srv/p/caf\u00e9', '/srv/p/cafe\u0301'],
+    ['/srv/p/A', '/srv/p/a'],
+  ] as const)
+    assert.equal(isServed(real, asked, '/srv/p', options), false, real);
+  for (const [real, root, expected] of [
+    ['/srv/p-secret/a', '/srv/p', false],
+    ['/srv/p/b', '/srv/p', true],
+    ['/srv/p/.b', '/srv/p', false],
+    ['/srv/p', '/srv/p', true],
+    ['/b', '/', true],
+  ] as const) {
+    assert.equal(
+      isServed(real, `${root}/asked`, root, { followsSymlinks: false, allowsDotfiles: false }),
+      expected,
+      real,
+    );
   }
 });
 
 test('mountStatic() stands a coded form in for its file where the client takes it', async () => {
   await using it = await site();
   const plain = await it.get('/static/app.js');
-  assert.deepEqual([plain.text(), plain.field('content-encoding'), plain.field('vary')], [script, undefined, 'Accept-Encoding']);
+  assert.deepEqual(
+    [plain.text(), plain.field('content-encoding'), plain.field('vary')],
+    [script, undefined, 'Accept-Encoding'],
+  );
   const tags = new Set([plain.field('etag')]);
-  for (const [accepted, coding, bytes] of [['br', 'br', brotliCompressSync(script)], ['zstd', 'zstd', zstdCompressSync(script)], ['gzip', 'gzip', gzipSync(script)], ['gzip, br;q=0.5', 'gzip', undefined], ['x-gzip', 'gzip', undefined]] as const) {
+  for (const [accepted, coding, bytes] of [
+    ['br', 'br', brotliCompressSync(script)],
+    ['zstd', 'zstd', zstdCompressSync(script)],
+    ['gzip', 'gzip', gzipSync(script)],
+    ['gzip, br;q=0.5', 'gzip', undefined],
+    ['x-gzip', 'gzip', undefined],
+  ] as const) {
     const answer = await it.get('/static/app.js', `Accept-Encoding: ${accepted}\r\n`);
-    assert.deepEqual([answer.field('content-encoding'), answer.field('content-type'), answer.field('vary')], [coding, 'text/javascript; charset=utf-8', 'Accept-Encoding']);
+    assert.deepEqual(
+      [answer.field('content-encoding'), answer.field('content-type'), answer.field('vary')],
+      [coding, 'text/javascript; charset=utf-8', 'Accept-Encoding'],
+    );
     if (bytes !== undefined) assert.ok(answer.body.equals(bytes));
     tags.add(answer.field('etag'));
-    const same = await it.get('/static/app.js', `Accept-Encoding: ${accepted}\r\nIf-None-Match: ${answer.field('etag')!}\r\n`);
-    assert.deepEqual([same.status, same.field('vary'), same.field('content-encoding')], [304, 'Accept-Encoding', undefined]);
+    const same = await it.get(
+      '/static/app.js',
+      `Accept-Encoding: ${accepted}\r\nIf-None-Match: ${answer.field('etag')!}\r\n`,
+    );
+    assert.deepEqual(
+      [same.status, same.field('vary'), same.field('content-encoding')],
+      [304, 'Accept-Encoding', undefined],
+    );
   }
   assert.equal(tags.size, 4, 'each form has a tag of its own');
-  assert.equal((await it.get('/static/app.js', 'Accept-Encoding: zstd, br, gzip\r\n')).field('content-encoding'), 'br', 'of equal weights the smallest');
+  assert.equal(
+    (await it.get('/static/app.js', 'Accept-Encoding: zstd, br, gzip\r\n')).field('content-encoding'),
+    'br',
+    'of equal weights the smallest',
+  );
   const part = await it.get('/static/app.js', 'Accept-Encoding: br\r\nRange: bytes=0-3\r\n');
-  assert.deepEqual([part.status, part.field('content-encoding'), part.body.equals(brotliCompressSync(script).subarray(0, 4))], [206, 'br', true]);
-  for (const accepted of ['identity', 'deflate', 'br;q=0', '*;q=0']) assert.equal((await it.get('/static/app.js', `Accept-Encoding: ${accepted}\r\n`)).field('content-encoding'), undefined);
+  assert.deepEqual(
+    [
+      part.status,
+      part.field('content-encoding'),
+      part.body.equals(brotliCompressSync(script).subarray(0, 4)),
+    ],
+    [206, 'br', true],
+  );
+  for (const accepted of ['identity', 'deflate', 'br;q=0', '*;q=0'])
+    assert.equal(
+      (await it.get('/static/app.js', `Accept-Encoding: ${accepted}\r\n`)).field('content-encoding'),
+      undefined,
+    );
   const stale = await it.get('/static/stale.css', 'Accept-Encoding: gzip\r\n');
-  assert.deepEqual([stale.text(), stale.field('content-encoding'), stale.field('vary')], ['new', undefined, undefined], 'a form older than its file is not of it');
-  assert.equal((await it.get('/static/docs/app.txt', 'Accept-Encoding: gzip\r\n')).text(), 'plain', 'nor one that is a link out of the directory');
+  assert.deepEqual(
+    [stale.text(), stale.field('content-encoding'), stale.field('vary')],
+    ['new', undefined, undefined],
+    'a form older than its file is not of it',
+  );
+  assert.equal(
+    (await it.get('/static/docs/app.txt', 'Accept-Encoding: gzip\r\n')).text(),
+    'plain',
+    'nor one that is a link out of the directory',
+  );
   assert.equal((await it.get('/static/only.txt', 'Accept-Encoding: gzip\r\n')).status, 404);
   assert.equal((await it.get('/static/app.js.gz')).field('content-type'), 'application/gzip');
   await using off = await site({ precompressed: false });
@@ -228,33 +445,71 @@ test('mountStatic() tells how long files live', async () => {
 });
 
 test('mountStatic() has a fallback for the paths of an application that routes by itself', async () => {
-  await using it = await site({ fallback: 'index.html' }, '/', (app) => void app.get('/api/users', () => 'users'));
+  await using it = await site(
+    { fallback: 'index.html' },
+    '/',
+    (app) => void app.get('/api/users', () => 'users'),
+  );
   for (const path of ['/users/7', '/users', '/a/b/c/']) {
     const answer = await it.get(path);
-    assert.deepEqual([answer.status, answer.text(), answer.field('content-type')], [200, '<p>home', 'text/html; charset=utf-8'], path);
+    assert.deepEqual(
+      [answer.status, answer.text(), answer.field('content-type')],
+      [200, '<p>home', 'text/html; charset=utf-8'],
+      path,
+    );
   }
   assert.equal((await it.get('/api/users')).text(), 'users');
-  for (const path of ['/absent.js', '/.env', '/.git/config', '/../x', '/a//b']) assert.equal((await it.get(path)).status, 404, path);
+  for (const path of ['/absent.js', '/.env', '/.git/config', '/../x', '/a//b'])
+    assert.equal((await it.get(path)).status, 404, path);
 });
 
 test('routes of an application go before its static files, in whatever order they are declared', async () => {
   const { logger } = collectedLog();
   const app = new Svc({ logger });
-  app.get('/', () => 'mine').mountStatic('/', root, { name: 'files' }).get('/hello.txt', () => 'my hello').get('/docs/{page}', ({ params }) => `page ${params.page}`);
+  app
+    .get('/', () => 'mine')
+    .mountStatic('/', root, { name: 'files' })
+    .get('/hello.txt', () => 'my hello')
+    .get('/docs/{page}', ({ params }) => `page ${params.page}`);
   app.includeRouter(new Router({ prefix: '/v1' }).mountStatic('/assets', pathToFileURL(root)));
-  const ask = async (path: string): Promise<string> => await (await app.fetch(new Request(`http://a.example${path}`))).text();
-  assert.deepEqual(await Promise.all(['/', '/hello.txt', '/docs/x', '/big.bin?', '/v1/assets/hello.txt', '/v1/assets/', '/inside.txt'].map(ask)),
-    ['mine', 'my hello', 'page x', big.toString(), 'hello', '<p>home', 'hello']);
+  const ask = async (path: string): Promise<string> =>
+    await (await app.fetch(new Request(`http://a.example${path}`))).text();
+  assert.deepEqual(
+    await Promise.all(
+      ['/', '/hello.txt', '/docs/x', '/big.bin?', '/v1/assets/hello.txt', '/v1/assets/', '/inside.txt'].map(
+        ask,
+      ),
+    ),
+    ['mine', 'my hello', 'page x', big.toString(), 'hello', '<p>home', 'hello'],
+  );
   assert.equal(app.urlFor('files', { file: 'docs/caf\u00e9.txt' }), '/docs/caf%C3%A9.txt');
-  assert.deepEqual(app.check().findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule)), []);
-  assert.deepEqual(app.routes.filter((route) => route.template.startsWith('/v1')).map((route) => `${route.method} ${route.template}`), ['GET /v1/assets/{file:path}', 'GET /v1/assets/', 'GET /v1/assets']);
+  assert.deepEqual(
+    app
+      .check()
+      .findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule)),
+    [],
+  );
+  assert.deepEqual(
+    app.routes
+      .filter((route) => route.template.startsWith('/v1'))
+      .map((route) => `${route.method} ${route.template}`),
+    ['GET /v1/assets/{file:path}', 'GET /v1/assets/', 'GET /v1/assets'],
+  );
 });
 
 test('mountStatic() of a directory that is not there is a finding, and keeps the application from starting', () => {
   for (const directory of [join(area, 'absent'), join(area, 'secret.txt')]) {
     const app = new Svc({ logger: collectedLog().logger }).mountStatic('/static', directory);
     const { ok, findings } = app.check();
-    assert.deepEqual([ok, findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule)).map(({ rule, subject, place }) => [rule, subject, place?.file.endsWith('static.test.ts')])], [false, [['SVC107', 'GET /static/{file:path}', true]]]);
+    assert.deepEqual(
+      [
+        ok,
+        findings
+          .filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule))
+          .map(({ rule, subject, place }) => [rule, subject, place?.file.endsWith('static.test.ts')]),
+      ],
+      [false, [['SVC107', 'GET /static/{file:path}', true]]],
+    );
     assert.match(findings.find(({ rule }) => rule === 'SVC107')!.message, /^Cannot serve the directory/);
     assert.throws(() => app.compileAll(), { code: 'E_COMPILE' });
   }
@@ -263,19 +518,46 @@ test('mountStatic() of a directory that is not there is a finding, and keeps the
 
 test('check() finds directories that expose more than they should (SVC213), and two mounts of one path', () => {
   put('program/package.json', '{}');
-  const exposed = new Svc({ logger: collectedLog().logger }).mountStatic('/a', join(area, 'program')).mountStatic('/b', join(root, 'docs'), { dotfiles: 'allow', followSymlinks: true });
-  assert.deepEqual(exposed.check().findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule)).map(({ rule, subject }) => `${rule} ${subject}`), ['SVC213 GET /a/{file:path}', 'SVC213 GET /b/{file:path}', 'SVC213 GET /b/{file:path}']);
+  const exposed = new Svc({ logger: collectedLog().logger })
+    .mountStatic('/a', join(area, 'program'))
+    .mountStatic('/b', join(root, 'docs'), { dotfiles: 'allow', followSymlinks: true });
+  assert.deepEqual(
+    exposed
+      .check()
+      .findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule))
+      .map(({ rule, subject }) => `${rule} ${subject}`),
+    ['SVC213 GET /a/{file:path}', 'SVC213 GET /b/{file:path}', 'SVC213 GET /b/{file:path}'],
+  );
   const twice = new Svc({ logger: collectedLog().logger }).mountStatic('/a', root).mountStatic('/a', root);
-  assert.deepEqual(twice.check().findings.filter(({ severity }) => severity === 'error').map(({ rule, subject }) => `${rule} ${subject}`), ['SVC102 GET /a/{file:path}']);
+  assert.deepEqual(
+    twice
+      .check()
+      .findings.filter(({ severity }) => severity === 'error')
+      .map(({ rule, subject }) => `${rule} ${subject}`),
+    ['SVC102 GET /a/{file:path}'],
+  );
 });
 
 test('mountStatic() refuses options and paths that are none', () => {
   const app = new Svc({ logger: collectedLog().logger });
-  for (const options of [{ index: ['a/b'] }, { index: 'index.html' }, { index: ['..'] }, { fallback: '../x' }, { fallback: 'docs/' }, { dotfiles: 'hide' }, { maxAgeSeconds: -1 }] as object[]) {
-    assert.throws(() => app.mountStatic('/x', root, options), { code: 'E_OPTION_RANGE' }, JSON.stringify(options));
+  for (const options of [
+    { index: ['a/b'] },
+    { index: 'index.html' },
+    { index: ['..'] },
+    { fallback: '../x' },
+    { fallback: 'docs/' },
+    { dotfiles: 'hide' },
+    { maxAgeSeconds: -1 },
+  ] as object[]) {
+    assert.throws(
+      () => app.mountStatic('/x', root, options),
+      { code: 'E_OPTION_RANGE' },
+      JSON.stringify(options),
+    );
   }
   assert.throws(() => app.mountStatic('/x', root, { maxAge: 1 } as object), { code: 'E_OPTION_UNKNOWN' });
-  for (const path of ['x', '/x/', '/{']) assert.throws(() => app.mountStatic(path, root), { code: 'E_PATH_TEMPLATE' }, path);
+  for (const path of ['x', '/x/', '/{'])
+    assert.throws(() => app.mountStatic(path, root), { code: 'E_PATH_TEMPLATE' }, path);
 });
 
 test('mountStatic() sees within a second that a file has changed, is gone, or has come', async () => {
@@ -316,11 +598,18 @@ test('mountStatic() sends a large file as it is when it is opened, with the fiel
   const before = await it.get('/static/moved.bin');
   renameSync(put('next.bin', Buffer.alloc(200_000, 'x'), LONG_AGO + 50), join(root, 'moved.bin'));
   const after = await it.get('/static/moved.bin');
-  assert.deepEqual([after.status, after.isWhole, after.field('content-length'), after.field('last-modified')], [200, true, '200000', 'Sun, 06 Nov 1994 08:50:27 GMT']);
+  assert.deepEqual(
+    [after.status, after.isWhole, after.field('content-length'), after.field('last-modified')],
+    [200, true, '200000', 'Sun, 06 Nov 1994 08:50:27 GMT'],
+  );
   assert.notEqual(after.field('etag'), before.field('etag'));
   rmSync(join(root, 'moved.bin'));
   symlinkSync('../secret.txt', join(root, 'moved.bin'));
-  assert.equal((await it.get('/static/moved.bin')).status, 404, 'a link that has been put in its place is not followed');
+  assert.equal(
+    (await it.get('/static/moved.bin')).status,
+    404,
+    'a link that has been put in its place is not followed',
+  );
   rmSync(join(root, 'moved.bin'));
 });
 
@@ -335,38 +624,57 @@ test('mountStatic() takes a file that it may not read for one that is not there'
   const isRoot = process.geteuid!() === 0;
   if (isRoot) process.seteuid!(65_534); // root may read everything
   try {
-    for (const path of ['/static/locked.txt', '/static/locked/x.txt', '/static/locked', '/static/locked/']) assert.equal((await it.get(path)).status, 404, path);
+    for (const path of ['/static/locked.txt', '/static/locked/x.txt', '/static/locked', '/static/locked/'])
+      assert.equal((await it.get(path)).status, 404, path);
     assert.equal((await it.get('/static/hello.txt')).status, 200);
   } finally {
     if (isRoot) process.seteuid!(0);
     chmodSync(join(root, 'locked'), 0o700);
   }
-  assert.deepEqual(it.events.filter((event) => event['level'] === 'error'), []);
+  assert.deepEqual(
+    it.events.filter((event) => event['level'] === 'error'),
+    [],
+  );
 });
 
 test('mountStatic() answers many requests for a file at once with one look-up', async () => {
   await using it = await site();
-  const answers = await Promise.all(Array.from({ length: 200 }, () => it.app.fetch(new Request('http://a.example/static/hello.txt'))));
+  const answers = await Promise.all(
+    Array.from({ length: 200 }, () => it.app.fetch(new Request('http://a.example/static/hello.txt'))),
+  );
   assert.deepEqual([...new Set(await Promise.all(answers.map((answer) => answer.text())))], ['hello']);
 });
 
 test('Chromium opens a page of a folder, takes coded forms, asks again with what it has, and fetches ranges', async (t) => {
   if (!needsChromium(t)) return;
-  put('public/site/index.html', '<!doctype html><title>site</title><link rel="stylesheet" href="site.css"><script type="module" src="../app2.js"></script><p>page');
+  put(
+    'public/site/index.html',
+    '<!doctype html><title>site</title><link rel="stylesheet" href="site.css"><script type="module" src="../app2.js"></script><p>page',
+  );
   put('public/site/site.css', 'p { color: rgb(1, 2, 3) }');
   put('public/app2.js', 'document.title = "script";');
   put('public/app2.js.br', brotliCompressSync('document.title = "coded";'));
   const seen: string[] = [];
-  await using it = await site({}, '/', (app) => app.use(async (req, next) => {
-    const answer = await next();
-    seen.push(`${answer.status} ${req.path}`);
-    return answer;
-  }));
+  await using it = await site({}, '/', (app) =>
+    app.use(async (req, next) => {
+      const answer = await next();
+      seen.push(`${answer.status} ${req.path}`);
+      return answer;
+    }),
+  );
   const page = await (await Chromium.start(t)).visitor();
   const url = `http://127.0.0.1:${it.client.socket.remotePort!}`;
   await page.open(`${url}/site?a=1`, `${url}/site/?a=1`);
-  assert.deepEqual(await page.run('[document.title, getComputedStyle(document.querySelector("p")).color]'), ['coded', 'rgb(1, 2, 3)']);
-  assert.deepEqual(seen.filter((line) => !line.endsWith('favicon.ico')).toSorted(), ['200 /app2.js', '200 /site/', '200 /site/site.css', '301 /site']);
+  assert.deepEqual(await page.run('[document.title, getComputedStyle(document.querySelector("p")).color]'), [
+    'coded',
+    'rgb(1, 2, 3)',
+  ]);
+  assert.deepEqual(seen.filter((line) => !line.endsWith('favicon.ico')).toSorted(), [
+    '200 /app2.js',
+    '200 /site/',
+    '200 /site/site.css',
+    '301 /site',
+  ]);
   seen.length = 0;
   await page.reload();
   assert.ok(seen.includes('304 /site/') && seen.includes('304 /app2.js'), seen.join());

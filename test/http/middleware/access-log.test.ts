@@ -9,7 +9,15 @@ import { RawClient } from '../../support/raw-http.ts';
 import type { TestContext } from 'node:test';
 import type { SvcOptions } from '../../../src/app/svc.ts';
 
-function application(t: TestContext, options: SvcOptions = {}): { readonly app: Svc; readonly client: TestClient; readonly lines: () => Record<string, unknown>[]; readonly clock: ManualClock } {
+function application(
+  t: TestContext,
+  options: SvcOptions = {},
+): {
+  readonly app: Svc;
+  readonly client: TestClient;
+  readonly lines: () => Record<string, unknown>[];
+  readonly clock: ManualClock;
+} {
   const { logger, events } = collectedLog();
   const clock = new ManualClock();
   const app = new Svc({ logger, clock, accessLog: true, ...options });
@@ -20,24 +28,53 @@ function application(t: TestContext, options: SvcOptions = {}): { readonly app: 
 
 test('the access log has one line for each request, without its query', async (t) => {
   const { app, client, clock, lines } = application(t);
-  app.get('/notes/{id}', async () => { await clock.advance(12.345); return { a: 'é' }; });
-  await client.get('/notes/7?text=hidden', { headers: { 'user-agent': `agent ${'x'.repeat(300)}`, 'x-request-id': 'id-1', traceparent: '00-12345678901234567890123456789012-1234567890123456-01' } });
+  app.get('/notes/{id}', async () => {
+    await clock.advance(12.345);
+    return { a: 'é' };
+  });
+  await client.get('/notes/7?text=hidden', {
+    headers: {
+      'user-agent': `agent ${'x'.repeat(300)}`,
+      'x-request-id': 'id-1',
+      traceparent: '00-12345678901234567890123456789012-1234567890123456-01',
+    },
+  });
   const [{ time, ...line }, ...others] = lines() as [Record<string, unknown>];
   assert.equal(typeof time, 'string');
   assert.deepEqual(line, {
-    level: 'info', logger: 'svc_access', event: 'request', method: 'GET', route: '/notes/{id}', request_id: 'id-1', trace_id: '12345678901234567890123456789012', path: '/notes/7', status: 200,
-    duration_ms: 12.35, bytes: 10, ip: '127.0.0.1', user_agent: `agent ${'x'.repeat(250)}`,
+    level: 'info',
+    logger: 'svc_access',
+    event: 'request',
+    method: 'GET',
+    route: '/notes/{id}',
+    request_id: 'id-1',
+    trace_id: '12345678901234567890123456789012',
+    path: '/notes/7',
+    status: 200,
+    duration_ms: 12.35,
+    bytes: 10,
+    ip: '127.0.0.1',
+    user_agent: `agent ${'x'.repeat(250)}`,
   });
   assert.deepEqual(others, []);
 });
 
 test('the access log has lines for what matches no route and for failures, and none for probes', async (t) => {
   const { app, client, lines } = application(t);
-  app.get('/broken', () => { throw new Error('mine'); });
+  app.get('/broken', () => {
+    throw new Error('mine');
+  });
   app.get('/head', () => 'text');
   for (const path of ['/healthz', '/readyz', '/metrics', '/nothing', '/broken']) await client.get(path);
   await client.head('/head');
-  assert.deepEqual(lines().map(({ path, status, route, bytes }) => [path, status, route, (bytes as number) > 0]), [['/nothing', 404, undefined, true], ['/broken', 500, '/broken', true], ['/head', 200, '/head', false]]);
+  assert.deepEqual(
+    lines().map(({ path, status, route, bytes }) => [path, status, route, (bytes as number) > 0]),
+    [
+      ['/nothing', 404, undefined, true],
+      ['/broken', 500, '/broken', true],
+      ['/head', 200, '/head', false],
+    ],
+  );
 });
 
 test('the access log shows the template where a parameter is named like a secret, and no secret that has a form', async (t) => {
@@ -46,7 +83,10 @@ test('the access log shows the template where a parameter is named like a secret
   app.get('/users/{id}', () => '');
   await client.get('/reset/abcdef');
   await client.get('/users/svcrt_abcdefghij');
-  assert.deepEqual(lines().map(({ path }) => path), ['/reset/{token}', '/users/[refresh token]']);
+  assert.deepEqual(
+    lines().map(({ path }) => path),
+    ['/reset/{token}', '/users/[refresh token]'],
+  );
 });
 
 test('the access log cannot be made to hold a second line', async (t) => {
@@ -66,10 +106,17 @@ test('the access log cannot be made to hold a second line', async (t) => {
 test('the access log tells that an answer has not gone out whole', async (t) => {
   const { app, lines } = application(t);
   const [arrived, left] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  app.get('/slow', ({ signal }) => new Promise((resolve) => {
-    arrived.resolve();
-    signal.addEventListener('abort', () => { resolve(''); setImmediate(left.resolve); });
-  }));
+  app.get(
+    '/slow',
+    ({ signal }) =>
+      new Promise((resolve) => {
+        arrived.resolve();
+        signal.addEventListener('abort', () => {
+          resolve('');
+          setImmediate(left.resolve);
+        });
+      }),
+  );
   const server = await app.run({ port: 0, handleSignals: false });
   t.after(() => server.close());
   const client = await RawClient.open(server.port);
@@ -78,13 +125,18 @@ test('the access log tells that an answer has not gone out whole', async (t) => 
   await client[Symbol.asyncDispose]();
   await left.promise;
   await new Promise((resolve) => setImmediate(resolve));
-  assert.deepEqual(lines().map(({ path, aborted }) => [path, aborted]), [['/slow', true]]);
+  assert.deepEqual(
+    lines().map(({ path, aborted }) => [path, aborted]),
+    [['/slow', true]],
+  );
 });
 
 test('a part of the access log is even, and leaves out no answer of 500', async (t) => {
   const { app, client, lines } = application(t, { accessLog: 0.25 });
   app.get('/ok', () => '');
-  app.get('/broken', () => { throw new Error('mine'); });
+  app.get('/broken', () => {
+    throw new Error('mine');
+  });
   for (let index = 0; index < 12; index++) await client.get('/ok');
   assert.equal(lines().length, 3);
   for (let index = 0; index < 3; index++) await client.get('/broken');
@@ -101,8 +153,36 @@ test('there is no access log unless it is asked for', async (t) => {
 });
 
 test('the setting accessLog is true, false or a part of all, also as text; nothing else', () => {
-  for (const [value, share] of [[true, 1], [false, 0], [0.5, 0.5], ['true', 1], ['ON', 1], ['no', 0], ['1', 1], ['0', 0], ['0.01', 0.01], ['.5', 0.5]] as const) assert.equal(readShare(value), share, String(value));
-  for (const value of ['', 'maybe', '2', '1.5', '-1', '1e-2', 'NaN', 2, -0.1, Number.NaN, Infinity, null, undefined, {}]) assert.equal(readShare(value), undefined, String(value));
+  for (const [value, share] of [
+    [true, 1],
+    [false, 0],
+    [0.5, 0.5],
+    ['true', 1],
+    ['ON', 1],
+    ['no', 0],
+    ['1', 1],
+    ['0', 0],
+    ['0.01', 0.01],
+    ['.5', 0.5],
+  ] as const)
+    assert.equal(readShare(value), share, String(value));
+  for (const value of [
+    '',
+    'maybe',
+    '2',
+    '1.5',
+    '-1',
+    '1e-2',
+    'NaN',
+    2,
+    -0.1,
+    Number.NaN,
+    Infinity,
+    null,
+    undefined,
+    {},
+  ])
+    assert.equal(readShare(value), undefined, String(value));
   assert.throws(() => new Svc({ accessLog: 2 }), { code: 'E_OPTION_RANGE' });
   assert.throws(() => new Svc({ config: { accessLog: 'maybe' } }), { code: 'E_CONFIG_CAST' });
   assert.throws(() => new Svc({ config: { accessLog: {} } }), { code: 'E_CONFIG_CAST' });

@@ -6,8 +6,31 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { brotliDecompressSync, constants, createBrotliDecompress, createGunzip, createZstdDecompress, gunzipSync, zstdDecompressSync } from 'node:zlib';
-import { CSRFMiddleware, CompressionMiddleware, ETagMiddleware, EventBroadcast, EventStreamResponse, FileResponse, HttpResponse, IdempotencyMiddleware, MemoryRecordStore, NDJSONResponse, SessionMiddleware, StreamingResponse, Svc, TextResponse } from 'svc';
+import {
+  brotliDecompressSync,
+  constants,
+  createBrotliDecompress,
+  createGunzip,
+  createZstdDecompress,
+  gunzipSync,
+  zstdDecompressSync,
+} from 'node:zlib';
+import {
+  CSRFMiddleware,
+  CompressionMiddleware,
+  ETagMiddleware,
+  EventBroadcast,
+  EventStreamResponse,
+  FileResponse,
+  HttpResponse,
+  IdempotencyMiddleware,
+  MemoryRecordStore,
+  NDJSONResponse,
+  SessionMiddleware,
+  StreamingResponse,
+  Svc,
+  TextResponse,
+} from 'svc';
 import { TestClient } from 'svc/testing';
 import { codersOf, negotiateEncoding } from '../../../src/http/content-codings.ts';
 import { CompressedPieces } from '../../../src/http/middleware/compressed-chunks.ts';
@@ -16,7 +39,11 @@ import { RawClient } from '../../support/raw-http.ts';
 import type { ContentCoding } from 'svc';
 import type { Coder } from '../../../src/http/content-codings.ts';
 
-const DECODE: Readonly<Record<ContentCoding, (bytes: Uint8Array) => Buffer>> = { gzip: gunzipSync, br: brotliDecompressSync, zstd: zstdDecompressSync };
+const DECODE: Readonly<Record<ContentCoding, (bytes: Uint8Array) => Buffer>> = {
+  gzip: gunzipSync,
+  br: brotliDecompressSync,
+  zstd: zstdDecompressSync,
+};
 const CODINGS = ['zstd', 'br', 'gzip'] as const;
 const TEXT = 'All work and no play. '.repeat(100);
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -27,12 +54,25 @@ function site(declare: (app: Svc) => void, middleware = new CompressionMiddlewar
   return new TestClient(app);
 }
 
-const get = (client: TestClient, path: string, accept?: string, more: Record<string, string> = {}): ReturnType<TestClient['get']> => client.get(path, { headers: { ...accept === undefined ? {} : { 'accept-encoding': accept }, ...more } });
+const get = (
+  client: TestClient,
+  path: string,
+  accept?: string,
+  more: Record<string, string> = {},
+): ReturnType<TestClient['get']> =>
+  client.get(path, { headers: { ...(accept === undefined ? {} : { 'accept-encoding': accept }), ...more } });
 
 for (const coding of CODINGS) {
-  for (const [size, text] of [['in place', TEXT], ['in another thread', TEXT.repeat(200)]] as const) {
+  for (const [size, text] of [
+    ['in place', TEXT],
+    ['in another thread', TEXT.repeat(200)],
+  ] as const) {
     test(`CompressionMiddleware sends ${coding}, made ${size}, with its length and Vary`, async () => {
-      await using client = site((app) => app.get('/text', () => text).get('/bytes', () => new HttpResponse(Buffer.from(text), { mediaType: 'text/css' })));
+      await using client = site((app) =>
+        app
+          .get('/text', () => text)
+          .get('/bytes', () => new HttpResponse(Buffer.from(text), { mediaType: 'text/css' })),
+      );
       for (const path of ['/text', '/bytes']) {
         const answer = await get(client, path, coding);
         const bytes = Buffer.from(await answer.arrayBuffer());
@@ -45,22 +85,56 @@ for (const coding of CODINGS) {
   }
 
   test(`CompressionMiddleware compresses pieces with ${coding}, whatever they are`, async () => {
-    await using client = site((app) => app.get('/', () => new StreamingResponse((async function* (): AsyncGenerator<string | Uint8Array> {
-      yield 'é'; yield ''; yield Buffer.from('bytes'); await turn(); await turn(); for (let n = 0; n < 300; n++) yield `${n} ${TEXT}`; yield 'end';
-    })(), { mediaType: 'text/plain', contentLength: undefined })).get('/none', () => new StreamingResponse([], { mediaType: 'text/plain' })));
+    await using client = site((app) =>
+      app
+        .get(
+          '/',
+          () =>
+            new StreamingResponse(
+              (async function* (): AsyncGenerator<string | Uint8Array> {
+                yield 'é';
+                yield '';
+                yield Buffer.from('bytes');
+                await turn();
+                await turn();
+                for (let n = 0; n < 300; n++) yield `${n} ${TEXT}`;
+                yield 'end';
+              })(),
+              { mediaType: 'text/plain', contentLength: undefined },
+            ),
+        )
+        .get('/none', () => new StreamingResponse([], { mediaType: 'text/plain' })),
+    );
     const expected = `ébytes${Array.from({ length: 300 }, (_, n) => `${n} ${TEXT}`).join('')}end`;
     const answer = await get(client, '/', coding);
     assert.equal(answer.headers.get('content-encoding'), coding);
     assert.equal(DECODE[coding](Buffer.from(await answer.arrayBuffer())).toString(), expected);
-    assert.equal(DECODE[coding](Buffer.from(await (await get(client, '/none', coding)).arrayBuffer())).length, 0);
+    assert.equal(
+      DECODE[coding](Buffer.from(await (await get(client, '/none', coding)).arrayBuffer())).length,
+      0,
+    );
   });
 }
 
 test('Pieces of a small known length are compressed whole, with their length; more or less than announced is a 500', async () => {
   const app = new Svc({ logger: collectedLog().logger }).use(new CompressionMiddleware());
   const half = TEXT.slice(0, 1_000);
-  for (const [path, contentLength] of [['/right', 2_000], ['/less', 2_001], ['/more', 1_999]] as const) {
-    app.get(path, () => new StreamingResponse((async function* (): AsyncGenerator<string | Uint8Array> { yield half; yield new Uint8Array(Buffer.from(half)); })(), { mediaType: 'text/plain', contentLength }));
+  for (const [path, contentLength] of [
+    ['/right', 2_000],
+    ['/less', 2_001],
+    ['/more', 1_999],
+  ] as const) {
+    app.get(
+      path,
+      () =>
+        new StreamingResponse(
+          (async function* (): AsyncGenerator<string | Uint8Array> {
+            yield half;
+            yield new Uint8Array(Buffer.from(half));
+          })(),
+          { mediaType: 'text/plain', contentLength },
+        ),
+    );
   }
   app.get('/file', () => new FileResponse(new URL(import.meta.url).pathname, { mediaType: 'text/plain' }));
   await using client = new TestClient(app, { raiseErrors: false });
@@ -72,18 +146,46 @@ test('Pieces of a small known length are compressed whole, with their length; mo
   const file = await get(client, '/file', 'gzip');
   assert.equal(file.headers.get('content-encoding'), 'gzip');
   assert.match(file.headers.get('etag') ?? 'W/', /^W\//);
-  assert.equal(gunzipSync(Buffer.from(await file.arrayBuffer())).toString(), await readFile(new URL(import.meta.url), 'utf8'));
-  assert.equal((await client.get('/file', { headers: { 'accept-encoding': 'gzip', 'if-none-match': file.headers.get('etag')! } })).status, 304);
+  assert.equal(
+    gunzipSync(Buffer.from(await file.arrayBuffer())).toString(),
+    await readFile(new URL(import.meta.url), 'utf8'),
+  );
+  assert.equal(
+    (
+      await client.get('/file', {
+        headers: { 'accept-encoding': 'gzip', 'if-none-match': file.headers.get('etag')! },
+      })
+    ).status,
+    304,
+  );
 });
 
 for (const [accept, expected] of [
-  [undefined, null], ['', null], ['identity', null], ['compress', null], ['gzip', 'gzip'], ['gzip, br', 'br'], ['gzip, br, zstd', 'zstd'], ['*', 'zstd'], ['gzip;q=1, br;q=0.5', 'gzip'], ['br;q=0, *', 'zstd'],
-  ['gzip;q=0.5, identity', null], ['identity;q=0', null], ['identity;q=0, gzip;q=0.1', 'gzip'], ['*;q=0', null], ['GZIP', 'gzip'], ['x-gzip', 'gzip'], ['zstd;q=0, br;q=0, gzip;q=0.001', 'gzip'],
+  [undefined, null],
+  ['', null],
+  ['identity', null],
+  ['compress', null],
+  ['gzip', 'gzip'],
+  ['gzip, br', 'br'],
+  ['gzip, br, zstd', 'zstd'],
+  ['*', 'zstd'],
+  ['gzip;q=1, br;q=0.5', 'gzip'],
+  ['br;q=0, *', 'zstd'],
+  ['gzip;q=0.5, identity', null],
+  ['identity;q=0', null],
+  ['identity;q=0, gzip;q=0.1', 'gzip'],
+  ['*;q=0', null],
+  ['GZIP', 'gzip'],
+  ['x-gzip', 'gzip'],
+  ['zstd;q=0, br;q=0, gzip;q=0.001', 'gzip'],
 ] as const) {
   test(`CompressionMiddleware answers Accept-Encoding: ${accept ?? '(none)'} with ${expected ?? 'the content as it is'}, and always says Vary`, async () => {
     await using client = site((app) => app.get('/', () => TEXT));
     const answer = await get(client, '/', accept);
-    assert.deepEqual([answer.headers.get('content-encoding'), answer.headers.get('vary')], [expected, 'Accept-Encoding']);
+    assert.deepEqual(
+      [answer.headers.get('content-encoding'), answer.headers.get('vary')],
+      [expected, 'Accept-Encoding'],
+    );
   });
 }
 
@@ -96,7 +198,10 @@ for (const [what, response] of [
   ['a part', () => new TextResponse(TEXT, { status: 206 })],
   ['of a digest', () => new TextResponse(TEXT, { headers: { 'Content-Digest': 'sha-256=:x:' } })],
   ['with a cookie', () => new TextResponse(TEXT).setCookie('a', 'b')],
-  ['announced as too short', () => new StreamingResponse(['x'], { mediaType: 'text/plain', contentLength: 1 })],
+  [
+    'announced as too short',
+    () => new StreamingResponse(['x'], { mediaType: 'text/plain', contentLength: 1 }),
+  ],
   ['events', () => new EventStreamResponse([TEXT])],
 ] as const) {
   test(`CompressionMiddleware leaves an answer alone that is ${what}, and does not vary it`, async () => {
@@ -107,7 +212,18 @@ for (const [what, response] of [
   });
 }
 
-for (const mediaType of ['text/html; charset=utf-8', 'application/json', 'application/problem+json', 'image/svg+xml', 'application/javascript', 'application/x-ndjson', 'TEXT/CSS', 'application/wasm', 'font/ttf', 'application/xml']) {
+for (const mediaType of [
+  'text/html; charset=utf-8',
+  'application/json',
+  'application/problem+json',
+  'image/svg+xml',
+  'application/javascript',
+  'application/x-ndjson',
+  'TEXT/CSS',
+  'application/wasm',
+  'font/ttf',
+  'application/xml',
+]) {
   test(`CompressionMiddleware compresses ${mediaType}`, async () => {
     await using client = site((app) => app.get('/', () => new HttpResponse(TEXT, { mediaType })));
     assert.equal((await get(client, '/', 'gzip')).headers.get('content-encoding'), 'gzip');
@@ -115,37 +231,83 @@ for (const mediaType of ['text/html; charset=utf-8', 'application/json', 'applic
 }
 
 test('meta: { compress } of a route decides: false never, true with cookies, too', async () => {
-  await using client = site((app) => app.get('/never', { meta: { compress: false } }, () => TEXT).get('/cookie', { meta: { compress: true } }, () => new TextResponse(TEXT).setCookie('a', 'b')));
-  assert.deepEqual([(await get(client, '/never', 'gzip')).headers.get('content-encoding'), (await get(client, '/never', 'gzip')).headers.get('vary')], [null, null]);
+  await using client = site((app) =>
+    app
+      .get('/never', { meta: { compress: false } }, () => TEXT)
+      .get('/cookie', { meta: { compress: true } }, () => new TextResponse(TEXT).setCookie('a', 'b')),
+  );
+  assert.deepEqual(
+    [
+      (await get(client, '/never', 'gzip')).headers.get('content-encoding'),
+      (await get(client, '/never', 'gzip')).headers.get('vary'),
+    ],
+    [null, null],
+  );
   assert.equal((await get(client, '/cookie', 'gzip')).headers.get('content-encoding'), 'gzip');
 });
 
 test('What would become longer is sent as it is', async () => {
-  await using client = site((app) => app.get('/', () => 'ab'), new CompressionMiddleware({ thresholdBytes: 0 }));
+  await using client = site(
+    (app) => app.get('/', () => 'ab'),
+    new CompressionMiddleware({ thresholdBytes: 0 }),
+  );
   assert.equal((await get(client, '/', 'gzip')).headers.get('content-encoding'), null);
 });
 
 test('A strong ETag becomes weak where the answer is coded, and 304 repeats what the client knows', async () => {
-  await using client = site((app) => app.get('/', ({ req }) => req.headers['if-none-match'] === undefined ? new TextResponse(TEXT, { headers: { 'ETag': '"a"', 'Accept-Ranges': 'bytes', 'Vary': 'Cookie' } }) : new HttpResponse(null, { status: 304, headers: { ETag: '"a"' } })));
+  await using client = site((app) =>
+    app.get('/', ({ req }) =>
+      req.headers['if-none-match'] === undefined
+        ? new TextResponse(TEXT, { headers: { ETag: '"a"', 'Accept-Ranges': 'bytes', Vary: 'Cookie' } })
+        : new HttpResponse(null, { status: 304, headers: { ETag: '"a"' } }),
+    ),
+  );
   const coded = await get(client, '/', 'br');
-  assert.deepEqual(['etag', 'accept-ranges', 'vary'].map((name) => coded.headers.get(name)), ['W/"a"', null, 'Cookie, Accept-Encoding']);
+  assert.deepEqual(
+    ['etag', 'accept-ranges', 'vary'].map((name) => coded.headers.get(name)),
+    ['W/"a"', null, 'Cookie, Accept-Encoding'],
+  );
   assert.equal((await get(client, '/')).headers.get('etag'), '"a"');
   assert.equal((await get(client, '/', 'br', { 'if-none-match': 'W/"a"' })).headers.get('etag'), 'W/"a"');
   assert.equal((await get(client, '/', 'br', { 'if-none-match': '"a"' })).headers.get('etag'), '"a"');
 });
 
 test('304 says what the answer would vary by (RFC 9110 §15.4.5), whatever the client has asked with', async () => {
-  await using client = site((app) => app.get('/', () => new HttpResponse(null, { status: 304, headers: { 'Last-Modified': 'Sat, 21 Nov 2026 00:00:00 GMT' } })));
-  for (const headers of [{ 'if-modified-since': 'Sat, 21 Nov 2026 00:00:00 GMT' }, { 'if-none-match': '"a"' }]) {
+  await using client = site((app) =>
+    app.get(
+      '/',
+      () =>
+        new HttpResponse(null, {
+          status: 304,
+          headers: { 'Last-Modified': 'Sat, 21 Nov 2026 00:00:00 GMT' },
+        }),
+    ),
+  );
+  for (const headers of [
+    { 'if-modified-since': 'Sat, 21 Nov 2026 00:00:00 GMT' },
+    { 'if-none-match': '"a"' },
+  ]) {
     assert.equal((await client.get('/', { headers })).headers.get('vary'), 'Accept-Encoding');
   }
 });
 
 test('HEAD says of the coding what GET does', async () => {
-  await using client = site((app) => app.get('/', () => TEXT).get('/long', () => TEXT.repeat(500)).get('/pieces', () => new StreamingResponse([TEXT], { mediaType: 'text/plain' })));
+  await using client = site((app) =>
+    app
+      .get('/', () => TEXT)
+      .get('/long', () => TEXT.repeat(500))
+      .get('/pieces', () => new StreamingResponse([TEXT], { mediaType: 'text/plain' })),
+  );
   for (const path of ['/', '/long', '/pieces']) {
-    const [head, whole] = [await client.request('HEAD', path, { headers: { 'accept-encoding': 'gzip' } }), await get(client, path, 'gzip')];
-    assert.deepEqual(['content-encoding', 'vary', 'content-type'].map((name) => head.headers.get(name)), ['content-encoding', 'vary', 'content-type'].map((name) => whole.headers.get(name)), path);
+    const [head, whole] = [
+      await client.request('HEAD', path, { headers: { 'accept-encoding': 'gzip' } }),
+      await get(client, path, 'gzip'),
+    ];
+    assert.deepEqual(
+      ['content-encoding', 'vary', 'content-type'].map((name) => head.headers.get(name)),
+      ['content-encoding', 'vary', 'content-type'].map((name) => whole.headers.get(name)),
+      path,
+    );
     assert.equal(head.headers.get('content-length'), null); // its length is not known without the work
   }
 });
@@ -153,14 +315,30 @@ test('HEAD says of the coding what GET does', async () => {
 test('HEAD of a file says no length that GET would not have, and what it varies by', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'svc-compression-'));
   t.after(() => rm(folder, { recursive: true }));
-  for (const [name, text] of [['small.txt', TEXT], ['large.txt', TEXT.repeat(500)]] as const) await writeFile(`${folder}/${name}`, text);
-  await using client = site((app) => app.get('/file', () => new FileResponse(join(folder, 'large.txt'))).mountStatic('/static', folder));
+  for (const [name, text] of [
+    ['small.txt', TEXT],
+    ['large.txt', TEXT.repeat(500)],
+  ] as const)
+    await writeFile(`${folder}/${name}`, text);
+  await using client = site((app) =>
+    app.get('/file', () => new FileResponse(join(folder, 'large.txt'))).mountStatic('/static', folder),
+  );
   for (const path of ['/file', '/static/small.txt', '/static/large.txt']) {
     for (const coding of ['gzip', 'identity']) {
-      const [head, whole] = [await client.request('HEAD', path, { headers: { 'accept-encoding': coding } }), await get(client, path, coding)];
-      const said = (answer: Response): unknown => ['content-encoding', 'vary', 'etag', 'accept-ranges', 'last-modified'].map((name) => answer.headers.get(name));
+      const [head, whole] = [
+        await client.request('HEAD', path, { headers: { 'accept-encoding': coding } }),
+        await get(client, path, coding),
+      ];
+      const said = (answer: Response): unknown =>
+        ['content-encoding', 'vary', 'etag', 'accept-ranges', 'last-modified'].map((name) =>
+          answer.headers.get(name),
+        );
       assert.deepEqual(said(head), said(whole), `${path} ${coding}`);
-      assert.equal(head.headers.get('content-length'), coding === 'gzip' ? null : whole.headers.get('content-length'), path);
+      assert.equal(
+        head.headers.get('content-length'),
+        coding === 'gzip' ? null : whole.headers.get('content-length'),
+        path,
+      );
       await whole.arrayBuffer();
     }
   }
@@ -168,11 +346,28 @@ test('HEAD of a file says no length that GET would not have, and what it varies 
 
 test('A part says by what the whole would have varied (RFC 9110 §15.3.7)', async () => {
   const file = new URL('compression.test.ts', import.meta.url);
-  await using client = site((app) => app.get('/file', () => new FileResponse(file, { mediaType: 'text/plain' })).get('/image', () => new FileResponse(file, { mediaType: 'image/png' }))
-    .get('/plain', { meta: { compress: false } }, () => new FileResponse(file, { mediaType: 'text/plain' })));
-  for (const [path, range, vary] of [['/file', 'bytes=0-9', 'Accept-Encoding'], ['/file', 'bytes=0-9,20-29', 'Accept-Encoding'], ['/image', 'bytes=0-9', null], ['/plain', 'bytes=0-9', null]] as const) {
+  await using client = site((app) =>
+    app
+      .get('/file', () => new FileResponse(file, { mediaType: 'text/plain' }))
+      .get('/image', () => new FileResponse(file, { mediaType: 'image/png' }))
+      .get(
+        '/plain',
+        { meta: { compress: false } },
+        () => new FileResponse(file, { mediaType: 'text/plain' }),
+      ),
+  );
+  for (const [path, range, vary] of [
+    ['/file', 'bytes=0-9', 'Accept-Encoding'],
+    ['/file', 'bytes=0-9,20-29', 'Accept-Encoding'],
+    ['/image', 'bytes=0-9', null],
+    ['/plain', 'bytes=0-9', null],
+  ] as const) {
     const answer = await get(client, path, 'gzip', { range });
-    assert.deepEqual([answer.status, answer.headers.get('vary'), answer.headers.get('content-encoding')], [206, vary, null], `${path} ${range}`);
+    assert.deepEqual(
+      [answer.status, answer.headers.get('vary'), answer.headers.get('content-encoding')],
+      [206, vary, null],
+      `${path} ${range}`,
+    );
     await answer.arrayBuffer();
   }
 });
@@ -181,12 +376,46 @@ test('Answers beyond maxConcurrent go out as they are, and places come back: aft
   const app = new Svc().use(new CompressionMiddleware({ maxConcurrent: 1 }));
   const more = Promise.withResolvers<void>();
   let ended = 0;
-  app.get('/', () => new StreamingResponse((async function* (): AsyncGenerator<string> { yield 'a'; await more.promise; yield 'b'; })(), { mediaType: 'text/plain' }));
-  app.get('/never', () => new StreamingResponse({ [Symbol.asyncIterator]: () => { let first = true; return { next: () => { if (!first) return new Promise<never>(() => undefined); first = false; return Promise.resolve({ done: false as const, value: 'x' }); }, return: async () => { ended++; return { done: true as const, value: undefined }; } }; } }, { mediaType: 'text/plain' }));
+  app.get(
+    '/',
+    () =>
+      new StreamingResponse(
+        (async function* (): AsyncGenerator<string> {
+          yield 'a';
+          await more.promise;
+          yield 'b';
+        })(),
+        { mediaType: 'text/plain' },
+      ),
+  );
+  app.get(
+    '/never',
+    () =>
+      new StreamingResponse(
+        {
+          [Symbol.asyncIterator]: () => {
+            let first = true;
+            return {
+              next: () => {
+                if (!first) return new Promise<never>(() => undefined);
+                first = false;
+                return Promise.resolve({ done: false as const, value: 'x' });
+              },
+              return: async () => {
+                ended++;
+                return { done: true as const, value: undefined };
+              },
+            };
+          },
+        },
+        { mediaType: 'text/plain' },
+      ),
+  );
   app.get('/long', () => TEXT.repeat(500));
   const { port, close } = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
   const [first, second] = [await RawClient.open(port), await RawClient.open(port)];
-  const codingOf = async (client: RawClient, path: string): Promise<string | undefined> => (await client.get(path, 'Accept-Encoding: gzip\r\n').answer()).field('content-encoding');
+  const codingOf = async (client: RawClient, path: string): Promise<string | undefined> =>
+    (await client.get(path, 'Accept-Encoding: gzip\r\n').answer()).field('content-encoding');
   first.get('/', 'Accept-Encoding: gzip\r\n');
   await once(first.socket, 'data');
   assert.equal(await codingOf(second, '/long'), undefined);
@@ -210,18 +439,37 @@ for (const coding of CODINGS) {
     const more = Promise.withResolvers<void>();
     const app = new Svc().use(new CompressionMiddleware());
     app.get('/events', () => news.stream([], { headers: { 'Cache-Control': 'no-cache' } }));
-    app.get('/lines', () => new NDJSONResponse((async function* () { yield 1; await more.promise; yield 2; })()));
+    app.get(
+      '/lines',
+      () =>
+        new NDJSONResponse(
+          (async function* () {
+            yield 1;
+            await more.promise;
+            yield 2;
+          })(),
+        ),
+    );
     const { url, close } = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
     const decoders = { gzip: createGunzip, br: createBrotliDecompress, zstd: createZstdDecompress };
     const open = async (path: string): Promise<{ seen(): string; until(text: string): Promise<void> }> => {
       const { Agent, request } = await import('node:http');
       const sent = request(url + path, { agent: new Agent(), headers: { 'Accept-Encoding': coding } }).end();
-      const [answer] = await once(sent, 'response') as [import('node:http').IncomingMessage];
+      const [answer] = (await once(sent, 'response')) as [import('node:http').IncomingMessage];
       assert.equal(answer.headers['content-encoding'], coding);
       let seen = '';
-      const decoder = answer.pipe(decoders[coding]({ ...coding === 'gzip' ? { finishFlush: constants.Z_SYNC_FLUSH } : {} }));
-      decoder.on('data', (chunk: Buffer) => { seen += chunk.toString(); });
-      return { seen: () => seen, async until(text) { while (!seen.includes(text)) await turn(); } };
+      const decoder = answer.pipe(
+        decoders[coding]({ ...(coding === 'gzip' ? { finishFlush: constants.Z_SYNC_FLUSH } : {}) }),
+      );
+      decoder.on('data', (chunk: Buffer) => {
+        seen += chunk.toString();
+      });
+      return {
+        seen: () => seen,
+        async until(text) {
+          while (!seen.includes(text)) await turn();
+        },
+      };
     };
     const events = await open('/events');
     await events.until(':\n\n');
@@ -240,7 +488,19 @@ for (const coding of CODINGS) {
 
 test('A source that fails amid a compressed answer ends the connection', async () => {
   const app = new Svc().use(new CompressionMiddleware());
-  app.get('/', () => new StreamingResponse((async function* (): AsyncGenerator<string> { yield TEXT; await turn(); await turn(); throw new Error('source'); })(), { mediaType: 'text/plain' }));
+  app.get(
+    '/',
+    () =>
+      new StreamingResponse(
+        (async function* (): AsyncGenerator<string> {
+          yield TEXT;
+          await turn();
+          await turn();
+          throw new Error('source');
+        })(),
+        { mediaType: 'text/plain' },
+      ),
+  );
   const { port, close } = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
   await using client = await RawClient.open(port);
   const answer = await client.get('/', 'Accept-Encoding: gzip\r\n').answer();
@@ -253,9 +513,17 @@ test('CompressedPieces gives the same content however it is cut, with each codin
   for (const coding of CODINGS) {
     for (const size of [1, 7, 1_000, 100_000]) {
       const whole = TEXT.repeat(50).slice(0, size === 1 ? 200 : undefined);
-      const pieces = Array.from({ length: Math.ceil(whole.length / size) }, (_, index) => whole.slice(index * size, (index + 1) * size));
+      const pieces = Array.from({ length: Math.ceil(whole.length / size) }, (_, index) =>
+        whole.slice(index * size, (index + 1) * size),
+      );
       let over = 0;
-      const compressed = new CompressedPieces(pieces, { coder: coders[coding] as Coder, isEager: size === 7, onEnd: () => { over++; } });
+      const compressed = new CompressedPieces(pieces, {
+        coder: coders[coding] as Coder,
+        isEager: size === 7,
+        onEnd: () => {
+          over++;
+        },
+      });
       const chunks: Uint8Array[] = [];
       for await (const chunk of compressed) chunks.push(chunk as Uint8Array);
       assert.equal(DECODE[coding](Buffer.concat(chunks)).toString(), whole, `${coding} ${size}`);
@@ -267,11 +535,23 @@ test('CompressedPieces gives the same content however it is cut, with each codin
 test('Pieces that are ended while one is awaited end without an error, whenever that one comes', async () => {
   const coders = codersOf({ zstd: 3, br: 4, gzip: 6 });
   for (const coding of CODINGS) {
-    for (const last of [{ done: false, value: TEXT }, { done: true, value: undefined }] as const) {
+    for (const last of [
+      { done: false, value: TEXT },
+      { done: true, value: undefined },
+    ] as const) {
       const step = Promise.withResolvers<IteratorResult<string, undefined>>();
       const steps = [Promise.resolve({ done: false, value: TEXT }), step.promise];
-      const source = { [Symbol.asyncIterator]: () => ({ next: () => steps.shift()!, return: () => Promise.resolve({ done: true as const, value: undefined }) }) };
-      const compressed = new CompressedPieces(source, { coder: coders[coding] as Coder, isEager: true, onEnd: () => undefined });
+      const source = {
+        [Symbol.asyncIterator]: () => ({
+          next: () => steps.shift()!,
+          return: () => Promise.resolve({ done: true as const, value: undefined }),
+        }),
+      };
+      const compressed = new CompressedPieces(source, {
+        coder: coders[coding] as Coder,
+        isEager: true,
+        onEnd: () => undefined,
+      });
       while ((await compressed.next()).done !== true && steps.length > 0);
       const awaited = compressed.next();
       await turn();
@@ -284,33 +564,99 @@ test('Pieces that are ended while one is awaited end without an error, whenever 
 });
 
 test('Options of compression are checked', () => {
-  for (const options of [{ encodings: [] }, { encodings: ['gzip', 'gzip'] }, { encodings: ['deflate'] }, { gzipLevel: 0 }, { brotliQuality: 12 }, { zstdLevel: 20 }, { thresholdBytes: -1 }, { maxConcurrent: 0 }]) {
+  for (const options of [
+    { encodings: [] },
+    { encodings: ['gzip', 'gzip'] },
+    { encodings: ['deflate'] },
+    { gzipLevel: 0 },
+    { brotliQuality: 12 },
+    { zstdLevel: 20 },
+    { thresholdBytes: -1 },
+    { maxConcurrent: 0 },
+  ]) {
     assert.throws(() => new CompressionMiddleware(options as object), { code: 'E_OPTION_RANGE' });
   }
   assert.throws(() => new CompressionMiddleware({ level: 5 } as object), { code: 'E_OPTION_UNKNOWN' });
 });
 
 test('SVC121 compression behind a layer that sets cookies, keeps answers, or compresses is refused', () => {
-  for (const [outer, isRight] of [[new SessionMiddleware({ secrets: 'x'.repeat(40) }), false], [new CompressionMiddleware(), false], [new IdempotencyMiddleware({ store: new MemoryRecordStore() }), false]] as const) {
+  for (const [outer, isRight] of [
+    [new SessionMiddleware({ secrets: 'x'.repeat(40) }), false],
+    [new CompressionMiddleware(), false],
+    [new IdempotencyMiddleware({ store: new MemoryRecordStore() }), false],
+  ] as const) {
     const app = new Svc({ authSecret: 'y'.repeat(43) }).use(outer).use(new CompressionMiddleware());
-    assert.equal(app.check().findings.some((finding) => finding.rule === 'SVC121' && finding.subject === 'middleware compression'), !isRight);
+    assert.equal(
+      app
+        .check()
+        .findings.some(
+          (finding) => finding.rule === 'SVC121' && finding.subject === 'middleware compression',
+        ),
+      !isRight,
+    );
   }
-  const right = new Svc({ authSecret: 'y'.repeat(43) }).use(new CompressionMiddleware()).use(new SessionMiddleware()).use(new CSRFMiddleware());
-  assert.deepEqual(right.check().findings.filter((finding) => finding.subject === 'middleware compression'), []);
+  const right = new Svc({ authSecret: 'y'.repeat(43) })
+    .use(new CompressionMiddleware())
+    .use(new SessionMiddleware())
+    .use(new CSRFMiddleware());
+  assert.deepEqual(
+    right.check().findings.filter((finding) => finding.subject === 'middleware compression'),
+    [],
+  );
 });
 
 test('SVC121 compression behind a layer of tags is a warning: each 304 would be compressed first', () => {
-  const severities = (app: Svc): string[] => app.check().findings.filter(({ rule }) => rule === 'SVC121').map(({ severity }) => severity);
-  assert.deepEqual(severities(new Svc().use(new ETagMiddleware()).use(new CompressionMiddleware())), ['warning']);
-  assert.deepEqual(severities(new Svc({ authSecret: 'y'.repeat(43) }).use(new ETagMiddleware()).use(new SessionMiddleware()).use(new CompressionMiddleware())), ['error', 'warning']);
+  const severities = (app: Svc): string[] =>
+    app
+      .check()
+      .findings.filter(({ rule }) => rule === 'SVC121')
+      .map(({ severity }) => severity);
+  assert.deepEqual(severities(new Svc().use(new ETagMiddleware()).use(new CompressionMiddleware())), [
+    'warning',
+  ]);
+  assert.deepEqual(
+    severities(
+      new Svc({ authSecret: 'y'.repeat(43) })
+        .use(new ETagMiddleware())
+        .use(new SessionMiddleware())
+        .use(new CompressionMiddleware()),
+    ),
+    ['error', 'warning'],
+  );
   assert.deepEqual(severities(new Svc().use(new CompressionMiddleware()).use(new ETagMiddleware())), []);
 });
 
 test('Whatever Accept-Encoding says, an answer comes, in a coding that it allows', async () => {
   await using client = site((app) => app.get('/', () => TEXT));
-  const parts = ['gzip', 'br', 'zstd', '*', 'identity', ';', 'q=', 'q=0', 'q=1', '0.5', '=', ',', ' ', '\t', '"', 'GZIP', ';q=0.0001', ';q=2', 'é', '%'];
+  const parts = [
+    'gzip',
+    'br',
+    'zstd',
+    '*',
+    'identity',
+    ';',
+    'q=',
+    'q=0',
+    'q=1',
+    '0.5',
+    '=',
+    ',',
+    ' ',
+    '\t',
+    '"',
+    'GZIP',
+    ';q=0.0001',
+    ';q=2',
+    'é',
+    '%',
+  ];
   for (let round = 0; round < 1_000; round++) {
-    const accept = Array.from({ length: 1 + round % 9 }, () => parts[Math.floor(Math.random() * parts.length)]!).join('').trim();
+    const accept = Array.from(
+      { length: 1 + (round % 9) },
+      () => parts[Math.floor(Math.random() * parts.length)]!,
+    )
+      .join('')
+      .trim();
     const answer = await get(client, '/', accept);
     const coding = answer.headers.get('content-encoding') as ContentCoding | null;
     assert.equal(coding ?? undefined, negotiateEncoding(accept, CODINGS), accept);
@@ -320,16 +666,41 @@ test('Whatever Accept-Encoding says, an answer comes, in a coding that it allows
 });
 
 test('curl --compressed and fetch() read what is compressed', async (t) => {
-  const app = new Svc().use(new CompressionMiddleware()).get('/', () => TEXT).get('/pieces', () => new StreamingResponse((function* (): Generator<string> { for (let n = 0; n < 50; n++) yield TEXT; })(), { mediaType: 'text/plain' }));
+  const app = new Svc()
+    .use(new CompressionMiddleware())
+    .get('/', () => TEXT)
+    .get(
+      '/pieces',
+      () =>
+        new StreamingResponse(
+          (function* (): Generator<string> {
+            for (let n = 0; n < 50; n++) yield TEXT;
+          })(),
+          { mediaType: 'text/plain' },
+        ),
+    );
   const { url, close } = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
   try {
     for (const accept of CODINGS) {
       assert.equal(await (await fetch(url, { headers: { 'Accept-Encoding': accept } })).text(), TEXT);
-      assert.equal(await (await fetch(`${url}/pieces`, { headers: { 'Accept-Encoding': accept } })).text(), TEXT.repeat(50));
+      assert.equal(
+        await (await fetch(`${url}/pieces`, { headers: { 'Accept-Encoding': accept } })).text(),
+        TEXT.repeat(50),
+      );
     }
     const run = promisify(execFile);
-    if (!await run('curl', ['--version']).then(() => true, () => false)) return t.diagnostic('there is no curl');
-    for (const path of ['/', '/pieces']) assert.equal((await run('curl', ['--silent', '--fail', '--compressed', url + path], { maxBuffer: 1e7 })).stdout, path === '/' ? TEXT : TEXT.repeat(50));
+    if (
+      !(await run('curl', ['--version']).then(
+        () => true,
+        () => false,
+      ))
+    )
+      return t.diagnostic('there is no curl');
+    for (const path of ['/', '/pieces'])
+      assert.equal(
+        (await run('curl', ['--silent', '--fail', '--compressed', url + path], { maxBuffer: 1e7 })).stdout,
+        path === '/' ? TEXT : TEXT.repeat(50),
+      );
   } finally {
     await close();
   }

@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { CORSMiddleware, ConcurrencyLimitMiddleware, StreamingResponse, SessionMiddleware, Svc, TimeoutMiddleware } from 'svc';
+import {
+  CORSMiddleware,
+  ConcurrencyLimitMiddleware,
+  StreamingResponse,
+  SessionMiddleware,
+  Svc,
+  TimeoutMiddleware,
+} from 'svc';
 import { ManualClock, TestClient } from 'svc/testing';
 import { EventLoopDelay } from '../../../src/observability/event-loop.ts';
 import { HttpServer } from '../../../src/http/server/server.ts';
@@ -32,7 +39,10 @@ function site(options: ConcurrencyLimitOptions, change: (app: Svc) => void = () 
   const gates = new Map<string, PromiseWithResolvers<string>>();
   const app = new Svc({ logger });
   change(app);
-  app.use(new ConcurrencyLimitMiddleware(options)).get('/sync', () => 'x').get('/free', { meta: { loadShedding: false } }, () => 'x')
+  app
+    .use(new ConcurrencyLimitMiddleware(options))
+    .get('/sync', () => 'x')
+    .get('/free', { meta: { loadShedding: false } }, () => 'x')
     .get('/{name}', ({ params }) => {
       begun.push(params.name);
       const gate = Promise.withResolvers<string>();
@@ -42,10 +52,25 @@ function site(options: ConcurrencyLimitOptions, change: (app: Svc) => void = () 
   const client = new TestClient(app, { clock, raiseErrors: false });
   const statuses: Record<string, number> = {};
   return {
-    app, client, clock, events, begun, statuses,
-    async answer(name) { gates.get(name)!.resolve(name); await turn(); },
+    app,
+    client,
+    clock,
+    events,
+    begun,
+    statuses,
+    async answer(name) {
+      gates.get(name)!.resolve(name);
+      await turn();
+    },
     async send(name, signal) {
-      client.get(`/${name}`, { signal }).then(({ status }) => { statuses[name] = status; }, () => { statuses[name] = 0; });
+      client.get(`/${name}`, { signal }).then(
+        ({ status }) => {
+          statuses[name] = status;
+        },
+        () => {
+          statuses[name] = 0;
+        },
+      );
       await turn();
     },
   };
@@ -60,12 +85,17 @@ test('requests beyond max are refused at once with 503, Retry-After and a proble
   await using client = s.client;
   for (const name of ['a', 'b']) await s.send(name);
   const refused = await client.get('/c');
-  const body = await refused.json() as Record<string, unknown>;
-  assert.deepEqual([refused.status, refused.headers.get('retry-after'), refused.headers.get('content-type'), body['code']], [503, '7', 'application/problem+json', 'overloaded']);
+  const body = (await refused.json()) as Record<string, unknown>;
+  assert.deepEqual(
+    [refused.status, refused.headers.get('retry-after'), refused.headers.get('content-type'), body['code']],
+    [503, '7', 'application/problem+json', 'overloaded'],
+  );
   await s.answer('a');
   await s.send('d');
   assert.deepEqual([s.begun, s.statuses], [['a', 'b', 'd'], { a: 200 }]);
-  assert.deepEqual(await metrics(client, 'svc_requests_shed_total{'), ['svc_requests_shed_total{reason="concurrency"} 1']);
+  assert.deepEqual(await metrics(client, 'svc_requests_shed_total{'), [
+    'svc_requests_shed_total{reason="concurrency"} 1',
+  ]);
   for (const name of ['b', 'd']) await s.answer(name);
 });
 
@@ -75,7 +105,8 @@ test('requests that are answered at once take no place, nor do those of routes t
   for (let round = 0; round < 3; round++) assert.equal((await client.get('/sync')).status, 200);
   await s.send('a');
   assert.equal((await client.get('/sync')).status, 503);
-  for (const path of ['/free', '/healthz', '/readyz', '/metrics']) assert.equal((await client.get(path)).status, 200, path);
+  for (const path of ['/free', '/healthz', '/readyz', '/metrics'])
+    assert.equal((await client.get(path)).status, 200, path);
   await s.answer('a');
 });
 
@@ -105,7 +136,9 @@ test('a request that has waited for maxQueueMs is refused, and its place is free
   await s.answer('a');
   assert.deepEqual(s.begun, ['a', 'c']);
   await s.answer('c');
-  assert.deepEqual(await metrics(client, 'svc_requests_shed_total{'), ['svc_requests_shed_total{reason="queue_timeout"} 1']);
+  assert.deepEqual(await metrics(client, 'svc_requests_shed_total{'), [
+    'svc_requests_shed_total{reason="queue_timeout"} 1',
+  ]);
 });
 
 test('a client that leaves while it waits is taken out: its handler never runs, its place is free', async () => {
@@ -129,7 +162,12 @@ test('over sockets a client that closes its connection while it waits is taken o
   const { logger } = collectedLog();
   const gate = Promise.withResolvers<string>();
   const begun: string[] = [];
-  const app = new Svc({ logger }).use(new ConcurrencyLimitMiddleware({ max: 1, queue: 5, maxQueueMs: 60_000 })).get('/{name}', ({ params }) => { begun.push(params.name); return gate.promise; });
+  const app = new Svc({ logger })
+    .use(new ConcurrencyLimitMiddleware({ max: 1, queue: 5, maxQueueMs: 60_000 }))
+    .get('/{name}', ({ params }) => {
+      begun.push(params.name);
+      return gate.promise;
+    });
   await app.startup();
   const server = new HttpServer(app);
   const { port } = await server.listen({ port: 0 });
@@ -142,7 +180,10 @@ test('over sockets a client that closes its connection while it waits is taken o
   clients[1]!.socket.destroy();
   while (queued() > 1) await turn();
   gate.resolve('x');
-  assert.deepEqual([(await clients[0]!.answer()).status, (await clients[2]!.answer()).status, begun], [200, 200, ['a', 'c']]);
+  assert.deepEqual(
+    [(await clients[0]!.answer()).status, (await clients[2]!.answer()).status, begun],
+    [200, 200, ['a', 'c']],
+  );
   for (const client of clients) client.socket.destroy();
   assert.equal(await server.close(60_000), 0);
   await app.shutdown();
@@ -150,7 +191,9 @@ test('over sockets a client that closes its connection while it waits is taken o
 
 test('a handler whose client has left, or whose time is over, keeps its place until it has answered', async () => {
   for (const isOutside of [true, false]) {
-    const s = site({ max: 1 }, (app) => { if (isOutside) app.use(new TimeoutMiddleware({ seconds: 1 })); });
+    const s = site({ max: 1 }, (app) => {
+      if (isOutside) app.use(new TimeoutMiddleware({ seconds: 1 }));
+    });
     if (!isOutside) s.app.use(new TimeoutMiddleware({ seconds: 1 }));
     await using _ = s.client;
     await s.send('a');
@@ -166,7 +209,10 @@ test('a handler whose client has left, or whose time is over, keeps its place un
 });
 
 test('a request whose time is over while it waits leaves the queue', async () => {
-  const s = site({ max: 1, queue: 1, maxQueueMs: 60_000 }, (app) => void app.use(new TimeoutMiddleware({ seconds: 1 })));
+  const s = site(
+    { max: 1, queue: 1, maxQueueMs: 60_000 },
+    (app) => void app.use(new TimeoutMiddleware({ seconds: 1 })),
+  );
   await using client = s.client;
   await s.send('a');
   await s.clock.advance(500);
@@ -179,7 +225,19 @@ test('a request whose time is over while it waits leaves the queue', async () =>
 });
 
 test('a stream counts until its head is there', async () => {
-  const s = site({ max: 1 }, (app) => void app.get('/stream', async () => new StreamingResponse((async function* () { yield 'x'; })())));
+  const s = site(
+    { max: 1 },
+    (app) =>
+      void app.get(
+        '/stream',
+        async () =>
+          new StreamingResponse(
+            (async function* () {
+              yield 'x';
+            })(),
+          ),
+      ),
+  );
   await using client = s.client;
   const first = await client.get('/stream');
   assert.equal((await client.get('/stream')).status, 200);
@@ -187,10 +245,16 @@ test('a stream counts until its head is there', async () => {
 });
 
 test('while the event loop is late all are refused, and let in again when it is not; false takes that away', async () => {
-  for (const [maxEventLoopDelayMs, expected] of [[200, [200, 503, 503, 200]], [undefined, [200, 503, 503, 200]], [false, [200, 200, 200, 200]]] as const) {
+  for (const [maxEventLoopDelayMs, expected] of [
+    [200, [200, 503, 503, 200]],
+    [undefined, [200, 503, 503, 200]],
+    [false, [200, 200, 200, 200]],
+  ] as const) {
     const s = site({ maxEventLoopDelayMs });
     const samples: number[] = [20];
-    Object.defineProperty(EventLoopDelay.of(s.app.metrics), 'recentMs', { value: () => samples.at(-1)! - 20 });
+    Object.defineProperty(EventLoopDelay.of(s.app.metrics), 'recentMs', {
+      value: () => samples.at(-1)! - 20,
+    });
     await using client = s.client;
     const statuses: number[] = [];
     for (const ms of [220, 221, 5_000, 30]) {
@@ -199,7 +263,13 @@ test('while the event loop is late all are refused, and let in again when it is 
       assert.equal((await client.get('/healthz')).status, 200);
     }
     assert.deepEqual(statuses, expected);
-    if (maxEventLoopDelayMs !== false) assert.deepEqual(s.events.filter(({ event }) => event === 'load_shed').map(({ reason, requests }) => [reason, requests]), [['event_loop_delay', 1]]);
+    if (maxEventLoopDelayMs !== false)
+      assert.deepEqual(
+        s.events
+          .filter(({ event }) => event === 'load_shed')
+          .map(({ reason, requests }) => [reason, requests]),
+        [['event_loop_delay', 1]],
+      );
   }
 });
 
@@ -210,33 +280,70 @@ test('the log has one line a minute about refusals, with how many there were', a
   for (let round = 0; round < 5; round++) await client.get('/b');
   await s.clock.advance(60_000);
   await client.get('/b');
-  assert.deepEqual(s.events.filter(({ event }) => event === 'load_shed').map(({ requests, running }) => [requests, running]), [[1, 1], [5, 1]]);
+  assert.deepEqual(
+    s.events.filter(({ event }) => event === 'load_shed').map(({ requests, running }) => [requests, running]),
+    [
+      [1, 1],
+      [5, 1],
+    ],
+  );
   await s.answer('a');
 });
 
 test('layers of routes limit beside that of the application, and count together', async () => {
   const { logger } = collectedLog();
   const gate = Promise.withResolvers<string>();
-  const app = new Svc({ logger }).use(new ConcurrencyLimitMiddleware({ max: 10 })).get('/report', { use: [new ConcurrencyLimitMiddleware({ max: 1 })] }, () => gate.promise).get('/', () => 'x');
+  const app = new Svc({ logger })
+    .use(new ConcurrencyLimitMiddleware({ max: 10 }))
+    .get('/report', { use: [new ConcurrencyLimitMiddleware({ max: 1 })] }, () => gate.promise)
+    .get('/', () => 'x');
   await using client = new TestClient(app);
   const first = client.get('/report');
   await turn();
   assert.deepEqual([(await client.get('/report')).status, (await client.get('/')).status], [503, 200]);
   gate.resolve('done');
   assert.equal((await first).status, 200);
-  assert.deepEqual(await metrics(client, 'svc_requests_shed_total{'), ['svc_requests_shed_total{reason="concurrency"} 1']);
+  assert.deepEqual(await metrics(client, 'svc_requests_shed_total{'), [
+    'svc_requests_shed_total{reason="concurrency"} 1',
+  ]);
 });
 
 test('options out of range are refused, and order and other applications are findings', () => {
-  for (const options of [{ max: 0 }, { max: 1.5 }, { queue: -1 }, { maxQueueMs: 0 }, { maxEventLoopDelayMs: 0 }, { maxEventLoopDelayMs: true }, { retryAfterSeconds: 0 }]) {
-    assert.throws(() => new ConcurrencyLimitMiddleware(options as never), { code: 'E_OPTION_RANGE' }, JSON.stringify(options));
+  for (const options of [
+    { max: 0 },
+    { max: 1.5 },
+    { queue: -1 },
+    { maxQueueMs: 0 },
+    { maxEventLoopDelayMs: 0 },
+    { maxEventLoopDelayMs: true },
+    { retryAfterSeconds: 0 },
+  ]) {
+    assert.throws(
+      () => new ConcurrencyLimitMiddleware(options as never),
+      { code: 'E_OPTION_RANGE' },
+      JSON.stringify(options),
+    );
   }
   assert.throws(() => new ConcurrencyLimitMiddleware({ limit: 5 } as never), { code: 'E_OPTION_UNKNOWN' });
-  const findings = (app: Svc): unknown[] => app.check().findings.filter(({ rule }) => rule === 'SVC121').map(({ severity, subject }) => [severity, subject]);
+  const findings = (app: Svc): unknown[] =>
+    app
+      .check()
+      .findings.filter(({ rule }) => rule === 'SVC121')
+      .map(({ severity, subject }) => [severity, subject]);
   const layer = new ConcurrencyLimitMiddleware();
-  assert.deepEqual(findings(new Svc({ authSecret: 'an example secret that is long enough 1' }).use(new SessionMiddleware()).use(layer)), [['warning', 'middleware concurrency-limit']]);
+  assert.deepEqual(
+    findings(
+      new Svc({ authSecret: 'an example secret that is long enough 1' })
+        .use(new SessionMiddleware())
+        .use(layer),
+    ),
+    [['warning', 'middleware concurrency-limit']],
+  );
   assert.deepEqual(findings(new Svc().use(layer)), [['error', 'middleware concurrency-limit']]);
-  assert.deepEqual(findings(new Svc().use(new ConcurrencyLimitMiddleware()).use(new CORSMiddleware({ origins: '*' }))), [['error', 'middleware cors']]);
+  assert.deepEqual(
+    findings(new Svc().use(new ConcurrencyLimitMiddleware()).use(new CORSMiddleware({ origins: '*' }))),
+    [['error', 'middleware cors']],
+  );
 });
 
 test('the limit holds, and nobody is lost, whatever comes, waits, leaves and ends (generated)', async () => {
@@ -259,12 +366,18 @@ test('the limit holds, and nobody is lost, whatever comes, waits, leaves and end
       done.add(name);
       await s.answer(name);
     } else if (action === 8) {
-      const waiting = [...aborts.keys()].filter((name) => s.statuses[name] === undefined && !s.begun.includes(name));
+      const waiting = [...aborts.keys()].filter(
+        (name) => s.statuses[name] === undefined && !s.begun.includes(name),
+      );
       if (waiting.length > 0) aborts.get(waiting[below(waiting.length)]!)!.abort();
       await turn();
     } else await s.clock.advance(below(30));
   }
-  for (let round = 0; round < 10; round++) for (const name of s.begun.filter((each) => !done.has(each))) { done.add(name); await s.answer(name); }
+  for (let round = 0; round < 10; round++)
+    for (const name of s.begun.filter((each) => !done.has(each))) {
+      done.add(name);
+      await s.answer(name);
+    }
   await s.clock.advance(100);
   assert.equal(Object.keys(s.statuses).length, sent);
   assert.deepEqual(await metrics(client, 'svc_requests_queued '), ['svc_requests_queued 0']);

@@ -3,36 +3,92 @@ import { test } from 'node:test';
 import { SvcError } from '../../../src/base/errors.ts';
 import { ContentSecurityPolicy } from '../../../src/http/middleware/content-security-policy.ts';
 
-const DEFAULT = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
+const DEFAULT =
+  "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
 
 test('ContentSecurityPolicy has its defaults, and directives beside, in place of or without them', () => {
   assert.equal(new ContentSecurityPolicy({}).text, DEFAULT);
-  assert.equal(new ContentSecurityPolicy({ scriptSrc: ["'self'", 'https://cdn.example'], objectSrc: undefined }).text, `${DEFAULT}; script-src 'self' https://cdn.example`);
-  assert.equal(new ContentSecurityPolicy({ defaultSrc: "'none'", formAction: false, frameAncestors: "'self' https://a.example" }).text, "default-src 'none'; base-uri 'none'; frame-ancestors 'self' https://a.example; object-src 'none'");
-  assert.equal(new ContentSecurityPolicy({ upgradeInsecureRequests: true, sandbox: ['allow-forms'], trustedTypes: [], reportTo: 'csp' }).text, `${DEFAULT}; upgrade-insecure-requests; sandbox allow-forms; trusted-types; report-to csp`);
-  assert.equal(new ContentSecurityPolicy({ sandbox: true, upgradeInsecureRequests: false, imgSrc: ['data:', 'https:'] }).text, `${DEFAULT}; sandbox; img-src data: https:`);
+  assert.equal(
+    new ContentSecurityPolicy({ scriptSrc: ["'self'", 'https://cdn.example'], objectSrc: undefined }).text,
+    `${DEFAULT}; script-src 'self' https://cdn.example`,
+  );
+  assert.equal(
+    new ContentSecurityPolicy({
+      defaultSrc: "'none'",
+      formAction: false,
+      frameAncestors: "'self' https://a.example",
+    }).text,
+    "default-src 'none'; base-uri 'none'; frame-ancestors 'self' https://a.example; object-src 'none'",
+  );
+  assert.equal(
+    new ContentSecurityPolicy({
+      upgradeInsecureRequests: true,
+      sandbox: ['allow-forms'],
+      trustedTypes: [],
+      reportTo: 'csp',
+    }).text,
+    `${DEFAULT}; upgrade-insecure-requests; sandbox allow-forms; trusted-types; report-to csp`,
+  );
+  assert.equal(
+    new ContentSecurityPolicy({ sandbox: true, upgradeInsecureRequests: false, imgSrc: ['data:', 'https:'] })
+      .text,
+    `${DEFAULT}; sandbox; img-src data: https:`,
+  );
 });
 
 test('a policy given as text is taken whole', () => {
-  assert.equal(new ContentSecurityPolicy(" default-src 'none';Script-Src  'self' 'sha256-abc=';;").text, "default-src 'none'; script-src 'self' 'sha256-abc='");
+  assert.equal(
+    new ContentSecurityPolicy(" default-src 'none';Script-Src  'self' 'sha256-abc=';;").text,
+    "default-src 'none'; script-src 'self' 'sha256-abc='",
+  );
 });
 
 test('withNonce() puts the nonce into what scripts and styles are allowed by', () => {
-  const withNonce = (given: ConstructorParameters<typeof ContentSecurityPolicy>[0]): string => new ContentSecurityPolicy(given).withNonce('N');
+  const withNonce = (given: ConstructorParameters<typeof ContentSecurityPolicy>[0]): string =>
+    new ContentSecurityPolicy(given).withNonce('N');
   assert.equal(withNonce({}), `${DEFAULT}; script-src 'self' 'nonce-N'; style-src 'self' 'nonce-N'`);
-  assert.equal(withNonce("default-src 'none'"), "default-src 'none'; script-src 'nonce-N'; style-src 'nonce-N'");
-  assert.equal(withNonce({ defaultSrc: false, styleSrc: "'self'" }), "base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'; style-src 'self' 'nonce-N'");
-  assert.equal(withNonce("script-src 'none'; style-src https://a.example; script-src-elem 'self'"), "script-src 'nonce-N'; style-src https://a.example 'nonce-N'; script-src-elem 'self' 'nonce-N'");
+  assert.equal(
+    withNonce("default-src 'none'"),
+    "default-src 'none'; script-src 'nonce-N'; style-src 'nonce-N'",
+  );
+  assert.equal(
+    withNonce({ defaultSrc: false, styleSrc: "'self'" }),
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'; style-src 'self' 'nonce-N'",
+  );
+  assert.equal(
+    withNonce("script-src 'none'; style-src https://a.example; script-src-elem 'self'"),
+    "script-src 'nonce-N'; style-src https://a.example 'nonce-N'; script-src-elem 'self' 'nonce-N'",
+  );
 });
 
 for (const [given, pattern] of [
-  [{ scriptSrcs: "'self'" }, /"scriptSrcs" is no directive: did you mean "scriptSrc"\?/], [{ 'script-src': "'self'" }, /"script-src" is no directive/], ['script-scr self', /did you mean "script-src"/], ['nonsense 1', /"nonsense" is no directive$/],
-  [{ scriptSrc: 'self' }, /self is a host unless it is quoted: "'self'"/], [{ scriptSrc: "'unsafe-inlin'" }, /did you mean "'unsafe-inline'"/], [{ scriptSrc: "'qqqqqqqq'" }, /is no keyword$/], [{ scriptSrc: 'nonce-abc' }, /quoted/],
-  [{ scriptSrc: "'self" }, /quoted/], [{ scriptSrc: ["'none'", "'self'"] }, /'none' stands alone/], [{ scriptSrc: [] }, /needs a source/], [{ scriptSrc: '' }, /needs a source/], [{ scriptSrc: true }, /a source is text, found true/],
-  [{ scriptSrc: 'https://a.example;' }, /cannot stand in a policy/], [{ imgSrc: 'https://a.example,https://b.example' }, /cannot stand/], [{ imgSrc: 'https://bücher.example' }, /cannot stand/], [{ imgSrc: 'a\r\nX-Evil:1' }, /cannot stand/],
-  [{ reportTo: [5] }, /a source is text/], ["default-src 'self'; default-src 'none'", /is there twice/], ['', /empty policy/], [' ; ', /empty policy/], ["default-src 'self', script-src 'none'", /cannot stand|quoted/],
+  [{ scriptSrcs: "'self'" }, /"scriptSrcs" is no directive: did you mean "scriptSrc"\?/],
+  [{ 'script-src': "'self'" }, /"script-src" is no directive/],
+  ['script-scr self', /did you mean "script-src"/],
+  ['nonsense 1', /"nonsense" is no directive$/],
+  [{ scriptSrc: 'self' }, /self is a host unless it is quoted: "'self'"/],
+  [{ scriptSrc: "'unsafe-inlin'" }, /did you mean "'unsafe-inline'"/],
+  [{ scriptSrc: "'qqqqqqqq'" }, /is no keyword$/],
+  [{ scriptSrc: 'nonce-abc' }, /quoted/],
+  [{ scriptSrc: "'self" }, /quoted/],
+  [{ scriptSrc: ["'none'", "'self'"] }, /'none' stands alone/],
+  [{ scriptSrc: [] }, /needs a source/],
+  [{ scriptSrc: '' }, /needs a source/],
+  [{ scriptSrc: true }, /a source is text, found true/],
+  [{ scriptSrc: 'https://a.example;' }, /cannot stand in a policy/],
+  [{ imgSrc: 'https://a.example,https://b.example' }, /cannot stand/],
+  [{ imgSrc: 'https://bücher.example' }, /cannot stand/],
+  [{ imgSrc: 'a\r\nX-Evil:1' }, /cannot stand/],
+  [{ reportTo: [5] }, /a source is text/],
+  ["default-src 'self'; default-src 'none'", /is there twice/],
+  ['', /empty policy/],
+  [' ; ', /empty policy/],
+  ["default-src 'self', script-src 'none'", /cannot stand|quoted/],
 ] as const) {
   test(`ContentSecurityPolicy refuses ${JSON.stringify(given)} (E_CSP)`, () => {
-    assert.throws(() => new ContentSecurityPolicy(given as never), (error) => error instanceof SvcError && error.code === 'E_CSP' && pattern.test(error.message));
+    assert.throws(
+      () => new ContentSecurityPolicy(given as never),
+      (error) => error instanceof SvcError && error.code === 'E_CSP' && pattern.test(error.message),
+    );
   });
 }

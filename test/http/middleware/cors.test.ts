@@ -25,23 +25,43 @@ function setting(options: CORSOptions, change: (app: Svc) => void = () => undefi
   const calls: string[] = [];
   const app = new Svc({ logger: collectedLog().logger });
   app.use(new CORSMiddleware(options));
-  app.get('/x', () => { calls.push('get'); return 'x'; });
+  app.get('/x', () => {
+    calls.push('get');
+    return 'x';
+  });
   change(app);
   return { client: new TestClient(app, { raiseErrors: false }), calls };
 }
 
 /** The fields that matter here. */
 function fieldsOf(response: Response): Record<string, string> {
-  return Object.fromEntries([...response.headers].filter(([name]) => name === 'vary' || name.startsWith('access-control-')));
+  return Object.fromEntries(
+    [...response.headers].filter(([name]) => name === 'vary' || name.startsWith('access-control-')),
+  );
 }
 
-const preflight = (method: string, headers?: string, origin: string = SITE): { headers: Record<string, string> } => ({
-  headers: { Origin: origin, 'Access-Control-Request-Method': method, ...headers === undefined ? {} : { 'Access-Control-Request-Headers': headers } },
+const preflight = (
+  method: string,
+  headers?: string,
+  origin: string = SITE,
+): { headers: Record<string, string> } => ({
+  headers: {
+    Origin: origin,
+    'Access-Control-Request-Method': method,
+    ...(headers === undefined ? {} : { 'Access-Control-Request-Headers': headers }),
+  },
 });
 
 test('O01: origins "*" with credentials is refused by the constructor, and so are methods and headers "*"', () => {
-  for (const options of [{ origins: '*' }, { origins: [SITE], methods: '*' }, { origins: [SITE], headers: '*' }] as const) {
-    assert.throws(() => new CORSMiddleware({ ...options, credentials: true }), (error) => error instanceof SvcError && error.code === 'E_CORS' && /credentials/.test(error.message));
+  for (const options of [
+    { origins: '*' },
+    { origins: [SITE], methods: '*' },
+    { origins: [SITE], headers: '*' },
+  ] as const) {
+    assert.throws(
+      () => new CORSMiddleware({ ...options, credentials: true }),
+      (error) => error instanceof SvcError && error.code === 'E_CORS' && /credentials/.test(error.message),
+    );
   }
   assert.ok(new CORSMiddleware({ origins: '*', methods: '*', headers: '*' }));
 });
@@ -49,14 +69,24 @@ test('O01: origins "*" with credentials is refused by the constructor, and so ar
 test('O02: an allowed origin is echoed byte for byte with Vary; another gets Vary alone', async () => {
   const { client } = setting({ origins: [SITE, 'http://localhost:5173'] });
   await using _ = client;
-  assert.deepEqual(fieldsOf(await client.get('/x', { headers: { Origin: SITE } })), { 'access-control-allow-origin': SITE, vary: 'Origin' });
-  assert.deepEqual(fieldsOf(await client.get('/x', { headers: { Origin: 'http://localhost:5173' } })), { 'access-control-allow-origin': 'http://localhost:5173', vary: 'Origin' });
-  assert.deepEqual(fieldsOf(await client.get('/x', { headers: { Origin: 'https://other.example' } })), { vary: 'Origin' });
+  assert.deepEqual(fieldsOf(await client.get('/x', { headers: { Origin: SITE } })), {
+    'access-control-allow-origin': SITE,
+    vary: 'Origin',
+  });
+  assert.deepEqual(fieldsOf(await client.get('/x', { headers: { Origin: 'http://localhost:5173' } })), {
+    'access-control-allow-origin': 'http://localhost:5173',
+    vary: 'Origin',
+  });
+  assert.deepEqual(fieldsOf(await client.get('/x', { headers: { Origin: 'https://other.example' } })), {
+    vary: 'Origin',
+  });
 });
 
 test('O03: without Origin the answer varies where it could differ, and does not where all get the same', async () => {
   for (const [options, expected] of [
-    [{ origins: [SITE] }, { vary: 'Origin' }], [{ origins: () => true }, { vary: 'Origin' }], [{ origins: '*' }, { 'access-control-allow-origin': '*' }],
+    [{ origins: [SITE] }, { vary: 'Origin' }],
+    [{ origins: () => true }, { vary: 'Origin' }],
+    [{ origins: '*' }, { 'access-control-allow-origin': '*' }],
   ] as const) {
     const { client } = setting(options);
     await using _ = client;
@@ -64,37 +94,103 @@ test('O03: without Origin the answer varies where it could differ, and does not 
   }
   const { client } = setting({ origins: '*' });
   await using _ = client;
-  assert.deepEqual(fieldsOf(await client.get('/x', { headers: { Origin: 'null' } })), { 'access-control-allow-origin': '*' });
+  assert.deepEqual(fieldsOf(await client.get('/x', { headers: { Origin: 'null' } })), {
+    'access-control-allow-origin': '*',
+  });
 });
 
 test('O04: what only looks like an allowed origin is not one', async () => {
   const { client } = setting({ origins: [SITE], credentials: true });
   await using _ = client;
-  for (const origin of ['https://example.com.evil.test', 'https://evilexample.com', 'http://example.com', 'https://example.com:444', 'https://EXAMPLE.com', 'null', 'https://example.com/', 'https://example.com.', 'https://user@example.com', 'https://sub.example.com', '', '__proto__', 'https://example.com, https://example.com']) {
-    assert.deepEqual(fieldsOf(await client.get('/x', { headers: { Origin: origin } })), { vary: 'Origin' }, origin);
-    assert.equal((await client.options('/x', preflight('GET', undefined, origin))).headers.get('access-control-allow-origin'), null, origin);
+  for (const origin of [
+    'https://example.com.evil.test',
+    'https://evilexample.com',
+    'http://example.com',
+    'https://example.com:444',
+    'https://EXAMPLE.com',
+    'null',
+    'https://example.com/',
+    'https://example.com.',
+    'https://user@example.com',
+    'https://sub.example.com',
+    '',
+    '__proto__',
+    'https://example.com, https://example.com',
+  ]) {
+    assert.deepEqual(
+      fieldsOf(await client.get('/x', { headers: { Origin: origin } })),
+      { vary: 'Origin' },
+      origin,
+    );
+    assert.equal(
+      (await client.options('/x', preflight('GET', undefined, origin))).headers.get(
+        'access-control-allow-origin',
+      ),
+      null,
+      origin,
+    );
   }
 });
 
-for (const entry of ['https://example.com/', 'https://example.com/path', 'https://*.example.com', 'https://exa*mple.com', 'null', '*', 'example.com', 'https://EXAMPLE.com', 'https://example.com:443', 'http://example.com:80', 'https://user@example.com', 'https://example.com?x', 'https://', '', ' https://example.com', 'https://example.com,https://b.example', 'https://bücher.example', 'https://[::1', 'https://0x7f.1', 'https://a%zz.example', 5]) {
+for (const entry of [
+  'https://example.com/',
+  'https://example.com/path',
+  'https://*.example.com',
+  'https://exa*mple.com',
+  'null',
+  '*',
+  'example.com',
+  'https://EXAMPLE.com',
+  'https://example.com:443',
+  'http://example.com:80',
+  'https://user@example.com',
+  'https://example.com?x',
+  'https://',
+  '',
+  ' https://example.com',
+  'https://example.com,https://b.example',
+  'https://bücher.example',
+  'https://[::1',
+  'https://0x7f.1',
+  'https://a%zz.example',
+  5,
+]) {
   test(`O05: an allow list with ${JSON.stringify(entry)} is refused by the constructor (E_CORS)`, () => {
     assert.throws(() => new CORSMiddleware({ origins: [SITE, entry as string] }), { code: 'E_CORS' });
   });
 }
 
 test('O05: origins of apps, ports and addresses are taken', () => {
-  assert.ok(new AllowedOrigins(['capacitor://localhost', 'chrome-extension://abcdef', 'http://localhost:3000', 'http://127.0.0.1:8000', 'http://[::1]:8000', 'https://xn--bcher-kva.example']));
+  assert.ok(
+    new AllowedOrigins([
+      'capacitor://localhost',
+      'chrome-extension://abcdef',
+      'http://localhost:3000',
+      'http://127.0.0.1:8000',
+      'http://[::1]:8000',
+      'https://xn--bcher-kva.example',
+    ]),
+  );
 });
 
 test('O06: a preflight is answered with 204 and the configuration, and no handler runs', async () => {
-  const { client, calls } = setting({ origins: [SITE], methods: ['GET', 'PUT'], headers: ['X-One', 'Content-Type'], maxAgeSeconds: 60 }, (app) => app.route('/own', ['OPTIONS'], () => { throw new Error('must not run'); }));
+  const { client, calls } = setting(
+    { origins: [SITE], methods: ['GET', 'PUT'], headers: ['X-One', 'Content-Type'], maxAgeSeconds: 60 },
+    (app) =>
+      app.route('/own', ['OPTIONS'], () => {
+        throw new Error('must not run');
+      }),
+  );
   await using _ = client;
   for (const path of ['/x', '/own', '/nowhere', '/%zz']) {
     const response = await client.options(path, preflight('PUT', 'content-type, x-one'));
     assert.equal(response.status, 204);
     assert.equal(await response.text(), '');
     assert.deepEqual(fieldsOf(response), {
-      'access-control-allow-origin': SITE, 'access-control-allow-methods': 'GET, PUT', 'access-control-allow-headers': 'X-One, Content-Type', 'access-control-max-age': '60',
+      'access-control-allow-origin': SITE,
+      'access-control-allow-methods': 'GET, PUT',
+      'access-control-allow-headers': 'X-One, Content-Type',
+      'access-control-max-age': '60',
       vary: 'Origin, Access-Control-Request-Method, Access-Control-Request-Headers',
     });
   }
@@ -105,8 +201,11 @@ test('O06: without options of its own it allows the usual methods and fields; fo
   const { client } = setting({ origins: '*' });
   await using _ = client;
   assert.deepEqual(fieldsOf(await client.options('/x', preflight('DELETE', 'authorization'))), {
-    'access-control-allow-origin': '*', 'access-control-allow-methods': 'GET, HEAD, POST, PUT, PATCH, DELETE', 'access-control-allow-headers': 'Authorization, Content-Type, X-CSRF-Token, X-Request-Id',
-    'access-control-max-age': '600', vary: 'Access-Control-Request-Method, Access-Control-Request-Headers',
+    'access-control-allow-origin': '*',
+    'access-control-allow-methods': 'GET, HEAD, POST, PUT, PATCH, DELETE',
+    'access-control-allow-headers': 'Authorization, Content-Type, X-CSRF-Token, X-Request-Id',
+    'access-control-max-age': '600',
+    vary: 'Access-Control-Request-Method, Access-Control-Request-Headers',
   });
 });
 
@@ -115,27 +214,56 @@ test('O06: a preflight of an origin that is not allowed is answered, with nothin
   await using _ = client;
   const response = await client.options('/x', preflight('GET', undefined, 'https://other.example'));
   assert.equal(response.status, 204);
-  assert.deepEqual(fieldsOf(response), { vary: 'Origin, Access-Control-Request-Method, Access-Control-Request-Headers' });
+  assert.deepEqual(fieldsOf(response), {
+    vary: 'Origin, Access-Control-Request-Method, Access-Control-Request-Headers',
+  });
 });
 
 test('O07: OPTIONS without Access-Control-Request-Method, or without Origin, goes to routing', async () => {
   const { client } = setting({ origins: [SITE] }, (app) => app.route('/own', ['OPTIONS'], () => 'mine'));
   await using _ = client;
-  assert.equal((await client.options('/x', { headers: { Origin: SITE } })).headers.get('allow'), 'GET, HEAD, OPTIONS');
+  assert.equal(
+    (await client.options('/x', { headers: { Origin: SITE } })).headers.get('allow'),
+    'GET, HEAD, OPTIONS',
+  );
   const own = await client.options('/own', { headers: { 'Access-Control-Request-Method': 'GET' } });
   assert.equal(await own.text(), 'mine');
 });
 
 test('O08: a preflight that asks for a field or method that is not allowed gets no permission', async () => {
-  const { client } = setting({ origins: [SITE], credentials: true, headers: ['X-One'], methods: ['GET', 'POST'] });
+  const { client } = setting({
+    origins: [SITE],
+    credentials: true,
+    headers: ['X-One'],
+    methods: ['GET', 'POST'],
+  });
   await using _ = client;
-  for (const [method, headers] of [['GET', 'x-one, x-two'], ['DELETE', 'x-one'], ['get', undefined], ['GET, POST', undefined], ['GET', '*'], ['', undefined]] as const) {
-    assert.deepEqual(fieldsOf(await client.options('/x', preflight(method, headers))), {
-      'access-control-allow-origin': SITE, 'access-control-allow-credentials': 'true', vary: 'Origin, Access-Control-Request-Method, Access-Control-Request-Headers',
-    }, `${method} ${headers}`);
+  for (const [method, headers] of [
+    ['GET', 'x-one, x-two'],
+    ['DELETE', 'x-one'],
+    ['get', undefined],
+    ['GET, POST', undefined],
+    ['GET', '*'],
+    ['', undefined],
+  ] as const) {
+    assert.deepEqual(
+      fieldsOf(await client.options('/x', preflight(method, headers))),
+      {
+        'access-control-allow-origin': SITE,
+        'access-control-allow-credentials': 'true',
+        vary: 'Origin, Access-Control-Request-Method, Access-Control-Request-Headers',
+      },
+      `${method} ${headers}`,
+    );
   }
-  assert.equal((await client.options('/x', preflight('POST', ' X-ONE ,'))).headers.get('access-control-allow-headers'), 'X-One');
-  assert.equal((await client.options('/x', preflight('POST'))).headers.get('access-control-allow-credentials'), 'true');
+  assert.equal(
+    (await client.options('/x', preflight('POST', ' X-ONE ,'))).headers.get('access-control-allow-headers'),
+    'X-One',
+  );
+  assert.equal(
+    (await client.options('/x', preflight('POST'))).headers.get('access-control-allow-credentials'),
+    'true',
+  );
 });
 
 test('O08: "*" names Authorization, too, for the wildcard does not cover it', async () => {
@@ -149,41 +277,90 @@ test('O08: "*" names Authorization, too, for the wildcard does not cover it', as
 test('O09: 400, 401, 403, 404, 405, 413, 429 and 500 keep the fields', async () => {
   const { client } = setting({ origins: [SITE], credentials: true }, (app) => {
     app.use(new RateLimitMiddleware({ rules: [{ path: '/limited', perMinute: 1 }] }));
-    app.get('/401', () => { throw new Unauthorized(); });
-    app.get('/403', () => { throw new Forbidden(); });
-    app.get('/500', () => { throw new Error('boom'); });
+    app.get('/401', () => {
+      throw new Unauthorized();
+    });
+    app.get('/403', () => {
+      throw new Forbidden();
+    });
+    app.get('/500', () => {
+      throw new Error('boom');
+    });
     app.get('/limited', () => 'once');
     app.post('/413', { maxBodyBytes: 3 }, async ({ req }) => req.text());
   });
   await using _ = client;
   await client.get('/limited');
-  for (const [status, method, path] of [[400, 'GET', '/%zz'], [401, 'GET', '/401'], [403, 'GET', '/403'], [404, 'GET', '/nowhere'], [405, 'DELETE', '/x'], [413, 'POST', '/413'], [429, 'GET', '/limited'], [500, 'GET', '/500']] as const) {
-    const response = await client.request(method, path, { headers: { Origin: SITE }, ...method === 'POST' ? { body: 'too long' } : {} });
+  for (const [status, method, path] of [
+    [400, 'GET', '/%zz'],
+    [401, 'GET', '/401'],
+    [403, 'GET', '/403'],
+    [404, 'GET', '/nowhere'],
+    [405, 'DELETE', '/x'],
+    [413, 'POST', '/413'],
+    [429, 'GET', '/limited'],
+    [500, 'GET', '/500'],
+  ] as const) {
+    const response = await client.request(method, path, {
+      headers: { Origin: SITE },
+      ...(method === 'POST' ? { body: 'too long' } : {}),
+    });
     assert.equal(response.status, status);
-    assert.deepEqual(fieldsOf(response), { 'access-control-allow-origin': SITE, 'access-control-allow-credentials': 'true', vary: 'Origin' }, String(status));
+    assert.deepEqual(
+      fieldsOf(response),
+      { 'access-control-allow-origin': SITE, 'access-control-allow-credentials': 'true', vary: 'Origin' },
+      String(status),
+    );
   }
 });
 
 test('O10: a Vary that is there is extended, without duplicates; fields of a handler give way', async () => {
   const { client } = setting({ origins: [SITE] }, (app) => {
     app.get('/vary', ({ req }) => ['x', 200, { Vary: req.query.get('v')! }]);
-    app.get('/own', () => ['x', 200, { 'access-control-allow-origin': '*', 'Access-Control-Allow-Credentials': 'true' }]);
+    app.get('/own', () => [
+      'x',
+      200,
+      { 'access-control-allow-origin': '*', 'Access-Control-Allow-Credentials': 'true' },
+    ]);
   });
   await using _ = client;
-  for (const [given, expected] of [['Accept-Encoding', 'Accept-Encoding, Origin'], ['origin', 'Origin'], ['Accept, ORIGIN', 'Accept, Origin'], ['*', '*']] as const) {
-    assert.equal((await client.get('/vary', { query: { v: given }, headers: { Origin: SITE } })).headers.get('vary'), expected);
+  for (const [given, expected] of [
+    ['Accept-Encoding', 'Accept-Encoding, Origin'],
+    ['origin', 'Origin'],
+    ['Accept, ORIGIN', 'Accept, Origin'],
+    ['*', '*'],
+  ] as const) {
+    assert.equal(
+      (await client.get('/vary', { query: { v: given }, headers: { Origin: SITE } })).headers.get('vary'),
+      expected,
+    );
     assert.equal((await client.get('/vary', { query: { v: given } })).headers.get('vary'), expected);
   }
-  assert.deepEqual(fieldsOf(await client.get('/own', { headers: { Origin: SITE } })), { 'access-control-allow-origin': SITE, vary: 'Origin' });
-  assert.deepEqual(fieldsOf(await client.get('/own', { headers: { Origin: 'https://other.example' } })), { vary: 'Origin' });
+  assert.deepEqual(fieldsOf(await client.get('/own', { headers: { Origin: SITE } })), {
+    'access-control-allow-origin': SITE,
+    vary: 'Origin',
+  });
+  assert.deepEqual(fieldsOf(await client.get('/own', { headers: { Origin: 'https://other.example' } })), {
+    vary: 'Origin',
+  });
 });
 
 test('O11: private networks are opened by option only, and to who asks', async () => {
-  for (const [privateNetwork, asked, expected] of [[false, 'true', null], [true, 'true', 'true'], [true, undefined, null], [true, 'yes', null]] as const) {
+  for (const [privateNetwork, asked, expected] of [
+    [false, 'true', null],
+    [true, 'true', 'true'],
+    [true, undefined, null],
+    [true, 'yes', null],
+  ] as const) {
     const { client } = setting({ origins: [SITE], privateNetwork });
     await using _ = client;
     const { headers } = preflight('GET');
-    const response = await client.options('/x', { headers: { ...headers, ...asked === undefined ? {} : { 'Access-Control-Request-Private-Network': asked } } });
+    const response = await client.options('/x', {
+      headers: {
+        ...headers,
+        ...(asked === undefined ? {} : { 'Access-Control-Request-Private-Network': asked }),
+      },
+    });
     assert.equal(response.headers.get('access-control-allow-private-network'), expected);
     assert.equal(response.headers.get('vary')!.includes('Private-Network'), privateNetwork);
   }
@@ -193,12 +370,20 @@ test('O12: maxAgeSeconds and exposeHeaders are sent exactly', async () => {
   const { client } = setting({ origins: [SITE], maxAgeSeconds: 0, exposeHeaders: ['X-Total', 'RateLimit'] });
   await using _ = client;
   assert.equal((await client.options('/x', preflight('GET'))).headers.get('access-control-max-age'), '0');
-  assert.equal((await client.options('/x', preflight('GET'))).headers.get('access-control-expose-headers'), null);
-  assert.equal((await client.get('/x', { headers: { Origin: SITE } })).headers.get('access-control-expose-headers'), 'X-Total, RateLimit');
+  assert.equal(
+    (await client.options('/x', preflight('GET'))).headers.get('access-control-expose-headers'),
+    null,
+  );
+  assert.equal(
+    (await client.get('/x', { headers: { Origin: SITE } })).headers.get('access-control-expose-headers'),
+    'X-Total, RateLimit',
+  );
 });
 
 test('O12: two Origin fields are no allowed origin, over a socket', async () => {
-  const app = new Svc().use(new CORSMiddleware({ origins: (origin) => origin !== 'https://never.example' })).get('/x', () => 'x');
+  const app = new Svc()
+    .use(new CORSMiddleware({ origins: (origin) => origin !== 'https://never.example' }))
+    .get('/x', () => 'x');
   await app.startup();
   const server = new HttpServer(app);
   const { port } = await server.listen({ port: 0 });
@@ -211,12 +396,16 @@ test('O12: two Origin fields are no allowed origin, over a socket', async () => 
   }
   await server.close(0);
   await app.shutdown();
-  assert.deepEqual(answers, [[400, undefined], [200, SITE]]);
+  assert.deepEqual(answers, [
+    [400, undefined],
+    [200, SITE],
+  ]);
 });
 
 test('O13: AllowedOrigins guards a handshake by the same list; clients without Origin come in by option only', async () => {
   const { allowed } = new CORSMiddleware({ origins: [SITE] });
-  const from = (origin?: string): Parameters<AllowedOrigins['admits']>[0] => fakeRequest({ url: '/ws', headers: origin === undefined ? [] : ['Origin', origin] }).req;
+  const from = (origin?: string): Parameters<AllowedOrigins['admits']>[0] =>
+    fakeRequest({ url: '/ws', headers: origin === undefined ? [] : ['Origin', origin] }).req;
   assert.equal(await allowed.admits(from(SITE)), true);
   assert.equal(await allowed.admits(from('https://other.example')), false);
   assert.equal(await allowed.admits(from('null'), { allowsAbsent: true }), false);
@@ -229,23 +418,61 @@ test('O13: AllowedOrigins guards a handshake by the same list; clients without O
 test('origins may be a function, asynchronous too, which is asked for well-formed origins only', async () => {
   const asked: string[] = [];
   for (const isAsync of [false, true]) {
-    const { client } = setting({ credentials: true, origins: (origin) => {
-      if (origin !== 'https://svc-check.invalid') asked.push(origin); // by a check
-      const isAllowed = origin.endsWith('.example.com');
-      return isAsync ? Promise.resolve(isAllowed) : isAllowed;
-    } });
+    const { client } = setting({
+      credentials: true,
+      origins: (origin) => {
+        if (origin !== 'https://svc-check.invalid') asked.push(origin); // by a check
+        const isAllowed = origin.endsWith('.example.com');
+        return isAsync ? Promise.resolve(isAllowed) : isAllowed;
+      },
+    });
     await using _ = client;
-    assert.equal((await client.get('/x', { headers: { Origin: 'https://a.example.com' } })).headers.get('access-control-allow-origin'), 'https://a.example.com');
-    assert.deepEqual(fieldsOf(await client.get('/x', { headers: { Origin: 'https://evil.test' } })), { vary: 'Origin' });
-    assert.equal((await client.options('/x', preflight('PUT', undefined, 'https://b.example.com'))).headers.get('access-control-allow-origin'), 'https://b.example.com');
-    assert.equal((await client.options('/x', preflight('PUT', undefined, 'https://evil.test'))).headers.get('access-control-allow-origin'), null);
-    for (const odd of ['null', '<x>.example.com', 'https://a.example.com/.example.com', 'https://a,https://b.example.com']) await client.get('/x', { headers: { Origin: odd } });
+    assert.equal(
+      (await client.get('/x', { headers: { Origin: 'https://a.example.com' } })).headers.get(
+        'access-control-allow-origin',
+      ),
+      'https://a.example.com',
+    );
+    assert.deepEqual(fieldsOf(await client.get('/x', { headers: { Origin: 'https://evil.test' } })), {
+      vary: 'Origin',
+    });
+    assert.equal(
+      (await client.options('/x', preflight('PUT', undefined, 'https://b.example.com'))).headers.get(
+        'access-control-allow-origin',
+      ),
+      'https://b.example.com',
+    );
+    assert.equal(
+      (await client.options('/x', preflight('PUT', undefined, 'https://evil.test'))).headers.get(
+        'access-control-allow-origin',
+      ),
+      null,
+    );
+    for (const odd of [
+      'null',
+      '<x>.example.com',
+      'https://a.example.com/.example.com',
+      'https://a,https://b.example.com',
+    ])
+      await client.get('/x', { headers: { Origin: odd } });
   }
-  assert.deepEqual(asked, [...Array(2)].flatMap(() => ['https://a.example.com', 'https://evil.test', 'https://b.example.com', 'https://evil.test']));
+  assert.deepEqual(
+    asked,
+    [...Array(2)].flatMap(() => [
+      'https://a.example.com',
+      'https://evil.test',
+      'https://b.example.com',
+      'https://evil.test',
+    ]),
+  );
 });
 
 test('an origins function that throws is a 500, without permission', async () => {
-  const { client } = setting({ origins: () => { throw new Error('no database'); } });
+  const { client } = setting({
+    origins: () => {
+      throw new Error('no database');
+    },
+  });
   await using _ = client;
   const response = await client.get('/x', { headers: { Origin: SITE } });
   assert.equal(response.status, 500);
@@ -255,25 +482,45 @@ test('an origins function that throws is a 500, without permission', async () =>
 test('an answer that comes later gets its fields', async () => {
   const { client } = setting({ origins: [SITE] }, (app) => app.get('/later', async () => 'later'));
   await using _ = client;
-  assert.equal((await client.get('/later', { headers: { Origin: SITE } })).headers.get('access-control-allow-origin'), SITE);
+  assert.equal(
+    (await client.get('/later', { headers: { Origin: SITE } })).headers.get('access-control-allow-origin'),
+    SITE,
+  );
 });
 
-for (const options of [{ origin: [SITE] }, { origins: SITE }, { origins: [SITE], methods: ['GE T'] }, { origins: [SITE], headers: ['*'] }, { origins: [SITE], exposeHeaders: 'x' }, { maxAgeSeconds: 86_401 }, { credentials: 1 }]) {
-  test(`CORSMiddleware refuses ${JSON.stringify(options)}`, () => assert.throws(() => new CORSMiddleware(options as never), { name: 'SvcError', code: /^E_OPTION_/ }));
+for (const options of [
+  { origin: [SITE] },
+  { origins: SITE },
+  { origins: [SITE], methods: ['GE T'] },
+  { origins: [SITE], headers: ['*'] },
+  { origins: [SITE], exposeHeaders: 'x' },
+  { maxAgeSeconds: 86_401 },
+  { credentials: 1 },
+]) {
+  test(`CORSMiddleware refuses ${JSON.stringify(options)}`, () =>
+    assert.throws(() => new CORSMiddleware(options as never), { name: 'SvcError', code: /^E_OPTION_/ }));
 }
 
 test('a CORS layer inside of one that refuses requests is SVC121; so are two, and one without origins', () => {
   const check = (...layers: ConstructorParameters<typeof Object>[0][]): (string | undefined)[] => {
     const app = new Svc();
     for (const layer of layers) app.use(layer);
-    return app.check().findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule)).map(({ rule, severity, message }) => `${rule} ${severity} ${message}`);
+    return app
+      .check()
+      .findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule))
+      .map(({ rule, severity, message }) => `${rule} ${severity} ${message}`);
   };
   const cors = (): CORSMiddleware => new CORSMiddleware({ origins: [SITE] });
   assert.deepEqual(check(new SecurityHeadersMiddleware(), cors(), new RateLimitMiddleware()), []);
-  assert.match(check(new RateLimitMiddleware(), cors())[0]!, /SVC121 error what the layer "rate-limit" around it refuses/);
+  assert.match(
+    check(new RateLimitMiddleware(), cors())[0]!,
+    /SVC121 error what the layer "rate-limit" around it refuses/,
+  );
   assert.match(check(cors(), cors())[0]!, /SVC121 error there is another one around it/);
   assert.match(check(new CORSMiddleware())[0]!, /SVC121 warning it allows no origin/);
-  assert.throws(() => new Svc().use(new RateLimitMiddleware()).use(cors()).compileAll(), { code: 'E_COMPILE' });
+  assert.throws(() => new Svc().use(new RateLimitMiddleware()).use(cors()).compileAll(), {
+    code: 'E_COMPILE',
+  });
 });
 
 test('in the `use` of a route it answers the preflights of that route, and of no other', async () => {
@@ -281,14 +528,40 @@ test('in the `use` of a route it answers the preflights of that route, and of no
   const calls: string[] = [];
   app.use(new SecurityHeadersMiddleware());
   app.get('/items/{id:int}', { use: [new CORSMiddleware({ origins: '*' })] }, () => 'public');
-  app.put('/items/{id:int}', { use: [(_, next) => { calls.push('layer'); return next(); }, new CORSMiddleware({ origins: [SITE], credentials: true })] }, () => { calls.push('put'); return 'own'; });
+  app.put(
+    '/items/{id:int}',
+    {
+      use: [
+        (_, next) => {
+          calls.push('layer');
+          return next();
+        },
+        new CORSMiddleware({ origins: [SITE], credentials: true }),
+      ],
+    },
+    () => {
+      calls.push('put');
+      return 'own';
+    },
+  );
   app.delete('/items/{id:int}', () => 'closed');
   app.put('/items/{name}', () => 'closed');
-  assert.deepEqual(app.check().findings.filter(({ rule }) => rule === 'SVC121'), []);
+  assert.deepEqual(
+    app.check().findings.filter(({ rule }) => rule === 'SVC121'),
+    [],
+  );
   await using client = new TestClient(app, { raiseErrors: false });
-  const ask = async (path: string, method: string): Promise<[status: number, origin: string | null, methods: string | null, allow: string | null]> => {
+  const ask = async (
+    path: string,
+    method: string,
+  ): Promise<[status: number, origin: string | null, methods: string | null, allow: string | null]> => {
     const { status, headers } = await client.options(path, preflight(method));
-    return [status, headers.get('access-control-allow-origin'), headers.get('access-control-allow-methods'), headers.get('allow')];
+    return [
+      status,
+      headers.get('access-control-allow-origin'),
+      headers.get('access-control-allow-methods'),
+      headers.get('allow'),
+    ];
   };
   const usual = 'GET, HEAD, POST, PUT, PATCH, DELETE';
   assert.deepEqual(await ask('/items/1', 'GET'), [204, '*', usual, null]);
@@ -303,31 +576,60 @@ test('in the `use` of a route it answers the preflights of that route, and of no
   assert.equal(answer.headers.get('access-control-allow-credentials'), 'true');
   assert.equal(answer.headers.get('x-content-type-options'), 'nosniff');
   assert.deepEqual(calls, []);
-  assert.equal((await client.options('/items/1', { headers: { Origin: SITE } })).headers.get('allow'), 'GET, HEAD, PUT, DELETE, OPTIONS');
-  assert.deepEqual(fieldsOf(await client.put('/items/1', { headers: { Origin: SITE } })), { 'access-control-allow-origin': SITE, 'access-control-allow-credentials': 'true', vary: 'Origin' });
+  assert.equal(
+    (await client.options('/items/1', { headers: { Origin: SITE } })).headers.get('allow'),
+    'GET, HEAD, PUT, DELETE, OPTIONS',
+  );
+  assert.deepEqual(fieldsOf(await client.put('/items/1', { headers: { Origin: SITE } })), {
+    'access-control-allow-origin': SITE,
+    'access-control-allow-credentials': 'true',
+    vary: 'Origin',
+  });
 });
 
 test('what a layer of one route permits is kept by no browser where the path has other routes, for it would be kept for them, too', async () => {
   const app = new Svc({ logger: collectedLog().logger });
-  const [layer, slow] = [new CORSMiddleware({ origins: [SITE] }), new CORSMiddleware({ origins: () => Promise.resolve(true) })];
+  const [layer, slow] = [
+    new CORSMiddleware({ origins: [SITE] }),
+    new CORSMiddleware({ origins: () => Promise.resolve(true) }),
+  ];
   app.put('/mixed', { use: [layer] }, () => 'x').delete('/mixed', () => 'x');
   app.put('/apart', { use: [layer] }, () => 'x').delete('/apart', { use: [slow] }, () => 'x');
   app.put('/same', { use: [layer] }, () => 'x').delete('/same', { use: [layer] }, () => 'x');
   app.get('/alone', { use: [slow] }, () => 'x');
   await using client = new TestClient(app);
   for (const [path, method, seconds] of [
-    ['/mixed', 'PUT', '0'], ['/apart', 'PUT', '0'], ['/apart', 'DELETE', '0'], ['/same', 'PUT', '600'], ['/same', 'DELETE', '600'], ['/alone', 'GET', '600'], ['/alone', 'HEAD', '600'],
+    ['/mixed', 'PUT', '0'],
+    ['/apart', 'PUT', '0'],
+    ['/apart', 'DELETE', '0'],
+    ['/same', 'PUT', '600'],
+    ['/same', 'DELETE', '600'],
+    ['/alone', 'GET', '600'],
+    ['/alone', 'HEAD', '600'],
   ] as const) {
     const { headers } = await client.options(path, preflight(method));
-    assert.deepEqual([headers.get('access-control-allow-origin'), headers.get('access-control-max-age')], [SITE, seconds], `${method} ${path}`);
+    assert.deepEqual(
+      [headers.get('access-control-allow-origin'), headers.get('access-control-max-age')],
+      [SITE, seconds],
+      `${method} ${path}`,
+    );
   }
-  const { headers } = await client.options('/mixed', { headers: { ...preflight('PUT').headers, Origin: 'https://evil.example' } });
-  assert.deepEqual([headers.get('access-control-allow-origin'), headers.get('access-control-max-age')], [null, null]);
+  const { headers } = await client.options('/mixed', {
+    headers: { ...preflight('PUT').headers, Origin: 'https://evil.example' },
+  });
+  assert.deepEqual(
+    [headers.get('access-control-allow-origin'), headers.get('access-control-max-age')],
+    [null, null],
+  );
 });
 
 test('a preflight of a route whose origins function throws is a 500; an OPTIONS route of the application goes before', async () => {
   const app = new Svc({ logger: collectedLog().logger });
-  const broken = new CORSMiddleware({ origins: () => { throw new Error('down'); } });
+  const broken = new CORSMiddleware({
+    origins: () => {
+      throw new Error('down');
+    },
+  });
   app.post('/broken', { use: [broken] }, () => 'x');
   app.post('/own', { use: [broken] }, () => 'x');
   app.route('/own', ['OPTIONS'], () => 'mine');

@@ -11,7 +11,11 @@ import { collectedLog } from '../../support/collected-log.ts';
 import type { CompiledRoute } from '../../../src/http/contracts.ts';
 
 /** Whether a request for `path`, which the route answers, is exempt; and what fits no route. */
-function judge(exempt: readonly string[], template: string, path: string): [isExempt: boolean, unused: readonly string[]] {
+function judge(
+  exempt: readonly string[],
+  template: string,
+  path: string,
+): [isExempt: boolean, unused: readonly string[]] {
   const route = { template, method: 'POST', meta: {} } as CompiledRoute;
   const exemptions = new Exemptions(exempt);
   const unused = exemptions.enter([route]);
@@ -54,20 +58,41 @@ test('several templates each count, and those that fit no route are named', () =
 
 test('a path that no route answers is left out as the template says', () => {
   const exemptions = new Exemptions(['/hooks/{p:path}']);
-  assert.deepEqual(['/hooks/x', '/hooks', '/hooks/%zz'].map((path) => exemptions.has({ route: undefined, path })), [true, false, false]);
+  assert.deepEqual(
+    ['/hooks/x', '/hooks', '/hooks/%zz'].map((path) => exemptions.has({ route: undefined, path })),
+    [true, false, false],
+  );
 });
 
 test('CSRF: an exempt template does not exempt the more specific route beside it, and one that fits no checked route is a warning', async () => {
   const app = new Svc({ authSecret: SECRET, logger: collectedLog().logger });
-  app.use(new SessionMiddleware()).use(new CSRFMiddleware({ exempt: ['/{tenant}/webhook', '/acount/{id}', '/read'] }));
-  app.post('/{tenant}/webhook', () => 'hook').post('/account/webhook', () => 'changed').post('/account/{id}', () => 'changed').get('/read', () => 'read');
-  assert.deepEqual(app.check().findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule)).map(({ rule, severity, subject, message }) => [rule, severity, subject, message]), [
-    ['SVC121', 'warning', 'middleware csrf', 'the exempt path "/acount/{id}" fits no route that is checked: did you mean "/account/{id}"?'],
-    ['SVC121', 'warning', 'middleware csrf', 'the exempt path "/read" fits no route that is checked'],
-  ]);
+  app
+    .use(new SessionMiddleware())
+    .use(new CSRFMiddleware({ exempt: ['/{tenant}/webhook', '/acount/{id}', '/read'] }));
+  app
+    .post('/{tenant}/webhook', () => 'hook')
+    .post('/account/webhook', () => 'changed')
+    .post('/account/{id}', () => 'changed')
+    .get('/read', () => 'read');
+  assert.deepEqual(
+    app
+      .check()
+      .findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule))
+      .map(({ rule, severity, subject, message }) => [rule, severity, subject, message]),
+    [
+      [
+        'SVC121',
+        'warning',
+        'middleware csrf',
+        'the exempt path "/acount/{id}" fits no route that is checked: did you mean "/account/{id}"?',
+      ],
+      ['SVC121', 'warning', 'middleware csrf', 'the exempt path "/read" fits no route that is checked'],
+    ],
+  );
   await using client = new TestClient(app);
   const statuses = [];
-  for (const path of ['/acme/webhook', '/account/webhook', '/%61ccount/webhook', '/account/5', '/acount/5']) statuses.push((await client.post(path, { headers: { 'sec-fetch-site': 'cross-site' } })).status);
+  for (const path of ['/acme/webhook', '/account/webhook', '/%61ccount/webhook', '/account/5', '/acount/5'])
+    statuses.push((await client.post(path, { headers: { 'sec-fetch-site': 'cross-site' } })).status);
   assert.deepEqual(statuses, [200, 403, 403, 403, 404]);
 });
 

@@ -39,52 +39,98 @@ async function processes(t: TestContext, count: number): Promise<Shared> {
   await new DatabaseRecordStore(db).createTable();
   await db.execute(sql`create table executions (name text, item text)`);
   await db.execute(sql`create table gate (open integer)`);
-  const children = Array.from({ length: count }, (_, id) => start(t, process.execPath, ['--conditions=svc-source', join(ROOT, 'test/support/idempotency-child.ts'), url, `p${id}`], { env: { NODE_V8_COVERAGE: '' } }));
+  const children = Array.from({ length: count }, (_, id) =>
+    start(
+      t,
+      process.execPath,
+      ['--conditions=svc-source', join(ROOT, 'test/support/idempotency-child.ts'), url, `p${id}`],
+      { env: { NODE_V8_COVERAGE: '' } },
+    ),
+  );
   const ports = await Promise.all(children.map((child) => child.printed(/^(\d+)$/m)));
-  const executions = (): Promise<number | undefined> => db.scalar<number>(sql`select count(*) from executions`);
+  const executions = (): Promise<number | undefined> =>
+    db.scalar<number>(sql`select count(*) from executions`);
   return {
-    db, children, urls: ports.map(([port]) => `http://127.0.0.1:${port}/orders`), executions,
-    async begun(least) { while (!isOver && (await executions())! < least()) await new Promise((resolve) => setImmediate(resolve)); },
+    db,
+    children,
+    urls: ports.map(([port]) => `http://127.0.0.1:${port}/orders`),
+    executions,
+    async begun(least) {
+      while (!isOver && (await executions())! < least())
+        await new Promise((resolve) => setImmediate(resolve));
+    },
   };
 }
 
-test('of a hundred equal requests to six processes at once one is executed, the others are 409, and all get its answer afterwards', { timeout: MOST_MS }, async (t) => {
-  const { db, urls, executions, begun } = await processes(t, 6);
-  let answered = 0;
-  const sent = Array.from({ length: 100 }, async (_, index) => {
-    const answer = await fetch(urls[index % urls.length]!, ORDER);
-    answered++;
-    return answer;
-  });
-  for (const each of sent) each.catch(() => undefined); // looked at below, where no test has failed before
-  await begun(() => 100 - answered); // each is answered or executed
-  assert.deepEqual([answered, await executions()], [99, 1], 'the others are answered while the one is executed');
-  await db.execute(sql`insert into gate values (1)`);
-  const statuses = await Promise.all(sent.map(async (answer) => (await answer).status));
-  assert.deepEqual([statuses.filter((status) => status === 201).length, await executions()], [1, 1]);
-  const executed = await (await sent[statuses.indexOf(201)]!).text();
-  for (const url of urls) {
-    const again = await fetch(url, ORDER);
-    assert.deepEqual([again.status, again.headers.get('idempotency-replayed'), again.headers.get('location'), await again.text()], [201, 'true', '/orders/tea', executed]);
-  }
-  const other = await fetch(urls[0]!, { ...ORDER, headers: { ...KEY, 'X-User': 'eve' } });
-  assert.deepEqual([other.headers.get('idempotency-replayed'), await executions()], [null, 2]);
-});
+test(
+  'of a hundred equal requests to six processes at once one is executed, the others are 409, and all get its answer afterwards',
+  { timeout: MOST_MS },
+  async (t) => {
+    const { db, urls, executions, begun } = await processes(t, 6);
+    let answered = 0;
+    const sent = Array.from({ length: 100 }, async (_, index) => {
+      const answer = await fetch(urls[index % urls.length]!, ORDER);
+      answered++;
+      return answer;
+    });
+    for (const each of sent) each.catch(() => undefined); // looked at below, where no test has failed before
+    await begun(() => 100 - answered); // each is answered or executed
+    assert.deepEqual(
+      [answered, await executions()],
+      [99, 1],
+      'the others are answered while the one is executed',
+    );
+    await db.execute(sql`insert into gate values (1)`);
+    const statuses = await Promise.all(sent.map(async (answer) => (await answer).status));
+    assert.deepEqual([statuses.filter((status) => status === 201).length, await executions()], [1, 1]);
+    const executed = await (await sent[statuses.indexOf(201)]!).text();
+    for (const url of urls) {
+      const again = await fetch(url, ORDER);
+      assert.deepEqual(
+        [
+          again.status,
+          again.headers.get('idempotency-replayed'),
+          again.headers.get('location'),
+          await again.text(),
+        ],
+        [201, 'true', '/orders/tea', executed],
+      );
+    }
+    const other = await fetch(urls[0]!, { ...ORDER, headers: { ...KEY, 'X-User': 'eve' } });
+    assert.deepEqual([other.headers.get('idempotency-replayed'), await executions()], [null, 2]);
+  },
+);
 
-test('a process that is killed while it executes leaves a claim that ends: 409 until then, then the request is executed anew, once', { timeout: MOST_MS }, async (t) => {
-  const { db, children, urls, executions, begun } = await processes(t, 1);
-  const lost = fetch(urls[0]!, ORDER).then(() => assert.fail('it was answered'), () => undefined);
-  await begun(() => 1);
-  children[0]!.child.kill('SIGKILL');
-  await lost;
-  const clock = new ManualClock(Date.now());
-  const app = new Svc({ logger: collectedLog().logger }).use(new IdempotencyMiddleware({ store: new DatabaseRecordStore(db, { clock }), principal: (req) => req.headers['x-user'] }))
-    .post('/orders', { public: true }, async () => { await db.execute(sql`insert into executions values ('parent', 'tea')`); return 'again'; });
-  await using client = new TestClient(app, { clock });
-  const send = (): Promise<Response> => client.post('/orders', { headers: KEY, body: ORDER.body });
-  assert.equal((await send()).status, 409);
-  await clock.advance(3_000);
-  const answers = await Promise.all([send(), send(), send()]);
-  assert.deepEqual([answers.filter(({ status }) => status === 200).length, await executions()], [1, 2]);
-  assert.equal((await send()).headers.get('idempotency-replayed'), 'true');
-});
+test(
+  'a process that is killed while it executes leaves a claim that ends: 409 until then, then the request is executed anew, once',
+  { timeout: MOST_MS },
+  async (t) => {
+    const { db, children, urls, executions, begun } = await processes(t, 1);
+    const lost = fetch(urls[0]!, ORDER).then(
+      () => assert.fail('it was answered'),
+      () => undefined,
+    );
+    await begun(() => 1);
+    children[0]!.child.kill('SIGKILL');
+    await lost;
+    const clock = new ManualClock(Date.now());
+    const app = new Svc({ logger: collectedLog().logger })
+      .use(
+        new IdempotencyMiddleware({
+          store: new DatabaseRecordStore(db, { clock }),
+          principal: (req) => req.headers['x-user'],
+        }),
+      )
+      .post('/orders', { public: true }, async () => {
+        await db.execute(sql`insert into executions values ('parent', 'tea')`);
+        return 'again';
+      });
+    await using client = new TestClient(app, { clock });
+    const send = (): Promise<Response> => client.post('/orders', { headers: KEY, body: ORDER.body });
+    assert.equal((await send()).status, 409);
+    await clock.advance(3_000);
+    const answers = await Promise.all([send(), send(), send()]);
+    assert.deepEqual([answers.filter(({ status }) => status === 200).length, await executions()], [1, 2]);
+    assert.equal((await send()).headers.get('idempotency-replayed'), 'true');
+  },
+);

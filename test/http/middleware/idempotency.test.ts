@@ -1,6 +1,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { APIKeyAuth, CORSMiddleware, CSRFMiddleware, Depends, IdempotencyMiddleware, MemoryRecordStore, SessionMiddleware, StreamingResponse, Svc, TimeoutMiddleware, reply } from 'svc';
+import {
+  APIKeyAuth,
+  CORSMiddleware,
+  CSRFMiddleware,
+  Depends,
+  IdempotencyMiddleware,
+  MemoryRecordStore,
+  SessionMiddleware,
+  StreamingResponse,
+  Svc,
+  TimeoutMiddleware,
+  reply,
+} from 'svc';
 import { ManualClock, TestClient } from 'svc/testing';
 import { collectedLog } from '../../support/collected-log.ts';
 import { seeded } from '../../support/random.ts';
@@ -22,7 +34,11 @@ interface Site {
 }
 
 /** Handlers by path; each call is written down. */
-function site(options: IdempotencyOptions, handlers: Readonly<Record<string, (req: HttpRequest, call: number) => unknown>>, layers: readonly Middleware[] = []): Site {
+function site(
+  options: IdempotencyOptions,
+  handlers: Readonly<Record<string, (req: HttpRequest, call: number) => unknown>>,
+  layers: readonly Middleware[] = [],
+): Site {
   const { logger, events } = collectedLog();
   const clock = new ManualClock();
   const calls: string[] = [];
@@ -36,18 +52,45 @@ function site(options: IdempotencyOptions, handlers: Readonly<Record<string, (re
     });
   }
   const client = new TestClient(app, { clock, raiseErrors: false });
-  return { app, client, clock, events, calls, send: (path, request = {}, key = '"k"') => client.post(path, { json: {}, ...request, headers: { 'Idempotency-Key': key, ...request.headers } }) };
+  return {
+    app,
+    client,
+    clock,
+    events,
+    calls,
+    send: (path, request = {}, key = '"k"') =>
+      client.post(path, { json: {}, ...request, headers: { 'Idempotency-Key': key, ...request.headers } }),
+  };
 }
 
-const codeOf = async (response: Response): Promise<unknown> => [response.status, (await response.json() as Record<string, unknown>)['code']];
+const codeOf = async (response: Response): Promise<unknown> => [
+  response.status,
+  ((await response.json()) as Record<string, unknown>)['code'],
+];
 
 test('a repeated request gets the first answer again, marked, and its handler runs once', async () => {
-  const s = site({}, { '/orders': (_req, call) => reply({ call }, 201, { 'Location': `/orders/${call}`, 'X-Kept': 'yes' }) });
+  const s = site(
+    {},
+    { '/orders': (_req, call) => reply({ call }, 201, { Location: `/orders/${call}`, 'X-Kept': 'yes' }) },
+  );
   await using _ = s.client;
   const first = await s.send('/orders', { json: { item: 'tea' } });
   const again = await s.send('/orders', { json: { item: 'tea' } });
-  for (const answer of [first, again]) assert.deepEqual([answer.status, answer.headers.get('location'), answer.headers.get('x-kept'), answer.headers.get('content-type'), await answer.json()], [201, '/orders/1', 'yes', 'application/json', { call: 1 }]);
-  assert.deepEqual([first.headers.get('idempotency-replayed'), again.headers.get('idempotency-replayed')], [null, 'true']);
+  for (const answer of [first, again])
+    assert.deepEqual(
+      [
+        answer.status,
+        answer.headers.get('location'),
+        answer.headers.get('x-kept'),
+        answer.headers.get('content-type'),
+        await answer.json(),
+      ],
+      [201, '/orders/1', 'yes', 'application/json', { call: 1 }],
+    );
+  assert.deepEqual(
+    [first.headers.get('idempotency-replayed'), again.headers.get('idempotency-replayed')],
+    [null, 'true'],
+  );
   assert.notEqual(first.headers.get('x-request-id'), again.headers.get('x-request-id'));
   assert.deepEqual(s.calls, ['POST /orders']);
   const metrics = await (await s.client.get('/metrics')).text();
@@ -56,10 +99,25 @@ test('a repeated request gets the first answer again, marked, and its handler ru
 });
 
 test('handlers still read the body in any way, and are given it whole', async () => {
-  const s = site({}, { '/json': async (req) => req.json(), '/text': async (req) => req.text(), '/bytes': async (req) => (await req.body()).length, '/form': async (req) => (await req.form()).get('a'),
-    '/stream': async (req) => { let text = ''; for await (const chunk of req.stream()) text += Buffer.from(chunk).toString(); return text; },
-    '/parts': async (req) => { const names: string[] = []; for await (const part of req.parts()) names.push(part.name); return names.join(); },
-  });
+  const s = site(
+    {},
+    {
+      '/json': async (req) => req.json(),
+      '/text': async (req) => req.text(),
+      '/bytes': async (req) => (await req.body()).length,
+      '/form': async (req) => (await req.form()).get('a'),
+      '/stream': async (req) => {
+        let text = '';
+        for await (const chunk of req.stream()) text += Buffer.from(chunk).toString();
+        return text;
+      },
+      '/parts': async (req) => {
+        const names: string[] = [];
+        for await (const part of req.parts()) names.push(part.name);
+        return names.join();
+      },
+    },
+  );
   await using _ = s.client;
   assert.deepEqual(await (await s.send('/json', { json: { a: 1 } })).json(), { a: 1 });
   assert.equal(await (await s.send('/text', { json: { a: 1 } })).text(), '{"a":1}');
@@ -67,23 +125,43 @@ test('handlers still read the body in any way, and are given it whole', async ()
   assert.equal(await (await s.send('/form', { json: undefined, form: { a: 'x' } })).text(), 'x');
   const form = new FormData();
   form.set('a', 'multi');
-  for (const [path, text] of [['/form', 'multi'], ['/parts', 'a']] as const) assert.equal(await (await s.send(path, { json: undefined, form }, '"m"')).text(), text);
-  for (const body of ['streamed', '']) assert.equal(await (await s.send('/stream', { json: undefined, body }, `"s${body}"`)).text(), body);
+  for (const [path, text] of [
+    ['/form', 'multi'],
+    ['/parts', 'a'],
+  ] as const)
+    assert.equal(await (await s.send(path, { json: undefined, form }, '"m"')).text(), text);
+  for (const body of ['streamed', ''])
+    assert.equal(await (await s.send('/stream', { json: undefined, body }, `"s${body}"`)).text(), body);
 });
 
 test('bytes, empty answers and redirects come back as they were; cookies do not', async () => {
-  const s = site({}, {
-    '/bytes': () => Buffer.from([0, 255, 128]), '/empty': () => undefined, '/gone': () => reply(null, 303, { Location: '/x' }),
-    '/cookie': () => reply('ok', 200, { 'Set-Cookie': 'a=b' }),
-  });
+  const s = site(
+    {},
+    {
+      '/bytes': () => Buffer.from([0, 255, 128]),
+      '/empty': () => undefined,
+      '/gone': () => reply(null, 303, { Location: '/x' }),
+      '/cookie': () => reply('ok', 200, { 'Set-Cookie': 'a=b' }),
+    },
+  );
   await using _ = s.client;
-  for (const [path, status] of [['/bytes', 200], ['/empty', 204], ['/gone', 303]] as const) {
+  for (const [path, status] of [
+    ['/bytes', 200],
+    ['/empty', 204],
+    ['/gone', 303],
+  ] as const) {
     const [first, again] = [await s.send(path), await s.send(path)];
     assert.deepEqual([again.status, again.headers.get('location')], [status, first.headers.get('location')]);
     assert.deepEqual(await again.bytes(), await first.bytes());
   }
   const headers = { Authorization: 'Bearer x' };
-  assert.deepEqual([(await s.send('/cookie', { headers })).headers.getSetCookie(), (await s.send('/cookie', { headers })).headers.getSetCookie()], [['a=b'], []]);
+  assert.deepEqual(
+    [
+      (await s.send('/cookie', { headers })).headers.getSetCookie(),
+      (await s.send('/cookie', { headers })).headers.getSetCookie(),
+    ],
+    [['a=b'], []],
+  );
   assert.equal(s.calls.length, 4);
 });
 
@@ -91,7 +169,12 @@ test('a key belongs to one request: another body, content type or target with it
   const s = site({}, { '/orders/{id}': () => 'x' });
   await using _ = s.client;
   await s.send('/orders/1', { json: { a: 1 } });
-  for (const [path, request] of [['/orders/1', { json: { a: 2 } }], ['/orders/2', { json: { a: 1 } }], ['/orders/1?x', { json: { a: 1 } }], ['/orders/1', { json: undefined, body: '{"a":1}', headers: { 'Content-Type': 'text/plain' } }]] as const) {
+  for (const [path, request] of [
+    ['/orders/1', { json: { a: 2 } }],
+    ['/orders/2', { json: { a: 1 } }],
+    ['/orders/1?x', { json: { a: 1 } }],
+    ['/orders/1', { json: undefined, body: '{"a":1}', headers: { 'Content-Type': 'text/plain' } }],
+  ] as const) {
     assert.deepEqual(await codeOf(await s.send(path, request)), [422, 'idempotency_key_reused'], path);
   }
   assert.equal(s.calls.length, 1);
@@ -101,27 +184,68 @@ test('keys of different methods, routes and clients are different keys', async (
   const s = site({}, { '/a': () => 'x', '/b': () => 'x' });
   await using _ = s.client;
   const headers = { 'Idempotency-Key': '"k"' };
-  for (const [method, path, more] of [['POST', '/a', {}], ['PATCH', '/a', {}], ['POST', '/b', {}], ['POST', '/a', { Authorization: 'Bearer 1' }], ['POST', '/a', { Authorization: 'Bearer 2' }], ['POST', '/a', { Cookie: 'sid=1' }], ['POST', '/a', { Cookie: 'sid=2' }]] as const) {
-    for (const isReplayed of [null, 'true']) assert.equal((await s.client.request(method, path, { json: {}, headers: { ...headers, ...more } })).headers.get('idempotency-replayed'), isReplayed, `${method} ${path} ${JSON.stringify(more)}`);
+  for (const [method, path, more] of [
+    ['POST', '/a', {}],
+    ['PATCH', '/a', {}],
+    ['POST', '/b', {}],
+    ['POST', '/a', { Authorization: 'Bearer 1' }],
+    ['POST', '/a', { Authorization: 'Bearer 2' }],
+    ['POST', '/a', { Cookie: 'sid=1' }],
+    ['POST', '/a', { Cookie: 'sid=2' }],
+  ] as const) {
+    for (const isReplayed of [null, 'true'])
+      assert.equal(
+        (await s.client.request(method, path, { json: {}, headers: { ...headers, ...more } })).headers.get(
+          'idempotency-replayed',
+        ),
+        isReplayed,
+        `${method} ${path} ${JSON.stringify(more)}`,
+      );
   }
   assert.equal(s.calls.length, 7);
 });
 
 test('without a credential or cookie clients are told apart by address, of IPv6 by network', async () => {
   const s = site({}, { '/': () => 'x' });
-  const app = new Svc({ trustProxy: 'loopback' }).use(new IdempotencyMiddleware()).post('/', { public: true }, () => 'x');
+  const app = new Svc({ trustProxy: 'loopback' })
+    .use(new IdempotencyMiddleware())
+    .post('/', { public: true }, () => 'x');
   await using client = new TestClient(app);
-  const replayed = async (ip: string): Promise<string | null> => (await client.post('/', { headers: { 'Idempotency-Key': 'k', 'X-Forwarded-For': ip } })).headers.get('idempotency-replayed');
-  assert.deepEqual([await replayed('192.0.2.1'), await replayed('192.0.2.2'), await replayed('192.0.2.1'), await replayed('2001:db8::1'), await replayed('2001:db8::2'), await replayed('2001:db8:0:1::1')], [null, null, 'true', null, 'true', null]);
+  const replayed = async (ip: string): Promise<string | null> =>
+    (await client.post('/', { headers: { 'Idempotency-Key': 'k', 'X-Forwarded-For': ip } })).headers.get(
+      'idempotency-replayed',
+    );
+  assert.deepEqual(
+    [
+      await replayed('192.0.2.1'),
+      await replayed('192.0.2.2'),
+      await replayed('192.0.2.1'),
+      await replayed('2001:db8::1'),
+      await replayed('2001:db8::2'),
+      await replayed('2001:db8:0:1::1'),
+    ],
+    [null, null, 'true', null, 'true', null],
+  );
   await s.client.close();
 });
 
 test('principal says who sends a request, whatever else it shows; undefined leaves it to what it shows', async () => {
   const s = site({ principal: async (req) => req.headers['x-user'] }, { '/': () => 'x' });
   await using _ = s.client;
-  const replayed = async (headers: Record<string, string>): Promise<string | null> => (await s.send('/', { headers })).headers.get('idempotency-replayed');
-  assert.deepEqual([await replayed({ 'X-User': 'ada', 'Authorization': 'Bearer old' }), await replayed({ 'X-User': 'ada', 'Authorization': 'Bearer new' }), await replayed({ 'X-User': 'eve', 'Authorization': 'Bearer new' })], [null, 'true', null]);
-  assert.deepEqual([await replayed({ Authorization: 'ada' }), await replayed({ Authorization: 'ada' })], [null, 'true']);
+  const replayed = async (headers: Record<string, string>): Promise<string | null> =>
+    (await s.send('/', { headers })).headers.get('idempotency-replayed');
+  assert.deepEqual(
+    [
+      await replayed({ 'X-User': 'ada', Authorization: 'Bearer old' }),
+      await replayed({ 'X-User': 'ada', Authorization: 'Bearer new' }),
+      await replayed({ 'X-User': 'eve', Authorization: 'Bearer new' }),
+    ],
+    [null, 'true', null],
+  );
+  assert.deepEqual(
+    [await replayed({ Authorization: 'ada' }), await replayed({ Authorization: 'ada' })],
+    [null, 'true'],
+  );
   const wrong = site({ principal: () => 5 as never }, { '/': () => 'x' });
   assert.equal((await wrong.send('/')).status, 500);
   assert.equal(wrong.calls.length, 0);
@@ -129,10 +253,16 @@ test('principal says who sends a request, whatever else it shows; undefined leav
 });
 
 test('the session and the API key that a route asks for tell clients apart, other cookies do not then', async () => {
-  const app = new Svc({ authSecret: SECRET }).use(new SessionMiddleware({ store: new MemoryRecordStore() })).use(new IdempotencyMiddleware())
+  const app = new Svc({ authSecret: SECRET })
+    .use(new SessionMiddleware({ store: new MemoryRecordStore() }))
+    .use(new IdempotencyMiddleware())
     .post('/login', { public: true }, ({ req }) => req.session.set('user', 'x'))
     .post('/pay', { public: true }, ({ req }) => ({ user: req.session.get('user') ?? null }))
-    .post('/key', { client: Depends(APIKeyAuth({ keys: { one: 'key-number-one-0001', two: 'key-number-two-0002' } })) }, ({ client }) => String(client));
+    .post(
+      '/key',
+      { client: Depends(APIKeyAuth({ keys: { one: 'key-number-one-0001', two: 'key-number-two-0002' } })) },
+      ({ client }) => String(client),
+    );
   const key = { 'Idempotency-Key': 'k' };
   const cookies: string[] = [];
   for (let round = 0; round < 2; round++) {
@@ -140,16 +270,39 @@ test('the session and the API key that a route asks for tell clients apart, othe
     cookies.push((await client.post('/login')).headers.getSetCookie()[0]!.split(';')[0]!);
   }
   await using client = new TestClient(app);
-  const replayed = async (path: string, headers: Record<string, string>): Promise<string | null> => (await client.post(path, { headers: { ...key, ...headers } })).headers.get('idempotency-replayed');
+  const replayed = async (path: string, headers: Record<string, string>): Promise<string | null> =>
+    (await client.post(path, { headers: { ...key, ...headers } })).headers.get('idempotency-replayed');
   const [one, two] = cookies as [string, string];
-  assert.deepEqual([await replayed('/pay', { Cookie: one }), await replayed('/pay', { Cookie: `${one}; track=2` }), await replayed('/pay', { Cookie: two })], [null, 'true', null]);
+  assert.deepEqual(
+    [
+      await replayed('/pay', { Cookie: one }),
+      await replayed('/pay', { Cookie: `${one}; track=2` }),
+      await replayed('/pay', { Cookie: two }),
+    ],
+    [null, 'true', null],
+  );
   const apiKey = (value: string): Record<string, string> => ({ 'X-API-Key': value });
-  assert.deepEqual([await replayed('/key', apiKey('key-number-one-0001')), await replayed('/key', { ...apiKey('key-number-one-0001'), Cookie: 'a=b' }), await replayed('/key', apiKey('key-number-two-0002'))], [null, 'true', null]);
+  assert.deepEqual(
+    [
+      await replayed('/key', apiKey('key-number-one-0001')),
+      await replayed('/key', { ...apiKey('key-number-one-0001'), Cookie: 'a=b' }),
+      await replayed('/key', apiKey('key-number-two-0002')),
+    ],
+    [null, 'true', null],
+  );
 });
 
 test('while it is executed a repetition is 409 with Retry-After; a hundred at once are executed once', async () => {
   const gate = Promise.withResolvers<unknown>();
-  const s = site({}, { '/': async () => { await gate.promise; return 'done'; } });
+  const s = site(
+    {},
+    {
+      '/': async () => {
+        await gate.promise;
+        return 'done';
+      },
+    },
+  );
   await using _ = s.client;
   const first = s.send('/');
   const others = await Promise.all(Array.from({ length: 99 }, () => s.send('/')));
@@ -162,14 +315,33 @@ test('while it is executed a repetition is 409 with Retry-After; a hundred at on
 });
 
 test('what failed is forgotten, so that it may be tried again: 5xx, thrown, and what asks to come again; other refusals are answers', async () => {
-  const s = site({}, {
-    '/thrown': (_req, call) => { if (call === 1) throw new Error('x'); return 'ok'; },
-    '/status/{status:int}': (req, call) => call === 1 ? reply('no', Number(req.pathParams['status'])) : 'ok',
-  });
+  const s = site(
+    {},
+    {
+      '/thrown': (_req, call) => {
+        if (call === 1) throw new Error('x');
+        return 'ok';
+      },
+      '/status/{status:int}': (req, call) =>
+        call === 1 ? reply('no', Number(req.pathParams['status'])) : 'ok',
+    },
+  );
   await using _ = s.client;
-  for (const [path, first, second] of [['/thrown', 500, 200], ['/status/503', 503, 200], ['/status/429', 429, 200], ['/status/401', 401, 200], ['/status/400', 400, 400], ['/status/404', 404, 404], ['/status/409', 409, 409]] as const) {
+  for (const [path, first, second] of [
+    ['/thrown', 500, 200],
+    ['/status/503', 503, 200],
+    ['/status/429', 429, 200],
+    ['/status/401', 401, 200],
+    ['/status/400', 400, 400],
+    ['/status/404', 404, 404],
+    ['/status/409', 409, 409],
+  ] as const) {
     s.calls.length = 0;
-    assert.deepEqual([(await s.send(path, {}, `"${path}"`)).status, (await s.send(path, {}, `"${path}"`)).status], [first, second], path);
+    assert.deepEqual(
+      [(await s.send(path, {}, `"${path}"`)).status, (await s.send(path, {}, `"${path}"`)).status],
+      [first, second],
+      path,
+    );
   }
 });
 
@@ -189,16 +361,36 @@ test('what arrives without a key runs as ever, or is refused where keys are requ
 test('what is no key is refused: empty, too long, two of them', async () => {
   const s = site({}, { '/': () => 'x' });
   await using _ = s.client;
-  for (const key of ['""', '"a', `"${'k'.repeat(256)}"`, '"a", "b"', 'a b', 'k'.repeat(9_000)]) assert.deepEqual(await codeOf(await s.send('/', {}, key)), [400, 'idempotency_key_malformed'], key.slice(0, 20));
-  assert.deepEqual([(await s.send('/', {}, 'same')).status, (await s.send('/', {}, '"same"')).headers.get('idempotency-replayed'), s.calls.length], [200, 'true', 1]);
+  for (const key of ['""', '"a', `"${'k'.repeat(256)}"`, '"a", "b"', 'a b', 'k'.repeat(9_000)])
+    assert.deepEqual(
+      await codeOf(await s.send('/', {}, key)),
+      [400, 'idempotency_key_malformed'],
+      key.slice(0, 20),
+    );
+  assert.deepEqual(
+    [
+      (await s.send('/', {}, 'same')).status,
+      (await s.send('/', {}, '"same"')).headers.get('idempotency-replayed'),
+      s.calls.length,
+    ],
+    [200, 'true', 1],
+  );
 });
 
 test('methods and routes that are left out are not looked at', async () => {
   const s = site({ methods: ['PUT'] }, { '/': () => 'x' });
   s.app.put('/free', { public: true, meta: { idempotency: false } }, () => 'y');
   await using _ = s.client;
-  const replayed = async (method: string, path: string): Promise<string | null> => (await s.client.request(method, path, { headers: { 'Idempotency-Key': '"k"' } })).headers.get('idempotency-replayed');
-  for (const [method, path, expected] of [['PUT', '/', 'true'], ['POST', '/', null], ['GET', '/', null], ['PUT', '/free', null]] as const) {
+  const replayed = async (method: string, path: string): Promise<string | null> =>
+    (await s.client.request(method, path, { headers: { 'Idempotency-Key': '"k"' } })).headers.get(
+      'idempotency-replayed',
+    );
+  for (const [method, path, expected] of [
+    ['PUT', '/', 'true'],
+    ['POST', '/', null],
+    ['GET', '/', null],
+    ['PUT', '/free', null],
+  ] as const) {
     await replayed(method, path);
     assert.equal(await replayed(method, path), expected, `${method} ${path}`);
   }
@@ -213,9 +405,15 @@ test('a body beyond maxBodyBytes is 413 before anything is executed, with a key 
 });
 
 test('of an answer that is too large, or a stream, it is kept that it was given: again it is 409 and nothing runs', async () => {
-  const s = site({ maxAnswerBytes: 100 }, { '/large': () => 'x'.repeat(200), '/stream': () => new StreamingResponse(['a', 'b'], { status: 201 }) });
+  const s = site(
+    { maxAnswerBytes: 100 },
+    { '/large': () => 'x'.repeat(200), '/stream': () => new StreamingResponse(['a', 'b'], { status: 201 }) },
+  );
   await using _ = s.client;
-  for (const [path, text] of [['/large', 'x'.repeat(200)], ['/stream', 'ab']] as const) {
+  for (const [path, text] of [
+    ['/large', 'x'.repeat(200)],
+    ['/stream', 'ab'],
+  ] as const) {
     assert.equal(await (await s.send(path)).text(), text);
     assert.deepEqual(await codeOf(await s.send(path)), [409, 'idempotency_answer_lost']);
   }
@@ -224,7 +422,15 @@ test('of an answer that is too large, or a stream, it is kept that it was given:
 
 test('an answer is kept for ttlSeconds, a claim for as long as its handler runs', async () => {
   const gate = Promise.withResolvers<unknown>();
-  const s = site({ ttlSeconds: 100, leaseSeconds: 3 }, { '/': async () => { await gate.promise; return 'x'; } });
+  const s = site(
+    { ttlSeconds: 100, leaseSeconds: 3 },
+    {
+      '/': async () => {
+        await gate.promise;
+        return 'x';
+      },
+    },
+  );
   await using _ = s.client;
   const first = s.send('/');
   await turn();
@@ -272,7 +478,10 @@ test('a client that leaves changes nothing: the handler ends, and the answer wai
   await first;
   await turn();
   const again = await s.send('/');
-  assert.deepEqual([await again.text(), again.headers.get('idempotency-replayed'), s.calls.length], ['x', 'true', 1]);
+  assert.deepEqual(
+    [await again.text(), again.headers.get('idempotency-replayed'), s.calls.length],
+    ['x', 'true', 1],
+  );
 });
 
 test('a handler whose time is over is not executed a second time beside itself: 409 until it ends, then its answer', async () => {
@@ -301,17 +510,38 @@ test('a handler whose time is over is not executed a second time beside itself: 
 class FailingStore implements RecordStore {
   readonly failing = new Set<string>();
   readonly #inner = new MemoryRecordStore();
-  #do<T>(verb: string, run: () => T): T { if (this.failing.has(verb)) throw new Error(`no ${verb}`); return run(); }
-  get(key: string): Awaitable<string | undefined> { return this.#do('get', () => this.#inner.get(key)); }
-  set(key: string, value: string, ttlMs: number): Awaitable<void> { return this.#do('set', () => this.#inner.set(key, value, ttlMs)); }
-  add(key: string, value: string, ttlMs: number): Awaitable<boolean> { return this.#do('add', () => this.#inner.add(key, value, ttlMs)); }
-  replace(key: string, expected: string, value: string, ttlMs: number): Awaitable<boolean> { return this.#do('replace', () => this.#inner.replace(key, expected, value, ttlMs)); }
-  delete(key: string): Awaitable<boolean> { return this.#do('delete', () => this.#inner.delete(key)); }
+  #do<T>(verb: string, run: () => T): T {
+    if (this.failing.has(verb)) throw new Error(`no ${verb}`);
+    return run();
+  }
+  get(key: string): Awaitable<string | undefined> {
+    return this.#do('get', () => this.#inner.get(key));
+  }
+  set(key: string, value: string, ttlMs: number): Awaitable<void> {
+    return this.#do('set', () => this.#inner.set(key, value, ttlMs));
+  }
+  add(key: string, value: string, ttlMs: number): Awaitable<boolean> {
+    return this.#do('add', () => this.#inner.add(key, value, ttlMs));
+  }
+  replace(key: string, expected: string, value: string, ttlMs: number): Awaitable<boolean> {
+    return this.#do('replace', () => this.#inner.replace(key, expected, value, ttlMs));
+  }
+  delete(key: string): Awaitable<boolean> {
+    return this.#do('delete', () => this.#inner.delete(key));
+  }
 }
 
 test('a store that fails lets nothing be executed unprotected; one that fails afterwards takes no answer away, and is told of', async () => {
   const store = new FailingStore();
-  const s = site({ store, leaseSeconds: 3 }, { '/': async (_req, call) => { if (call === 1) await s.clock.advance(1_000); return 'x'; } });
+  const s = site(
+    { store, leaseSeconds: 3 },
+    {
+      '/': async (_req, call) => {
+        if (call === 1) await s.clock.advance(1_000);
+        return 'x';
+      },
+    },
+  );
   await using _ = s.client;
   store.failing.add('add');
   assert.equal((await s.send('/')).status, 500);
@@ -319,7 +549,10 @@ test('a store that fails lets nothing be executed unprotected; one that fails af
   store.failing.clear();
   store.failing.add('replace');
   assert.equal((await s.send('/')).status, 200);
-  assert.deepEqual(s.events.filter(({ event }) => event === 'idempotency_store_failed').map(({ status }) => status), [undefined, 200]);
+  assert.deepEqual(
+    s.events.filter(({ event }) => event === 'idempotency_store_failed').map(({ status }) => status),
+    [undefined, 200],
+  );
   assert.equal((await s.send('/')).status, 409); // until the lease ends
 });
 
@@ -327,8 +560,12 @@ test('a store full of live records is 503, and keys that it has go on', async ()
   const s = site({ store: new MemoryRecordStore({ maxRecords: 3 }) }, { '/': () => 'x' });
   await using _ = s.client;
   const statuses: number[] = [];
-  for (let index = 0; index < 50; index++) statuses.push((await s.send('/', {}, `"${'k'.repeat(200)}${index}"`)).status);
-  assert.deepEqual([statuses.filter((status) => status === 200).length, statuses.filter((status) => status === 503).length], [3, 47]);
+  for (let index = 0; index < 50; index++)
+    statuses.push((await s.send('/', {}, `"${'k'.repeat(200)}${index}"`)).status);
+  assert.deepEqual(
+    [statuses.filter((status) => status === 200).length, statuses.filter((status) => status === 503).length],
+    [3, 47],
+  );
   assert.equal((await s.send('/', {}, `"${'k'.repeat(200)}0"`)).headers.get('idempotency-replayed'), 'true');
   assert.equal(s.calls.length, 3);
 });
@@ -336,42 +573,116 @@ test('a store full of live records is 503, and keys that it has go on', async ()
 test('a record that cannot be read is never executed again', async () => {
   const store = new MemoryRecordStore();
   const keys: string[] = [];
-  const spy: RecordStore = { get: (key) => store.get(key), set: (...args) => store.set(...args), add: (key, ...rest) => { keys.push(key); return store.add(key, ...rest); }, replace: (...args) => store.replace(...args), delete: (key) => store.delete(key) };
+  const spy: RecordStore = {
+    get: (key) => store.get(key),
+    set: (...args) => store.set(...args),
+    add: (key, ...rest) => {
+      keys.push(key);
+      return store.add(key, ...rest);
+    },
+    replace: (...args) => store.replace(...args),
+    delete: (key) => store.delete(key),
+  };
   const s = site({ store: spy }, { '/': () => 'x' });
   await using _ = s.client;
   await s.send('/', { headers: { Authorization: 'Bearer secret-token' } }, '"my-key"');
   assert.ok(!keys[0]!.includes('my-key') && !keys[0]!.includes('secret'));
   store.set(keys[0]!, '{"from":"another version"}', 10_000);
-  assert.deepEqual(await codeOf(await s.send('/', { headers: { Authorization: 'Bearer secret-token' } }, '"my-key"')), [409, 'idempotency_answer_lost']);
+  assert.deepEqual(
+    await codeOf(await s.send('/', { headers: { Authorization: 'Bearer secret-token' } }, '"my-key"')),
+    [409, 'idempotency_answer_lost'],
+  );
 });
 
 test('order, place and principal are findings', () => {
-  const findings = (app: Svc): unknown[] => app.check().findings.filter(({ rule }) => rule === 'SVC121').map(({ severity, subject }) => [severity, subject]);
+  const findings = (app: Svc): unknown[] =>
+    app
+      .check()
+      .findings.filter(({ rule }) => rule === 'SVC121')
+      .map(({ severity, subject }) => [severity, subject]);
   const app = (): Svc => new Svc({ authSecret: SECRET, env: 'test' });
   const once = (): IdempotencyMiddleware => new IdempotencyMiddleware({ principal: () => 'x' });
   const mine = 'middleware idempotency';
   assert.deepEqual(findings(app().use(once())), []);
   assert.deepEqual(findings(app().use(once()).use(new SessionMiddleware())), [['error', mine]]);
-  assert.deepEqual(findings(app().use(new SessionMiddleware()).use(once()).use(new CSRFMiddleware())), [['error', mine]]);
-  assert.deepEqual(findings(app().use(once()).use({ kind: 'compression', handle: (_req, next) => next() })), [['warning', mine]]);
-  assert.deepEqual(findings(app().use(once()).use(new CORSMiddleware({ origins: '*' }))), [['error', 'middleware cors']]);
-  const inMemory = (workers: number, options: object): string[] => new Svc({ authSecret: SECRET, config: { workers } }).use(new IdempotencyMiddleware({ principal: () => 'x', ...options })).check().findings.filter(({ rule }) => rule === 'SVC403').map(({ subject }) => subject);
+  assert.deepEqual(findings(app().use(new SessionMiddleware()).use(once()).use(new CSRFMiddleware())), [
+    ['error', mine],
+  ]);
+  assert.deepEqual(
+    findings(
+      app()
+        .use(once())
+        .use({ kind: 'compression', handle: (_req, next) => next() }),
+    ),
+    [['warning', mine]],
+  );
+  assert.deepEqual(
+    findings(
+      app()
+        .use(once())
+        .use(new CORSMiddleware({ origins: '*' })),
+    ),
+    [['error', 'middleware cors']],
+  );
+  const inMemory = (workers: number, options: object): string[] =>
+    new Svc({ authSecret: SECRET, config: { workers } })
+      .use(new IdempotencyMiddleware({ principal: () => 'x', ...options }))
+      .check()
+      .findings.filter(({ rule }) => rule === 'SVC403')
+      .map(({ subject }) => subject);
   const memory = new MemoryRecordStore();
-  const elsewhere = Object.fromEntries((['get', 'set', 'add', 'replace', 'delete'] as const).map((name) => [name, () => undefined])); // of another class: nothing is known of it
-  assert.deepEqual([inMemory(2, {}), inMemory(1, {}), inMemory(2, { store: memory }), inMemory(1, { store: memory }), inMemory(2, { store: elsewhere })], [[mine], [], [mine], [], []]);
-  const routes = (made: Svc): Svc => made.post('/open', { public: true }, () => 1).get('/read', () => 1).post('/out', { public: true, meta: { idempotency: false } }, () => 1)
-    .post('/keyed', { security: { scheme: 'bearer', scopes: [], roles: [] } }, () => 1);
+  const elsewhere = Object.fromEntries(
+    (['get', 'set', 'add', 'replace', 'delete'] as const).map((name) => [name, () => undefined]),
+  ); // of another class: nothing is known of it
+  assert.deepEqual(
+    [
+      inMemory(2, {}),
+      inMemory(1, {}),
+      inMemory(2, { store: memory }),
+      inMemory(1, { store: memory }),
+      inMemory(2, { store: elsewhere }),
+    ],
+    [[mine], [], [mine], [], []],
+  );
+  const routes = (made: Svc): Svc =>
+    made
+      .post('/open', { public: true }, () => 1)
+      .get('/read', () => 1)
+      .post('/out', { public: true, meta: { idempotency: false } }, () => 1)
+      .post('/keyed', { security: { scheme: 'bearer', scopes: [], roles: [] } }, () => 1);
   assert.deepEqual(findings(routes(app().use(new IdempotencyMiddleware()))), [['warning', 'POST /open']]);
   assert.deepEqual(findings(routes(app().use(once()))), []);
-  assert.deepEqual(findings(app().post('/a', { public: true, use: [new IdempotencyMiddleware()] }, () => 1).post('/b', { public: true }, () => 1)), [['warning', 'POST /a']]);
+  assert.deepEqual(
+    findings(
+      app()
+        .post('/a', { public: true, use: [new IdempotencyMiddleware()] }, () => 1)
+        .post('/b', { public: true }, () => 1),
+    ),
+    [['warning', 'POST /a']],
+  );
   const shared = once();
   app().use(shared).check();
   assert.deepEqual(findings(app().use(shared)), [['error', mine]]);
 });
 
 test('options out of range are refused', () => {
-  for (const options of [{ header: 'a b' }, { ttlSeconds: 0 }, { principal: 'x' }, { store: {} }, { methods: [] }, { methods: ['post'] }, { maxBodyBytes: -1 }, { maxAnswerBytes: 1e9 }, { leaseSeconds: 0 }, { required: 1 }]) {
-    assert.throws(() => new IdempotencyMiddleware(options as never), { code: 'E_OPTION_RANGE' }, JSON.stringify(options));
+  for (const options of [
+    { header: 'a b' },
+    { ttlSeconds: 0 },
+    { principal: 'x' },
+    { store: {} },
+    { methods: [] },
+    { methods: ['post'] },
+    { maxBodyBytes: -1 },
+    { maxAnswerBytes: 1e9 },
+    { leaseSeconds: 0 },
+    { required: 1 },
+  ]) {
+    assert.throws(
+      () => new IdempotencyMiddleware(options as never),
+      { code: 'E_OPTION_RANGE' },
+      JSON.stringify(options),
+    );
   }
   assert.throws(() => new IdempotencyMiddleware({ ttl: 5 } as never), { code: 'E_OPTION_UNKNOWN' });
 });
@@ -379,13 +690,18 @@ test('options out of range are refused', () => {
 test('every key is executed once, and always answered the same, whatever comes in whatever order (generated)', async () => {
   const below = seeded(409);
   const gates: { readonly open: () => void }[] = [];
-  const s = site({ leaseSeconds: 3 }, { '/': async (req) => {
-    const { promise, resolve } = Promise.withResolvers<undefined>();
-    gates.push({ open: () => resolve(undefined) });
-    const text = await req.text();
-    await promise;
-    return text;
-  } });
+  const s = site(
+    { leaseSeconds: 3 },
+    {
+      '/': async (req) => {
+        const { promise, resolve } = Promise.withResolvers<undefined>();
+        gates.push({ open: () => resolve(undefined) });
+        const text = await req.text();
+        await promise;
+        return text;
+      },
+    },
+  );
   await using _ = s.client;
   const bodies = ['a', 'b'];
   const executed = new Map<string, string>();
@@ -393,15 +709,17 @@ test('every key is executed once, and always answered the same, whatever comes i
   for (let step = 0; step < 500; step++) {
     if (below(3) > 0) {
       const [key, body] = [`"k${below(40)}"`, bodies[below(12) === 0 ? 1 : 0]!];
-      pending.push(s.send('/', { json: undefined, body }, key).then(async (answer) => {
-        if (answer.status !== 200) return assert.ok(answer.status === 409 || answer.status === 422, String(answer.status));
-        assert.equal(await answer.text(), body);
-        if (answer.headers.get('idempotency-replayed') === null) {
-          assert.ok(!executed.has(key), `${key} was executed twice`);
-          executed.set(key, body);
-        }
-        else assert.equal(executed.get(key), body);
-      }));
+      pending.push(
+        s.send('/', { json: undefined, body }, key).then(async (answer) => {
+          if (answer.status !== 200)
+            return assert.ok(answer.status === 409 || answer.status === 422, String(answer.status));
+          assert.equal(await answer.text(), body);
+          if (answer.headers.get('idempotency-replayed') === null) {
+            assert.ok(!executed.has(key), `${key} was executed twice`);
+            executed.set(key, body);
+          } else assert.equal(executed.get(key), body);
+        }),
+      );
       await turn();
     } else if (gates.length > 0) gates.splice(below(gates.length), 1)[0]!.open();
     else await s.clock.advance(1_000);

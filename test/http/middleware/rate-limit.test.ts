@@ -26,20 +26,28 @@ interface Setting {
 function setting(options: RateLimitOptions, change: (app: Svc) => void = () => undefined): Setting {
   const { logger, events } = collectedLog();
   const clock = new ManualClock();
-  const app = new Svc({ logger, trustProxy: 'loopback' }).use(new RateLimitMiddleware(options)).get('/', () => 'x').get('/later', async () => 'x');
+  const app = new Svc({ logger, trustProxy: 'loopback' })
+    .use(new RateLimitMiddleware(options))
+    .get('/', () => 'x')
+    .get('/later', async () => 'x');
   change(app);
   const client = new TestClient(app, { clock, raiseErrors: false });
   return {
-    app, client, clock, events,
+    app,
+    client,
+    clock,
+    events,
     async send(count, path = '/', ip = '192.0.2.1', method = 'GET') {
       const statuses: number[] = [];
-      for (let index = 0; index < count; index++) statuses.push((await client.request(method, path, { headers: { 'X-Forwarded-For': ip } })).status);
+      for (let index = 0; index < count; index++)
+        statuses.push((await client.request(method, path, { headers: { 'X-Forwarded-For': ip } })).status);
       return statuses;
     },
   };
 }
 
-const tally = (statuses: readonly number[], status: number): number => statuses.filter((each) => each === status).length;
+const tally = (statuses: readonly number[], status: number): number =>
+  statuses.filter((each) => each === status).length;
 
 test('R01: the request after perMinute is 429 with Retry-After, as a problem', async () => {
   const { client, send } = setting({ perMinute: 3 });
@@ -51,15 +59,21 @@ test('R01: the request after perMinute is 429 with Retry-After, as a problem', a
   assert.equal(response.headers.get('retry-after'), '20');
   assert.equal(response.headers.get('ratelimit-policy'), '"default";q=3;w=60');
   assert.equal(response.headers.get('ratelimit'), '"default";r=0;t=20');
-  const body = await response.json() as Record<string, unknown>;
-  assert.deepEqual([body['title'], body['status'], body['code'], body['request_id']], ['Too Many Requests', 429, 'rate_limited', response.headers.get('x-request-id')]);
+  const body = (await response.json()) as Record<string, unknown>;
+  assert.deepEqual(
+    [body['title'], body['status'], body['code'], body['request_id']],
+    ['Too Many Requests', 429, 'rate_limited', response.headers.get('x-request-id')],
+  );
 });
 
 test('R01: Retry-After is 1 at least, also where the next request may come much sooner', async () => {
   const { client, send } = setting({ perMinute: 60_000, burst: 1 });
   await using _ = client;
   await send(1);
-  assert.equal((await client.get('/', { headers: { 'X-Forwarded-For': '192.0.2.1' } })).headers.get('retry-after'), '1');
+  assert.equal(
+    (await client.get('/', { headers: { 'X-Forwarded-For': '192.0.2.1' } })).headers.get('retry-after'),
+    '1',
+  );
 });
 
 test('R02: there is no double burst across the edge of a minute', async () => {
@@ -96,7 +110,10 @@ test('R04: 200,000 addresses do not grow the memory beyond the bound, and reset 
   let allowed = 0;
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
-  const heap = (): number => { collect(); return process.memoryUsage().heapUsed + process.memoryUsage().arrayBuffers; };
+  const heap = (): number => {
+    collect();
+    return process.memoryUsage().heapUsed + process.memoryUsage().arrayBuffers;
+  };
   const flood = async (from: number, to: number): Promise<void> => {
     for (let index = from; index < to; index++) {
       store.take(`10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`, rule);
@@ -113,24 +130,41 @@ test('R04: 200,000 addresses do not grow the memory beyond the bound, and reset 
 });
 
 test('R04: who makes up keys for one limit neither crowds the others, nor resets what it has used up', async () => {
-  const { client, send } = setting({ perMinute: 10, maxBuckets: 50, rules: [{ path: '/later', perMinute: 2, key: (req) => req.headers['x-key'] }] });
+  const { client, send } = setting({
+    perMinute: 10,
+    maxBuckets: 50,
+    rules: [{ path: '/later', perMinute: 2, key: (req) => req.headers['x-key'] }],
+  });
   await using _ = client;
   assert.deepEqual(await send(11), [...Array<number>(10).fill(200), 429]);
-  for (let index = 0; index < 200; index++) assert.equal((await client.get('/later', { headers: { 'X-Key': `k${index}` } })).status, 200);
+  for (let index = 0; index < 200; index++)
+    assert.equal((await client.get('/later', { headers: { 'X-Key': `k${index}` } })).status, 200);
   assert.deepEqual(await send(1), [429]);
-  for (let index = 0; index < 200; index++) assert.deepEqual(await send(1, '/', `2001:db8:0:${index.toString(16)}::1`), [200]);
+  for (let index = 0; index < 200; index++)
+    assert.deepEqual(await send(1, '/', `2001:db8:0:${index.toString(16)}::1`), [200]);
   assert.deepEqual(await send(1), [429]);
 });
 
 test('a key that is a promise is refused: an async function when the limit is made, another at its request', async () => {
-  assert.throws(() => new RateLimitMiddleware({ key: (async () => 'a') as never }), { code: 'E_OPTION_RANGE', message: /"key" needs a function of the request that answers text, or undefined, at once/ });
-  assert.throws(() => new RateLimitMiddleware({ rules: [{ path: '/', key: (async () => 'a') as never }] }), { code: 'E_OPTION_RANGE' });
-  assert.throws(() => new Svc().get('/', { rateLimit: { perMinute: 1, key: (async () => 'a') as never } }, () => 'x'), { code: 'E_OPTION_RANGE' });
+  assert.throws(() => new RateLimitMiddleware({ key: (async () => 'a') as never }), {
+    code: 'E_OPTION_RANGE',
+    message: /"key" needs a function of the request that answers text, or undefined, at once/,
+  });
+  assert.throws(() => new RateLimitMiddleware({ rules: [{ path: '/', key: (async () => 'a') as never }] }), {
+    code: 'E_OPTION_RANGE',
+  });
+  assert.throws(
+    () => new Svc().get('/', { rateLimit: { perMinute: 1, key: (async () => 'a') as never } }, () => 'x'),
+    { code: 'E_OPTION_RANGE' },
+  );
   for (const key of [() => Promise.resolve('a'), () => Promise.reject(new Error('nobody listens'))]) {
     const { client, events } = setting({ key: key as never });
     await using _ = client;
     assert.equal((await client.get('/')).status, 500);
-    assert.match(JSON.stringify(events), /Cannot configure the rate limit .*default.*one that answers a promise/);
+    assert.match(
+      JSON.stringify(events),
+      /Cannot configure the rate limit .*default.*one that answers a promise/,
+    );
   }
 });
 
@@ -139,31 +173,58 @@ test('R05: the default key is the peer; X-Forwarded-For is ignored', async () =>
   const app = new Svc({ logger }).use(new RateLimitMiddleware({ perMinute: 2 })).get('/', () => 'x');
   await using client = new TestClient(app);
   const statuses: number[] = [];
-  for (let index = 0; index < 4; index++) statuses.push((await client.get('/', { headers: { 'X-Forwarded-For': `192.0.2.${index}` } })).status);
+  for (let index = 0; index < 4; index++)
+    statuses.push((await client.get('/', { headers: { 'X-Forwarded-For': `192.0.2.${index}` } })).status);
   assert.deepEqual(statuses, [200, 200, 429, 429]);
 });
 
 test('R06: behind a trusted proxy each of its clients has a limit of its own', async () => {
   const { client, send } = setting({ perMinute: 1 });
   await using _ = client;
-  assert.deepEqual([...await send(2, '/', '192.0.2.1'), ...await send(2, '/', '192.0.2.2')], [200, 429, 200, 429]);
+  assert.deepEqual(
+    [...(await send(2, '/', '192.0.2.1')), ...(await send(2, '/', '192.0.2.2'))],
+    [200, 429, 200, 429],
+  );
 });
 
 test('R10: IPv6 clients are grouped by /64, or as asked; IPv4-mapped ones are their IPv4 address', async () => {
   const { client, send } = setting({ perMinute: 2 });
   await using _ = client;
-  assert.deepEqual([...await send(1, '/', '2001:db8::1'), ...await send(1, '/', '2001:db8::ffff:1'), ...await send(1, '/', '2001:db8::2'), ...await send(1, '/', '2001:db8:0:1::1')], [200, 200, 429, 200]);
-  assert.deepEqual([...await send(1, '/', '::ffff:198.51.100.1'), ...await send(1, '/', '198.51.100.1'), ...await send(1, '/', '::ffff:c633:6401')], [200, 200, 429]);
+  assert.deepEqual(
+    [
+      ...(await send(1, '/', '2001:db8::1')),
+      ...(await send(1, '/', '2001:db8::ffff:1')),
+      ...(await send(1, '/', '2001:db8::2')),
+      ...(await send(1, '/', '2001:db8:0:1::1')),
+    ],
+    [200, 200, 429, 200],
+  );
+  assert.deepEqual(
+    [
+      ...(await send(1, '/', '::ffff:198.51.100.1')),
+      ...(await send(1, '/', '198.51.100.1')),
+      ...(await send(1, '/', '::ffff:c633:6401')),
+    ],
+    [200, 200, 429],
+  );
   const { client: other, send: sendOther } = setting({ perMinute: 1, ipv6Prefix: 48 });
   await using _other = other;
-  assert.deepEqual([...await sendOther(1, '/', '2001:db8::1'), ...await sendOther(1, '/', '2001:db8:0:1::1')], [200, 429]);
+  assert.deepEqual(
+    [...(await sendOther(1, '/', '2001:db8::1')), ...(await sendOther(1, '/', '2001:db8:0:1::1'))],
+    [200, 429],
+  );
 });
 
 test('R13: a 429 keeps CORS, security and request-id fields', async () => {
   const { logger } = collectedLog();
-  const app = new Svc({ logger }).use(new SecurityHeadersMiddleware()).use(new CORSMiddleware({ origins: ['https://a.example'] })).use(new RateLimitMiddleware({ perMinute: 1 })).get('/', () => 'x');
+  const app = new Svc({ logger })
+    .use(new SecurityHeadersMiddleware())
+    .use(new CORSMiddleware({ origins: ['https://a.example'] }))
+    .use(new RateLimitMiddleware({ perMinute: 1 }))
+    .get('/', () => 'x');
   await using client = new TestClient(app);
-  const ask = (): Promise<Response> => client.get('/', { headers: { Origin: 'https://a.example', 'X-Request-Id': 'req-1' } });
+  const ask = (): Promise<Response> =>
+    client.get('/', { headers: { Origin: 'https://a.example', 'X-Request-Id': 'req-1' } });
   await ask();
   const { status, headers } = await ask();
   assert.equal(status, 429);
@@ -188,7 +249,10 @@ test('R15: a wall clock that jumps, backwards too, changes neither waits nor who
 test('R16: the audit event comes once a client and minute', async () => {
   const { client, send, events, clock, app } = setting({ perMinute: 1 });
   await using _ = client;
-  const audit = (): unknown[] => events.filter(({ event, logger }) => event === 'excess_rate_limit_exceeded' && logger === 'svc_security').map(({ ip }) => ip);
+  const audit = (): unknown[] =>
+    events
+      .filter(({ event, logger }) => event === 'excess_rate_limit_exceeded' && logger === 'svc_security')
+      .map(({ ip }) => ip);
   await send(10);
   await send(10, '/nowhere', '192.0.2.9');
   assert.deepEqual(audit(), ['192.0.2.1', '192.0.2.9']);
@@ -199,14 +263,29 @@ test('R16: the audit event comes once a client and minute', async () => {
 });
 
 test('every answer tells the limit: 200, 404, 500, asynchronous ones, and OPTIONS', async () => {
-  const { client } = setting({ perMinute: 120, burst: 20 }, (app) => app.get('/500', () => { throw new Error('boom'); }));
+  const { client } = setting({ perMinute: 120, burst: 20 }, (app) =>
+    app.get('/500', () => {
+      throw new Error('boom');
+    }),
+  );
   await using _ = client;
   let remaining = 20;
-  for (const [status, method, path] of [[200, 'GET', '/'], [200, 'GET', '/later'], [404, 'GET', '/nowhere'], [500, 'GET', '/500'], [405, 'POST', '/'], [204, 'OPTIONS', '/'], [400, 'GET', '/%zz']] as const) {
+  for (const [status, method, path] of [
+    [200, 'GET', '/'],
+    [200, 'GET', '/later'],
+    [404, 'GET', '/nowhere'],
+    [500, 'GET', '/500'],
+    [405, 'POST', '/'],
+    [204, 'OPTIONS', '/'],
+    [400, 'GET', '/%zz'],
+  ] as const) {
     const response = await client.request(method, path);
     assert.equal(response.status, status);
     assert.equal(response.headers.get('ratelimit-policy'), '"default";q=20;w=10');
-    assert.equal(response.headers.get('ratelimit'), `"default";r=${--remaining};t=${Math.ceil((20 - remaining) / 2)}`);
+    assert.equal(
+      response.headers.get('ratelimit'),
+      `"default";r=${--remaining};t=${Math.ceil((20 - remaining) / 2)}`,
+    );
     assert.equal(response.headers.get('x-ratelimit-limit'), null);
     assert.equal(response.headers.get('retry-after'), null);
   }
@@ -217,45 +296,109 @@ test('when none remain, t is the wait for the next one, not for all', async () =
   await using _ = client;
   const told: (string | null)[] = [];
   for (let index = 0; index < 4; index++) told.push((await client.get('/')).headers.get('ratelimit'));
-  assert.deepEqual(told, ['"default";r=3;t=15', '"default";r=2;t=30', '"default";r=1;t=45', '"default";r=0;t=15']);
+  assert.deepEqual(told, [
+    '"default";r=3;t=15',
+    '"default";r=2;t=30',
+    '"default";r=1;t=45',
+    '"default";r=0;t=15',
+  ]);
 });
 
 test('legacyHeaders sends the three fields from before the draft, too', async () => {
-  const { client, clock } = setting({ perMinute: 2, legacyHeaders: true, rules: [{ path: '/later', perMinute: 1 }] });
+  const { client, clock } = setting({
+    perMinute: 2,
+    legacyHeaders: true,
+    rules: [{ path: '/later', perMinute: 1 }],
+  });
   await using _ = client;
-  for (const [path, status, limit, remaining, resetSeconds] of [['/', 200, '2', '1', 30], ['/', 200, '2', '0', 60], ['/', 429, '2', '0', 60], ['/later', 200, '1', '0', 60]] as const) {
+  for (const [path, status, limit, remaining, resetSeconds] of [
+    ['/', 200, '2', '1', 30],
+    ['/', 200, '2', '0', 60],
+    ['/', 429, '2', '0', 60],
+    ['/later', 200, '1', '0', 60],
+  ] as const) {
     const response = await client.get(path);
     assert.equal(response.status, status);
-    assert.deepEqual(['limit', 'remaining', 'reset'].map((name) => response.headers.get(`x-ratelimit-${name}`)), [limit, remaining, String(clock.nowMs() / 1_000 + resetSeconds)]);
+    assert.deepEqual(
+      ['limit', 'remaining', 'reset'].map((name) => response.headers.get(`x-ratelimit-${name}`)),
+      [limit, remaining, String(clock.nowMs() / 1_000 + resetSeconds)],
+    );
   }
 });
 
 test('a rule limits its path and methods in place of the default; the most specific path counts', async () => {
-  const { client, send } = setting({ perMinute: 4, rules: [
-    { path: '/login', methods: ['POST'], perMinute: 1 }, { path: '/files/{rest:path}', perMinute: 2 }, { path: '/files/{name}', methods: ['GET'], perMinute: 3, name: 'file' },
-  ] }, (app) => {
-    app.post('/login', () => 'x').get('/login', () => 'x').get('/files/{name}', () => 'x').delete('/files/{name}', () => 'x').get('/files/{a}/{b}', () => 'x');
-  });
+  const { client, send } = setting(
+    {
+      perMinute: 4,
+      rules: [
+        { path: '/login', methods: ['POST'], perMinute: 1 },
+        { path: '/files/{rest:path}', perMinute: 2 },
+        { path: '/files/{name}', methods: ['GET'], perMinute: 3, name: 'file' },
+      ],
+    },
+    (app) => {
+      app
+        .post('/login', () => 'x')
+        .get('/login', () => 'x')
+        .get('/files/{name}', () => 'x')
+        .delete('/files/{name}', () => 'x')
+        .get('/files/{a}/{b}', () => 'x');
+    },
+  );
   await using _ = client;
   assert.deepEqual(await send(3, '/login', '192.0.2.1', 'POST'), [200, 429, 429]);
   assert.deepEqual(await send(5, '/login'), [200, 200, 200, 200, 429]); // GET: the default
   assert.deepEqual(await send(1), [429]);
-  assert.deepEqual([...await send(2, '/files/a'), ...await send(1, '/files/b', '192.0.2.1', 'HEAD'), ...await send(1, '/files/c')], [200, 200, 200, 429]);
-  assert.deepEqual([...await send(1, '/files/a/b'), ...await send(1, '/files/c', '192.0.2.1', 'DELETE'), ...await send(1, '/files/%61/b')], [200, 200, 429]);
+  assert.deepEqual(
+    [
+      ...(await send(2, '/files/a')),
+      ...(await send(1, '/files/b', '192.0.2.1', 'HEAD')),
+      ...(await send(1, '/files/c')),
+    ],
+    [200, 200, 200, 429],
+  );
+  assert.deepEqual(
+    [
+      ...(await send(1, '/files/a/b')),
+      ...(await send(1, '/files/c', '192.0.2.1', 'DELETE')),
+      ...(await send(1, '/files/%61/b')),
+    ],
+    [200, 200, 429],
+  );
   const { headers } = await client.get('/files/a', { headers: { 'X-Forwarded-For': '198.51.100.1' } });
   assert.equal(headers.get('ratelimit-policy'), '"file";q=3;w=60');
-  assert.equal((await client.delete('/files/a', { headers: { 'X-Forwarded-For': '198.51.100.1' } })).headers.get('ratelimit-policy'), '"/files/{rest:path}";q=2;w=60');
-  assert.equal((await client.post('/login', { headers: { 'X-Forwarded-For': '198.51.100.1' } })).headers.get('ratelimit-policy'), '"POST /login";q=1;w=60');
+  assert.equal(
+    (await client.delete('/files/a', { headers: { 'X-Forwarded-For': '198.51.100.1' } })).headers.get(
+      'ratelimit-policy',
+    ),
+    '"/files/{rest:path}";q=2;w=60',
+  );
+  assert.equal(
+    (await client.post('/login', { headers: { 'X-Forwarded-For': '198.51.100.1' } })).headers.get(
+      'ratelimit-policy',
+    ),
+    '"POST /login";q=1;w=60',
+  );
 });
 
 test('rateLimit of a route wins over rules and default, is on req.route, and false lifts the limit', async () => {
-  const { client, send, app } = setting({ perMinute: 3, rules: [{ path: '/strict', perMinute: 2 }] }, (svc) => {
-    svc.get('/strict', { rateLimit: { perMinute: 1 } }, ({ req }) => ({ limit: req.route!.rateLimit }));
-    svc.get('/keyed', { rateLimit: { perMinute: 60, burst: 1, key: (req) => req.headers['x-api-key'] } }, () => 'x');
-    svc.get('/free', { rateLimit: false }, () => 'x');
-  });
+  const { client, send, app } = setting(
+    { perMinute: 3, rules: [{ path: '/strict', perMinute: 2 }] },
+    (svc) => {
+      svc.get('/strict', { rateLimit: { perMinute: 1 } }, ({ req }) => ({ limit: req.route!.rateLimit }));
+      svc.get(
+        '/keyed',
+        { rateLimit: { perMinute: 60, burst: 1, key: (req) => req.headers['x-api-key'] } },
+        () => 'x',
+      );
+      svc.get('/free', { rateLimit: false }, () => 'x');
+    },
+  );
   await using _ = client;
-  assert.deepEqual(await (await client.get('/strict', { headers: { 'X-Forwarded-For': '198.51.100.9' } })).json(), { limit: { perMinute: 1 } });
+  assert.deepEqual(
+    await (await client.get('/strict', { headers: { 'X-Forwarded-For': '198.51.100.9' } })).json(),
+    { limit: { perMinute: 1 } },
+  );
   assert.deepEqual(await send(2, '/strict'), [200, 429]);
   assert.deepEqual(await send(10, '/free'), Array(10).fill(200));
   assert.equal((await client.get('/free')).headers.get('ratelimit'), null);
@@ -263,7 +406,10 @@ test('rateLimit of a route wins over rules and default, is on req.route, and fal
     const response = await client.get('/keyed', key === undefined ? {} : { headers: { 'X-API-Key': key } });
     return response.status === 200 ? response.headers.get('ratelimit-policy')! : response.status;
   };
-  assert.deepEqual([await keyed('a'), await keyed('a'), await keyed('b'), await keyed(), await keyed()], ['"GET /keyed";q=1;w=1', 429, '"GET /keyed";q=1;w=1', '"GET /keyed";q=1;w=1', 429]);
+  assert.deepEqual(
+    [await keyed('a'), await keyed('a'), await keyed('b'), await keyed(), await keyed()],
+    ['"GET /keyed";q=1;w=1', 429, '"GET /keyed";q=1;w=1', '"GET /keyed";q=1;w=1', 429],
+  );
   assert.equal(app.routes.find((route) => route.template === '/free')!.rateLimit, false);
   assert.equal(app.routes.find((route) => route.template === '/')!.rateLimit, undefined);
 });
@@ -271,23 +417,46 @@ test('rateLimit of a route wins over rules and default, is on req.route, and fal
 test('a route with a name outside ASCII has a field that can be sent', async () => {
   const { client } = setting({}, (app) => app.get('/café/{id}', { rateLimit: { perMinute: 5 } }, () => 'x'));
   await using _ = client;
-  assert.equal((await client.get('/caf%C3%A9/1')).headers.get('ratelimit-policy'), '"GET /caf%C3%A9/{id}";q=5;w=60');
+  assert.equal(
+    (await client.get('/caf%C3%A9/1')).headers.get('ratelimit-policy'),
+    '"GET /caf%C3%A9/{id}";q=5;w=60',
+  );
 });
 
 test('a key function tells clients apart; what gives no key is counted by address', async () => {
   const { client } = setting({ perMinute: 1, key: (req) => req.headers['x-user'] });
   await using _ = client;
-  const ask = async (headers: Record<string, string>): Promise<number> => (await client.get('/', { headers })).status;
-  assert.deepEqual([await ask({ 'X-User': 'a' }), await ask({ 'X-User': 'a' }), await ask({ 'X-User': 'b' }), await ask({}), await ask({})], [200, 429, 200, 200, 429]);
+  const ask = async (headers: Record<string, string>): Promise<number> =>
+    (await client.get('/', { headers })).status;
+  assert.deepEqual(
+    [
+      await ask({ 'X-User': 'a' }),
+      await ask({ 'X-User': 'a' }),
+      await ask({ 'X-User': 'b' }),
+      await ask({}),
+      await ask({}),
+    ],
+    [200, 429, 200, 200, 429],
+  );
 });
 
 test('a synchronous store gives no promise; one that answers later is waited for, one that fails lets through or refuses', async () => {
   const clock = new ManualClock();
   const memory = new MemoryRateLimitStore({ clock });
   const later: RateLimitStore = { take: async (...args) => memory.take(...args) };
-  const broken: RateLimitStore = { take: async () => { throw new Error('away'); } };
+  const broken: RateLimitStore = {
+    take: async () => {
+      throw new Error('away');
+    },
+  };
   const seen: boolean[] = [];
-  const { client: first } = setting({ perMinute: 2 }, (app) => app.use((_req, next) => { const answer = next(); seen.push(answer instanceof Promise); return answer; }));
+  const { client: first } = setting({ perMinute: 2 }, (app) =>
+    app.use((_req, next) => {
+      const answer = next();
+      seen.push(answer instanceof Promise);
+      return answer;
+    }),
+  );
   await using _first = first;
   assert.equal((await first.get('/')).status, 200);
   assert.deepEqual(seen, [false]);
@@ -310,43 +479,131 @@ test('two middleware limit by two keys; routes keep their limits by the first, a
   });
   await using _ = client;
   assert.deepEqual(await send(3), [200, 200, 429]);
-  assert.equal((await client.get('/', { headers: { 'X-Forwarded-For': '198.51.100.1' } })).headers.get('ratelimit-policy'), '"user";q=2;w=60, "default";q=5;w=60');
-  assert.equal((await client.get('/own', { headers: { 'X-Forwarded-For': '198.51.100.2' } })).headers.get('ratelimit-policy'), '"user";q=2;w=60, "GET /own";q=3;w=60');
+  assert.equal(
+    (await client.get('/', { headers: { 'X-Forwarded-For': '198.51.100.1' } })).headers.get(
+      'ratelimit-policy',
+    ),
+    '"user";q=2;w=60, "default";q=5;w=60',
+  );
+  assert.equal(
+    (await client.get('/own', { headers: { 'X-Forwarded-For': '198.51.100.2' } })).headers.get(
+      'ratelimit-policy',
+    ),
+    '"user";q=2;w=60, "GET /own";q=3;w=60',
+  );
   assert.deepEqual(await send(9, '/free'), Array(9).fill(200));
 });
 
 test('SVC121: a rateLimit that nobody keeps, two layers of one name, and rules that fit no route', () => {
-  const messages = (app: Svc): string[] => app.check().findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule)).map(({ rule, severity, subject, message }) => `${rule} ${severity} ${subject}: ${message}`);
+  const messages = (app: Svc): string[] =>
+    app
+      .check()
+      .findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule))
+      .map(({ rule, severity, subject, message }) => `${rule} ${severity} ${subject}: ${message}`);
   const limited = (): Svc => new Svc().get('/login', { rateLimit: { perMinute: 5 } }, () => 'x');
-  assert.deepEqual(messages(limited()), ['SVC121 error GET /login: its rateLimit is kept by nobody: there is no RateLimitMiddleware']);
+  assert.deepEqual(messages(limited()), [
+    'SVC121 error GET /login: its rateLimit is kept by nobody: there is no RateLimitMiddleware',
+  ]);
   assert.deepEqual(messages(limited().use(new RateLimitMiddleware())), []);
-  assert.deepEqual(messages(new Svc().get('/login', { rateLimit: { perMinute: 5 }, use: [new RateLimitMiddleware()] }, () => 'x')), []);
+  assert.deepEqual(
+    messages(
+      new Svc().get('/login', { rateLimit: { perMinute: 5 }, use: [new RateLimitMiddleware()] }, () => 'x'),
+    ),
+    [],
+  );
   assert.deepEqual(messages(new Svc().get('/login', { rateLimit: false }, () => 'x')), []);
-  assert.deepEqual(messages(limited().use(new RateLimitMiddleware()).use(new RateLimitMiddleware({ perMinute: 5 }))), ['SVC121 error middleware rate-limit: another one around it is named "default", too']);
-  const rules = (...list: NonNullable<RateLimitOptions['rules']>): string[] => messages(new Svc().get('/login', () => 'x').post('/files/{name}/parts/{id:int}', () => 'x').get('/tree/{rest:path}', () => 'x').use(new RateLimitMiddleware({ rules: list })));
-  assert.deepEqual(rules({ path: '/login' }, { path: '/files/{rest:path}' }, { path: '/files/{a}/parts/{b}' }, { path: '/files/x/parts/{b}', methods: ['POST'] }, { path: '/tree/a/b/c' }, { path: '/{rest:path}' }), []);
-  assert.deepEqual(rules({ path: '/logn' }), ['SVC121 warning middleware rate-limit: the rule "/logn" fits no route: did you mean "/login"?']);
-  assert.deepEqual(rules({ path: '/login', methods: ['POST'] }), ['SVC121 warning middleware rate-limit: the rule "POST /login" fits no route']);
+  assert.deepEqual(
+    messages(
+      limited()
+        .use(new RateLimitMiddleware())
+        .use(new RateLimitMiddleware({ perMinute: 5 })),
+    ),
+    ['SVC121 error middleware rate-limit: another one around it is named "default", too'],
+  );
+  const rules = (...list: NonNullable<RateLimitOptions['rules']>): string[] =>
+    messages(
+      new Svc()
+        .get('/login', () => 'x')
+        .post('/files/{name}/parts/{id:int}', () => 'x')
+        .get('/tree/{rest:path}', () => 'x')
+        .use(new RateLimitMiddleware({ rules: list })),
+    );
+  assert.deepEqual(
+    rules(
+      { path: '/login' },
+      { path: '/files/{rest:path}' },
+      { path: '/files/{a}/parts/{b}' },
+      { path: '/files/x/parts/{b}', methods: ['POST'] },
+      { path: '/tree/a/b/c' },
+      { path: '/{rest:path}' },
+    ),
+    [],
+  );
+  assert.deepEqual(rules({ path: '/logn' }), [
+    'SVC121 warning middleware rate-limit: the rule "/logn" fits no route: did you mean "/login"?',
+  ]);
+  assert.deepEqual(rules({ path: '/login', methods: ['POST'] }), [
+    'SVC121 warning middleware rate-limit: the rule "POST /login" fits no route',
+  ]);
   assert.deepEqual(rules({ path: '/a/b/c/d/e' }, { path: '/files/{name}' }, { path: '/login/x' }).length, 3);
 });
 
 test('SVC403: limits in the memory of each of several processes, also in a store that was given', () => {
-  const found = (workers: number, options: RateLimitOptions): number => new Svc({ config: { workers } }).use(new RateLimitMiddleware(options)).check().findings.filter(({ rule }) => rule === 'SVC403').length;
+  const found = (workers: number, options: RateLimitOptions): number =>
+    new Svc({ config: { workers } })
+      .use(new RateLimitMiddleware(options))
+      .check()
+      .findings.filter(({ rule }) => rule === 'SVC403').length;
   const store = new MemoryRateLimitStore();
-  assert.deepEqual([found(2, {}), found(2, { store }), found(1, {}), found(1, { store }), found(2, { store: { take: (...args) => store.take(...args) } })], [1, 1, 0, 0, 0]);
+  assert.deepEqual(
+    [
+      found(2, {}),
+      found(2, { store }),
+      found(1, {}),
+      found(1, { store }),
+      found(2, { store: { take: (...args) => store.take(...args) } }),
+    ],
+    [1, 1, 0, 0, 0],
+  );
 });
 
 for (const [options, code] of [
-  [{ perMin: 5 }, 'E_OPTION_UNKNOWN'], [{ perMinute: 0 }, 'E_OPTION_RANGE'], [{ perMinute: 1_000_001 }, 'E_OPTION_RANGE'], [{ burst: 0 }, 'E_OPTION_RANGE'], [{ key: 'ip' }, 'E_OPTION_RANGE'], [{ name: 'a b' }, 'E_OPTION_RANGE'], [{ rules: {} }, 'E_OPTION_RANGE'],
-  [{ rules: [{ path: 'login' }] }, 'E_PATH_TEMPLATE'], [{ rules: [{}] }, 'E_PATH_TEMPLATE'], [{ rules: [{ path: '/', perMinutes: 5 }] }, 'E_OPTION_UNKNOWN'], [{ rules: [{ path: '/', methods: ['get'] }] }, 'E_OPTION_RANGE'], [{ rules: [{ path: '/', methods: [] }] }, 'E_OPTION_RANGE'],
-  [{ rules: [{ path: '/', name: 'default' }] }, 'E_OPTION_RANGE'], [{ rules: [{ path: '/{a}' }, { path: '/{b}' }] }, 'E_OPTION_RANGE'], [{ rules: [{ path: '/', methods: ['GET'], name: 'a' }, { path: '/', methods: ['GET'], name: 'b' }] }, 'E_OPTION_RANGE'],
-  [{ rules: [{ path: '/', name: 'a:b' }] }, 'E_OPTION_RANGE'], [{ rules: [{ path: '/' }, { path: '/' }] }, 'E_OPTION_RANGE'],
+  [{ perMin: 5 }, 'E_OPTION_UNKNOWN'],
+  [{ perMinute: 0 }, 'E_OPTION_RANGE'],
+  [{ perMinute: 1_000_001 }, 'E_OPTION_RANGE'],
+  [{ burst: 0 }, 'E_OPTION_RANGE'],
+  [{ key: 'ip' }, 'E_OPTION_RANGE'],
+  [{ name: 'a b' }, 'E_OPTION_RANGE'],
+  [{ rules: {} }, 'E_OPTION_RANGE'],
+  [{ rules: [{ path: 'login' }] }, 'E_PATH_TEMPLATE'],
+  [{ rules: [{}] }, 'E_PATH_TEMPLATE'],
+  [{ rules: [{ path: '/', perMinutes: 5 }] }, 'E_OPTION_UNKNOWN'],
+  [{ rules: [{ path: '/', methods: ['get'] }] }, 'E_OPTION_RANGE'],
+  [{ rules: [{ path: '/', methods: [] }] }, 'E_OPTION_RANGE'],
+  [{ rules: [{ path: '/', name: 'default' }] }, 'E_OPTION_RANGE'],
+  [{ rules: [{ path: '/{a}' }, { path: '/{b}' }] }, 'E_OPTION_RANGE'],
+  [
+    {
+      rules: [
+        { path: '/', methods: ['GET'], name: 'a' },
+        { path: '/', methods: ['GET'], name: 'b' },
+      ],
+    },
+    'E_OPTION_RANGE',
+  ],
+  [{ rules: [{ path: '/', name: 'a:b' }] }, 'E_OPTION_RANGE'],
+  [{ rules: [{ path: '/' }, { path: '/' }] }, 'E_OPTION_RANGE'],
 ] as const) {
-  test(`RateLimitMiddleware refuses ${JSON.stringify(options)} (${code})`, () => assert.throws(() => new RateLimitMiddleware(options as never), { name: 'SvcError', code }));
+  test(`RateLimitMiddleware refuses ${JSON.stringify(options)} (${code})`, () =>
+    assert.throws(() => new RateLimitMiddleware(options as never), { name: 'SvcError', code }));
 }
 
 test('a route refuses a rateLimit that is none', () => {
   for (const rateLimit of [true, 5, null, { perMinute: 0 }, { perMinutes: 5 }, { perMinute: 5, key: 'ip' }]) {
-    assert.throws(() => new Svc().get('/', { rateLimit } as never, (() => 'x') as never), (error) => error instanceof SvcError && error.code.startsWith('E_OPTION_'), JSON.stringify(rateLimit));
+    assert.throws(
+      () => new Svc().get('/', { rateLimit } as never, (() => 'x') as never),
+      (error) => error instanceof SvcError && error.code.startsWith('E_OPTION_'),
+      JSON.stringify(rateLimit),
+    );
   }
 });

@@ -11,26 +11,39 @@ import type { RateLimiterOptions } from '../../../src/http/middleware/rate-limit
 import type { RateLimitStore } from '../../../src/cache/stores.ts';
 
 /** An application whose login counts by account, and what it has logged. */
-function login(options: Partial<RateLimiterOptions> = {}, behind: Partial<ConstructorParameters<typeof Svc>[0]> = {}): { client: TestClient; clock: ManualClock; app: Svc; events: Record<string, unknown>[]; limiter: RateLimiter } {
+function login(
+  options: Partial<RateLimiterOptions> = {},
+  behind: Partial<ConstructorParameters<typeof Svc>[0]> = {},
+): {
+  client: TestClient;
+  clock: ManualClock;
+  app: Svc;
+  events: Record<string, unknown>[];
+  limiter: RateLimiter;
+} {
   const { logger, events } = collectedLog();
   const clock = new ManualClock();
   const limiter = new RateLimiter({ name: 'login', perMinute: 5, ...options });
   const app = new Svc({ logger, trustProxy: 'loopback', ...behind });
   app.post('/login', async ({ req }) => {
-    const { account } = await req.json() as { account?: string };
+    const { account } = (await req.json()) as { account?: string };
     const left = await limiter.take(req, account);
     return { left: left?.remaining };
   });
   return { client: new TestClient(app, { clock, raiseErrors: false }), clock, app, events, limiter };
 }
 
-const from = (address: string, account?: string): { headers: Record<string, string>; json: unknown } => ({ headers: { 'X-Forwarded-For': address }, json: { account } });
+const from = (address: string, account?: string): { headers: Record<string, string>; json: unknown } => ({
+  headers: { 'X-Forwarded-For': address },
+  json: { account },
+});
 
 test('R14: rotating addresses does not help against a limit by account, and other accounts go on', async () => {
   const { client } = login();
   await using _ = client;
   const statuses: number[] = [];
-  for (let index = 0; index < 8; index++) statuses.push((await client.post('/login', from(`192.0.2.${index}`, 'ada'))).status);
+  for (let index = 0; index < 8; index++)
+    statuses.push((await client.post('/login', from(`192.0.2.${index}`, 'ada'))).status);
   assert.deepEqual(statuses, [200, 200, 200, 200, 200, 429, 429, 429]);
   assert.deepEqual(await (await client.post('/login', from('192.0.2.1', 'grace'))).json(), { left: 4 });
 });
@@ -53,16 +66,27 @@ test('R14: the refusal of a second key is one problem with the fields of both li
   const refused = await client.post('/login', from('192.0.2.1', 'ada'));
   assert.equal(refused.headers.get('ratelimit-policy'), '"login";q=5;w=60, "default";q=100;w=60');
   assert.equal(refused.headers.get('ratelimit'), '"login";r=0;t=12, "default";r=94;t=4');
-  const { request_id: _id, ...problem } = await refused.json() as Record<string, unknown>;
-  assert.deepEqual(problem, { type: 'about:blank', title: 'Too Many Requests', status: 429, detail: 'Too many requests: try again in 12 seconds', code: 'rate_limited' });
+  const { request_id: _id, ...problem } = (await refused.json()) as Record<string, unknown>;
+  assert.deepEqual(problem, {
+    type: 'about:blank',
+    title: 'Too Many Requests',
+    status: 429,
+    detail: 'Too many requests: try again in 12 seconds',
+    code: 'rate_limited',
+  });
 });
 
 test('R12: several named limits share one store, each with buckets of its own', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ clock });
-  const limits = [new RateLimiter({ name: 'token', perMinute: 1, store }), new RateLimiter({ name: 'revoke', perMinute: 2, store })];
+  const limits = [
+    new RateLimiter({ name: 'token', perMinute: 1, store }),
+    new RateLimiter({ name: 'revoke', perMinute: 2, store }),
+  ];
   const app = new Svc({ logger: collectedLog().logger });
-  app.get('/{index:int}', async ({ req, params }) => { await limits[params.index]!.take(req, 'family'); });
+  app.get('/{index:int}', async ({ req, params }) => {
+    await limits[params.index]!.take(req, 'family');
+  });
   await using client = new TestClient(app, { clock });
   const statuses: number[] = [];
   for (const index of [0, 0, 1, 1, 1]) statuses.push((await client.get(`/${index}`)).status);
@@ -73,13 +97,18 @@ test('R12: several named limits share one store, each with buckets of its own', 
 test('take() without a key counts by address; with a cost that much; with cost 0 it only looks', async () => {
   const { logger } = collectedLog();
   const limiter = new RateLimiter({ name: 'mail', perMinute: 10, burst: 3 });
-  const app = new Svc({ logger, trustProxy: 'loopback' }).get('/{cost:int}', async ({ req, params }) => ({ left: (await limiter.take(req, undefined, params.cost))?.remaining }));
+  const app = new Svc({ logger, trustProxy: 'loopback' }).get('/{cost:int}', async ({ req, params }) => ({
+    left: (await limiter.take(req, undefined, params.cost))?.remaining,
+  }));
   await using client = new TestClient(app, { clock: new ManualClock(), raiseErrors: false });
   const ask = async (cost: number, address = '192.0.2.1'): Promise<unknown> => {
     const response = await client.get(`/${cost}`, { headers: { 'X-Forwarded-For': address } });
-    return response.status === 200 ? (await response.json() as { left: number }).left : response.status;
+    return response.status === 200 ? ((await response.json()) as { left: number }).left : response.status;
   };
-  assert.deepEqual([await ask(0), await ask(2), await ask(0), await ask(2), await ask(1), await ask(0), await ask(1)], [3, 1, 1, 429, 0, 0, 429]);
+  assert.deepEqual(
+    [await ask(0), await ask(2), await ask(0), await ask(2), await ask(1), await ask(0), await ask(1)],
+    [3, 1, 1, 429, 0, 0, 429],
+  );
   assert.equal(await ask(1, '2001:db8::1'), 2);
   assert.equal(await ask(1, '2001:db8::2'), 1);
   assert.equal(await ask(4, '192.0.2.7'), 429);
@@ -88,19 +117,28 @@ test('take() without a key counts by address; with a cost that much; with cost 0
 
 test('take() refuses a cost that is no whole number (E_OPTION_RANGE)', () => {
   const limiter = new RateLimiter({ name: 'x' });
-  for (const cost of [-1, 0.5, Number.NaN, Infinity]) assert.throws(() => limiter.take({} as never, 'k', cost), { code: 'E_OPTION_RANGE' });
+  for (const cost of [-1, 0.5, Number.NaN, Infinity])
+    assert.throws(() => limiter.take({} as never, 'k', cost), { code: 'E_OPTION_RANGE' });
 });
 
 test('R16: the audit event comes once a key and window, names no key, and the metric counts every refusal', async () => {
   const { client, clock, events, app } = login();
   await using _ = client;
-  const hammer = async (account: string, times: number): Promise<void> => { for (let index = 0; index < times; index++) await client.post('/login', from('192.0.2.1', account)); };
+  const hammer = async (account: string, times: number): Promise<void> => {
+    for (let index = 0; index < times; index++) await client.post('/login', from('192.0.2.1', account));
+  };
   await hammer('ada@secret.example', 20);
   await hammer('grace@secret.example', 7);
-  const audit = (): Record<string, unknown>[] => events.filter(({ event }) => event === 'excess_rate_limit_exceeded');
+  const audit = (): Record<string, unknown>[] =>
+    events.filter(({ event }) => event === 'excess_rate_limit_exceeded');
   assert.equal(audit().length, 2);
-  const [{ logger, level, limit, ip, route, method, retry_after_ms, key_digest }] = audit() as [Record<string, unknown>];
-  assert.deepEqual([logger, level, limit, ip, route, method, retry_after_ms], ['svc_security', 'warn', 'login', '192.0.2.1', '/login', 'POST', 12_000]);
+  const [{ logger, level, limit, ip, route, method, retry_after_ms, key_digest }] = audit() as [
+    Record<string, unknown>,
+  ];
+  assert.deepEqual(
+    [logger, level, limit, ip, route, method, retry_after_ms],
+    ['svc_security', 'warn', 'login', '192.0.2.1', '/login', 'POST', 12_000],
+  );
   assert.match(key_digest as string, /^[0-9a-f]{16}$/);
   assert.ok(!JSON.stringify(events).includes('secret.example'));
   assert.match(app.metrics.render(), /^svc_rate_limited_total\{limit="login"\} 17$/m);
@@ -112,13 +150,22 @@ test('R16: the audit event comes once a key and window, names no key, and the me
   assert.equal(audit().length, 3);
 });
 
-for (const [how, take] of [['throws', () => { throw new Error('store is away'); }], ['rejects', () => Promise.reject(new Error('store is away'))]] as const) {
+for (const [how, take] of [
+  [
+    'throws',
+    () => {
+      throw new Error('store is away');
+    },
+  ],
+  ['rejects', () => Promise.reject(new Error('store is away'))],
+] as const) {
   test(`a store that ${how} lets requests through, or refuses them with 503, and is logged once a minute`, async () => {
     for (const onStoreError of ['allow', 'refuse'] as const) {
       const { client, events, clock } = login({ store: { take }, onStoreError });
       await using _ = client;
       const statuses: number[] = [];
-      for (let index = 0; index < 10; index++) statuses.push((await client.post('/login', from('192.0.2.1', 'ada'))).status);
+      for (let index = 0; index < 10; index++)
+        statuses.push((await client.post('/login', from('192.0.2.1', 'ada'))).status);
       assert.deepEqual(new Set(statuses), new Set([onStoreError === 'allow' ? 200 : 503]));
       assert.equal(events.filter(({ event }) => event === 'rate_limit_store_failed').length, 1);
       await clock.advance(60_000);
@@ -141,10 +188,21 @@ test('a store that answers later is waited for', async () => {
 
 test('a key of any length makes a bucket of bounded length', async () => {
   const keys: string[] = [];
-  const { client } = login({ store: { take: (key) => { keys.push(key); return { isAllowed: true, remaining: 1, retryAfterMs: 0, resetMs: 0 }; } } });
+  const { client } = login({
+    store: {
+      take: (key) => {
+        keys.push(key);
+        return { isAllowed: true, remaining: 1, retryAfterMs: 0, resetMs: 0 };
+      },
+    },
+  });
   await using _ = client;
-  for (const account of ['a', 'b'.repeat(128), 'c'.repeat(129), 'c'.repeat(130), 'd'.repeat(100_000)]) await client.post('/login', from('192.0.2.1', account));
-  assert.deepEqual(keys.map((key) => key.length), [7, 134, 49, 49, 49]);
+  for (const account of ['a', 'b'.repeat(128), 'c'.repeat(129), 'c'.repeat(130), 'd'.repeat(100_000)])
+    await client.post('/login', from('192.0.2.1', account));
+  assert.deepEqual(
+    keys.map((key) => key.length),
+    [7, 134, 49, 49, 49],
+  );
   assert.equal(new Set(keys).size, 5);
 });
 
@@ -160,13 +218,38 @@ test('an exception handler may answer a refusal in its own way', async () => {
 test('a limiter follows the application that it is used in, and keeps its buckets', async () => {
   const limiter = new RateLimiter({ name: 'both', perMinute: 2 });
   const clock = new ManualClock();
-  const apps = [0, 1].map(() => new Svc({ logger: collectedLog().logger }).get('/', async ({ req }) => { await limiter.take(req); }));
+  const apps = [0, 1].map(() =>
+    new Svc({ logger: collectedLog().logger }).get('/', async ({ req }) => {
+      await limiter.take(req);
+    }),
+  );
   const clients = apps.map((app) => new TestClient(app, { clock }));
-  assert.deepEqual([(await clients[0]!.get('/')).status, (await clients[1]!.get('/')).status, (await clients[0]!.get('/')).status], [204, 204, 429]);
+  assert.deepEqual(
+    [
+      (await clients[0]!.get('/')).status,
+      (await clients[1]!.get('/')).status,
+      (await clients[0]!.get('/')).status,
+    ],
+    [204, 204, 429],
+  );
   for (const client of clients) await client.close();
 });
 
-for (const options of [{}, { name: '' }, { name: 'a b' }, { name: 'a:b' }, { name: 'x'.repeat(65) }, { name: 'x', perMinute: 0 }, { name: 'x', burst: 0 }, { name: 'x', burst: 1.5 }, { name: 'x', maxBuckets: 0 }, { name: 'x', store: {} },
-  { name: 'x', onStoreError: 'ignore' }, { name: 'x', ipv6Prefix: 31 }, { name: 'x', perminute: 5 }]) {
-  test(`RateLimiter refuses ${JSON.stringify(options)}`, () => assert.throws(() => new RateLimiter(options as never), { name: 'SvcError', code: /^E_OPTION_/ }));
+for (const options of [
+  {},
+  { name: '' },
+  { name: 'a b' },
+  { name: 'a:b' },
+  { name: 'x'.repeat(65) },
+  { name: 'x', perMinute: 0 },
+  { name: 'x', burst: 0 },
+  { name: 'x', burst: 1.5 },
+  { name: 'x', maxBuckets: 0 },
+  { name: 'x', store: {} },
+  { name: 'x', onStoreError: 'ignore' },
+  { name: 'x', ipv6Prefix: 31 },
+  { name: 'x', perminute: 5 },
+]) {
+  test(`RateLimiter refuses ${JSON.stringify(options)}`, () =>
+    assert.throws(() => new RateLimiter(options as never), { name: 'SvcError', code: /^E_OPTION_/ }));
 }

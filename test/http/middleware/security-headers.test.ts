@@ -4,7 +4,12 @@ import { Svc } from '../../../src/app/svc.ts';
 import { BadRequest, SvcError } from '../../../src/base/errors.ts';
 import { CORSMiddleware } from '../../../src/http/middleware/cors.ts';
 import { RateLimitMiddleware } from '../../../src/http/middleware/rate-limit.ts';
-import { HTMLResponse, HttpResponse, RedirectResponse, StreamingResponse } from '../../../src/http/response.ts';
+import {
+  HTMLResponse,
+  HttpResponse,
+  RedirectResponse,
+  StreamingResponse,
+} from '../../../src/http/response.ts';
 import { SecurityHeadersMiddleware, cspNonce } from '../../../src/http/middleware/security-headers.ts';
 import { HttpServer } from '../../../src/http/server/server.ts';
 import { TrustedHostMiddleware } from '../../../src/http/middleware/trusted-host.ts';
@@ -14,19 +19,45 @@ import { RawClient } from '../../support/raw-http.ts';
 import type { RawAnswer } from '../../support/raw-http.ts';
 import type { SecurityHeadersOptions } from '../../../src/http/middleware/security-headers.ts';
 
-const POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
-const EVERYWHERE = { 'content-security-policy': POLICY, 'x-content-type-options': 'nosniff', 'referrer-policy': 'strict-origin-when-cross-origin', 'cross-origin-resource-policy': 'same-origin' };
-const DOCUMENT = { ...EVERYWHERE, 'x-frame-options': 'DENY', 'cross-origin-opener-policy': 'same-origin', 'permissions-policy': 'camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()' };
+const POLICY =
+  "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
+const EVERYWHERE = {
+  'content-security-policy': POLICY,
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'strict-origin-when-cross-origin',
+  'cross-origin-resource-policy': 'same-origin',
+};
+const DOCUMENT = {
+  ...EVERYWHERE,
+  'x-frame-options': 'DENY',
+  'cross-origin-opener-policy': 'same-origin',
+  'permissions-policy': 'camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()',
+};
 
 function setting(options: SecurityHeadersOptions = {}, debug = false): { app: Svc; client: TestClient } {
-  const app = new Svc({ debug, trustProxy: 'loopback', logger: collectedLog().logger }).use(new SecurityHeadersMiddleware(options));
+  const app = new Svc({ debug, trustProxy: 'loopback', logger: collectedLog().logger }).use(
+    new SecurityHeadersMiddleware(options),
+  );
   app.get('/json', () => ({ ok: true })).get('/page', () => new HTMLResponse('<p>hello'));
   return { app, client: new TestClient(app, { raiseErrors: false }) };
 }
 
 /** Everything but what every answer has. */
 function fieldsOf(response: Response): Record<string, string> {
-  return Object.fromEntries([...response.headers].filter(([name]) => !['content-type', 'content-length', 'x-request-id', 'allow', 'retry-after', 'ratelimit', 'ratelimit-policy'].includes(name)));
+  return Object.fromEntries(
+    [...response.headers].filter(
+      ([name]) =>
+        ![
+          'content-type',
+          'content-length',
+          'x-request-id',
+          'allow',
+          'retry-after',
+          'ratelimit',
+          'ratelimit-policy',
+        ].includes(name),
+    ),
+  );
 }
 
 /** The answer to one request over a socket. */
@@ -45,7 +76,9 @@ async function overSocket(app: Svc, target: string, fields = ''): Promise<RawAns
 test('H01: a field value with CR, LF or NUL from a user is a 500 before anything is sent, and the value is not in the body', async () => {
   const { logger } = collectedLog();
   const app = new Svc({ logger }).get('/', ({ req }) => ['x', 200, { 'X-Name': req.query.get('v')! }]);
-  app.get('/thrown', ({ req }) => { throw new BadRequest('no', { headers: { 'X-Name': req.query.get('v')! } }); });
+  app.get('/thrown', ({ req }) => {
+    throw new BadRequest('no', { headers: { 'X-Name': req.query.get('v')! } });
+  });
   await using client = new TestClient(app, { raiseErrors: false });
   for (const value of ['a\r\nSet-Cookie: evil=1', 'a\nb', 'a\rb', 'a\0b', 'a\u{1f600}']) {
     const response = await client.get('/', { query: { v: value } });
@@ -60,7 +93,14 @@ test('H01: a field value with CR, LF or NUL from a user is a 500 before anything
 
 test('H02: a redirect with CR, LF, blanks or non-ASCII text has one encoded Location field', async () => {
   const app = new Svc().get('/', ({ req }) => new RedirectResponse(req.query.get('to')!));
-  for (const [to, location] of [['/a\r\nSet-Cookie: evil=1', '/a%0D%0ASet-Cookie:%20evil=1'], ['/a b', '/a%20b'], ['/café', '/caf%C3%A9'], ['/x\0y', '/x%00y'], ['/%20?q=1#y', '/%20?q=1#y'], ['/"<>\\', '/%22%3C%3E%5C']] as const) {
+  for (const [to, location] of [
+    ['/a\r\nSet-Cookie: evil=1', '/a%0D%0ASet-Cookie:%20evil=1'],
+    ['/a b', '/a%20b'],
+    ['/café', '/caf%C3%A9'],
+    ['/x\0y', '/x%00y'],
+    ['/%20?q=1#y', '/%20?q=1#y'],
+    ['/"<>\\', '/%22%3C%3E%5C'],
+  ] as const) {
     const answer = await overSocket(app, `/?to=${encodeURIComponent(to)}`);
     assert.equal(answer.status, 307);
     assert.deepEqual(answer.fields.get('location'), [location]);
@@ -77,11 +117,27 @@ test('H03: every answer has the fields that all need, a document those for docum
 
 test('H03: errors have them too, and nothing tells the software', async () => {
   const { app, client } = setting();
-  app.use(new CORSMiddleware({ origins: '*' })).use(new RateLimitMiddleware({ rules: [{ path: '/once', perMinute: 1 }] }));
-  app.get('/500', () => { throw new Error('boom'); }).get('/once', () => '1').get('/later', async () => { throw new BadRequest('no'); });
+  app
+    .use(new CORSMiddleware({ origins: '*' }))
+    .use(new RateLimitMiddleware({ rules: [{ path: '/once', perMinute: 1 }] }));
+  app
+    .get('/500', () => {
+      throw new Error('boom');
+    })
+    .get('/once', () => '1')
+    .get('/later', async () => {
+      throw new BadRequest('no');
+    });
   await using _ = client;
   await client.get('/once');
-  for (const [status, method, path] of [[404, 'GET', '/nowhere'], [405, 'DELETE', '/json'], [500, 'GET', '/500'], [429, 'GET', '/once'], [400, 'GET', '/later'], [204, 'OPTIONS', '/json']] as const) {
+  for (const [status, method, path] of [
+    [404, 'GET', '/nowhere'],
+    [405, 'DELETE', '/json'],
+    [500, 'GET', '/500'],
+    [429, 'GET', '/once'],
+    [400, 'GET', '/later'],
+    [204, 'OPTIONS', '/json'],
+  ] as const) {
     const response = await client.request(method, path);
     assert.equal(response.status, status);
     assert.deepEqual(fieldsOf(response), { ...EVERYWHERE, 'access-control-allow-origin': '*' }, path);
@@ -90,8 +146,14 @@ test('H03: errors have them too, and nothing tells the software', async () => {
 });
 
 test('H03: HSTS goes out in production whatever the scheme, for TLS ends in a proxy there that may not be named', async () => {
-  for (const [env, expected] of [['production', 'max-age=31536000; includeSubDomains'], ['development', null], ['test', null]] as const) {
-    const app = new Svc({ env, logger: collectedLog().logger }).use(new SecurityHeadersMiddleware()).get('/', () => 'x');
+  for (const [env, expected] of [
+    ['production', 'max-age=31536000; includeSubDomains'],
+    ['development', null],
+    ['test', null],
+  ] as const) {
+    const app = new Svc({ env, logger: collectedLog().logger })
+      .use(new SecurityHeadersMiddleware())
+      .get('/', () => 'x');
     await using client = new TestClient(app);
     assert.equal((await client.get('/')).headers.get('strict-transport-security'), expected, env);
   }
@@ -101,10 +163,18 @@ test('H03: HSTS of a year goes out over https, outside production over https onl
   const { client } = setting();
   await using _ = client;
   const secure = { headers: { 'X-Forwarded-Proto': 'https' } };
-  assert.deepEqual(fieldsOf(await client.get('/json', secure)), { ...EVERYWHERE, 'strict-transport-security': 'max-age=31536000; includeSubDomains' });
-  assert.deepEqual(fieldsOf(await client.get('/page', secure)), { ...DOCUMENT, 'strict-transport-security': 'max-age=31536000; includeSubDomains' });
+  assert.deepEqual(fieldsOf(await client.get('/json', secure)), {
+    ...EVERYWHERE,
+    'strict-transport-security': 'max-age=31536000; includeSubDomains',
+  });
+  assert.deepEqual(fieldsOf(await client.get('/page', secure)), {
+    ...DOCUMENT,
+    'strict-transport-security': 'max-age=31536000; includeSubDomains',
+  });
   for (const [strictTransportSecurity, expected] of [
-    [{ maxAgeSeconds: 63_072_000, preload: true }, 'max-age=63072000; includeSubDomains; preload'], [{ includeSubDomains: false, maxAgeSeconds: 0 }, 'max-age=0'], [false, null],
+    [{ maxAgeSeconds: 63_072_000, preload: true }, 'max-age=63072000; includeSubDomains; preload'],
+    [{ includeSubDomains: false, maxAgeSeconds: 0 }, 'max-age=0'],
+    [false, null],
   ] as const) {
     const { client: other } = setting({ strictTransportSecurity });
     await using _other = other;
@@ -114,8 +184,13 @@ test('H03: HSTS of a year goes out over https, outside production over https onl
 
 test('H03: each header can be switched off by its name', async () => {
   for (const [option, field] of [
-    ['contentSecurityPolicy', 'content-security-policy'], ['contentTypeOptions', 'x-content-type-options'], ['referrerPolicy', 'referrer-policy'], ['crossOriginResourcePolicy', 'cross-origin-resource-policy'],
-    ['frameOptions', 'x-frame-options'], ['crossOriginOpenerPolicy', 'cross-origin-opener-policy'], ['permissionsPolicy', 'permissions-policy'],
+    ['contentSecurityPolicy', 'content-security-policy'],
+    ['contentTypeOptions', 'x-content-type-options'],
+    ['referrerPolicy', 'referrer-policy'],
+    ['crossOriginResourcePolicy', 'cross-origin-resource-policy'],
+    ['frameOptions', 'x-frame-options'],
+    ['crossOriginOpenerPolicy', 'cross-origin-opener-policy'],
+    ['permissionsPolicy', 'permissions-policy'],
   ] as const) {
     const { client } = setting({ [option]: false });
     await using _ = client;
@@ -126,23 +201,55 @@ test('H03: each header can be switched off by its name', async () => {
 
 test('H03: each header has the value that its option gives', async () => {
   const { client } = setting({
-    contentSecurityPolicy: "default-src 'none'", referrerPolicy: 'no-referrer', crossOriginResourcePolicy: 'cross-origin', frameOptions: 'SAMEORIGIN', crossOriginOpenerPolicy: 'same-origin-allow-popups',
-    crossOriginEmbedderPolicy: 'require-corp', permissionsPolicy: 'camera=(self)', contentTypeOptions: true,
+    contentSecurityPolicy: "default-src 'none'",
+    referrerPolicy: 'no-referrer',
+    crossOriginResourcePolicy: 'cross-origin',
+    frameOptions: 'SAMEORIGIN',
+    crossOriginOpenerPolicy: 'same-origin-allow-popups',
+    crossOriginEmbedderPolicy: 'require-corp',
+    permissionsPolicy: 'camera=(self)',
+    contentTypeOptions: true,
   });
   await using _ = client;
   assert.deepEqual(fieldsOf(await client.get('/page')), {
-    'content-security-policy': "default-src 'none'", 'referrer-policy': 'no-referrer', 'cross-origin-resource-policy': 'cross-origin', 'x-frame-options': 'SAMEORIGIN', 'cross-origin-opener-policy': 'same-origin-allow-popups',
-    'cross-origin-embedder-policy': 'require-corp', 'permissions-policy': 'camera=(self)', 'x-content-type-options': 'nosniff',
+    'content-security-policy': "default-src 'none'",
+    'referrer-policy': 'no-referrer',
+    'cross-origin-resource-policy': 'cross-origin',
+    'x-frame-options': 'SAMEORIGIN',
+    'cross-origin-opener-policy': 'same-origin-allow-popups',
+    'cross-origin-embedder-policy': 'require-corp',
+    'permissions-policy': 'camera=(self)',
+    'x-content-type-options': 'nosniff',
   });
 });
 
 test('H03: a field that the handler has set stays as it is, in whatever case; X-Powered-By goes', async () => {
   const { app, client } = setting();
-  app.get('/own', () => new HTMLResponse('x', { headers: { 'content-security-policy': "default-src 'none'", 'X-FRAME-OPTIONS': 'SAMEORIGIN', 'x-powered-by': 'Express' } }));
-  app.get('/upstream', () => new Response('x', { headers: { 'X-Powered-By': 'PHP/5.4', 'Content-Type': 'application/json' } }));
-  app.get('/typed', () => new HttpResponse('x', { headers: { 'X-A': '1', 'content-type': 'Application/XHTML+XML' } }));
+  app.get(
+    '/own',
+    () =>
+      new HTMLResponse('x', {
+        headers: {
+          'content-security-policy': "default-src 'none'",
+          'X-FRAME-OPTIONS': 'SAMEORIGIN',
+          'x-powered-by': 'Express',
+        },
+      }),
+  );
+  app.get(
+    '/upstream',
+    () => new Response('x', { headers: { 'X-Powered-By': 'PHP/5.4', 'Content-Type': 'application/json' } }),
+  );
+  app.get(
+    '/typed',
+    () => new HttpResponse('x', { headers: { 'X-A': '1', 'content-type': 'Application/XHTML+XML' } }),
+  );
   await using _ = client;
-  assert.deepEqual(fieldsOf(await client.get('/own')), { ...DOCUMENT, 'content-security-policy': "default-src 'none'", 'x-frame-options': 'SAMEORIGIN' });
+  assert.deepEqual(fieldsOf(await client.get('/own')), {
+    ...DOCUMENT,
+    'content-security-policy': "default-src 'none'",
+    'x-frame-options': 'SAMEORIGIN',
+  });
   assert.deepEqual(fieldsOf(await client.get('/upstream')), EVERYWHERE);
   assert.deepEqual(fieldsOf(await client.get('/typed')), { ...DOCUMENT, 'x-a': '1' });
 });
@@ -158,13 +265,22 @@ test('H03: a response that a program keeps does not collect fields', async () =>
 
 test('H04: a page that asks for a nonce gets it into its policy, without unsafe-inline; others get none', async () => {
   const { app, client } = setting();
-  app.get('/help', ({ req }) => new HTMLResponse(`<script nonce="${cspNonce(req)}">1</script><style nonce="${cspNonce(req)}"></style>`));
+  app.get(
+    '/help',
+    ({ req }) =>
+      new HTMLResponse(`<script nonce="${cspNonce(req)}">1</script><style nonce="${cspNonce(req)}"></style>`),
+  );
   await using _ = client;
   const [first, second] = [await client.get('/help'), await client.get('/help')];
-  const nonces = [...(await first.text()).matchAll(/nonce="([A-Za-z0-9+/]{22}==)"/g)].map((match) => match[1]!);
+  const nonces = [...(await first.text()).matchAll(/nonce="([A-Za-z0-9+/]{22}==)"/g)].map(
+    (match) => match[1]!,
+  );
   assert.equal(nonces.length, 2);
   assert.equal(nonces[0], nonces[1]);
-  assert.equal(first.headers.get('content-security-policy'), `${POLICY}; script-src 'self' 'nonce-${nonces[0]}'; style-src 'self' 'nonce-${nonces[0]}'`);
+  assert.equal(
+    first.headers.get('content-security-policy'),
+    `${POLICY}; script-src 'self' 'nonce-${nonces[0]}'; style-src 'self' 'nonce-${nonces[0]}'`,
+  );
   assert.ok(!first.headers.get('content-security-policy')!.includes('unsafe'));
   assert.ok(!(await second.text()).includes(nonces[0]!));
   assert.equal((await client.get('/page')).headers.get('content-security-policy'), POLICY);
@@ -176,7 +292,11 @@ test('H04: without a policy of the middleware a nonce goes nowhere, and a policy
   await using _ = client;
   assert.equal((await client.get('/help')).headers.get('content-security-policy'), null);
   const { app: other, client: client2 } = setting();
-  other.get('/help', ({ req }) => new HTMLResponse(cspNonce(req), { headers: { 'Content-Security-Policy': "script-src 'none'" } }));
+  other.get(
+    '/help',
+    ({ req }) =>
+      new HTMLResponse(cspNonce(req), { headers: { 'Content-Security-Policy': "script-src 'none'" } }),
+  );
   await using _2 = client2;
   assert.equal((await client2.get('/help')).headers.get('content-security-policy'), "script-src 'none'");
 });
@@ -185,7 +305,9 @@ test('H05: text has a charset, JSON errors are no HTML', async () => {
   const { app, client } = setting();
   app.get('/text', () => '<script>alert(1)</script>');
   app.get('/stream', () => new StreamingResponse(['<script>']));
-  app.get('/error', ({ req }) => { throw new BadRequest(`<img src=x> ${req.query.get('x')}`); });
+  app.get('/error', ({ req }) => {
+    throw new BadRequest(`<img src=x> ${req.query.get('x')}`);
+  });
   await using _ = client;
   assert.equal((await client.get('/text')).headers.get('content-type'), 'text/plain; charset=utf-8');
   assert.equal((await client.get('/page')).headers.get('content-type'), 'text/html; charset=utf-8');
@@ -202,7 +324,11 @@ test('H06: without debug a 500 says nothing of the error; with it the stack, sec
   for (const debug of [false, true]) {
     const { logger, events } = collectedLog();
     const app = new Svc({ debug, logger, authSecret: 'a-secret-of-more-than-32-bytes-000' });
-    app.get('/', () => { throw new Error('SELECT * FROM users WHERE password = 1', { cause: new SvcError('E_HEADER', ['X-A', 'it is bad']) }); });
+    app.get('/', () => {
+      throw new Error('SELECT * FROM users WHERE password = 1', {
+        cause: new SvcError('E_HEADER', ['X-A', 'it is bad']),
+      });
+    });
     await using client = new TestClient(app, { raiseErrors: false });
     const response = await client.get('/');
     const body = await response.text();
@@ -210,14 +336,19 @@ test('H06: without debug a 500 says nothing of the error; with it the stack, sec
     assert.equal(body.includes('SELECT'), debug);
     assert.equal(body.includes('security-headers.test'), debug);
     assert.ok(!body.includes('a-secret-of') && !JSON.stringify(events).includes('a-secret-of'));
-    if (!debug) assert.deepEqual(Object.keys(JSON.parse(body) as object), ['type', 'title', 'status', 'request_id']);
+    if (!debug)
+      assert.deepEqual(Object.keys(JSON.parse(body) as object), ['type', 'title', 'status', 'request_id']);
   }
 });
 
 test('H07: an exception inside an exception handler is a plain 500 with security headers, and the process goes on', async () => {
   const { app, client } = setting();
-  app.exceptionHandler(Error, () => { throw new TypeError('handler broke'); });
-  app.get('/boom', () => { throw new Error('boom'); });
+  app.exceptionHandler(Error, () => {
+    throw new TypeError('handler broke');
+  });
+  app.get('/boom', () => {
+    throw new Error('boom');
+  });
   await using _ = client;
   const response = await client.get('/boom');
   assert.equal(response.status, 500);
@@ -226,22 +357,52 @@ test('H07: an exception inside an exception handler is a plain 500 with security
   assert.equal((await client.get('/json')).status, 200);
 });
 
-for (const options of [{ contentSecurityPolcy: {} }, { contentSecurityPolicy: true }, { contentSecurityPolicy: [] }, { referrerPolicy: 'none' }, { frameOptions: 'deny' }, { frameOptions: true }, { permissionsPolicy: '' }, { permissionsPolicy: 'a\r\nb' },
-  { contentTypeOptions: 'nosniff' }, { strictTransportSecurity: true }, { strictTransportSecurity: { maxAge: 5 } }, { strictTransportSecurity: { maxAgeSeconds: -1 } }, { strictTransportSecurity: { preload: true, includeSubDomains: false } },
-  { strictTransportSecurity: { preload: true, maxAgeSeconds: 86_400 } }, { crossOriginOpenerPolicy: 'same-site' }]) {
-  test(`SecurityHeadersMiddleware refuses ${JSON.stringify(options)}`, () => assert.throws(() => new SecurityHeadersMiddleware(options as never), { name: 'SvcError', code: /^E_OPTION_/ }));
+for (const options of [
+  { contentSecurityPolcy: {} },
+  { contentSecurityPolicy: true },
+  { contentSecurityPolicy: [] },
+  { referrerPolicy: 'none' },
+  { frameOptions: 'deny' },
+  { frameOptions: true },
+  { permissionsPolicy: '' },
+  { permissionsPolicy: 'a\r\nb' },
+  { contentTypeOptions: 'nosniff' },
+  { strictTransportSecurity: true },
+  { strictTransportSecurity: { maxAge: 5 } },
+  { strictTransportSecurity: { maxAgeSeconds: -1 } },
+  { strictTransportSecurity: { preload: true, includeSubDomains: false } },
+  { strictTransportSecurity: { preload: true, maxAgeSeconds: 86_400 } },
+  { crossOriginOpenerPolicy: 'same-site' },
+]) {
+  test(`SecurityHeadersMiddleware refuses ${JSON.stringify(options)}`, () =>
+    assert.throws(() => new SecurityHeadersMiddleware(options as never), {
+      name: 'SvcError',
+      code: /^E_OPTION_/,
+    }));
 }
 
 test('a security layer inside of one that answers by itself is SVC121', () => {
   const app = new Svc().use(new RateLimitMiddleware()).use(new SecurityHeadersMiddleware());
   const { ok, findings } = app.check();
   assert.equal(ok, false);
-  assert.match(`${findings[0]!.rule} ${findings[0]!.message} ${findings[0]!.remedy}`, /^SVC121 what the layer "rate-limit" around it answers has no security headers Register SecurityHeadersMiddleware before RateLimitMiddleware$/);
+  assert.match(
+    `${findings[0]!.rule} ${findings[0]!.message} ${findings[0]!.remedy}`,
+    /^SVC121 what the layer "rate-limit" around it answers has no security headers Register SecurityHeadersMiddleware before RateLimitMiddleware$/,
+  );
 });
 
 test('a security layer inside of a check of hosts is a warning of SVC121, and an error where another layer is around it, too', () => {
   const hosts = (): TrustedHostMiddleware => new TrustedHostMiddleware({ hosts: ['example.com'] });
-  const found = (app: Svc): unknown[] => app.check().findings.filter(({ rule }) => rule === 'SVC121').map(({ severity, message }) => `${severity}: ${message}`);
-  assert.deepEqual(found(new Svc().use(hosts()).use(new SecurityHeadersMiddleware())), ['warning: what the layer "trusted-host" around it answers has no security headers']);
-  assert.deepEqual(found(new Svc().use(hosts()).use(new RateLimitMiddleware()).use(new SecurityHeadersMiddleware())), ['error: what the layer "rate-limit" around it answers has no security headers']);
+  const found = (app: Svc): unknown[] =>
+    app
+      .check()
+      .findings.filter(({ rule }) => rule === 'SVC121')
+      .map(({ severity, message }) => `${severity}: ${message}`);
+  assert.deepEqual(found(new Svc().use(hosts()).use(new SecurityHeadersMiddleware())), [
+    'warning: what the layer "trusted-host" around it answers has no security headers',
+  ]);
+  assert.deepEqual(
+    found(new Svc().use(hosts()).use(new RateLimitMiddleware()).use(new SecurityHeadersMiddleware())),
+    ['error: what the layer "rate-limit" around it answers has no security headers'],
+  );
 });

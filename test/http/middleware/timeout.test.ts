@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleepOf } from 'node:timers/promises';
-import { BackgroundTasks, CORSMiddleware, ClientDisconnected, Depends, RequestTimeout, StreamingResponse, Svc, TimeoutMiddleware } from 'svc';
+import {
+  BackgroundTasks,
+  CORSMiddleware,
+  ClientDisconnected,
+  Depends,
+  RequestTimeout,
+  StreamingResponse,
+  Svc,
+  TimeoutMiddleware,
+} from 'svc';
 import { ManualClock, TestClient } from 'svc/testing';
 import { Deadlines } from '../../../src/http/deadlines.ts';
 import { HttpServer } from '../../../src/http/server/server.ts';
@@ -24,13 +33,18 @@ function site(): Site {
 }
 
 const clientOf = ({ app, clock }: Site): TestClient => new TestClient(app, { clock, raiseErrors: false });
-const metric = async (client: TestClient, name: string): Promise<string[]> => (await (await client.get('/metrics')).text()).split('\n').filter((line) => line.startsWith(name));
+const metric = async (client: TestClient, name: string): Promise<string[]> =>
+  (await (await client.get('/metrics')).text()).split('\n').filter((line) => line.startsWith(name));
 /** The event loop has turned: what was begun has come to where it waits. */
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 test('a request is answered with 503, Retry-After and a problem when its time is over, and in its time as ever', async () => {
   const s = site();
-  s.app.use(new TimeoutMiddleware({ seconds: 5 })).get('/slow', () => s.gate.promise).get('/fast', () => 'sync').get('/soon', async () => 'async');
+  s.app
+    .use(new TimeoutMiddleware({ seconds: 5 }))
+    .get('/slow', () => s.gate.promise)
+    .get('/fast', () => 'sync')
+    .get('/soon', async () => 'async');
   await using client = clientOf(s);
   assert.equal(await (await client.get('/fast')).text(), 'sync');
   assert.equal(await (await client.get('/soon')).text(), 'async');
@@ -39,21 +53,52 @@ test('a request is answered with 503, Retry-After and a problem when its time is
   await s.clock.advance(4_990);
   await s.clock.advance(10);
   const answer = await slow;
-  const body = await answer.json() as Record<string, unknown>;
-  assert.deepEqual([answer.status, answer.headers.get('retry-after'), answer.headers.get('content-type'), body['code'], body['detail']], [503, '5', 'application/problem+json', 'timeout', 'The request took longer than 5000 ms']);
-  assert.deepEqual(await metric(client, 'svc_request_timeouts_total'), ['svc_request_timeouts_total{route="/slow"} 1']);
+  const body = (await answer.json()) as Record<string, unknown>;
+  assert.deepEqual(
+    [
+      answer.status,
+      answer.headers.get('retry-after'),
+      answer.headers.get('content-type'),
+      body['code'],
+      body['detail'],
+    ],
+    [503, '5', 'application/problem+json', 'timeout', 'The request took longer than 5000 ms'],
+  );
+  assert.deepEqual(await metric(client, 'svc_request_timeouts_total'), [
+    'svc_request_timeouts_total{route="/slow"} 1',
+  ]);
   s.gate.resolve('late');
   await turn();
-  assert.deepEqual(s.events.filter(({ level }) => level === 'error').map(({ event, route, status }) => [event, route, status]), [['unhandled_error', '/slow', 503]]);
+  assert.deepEqual(
+    s.events
+      .filter(({ level }) => level === 'error')
+      .map(({ event, route, status }) => [event, route, status]),
+    [['unhandled_error', '/slow', 503]],
+  );
 });
 
 test('the signal aborts with RequestTimeout, so that what listens to it stops; what comes of that is told nobody', async () => {
   const s = site();
   const reasons: unknown[] = [];
-  s.app.use(new TimeoutMiddleware({ seconds: 1 }))
-    .get('/sleep', ({ signal }) => s.clock.sleep(10_000, signal).catch((error: unknown) => { reasons.push(error); throw error; }))
-    .get('/node', async ({ signal }) => { await sleepOf(60_000, undefined, { signal }).catch((error: Error) => { reasons.push(error.cause); throw error; }); })
-    .get('/later', async ({ req }) => { await s.gate.promise; reasons.push(req.signal.reason); throw new Error('unrelated'); });
+  s.app
+    .use(new TimeoutMiddleware({ seconds: 1 }))
+    .get('/sleep', ({ signal }) =>
+      s.clock.sleep(10_000, signal).catch((error: unknown) => {
+        reasons.push(error);
+        throw error;
+      }),
+    )
+    .get('/node', async ({ signal }) => {
+      await sleepOf(60_000, undefined, { signal }).catch((error: Error) => {
+        reasons.push(error.cause);
+        throw error;
+      });
+    })
+    .get('/later', async ({ req }) => {
+      await s.gate.promise;
+      reasons.push(req.signal.reason);
+      throw new Error('unrelated');
+    });
   await using client = clientOf(s);
   const answers = ['/sleep', '/node', '/later'].map((path) => client.get(path));
   await turn();
@@ -63,19 +108,34 @@ test('the signal aborts with RequestTimeout, so that what listens to it stops; w
   await turn();
   assert.equal(reasons.length, 3);
   for (const reason of reasons) assert.ok(reason instanceof RequestTimeout && reason.status === 503);
-  const lines = s.events.filter(({ event }) => event === 'unhandled_error').map((line) => [line['route'], line['status']]);
-  assert.deepEqual(lines, [['/sleep', 503], ['/node', 503], ['/later', 503], ['/later', 500]]); // the last is what would otherwise be lost
+  const lines = s.events
+    .filter(({ event }) => event === 'unhandled_error')
+    .map((line) => [line['route'], line['status']]);
+  assert.deepEqual(lines, [
+    ['/sleep', 503],
+    ['/node', 503],
+    ['/later', 503],
+    ['/later', 500],
+  ]); // the last is what would otherwise be lost
 });
 
 test('timeoutMs of a route wins over the middleware, works without it, and false takes the limit away', async () => {
   for (const hasMiddleware of [true, false]) {
     const s = site();
     if (hasMiddleware) s.app.use(new TimeoutMiddleware({ seconds: 5 }));
-    s.app.get('/short', { timeoutMs: 100 }, () => s.gate.promise).get('/long', { timeoutMs: 60_000 }, () => s.gate.promise).get('/free', { timeoutMs: false }, () => s.gate.promise)
-      .get('/own', { use: [new TimeoutMiddleware({ seconds: 2 })] }, () => s.gate.promise).get('/both', { timeoutMs: 300, use: [new TimeoutMiddleware({ seconds: 2 })] }, () => s.gate.promise);
+    s.app
+      .get('/short', { timeoutMs: 100 }, () => s.gate.promise)
+      .get('/long', { timeoutMs: 60_000 }, () => s.gate.promise)
+      .get('/free', { timeoutMs: false }, () => s.gate.promise)
+      .get('/own', { use: [new TimeoutMiddleware({ seconds: 2 })] }, () => s.gate.promise)
+      .get('/both', { timeoutMs: 300, use: [new TimeoutMiddleware({ seconds: 2 })] }, () => s.gate.promise);
     await using client = clientOf(s);
     const statuses: Record<string, number> = {};
-    const pending = ['/short', '/long', '/free', '/own', '/both'].map((path) => client.get(path).then(({ status }) => { statuses[path] = status; }));
+    const pending = ['/short', '/long', '/free', '/own', '/both'].map((path) =>
+      client.get(path).then(({ status }) => {
+        statuses[path] = status;
+      }),
+    );
     await turn();
     await s.clock.advance(100);
     assert.deepEqual(statuses, { '/short': 503 });
@@ -93,27 +153,62 @@ test('timeoutMs of a route wins over the middleware, works without it, and false
 });
 
 test('timeoutMs is an integer 1 … 86_400_000 or false', () => {
-  for (const timeoutMs of [0, -1, 1.5, 86_400_001, '5', true, null]) assert.throws(() => new Svc().get('/', { timeoutMs: timeoutMs as never }, () => 1), { code: 'E_OPTION_RANGE' }, String(timeoutMs));
-  for (const seconds of [0, -1, 86_401, '5', Number.NaN]) assert.throws(() => new TimeoutMiddleware({ seconds: seconds as never }), { code: 'E_OPTION_RANGE' }, String(seconds));
+  for (const timeoutMs of [0, -1, 1.5, 86_400_001, '5', true, null])
+    assert.throws(
+      () => new Svc().get('/', { timeoutMs: timeoutMs as never }, () => 1),
+      { code: 'E_OPTION_RANGE' },
+      String(timeoutMs),
+    );
+  for (const seconds of [0, -1, 86_401, '5', Number.NaN])
+    assert.throws(
+      () => new TimeoutMiddleware({ seconds: seconds as never }),
+      { code: 'E_OPTION_RANGE' },
+      String(seconds),
+    );
   assert.throws(() => new TimeoutMiddleware({ second: 5 } as never), { code: 'E_OPTION_UNKNOWN' });
 });
 
 test('what a handler does too late is undone: RequestTimeout is thrown into its generators, its tasks are dropped, its stream is ended', async () => {
   const s = site();
   const told: string[] = [];
-  const told2 = (name: string, error: unknown): void => void told.push(`${name} ${error instanceof RequestTimeout ? 'timeout' : String(error)}`);
+  const told2 = (name: string, error: unknown): void =>
+    void told.push(`${name} ${error instanceof RequestTimeout ? 'timeout' : String(error)}`);
   function* transaction(): Generator<string> {
-    try { yield 'tx'; told.push('commit'); } catch (error) { told2('rollback', error); throw error; }
+    try {
+      yield 'tx';
+      told.push('commit');
+    } catch (error) {
+      told2('rollback', error);
+      throw error;
+    }
   }
   async function* resource(): AsyncGenerator<string> {
-    try { yield 'r'; told.push('closed well'); } catch (error) { told2('closed', error); }
+    try {
+      yield 'r';
+      told.push('closed well');
+    } catch (error) {
+      told2('closed', error);
+    }
   }
-  s.app.get('/', { timeoutMs: 50, tx: Depends(transaction, { scope: 'handler' }), r: Depends(resource), tasks: Depends(BackgroundTasks) }, async ({ tasks }) => {
-    tasks.add(() => told.push('task'));
-    await s.gate.promise;
-    told.push('handler');
-    return new StreamingResponse((function* (): Generator<string> { yield 'x'; })());
-  });
+  s.app.get(
+    '/',
+    {
+      timeoutMs: 50,
+      tx: Depends(transaction, { scope: 'handler' }),
+      r: Depends(resource),
+      tasks: Depends(BackgroundTasks),
+    },
+    async ({ tasks }) => {
+      tasks.add(() => told.push('task'));
+      await s.gate.promise;
+      told.push('handler');
+      return new StreamingResponse(
+        (function* (): Generator<string> {
+          yield 'x';
+        })(),
+      );
+    },
+  );
   await using client = clientOf(s);
   const answer = client.get('/');
   await turn();
@@ -129,8 +224,20 @@ test('what a handler does too late is undone: RequestTimeout is thrown into its 
 test('a source of pieces that comes too late is ended, and what its end throws is logged', async () => {
   const s = site();
   let ended = 0;
-  const pieces = (fails: boolean): AsyncIterable<string> => ({ [Symbol.asyncIterator]: () => ({ next: async () => ({ done: false, value: 'x' }), return: async () => { ended++; if (fails) throw new Error('broken'); return { done: true, value: undefined }; } }) });
-  s.app.get('/{fails:int}', { timeoutMs: 10 }, async ({ params }) => { await s.gate.promise; return new StreamingResponse(pieces(params.fails === 1)); });
+  const pieces = (fails: boolean): AsyncIterable<string> => ({
+    [Symbol.asyncIterator]: () => ({
+      next: async () => ({ done: false, value: 'x' }),
+      return: async () => {
+        ended++;
+        if (fails) throw new Error('broken');
+        return { done: true, value: undefined };
+      },
+    }),
+  });
+  s.app.get('/{fails:int}', { timeoutMs: 10 }, async ({ params }) => {
+    await s.gate.promise;
+    return new StreamingResponse(pieces(params.fails === 1));
+  });
   await using client = clientOf(s);
   const answers = [client.get('/0'), client.get('/1')];
   await turn();
@@ -144,7 +251,9 @@ test('a source of pieces that comes too late is ended, and what its end throws i
 test('a handler that has not begun when the time is over never begins: its body or dependency came too late', async () => {
   const s = site();
   let calls = 0;
-  s.app.post('/', { timeoutMs: 20, slow: Depends(() => s.gate.promise) }, () => { calls++; });
+  s.app.post('/', { timeoutMs: 20, slow: Depends(() => s.gate.promise) }, () => {
+    calls++;
+  });
   await using client = clientOf(s);
   const answer = client.post('/');
   await turn();
@@ -158,7 +267,15 @@ test('a handler that has not begun when the time is over never begins: its body 
 test('a handler behind a layer that came too late never begins, however plain it is', async () => {
   const s = site();
   let calls = 0;
-  s.app.use(new TimeoutMiddleware({ seconds: 1 })).use(async (_req, next) => { await s.gate.promise; return next(); }).get('/', () => { calls++; });
+  s.app
+    .use(new TimeoutMiddleware({ seconds: 1 }))
+    .use(async (_req, next) => {
+      await s.gate.promise;
+      return next();
+    })
+    .get('/', () => {
+      calls++;
+    });
   await using client = clientOf(s);
   const answer = client.get('/');
   await turn();
@@ -172,7 +289,17 @@ test('a handler behind a layer that came too late never begins, however plain it
 
 test('a stream that has begun is not cut', async () => {
   const s = site();
-  s.app.use(new TimeoutMiddleware({ seconds: 1 })).get('/', () => new StreamingResponse((async function* () { yield 'a'; await s.gate.promise; yield 'b'; })()));
+  s.app.use(new TimeoutMiddleware({ seconds: 1 })).get(
+    '/',
+    () =>
+      new StreamingResponse(
+        (async function* () {
+          yield 'a';
+          await s.gate.promise;
+          yield 'b';
+        })(),
+      ),
+  );
   await using client = clientOf(s);
   const text = (await client.get('/')).text();
   await s.clock.advance(60_000);
@@ -183,14 +310,26 @@ test('a stream that has begun is not cut', async () => {
 test('exception handlers answer the timeout, once, and outer layers add their fields', async () => {
   const s = site();
   let calls = 0;
-  s.app.use(new CORSMiddleware({ origins: '*' })).use(new TimeoutMiddleware({ seconds: 1 }))
-    .exceptionHandler(RequestTimeout, (error: RequestTimeout) => { calls++; return [`slow: ${error.code}`, 504]; })
+  s.app
+    .use(new CORSMiddleware({ origins: '*' }))
+    .use(new TimeoutMiddleware({ seconds: 1 }))
+    .exceptionHandler(RequestTimeout, (error: RequestTimeout) => {
+      calls++;
+      return [`slow: ${error.code}`, 504];
+    })
     .get('/', ({ signal }) => s.clock.sleep(10_000, signal));
   await using client = clientOf(s);
   const answer = client.get('/', { headers: { Origin: 'https://a.example' } });
   await turn();
   await s.clock.advance(1_000);
-  assert.deepEqual([(await answer).status, await (await answer).text(), (await answer).headers.get('access-control-allow-origin')], [504, 'slow: timeout', '*']);
+  assert.deepEqual(
+    [
+      (await answer).status,
+      await (await answer).text(),
+      (await answer).headers.get('access-control-allow-origin'),
+    ],
+    [504, 'slow: timeout', '*'],
+  );
   await turn();
   assert.equal(calls, 1);
 });
@@ -198,7 +337,11 @@ test('exception handlers answer the timeout, once, and outer layers add their fi
 test('a client that leaves first aborts the signal with its own reason', async () => {
   const s = site();
   let request: HttpRequest | undefined;
-  s.app.use(new TimeoutMiddleware({ seconds: 1 })).get('/', ({ req }) => { request = req; assert.ok(!req.signal.aborted); return s.gate.promise; });
+  s.app.use(new TimeoutMiddleware({ seconds: 1 })).get('/', ({ req }) => {
+    request = req;
+    assert.ok(!req.signal.aborted);
+    return s.gate.promise;
+  });
   await using client = clientOf(s);
   const abort = new AbortController();
   const answer = client.get('/', { signal: abort.signal }).catch(() => undefined);
@@ -225,7 +368,10 @@ test('over a socket the connection goes on after a timeout, and a server that cl
   assert.equal((await raw.get('/next').answer()).text(), 'next');
   assert.equal(server.inFlight, 1);
   let isClosed = false;
-  const closing = server.close(60_000).then((cut) => { isClosed = true; return cut; });
+  const closing = server.close(60_000).then((cut) => {
+    isClosed = true;
+    return cut;
+  });
   for (let round = 0; round < 5; round++) await turn();
   assert.equal(isClosed, false);
   s.gate.resolve('late');
@@ -236,8 +382,17 @@ test('over a socket the connection goes on after a timeout, and a server that cl
 test('a timeout middleware of two applications is refused by the second', () => {
   const layer = new TimeoutMiddleware();
   const [first, second] = [new Svc().use(layer), new Svc().use(layer)];
-  assert.deepEqual(first!.check().findings.filter(({ rule }) => rule === 'SVC121'), []);
-  assert.deepEqual(second!.check().findings.filter(({ rule }) => rule === 'SVC121').map(({ subject, severity }) => [subject, severity]), [['middleware timeout', 'error']]);
+  assert.deepEqual(
+    first!.check().findings.filter(({ rule }) => rule === 'SVC121'),
+    [],
+  );
+  assert.deepEqual(
+    second!
+      .check()
+      .findings.filter(({ rule }) => rule === 'SVC121')
+      .map(({ subject, severity }) => [subject, severity]),
+    [['middleware timeout', 'error']],
+  );
 });
 
 test('Deadlines call each wait at its time, in order, and none that was ended: against a list of times', async () => {
@@ -249,7 +404,10 @@ test('Deadlines call each wait at its time, in order, and none that was ended: a
   for (let id = 0; id < 3_000; id++) {
     const action = below(4);
     if (action < 2) {
-      const wait = deadlines.add(() => { called.push(id); waiting.delete(id); });
+      const wait = deadlines.add(() => {
+        called.push(id);
+        waiting.delete(id);
+      });
       waiting.set(id, { dueMs: clock.monotonicMs() + 100, end: () => wait.end() });
     } else if (action === 2 && waiting.size > 0) {
       const [key, wait] = [...waiting][below(waiting.size)]!;
@@ -258,8 +416,12 @@ test('Deadlines call each wait at its time, in order, and none that was ended: a
       waiting.delete(key);
     } else await clock.advance(below(40));
     assert.ok(clock.pending <= 1);
-    for (const { dueMs } of waiting.values()) assert.ok(dueMs > clock.monotonicMs(), 'a wait that was due is still there');
+    for (const { dueMs } of waiting.values())
+      assert.ok(dueMs > clock.monotonicMs(), 'a wait that was due is still there');
   }
-  assert.deepEqual(called, called.toSorted((left, right) => left - right));
+  assert.deepEqual(
+    called,
+    called.toSorted((left, right) => left - right),
+  );
   assert.ok(called.length > 100);
 });

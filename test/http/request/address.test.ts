@@ -1,30 +1,83 @@
 import assert from 'node:assert/strict';
 import { BlockList, isIP } from 'node:net';
 import { test } from 'node:test';
-import { clientOf, contains, formatAddress, parseAddress, parseNetwork, peerAddress, withoutZone } from '../../../src/http/request/address.ts';
+import {
+  clientOf,
+  contains,
+  formatAddress,
+  parseAddress,
+  parseNetwork,
+  peerAddress,
+  withoutZone,
+} from '../../../src/http/request/address.ts';
 import { seeded } from '../../support/random.ts';
 
 for (const [text, canonical] of [
-  ['1.2.3.4', '1.2.3.4'], ['::ffff:1.2.3.4', '1.2.3.4'], ['::FFFF:102:304', '1.2.3.4'], ['0:0:0:0:0:ffff:1.2.3.4', '1.2.3.4'], ['255.255.255.255', '255.255.255.255'],
-  ['::', '::'], ['::1', '::1'], ['1::', '1::'], ['2001:DB8::8:800:200C:417A', '2001:db8::8:800:200c:417a'], ['2001:db8:0:0:1:0:0:1', '2001:db8::1:0:0:1'],
-  ['1:2:3:4:5:6:7::', '1:2:3:4:5:6:7:0'], ['1:0:3:4:5:6:7:8', '1:0:3:4:5:6:7:8'], ['64:ff9b::192.0.2.33', '64:ff9b::c000:221'],
+  ['1.2.3.4', '1.2.3.4'],
+  ['::ffff:1.2.3.4', '1.2.3.4'],
+  ['::FFFF:102:304', '1.2.3.4'],
+  ['0:0:0:0:0:ffff:1.2.3.4', '1.2.3.4'],
+  ['255.255.255.255', '255.255.255.255'],
+  ['::', '::'],
+  ['::1', '::1'],
+  ['1::', '1::'],
+  ['2001:DB8::8:800:200C:417A', '2001:db8::8:800:200c:417a'],
+  ['2001:db8:0:0:1:0:0:1', '2001:db8::1:0:0:1'],
+  ['1:2:3:4:5:6:7::', '1:2:3:4:5:6:7:0'],
+  ['1:0:3:4:5:6:7:8', '1:0:3:4:5:6:7:8'],
+  ['64:ff9b::192.0.2.33', '64:ff9b::c000:221'],
 ] as const) {
-  test(`parseAddress() and formatAddress() turn ${text} into ${canonical} (RFC 5952 §4)`, () => assert.equal(formatAddress(parseAddress(text)!), canonical));
+  test(`parseAddress() and formatAddress() turn ${text} into ${canonical} (RFC 5952 §4)`, () =>
+    assert.equal(formatAddress(parseAddress(text)!), canonical));
 }
 
-for (const text of ['', '1.2.3', '1.2.3.4.5', '01.2.3.4', '256.1.1.1', '1.2.3.4 ', ' 1.2.3.4', '0x1.2.3.4', '1.2.3.4:80', '[::1]', ':', ':::', '1::2::3', '1:2:3:4:5:6:7', '1:2:3:4:5:6:7:8:9', '1:2:3:4:5:6:7:8::',
-  '12345::', 'g::', '::1.2.3', '1.2.3.4::', '::1.2.3.4:5', 'fe80::1%eth0', '::ffff:1.2.3.256', '0000:0000:0000:0000:0000:ffff:255.255.255.2555', 'localhost']) {
+for (const text of [
+  '',
+  '1.2.3',
+  '1.2.3.4.5',
+  '01.2.3.4',
+  '256.1.1.1',
+  '1.2.3.4 ',
+  ' 1.2.3.4',
+  '0x1.2.3.4',
+  '1.2.3.4:80',
+  '[::1]',
+  ':',
+  ':::',
+  '1::2::3',
+  '1:2:3:4:5:6:7',
+  '1:2:3:4:5:6:7:8:9',
+  '1:2:3:4:5:6:7:8::',
+  '12345::',
+  'g::',
+  '::1.2.3',
+  '1.2.3.4::',
+  '::1.2.3.4:5',
+  'fe80::1%eth0',
+  '::ffff:1.2.3.256',
+  '0000:0000:0000:0000:0000:ffff:255.255.255.2555',
+  'localhost',
+]) {
   test(`parseAddress() refuses ${JSON.stringify(text)}`, () => assert.equal(parseAddress(text), undefined));
 }
 
 test('parseAddress() agrees with node:net on 20,000 mutated addresses, and what it writes reads as the same', () => {
   const random = seeded(7);
   const alphabet = '0123456789abcdefF:.::..%[] g';
-  const seeds = ['1.2.3.4', '::ffff:1.2.3.4', '2001:db8::1', '::', '1:2:3:4:5:6:7:8', 'fe80::a:b', '255.0.10.199'];
+  const seeds = [
+    '1.2.3.4',
+    '::ffff:1.2.3.4',
+    '2001:db8::1',
+    '::',
+    '1:2:3:4:5:6:7:8',
+    'fe80::a:b',
+    '255.0.10.199',
+  ];
   let good = 0;
   for (let round = 0; round < 20_000; round++) {
     const letters = [...seeds[random(seeds.length)]!];
-    for (let change = random(3); change >= 0; change--) letters.splice(random(letters.length + 1), random(2), alphabet[random(alphabet.length)]!);
+    for (let change = random(3); change >= 0; change--)
+      letters.splice(random(letters.length + 1), random(2), alphabet[random(alphabet.length)]!);
     const text = letters.join('');
     const address = parseAddress(text);
     assert.equal(address !== undefined, isIP(text) !== 0 && !text.includes('%'), text);
@@ -39,21 +92,42 @@ test('contains() agrees with a BlockList of node:net on generated networks and a
   const random = seeded(11);
   for (let round = 0; round < 3_000; round++) {
     const isFour = random(2) === 0;
-    const base = isFour ? [0, 0, 0, 0, 0, 0xffff, random(65_536), random(65_536)] : Array.from({ length: 8 }, () => random(65_536) | 1);
+    const base = isFour
+      ? [0, 0, 0, 0, 0, 0xffff, random(65_536), random(65_536)]
+      : Array.from({ length: 8 }, () => random(65_536) | 1);
     const near = [...base];
     near[isFour ? 6 + random(2) : random(8)]! ^= 1 << random(16);
     const bits = random(isFour ? 33 : 129);
-    const [from, candidate, type] = [formatAddress(base), formatAddress(near), isFour ? 'ipv4' : 'ipv6'] as const;
+    const [from, candidate, type] = [
+      formatAddress(base),
+      formatAddress(near),
+      isFour ? 'ipv4' : 'ipv6',
+    ] as const;
     const reference = new BlockList();
     reference.addSubnet(from, bits, type);
-    assert.equal(contains(parseNetwork(`${from}/${bits}`)!, near), reference.check(candidate, type), `${from}/${bits} ${candidate}`);
+    assert.equal(
+      contains(parseNetwork(`${from}/${bits}`)!, near),
+      reference.check(candidate, type),
+      `${from}/${bits} ${candidate}`,
+    );
   }
 });
 
 test('parseNetwork() reads a single address as itself, and refuses what is no network', () => {
   assert.equal(parseNetwork('10.0.0.1')!.bits, 128);
   assert.equal(parseNetwork('10.0.0.0/8')!.bits, 104);
-  for (const text of ['10.0.0.0/33', '::/129', '10.0.0.0/', '10.0.0.0/08', '10.0.0.0/-1', '10.0.0.0/8/8', 'x/8', '/8', '']) assert.equal(parseNetwork(text), undefined, text);
+  for (const text of [
+    '10.0.0.0/33',
+    '::/129',
+    '10.0.0.0/',
+    '10.0.0.0/08',
+    '10.0.0.0/-1',
+    '10.0.0.0/8/8',
+    'x/8',
+    '/8',
+    '',
+  ])
+    assert.equal(parseNetwork(text), undefined, text);
 });
 
 test('R10: clientOf() groups IPv6 by its prefix, and takes IPv4 from either form', () => {

@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
-import { brotliCompressSync, constants, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
+import {
+  brotliCompressSync,
+  constants,
+  deflateRawSync,
+  deflateSync,
+  gzipSync,
+  zstdCompressSync,
+} from 'node:zlib';
 import { Field, IdempotencyMiddleware, Schema, Svc, str } from 'svc';
 import { TestClient } from 'svc/testing';
 import { decodedChunks } from '../../../src/http/request/body-codings.ts';
@@ -10,7 +17,12 @@ import { RawClient } from '../../support/raw-http.ts';
 import type { BodyCoding } from '../../../src/http/request/body-codings.ts';
 import type { Middleware, SvcOptions } from 'svc';
 
-const ENCODE: Readonly<Record<BodyCoding, (bytes: Uint8Array) => Buffer>> = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync, zstd: zstdCompressSync };
+const ENCODE: Readonly<Record<BodyCoding, (bytes: Uint8Array) => Buffer>> = {
+  gzip: gzipSync,
+  deflate: deflateSync,
+  br: brotliCompressSync,
+  zstd: zstdCompressSync,
+};
 const CODINGS = Object.keys(ENCODE) as BodyCoding[];
 
 class Note extends Schema {
@@ -25,16 +37,38 @@ function site(options: SvcOptions = { decompressBodies: true }, layer?: Middlewa
   app.post('/body', async ({ req }) => String((await req.body()).length));
   app.post('/limited', async ({ req }) => String((await req.body({ maxBytes: 1_000 })).length));
   app.post('/twice', async ({ req }) => String((await req.text()).length + (await req.body()).length));
-  app.post('/stream', async ({ req }) => { let length = 0; for await (const chunk of req.stream()) length += chunk.length; return String(length); });
-  app.post('/stream-limited', async ({ req }) => { let length = 0; for await (const chunk of req.stream({ maxBytes: 1_000 })) length += chunk.length; return String(length); });
-  app.post('/early', async ({ req }) => { for await (const chunk of req.stream()) return String(chunk.length > 0); return 'none'; });
+  app.post('/stream', async ({ req }) => {
+    let length = 0;
+    for await (const chunk of req.stream()) length += chunk.length;
+    return String(length);
+  });
+  app.post('/stream-limited', async ({ req }) => {
+    let length = 0;
+    for await (const chunk of req.stream({ maxBytes: 1_000 })) length += chunk.length;
+    return String(length);
+  });
+  app.post('/early', async ({ req }) => {
+    for await (const chunk of req.stream()) return String(chunk.length > 0);
+    return 'none';
+  });
   app.post('/form', async ({ req }) => (await req.form()).get('a') ?? 'none');
-  app.post('/parts', async ({ req }) => { const names: string[] = []; for await (const part of req.parts()) names.push(part.name); return names.join(); });
+  app.post('/parts', async ({ req }) => {
+    const names: string[] = [];
+    for await (const part of req.parts()) names.push(part.name);
+    return names.join();
+  });
   app.post('/schema', { body: Note }, ({ body }) => body.text);
   return new TestClient(app);
 }
 
-const post = (client: TestClient, path: string, coding: string, body: Uint8Array, type = 'application/json'): ReturnType<TestClient['post']> => client.post(path, { headers: { 'content-encoding': coding, 'content-type': type }, body });
+const post = (
+  client: TestClient,
+  path: string,
+  coding: string,
+  body: Uint8Array,
+  type = 'application/json',
+): ReturnType<TestClient['post']> =>
+  client.post(path, { headers: { 'content-encoding': coding, 'content-type': type }, body });
 
 for (const coding of CODINGS) {
   test(`A body in ${coding} is read as what it stands for, by every reader`, async () => {
@@ -44,23 +78,61 @@ for (const coding of CODINGS) {
     assert.equal(await (await post(client, '/schema', coding.toUpperCase(), json)).text(), 'é');
     assert.equal(await (await post(client, '/text', ` ${coding}`, json)).text(), '{"text":"é"}');
     assert.equal(await (await post(client, '/twice', coding, json)).text(), '25');
-    const large = ENCODE[coding](Buffer.from(Array.from({ length: 100_000 }, (_, n) => String(n * 7_919 % 1_000_003)).join()));
-    assert.equal(await (await post(client, '/body', coding, large)).text(), await (await post(client, '/stream', coding, large)).text());
+    const large = ENCODE[coding](
+      Buffer.from(Array.from({ length: 100_000 }, (_, n) => String((n * 7_919) % 1_000_003)).join()),
+    );
+    assert.equal(
+      await (await post(client, '/body', coding, large)).text(),
+      await (await post(client, '/stream', coding, large)).text(),
+    );
     assert.equal(await (await post(client, '/early', coding, large)).text(), 'true');
-    assert.equal(await (await post(client, '/form', coding, ENCODE[coding](Buffer.from('a=1%20b')), 'application/x-www-form-urlencoded')).text(), '1 b');
-    const multipart = Buffer.from('--x\r\nContent-Disposition: form-data; name="a"\r\n\r\nparts\r\n--x--\r\n');
-    assert.equal(await (await post(client, '/form', coding, ENCODE[coding](multipart), 'multipart/form-data; boundary=x')).text(), 'parts');
+    assert.equal(
+      await (
+        await post(
+          client,
+          '/form',
+          coding,
+          ENCODE[coding](Buffer.from('a=1%20b')),
+          'application/x-www-form-urlencoded',
+        )
+      ).text(),
+      '1 b',
+    );
+    const multipart = Buffer.from(
+      '--x\r\nContent-Disposition: form-data; name="a"\r\n\r\nparts\r\n--x--\r\n',
+    );
+    assert.equal(
+      await (
+        await post(client, '/form', coding, ENCODE[coding](multipart), 'multipart/form-data; boundary=x')
+      ).text(),
+      'parts',
+    );
   });
 
   test(`A body in ${coding} that a layer has read whole is decoded once for its handler, also as a stream`, async () => {
     await using client = site({ decompressBodies: true }, new IdempotencyMiddleware({ methods: ['POST'] }));
     const send = async (path: string, bytes: Uint8Array, type?: string): Promise<string> => {
-      const answer = await client.post(path, { headers: { 'content-encoding': coding, 'content-type': type ?? 'application/json', 'idempotency-key': path }, body: bytes });
+      const answer = await client.post(path, {
+        headers: {
+          'content-encoding': coding,
+          'content-type': type ?? 'application/json',
+          'idempotency-key': path,
+        },
+        body: bytes,
+      });
       return `${answer.status} ${await answer.text()}`;
     };
     const json = ENCODE[coding](Buffer.from('{"text":"once"}'));
-    for (const [path, text] of [['/stream', '15'], ['/stream-limited', '15'], ['/early', 'true'], ['/text', '{"text":"once"}']] as const) assert.equal(await send(path, json), `200 ${text}`);
-    const multipart = Buffer.from('--x\r\nContent-Disposition: form-data; name="a"\r\n\r\nparts\r\n--x--\r\n');
+    for (const [path, text] of [
+      ['/stream', '15'],
+      ['/stream-limited', '15'],
+      ['/early', 'true'],
+      ['/text', '{"text":"once"}'],
+    ] as const)
+      assert.equal(await send(path, json), `200 ${text}`);
+    const multipart = Buffer.from(
+      '--x\r\nContent-Disposition: form-data; name="a"\r\n\r\nparts\r\n--x--\r\n',
+    );
     assert.equal(await send('/parts', ENCODE[coding](multipart), 'multipart/form-data; boundary=x'), '200 a');
     assert.equal(await send('/body', ENCODE[coding](json)), `200 ${json.length}`);
   });
@@ -69,19 +141,33 @@ for (const coding of CODINGS) {
     await using client = site();
     const whole = ENCODE[coding](Buffer.from('{"text":"some text that is long enough to be cut"}'));
     if (IS_OLDER_NODE && coding === 'zstd') return t.skip('this Node takes a frame that is cut for whole');
-    for (const [what, bytes] of [['other bytes', Buffer.from('{"plain":"json"}')], ['cut', whole.subarray(0, -4)], ['padded', Buffer.concat([whole, Buffer.from('padding')])], ...coding === 'gzip' || coding === 'zstd' ? [] : [['twice', Buffer.concat([whole, whole])] as const]] as const) { // of those two formats one may follow another
-      for (const path of ['/json', '/body', '/stream']) assert.equal((await post(client, path, coding, bytes)).status, 400, `${what} ${path}`);
+    for (const [what, bytes] of [
+      ['other bytes', Buffer.from('{"plain":"json"}')],
+      ['cut', whole.subarray(0, -4)],
+      ['padded', Buffer.concat([whole, Buffer.from('padding')])],
+      ...(coding === 'gzip' || coding === 'zstd' ? [] : [['twice', Buffer.concat([whole, whole])] as const]),
+    ] as const) {
+      // of those two formats one may follow another
+      for (const path of ['/json', '/body', '/stream'])
+        assert.equal((await post(client, path, coding, bytes)).status, 400, `${what} ${path}`);
     }
-    for (let cut = 1; cut < whole.length; cut++) assert.equal((await post(client, '/body', coding, whole.subarray(0, cut))).status, 400, `cut at ${cut}`);
+    for (let cut = 1; cut < whole.length; cut++)
+      assert.equal(
+        (await post(client, '/body', coding, whole.subarray(0, cut))).status,
+        400,
+        `cut at ${cut}`,
+      );
   });
 
   test(`A body in ${coding} counts by what comes out: bombs are 413`, async () => {
     await using client = site();
     const bomb = ENCODE[coding](Buffer.alloc(30_000_000));
     const before = process.memoryUsage().rss;
-    for (const path of ['/json', '/body', '/limited', '/stream', '/stream-limited']) assert.equal((await post(client, path, coding, bomb)).status, 413, path);
+    for (const path of ['/json', '/body', '/limited', '/stream', '/stream-limited'])
+      assert.equal((await post(client, path, coding, bomb)).status, 413, path);
     assert.ok(process.memoryUsage().rss - before < 150_000_000);
-    const justEnough = ENCODE[coding](Buffer.alloc(1_000, 'x')), oneMore = ENCODE[coding](Buffer.alloc(1_001, 'x'));
+    const justEnough = ENCODE[coding](Buffer.alloc(1_000, 'x')),
+      oneMore = ENCODE[coding](Buffer.alloc(1_001, 'x'));
     for (const path of ['/limited', '/stream-limited']) {
       assert.equal((await post(client, path, coding, justEnough)).status, 200, path);
       assert.equal((await post(client, path, coding, oneMore)).status, 413, path);
@@ -95,7 +181,9 @@ for (const coding of CODINGS) {
     const coded = ENCODE[coding](plain);
     for (let size = 1; size <= coded.length; size++) {
       const chunks: Uint8Array[] = [];
-      async function* source(): AsyncGenerator<Uint8Array> { for (let at = 0; at < coded.length; at += size) yield coded.subarray(at, at + size); }
+      async function* source(): AsyncGenerator<Uint8Array> {
+        for (let at = 0; at < coded.length; at += size) yield coded.subarray(at, at + size);
+      }
       for await (const chunk of decodedChunks(source(), coding, Infinity)) chunks.push(chunk);
       assert.deepEqual(Buffer.concat(chunks), plain);
     }
@@ -105,13 +193,23 @@ for (const coding of CODINGS) {
     const warned = t.mock.method(process, 'emitWarning', () => undefined); // which Node does of more than ten
     const coded = ENCODE[coding](randomBytes(2_000_000));
     let length = 0;
-    async function* source(): AsyncGenerator<Uint8Array> { for (let at = 0; at < coded.length; at += 65_536) yield coded.subarray(at, at + 65_536); }
+    async function* source(): AsyncGenerator<Uint8Array> {
+      for (let at = 0; at < coded.length; at += 65_536) yield coded.subarray(at, at + 65_536);
+    }
     for await (const chunk of decodedChunks(source(), coding, Infinity)) length += chunk.length;
     assert.deepEqual([length, warned.mock.callCount()], [2_000_000, 0]);
   });
 }
 
-for (const [coding, status] of [['compress', 415], ['gzip, br', 415], ['gzip,', 415], ['__proto__', 415], ['identity', 200], ['IDENTITY', 200], ['x-gzip', 400]] as const) {
+for (const [coding, status] of [
+  ['compress', 415],
+  ['gzip, br', 415],
+  ['gzip,', 415],
+  ['__proto__', 415],
+  ['identity', 200],
+  ['IDENTITY', 200],
+  ['x-gzip', 400],
+] as const) {
   test(`Content-Encoding: ${coding} is ${status} where bodies are decompressed`, async () => {
     await using client = site();
     const answer = await post(client, '/json', coding, Buffer.from('{}'));
@@ -126,26 +224,78 @@ test('gzip of several members is read whole, and what follows the last one is re
   assert.equal(await (await post(client, '/json', 'gzip', members)).text(), '{"a":1}');
   for (const path of ['/body', '/stream', '/limited', '/stream-limited']) {
     assert.equal(await (await post(client, path, 'gzip', members)).text(), '7', path);
-    for (const junk of ['junk', '\0junk', '\0']) assert.equal((await post(client, path, 'gzip', Buffer.concat([members, Buffer.from(junk)]))).status, 400, `${path} ${JSON.stringify(junk)}`);
+    for (const junk of ['junk', '\0junk', '\0'])
+      assert.equal(
+        (await post(client, path, 'gzip', Buffer.concat([members, Buffer.from(junk)]))).status,
+        400,
+        `${path} ${JSON.stringify(junk)}`,
+      );
   }
-  assert.equal((await post(client, '/limited', 'gzip', Buffer.concat(Array.from({ length: 3 }, () => gzipSync('x'.repeat(400)))))).status, 413);
+  assert.equal(
+    (
+      await post(
+        client,
+        '/limited',
+        'gzip',
+        Buffer.concat(Array.from({ length: 3 }, () => gzipSync('x'.repeat(400)))),
+      )
+    ).status,
+    413,
+  );
 });
 
 test('zstd of several frames is read whole, however it is cut, and what follows the last one is refused (RFC 8878 §3.1)', async () => {
   await using client = site();
   const skippable = Buffer.from('5e2a4d1803000000010203', 'hex');
   const large = zstdCompressSync(randomBytes(70_000).toString('hex'));
-  const frames = Buffer.concat([skippable, zstdCompressSync('{"a"'), zstdCompressSync(''), zstdCompressSync(':', { params: { [constants.ZSTD_c_checksumFlag]: 1 } }), skippable, zstdCompressSync('1}')]);
+  const frames = Buffer.concat([
+    skippable,
+    zstdCompressSync('{"a"'),
+    zstdCompressSync(''),
+    zstdCompressSync(':', { params: { [constants.ZSTD_c_checksumFlag]: 1 } }),
+    skippable,
+    zstdCompressSync('1}'),
+  ]);
   assert.equal(await (await post(client, '/json', 'zstd', frames)).text(), '{"a":1}');
   for (const path of ['/body', '/stream', '/limited', '/stream-limited']) {
     assert.equal(await (await post(client, path, 'zstd', frames)).text(), '7', path);
-    for (const junk of ['junk', 'j', '\0\0\0\0']) assert.equal((await post(client, path, 'zstd', Buffer.concat([frames, Buffer.from(junk)]))).status, 400, `${path} ${JSON.stringify(junk)}`);
+    for (const junk of ['junk', 'j', '\0\0\0\0'])
+      assert.equal(
+        (await post(client, path, 'zstd', Buffer.concat([frames, Buffer.from(junk)]))).status,
+        400,
+        `${path} ${JSON.stringify(junk)}`,
+      );
   }
   for (const path of ['/body', '/stream']) {
-    assert.equal(await (await post(client, path, 'zstd', Buffer.concat([frames, large, frames]))).text(), '140014');
-    assert.equal((await post(client, path, 'zstd', Buffer.concat(Array.from({ length: 2_000 }, () => zstdCompressSync(''))))).status, 400, 'frames without end');
+    assert.equal(
+      await (await post(client, path, 'zstd', Buffer.concat([frames, large, frames]))).text(),
+      '140014',
+    );
+    assert.equal(
+      (
+        await post(
+          client,
+          path,
+          'zstd',
+          Buffer.concat(Array.from({ length: 2_000 }, () => zstdCompressSync(''))),
+        )
+      ).status,
+      400,
+      'frames without end',
+    );
   }
-  for (const path of ['/limited', '/stream-limited']) assert.equal((await post(client, path, 'zstd', Buffer.concat(Array.from({ length: 3 }, () => zstdCompressSync('x'.repeat(400)))))).status, 413);
+  for (const path of ['/limited', '/stream-limited'])
+    assert.equal(
+      (
+        await post(
+          client,
+          path,
+          'zstd',
+          Buffer.concat(Array.from({ length: 3 }, () => zstdCompressSync('x'.repeat(400)))),
+        )
+      ).status,
+      413,
+    );
 });
 
 test('Raw deflate is no deflate (RFC 9110 §8.4.1.2)', async () => {
@@ -156,7 +306,13 @@ test('Raw deflate is no deflate (RFC 9110 §8.4.1.2)', async () => {
 test('Without decompressBodies a coded body is 415 with Accept-Encoding for every reader, and identity is read', async () => {
   await using client = site({});
   for (const path of ['/json', '/text', '/body', '/stream', '/form', '/schema', '/twice']) {
-    const answer = await post(client, path, 'gzip', gzipSync('{}'), path === '/form' ? 'application/x-www-form-urlencoded' : 'application/json');
+    const answer = await post(
+      client,
+      path,
+      'gzip',
+      gzipSync('{}'),
+      path === '/form' ? 'application/x-www-form-urlencoded' : 'application/json',
+    );
     assert.deepEqual([answer.status, answer.headers.get('accept-encoding')], [415, 'identity'], path);
   }
   assert.equal((await post(client, '/json', 'identity', Buffer.from('{"a":1}'))).status, 200);
@@ -170,20 +326,24 @@ test('An empty body has no coding to take off', async () => {
 
 test('A client that leaves amid a coded body ends its reader, and the server serves on', async () => {
   const outcome = Promise.withResolvers<unknown>();
-  const app = new Svc({ decompressBodies: true }).get('/', () => 'ok').post('/', async ({ req }) => {
-    try {
-      for await (const chunk of req.stream()) void chunk;
-    } catch (error) {
-      outcome.resolve(error);
-      throw error;
-    }
-  });
+  const app = new Svc({ decompressBodies: true })
+    .get('/', () => 'ok')
+    .post('/', async ({ req }) => {
+      try {
+        for await (const chunk of req.stream()) void chunk;
+      } catch (error) {
+        outcome.resolve(error);
+        throw error;
+      }
+    });
   const { port, close } = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
   await using client = await RawClient.open(port);
-  client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: 1000\r\n\r\n').send(gzipSync('x').subarray(0, 10));
+  client
+    .send('POST / HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: 1000\r\n\r\n')
+    .send(gzipSync('x').subarray(0, 10));
   await new Promise((resolve) => setImmediate(resolve));
   client.socket.destroy();
-  assert.equal((await outcome.promise as Error).name, 'ClientDisconnected');
+  assert.equal(((await outcome.promise) as Error).name, 'ClientDisconnected');
   await using other = await RawClient.open(port);
   assert.equal((await other.get('/').answer()).text(), 'ok');
   await other[Symbol.asyncDispose]();

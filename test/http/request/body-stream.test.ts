@@ -3,13 +3,19 @@ import test from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { ClientDisconnected } from '../../../src/base/errors.ts';
-import { chunksOf, collect as collectInto, joined, readAhead } from '../../../src/http/request/body-stream.ts';
+import {
+  chunksOf,
+  collect as collectInto,
+  joined,
+  readAhead,
+} from '../../../src/http/request/body-stream.ts';
 import { fakeRequest } from '../../support/transport.ts';
 import { seeded } from '../../support/random.ts';
 import type { RequestParts } from '../../support/transport.ts';
 import type { BodySource } from '../../../src/http/request/body-stream.ts';
 
-const source = (parts: RequestParts = {}): ReturnType<typeof fakeRequest>['incoming'] => fakeRequest(parts).incoming;
+const source = (parts: RequestParts = {}): ReturnType<typeof fakeRequest>['incoming'] =>
+  fakeRequest(parts).incoming;
 async function drained(chunks: AsyncIterable<Uint8Array>): Promise<string[]> {
   const texts: string[] = [];
   for await (const chunk of chunks) texts.push(Buffer.from(chunk).toString());
@@ -19,7 +25,9 @@ async function drained(chunks: AsyncIterable<Uint8Array>): Promise<string[]> {
 /** collect() as a promise. */
 function collect(source: BodySource, declared: number, maxBytes: number): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
-    collectInto(source, declared, maxBytes, { told: (bytes, error) => bytes === undefined ? reject(error as Error) : resolve(bytes) });
+    collectInto(source, declared, maxBytes, {
+      told: (bytes, error) => (bytes === undefined ? reject(error as Error) : resolve(bytes)),
+    });
   });
 }
 
@@ -86,10 +94,12 @@ test('chunksOf() refuses a declared length, and the first chunk that is too much
   await assert.rejects(drained(chunksOf(source(), 7, 6)), { status: 413 });
   const incoming = source();
   const seen: string[] = [];
-  const reading = (async () => { for await (const chunk of chunksOf(incoming, -1, 5)) seen.push(Buffer.from(chunk).toString()); })();
+  const reading = (async () => {
+    for await (const chunk of chunksOf(incoming, -1, 5)) seen.push(Buffer.from(chunk).toString());
+  })();
   await Promise.all([assert.rejects(reading, { status: 413 }), incoming.pushAll(['abc', 'def'])]);
   assert.deepEqual(seen, ['abc']);
-  assert.ok(!incoming.destroyed, 'what is left is the transport\'s affair');
+  assert.ok(!incoming.destroyed, "what is left is the transport's affair");
 });
 
 test('chunksOf() leaves the rest unread when its reader leaves', async () => {
@@ -118,12 +128,20 @@ test('chunksOf() throws ClientDisconnected when the sender leaves, before it or 
 test('chunksOf() passes on what its reader throws, and other errors of the source as they are', async () => {
   const incoming = source({ body: 'abc' });
   const failure = new Error('mine');
-  await assert.rejects((async () => { for await (const chunk of chunksOf(incoming, -1, 100)) throw chunk.length > 0 ? failure : new Error('empty'); })(), (error) => error === failure);
+  await assert.rejects(
+    (async () => {
+      for await (const chunk of chunksOf(incoming, -1, 100))
+        throw chunk.length > 0 ? failure : new Error('empty');
+    })(),
+    (error) => error === failure,
+  );
 });
 
 test('collect() gathers small chunks among large ones, in order and without a Buffer for each', async () => {
   const random = seeded(7);
-  const chunks = Array.from({ length: 3_000 }, (_, index) => Buffer.alloc(index % 500 === 499 ? 4_096 + random(5_000) : 1 + random(40), index));
+  const chunks = Array.from({ length: 3_000 }, (_, index) =>
+    Buffer.alloc(index % 500 === 499 ? 4_096 + random(5_000) : 1 + random(40), index),
+  );
   const incoming = source();
   const body = collect(incoming, -1, Infinity);
   for (const chunk of chunks) incoming.push(chunk);
@@ -136,17 +154,23 @@ test('readAhead() and joined() keep small chunks together, in order and without 
   const collectGarbage = runInNewContext('gc') as () => void;
   const incoming = source();
   const reading = readAhead(incoming, (chunk) => chunk[0] === 0x7a);
-  for (const text of ['ab', ...Array.from({ length: 60_000 }, (_, index) => String(index % 10)), 'z']) incoming.push(text);
+  for (const text of ['ab', ...Array.from({ length: 60_000 }, (_, index) => String(index % 10)), 'z'])
+    incoming.push(text);
   const ahead = await reading;
   assert.equal(Buffer.concat(ahead).toString(), `ab${'0123456789'.repeat(6_000)}z`);
   assert.ok(ahead.length < 30, String(ahead.length));
   let grown = 0;
-  const bytes = await joined((async function* () {
-    const used = (): number => { collectGarbage(); return process.memoryUsage().heapUsed; };
-    const before = used();
-    for (let index = 0; index < 100_000; index++) yield Buffer.of(index);
-    grown = used() - before;
-  })());
+  const bytes = await joined(
+    (async function* () {
+      const used = (): number => {
+        collectGarbage();
+        return process.memoryUsage().heapUsed;
+      };
+      const before = used();
+      for (let index = 0; index < 100_000; index++) yield Buffer.of(index);
+      grown = used() - before;
+    })(),
+  );
   assert.deepEqual(Buffer.from(bytes), Buffer.from(Array.from({ length: 100_000 }, (_, index) => index)));
   assert.ok(grown < 2_000_000, `${grown}`);
 });

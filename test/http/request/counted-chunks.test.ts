@@ -11,7 +11,10 @@ import type { Pieces } from '../../../src/http/chunks.ts';
 
 const SOURCES: Readonly<Record<string, () => Pieces>> = {
   'a list': () => ['é', '', Buffer.from('xyz')],
-  'an async generator': async function* () { yield 'é'; yield Buffer.from('xyz'); },
+  'an async generator': async function* () {
+    yield 'é';
+    yield Buffer.from('xyz');
+  },
   'a web stream': () => ReadableStream.from(['é', Buffer.from('xyz')]),
   'a Node stream': () => Readable.from(['é', Buffer.from('xyz')]),
 };
@@ -20,14 +23,21 @@ for (const [name, source] of Object.entries(SOURCES)) {
   test(`CountedPieces gives the pieces of ${name}, and counts their bytes`, async () => {
     let bytes = 0;
     const parts: Buffer[] = [];
-    for await (const piece of new CountedPieces(source(), (more) => { bytes += more; })) parts.push(Buffer.from(piece));
+    for await (const piece of new CountedPieces(source(), (more) => {
+      bytes += more;
+    }))
+      parts.push(Buffer.from(piece));
     assert.equal(Buffer.concat(parts).toString(), 'éxyz');
     assert.equal(bytes, 5);
   });
 
   test(`CountedPieces ends ${name} when it is left`, async () => {
     let bytes = 0;
-    const pieces = iterate(new CountedPieces(source(), (more) => { bytes += more; }));
+    const pieces = iterate(
+      new CountedPieces(source(), (more) => {
+        bytes += more;
+      }),
+    );
     await pieces.next();
     await pieces.return?.();
     assert.equal((await pieces.next()).done, name === 'a list' ? false : true); // a list has nothing to end
@@ -47,6 +57,10 @@ test('the access log counts the bytes of a stream, in memory and over a socket',
     await client.head('/');
     await client.get('/nothing');
   }
-  while (events.filter((line) => line['logger'] === 'svc_access').length < 6) await new Promise((resolve) => setImmediate(resolve));
-  assert.deepEqual(events.filter((line) => line['logger'] === 'svc_access').map((line) => line['bytes']), [5, 0, 0, 5, 0, 0]);
+  while (events.filter((line) => line['logger'] === 'svc_access').length < 6)
+    await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(
+    events.filter((line) => line['logger'] === 'svc_access').map((line) => line['bytes']),
+    [5, 0, 0, 5, 0, 0],
+  );
 });

@@ -19,14 +19,25 @@ type Phase = 'start' | 'end' | 'asyncStart' | 'asyncEnd' | 'error';
 const PHASES: readonly Phase[] = ['start', 'end', 'asyncStart', 'asyncEnd', 'error'];
 
 /** Hears every phase of a channel until the test ends. */
-function hear(t: TestContext, channel: string, on: (phase: Phase, event: never) => void, phases: readonly Phase[] = PHASES): void {
-  const subscribers = Object.fromEntries(phases.map((phase) => [phase, (event: object) => on(phase, event as never)])) as Record<Phase, (event: object) => void>;
+function hear(
+  t: TestContext,
+  channel: string,
+  on: (phase: Phase, event: never) => void,
+  phases: readonly Phase[] = PHASES,
+): void {
+  const subscribers = Object.fromEntries(
+    phases.map((phase) => [phase, (event: object) => on(phase, event as never)]),
+  ) as Record<Phase, (event: object) => void>;
   const tracing = tracingChannel<unknown, object>(channel);
   tracing.subscribe(subscribers);
   t.after(() => tracing.unsubscribe(subscribers));
 }
 
-function application(t: TestContext): { readonly app: Svc; readonly client: TestClient; readonly events: Record<string, unknown>[] } {
+function application(t: TestContext): {
+  readonly app: Svc;
+  readonly client: TestClient;
+  readonly events: Record<string, unknown>[];
+} {
   const { logger, events } = collectedLog();
   const app = new Svc({ logger });
   const client = new TestClient(app, { raiseErrors: false });
@@ -40,12 +51,22 @@ test('svc:request tells of a request from its match to its end, with one event',
   const told = new Set<object>();
   hear(t, 'svc:request', (phase, event: RequestEvent) => {
     told.add(event);
-    seen.push([phase, phase === 'start' ? [event.method, event.route, event.path, event.scheme, event.host, event.status, event.userAgent] : phase === 'asyncStart' ? [event.status, event.bytes, event.isDelivered] : event.isDelivered]);
+    seen.push([
+      phase,
+      phase === 'start'
+        ? [event.method, event.route, event.path, event.scheme, event.host, event.status, event.userAgent]
+        : phase === 'asyncStart'
+          ? [event.status, event.bytes, event.isDelivered]
+          : event.isDelivered,
+    ]);
   });
   app.get('/notes/{id:int}', async ({ params }) => ({ id: params.id }));
   await client.get('/notes/7?secret=1', { headers: { 'user-agent': 'x'.repeat(300) } });
   assert.deepEqual(seen, [
-    ['start', ['GET', '/notes/{id:int}', '/notes/7', 'http', 'localhost', 0, 'x'.repeat(256)]], ['end', undefined], ['asyncStart', [200, 8, undefined]], ['asyncEnd', true],
+    ['start', ['GET', '/notes/{id:int}', '/notes/7', 'http', 'localhost', 0, 'x'.repeat(256)]],
+    ['end', undefined],
+    ['asyncStart', [200, 8, undefined]],
+    ['asyncEnd', true],
   ]);
   assert.equal(told.size, 1);
 });
@@ -53,13 +74,29 @@ test('svc:request tells of a request from its match to its end, with one event',
 test('a request event has the ids of its request, a duration, and shows no query, field or body', async (t) => {
   const { app, client } = application(t);
   let event: RequestEvent | undefined;
-  hear(t, 'svc:request', (_, one: RequestEvent) => { event = one; }, ['asyncEnd']);
+  hear(
+    t,
+    'svc:request',
+    (_, one: RequestEvent) => {
+      event = one;
+    },
+    ['asyncEnd'],
+  );
   app.get('/', () => 'x');
-  const response = await client.get('/?code=hidden-1', { headers: { authorization: 'Bearer hidden-2', traceparent: '00-12345678901234567890123456789012-1234567890123456-01' } });
+  const response = await client.get('/?code=hidden-1', {
+    headers: {
+      authorization: 'Bearer hidden-2',
+      traceparent: '00-12345678901234567890123456789012-1234567890123456-01',
+    },
+  });
   assert.equal(event!.requestId, response.headers.get('x-request-id'));
-  assert.deepEqual([event!.trace.traceId, event!.trace.parentId, event!.trace.isSampled], ['12345678901234567890123456789012', '1234567890123456', true]);
+  assert.deepEqual(
+    [event!.trace.traceId, event!.trace.parentId, event!.trace.isSampled],
+    ['12345678901234567890123456789012', '1234567890123456', true],
+  );
   assert.ok(event!.durationMs >= 0);
-  for (const shown of [inspect(event, { depth: 9, showHidden: true }), JSON.stringify(event)]) assert.doesNotMatch(shown, /hidden/);
+  for (const shown of [inspect(event, { depth: 9, showHidden: true }), JSON.stringify(event)])
+    assert.doesNotMatch(shown, /hidden/);
 });
 
 test('svc:request tells of answers to what matches no route, and of refusals, but of errors only when nothing handles them', async (t) => {
@@ -69,13 +106,22 @@ test('svc:request tells of answers to what matches no route, and of refusals, bu
     if (phase === 'error') seen.push((error as Error).message);
     if (phase === 'asyncEnd') seen.push([route, status]);
   });
-  app.get('/forbidden', () => { throw new Forbidden(); });
-  app.get('/broken', () => { throw new Error('mine'); });
+  app.get('/forbidden', () => {
+    throw new Forbidden();
+  });
+  app.get('/broken', () => {
+    throw new Error('mine');
+  });
   await client.get('/nothing');
   await client.get('/forbidden');
-  await client.get('/broken', { headers: { traceparent: '00-12345678901234567890123456789012-1234567890123456-01' } });
+  await client.get('/broken', {
+    headers: { traceparent: '00-12345678901234567890123456789012-1234567890123456-01' },
+  });
   assert.deepEqual(seen, [[undefined, 404], ['/forbidden', 403], 'mine', ['/broken', 500]]);
-  assert.equal(events.find((line) => line['event'] === 'unhandled_error')!['trace_id'], '12345678901234567890123456789012');
+  assert.equal(
+    events.find((line) => line['event'] === 'unhandled_error')!['trace_id'],
+    '12345678901234567890123456789012',
+  );
 });
 
 test('svc:request tells over a socket what broke an answer off after its head, and when the client has left', async (t) => {
@@ -86,49 +132,106 @@ test('svc:request tells over a socket what broke an answer off after its head, a
     if (phase === 'asyncEnd') ends.push([isDelivered, (error as Error | undefined)?.message, bytes]);
     if (phase === 'asyncEnd' && ends.length === 2) ended.resolve();
   });
-  app.get('/breaks', () => new StreamingResponse((function* () { yield 'x'; throw new Error('source'); })()));
-  app.get('/waits', ({ signal }) => new Promise((resolve) => {
-    arrived.resolve();
-    signal.addEventListener('abort', () => resolve('late')); }));
+  app.get(
+    '/breaks',
+    () =>
+      new StreamingResponse(
+        (function* () {
+          yield 'x';
+          throw new Error('source');
+        })(),
+      ),
+  );
+  app.get(
+    '/waits',
+    ({ signal }) =>
+      new Promise((resolve) => {
+        arrived.resolve();
+        signal.addEventListener('abort', () => resolve('late'));
+      }),
+  );
   const server = await app.run({ port: 0, handleSignals: false });
   t.after(() => server.close());
-  await fetch(`${server.url}/breaks`).then((response) => response.text()).catch(() => undefined);
+  await fetch(`${server.url}/breaks`)
+    .then((response) => response.text())
+    .catch(() => undefined);
   await using client = await RawClient.open(server.port);
   client.send('GET /waits HTTP/1.1\r\nHost: x\r\n\r\n');
   await arrived.promise;
   await client[Symbol.asyncDispose]();
   await ended.promise;
-  assert.deepEqual(ends, [[false, 'source', 1], [false, undefined, 4]]);
+  assert.deepEqual(ends, [
+    [false, 'source', 1],
+    [false, undefined, 4],
+  ]);
 });
 
 test('svc:dependency and svc:handler tell what runs for a request, with its event, and what fails there', async (t) => {
   const { app, client } = application(t);
   const seen: string[] = [];
   let request: RequestEvent | undefined;
-  hear(t, 'svc:request', (_, event: RequestEvent) => { request = event; }, ['start']);
+  hear(
+    t,
+    'svc:request',
+    (_, event: RequestEvent) => {
+      request = event;
+    },
+    ['start'],
+  );
   hear(t, 'svc:dependency', (phase, event: DependencyEvent) => {
     assert.equal(event.request, request);
-    seen.push(`${event.name} ${event.scope} ${phase}${event.error === undefined ? '' : ` ${(event.error as Error).message}`}`);
+    seen.push(
+      `${event.name} ${event.scope} ${phase}${event.error === undefined ? '' : ` ${(event.error as Error).message}`}`,
+    );
   });
   hear(t, 'svc:handler', (phase, event: HandlerEvent) => {
     assert.equal(event.request, request);
     seen.push(`${event.name} ${phase}`);
   });
   const settings = (): string => 'shared';
-  async function* connection(): AsyncGenerator<string> { yield 'c'; }
-  const user = provide({ connection: Depends(connection) }, function user({ connection }) { return `u${connection}`; });
-  const broken = (): never => { throw new Error('no'); };
-  app.get('/me', { user: Depends(user, { scope: 'handler' }), settings: Depends(settings, { scope: 'app' }) }, function me({ user, settings }) { return { user, settings }; });
-  app.get('/broken', { broken: Depends(broken) }, function never() { return ''; });
-  app.get('/plain', function plain() { return ''; });
+  async function* connection(): AsyncGenerator<string> {
+    yield 'c';
+  }
+  const user = provide({ connection: Depends(connection) }, function user({ connection }) {
+    return `u${connection}`;
+  });
+  const broken = (): never => {
+    throw new Error('no');
+  };
+  app.get(
+    '/me',
+    { user: Depends(user, { scope: 'handler' }), settings: Depends(settings, { scope: 'app' }) },
+    function me({ user, settings }) {
+      return { user, settings };
+    },
+  );
+  app.get('/broken', { broken: Depends(broken) }, function never() {
+    return '';
+  });
+  app.get('/plain', function plain() {
+    return '';
+  });
   assert.deepEqual(await (await client.get('/me')).json(), { user: 'uc', settings: 'shared' });
   assert.deepEqual(seen, [
-    'connection request start', 'connection request end', 'connection request asyncStart', 'connection request asyncEnd', 'user handler start', 'user handler end', 'me start', 'me end',
+    'connection request start',
+    'connection request end',
+    'connection request asyncStart',
+    'connection request asyncEnd',
+    'user handler start',
+    'user handler end',
+    'me start',
+    'me end',
   ]);
   seen.length = 0;
   assert.equal((await client.get('/broken')).status, 500);
   assert.equal((await client.get('/plain')).status, 200);
-  assert.deepEqual(seen, ['broken request start', 'broken request error no', 'broken request end no', 'plain start', 'plain end']);
+  assert.deepEqual(seen, [
+    'broken request start',
+    'broken request error no',
+    'broken request end no',
+    'plain start',
+    'plain end',
+  ]);
 });
 
 test('a store bound to the start of svc:request holds in middleware, dependencies, handlers, and behind a body', async (t) => {
@@ -137,19 +240,32 @@ test('a store bound to the start of svc:request holds in middleware, dependencie
   const { start } = tracingChannel<unknown, object>('svc:request');
   start.bindStore(store, (event) => (event as RequestEvent).requestId);
   t.after(() => start.unbindStore(store));
-  class Note extends Schema { text = Field(str); }
+  class Note extends Schema {
+    text = Field(str);
+  }
   const seen: (string | undefined)[] = [];
   const dependency = (): string => String(store.getStore());
   app.post('/plain', { body: Note }, () => String(store.getStore())); // nothing of the application's runs before the body is read
-  app.post('/raw', async ({ req }) => { await req.json(); return String(store.getStore()); });
-  app.post('/with', { body: Note, dependency: Depends(dependency) }, ({ dependency }) => `${dependency} ${store.getStore()}`);
-  app.onStartup(() => { seen.push(store.getStore()); });
+  app.post('/raw', async ({ req }) => {
+    await req.json();
+    return String(store.getStore());
+  });
+  app.post(
+    '/with',
+    { body: Note, dependency: Depends(dependency) },
+    ({ dependency }) => `${dependency} ${store.getStore()}`,
+  );
+  app.onStartup(() => {
+    seen.push(store.getStore());
+  });
   const server = await app.run({ port: 0, handleSignals: false });
   t.after(() => server.close());
   await using raw = await RawClient.open(server.port);
   for (const path of ['/plain', '/raw', '/with']) {
     const [first, second] = ['{"text":', '"x"}'];
-    raw.send(`POST ${path} HTTP/1.1\r\nHost: x\r\nX-Request-Id: id${path}\r\nContent-Type: application/json\r\nContent-Length: ${first.length + second.length}\r\n\r\n${first}`);
+    raw.send(
+      `POST ${path} HTTP/1.1\r\nHost: x\r\nX-Request-Id: id${path}\r\nContent-Type: application/json\r\nContent-Length: ${first.length + second.length}\r\n\r\n${first}`,
+    );
     await new Promise((resolve) => setImmediate(resolve)); // the body comes in a turn of its own
     raw.send(second);
     const { body } = await raw.answer();
@@ -161,13 +277,17 @@ test('a store bound to the start of svc:request holds in middleware, dependencie
 
 /** What an OpenTelemetry instrumentation does: a span for each start, the parent out of a store, the end with the last event. */
 class Spans {
-  readonly finished: { readonly name: string; readonly id: number; readonly parent: number | undefined }[] = [];
+  readonly finished: { readonly name: string; readonly id: number; readonly parent: number | undefined }[] =
+    [];
   readonly #store = new AsyncLocalStorage<{ readonly id: number }>();
   #ids = 0;
 
   watch(t: TestContext, channel: string, nameOf: (event: never) => string): void {
     const tracing = tracingChannel<unknown, object>(channel);
-    const spans = new WeakMap<object, { readonly name: string; readonly id: number; readonly parent: number | undefined }>();
+    const spans = new WeakMap<
+      object,
+      { readonly name: string; readonly id: number; readonly parent: number | undefined }
+    >();
     tracing.start.bindStore(this.#store, (event) => {
       const span = { name: nameOf(event as never), id: ++this.#ids, parent: this.#store.getStore()?.id };
       spans.set(event as object, span);
@@ -178,13 +298,17 @@ class Spans {
       const span = spans.get(event);
       if (span !== undefined && spans.delete(event)) this.finished.push(span);
     };
-    hear(t, channel, (phase, event) => { if (phase === 'asyncEnd' || (phase === 'end' && !isRequest)) finish(event); });
+    hear(t, channel, (phase, event) => {
+      if (phase === 'asyncEnd' || (phase === 'end' && !isRequest)) finish(event);
+    });
     t.after(() => tracing.start.unbindStore(this.#store));
   }
 
   /** Each finished span below its parent. */
   tree(parent?: number): object {
-    return Object.fromEntries(this.finished.filter((span) => span.parent === parent).map(({ name, id }) => [name, this.tree(id)]));
+    return Object.fromEntries(
+      this.finished.filter((span) => span.parent === parent).map(({ name, id }) => [name, this.tree(id)]),
+    );
   }
 }
 
@@ -194,13 +318,24 @@ test('a subscriber in the manner of OpenTelemetry builds a tree of spans for req
   spans.watch(t, 'svc:request', ({ method, path }: RequestEvent) => `${method} ${path}`);
   spans.watch(t, 'svc:dependency', ({ name, request }: DependencyEvent) => `${name} of ${request.path}`);
   spans.watch(t, 'svc:handler', ({ name, request }: HandlerEvent) => `${name} of ${request.path}`);
-  const account = async (): Promise<string> => { await new Promise((resolve) => setImmediate(resolve)); return 'a'; };
+  const account = async (): Promise<string> => {
+    await new Promise((resolve) => setImmediate(resolve));
+    return 'a';
+  };
   app.get('/shop/{id}', { account: Depends(account) }, async function show({ account }) {
     await new Promise((resolve) => setImmediate(resolve));
     return account;
   });
   await Promise.all(['1', '2', '3'].map((id) => client.get(`/shop/${id}`)));
-  assert.deepEqual(spans.tree(), Object.fromEntries(['1', '2', '3'].map((id) => [`GET /shop/${id}`, { [`account of /shop/${id}`]: {}, [`show of /shop/${id}`]: {} }])));
+  assert.deepEqual(
+    spans.tree(),
+    Object.fromEntries(
+      ['1', '2', '3'].map((id) => [
+        `GET /shop/${id}`,
+        { [`account of /shop/${id}`]: {}, [`show of /shop/${id}`]: {} },
+      ]),
+    ),
+  );
 });
 
 test('a subscriber that throws stops no request: Node reports it as an uncaught exception', async () => {
@@ -218,15 +353,25 @@ test('a subscriber that throws stops no request: Node reports it as an uncaught 
     await client.close();
     await new Promise((resolve) => setImmediate(resolve));
     console.log(response.status, await response.text(), reported.sort().join());`;
-  const { status, stdout, stderr } = await run(process.execPath, ['--conditions=svc-source', '--input-type=module', '--eval', program], { cwd: process.cwd() });
+  const { status, stdout, stderr } = await run(
+    process.execPath,
+    ['--conditions=svc-source', '--input-type=module', '--eval', program],
+    { cwd: process.cwd() },
+  );
   assert.equal(status, 0, stderr);
-  assert.equal(stdout.trim(), '200 fine handler asyncEnd,handler asyncStart,handler end,handler start,request asyncEnd,request asyncStart,request end,request start');
+  assert.equal(
+    stdout.trim(),
+    '200 fine handler asyncEnd,handler asyncStart,handler end,handler start,request asyncEnd,request asyncStart,request end,request start',
+  );
 });
 
 test('nobody who watches: requests have no event', async (t) => {
   const { app, client } = application(t);
   let event: unknown = 'not run';
-  app.get('/', ({ req }) => { event = (req as unknown as { event: unknown }).event; return ''; });
+  app.get('/', ({ req }) => {
+    event = (req as unknown as { event: unknown }).event;
+    return '';
+  });
   await client.get('/');
   assert.equal(event, undefined);
 });

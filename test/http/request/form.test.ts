@@ -21,11 +21,35 @@ async function refusal(reading: Promise<unknown>): Promise<readonly unknown[]> {
 
 async function asText(form: FormData_): Promise<unknown> {
   const names = [...form.keys()];
-  return Promise.all(names.map(async (name) => [name, ...form.getAll(name), ...await Promise.all(form.files(name).map(async (upload) => [upload.filename, upload.contentType, await textOf(upload.stream())]))]));
+  return Promise.all(
+    names.map(async (name) => [
+      name,
+      ...form.getAll(name),
+      ...(await Promise.all(
+        form
+          .files(name)
+          .map(async (upload) => [upload.filename, upload.contentType, await textOf(upload.stream())]),
+      )),
+    ]),
+  );
 }
 
-const PARTS = [field('name', 'Ada & Co'), field('tag', 'x'), fileOf('avatar', 'me.png', 'PNG…', 'image/png'), field('tag', 'ü👋'), fileOf('docs', 'a.txt', 'first'), fileOf('docs', 'b.txt', ''), field('empty')];
-const READ = [['name', 'Ada & Co'], ['tag', 'x', 'ü👋'], ['empty', ''], ['avatar', ['me.png', 'image/png', 'PNG…']], ['docs', ['a.txt', 'application/octet-stream', 'first'], ['b.txt', 'application/octet-stream', '']]];
+const PARTS = [
+  field('name', 'Ada & Co'),
+  field('tag', 'x'),
+  fileOf('avatar', 'me.png', 'PNG…', 'image/png'),
+  field('tag', 'ü👋'),
+  fileOf('docs', 'a.txt', 'first'),
+  fileOf('docs', 'b.txt', ''),
+  field('empty'),
+];
+const READ = [
+  ['name', 'Ada & Co'],
+  ['tag', 'x', 'ü👋'],
+  ['empty', ''],
+  ['avatar', ['me.png', 'image/png', 'PNG…']],
+  ['docs', ['a.txt', 'application/octet-stream', 'first'], ['b.txt', 'application/octet-stream', '']],
+];
 
 test('form() gives the fields and files of a multipart body, whatever its chunks and wherever files are kept', async (t) => {
   const folder = new UploadFolder(t);
@@ -48,47 +72,109 @@ test('form() gives the fields and files of a multipart body, whatever its chunks
 test('form() knows fields and files by name', async () => {
   const { req } = formRequest(PARTS);
   const form = await req.form();
-  assert.deepEqual([form.get('tag'), form.get('avatar'), form.get('none'), form.getAll('docs')], ['x', undefined, undefined, []]);
+  assert.deepEqual(
+    [form.get('tag'), form.get('avatar'), form.get('none'), form.getAll('docs')],
+    ['x', undefined, undefined, []],
+  );
   assert.deepEqual([form.has('tag'), form.has('avatar'), form.has('none')], [true, true, false]);
-  assert.deepEqual([form.file('docs')?.filename, form.file('tag'), form.files('docs').length, form.files('none')], ['a.txt', undefined, 2, []]);
-  assert.deepEqual(JSON.parse(JSON.stringify(form.file('avatar'))), { name: 'avatar', filename: 'me.png', contentType: 'image/png', size: 6 });
+  assert.deepEqual(
+    [form.file('docs')?.filename, form.file('tag'), form.files('docs').length, form.files('none')],
+    ['a.txt', undefined, 2, []],
+  );
+  assert.deepEqual(JSON.parse(JSON.stringify(form.file('avatar'))), {
+    name: 'avatar',
+    filename: 'me.png',
+    contentType: 'image/png',
+    size: 6,
+  });
   assert.equal(await req.form(), form);
 });
 
 test('form() leaves out a file input that nobody has used, and keeps an empty file', async () => {
-  const { req } = formRequest([fileOf('unused', '', ''), fileOf('empty', 'a', ''), fileOf('nameless', '', 'x')]);
+  const { req } = formRequest([
+    fileOf('unused', '', ''),
+    fileOf('empty', 'a', ''),
+    fileOf('nameless', '', 'x'),
+  ]);
   assert.deepEqual([...(await req.form()).keys()], ['empty', 'nameless']);
 });
 
 test('form() reads the same urlencoded form as ever, and either type in any case', async () => {
-  for (const type of ['application/x-www-form-urlencoded', 'Application/X-WWW-Form-Urlencoded; charset=utf-8']) {
+  for (const type of [
+    'application/x-www-form-urlencoded',
+    'Application/X-WWW-Form-Urlencoded; charset=utf-8',
+  ]) {
     const { req } = formRequest(Buffer.from('a=1&a=%zz&b=+%C3%BC&__proto__=x'), type);
     const form = await req.form();
-    assert.deepEqual([form.getAll('a'), form.get('b'), form.get('__proto__'), form.files('a'), form.file('a')], [['1', '%zz'], ' ü', 'x', [], undefined]);
+    assert.deepEqual(
+      [form.getAll('a'), form.get('b'), form.get('__proto__'), form.files('a'), form.file('a')],
+      [['1', '%zz'], ' ü', 'x', [], undefined],
+    );
     assert.equal(({} as Record<string, unknown>)['x'], undefined);
   }
-  const { req } = formRequest([field('__proto__', 'x'), fileOf('constructor', 'f', 'y')], 'Multipart/Form-Data; Boundary="b"');
+  const { req } = formRequest(
+    [field('__proto__', 'x'), fileOf('constructor', 'f', 'y')],
+    'Multipart/Form-Data; Boundary="b"',
+  );
   assert.deepEqual([...(await req.form()).keys()], ['__proto__', 'constructor']);
 });
 
 test('form() answers 415 to other types, and 400 to a multipart type without a boundary', async () => {
-  for (const type of ['application/json', 'multipart/mixed; boundary=b', 'text/plain', '']) assert.deepEqual(await refusal(formRequest(PARTS, type).req.form()), [415, undefined], type);
-  for (const type of ['multipart/form-data', 'multipart/form-data; boundary=b; boundary=b', `multipart/form-data; boundary=${'b'.repeat(71)}`]) assert.deepEqual(await refusal(formRequest(PARTS, type).req.form()), [400, 'multipart'], type);
+  for (const type of ['application/json', 'multipart/mixed; boundary=b', 'text/plain', ''])
+    assert.deepEqual(await refusal(formRequest(PARTS, type).req.form()), [415, undefined], type);
+  for (const type of [
+    'multipart/form-data',
+    'multipart/form-data; boundary=b; boundary=b',
+    `multipart/form-data; boundary=${'b'.repeat(71)}`,
+  ])
+    assert.deepEqual(await refusal(formRequest(PARTS, type).req.form()), [400, 'multipart'], type);
 });
 
 test('form() answers 400 to text that is not UTF-8, or says that it is something else', async () => {
   for (const parts of [
-    [field('a', Buffer.from([0xff]))], [field('a', Buffer.from([0xc3]))], [field('_charset_', 'iso-8859-1'), field('a', 'x')], [{ head: 'Content-Disposition: form-data; name="a"\r\nContent-Type: text/plain; charset=iso-8859-1', content: 'x' }],
+    [field('a', Buffer.from([0xff]))],
+    [field('a', Buffer.from([0xc3]))],
+    [field('_charset_', 'iso-8859-1'), field('a', 'x')],
+    [
+      {
+        head: 'Content-Disposition: form-data; name="a"\r\nContent-Type: text/plain; charset=iso-8859-1',
+        content: 'x',
+      },
+    ],
   ]) {
     assert.deepEqual(await refusal(formRequest(parts).req.form()), [400, 'utf8']);
-    assert.deepEqual(await refusal((async () => { for await (const part of formRequest(parts).req.parts()) await part.text(); })()), [400, 'utf8']);
+    assert.deepEqual(
+      await refusal(
+        (async () => {
+          for await (const part of formRequest(parts).req.parts()) await part.text();
+        })(),
+      ),
+      [400, 'utf8'],
+    );
   }
-  const { req } = formRequest([field('_charset_', 'UTF-8'), field('a', '\ufeff\ufffd'), { head: 'Content-Disposition: form-data; name="b"\r\nContent-Type: text/plain; charset=utf-8', content: 'ü' }]);
-  assert.deepEqual(await asText(await req.form()), [['_charset_', 'UTF-8'], ['a', '\ufeff\ufffd'], ['b', 'ü']]);
+  const { req } = formRequest([
+    field('_charset_', 'UTF-8'),
+    field('a', '\ufeff\ufffd'),
+    {
+      head: 'Content-Disposition: form-data; name="b"\r\nContent-Type: text/plain; charset=utf-8',
+      content: 'ü',
+    },
+  ]);
+  assert.deepEqual(await asText(await req.form()), [
+    ['_charset_', 'UTF-8'],
+    ['a', '\ufeff\ufffd'],
+    ['b', 'ü'],
+  ]);
 });
 
 const LIMITS: readonly (readonly [options: FormOptions, code: string | undefined])[] = [
-  [{ maxFields: 3 }, 'max_fields'], [{ maxFiles: 2 }, 'max_files'], [{ maxFieldBytes: 7 }, 'max_field_bytes'], [{ maxFileBytes: 5 }, 'max_file_bytes'], [{ maxTextBytes: 300 }, 'max_text_bytes'], [{ maxHeaderBytes: 64 }, 'max_header_bytes'], [{ maxBytes: 500 }, undefined],
+  [{ maxFields: 3 }, 'max_fields'],
+  [{ maxFiles: 2 }, 'max_files'],
+  [{ maxFieldBytes: 7 }, 'max_field_bytes'],
+  [{ maxFileBytes: 5 }, 'max_file_bytes'],
+  [{ maxTextBytes: 300 }, 'max_text_bytes'],
+  [{ maxHeaderBytes: 64 }, 'max_header_bytes'],
+  [{ maxBytes: 500 }, undefined],
 ];
 test('form() and parts() answer 413 to what is beyond a limit, and keep nothing of it', async (t) => {
   const folder = new UploadFolder(t);
@@ -98,18 +184,40 @@ test('form() and parts() answer 413 to what is beyond a limit, and keep nothing 
     assert.deepEqual(await refusal(req.form(own)), [413, code]);
     assert.deepEqual(folder.left, []);
     await end();
-    assert.deepEqual(await refusal((async () => { for await (const _ of formRequest(PARTS).req.parts(own)); })()), [413, code]);
+    assert.deepEqual(
+      await refusal(
+        (async () => {
+          for await (const _ of formRequest(PARTS).req.parts(own));
+        })(),
+      ),
+      [413, code],
+    );
   }
-  const urlencoded = (options: FormOptions): Promise<unknown> => formRequest(Buffer.from('a=12345&b=%C3%BC'), 'application/x-www-form-urlencoded').req.form(options);
-  assert.deepEqual([await refusal(urlencoded({ maxFields: 1 })), await refusal(urlencoded({ maxFieldBytes: 4 })), await refusal(urlencoded({ maxBytes: 10 })), await refusal(urlencoded({ maxFields: 2, maxFieldBytes: 5, maxBytes: 16 }))],
-    [[413, 'max_fields'], [413, 'max_field_bytes'], [413, undefined], []]);
-  const raw = (maxFieldBytes: number): Promise<unknown> => formRequest(Buffer.from('a=漢字'), 'application/x-www-form-urlencoded').req.form({ maxFieldBytes });
+  const urlencoded = (options: FormOptions): Promise<unknown> =>
+    formRequest(Buffer.from('a=12345&b=%C3%BC'), 'application/x-www-form-urlencoded').req.form(options);
+  assert.deepEqual(
+    [
+      await refusal(urlencoded({ maxFields: 1 })),
+      await refusal(urlencoded({ maxFieldBytes: 4 })),
+      await refusal(urlencoded({ maxBytes: 10 })),
+      await refusal(urlencoded({ maxFields: 2, maxFieldBytes: 5, maxBytes: 16 })),
+    ],
+    [[413, 'max_fields'], [413, 'max_field_bytes'], [413, undefined], []],
+  );
+  const raw = (maxFieldBytes: number): Promise<unknown> =>
+    formRequest(Buffer.from('a=漢字'), 'application/x-www-form-urlencoded').req.form({ maxFieldBytes });
   assert.deepEqual([await refusal(raw(5)), await refusal(raw(6))], [[413, 'max_field_bytes'], []]);
 });
 
 test('form() refuses 1,001 fields, 101 files and a field of more than 1 MB where nothing else is said', async () => {
   const many = (count: number, part: WrittenPart): WrittenPart[] => Array.from({ length: count }, () => part);
-  for (const [parts, code] of [[many(1_000, field('a')), undefined], [many(1_001, field('a')), 'max_fields'], [many(100, fileOf('a', 'a', 'x')), undefined], [many(101, fileOf('a', 'a', 'x')), 'max_files'], [[field('a', 'x'.repeat(1_000_001))], 'max_field_bytes']] as const) {
+  for (const [parts, code] of [
+    [many(1_000, field('a')), undefined],
+    [many(1_001, field('a')), 'max_fields'],
+    [many(100, fileOf('a', 'a', 'x')), undefined],
+    [many(101, fileOf('a', 'a', 'x')), 'max_files'],
+    [[field('a', 'x'.repeat(1_000_001))], 'max_field_bytes'],
+  ] as const) {
     assert.deepEqual(await refusal(formRequest(parts).req.form()), code === undefined ? [] : [413, code]);
   }
   const large = formRequest(undefined, undefined, ['content-length', '10000001']);
@@ -117,9 +225,21 @@ test('form() refuses 1,001 fields, 101 files and a field of more than 1 MB where
 });
 
 test('form() and parts() refuse options that are none', async () => {
-  for (const [options, code] of [[{ maxFileds: 1 }, 'E_OPTION_UNKNOWN'], [{ maxFields: -1 }, 'E_OPTION_RANGE'], [{ maxFileBytes: 1.5 }, 'E_OPTION_RANGE'], [{ maxHeaderBytes: 10 }, 'E_OPTION_RANGE'], [{ maxBytes: -1 }, 'E_OPTION_RANGE'], [{ directory: 5 }, 'E_OPTION_RANGE']] as const) {
+  for (const [options, code] of [
+    [{ maxFileds: 1 }, 'E_OPTION_UNKNOWN'],
+    [{ maxFields: -1 }, 'E_OPTION_RANGE'],
+    [{ maxFileBytes: 1.5 }, 'E_OPTION_RANGE'],
+    [{ maxHeaderBytes: 10 }, 'E_OPTION_RANGE'],
+    [{ maxBytes: -1 }, 'E_OPTION_RANGE'],
+    [{ directory: 5 }, 'E_OPTION_RANGE'],
+  ] as const) {
     await assert.rejects(formRequest(PARTS).req.form(options as FormOptions), { code });
-    await assert.rejects(async () => { for await (const _ of formRequest(PARTS).req.parts(options as FormOptions)); }, { code });
+    await assert.rejects(
+      async () => {
+        for await (const _ of formRequest(PARTS).req.parts(options as FormOptions));
+      },
+      { code },
+    );
   }
 });
 
@@ -131,7 +251,9 @@ test('form() keeps nothing of a body that ends too early, or whose client leaves
   assert.deepEqual(folder.left, []);
   const left = formRequest();
   const reading = left.req.form(options);
-  left.incoming.push(Buffer.concat([written([fileOf('f', 'f', Buffer.alloc(300_000, 'x'))])]).subarray(0, 300_000));
+  left.incoming.push(
+    Buffer.concat([written([fileOf('f', 'f', Buffer.alloc(300_000, 'x'))])]).subarray(0, 300_000),
+  );
   await new Promise((resolve) => setImmediate(resolve));
   left.incoming.destroy();
   await assert.rejects(reading, { name: 'ClientDisconnected' });
@@ -155,7 +277,12 @@ test('form() reads a body that somebody has read before, and nobody reads one be
   const other = formRequest(PARTS).req;
   await other.form();
   await assert.rejects(other.body(), { code: 'E_BODY_CONSUMED' });
-  await assert.rejects(async () => { for await (const _ of other.parts()); }, { code: 'E_BODY_CONSUMED' });
+  await assert.rejects(
+    async () => {
+      for await (const _ of other.parts());
+    },
+    { code: 'E_BODY_CONSUMED' },
+  );
   const streamed = formRequest(PARTS).req;
   await textOf(streamed.stream());
   await assert.rejects(streamed.form(), { code: 'E_BODY_CONSUMED' });
@@ -165,7 +292,8 @@ test('form() waits with reading until what it has read is written', async (t) =>
   const folder = new UploadFolder(t);
   const { req, incoming, end } = formRequest();
   const reading = req.form({ directory: folder.path, memoryBytes: 0, maxBytes: 100_000_000 });
-  let handed = 0, most = 0;
+  let handed = 0,
+    most = 0;
   const block = Buffer.alloc(65_536, 'x');
   incoming.push(`--b\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\n`);
   incoming._read = () => {
@@ -192,16 +320,36 @@ test('parts() gives each part as it comes, and reads over what is left of one', 
     for (let at = 0; at < body.length; at += size) incoming.push(body.subarray(at, at + size));
     incoming.push(null);
     const seen: unknown[] = [];
-    for await (const part of req.parts()) seen.push([part.name, part.filename, part.contentType, part.name === 'docs' ? '' : part.filename === undefined ? await part.text() : await textOf(part)]);
-    assert.deepEqual(seen, [['name', undefined, 'text/plain', 'Ada & Co'], ['tag', undefined, 'text/plain', 'x'], ['avatar', 'me.png', 'image/png', 'PNG…'], ['tag', undefined, 'text/plain', 'ü👋'],
-      ['docs', 'a.txt', 'application/octet-stream', ''], ['docs', 'b.txt', 'application/octet-stream', ''], ['empty', undefined, 'text/plain', '']]);
+    for await (const part of req.parts())
+      seen.push([
+        part.name,
+        part.filename,
+        part.contentType,
+        part.name === 'docs' ? '' : part.filename === undefined ? await part.text() : await textOf(part),
+      ]);
+    assert.deepEqual(seen, [
+      ['name', undefined, 'text/plain', 'Ada & Co'],
+      ['tag', undefined, 'text/plain', 'x'],
+      ['avatar', 'me.png', 'image/png', 'PNG…'],
+      ['tag', undefined, 'text/plain', 'ü👋'],
+      ['docs', 'a.txt', 'application/octet-stream', ''],
+      ['docs', 'b.txt', 'application/octet-stream', ''],
+      ['empty', undefined, 'text/plain', ''],
+    ]);
   }
 });
 
 test('parts() tells what is wrong behind what was right', async () => {
   const { req } = formRequest(Buffer.concat([written([field('a', '1')]).subarray(0, -4), Buffer.from('x')]));
   const seen: string[] = [];
-  assert.deepEqual(await refusal((async () => { for await (const part of req.parts()) seen.push(await part.text()); })()), [400, 'multipart']);
+  assert.deepEqual(
+    await refusal(
+      (async () => {
+        for await (const part of req.parts()) seen.push(await part.text());
+      })(),
+    ),
+    [400, 'multipart'],
+  );
   assert.deepEqual(seen, ['1']);
 });
 
@@ -214,7 +362,17 @@ test('parts() takes no part that has been passed, nor one of an end', async () =
     if (kept.length === 3) break;
   }
   await assert.rejects(kept[2]!.text(), { code: 'E_UPLOAD_GONE' });
-  assert.deepEqual(await refusal((async () => { for await (const _ of formRequest(Buffer.from('a=1'), 'application/x-www-form-urlencoded').req.parts()); })()), [415, undefined]);
+  assert.deepEqual(
+    await refusal(
+      (async () => {
+        for await (const _ of formRequest(
+          Buffer.from('a=1'),
+          'application/x-www-form-urlencoded',
+        ).req.parts());
+      })(),
+    ),
+    [415, undefined],
+  );
 });
 
 test('parts() waits for whoever reads: no chunk is taken before the last one is used up', async () => {
@@ -236,10 +394,19 @@ test('parts() waits for whoever reads: no chunk is taken before the last one is 
 test('leadingFields() gives what stands before the first file within 64 KiB, whatever the chunks, and leaves the body to be read', async () => {
   const before = [field('a', '1'), field('a', 'ü'), field('b', 'x'.repeat(60_000))];
   const inside = written([...before, fileOf('f', 'f', 'y'.repeat(80_000)), field('c', 'late')]);
-  const room = 65_536 - (written(before).length - '--b--\r\n'.length) - field('d').head.length - 'Content-Disposition: form-data'.length - '--b\r\n\r\n\r\n\r\n--b'.length;
+  const room =
+    65_536 -
+    (written(before).length - '--b--\r\n'.length) -
+    field('d').head.length -
+    'Content-Disposition: form-data'.length -
+    '--b\r\n\r\n\r\n\r\n--b'.length;
   const cases: readonly (readonly [body: Buffer, names: readonly string[]])[] = [
-    [inside, ['a', 'b']], [written(before), ['a', 'b']], [written([]), []], [written([fileOf('f', 'f', 'x'), field('a')]), []],
-    [written([...before, field('d', 'z'.repeat(room)), field('e')]), ['a', 'b', 'd']], [written([...before, field('d', 'z'.repeat(room + 1)), field('e')]), ['a', 'b']],
+    [inside, ['a', 'b']],
+    [written(before), ['a', 'b']],
+    [written([]), []],
+    [written([fileOf('f', 'f', 'x'), field('a')]), []],
+    [written([...before, field('d', 'z'.repeat(room)), field('e')]), ['a', 'b', 'd']],
+    [written([...before, field('d', 'z'.repeat(room + 1)), field('e')]), ['a', 'b']],
   ];
   for (const [index, [body, names]] of cases.entries()) {
     for (const size of [997, 16_384, 65_536, 65_537, body.length]) {
@@ -250,7 +417,8 @@ test('leadingFields() gives what stands before the first file within 64 KiB, wha
       const fields = await req.leadingFields();
       assert.deepEqual([...fields.keys()], names, `case ${index}, chunks of ${size}`);
       assert.equal(await req.leadingFields(), fields);
-      if (index === 0 && size === 997) assert.deepEqual([fields.getAll('a'), (await req.form()).get('c')], [['1', 'ü'], 'late']);
+      if (index === 0 && size === 997)
+        assert.deepEqual([fields.getAll('a'), (await req.form()).get('c')], [['1', 'ü'], 'late']);
       else if (size === 16_384) assert.deepEqual(await req.body(), body);
       else assert.equal(await textOf(req.stream()), body.toString());
     }
@@ -267,7 +435,14 @@ test('leadingFields() reads what body() has read, and what form() has; nothing o
   const streamed = formRequest(PARTS).req;
   await textOf(streamed.stream());
   assert.deepEqual([...(await streamed.leadingFields()).keys()], []);
-  assert.deepEqual([...(await formRequest(Buffer.from('a=1'), 'application/x-www-form-urlencoded').req.leadingFields()).keys()], []);
+  assert.deepEqual(
+    [
+      ...(
+        await formRequest(Buffer.from('a=1'), 'application/x-www-form-urlencoded').req.leadingFields()
+      ).keys(),
+    ],
+    [],
+  );
 });
 
 test('leadingFields() tells of a client that has left, and of a body that is too large or malformed', async () => {
@@ -281,9 +456,19 @@ test('leadingFields() tells of a client that has left, and of a body that is too
   await assert.rejects(gone.req.leadingFields(), { name: 'ClientDisconnected' });
   assert.deepEqual(await refusal(formRequest(Buffer.from('--bad')).req.leadingFields()), [400, 'multipart']);
   const app = new Svc({ env: 'test' });
-  app.post('/', { maxBodyBytes: 100 }, async ({ req: large }) => { await large.leadingFields(); });
+  app.post('/', { maxBodyBytes: 100 }, async ({ req: large }) => {
+    await large.leadingFields();
+  });
   await using client = new TestClient(app);
-  assert.equal((await client.post('/', { body: written(PARTS), headers: { 'content-type': MULTIPART, 'content-length': String(written(PARTS).length) } })).status, 413);
+  assert.equal(
+    (
+      await client.post('/', {
+        body: written(PARTS),
+        headers: { 'content-type': MULTIPART, 'content-length': String(written(PARTS).length) },
+      })
+    ).status,
+    413,
+  );
 });
 
 // ── schemas ──
@@ -302,14 +487,23 @@ function profiles(folder?: string): { app: Svc; client: TestClient; ran: () => n
   let ran = 0;
   app.post('/', { form: Profile }, async ({ form, req }) => {
     ran++;
-    return { name: form.name, age: form.age, news: form.news, avatar: Buffer.from(await form.avatar.bytes()).toString(), docs: form.docs.map(({ filename, size }) => [filename, size]), extra: form.extra?.size ?? null, keys: [...(await req.form()).keys()] };
+    return {
+      name: form.name,
+      age: form.age,
+      news: form.news,
+      avatar: Buffer.from(await form.avatar.bytes()).toString(),
+      docs: form.docs.map(({ filename, size }) => [filename, size]),
+      extra: form.extra?.size ?? null,
+      keys: [...(await req.form()).keys()],
+    };
   });
   return { app, client: new TestClient(app), ran: () => ran };
 }
 
 function filled(entries: Readonly<Record<string, string | File | readonly File[]>>): FormData {
   const form = new FormData();
-  for (const [name, values] of Object.entries(entries)) for (const value of [values].flat()) form.append(name, value as File);
+  for (const [name, values] of Object.entries(entries))
+    for (const value of [values].flat()) form.append(name, value as File);
   return form;
 }
 const png = (text: string, name = 'a.png'): File => new File([text], name, { type: 'image/png' });
@@ -317,8 +511,28 @@ const png = (text: string, name = 'a.png'): File => new File([text], name, { typ
 test('form: a schema mixes fields, which are converted, and files', async () => {
   const { client } = profiles();
   await using _ = client;
-  const response = await client.post('/', { form: filled({ name: 'Ada', age: '36', news: 'on', avatar: png('12345'), docs: [png('1', '1'), png('22', '2')], other: png('x') }) });
-  assert.deepEqual(await response.json(), { name: 'Ada', age: 36, news: true, avatar: '12345', docs: [['1', 1], ['2', 2]], extra: null, keys: ['name', 'age', 'news', 'avatar', 'docs', 'other'] });
+  const response = await client.post('/', {
+    form: filled({
+      name: 'Ada',
+      age: '36',
+      news: 'on',
+      avatar: png('12345'),
+      docs: [png('1', '1'), png('22', '2')],
+      other: png('x'),
+    }),
+  });
+  assert.deepEqual(await response.json(), {
+    name: 'Ada',
+    age: 36,
+    news: true,
+    avatar: '12345',
+    docs: [
+      ['1', 1],
+      ['2', 2],
+    ],
+    extra: null,
+    keys: ['name', 'age', 'news', 'avatar', 'docs', 'other'],
+  });
 });
 
 test('form: every problem is told at once, with its place, and files that are too large are not kept', async (t) => {
@@ -328,14 +542,37 @@ test('form: every problem is told at once, with its place, and files that are to
   const problems = async (request: Parameters<TestClient['post']>[1]): Promise<unknown> => {
     const response = await client.post('/', request);
     assert.equal(response.status, 400);
-    return ((await response.json()) as { errors: { loc: unknown[]; code: string }[] }).errors.map(({ loc, code }) => `${loc.join('.')} ${code}`);
+    return ((await response.json()) as { errors: { loc: unknown[]; code: string }[] }).errors.map(
+      ({ loc, code }) => `${loc.join('.')} ${code}`,
+    );
   };
-  assert.deepEqual(await problems({ form: filled({ name: 'A', age: 'x', avatar: png('123456'), docs: [png('x'.repeat(11)), png('')] }) }), ['form.name min_length', 'form.age type', 'form.avatar max_length', 'form.docs.0 max_length']);
-  assert.deepEqual(await problems({ form: filled({ name: 'Ada', avatar: new File(['x'], 'a.zip', { type: 'application/zip' }), docs: [png(''), png(''), png('')] }) }), ['form.avatar content_type', 'form.docs max_length']);
-  assert.deepEqual(await problems({ form: filled({ name: png('x'), avatar: 'text' }) }), ['form.name required', 'form.avatar type']);
-  assert.deepEqual(await problems({ form: filled({ name: 'Ada', avatar: [png('1'), png('2')] }) }), ['form.avatar repeated']);
+  assert.deepEqual(
+    await problems({
+      form: filled({ name: 'A', age: 'x', avatar: png('123456'), docs: [png('x'.repeat(11)), png('')] }),
+    }),
+    ['form.name min_length', 'form.age type', 'form.avatar max_length', 'form.docs.0 max_length'],
+  );
+  assert.deepEqual(
+    await problems({
+      form: filled({
+        name: 'Ada',
+        avatar: new File(['x'], 'a.zip', { type: 'application/zip' }),
+        docs: [png(''), png(''), png('')],
+      }),
+    }),
+    ['form.avatar content_type', 'form.docs max_length'],
+  );
+  assert.deepEqual(await problems({ form: filled({ name: png('x'), avatar: 'text' }) }), [
+    'form.name required',
+    'form.avatar type',
+  ]);
+  assert.deepEqual(await problems({ form: filled({ name: 'Ada', avatar: [png('1'), png('2')] }) }), [
+    'form.avatar repeated',
+  ]);
   assert.deepEqual(await problems({ form: { name: 'Ada' } }), ['form.avatar required']);
-  assert.deepEqual(await problems({ form: filled({ name: 'Ada', avatar: png('x'.repeat(5_000_000)) }) }), ['form.avatar max_length']);
+  assert.deepEqual(await problems({ form: filled({ name: 'Ada', avatar: png('x'.repeat(5_000_000)) }) }), [
+    'form.avatar max_length',
+  ]);
   assert.equal(ran(), 0);
   assert.deepEqual(readdirSync(folder.path), []);
 });
@@ -349,25 +586,45 @@ test('form: a file that no field of the schema takes is read over, whatever its 
     seen = [form.a, folder.open, raw.has('large'), raw.file('large')];
   });
   await using client = new TestClient(app);
-  assert.equal((await client.post('/', { form: filled({ large: png('x'.repeat(3_000_000)), a: 'x' }) })).status, 204);
+  assert.equal(
+    (await client.post('/', { form: filled({ large: png('x'.repeat(3_000_000)), a: 'x' }) })).status,
+    204,
+  );
   assert.deepEqual(seen, ['x', [], true, undefined]);
 });
 
 test('form: a schema that forbids what it does not declare refuses such files', async () => {
-  class Strict extends Schema { static extra = 'forbid'; f = Field(lazy(() => file), { optional: true }); }
+  class Strict extends Schema {
+    static extra = 'forbid';
+    f = Field(
+      lazy(() => file),
+      { optional: true },
+    );
+  }
   const app = new Svc({ env: 'test' });
   app.post('/', { form: Strict }, ({ form }) => ({ size: form.f!.size }));
   await using client = new TestClient(app);
   assert.deepEqual(await (await client.post('/', { form: filled({ f: png('123') }) })).json(), { size: 3 });
   const refused = await client.post('/', { form: filled({ f: png('123'), g: png('x') }) });
-  assert.deepEqual((await refused.json() as { errors: { loc: unknown }[] }).errors.map(({ loc }) => loc), [['form', 'g']]);
+  assert.deepEqual(
+    ((await refused.json()) as { errors: { loc: unknown }[] }).errors.map(({ loc }) => loc),
+    [['form', 'g']],
+  );
 });
 
 test('form: an optional file may be missing from either kind of form', async () => {
   const app = new Svc({ env: 'test' });
-  app.post('/', { form: { a: Field(str), f: Field(file, { optional: true }) } }, ({ form }) => ({ a: form.a, f: form.f?.filename ?? null }));
+  app.post('/', { form: { a: Field(str), f: Field(file, { optional: true }) } }, ({ form }) => ({
+    a: form.a,
+    f: form.f?.filename ?? null,
+  }));
   await using client = new TestClient(app);
-  for (const [form, f] of [[{ a: 'x' }, null], [filled({ a: 'x' }), null], [filled({ a: 'x', f: png('', 'f') }), 'f']] as const) assert.deepEqual(await (await client.post('/', { form })).json(), { a: 'x', f });
+  for (const [form, f] of [
+    [{ a: 'x' }, null],
+    [filled({ a: 'x' }), null],
+    [filled({ a: 'x', f: png('', 'f') }), 'f'],
+  ] as const)
+    assert.deepEqual(await (await client.post('/', { form })).json(), { a: 'x', f });
 });
 
 test('The setting uploadDirectory comes from the application, or its configuration', async (t) => {
@@ -379,7 +636,9 @@ test('The setting uploadDirectory comes from the application, or its configurati
       return { open: folder.open.length };
     });
     await using client = new TestClient(app);
-    assert.deepEqual(await (await client.post('/', { form: filled({ f: png('x') }) })).json(), { open: process.platform === 'linux' ? 1 : 0 });
+    assert.deepEqual(await (await client.post('/', { form: filled({ f: png('x') }) })).json(), {
+      open: process.platform === 'linux' ? 1 : 0,
+    });
   }
   assert.throws(() => new Svc({ uploadDirectory: 5 as never }), { code: 'E_OPTION_RANGE' });
 });
@@ -387,8 +646,22 @@ test('The setting uploadDirectory comes from the application, or its configurati
 test('form: maxBodyBytes of the route bounds forms, also above 10 MB, and declared types decide nothing for other routes', async () => {
   const app = new Svc({ env: 'test' });
   const length = async ({ req }: { req: HttpRequest }): Promise<number> => (await req.form()).file('f')!.size;
-  app.post('/small', { maxBodyBytes: 1_000 }, length).post('/large', { maxBodyBytes: 20_000_000 }, length).post('/usual', length);
+  app
+    .post('/small', { maxBodyBytes: 1_000 }, length)
+    .post('/large', { maxBodyBytes: 20_000_000 }, length)
+    .post('/usual', length);
   await using client = new TestClient(app);
-  const status = async (path: string, size: number): Promise<number> => (await client.post(path, { form: filled({ f: png('x'.repeat(size)) }) })).status;
-  assert.deepEqual([await status('/small', 500), await status('/small', 1_500), await status('/usual', 9_900_000), await status('/usual', 10_000_000), await status('/large', 12_000_000), await status('/large', 20_000_000)], [200, 413, 200, 413, 200, 413]);
+  const status = async (path: string, size: number): Promise<number> =>
+    (await client.post(path, { form: filled({ f: png('x'.repeat(size)) }) })).status;
+  assert.deepEqual(
+    [
+      await status('/small', 500),
+      await status('/small', 1_500),
+      await status('/usual', 9_900_000),
+      await status('/usual', 10_000_000),
+      await status('/large', 12_000_000),
+      await status('/large', 20_000_000),
+    ],
+    [200, 413, 200, 413, 200, 413],
+  );
 });

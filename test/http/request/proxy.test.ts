@@ -16,11 +16,21 @@ import type { ForwardedFields, Forwarding } from '../../../src/http/request/prox
 type Fields = Readonly<Record<string, string>>;
 
 /** What is known where the fields count that these proxies write, the host too. */
-function resolve(trustProxy: unknown, peer: string, fields: Fields, how: Partial<ForwardedFields> = {}): Forwarding {
-  return readTrustProxy(trustProxy, { header: fields['forwarded'] === undefined ? 'x-forwarded' : 'forwarded', saysHost: true, ...how })!.resolve(peer, (name) => fields[name]);
+function resolve(
+  trustProxy: unknown,
+  peer: string,
+  fields: Fields,
+  how: Partial<ForwardedFields> = {},
+): Forwarding {
+  return readTrustProxy(trustProxy, {
+    header: fields['forwarded'] === undefined ? 'x-forwarded' : 'forwarded',
+    saysHost: true,
+    ...how,
+  })!.resolve(peer, (name) => fields[name]);
 }
 
-const ipOf = (trustProxy: unknown, peer: string, fields: Fields): string => resolve(trustProxy, peer, fields).ip;
+const ipOf = (trustProxy: unknown, peer: string, fields: Fields): string =>
+  resolve(trustProxy, peer, fields).ip;
 
 /** An application that says what it takes a request to be. */
 function mirror(options: ConstructorParameters<typeof Svc>[0] = {}): Svc {
@@ -29,12 +39,28 @@ function mirror(options: ConstructorParameters<typeof Svc>[0] = {}): Svc {
 
 test('R05: without trustProxy nothing that a client sends changes its address, scheme or host', async () => {
   await using client = new TestClient(mirror());
-  const headers = { 'X-Forwarded-For': '203.0.113.9', 'X-Forwarded-Proto': 'https', 'X-Forwarded-Host': 'evil.example', Forwarded: 'for=203.0.113.9;proto=https;host=evil.example' };
-  assert.deepEqual(await (await client.get('/', { headers })).json(), { ip: '127.0.0.1', scheme: 'http', host: 'localhost' });
+  const headers = {
+    'X-Forwarded-For': '203.0.113.9',
+    'X-Forwarded-Proto': 'https',
+    'X-Forwarded-Host': 'evil.example',
+    Forwarded: 'for=203.0.113.9;proto=https;host=evil.example',
+  };
+  assert.deepEqual(await (await client.get('/', { headers })).json(), {
+    ip: '127.0.0.1',
+    scheme: 'http',
+    host: 'localhost',
+  });
 });
 
 test('R05: a peer that is not trusted is the client, whatever it claims', () => {
-  assert.deepEqual(resolve(['10.0.0.0/8'], '203.0.113.1', { 'x-forwarded-for': '198.51.100.1', 'x-forwarded-proto': 'https', 'x-forwarded-host': 'a.example' }), { ip: '203.0.113.1', scheme: undefined, host: undefined });
+  assert.deepEqual(
+    resolve(['10.0.0.0/8'], '203.0.113.1', {
+      'x-forwarded-for': '198.51.100.1',
+      'x-forwarded-proto': 'https',
+      'x-forwarded-host': 'a.example',
+    }),
+    { ip: '203.0.113.1', scheme: undefined, host: undefined },
+  );
 });
 
 test('R06: the first address from the right that is not trusted is the client', () => {
@@ -56,9 +82,18 @@ test('R06: a number of proxies counts entries from the right, the peer included'
 });
 
 test('R06: the elements of Forwarded are read in the same way (RFC 7239 §4)', () => {
-  const forwarded = 'for=192.0.2.43, For="[2001:db8:cafe::17]:4711";proto=https;by=203.0.113.60;host="app.example:8443", for=10.0.0.2;proto=http';
-  assert.deepEqual(resolve(['10.0.0.0/8'], '10.0.0.1', { forwarded }), { ip: '2001:db8:cafe::17', scheme: 'https', host: 'app.example:8443' });
-  assert.deepEqual(resolve(1, '10.0.0.1', { forwarded }), { ip: '10.0.0.2', scheme: 'http', host: undefined });
+  const forwarded =
+    'for=192.0.2.43, For="[2001:db8:cafe::17]:4711";proto=https;by=203.0.113.60;host="app.example:8443", for=10.0.0.2;proto=http';
+  assert.deepEqual(resolve(['10.0.0.0/8'], '10.0.0.1', { forwarded }), {
+    ip: '2001:db8:cafe::17',
+    scheme: 'https',
+    host: 'app.example:8443',
+  });
+  assert.deepEqual(resolve(1, '10.0.0.1', { forwarded }), {
+    ip: '10.0.0.2',
+    scheme: 'http',
+    host: undefined,
+  });
   assert.equal(ipOf(1, '10.0.0.1', { forwarded: 'for="192.0.2.43:47011"' }), '192.0.2.43');
   assert.equal(ipOf(1, '10.0.0.1', { forwarded: 'proto=https ; for="192.0.2.4\\3"' }), '192.0.2.43');
 });
@@ -67,31 +102,51 @@ test('R07: whoever rotates the leftmost entries through a trusted proxy is still
   const app = mirror({ trustProxy: 'loopback' }).use(new RateLimitMiddleware({ perMinute: 5 }));
   await using client = new TestClient(app);
   const statuses: number[] = [];
-  for (let index = 0; index < 8; index++) statuses.push((await client.get('/', { headers: { 'X-Forwarded-For': `192.0.2.${index}, 203.0.113.5` } })).status);
+  for (let index = 0; index < 8; index++)
+    statuses.push(
+      (await client.get('/', { headers: { 'X-Forwarded-For': `192.0.2.${index}, 203.0.113.5` } })).status,
+    );
   assert.deepEqual(statuses, [200, 200, 200, 200, 200, 429, 429, 429]);
 });
 
 test("R08: sending a victim's address from outside does not limit the victim", async () => {
   const app = mirror({ trustProxy: 'loopback' }).use(new RateLimitMiddleware({ perMinute: 2 }));
   await using client = new TestClient(app);
-  const from = async (chain: string): Promise<number> => (await client.get('/', { headers: { 'X-Forwarded-For': chain } })).status;
+  const from = async (chain: string): Promise<number> =>
+    (await client.get('/', { headers: { 'X-Forwarded-For': chain } })).status;
   for (let index = 0; index < 6; index++) await from('198.51.100.1, 203.0.113.5');
   assert.equal(await from('198.51.100.1, 203.0.113.5'), 429);
   assert.equal(await from('198.51.100.1'), 200);
 });
 
 for (const [what, value, expected] of [
-  ['an unparsable hop', '203.0.113.9, nonsense, 10.0.0.2', '10.0.0.2'], ['"unknown"', '203.0.113.9, unknown', '10.0.0.1'], ['an obfuscated name', '203.0.113.9, _hidden', '10.0.0.1'],
-  ['an empty entry', '203.0.113.9,, 10.0.0.2', '10.0.0.2'], ['an empty list', '', '10.0.0.1'], ['a comma alone', ',', '10.0.0.1'], ['a comma at the front', ',10.0.0.2', '10.0.0.2'],
-  ['a port suffix', '203.0.113.9:5678, 10.0.0.2:1', '203.0.113.9'], ['bracketed IPv6', '[2001:db8::1], 10.0.0.2', '2001:db8::1'], ['bracketed IPv6 with a port', '[2001:db8::1]:80', '2001:db8::1'],
-  ['brackets around IPv4', '[203.0.113.9]', '10.0.0.1'], ['a bracket alone', '[2001:db8::1', '10.0.0.1'], ['a port without number', '203.0.113.9:x', '10.0.0.1'], ['a mapped address', '::ffff:10.0.0.9, ::FFFF:10.0.0.2', '10.0.0.9'],
-  ['a zone', 'fe80::1%eth0', '10.0.0.1'], ['an octal octet', '010.0.0.2', '10.0.0.1'], ['an entry of 600 characters', `203.0.113.9,${' '.repeat(600)}10.0.0.2`, '10.0.0.1'],
+  ['an unparsable hop', '203.0.113.9, nonsense, 10.0.0.2', '10.0.0.2'],
+  ['"unknown"', '203.0.113.9, unknown', '10.0.0.1'],
+  ['an obfuscated name', '203.0.113.9, _hidden', '10.0.0.1'],
+  ['an empty entry', '203.0.113.9,, 10.0.0.2', '10.0.0.2'],
+  ['an empty list', '', '10.0.0.1'],
+  ['a comma alone', ',', '10.0.0.1'],
+  ['a comma at the front', ',10.0.0.2', '10.0.0.2'],
+  ['a port suffix', '203.0.113.9:5678, 10.0.0.2:1', '203.0.113.9'],
+  ['bracketed IPv6', '[2001:db8::1], 10.0.0.2', '2001:db8::1'],
+  ['bracketed IPv6 with a port', '[2001:db8::1]:80', '2001:db8::1'],
+  ['brackets around IPv4', '[203.0.113.9]', '10.0.0.1'],
+  ['a bracket alone', '[2001:db8::1', '10.0.0.1'],
+  ['a port without number', '203.0.113.9:x', '10.0.0.1'],
+  ['a mapped address', '::ffff:10.0.0.9, ::FFFF:10.0.0.2', '10.0.0.9'],
+  ['a zone', 'fe80::1%eth0', '10.0.0.1'],
+  ['an octal octet', '010.0.0.2', '10.0.0.1'],
+  ['an entry of 600 characters', `203.0.113.9,${' '.repeat(600)}10.0.0.2`, '10.0.0.1'],
 ] as const) {
-  test(`R09: ${what} ends where the last vouched hop is`, () => assert.equal(ipOf(['10.0.0.0/8'], '10.0.0.1', { 'x-forwarded-for': value }), expected));
+  test(`R09: ${what} ends where the last vouched hop is`, () =>
+    assert.equal(ipOf(['10.0.0.0/8'], '10.0.0.1', { 'x-forwarded-for': value }), expected));
 }
 
 test('R09: of 500 entries at most 32 are read', () => {
-  const chain = ['203.0.113.9', ...Array.from({ length: 499 }, (_, index) => `10.0.${index >> 8}.${index & 255}`)].join(', ');
+  const chain = [
+    '203.0.113.9',
+    ...Array.from({ length: 499 }, (_, index) => `10.0.${index >> 8}.${index & 255}`),
+  ].join(', ');
   assert.equal(ipOf(['10.0.0.0/8'], '10.9.9.9', { 'x-forwarded-for': chain }), '10.0.1.211'); // the 32nd from the right
   assert.equal(ipOf(32, '10.9.9.9', { 'x-forwarded-for': chain }), '10.0.1.211');
 });
@@ -103,54 +158,110 @@ test('R09: several fields of one name are one list, over a socket too', async ()
   const { port } = await server.listen({ port: 0 });
   await using client = await RawClient.open(port);
   const ask = async (fields: string): Promise<unknown> => (await client.get('/', fields).answer()).json();
-  assert.deepEqual(await ask('X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-For: 203.0.113.9\r\nx-forwarded-proto: https\r\nX-Forwarded-Host: app.example\r\n'), { ip: '203.0.113.9', scheme: 'https', host: 'app.example' });
-  assert.deepEqual(await ask('X-Forwarded-For: 203.0.113.9\r\nX-Forwarded-For: 127.0.0.1\r\n'), { ip: '203.0.113.9', scheme: 'http', host: 'a.example' });
+  assert.deepEqual(
+    await ask(
+      'X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-For: 203.0.113.9\r\nx-forwarded-proto: https\r\nX-Forwarded-Host: app.example\r\n',
+    ),
+    { ip: '203.0.113.9', scheme: 'https', host: 'app.example' },
+  );
+  assert.deepEqual(await ask('X-Forwarded-For: 203.0.113.9\r\nX-Forwarded-For: 127.0.0.1\r\n'), {
+    ip: '203.0.113.9',
+    scheme: 'http',
+    host: 'a.example',
+  });
   client.socket.destroy();
   await server.close(0);
   await app.shutdown();
 });
 
 for (const [what, forwarded] of [
-  ['no for', 'proto=https'], ['an unquoted IPv6', 'for=2001:db8::1'], ['quoted IPv6 without brackets', 'for="2001:db8::1"'], ['"unknown"', 'for=unknown'], ['for twice', 'for=192.0.2.1;for=192.0.2.2'], ['an open quote', 'for="192.0.2.1'],
-  ['a stray character', 'for=192.0.2.1;;x'], ['an element that is none', 'for'], ['an empty one', ''],
+  ['no for', 'proto=https'],
+  ['an unquoted IPv6', 'for=2001:db8::1'],
+  ['quoted IPv6 without brackets', 'for="2001:db8::1"'],
+  ['"unknown"', 'for=unknown'],
+  ['for twice', 'for=192.0.2.1;for=192.0.2.2'],
+  ['an open quote', 'for="192.0.2.1'],
+  ['a stray character', 'for=192.0.2.1;;x'],
+  ['an element that is none', 'for'],
+  ['an empty one', ''],
 ] as const) {
-  test(`R09: an element of Forwarded with ${what} ends the walk`, () => assert.equal(ipOf(1, '10.0.0.1', { forwarded }), '10.0.0.1'));
+  test(`R09: an element of Forwarded with ${what} ends the walk`, () =>
+    assert.equal(ipOf(1, '10.0.0.1', { forwarded }), '10.0.0.1'));
 }
 
 const HONEST = { 'x-forwarded-for': '203.0.113.9', 'x-forwarded-proto': 'https' };
 
-for (const forged of ['junk', '', ',', 'for=198.51.100.1', 'for=203.0.113.9;proto=http;host=evil.test', 'for="203.0.113.9', 'for=203.0.113.9, for=10.0.0.1;proto=http']) {
+for (const forged of [
+  'junk',
+  '',
+  ',',
+  'for=198.51.100.1',
+  'for=203.0.113.9;proto=http;host=evil.test',
+  'for="203.0.113.9',
+  'for=203.0.113.9, for=10.0.0.1;proto=http',
+]) {
   test(`R08: Forwarded: ${JSON.stringify(forged)} of a client changes nothing behind a proxy that writes X-Forwarded-For`, () => {
     for (const saysHost of [false, true]) {
-      assert.deepEqual(resolve(1, '10.0.0.1', { ...HONEST, forwarded: forged }, { header: 'x-forwarded', saysHost }), { ip: '203.0.113.9', scheme: 'https', host: undefined });
-      assert.deepEqual(resolve(1, '10.0.0.1', { forwarded: forged }, { header: 'x-forwarded', saysHost }), { ip: '10.0.0.1', scheme: undefined, host: undefined });
+      assert.deepEqual(
+        resolve(1, '10.0.0.1', { ...HONEST, forwarded: forged }, { header: 'x-forwarded', saysHost }),
+        { ip: '203.0.113.9', scheme: 'https', host: undefined },
+      );
+      assert.deepEqual(resolve(1, '10.0.0.1', { forwarded: forged }, { header: 'x-forwarded', saysHost }), {
+        ip: '10.0.0.1',
+        scheme: undefined,
+        host: undefined,
+      });
     }
   });
 }
 
 test('R08: X-Forwarded-* of a client change nothing behind a proxy that writes Forwarded', () => {
-  const forged = { 'x-forwarded-for': '198.51.100.1', 'x-forwarded-proto': 'http', 'x-forwarded-host': 'evil.test' };
+  const forged = {
+    'x-forwarded-for': '198.51.100.1',
+    'x-forwarded-proto': 'http',
+    'x-forwarded-host': 'evil.test',
+  };
   const how: ForwardedFields = { header: 'forwarded', saysHost: true };
-  assert.deepEqual(resolve(1, '10.0.0.1', { ...forged, forwarded: 'for=203.0.113.9;proto=https' }, how), { ip: '203.0.113.9', scheme: 'https', host: undefined });
-  assert.deepEqual(resolve(1, '10.0.0.1', forged, how), { ip: '10.0.0.1', scheme: undefined, host: undefined });
+  assert.deepEqual(resolve(1, '10.0.0.1', { ...forged, forwarded: 'for=203.0.113.9;proto=https' }, how), {
+    ip: '203.0.113.9',
+    scheme: 'https',
+    host: undefined,
+  });
+  assert.deepEqual(resolve(1, '10.0.0.1', forged, how), {
+    ip: '10.0.0.1',
+    scheme: undefined,
+    host: undefined,
+  });
 });
 
 test('X11: X-Forwarded-Host and host= are the host with trustForwardedHost only', async () => {
   const says = { ...HONEST, 'x-forwarded-host': 'app.example' };
   assert.equal(resolve(1, '10.0.0.1', says, { saysHost: false }).host, undefined);
   assert.equal(resolve(1, '10.0.0.1', says, { saysHost: true }).host, 'app.example');
-  assert.equal(resolve(1, '10.0.0.1', { forwarded: 'for=203.0.113.9;host=app.example' }, { saysHost: false }).host, undefined);
-  assert.equal(resolve(1, '10.0.0.1', { forwarded: 'for=203.0.113.9;host=app.example' }, { saysHost: true }).host, 'app.example');
+  assert.equal(
+    resolve(1, '10.0.0.1', { forwarded: 'for=203.0.113.9;host=app.example' }, { saysHost: false }).host,
+    undefined,
+  );
+  assert.equal(
+    resolve(1, '10.0.0.1', { forwarded: 'for=203.0.113.9;host=app.example' }, { saysHost: true }).host,
+    'app.example',
+  );
 });
 
 test('R08: an application behind a proxy keeps what the proxy says, whatever else the client adds, and its limit', async () => {
   const app = mirror({ trustProxy: 'loopback' }).use(new RateLimitMiddleware({ perMinute: 3 }));
   await using client = new TestClient(app);
   const statuses: number[] = [];
-  for (const added of [{}, { Forwarded: 'junk' }, { Forwarded: 'for=10.1.1.1;host=evil.test;proto=http', 'X-Forwarded-Host': 'evil.test' }, { Forwarded: 'x' }]) {
+  for (const added of [
+    {},
+    { Forwarded: 'junk' },
+    { Forwarded: 'for=10.1.1.1;host=evil.test;proto=http', 'X-Forwarded-Host': 'evil.test' },
+    { Forwarded: 'x' },
+  ]) {
     const response = await client.get('/', { headers: { ...HONEST, ...added } });
     statuses.push(response.status);
-    if (response.status === 200) assert.deepEqual(await response.json(), { ip: '203.0.113.9', scheme: 'https', host: 'localhost' });
+    if (response.status === 200)
+      assert.deepEqual(await response.json(), { ip: '203.0.113.9', scheme: 'https', host: 'localhost' });
   }
   assert.deepEqual(statuses, [200, 200, 200, 429]);
 });
@@ -158,23 +269,36 @@ test('R08: an application behind a proxy keeps what the proxy says, whatever els
 test('forwardedHeader and trustForwardedHost are settings: of the application, or text as variables have it', async () => {
   const headers = { Forwarded: 'for=203.0.113.9;proto=https;host=app.example' };
   const expected = { ip: '203.0.113.9', scheme: 'https', host: 'app.example' };
-  await using client = new TestClient(mirror({ trustProxy: 1, forwardedHeader: 'forwarded', trustForwardedHost: true }));
+  await using client = new TestClient(
+    mirror({ trustProxy: 1, forwardedHeader: 'forwarded', trustForwardedHost: true }),
+  );
   assert.deepEqual(await (await client.get('/', { headers })).json(), expected);
   const app = mirror();
   app.config.loadDict({ trustProxy: '1', forwarded_header: 'forwarded', trust_forwarded_host: 'true' });
   await using other = new TestClient(app);
   assert.deepEqual(await (await other.get('/', { headers })).json(), expected);
-  assert.throws(() => new Svc({ forwardedHeader: 'x-real-ip' as never }), { code: 'E_OPTION_RANGE', message: /"x-forwarded" or "forwarded"/ });
+  assert.throws(() => new Svc({ forwardedHeader: 'x-real-ip' as never }), {
+    code: 'E_OPTION_RANGE',
+    message: /"x-forwarded" or "forwarded"/,
+  });
   assert.throws(() => new Svc({ trustForwardedHost: 'yes' as never }), { code: 'E_OPTION_RANGE' });
   const spoilt = new Svc();
   spoilt.config.loadDict({ forwardedHeader: 'both' });
-  assert.deepEqual(spoilt.check().findings.map(({ rule }) => rule), ['SVC401']);
+  assert.deepEqual(
+    spoilt.check().findings.map(({ rule }) => rule),
+    ['SVC401'],
+  );
 });
 
 /** The lines about a proxy that nobody has named, of so many requests with these fields. */
-async function watched(options: ConstructorParameters<typeof Svc>[0], ...sent: readonly Readonly<Record<string, string>>[]): Promise<Record<string, unknown>[]> {
+async function watched(
+  options: ConstructorParameters<typeof Svc>[0],
+  ...sent: readonly Readonly<Record<string, string>>[]
+): Promise<Record<string, unknown>[]> {
   const { logger, events } = collectedLog();
-  const app = mirror({ logger, ...options }).use(new RateLimitMiddleware({ perMinute: 1_000_000 })).use(new RateLimitMiddleware({ name: 'second', perMinute: 1_000_000 }));
+  const app = mirror({ logger, ...options })
+    .use(new RateLimitMiddleware({ perMinute: 1_000_000 }))
+    .use(new RateLimitMiddleware({ name: 'second', perMinute: 1_000_000 }));
   await using client = new TestClient(app);
   for (const headers of sent) await client.get('/', { headers });
   return events.filter(({ event, logger: name }) => event === 'proxy_not_trusted' && name === 'svc_security');
@@ -183,7 +307,10 @@ async function watched(options: ConstructorParameters<typeof Svc>[0], ...sent: r
 for (const field of ['X-Forwarded-For', 'X-Forwarded-Proto', 'Forwarded']) {
   test(`a proxy that nobody has named is told once, by ${field} of a peer nearby`, async () => {
     const lines = await watched({}, {}, { [field]: 'x' }, { [field]: 'x' });
-    assert.deepEqual(lines.map(({ level, peer, field: by }) => ({ level, peer, by })), [{ level: 'warn', peer: '127.0.0.1', by: field.toLowerCase() }]);
+    assert.deepEqual(
+      lines.map(({ level, peer, field: by }) => ({ level, peer, by })),
+      [{ level: 'warn', peer: '127.0.0.1', by: field.toLowerCase() }],
+    );
   });
 }
 
@@ -194,7 +321,15 @@ test('nothing is told of a proxy that is named, nor where there is none, nor aft
 });
 
 test('ProxyWatch believes peers nearby only', () => {
-  for (const [ip, count] of [['127.0.0.1', 1], ['10.0.0.7', 1], ['::1', 1], ['fd00::1', 1], ['203.0.113.9', 0], ['2001:db8::1', 0], ['', 0]] as const) {
+  for (const [ip, count] of [
+    ['127.0.0.1', 1],
+    ['10.0.0.7', 1],
+    ['::1', 1],
+    ['fd00::1', 1],
+    ['203.0.113.9', 0],
+    ['2001:db8::1', 0],
+    ['', 0],
+  ] as const) {
     const { logger, events } = collectedLog();
     const watch = new ProxyWatch(logger);
     watch.look({ ip, id: 'r', headers: HONEST } as unknown as HttpRequest);
@@ -206,30 +341,87 @@ test('ProxyWatch believes peers nearby only', () => {
 test('the scheme and host are those that the hop has written which saw the client', () => {
   const chain = { 'x-forwarded-for': '192.0.2.1, 203.0.113.9, 10.0.0.2' };
   const trust = ['10.0.0.0/8'];
-  assert.equal(resolve(trust, '10.0.0.1', { ...chain, 'x-forwarded-proto': 'http, https, http' }).scheme, 'https');
+  assert.equal(
+    resolve(trust, '10.0.0.1', { ...chain, 'x-forwarded-proto': 'http, https, http' }).scheme,
+    'https',
+  );
   assert.equal(resolve(trust, '10.0.0.1', { ...chain, 'x-forwarded-proto': 'https' }).scheme, 'https');
   assert.equal(resolve(trust, '10.0.0.1', { 'x-forwarded-proto': 'http, https' }).scheme, 'https');
   assert.equal(resolve(trust, '10.0.0.1', { 'x-forwarded-proto': 'WSS' }).scheme, 'https');
   assert.equal(resolve(trust, '10.0.0.1', { 'x-forwarded-proto': 'ws' }).scheme, 'http');
   assert.equal(resolve(trust, '10.0.0.1', { 'x-forwarded-proto': 'gopher' }).scheme, undefined);
-  assert.equal(resolve(trust, '10.0.0.1', { ...chain, 'x-forwarded-host': 'evil.example, app.example:443, inner' }).host, 'app.example:443');
-  assert.equal(resolve(trust, '10.0.0.1', { 'x-forwarded-host': '[2001:db8::1]:80' }).host, '[2001:db8::1]:80');
-  for (const host of ['a b', 'a.example/x', 'a@b', '', `${'a'.repeat(300)}.example`, 'a.example:port', '<script>']) assert.equal(resolve(trust, '10.0.0.1', { 'x-forwarded-host': host }).host, undefined, host);
+  assert.equal(
+    resolve(trust, '10.0.0.1', { ...chain, 'x-forwarded-host': 'evil.example, app.example:443, inner' }).host,
+    'app.example:443',
+  );
+  assert.equal(
+    resolve(trust, '10.0.0.1', { 'x-forwarded-host': '[2001:db8::1]:80' }).host,
+    '[2001:db8::1]:80',
+  );
+  for (const host of [
+    'a b',
+    'a.example/x',
+    'a@b',
+    '',
+    `${'a'.repeat(300)}.example`,
+    'a.example:port',
+    '<script>',
+  ])
+    assert.equal(resolve(trust, '10.0.0.1', { 'x-forwarded-host': host }).host, undefined, host);
 });
 
 test('trustProxy knows loopback, private and linklocal, with a zone too', () => {
   const chain = { 'x-forwarded-for': '203.0.113.9' };
-  for (const [word, peer] of [['loopback', '127.9.9.9'], ['loopback', '::1'], ['loopback', '::ffff:127.0.0.1'], ['private', '10.1.1.1'], ['private', '172.31.0.1'], ['private', '192.168.1.1'], ['private', 'fd12::1'],
-    ['linklocal', '169.254.1.1'], ['linklocal', 'fe80::1%eth0']] as const) assert.equal(ipOf([word], peer, chain), '203.0.113.9', `${word} ${peer}`);
-  for (const [word, peer] of [['loopback', '128.0.0.1'], ['private', '172.32.0.1'], ['private', '127.0.0.1'], ['linklocal', 'fec0::1'], ['loopback', '']] as const) assert.equal(ipOf([word], peer, chain), peer, `${word} ${peer}`);
+  for (const [word, peer] of [
+    ['loopback', '127.9.9.9'],
+    ['loopback', '::1'],
+    ['loopback', '::ffff:127.0.0.1'],
+    ['private', '10.1.1.1'],
+    ['private', '172.31.0.1'],
+    ['private', '192.168.1.1'],
+    ['private', 'fd12::1'],
+    ['linklocal', '169.254.1.1'],
+    ['linklocal', 'fe80::1%eth0'],
+  ] as const)
+    assert.equal(ipOf([word], peer, chain), '203.0.113.9', `${word} ${peer}`);
+  for (const [word, peer] of [
+    ['loopback', '128.0.0.1'],
+    ['private', '172.32.0.1'],
+    ['private', '127.0.0.1'],
+    ['linklocal', 'fec0::1'],
+    ['loopback', ''],
+  ] as const)
+    assert.equal(ipOf([word], peer, chain), peer, `${word} ${peer}`);
 });
 
 for (const [value, pattern] of [
-  [true, /everybody/], ['true', /everybody/], [['all'], /everybody/], ['*', /everybody/], ['0.0.0.0/0', /everybody/], ['::/0', /everybody/], [['::ffff:0:0/96'], /everybody/], [-1, /integer 1 … 32/], [33, /integer/], [1.5, /integer/], ['33', /integer/],
-  [['loopbck'], /did you mean "loopback"/], ['10.0.0.0/99', /neither an address nor a network/], ['proxy.example', /neither/], [[5], /an entry is text/], [{}, /a list of addresses is needed/], [false, /found false/],
+  [true, /everybody/],
+  ['true', /everybody/],
+  [['all'], /everybody/],
+  ['*', /everybody/],
+  ['0.0.0.0/0', /everybody/],
+  ['::/0', /everybody/],
+  [['::ffff:0:0/96'], /everybody/],
+  [-1, /integer 1 … 32/],
+  [33, /integer/],
+  [1.5, /integer/],
+  ['33', /integer/],
+  [['loopbck'], /did you mean "loopback"/],
+  ['10.0.0.0/99', /neither an address nor a network/],
+  ['proxy.example', /neither/],
+  [[5], /an entry is text/],
+  [{}, /a list of addresses is needed/],
+  [false, /found false/],
 ] as const) {
   test(`R11: trustProxy ${JSON.stringify(value)} is refused with a remedy (E_TRUST_PROXY)`, () => {
-    assert.throws(() => readTrustProxy(value), (error) => error instanceof SvcError && error.code === 'E_TRUST_PROXY' && pattern.test(error.message) && error.remedy.includes('loopback'));
+    assert.throws(
+      () => readTrustProxy(value),
+      (error) =>
+        error instanceof SvcError &&
+        error.code === 'E_TRUST_PROXY' &&
+        pattern.test(error.message) &&
+        error.remedy.includes('loopback'),
+    );
   });
 }
 
@@ -239,7 +431,10 @@ test('R11: an application that trusts everybody is not made, and check() reports
   app.config.loadDict({ trust_proxy: 'true' });
   const { ok, findings } = app.check();
   assert.equal(ok, false);
-  assert.deepEqual(findings.map(({ rule }) => rule), ['SVC210']);
+  assert.deepEqual(
+    findings.map(({ rule }) => rule),
+    ['SVC210'],
+  );
   assert.match(findings[0]!.remedy, /trustProxy: 1/);
 });
 
@@ -247,25 +442,83 @@ test('trustProxy may be text with commas, as a variable has it; nothing and 0 tr
   const app = mirror();
   app.config.loadDict({ trustProxy: ' 10.0.0.0/8, loopback ' });
   await using client = new TestClient(app);
-  assert.equal((await (await client.get('/', { headers: { 'X-Forwarded-For': '203.0.113.9' } })).json() as { ip: string }).ip, '203.0.113.9');
-  for (const nothing of [undefined, null, 0, '', ' ', [], '0']) assert.equal(readTrustProxy(nothing), undefined);
+  assert.equal(
+    (
+      (await (await client.get('/', { headers: { 'X-Forwarded-For': '203.0.113.9' } })).json()) as {
+        ip: string;
+      }
+    ).ip,
+    '203.0.113.9',
+  );
+  for (const nothing of [undefined, null, 0, '', ' ', [], '0'])
+    assert.equal(readTrustProxy(nothing), undefined);
   assert.ok(readTrustProxy(['loopback']) instanceof ProxyTrust);
 });
 
 test('no field makes resolve() throw, take long or answer anything but an address, in 30,000 mutations', () => {
   const random = seeded(23);
-  const pieces = ['203.0.113.9', '10.0.0.2', '::1', '[::1]', ':80', ',', ', ', ';', '=', '"', '\\', 'for=', 'For="[2001:db8::1]"', 'proto=https', 'host=', 'unknown', '_x', ' ', '\t', '%', '\0', 'é', '::ffff:10.0.0.3', '1', '.'];
-  const how: readonly ForwardedFields[] = [{ header: 'x-forwarded', saysHost: true }, { header: 'forwarded', saysHost: true }];
-  const trust = how.flatMap((fields) => [readTrustProxy(['10.0.0.0/8', 'loopback'], fields)!, readTrustProxy(3, fields)!]);
+  const pieces = [
+    '203.0.113.9',
+    '10.0.0.2',
+    '::1',
+    '[::1]',
+    ':80',
+    ',',
+    ', ',
+    ';',
+    '=',
+    '"',
+    '\\',
+    'for=',
+    'For="[2001:db8::1]"',
+    'proto=https',
+    'host=',
+    'unknown',
+    '_x',
+    ' ',
+    '\t',
+    '%',
+    '\0',
+    'é',
+    '::ffff:10.0.0.3',
+    '1',
+    '.',
+  ];
+  const how: readonly ForwardedFields[] = [
+    { header: 'x-forwarded', saysHost: true },
+    { header: 'forwarded', saysHost: true },
+  ];
+  const trust = how.flatMap((fields) => [
+    readTrustProxy(['10.0.0.0/8', 'loopback'], fields)!,
+    readTrustProxy(3, fields)!,
+  ]);
   for (let round = 0; round < 30_000; round++) {
-    const text = (): string => Array.from({ length: random(9) }, () => pieces[random(pieces.length)]!).join('');
-    const fields: Record<string, string> = { 'x-forwarded-for': text(), forwarded: text(), 'x-forwarded-proto': text(), 'x-forwarded-host': text() };
+    const text = (): string =>
+      Array.from({ length: random(9) }, () => pieces[random(pieces.length)]!).join('');
+    const fields: Record<string, string> = {
+      'x-forwarded-for': text(),
+      forwarded: text(),
+      'x-forwarded-proto': text(),
+      'x-forwarded-host': text(),
+    };
     if (random(3) === 0) delete fields['forwarded'];
     const { ip, scheme, host } = trust[random(4)]!.resolve('10.0.0.1', (name) => fields[name]);
     assert.notEqual(isIP(ip), 0, ip);
     assert.ok(scheme === undefined || scheme === 'http' || scheme === 'https');
-    assert.ok(host === undefined || URL.canParse(`http://${host.replace(/:\d+$/, '')}/`) || /^[\w.-]+(?::\d+)?$/.test(host) || host.startsWith('['), host);
+    assert.ok(
+      host === undefined ||
+        URL.canParse(`http://${host.replace(/:\d+$/, '')}/`) ||
+        /^[\w.-]+(?::\d+)?$/.test(host) ||
+        host.startsWith('['),
+      host,
+    );
   }
-  const long = { 'x-forwarded-for': '10.0.0.2,'.repeat(1_700), forwarded: 'for="\\'.repeat(2_500), 'x-forwarded-proto': ','.repeat(16_000), 'x-forwarded-host': 'a'.repeat(16_000) };
-  for (const { header } of how) assert.equal(resolve(['10.0.0.0/8'], '10.0.0.1', long, { header }).ip, '10.0.0.1');
+  const long = {
+    'x-forwarded-for': '10.0.0.2,'.repeat(1_700),
+    forwarded: 'for="\\'.repeat(2_500),
+    'x-forwarded-proto': ','.repeat(16_000),
+    'x-forwarded-host': 'a'.repeat(16_000),
+  };
+  for (const { header } of how)
+    assert.equal(resolve(['10.0.0.0/8'], '10.0.0.1', long, { header }).ip, '10.0.0.1');
 });

@@ -5,22 +5,50 @@ import { fakeRequest } from '../../support/transport.ts';
 import type { CompiledRoute } from '../../../src/http/contracts.ts';
 
 for (const [url, path, query] of [
-  ['/', '/', {}], ['/a/b', '/a/b', {}], ['/a?b=c&d=%20', '/a', { b: 'c', d: ' ' }], ['/a?', '/a', {}], ['/?a?b=c', '/', { 'a?b': 'c' }], ['//a//?x=1', '//a//', { x: '1' }], ['/%2e%2e/', '/%2e%2e/', {}],
-  ['', '/', {}], ['?a=b', '/', { a: 'b' }], ['*', '*', {}], ['http://h', '/', {}], ['http://h/', '/', {}], ['https://h:1/a?b=c', '/a', { b: 'c' }], ['HTTP://h?b=c', '/', { b: 'c' }], ['ftp://h/a', 'ftp://h/a', {}], ['h:443', 'h:443', {}],
+  ['/', '/', {}],
+  ['/a/b', '/a/b', {}],
+  ['/a?b=c&d=%20', '/a', { b: 'c', d: ' ' }],
+  ['/a?', '/a', {}],
+  ['/?a?b=c', '/', { 'a?b': 'c' }],
+  ['//a//?x=1', '//a//', { x: '1' }],
+  ['/%2e%2e/', '/%2e%2e/', {}],
+  ['', '/', {}],
+  ['?a=b', '/', { a: 'b' }],
+  ['*', '*', {}],
+  ['http://h', '/', {}],
+  ['http://h/', '/', {}],
+  ['https://h:1/a?b=c', '/a', { b: 'c' }],
+  ['HTTP://h?b=c', '/', { b: 'c' }],
+  ['ftp://h/a', 'ftp://h/a', {}],
+  ['h:443', 'h:443', {}],
 ] as const) {
   test(`TransportRequest reads the target ${JSON.stringify(url)}`, () => {
     const { req } = fakeRequest({ url });
     assert.equal(req.target, url);
     assert.equal(req.path, path);
-    assert.deepEqual<unknown>(Object.fromEntries([...req.query.keys()].map((name) => [name, req.query.get(name)])), query);
+    assert.deepEqual<unknown>(
+      Object.fromEntries([...req.query.keys()].map((name) => [name, req.query.get(name)])),
+      query,
+    );
   });
 }
 
 test('TransportRequest reads scheme, host and address', () => {
   const plain = fakeRequest({ headers: ['Host', 'a.example:8000'] }).req;
-  assert.deepEqual([plain.scheme, plain.host, plain.ip, plain.method], ['http', 'a.example:8000', '10.0.0.1', 'GET']);
-  const secure = fakeRequest({ url: 'http://other.example/x', headers: ['Host', 'a.example'], socket: { encrypted: true }, method: 'PURGE' }).req;
-  assert.deepEqual([secure.scheme, secure.host, secure.ip, secure.method], ['https', 'other.example', '', 'PURGE']);
+  assert.deepEqual(
+    [plain.scheme, plain.host, plain.ip, plain.method],
+    ['http', 'a.example:8000', '10.0.0.1', 'GET'],
+  );
+  const secure = fakeRequest({
+    url: 'http://other.example/x',
+    headers: ['Host', 'a.example'],
+    socket: { encrypted: true },
+    method: 'PURGE',
+  }).req;
+  assert.deepEqual(
+    [secure.scheme, secure.host, secure.ip, secure.method],
+    ['https', 'other.example', '', 'PURGE'],
+  );
   assert.equal(fakeRequest().req.host, '');
 });
 
@@ -42,7 +70,18 @@ test('TransportRequest has route, parameters and the cap of its route once it is
   assert.deepEqual(req.pathParams, {});
   const route = { template: '/{a}' } as CompiledRoute;
   const other = fakeRequest({ body: '1234' }).req;
-  other.match = { kind: 'found', captures: ['x'], endpoint: { route, maxBodyBytes: 3, readParams: ([a]) => ({ a }), run: () => { throw new Error('not run'); } } };
+  other.match = {
+    kind: 'found',
+    captures: ['x'],
+    endpoint: {
+      route,
+      maxBodyBytes: 3,
+      readParams: ([a]) => ({ a }),
+      run: () => {
+        throw new Error('not run');
+      },
+    },
+  };
   assert.equal(other.route, route);
   assert.deepEqual(other.pathParams, { a: 'x' });
   assert.equal(other.pathParams, other.pathParams);
@@ -54,8 +93,17 @@ test('TransportRequest.session says that there is no session middleware', () => 
 });
 
 test('TransportRequest.json() reads JSON under any JSON type, or none', async () => {
-  for (const type of [undefined, 'application/json', 'Application/JSON; charset=utf-8', 'application/problem+json', 'application/vnd.api+json;v=1']) {
-    const { req } = fakeRequest({ body: '{"a":[1]}', headers: type === undefined ? [] : ['Content-Type', type] });
+  for (const type of [
+    undefined,
+    'application/json',
+    'Application/JSON; charset=utf-8',
+    'application/problem+json',
+    'application/vnd.api+json;v=1',
+  ]) {
+    const { req } = fakeRequest({
+      body: '{"a":[1]}',
+      headers: type === undefined ? [] : ['Content-Type', type],
+    });
     assert.deepEqual(await req.json(), { a: [1] });
     assert.equal(await req.text(), '{"a":[1]}');
     assert.notEqual(await req.json(), await req.json());
@@ -63,29 +111,48 @@ test('TransportRequest.json() reads JSON under any JSON type, or none', async ()
 });
 
 test('TransportRequest.json() refuses other types with 415, and what is no JSON with 400', async () => {
-  for (const type of ['text/plain', 'application/jsonx', 'application/x-www-form-urlencoded', '', 'text/json', 'application/+json x']) {
-    await assert.rejects(fakeRequest({ body: '{}', headers: ['Content-Type', type] }).req.json(), { status: 415 });
+  for (const type of [
+    'text/plain',
+    'application/jsonx',
+    'application/x-www-form-urlencoded',
+    '',
+    'text/json',
+    'application/+json x',
+  ]) {
+    await assert.rejects(fakeRequest({ body: '{}', headers: ['Content-Type', type] }).req.json(), {
+      status: 415,
+    });
   }
-  for (const body of ['', '{', 'undefined', "{'a':1}", '\ufeff', '{"a":1}x', 'NaN']) await assert.rejects(fakeRequest({ body }).req.json(), { status: 400, code: 'json' });
-  await assert.rejects(fakeRequest({ body: Buffer.from([0x22, 0xff, 0x22]) }).req.json(), { status: 400, code: 'utf8' });
+  for (const body of ['', '{', 'undefined', "{'a':1}", '\ufeff', '{"a":1}x', 'NaN'])
+    await assert.rejects(fakeRequest({ body }).req.json(), { status: 400, code: 'json' });
+  await assert.rejects(fakeRequest({ body: Buffer.from([0x22, 0xff, 0x22]) }).req.json(), {
+    status: 400,
+    code: 'utf8',
+  });
 });
 
 test('TransportRequest.json() leaves a byte order mark out, and pollutes no prototype', async () => {
   assert.deepEqual(await fakeRequest({ body: '\ufeff{"a":1}' }).req.json(), { a: 1 });
-  const value = await fakeRequest({ body: '{"__proto__":{"polluted":1}}' }).req.json() as object;
+  const value = (await fakeRequest({ body: '{"__proto__":{"polluted":1}}' }).req.json()) as object;
   assert.ok(Object.hasOwn(value, '__proto__'));
   assert.equal(({} as Record<string, unknown>)['polluted'], undefined);
 });
 
 test('TransportRequest.json() refuses what is nested deeper than 1,000 levels, so that writing it again never runs out of stack', async () => {
   const lists = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels);
-  const mixed = (levels: number): string => `${'{"a":0,"b":[1,"c",'.repeat(levels / 2)}null${']}'.repeat(levels / 2)}`;
-  for (const body of [lists(1_000), mixed(1_000), `[${Array.from({ length: 50 }, () => lists(900)).join()}]`]) {
+  const mixed = (levels: number): string =>
+    `${'{"a":0,"b":[1,"c",'.repeat(levels / 2)}null${']}'.repeat(levels / 2)}`;
+  for (const body of [
+    lists(1_000),
+    mixed(1_000),
+    `[${Array.from({ length: 50 }, () => lists(900)).join()}]`,
+  ]) {
     const { req } = fakeRequest({ body });
     assert.deepEqual(await req.json(), JSON.parse(body));
     assert.equal(await req.text(), body);
   }
-  for (const body of [lists(1_001), lists(50_000), mixed(1_002), `{"a":[${lists(10)},${lists(999)}]}`]) await assert.rejects(fakeRequest({ body }).req.json(), { status: 400, code: 'depth' });
+  for (const body of [lists(1_001), lists(50_000), mixed(1_002), `{"a":[${lists(10)},${lists(999)}]}`])
+    await assert.rejects(fakeRequest({ body }).req.json(), { status: 400, code: 'depth' });
 });
 
 test('TransportRequest.text() reads UTF-8 in chunks that split a character', async () => {
@@ -99,13 +166,22 @@ test('TransportRequest.text() reads UTF-8 in chunks that split a character', asy
 test('TransportRequest.form() reads urlencoded fields only, and bounds their number', async () => {
   const type = ['Content-Type', 'application/x-www-form-urlencoded; charset=UTF-8'];
   const form = await fakeRequest({ body: 'a=1&a=2&b=%C3%A9+x&__proto__=p', headers: type }).req.form();
-  assert.deepEqual([form.get('a'), form.getAll('a'), form.get('b'), form.has('c'), [...form.keys()]], ['1', ['1', '2'], 'é x', false, ['a', 'b', '__proto__']]);
+  assert.deepEqual(
+    [form.get('a'), form.getAll('a'), form.get('b'), form.has('c'), [...form.keys()]],
+    ['1', ['1', '2'], 'é x', false, ['a', 'b', '__proto__']],
+  );
   assert.equal(form.file('a'), undefined);
   assert.deepEqual(form.files('a'), []);
-  assert.equal((await fakeRequest({ body: 'a&'.repeat(1_000), headers: type }).req.form()).getAll('a').length, 1_000);
+  assert.equal(
+    (await fakeRequest({ body: 'a&'.repeat(1_000), headers: type }).req.form()).getAll('a').length,
+    1_000,
+  );
   await assert.rejects(fakeRequest({ body: 'a&'.repeat(1_001), headers: type }).req.form(), { status: 413 });
-  await assert.rejects(fakeRequest({ body: Buffer.from([0x61, 0xff]), headers: type }).req.form(), { status: 400 });
-  for (const headers of [[], ['Content-Type', 'text/plain']]) await assert.rejects(fakeRequest({ body: 'a=1', headers }).req.form(), { status: 415 });
+  await assert.rejects(fakeRequest({ body: Buffer.from([0x61, 0xff]), headers: type }).req.form(), {
+    status: 400,
+  });
+  for (const headers of [[], ['Content-Type', 'text/plain']])
+    await assert.rejects(fakeRequest({ body: 'a=1', headers }).req.form(), { status: 415 });
 });
 
 test('TransportRequest reads 10 MB of JSON, text and form unless told otherwise, body() without limit', async () => {
@@ -121,8 +197,16 @@ test('TransportRequest reads 10 MB of JSON, text and form unless told otherwise,
 test('TransportRequest never reads beyond maxBodyBytes of its application', async () => {
   const defaults = { maxBodyBytes: 5 };
   await assert.rejects(fakeRequest({ body: '123456', defaults }).req.body(), { status: 413 });
-  await assert.rejects(fakeRequest({ body: '123456', defaults }).req.body({ maxBytes: 100 }), { status: 413 });
-  await assert.rejects(async () => { for await (const chunk of fakeRequest({ body: '123456', defaults }).req.stream({ maxBytes: 100 })) assert.fail(String(chunk)); }, { status: 413 });
+  await assert.rejects(fakeRequest({ body: '123456', defaults }).req.body({ maxBytes: 100 }), {
+    status: 413,
+  });
+  await assert.rejects(
+    async () => {
+      for await (const chunk of fakeRequest({ body: '123456', defaults }).req.stream({ maxBytes: 100 }))
+        assert.fail(String(chunk));
+    },
+    { status: 413 },
+  );
   assert.equal((await fakeRequest({ body: '12345', defaults }).req.body()).length, 5);
   await assert.rejects(fakeRequest({ body: '12345', defaults }).req.body({ maxBytes: 4 }), { status: 413 });
 });
@@ -145,7 +229,13 @@ test('TransportRequest gives a body to two readers that ask at once', async () =
 test('TransportRequest gives a body either as a stream or whole', async () => {
   const streamed = fakeRequest({ body: 'x' }).req;
   assert.equal((await streamed.stream()[Symbol.asyncIterator]().next()).value?.length, 1);
-  for (const read of [() => streamed.body(), () => streamed.text(), () => streamed.json(), async () => streamed.stream()]) await assert.rejects(read, { code: 'E_BODY_CONSUMED' });
+  for (const read of [
+    () => streamed.body(),
+    () => streamed.text(),
+    () => streamed.json(),
+    async () => streamed.stream(),
+  ])
+    await assert.rejects(read, { code: 'E_BODY_CONSUMED' });
   const whole = fakeRequest({ body: 'x' }).req;
   await whole.body();
   assert.throws(() => whole.stream(), { code: 'E_BODY_CONSUMED' });
@@ -153,7 +243,9 @@ test('TransportRequest gives a body either as a stream or whole', async () => {
 
 test('TransportRequest refuses a limit that is no number of bytes', async () => {
   for (const maxBytes of [-1, NaN, '5' as unknown as number, null as unknown as number]) {
-    await assert.rejects(async () => fakeRequest({ body: 'x' }).req.body({ maxBytes }), { code: 'E_OPTION_RANGE' });
+    await assert.rejects(async () => fakeRequest({ body: 'x' }).req.body({ maxBytes }), {
+      code: 'E_OPTION_RANGE',
+    });
     await assert.rejects(fakeRequest({ body: 'x' }).req.text({ maxBytes }), { code: 'E_OPTION_RANGE' });
     assert.throws(() => fakeRequest({ body: 'x' }).req.stream({ maxBytes }), { code: 'E_OPTION_RANGE' });
   }

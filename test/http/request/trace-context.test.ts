@@ -14,35 +14,60 @@ const TRACE_ID = /^(?!0{32})[0-9a-f]{32}$/;
 // the vectors of the specification's own test suite, by their names there
 
 for (const [name, field, isSampled] of [
-  ['traceparent_included_tracestate_missing', VALID, true], ['flags of this version, not sampled', `00-${TRACE}-${SPAN}-00`, false],
-  ['unknown flags beside sampled', `00-${TRACE}-${SPAN}-ff`, true], ['unknown flags without sampled', `00-${TRACE}-${SPAN}-fe`, false],
-  ['traceparent_version_0xcc', `cc-${TRACE}-${SPAN}-01`, true], ['traceparent_version_0xcc with more behind', `cc-${TRACE}-${SPAN}-01-what-the-future-will-be-like`, true],
+  ['traceparent_included_tracestate_missing', VALID, true],
+  ['flags of this version, not sampled', `00-${TRACE}-${SPAN}-00`, false],
+  ['unknown flags beside sampled', `00-${TRACE}-${SPAN}-ff`, true],
+  ['unknown flags without sampled', `00-${TRACE}-${SPAN}-fe`, false],
+  ['traceparent_version_0xcc', `cc-${TRACE}-${SPAN}-01`, true],
+  ['traceparent_version_0xcc with more behind', `cc-${TRACE}-${SPAN}-01-what-the-future-will-be-like`, true],
   ['version fe with a dash behind', `fe-${TRACE}-${SPAN}-00-`, false],
 ] as const) {
   test(`readTraceContext() goes on with a valid traceparent: ${name}`, () => {
     const context = readTraceContext(field, undefined);
-    assert.deepEqual({ ...context, spanId: '' }, { traceId: TRACE, parentId: SPAN, spanId: '', isSampled, state: '' });
+    assert.deepEqual(
+      { ...context, spanId: '' },
+      { traceId: TRACE, parentId: SPAN, spanId: '', isSampled, state: '' },
+    );
     assert.match(context.spanId, SPAN_ID);
     assert.notEqual(context.spanId, SPAN);
   });
 }
 
 for (const [name, field] of [
-  ['both_traceparent_and_tracestate_missing', undefined], ['empty', ''],
-  ['traceparent_duplicated', `00-12345678901234567890123456789011-${SPAN}-01, ${VALID}`], ['traceparent_duplicated, of a later version', `cc-${TRACE}-${SPAN}-01, cc-${TRACE}-${SPAN}-01`],
-  ['traceparent_version_0x00 with a character behind', `${VALID}.`], ['traceparent_version_0x00 with more behind', `${VALID}-what-the-future-will-be-like`], ['version 00 with a dash behind', `${VALID}-`],
-  ['traceparent_version_0xcc with something else behind', `cc-${TRACE}-${SPAN}-01.what-the-future-will-be-like`], ['traceparent_version_0xff', `ff-${TRACE}-${SPAN}-01`],
-  ['traceparent_version_illegal_characters', `.0-${TRACE}-${SPAN}-01`], ['traceparent_version_illegal_characters, second', `0.-${TRACE}-${SPAN}-01`],
-  ['traceparent_version_too_long', `000-${TRACE}-${SPAN}-01`], ['traceparent_version_too_long, four', `0000-${TRACE}-${SPAN}-01`], ['traceparent_version_too_short', `0-${TRACE}-${SPAN}-01`],
+  ['both_traceparent_and_tracestate_missing', undefined],
+  ['empty', ''],
+  ['traceparent_duplicated', `00-12345678901234567890123456789011-${SPAN}-01, ${VALID}`],
+  ['traceparent_duplicated, of a later version', `cc-${TRACE}-${SPAN}-01, cc-${TRACE}-${SPAN}-01`],
+  ['traceparent_version_0x00 with a character behind', `${VALID}.`],
+  ['traceparent_version_0x00 with more behind', `${VALID}-what-the-future-will-be-like`],
+  ['version 00 with a dash behind', `${VALID}-`],
+  [
+    'traceparent_version_0xcc with something else behind',
+    `cc-${TRACE}-${SPAN}-01.what-the-future-will-be-like`,
+  ],
+  ['traceparent_version_0xff', `ff-${TRACE}-${SPAN}-01`],
+  ['traceparent_version_illegal_characters', `.0-${TRACE}-${SPAN}-01`],
+  ['traceparent_version_illegal_characters, second', `0.-${TRACE}-${SPAN}-01`],
+  ['traceparent_version_too_long', `000-${TRACE}-${SPAN}-01`],
+  ['traceparent_version_too_long, four', `0000-${TRACE}-${SPAN}-01`],
+  ['traceparent_version_too_short', `0-${TRACE}-${SPAN}-01`],
   ['traceparent_trace_id_all_zero', `00-00000000000000000000000000000000-${SPAN}-01`],
-  ['traceparent_trace_id_illegal_characters', `00-.2345678901234567890123456789012-${SPAN}-01`], ['traceparent_trace_id_illegal_characters, last', `00-1234567890123456789012345678901.-${SPAN}-01`],
-  ['traceparent_trace_id_too_long', `00-${TRACE}3-${SPAN}-01`], ['traceparent_trace_id_too_short', `00-1234567890123456789012345678901-${SPAN}-01`],
+  ['traceparent_trace_id_illegal_characters', `00-.2345678901234567890123456789012-${SPAN}-01`],
+  ['traceparent_trace_id_illegal_characters, last', `00-1234567890123456789012345678901.-${SPAN}-01`],
+  ['traceparent_trace_id_too_long', `00-${TRACE}3-${SPAN}-01`],
+  ['traceparent_trace_id_too_short', `00-1234567890123456789012345678901-${SPAN}-01`],
   ['traceparent_parent_id_all_zero', `00-${TRACE}-0000000000000000-01`],
-  ['traceparent_parent_id_illegal_characters', `00-${TRACE}-.234567890123456-01`], ['traceparent_parent_id_illegal_characters, last', `00-${TRACE}-123456789012345.-01`],
-  ['traceparent_parent_id_too_long', `00-${TRACE}-${SPAN}7-01`], ['traceparent_parent_id_too_short', `00-${TRACE}-123456789012345-01`],
-  ['traceparent_trace_flags_illegal_characters', `00-${TRACE}-${SPAN}-.0`], ['traceparent_trace_flags_illegal_characters, second', `00-${TRACE}-${SPAN}-0.`],
-  ['traceparent_trace_flags_too_long', `00-${TRACE}-${SPAN}-001`], ['traceparent_trace_flags_too_short', `00-${TRACE}-${SPAN}-1`],
-  ['upper case', `00-ABCDEF78901234567890123456789012-${SPAN}-01`], ['a line feed behind', `${VALID}\n`], ['other separators', VALID.replaceAll('-', '_')],
+  ['traceparent_parent_id_illegal_characters', `00-${TRACE}-.234567890123456-01`],
+  ['traceparent_parent_id_illegal_characters, last', `00-${TRACE}-123456789012345.-01`],
+  ['traceparent_parent_id_too_long', `00-${TRACE}-${SPAN}7-01`],
+  ['traceparent_parent_id_too_short', `00-${TRACE}-123456789012345-01`],
+  ['traceparent_trace_flags_illegal_characters', `00-${TRACE}-${SPAN}-.0`],
+  ['traceparent_trace_flags_illegal_characters, second', `00-${TRACE}-${SPAN}-0.`],
+  ['traceparent_trace_flags_too_long', `00-${TRACE}-${SPAN}-001`],
+  ['traceparent_trace_flags_too_short', `00-${TRACE}-${SPAN}-1`],
+  ['upper case', `00-ABCDEF78901234567890123456789012-${SPAN}-01`],
+  ['a line feed behind', `${VALID}\n`],
+  ['other separators', VALID.replaceAll('-', '_')],
 ] as const) {
   test(`readTraceContext() begins a trace, and drops tracestate: ${name}`, () => {
     const context = readTraceContext(field, 'foo=1');
@@ -54,24 +79,59 @@ for (const [name, field] of [
 }
 
 const KEY = 'abcdefghijklmnopqrstuvwxyz0123456789_-*/';
-const between = (first: number, last: number): string => String.fromCharCode(...Array.from({ length: last - first + 1 }, (_, index) => first + index));
+const between = (first: number, last: number): string =>
+  String.fromCharCode(...Array.from({ length: last - first + 1 }, (_, index) => first + index));
 const VALUE = between(0x20, 0x2b) + between(0x2d, 0x3c) + between(0x3e, 0x7e);
-const members = (count: number): string => Array.from({ length: count }, (_, index) => `bar${index}=${index}`).join(',');
+const members = (count: number): string =>
+  Array.from({ length: count }, (_, index) => `bar${index}=${index}`).join(',');
 
 for (const [name, field, state] of [
-  ['tracestate_included_traceparent_included', 'foo=1,bar=2', 'foo=1,bar=2'], ['tracestate_empty_header', '', ''], ['tracestate_empty_header behind another', 'foo=1, ', 'foo=1'],
-  ['tracestate_empty_header before another', ', foo=1', 'foo=1'], ['tracestate_multiple_headers_different_keys', 'foo=1,bar=2, rojo=1,congo=2, baz=3', 'foo=1,bar=2,rojo=1,congo=2,baz=3'],
-  ['tracestate_duplicated_keys', 'foo=1,foo=1', ''], ['tracestate_duplicated_keys of other values', 'foo=1, foo=2', ''],
-  ['tracestate_all_allowed_characters', `${KEY}=${VALUE}`, `${KEY}=${VALUE}`], ['tracestate_all_allowed_characters, with a system', `${KEY}@a-z0-9_-*/=${VALUE}`, `${KEY}@a-z0-9_-*/=${VALUE}`],
-  ['tracestate_ows_handling', 'foo=1 \t , \t bar=2, \t baz=3', 'foo=1,bar=2,baz=3'], ['tracestate_ows_handling around all', '\t foo=1 \t', 'foo=1'], ['a space at the beginning of a value', 'foo= 1', 'foo= 1'],
-  ['tracestate_key_illegal_characters: space', 'foo =1', ''], ['tracestate_key_illegal_characters: upper case', 'FOO=1', ''], ['tracestate_key_illegal_characters: dot', 'foo.bar=1', ''],
-  ['tracestate_key_illegal_vendor_format', 'foo@=1,bar=2', ''], ['tracestate_key_illegal_vendor_format, no tenant', '@foo=1,bar=2', ''], ['tracestate_key_illegal_vendor_format, twice', 'foo@@bar=1,bar=2', ''],
-  ['tracestate_key_illegal_vendor_format, three', 'foo@bar@baz=1,bar=2', ''], ['a key that begins with a digit', '1foo=1', ''], ['a tenant that begins with a digit', '1foo@bar=1', '1foo@bar=1'],
-  ['tracestate_member_count_limit: 32', members(32), members(32)], ['tracestate_member_count_limit: 33', members(33), ''],
-  ['tracestate_key_length_limit: 256', `foo=1,${'z'.repeat(256)}=1`, `foo=1,${'z'.repeat(256)}=1`], ['tracestate_key_length_limit: 257', `foo=1,${'z'.repeat(257)}=1`, ''],
-  ['tracestate_key_length_limit: 241@14', `${'t'.repeat(241)}@${'v'.repeat(14)}=1`, `${'t'.repeat(241)}@${'v'.repeat(14)}=1`], ['tracestate_key_length_limit: 242@1', `foo=1,${'t'.repeat(242)}@v=1`, ''],
-  ['tracestate_key_length_limit: 1@15', `foo=1,t@${'v'.repeat(15)}=1`, ''], ['a value of 256', `a=${'v'.repeat(256)}`, `a=${'v'.repeat(256)}`], ['a value of 257', `a=${'v'.repeat(257)}`, ''],
-  ['tracestate_value_illegal_characters', 'foo=bar=baz', ''], ['tracestate_value_illegal_characters, empty', 'foo=,bar=3', ''], ['characters beyond ASCII', 'foo=\xe9', ''], ['no value', 'foo', ''],
+  ['tracestate_included_traceparent_included', 'foo=1,bar=2', 'foo=1,bar=2'],
+  ['tracestate_empty_header', '', ''],
+  ['tracestate_empty_header behind another', 'foo=1, ', 'foo=1'],
+  ['tracestate_empty_header before another', ', foo=1', 'foo=1'],
+  [
+    'tracestate_multiple_headers_different_keys',
+    'foo=1,bar=2, rojo=1,congo=2, baz=3',
+    'foo=1,bar=2,rojo=1,congo=2,baz=3',
+  ],
+  ['tracestate_duplicated_keys', 'foo=1,foo=1', ''],
+  ['tracestate_duplicated_keys of other values', 'foo=1, foo=2', ''],
+  ['tracestate_all_allowed_characters', `${KEY}=${VALUE}`, `${KEY}=${VALUE}`],
+  [
+    'tracestate_all_allowed_characters, with a system',
+    `${KEY}@a-z0-9_-*/=${VALUE}`,
+    `${KEY}@a-z0-9_-*/=${VALUE}`,
+  ],
+  ['tracestate_ows_handling', 'foo=1 \t , \t bar=2, \t baz=3', 'foo=1,bar=2,baz=3'],
+  ['tracestate_ows_handling around all', '\t foo=1 \t', 'foo=1'],
+  ['a space at the beginning of a value', 'foo= 1', 'foo= 1'],
+  ['tracestate_key_illegal_characters: space', 'foo =1', ''],
+  ['tracestate_key_illegal_characters: upper case', 'FOO=1', ''],
+  ['tracestate_key_illegal_characters: dot', 'foo.bar=1', ''],
+  ['tracestate_key_illegal_vendor_format', 'foo@=1,bar=2', ''],
+  ['tracestate_key_illegal_vendor_format, no tenant', '@foo=1,bar=2', ''],
+  ['tracestate_key_illegal_vendor_format, twice', 'foo@@bar=1,bar=2', ''],
+  ['tracestate_key_illegal_vendor_format, three', 'foo@bar@baz=1,bar=2', ''],
+  ['a key that begins with a digit', '1foo=1', ''],
+  ['a tenant that begins with a digit', '1foo@bar=1', '1foo@bar=1'],
+  ['tracestate_member_count_limit: 32', members(32), members(32)],
+  ['tracestate_member_count_limit: 33', members(33), ''],
+  ['tracestate_key_length_limit: 256', `foo=1,${'z'.repeat(256)}=1`, `foo=1,${'z'.repeat(256)}=1`],
+  ['tracestate_key_length_limit: 257', `foo=1,${'z'.repeat(257)}=1`, ''],
+  [
+    'tracestate_key_length_limit: 241@14',
+    `${'t'.repeat(241)}@${'v'.repeat(14)}=1`,
+    `${'t'.repeat(241)}@${'v'.repeat(14)}=1`,
+  ],
+  ['tracestate_key_length_limit: 242@1', `foo=1,${'t'.repeat(242)}@v=1`, ''],
+  ['tracestate_key_length_limit: 1@15', `foo=1,t@${'v'.repeat(15)}=1`, ''],
+  ['a value of 256', `a=${'v'.repeat(256)}`, `a=${'v'.repeat(256)}`],
+  ['a value of 257', `a=${'v'.repeat(257)}`, ''],
+  ['tracestate_value_illegal_characters', 'foo=bar=baz', ''],
+  ['tracestate_value_illegal_characters, empty', 'foo=,bar=3', ''],
+  ['characters beyond ASCII', 'foo=\xe9', ''],
+  ['no value', 'foo', ''],
 ] as const) {
   test(`readTraceContext() takes tracestate whole or not at all, the trace goes on: ${name}`, () => {
     const context = readTraceContext(VALID, field);
@@ -82,18 +142,50 @@ for (const [name, field, state] of [
 
 test('readTraceContext() takes from random texts what it would send itself, and needs no long time for long ones', () => {
   const below = seeded(8);
-  const pieces = ['00', 'ff', '01', '-', '0', 'a', 'A', TRACE, SPAN, '.', ',', ' ', '\t', 'foo=1', '=', '@', 'x'.repeat(300)];
+  const pieces = [
+    '00',
+    'ff',
+    '01',
+    '-',
+    '0',
+    'a',
+    'A',
+    TRACE,
+    SPAN,
+    '.',
+    ',',
+    ' ',
+    '\t',
+    'foo=1',
+    '=',
+    '@',
+    'x'.repeat(300),
+  ];
   for (let round = 0; round < 5_000; round++) {
-    const text = (): string => Array.from({ length: below(10) }, () => pieces[below(pieces.length)]!).join('');
+    const text = (): string =>
+      Array.from({ length: below(10) }, () => pieces[below(pieces.length)]!).join('');
     const traceparent = below(3) === 0 ? VALID : text();
     const context = readTraceContext(traceparent, text());
-    const { traceparent: sent, tracestate } = traceHeaders({ trace: context }) as { traceparent: string; tracestate?: string };
+    const { traceparent: sent, tracestate } = traceHeaders({ trace: context }) as {
+      traceparent: string;
+      tracestate?: string;
+    };
     assert.match(sent, /^00-[0-9a-f]{32}-[0-9a-f]{16}-0[01]$/);
     const again = readTraceContext(sent, tracestate);
-    assert.deepEqual([again.traceId, again.isSampled, again.state], [context.traceId, context.isSampled, context.state]);
+    assert.deepEqual(
+      [again.traceId, again.isSampled, again.state],
+      [context.traceId, context.isSampled, context.state],
+    );
   }
   const begunMs = cpuMs();
-  for (const long of [' '.repeat(16_000), ','.repeat(16_000), `foo=${' '.repeat(16_000)}x\x01`, `foo=1${' '.repeat(16_000)}\x01`, `${'a'.repeat(16_000)}`, `${VALID}-${'-'.repeat(16_000)}`]) {
+  for (const long of [
+    ' '.repeat(16_000),
+    ','.repeat(16_000),
+    `foo=${' '.repeat(16_000)}x\x01`,
+    `foo=1${' '.repeat(16_000)}\x01`,
+    `${'a'.repeat(16_000)}`,
+    `${VALID}-${'-'.repeat(16_000)}`,
+  ]) {
     readTraceContext(long, long);
     readTraceContext(VALID, long);
   }
@@ -101,14 +193,22 @@ test('readTraceContext() takes from random texts what it would send itself, and 
 });
 
 test('traceHeaders() gives each call a span of its own, in the trace of the request', () => {
-  const { req } = fakeRequest({ headers: ['TraceParent', VALID, 'tracestate', 'foo=1', 'TraceState', 'bar=2'] });
+  const { req } = fakeRequest({
+    headers: ['TraceParent', VALID, 'tracestate', 'foo=1', 'TraceState', 'bar=2'],
+  });
   const sent = [traceHeaders(req), traceHeaders(req), traceHeaders(req)];
   for (const fields of sent) {
     assert.match(fields['traceparent']!, new RegExp(`^00-${TRACE}-[0-9a-f]{16}-01$`));
     assert.equal(fields['tracestate'], 'foo=1,bar=2');
   }
-  assert.equal(new Set([SPAN, req.trace.spanId, ...sent.map((fields) => fields['traceparent']!.slice(36, 52))]).size, 5);
-  assert.deepEqual(traceHeaders(req, '00f067aa0ba902b7'), { traceparent: `00-${TRACE}-00f067aa0ba902b7-01`, tracestate: 'foo=1,bar=2' });
+  assert.equal(
+    new Set([SPAN, req.trace.spanId, ...sent.map((fields) => fields['traceparent']!.slice(36, 52))]).size,
+    5,
+  );
+  assert.deepEqual(traceHeaders(req, '00f067aa0ba902b7'), {
+    traceparent: `00-${TRACE}-00f067aa0ba902b7-01`,
+    tracestate: 'foo=1,bar=2',
+  });
 });
 
 test('traceHeaders() of a request without a trace begins one for all its calls', () => {

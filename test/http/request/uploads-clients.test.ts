@@ -18,21 +18,33 @@ import type { FormData_ } from '../../../src/index.ts';
 /** Started by the module: hooks of a test would end it with that test. */
 const chromium = chromiumProgram() === undefined ? undefined : await Chromium.start({ after });
 
-const sha = (bytes: string | Uint8Array): string => createHash('sha256').update(bytes).digest('hex').slice(0, 16);
+const sha = (bytes: string | Uint8Array): string =>
+  createHash('sha256').update(bytes).digest('hex').slice(0, 16);
 
 /** What a form had: fields as they are, files as [file name, type, size, hash]. */
 async function shown(form: FormData_): Promise<Record<string, unknown>> {
   const entries = [...form.keys()].map(async (name) => {
-    const files = await Promise.all(form.files(name).map(async (file) => [file.filename, file.contentType, file.size, sha(await file.bytes())]));
+    const files = await Promise.all(
+      form
+        .files(name)
+        .map(async (file) => [file.filename, file.contentType, file.size, sha(await file.bytes())]),
+    );
     return [name, [...form.getAll(name), ...files]];
   });
   return Object.fromEntries(await Promise.all(entries)) as Record<string, unknown>;
 }
 
 /** A server that shows forms, with a folder of its own. */
-async function serve(t: TestContext, declare: (app: Svc) => void = () => undefined): Promise<{ url: string; port: number; uploads: UploadFolder; done: Promise<unknown> }> {
+async function serve(
+  t: TestContext,
+  declare: (app: Svc) => void = () => undefined,
+): Promise<{ url: string; port: number; uploads: UploadFolder; done: Promise<unknown> }> {
   const uploads = new UploadFolder(t);
-  const app = new Svc({ uploadDirectory: uploads.path, logger: collectedLog().logger, authSecret: 'x'.repeat(64) });
+  const app = new Svc({
+    uploadDirectory: uploads.path,
+    logger: collectedLog().logger,
+    authSecret: 'x'.repeat(64),
+  });
   const left = Promise.withResolvers<unknown>();
   app.post('/', { maxBodyBytes: 50_000_000 }, async ({ req }) => {
     try {
@@ -62,17 +74,58 @@ test('curl -F sends fields and files', async (t) => {
   const { url, uploads } = await serve(t);
   const files = folder(t, { 'a.txt': 'small', 'we"ird;name=x.txt': 'weird' });
   writeFileSync(join(files, 'large.bin'), LARGE);
-  const { status, stdout, stderr } = await run('curl', ['-sS', '-F', 'name=Ada & "Co"', '-F', 'empty=', '-F', 'a=@a.txt', '-F', 'many=@a.txt;type=text/x-a;filename=../../etc/passwd', '-F', 'many=@large.bin', '-F', 'weird=@"we\\"ird;name=x.txt"', '-F', 'text=<a.txt', '-F', 'ü[]=1', url], { cwd: files });
+  const { status, stdout, stderr } = await run(
+    'curl',
+    [
+      '-sS',
+      '-F',
+      'name=Ada & "Co"',
+      '-F',
+      'empty=',
+      '-F',
+      'a=@a.txt',
+      '-F',
+      'many=@a.txt;type=text/x-a;filename=../../etc/passwd',
+      '-F',
+      'many=@large.bin',
+      '-F',
+      'weird=@"we\\"ird;name=x.txt"',
+      '-F',
+      'text=<a.txt',
+      '-F',
+      'ü[]=1',
+      url,
+    ],
+    { cwd: files },
+  );
   assert.equal(status, 0, stderr);
   assert.deepEqual(JSON.parse(stdout), {
-    'name': ['Ada & "Co"'], 'empty': [''], 'text': ['small'], 'ü[]': ['1'], 'a': [['a.txt', 'text/plain', 5, sha('small')]],
-    'many': [['passwd', 'text/x-a', 5, sha('small')], ['large.bin', 'application/octet-stream', LARGE.length, sha(LARGE)]], 'weird': [['we"ird;name=x.txt', 'text/plain', 5, sha('weird')]],
+    name: ['Ada & "Co"'],
+    empty: [''],
+    text: ['small'],
+    'ü[]': ['1'],
+    a: [['a.txt', 'text/plain', 5, sha('small')]],
+    many: [
+      ['passwd', 'text/x-a', 5, sha('small')],
+      ['large.bin', 'application/octet-stream', LARGE.length, sha(LARGE)],
+    ],
+    weird: [['we"ird;name=x.txt', 'text/plain', 5, sha('weird')]],
   });
   await emptied(uploads);
-  const escaped = await run('curl', ['-sS', '--form-escape', '-F', 'weird=@"we\\"ird;name=x.txt"', url], { cwd: files });
-  assert.deepEqual(JSON.parse(escaped.stdout), { weird: [['we"ird;name=x.txt', 'text/plain', 5, sha('weird')]] });
-  const chunked = await run('curl', ['-sS', '-H', 'Transfer-Encoding: chunked', '-H', 'Expect: 100-continue', '-F', 'f=@large.bin', url], { cwd: files });
-  assert.deepEqual(JSON.parse(chunked.stdout), { f: [['large.bin', 'application/octet-stream', LARGE.length, sha(LARGE)]] });
+  const escaped = await run('curl', ['-sS', '--form-escape', '-F', 'weird=@"we\\"ird;name=x.txt"', url], {
+    cwd: files,
+  });
+  assert.deepEqual(JSON.parse(escaped.stdout), {
+    weird: [['we"ird;name=x.txt', 'text/plain', 5, sha('weird')]],
+  });
+  const chunked = await run(
+    'curl',
+    ['-sS', '-H', 'Transfer-Encoding: chunked', '-H', 'Expect: 100-continue', '-F', 'f=@large.bin', url],
+    { cwd: files },
+  );
+  assert.deepEqual(JSON.parse(chunked.stdout), {
+    f: [['large.bin', 'application/octet-stream', LARGE.length, sha(LARGE)]],
+  });
   await emptied(uploads);
 });
 
@@ -84,7 +137,14 @@ test('fetch() sends FormData', async (t) => {
   form.append('f', new File([LARGE], 'grüße "1".bin', { type: 'image/png' }));
   form.append('f', new Blob(['b']));
   const response = await fetch(url, { method: 'POST', body: form });
-  assert.deepEqual(await response.json(), { 'name': ['ü "quoted"\r\nlines'], 'ke"y\r\n': ['x'], 'f': [['grüße "1".bin', 'image/png', LARGE.length, sha(LARGE)], ['blob', 'application/octet-stream', 1, sha('b')]] });
+  assert.deepEqual(await response.json(), {
+    name: ['ü "quoted"\r\nlines'],
+    'ke"y\r\n': ['x'],
+    f: [
+      ['grüße "1".bin', 'image/png', LARGE.length, sha(LARGE)],
+      ['blob', 'application/octet-stream', 1, sha('b')],
+    ],
+  });
   assert.deepEqual(await (await fetch(url, { method: 'POST', body: new FormData() })).json(), {});
   await emptied(uploads);
 });
@@ -93,7 +153,13 @@ test('Chromium sends a form with files, and its CSRF token in a field before the
   if (!needsChromium(t)) return;
   const { url, uploads } = await serve(t, (app) => {
     app.use(new SessionMiddleware()).use(new CSRFMiddleware({ exempt: ['/'] }));
-    app.get('/page', ({ req }) => new HTMLResponse(`<!doctype html><meta charset="utf-8"><form method="post" action="/sent" enctype="multipart/form-data">${csrfField(req)}<input name="t&quot;ext" value="ü &#13;&#10; x"><input type="file" name="many" multiple><input type="file" name="unused"><textarea name="area">a\nb</textarea><button id="send">Send</button></form>`));
+    app.get(
+      '/page',
+      ({ req }) =>
+        new HTMLResponse(
+          `<!doctype html><meta charset="utf-8"><form method="post" action="/sent" enctype="multipart/form-data">${csrfField(req)}<input name="t&quot;ext" value="ü &#13;&#10; x"><input type="file" name="many" multiple><input type="file" name="unused"><textarea name="area">a\nb</textarea><button id="send">Send</button></form>`,
+        ),
+    );
     app.post('/sent', { maxBodyBytes: 50_000_000 }, async ({ req }) => {
       const { _csrf_token: token, ...rest } = await shown(await req.form());
       return { hasToken: token !== undefined, ...rest };
@@ -104,20 +170,39 @@ test('Chromium sends a form with files, and its CSRF token in a field before the
   const page = await chromium!.visitor();
   await page.open(`${url}/page`);
   const { root } = await page.send<{ root: { nodeId: number } }>('DOM.getDocument');
-  const { nodeId } = await page.send<{ nodeId: number }>('DOM.querySelector', { nodeId: root.nodeId, selector: '[name=many]' });
-  await page.send('DOM.setFileInputFiles', { nodeId, files: [join(files, 'we"ird 👋.txt'), join(files, 'large.bin')] });
+  const { nodeId } = await page.send<{ nodeId: number }>('DOM.querySelector', {
+    nodeId: root.nodeId,
+    selector: '[name=many]',
+  });
+  await page.send('DOM.setFileInputFiles', {
+    nodeId,
+    files: [join(files, 'we"ird 👋.txt'), join(files, 'large.bin')],
+  });
   await page.click('#send', `${url}/sent`);
-  assert.deepEqual(JSON.parse(await page.text()), { 'hasToken': true, 't"ext': ['ü  x'], 'area': ['a\r\nb'], 'many': [['we"ird 👋.txt', 'text/plain', 5, sha('weird')], ['large.bin', 'application/octet-stream', LARGE.length, sha(LARGE)]] });
+  assert.deepEqual(JSON.parse(await page.text()), {
+    hasToken: true,
+    't"ext': ['ü  x'],
+    area: ['a\r\nb'],
+    many: [
+      ['we"ird 👋.txt', 'text/plain', 5, sha('weird')],
+      ['large.bin', 'application/octet-stream', LARGE.length, sha(LARGE)],
+    ],
+  });
   await emptied(uploads);
 });
 
 test('Nothing is left of an upload whose client leaves in its middle', async (t) => {
   const { port, uploads, done } = await serve(t);
   const client = await RawClient.open(port);
-  client.send(`POST / HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 10000000\r\n\r\n--b\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\n`).send(Buffer.alloc(2_000_000, 'x'));
-  if (process.platform === 'linux') while (uploads.open.length === 0) await new Promise((resolve) => setImmediate(resolve));
+  client
+    .send(
+      `POST / HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 10000000\r\n\r\n--b\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\n`,
+    )
+    .send(Buffer.alloc(2_000_000, 'x'));
+  if (process.platform === 'linux')
+    while (uploads.open.length === 0) await new Promise((resolve) => setImmediate(resolve));
   client.socket.resetAndDestroy();
-  assert.equal((await done as Error).name, 'ClientDisconnected');
+  assert.equal(((await done) as Error).name, 'ClientDisconnected');
   await emptied(uploads);
 });
 
@@ -125,25 +210,55 @@ test('An upload that is refused is answered while it is sent, and the connection
   const { port, uploads } = await serve(t);
   const client = await RawClient.open(port);
   t.after(() => client[Symbol.asyncDispose]());
-  const body = Buffer.concat([Buffer.from('--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n'), Buffer.alloc(1_500_000, 'x'), Buffer.from('\r\n--b--')]);
-  client.send(`POST / HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: ${body.length}\r\n\r\n`).send(body);
+  const body = Buffer.concat([
+    Buffer.from('--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n'),
+    Buffer.alloc(1_500_000, 'x'),
+    Buffer.from('\r\n--b--'),
+  ]);
+  client
+    .send(
+      `POST / HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: ${body.length}\r\n\r\n`,
+    )
+    .send(body);
   const refused = await client.answer();
   assert.deepEqual([refused.status, refused.json()['code']], [413, 'max_field_bytes']);
   assert.equal((await client.get('/none').answer()).status, 404);
   await emptied(uploads);
 });
 
-test('A process that is killed within an upload leaves nothing in the folder', { skip: process.platform !== 'linux' }, async (t) => {
-  const uploads = folder(t);
-  const cwd = project(t, { 'app.mjs': `import { Svc } from 'svc';\nconst app = new Svc({ uploadDirectory: process.env.FOLDER });\napp.post('/', async ({ req }) => { await req.form(); });\nconst { port } = await app.run({ port: 0 });\nconsole.log('port ' + port);\n` });
-  const child = start(t, process.execPath, ['--conditions=svc-source', 'app.mjs'], { cwd, env: { FOLDER: uploads, NODE_V8_COVERAGE: '' } });
-  const [, port] = await child.printed(/port (\d+)/);
-  const client = await RawClient.open(Number(port));
-  client.socket.on('error', () => undefined);
-  client.send(`POST / HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 9000000\r\n\r\n--b\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\n`).send(Buffer.alloc(3_000_000, 'x'));
-  const spools = (): string[] => readdirSync(`/proc/${child.child.pid}/fd`).map((fd) => { try { return readlinkSync(`/proc/${child.child.pid}/fd/${fd}`); } catch { return ''; } }).filter((path) => path.startsWith(uploads) && path.endsWith(' (deleted)'));
-  while (spools().length === 0) await new Promise((resolve) => setImmediate(resolve));
-  child.child.kill('SIGKILL');
-  await child.ended;
-  assert.deepEqual(readdirSync(uploads), []);
-});
+test(
+  'A process that is killed within an upload leaves nothing in the folder',
+  { skip: process.platform !== 'linux' },
+  async (t) => {
+    const uploads = folder(t);
+    const cwd = project(t, {
+      'app.mjs': `import { Svc } from 'svc';\nconst app = new Svc({ uploadDirectory: process.env.FOLDER });\napp.post('/', async ({ req }) => { await req.form(); });\nconst { port } = await app.run({ port: 0 });\nconsole.log('port ' + port);\n`,
+    });
+    const child = start(t, process.execPath, ['--conditions=svc-source', 'app.mjs'], {
+      cwd,
+      env: { FOLDER: uploads, NODE_V8_COVERAGE: '' },
+    });
+    const [, port] = await child.printed(/port (\d+)/);
+    const client = await RawClient.open(Number(port));
+    client.socket.on('error', () => undefined);
+    client
+      .send(
+        `POST / HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 9000000\r\n\r\n--b\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\n`,
+      )
+      .send(Buffer.alloc(3_000_000, 'x'));
+    const spools = (): string[] =>
+      readdirSync(`/proc/${child.child.pid}/fd`)
+        .map((fd) => {
+          try {
+            return readlinkSync(`/proc/${child.child.pid}/fd/${fd}`);
+          } catch {
+            return '';
+          }
+        })
+        .filter((path) => path.startsWith(uploads) && path.endsWith(' (deleted)'));
+    while (spools().length === 0) await new Promise((resolve) => setImmediate(resolve));
+    child.child.kill('SIGKILL');
+    await child.ended;
+    assert.deepEqual(readdirSync(uploads), []);
+  },
+);

@@ -1,5 +1,15 @@
 import assert from 'node:assert/strict';
-import { chmodSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -17,7 +27,10 @@ import type { FormOptions, UploadFile } from '../../../src/index.ts';
 const isRoot = process.getuid?.() === 0;
 
 /** Files of a form, kept as these options say. */
-async function received(contents: readonly string[], options: FormOptions): Promise<{ files: readonly UploadFile[]; end: () => Promise<void> }> {
+async function received(
+  contents: readonly string[],
+  options: FormOptions,
+): Promise<{ files: readonly UploadFile[]; end: () => Promise<void> }> {
   const { req, end } = formRequest(contents.map((content) => fileOf('f', 'a.txt', content)));
   return { files: (await req.form(options)).files('f'), end };
 }
@@ -34,31 +47,62 @@ test('UploadFile.stream() and bytes() give the content as often as they are aske
         assert.equal(Buffer.from(await file.bytes()).toString(), contents[index]);
       }
     }
-    const both = await Promise.all([textOf(files[2]!.stream()), textOf(files[4]!.stream()), files[2]!.bytes()]);
-    assert.deepEqual(both.map(({ length }) => length), [700_000, 262_144, 700_000]);
+    const both = await Promise.all([
+      textOf(files[2]!.stream()),
+      textOf(files[4]!.stream()),
+      files[2]!.bytes(),
+    ]);
+    assert.deepEqual(
+      both.map(({ length }) => length),
+      [700_000, 262_144, 700_000],
+    );
     await end();
     assert.deepEqual(uploads.left, []);
   }
 });
 
 test('UploadFile.bytes() gives a copy: writing to it changes nothing', async () => {
-  const { files: [file] } = await received(['abc'], {});
+  const {
+    files: [file],
+  } = await received(['abc'], {});
   (await file!.bytes()).fill(0);
   assert.equal(await textOf(file!.stream()), 'abc');
 });
 
-test('UploadStore keeps as much in memory as it may, all files together, and one unnamed file of its owner beyond', { skip: process.platform !== 'linux' }, async (t) => {
-  const uploads = new UploadFolder(t);
-  const { files, end } = await received(['12345', '12345', '12345', '1'], { directory: uploads.path, memoryBytes: 11 });
-  assert.deepEqual(readdirSync(uploads.path), []);
-  assert.equal(uploads.open.length, 1);
-  assert.match(uploads.open[0]!, /svc-upload-[0-9a-f]{32} \(deleted\)$/);
-  assert.deepEqual(await Promise.all(files.map((file) => textOf(file.stream()))), ['12345', '12345', '12345', '1']);
-  const descriptor = readdirSync('/proc/self/fd').find((fd) => { try { return readFileSync(`/proc/self/fdinfo/${fd}`) && statSync(`/proc/self/fd/${fd}`).nlink === 0 && statSync(`/proc/self/fd/${fd}`).size === 5; } catch { return false; } });
-  assert.equal(statSync(`/proc/self/fd/${descriptor}`).mode & 0o777, 0o600);
-  await end();
-  assert.deepEqual(uploads.left, []);
-});
+test(
+  'UploadStore keeps as much in memory as it may, all files together, and one unnamed file of its owner beyond',
+  { skip: process.platform !== 'linux' },
+  async (t) => {
+    const uploads = new UploadFolder(t);
+    const { files, end } = await received(['12345', '12345', '12345', '1'], {
+      directory: uploads.path,
+      memoryBytes: 11,
+    });
+    assert.deepEqual(readdirSync(uploads.path), []);
+    assert.equal(uploads.open.length, 1);
+    assert.match(uploads.open[0]!, /svc-upload-[0-9a-f]{32} \(deleted\)$/);
+    assert.deepEqual(await Promise.all(files.map((file) => textOf(file.stream()))), [
+      '12345',
+      '12345',
+      '12345',
+      '1',
+    ]);
+    const descriptor = readdirSync('/proc/self/fd').find((fd) => {
+      try {
+        return (
+          readFileSync(`/proc/self/fdinfo/${fd}`) &&
+          statSync(`/proc/self/fd/${fd}`).nlink === 0 &&
+          statSync(`/proc/self/fd/${fd}`).size === 5
+        );
+      } catch {
+        return false;
+      }
+    });
+    assert.equal(statSync(`/proc/self/fd/${descriptor}`).mode & 0o777, 0o600);
+    await end();
+    assert.deepEqual(uploads.left, []);
+  },
+);
 
 test('UploadStore keeps small pieces together: a client that sends byte by byte costs bytes', async () => {
   const store = new UploadStore('/nowhere', 1e9);
@@ -77,7 +121,10 @@ test('UploadFile.save() puts a whole file there, and nothing but it', async (t) 
   const target = folder(t);
   const umask = process.umask();
   for (const memoryBytes of [0, 1e9]) {
-    const { files: [file], end } = await received(['x'.repeat(600_000)], { directory: uploads.path, memoryBytes });
+    const {
+      files: [file],
+      end,
+    } = await received(['x'.repeat(600_000)], { directory: uploads.path, memoryBytes });
     const path = join(target, `${memoryBytes}.txt`);
     await file!.save(path);
     await end();
@@ -92,17 +139,27 @@ test('UploadFile.save() replaces a file only where that is asked for, and leaves
   mkdirSync(join(target, 'folder'));
   writeFileSync(join(target, 'outside.txt'), 'outside');
   if (process.platform !== 'win32') symlinkSync('outside.txt', join(target, 'link.txt'));
-  const { files: [file] } = await received(['after'], {});
-  for (const name of ['there.txt', 'folder', 'link.txt']) await assert.rejects(file!.save(join(target, name)), { code: 'E_UPLOAD_EXISTS' }, name);
+  const {
+    files: [file],
+  } = await received(['after'], {});
+  for (const name of ['there.txt', 'folder', 'link.txt'])
+    await assert.rejects(file!.save(join(target, name)), { code: 'E_UPLOAD_EXISTS' }, name);
   await assert.rejects(file!.save(join(target, 'none', 'a.txt')), { code: 'ENOENT' });
   await assert.rejects(file!.save(join(target, 'folder'), { overwrite: true }));
-  await assert.rejects(file!.save(join(target, 'a'), { overwite: true } as object), { code: 'E_OPTION_UNKNOWN' });
+  await assert.rejects(file!.save(join(target, 'a'), { overwite: true } as object), {
+    code: 'E_OPTION_UNKNOWN',
+  });
   assert.equal(readFileSync(join(target, 'there.txt'), 'utf8'), 'before');
   await file!.save(join(target, 'there.txt'), { overwrite: true });
   await file!.save(join(target, 'link.txt'), { overwrite: true });
-  assert.deepEqual(['there.txt', 'link.txt', 'outside.txt'].map((name) => readFileSync(join(target, name), 'utf8')), ['after', 'after', 'outside']);
+  assert.deepEqual(
+    ['there.txt', 'link.txt', 'outside.txt'].map((name) => readFileSync(join(target, name), 'utf8')),
+    ['after', 'after', 'outside'],
+  );
   assert.deepEqual(readdirSync(target).sort(), ['folder', 'link.txt', 'outside.txt', 'there.txt']);
-  const saves = await Promise.allSettled(Array.from({ length: 8 }, () => file!.save(join(target, 'raced.txt'))));
+  const saves = await Promise.allSettled(
+    Array.from({ length: 8 }, () => file!.save(join(target, 'raced.txt'))),
+  );
   assert.equal(saves.filter(({ status }) => status === 'fulfilled').length, 1);
 });
 
@@ -114,7 +171,9 @@ test('An uploaded file is there until background tasks have run, and then refuse
   app.post('/', { tasks: Depends(BackgroundTasks) }, async ({ req, tasks }) => {
     const file = (await req.form({ memoryBytes: 0 })).file('f')!;
     kept.push(file);
-    tasks.add(async () => { inTask = await textOf(file.stream()); });
+    tasks.add(async () => {
+      inTask = await textOf(file.stream());
+    });
     return { size: file.size };
   });
   await using client = new TestClient(app);
@@ -123,7 +182,8 @@ test('An uploaded file is there until background tasks have run, and then refuse
   assert.deepEqual(await (await client.post('/', { form })).json(), { size: 7 });
   assert.equal(inTask, 'content');
   assert.deepEqual(uploads.left, []);
-  for (const use of [kept[0]!.bytes(), kept[0]!.save(join(uploads.path, 'x')), textOf(kept[0]!.stream())]) await assert.rejects(use, { code: 'E_UPLOAD_GONE' });
+  for (const use of [kept[0]!.bytes(), kept[0]!.save(join(uploads.path, 'x')), textOf(kept[0]!.stream())])
+    await assert.rejects(use, { code: 'E_UPLOAD_GONE' });
   assert.equal(existsSync(join(uploads.path, 'x')), false);
   assert.equal(inspect(kept[0]).includes('a.txt'), true);
 });
@@ -145,21 +205,38 @@ test('Nothing is left of the files of a handler that throws', async (t) => {
 test('A folder for uploads that cannot be used is E_UPLOAD_DIRECTORY, and no concern of forms that fit in memory', async (t) => {
   const uploads = new UploadFolder(t);
   const gone = join(uploads.path, 'gone');
-  await assert.rejects(received(['x'], { directory: gone, memoryBytes: 0 }), { code: 'E_UPLOAD_DIRECTORY', message: /ENOENT/ });
+  await assert.rejects(received(['x'], { directory: gone, memoryBytes: 0 }), {
+    code: 'E_UPLOAD_DIRECTORY',
+    message: /ENOENT/,
+  });
   assert.equal((await received(['x'], { directory: gone })).files.length, 1);
   if (isRoot || process.platform === 'win32') return; // they may write anywhere
   mkdirSync(gone);
   chmodSync(gone, 0o500);
-  await assert.rejects(received(['x'], { directory: gone, memoryBytes: 0 }), { code: 'E_UPLOAD_DIRECTORY', message: /EACCES/ });
+  await assert.rejects(received(['x'], { directory: gone, memoryBytes: 0 }), {
+    code: 'E_UPLOAD_DIRECTORY',
+    message: /EACCES/,
+  });
   rmSync(gone, { recursive: true });
 });
 
 test('A disk that is full is 507, a process without descriptors 503, anything else an error; nothing is left', async (t) => {
   const uploads = new UploadFolder(t);
   await using probe = await open(import.meta.filename);
-  for (const [code, status] of [['ENOSPC', 507], ['EDQUOT', 507], ['EMFILE', 503], ['EIO', undefined]] as const) {
-    const writev = t.mock.method(Object.getPrototypeOf(probe) as FileHandle, 'writev', () => Promise.reject(Object.assign(new Error(code), { code })));
-    await assert.rejects(received(['x'], { directory: uploads.path, memoryBytes: 0 }), (error: { status?: number; message: string }) => error.status === status && (status !== undefined || error.message === code));
+  for (const [code, status] of [
+    ['ENOSPC', 507],
+    ['EDQUOT', 507],
+    ['EMFILE', 503],
+    ['EIO', undefined],
+  ] as const) {
+    const writev = t.mock.method(Object.getPrototypeOf(probe) as FileHandle, 'writev', () =>
+      Promise.reject(Object.assign(new Error(code), { code })),
+    );
+    await assert.rejects(
+      received(['x'], { directory: uploads.path, memoryBytes: 0 }),
+      (error: { status?: number; message: string }) =>
+        error.status === status && (status !== undefined || error.message === code),
+    );
     writev.mock.restore();
     assert.deepEqual(uploads.left, []);
   }
@@ -171,11 +248,18 @@ test('UploadStore writes on where a write has stopped short', async (t) => {
   type Writev = (pieces: readonly Uint8Array[], position: number) => Promise<unknown>;
   const prototype = Object.getPrototypeOf(probe) as { writev: Writev };
   const whole = prototype.writev;
-  t.mock.method(prototype, 'writev', function (this: unknown, pieces: readonly Uint8Array[], position: number) {
-    return whole.call(this, [Buffer.concat(pieces).subarray(0, 1_000)], position);
-  });
+  t.mock.method(
+    prototype,
+    'writev',
+    function (this: unknown, pieces: readonly Uint8Array[], position: number) {
+      return whole.call(this, [Buffer.concat(pieces).subarray(0, 1_000)], position);
+    },
+  );
   const content = Array.from({ length: 9_000 }, (_, n) => n % 10).join('');
-  const { files: [file], end } = await received([content], { directory: uploads.path, memoryBytes: 0 });
+  const {
+    files: [file],
+    end,
+  } = await received([content], { directory: uploads.path, memoryBytes: 0 });
   assert.equal(await textOf(file!.stream()), content);
   await end();
 });

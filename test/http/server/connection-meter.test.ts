@@ -16,7 +16,10 @@ import type { TLSSocket } from 'node:tls';
 
 /** The value of a line of the metrics. */
 function value(app: Svc, line: string): number {
-  const found = app.metrics.render().split('\n').find((candidate) => candidate.startsWith(`${line} `));
+  const found = app.metrics
+    .render()
+    .split('\n')
+    .find((candidate) => candidate.startsWith(`${line} `));
   return found === undefined ? Number.NaN : Number(found.slice(line.length + 1));
 }
 
@@ -31,8 +34,12 @@ test('svc_connections counts what is open, and svc_connection_requests what each
   await clients[0]!.get('/').answer();
   assert.equal(value(app, 'svc_connections') >= 2, true); // of the third, which has sent nothing, the server may not know yet
   for (const client of clients) await client[Symbol.asyncDispose]();
-  while (value(app, 'svc_connections') > 0 || value(app, 'svc_connection_requests_count') < 3) await new Promise((resolve) => setImmediate(resolve));
-  assert.deepEqual(['0', '1', '2', '+Inf'].map((most) => value(app, `svc_connection_requests_bucket{le="${most}"}`)), [1, 2, 3, 3]);
+  while (value(app, 'svc_connections') > 0 || value(app, 'svc_connection_requests_count') < 3)
+    await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(
+    ['0', '1', '2', '+Inf'].map((most) => value(app, `svc_connection_requests_bucket{le="${most}"}`)),
+    [1, 2, 3, 3],
+  );
   assert.equal(value(app, 'svc_connection_requests_sum'), 3);
 });
 
@@ -46,12 +53,20 @@ test('svc_connections_refused_total tells why a connection was refused', async (
     client.send(bytes);
     await client.ended();
   }
-  assert.deepEqual(['malformed', 'overflow'].map((reason) => value(app, `svc_connections_refused_total{reason="${reason}"}`)), [1, 1]);
+  assert.deepEqual(
+    ['malformed', 'overflow'].map((reason) =>
+      value(app, `svc_connections_refused_total{reason="${reason}"}`),
+    ),
+    [1, 1],
+  );
   const resetting = await RawClient.open(server.port);
   await resetting.get('/').answer();
   resetting.socket.resetAndDestroy();
   while (value(app, 'svc_connections') > 0) await new Promise((resolve) => setImmediate(resolve));
-  assert.deepEqual(['malformed', 'timeout'].map((reason) => value(app, `svc_connections_refused_total{reason="${reason}"}`)), [1, Number.NaN]);
+  assert.deepEqual(
+    ['malformed', 'timeout'].map((reason) => value(app, `svc_connections_refused_total{reason="${reason}"}`)),
+    [1, Number.NaN],
+  );
 });
 
 test('ConnectionMeter counts the requests of a TLS server by the connections above TLS, and handshakes that fail', () => {
@@ -59,7 +74,10 @@ test('ConnectionMeter counts the requests of a TLS server by the connections abo
   const meter = new ConnectionMeter(metrics);
   const server = createServer();
   meter.watch(server);
-  new ConnectionLimits({ limits: USUAL_LIMITS, clock: systemClock, log: collectedLog().logger, meter }).watch(server as unknown as Server, 'secureConnection'); // https.Server has no other parts that count
+  new ConnectionLimits({ limits: USUAL_LIMITS, clock: systemClock, log: collectedLog().logger, meter }).watch(
+    server as unknown as Server,
+    'secureConnection',
+  ); // https.Server has no other parts that count
   const [raw, secure] = [new Socket(), new Socket()];
   server.emit('connection', raw);
   assert.equal(meter.open, 0);
@@ -70,7 +88,13 @@ test('ConnectionMeter counts the requests of a TLS server by the connections abo
   server.emit('tlsClientError', new Error('handshake'), secure as TLSSocket);
   server.emit('drop');
   const text = metrics.render();
-  for (const line of ['svc_connections 0', 'svc_connection_requests_sum 1', 'svc_connections_refused_total{reason="tls"} 1', 'svc_connections_refused_total{reason="limit"} 1']) assert.ok(text.includes(`${line}\n`), line);
+  for (const line of [
+    'svc_connections 0',
+    'svc_connection_requests_sum 1',
+    'svc_connections_refused_total{reason="tls"} 1',
+    'svc_connections_refused_total{reason="limit"} 1',
+  ])
+    assert.ok(text.includes(`${line}\n`), line);
   raw.destroy();
 });
 
@@ -78,7 +102,10 @@ test('ConnectionLimits does not count a connection that is destroyed before the 
   const metrics = createMetrics({ log: collectedLog().logger });
   const meter = new ConnectionMeter(metrics);
   const server = createServer();
-  new ConnectionLimits({ limits: USUAL_LIMITS, clock: systemClock, log: collectedLog().logger, meter }).watch(server as unknown as Server, 'secureConnection');
+  new ConnectionLimits({ limits: USUAL_LIMITS, clock: systemClock, log: collectedLog().logger, meter }).watch(
+    server as unknown as Server,
+    'secureConnection',
+  );
   const socket = new Socket();
   socket.destroy();
   server.emit('secureConnection', socket as TLSSocket);

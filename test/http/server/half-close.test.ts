@@ -9,18 +9,28 @@ import { RawClient } from '../../support/raw-http.ts';
 import type { Socket } from 'node:net';
 
 /** An application whose handlers wait until they are let go. */
-async function serve(): Promise<{ port: number; entered(): Promise<AbortSignal>; release(): void } & AsyncDisposable> {
+async function serve(): Promise<
+  { port: number; entered(): Promise<AbortSignal>; release(): void } & AsyncDisposable
+> {
   const signals = Promise.withResolvers<AbortSignal>();
   const gate = Promise.withResolvers<void>();
-  const app = new Svc({ logger: collectedLog().logger }).get('/', async ({ signal }) => {
-    signals.resolve(signal);
-    await Promise.race([gate.promise, once(signal, 'abort')]);
-    return 'done';
-  }).get('/pieces', ({ signal }) => new StreamingResponse((async function* (): AsyncGenerator<string> {
-    yield 'begun';
-    signals.resolve(signal);
-    await once(signal, 'abort');
-  })()));
+  const app = new Svc({ logger: collectedLog().logger })
+    .get('/', async ({ signal }) => {
+      signals.resolve(signal);
+      await Promise.race([gate.promise, once(signal, 'abort')]);
+      return 'done';
+    })
+    .get(
+      '/pieces',
+      ({ signal }) =>
+        new StreamingResponse(
+          (async function* (): AsyncGenerator<string> {
+            yield 'begun';
+            signals.resolve(signal);
+            await once(signal, 'abort');
+          })(),
+        ),
+    );
   const { port, close } = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
   return { port, entered: () => signals.promise, release: gate.resolve, [Symbol.asyncDispose]: close };
 }
@@ -53,7 +63,10 @@ test('HttpServer answers all that a client has pipelined before it ended its sid
   await it.entered();
   for (let probe = 0; probe < 2; probe++) assert.equal((await client.answer()).status, 102);
   it.release();
-  assert.deepEqual([(await client.answer()).status, (await client.answer()).status, (await client.answer()).status], [200, 404, 200]);
+  assert.deepEqual(
+    [(await client.answer()).status, (await client.answer()).status, (await client.answer()).status],
+    [200, 404, 200],
+  );
   await client.ended();
 });
 

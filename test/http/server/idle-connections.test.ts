@@ -17,19 +17,26 @@ const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 
 type Served = { clock: ManualClock; server: RunningServer; sockets: readonly Socket[] } & AsyncDisposable;
 
-async function serve(declare: (app: Svc) => void = (app) => void app.get('/', () => 'ok'), options: SvcOptions = {}): Promise<Served> {
-  const clock = new ManualClock(), app = new Svc({ clock, logger: collectedLog().logger, ...options });
+async function serve(
+  declare: (app: Svc) => void = (app) => void app.get('/', () => 'ok'),
+  options: SvcOptions = {},
+): Promise<Served> {
+  const clock = new ManualClock(),
+    app = new Svc({ clock, logger: collectedLog().logger, ...options });
   declare(app);
   const sockets: Socket[] = [];
   let server: RunningServer | undefined;
-  const node = await serverOf(async () => { server = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 }); });
+  const node = await serverOf(async () => {
+    server = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
+  });
   node.on('connection', (socket) => sockets.push(socket));
   return { clock, server: server!, sockets, [Symbol.asyncDispose]: () => server!.close() };
 }
 
 /** Lets the clock pass, and what the kernel has for both sides come. */
 async function pass(clock: ManualClock, ms: number): Promise<void> {
-  for (let passed = 0; passed < ms; passed += LOOK_MS / 2) await clock.advance(Math.min(LOOK_MS / 2, ms - passed));
+  for (let passed = 0; passed < ms; passed += LOOK_MS / 2)
+    await clock.advance(Math.min(LOOK_MS / 2, ms - passed));
 }
 
 test('HttpServer keeps a connection that is silent for less than the time announced and a second, and closes one that is for longer', async () => {
@@ -46,12 +53,19 @@ test('HttpServer keeps a connection that is silent for less than the time announ
 });
 
 test('HttpServer does not take the time of a handler, or of a body, for silence', async () => {
-  const isThere = Promise.withResolvers<void>(), gate = Promise.withResolvers<void>();
-  await using it = await serve((app) => app.get('/', () => 'ok').post('/', async ({ req }) => {
-    isThere.resolve();
-    await gate.promise;
-    return await req.text();
-  }), { requestTimeoutMs: 600_000 });
+  const isThere = Promise.withResolvers<void>(),
+    gate = Promise.withResolvers<void>();
+  await using it = await serve(
+    (app) =>
+      app
+        .get('/', () => 'ok')
+        .post('/', async ({ req }) => {
+          isThere.resolve();
+          await gate.promise;
+          return await req.text();
+        }),
+    { requestTimeoutMs: 600_000 },
+  );
   await using client = await RawClient.open(it.server.port);
   await client.send(GET).answer();
   client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n');
@@ -82,7 +96,11 @@ test('HttpServer lets a WebSocket be silent', async () => {
   });
   await using client = await RawClient.open(it.server.port);
   await client.send(GET).answer();
-  const upgraded = await client.send('GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n').answer();
+  const upgraded = await client
+    .send(
+      'GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n',
+    )
+    .answer();
   assert.equal(upgraded.status, 101);
   const [socket] = it.sockets;
   await pass(it.clock, 3 * LIMIT_MS);

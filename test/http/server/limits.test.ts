@@ -7,7 +7,11 @@ import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import type { RunningServer, SvcOptions } from '../../../src/app/svc.ts';
 
-type Served = { app: Svc; server: RunningServer; events: readonly Record<string, unknown>[] } & AsyncDisposable;
+type Served = {
+  app: Svc;
+  server: RunningServer;
+  events: readonly Record<string, unknown>[];
+} & AsyncDisposable;
 
 async function serve(declare: (app: Svc) => void, options: SvcOptions = {}): Promise<Served> {
   const { logger, events } = collectedLog();
@@ -22,7 +26,17 @@ const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 const POST = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n';
 
 test('Svc refuses limits out of their range, whoever sets them', () => {
-  for (const options of [{ headersTimeoutMs: 9 }, { requestTimeoutMs: 0 }, { keepAliveTimeoutMs: Infinity }, { sendTimeoutMs: 9 }, { maxConnections: 0 }, { maxInFlight: 1.5 }, { maxPipelined: 10_001 }, { maxHeaderBytes: 1_023 }, { maxHeaderFields: 9 }]) {
+  for (const options of [
+    { headersTimeoutMs: 9 },
+    { requestTimeoutMs: 0 },
+    { keepAliveTimeoutMs: Infinity },
+    { sendTimeoutMs: 9 },
+    { maxConnections: 0 },
+    { maxInFlight: 1.5 },
+    { maxPipelined: 10_001 },
+    { maxHeaderBytes: 1_023 },
+    { maxHeaderFields: 9 },
+  ]) {
     assert.throws(() => new Svc(options), { code: 'E_OPTION_RANGE' });
     const [key] = Object.keys(options) as ['maxInFlight'];
     const app = new Svc();
@@ -34,14 +48,19 @@ test('Svc refuses limits out of their range, whoever sets them', () => {
 
 test('Svc reads limits from variables, which win', (t) => {
   process.env['SVC_MAX_IN_FLIGHT'] = '7';
-  t.after(() => { delete process.env['SVC_MAX_IN_FLIGHT']; });
+  t.after(() => {
+    delete process.env['SVC_MAX_IN_FLIGHT'];
+  });
   assert.equal(new Svc({ maxInFlight: 9 }).limits.maxInFlight, 7);
 });
 
 test('Svc keeps idle connections for 5 seconds, and behind a proxy for longer than proxies do', () => {
   assert.equal(new Svc().limits.keepAliveTimeoutMs, 5_000);
   assert.equal(new Svc({ trustProxy: 'loopback' }).limits.keepAliveTimeoutMs, 65_000);
-  assert.equal(new Svc({ trustProxy: 'loopback', keepAliveTimeoutMs: 1_000 }).limits.keepAliveTimeoutMs, 1_000);
+  assert.equal(
+    new Svc({ trustProxy: 'loopback', keepAliveTimeoutMs: 1_000 }).limits.keepAliveTimeoutMs,
+    1_000,
+  );
 });
 
 test('HttpServer closes silent connections, answers slow heads with 408, and serves an honest client meanwhile', async () => {
@@ -58,14 +77,18 @@ test('HttpServer closes silent connections, answers slow heads with 408, and ser
 
 test('HttpServer answers a body that takes too long with 408, and ends its handler', async () => {
   const failure = Promise.withResolvers<unknown>();
-  await using it = await serve((app) => app.post('/', async ({ req }) => {
-    try {
-      return await req.text();
-    } catch (error) {
-      failure.resolve(error);
-      throw error;
-    }
-  }), { requestTimeoutMs: 80, headersTimeoutMs: 40 });
+  await using it = await serve(
+    (app) =>
+      app.post('/', async ({ req }) => {
+        try {
+          return await req.text();
+        } catch (error) {
+          failure.resolve(error);
+          throw error;
+        }
+      }),
+    { requestTimeoutMs: 80, headersTimeoutMs: 40 },
+  );
   await using client = await RawClient.open(it.server.port);
   const answer = await client.send(`${POST}abc`).answer();
   assert.equal(answer.status, 408);
@@ -76,10 +99,14 @@ test('HttpServer answers a body that takes too long with 408, and ends its handl
 
 test('HttpServer that stops gives what still comes no more time than before', async () => {
   const reached = Promise.withResolvers<void>();
-  await using it = await serve((app) => app.post('/', async ({ req }) => {
-    reached.resolve();
-    return req.text();
-  }), { requestTimeoutMs: 300, headersTimeoutMs: 40 });
+  await using it = await serve(
+    (app) =>
+      app.post('/', async ({ req }) => {
+        reached.resolve();
+        return req.text();
+      }),
+    { requestTimeoutMs: 300, headersTimeoutMs: 40 },
+  );
   await using client = await RawClient.open(it.server.port);
   client.send(`${POST}abc`);
   await reached.promise;
@@ -87,17 +114,27 @@ test('HttpServer that stops gives what still comes no more time than before', as
   assert.equal((await client.answer()).status, 408);
   await client.ended();
   await closed;
-  assert.equal(it.events.some(({ event }) => event === 'drain_deadline_exceeded'), false);
+  assert.equal(
+    it.events.some(({ event }) => event === 'drain_deadline_exceeded'),
+    false,
+  );
 });
 
 test('HttpServer gives a body the time of its route, shorter or longer than that of the others', async () => {
   const clock = new ManualClock();
-  await using it = await serve((app) => {
-    app.post('/', async ({ req }) => req.text());
-    app.post('/quick', { requestTimeoutMs: 1_000 }, async ({ req }) => req.text());
-    app.post('/large', { requestTimeoutMs: 600_000 }, async ({ req }) => req.text());
-  }, { clock });
-  const [quick, usual, large] = await Promise.all(['/quick', '/', '/large'].map(async (path) => (await RawClient.open(it.server.port)).send(POST.replace('/', path)))) as [RawClient, RawClient, RawClient];
+  await using it = await serve(
+    (app) => {
+      app.post('/', async ({ req }) => req.text());
+      app.post('/quick', { requestTimeoutMs: 1_000 }, async ({ req }) => req.text());
+      app.post('/large', { requestTimeoutMs: 600_000 }, async ({ req }) => req.text());
+    },
+    { clock },
+  );
+  const [quick, usual, large] = (await Promise.all(
+    ['/quick', '/', '/large'].map(async (path) =>
+      (await RawClient.open(it.server.port)).send(POST.replace('/', path)),
+    ),
+  )) as [RawClient, RawClient, RawClient];
   while (it.app.operations.inFlight() < 3) await tick();
   await clock.advance(999);
   assert.equal(it.app.operations.inFlight(), 3);
@@ -119,10 +156,20 @@ test('HttpServer closes a connection that is silent after its answer', async () 
 });
 
 test('HttpServer refuses heads larger and with more fields than the settings say, with 431', async () => {
-  await using it = await serve((app) => app.get('/', () => 'ok'), { maxHeaderBytes: 2_048, maxHeaderFields: 10 });
-  for (const [fields, status] of [['x'.repeat(3_000), 431], ['a\r\n' + 'b: c\r\n'.repeat(9), 431], ['a\r\n' + 'b: c\r\n'.repeat(8), 200]] as const) {
+  await using it = await serve((app) => app.get('/', () => 'ok'), {
+    maxHeaderBytes: 2_048,
+    maxHeaderFields: 10,
+  });
+  for (const [fields, status] of [
+    ['x'.repeat(3_000), 431],
+    ['a\r\n' + 'b: c\r\n'.repeat(9), 431],
+    ['a\r\n' + 'b: c\r\n'.repeat(8), 200],
+  ] as const) {
     await using client = await RawClient.open(it.server.port);
-    assert.equal((await client.send(`GET / HTTP/1.1\r\nHost: a\r\nA: ${fields.trimEnd()}\r\n\r\n`).answer()).status, status);
+    assert.equal(
+      (await client.send(`GET / HTTP/1.1\r\nHost: a\r\nA: ${fields.trimEnd()}\r\n\r\n`).answer()).status,
+      status,
+    );
   }
 });
 
@@ -140,23 +187,46 @@ test('HttpServer answers surplus connections with 503, closes those beyond, coun
   await surplus.ended();
   for (const client of within) assert.equal((await client.send(GET).answer()).status, 200);
   assert.match(it.app.metrics.render(), /^svc_connections_refused_total\{reason="limit"\} 2$/m);
-  assert.equal(it.events.filter((event) => event['event'] === 'overloaded' && event['setting'] === 'maxConnections').length, 1);
+  assert.equal(
+    it.events.filter((event) => event['event'] === 'overloaded' && event['setting'] === 'maxConnections')
+      .length,
+    1,
+  );
   for (const client of within) await client[Symbol.asyncDispose]();
-  for (;;) { // until the server has seen that they are gone
+  for (;;) {
+    // until the server has seen that they are gone
     await using again = await RawClient.open(it.server.port);
-    if ((await again.send(GET).answer().catch(() => undefined))?.status === 200) break;
+    if (
+      (
+        await again
+          .send(GET)
+          .answer()
+          .catch(() => undefined)
+      )?.status === 200
+    )
+      break;
   }
 });
 
 test('HttpServer answers requests beyond maxInFlight with 503 and keeps their connection; probes it serves', async () => {
   const release = Promise.withResolvers<void>();
-  await using it = await serve((app) => app.get('/', async () => { await release.promise; return 'ok'; }), { maxInFlight: 2 });
+  await using it = await serve(
+    (app) =>
+      app.get('/', async () => {
+        await release.promise;
+        return 'ok';
+      }),
+    { maxInFlight: 2 },
+  );
   const busy = await Promise.all([1, 2].map(async () => (await RawClient.open(it.server.port)).send(GET)));
   while (it.app.operations.inFlight() < 2) await tick();
   await using client = await RawClient.open(it.server.port);
   for (let round = 0; round < 2; round++) {
     const answer = await client.send(GET).answer();
-    assert.deepEqual([answer.status, answer.field('retry-after'), answer.field('connection')], [503, '1', 'keep-alive']);
+    assert.deepEqual(
+      [answer.status, answer.field('retry-after'), answer.field('connection')],
+      [503, '1', 'keep-alive'],
+    );
   }
   assert.equal((await client.get('/healthz').answer()).status, 200);
   assert.equal((await client.get('/readyz').answer()).status, 200);
@@ -169,14 +239,23 @@ test('HttpServer answers requests beyond maxInFlight with 503 and keeps their co
 test('HttpServer serves as many pipelined requests as maxPipelined says and one more, then ends the connection', async () => {
   const release = Promise.withResolvers<void>();
   let seen = 0;
-  await using it = await serve((app) => app.get('/', async () => { seen++; await release.promise; return 'ok'; }), { maxPipelined: 3 });
+  await using it = await serve(
+    (app) =>
+      app.get('/', async () => {
+        seen++;
+        await release.promise;
+        return 'ok';
+      }),
+    { maxPipelined: 3 },
+  );
   await using client = await RawClient.open(it.server.port);
   client.send(GET.repeat(2_000));
   while (seen < 4) await tick();
   client.send(GET.repeat(2_000)); // read no more
   await tick();
   release.resolve();
-  for (let count = 1; count <= 4; count++) assert.equal((await client.answer()).field('connection'), count === 4 ? 'close' : 'keep-alive');
+  for (let count = 1; count <= 4; count++)
+    assert.equal((await client.answer()).field('connection'), count === 4 ? 'close' : 'keep-alive');
   assert.equal((await client.ended()).length, 0);
   assert.equal(seen, 4);
 });
@@ -186,13 +265,27 @@ test('HttpServer serves any number of pipelined requests whose answers keep up',
   await using client = await RawClient.open(it.server.port);
   for (let round = 0; round < 50; round++) {
     client.send(GET.repeat(3));
-    for (let count = 0; count < 3; count++) assert.equal((await client.answer()).field('connection'), 'keep-alive');
+    for (let count = 0; count < 3; count++)
+      assert.equal((await client.answer()).field('connection'), 'keep-alive');
   }
 });
 
 test('HttpServer counts an answer of a stream as in flight until it has gone', async () => {
   const release = Promise.withResolvers<void>();
-  await using it = await serve((app) => app.get('/', () => new StreamingResponse((async function* (): AsyncGenerator<string> { yield 'a'; await release.promise; })())), { maxInFlight: 1 });
+  await using it = await serve(
+    (app) =>
+      app.get(
+        '/',
+        () =>
+          new StreamingResponse(
+            (async function* (): AsyncGenerator<string> {
+              yield 'a';
+              await release.promise;
+            })(),
+          ),
+      ),
+    { maxInFlight: 1 },
+  );
   await using first = await RawClient.open(it.server.port);
   await using second = await RawClient.open(it.server.port);
   first.send(GET);

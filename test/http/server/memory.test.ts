@@ -8,67 +8,170 @@ import { collectedLog } from '../../support/collected-log.ts';
 import type { TransportRequest } from '../../../src/http/request/request.ts';
 
 const app = (): Svc => new Svc({ logger: collectedLog().logger, env: 'test' });
-const get = (path: string, init: RequestInit = {}): Request => new Request(`http://a.example:8080${path}`, init);
+const get = (path: string, init: RequestInit = {}): Request =>
+  new Request(`http://a.example:8080${path}`, init);
 
 test('Svc.fetch() passes a web request through the application', async () => {
-  const it = app().post('/{id:int}', async ({ req, params }) => ({ id: params.id, q: req.query.get('q'), host: req.host, ip: req.ip, scheme: req.scheme, path: req.path, x: req.headers['x-a'], cookie: req.cookies['c'], body: await req.json() }));
-  const response = await it.fetch(get('/5?q=1', { method: 'POST', body: '{"a":1}', headers: { 'X-A': 'x', 'Cookie': 'c=d', 'Content-Type': 'application/json', 'X-Request-Id': 'mine' } }));
+  const it = app().post('/{id:int}', async ({ req, params }) => ({
+    id: params.id,
+    q: req.query.get('q'),
+    host: req.host,
+    ip: req.ip,
+    scheme: req.scheme,
+    path: req.path,
+    x: req.headers['x-a'],
+    cookie: req.cookies['c'],
+    body: await req.json(),
+  }));
+  const response = await it.fetch(
+    get('/5?q=1', {
+      method: 'POST',
+      body: '{"a":1}',
+      headers: { 'X-A': 'x', Cookie: 'c=d', 'Content-Type': 'application/json', 'X-Request-Id': 'mine' },
+    }),
+  );
   assert.equal(response.status, 200);
-  assert.deepEqual(await response.json(), { id: 5, q: '1', host: 'a.example:8080', ip: '', scheme: 'http', path: '/5', x: 'x', cookie: 'd', body: { a: 1 } });
+  assert.deepEqual(await response.json(), {
+    id: 5,
+    q: '1',
+    host: 'a.example:8080',
+    ip: '',
+    scheme: 'http',
+    path: '/5',
+    x: 'x',
+    cookie: 'd',
+    body: { a: 1 },
+  });
   assert.equal(response.headers.get('x-request-id'), 'mine');
-  assert.equal(response.headers.get('content-length'), String(JSON.stringify({ id: 5, q: '1', host: 'a.example:8080', ip: '', scheme: 'http', path: '/5', x: 'x', cookie: 'd', body: { a: 1 } }).length));
+  assert.equal(
+    response.headers.get('content-length'),
+    String(
+      JSON.stringify({
+        id: 5,
+        q: '1',
+        host: 'a.example:8080',
+        ip: '',
+        scheme: 'http',
+        path: '/5',
+        x: 'x',
+        cookie: 'd',
+        body: { a: 1 },
+      }).length,
+    ),
+  );
 });
 
 test('Svc.fetch() gives an empty body to whoever reads a request without one', async () => {
-  const it = app().get('/text', ({ req }) => req.text()).get('/stream', async ({ req }) => {
-    let length = 0;
-    for await (const chunk of req.stream()) length += chunk.length;
-    return length;
-  });
+  const it = app()
+    .get('/text', ({ req }) => req.text())
+    .get('/stream', async ({ req }) => {
+      let length = 0;
+      for await (const chunk of req.stream()) length += chunk.length;
+      return length;
+    });
   assert.equal(await (await it.fetch(get('/text'))).text(), '');
   assert.equal(await (await it.fetch(get('/stream'))).json(), 0);
 });
 
 test('Svc.fetch() reads a body in pieces, empty ones among them', async () => {
   const it = app().post('/', ({ req }) => req.text());
-  const body = new ReadableStream<Uint8Array>({ start(controller) { for (const part of ['ab', '', 'c']) controller.enqueue(Buffer.from(part)); controller.close(); } });
-  assert.equal(await (await it.fetch(get('/', { method: 'POST', body, duplex: 'half' } as RequestInit))).text(), 'abc');
+  const body = new ReadableStream<Uint8Array>({
+    start(controller) {
+      for (const part of ['ab', '', 'c']) controller.enqueue(Buffer.from(part));
+      controller.close();
+    },
+  });
+  assert.equal(
+    await (await it.fetch(get('/', { method: 'POST', body, duplex: 'half' } as RequestInit))).text(),
+    'abc',
+  );
 });
 
 for (const [what, body] of [
-  ['fails', () => new ReadableStream<Uint8Array>({ pull() { throw new Error('source'); } })],
-  ['is text instead of bytes', () => new ReadableStream<string>({ start(controller) { controller.enqueue('text'); controller.close(); } })],
+  [
+    'fails',
+    () =>
+      new ReadableStream<Uint8Array>({
+        pull() {
+          throw new Error('source');
+        },
+      }),
+  ],
+  [
+    'is text instead of bytes',
+    () =>
+      new ReadableStream<string>({
+        start(controller) {
+          controller.enqueue('text');
+          controller.close();
+        },
+      }),
+  ],
 ] as const) {
   test(`Svc.fetch() answers as to a client that left when the source of a request ${what}`, async () => {
-    const it = app().post('/', async ({ req }) => { await assert.rejects(req.text(), ClientDisconnected); return 'seen'; });
-    assert.equal(await (await it.fetch(get('/', { method: 'POST', body: body(), duplex: 'half' } as RequestInit))).text(), 'seen');
+    const it = app().post('/', async ({ req }) => {
+      await assert.rejects(req.text(), ClientDisconnected);
+      return 'seen';
+    });
+    assert.equal(
+      await (
+        await it.fetch(get('/', { method: 'POST', body: body(), duplex: 'half' } as RequestInit))
+      ).text(),
+      'seen',
+    );
   });
 }
 
 test('Svc.fetch() gives empty bodies where there are none, with the length that HEAD would have', async () => {
   let ended = 0;
-  const source = { [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(new Error('pulled')), return: async () => { ended++; return { done: true as const, value: undefined }; } }) };
-  const it = app().get('/text', () => 'five!').get('/{status:int}', ({ params }) => new HttpResponse('x', { status: params.status })).get('/stream', () => new StreamingResponse(source));
+  const source = {
+    [Symbol.asyncIterator]: () => ({
+      next: () => Promise.reject(new Error('pulled')),
+      return: async () => {
+        ended++;
+        return { done: true as const, value: undefined };
+      },
+    }),
+  };
+  const it = app()
+    .get('/text', () => 'five!')
+    .get('/{status:int}', ({ params }) => new HttpResponse('x', { status: params.status }))
+    .get('/stream', () => new StreamingResponse(source));
   const head = await it.fetch(get('/text', { method: 'HEAD' }));
   assert.deepEqual([head.status, head.headers.get('content-length'), await head.text()], [200, '5', '']);
   assert.equal((await it.fetch(get('/stream', { method: 'HEAD' }))).headers.get('content-length'), null);
   assert.equal(ended, 1);
   for (const status of [204, 205, 304]) {
     const response = await it.fetch(get(`/${status}`));
-    assert.deepEqual([response.status, response.headers.get('content-length'), await response.text()], [status, status === 205 ? '0' : null, '']);
+    assert.deepEqual(
+      [response.status, response.headers.get('content-length'), await response.text()],
+      [status, status === 205 ? '0' : null, ''],
+    );
   }
 });
 
 test('Svc.fetch() secures cookies over https, and keeps several apart', async () => {
   const it = app().get('/', () => new HttpResponse('x').setCookie('a', '1').setCookie('b', '2'));
-  assert.deepEqual((await it.fetch(get('/'))).headers.getSetCookie(), ['a=1; Path=/; HttpOnly; SameSite=Lax', 'b=2; Path=/; HttpOnly; SameSite=Lax']);
-  assert.ok((await it.fetch(new Request('https://a.example/'))).headers.getSetCookie().every((cookie) => cookie.endsWith('; Secure')));
+  assert.deepEqual((await it.fetch(get('/'))).headers.getSetCookie(), [
+    'a=1; Path=/; HttpOnly; SameSite=Lax',
+    'b=2; Path=/; HttpOnly; SameSite=Lax',
+  ]);
+  assert.ok(
+    (await it.fetch(new Request('https://a.example/'))).headers
+      .getSetCookie()
+      .every((cookie) => cookie.endsWith('; Secure')),
+  );
 });
 
 test('Svc.fetch() has run what a request left for afterwards when it resolves, or when the last piece has been read', async () => {
   const order: unknown[] = [];
-  const it = app().use((req, next) => { (req as TransportRequest).afterwards((outcome) => void order.push(outcome)); return next(); })
-    .get('/', () => 'x').get('/stream', () => new StreamingResponse(['a', '', 'b']));
+  const it = app()
+    .use((req, next) => {
+      (req as TransportRequest).afterwards((outcome) => void order.push(outcome));
+      return next();
+    })
+    .get('/', () => 'x')
+    .get('/stream', () => new StreamingResponse(['a', '', 'b']));
   await it.fetch(get('/'));
   assert.deepEqual(order, [undefined]);
   const response = await it.fetch(get('/stream'));
@@ -84,13 +187,21 @@ test('Svc.fetch() ends the source, and tells its request, when the reader cancel
   const it = app().get('/', ({ req }) => {
     signal = req.signal;
     (req as TransportRequest).afterwards((how) => outcome.resolve(how));
-    return new StreamingResponse((async function* () { try { for (;;) yield 'x'; } finally { isEnded = true; } })());
+    return new StreamingResponse(
+      (async function* () {
+        try {
+          for (;;) yield 'x';
+        } finally {
+          isEnded = true;
+        }
+      })(),
+    );
   });
   const response = await it.fetch(get('/'));
   const reader = response.body!.getReader();
   await reader.read();
   await reader.cancel();
-  assert.ok(await outcome.promise instanceof ClientDisconnected);
+  assert.ok((await outcome.promise) instanceof ClientDisconnected);
   assert.ok(isEnded);
   assert.ok(signal!.aborted);
 });
@@ -102,7 +213,12 @@ test('Svc.fetch() passes the failure of a source on, to its reader and to its re
   const it = app().get('/', ({ req }) => {
     signal = req.signal;
     (req as TransportRequest).afterwards((how) => outcome.resolve(how));
-    return new StreamingResponse((function* () { yield 'x'; throw failure; })());
+    return new StreamingResponse(
+      (function* () {
+        yield 'x';
+        throw failure;
+      })(),
+    );
   });
   await assert.rejects((await it.fetch(get('/'))).text(), (error) => error === failure);
   assert.equal(await outcome.promise, failure);
@@ -119,23 +235,58 @@ test('Svc.fetch() treats an aborted request as a client that has left: signal, b
     const aborted = once(req.signal, 'abort');
     controller.abort();
     await Promise.all([body, aborted]);
-    return new StreamingResponse({ [Symbol.asyncIterator]: () => ({ next: () => new Promise<never>(() => undefined), return: async () => { returned.resolve(); return { done: true as const, value: undefined }; } }) });
+    return new StreamingResponse({
+      [Symbol.asyncIterator]: () => ({
+        next: () => new Promise<never>(() => undefined),
+        return: async () => {
+          returned.resolve();
+          return { done: true as const, value: undefined };
+        },
+      }),
+    });
   });
-  const response = await it.fetch(get('/', { method: 'POST', signal: controller.signal, body: new ReadableStream(), duplex: 'half' } as RequestInit));
+  const response = await it.fetch(
+    get('/', {
+      method: 'POST',
+      signal: controller.signal,
+      body: new ReadableStream(),
+      duplex: 'half',
+    } as RequestInit),
+  );
   await returned.promise;
-  assert.ok(await outcome.promise instanceof ClientDisconnected);
+  assert.ok((await outcome.promise) instanceof ClientDisconnected);
   await assert.rejects(response.text(), { name: 'AbortError' });
 });
 
 test('Svc.fetch() ends a source that is being read when its request is aborted', async () => {
   const controller = new AbortController();
   const returned = Promise.withResolvers<void>();
-  const it = app().get('/', () => new StreamingResponse((async function* () { try { for (;;) { yield 'x'; await new Promise((resolve) => setImmediate(resolve)); } } finally { returned.resolve(); } })()));
+  const it = app().get(
+    '/',
+    () =>
+      new StreamingResponse(
+        (async function* () {
+          try {
+            for (;;) {
+              yield 'x';
+              await new Promise((resolve) => setImmediate(resolve));
+            }
+          } finally {
+            returned.resolve();
+          }
+        })(),
+      ),
+  );
   const reader = (await it.fetch(get('/', { signal: controller.signal }))).body!.getReader();
   await reader.read();
   controller.abort();
   await returned.promise;
-  await assert.rejects((async () => { while (!(await reader.read()).done); })(), { name: 'AbortError' });
+  await assert.rejects(
+    (async () => {
+      while (!(await reader.read()).done);
+    })(),
+    { name: 'AbortError' },
+  );
 });
 
 test('Svc.fetch() sends one X-Request-Id', async () => {

@@ -33,7 +33,12 @@ test('slicesOf() cuts texts and bytes into slices that are together what they we
 });
 
 test('A long text arrives as it is, with its length, whatever its characters', async () => {
-  const texts = ['a'.repeat(SLICE_BYTES + 1), 'é'.repeat(SLICE_BYTES), `a${'😀'.repeat(SLICE_BYTES)}`, `語\ud83d${'語'.repeat(SLICE_BYTES * 3)}`];
+  const texts = [
+    'a'.repeat(SLICE_BYTES + 1),
+    'é'.repeat(SLICE_BYTES),
+    `a${'😀'.repeat(SLICE_BYTES)}`,
+    `語\ud83d${'語'.repeat(SLICE_BYTES * 3)}`,
+  ];
   const app = new Svc({ logger: collectedLog().logger });
   app.get('/text/{index:int}', ({ params: { index } }) => texts[index]!);
   app.get('/json/{index:int}', ({ params: { index } }) => ({ text: texts[index]! }));
@@ -42,7 +47,7 @@ test('A long text arrives as it is, with its length, whatever its characters', a
     for (const [index, text] of texts.entries()) {
       const response = await fetch(`${url}/text/${index}`);
       assert.equal(response.headers.get('content-length'), String(Buffer.byteLength(text)));
-      assert.ok(await response.text() === text.toWellFormed(), `text ${index}`);
+      assert.ok((await response.text()) === text.toWellFormed(), `text ${index}`);
       assert.deepEqual(await (await fetch(`${url}/json/${index}`)).json(), { text });
     }
   } finally {
@@ -57,7 +62,7 @@ test('Before a long text, fields go out as they are: a character of Latin-1 is o
   try {
     const response = await fetch(url);
     assert.equal(response.headers.get('x-name'), 'café');
-    assert.ok(await response.text() === 'é'.repeat(SLICE_BYTES));
+    assert.ok((await response.text()) === 'é'.repeat(SLICE_BYTES));
   } finally {
     await close();
   }
@@ -79,12 +84,30 @@ function dechunked(chunks: string): string {
 
 test('A source that fails in the turn of its first pieces: they arrive, and the answer is cut', async () => {
   const app = new Svc({ logger: collectedLog().logger });
-  async function* failing<T>(...values: T[]): AsyncGenerator<T> { yield* values; throw new Error('no more'); }
-  app.get('/texts', () => new StreamingResponse(failing('one', 'two'))).get('/values', () => new NDJSONResponse(failing({ a: 1 }, { a: 2 })));
-  app.get('/at-once', () => new StreamingResponse((function* () { yield 'one'; throw new Error('no more'); })()));
+  async function* failing<T>(...values: T[]): AsyncGenerator<T> {
+    yield* values;
+    throw new Error('no more');
+  }
+  app
+    .get('/texts', () => new StreamingResponse(failing('one', 'two')))
+    .get('/values', () => new NDJSONResponse(failing({ a: 1 }, { a: 2 })));
+  app.get(
+    '/at-once',
+    () =>
+      new StreamingResponse(
+        (function* () {
+          yield 'one';
+          throw new Error('no more');
+        })(),
+      ),
+  );
   const server = await app.run({ port: 0, handleSignals: false });
   try {
-    for (const [path, pieces] of [['/texts', 'onetwo'], ['/values', '{"a":1}\n{"a":2}\n'], ['/at-once', 'one']] as const) {
+    for (const [path, pieces] of [
+      ['/texts', 'onetwo'],
+      ['/values', '{"a":1}\n{"a":2}\n'],
+      ['/at-once', 'one'],
+    ] as const) {
       const client = await RawClient.open(server.port);
       const answer = String(await client.get(path).ended());
       assert.ok(answer.startsWith('HTTP/1.1 200 OK\r\n'), `${path}: ${answer}`);
@@ -95,7 +118,7 @@ test('A source that fails in the turn of its first pieces: they arrive, and the 
   }
 });
 
-test('HTTP/1.0: an answer that is cut ends by a reset, for its connection\'s end is that of its body; one that is whole, or has a length, ends as usual (RFC 9112 §8)', async () => {
+test("HTTP/1.0: an answer that is cut ends by a reset, for its connection's end is that of its body; one that is whole, or has a length, ends as usual (RFC 9112 §8)", async () => {
   const app = new Svc({ logger: collectedLog().logger });
   async function* giving(...values: (string | Error)[]): AsyncGenerator<string> {
     for (const value of values) {
@@ -104,14 +127,22 @@ test('HTTP/1.0: an answer that is cut ends by a reset, for its connection\'s end
       await new Promise((resolve) => setImmediate(resolve));
     }
   }
-  app.get('/cut', () => new StreamingResponse(giving('one', 'two', new Error('no more')))).get('/at-once', () => new StreamingResponse(giving(new Error('nothing at all'))));
-  app.get('/whole', () => new StreamingResponse(giving('one', 'two'))).get('/counted', () => new StreamingResponse(giving('one', new Error('no more')), { contentLength: 6 }));
+  app
+    .get('/cut', () => new StreamingResponse(giving('one', 'two', new Error('no more'))))
+    .get('/at-once', () => new StreamingResponse(giving(new Error('nothing at all'))));
+  app
+    .get('/whole', () => new StreamingResponse(giving('one', 'two')))
+    .get('/counted', () => new StreamingResponse(giving('one', new Error('no more')), { contentLength: 6 }));
   const server = await app.run({ port: 0, handleSignals: false });
   const ask = async (target: string, version: string): Promise<[body: string, end: string]> => {
     const socket = connect(server.port, '127.0.0.1');
     const chunks: Buffer[] = [];
     let end = 'end';
-    socket.on('data', (chunk) => chunks.push(chunk)).on('error', ({ code }: NodeJS.ErrnoException) => { end = code!; });
+    socket
+      .on('data', (chunk) => chunks.push(chunk))
+      .on('error', ({ code }: NodeJS.ErrnoException) => {
+        end = code!;
+      });
     socket.write(`GET ${target} HTTP/${version}\r\nHost: a\r\n\r\n`);
     await new Promise((resolve) => socket.once('close', resolve));
     const answer = Buffer.concat(chunks).toString();
@@ -133,14 +164,27 @@ test('HTTP/1.0: an answer that is not over when a server stops waiting ends by a
   const clock = new ManualClock();
   const app = new Svc({ logger: collectedLog().logger, clock });
   const more = Promise.withResolvers<void>();
-  app.get('/', () => new StreamingResponse((async function* () { yield 'one'; await more.promise; })()));
+  app.get(
+    '/',
+    () =>
+      new StreamingResponse(
+        (async function* () {
+          yield 'one';
+          await more.promise;
+        })(),
+      ),
+  );
   const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
   const socket = connect(server.port, '127.0.0.1');
-  const ended = new Promise((resolve) => socket.on('error', ({ code }: NodeJS.ErrnoException) => resolve(code)).on('close', () => resolve('end')));
+  const ended = new Promise((resolve) =>
+    socket.on('error', ({ code }: NodeJS.ErrnoException) => resolve(code)).on('close', () => resolve('end')),
+  );
   socket.write('GET / HTTP/1.0\r\n\r\n');
   await new Promise((resolve) => socket.once('data', resolve));
   let isClosed = false;
-  void server.close().then(() => { isClosed = true; });
+  void server.close().then(() => {
+    isClosed = true;
+  });
   while (!isClosed) await clock.advance(100);
   assert.equal(await ended, 'ECONNRESET');
   more.resolve();

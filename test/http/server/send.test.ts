@@ -16,63 +16,187 @@ import type { TLSSocket } from 'node:tls';
 import type { SvcOptions } from 'svc';
 
 /** An application on a free port, and one connection to it. */
-async function serve(declare: (app: Svc) => void, options: SvcOptions = {}): Promise<{ app: Svc; client: RawClient; port: number; events: Record<string, unknown>[] } & AsyncDisposable> {
+async function serve(
+  declare: (app: Svc) => void,
+  options: SvcOptions = {},
+): Promise<
+  { app: Svc; client: RawClient; port: number; events: Record<string, unknown>[] } & AsyncDisposable
+> {
   const { logger, events } = collectedLog();
   const app = new Svc({ logger, ...options });
   declare(app);
   const { port, close } = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
   const client = await RawClient.open(port);
-  return { app, client, port, events, async [Symbol.asyncDispose]() { await client[Symbol.asyncDispose](); await close(); } };
+  return {
+    app,
+    client,
+    port,
+    events,
+    async [Symbol.asyncDispose]() {
+      await client[Symbol.asyncDispose]();
+      await close();
+    },
+  };
 }
 
-const metric = (app: Svc, name: string): number => Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(app.metrics.render())?.[1] ?? 0);
+const metric = (app: Svc, name: string): number =>
+  Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(app.metrics.render())?.[1] ?? 0);
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** What never gives a second piece, and tells when it is ended: iterables, web streams and Node streams. */
-const pending = (first: string | undefined, onEnd: () => void): readonly (readonly [what: string, source: () => ConstructorParameters<typeof StreamingResponse>[0]])[] => [
-  ['an iterator', () => {
-    const steps: Promise<IteratorResult<string>>[] = first === undefined ? [] : [Promise.resolve({ done: false, value: first })];
-    return { [Symbol.asyncIterator]: () => ({ next: () => steps.shift() ?? new Promise<never>(() => undefined), return: () => { onEnd(); return Promise.resolve({ done: true as const, value: undefined }); } }) };
-  }],
-  ['a web stream', () => new ReadableStream<string>({ start(controller) { if (first !== undefined) controller.enqueue(first); }, cancel: onEnd })],
-  ['a Node stream', () => { const stream = new Readable({ read() { /* nothing more comes */ }, destroy(error, done) { onEnd(); done(error); } }); if (first !== undefined) stream.push(first); return stream; }],
+const pending = (
+  first: string | undefined,
+  onEnd: () => void,
+): readonly (readonly [what: string, source: () => ConstructorParameters<typeof StreamingResponse>[0]])[] => [
+  [
+    'an iterator',
+    () => {
+      const steps: Promise<IteratorResult<string>>[] =
+        first === undefined ? [] : [Promise.resolve({ done: false, value: first })];
+      return {
+        [Symbol.asyncIterator]: () => ({
+          next: () => steps.shift() ?? new Promise<never>(() => undefined),
+          return: () => {
+            onEnd();
+            return Promise.resolve({ done: true as const, value: undefined });
+          },
+        }),
+      };
+    },
+  ],
+  [
+    'a web stream',
+    () =>
+      new ReadableStream<string>({
+        start(controller) {
+          if (first !== undefined) controller.enqueue(first);
+        },
+        cancel: onEnd,
+      }),
+  ],
+  [
+    'a Node stream',
+    () => {
+      const stream = new Readable({
+        read() {
+          /* nothing more comes */
+        },
+        destroy(error, done) {
+          onEnd();
+          done(error);
+        },
+      });
+      if (first !== undefined) stream.push(first);
+      return stream;
+    },
+  ],
 ];
 
 for (const first of ['x', undefined]) {
   for (const [index, what] of ['an iterator', 'a web stream', 'a Node stream'].entries()) {
     test(`${what} is ended at once when the client leaves while ${first === undefined ? 'its first' : 'a later'} piece is awaited`, async () => {
       const [entered, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-      await using it = await serve((app) => app.get('/', () => { entered.resolve(); return new StreamingResponse(pending(first, () => ended.resolve())[index]![1]()); }));
+      await using it = await serve((app) =>
+        app.get('/', () => {
+          entered.resolve();
+          return new StreamingResponse(pending(first, () => ended.resolve())[index]![1]());
+        }),
+      );
       it.client.get('/');
       await (first === undefined ? entered.promise.then(turn) : once(it.client.socket, 'data'));
       it.client.socket.destroy();
       await ended.promise;
       while (metric(it.app, 'svc_requests_in_flight') !== 0) await turn(); // the request is over
-      assert.deepEqual(it.events.filter((event) => event['level'] === 'error'), []);
+      assert.deepEqual(
+        it.events.filter((event) => event['level'] === 'error'),
+        [],
+      );
     });
   }
 }
 
 for (const [what, source] of [
-  ['throws at once', () => (function* (): Generator<string> { throw new Error('source'); })()],
-  ['rejects', () => (async function* (): AsyncGenerator<string> { await turn(); throw new Error('source'); })()],
-  ['rejects after empty pieces', () => (async function* (): AsyncGenerator<string | Uint8Array> { yield ''; yield new Uint8Array(); throw new Error('source'); })()],
-  ['is a web stream that errors', () => new ReadableStream({ start(controller) { controller.error(new Error('source')); } })],
-  ['is a web Response that errors', () => new Response(new ReadableStream({ start(controller) { controller.error(new Error('source')); } }))],
+  [
+    'throws at once',
+    () =>
+      (function* (): Generator<string> {
+        throw new Error('source');
+      })(),
+  ],
+  [
+    'rejects',
+    () =>
+      (async function* (): AsyncGenerator<string> {
+        await turn();
+        throw new Error('source');
+      })(),
+  ],
+  [
+    'rejects after empty pieces',
+    () =>
+      (async function* (): AsyncGenerator<string | Uint8Array> {
+        yield '';
+        yield new Uint8Array();
+        throw new Error('source');
+      })(),
+  ],
+  [
+    'is a web stream that errors',
+    () =>
+      new ReadableStream({
+        start(controller) {
+          controller.error(new Error('source'));
+        },
+      }),
+  ],
+  [
+    'is a web Response that errors',
+    () =>
+      new Response(
+        new ReadableStream({
+          start(controller) {
+            controller.error(new Error('source'));
+          },
+        }),
+      ),
+  ],
   ['is a file that is not there', () => createReadStream('/nothing/here')],
   ['gives an object', () => [{ a: 1 } as unknown as string]],
-  ['gives a number', () => (async function* () { yield 5 as unknown as string; })()],
+  [
+    'gives a number',
+    () =>
+      (async function* () {
+        yield 5 as unknown as string;
+      })(),
+  ],
 ] as const) {
   test(`A source that ${what} before its first byte is a 500 with the fields of every layer, logged and counted once`, async () => {
-    await using it = await serve((app) => app.use(new CORSMiddleware({ origins: ['https://app.example'] })).get('/', () => {
-      const given = source();
-      return given instanceof Response ? given : new StreamingResponse(given);
-    }).get('/with-status', () => reply(new StreamingResponse((function* (): Generator<string> { throw new Error('source'); })()), 201)));
+    await using it = await serve((app) =>
+      app
+        .use(new CORSMiddleware({ origins: ['https://app.example'] }))
+        .get('/', () => {
+          const given = source();
+          return given instanceof Response ? given : new StreamingResponse(given);
+        })
+        .get('/with-status', () =>
+          reply(
+            new StreamingResponse(
+              (function* (): Generator<string> {
+                throw new Error('source');
+              })(),
+            ),
+            201,
+          ),
+        ),
+    );
     const answer = await it.client.get('/', 'Origin: https://app.example\r\n').answer();
     assert.equal(answer.status, 500);
     assert.equal(answer.field('content-type'), 'application/problem+json');
     assert.equal(answer.field('access-control-allow-origin'), 'https://app.example');
-    assert.deepEqual(it.events.filter((event) => event['level'] === 'error').map((event) => event['event']), ['unhandled_error']);
+    assert.deepEqual(
+      it.events.filter((event) => event['level'] === 'error').map((event) => event['event']),
+      ['unhandled_error'],
+    );
     assert.equal(metric(it.app, 'svc_errors_total'), 1);
     assert.equal((await it.client.get('/with-status').answer()).status, 500); // over the same connection
   });
@@ -80,7 +204,19 @@ for (const [what, source] of [
 
 test('A source that fails before its first byte reaches the exception handler of its class', async () => {
   class Busy extends Error {}
-  await using it = await serve((app) => app.exceptionHandler(Busy, () => reply({ busy: true }, 503)).get('/', () => new StreamingResponse((function* (): Generator<string> { throw new Busy(); })())));
+  await using it = await serve((app) =>
+    app
+      .exceptionHandler(Busy, () => reply({ busy: true }, 503))
+      .get(
+        '/',
+        () =>
+          new StreamingResponse(
+            (function* (): Generator<string> {
+              throw new Busy();
+            })(),
+          ),
+      ),
+  );
   const answer = await it.client.get('/').answer();
   assert.deepEqual([answer.status, answer.json()], [503, { busy: true }]);
 });
@@ -94,50 +230,110 @@ test('A web Response with FormData that nobody reads to its end ends no process:
   };
   const shared = form();
   await using it = await serve((app) => app.get('/', form).get('/shared', () => shared));
-  for (let n = 0; n < 3; n++) assert.equal((await it.client.send('HEAD / HTTP/1.1\r\nHost: a\r\n\r\n').answer('HEAD')).status, 200);
+  for (let n = 0; n < 3; n++)
+    assert.equal((await it.client.send('HEAD / HTTP/1.1\r\nHost: a\r\n\r\n').answer('HEAD')).status, 200);
   await using leaving = await RawClient.open(it.port);
   leaving.get('/');
   await once(leaving.socket, 'data');
   leaving.socket.destroy();
   const whole = await it.client.get('/').answer();
   assert.ok(whole.isWhole && whole.body.length > 3_000_000);
-  assert.deepEqual([(await it.client.get('/shared').answer()).status, (await it.client.get('/shared').answer()).status], [200, 500]);
+  assert.deepEqual(
+    [(await it.client.get('/shared').answer()).status, (await it.client.get('/shared').answer()).status],
+    [200, 500],
+  );
   while (metric(it.app, 'svc_requests_in_flight') !== 0) await turn();
   for (let n = 0; n < 50; n++) await turn(); // a rejection that nobody handles fails the test
 });
 
 test('A failure after the head is counted', async () => {
-  await using it = await serve((app) => app.get('/', () => new StreamingResponse((function* (): Generator<string> { yield 'head'; throw new Error('source'); })())));
+  await using it = await serve((app) =>
+    app.get(
+      '/',
+      () =>
+        new StreamingResponse(
+          (function* (): Generator<string> {
+            yield 'head';
+            throw new Error('source');
+          })(),
+        ),
+    ),
+  );
   const bytes = await it.client.get('/').ended();
   assert.match(bytes.toString(), /^HTTP\/1\.1 200 /);
   assert.ok(!bytes.includes('\r\n0\r\n'), 'no last chunk');
   assert.equal(metric(it.app, 'svc_errors_total'), 1);
 });
 
-for (const [what, pieces, contentLength] of [['more in its first piece', ['abcdef'], 4], ['nothing at all', [], 4], ['nothing but empty pieces', ['', ''], 1]] as const) {
+for (const [what, pieces, contentLength] of [
+  ['more in its first piece', ['abcdef'], 4],
+  ['nothing at all', [], 4],
+  ['nothing but empty pieces', ['', ''], 1],
+] as const) {
   test(`A source that gives ${what} than contentLength announced is a 500 with E_STREAM`, async () => {
-    await using it = await serve((app) => app.get('/', () => new StreamingResponse(pieces, { contentLength })));
+    await using it = await serve((app) =>
+      app.get('/', () => new StreamingResponse(pieces, { contentLength })),
+    );
     assert.equal((await it.client.get('/').answer()).status, 500);
     assert.equal((it.events.at(-1)!['error'] as { code: string }).code, 'E_STREAM');
   });
 }
 
 test('contentLength counts bytes, not characters; 0 is a length', async () => {
-  await using it = await serve((app) => app.get('/', () => new StreamingResponse(['é', 'ü'], { contentLength: 4 })).get('/none', () => new StreamingResponse([], { contentLength: 0 })));
+  await using it = await serve((app) =>
+    app
+      .get('/', () => new StreamingResponse(['é', 'ü'], { contentLength: 4 }))
+      .get('/none', () => new StreamingResponse([], { contentLength: 0 })),
+  );
   assert.equal((await it.client.get('/').answer()).text(), 'éü');
   assert.equal((await it.client.get('/none').answer()).field('content-length'), '0');
 });
 
 test('A source whose answer a layer throws away is ended', async () => {
   const ended = Promise.withResolvers<void>();
-  await using it = await serve((app) => app.use(async (_req, next) => { await next(); return ['no', 403]; }).get('/', () => new StreamingResponse((function* (): Generator<string> { try { yield 'a'; } finally { ended.resolve(); } })())));
+  await using it = await serve((app) =>
+    app
+      .use(async (_req, next) => {
+        await next();
+        return ['no', 403];
+      })
+      .get(
+        '/',
+        () =>
+          new StreamingResponse(
+            (function* (): Generator<string> {
+              try {
+                yield 'a';
+              } finally {
+                ended.resolve();
+              }
+            })(),
+          ),
+      ),
+  );
   assert.equal((await it.client.get('/').answer()).status, 403);
   await ended.promise;
 });
 
 test('A source that is always ready leaves other requests their turn', async () => {
   let isOver = false;
-  await using it = await serve((app) => app.get('/endless', () => new StreamingResponse((function* (): Generator<string> { for (let n = 0; n < 3_000_000 && !isOver; n++) yield ''; yield 'end'; })())).get('/', () => { isOver = true; return 'ok'; }));
+  await using it = await serve((app) =>
+    app
+      .get(
+        '/endless',
+        () =>
+          new StreamingResponse(
+            (function* (): Generator<string> {
+              for (let n = 0; n < 3_000_000 && !isOver; n++) yield '';
+              yield 'end';
+            })(),
+          ),
+      )
+      .get('/', () => {
+        isOver = true;
+        return 'ok';
+      }),
+  );
   await using other = await RawClient.open(it.port);
   other.get('/endless');
   assert.equal((await it.client.get('/').answer()).text(), 'ok');
@@ -148,7 +344,11 @@ test('A source that is always ready leaves other requests their turn', async () 
 test('A locked web stream is a 500, and a Node stream in object mode is read as it is', async () => {
   const locked = new Blob(['x']).stream();
   locked.getReader();
-  await using it = await serve((app) => app.get('/locked', () => new StreamingResponse(locked)).get('/objects', () => new StreamingResponse(Readable.from(['a', 'b']))));
+  await using it = await serve((app) =>
+    app
+      .get('/locked', () => new StreamingResponse(locked))
+      .get('/objects', () => new StreamingResponse(Readable.from(['a', 'b']))),
+  );
   assert.equal((await it.client.get('/locked').answer()).status, 500);
   assert.equal((await it.client.get('/objects').answer()).text(), 'ab');
 });
@@ -157,7 +357,17 @@ test('A locked web stream is a 500, and a Node stream in object mode is read as 
 
 const BIG = 'x'.repeat(30_000_000);
 for (const [what, body] of [
-  ['a large string', () => BIG], ['a large Buffer', () => Buffer.from(BIG)], ['endless pieces', () => new StreamingResponse((function* (): Generator<string> { for (;;) yield 'x'.repeat(10_000); })())],
+  ['a large string', () => BIG],
+  ['a large Buffer', () => Buffer.from(BIG)],
+  [
+    'endless pieces',
+    () =>
+      new StreamingResponse(
+        (function* (): Generator<string> {
+          for (;;) yield 'x'.repeat(10_000);
+        })(),
+      ),
+  ],
   ['one huge piece', () => new StreamingResponse([BIG])],
 ] as const) {
   test(`A client that takes no byte of ${what} for sendTimeoutMs is cut, logged and counted`, async () => {
@@ -188,8 +398,22 @@ test('Over TLS a client that takes no byte is cut, and one that reads slowly is 
   writeFileSync(key, FIRST.key);
   const clock = new ManualClock();
   const app = new Svc({ logger: collectedLog().logger, clock, sendTimeoutMs: 10_000 });
-  app.get('/', () => new StreamingResponse((function* (): Generator<Uint8Array> { for (let n = 0; n < 400; n++) yield Buffer.alloc(100_000); })(), { contentLength: 40_000_000 }));
-  const { port, close } = await app.run({ port: 0, handleSignals: false, drainSeconds: 1, tls: { cert, key } });
+  app.get(
+    '/',
+    () =>
+      new StreamingResponse(
+        (function* (): Generator<Uint8Array> {
+          for (let n = 0; n < 400; n++) yield Buffer.alloc(100_000);
+        })(),
+        { contentLength: 40_000_000 },
+      ),
+  );
+  const { port, close } = await app.run({
+    port: 0,
+    handleSignals: false,
+    drainSeconds: 1,
+    tls: { cert, key },
+  });
   const open = async (): Promise<TLSSocket> => {
     const socket = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false });
     await once(socket, 'secureConnect');
@@ -197,7 +421,7 @@ test('Over TLS a client that takes no byte is cut, and one that reads slowly is 
     return socket;
   };
   let taken = 0;
-  for await (const chunk of await open() as AsyncIterable<Buffer>) {
+  for await (const chunk of (await open()) as AsyncIterable<Buffer>) {
     taken += chunk.length;
     await clock.advance(chunk.length / 1_000);
   }
@@ -218,7 +442,11 @@ test('Over TLS a client that takes no byte is cut, and one that reads slowly is 
 test('A client that pipelines requests and reads nothing is cut, whichever of the answers is stuck', async () => {
   const clock = new ManualClock();
   const page = 'x'.repeat(100_000);
-  await using it = await serve((app) => app.get('/', () => page), { clock, sendTimeoutMs: 8_000, maxPipelined: 1_000 });
+  await using it = await serve((app) => app.get('/', () => page), {
+    clock,
+    sendTimeoutMs: 8_000,
+    maxPipelined: 1_000,
+  });
   it.client.socket.pause();
   for (let n = 0; n < 200; n++) it.client.get('/');
   for (let moved = 0; moved < 40_000 && metric(it.app, 'svc_slow_readers_total') === 0; moved += 1_000) {
@@ -232,10 +460,32 @@ test('A client that reads slowly, but reads, and a source that is silent, are no
   const clock = new ManualClock();
   const total = 60_000_000;
   const more = Promise.withResolvers<void>();
-  await using it = await serve((app) => {
-    app.get('/slow', () => new StreamingResponse((function* (): Generator<Uint8Array> { for (let n = 0; n < 600; n++) yield Buffer.alloc(100_000); })(), { contentLength: total }));
-    app.get('/silent', () => new StreamingResponse((async function* (): AsyncGenerator<string> { yield 'a'; await more.promise; yield 'b'; })()));
-  }, { clock, sendTimeoutMs: 10_000 });
+  await using it = await serve(
+    (app) => {
+      app.get(
+        '/slow',
+        () =>
+          new StreamingResponse(
+            (function* (): Generator<Uint8Array> {
+              for (let n = 0; n < 600; n++) yield Buffer.alloc(100_000);
+            })(),
+            { contentLength: total },
+          ),
+      );
+      app.get(
+        '/silent',
+        () =>
+          new StreamingResponse(
+            (async function* (): AsyncGenerator<string> {
+              yield 'a';
+              await more.promise;
+              yield 'b';
+            })(),
+          ),
+      );
+    },
+    { clock, sendTimeoutMs: 10_000 },
+  );
   it.client.get('/silent');
   await once(it.client.socket, 'data');
   const slow = connect(it.port, '127.0.0.1');
@@ -252,24 +502,44 @@ test('A client that reads slowly, but reads, and a source that is silent, are no
   assert.equal(metric(it.app, 'svc_slow_readers_total'), 0);
 });
 
-test('A client that reads what the kernel took long before is not cut', { skip: process.platform === 'linux' ? false : 'Linux alone tells what it holds' }, async () => {
-  const clock = new ManualClock();
-  await using it = await serve((app) => app.get('/', () => BIG), { clock, sendTimeoutMs: 10_000 });
-  const slow = connect(it.port, '127.0.0.1');
-  using _end = { [Symbol.dispose]: () => slow.destroy() }; // before the server, which waits for its answer
-  slow.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
-  await once(slow, 'readable');
-  for (let turns = 0; turns < 200; turns++) await turn(); // the buffers of both sides fill: some megabytes
-  for (let seconds = 0; seconds < 60; seconds++) {
-    while (slow.read() === null) await once(slow, 'readable');
-    await clock.advance(1_000);
-  }
-  assert.equal(metric(it.app, 'svc_slow_readers_total'), 0);
-});
+test(
+  'A client that reads what the kernel took long before is not cut',
+  { skip: process.platform === 'linux' ? false : 'Linux alone tells what it holds' },
+  async () => {
+    const clock = new ManualClock();
+    await using it = await serve((app) => app.get('/', () => BIG), { clock, sendTimeoutMs: 10_000 });
+    const slow = connect(it.port, '127.0.0.1');
+    using _end = { [Symbol.dispose]: () => slow.destroy() }; // before the server, which waits for its answer
+    slow.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+    await once(slow, 'readable');
+    for (let turns = 0; turns < 200; turns++) await turn(); // the buffers of both sides fill: some megabytes
+    for (let seconds = 0; seconds < 60; seconds++) {
+      while (slow.read() === null) await once(slow, 'readable');
+      await clock.advance(1_000);
+    }
+    assert.equal(metric(it.app, 'svc_slow_readers_total'), 0);
+  },
+);
 
 test('An answer with a field as long as X-Request-Id keeps it, and has one id', async () => {
-  await using it = await serve((app) => app.get('/', () => new HttpResponse('x', { headers: { 'Content-Type': 'a/b', 'X-Requested-A': '1', 'x-REQUEST-id': 'mine', 'X-Powered-Bye': '2' } })));
+  await using it = await serve((app) =>
+    app.get(
+      '/',
+      () =>
+        new HttpResponse('x', {
+          headers: {
+            'Content-Type': 'a/b',
+            'X-Requested-A': '1',
+            'x-REQUEST-id': 'mine',
+            'X-Powered-Bye': '2',
+          },
+        }),
+    ),
+  );
   const answer = await it.client.get('/', 'X-Request-Id: theirs\r\n').answer();
   assert.deepEqual(answer.fields.get('x-request-id'), ['theirs']);
-  assert.deepEqual([answer.field('content-type'), answer.field('x-requested-a'), answer.field('x-powered-bye')], ['a/b', '1', '2']);
+  assert.deepEqual(
+    [answer.field('content-type'), answer.field('x-requested-a'), answer.field('x-powered-bye')],
+    ['a/b', '1', '2'],
+  );
 });

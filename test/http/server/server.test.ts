@@ -16,16 +16,29 @@ import type { FormPart, HttpRequest } from '../../../src/http/contracts.ts';
 import type { TransportRequest } from '../../../src/http/request/request.ts';
 
 /** An application on a free port, and one connection to it. */
-async function serve(declare: (app: Svc) => void, options: SvcOptions = {}): Promise<{
-  app: Svc; client: RawClient; port: number; events: Record<string, unknown>[]; close(): Promise<void>;
-} & AsyncDisposable> {
+async function serve(
+  declare: (app: Svc) => void,
+  options: SvcOptions = {},
+): Promise<
+  {
+    app: Svc;
+    client: RawClient;
+    port: number;
+    events: Record<string, unknown>[];
+    close(): Promise<void>;
+  } & AsyncDisposable
+> {
   const { logger, events } = collectedLog();
   const app = new Svc({ logger, ...options });
   declare(app);
   const { port, close } = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
   const client = await RawClient.open(port);
   return {
-    app, client, port, events, close,
+    app,
+    client,
+    port,
+    events,
+    close,
     async [Symbol.asyncDispose]() {
       await client[Symbol.asyncDispose]();
       await close();
@@ -36,14 +49,27 @@ async function serve(declare: (app: Svc) => void, options: SvcOptions = {}): Pro
 /** A connection whose client is the test: pushes what it sends, and is told of what it is sent, which it has taken once that is `done`. */
 function inMemory(onSent: (bytes: Buffer, done: () => void) => void): Duplex {
   const same = (): Duplex => socket;
-  const socket: Duplex = Object.assign(new Duplex({
-    read() { /* pushed into */ },
-    write: (bytes: Buffer, _encoding, done) => onSent(bytes, done),
-  }), { setTimeout: same, setNoDelay: same, setKeepAlive: same, destroySoon: () => socket.end(() => socket.destroy()) });
+  const socket: Duplex = Object.assign(
+    new Duplex({
+      read() {
+        /* pushed into */
+      },
+      write: (bytes: Buffer, _encoding, done) => onSent(bytes, done),
+    }),
+    {
+      setTimeout: same,
+      setNoDelay: same,
+      setKeepAlive: same,
+      destroySoon: () => socket.end(() => socket.destroy()),
+    },
+  );
   return socket;
 }
 
-const turn = (): Promise<void> => new Promise((resolve) => { setImmediate(resolve); });
+const turn = (): Promise<void> =>
+  new Promise((resolve) => {
+    setImmediate(resolve);
+  });
 
 /** A promise and what settles it. */
 const gate = <T = void>(): PromiseWithResolvers<T> => Promise.withResolvers<T>();
@@ -69,13 +95,20 @@ test('HttpServer leaves no listener on a keep-alive socket, whatever its request
     app.get('/stream', () => new StreamingResponse(['a', 'b']));
   });
   const server = new HttpServer(it.app);
-  server.node.on('request', (incoming) => counts.push(incoming.socket.eventNames().reduce((sum, name) => sum + incoming.socket.listenerCount(name), 0)));
+  server.node.on('request', (incoming) =>
+    counts.push(
+      incoming.socket.eventNames().reduce((sum, name) => sum + incoming.socket.listenerCount(name), 0),
+    ),
+  );
   const { port } = await server.listen({ port: 0 });
   await using client = await RawClient.open(port);
   for (let round = 0; round < 8; round++) {
     assert.equal((await client.get('/').answer()).status, 200);
     assert.equal((await client.get('/stream').answer()).text(), 'ab');
-    assert.equal((await client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc').answer()).text(), '3');
+    assert.equal(
+      (await client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc').answer()).text(),
+      '3',
+    );
   }
   assert.equal(counts.at(-1), counts[2]);
   await server.close(0);
@@ -85,22 +118,53 @@ test('HttpServer ends a connection, and not the process, where what refuses it f
   const { logger, events } = collectedLog();
   const server = new HttpServer(new Svc({ logger }));
   const failure = new Error('a file is gone');
-  const fail = (): never => { throw failure; };
-  const failing = (): Duplex => Object.assign(Object.defineProperty(new PassThrough(), 'writable', { get: fail }), { write: fail, end: fail });
+  const fail = (): never => {
+    throw failure;
+  };
+  const failing = (): Duplex =>
+    Object.assign(Object.defineProperty(new PassThrough(), 'writable', { get: fail }), {
+      write: fail,
+      end: fail,
+    });
   for (const event of ['clientError', 'connect', 'upgrade']) {
     const socket = failing();
-    const given = event === 'clientError' ? [failure, socket] : [{ socket, method: 'GET', url: '/', httpVersion: '1.1', httpVersionMajor: 1, httpVersionMinor: 1, headers: {}, rawHeaders: [] }, socket, Buffer.alloc(0)];
+    const given =
+      event === 'clientError'
+        ? [failure, socket]
+        : [
+            {
+              socket,
+              method: 'GET',
+              url: '/',
+              httpVersion: '1.1',
+              httpVersionMajor: 1,
+              httpVersionMinor: 1,
+              headers: {},
+              rawHeaders: [],
+            },
+            socket,
+            Buffer.alloc(0),
+          ];
     server.node.emit(event, ...given);
     assert.equal(socket.destroyed, true, event);
   }
-  assert.deepEqual(events.filter(({ event }) => event === 'server_error').map(({ level }) => level), ['error', 'error', 'error']);
+  assert.deepEqual(
+    events.filter(({ event }) => event === 'server_error').map(({ level }) => level),
+    ['error', 'error', 'error'],
+  );
 });
 
 test('HttpServer answers pipelined requests in their order', async () => {
   const first = gate();
   await using it = await serve((app) => {
-    app.get('/slow', async () => { await first.promise; return 'slow'; });
-    app.get('/fast', () => { first.resolve(); return 'fast'; });
+    app.get('/slow', async () => {
+      await first.promise;
+      return 'slow';
+    });
+    app.get('/fast', () => {
+      first.resolve();
+      return 'fast';
+    });
   });
   it.client.get('/slow').get('/fast').get('/none');
   assert.equal((await it.client.answer()).text(), 'slow');
@@ -112,11 +176,15 @@ test('HttpServer ends every pipelined request when the client leaves, those whos
   const outcomes: unknown[] = [];
   const both = gate();
   const ended = gate();
-  await using it = await serve((app) => app.use((req) => {
-    (req as TransportRequest).afterwards((outcome) => { if (outcomes.push(outcome) === 2) ended.resolve(); });
-    if (req.path === '/2') both.resolve();
-    return once(req.signal, 'abort').then(() => 'gone');
-  }));
+  await using it = await serve((app) =>
+    app.use((req) => {
+      (req as TransportRequest).afterwards((outcome) => {
+        if (outcomes.push(outcome) === 2) ended.resolve();
+      });
+      if (req.path === '/2') both.resolve();
+      return once(req.signal, 'abort').then(() => 'gone');
+    }),
+  );
   it.client.get('/1').get('/2');
   await both.promise;
   it.client.socket.destroy();
@@ -201,7 +269,19 @@ test('HttpServer answers HEAD with the head of GET and without its body', async 
   let ended = 0;
   await using it = await serve((app) => {
     app.get('/text', () => 'five!');
-    app.get('/stream', () => new StreamingResponse({ [Symbol.iterator]: () => ({ next: () => ({ done: false, value: 'x' }), return: () => { ended++; return { done: true, value: undefined }; } }) }));
+    app.get(
+      '/stream',
+      () =>
+        new StreamingResponse({
+          [Symbol.iterator]: () => ({
+            next: () => ({ done: false, value: 'x' }),
+            return: () => {
+              ended++;
+              return { done: true, value: undefined };
+            },
+          }),
+        }),
+    );
     app.get('/length', () => new StreamingResponse(['abc'], { contentLength: 3 }));
     app.get('/empty', () => new HttpResponse(null));
   });
@@ -212,14 +292,25 @@ test('HttpServer answers HEAD with the head of GET and without its body', async 
   assert.equal(stream.status, 200);
   assert.equal(stream.field('content-length'), undefined);
   assert.equal(ended, 1);
-  assert.equal((await it.client.send('HEAD /length HTTP/1.1\r\nHost: a\r\n\r\n').answer('HEAD')).field('content-length'), '3');
-  assert.equal((await it.client.send('HEAD /empty HTTP/1.1\r\nHost: a\r\n\r\n').answer('HEAD')).field('content-length'), '0');
+  assert.equal(
+    (await it.client.send('HEAD /length HTTP/1.1\r\nHost: a\r\n\r\n').answer('HEAD')).field('content-length'),
+    '3',
+  );
+  assert.equal(
+    (await it.client.send('HEAD /empty HTTP/1.1\r\nHost: a\r\n\r\n').answer('HEAD')).field('content-length'),
+    '0',
+  );
   assert.equal((await it.client.send('HEAD /none HTTP/1.1\r\nHost: a\r\n\r\n').answer('HEAD')).status, 404);
   assert.equal((await it.client.get('/text').answer()).text(), 'five!'); // nothing is left over of the five before
 });
 
 test('HttpServer tells 404, 405 and OPTIONS apart, and answers OPTIONS *', async () => {
-  await using it = await serve((app) => app.get('/a', () => 'a').post('/a', () => 'b').delete('/{x}', () => 'c'));
+  await using it = await serve((app) =>
+    app
+      .get('/a', () => 'a')
+      .post('/a', () => 'b')
+      .delete('/{x}', () => 'c'),
+  );
   const absent = await it.client.get('/a/b').answer();
   assert.equal(absent.status, 404);
   assert.equal(absent.field('content-type'), 'application/problem+json');
@@ -239,15 +330,32 @@ test('HttpServer tells 404, 405 and OPTIONS apart, and answers OPTIONS *', async
 });
 
 test('HttpServer reads a target in absolute form (RFC 9112 §3.2.2), whose host counts', async () => {
-  await using it = await serve((app) => app.get('/', ({ req }) => ['root', req.host, req.path, req.query.get('q')].join()).get('/a', ({ req }) => req.host));
+  await using it = await serve((app) =>
+    app
+      .get('/', ({ req }) => ['root', req.host, req.path, req.query.get('q')].join())
+      .get('/a', ({ req }) => req.host),
+  );
   assert.equal((await it.client.get('http://other.example:81/a').answer()).text(), 'other.example:81');
   assert.equal((await it.client.get('HTTP://other.example?q=1').answer()).text(), 'root,other.example,/,1');
   assert.equal((await it.client.get('http://other.example').answer()).text(), 'root,other.example,/,');
 });
 
 for (const [target, status] of [
-  ['/%', 400], ['/%zz', 400], ['/a%2', 400], ['/%c3%28', 400], ['/%ff', 400], ['/%2e%2e/', 404], ['/%2e%2e/%2e%2e/etc/passwd', 404],
-  ['//', 404], ['///', 404], ['/..', 200], ['/%00', 200], ['/%2F', 200], ['/?%', 404], ['/a?%zz', 200], ['/a#b', 400],
+  ['/%', 400],
+  ['/%zz', 400],
+  ['/a%2', 400],
+  ['/%c3%28', 400],
+  ['/%ff', 400],
+  ['/%2e%2e/', 404],
+  ['/%2e%2e/%2e%2e/etc/passwd', 404],
+  ['//', 404],
+  ['///', 404],
+  ['/..', 200],
+  ['/%00', 200],
+  ['/%2F', 200],
+  ['/?%', 404],
+  ['/a?%zz', 200],
+  ['/a#b', 400],
 ] as const) {
   test(`HttpServer answers ${status} to the target ${target}`, async () => {
     await using it = await serve((app) => app.get('/{x}', ({ params }) => params.x));
@@ -256,13 +364,19 @@ for (const [target, status] of [
 }
 
 test('HttpServer answers a path of 15,000 characters, and of 7,000 segments', async () => {
-  await using it = await serve((app) => app.get('/{x}', ({ params }) => String(params.x.length)).get('/{a}/{b:path}', ({ params }) => String(params.b.length)));
+  await using it = await serve((app) =>
+    app
+      .get('/{x}', ({ params }) => String(params.x.length))
+      .get('/{a}/{b:path}', ({ params }) => String(params.b.length)),
+  );
   assert.equal((await it.client.get(`/${'a'.repeat(15_000)}`).answer()).text(), '15000');
   assert.equal((await it.client.get('/a'.repeat(7_000)).answer()).text(), '13997');
 });
 
 test('HttpServer answers HTTP/1.0 without Host, closes after it, and sends a stream unchunked', async () => {
-  await using it = await serve((app) => app.get('/', ({ req }) => `[${req.host}]`).get('/stream', () => new StreamingResponse(['a', 'b'])));
+  await using it = await serve((app) =>
+    app.get('/', ({ req }) => `[${req.host}]`).get('/stream', () => new StreamingResponse(['a', 'b'])),
+  );
   const answer = await it.client.send('GET / HTTP/1.0\r\n\r\n').answer();
   assert.equal(answer.text(), '[]');
   await it.client.ended();
@@ -273,23 +387,41 @@ test('HttpServer answers HTTP/1.0 without Host, closes after it, and sends a str
 });
 
 test('HttpServer tells HTTP/1.0 the length of what it has whole, and keeps the connection of who asks for that', async () => {
-  await using it = await serve((app) => app.get('/', () => 'café').get('/json', () => [{ a: 1 }, 201]).get('/bytes', () => Buffer.from('ab')));
-  for (const [path, length] of [['/', '5'], ['/json', '7'], ['/bytes', '2'], ['/nowhere', undefined], ['/', '5']] as const) {
+  await using it = await serve((app) =>
+    app
+      .get('/', () => 'café')
+      .get('/json', () => [{ a: 1 }, 201])
+      .get('/bytes', () => Buffer.from('ab')),
+  );
+  for (const [path, length] of [
+    ['/', '5'],
+    ['/json', '7'],
+    ['/bytes', '2'],
+    ['/nowhere', undefined],
+    ['/', '5'],
+  ] as const) {
     const answer = await it.client.send(`GET ${path} HTTP/1.0\r\nConnection: keep-alive\r\n\r\n`).answer();
     assert.equal(answer.field('content-length'), length ?? String(answer.body.length), path);
     assert.equal(answer.field('connection'), 'keep-alive', path);
   }
   const last = await it.client.send('GET / HTTP/1.0\r\n\r\n').answer();
-  assert.deepEqual([last.field('content-length'), last.field('connection'), last.text()], ['5', 'close', 'café']);
+  assert.deepEqual(
+    [last.field('content-length'), last.field('connection'), last.text()],
+    ['5', 'close', 'café'],
+  );
   await it.client.ended();
 });
 
 test('HttpServer sends 100 Continue when the body is first read, and serves on', async () => {
-  await using it = await serve((app) => app.post('/', async ({ req }) => await req.text()).post('/stream', async ({ req }) => {
-    let text = '';
-    for await (const chunk of req.stream()) text += Buffer.from(chunk).toString();
-    return text;
-  }));
+  await using it = await serve((app) =>
+    app
+      .post('/', async ({ req }) => await req.text())
+      .post('/stream', async ({ req }) => {
+        let text = '';
+        for await (const chunk of req.stream()) text += Buffer.from(chunk).toString();
+        return text;
+      }),
+  );
   for (const path of ['/', '/stream']) {
     it.client.send(`POST ${path} HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 2\r\n\r\n`);
     assert.equal((await it.client.answer()).status, 100);
@@ -298,13 +430,25 @@ test('HttpServer sends 100 Continue when the body is first read, and serves on',
 });
 
 test('HttpServer sends no 100 Continue before an answer that does without the body', async () => {
-  await using it = await serve((app) => app.post('/', () => 'unread').post('/small', async ({ req }) => await req.text({ maxBytes: 1 })).use((req, next) => {
-    if (req.path === '/secret') throw new Unauthorized();
-    return next();
-  }));
-  for (const [path, status] of [['/', 200], ['/small', 413], ['/none', 404], ['/secret', 401]] as const) {
+  await using it = await serve((app) =>
+    app
+      .post('/', () => 'unread')
+      .post('/small', async ({ req }) => await req.text({ maxBytes: 1 }))
+      .use((req, next) => {
+        if (req.path === '/secret') throw new Unauthorized();
+        return next();
+      }),
+  );
+  for (const [path, status] of [
+    ['/', 200],
+    ['/small', 413],
+    ['/none', 404],
+    ['/secret', 401],
+  ] as const) {
     await using client = await RawClient.open(it.port);
-    const answer = await client.send(`POST ${path} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n`).answer();
+    const answer = await client
+      .send(`POST ${path} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n`)
+      .answer();
     assert.equal(answer.status, status);
     assert.equal(answer.field('connection'), 'close'); // whether a body follows is not known
     assert.equal((await client.ended()).length, 0);
@@ -313,9 +457,21 @@ test('HttpServer sends no 100 Continue before an answer that does without the bo
 
 test('HttpServer does without 100 Continue for HTTP/1.0 (RFC 9110 §10.1.1) and for a body that is there', async () => {
   await using it = await serve((app) => app.post('/', async ({ req }) => await req.text()));
-  assert.equal((await it.client.send('POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n').answer()).status, 200);
+  assert.equal(
+    (
+      await it.client
+        .send('POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n')
+        .answer()
+    ).status,
+    200,
+  );
   await using early = await RawClient.open(it.port);
-  assert.equal((await early.send('POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nhi').answer()).text(), 'hi');
+  assert.equal(
+    (
+      await early.send('POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nhi').answer()
+    ).text(),
+    'hi',
+  );
 });
 
 test('HttpServer serves a request to upgrade as any other', async () => {
@@ -333,14 +489,22 @@ test('HttpServer takes a valid X-Request-Id and replaces an invalid one', async 
   assert.equal(given.text(), given.field('x-request-id'));
   for (const bad of ['', '"quoted"', 'has space', 'a\\b', '-first', 'x'.repeat(129), 'caf\xe9']) {
     const answer = await it.client.get('/', `X-Request-Id: ${bad}\r\n`).answer();
-    assert.match(answer.field('x-request-id')!, /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+    assert.match(
+      answer.field('x-request-id')!,
+      /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/,
+    );
     assert.equal(answer.text(), answer.field('x-request-id'));
   }
-  assert.equal((await it.client.get('/none', 'X-Request-Id: mine\r\n').answer()).json()['request_id'], 'mine');
+  assert.equal(
+    (await it.client.get('/none', 'X-Request-Id: mine\r\n').answer()).json()['request_id'],
+    'mine',
+  );
 });
 
 test('HttpServer sends one X-Request-Id, its own, when an upstream has set another', async () => {
-  await using it = await serve((app) => app.get('/', () => new Response('x', { headers: { 'x-request-id': 'upstream' } })));
+  await using it = await serve((app) =>
+    app.get('/', () => new Response('x', { headers: { 'x-request-id': 'upstream' } })),
+  );
   const answer = await it.client.get('/', 'X-Request-Id: mine\r\n').answer();
   assert.deepEqual(answer.fields.get('x-request-id'), ['mine']);
 });
@@ -348,7 +512,9 @@ test('HttpServer sends one X-Request-Id, its own, when an upstream has set anoth
 // ── bodies of requests ──
 
 test('HttpServer refuses a body that announces too much before it has come, and serves on', async () => {
-  await using it = await serve((app) => app.post('/', async ({ req }) => (await req.body({ maxBytes: 10 })).length));
+  await using it = await serve((app) =>
+    app.post('/', async ({ req }) => (await req.body({ maxBytes: 10 })).length),
+  );
   it.client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n');
   assert.equal((await it.client.answer()).status, 413);
   it.client.send('12345678901').send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n1234567890');
@@ -356,7 +522,9 @@ test('HttpServer refuses a body that announces too much before it has come, and 
 });
 
 test('HttpServer refuses a chunked body with its first byte too many, and serves on', async () => {
-  await using it = await serve((app) => app.post('/', async ({ req }) => (await req.body({ maxBytes: 10 })).length));
+  await using it = await serve((app) =>
+    app.post('/', async ({ req }) => (await req.body({ maxBytes: 10 })).length),
+  );
   it.client.send('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n12345678\r\n');
   it.client.send('8\r\n12345678\r\n');
   assert.equal((await it.client.answer()).status, 413);
@@ -391,11 +559,15 @@ test('HttpServer serves on, with no time limit left, when the rest of an unwante
 test('HttpServer serves on, with no time limit left, when the rest of a body has come that a handler waits for beyond its time', async () => {
   const clock = new ManualClock();
   const read = gate<string>();
-  await using it = await serve((app) => app.post('/', { timeoutMs: 100 }, async ({ req }) => {
-    clock.after(0, () => undefined);
-    read.resolve(await req.text());
-    return 'late';
-  }), { clock });
+  await using it = await serve(
+    (app) =>
+      app.post('/', { timeoutMs: 100 }, async ({ req }) => {
+        clock.after(0, () => undefined);
+        read.resolve(await req.text());
+        return 'late';
+      }),
+    { clock },
+  );
   it.client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n');
   while (clock.pending < 2) await turn(); // its time, and what the handler has left
   await clock.advance(100);
@@ -410,16 +582,24 @@ test('HttpServer serves on, with no time limit left, when the rest of a body has
 
 test('HttpServer reads a body that comes with GET, and ignores one that nobody asks for', async () => {
   await using it = await serve((app) => app.get('/read', ({ req }) => req.text()).get('/not', () => 'not'));
-  assert.equal((await it.client.send('GET /read HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody').answer()).text(), 'body');
-  assert.equal((await it.client.send('GET /not HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody').answer()).text(), 'not');
+  assert.equal(
+    (await it.client.send('GET /read HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody').answer()).text(),
+    'body',
+  );
+  assert.equal(
+    (await it.client.send('GET /not HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody').answer()).text(),
+    'not',
+  );
   assert.equal((await it.client.get('/read').answer()).text(), '');
 });
 
 test('HttpServer serves on after a handler that left a stream of its body early', async () => {
-  await using it = await serve((app) => app.post('/', async ({ req }) => {
-    for await (const chunk of req.stream()) return String(chunk.length > 0);
-    return 'none';
-  }));
+  await using it = await serve((app) =>
+    app.post('/', async ({ req }) => {
+      for await (const chunk of req.stream()) return String(chunk.length > 0);
+      return 'none';
+    }),
+  );
   it.client.send('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n');
   assert.equal((await it.client.answer()).text(), 'true');
   it.client.send('4\r\nabcd\r\n0\r\n\r\n').get('/none');
@@ -429,69 +609,110 @@ test('HttpServer serves on after a handler that left a stream of its body early'
 test('HttpServer rejects the body of an upload that is broken off with ClientDisconnected, and logs no error', async () => {
   const started = gate();
   const failed = gate<unknown>();
-  await using it = await serve((app) => app.post('/', async ({ req }) => {
-    started.resolve();
-    try {
-      return await req.body();
-    } catch (error) {
-      failed.resolve(error);
-      throw error;
-    }
-  }));
+  await using it = await serve((app) =>
+    app.post('/', async ({ req }) => {
+      started.resolve();
+      try {
+        return await req.body();
+      } catch (error) {
+        failed.resolve(error);
+        throw error;
+      }
+    }),
+  );
   it.client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nsome');
   await started.promise;
   it.client.socket.destroy();
-  assert.ok(await failed.promise instanceof ClientDisconnected);
+  assert.ok((await failed.promise) instanceof ClientDisconnected);
   await it.close();
-  assert.deepEqual(it.events.filter((event) => event['level'] === 'error'), []);
+  assert.deepEqual(
+    it.events.filter((event) => event['level'] === 'error'),
+    [],
+  );
 });
 
 for (const [how, read] of [
-  ['body()', (req) => req.body()], ['stream()', async (req) => { for await (const chunk of req.stream()) assert.ok(chunk.length > 0); }], ['form()', (req) => req.form()],
+  ['body()', (req) => req.body()],
+  [
+    'stream()',
+    async (req) => {
+      for await (const chunk of req.stream()) assert.ok(chunk.length > 0);
+    },
+  ],
+  ['form()', (req) => req.form()],
 ] as [string, (req: HttpRequest) => Promise<unknown>][]) {
   for (const [end, leave] of [
     ['its client has left', async (it) => void it.client.socket.destroy()],
-    ['it was cut, for it went on too long', async (_, clock) => {
-      while (clock.pending === 0) await clock.advance(0);
-      await clock.advance(5_000);
-    }],
+    [
+      'it was cut, for it went on too long',
+      async (_, clock) => {
+        while (clock.pending === 0) await clock.advance(0);
+        await clock.advance(5_000);
+      },
+    ],
   ] as [string, (it: { client: RawClient }, clock: ManualClock) => Promise<void>][]) {
     test(`HttpServer rejects ${how} of a handler that reads on behind its answer when ${end}`, async () => {
       const clock = new ManualClock();
       const failed = gate<unknown>();
-      await using it = await serve((app) => app.use((_req, next) => {
-        void next();
-        return 'answered before';
-      }).post('/', async ({ req }) => { await read(req).catch(failed.resolve); }), { clock });
-      it.client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 1000\r\n\r\n--b\r\n');
+      await using it = await serve(
+        (app) =>
+          app
+            .use((_req, next) => {
+              void next();
+              return 'answered before';
+            })
+            .post('/', async ({ req }) => {
+              await read(req).catch(failed.resolve);
+            }),
+        { clock },
+      );
+      it.client.send(
+        'POST / HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 1000\r\n\r\n--b\r\n',
+      );
       assert.equal((await it.client.answer()).text(), 'answered before');
       await leave(it, clock);
-      assert.ok(await failed.promise instanceof ClientDisconnected);
+      assert.ok((await failed.promise) instanceof ClientDisconnected);
       await it.close(); // which waits for what still lingers, on a clock that stands
     });
   }
 }
 
 for (const [how, read] of [
-  ['text()', (req) => req.text()], ['stream()', async (req) => { for await (const chunk of req.stream()) assert.ok(chunk.length > 0); }], ['leadingFields()', (req) => req.leadingFields()],
+  ['text()', (req) => req.text()],
+  [
+    'stream()',
+    async (req) => {
+      for await (const chunk of req.stream()) assert.ok(chunk.length > 0);
+    },
+  ],
+  ['leadingFields()', (req) => req.leadingFields()],
 ] as [string, (req: HttpRequest) => Promise<unknown>][]) {
-  for (const [what, body] of [['whole', 'whole'], ['under way', 'who']]) {
+  for (const [what, body] of [
+    ['whole', 'whole'],
+    ['under way', 'who'],
+  ]) {
     test(`HttpServer rejects ${how} of a handler that asks for a body, ${what}, behind its answer, in place of an empty one`, async () => {
       const answered = gate();
       const failed = gate<unknown>();
-      await using it = await serve((app) => app.use((_req, next) => {
-        void next();
-        return 'answered before';
-      }).post('/', async ({ req }) => {
-        await answered.promise;
-        failed.resolve(await read(req).catch((error: unknown) => error));
-      }));
-      it.client.send(`POST / HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 5\r\n\r\n${body}`);
+      await using it = await serve((app) =>
+        app
+          .use((_req, next) => {
+            void next();
+            return 'answered before';
+          })
+          .post('/', async ({ req }) => {
+            await answered.promise;
+            failed.resolve(await read(req).catch((error: unknown) => error));
+          }),
+      );
+      it.client.send(
+        `POST / HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 5\r\n\r\n${body}`,
+      );
       assert.equal((await it.client.answer()).text(), 'answered before');
       it.client.send('whole'.slice(body!.length)).get('/none');
       assert.equal((await it.client.answer()).text(), 'answered before');
       answered.resolve();
-      assert.ok(await failed.promise instanceof ClientDisconnected);
+      assert.ok((await failed.promise) instanceof ClientDisconnected);
     });
   }
 }
@@ -499,35 +720,45 @@ for (const [how, read] of [
 test('HttpServer rejects a body of which a handler has read the leading fields before its answer, and the rest behind it', async () => {
   const [ahead, answered] = [gate(), gate()];
   const failed = gate<unknown>();
-  await using it = await serve((app) => app.use(async (_req, next) => {
-    void next();
-    await ahead.promise;
-    return 'answered before';
-  }).post('/', async ({ req }) => {
-    await req.leadingFields();
-    ahead.resolve();
-    await answered.promise;
-    failed.resolve(await req.body().catch((error: unknown) => error));
-  }));
+  await using it = await serve((app) =>
+    app
+      .use(async (_req, next) => {
+        void next();
+        await ahead.promise;
+        return 'answered before';
+      })
+      .post('/', async ({ req }) => {
+        await req.leadingFields();
+        ahead.resolve();
+        await answered.promise;
+        failed.resolve(await req.body().catch((error: unknown) => error));
+      }),
+  );
   const head = '--b\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\n';
-  it.client.send(`POST / HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: ${head.length + 4}\r\n\r\n${head}`);
+  it.client.send(
+    `POST / HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: ${head.length + 4}\r\n\r\n${head}`,
+  );
   assert.equal((await it.client.answer()).text(), 'answered before');
   it.client.send('rest').get('/none');
   assert.equal((await it.client.answer()).text(), 'answered before');
   answered.resolve();
-  assert.ok(await failed.promise instanceof ClientDisconnected);
+  assert.ok((await failed.promise) instanceof ClientDisconnected);
 });
 
 test('HttpServer gives a handler behind its answer the empty body of a request that has none', async () => {
   const answered = gate();
   const late = gate<unknown>();
-  await using it = await serve((app) => app.use((_req, next) => {
-    void next();
-    return 'answered before';
-  }).get('/', async ({ req }) => {
-    await answered.promise;
-    late.resolve(await req.text());
-  }));
+  await using it = await serve((app) =>
+    app
+      .use((_req, next) => {
+        void next();
+        return 'answered before';
+      })
+      .get('/', async ({ req }) => {
+        await answered.promise;
+        late.resolve(await req.text());
+      }),
+  );
   assert.equal((await it.client.get('/').answer()).text(), 'answered before');
   answered.resolve();
   assert.equal(await late.promise, '');
@@ -539,41 +770,61 @@ test('HttpServer aborts the signal and ends the source when the client leaves am
   const outcome = gate<unknown>();
   const returned = gate();
   let reason: unknown;
-  await using it = await serve((app) => app.get('/', ({ req, signal }) => {
-    signal.addEventListener('abort', () => { reason = signal.reason; });
-    (req as TransportRequest).afterwards((how) => outcome.resolve(how));
-    async function* source(): AsyncGenerator<string> {
-      try {
-        for (;;) {
-          yield 'x'.repeat(10_000);
-          await new Promise((resolve) => setImmediate(resolve));
+  await using it = await serve((app) =>
+    app.get('/', ({ req, signal }) => {
+      signal.addEventListener('abort', () => {
+        reason = signal.reason;
+      });
+      (req as TransportRequest).afterwards((how) => outcome.resolve(how));
+      async function* source(): AsyncGenerator<string> {
+        try {
+          for (;;) {
+            yield 'x'.repeat(10_000);
+            await new Promise((resolve) => setImmediate(resolve));
+          }
+        } finally {
+          returned.resolve();
         }
-      } finally {
-        returned.resolve();
       }
-    }
-    return new StreamingResponse(source());
-  }));
+      return new StreamingResponse(source());
+    }),
+  );
   it.client.get('/');
   await once(it.client.socket, 'data');
   it.client.socket.destroy();
   await returned.promise;
-  assert.ok(await outcome.promise instanceof ClientDisconnected);
+  assert.ok((await outcome.promise) instanceof ClientDisconnected);
   assert.ok(reason instanceof ClientDisconnected);
 });
 
 test('HttpServer ends a source at once that has nothing to give when the client leaves', async () => {
   const returned = gate();
-  await using it = await serve((app) => app.get('/', () => new StreamingResponse({
-    [Symbol.asyncIterator]: () => {
-      const pending = gate<IteratorResult<string>>();
-      let isFirst = true;
-      return {
-        next: () => { const step = isFirst ? Promise.resolve({ done: false as const, value: 'x' }) : pending.promise; isFirst = false; return step; },
-        return: () => { returned.resolve(); pending.resolve({ done: true, value: undefined }); return pending.promise; },
-      };
-    },
-  })));
+  await using it = await serve((app) =>
+    app.get(
+      '/',
+      () =>
+        new StreamingResponse({
+          [Symbol.asyncIterator]: () => {
+            const pending = gate<IteratorResult<string>>();
+            let isFirst = true;
+            return {
+              next: () => {
+                const step = isFirst
+                  ? Promise.resolve({ done: false as const, value: 'x' })
+                  : pending.promise;
+                isFirst = false;
+                return step;
+              },
+              return: () => {
+                returned.resolve();
+                pending.resolve({ done: true, value: undefined });
+                return pending.promise;
+              },
+            };
+          },
+        }),
+    ),
+  );
   it.client.get('/');
   await once(it.client.socket, 'data');
   it.client.socket.destroy();
@@ -582,20 +833,31 @@ test('HttpServer ends a source at once that has nothing to give when the client 
 
 test('HttpServer logs no error for a source that stops because the signal aborts', async () => {
   const ended = gate();
-  await using it = await serve((app) => app.get('/', ({ signal }) => new StreamingResponse((async function* (): AsyncGenerator<string> {
-    yield 'x';
-    try {
-      await it.app.clock.sleep(60_000, signal);
-    } finally {
-      ended.resolve();
-    }
-  })())));
+  await using it = await serve((app) =>
+    app.get(
+      '/',
+      ({ signal }) =>
+        new StreamingResponse(
+          (async function* (): AsyncGenerator<string> {
+            yield 'x';
+            try {
+              await it.app.clock.sleep(60_000, signal);
+            } finally {
+              ended.resolve();
+            }
+          })(),
+        ),
+    ),
+  );
   it.client.get('/');
   await once(it.client.socket, 'data');
   it.client.socket.destroy();
   await ended.promise;
   await it.close();
-  assert.deepEqual(it.events.filter((event) => event['level'] === 'error'), []);
+  assert.deepEqual(
+    it.events.filter((event) => event['level'] === 'error'),
+    [],
+  );
 });
 
 test('HttpServer gives an aborted signal to a handler that asks for it after the client has left', async () => {
@@ -603,37 +865,56 @@ test('HttpServer gives an aborted signal to a handler that asks for it after the
   const aborted = gate<boolean>();
   const outcome = gate<unknown>();
   const returned = gate();
-  await using it = await serve((app) => app.post('/', async ({ req }) => {
-    (req as TransportRequest).afterwards((how) => outcome.resolve(how));
-    started.resolve();
-    await assert.rejects(req.body(), ClientDisconnected);
-    await new Promise((resolve) => setImmediate(resolve));
-    aborted.resolve(req.signal.aborted);
-    return new StreamingResponse({ [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(new Error('pulled')), return: async () => { returned.resolve(); return { done: true as const, value: undefined }; } }) });
-  }));
+  await using it = await serve((app) =>
+    app.post('/', async ({ req }) => {
+      (req as TransportRequest).afterwards((how) => outcome.resolve(how));
+      started.resolve();
+      await assert.rejects(req.body(), ClientDisconnected);
+      await new Promise((resolve) => setImmediate(resolve));
+      aborted.resolve(req.signal.aborted);
+      return new StreamingResponse({
+        [Symbol.asyncIterator]: () => ({
+          next: () => Promise.reject(new Error('pulled')),
+          return: async () => {
+            returned.resolve();
+            return { done: true as const, value: undefined };
+          },
+        }),
+      });
+    }),
+  );
   it.client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n');
   await started.promise;
   it.client.socket.destroy();
   assert.equal(await aborted.promise, true);
-  assert.ok(await outcome.promise instanceof ClientDisconnected);
+  assert.ok((await outcome.promise) instanceof ClientDisconnected);
   await returned.promise;
 });
 
 test('HttpServer does not abort the signal when the answer ends well', async () => {
   const signals: AbortSignal[] = [];
   const outcomes: unknown[] = [];
-  await using it = await serve((app) => app.use((req, next) => {
-    signals.push(req.signal);
-    (req as TransportRequest).afterwards((outcome) => void outcomes.push(outcome));
-    return next();
-  }).get('/', () => 'x').get('/stream', () => new StreamingResponse(['x'])).post('/', ({ req }) => req.text()));
+  await using it = await serve((app) =>
+    app
+      .use((req, next) => {
+        signals.push(req.signal);
+        (req as TransportRequest).afterwards((outcome) => void outcomes.push(outcome));
+        return next();
+      })
+      .get('/', () => 'x')
+      .get('/stream', () => new StreamingResponse(['x']))
+      .post('/', ({ req }) => req.text()),
+  );
   await it.client.get('/').answer();
   await it.client.get('/stream').answer();
   await it.client.get('/none').answer();
   await it.client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx').answer();
   await it.client[Symbol.asyncDispose]();
   await it.close();
-  assert.deepEqual(signals.map((signal) => signal.aborted), [false, false, false, false]);
+  assert.deepEqual(
+    signals.map((signal) => signal.aborted),
+    [false, false, false, false],
+  );
   assert.deepEqual(outcomes, [undefined, undefined, undefined, undefined]);
 });
 
@@ -642,13 +923,22 @@ test('HttpServer does not abort the signal when the answer ends well', async () 
 test('HttpServer pulls a source no faster than its client reads', async () => {
   let pulled = 0;
   const total = 1_000;
-  await using it = await serve((app) => app.get('/', () => new StreamingResponse((function* (): Generator<Uint8Array> {
-    for (; pulled < total; pulled++) yield Buffer.alloc(65_536);
-  })())));
+  await using it = await serve((app) =>
+    app.get(
+      '/',
+      () =>
+        new StreamingResponse(
+          (function* (): Generator<Uint8Array> {
+            for (; pulled < total; pulled++) yield Buffer.alloc(65_536);
+          })(),
+        ),
+    ),
+  );
   it.client.socket.pause();
   it.client.get('/');
   let before = -1;
-  for (let still = 0; still < 20;) { // until nothing moves: the buffers of both sides are full
+  for (let still = 0; still < 20;) {
+    // until nothing moves: the buffers of both sides are full
     await new Promise((resolve) => setImmediate(resolve));
     still = pulled > 0 && pulled === before ? still + 1 : 0;
     before = pulled;
@@ -675,27 +965,78 @@ test('HttpServer sends strings and bytes of a source, skips empty ones, and know
 });
 
 for (const [what, source, contentLength] of [
-  ['fails', function* (): Generator<string> { yield 'head'; throw new Error('source'); }, undefined],
-  ['gives less than it announced', function* (): Generator<string> { yield 'head'; }, 9],
-  ['gives more than it announced', function* (): Generator<string> { yield 'head'; yield 'HTTP/1.1 200 OK'; }, 4],
-  ['gives what is neither text nor bytes', function* (): Generator<string> { yield 'head'; yield 5 as unknown as string; }, undefined],
-  ['fails when it is ended', () => { const values: unknown[] = ['head', 5]; return { [Symbol.iterator]: () => ({ next: () => ({ done: false as const, value: values.shift() as string }), return: () => { throw new Error('return'); } }) }; }, undefined],
+  [
+    'fails',
+    function* (): Generator<string> {
+      yield 'head';
+      throw new Error('source');
+    },
+    undefined,
+  ],
+  [
+    'gives less than it announced',
+    function* (): Generator<string> {
+      yield 'head';
+    },
+    9,
+  ],
+  [
+    'gives more than it announced',
+    function* (): Generator<string> {
+      yield 'head';
+      yield 'HTTP/1.1 200 OK';
+    },
+    4,
+  ],
+  [
+    'gives what is neither text nor bytes',
+    function* (): Generator<string> {
+      yield 'head';
+      yield 5 as unknown as string;
+    },
+    undefined,
+  ],
+  [
+    'fails when it is ended',
+    () => {
+      const values: unknown[] = ['head', 5];
+      return {
+        [Symbol.iterator]: () => ({
+          next: () => ({ done: false as const, value: values.shift() as string }),
+          return: () => {
+            throw new Error('return');
+          },
+        }),
+      };
+    },
+    undefined,
+  ],
 ] as const) {
   test(`HttpServer cuts the connection when a source ${what} after the head has gone, and logs it once`, async () => {
     const outcome = gate<unknown>();
     let isAborted = false;
-    await using it = await serve((app) => app.get('/', ({ req, signal }) => {
-      signal.addEventListener('abort', () => { isAborted = true; });
-      (req as TransportRequest).afterwards((how) => outcome.resolve(how));
-      return new StreamingResponse(source(), { contentLength });
-    }));
+    await using it = await serve((app) =>
+      app.get('/', ({ req, signal }) => {
+        signal.addEventListener('abort', () => {
+          isAborted = true;
+        });
+        (req as TransportRequest).afterwards((how) => outcome.resolve(how));
+        return new StreamingResponse(source(), { contentLength });
+      }),
+    );
     const bytes = await it.client.get('/').ended();
     assert.ok(!bytes.includes('\r\n0\r\n\r\n'), 'no last chunk');
     assert.equal(bytes.toString().split('HTTP/1.1').length, bytes.length === 0 ? 1 : 2);
     const how = await outcome.promise;
-    assert.ok(how instanceof Error && !(how instanceof ClientDisconnected), 'the failure itself is the outcome');
+    assert.ok(
+      how instanceof Error && !(how instanceof ClientDisconnected),
+      'the failure itself is the outcome',
+    );
     assert.equal(isAborted, false);
-    assert.deepEqual(it.events.filter((event) => event['level'] === 'error').map((event) => event['event']), ['response_failed']);
+    assert.deepEqual(
+      it.events.filter((event) => event['level'] === 'error').map((event) => event['event']),
+      ['response_failed'],
+    );
   });
 }
 
@@ -703,7 +1044,22 @@ test('HttpServer sends no content with 204, 205 and 304, and ends their sources'
   let ended = 0;
   await using it = await serve((app) => {
     app.get('/{status:int}', ({ params }) => new HttpResponse('body', { status: params.status }));
-    app.get('/stream', () => new StreamingResponse({ [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(new Error('pulled')), return: () => { ended++; return Promise.resolve({ done: true, value: undefined }); } }) }, { status: 204 }));
+    app.get(
+      '/stream',
+      () =>
+        new StreamingResponse(
+          {
+            [Symbol.asyncIterator]: () => ({
+              next: () => Promise.reject(new Error('pulled')),
+              return: () => {
+                ended++;
+                return Promise.resolve({ done: true, value: undefined });
+              },
+            }),
+          },
+          { status: 204 },
+        ),
+    );
   });
   assert.equal((await it.client.get('/204').answer()).field('content-length'), undefined);
   assert.equal((await it.client.get('/304').answer()).field('content-length'), undefined);
@@ -714,13 +1070,18 @@ test('HttpServer sends no content with 204, 205 and 304, and ends their sources'
 });
 
 test('HttpServer gives no length to an empty body but 0, whatever contentLength says', async () => {
-  await using it = await serve((app) => app.get('/', () => {
-    const response = new HttpResponse(null);
-    response.contentLength = 7;
-    return response;
-  }));
+  await using it = await serve((app) =>
+    app.get('/', () => {
+      const response = new HttpResponse(null);
+      response.contentLength = 7;
+      return response;
+    }),
+  );
   assert.equal((await it.client.get('/').answer()).field('content-length'), '0');
-  assert.equal((await it.client.send('HEAD / HTTP/1.1\r\nHost: a\r\n\r\n').answer('HEAD')).field('content-length'), '7');
+  assert.equal(
+    (await it.client.send('HEAD / HTTP/1.1\r\nHost: a\r\n\r\n').answer('HEAD')).field('content-length'),
+    '7',
+  );
 });
 
 test('a body that somebody began to read, and whose handler has left, ends no process when it cannot be read', async () => {
@@ -737,13 +1098,31 @@ test('a body that somebody began to read, and whose handler has left, ends no pr
       }
     });
     for (const read of ['body', 'text', 'json', 'form']) {
-      for (const [type, body] of [['application/json', '{"a": '], ['application/json', '"much longer than it may be"'], ['text/plain', '\xff'], ['application/x-www-form-urlencoded', 'a=much+longer+than+it+may+be']]) {
+      for (const [type, body] of [
+        ['application/json', '{"a": '],
+        ['application/json', '"much longer than it may be"'],
+        ['text/plain', '\xff'],
+        ['application/x-www-form-urlencoded', 'a=much+longer+than+it+may+be'],
+      ]) {
         await using client = await RawClient.open(it.port);
-        const answer = await client.send(`POST /${read} HTTP/1.1\r\nHost: a\r\nContent-Type: ${type}\r\nContent-Length: ${body!.length}\r\n\r\n${body}`).answer();
+        const answer = await client
+          .send(
+            `POST /${read} HTTP/1.1\r\nHost: a\r\nContent-Type: ${type}\r\nContent-Length: ${body!.length}\r\n\r\n${body}`,
+          )
+          .answer();
         assert.equal(answer.status, 401, `${read} ${body}`);
       }
       const leaving = await RawClient.open(it.port);
-      assert.equal((await leaving.send(`POST /${read} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{`).answer()).status, 401);
+      assert.equal(
+        (
+          await leaving
+            .send(
+              `POST /${read} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{`,
+            )
+            .answer()
+        ).status,
+        401,
+      );
       await leaving[Symbol.asyncDispose]();
     }
   } finally {
@@ -765,13 +1144,19 @@ test('a step of a body, a part or a text that somebody asked for, and whose hand
   process.prependListener('unhandledRejection', hear);
   try {
     await using it = await serve((app) => {
-      for (const [name, read] of Object.entries(readings)) app.post(`/${name}`, async ({ req }) => { await read(req); return 'left'; });
+      for (const [name, read] of Object.entries(readings))
+        app.post(`/${name}`, async ({ req }) => {
+          await read(req);
+          return 'left';
+        });
     });
     for (const name of Object.keys(readings)) {
       for (const rest of [undefined, '\r\n--bX\r\n']) {
         const head = `POST /${name} HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 1000\r\n\r\n`;
         const client = await RawClient.open(it.port);
-        client.send(`${head}${name === 'stream' || name === 'parts' ? '' : '--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n'}`);
+        client.send(
+          `${head}${name === 'stream' || name === 'parts' ? '' : '--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n'}`,
+        );
         assert.equal((await client.answer()).text(), 'left', name);
         if (rest !== undefined) client.send(rest.padEnd(1_000, 'x'));
         await client[Symbol.asyncDispose]();
@@ -791,8 +1176,16 @@ async function firstPart(req: HttpRequest): Promise<FormPart> {
 
 test('HttpServer answers 500 once, and serves on, when node:http refuses what it is to send', async () => {
   await using it = await serve((app) => {
-    app.get('/field', () => { const response = new HttpResponse('x'); response.headers.flat.push('X-Bad', 'a\r\nb'); return response; });
-    app.get('/body', () => { const response = new HttpResponse('x'); (response as { body: unknown }).body = undefined; return response; });
+    app.get('/field', () => {
+      const response = new HttpResponse('x');
+      response.headers.flat.push('X-Bad', 'a\r\nb');
+      return response;
+    });
+    app.get('/body', () => {
+      const response = new HttpResponse('x');
+      (response as { body: unknown }).body = undefined;
+      return response;
+    });
   });
   for (const path of ['/field', '/body']) {
     const answer = await it.client.get(path).answer();
@@ -805,9 +1198,17 @@ test('HttpServer answers 500 once, and serves on, when node:http refuses what it
 test('HttpServer says what its 500 is, in place of what node:http was to send', async () => {
   await using it = await serve((app) => {
     app.get('/text', () => new HttpResponse('x', { status: 201, headers: { Trailer: 'X-Sum' } }));
-    app.get('/field', () => { const response = new HttpResponse('x'); response.headers.flat.push('X-Bad', 'a\r\nb'); return response; });
+    app.get('/field', () => {
+      const response = new HttpResponse('x');
+      response.headers.flat.push('X-Bad', 'a\r\nb');
+      return response;
+    });
   });
-  for (const [method, path] of [['HEAD', '/text'], ['GET', '/field'], ['HEAD', '/field']] as const) {
+  for (const [method, path] of [
+    ['HEAD', '/text'],
+    ['GET', '/field'],
+    ['HEAD', '/field'],
+  ] as const) {
     const { status, statusText } = await fetch(`http://127.0.0.1:${it.port}${path}`, { method });
     assert.deepEqual([status, statusText], [500, 'Internal Server Error'], `${method} ${path}`);
   }
@@ -818,7 +1219,15 @@ test('HttpServer says what its 500 is, in place of what node:http was to send', 
 test('HttpServer.close() finishes what is in flight with Connection: close, and closes idle and fresh connections', async () => {
   const started = gate();
   const release = gate();
-  await using it = await serve((app) => app.get('/', () => 'idle').get('/slow', async () => { started.resolve(); await release.promise; return 'done'; }));
+  await using it = await serve((app) =>
+    app
+      .get('/', () => 'idle')
+      .get('/slow', async () => {
+        started.resolve();
+        await release.promise;
+        return 'done';
+      }),
+  );
   await it.client.get('/').answer();
   await using fresh = await RawClient.open(it.port);
   await using partial = await RawClient.open(it.port);
@@ -840,12 +1249,22 @@ test('HttpServer.close() finishes what is in flight with Connection: close, and 
 test('HttpServer.close() ends with the last request, not with the keep-alive time of an answer under way', async () => {
   const started = gate();
   const release = gate();
-  await using it = await serve((app) => app.get('/', () => new StreamingResponse((async function* (): AsyncGenerator<string> {
-    yield 'head';
-    started.resolve();
-    await release.promise;
-    yield 'tail';
-  })())), { clock: new ManualClock() });
+  await using it = await serve(
+    (app) =>
+      app.get(
+        '/',
+        () =>
+          new StreamingResponse(
+            (async function* (): AsyncGenerator<string> {
+              yield 'head';
+              started.resolve();
+              await release.promise;
+              yield 'tail';
+            })(),
+          ),
+      ),
+    { clock: new ManualClock() },
+  );
   it.client.get('/');
   await started.promise;
   const closed = it.close();
@@ -858,13 +1277,21 @@ test('HttpServer.close() answers what comes right behind the last answer that be
   const started = gate();
   const release = gate();
   const app = new Svc();
-  app.get('/', () => new StreamingResponse((async function* (): AsyncGenerator<string> {
-    yield 'head';
-    started.resolve();
-    await release.promise;
-  })()));
+  app.get(
+    '/',
+    () =>
+      new StreamingResponse(
+        (async function* (): AsyncGenerator<string> {
+          yield 'head';
+          started.resolve();
+          await release.promise;
+        })(),
+      ),
+  );
   app.get('/next', async () => {
-    await new Promise((resolve) => { setImmediate(resolve); }); // answered later than the server, idle for a moment, looks again
+    await new Promise((resolve) => {
+      setImmediate(resolve);
+    }); // answered later than the server, idle for a moment, looks again
     return 'next';
   });
   const server = new HttpServer(app);
@@ -872,14 +1299,19 @@ test('HttpServer.close() answers what comes right behind the last answer that be
   const ask = (path: string): boolean => socket.push(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
   let sent = '';
   const same = (): Duplex => socket;
-  const socket: Duplex = Object.assign(new Duplex({
-    read() { /* pushed into */ },
-    write(bytes: Buffer, _encoding, done) {
-      sent += bytes.toString('latin1');
-      if (bytes.includes('0\r\n\r\n')) setImmediate(() => ask('/next')); // before whatever the server does then
-      done();
-    },
-  }), { setTimeout: same, setNoDelay: same, setKeepAlive: same });
+  const socket: Duplex = Object.assign(
+    new Duplex({
+      read() {
+        /* pushed into */
+      },
+      write(bytes: Buffer, _encoding, done) {
+        sent += bytes.toString('latin1');
+        if (bytes.includes('0\r\n\r\n')) setImmediate(() => ask('/next')); // before whatever the server does then
+        done();
+      },
+    }),
+    { setTimeout: same, setNoDelay: same, setKeepAlive: same },
+  );
   server.node.emit('connection', socket);
   ask('/');
   await started.promise;
@@ -920,7 +1352,10 @@ for (const [what, head, answer] of [
   });
 }
 
-for (const [what, isBefore] of [['before it', true], ['during it', false]] as const) {
+for (const [what, isBefore] of [
+  ['before it', true],
+  ['during it', false],
+] as const) {
   test(`HttpServer.close() lets the rest of a body come that was answered ${what}, so that its sender gets to see the answer`, async () => {
     const clock = new ManualClock();
     const release = gate();
@@ -942,11 +1377,16 @@ for (const [what, isBefore] of [['before it', true], ['during it', false]] as co
     if (isBefore) release.resolve();
     await turn();
     let cut: number | undefined;
-    const closed = server.close(60_000).then((count) => { cut = count; });
+    const closed = server.close(60_000).then((count) => {
+      cut = count;
+    });
     release.resolve();
     await turn();
     await turn();
-    assert.deepEqual([server.inFlight, patient.destroyed, endless.destroyed, cut], [0, false, false, undefined]);
+    assert.deepEqual(
+      [server.inFlight, patient.destroyed, endless.destroyed, cut],
+      [0, false, false, undefined],
+    );
     patient.push('cd');
     await turn();
     await turn();
@@ -961,11 +1401,15 @@ test('HttpServer.close() cuts what is left at its deadline, says how much, and a
   const clock = new ManualClock();
   const started = gate();
   const aborted = gate();
-  await using it = await serve((app) => app.get('/', ({ signal }) => {
-    signal.addEventListener('abort', () => aborted.resolve());
-    started.resolve();
-    return aborted.promise;
-  }), { clock });
+  await using it = await serve(
+    (app) =>
+      app.get('/', ({ signal }) => {
+        signal.addEventListener('abort', () => aborted.resolve());
+        started.resolve();
+        return aborted.promise;
+      }),
+    { clock },
+  );
   it.client.get('/');
   await started.promise;
   const closed = it.close();
@@ -973,7 +1417,10 @@ test('HttpServer.close() cuts what is left at its deadline, says how much, and a
   await clock.advance(1_000);
   await aborted.promise;
   await closed;
-  assert.deepEqual(it.events.find((event) => event['event'] === 'drain_deadline_exceeded')?.['requests_cut'], 1);
+  assert.deepEqual(
+    it.events.find((event) => event['event'] === 'drain_deadline_exceeded')?.['requests_cut'],
+    1,
+  );
   assert.equal(clock.pending, 0);
 });
 
@@ -982,12 +1429,21 @@ test('HttpServer.close() of a server that does not listen answers 0', async () =
   assert.equal(await server.close(1_000), 0);
 });
 
-test('HttpServer.listen() rejects with E_LISTEN when the address is taken, another one\'s or empty, and logs nothing besides', async () => {
+test("HttpServer.listen() rejects with E_LISTEN when the address is taken, another one's or empty, and logs nothing besides", async () => {
   await using it = await serve(() => undefined);
-  await assert.rejects(new HttpServer(it.app).listen({ port: it.port }), { code: 'E_LISTEN', message: /in use/ });
+  await assert.rejects(new HttpServer(it.app).listen({ port: it.port }), {
+    code: 'E_LISTEN',
+    message: /in use/,
+  });
   await assert.rejects(new HttpServer(it.app).listen({ port: 0, host: '192.0.2.1' }), { code: 'E_LISTEN' });
-  await assert.rejects(new HttpServer(it.app).listen({ port: 0, host: '' }), { code: 'E_LISTEN', message: /no host would be every address/ });
-  assert.deepEqual(it.events.filter((event) => event['level'] === 'error'), []);
+  await assert.rejects(new HttpServer(it.app).listen({ port: 0, host: '' }), {
+    code: 'E_LISTEN',
+    message: /no host would be every address/,
+  });
+  assert.deepEqual(
+    it.events.filter((event) => event['level'] === 'error'),
+    [],
+  );
 });
 
 test('HttpServer.listen() puts an IPv6 address into brackets', async (t) => {
@@ -1000,11 +1456,19 @@ test('HttpServer.listen() puts an IPv6 address into brackets', async (t) => {
 
 test('HttpServer cuts a connection whose answer has begun when rubbish follows, instead of a second head', async () => {
   const started = gate();
-  await using it = await serve((app) => app.get('/', ({ signal }) => new StreamingResponse((async function* (): AsyncGenerator<string> {
-    yield 'begun';
-    started.resolve();
-    await once(signal, 'abort');
-  })())));
+  await using it = await serve((app) =>
+    app.get(
+      '/',
+      ({ signal }) =>
+        new StreamingResponse(
+          (async function* (): AsyncGenerator<string> {
+            yield 'begun';
+            started.resolve();
+            await once(signal, 'abort');
+          })(),
+        ),
+    ),
+  );
   it.client.get('/');
   await started.promise;
   it.client.send('RUBBISH\r\n\r\n');
@@ -1013,22 +1477,36 @@ test('HttpServer cuts a connection whose answer has begun when rubbish follows, 
 });
 
 for (const [what, behind] of [
-  ['the head of a request', 'GET /next HTTP/1.1\r\nHost: a\r\nX: '], ['the body of a request', 'POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc'],
-  ['the body of a request that has its answer', 'POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc'],
+  ['the head of a request', 'GET /next HTTP/1.1\r\nHost: a\r\nX: '],
+  ['the body of a request', 'POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc'],
+  [
+    'the body of a request that has its answer',
+    'POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc',
+  ],
 ] as const) {
   test(`HttpServer sends a stream to its end when ${what} behind it comes too late, and ends the connection then`, async () => {
     const [begun, late] = [gate(), gate()];
     const app = new Svc({ requestTimeoutMs: 40, headersTimeoutMs: 20 });
-    app.get('/', () => new StreamingResponse((async function* () {
-      yield 'begun ';
-      begun.resolve();
-      await late.promise;
-      yield 'and ended';
-    })()));
+    app.get(
+      '/',
+      () =>
+        new StreamingResponse(
+          (async function* () {
+            yield 'begun ';
+            begun.resolve();
+            await late.promise;
+            yield 'and ended';
+          })(),
+        ),
+    );
     app.post('/read', async ({ req }) => (await req.body()).length).post('/early', () => 'early');
     const server = new HttpServer(app.compileAll());
     const { port } = await server.listen({ port: 0 });
-    await using _end = { [Symbol.asyncDispose]: async () => { await server.close(0); } };
+    await using _end = {
+      [Symbol.asyncDispose]: async () => {
+        await server.close(0);
+      },
+    };
     await using client = await RawClient.open(port);
     client.get('/');
     await begun.promise;
@@ -1052,7 +1530,15 @@ test('HttpServer gives one answer to a request whose body turns out to be rubbis
 test('HttpServer ends a connection behind the answer before rubbish, also when one that is never sent has been made meanwhile', async () => {
   const [early, late] = [gate(), gate()];
   const app = new Svc();
-  app.get('/late', async () => { await late.promise; return 'late'; }).post('/early', async () => { await early.promise; return 'early'; });
+  app
+    .get('/late', async () => {
+      await late.promise;
+      return 'late';
+    })
+    .post('/early', async () => {
+      await early.promise;
+      return 'early';
+    });
   const server = new HttpServer(app.compileAll());
   await server.listen({ port: 0 });
   let sent = '';
@@ -1061,7 +1547,9 @@ test('HttpServer ends a connection behind the answer before rubbish, also when o
     done();
   });
   server.node.emit('connection', socket);
-  socket.push('GET /late HTTP/1.1\r\nHost: a\r\n\r\nPOST /early HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nRUBBISH\r\n');
+  socket.push(
+    'GET /late HTTP/1.1\r\nHost: a\r\n\r\nPOST /early HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nRUBBISH\r\n',
+  );
   await turn();
   early.resolve();
   await turn();
@@ -1075,7 +1563,14 @@ test('HttpServer ends a connection behind the answer before rubbish, also when o
 
 test('HttpServer answers a request that came with the rest of the one before, whose answer had gone, and with rubbish', async () => {
   const release = gate();
-  await using it = await serve((app) => app.post('/early', () => 'early').get('/late', async () => { await release.promise; return 'late'; }));
+  await using it = await serve((app) =>
+    app
+      .post('/early', () => 'early')
+      .get('/late', async () => {
+        await release.promise;
+        return 'late';
+      }),
+  );
   it.client.send('POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc');
   assert.equal((await it.client.answer()).text(), 'early');
   it.client.send('defghiGET /late HTTP/1.1\r\nHost: a\r\n\r\nRUBBISH\r\n\r\n');
@@ -1086,7 +1581,10 @@ test('HttpServer answers a request that came with the rest of the one before, wh
   assert.equal(it.app.operations.inFlight(), 0);
 });
 
-for (const [what, bytes] of [['rubbish', 'RUBBISH\r\n\r\n'], ['a body of rubbish', 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nRUBBISH\r\n']] as const) {
+for (const [what, bytes] of [
+  ['rubbish', 'RUBBISH\r\n\r\n'],
+  ['a body of rubbish', 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nRUBBISH\r\n'],
+] as const) {
   test(`HttpServer answers all pipelined requests that ${what} comes behind`, async () => {
     const release = gate();
     const app = new Svc();

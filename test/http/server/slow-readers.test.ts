@@ -9,9 +9,19 @@ import type { heldBytes } from '../../../src/http/server/kernel-queues.ts';
 /** An answer of which nothing more is taken, watched by a limit of 8 s; how much the kernel holds of it is what `held` says. */
 function stuck(clock: ManualClock, held: () => number | undefined): { readonly cuts: readonly string[] } {
   const cuts: string[] = [];
-  const outgoing = Object.assign(new EventEmitter(), { closed: false, socket: { bytesWritten: 5_000_000, writableLength: 1_000_000 }, destroy: () => outgoing.emit('close') });
-  const told = ((sockets: readonly unknown[]) => new Map(sockets.flatMap((socket) => held() === undefined ? [] : [[socket, held()]]))) as unknown as typeof heldBytes;
-  new SlowReaders({ clock, limitMs: 8_000, onCut: (_outgoing, id) => cuts.push(id), held: told }).watch(outgoing as unknown as ServerResponse, 'its id');
+  const outgoing = Object.assign(new EventEmitter(), {
+    closed: false,
+    socket: { bytesWritten: 5_000_000, writableLength: 1_000_000 },
+    destroy: () => outgoing.emit('close'),
+  });
+  const told = ((sockets: readonly unknown[]) =>
+    new Map(
+      sockets.flatMap((socket) => (held() === undefined ? [] : [[socket, held()]])),
+    )) as unknown as typeof heldBytes;
+  new SlowReaders({ clock, limitMs: 8_000, onCut: (_outgoing, id) => cuts.push(id), held: told }).watch(
+    outgoing as unknown as ServerResponse,
+    'its id',
+  );
   return { cuts };
 }
 

@@ -24,7 +24,8 @@ import type { TestContext } from 'node:test';
 import type { ConnectionOptions, TLSSocket } from 'node:tls';
 import type { Pair } from '../../support/certificates.ts';
 
-const read = (options: object): ReturnType<typeof readTlsOptions> => readTlsOptions(options, new Config({ environment: {} }));
+const read = (options: object): ReturnType<typeof readTlsOptions> =>
+  readTlsOptions(options, new Config({ environment: {} }));
 
 /** Files of a pair, which may be written anew. */
 function files(t: TestContext, pair: Pair): { cert: string; key: string; write(pair: Pair): void } {
@@ -40,7 +41,13 @@ function files(t: TestContext, pair: Pair): { cert: string; key: string; write(p
 }
 
 async function open(port: number, options: ConnectionOptions = {}): Promise<TLSSocket> {
-  const socket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false, ALPNProtocols: ['h2', 'http/1.1'], ...options });
+  const socket = connect({
+    port,
+    host: '127.0.0.1',
+    rejectUnauthorized: false,
+    ALPNProtocols: ['h2', 'http/1.1'],
+    ...options,
+  });
   await once(socket, 'secureConnect');
   return socket;
 }
@@ -55,17 +62,23 @@ async function shown(port: number): Promise<Pair> {
 
 async function ask(socket: TLSSocket, path: string): Promise<string> {
   socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
-  const [bytes] = await once(socket, 'data') as [Buffer];
+  const [bytes] = (await once(socket, 'data')) as [Buffer];
   return bytes.toString();
 }
 
 test('Svc.run({ tls }) speaks HTTP/1.1 over TLS, and requests know it', async (t) => {
   const { cert, key } = files(t, FIRST);
-  const app = new Svc({ logger: collectedLog().logger }).get('/', ({ req }) => ({ scheme: req.scheme, ip: req.ip }));
+  const app = new Svc({ logger: collectedLog().logger }).get('/', ({ req }) => ({
+    scheme: req.scheme,
+    ip: req.ip,
+  }));
   const { url, port, close } = await app.run({ port: 0, handleSignals: false, tls: { cert, key } });
   t.after(close);
   assert.match(url, /^https:/);
-  const [response] = await once(request(url, { rejectUnauthorized: false, agent: false }).end(), 'response') as [IncomingMessage];
+  const [response] = (await once(
+    request(url, { rejectUnauthorized: false, agent: false }).end(),
+    'response',
+  )) as [IncomingMessage];
   assert.equal(response.statusCode, 200);
   assert.deepEqual(await json(response), { scheme: 'https', ip: '127.0.0.1' });
   const socket = await open(port);
@@ -78,17 +91,25 @@ test('Svc.run({ tls }) speaks the newest of what a client offers by ALPN, HTTP/1
   const app = new Svc({ logger: collectedLog().logger }).get('/', () => 'served');
   const { port, close } = await app.run({ port: 0, handleSignals: false, tls: { cert, key } });
   t.after(close);
-  for (const [offered, spoken] of [[['http/1.0'], 'http/1.0'], [['http/1.0', 'http/1.1'], 'http/1.1']] as const) {
+  for (const [offered, spoken] of [
+    [['http/1.0'], 'http/1.0'],
+    [['http/1.0', 'http/1.1'], 'http/1.1'],
+  ] as const) {
     const socket = await open(port, { ALPNProtocols: [...offered] });
     assert.equal(socket.alpnProtocol, spoken);
     socket.write('GET / HTTP/1.0\r\n\r\n');
     assert.match(await text(socket), /^HTTP\/1\.1 200 OK\r\n.*\r\n\r\nserved$/s);
   }
-  await assert.rejects(open(port, { ALPNProtocols: ['h2'] }), { code: 'ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL' });
+  await assert.rejects(open(port, { ALPNProtocols: ['h2'] }), {
+    code: 'ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL',
+  });
 });
 
 test('Svc.run({ tls }) refuses versions before TLS 1.2, or before what minVersion says', async (t) => {
-  for (const [minVersion, refused, accepted] of [[undefined, 'TLSv1.1', 'TLSv1.2'], ['TLSv1.3', 'TLSv1.2', 'TLSv1.3']] as const) {
+  for (const [minVersion, refused, accepted] of [
+    [undefined, 'TLSv1.1', 'TLSv1.2'],
+    ['TLSv1.3', 'TLSv1.2', 'TLSv1.3'],
+  ] as const) {
     const app = new Svc({ logger: collectedLog().logger });
     const { port, close } = await app.run({ port: 0, handleSignals: false, tls: { ...FIRST, minVersion } });
     t.after(close);
@@ -99,7 +120,11 @@ test('Svc.run({ tls }) refuses versions before TLS 1.2, or before what minVersio
 
 test('Svc.run({ tls }) takes of TLS 1.2 ciphers with forward secrecy and authenticated encryption only (RFC 9325 §4.2), unless the process has a list of its own', async (t) => {
   const serve = async (): Promise<number> => {
-    const { port, close } = await new Svc({ logger: collectedLog().logger }).run({ port: 0, handleSignals: false, tls: FIRST });
+    const { port, close } = await new Svc({ logger: collectedLog().logger }).run({
+      port: 0,
+      handleSignals: false,
+      tls: FIRST,
+    });
     t.after(close);
     return port;
   };
@@ -109,13 +134,26 @@ test('Svc.run({ tls }) takes of TLS 1.2 ciphers with forward secrecy and authent
     return socket.getCipher().name;
   };
   const port = await serve();
-  const all = tls.getCiphers().map((cipher) => cipher.toUpperCase()).filter((cipher) => !/^(?:TLS_|DHE-|AES|ARIA|CAMELLIA|SRP-|PSK-|RSA-|DHE)|NULL|PSK/.test(cipher));
+  const all = tls
+    .getCiphers()
+    .map((cipher) => cipher.toUpperCase())
+    .filter((cipher) => !/^(?:TLS_|DHE-|AES|ARIA|CAMELLIA|SRP-|PSK-|RSA-|DHE)|NULL|PSK/.test(cipher));
   const taken = new Set<string>();
-  for (const cipher of all) await named(port, cipher).then((name) => taken.add(name), () => undefined);
+  for (const cipher of all)
+    await named(port, cipher).then(
+      (name) => taken.add(name),
+      () => undefined,
+    );
   const kind = new X509Certificate(FIRST.cert).publicKey.asymmetricKeyType === 'ec' ? 'ECDSA' : 'RSA';
-  assert.deepEqual([...taken].toSorted(), [`ECDHE-${kind}-AES128-GCM-SHA256`, `ECDHE-${kind}-AES256-GCM-SHA384`, `ECDHE-${kind}-CHACHA20-POLY1305`]);
+  assert.deepEqual([...taken].toSorted(), [
+    `ECDHE-${kind}-AES128-GCM-SHA256`,
+    `ECDHE-${kind}-AES256-GCM-SHA384`,
+    `ECDHE-${kind}-CHACHA20-POLY1305`,
+  ]);
   const list = tls.DEFAULT_CIPHERS;
-  t.after(() => { tls.DEFAULT_CIPHERS = list; });
+  t.after(() => {
+    tls.DEFAULT_CIPHERS = list;
+  });
   tls.DEFAULT_CIPHERS = `ECDHE-${kind}-AES128-SHA`;
   assert.equal(await named(await serve(), `ECDHE-${kind}-AES128-SHA`), `ECDHE-${kind}-AES128-SHA`);
 });
@@ -135,12 +173,19 @@ test('Svc.run({ tls }) closes a connection that speaks HTTP without TLS, sends n
   const socket = await open(port);
   assert.match(await ask(socket, '/'), /^HTTP\/1\.1 200 /);
   socket.destroy();
-  assert.deepEqual(events.filter((event) => event['level'] === 'error'), []);
+  assert.deepEqual(
+    events.filter((event) => event['level'] === 'error'),
+    [],
+  );
 });
 
 test('Svc.run({ tls }) asks clients for a certificate where it is given authorities, and serves none without', async (t) => {
   const app = new Svc({ logger: collectedLog().logger }).get('/', () => 'ok');
-  const { port, close } = await app.run({ port: 0, handleSignals: false, tls: { ...FIRST, ca: SECOND.cert } });
+  const { port, close } = await app.run({
+    port: 0,
+    handleSignals: false,
+    tls: { ...FIRST, ca: SECOND.cert },
+  });
   t.after(close);
   const known = await open(port, SECOND);
   assert.match(await ask(known, '/'), /^HTTP\/1\.1 200 /);
@@ -180,7 +225,12 @@ test('SecureTransport.reload() keeps the old certificate where the new one canno
   const server = new HttpServer(app, secure);
   const { port } = await server.listen({ port: 0 });
   t.after(() => server.close(0));
-  for (const broken of [{ cert: SECOND.cert, key: FIRST.key }, { cert: 'rubbish', key: FIRST.key }, { cert: FIRST.cert, key: '' }, { cert: FIRST.cert.slice(0, 200), key: FIRST.key }]) {
+  for (const broken of [
+    { cert: SECOND.cert, key: FIRST.key },
+    { cert: 'rubbish', key: FIRST.key },
+    { cert: FIRST.cert, key: '' },
+    { cert: FIRST.cert.slice(0, 200), key: FIRST.key },
+  ]) {
     write(broken);
     secure.reload();
     assert.equal(await shown(port), FIRST);
@@ -190,7 +240,14 @@ test('SecureTransport.reload() keeps the old certificate where the new one canno
   assert.equal(await shown(port), FIRST);
   const failures = events.filter((event) => event['event'] === 'tls_reload_failed');
   assert.equal(failures.length, 5);
-  assert.ok(failures.every((event) => event['level'] === 'error' && JSON.stringify(event).includes('E_TLS') && !JSON.stringify(event).includes(FIRST.key.slice(30, 60))));
+  assert.ok(
+    failures.every(
+      (event) =>
+        event['level'] === 'error' &&
+        JSON.stringify(event).includes('E_TLS') &&
+        !JSON.stringify(event).includes(FIRST.key.slice(30, 60)),
+    ),
+  );
 });
 
 test('SecureTransport makes the keys of session tickets anew, so that those before fit no more', async (t) => {
@@ -215,28 +272,49 @@ test('SecureTransport makes the keys of session tickets anew, so that those befo
 
 test('Svc.run({ tls }) refuses what it cannot serve with before anything starts, with E_TLS', async () => {
   let started = 0;
-  for (const tls of [{}, { cert: FIRST.cert }, { key: FIRST.key }, { cert: FIRST.cert, key: SECOND.key }, { cert: '/nowhere/cert.pem', key: FIRST.key }, { cert: FIRST.cert, key: '-----BEGIN rubbish' }]) {
-    const app = new Svc({ logger: collectedLog().logger }).onStartup(() => { started++; });
+  for (const tls of [
+    {},
+    { cert: FIRST.cert },
+    { key: FIRST.key },
+    { cert: FIRST.cert, key: SECOND.key },
+    { cert: '/nowhere/cert.pem', key: FIRST.key },
+    { cert: FIRST.cert, key: '-----BEGIN rubbish' },
+  ]) {
+    const app = new Svc({ logger: collectedLog().logger }).onStartup(() => {
+      started++;
+    });
     await assert.rejects(app.run({ port: 0, handleSignals: false, tls }), { code: 'E_TLS' });
   }
   await assert.rejects(new Svc().run({ tls: { certificate: 'x' } as object }), { code: 'E_OPTION_UNKNOWN' });
-  await assert.rejects(new Svc().run({ tls: { ...FIRST, minVersion: 'TLSv1' } as object }), { code: 'E_OPTION_RANGE' });
+  await assert.rejects(new Svc().run({ tls: { ...FIRST, minVersion: 'TLSv1' } as object }), {
+    code: 'E_OPTION_RANGE',
+  });
   assert.equal(started, 0);
 });
 
 test('readTlsOptions() takes certificate and key from the settings, below the options', () => {
   const config = new Config({ environment: { SVC_TLS_CERT: 'a.pem', SVC_TLS_KEY: 'b.pem' } });
-  assert.deepEqual({ ...readTlsOptions(undefined, config)! }, { cert: 'a.pem', key: 'b.pem', ca: undefined, passphrase: undefined, minVersion: 'TLSv1.2' });
+  assert.deepEqual(
+    { ...readTlsOptions(undefined, config)! },
+    { cert: 'a.pem', key: 'b.pem', ca: undefined, passphrase: undefined, minVersion: 'TLSv1.2' },
+  );
   assert.equal(readTlsOptions({ cert: 'c.pem' }, config)!.cert, 'c.pem');
   assert.equal(readTlsOptions(undefined, new Config({ environment: {} })), undefined);
-  assert.throws(() => readTlsOptions(undefined, new Config({ environment: { SVC_TLS_CERT: 'a.pem' } })), { code: 'E_TLS' });
+  assert.throws(() => readTlsOptions(undefined, new Config({ environment: { SVC_TLS_CERT: 'a.pem' } })), {
+    code: 'E_TLS',
+  });
 });
 
 test('examinePair() tells of a certificate that has ended, ends soon, has not begun, or has another key', () => {
   const [now, end] = [Date.parse('2027-01-01'), Date.parse('2126-11-01')];
   for (const [pair, nowMs, problem] of [
-    [FIRST, now, undefined], [FIRST, end, /has ended/], [FIRST, Date.parse('2126-10-20'), /ends on/], [FIRST, 0, /begins on/],
-    [{ cert: FIRST.cert, key: SECOND.key }, now, /not that of the certificate/], [{ cert: 'nowhere.pem', key: FIRST.key }, now, /cannot be read: ENOENT/], [{ cert: FIRST.cert, key: '-----BEGIN x' }, now, /no PEM/],
+    [FIRST, now, undefined],
+    [FIRST, end, /has ended/],
+    [FIRST, Date.parse('2126-10-20'), /ends on/],
+    [FIRST, 0, /begins on/],
+    [{ cert: FIRST.cert, key: SECOND.key }, now, /not that of the certificate/],
+    [{ cert: 'nowhere.pem', key: FIRST.key }, now, /cannot be read: ENOENT/],
+    [{ cert: FIRST.cert, key: '-----BEGIN x' }, now, /no PEM/],
   ] as const) {
     const problems = examinePair(read(pair)!, nowMs);
     if (problem === undefined) assert.deepEqual(problems, []);
@@ -246,7 +324,10 @@ test('examinePair() tells of a certificate that has ended, ends soon, has not be
 
 test('HttpServer drains over TLS: what is in flight is answered with Connection: close', async (t) => {
   const release = Promise.withResolvers<void>();
-  const app = new Svc({ logger: collectedLog().logger }).get('/', async () => { await release.promise; return 'done'; });
+  const app = new Svc({ logger: collectedLog().logger }).get('/', async () => {
+    await release.promise;
+    return 'done';
+  });
   const { port, close } = await app.run({ port: 0, handleSignals: false, tls: FIRST });
   t.after(close);
   const [busy, silent] = [await open(port), createConnection(port, '127.0.0.1')];
@@ -257,7 +338,7 @@ test('HttpServer drains over TLS: what is in flight is answered with Connection:
   release.resolve();
   assert.match(await answered, /\r\nConnection: close\r\n/i);
   await closed;
-  assert.ok(silent.destroyed || await once(silent, 'close'));
+  assert.ok(silent.destroyed || (await once(silent, 'close')));
 });
 
 test('Svc.run({ tls }) closes a connection that does not shake hands', async (t) => {
@@ -269,7 +350,11 @@ test('Svc.run({ tls }) closes a connection that does not shake hands', async (t)
 });
 
 test('HttpServer.adopt() over TLS lets go of clients that leave, whenever that is, as it does of those that it accepts itself', async (t) => {
-  const app = new Svc({ logger: collectedLog().logger, headersTimeoutMs: 60_000, keepAliveTimeoutMs: 60_000 }).get('/', () => 'ok');
+  const app = new Svc({
+    logger: collectedLog().logger,
+    headersTimeoutMs: 60_000,
+    keepAliveTimeoutMs: 60_000,
+  }).get('/', () => 'ok');
   await app.startup();
   const server = new HttpServer(app, new SecureTransport(read(FIRST)!, app));
   t.after(() => server.close(0));
@@ -281,9 +366,11 @@ test('HttpServer.adopt() over TLS lets go of clients that leave, whenever that i
   t.after(() => door.close());
   await once(door, 'listening');
   const { port } = door.address() as AddressInfo;
-  const gone = (): Promise<unknown> => adopted.at(-1)!.destroyed ? Promise.resolve() : once(adopted.at(-1)!, 'close');
+  const gone = (): Promise<unknown> =>
+    adopted.at(-1)!.destroyed ? Promise.resolve() : once(adopted.at(-1)!, 'close');
 
-  for (const start of ['', '\x16\x03\x01\x02\x00\x01']) { // as the probe of a load balancer does; in the middle of the handshake
+  for (const start of ['', '\x16\x03\x01\x02\x00\x01']) {
+    // as the probe of a load balancer does; in the middle of the handshake
     const plain = createConnection(port, '127.0.0.1').on('error', () => undefined);
     await once(plain, 'connect');
     plain.end(start);

@@ -4,7 +4,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inspect } from 'node:util';
-import { CSRFMiddleware, HttpResponse, JSONResponse, SessionMiddleware, StreamingResponse, Svc, csrfField, csrfToken } from 'svc';
+import {
+  CSRFMiddleware,
+  HttpResponse,
+  JSONResponse,
+  SessionMiddleware,
+  StreamingResponse,
+  Svc,
+  csrfField,
+  csrfToken,
+} from 'svc';
 import { ManualClock } from 'svc/testing';
 import { SESSION } from '../../../src/http/state.ts';
 import { cpuMs } from '../../support/cpu-time.ts';
@@ -18,16 +27,26 @@ function site(options: CSRFOptions = {}, more: SiteOptions = {}): Site {
   return new Site({ ...more, use: [new CSRFMiddleware(options)] });
 }
 
-const login = (req: HttpRequest): void => { req.session.regenerate(); req.session.set('user', 'ada'); };
+const login = (req: HttpRequest): void => {
+  req.session.regenerate();
+  req.session.set('user', 'ada');
+};
 const ok = (): string => 'reached';
 
 /** A token for the visitor that the client is. */
 async function tokenFrom(from: Site, act: (req: HttpRequest) => void = () => undefined): Promise<string> {
-  return await from.ask((req) => { act(req); return csrfToken(req); }) as string;
+  return (await from.ask((req) => {
+    act(req);
+    return csrfToken(req);
+  })) as string;
 }
 
 /** The status of a POST with these fields, a minute after the last one: the log has a line for each that is refused. */
-async function post(to: Site, headers: Record<string, string> = {}, request: Parameters<Site['visit']>[1] = {}): Promise<number> {
+async function post(
+  to: Site,
+  headers: Record<string, string> = {},
+  request: Parameters<Site['visit']>[1] = {},
+): Promise<number> {
   await to.wait(60);
   return (await to.visit(ok, { method: 'POST', ...request, headers })).status;
 }
@@ -38,11 +57,29 @@ for (const env of ['production', 'test'] as const) {
   test(`X01 GET, HEAD and OPTIONS pass; POST, PUT, PATCH, DELETE and unknown methods need proof (${env})`, async () => {
     await using protectedSite = site({}, { env });
     const statuses: Record<string, number> = {};
-    for (const method of ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'PATCH', 'DELETE', 'PROPFIND', 'get']) statuses[method] = (await protectedSite.visit(ok, { method })).status;
-    assert.deepEqual(statuses, { GET: 200, HEAD: 200, OPTIONS: 204, POST: 403, PUT: 403, PATCH: 403, DELETE: 403, PROPFIND: 403, get: 200 }); // Request writes "get" in capitals
+    for (const method of ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'PATCH', 'DELETE', 'PROPFIND', 'get'])
+      statuses[method] = (await protectedSite.visit(ok, { method })).status;
+    assert.deepEqual(statuses, {
+      GET: 200,
+      HEAD: 200,
+      OPTIONS: 204,
+      POST: 403,
+      PUT: 403,
+      PATCH: 403,
+      DELETE: 403,
+      PROPFIND: 403,
+      get: 200,
+    }); // Request writes "get" in capitals
     const token = await tokenFrom(protectedSite, login);
-    for (const method of ['POST', 'PUT', 'PATCH', 'DELETE']) assert.equal((await protectedSite.visit(ok, { method, headers: { 'x-csrf-token': token } })).status, 200);
-    assert.equal((await protectedSite.visit(ok, { method: 'PROPFIND', headers: { 'x-csrf-token': token } })).status, 405);
+    for (const method of ['POST', 'PUT', 'PATCH', 'DELETE'])
+      assert.equal(
+        (await protectedSite.visit(ok, { method, headers: { 'x-csrf-token': token } })).status,
+        200,
+      );
+    assert.equal(
+      (await protectedSite.visit(ok, { method: 'PROPFIND', headers: { 'x-csrf-token': token } })).status,
+      405,
+    );
   });
 
   test(`X02 a token is accepted in X-CSRF-Token and in the form field _csrf_token, and the handler still reads the form (${env})`, async () => {
@@ -50,7 +87,10 @@ for (const env of ['production', 'test'] as const) {
     const token = await tokenFrom(protectedSite, login);
     assert.match(token, /^[\w-]{43}\.[\w-]{43}$/);
     assert.equal(await post(protectedSite, { 'X-CSRF-Token': token }), 200);
-    const response = await protectedSite.visit(async (req) => ({ name: (await req.form()).get('name'), again: (await req.text()).length > 0 }), { method: 'POST', form: { name: 'Ada & Co', _csrf_token: token } });
+    const response = await protectedSite.visit(
+      async (req) => ({ name: (await req.form()).get('name'), again: (await req.text()).length > 0 }),
+      { method: 'POST', form: { name: 'Ada & Co', _csrf_token: token } },
+    );
     assert.deepEqual(await response.json(), { name: 'Ada & Co', again: true });
     assert.equal(await post(protectedSite, {}, { json: { _csrf_token: token } }), 403);
     assert.equal(await post(protectedSite, {}, { form: { csrf_token: token } }), 403);
@@ -63,10 +103,16 @@ test('X02 every flipped bit and cut of a token is refused, and so are 2,000 muta
   const below = seeded(11);
   const texts = new Set<string>();
   for (let index = 0; index < token.length; index++) {
-    for (let bit = 0; bit < 7; bit++) texts.add(token.slice(0, index) + String.fromCharCode(token.charCodeAt(index) ^ (1 << bit)) + token.slice(index + 1));
+    for (let bit = 0; bit < 7; bit++)
+      texts.add(
+        token.slice(0, index) +
+          String.fromCharCode(token.charCodeAt(index) ^ (1 << bit)) +
+          token.slice(index + 1),
+      );
     texts.add(token.slice(0, index));
   }
-  for (let round = 0; round < 2_000; round++) texts.add(token.slice(0, below(88)) + 'A-_.='[below(5)]! + token.slice(below(88)));
+  for (let round = 0; round < 2_000; round++)
+    texts.add(token.slice(0, below(88)) + 'A-_.='[below(5)]! + token.slice(below(88)));
   texts.delete(token);
   for (const text of texts) {
     if (/[^\x20-\x7e]/.test(text) || text.trim() !== text || text === '') continue; // no field value
@@ -81,9 +127,15 @@ test('X03 a token of session A with session B is refused', async () => {
   const sessionA = protectedSite.client.cookies.get('svc_session')!;
   protectedSite.client.cookies.clear();
   const ofB = await tokenFrom(protectedSite, login);
-  assert.deepEqual([await post(protectedSite, { 'x-csrf-token': ofA }), await post(protectedSite, { 'x-csrf-token': ofB })], [403, 200]);
+  assert.deepEqual(
+    [await post(protectedSite, { 'x-csrf-token': ofA }), await post(protectedSite, { 'x-csrf-token': ofB })],
+    [403, 200],
+  );
   protectedSite.client.cookies.set('svc_session', sessionA);
-  assert.deepEqual([await post(protectedSite, { 'x-csrf-token': ofA }), await post(protectedSite, { 'x-csrf-token': ofB })], [200, 403]);
+  assert.deepEqual(
+    [await post(protectedSite, { 'x-csrf-token': ofA }), await post(protectedSite, { 'x-csrf-token': ofB })],
+    [200, 403],
+  );
   assert.deepEqual(reasons(protectedSite), ['token_wrong', 'token_wrong']);
 });
 
@@ -96,7 +148,7 @@ test('X04 a visitor cookie that a sibling host has planted does not stand for a 
   protectedSite.client.cookies.set('svc_csrf', planted);
   assert.equal(await post(protectedSite, { 'x-csrf-token': attackers }), 403);
   // nor does a session's id as the visitor's id
-  const id = await protectedSite.ask((req) => req.session.id) as string;
+  const id = (await protectedSite.ask((req) => req.session.id)) as string;
   protectedSite.client.cookies.clear();
   protectedSite.client.cookies.set('svc_csrf', id);
   const ofVisitor = await tokenFrom(protectedSite);
@@ -108,17 +160,41 @@ for (const how of ['cookie', 'store'] as const) {
   test(`X05 a token from before login is refused after it, and a new one is accepted (session in the ${how})`, async () => {
     await using protectedSite = site({}, how === 'cookie' ? {} : stored(new ManualClock()));
     const anonymous = await tokenFrom(protectedSite);
-    assert.equal((await protectedSite.visit(login, { method: 'POST', headers: { 'x-csrf-token': anonymous } })).status, 204);
+    assert.equal(
+      (await protectedSite.visit(login, { method: 'POST', headers: { 'x-csrf-token': anonymous } })).status,
+      204,
+    );
     const first = await tokenFrom(protectedSite);
-    assert.deepEqual([await post(protectedSite, { 'x-csrf-token': anonymous }), await post(protectedSite, { 'x-csrf-token': first })], [403, 200]);
+    assert.deepEqual(
+      [
+        await post(protectedSite, { 'x-csrf-token': anonymous }),
+        await post(protectedSite, { 'x-csrf-token': first }),
+      ],
+      [403, 200],
+    );
     const second = await tokenFrom(protectedSite, login); // asked for behind the change
-    assert.deepEqual([await post(protectedSite, { 'x-csrf-token': first }), await post(protectedSite, { 'x-csrf-token': second })], [403, 200]);
+    assert.deepEqual(
+      [
+        await post(protectedSite, { 'x-csrf-token': first }),
+        await post(protectedSite, { 'x-csrf-token': second }),
+      ],
+      [403, 200],
+    );
     await protectedSite.visit((req) => req.session.destroy());
-    assert.deepEqual([await post(protectedSite, { 'x-csrf-token': second }), await post(protectedSite, { 'x-csrf-token': anonymous })], [403, 200]);
+    assert.deepEqual(
+      [
+        await post(protectedSite, { 'x-csrf-token': second }),
+        await post(protectedSite, { 'x-csrf-token': anonymous }),
+      ],
+      [403, 200],
+    );
   });
 }
 
-for (const [env, name] of [['production', '__Host-svc_csrf'], ['test', 'svc_csrf']] as const) {
+for (const [env, name] of [
+  ['production', '__Host-svc_csrf'],
+  ['test', 'svc_csrf'],
+] as const) {
   test(`X06 a visitor without a session gets a cookie of this host when a token is asked for, no session, and can log in with it (${env})`, async () => {
     await using protectedSite = site({}, { env });
     assert.deepEqual((await protectedSite.visit(ok)).headers.getSetCookie(), []);
@@ -126,9 +202,16 @@ for (const [env, name] of [['production', '__Host-svc_csrf'], ['test', 'svc_csrf
     const [field, ...others] = page.headers.getSetCookie();
     const { name: set, value, attributes } = cookieParts(field!);
     assert.deepEqual([set, others], [name, []]);
-    assert.deepEqual(attributes, ['HttpOnly', 'Path=/', 'SameSite=Lax', ...env === 'production' ? ['Secure'] : []]);
+    assert.deepEqual(attributes, [
+      'HttpOnly',
+      'Path=/',
+      'SameSite=Lax',
+      ...(env === 'production' ? ['Secure'] : []),
+    ]);
     assert.equal(Buffer.from(value, 'base64url').length, 32);
-    const [, token] = /^<input type="hidden" name="_csrf_token" value="([\w.-]{87})">/.exec(await page.text())!;
+    const [, token] = /^<input type="hidden" name="_csrf_token" value="([\w.-]{87})">/.exec(
+      await page.text(),
+    )!;
     assert.deepEqual((await protectedSite.visit((req) => csrfToken(req))).headers.getSetCookie(), []);
     assert.equal(await post(protectedSite, {}, { form: { _csrf_token: token! } }), 200);
     protectedSite.client.cookies.clear();
@@ -149,28 +232,56 @@ for (const env of ['production', 'test'] as const) {
     assert.equal(await post(protectedSite, { ...cross, origin: 'https://evil.example' }), 403);
     assert.equal(await post(protectedSite, { ...cross, origin: 'https://admin.example.evil.example' }), 403);
     assert.equal(await post(protectedSite, { ...cross, origin: 'https://admin.example' }), 200);
-    assert.equal(await post(protectedSite, { 'sec-fetch-site': 'cross-site', origin: 'https://admin.example' }), 403); // still needs the token
+    assert.equal(
+      await post(protectedSite, { 'sec-fetch-site': 'cross-site', origin: 'https://admin.example' }),
+      403,
+    ); // still needs the token
     assert.deepEqual(reasons(protectedSite), ['site', 'site', 'site', 'token_absent']);
   });
 }
 
 test('X08 Sec-Fetch-Site: same-site is refused unless allowed; same-origin and none go on to the token; unknown values are refused', async () => {
-  for (const [options, expected] of [[{}, [403, 200, 200, 403, 403, 403]], [{ allowSameSite: true }, [200, 200, 200, 403, 403, 403]]] as const) {
+  for (const [options, expected] of [
+    [{}, [403, 200, 200, 403, 403, 403]],
+    [{ allowSameSite: true }, [200, 200, 200, 403, 403, 403]],
+  ] as const) {
     await using protectedSite = site(options);
     const token = await tokenFrom(protectedSite, login);
     const statuses: number[] = [];
-    for (const value of ['same-site', 'same-origin', 'none', 'cross-site', 'Same-Origin', 'same-origin, cross-site']) statuses.push(await post(protectedSite, { 'sec-fetch-site': value, 'x-csrf-token': token }));
+    for (const value of [
+      'same-site',
+      'same-origin',
+      'none',
+      'cross-site',
+      'Same-Origin',
+      'same-origin, cross-site',
+    ])
+      statuses.push(await post(protectedSite, { 'sec-fetch-site': value, 'x-csrf-token': token }));
     assert.deepEqual(statuses, expected);
-    for (const value of ['same-site', 'same-origin', 'none']) assert.equal(await post(protectedSite, { 'sec-fetch-site': value }), 403);
-    assert.equal(await post(protectedSite, { 'sec-fetch-site': 'same-origin', origin: 'null', 'x-csrf-token': token }), 200); // a form under Referrer-Policy: no-referrer
+    for (const value of ['same-site', 'same-origin', 'none'])
+      assert.equal(await post(protectedSite, { 'sec-fetch-site': value }), 403);
+    assert.equal(
+      await post(protectedSite, { 'sec-fetch-site': 'same-origin', origin: 'null', 'x-csrf-token': token }),
+      200,
+    ); // a form under Referrer-Policy: no-referrer
   }
 });
 
 for (const [baseUrl, config, origin, expected] of [
-  ['http://localhost', {}, 'http://localhost', 200], ['http://localhost', {}, 'https://localhost', 200], ['http://localhost', {}, 'http://evil.example', 403],
-  ['http://localhost', {}, 'null', 403], ['http://localhost', {}, 'http://localhost:81', 403], ['http://localhost', {}, 'http://localhost, http://localhost', 403], ['http://localhost', {}, '', 403],
-  ['http://localhost', {}, 'ftp://localhost', 403], ['http://localhost', {}, 'localhost', 403], ['http://localhost', { trustProxy: 'loopback' }, 'https://localhost', 403], ['http://localhost', { trustProxy: 'loopback' }, 'http://localhost', 200],
-  ['https://shop.example', {}, 'https://shop.example', 200], ['https://shop.example', {}, 'http://shop.example', 403], ['https://shop.example', {}, 'https://www.shop.example', 403],
+  ['http://localhost', {}, 'http://localhost', 200],
+  ['http://localhost', {}, 'https://localhost', 200],
+  ['http://localhost', {}, 'http://evil.example', 403],
+  ['http://localhost', {}, 'null', 403],
+  ['http://localhost', {}, 'http://localhost:81', 403],
+  ['http://localhost', {}, 'http://localhost, http://localhost', 403],
+  ['http://localhost', {}, '', 403],
+  ['http://localhost', {}, 'ftp://localhost', 403],
+  ['http://localhost', {}, 'localhost', 403],
+  ['http://localhost', { trustProxy: 'loopback' }, 'https://localhost', 403],
+  ['http://localhost', { trustProxy: 'loopback' }, 'http://localhost', 200],
+  ['https://shop.example', {}, 'https://shop.example', 200],
+  ['https://shop.example', {}, 'http://shop.example', 403],
+  ['https://shop.example', {}, 'https://www.shop.example', 403],
 ] as const) {
   test(`X09 without Sec-Fetch-Site the origin "${origin}" at ${baseUrl}${'trustProxy' in config ? ' behind a trusted proxy' : ''} is answered ${expected}`, async () => {
     await using protectedSite = site({}, { baseUrl, config });
@@ -183,21 +294,41 @@ for (const [baseUrl, config, origin, expected] of [
 test('X09 the own origin may come in capitals, or with the port of its scheme', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
-  for (const [host, origin, expected] of [['Localhost', 'http://localhost', 200], ['localhost:80', 'http://localhost', 200], ['localhost:443', 'https://localhost', 200], ['localhost:8000', 'http://localhost:8000', 200], ['localhost:80', 'https://localhost', 403], [':', 'http://localhost', 403]] as const) {
-    assert.equal(await post(protectedSite, { host, origin, 'x-csrf-token': token }), expected, `${host} ${origin}`);
+  for (const [host, origin, expected] of [
+    ['Localhost', 'http://localhost', 200],
+    ['localhost:80', 'http://localhost', 200],
+    ['localhost:443', 'https://localhost', 200],
+    ['localhost:8000', 'http://localhost:8000', 200],
+    ['localhost:80', 'https://localhost', 403],
+    [':', 'http://localhost', 403],
+  ] as const) {
+    assert.equal(
+      await post(protectedSite, { host, origin, 'x-csrf-token': token }),
+      expected,
+      `${host} ${origin}`,
+    );
   }
 });
 
 test('X10 with neither field a request needs a token, and passes with one: it comes from no browser', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
-  assert.deepEqual([await post(protectedSite), await post(protectedSite, { 'x-csrf-token': token })], [403, 200]);
+  assert.deepEqual(
+    [await post(protectedSite), await post(protectedSite, { 'x-csrf-token': token })],
+    [403, 200],
+  );
 });
 
 test('X11 X-Forwarded-Host and X-Forwarded-Proto of anybody do not make an origin our own', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
-  const forged = { origin: 'https://evil.example', 'x-forwarded-host': 'evil.example', 'x-forwarded-proto': 'https', forwarded: 'host=evil.example;proto=https', 'x-csrf-token': token };
+  const forged = {
+    origin: 'https://evil.example',
+    'x-forwarded-host': 'evil.example',
+    'x-forwarded-proto': 'https',
+    forwarded: 'host=evil.example;proto=https',
+    'x-csrf-token': token,
+  };
   assert.equal(await post(protectedSite, forged), 403);
 });
 
@@ -205,7 +336,8 @@ test('X12 a token of 10 kB, an empty one and one of other characters are refused
   await using protectedSite = site();
   await tokenFrom(protectedSite, login);
   const startedMs = cpuMs();
-  for (const text of ['x'.repeat(10_000), '', '.', 'x'.repeat(87), `${'é'.repeat(43)}.${'a'.repeat(43)}`]) assert.equal(await post(protectedSite, {}, { form: { _csrf_token: text } }), 403);
+  for (const text of ['x'.repeat(10_000), '', '.', 'x'.repeat(87), `${'é'.repeat(43)}.${'a'.repeat(43)}`])
+    assert.equal(await post(protectedSite, {}, { form: { _csrf_token: text } }), 403);
   assert.equal(await post(protectedSite, { 'x-csrf-token': 'x'.repeat(10_000) }), 403);
   assert.ok(cpuMs() - startedMs < 1_000);
   assert.deepEqual([...new Set(reasons(protectedSite))], ['token_malformed']);
@@ -224,11 +356,14 @@ test('X14 a multipart body proves nothing before its field is found; with a toke
   form.set('file', new Blob(['x'.repeat(1_000)]), 'a.txt');
   assert.equal(await post(protectedSite, {}, { form }), 403);
   assert.deepEqual(reasons(protectedSite), ['token_absent']);
-  const streamed = await protectedSite.visit(async (req) => {
-    let bytes = 0;
-    for await (const chunk of req.stream()) bytes += chunk.length;
-    return { isWhole: bytes > 1_000 };
-  }, { method: 'POST', form, headers: { 'x-csrf-token': token } });
+  const streamed = await protectedSite.visit(
+    async (req) => {
+      let bytes = 0;
+      for await (const chunk of req.stream()) bytes += chunk.length;
+      return { isWhole: bytes > 1_000 };
+    },
+    { method: 'POST', form, headers: { 'x-csrf-token': token } },
+  );
   assert.deepEqual(await streamed.json(), { isWhole: true });
 });
 
@@ -243,9 +378,18 @@ const largeFile = (bytes: number): File => new File(['x'.repeat(bytes)], 'a.txt'
 test('X14 a token in a field of a multipart form counts before the first file, and the handler reads the whole form however it likes', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
-  const form = multipart(['name', 'Ada'], ['_csrf_token', token], ['file', largeFile(300_000)], ['after', 'x']);
+  const form = multipart(
+    ['name', 'Ada'],
+    ['_csrf_token', token],
+    ['file', largeFile(300_000)],
+    ['after', 'x'],
+  );
   const ways: Readonly<Record<string, (req: HttpRequest) => Promise<unknown>>> = {
-    form: async (req) => [(await req.form()).get('name'), (await req.form()).get('after'), (await req.form()).file('file')!.size],
+    form: async (req) => [
+      (await req.form()).get('name'),
+      (await req.form()).get('after'),
+      (await req.form()).file('file')!.size,
+    ],
     parts: async (req) => {
       const seen: unknown[] = [];
       for await (const part of req.parts()) {
@@ -267,7 +411,10 @@ test('X14 a token in a field of a multipart form counts before the first file, a
     assert.equal(response.status, 200, way);
     assert.deepEqual(await response.json(), ['Ada', 'x', 300_000], way);
   }
-  const small = await protectedSite.visit(async (req) => (await req.form()).get('a'), { method: 'POST', form: multipart(['_csrf_token', token], ['a', 'b']) });
+  const small = await protectedSite.visit(async (req) => (await req.form()).get('a'), {
+    method: 'POST',
+    form: multipart(['_csrf_token', token], ['a', 'b']),
+  });
   assert.equal(await small.text(), 'b');
 });
 
@@ -275,13 +422,26 @@ test('X14 a token behind a file, behind 64 KiB, as a file, twice or wrong is non
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   for (const [form, status] of [
-    [multipart(['file', largeFile(10)], ['_csrf_token', token]), 403], [multipart(['a', 'x'.repeat(65_536)], ['_csrf_token', token]), 403], [multipart(['a', 'x'.repeat(60_000)], ['_csrf_token', token]), 200],
-    [multipart(['_csrf_token', new File([token], 'a')]), 403], [multipart(['_csrf_token', token], ['_csrf_token', token]), 403], [multipart(['_csrf_token', `${token}x`]), 403], [multipart(), 403],
-  ] as const) assert.equal(await post(protectedSite, {}, { form }), status);
+    [multipart(['file', largeFile(10)], ['_csrf_token', token]), 403],
+    [multipart(['a', 'x'.repeat(65_536)], ['_csrf_token', token]), 403],
+    [multipart(['a', 'x'.repeat(60_000)], ['_csrf_token', token]), 200],
+    [multipart(['_csrf_token', new File([token], 'a')]), 403],
+    [multipart(['_csrf_token', token], ['_csrf_token', token]), 403],
+    [multipart(['_csrf_token', `${token}x`]), 403],
+    [multipart(), 403],
+  ] as const)
+    assert.equal(await post(protectedSite, {}, { form }), status);
   const type = { 'content-type': 'multipart/form-data; boundary=b' };
   assert.equal(await post(protectedSite, type, { body: '--b\r\nbad\r\n\r\n\r\n--b--' }), 400);
   assert.equal(await post(protectedSite, { 'content-type': 'multipart/form-data' }, { body: '--b--' }), 400);
-  assert.deepEqual(reasons(protectedSite), ['token_absent', 'token_absent', 'token_absent', 'token_twice', 'token_malformed', 'token_absent']);
+  assert.deepEqual(reasons(protectedSite), [
+    'token_absent',
+    'token_absent',
+    'token_absent',
+    'token_twice',
+    'token_malformed',
+    'token_absent',
+  ]);
 });
 
 test('X14 a refused upload is not read: its client has sent 64 KiB and more to come, and is answered', async () => {
@@ -290,11 +450,17 @@ test('X14 a refused upload is not read: its client has sent 64 KiB and more to c
   let pulled = 0;
   const endless = new ReadableStream<Uint8Array>({
     pull(controller) {
-      if (pulled++ === 0) controller.enqueue(Buffer.from('--b\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\n'));
+      if (pulled++ === 0)
+        controller.enqueue(
+          Buffer.from('--b\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\n'),
+        );
       else controller.enqueue(Buffer.alloc(16_384, 'x'));
     },
   });
-  assert.equal(await post(protectedSite, { 'content-type': 'multipart/form-data; boundary=b' }, { body: endless }), 403);
+  assert.equal(
+    await post(protectedSite, { 'content-type': 'multipart/form-data; boundary=b' }, { body: endless }),
+    403,
+  );
   assert.ok(pulled < 20, `${pulled} pieces were taken`);
 });
 
@@ -302,8 +468,16 @@ test('X14 a form that is too large or no text is refused as ever, not as CSRF', 
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   const type = { 'content-type': 'application/x-www-form-urlencoded' };
-  assert.equal(await post(protectedSite, type, { body: `_csrf_token=${token}&x=${'x'.repeat(10_000_000)}` }), 413);
-  assert.equal(await post(protectedSite, type, { body: Buffer.concat([Buffer.from(`_csrf_token=${token}&x=`), Buffer.from([0xff])]) }), 400);
+  assert.equal(
+    await post(protectedSite, type, { body: `_csrf_token=${token}&x=${'x'.repeat(10_000_000)}` }),
+    413,
+  );
+  assert.equal(
+    await post(protectedSite, type, {
+      body: Buffer.concat([Buffer.from(`_csrf_token=${token}&x=`), Buffer.from([0xff])]),
+    }),
+    400,
+  );
   assert.deepEqual(reasons(protectedSite), []);
 });
 
@@ -325,7 +499,10 @@ test('X16 a request with a bearer token and no cookie passes only when that is a
     await using protectedSite = site({ exemptBearer });
     const expected = exemptBearer ? 200 : 403;
     assert.equal(await post(protectedSite, { authorization: 'Bearer abc' }), expected);
-    assert.equal(await post(protectedSite, { authorization: 'bearer abc', 'sec-fetch-site': 'cross-site' }), expected);
+    assert.equal(
+      await post(protectedSite, { authorization: 'bearer abc', 'sec-fetch-site': 'cross-site' }),
+      expected,
+    );
     assert.equal(await post(protectedSite, { authorization: 'Basic abc' }), 403);
     assert.equal(await post(protectedSite, { authorization: 'Bearer abc', cookie: 'a=1' }), 403);
     assert.equal(await post(protectedSite), 403);
@@ -334,15 +511,33 @@ test('X16 a request with a bearer token and no cookie passes only when that is a
 
 for (const env of ['production', 'test'] as const) {
   test(`X17 the 403 is a problem with the fields of outer middleware, and one event malicious_csrf without any token (${env})`, async () => {
-    const outer: Middleware = { async handle(_req, next) { const response = await next(); response.headers.set('X-Outer', 'yes'); return response; } };
+    const outer: Middleware = {
+      async handle(_req, next) {
+        const response = await next();
+        response.headers.set('X-Outer', 'yes');
+        return response;
+      },
+    };
     await using protectedSite = new Site({ env, before: [outer], use: [new CSRFMiddleware()] });
     const token = await tokenFrom(protectedSite, login);
-    const response = await protectedSite.visit(ok, { method: 'POST', headers: { 'sec-fetch-site': 'cross-site', 'x-csrf-token': token } });
-    assert.deepEqual([response.status, response.headers.get('content-type'), response.headers.get('x-outer')], [403, 'application/problem+json', 'yes']);
-    const body = await response.json() as Record<string, unknown>;
-    assert.deepEqual([body['code'], body['status'], body['request_id']], ['csrf_failed', 403, response.headers.get('x-request-id')]);
+    const response = await protectedSite.visit(ok, {
+      method: 'POST',
+      headers: { 'sec-fetch-site': 'cross-site', 'x-csrf-token': token },
+    });
+    assert.deepEqual(
+      [response.status, response.headers.get('content-type'), response.headers.get('x-outer')],
+      [403, 'application/problem+json', 'yes'],
+    );
+    const body = (await response.json()) as Record<string, unknown>;
+    assert.deepEqual(
+      [body['code'], body['status'], body['request_id']],
+      ['csrf_failed', 403, response.headers.get('x-request-id')],
+    );
     const [line, ...others] = protectedSite.audited('malicious_csrf');
-    assert.deepEqual([line!['level'], line!['reason'], line!['method'], line!['route'], line!['request_id'], others], ['warn', 'site', 'POST', '/', body['request_id'], []]);
+    assert.deepEqual(
+      [line!['level'], line!['reason'], line!['method'], line!['route'], line!['request_id'], others],
+      ['warn', 'site', 'POST', '/', body['request_id'], []],
+    );
     assert.ok(!JSON.stringify([protectedSite.events, body]).includes(token));
   });
 }
@@ -350,8 +545,12 @@ for (const env of ['production', 'test'] as const) {
 test('X18 answers to requests that were checked vary by Sec-Fetch-Site and Origin, refusals too; others do not', async () => {
   await using protectedSite = site({ exempt: ['/hooks/{p:path}'] });
   const token = await tokenFrom(protectedSite, login);
-  const varyOf = async (request: Parameters<Site['visit']>[1]): Promise<string | null> => (await protectedSite.visit(ok, request)).headers.get('vary');
-  assert.equal(await varyOf({ method: 'POST', headers: { 'x-csrf-token': token } }), 'Sec-Fetch-Site, Origin, Cookie');
+  const varyOf = async (request: Parameters<Site['visit']>[1]): Promise<string | null> =>
+    (await protectedSite.visit(ok, request)).headers.get('vary');
+  assert.equal(
+    await varyOf({ method: 'POST', headers: { 'x-csrf-token': token } }),
+    'Sec-Fetch-Site, Origin, Cookie',
+  );
   assert.equal(await varyOf({ method: 'POST' }), 'Sec-Fetch-Site, Origin, Cookie');
   assert.equal(await varyOf({}), null);
   assert.equal(await varyOf({ method: 'POST', path: '/hooks/a' }), null);
@@ -361,10 +560,18 @@ test('X19 no two tokens are alike in any part, and an answer that holds one is n
   await using protectedSite = site();
   await protectedSite.visit(login);
   const seen = new Set<string>();
-  for (let round = 0; round < 100; round++) for (const part of (await tokenFrom(protectedSite)).split('.')) seen.add(part);
+  for (let round = 0; round < 100; round++)
+    for (const part of (await tokenFrom(protectedSite)).split('.')) seen.add(part);
   assert.equal(seen.size, 200);
-  for (const [given, expected] of [[undefined, 'no-store'], ['private, max-age=60', 'private, max-age=60'], ['public', 'private']] as const) {
-    const page = await protectedSite.visit((req) => new JSONResponse(csrfToken(req), { headers: given === undefined ? {} : { 'Cache-Control': given } }));
+  for (const [given, expected] of [
+    [undefined, 'no-store'],
+    ['private, max-age=60', 'private, max-age=60'],
+    ['public', 'private'],
+  ] as const) {
+    const page = await protectedSite.visit(
+      (req) =>
+        new JSONResponse(csrfToken(req), { headers: given === undefined ? {} : { 'Cache-Control': given } }),
+    );
     assert.deepEqual([page.headers.get('cache-control'), page.headers.get('vary')], [expected, 'Cookie']);
   }
 });
@@ -372,10 +579,13 @@ test('X19 no two tokens are alike in any part, and an answer that holds one is n
 test('X20 neither a header nor a field changes the method that is checked', async () => {
   await using protectedSite = site();
   await tokenFrom(protectedSite, login);
-  for (const name of ['x-http-method-override', 'x-http-method', 'x-method-override']) assert.equal(await post(protectedSite, { [name]: 'GET' }), 403);
+  for (const name of ['x-http-method-override', 'x-http-method', 'x-method-override'])
+    assert.equal(await post(protectedSite, { [name]: 'GET' }), 403);
   assert.equal(await post(protectedSite, {}, { form: { _method: 'GET' } }), 403);
   assert.equal(await post(protectedSite, {}, { query: { _method: 'GET' } }), 403);
-  const overridden = await protectedSite.visit((req) => ({ method: req.method }), { headers: { 'x-http-method-override': 'POST' } });
+  const overridden = await protectedSite.visit((req) => ({ method: req.method }), {
+    headers: { 'x-http-method-override': 'POST' },
+  });
   assert.deepEqual(await overridden.json(), { method: 'GET' });
 });
 
@@ -386,11 +596,22 @@ test('exempt paths are templates, matched as routes are', async () => {
   assert.equal(await post(protectedSite, { 'sec-fetch-site': 'cross-site' }, { path: '/hooks/pay/1' }), 200);
   assert.equal(await post(protectedSite, {}, { path: '/hooks/%70ay' }), 200);
   assert.equal(await post(protectedSite, {}, { path: '/exact' }), 404);
-  for (const path of ['/', '/hooks', '/hooks/', '/HOOKS/a', '/hooksx/a', '/exact/more', '/hooks%2Fa', '/hooks/%zz']) assert.equal(await post(protectedSite, {}, { path }), 403, path);
+  for (const path of [
+    '/',
+    '/hooks',
+    '/hooks/',
+    '/HOOKS/a',
+    '/hooksx/a',
+    '/exact/more',
+    '/hooks%2Fa',
+    '/hooks/%zz',
+  ])
+    assert.equal(await post(protectedSite, {}, { path }), 403, path);
 });
 
 test('K04 tokens of the previous secret are accepted, and those of a removed one are not', async () => {
-  const withSecrets = (secrets: readonly string[]): Site => new Site({ session: { secrets }, use: [new CSRFMiddleware()] });
+  const withSecrets = (secrets: readonly string[]): Site =>
+    new Site({ session: { secrets }, use: [new CSRFMiddleware()] });
   await using old = withSecrets([SECRET]);
   const token = await tokenFrom(old);
   const headers = { cookie: `svc_csrf=${old.client.cookies.get('svc_csrf')}`, 'x-csrf-token': token };
@@ -409,24 +630,34 @@ test('a token for a session that this very request begins is valid from then on'
 test('csrfToken() without the middleware, and once the answer has left, is a mistake', async () => {
   await using plain = new Site();
   assert.equal((await plain.visit((req) => csrfToken(req))).status, 500);
-  assert.equal((plain.events.find((line) => line['event'] === 'unhandled_error')!['error'] as { code: string }).code, 'E_CSRF_ABSENT');
+  assert.equal(
+    (plain.events.find((line) => line['event'] === 'unhandled_error')!['error'] as { code: string }).code,
+    'E_CSRF_ABSENT',
+  );
   await using protectedSite = site();
   let code: string | undefined;
-  const response = await protectedSite.visit((req) => new StreamingResponse((async function* () {
-    yield 'a';
-    try {
-      csrfToken(req);
-    } catch (error) {
-      code = (error as { code: string }).code;
-    }
-  })()));
+  const response = await protectedSite.visit(
+    (req) =>
+      new StreamingResponse(
+        (async function* () {
+          yield 'a';
+          try {
+            csrfToken(req);
+          } catch (error) {
+            code = (error as { code: string }).code;
+          }
+        })(),
+      ),
+  );
   await response.text();
   assert.equal(code, 'E_SESSION_SENT');
 });
 
 test('SVC121 protection without a session before it is refused when the application is compiled, with the remedy', async () => {
   for (const [layers, expected] of [
-    [[new CSRFMiddleware()], /no session middleware before it/], [[new CSRFMiddleware(), new SessionMiddleware()], /stands behind it/], [[new SessionMiddleware(), new CSRFMiddleware()], undefined],
+    [[new CSRFMiddleware()], /no session middleware before it/],
+    [[new CSRFMiddleware(), new SessionMiddleware()], /stands behind it/],
+    [[new SessionMiddleware(), new CSRFMiddleware()], undefined],
   ] as const) {
     const app = new Svc({ authSecret: SECRET });
     for (const layer of layers) app.use(layer);
@@ -434,12 +665,21 @@ test('SVC121 protection without a session before it is refused when the applicat
     assert.equal(found.length, expected === undefined ? 0 : 1);
     if (expected === undefined) continue;
     assert.match(found[0]!.message, expected);
-    assert.match(found[0]!.remedy, /app\.use\(new SessionMiddleware\(\)\), then app\.use\(new CSRFMiddleware\(\)\)/);
+    assert.match(
+      found[0]!.remedy,
+      /app\.use\(new SessionMiddleware\(\)\), then app\.use\(new CSRFMiddleware\(\)\)/,
+    );
     await assert.rejects(app.startup(), { code: 'E_COMPILE' });
   }
   const app = new Svc({ authSecret: SECRET, env: 'production' });
   app.use(new SessionMiddleware()).use(new CSRFMiddleware({ cookie: { secure: false } }));
-  assert.deepEqual(app.check().findings.filter(({ rule }) => rule === 'SVC207').map(({ subject }) => subject), ['middleware csrf']);
+  assert.deepEqual(
+    app
+      .check()
+      .findings.filter(({ rule }) => rule === 'SVC207')
+      .map(({ subject }) => subject),
+    ['middleware csrf'],
+  );
 });
 
 /** A session that somebody else's middleware keeps: one for everybody. */
@@ -447,11 +687,33 @@ class OtherSessions implements Middleware {
   readonly kind = 'session';
   readonly isNew: boolean;
 
-  constructor(isNew: boolean) { this.isNew = isNew; }
+  constructor(isNew: boolean) {
+    this.isNew = isNew;
+  }
 
   handle(req: HttpRequest, next: () => unknown): HttpResponse | Promise<HttpResponse> {
     const { isNew } = this;
-    const session = { id: 'theirs', isNew, get: () => undefined, set() { /* kept nowhere */ }, delete() { /* none */ }, regenerate() { /* none */ }, destroy() { /* none */ }, flash() { /* none */ }, takeFlashes: () => [] };
+    const session = {
+      id: 'theirs',
+      isNew,
+      get: () => undefined,
+      set() {
+        /* kept nowhere */
+      },
+      delete() {
+        /* none */
+      },
+      regenerate() {
+        /* none */
+      },
+      destroy() {
+        /* none */
+      },
+      flash() {
+        /* none */
+      },
+      takeFlashes: () => [],
+    };
     req.state.set(SESSION, session as unknown as Session);
     return next() as HttpResponse;
   }
@@ -459,27 +721,53 @@ class OtherSessions implements Middleware {
 
 test("another session middleware will do, with the application's secret, without which nothing starts", async () => {
   for (const isNew of [false, true]) {
-    await using protectedSite = new Site({ before: [new OtherSessions(isNew)], use: [new CSRFMiddleware()], session: undefined, isWithoutSession: true });
+    await using protectedSite = new Site({
+      before: [new OtherSessions(isNew)],
+      use: [new CSRFMiddleware()],
+      session: undefined,
+      isWithoutSession: true,
+    });
     const token = await tokenFrom(protectedSite);
     assert.deepEqual(protectedSite.client.cookies.names(), isNew ? ['svc_csrf'] : []);
-    assert.deepEqual([await post(protectedSite, { 'x-csrf-token': token }), await post(protectedSite)], [200, 403]);
+    assert.deepEqual(
+      [await post(protectedSite, { 'x-csrf-token': token }), await post(protectedSite)],
+      [200, 403],
+    );
   }
   const app = new Svc();
   app.use(new OtherSessions(false)).use(new CSRFMiddleware());
-  assert.deepEqual(app.check().findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule)).map(({ rule }) => rule), ['SVC205']);
+  assert.deepEqual(
+    app
+      .check()
+      .findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule))
+      .map(({ rule }) => rule),
+    ['SVC205'],
+  );
   const both = new Svc();
   both.use(new SessionMiddleware({ secrets: SECRET })).use(new CSRFMiddleware()); // the session's secret is enough
-  assert.deepEqual(both.check().findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule)), []);
+  assert.deepEqual(
+    both
+      .check()
+      .findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule)),
+    [],
+  );
 });
 
 for (const env of ['production', 'test'] as const) {
   test(`a visitor logs in, sends a form and logs out over a socket (${env})`, async () => {
     await using protectedSite = site({}, { env, listen: true, ...stored(new ManualClock()) });
-    const form = async (act: (req: HttpRequest) => unknown, token: string): Promise<Response> => protectedSite.visit(async (req) => ({ text: (await req.form()).get('text'), did: await act(req) ?? null }), { method: 'POST', form: { text: 'hello', _csrf_token: token } });
+    const form = async (act: (req: HttpRequest) => unknown, token: string): Promise<Response> =>
+      protectedSite.visit(
+        async (req) => ({ text: (await req.form()).get('text'), did: (await act(req)) ?? null }),
+        { method: 'POST', form: { text: 'hello', _csrf_token: token } },
+      );
     const anonymous = await tokenFrom(protectedSite);
     assert.equal((await form(login, anonymous)).status, 200);
     const token = await tokenFrom(protectedSite);
-    assert.deepEqual(await (await form((req) => req.session.get('user'), token)).json(), { text: 'hello', did: 'ada' });
+    assert.deepEqual(await (await form((req) => req.session.get('user'), token)).json(), {
+      text: 'hello',
+      did: 'ada',
+    });
     assert.equal((await form((req) => req.session.destroy(), token)).status, 200);
     assert.equal((await form(ok, token)).status, 403);
     assert.equal(await protectedSite.ask((req) => req.session.isNew), true);
@@ -490,19 +778,26 @@ test('neither secrets nor tokens are seen when the middleware, a session or a re
   const session = new SessionMiddleware({ secrets: SECRET, encrypt: true });
   const csrf = new CSRFMiddleware();
   await using protectedSite = new Site({ before: [session], use: [csrf], isWithoutSession: true });
-  const printed = await protectedSite.ask((req) => {
+  const printed = (await protectedSite.ask((req) => {
     req.session.set('pin', 'hidden-value');
     const token = csrfToken(req);
     return [token, inspect([session, csrf, req.session, req.state], { depth: 10, showHidden: true })];
-  }) as [string, string];
+  })) as [string, string];
   for (const secret of [SECRET, 'hidden-value', printed[0]]) assert.ok(!printed[1].includes(secret));
 });
 
 for (const [what, options, code] of [
-  ['an unknown option', { exclude: [] }, 'E_OPTION_UNKNOWN'], ['a path that is no list', { exempt: '/a' }, 'E_OPTION_RANGE'], ['a template that cannot be read', { exempt: ['hooks'] }, 'E_PATH_TEMPLATE'],
-  ['an origin with a path', { trustedOrigins: ['https://a.example/'] }, 'E_OPTION_RANGE'], ['the origin null', { trustedOrigins: ['null'] }, 'E_OPTION_RANGE'], ['every origin', { trustedOrigins: ['*'] }, 'E_OPTION_RANGE'],
-  ['an origin in capitals', { trustedOrigins: ['https://A.example'] }, 'E_OPTION_RANGE'], ['an origin that is a number', { trustedOrigins: [5] }, 'E_OPTION_RANGE'], ['origins that are no list', { trustedOrigins: 'https://a.example' }, 'E_OPTION_RANGE'],
-  ['a cookie that breaks its prefix', { cookie: { name: '__Host-a', path: '/x' } }, 'E_COOKIE'], ['a cookie that is a name', { cookie: 'a' }, 'E_OPTION_RANGE'],
+  ['an unknown option', { exclude: [] }, 'E_OPTION_UNKNOWN'],
+  ['a path that is no list', { exempt: '/a' }, 'E_OPTION_RANGE'],
+  ['a template that cannot be read', { exempt: ['hooks'] }, 'E_PATH_TEMPLATE'],
+  ['an origin with a path', { trustedOrigins: ['https://a.example/'] }, 'E_OPTION_RANGE'],
+  ['the origin null', { trustedOrigins: ['null'] }, 'E_OPTION_RANGE'],
+  ['every origin', { trustedOrigins: ['*'] }, 'E_OPTION_RANGE'],
+  ['an origin in capitals', { trustedOrigins: ['https://A.example'] }, 'E_OPTION_RANGE'],
+  ['an origin that is a number', { trustedOrigins: [5] }, 'E_OPTION_RANGE'],
+  ['origins that are no list', { trustedOrigins: 'https://a.example' }, 'E_OPTION_RANGE'],
+  ['a cookie that breaks its prefix', { cookie: { name: '__Host-a', path: '/x' } }, 'E_COOKIE'],
+  ['a cookie that is a name', { cookie: 'a' }, 'E_OPTION_RANGE'],
 ] as const) {
   test(`CSRFMiddleware refuses ${what}`, () => {
     assert.throws(() => new CSRFMiddleware(options as unknown as CSRFOptions), { code });

@@ -11,32 +11,59 @@ import type { SiteOptions } from '../../support/session-site.ts';
 
 /** Both ways of keeping sessions. */
 const KEPT: readonly (readonly [how: string, options: (session?: SessionOptions) => SiteOptions])[] = [
-  ['in the cookie', (session = {}) => ({ session })], ['encrypted in the cookie', (session = {}) => ({ session: { encrypt: true, ...session } })], ['in a store', (session = {}) => stored(new ManualClock(), session)],
+  ['in the cookie', (session = {}) => ({ session })],
+  ['encrypted in the cookie', (session = {}) => ({ session: { encrypt: true, ...session } })],
+  ['in a store', (session = {}) => stored(new ManualClock(), session)],
 ];
 
-const login = (req: HttpRequest): void => { req.session.regenerate(); req.session.set('user', 'ada'); };
+const login = (req: HttpRequest): void => {
+  req.session.regenerate();
+  req.session.set('user', 'ada');
+};
 const flashes = (req: HttpRequest): readonly Flash[] => req.session.takeFlashes();
 
 for (const [how, options] of KEPT) {
   test(`a message with 3,000 characters of a client's is cut to 500, in whole characters (${how})`, async () => {
     await using site = new Site(options());
-    for (const [text, expected] of [['x'.repeat(3_000), `${'x'.repeat(499)}…`], ['x'.repeat(500), 'x'.repeat(500)], [`${'x'.repeat(498)}😀😀`, `${'x'.repeat(498)}…`]] as const) {
+    for (const [text, expected] of [
+      ['x'.repeat(3_000), `${'x'.repeat(499)}…`],
+      ['x'.repeat(500), 'x'.repeat(500)],
+      [`${'x'.repeat(498)}😀😀`, `${'x'.repeat(498)}…`],
+    ] as const) {
       assert.equal((await site.visit((req) => req.session.flash('error', text))).status, 204);
       assert.deepEqual(await site.ask(flashes), [{ kind: 'error', text: expected }]);
     }
   });
 
   test(`numbers and nestings that JSON of a client may hold, and no session, are a 400 and one line with the mistake (${how})`, async () => {
-    for (const json of ['1e999', '{"a":[-1e999]}', '['.repeat(500) + ']'.repeat(500), '{"a":'.repeat(101) + '1' + '}'.repeat(101)]) {
+    for (const json of [
+      '1e999',
+      '{"a":[-1e999]}',
+      '['.repeat(500) + ']'.repeat(500),
+      '{"a":'.repeat(101) + '1' + '}'.repeat(101),
+    ]) {
       await using site = new Site(options());
-      const store = async (req: HttpRequest): Promise<void> => { req.session.set('kept', 1); req.session.set('thing', await req.json()); };
+      const store = async (req: HttpRequest): Promise<void> => {
+        req.session.set('kept', 1);
+        req.session.set('thing', await req.json());
+      };
       const request = { method: 'POST', body: json, headers: { 'content-type': 'application/json' } };
       const response = await site.visit(store, request);
-      assert.deepEqual([response.status, (await response.json() as { code: string }).code], [400, 'session_value'], json.slice(0, 20));
+      assert.deepEqual(
+        [response.status, ((await response.json()) as { code: string }).code],
+        [400, 'session_value'],
+        json.slice(0, 20),
+      );
       const [line, ...more] = site.audited('session_not_kept');
       const error = line!['error'] as { code: string; message: string };
-      assert.deepEqual([error.code, /Cannot keep "thing"/.test(error.message), line!['route'], more], ['E_SESSION_VALUE', true, '/', []]);
-      assert.deepEqual(await site.ask((req) => [req.session.get('kept'), req.session.get('thing') ?? null]), [1, null]);
+      assert.deepEqual(
+        [error.code, /Cannot keep "thing"/.test(error.message), line!['route'], more],
+        ['E_SESSION_VALUE', true, '/', []],
+      );
+      assert.deepEqual(await site.ask((req) => [req.session.get('kept'), req.session.get('thing') ?? null]), [
+        1,
+        null,
+      ]);
       const inPlace = await site.visit(async (req) => {
         req.session.set('list', []);
         (req.session.get('list') as unknown[]).push(await req.json());
@@ -53,16 +80,28 @@ test('where there is no room for all messages the oldest are left out, and value
     req.session.set('user', 'ada');
     for (let number = 0; number < 9; number++) req.session.flash('info', `${number}${'x'.repeat(499)}`);
   });
-  const kept = await site.ask(flashes) as Flash[];
-  assert.deepEqual(kept.map(({ text }) => text[0]), ['4', '5', '6', '7', '8']);
+  const kept = (await site.ask(flashes)) as Flash[];
+  assert.deepEqual(
+    kept.map(({ text }) => text[0]),
+    ['4', '5', '6', '7', '8'],
+  );
   assert.equal(await site.ask((req) => req.session.get('user')), 'ada');
 });
 
 test('a message that alone has no room beside the values is left out, and values without room are a 413 with or without one', async () => {
   await using site = new Site();
-  await site.visit((req) => { req.session.set('text', 'x'.repeat(2_700)); req.session.flash('info', '\0'.repeat(500)); });
-  assert.deepEqual(await site.ask((req) => [flashes(req), String(req.session.get('text')).length]), [[], 2_700]);
-  const response = await site.visit((req) => { req.session.set('more', 'x'.repeat(2_700)); req.session.flash('info', 'y'); });
+  await site.visit((req) => {
+    req.session.set('text', 'x'.repeat(2_700));
+    req.session.flash('info', '\0'.repeat(500));
+  });
+  assert.deepEqual(await site.ask((req) => [flashes(req), String(req.session.get('text')).length]), [
+    [],
+    2_700,
+  ]);
+  const response = await site.visit((req) => {
+    req.session.set('more', 'x'.repeat(2_700));
+    req.session.flash('info', 'y');
+  });
   assert.equal(response.status, 413);
   assert.deepEqual(response.headers.getSetCookie(), []);
   assert.equal(await site.ask((req) => req.session.get('more')), null);
@@ -70,17 +109,29 @@ test('a message that alone has no room beside the values is left out, and values
 
 test('a store keeps no more than its most bytes of values and messages, the newest of those', async () => {
   await using site = new Site(stored(new ManualClock()));
-  await site.visit((req) => { req.session.set('text', 'x'.repeat(999_000)); for (let number = 0; number < 4; number++) req.session.flash('info', `${number}${'x'.repeat(400)}`); });
-  assert.deepEqual((await site.ask(flashes) as Flash[]).map(({ text }) => text[0]), ['2', '3']);
+  await site.visit((req) => {
+    req.session.set('text', 'x'.repeat(999_000));
+    for (let number = 0; number < 4; number++) req.session.flash('info', `${number}${'x'.repeat(400)}`);
+  });
+  assert.deepEqual(
+    ((await site.ask(flashes)) as Flash[]).map(({ text }) => text[0]),
+    ['2', '3'],
+  );
 });
 
 test('kept in the cookie, a session that was only read is renewed by pages, and not by what runs beside them', async () => {
   await using site = new Site({ session: { maxAgeSeconds: 1_000 } });
   await site.visit(login);
   await site.wait(200);
-  const read = async (mode: string | undefined, act: (req: HttpRequest) => unknown = (req) => req.session.get('user')): Promise<number> =>
-    (await site.visit(act, { headers: mode === undefined ? {} : { 'sec-fetch-mode': mode } })).headers.getSetCookie().length;
-  for (const mode of ['cors', 'same-origin', 'no-cors', 'websocket', '']) assert.equal(await read(mode), 0, mode);
+  const read = async (
+    mode: string | undefined,
+    act: (req: HttpRequest) => unknown = (req) => req.session.get('user'),
+  ): Promise<number> =>
+    (
+      await site.visit(act, { headers: mode === undefined ? {} : { 'sec-fetch-mode': mode } })
+    ).headers.getSetCookie().length;
+  for (const mode of ['cors', 'same-origin', 'no-cors', 'websocket', ''])
+    assert.equal(await read(mode), 0, mode);
   assert.equal(await read('cors', (req) => req.session.set('n', 1)), 1);
   await site.wait(200);
   assert.equal(await read('navigate'), 1);
@@ -94,7 +145,15 @@ test('kept in the cookie, a request that is under way at logout and only reads g
   await site.wait(200);
   const { promise: left, resolve: leave } = Promise.withResolvers<undefined>();
   const { promise: read, resolve: hasRead } = Promise.withResolvers<undefined>();
-  const slow = site.visit(async (req) => { req.session.get('user'); hasRead(undefined); await left; return 'read'; }, { headers: { 'sec-fetch-mode': 'cors' } });
+  const slow = site.visit(
+    async (req) => {
+      req.session.get('user');
+      hasRead(undefined);
+      await left;
+      return 'read';
+    },
+    { headers: { 'sec-fetch-mode': 'cors' } },
+  );
   await read;
   await site.visit((req) => req.session.destroy());
   leave(undefined);
@@ -106,24 +165,40 @@ test('kept in a store, a session that was only read is renewed whatever reads it
   await using site = new Site(stored(new ManualClock(), { maxAgeSeconds: 1_000 }));
   await site.visit(login);
   await site.wait(200);
-  assert.equal((await site.visit((req) => req.session.get('user'), { headers: { 'sec-fetch-mode': 'cors' } })).headers.getSetCookie().length, 1);
+  assert.equal(
+    (
+      await site.visit((req) => req.session.get('user'), { headers: { 'sec-fetch-mode': 'cors' } })
+    ).headers.getSetCookie().length,
+    1,
+  );
 });
 
 for (const isStored of [false, true]) {
   test(`cookies of one name and other paths or domains are no sessions of each other (${isStored ? 'in a store' : 'in the cookie'})`, async () => {
     const store = isStored ? { store: new MemoryRecordStore() } : {};
-    const [admin, shop, domain, plain] = [{ path: '/admin' }, { path: '/shop' }, { path: '/admin', domain: 'a.example' }, {}].map((more) => new SessionMiddleware({ ...store, cookie: { name: 'sid', ...more } }));
+    const [admin, shop, domain, plain] = [
+      { path: '/admin' },
+      { path: '/shop' },
+      { path: '/admin', domain: 'a.example' },
+      {},
+    ].map((more) => new SessionMiddleware({ ...store, cookie: { name: 'sid', ...more } }));
     await using site = new Site({ isWithoutSession: true });
     const layers = { admin, shop, domain, plain };
     for (const [name, layer] of Object.entries(layers)) {
-      site.app.post(`/${name}`, { use: [layer!] }, ({ req }) => login(req)).get(`/${name}`, { use: [layer!] }, ({ req }) => ({ user: req.session.get('user') ?? null }));
+      site.app
+        .post(`/${name}`, { use: [layer!] }, ({ req }) => login(req))
+        .get(`/${name}`, { use: [layer!] }, ({ req }) => ({ user: req.session.get('user') ?? null }));
     }
     for (const from of Object.keys(layers)) {
       const [field] = (await site.client.post(`/${from}`)).headers.getSetCookie();
       const cookie = field!.split(';')[0]!;
       for (const to of Object.keys(layers)) {
         site.client.cookies.clear();
-        assert.deepEqual(await (await site.client.get(`/${to}`, { headers: { cookie } })).json(), { user: from === to ? 'ada' : null }, `${from} at ${to}`);
+        assert.deepEqual(
+          await (await site.client.get(`/${to}`, { headers: { cookie } })).json(),
+          { user: from === to ? 'ada' : null },
+          `${from} at ${to}`,
+        );
       }
     }
   });
@@ -138,7 +213,13 @@ test('in production a CSRF cookie over a connection without TLS and proxy is log
     await site.visit((req) => csrfToken(req));
   }
   await site.visit(login);
-  assert.deepEqual(site.audited('session_cookie_without_tls').map(({ name, level }) => [name, level]), [['__Host-svc_csrf', 'warn'], ['__Host-svc_session', 'warn']]);
+  assert.deepEqual(
+    site.audited('session_cookie_without_tls').map(({ name, level }) => [name, level]),
+    [
+      ['__Host-svc_csrf', 'warn'],
+      ['__Host-svc_session', 'warn'],
+    ],
+  );
 });
 
 test('outside production, and over TLS, nobody is warned', async () => {

@@ -3,7 +3,15 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { HttpResponse, JSONResponse, MemoryRecordStore, SessionMiddleware, StreamingResponse, Svc, sessionKey } from 'svc';
+import {
+  HttpResponse,
+  JSONResponse,
+  MemoryRecordStore,
+  SessionMiddleware,
+  StreamingResponse,
+  Svc,
+  sessionKey,
+} from 'svc';
 import { ManualClock } from 'svc/testing';
 import { parseCookies, serializeCookie } from '../../../src/http/cookies.ts';
 import { ProtectedValues } from '../../../src/http/session/signed-values.ts';
@@ -15,7 +23,9 @@ import type { SiteOptions } from '../../support/session-site.ts';
 
 const DAY_SECONDS = 86_400;
 
-const setUser = (req: HttpRequest): void => { req.session.set('user', 'ada'); };
+const setUser = (req: HttpRequest): void => {
+  req.session.set('user', 'ada');
+};
 const user = (req: HttpRequest): unknown => req.session.get('user');
 
 /** Both ways of keeping sessions. */
@@ -31,17 +41,27 @@ test('S01 the session cookie is __Host-svc_session with Secure, HttpOnly, SameSi
   const [field, ...others] = (await site.visit(setUser)).headers.getSetCookie();
   const { name, attributes } = cookieParts(field!);
   assert.equal(name, '__Host-svc_session');
-  assert.deepEqual(attributes, ['HttpOnly', `Max-Age=${7 * DAY_SECONDS}`, 'Path=/', 'SameSite=Lax', 'Secure']);
+  assert.deepEqual(attributes, [
+    'HttpOnly',
+    `Max-Age=${7 * DAY_SECONDS}`,
+    'Path=/',
+    'SameSite=Lax',
+    'Secure',
+  ]);
   assert.deepEqual(others, []);
 });
 
 for (const [what, cookie] of [
-  ['__Host- with another path', { name: '__Host-a', path: '/x' }], ['__Host- with a domain', { name: '__Host-a', domain: 'a.example' }],
-  ['__Host- without Secure', { name: '__Host-a', secure: false }], ['__Secure- without Secure', { name: '__Secure-a', secure: false }],
+  ['__Host- with another path', { name: '__Host-a', path: '/x' }],
+  ['__Host- with a domain', { name: '__Host-a', domain: 'a.example' }],
+  ['__Host- without Secure', { name: '__Host-a', secure: false }],
+  ['__Secure- without Secure', { name: '__Secure-a', secure: false }],
   ['a prefix and nothing behind it', { name: '__Host-' }],
 ] as readonly (readonly [string, { readonly name: string } & CookieOptions])[]) {
   test(`S02 a cookie name ${what} is refused, by the middleware and by setCookie()`, () => {
-    assert.throws(() => new SessionMiddleware({ cookie: cookie as SessionCookieOptions }), { code: 'E_COOKIE' });
+    assert.throws(() => new SessionMiddleware({ cookie: cookie as SessionCookieOptions }), {
+      code: 'E_COOKIE',
+    });
     if (what.startsWith('a prefix')) return;
     const { name, ...attributes } = cookie;
     assert.throws(() => new HttpResponse().setCookie(name, 'x', attributes), { code: 'E_COOKIE' });
@@ -49,13 +69,25 @@ for (const [what, cookie] of [
 }
 
 test('S03 SameSite=None without Secure, and an unknown SameSite, are refused; None alone means Secure', async () => {
-  assert.throws(() => new SessionMiddleware({ cookie: { sameSite: 'none', secure: false } }), { code: 'E_COOKIE' });
-  assert.throws(() => new HttpResponse().setCookie('a', 'x', { sameSite: 'none', secure: false }), { code: 'E_COOKIE' });
-  assert.throws(() => new SessionMiddleware({ cookie: { sameSite: 'Lax' } as unknown as SessionCookieOptions }), { code: 'E_OPTION_RANGE' });
-  assert.throws(() => new HttpResponse().setCookie('a', 'x', { sameSite: 'Lax' as 'lax' }), { code: 'E_COOKIE' });
+  assert.throws(() => new SessionMiddleware({ cookie: { sameSite: 'none', secure: false } }), {
+    code: 'E_COOKIE',
+  });
+  assert.throws(() => new HttpResponse().setCookie('a', 'x', { sameSite: 'none', secure: false }), {
+    code: 'E_COOKIE',
+  });
+  assert.throws(
+    () => new SessionMiddleware({ cookie: { sameSite: 'Lax' } as unknown as SessionCookieOptions }),
+    { code: 'E_OPTION_RANGE' },
+  );
+  assert.throws(() => new HttpResponse().setCookie('a', 'x', { sameSite: 'Lax' as 'lax' }), {
+    code: 'E_COOKIE',
+  });
   await using site = new Site({ session: { cookie: { sameSite: 'none' } } });
   const { name, attributes } = cookieParts((await site.visit(setUser)).headers.getSetCookie()[0]!);
-  assert.deepEqual([name, attributes.slice(2)], ['__Host-svc_session', ['Path=/', 'SameSite=None', 'Secure']]);
+  assert.deepEqual(
+    [name, attributes.slice(2)],
+    ['__Host-svc_session', ['Path=/', 'SameSite=None', 'Secure']],
+  );
 });
 
 test('S04 no control character, separator or non-ASCII character reaches a Set-Cookie field: names throw, values are encoded', () => {
@@ -76,7 +108,7 @@ for (const [how, options] of KEPT) {
     const large = 'x'.repeat(isStored ? 1_000_000 : 4_000);
     const response = await site.visit((req) => req.session.set('large', large));
     assert.equal(response.status, 413);
-    assert.equal((await response.json() as { code: string }).code, 'session_too_large');
+    assert.equal(((await response.json()) as { code: string }).code, 'session_too_large');
     assert.deepEqual(response.headers.getSetCookie(), []);
     const error = site.audited('session_not_kept')[0]!['error'] as Record<string, string>;
     assert.equal(error['code'], 'E_SESSION_SIZE');
@@ -88,7 +120,10 @@ for (const [how, options] of KEPT) {
 test('S05 a cookie of 4,096 bytes is set, and one of 4,097 is refused with word of a store', async () => {
   const least = 'a'.repeat(4_090);
   assert.ok(serializeCookie('name', `${least}bb`).startsWith('name=aaa'));
-  assert.throws(() => serializeCookie('name', `${least}bbb`), { code: 'E_COOKIE', message: /4097 bytes.*store on the server/ });
+  assert.throws(() => serializeCookie('name', `${least}bbb`), {
+    code: 'E_COOKIE',
+    message: /4097 bytes.*store on the server/,
+  });
   await using site = new Site();
   let most = 0;
   for (let length = 2_500; length < 3_200; length++) {
@@ -111,10 +146,19 @@ for (const [how, options] of KEPT) {
     const good = site.client.cookies.get('svc_session')!;
     const half = Math.floor(good.length / 2);
     const flipped = good.slice(0, half) + (good[half] === 'A' ? 'B' : 'A') + good.slice(half + 1);
-    for (const [text, reason] of [[flipped, 'forged'], [good.slice(0, -20), /forged|malformed/], [good.slice(0, good.lastIndexOf('.')), 'malformed'], ['', 'malformed'], [foreign, 'unknown_key']] as const) {
+    for (const [text, reason] of [
+      [flipped, 'forged'],
+      [good.slice(0, -20), /forged|malformed/],
+      [good.slice(0, good.lastIndexOf('.')), 'malformed'],
+      ['', 'malformed'],
+      [foreign, 'unknown_key'],
+    ] as const) {
       site.events.length = 0;
       await site.wait(60); // a minute has one line
-      const response = await site.visit((req) => [user(req) ?? 'nobody', req.session.isNew, user(req) ?? 'nobody'], { headers: { cookie: `svc_session=${text}` } });
+      const response = await site.visit(
+        (req) => [user(req) ?? 'nobody', req.session.isNew, user(req) ?? 'nobody'],
+        { headers: { cookie: `svc_session=${text}` } },
+      );
       assert.equal(response.status, 200);
       assert.deepEqual(await response.json(), ['nobody', true, 'nobody']);
       assert.deepEqual(response.headers.getSetCookie(), []);
@@ -131,7 +175,10 @@ for (const [how, options] of KEPT) {
     await first.visit(setUser);
     const text = first.client.cookies.get('svc_session')!;
     await first.client.close();
-    await using site = new Site({ ...options(), session: { ...options().session, cookie: { name: 'other' } } });
+    await using site = new Site({
+      ...options(),
+      session: { ...options().session, cookie: { name: 'other' } },
+    });
     assert.equal(await site.ask(user, { headers: { cookie: `other=${text}` } }), null);
     assert.equal(site.audited('session_rejected')[0]!['reason'], 'forged');
   });
@@ -140,8 +187,12 @@ for (const [how, options] of KEPT) {
     const store = options().session?.store;
     const clock = options().clock ?? new ManualClock();
     const base = { ...options(), clock };
-    const shared: SessionOptions = { ...base.session, ...store === undefined ? {} : { store: new MemoryRecordStore({ clock }) } };
-    const withSecrets = (secrets: readonly string[]): Site => new Site({ ...base, session: { ...shared, secrets } });
+    const shared: SessionOptions = {
+      ...base.session,
+      ...(store === undefined ? {} : { store: new MemoryRecordStore({ clock }) }),
+    };
+    const withSecrets = (secrets: readonly string[]): Site =>
+      new Site({ ...base, session: { ...shared, secrets } });
     await using old = withSecrets([SECRET]);
     await old.visit(setUser);
     const cookie = old.client.cookies.get('svc_session')!;
@@ -187,7 +238,10 @@ for (const [how, options] of KEPT) {
 
   test(`S11 regenerate() at login gives a new id and leaves what is not named in "keep" behind (${how})`, async () => {
     await using site = new Site(options());
-    await site.visit((req) => { req.session.set('cart', [1]); req.session.set('draft', 'x'); });
+    await site.visit((req) => {
+      req.session.set('cart', [1]);
+      req.session.set('draft', 'x');
+    });
     const before = await site.ask((req) => req.session.id);
     const cookie = `svc_session=${site.client.cookies.get('svc_session')}`;
     const response = await site.visit((req) => {
@@ -196,10 +250,13 @@ for (const [how, options] of KEPT) {
       setUser(req);
       return { id: req.session.id };
     });
-    const { id } = await response.json() as { id: string };
+    const { id } = (await response.json()) as { id: string };
     assert.notEqual(id, before);
     assert.equal(await site.ask((req) => req.session.id), id);
-    assert.deepEqual(await site.ask((req) => ['user', 'cart', 'draft', 'late'].map((key) => req.session.get(key) ?? null)), ['ada', [1], null, null]);
+    assert.deepEqual(
+      await site.ask((req) => ['user', 'cart', 'draft', 'late'].map((key) => req.session.get(key) ?? null)),
+      ['ada', [1], null, null],
+    );
     if (!how.includes('store')) return;
     assert.equal(await site.ask((req) => req.session.isNew, { headers: { cookie } }), true);
     assert.equal(site.audited('session_rejected')[0]!['reason'], 'unknown_session');
@@ -210,7 +267,10 @@ for (const [how, options] of KEPT) {
     await using site = new Site(shared);
     await site.visit((req) => req.session.set('mine', 'attacker'));
     const planted = site.client.cookies.get('svc_session')!;
-    await site.visit((req) => { req.session.regenerate({ keep: [] }); setUser(req); }); // the victim logs in with it
+    await site.visit((req) => {
+      req.session.regenerate({ keep: [] });
+      setUser(req);
+    }); // the victim logs in with it
     assert.equal(await site.ask(user), 'ada');
     assert.equal(await site.ask((req) => req.session.get('mine')), null);
     site.client.cookies.set('svc_session', planted);
@@ -220,12 +280,23 @@ for (const [how, options] of KEPT) {
   test(`S13 destroy() deletes the cookie with the attributes it was set with (${how})`, async () => {
     const clock = new ManualClock();
     const base = how.includes('store') ? stored(clock) : { clock, session: {} };
-    await using site = new Site({ ...base, env: 'production', session: { ...base.session, cookie: { name: '__Secure-sid', path: '/', domain: 'localhost', sameSite: 'strict' } } });
+    await using site = new Site({
+      ...base,
+      env: 'production',
+      session: {
+        ...base.session,
+        cookie: { name: '__Secure-sid', path: '/', domain: 'localhost', sameSite: 'strict' },
+      },
+    });
     const set = cookieParts((await site.visit(setUser)).headers.getSetCookie()[0]!);
     const [field, ...others] = (await site.visit((req) => req.session.destroy())).headers.getSetCookie();
     const cleared = cookieParts(field!);
-    const withoutAge = (attributes: readonly string[]): string[] => attributes.filter((attribute) => !attribute.startsWith('Max-Age'));
-    assert.deepEqual([cleared.name, cleared.value, withoutAge(cleared.attributes)], [set.name, '', withoutAge(set.attributes)]);
+    const withoutAge = (attributes: readonly string[]): string[] =>
+      attributes.filter((attribute) => !attribute.startsWith('Max-Age'));
+    assert.deepEqual(
+      [cleared.name, cleared.value, withoutAge(cleared.attributes)],
+      [set.name, '', withoutAge(set.attributes)],
+    );
     assert.ok(cleared.attributes.includes('Max-Age=0'));
     assert.deepEqual(others, []);
     assert.deepEqual(site.client.cookies.names(), []);
@@ -260,31 +331,63 @@ test('S14 of several cookies of one name the first counts, and only the one with
   await using site = new Site({ env: 'production' });
   await site.visit(setUser);
   const good = site.client.cookies.get('__Host-svc_session')!;
-  assert.equal(await site.ask(user, { headers: { cookie: `svc_session=evil; __Host-svc_session=${good}; __Host-svc_session=evil` } }), 'ada');
+  assert.equal(
+    await site.ask(user, {
+      headers: { cookie: `svc_session=evil; __Host-svc_session=${good}; __Host-svc_session=evil` },
+    }),
+    'ada',
+  );
   assert.equal(await site.ask(user, { headers: { cookie: `svc_session=${good}` } }), null);
   assert.deepEqual(site.audited('session_rejected'), []);
-  assert.equal(await site.ask(user, { headers: { cookie: `__Host-svc_session=evil; __Host-svc_session=${good}` } }), null);
+  assert.equal(
+    await site.ask(user, { headers: { cookie: `__Host-svc_session=evil; __Host-svc_session=${good}` } }),
+    null,
+  );
   assert.equal(site.audited('session_rejected').length, 1);
 });
 
 test('S15 64 kB of cookies, 1,000 cookies and __proto__ cost little and mean nothing', async () => {
   const startedMs = cpuMs();
-  for (const field of ['a=1;'.repeat(16_000), Array.from({ length: 1_000 }, (_, index) => `c${index}=${'x'.repeat(50)}`).join('; '), `svc_session=${'s1.a.1.1.'.repeat(7_000)}`, '='.repeat(64_000), ';'.repeat(64_000)]) parseCookies(field);
+  for (const field of [
+    'a=1;'.repeat(16_000),
+    Array.from({ length: 1_000 }, (_, index) => `c${index}=${'x'.repeat(50)}`).join('; '),
+    `svc_session=${'s1.a.1.1.'.repeat(7_000)}`,
+    '='.repeat(64_000),
+    ';'.repeat(64_000),
+  ])
+    parseCookies(field);
   assert.ok(cpuMs() - startedMs < 500);
   await using site = new Site();
   await site.visit(setUser);
   const good = site.client.cookies.get('svc_session')!;
   const cookie = `__proto__=x; constructor=y; ${Array.from({ length: 1_000 }, (_, index) => `c${index}=1`).join('; ')}; svc_session=${good}`;
-  assert.equal(await site.ask((req) => [user(req), req.cookies['__proto__'], Object.keys(req.cookies).length], { headers: { cookie } }).then(String), 'ada,x,1003');
+  assert.equal(
+    await site
+      .ask((req) => [user(req), req.cookies['__proto__'], Object.keys(req.cookies).length], {
+        headers: { cookie },
+      })
+      .then(String),
+    'ada,x,1003',
+  );
   assert.equal(({} as Record<string, unknown>)['x'], undefined);
 });
 
 for (const [how, options] of KEPT) {
   test(`S16 values with members named __proto__ and constructor are data, and change no prototype (${how})`, async () => {
     await using site = new Site(options());
-    const evil: unknown = JSON.parse('{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}},"list":[{"__proto__":{"polluted":1}}]}');
-    await site.visit((req) => { req.session.set('evil', evil); req.session.set('__proto__', { polluted: 1 }); });
-    const answer = await site.ask((req) => [JSON.stringify(req.session.get('evil')), JSON.stringify(req.session.get('__proto__')), (req.session.get('evil') as { polluted?: unknown }).polluted ?? null, req.session.get('constructor') ?? null]);
+    const evil: unknown = JSON.parse(
+      '{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}},"list":[{"__proto__":{"polluted":1}}]}',
+    );
+    await site.visit((req) => {
+      req.session.set('evil', evil);
+      req.session.set('__proto__', { polluted: 1 });
+    });
+    const answer = await site.ask((req) => [
+      JSON.stringify(req.session.get('evil')),
+      JSON.stringify(req.session.get('__proto__')),
+      (req.session.get('evil') as { polluted?: unknown }).polluted ?? null,
+      req.session.get('constructor') ?? null,
+    ]);
     assert.deepEqual(answer, [JSON.stringify(evil), '{"polluted":1}', null, null]);
     assert.equal(({} as Record<string, unknown>)['polluted'], undefined);
   });
@@ -295,8 +398,11 @@ test('S17 with encrypt no value can be read, and a box is worth nothing under an
   await site.visit((req) => req.session.set('user', 'ada-lovelace'));
   const text = site.client.cookies.get('svc_session')!;
   assert.match(text, /^e1\./);
-  for (const part of text.split('.')) assert.ok(!Buffer.from(part, 'base64url').toString('latin1').includes('lovelace'));
-  const again = cookieParts((await site.visit((req) => req.session.set('user', 'ada-lovelace'))).headers.getSetCookie()[0]!).value;
+  for (const part of text.split('.'))
+    assert.ok(!Buffer.from(part, 'base64url').toString('latin1').includes('lovelace'));
+  const again = cookieParts(
+    (await site.visit((req) => req.session.set('user', 'ada-lovelace'))).headers.getSetCookie()[0]!,
+  ).value;
   assert.notEqual(again.split('.').at(-1)!.slice(0, 16), text.split('.').at(-1)!.slice(0, 16)); // another IV
   await using plain = new Site();
   await plain.visit((req) => req.session.set('user', 'ada-lovelace'));
@@ -308,7 +414,10 @@ test('S17 with encrypt the records of a store cannot be read, and do not fit ano
   const options = stored(new ManualClock(), { encrypt: true });
   const records = new Map<string, string>();
   const { add } = options.store;
-  options.store.add = function (key, value, ttlMs) { records.set(key, value); return add.call(this, key, value, ttlMs); };
+  options.store.add = function (key, value, ttlMs) {
+    records.set(key, value);
+    return add.call(this, key, value, ttlMs);
+  };
   await using site = new Site(options);
   await site.visit((req) => req.session.set('user', 'ada-lovelace'));
   const [[key, record]] = [...records] as [[string, string]];
@@ -323,45 +432,98 @@ test('S17 with encrypt the records of a store cannot be read, and do not fit ano
 });
 
 for (const [what, given, expected] of [
-  ['nothing', undefined, 'private'], ['public', 'public, max-age=60', 'private, max-age=60'], ['s-maxage', 'max-age=5, S-MaxAge=9', 'private, max-age=5'],
-  ['private', 'private, max-age=60', 'private, max-age=60'], ['no-store', 'no-store', 'no-store'], ['a private field', 'private="x", max-age=1', 'private, max-age=1'],
-  ['no-cache', 'no-cache', 'private, no-cache'], ['nothing between commas', ' , ', 'private'], ['both', 'no-store, public', 'private, no-store'],
+  ['nothing', undefined, 'private'],
+  ['public', 'public, max-age=60', 'private, max-age=60'],
+  ['s-maxage', 'max-age=5, S-MaxAge=9', 'private, max-age=5'],
+  ['private', 'private, max-age=60', 'private, max-age=60'],
+  ['no-store', 'no-store', 'no-store'],
+  ['a private field', 'private="x", max-age=1', 'private, max-age=1'],
+  ['no-cache', 'no-cache', 'private, no-cache'],
+  ['nothing between commas', ' , ', 'private'],
+  ['both', 'no-store, public', 'private, no-store'],
 ] as const) {
   test(`S18 an answer with a cookie whose Cache-Control says ${what} stays out of shared caches`, async () => {
     await using site = new Site();
-    const answer = (): JSONResponse => new JSONResponse({}, { headers: given === undefined ? {} : { 'Cache-Control': given } });
-    const set = await site.visit((req) => { setUser(req); return answer(); });
+    const answer = (): JSONResponse =>
+      new JSONResponse({}, { headers: given === undefined ? {} : { 'Cache-Control': given } });
+    const set = await site.visit((req) => {
+      setUser(req);
+      return answer();
+    });
     assert.deepEqual([set.headers.get('cache-control'), set.headers.get('vary')], [expected, 'Cookie']);
     const own = await site.visit(() => answer().setCookie('theme', 'dark'));
     assert.deepEqual([own.headers.get('cache-control'), own.headers.get('vary')], [expected, null]);
-    const read = await site.visit((req) => { user(req); return answer(); });
-    assert.deepEqual([read.headers.get('cache-control'), read.headers.get('vary')], [given?.trim() ?? null, 'Cookie']);
+    const read = await site.visit((req) => {
+      user(req);
+      return answer();
+    });
+    assert.deepEqual(
+      [read.headers.get('cache-control'), read.headers.get('vary')],
+      [given?.trim() ?? null, 'Cookie'],
+    );
     const none = await site.visit(answer);
-    assert.deepEqual([none.headers.get('cache-control'), none.headers.get('vary')], [given?.trim() ?? null, null]);
+    assert.deepEqual(
+      [none.headers.get('cache-control'), none.headers.get('vary')],
+      [given?.trim() ?? null, null],
+    );
   });
 }
 
 for (const [how, options] of KEPT) {
   test(`S19 an unchanged session sets no cookie, a changed one exactly one, and reading makes none (${how})`, async () => {
     await using site = new Site(options());
-    const cookies = async (act: (req: HttpRequest) => unknown): Promise<number> => (await site.visit(act)).headers.getSetCookie().length;
-    assert.equal(await cookies((req) => [req.session.id, req.session.isNew, user(req) ?? null, req.session.takeFlashes()]), 0);
+    const cookies = async (act: (req: HttpRequest) => unknown): Promise<number> =>
+      (await site.visit(act)).headers.getSetCookie().length;
+    assert.equal(
+      await cookies((req) => [
+        req.session.id,
+        req.session.isNew,
+        user(req) ?? null,
+        req.session.takeFlashes(),
+      ]),
+      0,
+    );
     assert.equal(await cookies((req) => req.session.delete('user')), 0);
-    assert.equal(await cookies((req) => { setUser(req); req.session.delete('user'); }), 0);
+    assert.equal(
+      await cookies((req) => {
+        setUser(req);
+        req.session.delete('user');
+      }),
+      0,
+    );
     assert.equal(await cookies((req) => req.session.regenerate()), 0);
-    assert.equal(await cookies((req) => { setUser(req); req.session.set('more', 1); }), 1);
+    assert.equal(
+      await cookies((req) => {
+        setUser(req);
+        req.session.set('more', 1);
+      }),
+      1,
+    );
     assert.equal(await cookies((req) => [req.session.id, user(req), req.session.takeFlashes()]), 0);
     assert.equal(await cookies(() => null), 0);
     assert.equal(await cookies((req) => req.session.delete('absent')), 0);
     assert.equal(await cookies((req) => req.session.delete('more')), 1);
-    assert.equal(await cookies((req) => { req.session.regenerate(); req.session.regenerate(); }), 1);
-    assert.equal(await cookies((req) => { req.session.flash('info', 'Saved'); req.session.set('more', 2); }), 1);
+    assert.equal(
+      await cookies((req) => {
+        req.session.regenerate();
+        req.session.regenerate();
+      }),
+      1,
+    );
+    assert.equal(
+      await cookies((req) => {
+        req.session.flash('info', 'Saved');
+        req.session.set('more', 2);
+      }),
+      1,
+    );
     assert.equal(await cookies((req) => req.session.takeFlashes()), 1);
   });
 
   test(`S19 a session that is read is renewed once a tenth of its idle time is over, and not with every answer (${how})`, async () => {
     await using site = new Site(options({ maxAgeSeconds: 1_000 }));
-    const cookies = async (act: (req: HttpRequest) => unknown): Promise<number> => (await site.visit(act)).headers.getSetCookie().length;
+    const cookies = async (act: (req: HttpRequest) => unknown): Promise<number> =>
+      (await site.visit(act)).headers.getSetCookie().length;
     await site.visit(setUser);
     await site.wait(100);
     assert.equal(await cookies(user), 0);
@@ -378,16 +540,21 @@ for (const [how, options] of KEPT) {
   test(`S19 what is changed in place is found (${how})`, async () => {
     await using site = new Site(options());
     await site.visit((req) => req.session.set('cart', { items: [] }));
-    const response = await site.visit((req) => { (req.session.get('cart') as { items: string[] }).items.push('book'); });
+    const response = await site.visit((req) => {
+      (req.session.get('cart') as { items: string[] }).items.push('book');
+    });
     assert.equal(response.headers.getSetCookie().length, 1);
     assert.deepEqual(await site.ask((req) => req.session.get('cart')), { items: ['book'] });
   });
 }
 
 for (const [env, baseUrl, expected] of [
-  ['production', 'http://localhost', '__Host-svc_session Secure'], ['production', 'https://shop.example', '__Host-svc_session Secure'],
-  ['development', 'http://localhost', 'svc_session'], ['development', 'https://localhost', '__Host-svc_session Secure'],
-  ['test', 'http://localhost', 'svc_session'], ['test', 'https://localhost', '__Host-svc_session Secure'],
+  ['production', 'http://localhost', '__Host-svc_session Secure'],
+  ['production', 'https://shop.example', '__Host-svc_session Secure'],
+  ['development', 'http://localhost', 'svc_session'],
+  ['development', 'https://localhost', '__Host-svc_session Secure'],
+  ['test', 'http://localhost', 'svc_session'],
+  ['test', 'https://localhost', '__Host-svc_session Secure'],
 ] as const) {
   test(`S20 in ${env} over ${baseUrl.split(':')[0]} the cookie is ${expected}`, async () => {
     await using site = new Site({ env, baseUrl });
@@ -395,16 +562,23 @@ for (const [env, baseUrl, expected] of [
     const { name, attributes } = cookieParts(response.headers.getSetCookie()[0]!);
     assert.equal([name, ...attributes.filter((attribute) => attribute === 'Secure')].join(' '), expected);
     assert.equal(await site.ask(user), 'ada');
-    assert.equal(site.audited('session_cookie_without_tls').length, env === 'production' && baseUrl.startsWith('http:') ? 1 : 0);
+    assert.equal(
+      site.audited('session_cookie_without_tls').length,
+      env === 'production' && baseUrl.startsWith('http:') ? 1 : 0,
+    );
   });
 }
 
 test('S20 in production a request without TLS and without a proxy that tells of it is logged as a warning, once', async () => {
   await using site = new Site({ env: 'production' });
-  for (const headers of [{ 'x-forwarded-proto': 'https' }, { forwarded: 'proto=https' }] as const) await site.visit((req) => req.session.set('n', req.id), { headers });
+  for (const headers of [{ 'x-forwarded-proto': 'https' }, { forwarded: 'proto=https' }] as const)
+    await site.visit((req) => req.session.set('n', req.id), { headers });
   assert.deepEqual(site.audited('session_cookie_without_tls'), []);
   for (let round = 0; round < 3; round++) await site.visit((req) => req.session.set('n', req.id));
-  assert.deepEqual(site.audited('session_cookie_without_tls').map((line) => line['level']), ['warn']);
+  assert.deepEqual(
+    site.audited('session_cookie_without_tls').map((line) => line['level']),
+    ['warn'],
+  );
 });
 
 // ── what stands in no list ──
@@ -413,12 +587,20 @@ test('K05 K07 session ids are 256 random bits, and the store holds only their ha
   const options = stored(new ManualClock());
   const keys: string[] = [];
   const { add } = options.store;
-  options.store.add = function (key, value, ttlMs) { keys.push(key, value); return add.call(this, key, value, ttlMs); };
+  options.store.add = function (key, value, ttlMs) {
+    keys.push(key, value);
+    return add.call(this, key, value, ttlMs);
+  };
   await using site = new Site(options);
   const ids = new Set<string>();
   for (let round = 0; round < 50; round++) {
     site.client.cookies.clear();
-    ids.add(await site.ask((req) => { setUser(req); return req.session.id; }) as string);
+    ids.add(
+      (await site.ask((req) => {
+        setUser(req);
+        return req.session.id;
+      })) as string,
+    );
   }
   assert.equal(ids.size, 50);
   for (const id of ids) {
@@ -431,7 +613,12 @@ test('K06 without any secret the application does not start, and the variable is
   const app = new Svc({ logger: new Site().app.log });
   app.use(new SessionMiddleware());
   const report = app.check();
-  assert.deepEqual(report.findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule)).map(({ rule, subject }) => [rule, subject]), [['SVC205', 'setting authSecret']]);
+  assert.deepEqual(
+    report.findings
+      .filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule))
+      .map(({ rule, subject }) => [rule, subject]),
+    [['SVC205', 'setting authSecret']],
+  );
   assert.match(report.findings[0]!.remedy, /SVC_AUTH_SECRET/);
   await assert.rejects(app.startup(), { code: 'E_COMPILE' });
 });
@@ -440,7 +627,13 @@ test('K06 empty text is no secret', () => {
   for (const authSecret of ['', null]) {
     const app = new Svc({ config: { authSecret } });
     app.use(new SessionMiddleware());
-    assert.deepEqual(app.check().findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule)).map(({ rule }) => rule), ['SVC205']);
+    assert.deepEqual(
+      app
+        .check()
+        .findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule))
+        .map(({ rule }) => rule),
+      ['SVC205'],
+    );
   }
 });
 
@@ -448,14 +641,28 @@ test('a short secret is refused, by the middleware and when the application is c
   assert.throws(() => new SessionMiddleware({ secrets: 'short' }), { code: 'E_SECRET_WEAK' });
   const app = new Svc({ authSecret: 'short' });
   app.use(new SessionMiddleware());
-  assert.deepEqual(app.check().findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule)).map(({ rule }) => rule).filter((rule) => rule === 'SVC121'), ['SVC121']);
+  assert.deepEqual(
+    app
+      .check()
+      .findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule))
+      .map(({ rule }) => rule)
+      .filter((rule) => rule === 'SVC121'),
+    ['SVC121'],
+  );
 });
 
 for (const [what, options, code] of [
-  ['an unknown option', { maxAge: 5 }, 'E_OPTION_UNKNOWN'], ['an unknown cookie option', { cookie: { httpOnly: false } }, 'E_OPTION_UNKNOWN'], ['no idle time', { maxAgeSeconds: 0 }, 'E_OPTION_RANGE'],
-  ['a fractional time', { absoluteSeconds: 1.5 }, 'E_OPTION_RANGE'], ['more than a year', { absoluteSeconds: 31_536_001 }, 'E_OPTION_RANGE'],
-  ['an idle time above the absolute one', { maxAgeSeconds: 61, absoluteSeconds: 60 }, 'E_OPTION_RANGE'], ['something else than a store', { store: new Map() }, 'E_OPTION_RANGE'],
-  ['no store at all', { store: 5 }, 'E_OPTION_RANGE'], ['a cookie that is a name', { cookie: 'sid' }, 'E_OPTION_RANGE'], ['secrets that are numbers', { secrets: [5] }, 'E_OPTION_RANGE'], ['Secure as text', { cookie: { secure: 'yes' } }, 'E_OPTION_RANGE'],
+  ['an unknown option', { maxAge: 5 }, 'E_OPTION_UNKNOWN'],
+  ['an unknown cookie option', { cookie: { httpOnly: false } }, 'E_OPTION_UNKNOWN'],
+  ['no idle time', { maxAgeSeconds: 0 }, 'E_OPTION_RANGE'],
+  ['a fractional time', { absoluteSeconds: 1.5 }, 'E_OPTION_RANGE'],
+  ['more than a year', { absoluteSeconds: 31_536_001 }, 'E_OPTION_RANGE'],
+  ['an idle time above the absolute one', { maxAgeSeconds: 61, absoluteSeconds: 60 }, 'E_OPTION_RANGE'],
+  ['something else than a store', { store: new Map() }, 'E_OPTION_RANGE'],
+  ['no store at all', { store: 5 }, 'E_OPTION_RANGE'],
+  ['a cookie that is a name', { cookie: 'sid' }, 'E_OPTION_RANGE'],
+  ['secrets that are numbers', { secrets: [5] }, 'E_OPTION_RANGE'],
+  ['Secure as text', { cookie: { secure: 'yes' } }, 'E_OPTION_RANGE'],
 ] as const) {
   test(`SessionMiddleware refuses ${what}`, () => {
     assert.throws(() => new SessionMiddleware(options as SessionOptions), { code });
@@ -469,34 +676,63 @@ test('an absolute time below the usual idle time shortens it', async () => {
 
 test('SVC207 a cookie that is not Secure, or shared with other hosts, is found in production only', () => {
   for (const [cookie, env, expected] of [
-    [{ secure: false }, 'production', ['error']], [{ domain: 'a.example' }, 'production', ['warning']], [{ secure: false }, 'development', []], [{ domain: 'a.example' }, 'test', []], [{}, 'production', []], [{ secure: true }, 'production', []],
+    [{ secure: false }, 'production', ['error']],
+    [{ domain: 'a.example' }, 'production', ['warning']],
+    [{ secure: false }, 'development', []],
+    [{ domain: 'a.example' }, 'test', []],
+    [{}, 'production', []],
+    [{ secure: true }, 'production', []],
   ] as const) {
     const app = new Svc({ authSecret: SECRET, env });
     app.use(new SessionMiddleware({ cookie }));
-    assert.deepEqual(app.check().findings.filter(({ rule }) => rule === 'SVC207').map(({ severity, subject }) => [severity, subject]), expected.map((severity) => [severity, 'middleware session']));
+    assert.deepEqual(
+      app
+        .check()
+        .findings.filter(({ rule }) => rule === 'SVC207')
+        .map(({ severity, subject }) => [severity, subject]),
+      expected.map((severity) => [severity, 'middleware session']),
+    );
   }
 });
 
 test('SVC121 a second session middleware is refused, and one for each of two routers is not', () => {
   const app = new Svc({ authSecret: SECRET });
   app.use(new SessionMiddleware()).use(new SessionMiddleware({ cookie: { name: 'b' } }));
-  assert.match(app.check().findings.find(({ rule }) => rule === 'SVC121')!.message, /another session middleware/);
+  assert.match(
+    app.check().findings.find(({ rule }) => rule === 'SVC121')!.message,
+    /another session middleware/,
+  );
   const other = new Svc({ authSecret: SECRET });
   other.use(new SessionMiddleware());
-  assert.deepEqual(other.check().findings.filter(({ rule }) => rule === 'SVC121'), []);
+  assert.deepEqual(
+    other.check().findings.filter(({ rule }) => rule === 'SVC121'),
+    [],
+  );
 });
 
 test('names and attributes of the cookie follow the options', async () => {
   for (const [cookie, env, expected] of [
-    [{ name: 'sid' }, 'production', '__Host-sid HttpOnly Path=/ SameSite=Lax Secure'], [{ path: '/app' }, 'production', '__Secure-svc_session HttpOnly Path=/app SameSite=Lax Secure'],
-    [{ name: 'sid', domain: 'a.example' }, 'production', '__Secure-sid Domain=a.example HttpOnly Path=/ SameSite=Lax Secure'], [{ name: 'sid' }, 'test', 'sid HttpOnly Path=/ SameSite=Lax'],
-    [{ name: 'sid', secure: false }, 'test', 'sid HttpOnly Path=/ SameSite=Lax'], [{ name: '__sid' }, 'production', '__sid HttpOnly Path=/ SameSite=Lax Secure'],
-    [{ name: '__Secure-x' }, 'test', 'x HttpOnly Path=/ SameSite=Lax'], [{ secure: true }, 'test', '__Host-svc_session HttpOnly Path=/ SameSite=Lax Secure'],
-    [{ secure: false }, 'test', 'svc_session HttpOnly Path=/ SameSite=Lax'], [{ sameSite: 'strict' }, 'test', 'svc_session HttpOnly Path=/ SameSite=Strict'],
+    [{ name: 'sid' }, 'production', '__Host-sid HttpOnly Path=/ SameSite=Lax Secure'],
+    [{ path: '/app' }, 'production', '__Secure-svc_session HttpOnly Path=/app SameSite=Lax Secure'],
+    [
+      { name: 'sid', domain: 'a.example' },
+      'production',
+      '__Secure-sid Domain=a.example HttpOnly Path=/ SameSite=Lax Secure',
+    ],
+    [{ name: 'sid' }, 'test', 'sid HttpOnly Path=/ SameSite=Lax'],
+    [{ name: 'sid', secure: false }, 'test', 'sid HttpOnly Path=/ SameSite=Lax'],
+    [{ name: '__sid' }, 'production', '__sid HttpOnly Path=/ SameSite=Lax Secure'],
+    [{ name: '__Secure-x' }, 'test', 'x HttpOnly Path=/ SameSite=Lax'],
+    [{ secure: true }, 'test', '__Host-svc_session HttpOnly Path=/ SameSite=Lax Secure'],
+    [{ secure: false }, 'test', 'svc_session HttpOnly Path=/ SameSite=Lax'],
+    [{ sameSite: 'strict' }, 'test', 'svc_session HttpOnly Path=/ SameSite=Strict'],
   ] as const) {
     await using site = new Site({ env, session: { cookie } });
     const { name, attributes } = cookieParts((await site.visit(setUser)).headers.getSetCookie()[0]!);
-    assert.equal([name, ...attributes.filter((attribute) => !attribute.startsWith('Max-Age'))].join(' '), expected);
+    assert.equal(
+      [name, ...attributes.filter((attribute) => !attribute.startsWith('Max-Age'))].join(' '),
+      expected,
+    );
   }
 });
 
@@ -504,10 +740,13 @@ test('a typed key reads and writes its type, and is the plain name', async () =>
   const cart = sessionKey<string[]>('cart');
   await using site = new Site();
   await site.visit((req) => req.session.set(cart, ['book']));
-  assert.deepEqual(await site.ask((req) => {
-    const items: string[] | undefined = req.session.get(cart);
-    return [items, req.session.get('cart')];
-  }), [['book'], ['book']]);
+  assert.deepEqual(
+    await site.ask((req) => {
+      const items: string[] | undefined = req.session.get(cart);
+      return [items, req.session.get('cart')];
+    }),
+    [['book'], ['book']],
+  );
   await site.visit((req) => req.session.delete(cart));
   assert.equal(await site.ask((req) => req.session.get(cart)), null);
 });
@@ -516,39 +755,90 @@ test('set() takes a copy of JSON values and refuses others, naming the key and n
   await using site = new Site();
   const loop: unknown[] = [];
   loop.push(loop);
-  const problems = await site.ask((req) => [undefined, 5n, Symbol('x'), () => 1, new Date(0), new Map(), [1, , 2], { a: [undefined] }, { a: { b: new Uint8Array(1) } }, loop, Object.create(Object.create(null) as object)].map((value) => {
-    try {
-      req.session.set('thing', value);
-      return 'taken';
-    } catch (error) {
-      return [(error as { code: string }).code, (error as Error).message.includes('"thing"')].join(' ');
-    }
-  })) as string[];
+  const problems = (await site.ask((req) =>
+    [
+      undefined,
+      5n,
+      Symbol('x'),
+      () => 1,
+      new Date(0),
+      new Map(),
+      [1, , 2],
+      { a: [undefined] },
+      { a: { b: new Uint8Array(1) } },
+      loop,
+      Object.create(Object.create(null) as object),
+    ].map((value) => {
+      try {
+        req.session.set('thing', value);
+        return 'taken';
+      } catch (error) {
+        return [(error as { code: string }).code, (error as Error).message.includes('"thing"')].join(' ');
+      }
+    }),
+  )) as string[];
   assert.deepEqual([...new Set(problems)], ['E_SESSION_VALUE true']);
-  for (const [value, problem] of [[undefined, /is or holds undefined$/], [() => 1, /is or holds a function$/], [new Date(0), /of the class Date$/], [Object.create(Object.create(null) as object), /of the class \(anonymous\)$/], [loop, /it holds itself$/]] as const) {
+  for (const [value, problem] of [
+    [undefined, /is or holds undefined$/],
+    [() => 1, /is or holds a function$/],
+    [new Date(0), /of the class Date$/],
+    [Object.create(Object.create(null) as object), /of the class \(anonymous\)$/],
+    [loop, /it holds itself$/],
+  ] as const) {
     await site.visit((req) => assert.throws(() => req.session.set('thing', value), problem));
   }
-  assert.deepEqual(site.events.filter((line) => line['event'] === 'unhandled_error'), []);
-  const source = { list: [1, 'two', null, true, { deep: -0.5 }], bare: Object.assign(Object.create(null) as object, { x: 1 }) };
+  assert.deepEqual(
+    site.events.filter((line) => line['event'] === 'unhandled_error'),
+    [],
+  );
+  const source = {
+    list: [1, 'two', null, true, { deep: -0.5 }],
+    bare: Object.assign(Object.create(null) as object, { x: 1 }),
+  };
   await site.visit((req) => {
     req.session.set('thing', source);
     source.list.push(99);
   });
-  assert.deepEqual(await site.ask((req) => req.session.get('thing')), { list: [1, 'two', null, true, { deep: -0.5 }], bare: { x: 1 } });
+  assert.deepEqual(await site.ask((req) => req.session.get('thing')), {
+    list: [1, 'two', null, true, { deep: -0.5 }],
+    bare: { x: 1 },
+  });
 });
 
 test('what is no JSON value any more once it was changed in place is a mistake that names its key', async () => {
   await using site = new Site();
-  const response = await site.visit((req) => { req.session.set('cart', {}); (req.session.get('cart') as { at?: Date }).at = new Date(0); });
+  const response = await site.visit((req) => {
+    req.session.set('cart', {});
+    (req.session.get('cart') as { at?: Date }).at = new Date(0);
+  });
   assert.equal(response.status, 500);
-  assert.equal((site.events.find((line) => line['event'] === 'unhandled_error')!['error'] as { code: string }).code, 'E_SESSION_VALUE');
+  assert.equal(
+    (site.events.find((line) => line['event'] === 'unhandled_error')!['error'] as { code: string }).code,
+    'E_SESSION_VALUE',
+  );
 });
 
 test('a session is written when the handler fails, and when it answers an error', async () => {
   await using site = new Site();
-  assert.equal((await site.visit((req) => { req.session.set('tries', 1); throw new Error('broken'); })).status, 500);
+  assert.equal(
+    (
+      await site.visit((req) => {
+        req.session.set('tries', 1);
+        throw new Error('broken');
+      })
+    ).status,
+    500,
+  );
   assert.equal(await site.ask((req) => req.session.get('tries')), 1);
-  assert.equal((await site.visit((req) => { req.session.set('tries', 2); return new JSONResponse({}, { status: 422 }); })).status, 422);
+  assert.equal(
+    (
+      await site.visit((req) => {
+        req.session.set('tries', 2);
+        return new JSONResponse({}, { status: 422 });
+      })
+    ).status,
+    422,
+  );
   assert.equal(await site.ask((req) => req.session.get('tries')), 2);
 });
 
@@ -556,17 +846,29 @@ test('what comes after the answer has left the handler is refused, and reading g
   await using site = new Site();
   await site.visit(setUser);
   const seen: unknown[] = [];
-  const response = await site.visit((req) => new StreamingResponse((async function* () {
-    yield 'a';
-    seen.push(user(req));
-    for (const change of [() => setUser(req), () => req.session.delete('user'), () => req.session.regenerate(), () => req.session.destroy(), () => req.session.flash('a', 'b'), () => req.session.takeFlashes()]) {
-      try {
-        change();
-      } catch (error) {
-        seen.push((error as { code: string }).code);
-      }
-    }
-  })()));
+  const response = await site.visit(
+    (req) =>
+      new StreamingResponse(
+        (async function* () {
+          yield 'a';
+          seen.push(user(req));
+          for (const change of [
+            () => setUser(req),
+            () => req.session.delete('user'),
+            () => req.session.regenerate(),
+            () => req.session.destroy(),
+            () => req.session.flash('a', 'b'),
+            () => req.session.takeFlashes(),
+          ]) {
+            try {
+              change();
+            } catch (error) {
+              seen.push((error as { code: string }).code);
+            }
+          }
+        })(),
+      ),
+  );
   await response.text();
   assert.deepEqual(seen, ['ada', ...Array<string>(6).fill('E_SESSION_SENT')]);
 });
@@ -574,34 +876,68 @@ test('what comes after the answer has left the handler is refused, and reading g
 for (const [how, options] of KEPT) {
   test(`messages are shown once, by a later request, the oldest first (${how})`, async () => {
     await using site = new Site(options());
-    assert.deepEqual(await site.ask((req) => { req.session.flash('info', 'Saved'); req.session.flash('error', 'Not sent'); return req.session.takeFlashes(); }), []);
+    assert.deepEqual(
+      await site.ask((req) => {
+        req.session.flash('info', 'Saved');
+        req.session.flash('error', 'Not sent');
+        return req.session.takeFlashes();
+      }),
+      [],
+    );
     await site.visit(() => null); // a page that shows none
-    assert.deepEqual(await site.ask((req) => [req.session.takeFlashes(), req.session.takeFlashes()]), [[{ kind: 'info', text: 'Saved' }, { kind: 'error', text: 'Not sent' }], []]);
+    assert.deepEqual(await site.ask((req) => [req.session.takeFlashes(), req.session.takeFlashes()]), [
+      [
+        { kind: 'info', text: 'Saved' },
+        { kind: 'error', text: 'Not sent' },
+      ],
+      [],
+    ]);
     assert.deepEqual(await site.ask((req) => req.session.takeFlashes()), []);
   });
 
   test(`destroy() leaves room for a message and a new session of another id (${how})`, async () => {
     await using site = new Site(options());
-    const before = await site.ask((req) => { setUser(req); req.session.flash('info', 'never shown'); return req.session.id; });
-    const response = await site.visit((req) => { req.session.set('draft', 1); req.session.destroy(); req.session.flash('info', 'Good bye'); });
+    const before = await site.ask((req) => {
+      setUser(req);
+      req.session.flash('info', 'never shown');
+      return req.session.id;
+    });
+    const response = await site.visit((req) => {
+      req.session.set('draft', 1);
+      req.session.destroy();
+      req.session.flash('info', 'Good bye');
+    });
     assert.equal(response.headers.getSetCookie().length, 1);
-    assert.deepEqual(await site.ask((req) => [user(req) ?? null, req.session.get('draft') ?? null, req.session.id === before, req.session.takeFlashes()]), [null, null, false, [{ kind: 'info', text: 'Good bye' }]]);
+    assert.deepEqual(
+      await site.ask((req) => [
+        user(req) ?? null,
+        req.session.get('draft') ?? null,
+        req.session.id === before,
+        req.session.takeFlashes(),
+      ]),
+      [null, null, false, [{ kind: 'info', text: 'Good bye' }]],
+    );
   });
 }
 
 test('messages that nobody takes do not add up, and only text is one', async () => {
   await using site = new Site(stored(new ManualClock()));
-  await site.visit((req) => { for (let index = 0; index < 60; index++) req.session.flash('info', String(index)); });
-  const flashes = await site.ask((req) => req.session.takeFlashes()) as { text: string }[];
+  await site.visit((req) => {
+    for (let index = 0; index < 60; index++) req.session.flash('info', String(index));
+  });
+  const flashes = (await site.ask((req) => req.session.takeFlashes())) as { text: string }[];
   assert.deepEqual([flashes.length, flashes[0]!.text], [50, '10']);
-  assert.equal(await site.ask((req) => {
-    try {
-      req.session.flash('info', 5 as unknown as string);
-      return 'taken';
-    } catch (error) {
-      return (error as { code: string }).code;
-    }
-  }), 'E_SESSION_VALUE');
+  assert.equal(
+    await site.ask((req) => {
+      try {
+        req.session.flash('info', 5 as unknown as string);
+        return 'taken';
+      } catch (error) {
+        return (error as { code: string }).code;
+      }
+    }),
+    'E_SESSION_VALUE',
+  );
 });
 
 test('settings that became shorter hold for cookies that were issued before', async () => {
@@ -612,7 +948,10 @@ test('settings that became shorter hold for cookies that were issued before', as
   for (const session of [{ maxAgeSeconds: 50 }, { absoluteSeconds: 50, maxAgeSeconds: 40 }]) {
     await using short = new Site({ clock, session });
     await clock.advance(session.absoluteSeconds === undefined ? 49_000 : 0);
-    assert.equal(await short.ask(user, { headers: { cookie } }), session.absoluteSeconds === undefined ? 'ada' : null);
+    assert.equal(
+      await short.ask(user, { headers: { cookie } }),
+      session.absoluteSeconds === undefined ? 'ada' : null,
+    );
     await clock.advance(1_000);
     assert.equal(await short.ask(user, { headers: { cookie } }), null);
   }
@@ -622,11 +961,30 @@ test('a cookie that another version of the program has signed, and that is no se
   await using site = new Site();
   const values = new ProtectedValues(Keyring.of(SECRET), 'svc session', 'signed');
   const seconds = Math.floor(site.clock.nowMs() / 1_000);
-  const payloads = ['nonsense', '5', 'null', '{}', '{"i":"x","b":1}', `{"i":5,"b":${seconds},"v":{}}`, `{"i":"x","b":"${seconds}","v":{}}`, `{"i":"x","b":${seconds},"v":{},"f":5}`];
+  const payloads = [
+    'nonsense',
+    '5',
+    'null',
+    '{}',
+    '{"i":"x","b":1}',
+    `{"i":5,"b":${seconds},"v":{}}`,
+    `{"i":"x","b":"${seconds}","v":{}}`,
+    `{"i":"x","b":${seconds},"v":{},"f":5}`,
+  ];
   for (const payload of payloads) {
-    const text = values.write('svc_session', payload, { issuedSeconds: seconds, expiresSeconds: seconds + 600 });
-    assert.equal(await site.ask((req) => req.session.isNew, { headers: { cookie: `svc_session=${text}` } }), true, payload);
+    const text = values.write('svc_session', payload, {
+      issuedSeconds: seconds,
+      expiresSeconds: seconds + 600,
+    });
+    assert.equal(
+      await site.ask((req) => req.session.isNew, { headers: { cookie: `svc_session=${text}` } }),
+      true,
+      payload,
+    );
     await site.wait(60);
   }
-  assert.deepEqual(site.audited('session_rejected').map((line) => line['reason']), payloads.map(() => 'malformed'));
+  assert.deepEqual(
+    site.audited('session_rejected').map((line) => line['reason']),
+    payloads.map(() => 'malformed'),
+  );
 });

@@ -12,11 +12,20 @@ const TIMES = { issuedSeconds: 1_000, expiresSeconds: 2_000 };
 const PAYLOAD = '{"name":"Ada Lovelace – 数学"}';
 const BOTH: readonly Protection[] = ['signed', 'sealed'];
 
-function values(protection: Protection, secrets: string | readonly string[] = NEW, label = 'test'): ProtectedValues {
+function values(
+  protection: Protection,
+  secrets: string | readonly string[] = NEW,
+  label = 'test',
+): ProtectedValues {
   return new ProtectedValues(Keyring.of(secrets), label, protection);
 }
 
-function reasonOf(reader: ProtectedValues, name: string, text: string, nowSeconds = 1_500): ValueRefusal | 'valid' {
+function reasonOf(
+  reader: ProtectedValues,
+  name: string,
+  text: string,
+  nowSeconds = 1_500,
+): ValueRefusal | 'valid' {
   const value = reader.read(name, text, nowSeconds);
   return value.kind === 'valid' ? 'valid' : value.reason;
 }
@@ -25,7 +34,12 @@ for (const protection of BOTH) {
   test(`a ${protection} value is read back with its times, and is a cookie value as it is`, () => {
     const text = values(protection).write('a', PAYLOAD, TIMES);
     assert.match(text, /^[se]1(?:\.[\w-]+)+$/);
-    assert.deepEqual(values(protection).read('a', text, 1_999), { kind: 'valid', payload: PAYLOAD, times: TIMES, isCurrentKey: true });
+    assert.deepEqual(values(protection).read('a', text, 1_999), {
+      kind: 'valid',
+      payload: PAYLOAD,
+      times: TIMES,
+      isCurrentKey: true,
+    });
     for (const payload of ['', 'x', 'é'.repeat(100)]) {
       const value = values(protection).read('a', values(protection).write('a', payload, TIMES), 1_500);
       assert.equal(value.kind === 'valid' && value.payload, payload);
@@ -34,7 +48,10 @@ for (const protection of BOTH) {
 
   test(`a ${protection} value is refused from the second in which it ends`, () => {
     const text = values(protection).write('a', PAYLOAD, TIMES);
-    assert.deepEqual([1_999, 2_000, 9_000].map((nowSeconds) => reasonOf(values(protection), 'a', text, nowSeconds)), ['valid', 'expired', 'expired']);
+    assert.deepEqual(
+      [1_999, 2_000, 9_000].map((nowSeconds) => reasonOf(values(protection), 'a', text, nowSeconds)),
+      ['valid', 'expired', 'expired'],
+    );
   });
 
   test(`a ${protection} value is worth nothing under another name, label, key or form`, () => {
@@ -50,7 +67,12 @@ for (const protection of BOTH) {
 
   test(`K04 a ${protection} value of the previous secret is read and known as such; without that secret it is refused`, () => {
     const text = values(protection, OLD).write('a', PAYLOAD, TIMES);
-    assert.deepEqual(values(protection, [NEW, OLD]).read('a', text, 1_500), { kind: 'valid', payload: PAYLOAD, times: TIMES, isCurrentKey: false });
+    assert.deepEqual(values(protection, [NEW, OLD]).read('a', text, 1_500), {
+      kind: 'valid',
+      payload: PAYLOAD,
+      times: TIMES,
+      isCurrentKey: false,
+    });
     assert.equal(reasonOf(values(protection, [NEW]), 'a', text), 'unknown_key');
     const other = values(protection, [NEW, OLD]).write('a', PAYLOAD, TIMES);
     const kids = [text, other].map((each) => each.split('.')[1]!);
@@ -62,7 +84,10 @@ for (const protection of BOTH) {
     const text = reader.write('session', PAYLOAD, TIMES);
     for (let index = 0; index < text.length; index++) {
       for (let bit = 0; bit < 8; bit++) {
-        const flipped = text.slice(0, index) + String.fromCharCode(text.charCodeAt(index) ^ (1 << bit)) + text.slice(index + 1);
+        const flipped =
+          text.slice(0, index) +
+          String.fromCharCode(text.charCodeAt(index) ^ (1 << bit)) +
+          text.slice(index + 1);
         assert.notEqual(reasonOf(reader, 'session', flipped), 'valid', flipped);
       }
       assert.notEqual(reasonOf(reader, 'session', text.slice(0, index)), 'valid');
@@ -80,8 +105,12 @@ for (const protection of BOTH) {
     const letters = ['.', '-', '_', 'A', '0', '=', '%', '\0', 'é', '😀', ' ', '\ud800'];
     for (let round = 0; round < 5_000; round++) {
       const [left, right] = [texts[below(3)]!, texts[below(3)]!];
-      const at = below(left.length), other = below(right.length);
-      const text = below(2) === 0 ? left.slice(0, at) + letters[below(letters.length)]! + left.slice(at + below(3)) : left.slice(0, at) + right.slice(other);
+      const at = below(left.length),
+        other = below(right.length);
+      const text =
+        below(2) === 0
+          ? left.slice(0, at) + letters[below(letters.length)]! + left.slice(at + below(3))
+          : left.slice(0, at) + right.slice(other);
       if (!texts.includes(text)) assert.notEqual(reasonOf(reader, 'n', text), 'valid', text);
     }
   });
@@ -89,15 +118,28 @@ for (const protection of BOTH) {
   test(`a ${protection} value that is longer than a cookie is not looked at`, () => {
     const text = values(protection).write('a', 'x'.repeat(4_000), TIMES);
     assert.equal(reasonOf(values(protection), 'a', text), 'malformed');
-    assert.equal(reasonOf(new ProtectedValues(Keyring.of(NEW), 'test', protection, 10_000), 'a', text), 'valid');
+    assert.equal(
+      reasonOf(new ProtectedValues(Keyring.of(NEW), 'test', protection, 10_000), 'a', text),
+      'valid',
+    );
     const startedMs = cpuMs();
-    assert.equal(reasonOf(values(protection), 'a', `${protection === 'signed' ? 's1' : 'e1'}.${'a.'.repeat(10_000_000)}`), 'malformed');
+    assert.equal(
+      reasonOf(
+        values(protection),
+        'a',
+        `${protection === 'signed' ? 's1' : 'e1'}.${'a.'.repeat(10_000_000)}`,
+      ),
+      'malformed',
+    );
     assert.ok(cpuMs() - startedMs < 100);
   });
 }
 
 test('sealed values of the same payload have nothing in common but their head, and the payload is not in them', () => {
-  const [left, right] = [values('sealed').write('a', PAYLOAD, TIMES), values('sealed').write('a', PAYLOAD, TIMES)].map((text) => text.split('.').at(-1)!) as [string, string];
+  const [left, right] = [
+    values('sealed').write('a', PAYLOAD, TIMES),
+    values('sealed').write('a', PAYLOAD, TIMES),
+  ].map((text) => text.split('.').at(-1)!) as [string, string];
   assert.notEqual(left.slice(0, 16), right.slice(0, 16)); // the IV
   assert.notEqual(left.slice(16), right.slice(16));
   for (const box of [left, right]) assert.ok(!Buffer.from(box, 'base64url').includes(Buffer.from('Ada')));

@@ -10,7 +10,11 @@ import { Site, SlowStore, stored } from '../../support/session-site.ts';
 import type { HttpRequest, RecordStore } from 'svc';
 
 /** A site whose store waits a turn with every call. */
-function slowSite(options: { readonly encrypt?: boolean } = {}): { site: Site; store: SlowStore; records: MemoryRecordStore } {
+function slowSite(options: { readonly encrypt?: boolean } = {}): {
+  site: Site;
+  store: SlowStore;
+  records: MemoryRecordStore;
+} {
   const { clock, store: records } = stored(new ManualClock());
   const store = new SlowStore(records);
   return { site: new Site({ clock, session: { store, ...options } }), store, records };
@@ -20,32 +24,73 @@ function slowSite(options: { readonly encrypt?: boolean } = {}): { site: Site; s
 function gate(count: number): { pass(): Promise<void> } {
   const { promise, resolve } = Promise.withResolvers<void>();
   let waiting = 0;
-  return { pass() { if (++waiting === count) resolve(); return promise; } };
+  return {
+    pass() {
+      if (++waiting === count) resolve();
+      return promise;
+    },
+  };
 }
 
 /** Two requests of one session: while the handler of one runs, the other logs out. The answers, that of the logout first. */
-async function overtaken(site: Site, act: (req: HttpRequest) => void): Promise<readonly [out: Response, other: Response]> {
+async function overtaken(
+  site: Site,
+  act: (req: HttpRequest) => void,
+): Promise<readonly [out: Response, other: Response]> {
   const open = gate(2);
   const headers = { cookie: `svc_session=${site.client.cookies.get('svc_session')}` };
-  const out = site.visit(async (req) => { await open.pass(); req.session.destroy(); }, { headers });
-  return Promise.all([out, site.visit(async (req) => { await open.pass(); await out; act(req); }, { headers })]);
+  const out = site.visit(
+    async (req) => {
+      await open.pass();
+      req.session.destroy();
+    },
+    { headers },
+  );
+  return Promise.all([
+    out,
+    site.visit(
+      async (req) => {
+        await open.pass();
+        await out;
+        act(req);
+      },
+      { headers },
+    ),
+  ]);
 }
 
 for (const encrypt of [false, true]) {
   test(`requests of one session at the same time each keep their own keys${encrypt ? ', encrypted' : ''}`, async () => {
     const { site, store } = slowSite({ encrypt });
     await using _site = site;
-    await site.visit((req) => { req.session.set('shared', 'first'); req.session.set('old', 1); });
+    await site.visit((req) => {
+      req.session.set('shared', 'first');
+      req.session.set('old', 1);
+    });
     const open = gate(20);
-    const answers = await Promise.all(Array.from({ length: 20 }, (_, index) => site.visit(async (req) => {
-      await open.pass();
-      req.session.set(`key${index}`, index);
-      if (index === 7) req.session.delete('old');
-      if (index === 9) req.session.flash('info', 'nine');
-    })));
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, index) =>
+        site.visit(async (req) => {
+          await open.pass();
+          req.session.set(`key${index}`, index);
+          if (index === 7) req.session.delete('old');
+          if (index === 9) req.session.flash('info', 'nine');
+        }),
+      ),
+    );
     assert.deepEqual([...new Set(answers.map((answer) => answer.status))], [204]);
-    const seen = await site.ask((req) => [req.session.get('shared'), req.session.get('old') ?? null, Array.from({ length: 20 }, (_, index) => req.session.get(`key${index}`)), req.session.takeFlashes()]);
-    assert.deepEqual(seen, ['first', null, Array.from({ length: 20 }, (_, index) => index), [{ kind: 'info', text: 'nine' }]]);
+    const seen = await site.ask((req) => [
+      req.session.get('shared'),
+      req.session.get('old') ?? null,
+      Array.from({ length: 20 }, (_, index) => req.session.get(`key${index}`)),
+      req.session.takeFlashes(),
+    ]);
+    assert.deepEqual(seen, [
+      'first',
+      null,
+      Array.from({ length: 20 }, (_, index) => index),
+      [{ kind: 'info', text: 'nine' }],
+    ]);
     assert.ok(store.calls.filter((call) => call === 'replace').length > 20); // some had to try again
   });
 }
@@ -55,11 +100,15 @@ test('a message that two requests take at the same time is gone, and one that ca
   await using _site = site;
   await site.visit((req) => req.session.flash('info', 'one'));
   const open = gate(3);
-  await Promise.all([0, 1, 2].map((index) => site.visit(async (req) => {
-    await open.pass();
-    if (index === 2) req.session.flash('info', 'two');
-    else req.session.takeFlashes();
-  })));
+  await Promise.all(
+    [0, 1, 2].map((index) =>
+      site.visit(async (req) => {
+        await open.pass();
+        if (index === 2) req.session.flash('info', 'two');
+        else req.session.takeFlashes();
+      }),
+    ),
+  );
   assert.deepEqual(await site.ask((req) => req.session.takeFlashes()), [{ kind: 'info', text: 'two' }]);
 });
 
@@ -76,9 +125,15 @@ test('of a session that another request has ended, regenerate() carries over onl
   const { site, records } = slowSite();
   await using _site = site;
   await site.visit((req) => req.session.set('user', 'ada'));
-  const [, login] = await overtaken(site, (req) => { req.session.regenerate(); req.session.set('mine', 1); });
+  const [, login] = await overtaken(site, (req) => {
+    req.session.regenerate();
+    req.session.set('mine', 1);
+  });
   assert.equal(login.headers.getSetCookie().length, 1);
-  assert.deepEqual(await site.ask((req) => [req.session.get('user') ?? null, req.session.get('mine')]), [null, 1]);
+  assert.deepEqual(await site.ask((req) => [req.session.get('user') ?? null, req.session.get('mine')]), [
+    null,
+    1,
+  ]);
   await site.visit((req) => req.session.destroy());
   assert.equal(records.size, 0);
   site.client.cookies.clear();
@@ -122,8 +177,11 @@ test('a session that others change without end is a 503 with Retry-After, not a 
   const clock = new ManualClock();
   const records = new MemoryRecordStore({ clock });
   const busy: RecordStore = {
-    get: (key) => records.get(key), set: (key, value, ttlMs) => records.set(key, value, ttlMs), add: (key, value, ttlMs) => records.add(key, value, ttlMs),
-    delete: (key) => records.delete(key), replace: () => false,
+    get: (key) => records.get(key),
+    set: (key, value, ttlMs) => records.set(key, value, ttlMs),
+    add: (key, value, ttlMs) => records.add(key, value, ttlMs),
+    delete: (key) => records.delete(key),
+    replace: () => false,
   };
   await using site = new Site({ clock, session: { store: busy } });
   await site.visit((req) => req.session.set('a', 1));
@@ -136,26 +194,44 @@ test('a store that fails fails the request, before its handler', async () => {
   const records = new MemoryRecordStore({ clock });
   let isDown = false;
   const store: RecordStore = {
-    get: (key) => { if (isDown) throw new Error('connection refused'); return records.get(key); }, set: (key, value, ttlMs) => records.set(key, value, ttlMs),
-    add: (key, value, ttlMs) => records.add(key, value, ttlMs), delete: (key) => records.delete(key), replace: (key, expected, value, ttlMs) => records.replace(key, expected, value, ttlMs),
+    get: (key) => {
+      if (isDown) throw new Error('connection refused');
+      return records.get(key);
+    },
+    set: (key, value, ttlMs) => records.set(key, value, ttlMs),
+    add: (key, value, ttlMs) => records.add(key, value, ttlMs),
+    delete: (key) => records.delete(key),
+    replace: (key, expected, value, ttlMs) => records.replace(key, expected, value, ttlMs),
   };
   await using site = new Site({ clock, session: { store } });
   await site.visit((req) => req.session.set('a', 1));
   isDown = true;
   let hasRun = false;
-  const response = await site.visit(() => { hasRun = true; });
+  const response = await site.visit(() => {
+    hasRun = true;
+  });
   assert.deepEqual([response.status, hasRun], [500, false]);
   assert.ok(!(await response.text()).includes('refused'));
 });
 
 for (const [what, record] of [
-  ['no JSON', 'nonsense'], ['no object', '5'], ['null', 'null'], ['no values', '{"b":1}'], ['values that are none', '{"b":1,"v":null}'], ['no birth', '{"v":{}}'], ['an id that is a number', '{"i":5,"b":1,"v":{}}'], ['messages that are none', '{"b":1,"v":{},"f":{}}'],
+  ['no JSON', 'nonsense'],
+  ['no object', '5'],
+  ['null', 'null'],
+  ['no values', '{"b":1}'],
+  ['values that are none', '{"b":1,"v":null}'],
+  ['no birth', '{"v":{}}'],
+  ['an id that is a number', '{"i":5,"b":1,"v":{}}'],
+  ['messages that are none', '{"b":1,"v":{},"f":{}}'],
 ] as const) {
   test(`a record that is ${what} is no session`, async () => {
     const options = stored(new ManualClock());
     const keys: string[] = [];
     const { add } = options.store;
-    options.store.add = function (key, value, ttlMs) { keys.push(key); return add.call(this, key, value, ttlMs); };
+    options.store.add = function (key, value, ttlMs) {
+      keys.push(key);
+      return add.call(this, key, value, ttlMs);
+    };
     await using site = new Site(options);
     await site.visit((req) => req.session.set('a', 1));
     options.store.set(keys[0]!, record, 1_000_000);
@@ -168,10 +244,17 @@ test('a record of messages is read as far as it is one', async () => {
   const options = stored(new ManualClock());
   const keys: string[] = [];
   const { add } = options.store;
-  options.store.add = function (key, value, ttlMs) { keys.push(key); return add.call(this, key, value, ttlMs); };
+  options.store.add = function (key, value, ttlMs) {
+    keys.push(key);
+    return add.call(this, key, value, ttlMs);
+  };
   await using site = new Site(options);
   await site.visit((req) => req.session.set('a', 1));
-  options.store.set(keys[0]!, `{"b":${options.clock.nowMs() / 1_000},"v":{},"f":[["info","yes"],5]}`, 1_000_000);
+  options.store.set(
+    keys[0]!,
+    `{"b":${options.clock.nowMs() / 1_000},"v":{},"f":[["info","yes"],5]}`,
+    1_000_000,
+  );
   assert.deepEqual(await site.ask((req) => req.session.takeFlashes()), [{ kind: 'info', text: 'yes' }]);
 });
 
@@ -179,7 +262,13 @@ test('a session that nobody reads costs neither a look at the cookies nor a key'
   await using site = new Site();
   let reads = 0;
   const original = Object.getOwnPropertyDescriptor(TransportRequest.prototype, 'cookies')!;
-  Object.defineProperty(TransportRequest.prototype, 'cookies', { ...original, get(this: TransportRequest) { reads++; return original.get!.call(this) as unknown; } });
+  Object.defineProperty(TransportRequest.prototype, 'cookies', {
+    ...original,
+    get(this: TransportRequest) {
+      reads++;
+      return original.get!.call(this) as unknown;
+    },
+  });
   try {
     await site.visit(() => null, { headers: { cookie: 'svc_session=forged' } });
     assert.equal(reads, 0);

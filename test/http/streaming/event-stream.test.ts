@@ -14,13 +14,36 @@ import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import type { ServerSentEvent, SvcOptions } from 'svc';
 
-async function serve(declare: (app: Svc) => void, options: SvcOptions = {}): Promise<{ app: Svc; client: RawClient; port: number; url: string; events: Record<string, unknown>[]; close(): Promise<void> } & AsyncDisposable> {
+async function serve(
+  declare: (app: Svc) => void,
+  options: SvcOptions = {},
+): Promise<
+  {
+    app: Svc;
+    client: RawClient;
+    port: number;
+    url: string;
+    events: Record<string, unknown>[];
+    close(): Promise<void>;
+  } & AsyncDisposable
+> {
   const { logger, events } = collectedLog();
   const app = new Svc({ logger, ...options });
   declare(app);
   const { port, url, close } = await app.run({ port: 0, handleSignals: false, drainSeconds: 5 });
   const client = await RawClient.open(port);
-  return { app, client, port, url, events, close, async [Symbol.asyncDispose]() { await client[Symbol.asyncDispose](); await close(); } };
+  return {
+    app,
+    client,
+    port,
+    url,
+    events,
+    close,
+    async [Symbol.asyncDispose]() {
+      await client[Symbol.asyncDispose]();
+      await close();
+    },
+  };
 }
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -31,7 +54,8 @@ function dispatched(stream: string): { type: string; data: string; lastEventId: 
   let [type, data, id] = ['', '', ''];
   for (const line of stream.split(/\r\n|\r|\n/)) {
     if (line === '') {
-      if (data !== '') events.push({ type: type === '' ? 'message' : type, data: data.slice(0, -1), lastEventId: id });
+      if (data !== '')
+        events.push({ type: type === '' ? 'message' : type, data: data.slice(0, -1), lastEventId: id });
       [type, data] = ['', ''];
       continue;
     }
@@ -46,10 +70,18 @@ function dispatched(stream: string): { type: string; data: string; lastEventId: 
 for (const [what, event, expected] of [
   ['text', 'hello', 'data: hello\n\n'],
   ['empty text', '', 'data: \n\n'],
-  ['every member', { event: 'price', id: '7', retryMs: 500, data: { tea: 3 } }, 'event: price\nid: 7\nretry: 500\ndata: {"tea":3}\n\n'],
+  [
+    'every member',
+    { event: 'price', id: '7', retryMs: 500, data: { tea: 3 } },
+    'event: price\nid: 7\nretry: 500\ndata: {"tea":3}\n\n',
+  ],
   ['lines, whatever ends them', { data: 'a\nb\r\nc\rd' }, 'data: a\ndata: b\ndata: c\ndata: d\n\n'],
   ['a last line break', 'a\n', 'data: a\ndata: \n\n'],
-  ['data that looks like a field', 'x\nid: 9\n\nevent: y', 'data: x\ndata: id: 9\ndata: \ndata: event: y\n\n'],
+  [
+    'data that looks like a field',
+    'x\nid: 9\n\nevent: y',
+    'data: x\ndata: id: 9\ndata: \ndata: event: y\n\n',
+  ],
   ['null, false and 0 as JSON', { data: null }, 'data: null\n\n'],
   ['dates and bigints as JSON', { data: [new Date(0), 1n] }, 'data: ["1970-01-01T00:00:00.000Z","1"]\n\n'],
   ['an id alone', { id: '' }, 'id: \n\n'],
@@ -58,15 +90,37 @@ for (const [what, event, expected] of [
   test(`encodeEvent() writes ${what}`, () => assert.equal(encodeEvent(event), expected));
 }
 
-for (const event of [null, 5, {}, { data: undefined }, { event: 'a\nb' }, { event: 'a\r' }, { id: 'a\0' }, { id: 'a\nid: b' }, { id: 5 }, { retryMs: -1 }, { retryMs: 1.5 }, { retryMs: '5' }, { price: 3 }]) {
-  test(`encodeEvent() refuses ${JSON.stringify(event)} with E_EVENT`, () => assert.throws(() => encodeEvent(event), { code: 'E_EVENT' }));
+for (const event of [
+  null,
+  5,
+  {},
+  { data: undefined },
+  { event: 'a\nb' },
+  { event: 'a\r' },
+  { id: 'a\0' },
+  { id: 'a\nid: b' },
+  { id: 5 },
+  { retryMs: -1 },
+  { retryMs: 1.5 },
+  { retryMs: '5' },
+  { price: 3 },
+]) {
+  test(`encodeEvent() refuses ${JSON.stringify(event)} with E_EVENT`, () =>
+    assert.throws(() => encodeEvent(event), { code: 'E_EVENT' }));
 }
 
 test('encodeEvent() gives browsers the data that went in, whatever it is', () => {
   for (let round = 0; round < 2_000; round++) {
-    const data = Array.from({ length: round % 12 }, () => ['a', '\n', '\r', ':', ' ', 'data', 'id: 1', '\0', 'é'][Math.floor(Math.random() * 9)]!).join('');
+    const data = Array.from(
+      { length: round % 12 },
+      () => ['a', '\n', '\r', ':', ' ', 'data', 'id: 1', '\0', 'é'][Math.floor(Math.random() * 9)]!,
+    ).join('');
     const [event, ...more] = dispatched(encodeEvent({ event: 'e', id: '1', data }));
-    assert.deepEqual(event, { type: 'e', data: data.replaceAll('\r\n', '\n').replaceAll('\r', '\n'), lastEventId: '1' }, JSON.stringify(data));
+    assert.deepEqual(
+      event,
+      { type: 'e', data: data.replaceAll('\r\n', '\n').replaceAll('\r', '\n'), lastEventId: '1' },
+      JSON.stringify(data),
+    );
     assert.deepEqual(more, []);
   }
 });
@@ -80,13 +134,22 @@ test('lastEventId() is what the client has had last, in UTF-8, or undefined', ()
 
 test('EventStreamResponse begins at once, with its fields, and sends each event as it comes', async () => {
   const more = Promise.withResolvers<void>();
-  await using it = await serve((app) => app.get('/', () => new EventStreamResponse((async function* (): AsyncGenerator<ServerSentEvent | string> {
-    await more.promise;
-    yield { event: 'a', data: 1 };
-    yield 'b';
-  })(), { retryMs: 700, headers: { 'X-Own': '1' } })));
+  await using it = await serve((app) =>
+    app.get(
+      '/',
+      () =>
+        new EventStreamResponse(
+          (async function* (): AsyncGenerator<ServerSentEvent | string> {
+            await more.promise;
+            yield { event: 'a', data: 1 };
+            yield 'b';
+          })(),
+          { retryMs: 700, headers: { 'X-Own': '1' } },
+        ),
+    ),
+  );
   it.client.get('/');
-  const [head] = await once(it.client.socket, 'data') as [Buffer];
+  const [head] = (await once(it.client.socket, 'data')) as [Buffer];
   assert.match(head.toString(), /^HTTP\/1\.1 200 OK\r\n/);
   more.resolve();
   const answer = await it.client.answer();
@@ -100,7 +163,23 @@ test('EventStreamResponse begins at once, with its fields, and sends each event 
 test('Heartbeats come by one timer for all streams, none where events come, and end with the last stream', async () => {
   const clock = new ManualClock();
   const sources = [0, 1].map(() => Promise.withResolvers<IteratorResult<string>>());
-  await using it = await serve((app) => app.get('/{n:int}', ({ params }) => new EventStreamResponse({ [Symbol.asyncIterator]: () => ({ next: () => sources[params.n]!.promise, return: async () => ({ done: true as const, value: undefined }) }) }, { heartbeatSeconds: 10 })), { clock, sendTimeoutMs: 3_600_000 });
+  await using it = await serve(
+    (app) =>
+      app.get(
+        '/{n:int}',
+        ({ params }) =>
+          new EventStreamResponse(
+            {
+              [Symbol.asyncIterator]: () => ({
+                next: () => sources[params.n]!.promise,
+                return: async () => ({ done: true as const, value: undefined }),
+              }),
+            },
+            { heartbeatSeconds: 10 },
+          ),
+      ),
+    { clock, sendTimeoutMs: 3_600_000 },
+  );
   await using other = await RawClient.open(it.port);
   const before = clock.pending;
   it.client.get('/0');
@@ -122,7 +201,18 @@ test('An event that comes as a heartbeat goes out is not lost, and a failure end
   const clock = new ManualClock();
   const steps = [0, 1].map(() => Promise.withResolvers<IteratorResult<string>>());
   let at = 0;
-  await using it = await serve((app) => app.get('/', () => new EventStreamResponse({ [Symbol.asyncIterator]: () => ({ next: () => steps[at++]!.promise }) }, { heartbeatSeconds: 1 })), { clock });
+  await using it = await serve(
+    (app) =>
+      app.get(
+        '/',
+        () =>
+          new EventStreamResponse(
+            { [Symbol.asyncIterator]: () => ({ next: () => steps[at++]!.promise }) },
+            { heartbeatSeconds: 1 },
+          ),
+      ),
+    { clock },
+  );
   it.client.get('/');
   await once(it.client.socket, 'data');
   const beat = clock.advance(1_000);
@@ -132,15 +222,35 @@ test('An event that comes as a heartbeat goes out is not lost, and a failure end
   const bytes = (await it.client.ended()).toString();
   assert.ok(bytes.includes('data: x\n\n'));
   assert.ok(!bytes.endsWith('\r\n0\r\n\r\n'));
-  assert.deepEqual(it.events.filter((event) => event['level'] === 'error').map((event) => event['event']), ['response_failed']);
+  assert.deepEqual(
+    it.events.filter((event) => event['level'] === 'error').map((event) => event['event']),
+    ['response_failed'],
+  );
 });
 
 test('The source of events is ended when the client leaves, with HEAD, and when a layer answers something else', async () => {
   let ended = 0;
-  const source = (): AsyncIterable<string> => ({ [Symbol.asyncIterator]: () => ({ next: () => new Promise<never>(() => undefined), return: async () => { ended++; return { done: true as const, value: undefined }; } }) });
+  const source = (): AsyncIterable<string> => ({
+    [Symbol.asyncIterator]: () => ({
+      next: () => new Promise<never>(() => undefined),
+      return: async () => {
+        ended++;
+        return { done: true as const, value: undefined };
+      },
+    }),
+  });
   const clock = new ManualClock();
-  await using it = await serve((app) => app.use(async (req, next) => { const answer = await next(); return req.path === '/dropped' ? 'other' : answer; })
-    .get('/', () => new EventStreamResponse(source())).get('/dropped', () => new EventStreamResponse(source())), { clock });
+  await using it = await serve(
+    (app) =>
+      app
+        .use(async (req, next) => {
+          const answer = await next();
+          return req.path === '/dropped' ? 'other' : answer;
+        })
+        .get('/', () => new EventStreamResponse(source()))
+        .get('/dropped', () => new EventStreamResponse(source())),
+    { clock },
+  );
   assert.equal((await it.client.get('/dropped').answer()).text(), 'other');
   while (ended < 1) await turn();
   const head = await it.client.send('HEAD / HTTP/1.1\r\nHost: a\r\n\r\n').answer('HEAD');
@@ -179,7 +289,9 @@ test('Options of event streams are checked', () => {
 
 test('EventBroadcast sends one text to all, those that were missed first, and ends with close()', async () => {
   const news = new EventBroadcast({ retryMs: 9 });
-  await using it = await serve((app) => app.get('/', ({ req }) => news.stream(lastEventId(req) === '1' ? [{ id: '2', data: 'missed' }] : [])));
+  await using it = await serve((app) =>
+    app.get('/', ({ req }) => news.stream(lastEventId(req) === '1' ? [{ id: '2', data: 'missed' }] : [])),
+  );
   await using other = await RawClient.open(it.port);
   it.client.get('/', 'Last-Event-ID: 1\r\n');
   other.get('/');
@@ -199,15 +311,25 @@ test('EventBroadcast sends one text to all, those that were missed first, and en
 });
 
 for (const [how, watch, pieces] of [
-  ['a chunk for what is sent in one go to the connection', () => watched(Socket.prototype), ['18\r\ndata: grüße\n\ndata: 2\n\n\r\n', '9\r\ndata: 3\n\n\r\n']],
-  ['the same through node:http where somebody looks at answers', () => watched(ServerResponse.prototype), ['data: grüße\n\ndata: 2\n\n', 'data: 3\n\n']],
+  [
+    'a chunk for what is sent in one go to the connection',
+    () => watched(Socket.prototype),
+    ['18\r\ndata: grüße\n\ndata: 2\n\n\r\n', '9\r\ndata: 3\n\n\r\n'],
+  ],
+  [
+    'the same through node:http where somebody looks at answers',
+    () => watched(ServerResponse.prototype),
+    ['data: grüße\n\ndata: 2\n\n', 'data: 3\n\n'],
+  ],
 ] as const) {
   test(`EventBroadcast writes ${how}`, async () => {
     using written = watch();
     const news = new EventBroadcast();
     await using it = await serve((app) => app.get('/', () => news.stream()));
     let bytes = '';
-    it.client.socket.on('data', (chunk: Buffer) => { bytes += chunk.toString(); });
+    it.client.socket.on('data', (chunk: Buffer) => {
+      bytes += chunk.toString();
+    });
     it.client.get('/');
     await once(it.client.socket, 'data');
     news.send('grüße');
@@ -217,8 +339,14 @@ for (const [how, watch, pieces] of [
     await once(it.client.socket, 'data');
     news.close();
     while (!bytes.endsWith('0\r\n\r\n')) await turn();
-    assert.equal(bytes.slice(bytes.indexOf('\r\n\r\n') + 4), '3\r\n:\n\n\r\n18\r\ndata: grüße\n\ndata: 2\n\n\r\n9\r\ndata: 3\n\n\r\n0\r\n\r\n');
-    assert.deepEqual(written.texts.filter((text) => text.includes('data: ')), pieces);
+    assert.equal(
+      bytes.slice(bytes.indexOf('\r\n\r\n') + 4),
+      '3\r\n:\n\n\r\n18\r\ndata: grüße\n\ndata: 2\n\n\r\n9\r\ndata: 3\n\n\r\n0\r\n\r\n',
+    );
+    assert.deepEqual(
+      written.texts.filter((text) => text.includes('data: ')),
+      pieces,
+    );
   });
 }
 
@@ -230,7 +358,12 @@ function watched(prototype: ServerResponse | Socket): Disposable & { readonly te
     texts.push(String(given[0]));
     return (write as (...all: unknown[]) => boolean).apply(this, given);
   };
-  return { texts, [Symbol.dispose]() { prototype.write = write; } };
+  return {
+    texts,
+    [Symbol.dispose]() {
+      prototype.write = write;
+    },
+  };
 }
 
 test('EventBroadcast sends no chunks to HTTP/1.0, and long texts as they are', async () => {
@@ -256,14 +389,20 @@ test('EventBroadcast gives who comes in the same turn what is sent from then on'
   while (news.size < 2) await Promise.resolve();
   news.send('behind');
   news.close();
-  assert.deepEqual([await first, await second], [':\n\ndata: before\n\ndata: behind\n\n', ':\n\ndata: behind\n\n']);
+  assert.deepEqual(
+    [await first, await second],
+    [':\n\ndata: before\n\ndata: behind\n\n', ':\n\ndata: behind\n\n'],
+  );
   await app.shutdown();
 });
 
 test('EventBroadcast beats where no event was sent, and refuses more streams than it may have', async () => {
   const clock = new ManualClock();
   const news = new EventBroadcast({ heartbeatSeconds: 1, maxStreams: 1 });
-  await using it = await serve((app) => app.get('/', () => news.stream()), { clock, sendTimeoutMs: 3_600_000 });
+  await using it = await serve((app) => app.get('/', () => news.stream()), {
+    clock,
+    sendTimeoutMs: 3_600_000,
+  });
   it.client.get('/');
   await once(it.client.socket, 'data');
   await using other = await RawClient.open(it.port);
@@ -313,11 +452,32 @@ test('EventBroadcast without a socket bounds what nobody reads: the stream ends'
   await app.shutdown();
 });
 
-for (const [how, accessLog] of [['', false], [', those whose bytes are counted, too', true]] as const) {
+for (const [how, accessLog] of [
+  ['', false],
+  [', those whose bytes are counted, too', true],
+] as const) {
   test(`A server that stops ends its streams of events between two of them, at once${how}`, async () => {
     const news = new EventBroadcast();
     let ended = 0;
-    const it = await serve((app) => app.get('/all', () => news.stream()).get('/own', () => new EventStreamResponse({ [Symbol.asyncIterator]: () => ({ next: () => new Promise<never>(() => undefined), return: () => { ended++; return Promise.reject(new Error('return')); } }) })), { accessLog });
+    const it = await serve(
+      (app) =>
+        app
+          .get('/all', () => news.stream())
+          .get(
+            '/own',
+            () =>
+              new EventStreamResponse({
+                [Symbol.asyncIterator]: () => ({
+                  next: () => new Promise<never>(() => undefined),
+                  return: () => {
+                    ended++;
+                    return Promise.reject(new Error('return'));
+                  },
+                }),
+              }),
+          ),
+      { accessLog },
+    );
     await using other = await RawClient.open(it.port);
     it.client.get('/all');
     other.get('/own');
@@ -325,14 +485,23 @@ for (const [how, accessLog] of [['', false], [', those whose bytes are counted, 
     await it.close();
     for (const client of [it.client, other]) assert.deepEqual([(await client.answer()).isWhole], [true]);
     assert.equal(ended, 1);
-    assert.deepEqual(it.events.filter((event) => event['level'] === 'error' || event['event'] === 'drain_deadline_exceeded'), []);
+    assert.deepEqual(
+      it.events.filter((event) => event['level'] === 'error' || event['event'] === 'drain_deadline_exceeded'),
+      [],
+    );
   });
 }
 
 // ── NDJSON ──
 
 test('NDJSONResponse sends a line of JSON for each value of whatever gives them', async () => {
-  for (const values of [[{ a: 1 }, 'x\ny', null, 1n, new Date(0)], (async function* () { yield* [{ a: 1 }, 'x\ny', null, 1n, new Date(0)]; })(), ReadableStream.from([{ a: 1 }, 'x\ny', null, 1n, new Date(0)])]) {
+  for (const values of [
+    [{ a: 1 }, 'x\ny', null, 1n, new Date(0)],
+    (async function* () {
+      yield* [{ a: 1 }, 'x\ny', null, 1n, new Date(0)];
+    })(),
+    ReadableStream.from([{ a: 1 }, 'x\ny', null, 1n, new Date(0)]),
+  ]) {
     await using client = new TestClient(new Svc().get('/', () => new NDJSONResponse(values)) as Svc);
     const answer = await client.get('/');
     assert.equal(answer.headers.get('content-type'), 'application/x-ndjson');
@@ -341,7 +510,11 @@ test('NDJSONResponse sends a line of JSON for each value of whatever gives them'
 });
 
 test('NDJSONResponse is a 500 when its first value is no JSON, and cut when a later one is', async () => {
-  await using it = await serve((app) => app.get('/first', () => new NDJSONResponse([undefined])).get('/later', () => new NDJSONResponse([1, () => 1])));
+  await using it = await serve((app) =>
+    app
+      .get('/first', () => new NDJSONResponse([undefined]))
+      .get('/later', () => new NDJSONResponse([1, () => 1])),
+  );
   assert.equal((await it.client.get('/first').answer()).status, 500);
   assert.equal((await it.client.get('/later').answer()).isWhole, false);
   assert.throws(() => new NDJSONResponse(5 as never), { code: 'E_STREAM' });
@@ -350,12 +523,15 @@ test('NDJSONResponse is a 500 when its first value is no JSON, and cut when a la
 // ── real clients ──
 
 test('curl --no-buffer shows events as they come', async (t) => {
-  const curl = await promisify(execFile)('curl', ['--version']).then(() => true, () => false);
+  const curl = await promisify(execFile)('curl', ['--version']).then(
+    () => true,
+    () => false,
+  );
   if (!curl) return t.skip('there is no curl');
   const news = new EventBroadcast();
   await using it = await serve((app) => app.get('/', () => news.stream()));
   const child = execFile('curl', ['--no-buffer', '--silent', it.url]);
-  const [first] = await once(child.stdout!, 'data') as [string];
+  const [first] = (await once(child.stdout!, 'data')) as [string];
   assert.equal(first, ':\n\n');
   const shown = once(child.stdout!, 'data');
   news.send({ data: 'now' });
@@ -367,11 +543,18 @@ test('curl --no-buffer shows events as they come', async (t) => {
 test('EventSource in Chromium gets events of every form, and comes back with Last-Event-ID', async (t) => {
   if (!needsChromium(t)) return;
   const ids: (string | undefined)[] = [];
-  await using it = await serve((app) => app.get('/', () => 'page').get('/events', ({ req }) => {
-    ids.push(lastEventId(req));
-    if (ids.length > 1) return new EventStreamResponse([{ event: 'done', data: 'x' }]);
-    return new EventStreamResponse([{ retryMs: 1, id: 'é-7', data: 'a\nb' }, { event: 'price', data: { tea: 3 } }]);
-  }));
+  await using it = await serve((app) =>
+    app
+      .get('/', () => 'page')
+      .get('/events', ({ req }) => {
+        ids.push(lastEventId(req));
+        if (ids.length > 1) return new EventStreamResponse([{ event: 'done', data: 'x' }]);
+        return new EventStreamResponse([
+          { retryMs: 1, id: 'é-7', data: 'a\nb' },
+          { event: 'price', data: { tea: 3 } },
+        ]);
+      }),
+  );
   const page = await (await Chromium.start(t)).visitor();
   await page.open(it.url);
   const seen = await page.run<string[]>(`new Promise((resolve) => {

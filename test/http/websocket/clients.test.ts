@@ -19,16 +19,38 @@ async function serve(t: TestContext): Promise<{ readonly server: RunningServer; 
   const app = new Svc({ logger: createLogger({ level: 'silent' }) });
   app.get('/', () => 'a page');
   const options = { maxMessageBytes: 20_000_000, maxBufferedBytes: 40_000_000 } as const;
-  app.websocket('/own', { ...options, protocols: ['b'] }).onMessage((socket, message) => message === 'bye' ? socket.close(4000, 'as you like') : socket.send(message));
-  for (const [path, compression] of [['/plain', false], ['/zip', true], ['/window', { contextTakeover: true, thresholdBytes: 1, windowBits: 10 }], ['/context', { contextTakeover: true, thresholdBytes: 1, level: 9 }]] as const) {
-    app.websocket(path, { ...options, compression, allowMissingOrigin: true, protocols: ['b'] }).onMessage((socket, message) => message === 'bye' ? socket.close(4000, 'as you like') : socket.send(message));
+  app
+    .websocket('/own', { ...options, protocols: ['b'] })
+    .onMessage((socket, message) =>
+      message === 'bye' ? socket.close(4000, 'as you like') : socket.send(message),
+    );
+  for (const [path, compression] of [
+    ['/plain', false],
+    ['/zip', true],
+    ['/window', { contextTakeover: true, thresholdBytes: 1, windowBits: 10 }],
+    ['/context', { contextTakeover: true, thresholdBytes: 1, level: 9 }],
+  ] as const) {
+    app
+      .websocket(path, { ...options, compression, allowMissingOrigin: true, protocols: ['b'] })
+      .onMessage((socket, message) =>
+        message === 'bye' ? socket.close(4000, 'as you like') : socket.send(message),
+      );
   }
   const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
   t.after(() => server.close());
   return { server, url: server.url.replace('http', 'ws') };
 }
 
-const TEXTS = ['', 'a', 'Grüße 😀', '*'.repeat(125), '*'.repeat(126), '€'.repeat(30_000), 'a'.repeat(70_000), JSON.stringify(Array.from({ length: 20_000 }, (_, id) => ({ id, name: `name ${id}` })))];
+const TEXTS = [
+  '',
+  'a',
+  'Grüße 😀',
+  '*'.repeat(125),
+  '*'.repeat(126),
+  '€'.repeat(30_000),
+  'a'.repeat(70_000),
+  JSON.stringify(Array.from({ length: 20_000 }, (_, id) => ({ id, name: `name ${id}` }))),
+];
 const PATHS = ['/plain', '/zip', '/window', '/context'];
 
 for (const path of PATHS) {
@@ -41,12 +63,15 @@ for (const path of PATHS) {
     assert.equal(socket.extensions.includes('permessage-deflate'), path !== '/plain');
     for (const text of TEXTS) {
       socket.send(text);
-      assert.equal((await once(socket, 'message') as [{ data: unknown }])[0].data, text);
+      assert.equal(((await once(socket, 'message')) as [{ data: unknown }])[0].data, text);
       socket.send(Buffer.from(text));
-      assert.deepEqual(Buffer.from((await once(socket, 'message') as [{ data: ArrayBuffer }])[0].data), Buffer.from(text));
+      assert.deepEqual(
+        Buffer.from(((await once(socket, 'message')) as [{ data: ArrayBuffer }])[0].data),
+        Buffer.from(text),
+      );
     }
     socket.send('bye');
-    const [{ code, reason, wasClean }] = await once(socket, 'close') as [CloseEvent];
+    const [{ code, reason, wasClean }] = (await once(socket, 'close')) as [CloseEvent];
     assert.deepEqual([code, reason, wasClean], [4000, 'as you like', true]);
   });
 }
@@ -62,40 +87,56 @@ interface WsClient {
 }
 type WsClass = new (url: string, protocols: readonly string[], options: object) => WsClient;
 
-for (const path of PATHS) for (const [how, perMessageDeflate] of [
-  ['without compression', false], ['with compression', true], ['without context takeover', { clientNoContextTakeover: true, serverNoContextTakeover: true }], ['with small windows', { serverMaxWindowBits: 9, clientMaxWindowBits: 9 }],
-] as const) {
-  test(`the package ws ${how} speaks with ${path}`, async (t) => {
-    const folder = scratch(t, 'websocket', { ws: '~8.23.0', bufferutil: '~4.1.0' });
-    if (folder === undefined) return;
-    const WebSocketOfWs = createRequire(join(folder, 'package.json'))('ws') as WsClass;
-    const { url } = await serve(t);
-    const socket = new WebSocketOfWs(`${url}${path}`, ['a', 'b'], { perMessageDeflate: typeof perMessageDeflate === 'object' ? { threshold: 0, ...perMessageDeflate } : perMessageDeflate, maxPayload: 30_000_000 });
-    await once(socket as never, 'open');
-    assert.equal(socket.extensions.includes('permessage-deflate'), path !== '/plain' && perMessageDeflate !== false);
-    for (const text of TEXTS) {
-      socket.send(text);
-      assert.equal(String((await once(socket as never, 'message'))[0]), text);
-      const half = Math.floor(text.length / 2);
-      if (text.includes('😀')) continue; // cut in the middle it is no text
-      socket.send(text.slice(0, half), { fin: false });
-      socket.ping('between');
-      socket.send(text.slice(half), { fin: true });
-      assert.equal(String((await once(socket as never, 'message'))[0]), text);
-    }
-    const random = Buffer.from(Array.from({ length: 50_000 }, (_, index) => index * index % 251));
-    socket.send(random);
-    assert.deepEqual((await once(socket as never, 'message'))[0], random);
-    const pong = once(socket as never, 'pong');
-    socket.ping('are you there');
-    assert.equal(String((await pong)[0]), 'are you there');
-    socket.send('bye');
-    const [code, reason] = await once(socket as never, 'close') as [number, Buffer];
-    assert.deepEqual([code, String(reason)], [4000, 'as you like']);
-  });
-}
+for (const path of PATHS)
+  for (const [how, perMessageDeflate] of [
+    ['without compression', false],
+    ['with compression', true],
+    ['without context takeover', { clientNoContextTakeover: true, serverNoContextTakeover: true }],
+    ['with small windows', { serverMaxWindowBits: 9, clientMaxWindowBits: 9 }],
+  ] as const) {
+    test(`the package ws ${how} speaks with ${path}`, async (t) => {
+      const folder = scratch(t, 'websocket', { ws: '~8.23.0', bufferutil: '~4.1.0' });
+      if (folder === undefined) return;
+      const WebSocketOfWs = createRequire(join(folder, 'package.json'))('ws') as WsClass;
+      const { url } = await serve(t);
+      const socket = new WebSocketOfWs(`${url}${path}`, ['a', 'b'], {
+        perMessageDeflate:
+          typeof perMessageDeflate === 'object' ? { threshold: 0, ...perMessageDeflate } : perMessageDeflate,
+        maxPayload: 30_000_000,
+      });
+      await once(socket as never, 'open');
+      assert.equal(
+        socket.extensions.includes('permessage-deflate'),
+        path !== '/plain' && perMessageDeflate !== false,
+      );
+      for (const text of TEXTS) {
+        socket.send(text);
+        assert.equal(String((await once(socket as never, 'message'))[0]), text);
+        const half = Math.floor(text.length / 2);
+        if (text.includes('😀')) continue; // cut in the middle it is no text
+        socket.send(text.slice(0, half), { fin: false });
+        socket.ping('between');
+        socket.send(text.slice(half), { fin: true });
+        assert.equal(String((await once(socket as never, 'message'))[0]), text);
+      }
+      const random = Buffer.from(Array.from({ length: 50_000 }, (_, index) => (index * index) % 251));
+      socket.send(random);
+      assert.deepEqual((await once(socket as never, 'message'))[0], random);
+      const pong = once(socket as never, 'pong');
+      socket.ping('are you there');
+      assert.equal(String((await pong)[0]), 'are you there');
+      socket.send('bye');
+      const [code, reason] = (await once(socket as never, 'close')) as [number, Buffer];
+      assert.deepEqual([code, String(reason)], [4000, 'as you like']);
+    });
+  }
 
-for (const [path, hasCompression] of [['/own', false], ['/zip', true], ['/window', true], ['/context', true]] as const) {
+for (const [path, hasCompression] of [
+  ['/own', false],
+  ['/zip', true],
+  ['/window', true],
+  ['/context', true],
+] as const) {
   test(`Chromium speaks with ${path}, from a page of the same origin`, async (t) => {
     if (!needsChromium(t)) return;
     const { server } = await serve(t);
@@ -120,6 +161,8 @@ test('Chromium on a page of another origin is refused', async (t) => {
   const [{ url }, other] = [await serve(t), await serve(t)];
   const page = await chromium!.visitor();
   await page.open(other.server.url);
-  const opened = await page.run<boolean>(`new Promise((resolve) => { const socket = new WebSocket('${url}/own'); socket.onopen = () => resolve(true); socket.onclose = () => resolve(false); })`);
+  const opened = await page.run<boolean>(
+    `new Promise((resolve) => { const socket = new WebSocket('${url}/own'); socket.onopen = () => resolve(true); socket.onclose = () => resolve(false); })`,
+  );
   assert.equal(opened, false);
 });

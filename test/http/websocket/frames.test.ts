@@ -6,7 +6,12 @@ import { runInNewContext } from 'node:vm';
 import { MessageDeflater, MessageInflater } from '../../../src/http/websocket/deflate.ts';
 import { CLOSE, OPCODE, isCloseCode } from '../../../src/http/websocket/codes.ts';
 import { FrameReader } from '../../../src/http/websocket/frames.ts';
-import { MOST_REASON_BYTES, closePayload, encodeFrame, encodeMaskedFrame } from '../../../src/http/websocket/encode.ts';
+import {
+  MOST_REASON_BYTES,
+  closePayload,
+  encodeFrame,
+  encodeMaskedFrame,
+} from '../../../src/http/websocket/encode.ts';
 import { seeded } from '../../support/random.ts';
 import { closing, everySplit, frame, read } from '../../support/ws-frames.ts';
 import { readFrames } from '../../support/ws-reference.ts';
@@ -15,10 +20,27 @@ import type { Told } from '../../support/ws-reference.ts';
 
 const hex = (text: string): Buffer => Buffer.from(text.replaceAll(' ', ''), 'hex');
 const frames = (...parts: FrameParts[]): Buffer => Buffer.concat(parts.map(frame));
-const text = (payload: string | Uint8Array, more: FrameParts = {}): FrameParts => ({ opcode: OPCODE.text, payload, ...more });
-const more = (payload: string | Uint8Array, rest: FrameParts = {}): FrameParts => ({ opcode: OPCODE.continuation, payload, ...rest });
-const start = (payload: string | Uint8Array, rest: FrameParts = {}): FrameParts => ({ opcode: OPCODE.text, isFinal: false, payload, ...rest });
-const ping = (payload: string | Uint8Array = '', rest: FrameParts = {}): FrameParts => ({ opcode: OPCODE.ping, payload, ...rest });
+const text = (payload: string | Uint8Array, more: FrameParts = {}): FrameParts => ({
+  opcode: OPCODE.text,
+  payload,
+  ...more,
+});
+const more = (payload: string | Uint8Array, rest: FrameParts = {}): FrameParts => ({
+  opcode: OPCODE.continuation,
+  payload,
+  ...rest,
+});
+const start = (payload: string | Uint8Array, rest: FrameParts = {}): FrameParts => ({
+  opcode: OPCODE.text,
+  isFinal: false,
+  payload,
+  ...rest,
+});
+const ping = (payload: string | Uint8Array = '', rest: FrameParts = {}): FrameParts => ({
+  opcode: OPCODE.ping,
+  payload,
+  ...rest,
+});
 const close = (payload: string | Uint8Array = ''): FrameParts => ({ opcode: OPCODE.close, payload });
 const hexOf = (payload: string | Uint8Array): string => Buffer.from(payload as string).toString('hex');
 
@@ -36,9 +58,25 @@ const CASES: readonly Case[] = [
   // framing: sizes
   ['an empty text', frames(text('')), [['text', '']]],
   ['an empty binary message', frames({ opcode: OPCODE.binary }), [['binary', '']]],
-  ...[1, 2, 3, 4, 47, 48, 49, 95, 96, 97, 124, 125, 126, 127, 128, 255, 256].map((length): Case => [`a text of ${length} bytes`, frames(text('*'.repeat(length))), [['text', '*'.repeat(length)]]]),
-  ...[65_535, 65_536].map((length): Case => [`a binary message of ${length} bytes`, frames({ opcode: OPCODE.binary, payload: Buffer.alloc(length, 0xfe) }), [['binary', 'fe'.repeat(length)]], true]),
-  ['two messages behind each other', frames(text('one'), { opcode: OPCODE.binary, payload: 'two' }), [['text', 'one'], ['binary', hexOf('two')]]],
+  ...[1, 2, 3, 4, 47, 48, 49, 95, 96, 97, 124, 125, 126, 127, 128, 255, 256].map((length): Case => [
+    `a text of ${length} bytes`,
+    frames(text('*'.repeat(length))),
+    [['text', '*'.repeat(length)]],
+  ]),
+  ...[65_535, 65_536].map((length): Case => [
+    `a binary message of ${length} bytes`,
+    frames({ opcode: OPCODE.binary, payload: Buffer.alloc(length, 0xfe) }),
+    [['binary', 'fe'.repeat(length)]],
+    true,
+  ]),
+  [
+    'two messages behind each other',
+    frames(text('one'), { opcode: OPCODE.binary, payload: 'two' }),
+    [
+      ['text', 'one'],
+      ['binary', hexOf('two')],
+    ],
+  ],
   ['a payload masked with zeros', frames(text('plain', { key: [0, 0, 0, 0] })), [['text', 'plain']]],
   ['a length of 16 bits that needs 7', frames(text('short', { lengthBits: 16 })), [BAD]],
   ['a length of 64 bits that needs 7', frames(text('short', { lengthBits: 64 })), [BAD]],
@@ -49,68 +87,201 @@ const CASES: readonly Case[] = [
   ['a frame that is not masked', frames(text('bare', { key: undefined })), [BAD]],
   ['a control frame that is not masked', frames(ping('bare', { key: undefined })), [BAD]],
   // reserved bits, §5.2
-  ...[1, 2, 3, 4, 5, 6, 7].map((rsv): Case => [`reserved bits ${rsv} on a text`, frames(text('good'), text('bad', { rsv })), [['text', 'good'], BAD]]),
+  ...[1, 2, 3, 4, 5, 6, 7].map((rsv): Case => [
+    `reserved bits ${rsv} on a text`,
+    frames(text('good'), text('bad', { rsv })),
+    [['text', 'good'], BAD],
+  ]),
   ...[1, 2, 4].map((rsv): Case => [`reserved bits ${rsv} on a ping`, frames(ping('x', { rsv })), [BAD]]),
-  ...[1, 2, 4].map((rsv): Case => [`reserved bits ${rsv} on a continuation`, frames(start('a'), more('b', { rsv })), [BAD]]),
+  ...[1, 2, 4].map((rsv): Case => [
+    `reserved bits ${rsv} on a continuation`,
+    frames(start('a'), more('b', { rsv })),
+    [BAD],
+  ]),
   // opcodes
-  ...[3, 4, 5, 6, 7, 11, 12, 13, 14, 15].map((opcode): Case => [`the opcode ${opcode}`, frames(text('good'), { opcode, payload: 'bad' }), [['text', 'good'], BAD]]),
+  ...[3, 4, 5, 6, 7, 11, 12, 13, 14, 15].map((opcode): Case => [
+    `the opcode ${opcode}`,
+    frames(text('good'), { opcode, payload: 'bad' }),
+    [['text', 'good'], BAD],
+  ]),
   // control frames, §5.5
   ['a ping without a payload', frames(ping()), [['ping', '']]],
   ['a ping of 125 bytes', frames(ping(Buffer.alloc(125, 0xfe))), [['ping', 'fe'.repeat(125)]]],
   ['a ping of 126 bytes', frames(ping(Buffer.alloc(126))), [BAD], true],
   ['a ping in fragments', frames(ping('a', { isFinal: false }), more('b')), [BAD]],
   ['a close frame in fragments', frames({ ...close(), isFinal: false }), [BAD]],
-  ['a pong that nobody asked for', frames({ opcode: OPCODE.pong, payload: 'x' }, text('on')), [['pong', hexOf('x')], ['text', 'on']]],
-  ['ten pings', frames(...Array.from({ length: 10 }, (_, index) => ping(String(index)))), Array.from({ length: 10 }, (_, index): Told => ['ping', hexOf(String(index))])],
+  [
+    'a pong that nobody asked for',
+    frames({ opcode: OPCODE.pong, payload: 'x' }, text('on')),
+    [
+      ['pong', hexOf('x')],
+      ['text', 'on'],
+    ],
+  ],
+  [
+    'ten pings',
+    frames(...Array.from({ length: 10 }, (_, index) => ping(String(index)))),
+    Array.from({ length: 10 }, (_, index): Told => ['ping', hexOf(String(index))]),
+  ],
   // fragmentation, §5.4
   ['a text in two fragments', frames(start('frag'), more('ment')), [['text', 'fragment']]],
-  ['a text in fragments of which some are empty', frames(start(''), more('', { isFinal: false }), more('x', { isFinal: false }), more('')), [['text', 'x']]],
+  [
+    'a text in fragments of which some are empty',
+    frames(start(''), more('', { isFinal: false }), more('x', { isFinal: false }), more('')),
+    [['text', 'x']],
+  ],
   ['a text in empty fragments', frames(start(''), more('', { isFinal: false }), more('')), [['text', '']]],
-  ['a binary message in three fragments', frames({ opcode: OPCODE.binary, isFinal: false, payload: 'a' }, more('b', { isFinal: false }), more('c')), [['binary', hexOf('abc')]]],
-  ['a ping between fragments', frames(start('a'), ping('p'), more('b', { isFinal: false }), ping('q'), more('c')), [['ping', hexOf('p')], ['ping', hexOf('q')], ['text', 'abc']]],
-  ['a close frame between fragments', frames(start('a'), close(closing(1000)), more('b')), [['close', 1000, '']]],
+  [
+    'a binary message in three fragments',
+    frames({ opcode: OPCODE.binary, isFinal: false, payload: 'a' }, more('b', { isFinal: false }), more('c')),
+    [['binary', hexOf('abc')]],
+  ],
+  [
+    'a ping between fragments',
+    frames(start('a'), ping('p'), more('b', { isFinal: false }), ping('q'), more('c')),
+    [
+      ['ping', hexOf('p')],
+      ['ping', hexOf('q')],
+      ['text', 'abc'],
+    ],
+  ],
+  [
+    'a close frame between fragments',
+    frames(start('a'), close(closing(1000)), more('b')),
+    [['close', 1000, '']],
+  ],
   ['a continuation of nothing', frames(more('x')), [BAD]],
   ['a continuation of nothing that goes on', frames(more('x', { isFinal: false }), text('y')), [BAD]],
   ['a continuation behind a message that is whole', frames(text('x'), more('y')), [['text', 'x'], BAD]],
   ['a text within a message', frames(start('a'), text('b')), [BAD]],
   ['a binary frame within a message', frames(start('a'), { opcode: OPCODE.binary, isFinal: false }), [BAD]],
-  ['messages in fragments behind each other', frames(start('a'), more('b'), start('c'), more('d')), [['text', 'ab'], ['text', 'cd']]],
+  [
+    'messages in fragments behind each other',
+    frames(start('a'), more('b'), start('c'), more('d')),
+    [
+      ['text', 'ab'],
+      ['text', 'cd'],
+    ],
+  ],
   // UTF-8, §8.1
-  ...['κόσμε', '\u0000\u007f', '\u0080\u07ff', '\u0800\uffff', '\u{10000}\u{10ffff}', '\ud7ff\ue000', '\ufffd', '\ufffe\uffff', '\ufeffmark', 'Hello-µ@ßöäüàá-UTF-8!!'].flatMap((valid): Case[] => [
+  ...[
+    'κόσμε',
+    '\u0000\u007f',
+    '\u0080\u07ff',
+    '\u0800\uffff',
+    '\u{10000}\u{10ffff}',
+    '\ud7ff\ue000',
+    '\ufffd',
+    '\ufffe\uffff',
+    '\ufeffmark',
+    'Hello-µ@ßöäüàá-UTF-8!!',
+  ].flatMap((valid): Case[] => [
     [`the text ${JSON.stringify(valid)}`, frames(text(valid)), [['text', valid]]],
-    [`the text ${JSON.stringify(valid)} with a fragment for each byte`, frames(start(''), ...[...Buffer.from(valid)].map((byte) => more(Uint8Array.of(byte), { isFinal: false })), more('')), [['text', valid]]],
-    [`the long text of ${JSON.stringify(valid)}`, frames(text(`${'-'.repeat(130)}${valid}`)), [['text', `${'-'.repeat(130)}${valid}`]]],
+    [
+      `the text ${JSON.stringify(valid)} with a fragment for each byte`,
+      frames(
+        start(''),
+        ...[...Buffer.from(valid)].map((byte) => more(Uint8Array.of(byte), { isFinal: false })),
+        more(''),
+      ),
+      [['text', valid]],
+    ],
+    [
+      `the long text of ${JSON.stringify(valid)}`,
+      frames(text(`${'-'.repeat(130)}${valid}`)),
+      [['text', `${'-'.repeat(130)}${valid}`]],
+    ],
   ]),
-  ...([
-    ['80', 'a continuation byte'], ['bf', 'the last continuation byte'], ['c0af', 'a long form of 2 bytes'], ['c1bf', 'another long form of 2'], ['e080af', 'a long form of 3 bytes'], ['e09fbf', 'the longest long form of 3'],
-    ['f08080af', 'a long form of 4 bytes'], ['f08fbfbf', 'the longest long form of 4'], ['eda080', 'a high surrogate'], ['edbfbf', 'a low surrogate'], ['eda080edb080', 'a pair of surrogates'], ['f4908080', 'above U+10FFFF'],
-    ['f5808080', 'a byte that never occurs'], ['f888808080', '5 bytes'], ['fc8480808080', '6 bytes'], ['fe', '0xfe'], ['ff', '0xff'], ['c3', 'half a character'], ['e282', 'two thirds of a character'], ['f09f98', 'three quarters of a character'],
-    ['c341', 'a character that breaks off'], ['e28241', 'one that breaks off later'], ['f09f9841', 'one that breaks off last'], ['cebae1bdb9cf83cebcceb5eda080656469746564', 'a surrogate in the middle'],
-  ] as const).flatMap(([bytes, what]): Case[] => [
+  ...(
+    [
+      ['80', 'a continuation byte'],
+      ['bf', 'the last continuation byte'],
+      ['c0af', 'a long form of 2 bytes'],
+      ['c1bf', 'another long form of 2'],
+      ['e080af', 'a long form of 3 bytes'],
+      ['e09fbf', 'the longest long form of 3'],
+      ['f08080af', 'a long form of 4 bytes'],
+      ['f08fbfbf', 'the longest long form of 4'],
+      ['eda080', 'a high surrogate'],
+      ['edbfbf', 'a low surrogate'],
+      ['eda080edb080', 'a pair of surrogates'],
+      ['f4908080', 'above U+10FFFF'],
+      ['f5808080', 'a byte that never occurs'],
+      ['f888808080', '5 bytes'],
+      ['fc8480808080', '6 bytes'],
+      ['fe', '0xfe'],
+      ['ff', '0xff'],
+      ['c3', 'half a character'],
+      ['e282', 'two thirds of a character'],
+      ['f09f98', 'three quarters of a character'],
+      ['c341', 'a character that breaks off'],
+      ['e28241', 'one that breaks off later'],
+      ['f09f9841', 'one that breaks off last'],
+      ['cebae1bdb9cf83cebcceb5eda080656469746564', 'a surrogate in the middle'],
+    ] as const
+  ).flatMap(([bytes, what]): Case[] => [
     [`no text: ${what}`, frames(text(hex(bytes))), [NOT_TEXT]],
-    [`no text, in fragments: ${what}`, frames(start('good '), more(hex(bytes), { isFinal: false }), more('')), [NOT_TEXT]],
-    [`no text, behind much: ${what}`, frames(text(Buffer.concat([Buffer.alloc(100, 0x61), hex(bytes)]))), [NOT_TEXT]],
+    [
+      `no text, in fragments: ${what}`,
+      frames(start('good '), more(hex(bytes), { isFinal: false }), more('')),
+      [NOT_TEXT],
+    ],
+    [
+      `no text, behind much: ${what}`,
+      frames(text(Buffer.concat([Buffer.alloc(100, 0x61), hex(bytes)]))),
+      [NOT_TEXT],
+    ],
   ]),
-  ['a character cut by fragments', frames(start(hex('e2')), more(hex('82'), { isFinal: false }), more(hex('ac'))), [['text', '€']]],
-  ['a character cut by fragments, with a ping between', frames(start(hex('f09f')), ping(), more(hex('9880'))), [['ping', ''], ['text', '😀']]],
-  ['a binary message that is no text', frames({ opcode: OPCODE.binary, payload: hex('fffe80') }), [['binary', 'fffe80']]],
+  [
+    'a character cut by fragments',
+    frames(start(hex('e2')), more(hex('82'), { isFinal: false }), more(hex('ac'))),
+    [['text', '€']],
+  ],
+  [
+    'a character cut by fragments, with a ping between',
+    frames(start(hex('f09f')), ping(), more(hex('9880'))),
+    [
+      ['ping', ''],
+      ['text', '😀'],
+    ],
+  ],
+  [
+    'a binary message that is no text',
+    frames({ opcode: OPCODE.binary, payload: hex('fffe80') }),
+    [['binary', 'fffe80']],
+  ],
   // closing, §5.5.1 and §7.4
   ['a close frame', frames(close()), [['close', 1005, '']]],
   ['a close frame with half a code', frames(close('x')), [BAD]],
   ['a close frame with a reason', frames(close(closing(1000, 'ok 😀'))), [['close', 1000, 'ok 😀']]],
-  ['a close frame with the longest reason', frames(close(closing(1000, 'r'.repeat(123)))), [['close', 1000, 'r'.repeat(123)]]],
+  [
+    'a close frame with the longest reason',
+    frames(close(closing(1000, 'r'.repeat(123)))),
+    [['close', 1000, 'r'.repeat(123)]],
+  ],
   ['a close frame that is too long', frames(close(closing(1000, 'r'.repeat(124)))), [BAD], true],
   ['a reason that is no text', frames(close(closing(1000, hex('c0af')))), [NOT_TEXT]],
-  ...[1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014, 3000, 3999, 4000, 4999].map((code): Case => [`the close code ${code}`, frames(close(closing(code))), [['close', code, '']]]),
-  ...[0, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65_535].map((code): Case => [`the close code ${code}`, frames(close(closing(code))), [BAD]]),
-  ['what comes behind a close frame', frames(close(closing(1000)), text('late'), ping()), [['close', 1000, '']]],
+  ...[1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014, 3000, 3999, 4000, 4999].map(
+    (code): Case => [`the close code ${code}`, frames(close(closing(code))), [['close', code, '']]],
+  ),
+  ...[0, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65_535].map((code): Case => [
+    `the close code ${code}`,
+    frames(close(closing(code))),
+    [BAD],
+  ]),
+  [
+    'what comes behind a close frame',
+    frames(close(closing(1000)), text('late'), ping()),
+    [['close', 1000, '']],
+  ],
   ['what comes behind a violation', frames(text('x', { rsv: 7 }), text('late')), [BAD]],
 ];
 
 describe('FrameReader', () => {
   for (const [what, bytes, told, isLong = false] of CASES) {
     test(`reads ${what}, however it is cut`, () => {
-      for (const [how, chunks] of isLong ? heads(bytes) : everySplit(bytes)) assert.deepEqual(read(chunks), told, how);
+      for (const [how, chunks] of isLong ? heads(bytes) : everySplit(bytes))
+        assert.deepEqual(read(chunks), told, how);
       assert.deepEqual(readFrames(bytes, 1_048_576), told, 'the reference');
     });
   }
@@ -118,12 +289,21 @@ describe('FrameReader', () => {
   /** Cut in two within the first bytes and the last. */
   function* heads(bytes: Buffer): ReturnType<typeof everySplit> {
     yield ['whole', [bytes]];
-    for (const at of [1, 2, 3, 4, 8, 9, 10, 13, 14, 15, 16, 17, bytes.length - 1]) yield [`cut at ${at}`, [bytes.subarray(0, at), bytes.subarray(at)]];
-    yield ['in chunks of 1000', Array.from({ length: Math.ceil(bytes.length / 1000) }, (_, index) => bytes.subarray(index * 1000, (index + 1) * 1000))];
+    for (const at of [1, 2, 3, 4, 8, 9, 10, 13, 14, 15, 16, 17, bytes.length - 1])
+      yield [`cut at ${at}`, [bytes.subarray(0, at), bytes.subarray(at)]];
+    yield [
+      'in chunks of 1000',
+      Array.from({ length: Math.ceil(bytes.length / 1000) }, (_, index) =>
+        bytes.subarray(index * 1000, (index + 1) * 1000),
+      ),
+    ];
   }
 
   test('refuses a text at its first bad byte, before the frame, the message or the character is whole', () => {
-    const long = frame({ opcode: OPCODE.text, payload: Buffer.concat([Buffer.from('good'), hex('eda080'), Buffer.alloc(100)]) });
+    const long = frame({
+      opcode: OPCODE.text,
+      payload: Buffer.concat([Buffer.from('good'), hex('eda080'), Buffer.alloc(100)]),
+    });
     assert.deepEqual(read([long.subarray(0, 6 + 4 + 1)]), []);
     assert.deepEqual(read([long.subarray(0, 6 + 4 + 2)]), [NOT_TEXT], 'ED A0 can begin nothing');
     const outside = frames(start('good'), more(hex('f490'), { isFinal: false }));
@@ -137,11 +317,26 @@ describe('FrameReader', () => {
     ['a message whose fragments are together longer', frames(start('12345'), more('6789')), [TOO_BIG]],
     ['a message that says it is longer, before it comes', frames(text('', { length: 9n })), [TOO_BIG]],
     ['one that says so with 64 bits', frames(text('', { length: 70_000n })), [TOO_BIG]],
-    ['messages that are together longer', frames(text('12345678'), text('12345678')), [['text', '12345678'], ['text', '12345678']]],
-    ['control frames, whatever their size', frames(ping('p'.repeat(100)), text('x')), [['ping', hexOf('p'.repeat(100))], ['text', 'x']]],
+    [
+      'messages that are together longer',
+      frames(text('12345678'), text('12345678')),
+      [
+        ['text', '12345678'],
+        ['text', '12345678'],
+      ],
+    ],
+    [
+      'control frames, whatever their size',
+      frames(ping('p'.repeat(100)), text('x')),
+      [
+        ['ping', hexOf('p'.repeat(100))],
+        ['text', 'x'],
+      ],
+    ],
   ] as const) {
     test(`holds to maxMessageBytes: ${what}`, () => {
-      for (const [how, chunks] of everySplit(bytes)) assert.deepEqual(read(chunks, { maxMessageBytes: 8 }), told, how);
+      for (const [how, chunks] of everySplit(bytes))
+        assert.deepEqual(read(chunks, { maxMessageBytes: 8 }), told, how);
     });
   }
 
@@ -150,7 +345,9 @@ describe('FrameReader', () => {
     const most = [frame(start('')), ...Array.from({ length: 16_384 / 64 - 1 }, () => empty)];
     assert.deepEqual(read([Buffer.concat(most)], { maxMessageBytes: 100 }), []);
     assert.deepEqual(read([Buffer.concat([...most, empty])], { maxMessageBytes: 100 }), [TOO_BIG]);
-    assert.deepEqual(read([Buffer.concat([...most, frame(more('end'))])], { maxMessageBytes: 100_000 }), [['text', 'end']]);
+    assert.deepEqual(read([Buffer.concat([...most, frame(more('end'))])], { maxMessageBytes: 100_000 }), [
+      ['text', 'end'],
+    ]);
   });
 
   test('keeps of many small fragments no more than their bytes, whatever lies between them', async () => {
@@ -159,9 +356,11 @@ describe('FrameReader', () => {
     const padding = Buffer.concat(Array.from({ length: 400 }, () => frame(ping('*'.repeat(120)))));
     gc();
     const before = process.memoryUsage().arrayBuffers;
-    for (let count = 0; count < 200; count++) reader.push(Buffer.concat([frame(more('*'.repeat(600), { isFinal: false })), padding])); // chunks of 50 KB, each with 600 bytes to be kept
+    for (let count = 0; count < 200; count++)
+      reader.push(Buffer.concat([frame(more('*'.repeat(600), { isFinal: false })), padding])); // chunks of 50 KB, each with 600 bytes to be kept
     let kept = Infinity;
-    for (let round = 0; round < 50 && kept >= 1_000_000; round++) { // what is garbage is swept by another thread
+    for (let round = 0; round < 50 && kept >= 1_000_000; round++) {
+      // what is garbage is swept by another thread
       await new Promise((resolve) => setImmediate(resolve));
       gc();
       kept = process.memoryUsage().arrayBuffers - before;
@@ -176,8 +375,20 @@ describe('FrameReader', () => {
       const words = Array.from({ length: 60_000 }, (_, index) => `${index} \u20ac `).join('');
       const bytes = Buffer.from(words);
       const told: (string | Buffer)[] = [];
-      const reader = new FrameReader({ isMasked: true, maxMessageBytes: 2 ** 21, ownsChunks }, { ...SILENT, onText: (message) => void told.push(message), onBinary: (message) => void told.push(message) });
-      const stream = frames(text(words, { key: [1, 2, 3, 4] }), { opcode: OPCODE.binary, payload: 'short' }, { opcode: OPCODE.binary, payload: bytes, key: [0x80, 0, 9, 255] }, text('end'));
+      const reader = new FrameReader(
+        { isMasked: true, maxMessageBytes: 2 ** 21, ownsChunks },
+        {
+          ...SILENT,
+          onText: (message) => void told.push(message),
+          onBinary: (message) => void told.push(message),
+        },
+      );
+      const stream = frames(
+        text(words, { key: [1, 2, 3, 4] }),
+        { opcode: OPCODE.binary, payload: 'short' },
+        { opcode: OPCODE.binary, payload: bytes, key: [0x80, 0, 9, 255] },
+        text('end'),
+      );
       const chunks: Buffer[] = [];
       for (let at = 0; at < stream.length;) {
         const size = random(4) === 0 ? 1 + random(40) : 20_000 + random(45_536);
@@ -199,7 +410,7 @@ describe('FrameReader', () => {
     });
   }
 
-  test('gives back a chunk that held text alone, and none of which bytes are handed out, wait, or are somebody else\'s', () => {
+  test("gives back a chunk that held text alone, and none of which bytes are handed out, wait, or are somebody else's", () => {
     const words = 'word '.repeat(600);
     const whole = frame(text(words));
     const own = (...parts: Uint8Array[]): Buffer => {
@@ -211,7 +422,12 @@ describe('FrameReader', () => {
       }
       return chunk;
     };
-    const cases: readonly (readonly [what: string, chunk: Buffer, isGivenBack: boolean, ownsChunks?: boolean])[] = [
+    const cases: readonly (readonly [
+      what: string,
+      chunk: Buffer,
+      isGivenBack: boolean,
+      ownsChunks?: boolean,
+    ])[] = [
       ['one text', own(whole), true],
       ['two texts', own(whole, whole), true],
       ['a ping besides', own(whole, frame({ opcode: OPCODE.ping, payload: 'x' })), true],
@@ -226,37 +442,77 @@ describe('FrameReader', () => {
     ];
     for (const [what, chunk, isGivenBack, ownsChunks = true] of cases) {
       const told: string[] = [];
-      const reader = new FrameReader({ isMasked: true, maxMessageBytes: 2 ** 20, ownsChunks }, { ...SILENT, onText: (message) => void told.push(message), onBinary: (bytes) => void told.push(String(bytes)) });
+      const reader = new FrameReader(
+        { isMasked: true, maxMessageBytes: 2 ** 20, ownsChunks },
+        {
+          ...SILENT,
+          onText: (message) => void told.push(message),
+          onBinary: (bytes) => void told.push(String(bytes)),
+        },
+      );
       reader.push(chunk);
       assert.equal(chunk.length === 0, isGivenBack, what);
-      if (what.includes('next')) reader.push(own(whole.subarray(what.includes('head') ? 3 : what.includes('most') ? 2_900 : 500)));
-      assert.deepEqual(told.filter((message) => message.length > 5), what.includes('next') && !what.includes('most') || what.startsWith('two') ? [words, words] : what === 'a short text' ? [] : [words], what);
+      if (what.includes('next'))
+        reader.push(own(whole.subarray(what.includes('head') ? 3 : what.includes('most') ? 2_900 : 500)));
+      assert.deepEqual(
+        told.filter((message) => message.length > 5),
+        (what.includes('next') && !what.includes('most')) || what.startsWith('two')
+          ? [words, words]
+          : what === 'a short text'
+            ? []
+            : [words],
+        what,
+      );
     }
   });
 
   test('refuses a long text at its first bad byte, when it has memory of its own already', () => {
-    const long = frame(text(Buffer.concat([Buffer.alloc(150_000, 'a'), hex('eda080'), Buffer.alloc(50_000, 'a')])));
+    const long = frame(
+      text(Buffer.concat([Buffer.alloc(150_000, 'a'), hex('eda080'), Buffer.alloc(50_000, 'a')])),
+    );
     assert.deepEqual(read([long.subarray(0, 100_000), long.subarray(100_000, 150_020)]), [NOT_TEXT]);
   });
 
   test('takes no memory for a message that only says it is long', () => {
     const before = process.memoryUsage().arrayBuffers;
-    const readers = Array.from({ length: 20 }, () => new FrameReader({ isMasked: true, maxMessageBytes: 2 ** 24, ownsChunks: true }, SILENT));
-    for (const reader of readers) reader.push(frame(text('x'.repeat(200), { lengthBits: 64, length: 2n ** 24n })));
+    const readers = Array.from(
+      { length: 20 },
+      () => new FrameReader({ isMasked: true, maxMessageBytes: 2 ** 24, ownsChunks: true }, SILENT),
+    );
+    for (const reader of readers)
+      reader.push(frame(text('x'.repeat(200), { lengthBits: 64, length: 2n ** 24n })));
     assert.ok(process.memoryUsage().arrayBuffers - before < 2_000_000);
     assert.ok(readers.every(({ isOver }) => !isOver));
   });
 
   test('reads frames of a server, which are not masked, where it is told to', () => {
-    for (const [how, chunks] of everySplit(Buffer.concat([encodeFrame(OPCODE.text, 'Hello'), encodeFrame(OPCODE.binary, Buffer.alloc(200, 1))]))) {
-      assert.deepEqual(read(chunks, { isMasked: false }), [['text', 'Hello'], ['binary', '01'.repeat(200)]], how);
+    for (const [how, chunks] of everySplit(
+      Buffer.concat([encodeFrame(OPCODE.text, 'Hello'), encodeFrame(OPCODE.binary, Buffer.alloc(200, 1))]),
+    )) {
+      assert.deepEqual(
+        read(chunks, { isMasked: false }),
+        [
+          ['text', 'Hello'],
+          ['binary', '01'.repeat(200)],
+        ],
+        how,
+      );
     }
     assert.deepEqual(read([frame(text('x'))], { isMasked: false }), [BAD]);
   });
 
   test('stops in the middle of a chunk and goes on there', () => {
     const told: string[] = [];
-    const reader: FrameReader = new FrameReader({ isMasked: true, maxMessageBytes: 100 }, { ...SILENT, onText: (message) => { told.push(message); reader.stop(); } });
+    const reader: FrameReader = new FrameReader(
+      { isMasked: true, maxMessageBytes: 100 },
+      {
+        ...SILENT,
+        onText: (message) => {
+          told.push(message);
+          reader.stop();
+        },
+      },
+    );
     reader.push(frames(text('a'), text('b')));
     reader.push(frames(text('c')));
     assert.deepEqual(told, ['a']);
@@ -274,7 +530,16 @@ describe('FrameReader', () => {
 
   test('says nothing more once it was ended, also out of a message', () => {
     const told: string[] = [];
-    const reader: FrameReader = new FrameReader({ isMasked: true, maxMessageBytes: 100 }, { ...SILENT, onText: (message) => { told.push(message); reader.end(); } });
+    const reader: FrameReader = new FrameReader(
+      { isMasked: true, maxMessageBytes: 100 },
+      {
+        ...SILENT,
+        onText: (message) => {
+          told.push(message);
+          reader.end();
+        },
+      },
+    );
     reader.push(frames(text('a'), text('b')));
     reader.push(frames(text('c')));
     assert.deepEqual(told, ['a']);
@@ -284,44 +549,131 @@ describe('FrameReader', () => {
   test('agrees with a plain reading of the RFC on 10,000 streams that were changed at random', () => {
     const random = seeded(6455);
     const pick = <T>(items: readonly T[]): T => items[random(items.length)]!;
-    const payloads = ['', 'a', 'hello', 'wörld €', '😀', '*'.repeat(125), '*'.repeat(126), '€'.repeat(60), hex('eda080'), hex('c3'), hex('fffefd')];
+    const payloads = [
+      '',
+      'a',
+      'hello',
+      'wörld €',
+      '😀',
+      '*'.repeat(125),
+      '*'.repeat(126),
+      '€'.repeat(60),
+      hex('eda080'),
+      hex('c3'),
+      hex('fffefd'),
+    ];
     const opcodes = [0, 0, 1, 1, 1, 2, 2, 8, 9, 9, 10];
     for (let round = 0; round < 10_000; round++) {
-      const stream = Buffer.concat(Array.from({ length: 1 + random(6) }, () => {
-        const opcode = pick(opcodes);
-        return frame({ opcode, isFinal: random(3) > 0, payload: opcode === 8 ? closing(pick([1000, 1001, 1005, 3000, 4999, 5000]), pick(['', 'bye', hex('c0')])) : pick(payloads), key: [random(256), random(256), random(256), random(256)] });
-      }));
+      const stream = Buffer.concat(
+        Array.from({ length: 1 + random(6) }, () => {
+          const opcode = pick(opcodes);
+          return frame({
+            opcode,
+            isFinal: random(3) > 0,
+            payload:
+              opcode === 8
+                ? closing(pick([1000, 1001, 1005, 3000, 4999, 5000]), pick(['', 'bye', hex('c0')]))
+                : pick(payloads),
+            key: [random(256), random(256), random(256), random(256)],
+          });
+        }),
+      );
       for (let changes = random(4); changes > 0; changes--) stream[random(stream.length)]! ^= 1 << random(8);
       const chunks: Buffer[] = [];
-      for (let at = 0; at < stream.length;) chunks.push(stream.subarray(at, at += 1 + random(pick([1, 4, 40, 400]))));
-      assert.deepEqual(read(chunks, { maxMessageBytes: 300 }), readFrames(stream, 300), `round ${round}: ${stream.toString('hex')}`);
+      for (let at = 0; at < stream.length;)
+        chunks.push(stream.subarray(at, (at += 1 + random(pick([1, 4, 40, 400])))));
+      assert.deepEqual(
+        read(chunks, { maxMessageBytes: 300 }),
+        readFrames(stream, 300),
+        `round ${round}: ${stream.toString('hex')}`,
+      );
     }
   });
 });
 
 describe('FrameReader with compression', () => {
-  const inflate = (): { inflate: (bytes: Uint8Array, most: number) => ReturnType<MessageInflater['inflate']> } => {
+  const inflate = (): {
+    inflate: (bytes: Uint8Array, most: number) => ReturnType<MessageInflater['inflate']>;
+  } => {
     const inflater = new MessageInflater(15, true);
     return { inflate: (bytes, most) => inflater.inflate(bytes, most) };
   };
-  const deflated = (message: string): Buffer => new MessageDeflater(15, 6, false).deflate(Buffer.from(message))!;
+  const deflated = (message: string): Buffer =>
+    new MessageDeflater(15, 6, false).deflate(Buffer.from(message))!;
 
   for (const [what, bytes, told] of [
-    ['the compressed "Hello" of RFC 7692 §7.2.3.1', frames({ rsv: 4, payload: hex('f248cdc9c90700') }), [['text', 'Hello']]],
-    ['its two fragments', frames({ rsv: 4, isFinal: false, payload: hex('f248cd') }, more(hex('c9c90700'))), [['text', 'Hello']]],
-    ['the two messages of §7.2.3.2, the second one out of the window', frames({ rsv: 4, payload: hex('f248cdc9c90700') }, { rsv: 4, payload: hex('f200110000') }), [['text', 'Hello'], ['text', 'Hello']]],
-    ['the block without compression of §7.2.3.3', frames({ rsv: 4, payload: hex('000500faff48656c6c6f00') }), [['text', 'Hello']]],
-    ['the final block of §7.2.3.4', frames({ rsv: 4, payload: hex('f348cdc9c9070000') }), [['text', 'Hello']]],
-    ['the two blocks of §7.2.3.5', frames({ rsv: 4, payload: hex('f248050000 00ffff cac9c90700') }), [['text', 'Hello']]],
+    [
+      'the compressed "Hello" of RFC 7692 §7.2.3.1',
+      frames({ rsv: 4, payload: hex('f248cdc9c90700') }),
+      [['text', 'Hello']],
+    ],
+    [
+      'its two fragments',
+      frames({ rsv: 4, isFinal: false, payload: hex('f248cd') }, more(hex('c9c90700'))),
+      [['text', 'Hello']],
+    ],
+    [
+      'the two messages of §7.2.3.2, the second one out of the window',
+      frames({ rsv: 4, payload: hex('f248cdc9c90700') }, { rsv: 4, payload: hex('f200110000') }),
+      [
+        ['text', 'Hello'],
+        ['text', 'Hello'],
+      ],
+    ],
+    [
+      'the block without compression of §7.2.3.3',
+      frames({ rsv: 4, payload: hex('000500faff48656c6c6f00') }),
+      [['text', 'Hello']],
+    ],
+    [
+      'the final block of §7.2.3.4',
+      frames({ rsv: 4, payload: hex('f348cdc9c9070000') }),
+      [['text', 'Hello']],
+    ],
+    [
+      'the two blocks of §7.2.3.5',
+      frames({ rsv: 4, payload: hex('f248050000 00ffff cac9c90700') }),
+      [['text', 'Hello']],
+    ],
     ['an empty message', frames({ rsv: 4, payload: hex('00') }), [['text', '']]],
-    ['messages of both kinds', frames({ rsv: 4, payload: deflated('a'.repeat(50)) }, text('plain')), [['text', 'a'.repeat(50)], ['text', 'plain']]],
-    ['a ping between fragments', frames({ rsv: 4, isFinal: false, payload: hex('f248cd') }, ping('p'), more(hex('c9c90700'))), [['ping', hexOf('p')], ['text', 'Hello']]],
-    ['a continuation that says it is compressed', frames({ rsv: 4, isFinal: false, payload: hex('f248cd') }, more(hex('c9c90700'), { rsv: 4 })), [BAD]],
+    [
+      'messages of both kinds',
+      frames({ rsv: 4, payload: deflated('a'.repeat(50)) }, text('plain')),
+      [
+        ['text', 'a'.repeat(50)],
+        ['text', 'plain'],
+      ],
+    ],
+    [
+      'a ping between fragments',
+      frames({ rsv: 4, isFinal: false, payload: hex('f248cd') }, ping('p'), more(hex('c9c90700'))),
+      [
+        ['ping', hexOf('p')],
+        ['text', 'Hello'],
+      ],
+    ],
+    [
+      'a continuation that says it is compressed',
+      frames({ rsv: 4, isFinal: false, payload: hex('f248cd') }, more(hex('c9c90700'), { rsv: 4 })),
+      [BAD],
+    ],
     ['a ping that says it is compressed', frames(ping('x', { rsv: 4 })), [BAD]],
     ['another reserved bit', frames({ rsv: 6, payload: hex('f248cdc9c90700') }), [BAD]],
     ['what cannot be inflated', frames({ rsv: 4, payload: hex('ffffffff') }), [NOT_TEXT]],
-    ['what inflates to no text', frames({ rsv: 4, payload: new MessageDeflater(15, 6, false).deflate(Buffer.alloc(30, 0xff))! }), [NOT_TEXT]],
-    ['a binary message', frames({ opcode: OPCODE.binary, rsv: 4, payload: new MessageDeflater(15, 6, false).deflate(Buffer.alloc(30, 0xff))! }), [['binary', 'ff'.repeat(30)]]],
+    [
+      'what inflates to no text',
+      frames({ rsv: 4, payload: new MessageDeflater(15, 6, false).deflate(Buffer.alloc(30, 0xff))! }),
+      [NOT_TEXT],
+    ],
+    [
+      'a binary message',
+      frames({
+        opcode: OPCODE.binary,
+        rsv: 4,
+        payload: new MessageDeflater(15, 6, false).deflate(Buffer.alloc(30, 0xff))!,
+      }),
+      [['binary', 'ff'.repeat(30)]],
+    ],
   ] as const) {
     test(`reads ${what}, however it is cut`, () => {
       for (const [how, chunks] of everySplit(bytes)) assert.deepEqual(read(chunks, inflate()), told, how);
@@ -331,9 +683,21 @@ describe('FrameReader with compression', () => {
   test('refuses a text that no string can hold, whatever maxMessageBytes allows', () => {
     const told: unknown[] = [];
     const tell = (what: unknown): void => void told.push(what);
-    new FrameReader({ isMasked: true, maxMessageBytes: 2 ** 30, inflate: () => Buffer.alloc(constants.MAX_STRING_LENGTH + 1) }, {
-      onText: tell, onBinary: tell, onPing: tell, onPong: tell, onClose: tell, onViolation: tell,
-    }).push(frame({ rsv: 4, payload: 'x' }));
+    new FrameReader(
+      {
+        isMasked: true,
+        maxMessageBytes: 2 ** 30,
+        inflate: () => Buffer.alloc(constants.MAX_STRING_LENGTH + 1),
+      },
+      {
+        onText: tell,
+        onBinary: tell,
+        onPing: tell,
+        onPong: tell,
+        onClose: tell,
+        onViolation: tell,
+      },
+    ).push(frame({ rsv: 4, payload: 'x' }));
     assert.deepEqual(told, [CLOSE.messageTooBig]);
   });
 
@@ -341,19 +705,33 @@ describe('FrameReader with compression', () => {
     const bomb = new MessageDeflater(15, 9, false).deflate(Buffer.alloc(20_000_000))!;
     assert.ok(bomb.length < 25_000);
     const before = process.memoryUsage().arrayBuffers;
-    assert.deepEqual(read([frame({ rsv: 4, payload: bomb })], { ...inflate(), maxMessageBytes: 1_000_000 }), [TOO_BIG]);
+    assert.deepEqual(read([frame({ rsv: 4, payload: bomb })], { ...inflate(), maxMessageBytes: 1_000_000 }), [
+      TOO_BIG,
+    ]);
     assert.ok(process.memoryUsage().arrayBuffers - before < 4_000_000);
-    assert.deepEqual(read([frame({ rsv: 4, payload: deflated('a'.repeat(100)) })], { ...inflate(), maxMessageBytes: 100 }), [['text', 'a'.repeat(100)]]);
-    assert.deepEqual(read([frame({ rsv: 4, payload: deflated('a'.repeat(101)) })], { ...inflate(), maxMessageBytes: 100 }), [TOO_BIG]);
+    assert.deepEqual(
+      read([frame({ rsv: 4, payload: deflated('a'.repeat(100)) })], { ...inflate(), maxMessageBytes: 100 }),
+      [['text', 'a'.repeat(100)]],
+    );
+    assert.deepEqual(
+      read([frame({ rsv: 4, payload: deflated('a'.repeat(101)) })], { ...inflate(), maxMessageBytes: 100 }),
+      [TOO_BIG],
+    );
   });
 });
 
 describe('frames that are sent', () => {
   test('are the examples of RFC 6455 §5.7', () => {
     assert.deepEqual(encodeFrame(OPCODE.text, 'Hello'), hex('8105 48656c6c6f'));
-    assert.deepEqual(encodeMaskedFrame(OPCODE.text, 'Hello', hex('37fa213d')), hex('8185 37fa213d 7f9f4d5158'));
+    assert.deepEqual(
+      encodeMaskedFrame(OPCODE.text, 'Hello', hex('37fa213d')),
+      hex('8185 37fa213d 7f9f4d5158'),
+    );
     assert.deepEqual(encodeFrame(OPCODE.binary, Buffer.alloc(256)).subarray(0, 4), hex('827e0100'));
-    assert.deepEqual(encodeFrame(OPCODE.binary, Buffer.alloc(65_536)).subarray(0, 10), hex('827f0000000000010000'));
+    assert.deepEqual(
+      encodeFrame(OPCODE.binary, Buffer.alloc(65_536)).subarray(0, 10),
+      hex('827f0000000000010000'),
+    );
   });
 
   test('are read again, whatever their size and key', () => {
@@ -362,11 +740,20 @@ describe('frames that are sent', () => {
       const payload = Buffer.from(Array.from({ length }, () => random(256)));
       const key = Uint8Array.from([random(256), random(256), random(256), random(256)]);
       const sent = encodeMaskedFrame(OPCODE.binary, payload, key);
-      for (const offset of [0, 1, 2, 3, 4, 5, 6, 7]) { // of the chunk in memory: words are aligned
+      for (const offset of [0, 1, 2, 3, 4, 5, 6, 7]) {
+        // of the chunk in memory: words are aligned
         const memory = Buffer.alloc(sent.length + offset);
         sent.copy(memory, offset);
         let got: Buffer | undefined;
-        new FrameReader({ isMasked: true, maxMessageBytes: 1_000_000 }, { ...SILENT, onBinary: (bytes) => { got = bytes; } }).push(memory.subarray(offset));
+        new FrameReader(
+          { isMasked: true, maxMessageBytes: 1_000_000 },
+          {
+            ...SILENT,
+            onBinary: (bytes) => {
+              got = bytes;
+            },
+          },
+        ).push(memory.subarray(offset));
         assert.ok(got?.equals(payload), `${length} bytes at ${offset}`);
       }
     }
@@ -374,7 +761,13 @@ describe('frames that are sent', () => {
 
   test('close with a reason of at most 123 bytes, cut between characters', () => {
     assert.equal(MOST_REASON_BYTES, 123);
-    for (const [reason, expected] of [['bye', 'bye'], ['r'.repeat(200), 'r'.repeat(123)], ['€'.repeat(41), '€'.repeat(41)], [`x${'€'.repeat(41)}`, `x${'€'.repeat(40)}`], [`xy${'😀'.repeat(31)}`, `xy${'😀'.repeat(30)}`]] as const) {
+    for (const [reason, expected] of [
+      ['bye', 'bye'],
+      ['r'.repeat(200), 'r'.repeat(123)],
+      ['€'.repeat(41), '€'.repeat(41)],
+      [`x${'€'.repeat(41)}`, `x${'€'.repeat(40)}`],
+      [`xy${'😀'.repeat(31)}`, `xy${'😀'.repeat(30)}`],
+    ] as const) {
       const payload = closePayload(4000, reason);
       assert.equal(payload.readUInt16BE(0), 4000);
       assert.equal(payload.subarray(2).toString(), expected);
@@ -384,7 +777,10 @@ describe('frames that are sent', () => {
 
   test('never have a close code that is not sent', () => {
     const allowed = Array.from({ length: 6000 }, (_, code) => code).filter(isCloseCode);
-    assert.deepEqual(allowed.filter((code) => code < 3000), [1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014]);
+    assert.deepEqual(
+      allowed.filter((code) => code < 3000),
+      [1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014],
+    );
     assert.equal(allowed.length, 12 + 2000);
   });
 });
@@ -395,4 +791,11 @@ function gc(): void {
   (runInNewContext('gc') as () => void)();
 }
 
-const SILENT = { onText: () => undefined, onBinary: () => undefined, onPing: () => undefined, onPong: () => undefined, onClose: () => undefined, onViolation: () => undefined };
+const SILENT = {
+  onText: () => undefined,
+  onBinary: () => undefined,
+  onPing: () => undefined,
+  onPong: () => undefined,
+  onClose: () => undefined,
+  onViolation: () => undefined,
+};

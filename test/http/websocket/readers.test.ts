@@ -14,19 +14,34 @@ import type { SocketTerms } from '../../../src/http/websocket/websocket.ts';
 import type { FrameSink } from '../../../src/http/websocket/frames.ts';
 
 const message = [
-  { opcode: OPCODE.text, payload: 'first' }, { opcode: OPCODE.ping, payload: 'are you there' }, { opcode: OPCODE.text, isFinal: false, payload: 'one ' },
-  { opcode: OPCODE.pong, payload: 'p' }, { opcode: OPCODE.continuation, payload: 'text €' }, { opcode: OPCODE.binary, payload: Uint8Array.of(1, 2, 3) },
+  { opcode: OPCODE.text, payload: 'first' },
+  { opcode: OPCODE.ping, payload: 'are you there' },
+  { opcode: OPCODE.text, isFinal: false, payload: 'one ' },
+  { opcode: OPCODE.pong, payload: 'p' },
+  { opcode: OPCODE.continuation, payload: 'text €' },
+  { opcode: OPCODE.binary, payload: Uint8Array.of(1, 2, 3) },
 ];
-const SILENT: FrameSink = { onText: ignore, onBinary: ignore, onPing: ignore, onPong: ignore, onClose: ignore, onViolation: ignore };
+const SILENT: FrameSink = {
+  onText: ignore,
+  onBinary: ignore,
+  onPing: ignore,
+  onPong: ignore,
+  onClose: ignore,
+  onViolation: ignore,
+};
 
-function ignore(): void { /* nobody asks */ }
+function ignore(): void {
+  /* nobody asks */
+}
 
 /** A stream in memory whose other end may answer within a write. */
 class Answered extends Duplex {
   readonly written: Buffer[] = [];
   answer: Buffer | undefined;
 
-  override _read(): void { /* push() brings it */ }
+  override _read(): void {
+    /* push() brings it */
+  }
 
   override _write(chunk: Buffer, _encoding: string, callback: () => void): void {
     this.written.push(Buffer.from(chunk));
@@ -46,7 +61,9 @@ describe('SpareReaders', () => {
   ] as const) {
     test(`lets two sockets read ${what}, however they are cut, as if each had a reader of its own`, () => {
       const readers = new SpareReaders(1_048_576);
-      const bytes = Buffer.concat([...message, last, { opcode: OPCODE.text, payload: 'behind the end' }].map(frame));
+      const bytes = Buffer.concat(
+        [...message, last, { opcode: OPCODE.text, payload: 'behind the end' }].map(frame),
+      );
       for (const [how, chunks] of everySplit(bytes)) {
         const alone = read(chunks);
         assert.equal(alone.length, 6);
@@ -88,10 +105,24 @@ describe('sockets that share readers', () => {
     const heard: unknown[] = [];
     const log = createLogger({ sink: () => undefined });
     const terms: SocketTerms = {
-      clock: new ManualClock(), log, rooms: new Rooms(log), readers: new SpareReaders(1_048_576), maxMessageBytes: 1_048_576, maxBufferedBytes: 1_048_576, slowConsumer: 'disconnect', compression: undefined, meter: undefined,
-      heartbeatMs: 0, idleTimeoutMs: 0, closeTimeoutMs: 1_000, maxRooms: 1, onUnhandled: (error) => assert.fail(error as Error),
+      clock: new ManualClock(),
+      log,
+      rooms: new Rooms(log),
+      readers: new SpareReaders(1_048_576),
+      maxMessageBytes: 1_048_576,
+      maxBufferedBytes: 1_048_576,
+      slowConsumer: 'disconnect',
+      compression: undefined,
+      meter: undefined,
+      heartbeatMs: 0,
+      idleTimeoutMs: 0,
+      closeTimeoutMs: 1_000,
+      maxRooms: 1,
+      onUnhandled: (error) => assert.fail(error as Error),
       listener: {
-        decode: (data) => data, onOpen: ignore, onClose: ignore,
+        decode: (data) => data,
+        onOpen: ignore,
+        onClose: ignore,
         onMessage: (socket, message) => {
           heard.push([socket.context, message]);
           if (message === 'ask') socket.send('asked');
@@ -100,18 +131,37 @@ describe('sockets that share readers', () => {
     };
     const [asking, one, other] = ['asking', 'one', 'other'].map((context) => {
       const stream = new Answered();
-      new WebSocketConnection(stream, terms, { protocol: '', deflate: undefined, context, req: { logFields: () => ({}) } as unknown as TransportRequest, host: { onClosed: ignore, onOver: ignore } }).start(Buffer.alloc(0));
+      new WebSocketConnection(stream, terms, {
+        protocol: '',
+        deflate: undefined,
+        context,
+        req: { logFields: () => ({}) } as unknown as TransportRequest,
+        host: { onClosed: ignore, onOver: ignore },
+      }).start(Buffer.alloc(0));
       return stream;
     }) as [Answered, Answered, Answered];
     await turn(); // what comes is handed on at once from here on
     asking.answer = frame({ payload: 'answer' });
     asking.push(frame({ payload: 'ask' }));
     const [first, second] = [frame({ payload: 'of one' }), frame({ payload: 'of the other' })];
-    for (const [stream, bytes] of [[one, first.subarray(0, 7)], [other, second.subarray(0, 8)], [one, first.subarray(7)], [other, second.subarray(8)]] as const) {
+    for (const [stream, bytes] of [
+      [one, first.subarray(0, 7)],
+      [other, second.subarray(0, 8)],
+      [one, first.subarray(7)],
+      [other, second.subarray(8)],
+    ] as const) {
       stream.push(bytes);
       await turn();
     }
-    assert.deepEqual(heard, [['asking', 'ask'], ['asking', 'answer'], ['one', 'of one'], ['other', 'of the other']]);
-    assert.deepEqual([asking, one, other].map(({ written }) => Buffer.concat(written).toString('latin1')), ['\x81\x05asked', '', '']);
+    assert.deepEqual(heard, [
+      ['asking', 'ask'],
+      ['asking', 'answer'],
+      ['one', 'of one'],
+      ['other', 'of the other'],
+    ]);
+    assert.deepEqual(
+      [asking, one, other].map(({ written }) => Buffer.concat(written).toString('latin1')),
+      ['\x81\x05asked', '', ''],
+    );
   });
 });

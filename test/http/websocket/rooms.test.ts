@@ -9,7 +9,10 @@ import type { RoomBus } from '../../../src/cache/stores.ts';
 
 function member(): RoomMember & { readonly got: string[] } {
   const got: string[] = [];
-  return { got, deliver: (message) => void got.push(`${message.isText ? 'text' : 'bytes'} ${message.payload.toString()}`) };
+  return {
+    got,
+    deliver: (message) => void got.push(`${message.isText ? 'text' : 'bytes'} ${message.payload.toString()}`),
+  };
 }
 
 test('Rooms send to each member once, in every process of a bus, but not to whom is left out', () => {
@@ -54,12 +57,20 @@ test('Rooms that are left are forgotten, and so are buses', () => {
 test('Rooms whose bus fails send to their own members and log it', () => {
   const { logger, events } = collectedLog();
   const rooms = new Rooms(logger);
-  rooms.connect({ publish: () => { throw new Error('away'); }, subscribe: () => ({ [Symbol.dispose]: () => undefined }) });
+  rooms.connect({
+    publish: () => {
+      throw new Error('away');
+    },
+    subscribe: () => ({ [Symbol.dispose]: () => undefined }),
+  });
   const one = member();
   rooms.join('a', one);
   rooms.broadcast('a', 'x');
   assert.deepEqual(one.got, ['text x']);
-  assert.deepEqual(events.map(({ event }) => event), ['room_bus_failed']);
+  assert.deepEqual(
+    events.map(({ event }) => event),
+    ['room_bus_failed'],
+  );
   assert.throws(() => rooms.broadcast('', 'x'), { code: 'E_ROOM' });
 });
 
@@ -83,7 +94,8 @@ test('an application serves once its bus has settled', async () => {
   const settled = Promise.withResolvers<void>();
   const steps: string[] = [];
   const bus: RoomBus = {
-    publish: () => undefined, subscribe: () => (steps.push('subscribed'), { [Symbol.dispose]: () => undefined }),
+    publish: () => undefined,
+    subscribe: () => (steps.push('subscribed'), { [Symbol.dispose]: () => undefined }),
     settled: () => (steps.push('asked'), settled.promise.then(() => void steps.push('settled'))),
   };
   const app = new Svc({ logger: collectedLog().logger, env: 'test', roomBus: bus });
@@ -103,7 +115,13 @@ test('an application that does not start listens to its bus no more', async () =
     subscribe: () => (steps.push('subscribed'), { [Symbol.dispose]: () => void steps.push('left') }),
   };
   const app = new Svc({ logger: collectedLog().logger, env: 'test', roomBus: bus });
-  app.register({ name: 'away', register: () => undefined, startup: () => { throw new Error('no database'); } });
+  app.register({
+    name: 'away',
+    register: () => undefined,
+    startup: () => {
+      throw new Error('no database');
+    },
+  });
   await assert.rejects(app.startup(), /no database/);
   await app.shutdown();
   assert.deepEqual([steps, app.rooms.isConnected], [['subscribed', 'left'], false]);

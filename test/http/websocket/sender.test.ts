@@ -22,13 +22,24 @@ class Client extends Writable {
   #isReading = true;
   #waiting: (() => void) | undefined;
 
-  constructor(highWaterMark: number) { super({ highWaterMark }); }
+  constructor(highWaterMark: number) {
+    super({ highWaterMark });
+  }
 
-  override _write(chunk: Buffer, _encoding: string, callback: () => void): void { this.#take([chunk], callback); }
-  override _writev(chunks: { chunk: Buffer }[], callback: () => void): void { this.#take(chunks.map(({ chunk }) => chunk), callback); }
+  override _write(chunk: Buffer, _encoding: string, callback: () => void): void {
+    this.#take([chunk], callback);
+  }
+  override _writev(chunks: { chunk: Buffer }[], callback: () => void): void {
+    this.#take(
+      chunks.map(({ chunk }) => chunk),
+      callback,
+    );
+  }
 
   /** Takes nothing more. */
-  stop(): void { this.#isReading = false; }
+  stop(): void {
+    this.#isReading = false;
+  }
 
   /** Takes what waits, and all that follows. */
   async go(): Promise<void> {
@@ -46,9 +57,17 @@ class Client extends Writable {
   messages(inflater = new MessageInflater(15, true)): (string | Buffer)[] {
     const messages: (string | Buffer)[] = [];
     const take = (message: string | Buffer): void => void messages.push(message);
-    new FrameReader({ isMasked: false, maxMessageBytes: 2 ** 30, inflate: (bytes, most) => inflater.inflate(bytes, most) }, {
-      onText: take, onBinary: take, onPing: () => take('PING'), onPong: (payload) => take(`PONG ${payload.toString()}`), onClose: (code) => take(`CLOSE ${code}`), onViolation: (_code, reason) => take(`VIOLATION ${reason}`),
-    }).push(Buffer.concat(this.writes));
+    new FrameReader(
+      { isMasked: false, maxMessageBytes: 2 ** 30, inflate: (bytes, most) => inflater.inflate(bytes, most) },
+      {
+        onText: take,
+        onBinary: take,
+        onPing: () => take('PING'),
+        onPong: (payload) => take(`PONG ${payload.toString()}`),
+        onClose: (code) => take(`CLOSE ${code}`),
+        onViolation: (_code, reason) => take(`VIOLATION ${reason}`),
+      },
+    ).push(Buffer.concat(this.writes));
     return messages;
   }
 
@@ -65,17 +84,44 @@ class Client extends Writable {
   }
 }
 
-interface Bench { readonly client: Client; readonly sender: FrameSender; readonly calls: string[]; readonly dropped: () => number }
+interface Bench {
+  readonly client: Client;
+  readonly sender: FrameSender;
+  readonly calls: string[];
+  readonly dropped: () => number;
+}
 
-function bench({ slowConsumer = 'disconnect' as SlowConsumerPolicy, maxBufferedBytes = 200_000, compression = undefined as ReturnType<typeof readCompression> | undefined, takesOver = true, highWaterMark = 65_536 } = {}): Bench {
+function bench({
+  slowConsumer = 'disconnect' as SlowConsumerPolicy,
+  maxBufferedBytes = 200_000,
+  compression = undefined as ReturnType<typeof readCompression> | undefined,
+  takesOver = true,
+  highWaterMark = 65_536,
+} = {}): Bench {
   const client = new Client(highWaterMark);
   const calls: string[] = [];
   const metrics = createMetrics({ log: createLogger({ level: 'error', sink: () => undefined }) });
-  const owner = { onTooSlow: () => void calls.push('too slow'), onPressure: (isHigh: boolean) => void calls.push(isHigh ? 'high' : 'low') };
-  const deflater = compression === undefined ? undefined : new MessageDeflater(15, compression.level, takesOver);
-  const sender = new FrameSender(client as unknown as Duplex, { maxBufferedBytes, slowConsumer, compression, meter: new WebSocketMeter(metrics) }, owner, deflater, false);
+  const owner = {
+    onTooSlow: () => void calls.push('too slow'),
+    onPressure: (isHigh: boolean) => void calls.push(isHigh ? 'high' : 'low'),
+  };
+  const deflater =
+    compression === undefined ? undefined : new MessageDeflater(15, compression.level, takesOver);
+  const sender = new FrameSender(
+    client as unknown as Duplex,
+    { maxBufferedBytes, slowConsumer, compression, meter: new WebSocketMeter(metrics) },
+    owner,
+    deflater,
+    false,
+  );
   client.on('drain', () => sender.onDrain());
-  return { client, sender, calls, dropped: () => metrics.snapshot().find(({ name }) => name === 'svc_websocket_dropped_total')?.series[0]?.[1][0] ?? 0 };
+  return {
+    client,
+    sender,
+    calls,
+    dropped: () =>
+      metrics.snapshot().find(({ name }) => name === 'svc_websocket_dropped_total')?.series[0]?.[1][0] ?? 0,
+  };
 }
 
 const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -85,7 +131,8 @@ describe('FrameSender', () => {
     const [one, other, third] = [bench(), bench(), bench()];
     for (const isFlushed of [true, false]) {
       const write = one.client._write.bind(one.client);
-      one.client._write = (chunk, encoding, callback) => { // as a stream in memory is answered
+      one.client._write = (chunk, encoding, callback) => {
+        // as a stream in memory is answered
         one.client._write = write;
         one.sender.sendText('again');
         if (isFlushed) one.sender.flush();
@@ -97,9 +144,14 @@ describe('FrameSender', () => {
       third.sender.sendText('for the third');
       await tick();
     }
-    assert.deepEqual([one, other, third].map(({ client }) => client.messages()), [
-      ['first', 'again', 'first', 'again'], ['for the other', 'for the other'], ['for the third', 'for the third'],
-    ]);
+    assert.deepEqual(
+      [one, other, third].map(({ client }) => client.messages()),
+      [
+        ['first', 'again', 'first', 'again'],
+        ['for the other', 'for the other'],
+        ['for the third', 'for the third'],
+      ],
+    );
   });
 
   test('holds nobody up on a stream that has room for more: it would tell of no drain', async () => {
@@ -112,10 +164,16 @@ describe('FrameSender', () => {
   });
 
   test('fills a stream that has room for more, and tells whoever waits for it', async () => {
-    const { client, sender } = bench({ slowConsumer: 'wait', highWaterMark: 262_144, maxBufferedBytes: 2 ** 20 });
+    const { client, sender } = bench({
+      slowConsumer: 'wait',
+      highWaterMark: 262_144,
+      maxBufferedBytes: 2 ** 20,
+    });
     client.stop();
     sender.sendBytes(Buffer.alloc(300_000));
-    await new Promise((resolve) => { setImmediate(resolve); });
+    await new Promise((resolve) => {
+      setImmediate(resolve);
+    });
     for (let count = 0; count < 4; count++) sender.sendBytes(Buffer.alloc(70_000));
     await client.takeOne();
     assert.equal(client.writableLength, 280_040); // 4 with their heads
@@ -123,7 +181,9 @@ describe('FrameSender', () => {
     assert.equal(sender.bufferedAmount, 0);
     client.stop();
     sender.sendBytes(Buffer.alloc(300_000));
-    await new Promise((resolve) => { setImmediate(resolve); });
+    await new Promise((resolve) => {
+      setImmediate(resolve);
+    });
     sender.sendBytes(Buffer.alloc(100_000)); // less than the stream holds, and more than 64 KiB
     const drained = sender.drain();
     await client.takeOne();
@@ -135,18 +195,27 @@ describe('FrameSender', () => {
     const { client, sender } = bench({ slowConsumer: 'wait' });
     client.stop();
     sender.sendBytes(Buffer.alloc(100_000));
-    await new Promise((resolve) => { setImmediate(resolve); });
+    await new Promise((resolve) => {
+      setImmediate(resolve);
+    });
     client.destroy();
     sender.sendBytes(Buffer.alloc(100_000));
     let isDrained = false;
-    const drained = sender.drain().then(() => { isDrained = true; });
-    await new Promise((resolve) => { setImmediate(resolve); });
+    const drained = sender.drain().then(() => {
+      isDrained = true;
+    });
+    await new Promise((resolve) => {
+      setImmediate(resolve);
+    });
     assert.equal(isDrained, false);
     sender.end();
     await drained;
   });
 
-  for (const [what, bytes] of [['text', undefined], ['text and bytes', Buffer.alloc(3_000)]] as const) {
+  for (const [what, bytes] of [
+    ['text', undefined],
+    ['text and bytes', Buffer.alloc(3_000)],
+  ] as const) {
     test(`keeps little more memory for ${what} that a client does not take than it is long`, async () => {
       const { client, sender } = bench();
       client.stop();
@@ -159,7 +228,11 @@ describe('FrameSender', () => {
       await client.go();
       const waited = client.chunks.slice(before);
       assert.ok(waited.length >= 5);
-      for (const chunk of waited) assert.ok(chunk.buffer.byteLength <= Math.max(chunk.length, 8_192), `${chunk.length} bytes keep ${chunk.buffer.byteLength}`);
+      for (const chunk of waited)
+        assert.ok(
+          chunk.buffer.byteLength <= Math.max(chunk.length, 8_192),
+          `${chunk.length} bytes keep ${chunk.buffer.byteLength}`,
+        );
     });
   }
 
@@ -180,8 +253,14 @@ describe('FrameSender', () => {
     assert.equal(client.writes.length, 2);
   });
 
-  for (const length of [0, 1, 41, 42, 43, 124, 125, 126, 127, 1_365, 4_095, 4_096, 4_097, 32_768, 65_535, 65_536, 65_537, 200_000]) {
-    for (const [what, text] of [['ASCII', 'a'.repeat(length)], ['two bytes each', 'ä'.repeat(length)], ['three bytes each', '€'.repeat(length)]] as const) {
+  for (const length of [
+    0, 1, 41, 42, 43, 124, 125, 126, 127, 1_365, 4_095, 4_096, 4_097, 32_768, 65_535, 65_536, 65_537, 200_000,
+  ]) {
+    for (const [what, text] of [
+      ['ASCII', 'a'.repeat(length)],
+      ['two bytes each', 'ä'.repeat(length)],
+      ['three bytes each', '€'.repeat(length)],
+    ] as const) {
       test(`writes ${length} characters, ${what}, and as many bytes`, async () => {
         const { client, sender } = bench({ maxBufferedBytes: 10_000_000 });
         sender.sendText(text);
@@ -195,9 +274,14 @@ describe('FrameSender', () => {
 
   test('keeps the frames of several senders apart, however their turns mix', async () => {
     const many = Array.from({ length: 5 }, () => bench());
-    for (let round = 0; round < 2_000; round++) many.forEach(({ sender }, index) => sender.sendText(`${index}:${round}`));
+    for (let round = 0; round < 2_000; round++)
+      many.forEach(({ sender }, index) => sender.sendText(`${index}:${round}`));
     await tick();
-    for (const [index, { client }] of many.entries()) assert.deepEqual(client.messages(), Array.from({ length: 2_000 }, (_, round) => `${index}:${round}`));
+    for (const [index, { client }] of many.entries())
+      assert.deepEqual(
+        client.messages(),
+        Array.from({ length: 2_000 }, (_, round) => `${index}:${round}`),
+      );
   });
 
   test('says when half of what may wait does, and when it has gone; drain() resolves below 64 KiB', async () => {
@@ -208,7 +292,9 @@ describe('FrameSender', () => {
     assert.deepEqual(calls, []);
     assert.ok(sender.bufferedAmount >= HIGH_WATER_BYTES);
     let isDrained = false;
-    const draining = sender.drain().then(() => { isDrained = true; });
+    const draining = sender.drain().then(() => {
+      isDrained = true;
+    });
     sender.sendBytes(Buffer.alloc(40_000));
     assert.deepEqual(calls, ['high']);
     await tick();
@@ -243,22 +329,32 @@ describe('FrameSender', () => {
     const got = client.messages().map((message) => parseInt(String(message), 10));
     assert.equal(got.at(-1), 999);
     assert.equal(got.length + dropped(), 1_000);
-    assert.deepEqual(got, got.toSorted((left, right) => left - right));
+    assert.deepEqual(
+      got,
+      got.toSorted((left, right) => left - right),
+    );
     assert.ok(!calls.includes('too slow'));
     sender.sendBytes(Buffer.alloc(300_000));
-    assert.equal(dropped(), 1_000 - got.length, 'one that is larger than all that may wait goes out when nothing waits');
+    assert.equal(
+      dropped(),
+      1_000 - got.length,
+      'one that is larger than all that may wait goes out when nothing waits',
+    );
   });
 
   test('with the policy "wait" loses nothing that it took, and takes nothing more', async () => {
     const { client, sender, dropped } = bench({ slowConsumer: 'wait' });
     client.stop();
     let taken = 0;
-    assert.throws(() => {
-      for (; taken < 1_000; taken++) {
-        sender.sendText(`${taken} ${'*'.repeat(1_000)}`);
-        sender.flush();
-      }
-    }, { code: 'E_WEBSOCKET_FULL' });
+    assert.throws(
+      () => {
+        for (; taken < 1_000; taken++) {
+          sender.sendText(`${taken} ${'*'.repeat(1_000)}`);
+          sender.flush();
+        }
+      },
+      { code: 'E_WEBSOCKET_FULL' },
+    );
     sender.deliver(new SharedMessage('x'.repeat(1_000)));
     assert.equal(dropped(), 2, 'what a room sends is left out, and so was the one before');
     await client.go();
@@ -315,12 +411,14 @@ describe('FrameSender', () => {
       const { client, sender, dropped } = bench({ slowConsumer, maxBufferedBytes: 150_000, compression });
       const noise = (seed: number, length = 4_000): Buffer => {
         let state = Math.imul(seed + 1, 0x9e3779b1);
-        return Buffer.from(Array.from({ length }, () => {
-          state ^= state << 13;
-          state ^= state >>> 17;
-          state ^= state << 5;
-          return 64 + (state >>> 8 & 63);
-        }));
+        return Buffer.from(
+          Array.from({ length }, () => {
+            state ^= state << 13;
+            state ^= state >>> 17;
+            state ^= state << 5;
+            return 64 + ((state >>> 8) & 63);
+          }),
+        );
       };
       const message = (index: number): Buffer => Buffer.concat([noise(index), noise(index - 1)]); // its second half is the first one of the message before
       client.stop();
@@ -339,9 +437,17 @@ describe('FrameSender', () => {
       sender.sendBytes(message(25));
       sender.sendBytes(message(26));
       await tick();
-      const expected = Array.from({ length: 26 }, (_, index) => index + 1).filter((index) => slowConsumer === 'wait' ? !refused.has(index) : index > dropped());
+      const expected = Array.from({ length: 26 }, (_, index) => index + 1).filter((index) =>
+        slowConsumer === 'wait' ? !refused.has(index) : index > dropped(),
+      );
       const all = Array.from({ length: 27 }, (_, index) => message(index).toString('latin1'));
-      assert.deepEqual(client.messages().slice(1).map((got) => all.indexOf(got.toString('latin1'))), expected);
+      assert.deepEqual(
+        client
+          .messages()
+          .slice(1)
+          .map((got) => all.indexOf(got.toString('latin1'))),
+        expected,
+      );
     });
   }
 

@@ -11,15 +11,26 @@ import type { AddressInfo } from 'node:net';
 import type { IncomingMessage, Server } from 'node:http';
 
 /** An application on a free port; the loop's next turn is the only wait in it. */
-async function serve(declare: (app: Svc) => void): Promise<{ port: number; events: Record<string, unknown>[] } & AsyncDisposable> {
+async function serve(
+  declare: (app: Svc) => void,
+): Promise<{ port: number; events: Record<string, unknown>[] } & AsyncDisposable> {
   const { logger, events } = collectedLog();
   const app = new Svc({ logger });
   declare(app);
   const { port, close } = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
-  return { port, events, async [Symbol.asyncDispose]() { await close(); } };
+  return {
+    port,
+    events,
+    async [Symbol.asyncDispose]() {
+      await close();
+    },
+  };
 }
 
-const turn = (): Promise<void> => new Promise((resolve) => { setImmediate(resolve); });
+const turn = (): Promise<void> =>
+  new Promise((resolve) => {
+    setImmediate(resolve);
+  });
 const echo = (app: Svc): void => {
   app.post('/at-once', async ({ req }) => await req.text());
   app.post('/late', async ({ req }) => {
@@ -32,7 +43,10 @@ const TEXT = 'grüße\r\n0\r\n';
 const LENGTH = `POST /at-once HTTP/1.1\r\nHost: a\r\nContent-Length: ${Buffer.byteLength(TEXT)}\r\n\r\n${TEXT}`;
 const CHUNKED = `POST /at-once HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n${TEXT.slice(0, 2)}\r\n${(Buffer.byteLength(TEXT) - 2).toString(16)}\r\n${TEXT.slice(2)}\r\n0\r\nTrailer: x\r\n\r\n`;
 
-for (const [what, request] of [['a length', LENGTH], ['chunked coding', CHUNKED]] as const) {
+for (const [what, request] of [
+  ['a length', LENGTH],
+  ['chunked coding', CHUNKED],
+] as const) {
   test(`ReceivedMessage hands over a body with ${what}, split at every byte`, async () => {
     await using it = await serve(echo);
     await using client = await RawClient.open(it.port);
@@ -50,7 +64,11 @@ for (const [what, request] of [['a length', LENGTH], ['chunked coding', CHUNKED]
 test('ReceivedMessage hands over bodies of pipelined requests, each to its own', async () => {
   await using it = await serve(echo);
   await using client = await RawClient.open(it.port);
-  client.send(Buffer.from(LENGTH + CHUNKED + LENGTH.replace('/at-once', '/late') + LENGTH.replace('/at-once', '/unread') + LENGTH));
+  client.send(
+    Buffer.from(
+      LENGTH + CHUNKED + LENGTH.replace('/at-once', '/late') + LENGTH.replace('/at-once', '/unread') + LENGTH,
+    ),
+  );
   const answers: string[] = [];
   for (let count = 0; count < 5; count++) answers.push((await client.answer()).text());
   assert.deepEqual(answers, [TEXT, TEXT, TEXT, 'not read', TEXT]);
@@ -58,22 +76,27 @@ test('ReceivedMessage hands over bodies of pipelined requests, each to its own',
 
 test('ReceivedMessage tells of the end of a body when all that came with it is parsed', async () => {
   const seen: string[] = [];
-  const server = createServer({ IncomingMessage: ReceivedMessage, requireHostHeader: false }, (incoming, outgoing) => {
-    const { url } = incoming;
-    seen.push(`${url} begins`);
-    incoming.handTo({
-      take: (chunk) => void seen.push(`${url} has ${chunk.toString()}`),
-      end: () => {
-        seen.push(`${url} ends`);
-        outgoing.end(url);
-      },
-      lose: () => void seen.push(`${url} is lost`),
-    });
-  });
+  const server = createServer(
+    { IncomingMessage: ReceivedMessage, requireHostHeader: false },
+    (incoming, outgoing) => {
+      const { url } = incoming;
+      seen.push(`${url} begins`);
+      incoming.handTo({
+        take: (chunk) => void seen.push(`${url} has ${chunk.toString()}`),
+        end: () => {
+          seen.push(`${url} ends`);
+          outgoing.end(url);
+        },
+        lose: () => void seen.push(`${url} is lost`),
+      });
+    },
+  );
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   await using client = await RawClient.open((server.address() as AddressInfo).port);
-  client.send(['/1', '/2'].map((path) => `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc`).join(''));
+  client.send(
+    ['/1', '/2'].map((path) => `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc`).join(''),
+  );
   const answers = [(await client.answer()).text(), (await client.answer()).text()];
   server.close();
   server.closeAllConnections();
@@ -95,19 +118,25 @@ test('ReceivedMessage leaves a body to its stream when some of it has come befor
 
 test('ReceivedMessage tells the taker when the sender leaves amid the body', async () => {
   const left = Promise.withResolvers<unknown>();
-  await using it = await serve((app) => app.post('/', async ({ req }) => {
-    await req.body().catch((error: unknown) => { left.resolve(error); });
-    return 'nobody reads this';
-  }));
+  await using it = await serve((app) =>
+    app.post('/', async ({ req }) => {
+      await req.body().catch((error: unknown) => {
+        left.resolve(error);
+      });
+      return 'nobody reads this';
+    }),
+  );
   const client = await RawClient.open(it.port);
   client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc');
   await turn();
   client.socket.destroy();
-  assert.equal((await left.promise as Error).name, 'ClientDisconnected');
+  assert.equal(((await left.promise) as Error).name, 'ClientDisconnected');
 });
 
 test('ReceivedMessage lets a body that is refused run out, so that the connection serves on', async () => {
-  await using it = await serve((app) => app.post('/', async ({ req }) => (await req.body({ maxBytes: 4 })).length));
+  await using it = await serve((app) =>
+    app.post('/', async ({ req }) => (await req.body({ maxBytes: 4 })).length),
+  );
   await using client = await RawClient.open(it.port);
   for (const parts of [['abc', 'def', 'ghi'], ['abcdefghi']]) {
     client.send(`POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n`);
@@ -123,34 +152,55 @@ test('ReceivedMessage lets a body that is refused run out, so that the connectio
 const FIVE = 'A: 1\r\nB: 1\r\nC: 1\r\nD: 1\r\nE: 1\r\n';
 
 /** A bare server of these messages, for what node:http itself sees of them. */
-async function bare(onRequest: (incoming: IncomingMessage) => void): Promise<{ server: Server; client: RawClient } & AsyncDisposable> {
-  const server = createServer({ IncomingMessage: ReceivedMessage, optimizeEmptyRequests: true, requireHostHeader: false }, (incoming, outgoing) => {
-    onRequest(incoming);
-    outgoing.end('ok');
+async function bare(
+  onRequest: (incoming: IncomingMessage) => void,
+): Promise<{ server: Server; client: RawClient } & AsyncDisposable> {
+  const server = createServer(
+    { IncomingMessage: ReceivedMessage, optimizeEmptyRequests: true, requireHostHeader: false },
+    (incoming, outgoing) => {
+      onRequest(incoming);
+      outgoing.end('ok');
+    },
+  );
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
   });
-  await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve); });
   const client = await RawClient.open((server.address() as AddressInfo).port);
-  return { server, client, async [Symbol.asyncDispose]() {
-    await client[Symbol.asyncDispose]();
-    await new Promise((resolve) => { server.close(resolve); });
-  } };
+  return {
+    server,
+    client,
+    async [Symbol.asyncDispose]() {
+      await client[Symbol.asyncDispose]();
+      await new Promise((resolve) => {
+        server.close(resolve);
+      });
+    },
+  };
 }
 
 test('ReceivedMessage makes no field map for node:http, which learns from it whether a body follows', async () => {
   const seen: unknown[] = [];
-  await using it = await bare((incoming) => { seen.push(Object.keys(incoming.headers), incoming.readableEnded); });
+  await using it = await bare((incoming) => {
+    seen.push(Object.keys(incoming.headers), incoming.readableEnded);
+  });
   for (const more of ['', FIVE]) {
     await it.client.send(`GET / HTTP/1.1\r\nHost: a\r\n${more}\r\n`).answer();
     await it.client.send(`POST / HTTP/1.1\r\nHost: a\r\n${more}CONTENT-LENGTH: 1\r\n\r\nx`).answer();
-    await it.client.send(`POST / HTTP/1.1\r\nHost: a\r\n${more}transfer-encoding: chunked\r\n\r\n0\r\n\r\n`).answer();
+    await it.client
+      .send(`POST / HTTP/1.1\r\nHost: a\r\n${more}transfer-encoding: chunked\r\n\r\n0\r\n\r\n`)
+      .answer();
     assert.deepEqual(seen.splice(0), [[], true, ['content-length'], false, ['content-length'], false]);
   }
 });
 
-test('ReceivedMessage shows every field to subscribers of node:http\'s channels, and to a patched emit()', async () => {
+test("ReceivedMessage shows every field to subscribers of node:http's channels, and to a patched emit()", async () => {
   const seen: unknown[] = [];
-  await using it = await bare((incoming) => { seen.push(incoming.headers['traceparent']); });
-  const subscriber = (message: unknown): void => { seen.push((message as { request: IncomingMessage }).request.headers['traceparent']); };
+  await using it = await bare((incoming) => {
+    seen.push(incoming.headers['traceparent']);
+  });
+  const subscriber = (message: unknown): void => {
+    seen.push((message as { request: IncomingMessage }).request.headers['traceparent']);
+  };
   const start = channel('http.server.request.start');
   start.subscribe(subscriber);
   await it.client.get('/', `${FIVE}traceparent: 1\r\n`).answer();
@@ -158,7 +208,9 @@ test('ReceivedMessage shows every field to subscribers of node:http\'s channels,
   await it.client.get('/', `${FIVE}traceparent: 2\r\n`).answer();
   const prototype = Object.getPrototypeOf(it.server) as Server;
   const { emit } = prototype;
-  prototype.emit = function (this: Server, ...args: Parameters<Server['emit']>) { return emit.apply(this, args); } as Server['emit'];
+  prototype.emit = function (this: Server, ...args: Parameters<Server['emit']>) {
+    return emit.apply(this, args);
+  } as Server['emit'];
   await it.client.get('/', `${FIVE}traceparent: 3\r\n`).answer();
   delete (prototype as { emit?: unknown }).emit;
   assert.deepEqual(seen, ['1', '1', undefined, '3']);
