@@ -5,7 +5,26 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import {
-  APIKeyAuth, BearerAuth, CORSMiddleware, CSRFMiddleware, ConcurrencyLimitMiddleware, Depends, Field, Forbidden, IdempotencyMiddleware, RateLimitMiddleware, SessionMiddleware, Svc, TrustedHostMiddleware, Unauthorized, createLogger, createToken, requireScopes, requireSession, sessionKey, str,
+  APIKeyAuth,
+  BearerAuth,
+  CORSMiddleware,
+  CSRFMiddleware,
+  ConcurrencyLimitMiddleware,
+  Depends,
+  Field,
+  Forbidden,
+  IdempotencyMiddleware,
+  RateLimitMiddleware,
+  SessionMiddleware,
+  Svc,
+  TrustedHostMiddleware,
+  Unauthorized,
+  createLogger,
+  createToken,
+  requireScopes,
+  requireSession,
+  sessionKey,
+  str,
   toolProgress,
 } from 'svc';
 import { OAuthPlugin, OAuthProvider } from 'svc/oauth';
@@ -18,19 +37,62 @@ import type { TestContext } from 'node:test';
 type Json = Record<string, unknown>;
 
 const SECRET = '3f0a9c7d5e1b48263f0a9c7d5e1b4826';
-const META = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', 'io.modelcontextprotocol/clientCapabilities': {} };
+const META = {
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientCapabilities': {},
+};
 const BOTH = 'application/json, text/event-stream';
 
-interface Site { readonly app: Svc; readonly client: TestClient; readonly lines: string[]; readonly gate: PromiseWithResolvers<void>; readonly aborted: PromiseWithResolvers<void>; readonly entered: PromiseWithResolvers<void> }
+interface Site {
+  readonly app: Svc;
+  readonly client: TestClient;
+  readonly lines: string[];
+  readonly gate: PromiseWithResolvers<void>;
+  readonly aborted: PromiseWithResolvers<void>;
+  readonly entered: PromiseWithResolvers<void>;
+}
 
-function site(t: TestContext, options: McpMountOptions = {}, { prepare, app: appOptions, client: clientOptions }: { prepare?: (app: Svc) => void; app?: SvcOptions; client?: TestClientOptions } = {}): Site {
+function site(
+  t: TestContext,
+  options: McpMountOptions = {},
+  {
+    prepare,
+    app: appOptions,
+    client: clientOptions,
+  }: { prepare?: (app: Svc) => void; app?: SvcOptions; client?: TestClientOptions } = {},
+): Site {
   const lines: string[] = [];
-  const gate = gateOf(t), aborted = Promise.withResolvers<void>(), entered = Promise.withResolvers<void>();
-  const app = new Svc({ title: 'shop', env: 'test', authSecret: SECRET, logger: createLogger({ level: 'debug', format: 'json', sink: (line) => void lines.push(line) }), ...appOptions });
+  const gate = gateOf(t),
+    aborted = Promise.withResolvers<void>(),
+    entered = Promise.withResolvers<void>();
+  const app = new Svc({
+    title: 'shop',
+    env: 'test',
+    authSecret: SECRET,
+    logger: createLogger({ level: 'debug', format: 'json', sink: (line) => void lines.push(line) }),
+    ...appOptions,
+  });
   prepare?.(app);
-  app.get('/items', () => ({ items: [1] })).get('/me', { me: Depends(BearerAuth()) }, ({ me }) => ({ sub: me.sub }));
-  app.get('/key', { client: Depends(APIKeyAuth({ keys: { shop: 'a-long-enough-key-1' } })) }, ({ client }) => ({ client }));
-  app.get('/fields', { headers: { tenant: Field(str, { optional: true }), other: Field(str, { optional: true }) } }, ({ headers, req }) => ({ ...headers, ip: req.ip, host: req.host, scheme: req.scheme, custom: req.headers['x-custom'], hop: req.headers['x-hop'] }));
+  app
+    .get('/items', () => ({ items: [1] }))
+    .get('/me', { me: Depends(BearerAuth()) }, ({ me }) => ({ sub: me.sub }));
+  app.get(
+    '/key',
+    { client: Depends(APIKeyAuth({ keys: { shop: 'a-long-enough-key-1' } })) },
+    ({ client }) => ({ client }),
+  );
+  app.get(
+    '/fields',
+    { headers: { tenant: Field(str, { optional: true }), other: Field(str, { optional: true }) } },
+    ({ headers, req }) => ({
+      ...headers,
+      ip: req.ip,
+      host: req.host,
+      scheme: req.scheme,
+      custom: req.headers['x-custom'],
+      hop: req.headers['x-hop'],
+    }),
+  );
   app.get('/wait', async ({ signal }) => {
     signal.addEventListener('abort', () => aborted.resolve());
     entered.resolve();
@@ -50,30 +112,78 @@ function site(t: TestContext, options: McpMountOptions = {}, { prepare, app: app
   return { app, client, lines, gate, aborted, entered };
 }
 
-function post({ client }: Site, message: unknown, headers: Record<string, string> = {}, signal?: AbortSignal): Promise<Response> {
-  return soon(client.post('/mcp', { body: typeof message === 'string' ? message : JSON.stringify(message), headers: { 'content-type': 'application/json', accept: BOTH, ...headers }, signal }), 'an answer of the endpoint');
+function post(
+  { client }: Site,
+  message: unknown,
+  headers: Record<string, string> = {},
+  signal?: AbortSignal,
+): Promise<Response> {
+  return soon(
+    client.post('/mcp', {
+      body: typeof message === 'string' ? message : JSON.stringify(message),
+      headers: { 'content-type': 'application/json', accept: BOTH, ...headers },
+      signal,
+    }),
+    'an answer of the endpoint',
+  );
 }
 
 /** A modern request with its fields. */
-function modern(of: Site, method: string, params: Json = {}, headers: Record<string, string> = {}, signal?: AbortSignal): Promise<Response> {
+function modern(
+  of: Site,
+  method: string,
+  params: Json = {},
+  headers: Record<string, string> = {},
+  signal?: AbortSignal,
+): Promise<Response> {
   const name = params['name'] ?? params['uri'];
-  const own = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': method, ...typeof name === 'string' ? { 'mcp-name': name } : {} };
-  return post(of, { jsonrpc: '2.0', id: 1, method, params: { _meta: META, ...params } }, { ...own, ...headers }, signal);
+  const own = {
+    'mcp-protocol-version': '2026-07-28',
+    'mcp-method': method,
+    ...(typeof name === 'string' ? { 'mcp-name': name } : {}),
+  };
+  return post(
+    of,
+    { jsonrpc: '2.0', id: 1, method, params: { _meta: META, ...params } },
+    { ...own, ...headers },
+    signal,
+  );
 }
 
-const initialize = (version = '2025-11-25'): Json => ({ jsonrpc: '2.0', id: 0, method: 'initialize', params: { protocolVersion: version, capabilities: {}, clientInfo: { name: 't', version: '1' } } });
+const initialize = (version = '2025-11-25'): Json => ({
+  jsonrpc: '2.0',
+  id: 0,
+  method: 'initialize',
+  params: { protocolVersion: version, capabilities: {}, clientInfo: { name: 't', version: '1' } },
+});
 
 /** A legacy client that has a session: sends messages of it. */
-async function legacy(of: Site, headers: Record<string, string> = {}, version = '2025-11-25'): Promise<{ readonly id: string; send(message: unknown, more?: Record<string, string>, signal?: AbortSignal): Promise<Response> }> {
+async function legacy(
+  of: Site,
+  headers: Record<string, string> = {},
+  version = '2025-11-25',
+): Promise<{
+  readonly id: string;
+  send(message: unknown, more?: Record<string, string>, signal?: AbortSignal): Promise<Response>;
+}> {
   const response = await post(of, initialize(version), headers);
   assert.equal(response.status, 200);
   await response.body?.cancel();
   const id = response.headers.get('mcp-session-id')!;
-  return { id, send: (message, more, signal) => post(of, message, { 'mcp-session-id': id, 'mcp-protocol-version': version, ...headers, ...more }, signal) };
+  return {
+    id,
+    send: (message, more, signal) =>
+      post(
+        of,
+        message,
+        { 'mcp-session-id': id, 'mcp-protocol-version': version, ...headers, ...more },
+        signal,
+      ),
+  };
 }
 
 async function codeOf(response: Response): Promise<[status: number, code: unknown, id: unknown]> {
-  const { error, id } = await response.json() as { error?: { code: number }; id?: unknown };
+  const { error, id } = (await response.json()) as { error?: { code: number }; id?: unknown };
   return [response.status, error?.code, id];
 }
 
@@ -91,83 +201,168 @@ async function* messages(response: Response): AsyncGenerator<Json> {
   }
 }
 
-const call = (id: unknown, name: string, args: Json = {}, meta?: Json): Json => ({ jsonrpc: '2.0', id, method: 'tools/call', params: { name, arguments: args, ...meta === undefined ? {} : { _meta: meta } } });
+const call = (id: unknown, name: string, args: Json = {}, meta?: Json): Json => ({
+  jsonrpc: '2.0',
+  id,
+  method: 'tools/call',
+  params: { name, arguments: args, ...(meta === undefined ? {} : { _meta: meta }) },
+});
 
 test('modern: a request is answered as JSON, without a session', LIMITED, async (t) => {
   const response = await modern(site(t), 'tools/call', { name: 'get_items' });
-  assert.deepEqual([response.status, response.headers.get('mcp-session-id'), response.headers.get('cache-control')], [200, null, 'no-store']);
-  const { result } = await response.json() as { result: Json };
+  assert.deepEqual(
+    [response.status, response.headers.get('mcp-session-id'), response.headers.get('cache-control')],
+    [200, null, 'no-store'],
+  );
+  const { result } = (await response.json()) as { result: Json };
   assert.deepEqual([result['resultType'], result['structuredContent']], ['complete', { items: [1] }]);
 });
 
 test('modern: fields that are missing or say something else are 400 with -32020', LIMITED, async (t) => {
   const of = site(t);
-  const body = (params: Json, method = 'tools/call'): Json => ({ jsonrpc: '2.0', id: 1, method, params: { _meta: META, ...params } });
-  const good = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'get_items' };
-  const without = (name: keyof typeof good): Record<string, string> => Object.fromEntries(Object.entries(good).filter(([key]) => key !== name));
-  assert.equal((await post(of, body({ name: 'get_items' }), good)).status, 200);
-  for (const headers of [without('mcp-protocol-version'), without('mcp-method'), without('mcp-name'), { ...good, 'mcp-method': 'Tools/Call' }, { ...good, 'mcp-name': 'other' }, { ...good, 'mcp-protocol-version': '2025-11-25' },
-    { ...good, 'mcp-name': '=?base64?%?=' }, { ...good, 'mcp-name': '=?base64?Z2V0X2l0ZW1z' }, { ...good, 'mcp-name': '=?BASE64?Z2V0X2l0ZW1z?=' }]) {
-    assert.deepEqual(await codeOf(await post(of, body({ name: 'get_items' }), headers)), [400, -32_020, 1], JSON.stringify(headers));
-  }
-  assert.equal((await post(of, body({ name: 'get_items' }), { ...good, 'mcp-name': '=?base64?Z2V0X2l0ZW1z?=' })).status, 200);
-});
-
-test('modern: what each request must say is 400, an unknown version 400 with -32022, an unknown method 404', LIMITED, async (t) => {
-  const of = site(t);
-  const fields = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/list' };
-  const ask = (meta: unknown, headers: Record<string, string> = fields): Promise<Response> => post(of, { jsonrpc: '2.0', id: 1, method: 'tools/list', params: { _meta: meta } }, headers);
-  assert.deepEqual(await codeOf(await ask({})), [400, -32_602, 1]);
-  assert.deepEqual(await codeOf(await ask({ 'io.modelcontextprotocol/protocolVersion': '2026-07-28' })), [400, -32_602, 1]);
-  assert.deepEqual(await codeOf(await ask({ ...META, 'io.modelcontextprotocol/protocolVersion': { toString: 1 } })), [400, -32_602, 1]);
-  assert.deepEqual(await codeOf(await modern(of, 'completion/complete', { ref: { type: 'ref/prompt', name: { toString: 1 } }, argument: { name: 'a', value: '' } })), [200, -32_602, 1]);
-  const old = { ...META, 'io.modelcontextprotocol/protocolVersion': '1900-01-01' };
-  const response = await ask(old, { ...fields, 'mcp-protocol-version': '1900-01-01' });
-  assert.equal(response.status, 400);
-  assert.deepEqual((await response.json() as { error: unknown }).error, {
-    code: -32_022, message: 'Unsupported protocol version', data: { supported: ['2026-07-28', '2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'], requested: '1900-01-01' },
+  const body = (params: Json, method = 'tools/call'): Json => ({
+    jsonrpc: '2.0',
+    id: 1,
+    method,
+    params: { _meta: META, ...params },
   });
-  assert.deepEqual(await codeOf(await modern(of, 'nope')), [404, -32_601, 1]);
-  assert.deepEqual(await codeOf(await modern(of, 'ping')), [404, -32_601, 1]);
-  assert.deepEqual(await codeOf(await modern(of, 'tools/call', { name: 'nope' })), [200, -32_602, 1]);
-  assert.equal((await post(of, { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } }, fields)).status, 202);
+  const good = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'get_items' };
+  const without = (name: keyof typeof good): Record<string, string> =>
+    Object.fromEntries(Object.entries(good).filter(([key]) => key !== name));
+  assert.equal((await post(of, body({ name: 'get_items' }), good)).status, 200);
+  for (const headers of [
+    without('mcp-protocol-version'),
+    without('mcp-method'),
+    without('mcp-name'),
+    { ...good, 'mcp-method': 'Tools/Call' },
+    { ...good, 'mcp-name': 'other' },
+    { ...good, 'mcp-protocol-version': '2025-11-25' },
+    { ...good, 'mcp-name': '=?base64?%?=' },
+    { ...good, 'mcp-name': '=?base64?Z2V0X2l0ZW1z' },
+    { ...good, 'mcp-name': '=?BASE64?Z2V0X2l0ZW1z?=' },
+  ]) {
+    assert.deepEqual(
+      await codeOf(await post(of, body({ name: 'get_items' }), headers)),
+      [400, -32_020, 1],
+      JSON.stringify(headers),
+    );
+  }
+  assert.equal(
+    (await post(of, body({ name: 'get_items' }), { ...good, 'mcp-name': '=?base64?Z2V0X2l0ZW1z?=' })).status,
+    200,
+  );
 });
 
-test('modern: progress before the answer makes it a stream, whose last message is the answer', LIMITED, async (t) => {
-  const of = site(t);
-  const params = { name: 'get_work', _meta: { ...META, progressToken: 'p' } };
-  const told = messages(await modern(of, 'tools/call', params));
-  assert.deepEqual((await told.next()).value, { jsonrpc: '2.0', method: 'notifications/progress', params: { progressToken: 'p', progress: 1, total: 2, message: 'half' } });
-  of.gate.resolve();
-  assert.equal(((await told.next()).value as Json)['method'], 'notifications/progress');
-  assert.equal(((await told.next()).value as Json)['id'], 1);
-  assert.equal((await told.next()).done, true);
-  const json = await modern(of, 'tools/call', params, { accept: 'application/json' });
-  assert.match(json.headers.get('content-type')!, /^application\/json/);
-});
+test(
+  'modern: what each request must say is 400, an unknown version 400 with -32022, an unknown method 404',
+  LIMITED,
+  async (t) => {
+    const of = site(t);
+    const fields = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/list' };
+    const ask = (meta: unknown, headers: Record<string, string> = fields): Promise<Response> =>
+      post(of, { jsonrpc: '2.0', id: 1, method: 'tools/list', params: { _meta: meta } }, headers);
+    assert.deepEqual(await codeOf(await ask({})), [400, -32_602, 1]);
+    assert.deepEqual(
+      await codeOf(await ask({ 'io.modelcontextprotocol/protocolVersion': '2026-07-28' })),
+      [400, -32_602, 1],
+    );
+    assert.deepEqual(
+      await codeOf(await ask({ ...META, 'io.modelcontextprotocol/protocolVersion': { toString: 1 } })),
+      [400, -32_602, 1],
+    );
+    assert.deepEqual(
+      await codeOf(
+        await modern(of, 'completion/complete', {
+          ref: { type: 'ref/prompt', name: { toString: 1 } },
+          argument: { name: 'a', value: '' },
+        }),
+      ),
+      [200, -32_602, 1],
+    );
+    const old = { ...META, 'io.modelcontextprotocol/protocolVersion': '1900-01-01' };
+    const response = await ask(old, { ...fields, 'mcp-protocol-version': '1900-01-01' });
+    assert.equal(response.status, 400);
+    assert.deepEqual(((await response.json()) as { error: unknown }).error, {
+      code: -32_022,
+      message: 'Unsupported protocol version',
+      data: {
+        supported: ['2026-07-28', '2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'],
+        requested: '1900-01-01',
+      },
+    });
+    assert.deepEqual(await codeOf(await modern(of, 'nope')), [404, -32_601, 1]);
+    assert.deepEqual(await codeOf(await modern(of, 'ping')), [404, -32_601, 1]);
+    assert.deepEqual(await codeOf(await modern(of, 'tools/call', { name: 'nope' })), [200, -32_602, 1]);
+    assert.equal(
+      (
+        await post(
+          of,
+          { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } },
+          fields,
+        )
+      ).status,
+      202,
+    );
+  },
+);
 
-test('modern: a client that leaves cancels its request, whether it waits for JSON or reads a stream', LIMITED, async (t) => {
-  const first = site(t);
-  const abort = new AbortController();
-  modern(first, 'tools/call', { name: 'get_wait' }, {}, abort.signal).catch(() => undefined);
-  await soon(first.entered.promise, 'the call');
-  abort.abort();
-  await soon(first.aborted.promise, 'the call to be aborted');
-  first.gate.resolve();
+test(
+  'modern: progress before the answer makes it a stream, whose last message is the answer',
+  LIMITED,
+  async (t) => {
+    const of = site(t);
+    const params = { name: 'get_work', _meta: { ...META, progressToken: 'p' } };
+    const told = messages(await modern(of, 'tools/call', params));
+    assert.deepEqual((await told.next()).value, {
+      jsonrpc: '2.0',
+      method: 'notifications/progress',
+      params: { progressToken: 'p', progress: 1, total: 2, message: 'half' },
+    });
+    of.gate.resolve();
+    assert.equal(((await told.next()).value as Json)['method'], 'notifications/progress');
+    assert.equal(((await told.next()).value as Json)['id'], 1);
+    assert.equal((await told.next()).done, true);
+    const json = await modern(of, 'tools/call', params, { accept: 'application/json' });
+    assert.match(json.headers.get('content-type')!, /^application\/json/);
+  },
+);
 
-  const second = site(t, {}, { prepare: (app) => app.get('/streamed', { progress: Depends(toolProgress) }, async ({ progress, signal }) => {
-    signal.addEventListener('abort', () => second.aborted.resolve());
-    progress(1);
-    await second.gate.promise;
-    return 1;
-  }) });
-  const response = await modern(second, 'tools/call', { name: 'get_streamed', _meta: { ...META, progressToken: 1 } });
-  const told = messages(response);
-  await told.next();
-  await told.return(undefined);
-  await soon(second.aborted.promise, 'the call to be aborted');
-  second.gate.resolve();
-});
+test(
+  'modern: a client that leaves cancels its request, whether it waits for JSON or reads a stream',
+  LIMITED,
+  async (t) => {
+    const first = site(t);
+    const abort = new AbortController();
+    modern(first, 'tools/call', { name: 'get_wait' }, {}, abort.signal).catch(() => undefined);
+    await soon(first.entered.promise, 'the call');
+    abort.abort();
+    await soon(first.aborted.promise, 'the call to be aborted');
+    first.gate.resolve();
+
+    const second = site(
+      t,
+      {},
+      {
+        prepare: (app) =>
+          app.get('/streamed', { progress: Depends(toolProgress) }, async ({ progress, signal }) => {
+            signal.addEventListener('abort', () => second.aborted.resolve());
+            progress(1);
+            await second.gate.promise;
+            return 1;
+          }),
+      },
+    );
+    const response = await modern(second, 'tools/call', {
+      name: 'get_streamed',
+      _meta: { ...META, progressToken: 1 },
+    });
+    const told = messages(response);
+    await told.next();
+    await told.return(undefined);
+    await soon(second.aborted.promise, 'the call to be aborted');
+    second.gate.resolve();
+  },
+);
 
 test('modern: over a socket, too, a client that leaves cancels its request', LIMITED, async (t) => {
   const of = site(t, {}, { client: { listen: true } });
@@ -182,62 +377,155 @@ test('modern: over a socket, too, a client that leaves cancels its request', LIM
 
 test('check: two tools of one name, and writes at an endpoint that do not say what they do, are SVC305', () => {
   const app = new Svc({ env: 'test' });
-  app.get('/a', { mcp: { name: 'same' } }, () => 1).get('/b', { mcp: { name: 'same' } }, () => 1).get('/u/{id}', () => 1).get('/u/by/id', () => 1);
-  app.post('/silent', { public: true }, () => 1).post('/explained', { public: true, mcp: { description: 'Writes' } }, () => 1).post('/told', { public: true, summary: 'Writes' }, () => 1).post('/no-tool', { public: true, mcp: false }, () => 1);
-  app.prompt('same', {}, () => 'x').tool('get_a', { description: 'x' }, () => 1).tool('same', { description: 'x' }, () => 1).tool('undescribed', {}, () => 1);
-  const found = (): unknown[] => app.check().findings.filter(({ rule }) => rule === 'SVC305').map(({ subject, severity, place }) => [subject, severity, place?.file.endsWith('mcp/http.test.ts')]);
-  const twins = [['GET /b', 'error', true], ['POST /mcp/tools/same', 'error', true], ['POST /mcp/tools/undescribed', 'warning', true]];
-  const sorted = (all: unknown[]): unknown[] => all.toSorted((left, right) => String(left).localeCompare(String(right)));
+  app
+    .get('/a', { mcp: { name: 'same' } }, () => 1)
+    .get('/b', { mcp: { name: 'same' } }, () => 1)
+    .get('/u/{id}', () => 1)
+    .get('/u/by/id', () => 1);
+  app
+    .post('/silent', { public: true }, () => 1)
+    .post('/explained', { public: true, mcp: { description: 'Writes' } }, () => 1)
+    .post('/told', { public: true, summary: 'Writes' }, () => 1)
+    .post('/no-tool', { public: true, mcp: false }, () => 1);
+  app
+    .prompt('same', {}, () => 'x')
+    .tool('get_a', { description: 'x' }, () => 1)
+    .tool('same', { description: 'x' }, () => 1)
+    .tool('undescribed', {}, () => 1);
+  const found = (): unknown[] =>
+    app
+      .check()
+      .findings.filter(({ rule }) => rule === 'SVC305')
+      .map(({ subject, severity, place }) => [subject, severity, place?.file.endsWith('mcp/http.test.ts')]);
+  const twins = [
+    ['GET /b', 'error', true],
+    ['POST /mcp/tools/same', 'error', true],
+    ['POST /mcp/tools/undescribed', 'warning', true],
+  ];
+  const sorted = (all: unknown[]): unknown[] =>
+    all.toSorted((left, right) => String(left).localeCompare(String(right)));
   assert.deepEqual(sorted(found()), sorted(twins));
   app.mountMcp('/mcp');
-  assert.deepEqual(sorted(found()), sorted([...twins, ['GET /u/by/id', 'warning', true], ['POST /silent', 'warning', true]]));
-  assert.deepEqual(app.mcpTools().map(({ name }) => name), ['same', 'same_2', 'get_u_by_id', 'get_u_by_id_2', 'post_silent', 'post_explained', 'post_told', 'get_a', 'same_3', 'undescribed']);
+  assert.deepEqual(
+    sorted(found()),
+    sorted([...twins, ['GET /u/by/id', 'warning', true], ['POST /silent', 'warning', true]]),
+  );
+  assert.deepEqual(
+    app.mcpTools().map(({ name }) => name),
+    [
+      'same',
+      'same_2',
+      'get_u_by_id',
+      'get_u_by_id_2',
+      'post_silent',
+      'post_explained',
+      'post_told',
+      'get_a',
+      'same_3',
+      'undescribed',
+    ],
+  );
 });
 
-test('modern: an answer that takes long becomes a stream, which keeps the connection alive', LIMITED, async (t) => {
-  const clock = new ManualClock();
-  const of = site(t, {}, { client: { clock } });
-  const waiting = modern(of, 'tools/call', { name: 'get_wait' });
-  await soon(of.entered.promise, 'the call');
-  await clock.advance(10_000);
-  const told = messages(await waiting);
-  of.gate.resolve();
-  assert.equal(((await told.next()).value as Json)['id'], 1);
-});
+test(
+  'modern: an answer that takes long becomes a stream, which keeps the connection alive',
+  LIMITED,
+  async (t) => {
+    const clock = new ManualClock();
+    const of = site(t, {}, { client: { clock } });
+    const waiting = modern(of, 'tools/call', { name: 'get_wait' });
+    await soon(of.entered.promise, 'the call');
+    await clock.advance(10_000);
+    const told = messages(await waiting);
+    of.gate.resolve();
+    assert.equal(((await told.next()).value as Json)['id'], 1);
+  },
+);
 
 test('modern: subscriptions/listen is acknowledged on its stream', LIMITED, async (t) => {
   const of = site(t);
   const response = await modern(of, 'subscriptions/listen', { notifications: { toolsListChanged: true } });
   const told = messages(response);
-  assert.deepEqual((await told.next()).value, { jsonrpc: '2.0', method: 'notifications/subscriptions/acknowledged', params: { _meta: { 'io.modelcontextprotocol/subscriptionId': 1 }, notifications: {} } });
+  assert.deepEqual((await told.next()).value, {
+    jsonrpc: '2.0',
+    method: 'notifications/subscriptions/acknowledged',
+    params: { _meta: { 'io.modelcontextprotocol/subscriptionId': 1 }, notifications: {} },
+  });
   await told.return(undefined);
-  assert.equal((await modern(of, 'subscriptions/listen', { notifications: {} }, { accept: 'application/json' })).status, 406, 'it would wait for ever');
+  assert.equal(
+    (await modern(of, 'subscriptions/listen', { notifications: {} }, { accept: 'application/json' })).status,
+    406,
+    'it would wait for ever',
+  );
 });
 
-test('a server that stops waits for the answer of a call that has begun to tell of its progress, and ends what listens', LIMITED, async (t) => {
-  const of = site(t);
-  const { url, close } = await of.app.run({ port: 0, handleSignals: false, drainSeconds: 20 });
-  t.after(() => close());
-  const send = (method: string, params: Json): Promise<Response> => fetch(`${url}/mcp`, {
-    method: 'POST', body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { _meta: META, ...params } }),
-    headers: { 'content-type': 'application/json', accept: BOTH, 'mcp-protocol-version': '2026-07-28', 'mcp-method': method, ...params['name'] === undefined ? {} : { 'mcp-name': String(params['name']) } },
-  });
-  const working = messages(await send('tools/call', { name: 'get_work', _meta: { ...META, progressToken: 'p' } }));
-  assert.equal(((await working.next()).value as Json)['method'], 'notifications/progress');
-  const listening = messages(await send('subscriptions/listen', { notifications: {} }));
-  assert.equal(((await listening.next()).value as Json)['method'], 'notifications/subscriptions/acknowledged');
-  const { id } = await legacy(of);
-  const idle = await fetch(`${url}/mcp`, { headers: { 'mcp-session-id': id, accept: 'text/event-stream' } });
-  const closing = close();
-  assert.deepEqual([await listening.next(), (await listening.next()).done], [{ done: false, value: { jsonrpc: '2.0', id: 1, result: { resultType: 'complete', _meta: { 'io.modelcontextprotocol/subscriptionId': 1, 'io.modelcontextprotocol/serverInfo': { name: 'shop', title: 'shop', version: '1.0.0' } } } } }, true]);
-  assert.equal((await idle.text()).replaceAll(/^:?\n/gm, ''), '');
-  of.gate.resolve();
-  assert.equal(((await working.next()).value as Json)['method'], 'notifications/progress');
-  assert.deepEqual(((await working.next()).value as { result: Json }).result['content'], [{ type: 'text', text: 'done' }]);
-  assert.equal((await working.next()).done, true);
-  await closing;
-  assert.deepEqual(of.lines.filter((line) => line.includes('drain_deadline_exceeded')), []);
-});
+test(
+  'a server that stops waits for the answer of a call that has begun to tell of its progress, and ends what listens',
+  LIMITED,
+  async (t) => {
+    const of = site(t);
+    const { url, close } = await of.app.run({ port: 0, handleSignals: false, drainSeconds: 20 });
+    t.after(() => close());
+    const send = (method: string, params: Json): Promise<Response> =>
+      fetch(`${url}/mcp`, {
+        method: 'POST',
+        body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { _meta: META, ...params } }),
+        headers: {
+          'content-type': 'application/json',
+          accept: BOTH,
+          'mcp-protocol-version': '2026-07-28',
+          'mcp-method': method,
+          ...(params['name'] === undefined ? {} : { 'mcp-name': String(params['name']) }),
+        },
+      });
+    const working = messages(
+      await send('tools/call', { name: 'get_work', _meta: { ...META, progressToken: 'p' } }),
+    );
+    assert.equal(((await working.next()).value as Json)['method'], 'notifications/progress');
+    const listening = messages(await send('subscriptions/listen', { notifications: {} }));
+    assert.equal(
+      ((await listening.next()).value as Json)['method'],
+      'notifications/subscriptions/acknowledged',
+    );
+    const { id } = await legacy(of);
+    const idle = await fetch(`${url}/mcp`, {
+      headers: { 'mcp-session-id': id, accept: 'text/event-stream' },
+    });
+    const closing = close();
+    assert.deepEqual(
+      [await listening.next(), (await listening.next()).done],
+      [
+        {
+          done: false,
+          value: {
+            jsonrpc: '2.0',
+            id: 1,
+            result: {
+              resultType: 'complete',
+              _meta: {
+                'io.modelcontextprotocol/subscriptionId': 1,
+                'io.modelcontextprotocol/serverInfo': { name: 'shop', title: 'shop', version: '1.0.0' },
+              },
+            },
+          },
+        },
+        true,
+      ],
+    );
+    assert.equal((await idle.text()).replaceAll(/^:?\n/gm, ''), '');
+    of.gate.resolve();
+    assert.equal(((await working.next()).value as Json)['method'], 'notifications/progress');
+    assert.deepEqual(((await working.next()).value as { result: Json }).result['content'], [
+      { type: 'text', text: 'done' },
+    ]);
+    assert.equal((await working.next()).done, true);
+    await closing;
+    assert.deepEqual(
+      of.lines.filter((line) => line.includes('drain_deadline_exceeded')),
+      [],
+    );
+  },
+);
 
 test('legacy: initialize gives a session, whose requests name it', LIMITED, async (t) => {
   const of = site(t);
@@ -253,162 +541,361 @@ test('legacy: initialize gives a session, whose requests name it', LIMITED, asyn
   }
 });
 
-test('legacy: without a session 400, with one that is changed, expired, ended or somebody else\'s 404', LIMITED, async (t) => {
-  const clock = new ManualClock();
-  const of = site(t, { sessionSeconds: 60 }, { client: { clock } });
-  const ping = { jsonrpc: '2.0', id: 1, method: 'ping' };
-  const { id, send } = await legacy(of, { authorization: 'Bearer a' });
-  assert.equal((await send(ping)).status, 200);
-  assert.deepEqual(await codeOf(await post(of, ping)), [400, -32_600, 1]);
-  assert.deepEqual(await codeOf(await post(of, ping, { 'mcp-session-id': id, authorization: 'Bearer b' })), [404, -32_600, 1]);
-  assert.equal((await post(of, ping, { 'mcp-session-id': `${id.slice(0, -2)}AA`, authorization: 'Bearer a' })).status, 404);
-  assert.equal((await post(of, ping, { 'mcp-session-id': 'x', authorization: 'Bearer a' })).status, 404);
-  const other = await legacy(of, { authorization: 'Bearer a' });
-  assert.equal((await of.client.delete('/mcp', { headers: { 'mcp-session-id': other.id, authorization: 'Bearer a' } })).status, 204);
-  assert.equal((await other.send(ping)).status, 404);
-  assert.equal((await of.client.delete('/mcp', { headers: { 'mcp-session-id': other.id, authorization: 'Bearer a' } })).status, 404);
-  assert.equal((await send(ping)).status, 200);
-  await clock.advance(60_000);
-  assert.equal((await send(ping)).status, 404);
-});
+test(
+  "legacy: without a session 400, with one that is changed, expired, ended or somebody else's 404",
+  LIMITED,
+  async (t) => {
+    const clock = new ManualClock();
+    const of = site(t, { sessionSeconds: 60 }, { client: { clock } });
+    const ping = { jsonrpc: '2.0', id: 1, method: 'ping' };
+    const { id, send } = await legacy(of, { authorization: 'Bearer a' });
+    assert.equal((await send(ping)).status, 200);
+    assert.deepEqual(await codeOf(await post(of, ping)), [400, -32_600, 1]);
+    assert.deepEqual(
+      await codeOf(await post(of, ping, { 'mcp-session-id': id, authorization: 'Bearer b' })),
+      [404, -32_600, 1],
+    );
+    assert.equal(
+      (await post(of, ping, { 'mcp-session-id': `${id.slice(0, -2)}AA`, authorization: 'Bearer a' })).status,
+      404,
+    );
+    assert.equal((await post(of, ping, { 'mcp-session-id': 'x', authorization: 'Bearer a' })).status, 404);
+    const other = await legacy(of, { authorization: 'Bearer a' });
+    assert.equal(
+      (await of.client.delete('/mcp', { headers: { 'mcp-session-id': other.id, authorization: 'Bearer a' } }))
+        .status,
+      204,
+    );
+    assert.equal((await other.send(ping)).status, 404);
+    assert.equal(
+      (await of.client.delete('/mcp', { headers: { 'mcp-session-id': other.id, authorization: 'Bearer a' } }))
+        .status,
+      404,
+    );
+    assert.equal((await send(ping)).status, 200);
+    await clock.advance(60_000);
+    assert.equal((await send(ping)).status, 404);
+  },
+);
 
 test('legacy: a session is known to another process that has the same secret', LIMITED, async (t) => {
   const { id } = await legacy(site(t));
-  assert.equal((await post(site(t), { jsonrpc: '2.0', id: 1, method: 'ping' }, { 'mcp-session-id': id })).status, 200);
-  assert.equal((await post(site(t, {}, { app: { authSecret: `${SECRET}x` } }), { jsonrpc: '2.0', id: 1, method: 'ping' }, { 'mcp-session-id': id })).status, 404);
+  assert.equal(
+    (await post(site(t), { jsonrpc: '2.0', id: 1, method: 'ping' }, { 'mcp-session-id': id })).status,
+    200,
+  );
+  assert.equal(
+    (
+      await post(
+        site(t, {}, { app: { authSecret: `${SECRET}x` } }),
+        { jsonrpc: '2.0', id: 1, method: 'ping' },
+        { 'mcp-session-id': id },
+      )
+    ).status,
+    404,
+  );
 });
 
-test('legacy: with guards the session belongs to the subject, whichever token it brings', LIMITED, async (t) => {
-  const of = site(t, { deps: { me: Depends(BearerAuth()) } });
-  const token = (sub: string): { authorization: string } => ({ authorization: `Bearer ${createToken(sub, SECRET, { claims: { n: Math.trunc(performance.now() * 1_000) } })}` });
-  assert.equal((await post(of, initialize())).status, 401);
-  const { send } = await legacy(of, token('ada'));
-  assert.equal((await send({ jsonrpc: '2.0', id: 1, method: 'ping' }, token('ada'))).status, 200);
-  assert.equal((await send({ jsonrpc: '2.0', id: 1, method: 'ping' }, token('bob'))).status, 404);
-});
+test(
+  'legacy: with guards the session belongs to the subject, whichever token it brings',
+  LIMITED,
+  async (t) => {
+    const of = site(t, { deps: { me: Depends(BearerAuth()) } });
+    const token = (sub: string): { authorization: string } => ({
+      authorization: `Bearer ${createToken(sub, SECRET, { claims: { n: Math.trunc(performance.now() * 1_000) } })}`,
+    });
+    assert.equal((await post(of, initialize())).status, 401);
+    const { send } = await legacy(of, token('ada'));
+    assert.equal((await send({ jsonrpc: '2.0', id: 1, method: 'ping' }, token('ada'))).status, 200);
+    assert.equal((await send({ jsonrpc: '2.0', id: 1, method: 'ping' }, token('bob'))).status, 404);
+  },
+);
 
-test('legacy: a client that has begun without a token goes on with its session once it has one, and nobody goes on with that of a subject', LIMITED, async (t) => {
-  const of = site(t, { deps: { me: Depends(BearerAuth(undefined, { optional: true })) } });
-  const token = { authorization: `Bearer ${createToken('ada', SECRET)}` };
-  const anonymous = await legacy(of);
-  assert.equal((await anonymous.send(call(1, 'get_me'), token)).status, 200);
-  assert.equal((await anonymous.send(call(2, 'get_items'))).status, 200);
-  const { id, send } = await legacy(of, token);
-  assert.equal((await send(call(3, 'get_me'))).status, 200);
-  assert.equal((await post(of, call(4, 'get_items'), { 'mcp-session-id': id, 'mcp-protocol-version': '2025-11-25' })).status, 404);
-});
+test(
+  'legacy: a client that has begun without a token goes on with its session once it has one, and nobody goes on with that of a subject',
+  LIMITED,
+  async (t) => {
+    const of = site(t, { deps: { me: Depends(BearerAuth(undefined, { optional: true })) } });
+    const token = { authorization: `Bearer ${createToken('ada', SECRET)}` };
+    const anonymous = await legacy(of);
+    assert.equal((await anonymous.send(call(1, 'get_me'), token)).status, 200);
+    assert.equal((await anonymous.send(call(2, 'get_items'))).status, 200);
+    const { id, send } = await legacy(of, token);
+    assert.equal((await send(call(3, 'get_me'))).status, 200);
+    assert.equal(
+      (await post(of, call(4, 'get_items'), { 'mcp-session-id': id, 'mcp-protocol-version': '2025-11-25' }))
+        .status,
+      404,
+    );
+  },
+);
 
-test('legacy: a session of those who come with a cookie belongs to whoever it says, and to nobody else', LIMITED, async (t) => {
-  const user = sessionKey<string>('user');
-  const of = site(t, { deps: { me: Depends(requireSession(user)) } }, {
-    prepare: (app) => void app.use(new SessionMiddleware()).post('/login/{name}', { public: 'test', mcp: false }, ({ params, req }) => { req.session.regenerate(); req.session.set(user, params.name); }),
-  });
-  const login = async (name: string): Promise<string> => (await of.client.post(`/login/${name}`)).headers.getSetCookie()[0]!.split(';', 1)[0]!;
-  const ada = await login('ada'), bob = await login('bob');
-  assert.notEqual(ada, bob);
-  const began = await post(of, { jsonrpc: '2.0', id: 0, method: 'initialize', params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'x', version: '1' } } }, { cookie: ada });
-  const session = { 'mcp-session-id': began.headers.get('mcp-session-id')! };
-  const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
-  assert.deepEqual([(await post(of, list, { ...session, cookie: ada })).status, (await post(of, list, { ...session, cookie: bob })).status], [200, 404]);
+test(
+  'legacy: a session of those who come with a cookie belongs to whoever it says, and to nobody else',
+  LIMITED,
+  async (t) => {
+    const user = sessionKey<string>('user');
+    const of = site(
+      t,
+      { deps: { me: Depends(requireSession(user)) } },
+      {
+        prepare: (app) =>
+          void app
+            .use(new SessionMiddleware())
+            .post('/login/{name}', { public: 'test', mcp: false }, ({ params, req }) => {
+              req.session.regenerate();
+              req.session.set(user, params.name);
+            }),
+      },
+    );
+    const login = async (name: string): Promise<string> =>
+      (await of.client.post(`/login/${name}`)).headers.getSetCookie()[0]!.split(';', 1)[0]!;
+    const ada = await login('ada'),
+      bob = await login('bob');
+    assert.notEqual(ada, bob);
+    const began = await post(
+      of,
+      {
+        jsonrpc: '2.0',
+        id: 0,
+        method: 'initialize',
+        params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'x', version: '1' } },
+      },
+      { cookie: ada },
+    );
+    const session = { 'mcp-session-id': began.headers.get('mcp-session-id')! };
+    const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
+    assert.deepEqual(
+      [
+        (await post(of, list, { ...session, cookie: ada })).status,
+        (await post(of, list, { ...session, cookie: bob })).status,
+      ],
+      [200, 404],
+    );
 
-  const keyed = site(t, { deps: { me: Depends(APIKeyAuth({ cookie: 'key', keys: { one: 'the-first-key-0001', two: 'another-key-0002' } })) } });
-  const first = await post(keyed, { jsonrpc: '2.0', id: 0, method: 'initialize', params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'x', version: '1' } } }, { cookie: 'key=the-first-key-0001' });
-  const id = { 'mcp-session-id': first.headers.get('mcp-session-id')! };
-  assert.deepEqual([(await post(keyed, list, { ...id, cookie: 'key=the-first-key-0001' })).status, (await post(keyed, list, { ...id, cookie: 'key=another-key-0002' })).status], [200, 404]);
-});
+    const keyed = site(t, {
+      deps: {
+        me: Depends(
+          APIKeyAuth({ cookie: 'key', keys: { one: 'the-first-key-0001', two: 'another-key-0002' } }),
+        ),
+      },
+    });
+    const first = await post(
+      keyed,
+      {
+        jsonrpc: '2.0',
+        id: 0,
+        method: 'initialize',
+        params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'x', version: '1' } },
+      },
+      { cookie: 'key=the-first-key-0001' },
+    );
+    const id = { 'mcp-session-id': first.headers.get('mcp-session-id')! };
+    assert.deepEqual(
+      [
+        (await post(keyed, list, { ...id, cookie: 'key=the-first-key-0001' })).status,
+        (await post(keyed, list, { ...id, cookie: 'key=another-key-0002' })).status,
+      ],
+      [200, 404],
+    );
+  },
+);
 
-test('legacy: an unknown version in the field is 400; without sessions each request stands alone', LIMITED, async (t) => {
-  const of = site(t);
-  const { send } = await legacy(of);
-  assert.deepEqual((await codeOf(await send({ jsonrpc: '2.0', id: 1, method: 'ping' }, { 'mcp-protocol-version': '1900-01-01' }))).slice(0, 2), [400, -32_022]);
-  const bare = site(t, { sessions: false });
-  const response = await post(bare, initialize());
-  assert.equal(response.headers.get('mcp-session-id'), null);
-  const { result } = await (await post(bare, call(1, 'get_items'), { 'mcp-protocol-version': '2025-06-18' })).json() as { result: Json };
-  assert.deepEqual(result['structuredContent'], { items: [1] });
-  const older = await (await post(bare, call(1, 'get_items'))).json() as { result: Json };
-  assert.equal(older.result['structuredContent'], undefined, 'no field: 2025-03-26');
-  assert.equal((await bare.client.get('/mcp', { headers: { accept: 'text/event-stream' } })).status, 405);
-});
+test(
+  'legacy: an unknown version in the field is 400; without sessions each request stands alone',
+  LIMITED,
+  async (t) => {
+    const of = site(t);
+    const { send } = await legacy(of);
+    assert.deepEqual(
+      (
+        await codeOf(
+          await send({ jsonrpc: '2.0', id: 1, method: 'ping' }, { 'mcp-protocol-version': '1900-01-01' }),
+        )
+      ).slice(0, 2),
+      [400, -32_022],
+    );
+    const bare = site(t, { sessions: false });
+    const response = await post(bare, initialize());
+    assert.equal(response.headers.get('mcp-session-id'), null);
+    const { result } = (await (
+      await post(bare, call(1, 'get_items'), { 'mcp-protocol-version': '2025-06-18' })
+    ).json()) as { result: Json };
+    assert.deepEqual(result['structuredContent'], { items: [1] });
+    const older = (await (await post(bare, call(1, 'get_items'))).json()) as { result: Json };
+    assert.equal(older.result['structuredContent'], undefined, 'no field: 2025-03-26');
+    assert.equal((await bare.client.get('/mcp', { headers: { accept: 'text/event-stream' } })).status, 405);
+  },
+);
 
-test('a version in the field that nobody speaks is 400 with -32022, whatever comes with it, and nothing is done (2025-06-18, transports)', LIMITED, async (t) => {
-  const of = site(t);
-  const { id, send } = await legacy(of, {}, '2025-03-26');
-  const unknown = { 'mcp-protocol-version': '1900-01-01' };
-  const notification = { jsonrpc: '2.0', method: 'notifications/initialized' };
-  for (const message of [notification, { jsonrpc: '2.0', id: 7, result: {} }, [{ jsonrpc: '2.0', id: 1, method: 'ping' }]]) assert.deepEqual(await codeOf(await send(message, unknown)), [400, -32_022, undefined], JSON.stringify(message));
-  const headers = { 'mcp-session-id': id, accept: 'text/event-stream', ...unknown };
-  assert.deepEqual(await codeOf(await of.client.get('/mcp', { headers })), [400, -32_022, undefined]);
-  assert.deepEqual(await codeOf(await of.client.delete('/mcp', { headers })), [400, -32_022, undefined]);
-  assert.equal((await send({ jsonrpc: '2.0', id: 1, method: 'ping' })).status, 200, 'the session is still there');
-  assert.equal((await post(of, notification, { 'mcp-protocol-version': '2026-07-28' })).status, 202);
-  const bare = site(t, { sessions: false });
-  assert.deepEqual(await codeOf(await post(bare, [{ jsonrpc: '2.0', id: 1, method: 'ping' }], unknown)), [400, -32_022, undefined]);
-  assert.deepEqual(await codeOf(await post(bare, [{ jsonrpc: '2.0', id: 1, method: 'ping' }], { 'mcp-protocol-version': '2026-07-28' })), [400, -32_600, undefined], 'a version without batches');
-  assert.equal((await post(bare, [{ jsonrpc: '2.0', id: 1, method: 'ping' }])).status, 200, 'no field: 2025-03-26');
-});
+test(
+  'a version in the field that nobody speaks is 400 with -32022, whatever comes with it, and nothing is done (2025-06-18, transports)',
+  LIMITED,
+  async (t) => {
+    const of = site(t);
+    const { id, send } = await legacy(of, {}, '2025-03-26');
+    const unknown = { 'mcp-protocol-version': '1900-01-01' };
+    const notification = { jsonrpc: '2.0', method: 'notifications/initialized' };
+    for (const message of [
+      notification,
+      { jsonrpc: '2.0', id: 7, result: {} },
+      [{ jsonrpc: '2.0', id: 1, method: 'ping' }],
+    ])
+      assert.deepEqual(
+        await codeOf(await send(message, unknown)),
+        [400, -32_022, undefined],
+        JSON.stringify(message),
+      );
+    const headers = { 'mcp-session-id': id, accept: 'text/event-stream', ...unknown };
+    assert.deepEqual(await codeOf(await of.client.get('/mcp', { headers })), [400, -32_022, undefined]);
+    assert.deepEqual(await codeOf(await of.client.delete('/mcp', { headers })), [400, -32_022, undefined]);
+    assert.equal(
+      (await send({ jsonrpc: '2.0', id: 1, method: 'ping' })).status,
+      200,
+      'the session is still there',
+    );
+    assert.equal((await post(of, notification, { 'mcp-protocol-version': '2026-07-28' })).status, 202);
+    const bare = site(t, { sessions: false });
+    assert.deepEqual(await codeOf(await post(bare, [{ jsonrpc: '2.0', id: 1, method: 'ping' }], unknown)), [
+      400,
+      -32_022,
+      undefined,
+    ]);
+    assert.deepEqual(
+      await codeOf(
+        await post(bare, [{ jsonrpc: '2.0', id: 1, method: 'ping' }], {
+          'mcp-protocol-version': '2026-07-28',
+        }),
+      ),
+      [400, -32_600, undefined],
+      'a version without batches',
+    );
+    assert.equal(
+      (await post(bare, [{ jsonrpc: '2.0', id: 1, method: 'ping' }])).status,
+      200,
+      'no field: 2025-03-26',
+    );
+  },
+);
 
-test('Accept: a type of weight 0 is not taken, and the most specific range decides (RFC 9110 §12.5.1)', LIMITED, async (t) => {
-  const of = site(t);
-  const { send } = await legacy(of);
-  of.gate.resolve();
-  const telling = call(1, 'get_work', {}, { progressToken: 'p' });
-  const typeOf = async (accept: string): Promise<[number, string | undefined]> => {
-    const response = await send(telling, { accept });
-    await response.text();
-    return [response.status, response.headers.get('content-type')?.split(';')[0]];
-  };
-  assert.deepEqual(await typeOf('application/json, text/event-stream;q=0.1'), [200, 'text/event-stream']);
-  for (const accept of ['application/json, text/event-stream;q=0', 'application/json, text/event-stream; Q=0.000, */*', 'text/*;q=0, */*']) assert.deepEqual(await typeOf(accept), [200, 'application/json'], accept);
-  assert.deepEqual((await typeOf('application/json;q=0, text/event-stream;q=0'))[0], 406);
-  assert.deepEqual(await typeOf('application/json, text/event-stream;level=1;q=0, text/event-stream'), [200, 'text/event-stream'], 'a range with parameters is another one');
-});
+test(
+  'Accept: a type of weight 0 is not taken, and the most specific range decides (RFC 9110 §12.5.1)',
+  LIMITED,
+  async (t) => {
+    const of = site(t);
+    const { send } = await legacy(of);
+    of.gate.resolve();
+    const telling = call(1, 'get_work', {}, { progressToken: 'p' });
+    const typeOf = async (accept: string): Promise<[number, string | undefined]> => {
+      const response = await send(telling, { accept });
+      await response.text();
+      return [response.status, response.headers.get('content-type')?.split(';')[0]];
+    };
+    assert.deepEqual(await typeOf('application/json, text/event-stream;q=0.1'), [200, 'text/event-stream']);
+    for (const accept of [
+      'application/json, text/event-stream;q=0',
+      'application/json, text/event-stream; Q=0.000, */*',
+      'text/*;q=0, */*',
+    ])
+      assert.deepEqual(await typeOf(accept), [200, 'application/json'], accept);
+    assert.deepEqual((await typeOf('application/json;q=0, text/event-stream;q=0'))[0], 406);
+    assert.deepEqual(
+      await typeOf('application/json, text/event-stream;level=1;q=0, text/event-stream'),
+      [200, 'text/event-stream'],
+      'a range with parameters is another one',
+    );
+  },
+);
 
 test('legacy: batches until 2025-03-26', LIMITED, async (t) => {
   const of = site(t);
   const { send } = await legacy(of, {}, '2025-03-26');
-  const response = await send([{ jsonrpc: '2.0', id: 1, method: 'ping' }, { jsonrpc: '2.0', method: 'x' }, 7, { ...initialize(), id: 2 }, call(3, 'get_items')]);
-  assert.deepEqual((await response.json() as Json[]).map(({ id, error }) => [id, (error as Json | undefined)?.['code']]), [[1, undefined], [null, -32_600], [2, -32_600], [3, undefined]]);
+  const response = await send([
+    { jsonrpc: '2.0', id: 1, method: 'ping' },
+    { jsonrpc: '2.0', method: 'x' },
+    7,
+    { ...initialize(), id: 2 },
+    call(3, 'get_items'),
+  ]);
+  assert.deepEqual(
+    ((await response.json()) as Json[]).map(({ id, error }) => [id, (error as Json | undefined)?.['code']]),
+    [
+      [1, undefined],
+      [null, -32_600],
+      [2, -32_600],
+      [3, undefined],
+    ],
+  );
   assert.equal((await send([{ jsonrpc: '2.0', method: 'x' }])).status, 202);
-  assert.deepEqual((await (await send([{ jsonrpc: '2.0', id: 4, method: 'subscriptions/listen', params: { _meta: META, notifications: {} } }])).json() as Json[]).map(({ id, error }) => [id, (error as Json)['code']]), [[4, -32_600]], 'it would never be answered');
+  assert.deepEqual(
+    (
+      (await (
+        await send([
+          {
+            jsonrpc: '2.0',
+            id: 4,
+            method: 'subscriptions/listen',
+            params: { _meta: META, notifications: {} },
+          },
+        ])
+      ).json()) as Json[]
+    ).map(({ id, error }) => [id, (error as Json)['code']]),
+    [[4, -32_600]],
+    'it would never be answered',
+  );
   assert.equal((await send([])).status, 400);
   assert.equal((await (await legacy(of)).send([{ jsonrpc: '2.0', id: 1, method: 'ping' }])).status, 400);
   assert.equal((await post(of, [{ jsonrpc: '2.0', id: 1, method: 'ping' }])).status, 400);
 });
 
-test('legacy: notifications/cancelled of the session ends a request; leaving alone does not', LIMITED, async (t) => {
-  const of = site(t);
-  const { send } = await legacy(of);
-  const waiting = send(call('w', 'get_wait'));
-  await soon(of.entered.promise, 'the call');
-  assert.deepEqual(await codeOf(await send(call('w', 'get_items'))), [200, -32_600, 'w']);
-  assert.equal((await send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 'w' } })).status, 202);
-  await soon(of.aborted.promise, 'the call to be aborted');
-  assert.equal((await waiting).status, 202);
-  of.gate.resolve();
+test(
+  'legacy: notifications/cancelled of the session ends a request; leaving alone does not',
+  LIMITED,
+  async (t) => {
+    const of = site(t);
+    const { send } = await legacy(of);
+    const waiting = send(call('w', 'get_wait'));
+    await soon(of.entered.promise, 'the call');
+    assert.deepEqual(await codeOf(await send(call('w', 'get_items'))), [200, -32_600, 'w']);
+    assert.equal(
+      (await send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 'w' } })).status,
+      202,
+    );
+    await soon(of.aborted.promise, 'the call to be aborted');
+    assert.equal((await waiting).status, 202);
+    of.gate.resolve();
 
-  const other = site(t);
-  const session = await legacy(other);
-  const abort = new AbortController();
-  let isAborted = false;
-  void other.aborted.promise.then(() => { isAborted = true; });
-  const left = session.send(call('w', 'get_wait'), {}, abort.signal).catch(() => undefined);
-  await soon(other.entered.promise, 'the call');
-  abort.abort();
-  await session.send({ jsonrpc: '2.0', id: 1, method: 'ping' });
-  assert.equal(isAborted, false);
-  other.gate.resolve();
-  await left;
-});
+    const other = site(t);
+    const session = await legacy(other);
+    const abort = new AbortController();
+    let isAborted = false;
+    void other.aborted.promise.then(() => {
+      isAborted = true;
+    });
+    const left = session.send(call('w', 'get_wait'), {}, abort.signal).catch(() => undefined);
+    await soon(other.entered.promise, 'the call');
+    abort.abort();
+    await session.send({ jsonrpc: '2.0', id: 1, method: 'ping' });
+    assert.equal(isAborted, false);
+    other.gate.resolve();
+    await left;
+  },
+);
 
 test('legacy: GET opens a stream of the session, DELETE ends it', LIMITED, async (t) => {
   const of = site(t);
   const { id } = await legacy(of);
   const headers = { 'mcp-session-id': id, accept: 'text/event-stream' };
   const response = await of.client.get('/mcp', { headers });
-  assert.deepEqual([response.status, response.headers.get('content-type')!.split(';')[0]], [200, 'text/event-stream']);
+  assert.deepEqual(
+    [response.status, response.headers.get('content-type')!.split(';')[0]],
+    [200, 'text/event-stream'],
+  );
   await response.body!.cancel();
-  assert.equal((await of.client.get('/mcp', { headers: { ...headers, accept: 'application/json' } })).status, 406);
+  assert.equal(
+    (await of.client.get('/mcp', { headers: { ...headers, accept: 'application/json' } })).status,
+    406,
+  );
   assert.equal((await of.client.get('/mcp', { headers: { accept: 'text/event-stream' } })).status, 405);
   assert.equal((await of.client.delete('/mcp')).status, 405);
   assert.equal((await of.client.get('/mcp', { headers: { ...headers, 'mcp-session-id': 'x' } })).status, 404);
@@ -417,8 +904,15 @@ test('legacy: GET opens a stream of the session, DELETE ends it', LIMITED, async
 test('bodies: what is no JSON, no message, too large or of another type is refused', LIMITED, async (t) => {
   const of = site(t, { maxBodyBytes: 1_000 });
   assert.deepEqual(await codeOf(await post(of, 'garbage')), [400, -32_700, null]);
-  assert.deepEqual(await codeOf(await post(of, 'garbage', { 'mcp-protocol-version': '2026-07-28' })), [400, -32_700, undefined]);
-  const broken = await of.client.post('/mcp', { body: Buffer.from('7b226a736f6e727063223a22ff227d', 'hex'), headers: { 'content-type': 'application/json', accept: BOTH } });
+  assert.deepEqual(await codeOf(await post(of, 'garbage', { 'mcp-protocol-version': '2026-07-28' })), [
+    400,
+    -32_700,
+    undefined,
+  ]);
+  const broken = await of.client.post('/mcp', {
+    body: Buffer.from('7b226a736f6e727063223a22ff227d', 'hex'),
+    headers: { 'content-type': 'application/json', accept: BOTH },
+  });
   assert.deepEqual(await codeOf(broken), [400, -32_700, null], 'no UTF-8, so no JSON either (RFC 8259 §8.1)');
   assert.deepEqual(await codeOf(await post(of, { jsonrpc: '2.0', id: 3 })), [400, -32_600, 3]);
   assert.equal((await post(of, { a: 'x'.repeat(1_000) })).status, 413);
@@ -427,254 +921,645 @@ test('bodies: what is no JSON, no message, too large or of another type is refus
   assert.equal((await of.client.put('/mcp')).status, 405);
 });
 
-test('Origin and Host: other sites and other names are 403, its own and those that are named are not', LIMITED, async (t) => {
-  const ok = (of: Site, headers: Record<string, string>): Promise<number> => post(of, initialize(), headers).then((response) => response.status);
-  const of = site(t, { origins: ['https://app.example'] });
-  assert.equal(await ok(of, { origin: 'http://localhost' }), 200);
-  assert.equal(await ok(of, { origin: 'http://localhost:6274' }), 200, 'a page of this machine');
-  assert.equal(await ok(of, { origin: 'https://app.example' }), 200);
-  for (const origin of ['https://evil.example', 'null', 'http://localhost.evil.example', 'http://evil.example:80']) assert.equal(await ok(of, { origin }), 403, origin);
-  assert.equal(await ok(of, { host: 'evil.example', origin: 'http://evil.example' }), 403, 'a name that is made to point here');
-  for (const host of ['evil.example', 'localhost.evil.example', '10.0.0.1']) assert.equal(await ok(of, { host }), 403, host);
-  for (const host of ['localhost:9', '127.0.0.1:80', '[::1]:80']) assert.equal(await ok(of, { host }), 200, host);
-  const named = site(t, { hosts: ['api.example'] }, { app: { env: 'production' }, client: { env: 'production' } });
-  assert.deepEqual([await ok(named, { host: 'api.example:443' }), await ok(named, { host: 'localhost' })], [200, 403]);
-  const trusted = site(t, {}, { prepare: (app) => app.use(new TrustedHostMiddleware({ hosts: ['api.example'] })), app: { env: 'production' }, client: { env: 'production' } });
-  assert.deepEqual([await ok(trusted, { host: 'api.example' }), await ok(trusted, { host: 'evil.example' })], [200, 421]);
-  const production = site(t, {}, { app: { env: 'production' }, client: { env: 'production' } });
-  assert.equal(await ok(production, { origin: 'http://localhost:6274' }), 403);
-  const behind = (trustProxy: boolean): Site => site(t, { hosts: ['api.example'] }, { app: { env: 'production', ...trustProxy ? { config: { trustProxy: '10.0.0.1' } } : {} }, client: { env: 'production' } });
-  const [unsaid, told] = [behind(false), behind(true)];
-  for (const origin of ['https://api.example', 'http://api.example']) assert.equal(await ok(unsaid, { host: 'api.example', origin }), 200, `${origin}: a proxy that nobody has told of may speak TLS for us`);
-  assert.deepEqual([await ok(told, { host: 'api.example', origin: 'https://api.example' }), await ok(told, { host: 'api.example', origin: 'http://api.example' })], [403, 200]);
-  assert.equal(await ok(unsaid, { host: 'api.example', origin: 'https://other.example' }), 403);
-  assert.ok(of.lines.some((line) => line.includes('"mcp_refused"')));
-});
+test(
+  'Origin and Host: other sites and other names are 403, its own and those that are named are not',
+  LIMITED,
+  async (t) => {
+    const ok = (of: Site, headers: Record<string, string>): Promise<number> =>
+      post(of, initialize(), headers).then((response) => response.status);
+    const of = site(t, { origins: ['https://app.example'] });
+    assert.equal(await ok(of, { origin: 'http://localhost' }), 200);
+    assert.equal(await ok(of, { origin: 'http://localhost:6274' }), 200, 'a page of this machine');
+    assert.equal(await ok(of, { origin: 'https://app.example' }), 200);
+    for (const origin of [
+      'https://evil.example',
+      'null',
+      'http://localhost.evil.example',
+      'http://evil.example:80',
+    ])
+      assert.equal(await ok(of, { origin }), 403, origin);
+    assert.equal(
+      await ok(of, { host: 'evil.example', origin: 'http://evil.example' }),
+      403,
+      'a name that is made to point here',
+    );
+    for (const host of ['evil.example', 'localhost.evil.example', '10.0.0.1'])
+      assert.equal(await ok(of, { host }), 403, host);
+    for (const host of ['localhost:9', '127.0.0.1:80', '[::1]:80'])
+      assert.equal(await ok(of, { host }), 200, host);
+    const named = site(
+      t,
+      { hosts: ['api.example'] },
+      { app: { env: 'production' }, client: { env: 'production' } },
+    );
+    assert.deepEqual(
+      [await ok(named, { host: 'api.example:443' }), await ok(named, { host: 'localhost' })],
+      [200, 403],
+    );
+    const trusted = site(
+      t,
+      {},
+      {
+        prepare: (app) => app.use(new TrustedHostMiddleware({ hosts: ['api.example'] })),
+        app: { env: 'production' },
+        client: { env: 'production' },
+      },
+    );
+    assert.deepEqual(
+      [await ok(trusted, { host: 'api.example' }), await ok(trusted, { host: 'evil.example' })],
+      [200, 421],
+    );
+    const production = site(t, {}, { app: { env: 'production' }, client: { env: 'production' } });
+    assert.equal(await ok(production, { origin: 'http://localhost:6274' }), 403);
+    const behind = (trustProxy: boolean): Site =>
+      site(
+        t,
+        { hosts: ['api.example'] },
+        {
+          app: { env: 'production', ...(trustProxy ? { config: { trustProxy: '10.0.0.1' } } : {}) },
+          client: { env: 'production' },
+        },
+      );
+    const [unsaid, told] = [behind(false), behind(true)];
+    for (const origin of ['https://api.example', 'http://api.example'])
+      assert.equal(
+        await ok(unsaid, { host: 'api.example', origin }),
+        200,
+        `${origin}: a proxy that nobody has told of may speak TLS for us`,
+      );
+    assert.deepEqual(
+      [
+        await ok(told, { host: 'api.example', origin: 'https://api.example' }),
+        await ok(told, { host: 'api.example', origin: 'http://api.example' }),
+      ],
+      [403, 200],
+    );
+    assert.equal(await ok(unsaid, { host: 'api.example', origin: 'https://other.example' }), 403);
+    assert.ok(of.lines.some((line) => line.includes('"mcp_refused"')));
+  },
+);
 
-test('calls bring the credentials of the client, the fields that the route reads and those that are named, and nothing else', LIMITED, async (t) => {
-  const of = site(t, { headers: ['X-Custom'] });
-  const structure = async (name: string, headers: Record<string, string> = {}): Promise<unknown> => (await (await modern(of, 'tools/call', { name }, headers)).json() as { result: Json }).result['structuredContent'];
-  assert.equal((await structure('get_me') as Json | undefined)?.['status'], undefined);
-  assert.deepEqual(await structure('get_me', { authorization: `Bearer ${createToken('ada', SECRET)}` }), { sub: 'ada' });
-  assert.deepEqual(await structure('get_key', { 'x-api-key': 'a-long-enough-key-1' }), { client: 'shop' });
-  assert.deepEqual(await structure('get_fields', { tenant: 't1', 'x-custom': 'c', 'x-hop': 'h', 'x-forwarded-for': '9.9.9.9' }), { tenant: 't1', ip: '127.0.0.1', host: 'localhost', scheme: 'http', custom: 'c' });
-});
+test(
+  'calls bring the credentials of the client, the fields that the route reads and those that are named, and nothing else',
+  LIMITED,
+  async (t) => {
+    const of = site(t, { headers: ['X-Custom'] });
+    const structure = async (name: string, headers: Record<string, string> = {}): Promise<unknown> =>
+      ((await (await modern(of, 'tools/call', { name }, headers)).json()) as { result: Json }).result[
+        'structuredContent'
+      ];
+    assert.equal(((await structure('get_me')) as Json | undefined)?.['status'], undefined);
+    assert.deepEqual(await structure('get_me', { authorization: `Bearer ${createToken('ada', SECRET)}` }), {
+      sub: 'ada',
+    });
+    assert.deepEqual(await structure('get_key', { 'x-api-key': 'a-long-enough-key-1' }), { client: 'shop' });
+    assert.deepEqual(
+      await structure('get_fields', {
+        tenant: 't1',
+        'x-custom': 'c',
+        'x-hop': 'h',
+        'x-forwarded-for': '9.9.9.9',
+      }),
+      { tenant: 't1', ip: '127.0.0.1', host: 'localhost', scheme: 'http', custom: 'c' },
+    );
+  },
+);
 
-test('a guarded tool without a token is refused as its route is; a call counts for its route in log, metrics and rate limit', LIMITED, async (t) => {
-  const of = site(t, { rateLimit: false }, { prepare: (app) => app.use(new RateLimitMiddleware({ perMinute: 2 })), app: { accessLog: true } });
-  const { result } = await (await modern(of, 'tools/call', { name: 'get_me' })).json() as { result: { isError: boolean; _meta: Json } };
-  assert.deepEqual([result.isError, result._meta['svc/status']], [true, 401]);
-  await modern(of, 'tools/call', { name: 'get_items' });
-  const third = await (await modern(of, 'tools/call', { name: 'get_items' })).json() as { result: { _meta: Json } };
-  assert.equal(third.result._meta['svc/status'], 429);
-  assert.equal((await of.client.get('/items')).status, 429, 'the same bucket');
-  const logged = of.lines.map((line) => JSON.parse(line) as Json).filter(({ event }) => event === 'request').map(({ method, route, status }) => `${String(method)} ${String(route)} ${String(status)}`);
-  assert.deepEqual(logged.slice(0, 4), ['GET /me 401', 'POST /mcp 200', 'GET /items 200', 'POST /mcp 200']);
-  assert.match(of.app.metrics.render(), /svc_requests_total\{method="GET",route="\/me",status="401"\} 1/);
-});
+test(
+  'a guarded tool without a token is refused as its route is; a call counts for its route in log, metrics and rate limit',
+  LIMITED,
+  async (t) => {
+    const of = site(
+      t,
+      { rateLimit: false },
+      { prepare: (app) => app.use(new RateLimitMiddleware({ perMinute: 2 })), app: { accessLog: true } },
+    );
+    const { result } = (await (await modern(of, 'tools/call', { name: 'get_me' })).json()) as {
+      result: { isError: boolean; _meta: Json };
+    };
+    assert.deepEqual([result.isError, result._meta['svc/status']], [true, 401]);
+    await modern(of, 'tools/call', { name: 'get_items' });
+    const third = (await (await modern(of, 'tools/call', { name: 'get_items' })).json()) as {
+      result: { _meta: Json };
+    };
+    assert.equal(third.result._meta['svc/status'], 429);
+    assert.equal((await of.client.get('/items')).status, 429, 'the same bucket');
+    const logged = of.lines
+      .map((line) => JSON.parse(line) as Json)
+      .filter(({ event }) => event === 'request')
+      .map(({ method, route, status }) => `${String(method)} ${String(route)} ${String(status)}`);
+    assert.deepEqual(logged.slice(0, 4), ['GET /me 401', 'POST /mcp 200', 'GET /items 200', 'POST /mcp 200']);
+    assert.match(of.app.metrics.render(), /svc_requests_total\{method="GET",route="\/me",status="401"\} 1/);
+  },
+);
 
-test('an application that sheds load answers calls as well: the endpoint takes no place of its own', LIMITED, async (t) => {
-  const of = site(t, {}, { prepare: (app) => app.use(new ConcurrencyLimitMiddleware({ max: 1 })) });
-  const { result } = await (await modern(of, 'tools/call', { name: 'get_items' })).json() as { result: Json };
-  assert.deepEqual(result['structuredContent'], { items: [1] });
-});
+test(
+  'an application that sheds load answers calls as well: the endpoint takes no place of its own',
+  LIMITED,
+  async (t) => {
+    const of = site(t, {}, { prepare: (app) => app.use(new ConcurrencyLimitMiddleware({ max: 1 })) });
+    const { result } = (await (await modern(of, 'tools/call', { name: 'get_items' })).json()) as {
+      result: Json;
+    };
+    assert.deepEqual(result['structuredContent'], { items: [1] });
+  },
+);
 
 test('a session cookie brings no call past the CSRF protection of its route', LIMITED, async (t) => {
-  const of = site(t, {}, { prepare: (app) => {
-    app.use(new SessionMiddleware()).use(new CSRFMiddleware());
-    app.get('/login', { mcp: false }, ({ req }) => {
-      req.session.set('user', 1);
-      return 1;
-    });
-  } });
+  const of = site(
+    t,
+    {},
+    {
+      prepare: (app) => {
+        app.use(new SessionMiddleware()).use(new CSRFMiddleware());
+        app.get('/login', { mcp: false }, ({ req }) => {
+          req.session.set('user', 1);
+          return 1;
+        });
+      },
+    },
+  );
   await of.client.get('/login');
-  const { result } = await (await modern(of, 'tools/call', { name: 'post_write' })).json() as { result: { _meta: Json } };
+  const { result } = (await (await modern(of, 'tools/call', { name: 'post_write' })).json()) as {
+    result: { _meta: Json };
+  };
   assert.equal(result._meta['svc/status'], 403);
 });
 
 test('authorization: the document of RFC 9728 is there, and a 401 says where', LIMITED, async (t) => {
-  const of = site(t, { deps: { me: Depends(BearerAuth()) }, authorization: { servers: ['https://login.example'], scopes: ['notes'] } });
+  const of = site(t, {
+    deps: { me: Depends(BearerAuth()) },
+    authorization: { servers: ['https://login.example'], scopes: ['notes'] },
+  });
   const refused = await post(of, initialize());
-  assert.deepEqual([refused.status, refused.headers.get('www-authenticate')], [401, 'Bearer resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"']);
+  assert.deepEqual(
+    [refused.status, refused.headers.get('www-authenticate')],
+    [401, 'Bearer resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"'],
+  );
   const wrong = await post(of, initialize(), { authorization: 'Bearer x' });
-  assert.equal(wrong.headers.get('www-authenticate'), 'Bearer error="invalid_token", resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"');
+  assert.equal(
+    wrong.headers.get('www-authenticate'),
+    'Bearer error="invalid_token", resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"',
+  );
   assert.deepEqual(await (await of.client.get('/.well-known/oauth-protected-resource/mcp')).json(), {
-    resource: 'http://localhost/mcp', authorization_servers: ['https://login.example'], bearer_methods_supported: ['header'], scopes_supported: ['notes'],
+    resource: 'http://localhost/mcp',
+    authorization_servers: ['https://login.example'],
+    bearer_methods_supported: ['header'],
+    scopes_supported: ['notes'],
   });
 });
 
-test('authorization: the document of RFC 9728 has no scopes_supported where no scopes are given, nor where the list is empty', LIMITED, async (t) => {
-  for (const authorization of [{ servers: ['https://login.example', 'https://other.example'] }, { servers: ['https://login.example', 'https://other.example'], scopes: undefined }, { servers: ['https://login.example', 'https://other.example'], scopes: [] }]) {
-    const of = site(t, { deps: { me: Depends(BearerAuth()) }, authorization });
-    const response = await of.client.get('/.well-known/oauth-protected-resource/mcp');
-    assert.deepEqual([response.status, await response.json()], [200, { resource: 'http://localhost/mcp', authorization_servers: authorization.servers, bearer_methods_supported: ['header'] }]);
-  }
-});
+test(
+  'authorization: the document of RFC 9728 has no scopes_supported where no scopes are given, nor where the list is empty',
+  LIMITED,
+  async (t) => {
+    for (const authorization of [
+      { servers: ['https://login.example', 'https://other.example'] },
+      { servers: ['https://login.example', 'https://other.example'], scopes: undefined },
+      { servers: ['https://login.example', 'https://other.example'], scopes: [] },
+    ]) {
+      const of = site(t, { deps: { me: Depends(BearerAuth()) }, authorization });
+      const response = await of.client.get('/.well-known/oauth-protected-resource/mcp');
+      assert.deepEqual(
+        [response.status, await response.json()],
+        [
+          200,
+          {
+            resource: 'http://localhost/mcp',
+            authorization_servers: authorization.servers,
+            bearer_methods_supported: ['header'],
+          },
+        ],
+      );
+    }
+  },
+);
 
-test('authorization: the document of RFC 9728 of an endpoint at / has no path behind its name, is no tool, and is read by GET alone', LIMITED, async (t) => {
-  const app = new Svc({ env: 'test', authSecret: SECRET, logger: createLogger({ sink: () => undefined }) }).get('/items', () => 1);
-  app.mountMcp('/', { deps: { me: Depends(BearerAuth()) }, authorization: { servers: ['https://login.example'] } });
-  const client = new TestClient(app, { raiseErrors: false, baseUrl: 'https://api.example:8443', headers: { host: 'api.example:8443' } });
-  t.after(() => client.close());
-  const refused = await client.post('/', { json: initialize(), headers: { accept: BOTH } });
-  assert.equal(refused.status, 403, 'a name that is not its own'); // DNS rebinding
-  assert.equal((await client.get('/.well-known/oauth-protected-resource/')).status, 404);
-  assert.equal((await client.post('/.well-known/oauth-protected-resource', { json: {} })).status, 405);
-  assert.deepEqual(app.mcpTools().map(({ name }) => name), ['get_items']);
-  const near = new TestClient(app, { raiseErrors: false, baseUrl: 'https://localhost:8443' });
-  t.after(() => near.close());
-  assert.equal(((await (await near.get('/.well-known/oauth-protected-resource')).json()) as Json)['resource'], 'https://localhost:8443/');
-});
+test(
+  'authorization: the document of RFC 9728 of an endpoint at / has no path behind its name, is no tool, and is read by GET alone',
+  LIMITED,
+  async (t) => {
+    const app = new Svc({
+      env: 'test',
+      authSecret: SECRET,
+      logger: createLogger({ sink: () => undefined }),
+    }).get('/items', () => 1);
+    app.mountMcp('/', {
+      deps: { me: Depends(BearerAuth()) },
+      authorization: { servers: ['https://login.example'] },
+    });
+    const client = new TestClient(app, {
+      raiseErrors: false,
+      baseUrl: 'https://api.example:8443',
+      headers: { host: 'api.example:8443' },
+    });
+    t.after(() => client.close());
+    const refused = await client.post('/', { json: initialize(), headers: { accept: BOTH } });
+    assert.equal(refused.status, 403, 'a name that is not its own'); // DNS rebinding
+    assert.equal((await client.get('/.well-known/oauth-protected-resource/')).status, 404);
+    assert.equal((await client.post('/.well-known/oauth-protected-resource', { json: {} })).status, 405);
+    assert.deepEqual(
+      app.mcpTools().map(({ name }) => name),
+      ['get_items'],
+    );
+    const near = new TestClient(app, { raiseErrors: false, baseUrl: 'https://localhost:8443' });
+    t.after(() => near.close());
+    assert.equal(
+      ((await (await near.get('/.well-known/oauth-protected-resource')).json()) as Json)['resource'],
+      'https://localhost:8443/',
+    );
+  },
+);
 
-test('authorization: the place stands in the challenge for a bearer token, also where DPoP is offered beside it, and where a scope is missing', LIMITED, async (t) => {
-  const place = 'resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"';
-  const provider = new OAuthProvider({ name: 'fake', clientId: 'c', clientSecret: 's', authorizeUrl: 'https://login.example/a', tokenUrl: 'https://login.example/t', userinfoUrl: 'https://login.example/u' });
-  const prepare = (app: Svc): void => void app.register(new OAuthPlugin({ provider, onUser: () => 'ada', dpop: 'optional' }));
-  const of = site(t, { deps: { me: Depends(BearerAuth()) }, authorization: { servers: ['https://login.example'] } }, { prepare });
-  const challengeOf = async (from: Site, headers: Record<string, string>): Promise<unknown> => (await post(from, initialize(), headers)).headers.get('www-authenticate');
-  assert.equal(await challengeOf(of, {}), `Bearer ${place}, DPoP algs="ES256 EdDSA RS256"`);
-  assert.equal(await challengeOf(of, { authorization: 'Bearer x' }), `Bearer error="invalid_token", ${place}, DPoP algs="ES256 EdDSA RS256"`);
-  const scoped = site(t, { deps: { me: Depends(requireScopes('notes')) }, authorization: { servers: ['https://login.example'] } });
-  const response = await post(scoped, initialize(), { authorization: `Bearer ${createToken('ada', SECRET)}` });
-  assert.deepEqual([response.status, response.headers.get('www-authenticate')], [403, `Bearer error="insufficient_scope", scope="notes", ${place}`]);
-});
+test(
+  'authorization: the place stands in the challenge for a bearer token, also where DPoP is offered beside it, and where a scope is missing',
+  LIMITED,
+  async (t) => {
+    const place = 'resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"';
+    const provider = new OAuthProvider({
+      name: 'fake',
+      clientId: 'c',
+      clientSecret: 's',
+      authorizeUrl: 'https://login.example/a',
+      tokenUrl: 'https://login.example/t',
+      userinfoUrl: 'https://login.example/u',
+    });
+    const prepare = (app: Svc): void =>
+      void app.register(new OAuthPlugin({ provider, onUser: () => 'ada', dpop: 'optional' }));
+    const of = site(
+      t,
+      { deps: { me: Depends(BearerAuth()) }, authorization: { servers: ['https://login.example'] } },
+      { prepare },
+    );
+    const challengeOf = async (from: Site, headers: Record<string, string>): Promise<unknown> =>
+      (await post(from, initialize(), headers)).headers.get('www-authenticate');
+    assert.equal(await challengeOf(of, {}), `Bearer ${place}, DPoP algs="ES256 EdDSA RS256"`);
+    assert.equal(
+      await challengeOf(of, { authorization: 'Bearer x' }),
+      `Bearer error="invalid_token", ${place}, DPoP algs="ES256 EdDSA RS256"`,
+    );
+    const scoped = site(t, {
+      deps: { me: Depends(requireScopes('notes')) },
+      authorization: { servers: ['https://login.example'] },
+    });
+    const response = await post(scoped, initialize(), {
+      authorization: `Bearer ${createToken('ada', SECRET)}`,
+    });
+    assert.deepEqual(
+      [response.status, response.headers.get('www-authenticate')],
+      [403, `Bearer error="insufficient_scope", scope="notes", ${place}`],
+    );
+  },
+);
 
-test('authorization: a tool whose route wants another token, or one of more scopes, is answered with 401 or 403 and its challenge', LIMITED, async (t) => {
-  const place = 'resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"';
-  const prepare = (app: Svc): void => {
-    app.get('/notes', { me: Depends(requireScopes('notes')) }, () => ({ notes: [] }));
-    app.get('/closed', () => { throw new Forbidden('Closed', { headers: { 'WWW-Authenticate': 'Bearer realm="error=insufficient_scope"' } }); });
-  };
-  const options: McpMountOptions = { deps: { me: Depends(BearerAuth(undefined, { optional: true })) }, authorization: { servers: ['https://login.example'] } };
-  const token = { authorization: `Bearer ${createToken('ada', SECRET)}` };
-  const seen = async (response: Response): Promise<unknown[]> => {
-    const { result } = await response.json() as { result: { isError?: boolean; _meta: Json } };
-    return [response.status, response.headers.get('www-authenticate'), result.isError, result._meta['svc/status']];
-  };
-  const of = site(t, options, { prepare });
-  assert.deepEqual(await seen(await modern(of, 'tools/call', { name: 'get_notes' })), [401, `Bearer ${place}`, true, 401]);
-  assert.deepEqual(await seen(await modern(of, 'tools/call', { name: 'get_notes' }, token)), [403, `Bearer error="insufficient_scope", scope="notes", ${place}`, true, 403]);
-  const { send } = await legacy(of, token);
-  assert.deepEqual(await seen(await send(call(1, 'get_notes'))), [403, `Bearer error="insufficient_scope", scope="notes", ${place}`, true, 403]);
-  assert.deepEqual(await seen(await send(call(2, 'get_closed'))), [200, null, true, 403]); // no token would help
-  assert.deepEqual(await seen(await send(call(3, 'get_key'))), [200, null, true, 401]); // nor here
-  const open = site(t, {}, { prepare });
-  assert.deepEqual(await seen(await modern(open, 'tools/call', { name: 'get_notes' })), [200, null, true, 401]); // nothing says where tokens come from
-});
+test(
+  'authorization: a tool whose route wants another token, or one of more scopes, is answered with 401 or 403 and its challenge',
+  LIMITED,
+  async (t) => {
+    const place = 'resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"';
+    const prepare = (app: Svc): void => {
+      app.get('/notes', { me: Depends(requireScopes('notes')) }, () => ({ notes: [] }));
+      app.get('/closed', () => {
+        throw new Forbidden('Closed', {
+          headers: { 'WWW-Authenticate': 'Bearer realm="error=insufficient_scope"' },
+        });
+      });
+    };
+    const options: McpMountOptions = {
+      deps: { me: Depends(BearerAuth(undefined, { optional: true })) },
+      authorization: { servers: ['https://login.example'] },
+    };
+    const token = { authorization: `Bearer ${createToken('ada', SECRET)}` };
+    const seen = async (response: Response): Promise<unknown[]> => {
+      const { result } = (await response.json()) as { result: { isError?: boolean; _meta: Json } };
+      return [
+        response.status,
+        response.headers.get('www-authenticate'),
+        result.isError,
+        result._meta['svc/status'],
+      ];
+    };
+    const of = site(t, options, { prepare });
+    assert.deepEqual(await seen(await modern(of, 'tools/call', { name: 'get_notes' })), [
+      401,
+      `Bearer ${place}`,
+      true,
+      401,
+    ]);
+    assert.deepEqual(await seen(await modern(of, 'tools/call', { name: 'get_notes' }, token)), [
+      403,
+      `Bearer error="insufficient_scope", scope="notes", ${place}`,
+      true,
+      403,
+    ]);
+    const { send } = await legacy(of, token);
+    assert.deepEqual(await seen(await send(call(1, 'get_notes'))), [
+      403,
+      `Bearer error="insufficient_scope", scope="notes", ${place}`,
+      true,
+      403,
+    ]);
+    assert.deepEqual(await seen(await send(call(2, 'get_closed'))), [200, null, true, 403]); // no token would help
+    assert.deepEqual(await seen(await send(call(3, 'get_key'))), [200, null, true, 401]); // nor here
+    const open = site(t, {}, { prepare });
+    assert.deepEqual(await seen(await modern(open, 'tools/call', { name: 'get_notes' })), [
+      200,
+      null,
+      true,
+      401,
+    ]); // nothing says where tokens come from
+  },
+);
 
-test('authorization: guards of one\'s own have the place in their 401, whatever they challenge for', LIMITED, async (t) => {
-  const place = 'resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"';
-  const challengeOf = async (error: Error): Promise<unknown> => {
-    const guard = (): never => { throw error; };
-    return (await post(site(t, { deps: { me: Depends(guard) }, authorization: { servers: ['https://login.example'] } }), initialize())).headers.get('www-authenticate');
-  };
-  const asking = (challenge: string): Error => new Unauthorized('Who?', { headers: { 'WWW-Authenticate': challenge } });
-  assert.equal(await challengeOf(new Unauthorized()), `Bearer ${place}`);
-  for (const [asked, told] of [
-    ['Basic realm="a, Bearer", Bearer realm="b", DPoP', `Basic realm="a, Bearer", Bearer realm="b", ${place}, DPoP`], ['Basic realm="\\", Bearer"', `Bearer ${place}, Basic realm="\\", Bearer"`],
-    ['DPoP algs="ES256",bearer', `DPoP algs="ES256",bearer ${place}`], ['Bearerish', `Bearer ${place}, Bearerish`],
-    ['Bearer resource_metadata="https://app.example/its-own", DPoP', 'Bearer resource_metadata="https://app.example/its-own", DPoP'],
-  ] as const) assert.equal(await challengeOf(asking(asked)), told);
-  const long = `Digest ${Array.from({ length: 40 }, (_, index) => `p${index}="v"`).join(', ')}`;
-  assert.equal(await challengeOf(asking(long)), `Bearer ${place}, ${long}`);
-  assert.equal(await challengeOf(new Forbidden()), null);
-});
+test(
+  "authorization: guards of one's own have the place in their 401, whatever they challenge for",
+  LIMITED,
+  async (t) => {
+    const place = 'resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"';
+    const challengeOf = async (error: Error): Promise<unknown> => {
+      const guard = (): never => {
+        throw error;
+      };
+      return (
+        await post(
+          site(t, { deps: { me: Depends(guard) }, authorization: { servers: ['https://login.example'] } }),
+          initialize(),
+        )
+      ).headers.get('www-authenticate');
+    };
+    const asking = (challenge: string): Error =>
+      new Unauthorized('Who?', { headers: { 'WWW-Authenticate': challenge } });
+    assert.equal(await challengeOf(new Unauthorized()), `Bearer ${place}`);
+    for (const [asked, told] of [
+      [
+        'Basic realm="a, Bearer", Bearer realm="b", DPoP',
+        `Basic realm="a, Bearer", Bearer realm="b", ${place}, DPoP`,
+      ],
+      ['Basic realm="\\", Bearer"', `Bearer ${place}, Basic realm="\\", Bearer"`],
+      ['DPoP algs="ES256",bearer', `DPoP algs="ES256",bearer ${place}`],
+      ['Bearerish', `Bearer ${place}, Bearerish`],
+      [
+        'Bearer resource_metadata="https://app.example/its-own", DPoP',
+        'Bearer resource_metadata="https://app.example/its-own", DPoP',
+      ],
+    ] as const)
+      assert.equal(await challengeOf(asking(asked)), told);
+    const long = `Digest ${Array.from({ length: 40 }, (_, index) => `p${index}="v"`).join(', ')}`;
+    assert.equal(await challengeOf(asking(long)), `Bearer ${place}, ${long}`);
+    assert.equal(await challengeOf(new Forbidden()), null);
+  },
+);
 
 for (const [what, origins, refusedOrigin] of [
-  ['every origin', '*', undefined], ['a list of them', ['https://inspector.example'], 'https://other.example'], ['those that a function lets in', (name: string) => name.endsWith('inspector.example'), 'https://other.example'],
-  ['those that an asynchronous function lets in', async (name: string) => name.endsWith('inspector.example'), 'https://other.example'], ['none', undefined, 'https://inspector.example'],
+  ['every origin', '*', undefined],
+  ['a list of them', ['https://inspector.example'], 'https://other.example'],
+  [
+    'those that a function lets in',
+    (name: string) => name.endsWith('inspector.example'),
+    'https://other.example',
+  ],
+  [
+    'those that an asynchronous function lets in',
+    async (name: string) => name.endsWith('inspector.example'),
+    'https://other.example',
+  ],
+  ['none', undefined, 'https://inspector.example'],
 ] as const) {
-  test(`origins: the endpoint takes requests of its own origin, and of ${what} beside it`, LIMITED, async (t) => {
-    const of = site(t, { origins });
-    const statusOf = async (origin: string): Promise<number> => (await modern(of, 'tools/list', {}, { origin })).status;
-    assert.equal(await statusOf('http://localhost'), 200);
-    if (origins !== undefined) assert.equal(await statusOf('https://inspector.example'), 200);
-    if (refusedOrigin !== undefined) assert.equal(await statusOf(refusedOrigin), 403);
-  });
+  test(
+    `origins: the endpoint takes requests of its own origin, and of ${what} beside it`,
+    LIMITED,
+    async (t) => {
+      const of = site(t, { origins });
+      const statusOf = async (origin: string): Promise<number> =>
+        (await modern(of, 'tools/list', {}, { origin })).status;
+      assert.equal(await statusOf('http://localhost'), 200);
+      if (origins !== undefined) assert.equal(await statusOf('https://inspector.example'), 200);
+      if (refusedOrigin !== undefined) assert.equal(await statusOf(refusedOrigin), 403);
+    },
+  );
 }
 
-for (const [what, rateLimit, statuses] of [['a limit of its own', { perMinute: 1 }, [200, 429]], ['no limit for false', false, [200, 200, 200]], ['that of the middleware where nothing is said', undefined, [200, 200, 429]]] as const) {
+for (const [what, rateLimit, statuses] of [
+  ['a limit of its own', { perMinute: 1 }, [200, 429]],
+  ['no limit for false', false, [200, 200, 200]],
+  ['that of the middleware where nothing is said', undefined, [200, 200, 429]],
+] as const) {
   test(`rateLimit: the endpoint has ${what}`, LIMITED, async (t) => {
-    const of = site(t, { rateLimit }, { prepare: (app) => app.use(new RateLimitMiddleware({ perMinute: 2 })) });
+    const of = site(
+      t,
+      { rateLimit },
+      { prepare: (app) => app.use(new RateLimitMiddleware({ perMinute: 2 })) },
+    );
     const found: number[] = [];
     for (const _ of statuses) found.push((await modern(of, 'tools/list')).status);
     assert.deepEqual(found, statuses);
   });
 }
 
-test('an application that wants idempotency keys of every write wants none of a message', LIMITED, async (t) => {
-  const of = site(t, {}, { prepare: (app) => app.use(new IdempotencyMiddleware({ required: true })) });
-  assert.equal((await modern(of, 'tools/list')).status, 200);
-  assert.equal((await of.client.post('/write', { json: {} })).status, 400, 'a write of the application');
-});
+test(
+  'an application that wants idempotency keys of every write wants none of a message',
+  LIMITED,
+  async (t) => {
+    const of = site(t, {}, { prepare: (app) => app.use(new IdempotencyMiddleware({ required: true })) });
+    assert.equal((await modern(of, 'tools/list')).status, 200);
+    assert.equal((await of.client.post('/write', { json: {} })).status, 400, 'a write of the application');
+  },
+);
 
-test('a page of another origin speaks to the endpoint with what README says of CORSMiddleware', LIMITED, async (t) => {
-  const origins = ['https://inspector.example'];
-  const [, allowed, exposed] = /need `CORSMiddleware`[^]*?headers: (\[[^\]]*\])[^]*?exposeHeaders: (\[[^\]]*\])/.exec(readFileSync(new URL('../../README.md', import.meta.url), 'utf8'))!.map((list) => list.match(/[\w-]+(?=')/g) ?? []) as string[][];
-  const prepare = (app: Svc): void => void app.use(new CORSMiddleware({ origins, headers: allowed!, exposeHeaders: exposed! }));
-  const of = site(t, { origins, deps: { me: Depends(BearerAuth()) }, authorization: { servers: ['https://login.example'] } }, { prepare });
-  const origin = { origin: origins[0]! };
-  for (const [method, path] of [['POST', '/mcp'], ['GET', '/mcp'], ['DELETE', '/mcp'], ['GET', '/.well-known/oauth-protected-resource/mcp']] as const) {
-    const response = await of.client.request('OPTIONS', path, { headers: { ...origin, 'access-control-request-method': method, 'access-control-request-headers': 'authorization,content-type,mcp-method,mcp-name,mcp-protocol-version,mcp-session-id' } });
-    assert.deepEqual([response.status, response.headers.get('access-control-allow-methods')?.includes(method), response.headers.get('access-control-allow-headers')?.includes('Mcp-Name')], [204, true, true]);
-  }
-  assert.equal((await of.client.get('/.well-known/oauth-protected-resource/mcp', { headers: origin })).headers.get('access-control-allow-origin'), origin.origin);
-  const refused = await post(of, initialize(), origin);
-  const begun = await post(of, initialize(), { ...origin, authorization: `Bearer ${createToken('ada', SECRET)}` });
-  for (const [response, status, field] of [[refused, 401, 'WWW-Authenticate'], [begun, 200, 'Mcp-Session-Id']] as const) {
-    assert.deepEqual([response.status, response.headers.has(field), response.headers.get('access-control-allow-origin'), response.headers.get('access-control-expose-headers')?.includes(field)], [status, true, origin.origin, true]);
-  }
-});
+test(
+  'a page of another origin speaks to the endpoint with what README says of CORSMiddleware',
+  LIMITED,
+  async (t) => {
+    const origins = ['https://inspector.example'];
+    const [, allowed, exposed] =
+      /need `CORSMiddleware`[^]*?headers: (\[[^\]]*\])[^]*?exposeHeaders: (\[[^\]]*\])/
+        .exec(readFileSync(new URL('../../README.md', import.meta.url), 'utf8'))!
+        .map((list) => list.match(/[\w-]+(?=')/g) ?? []) as string[][];
+    const prepare = (app: Svc): void =>
+      void app.use(new CORSMiddleware({ origins, headers: allowed!, exposeHeaders: exposed! }));
+    const of = site(
+      t,
+      { origins, deps: { me: Depends(BearerAuth()) }, authorization: { servers: ['https://login.example'] } },
+      { prepare },
+    );
+    const origin = { origin: origins[0]! };
+    for (const [method, path] of [
+      ['POST', '/mcp'],
+      ['GET', '/mcp'],
+      ['DELETE', '/mcp'],
+      ['GET', '/.well-known/oauth-protected-resource/mcp'],
+    ] as const) {
+      const response = await of.client.request('OPTIONS', path, {
+        headers: {
+          ...origin,
+          'access-control-request-method': method,
+          'access-control-request-headers':
+            'authorization,content-type,mcp-method,mcp-name,mcp-protocol-version,mcp-session-id',
+        },
+      });
+      assert.deepEqual(
+        [
+          response.status,
+          response.headers.get('access-control-allow-methods')?.includes(method),
+          response.headers.get('access-control-allow-headers')?.includes('Mcp-Name'),
+        ],
+        [204, true, true],
+      );
+    }
+    assert.equal(
+      (await of.client.get('/.well-known/oauth-protected-resource/mcp', { headers: origin })).headers.get(
+        'access-control-allow-origin',
+      ),
+      origin.origin,
+    );
+    const refused = await post(of, initialize(), origin);
+    const begun = await post(of, initialize(), {
+      ...origin,
+      authorization: `Bearer ${createToken('ada', SECRET)}`,
+    });
+    for (const [response, status, field] of [
+      [refused, 401, 'WWW-Authenticate'],
+      [begun, 200, 'Mcp-Session-Id'],
+    ] as const) {
+      assert.deepEqual(
+        [
+          response.status,
+          response.headers.has(field),
+          response.headers.get('access-control-allow-origin'),
+          response.headers.get('access-control-expose-headers')?.includes(field),
+        ],
+        [status, true, origin.origin, true],
+      );
+    }
+  },
+);
 
-test('lists may be kept by everybody where nobody needs a token for them, else by each for himself; resources are where the document is', LIMITED, async (t) => {
-  const scope = async (of: Site, headers = {}): Promise<unknown> => (await (await modern(of, 'tools/list', {}, headers)).json() as { result: Json }).result['cacheScope'];
-  assert.equal(await scope(site(t)), 'public');
-  assert.equal(await scope(site(t, { deps: { me: Depends(BearerAuth()) } }), { authorization: `Bearer ${createToken('ada', SECRET)}` }), 'private');
-  const capabilities = async (of: Site): Promise<Json> => (await (await modern(of, 'server/discover')).json() as { result: { capabilities: Json } }).result.capabilities;
-  assert.ok('resources' in await capabilities(site(t)));
-  assert.ok(!('resources' in await capabilities(site(t, {}, { app: { env: 'production' }, client: { env: 'production' } }))));
-});
+test(
+  'lists may be kept by everybody where nobody needs a token for them, else by each for himself; resources are where the document is',
+  LIMITED,
+  async (t) => {
+    const scope = async (of: Site, headers = {}): Promise<unknown> =>
+      ((await (await modern(of, 'tools/list', {}, headers)).json()) as { result: Json }).result['cacheScope'];
+    assert.equal(await scope(site(t)), 'public');
+    assert.equal(
+      await scope(site(t, { deps: { me: Depends(BearerAuth()) } }), {
+        authorization: `Bearer ${createToken('ada', SECRET)}`,
+      }),
+      'private',
+    );
+    const capabilities = async (of: Site): Promise<Json> =>
+      ((await (await modern(of, 'server/discover')).json()) as { result: { capabilities: Json } }).result
+        .capabilities;
+    assert.ok('resources' in (await capabilities(site(t))));
+    assert.ok(
+      !(
+        'resources' in
+        (await capabilities(site(t, {}, { app: { env: 'production' }, client: { env: 'production' } })))
+      ),
+    );
+  },
+);
 
 test('mountMcp(): neither the endpoint nor its document is a tool; check finds nothing wrong with it; options are read', (t) => {
-  const { app } = site(t, { deps: { me: Depends(BearerAuth()) }, authorization: { servers: ['https://login.example'] } });
+  const { app } = site(t, {
+    deps: { me: Depends(BearerAuth()) },
+    authorization: { servers: ['https://login.example'] },
+  });
   assert.ok(app.mcpTools().every(({ name }) => !name.includes('mcp') && !name.includes('well')));
-  assert.deepEqual(app.check().findings.filter(({ subject, rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule) && subject.includes('mcp')), []);
-  for (const options of [{ host: [] }, { hosts: 'x' }, { headers: ['a b'] }, { sessionSeconds: 1 }, { authorization: {} }] as object[]) assert.throws(() => new Svc().mountMcp('/mcp', options), { name: 'SvcError' });
+  assert.deepEqual(
+    app
+      .check()
+      .findings.filter(
+        ({ subject, rule }) =>
+          !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule) && subject.includes('mcp'),
+      ),
+    [],
+  );
+  for (const options of [
+    { host: [] },
+    { hosts: 'x' },
+    { headers: ['a b'] },
+    { sessionSeconds: 1 },
+    { authorization: {} },
+  ] as object[])
+    assert.throws(() => new Svc().mountMcp('/mcp', options), { name: 'SvcError' });
   assert.throws(() => new Svc().mountMcp('/mcp', { origins: ['https://a.example/x'] }), { code: 'E_CORS' });
   const deps = { me: Depends(BearerAuth()) };
   const servers = ['https://login.example'];
-  for (const authorization of [{ servers: [] }, { servers: ['login.example'] }, { servers, scope: ['a'] }, { servers, scopes: 'a' }] as { servers: string[] }[]) assert.throws(() => new Svc().mountMcp('/mcp', { deps, authorization }), /mountMcp\(\) authorization/);
-  for (const none of [{}, undefined]) assert.throws(() => new Svc().mountMcp('/mcp', { deps: none, authorization: { servers } }), { code: 'E_OPTION_RANGE', message: /deps.*a guard/ });
+  for (const authorization of [
+    { servers: [] },
+    { servers: ['login.example'] },
+    { servers, scope: ['a'] },
+    { servers, scopes: 'a' },
+  ] as { servers: string[] }[])
+    assert.throws(() => new Svc().mountMcp('/mcp', { deps, authorization }), /mountMcp\(\) authorization/);
+  for (const none of [{}, undefined])
+    assert.throws(() => new Svc().mountMcp('/mcp', { deps: none, authorization: { servers } }), {
+      code: 'E_OPTION_RANGE',
+      message: /deps.*a guard/,
+    });
 });
 
-test('legacy: the requests of a batch end when its client leaves, and an endpoint has no more than a thousand that are not answered', LIMITED, async (t) => {
-  const running = new Set<number>();
-  let count = 0;
-  const ended = Promise.withResolvers<void>();
-  const of = site(t, { rateLimit: false }, { prepare: (app) => void app.get('/hang', ({ signal }) => new Promise((resolve) => {
-    const own = ++count;
-    running.add(own);
-    const end = (): void => { running.delete(own); if (running.size === 0) ended.resolve(); resolve('over'); };
-    signal.addEventListener('abort', end);
-    of.gate.promise.then(end);
-  })) });
-  const { send } = await legacy(of, {}, '2025-03-26');
-  const call = (id: number): Json => ({ jsonrpc: '2.0', id, method: 'tools/call', params: { name: 'get_hang', arguments: {} } });
-  const leaving = new AbortController();
-  const left = send(Array.from({ length: 600 }, (_, id) => call(id + 1)), {}, leaving.signal);
-  const other = send(Array.from({ length: 390 }, (_, id) => call(id + 1_001)));
-  await until(() => running.size >= 990);
-  const answers = await (async () => {
-    const more = send(Array.from({ length: 20 }, (_, id) => call(id + 2_001)));
-    await until(() => running.size >= 1_000);
-    leaving.abort();
-    await left.catch(() => undefined); // whatever became of it
-    await until(() => running.size <= 400);
-    of.gate.resolve();
-    return await (await more).json() as { error?: { message: string } }[];
-  })();
-  assert.equal(answers.filter(({ error }) => /^Too many requests/.test(error?.message ?? '')).length, 10);
-  assert.equal((await (await other).json() as unknown[]).length, 390);
-  await soon(ended.promise, 'the calls to end');
-  assert.equal(((await (await send(call(9_000))).json()) as { error?: unknown }).error, undefined, 'there is room again');
-});
+test(
+  'legacy: the requests of a batch end when its client leaves, and an endpoint has no more than a thousand that are not answered',
+  LIMITED,
+  async (t) => {
+    const running = new Set<number>();
+    let count = 0;
+    const ended = Promise.withResolvers<void>();
+    const of = site(
+      t,
+      { rateLimit: false },
+      {
+        prepare: (app) =>
+          void app.get(
+            '/hang',
+            ({ signal }) =>
+              new Promise((resolve) => {
+                const own = ++count;
+                running.add(own);
+                const end = (): void => {
+                  running.delete(own);
+                  if (running.size === 0) ended.resolve();
+                  resolve('over');
+                };
+                signal.addEventListener('abort', end);
+                of.gate.promise.then(end);
+              }),
+          ),
+      },
+    );
+    const { send } = await legacy(of, {}, '2025-03-26');
+    const call = (id: number): Json => ({
+      jsonrpc: '2.0',
+      id,
+      method: 'tools/call',
+      params: { name: 'get_hang', arguments: {} },
+    });
+    const leaving = new AbortController();
+    const left = send(
+      Array.from({ length: 600 }, (_, id) => call(id + 1)),
+      {},
+      leaving.signal,
+    );
+    const other = send(Array.from({ length: 390 }, (_, id) => call(id + 1_001)));
+    await until(() => running.size >= 990);
+    const answers = await (async () => {
+      const more = send(Array.from({ length: 20 }, (_, id) => call(id + 2_001)));
+      await until(() => running.size >= 1_000);
+      leaving.abort();
+      await left.catch(() => undefined); // whatever became of it
+      await until(() => running.size <= 400);
+      of.gate.resolve();
+      return (await (await more).json()) as { error?: { message: string } }[];
+    })();
+    assert.equal(answers.filter(({ error }) => /^Too many requests/.test(error?.message ?? '')).length, 10);
+    assert.equal(((await (await other).json()) as unknown[]).length, 390);
+    await soon(ended.promise, 'the calls to end');
+    assert.equal(
+      ((await (await send(call(9_000))).json()) as { error?: unknown }).error,
+      undefined,
+      'there is room again',
+    );
+  },
+);

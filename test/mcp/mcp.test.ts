@@ -4,8 +4,34 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
-  BearerAuth, Depends, EventStreamResponse, Field, FileResponse, IdempotencyMiddleware, RateLimitMiddleware, Schema, StreamingResponse, Svc, ToolContent, TrustedHostMiddleware, any, createLogger, createToken, file, float, int, list,
-  literal, nullable, provide, requireScopes, str, toolLog, toolProgress, union, uuid,
+  BearerAuth,
+  Depends,
+  EventStreamResponse,
+  Field,
+  FileResponse,
+  IdempotencyMiddleware,
+  RateLimitMiddleware,
+  Schema,
+  StreamingResponse,
+  Svc,
+  ToolContent,
+  TrustedHostMiddleware,
+  any,
+  createLogger,
+  createToken,
+  file,
+  float,
+  int,
+  list,
+  literal,
+  nullable,
+  provide,
+  requireScopes,
+  str,
+  toolLog,
+  toolProgress,
+  union,
+  uuid,
 } from 'svc';
 import type { SvcOptions, Tool, ToolResult } from 'svc';
 import type { TestContext } from 'node:test';
@@ -14,7 +40,12 @@ const SECRET = '3f0a9c7d5e1b48263f0a9c7d5e1b4826';
 
 function make(t: TestContext, options: SvcOptions = {}): { readonly app: Svc; readonly lines: string[] } {
   const lines: string[] = [];
-  const app = new Svc({ authSecret: SECRET, env: 'test', logger: createLogger({ level: 'debug', format: 'json', sink: (line) => void lines.push(line) }), ...options });
+  const app = new Svc({
+    authSecret: SECRET,
+    env: 'test',
+    logger: createLogger({ level: 'debug', format: 'json', sink: (line) => void lines.push(line) }),
+    ...options,
+  });
   t.after(() => app.shutdown());
   return { app, lines };
 }
@@ -30,51 +61,120 @@ function textOf({ content }: ToolResult, index = 0): string {
   return (part as { text: string }).text;
 }
 
-class Address extends Schema { city = Field(str, { minLength: 1 }); }
-class User extends Schema { id = Field(int); name = Field(str, { description: 'What it is called' }); home = Field(Address); password = Field(str, { secret: true, optional: true }); }
-class Loose extends Schema { static extra = 'allow' as const; a = Field(int); }
+class Address extends Schema {
+  city = Field(str, { minLength: 1 });
+}
+class User extends Schema {
+  id = Field(int);
+  name = Field(str, { description: 'What it is called' });
+  home = Field(Address);
+  password = Field(str, { secret: true, optional: true });
+}
+class Loose extends Schema {
+  static extra = 'allow' as const;
+  a = Field(int);
+}
 
 test('mcpTools(): every route is a tool but those that say otherwise, HEAD, static files and the operations', (t) => {
   const { app } = make(t);
-  app.get('/a', () => 1).post('/a/{id:int}/b', () => 1).get('/hidden', { mcp: false }, () => 1).route('/c', ['HEAD', 'OPTIONS'], () => 1).get('/', () => 1).mountStatic('/static', import.meta.dirname);
-  assert.deepEqual(app.mcpTools().map(({ name }) => name), ['get_a', 'post_a_by_id_b', 'get_root']);
+  app
+    .get('/a', () => 1)
+    .post('/a/{id:int}/b', () => 1)
+    .get('/hidden', { mcp: false }, () => 1)
+    .route('/c', ['HEAD', 'OPTIONS'], () => 1)
+    .get('/', () => 1)
+    .mountStatic('/static', import.meta.dirname);
+  assert.deepEqual(
+    app.mcpTools().map(({ name }) => name),
+    ['get_a', 'post_a_by_id_b', 'get_root'],
+  );
 });
 
 test('mcpTools(): names come from mcp.name, then the name of the route, then method and path; other characters become _', (t) => {
   const { app } = make(t);
-  app.get('/a', { name: 'user list' }, () => 1).get('/b', { name: 'b', mcp: { name: 'read-b' } }, () => 1).route('/c', ['GET', 'PUT'], { name: 'c' }, () => 1).get('/é/{x}', () => 1);
-  assert.deepEqual(app.mcpTools().map(({ name }) => name), ['user_list', 'read-b', 'get_c', 'put_c', 'get_by_x']);
+  app
+    .get('/a', { name: 'user list' }, () => 1)
+    .get('/b', { name: 'b', mcp: { name: 'read-b' } }, () => 1)
+    .route('/c', ['GET', 'PUT'], { name: 'c' }, () => 1)
+    .get('/é/{x}', () => 1);
+  assert.deepEqual(
+    app.mcpTools().map(({ name }) => name),
+    ['user_list', 'read-b', 'get_c', 'put_c', 'get_by_x'],
+  );
 });
 
 test('mcpTools(): the second tool of a name gets a number', (t) => {
   const { app } = make(t);
   app.get('/a', { mcp: { name: 'same' } }, () => 1).get('/b', { mcp: { name: 'same' } }, () => 1);
-  assert.deepEqual(app.mcpTools().map(({ name }) => name), ['same', 'same_2']);
+  assert.deepEqual(
+    app.mcpTools().map(({ name }) => name),
+    ['same', 'same_2'],
+  );
 });
 
 test('mcpTools(): titles, descriptions and hints come from the spec and the method, and are overridden by mcp', (t) => {
   const { app } = make(t);
-  app.get('/a', { summary: 'Short', description: 'Long' }, () => 1).put('/a', { summary: 'Short', deprecated: true }, () => 1).post('/a', () => 1)
-    .delete('/a', { mcp: { title: 'T', description: 'D', annotations: { destructiveHint: false, openWorldHint: true } } }, () => 1);
+  app
+    .get('/a', { summary: 'Short', description: 'Long' }, () => 1)
+    .put('/a', { summary: 'Short', deprecated: true }, () => 1)
+    .post('/a', () => 1)
+    .delete(
+      '/a',
+      { mcp: { title: 'T', description: 'D', annotations: { destructiveHint: false, openWorldHint: true } } },
+      () => 1,
+    );
   const { get_a: get, put_a: put, post_a: post, delete_a: del } = toolsOf(app);
-  assert.deepEqual([get!.title, get!.description, get!.annotations], ['Short', 'Long', { title: 'Short', readOnlyHint: true, destructiveHint: false, idempotentHint: true }]);
-  assert.deepEqual([put!.description, put!.annotations], ['Deprecated. Short', { title: 'Short', readOnlyHint: false, destructiveHint: true, idempotentHint: true }]);
-  assert.deepEqual([post!.title, post!.description, post!.annotations], [undefined, 'POST /a', { readOnlyHint: false, destructiveHint: true, idempotentHint: false }]);
-  assert.deepEqual([del!.title, del!.description, del!.annotations], ['T', 'D', { title: 'T', readOnlyHint: false, destructiveHint: false, idempotentHint: true, openWorldHint: true }]);
+  assert.deepEqual(
+    [get!.title, get!.description, get!.annotations],
+    ['Short', 'Long', { title: 'Short', readOnlyHint: true, destructiveHint: false, idempotentHint: true }],
+  );
+  assert.deepEqual(
+    [put!.description, put!.annotations],
+    [
+      'Deprecated. Short',
+      { title: 'Short', readOnlyHint: false, destructiveHint: true, idempotentHint: true },
+    ],
+  );
+  assert.deepEqual(
+    [post!.title, post!.description, post!.annotations],
+    [undefined, 'POST /a', { readOnlyHint: false, destructiveHint: true, idempotentHint: false }],
+  );
+  assert.deepEqual(
+    [del!.title, del!.description, del!.annotations],
+    [
+      'T',
+      'D',
+      { title: 'T', readOnlyHint: false, destructiveHint: false, idempotentHint: true, openWorldHint: true },
+    ],
+  );
 });
 
 test('route spec: mcp takes a name of the right characters, and no unknown keys', () => {
   assert.throws(() => new Svc().get('/a', { mcp: { name: 'a b' } }, () => 1), { code: 'E_OPTION_RANGE' });
-  assert.throws(() => new Svc().get('/a', { mcp: { nmae: 'a' } as object }, () => 1), { code: 'E_OPTION_UNKNOWN' });
-  assert.throws(() => new Svc().get('/a', { mcp: { annotations: { readonlyHint: true } as object } }, () => 1), { code: 'E_OPTION_UNKNOWN' });
+  assert.throws(() => new Svc().get('/a', { mcp: { nmae: 'a' } as object }, () => 1), {
+    code: 'E_OPTION_UNKNOWN',
+  });
+  assert.throws(
+    () => new Svc().get('/a', { mcp: { annotations: { readonlyHint: true } as object } }, () => 1),
+    { code: 'E_OPTION_UNKNOWN' },
+  );
 });
 
 test('mcpTools(): path, query and body are one object; constraints and descriptions are in it', (t) => {
   const { app } = make(t);
-  const paging = provide({ query: { page: Field(1, { ge: 1 }) }, headers: { tenant: Field(str) } }, ({ query }) => query.page);
-  app.post('/t/{team:uuid}/users', { body: User, query: { dry: Field(false) }, paging: Depends(paging) }, () => 1);
+  const paging = provide(
+    { query: { page: Field(1, { ge: 1 }) }, headers: { tenant: Field(str) } },
+    ({ query }) => query.page,
+  );
+  app.post(
+    '/t/{team:uuid}/users',
+    { body: User, query: { dry: Field(false) }, paging: Depends(paging) },
+    () => 1,
+  );
   assert.deepEqual(app.mcpTools()[0]!.inputSchema, {
-    type: 'object', additionalProperties: false, required: ['team', 'id', 'name', 'home'],
+    type: 'object',
+    additionalProperties: false,
+    required: ['team', 'id', 'name', 'home'],
     properties: {
       team: { type: 'string', format: 'uuid' },
       page: { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER, default: 1 },
@@ -84,33 +184,86 @@ test('mcpTools(): path, query and body are one object; constraints and descripti
       home: { $ref: '#/$defs/Address' },
       password: { type: 'string', writeOnly: true },
     },
-    $defs: { Address: { type: 'object', properties: { city: { type: 'string', minLength: 1 } }, required: ['city'] } },
+    $defs: {
+      Address: { type: 'object', properties: { city: { type: 'string', minLength: 1 } }, required: ['city'] },
+    },
   });
 });
 
 test('mcpTools(): a body stands whole where a name of it is taken, where it takes others, and where it is no object', (t) => {
   const { app } = make(t);
-  app.put('/u/{id:int}', { body: User }, () => 1).post('/loose', { body: Loose }, () => 1).post('/list', { body: list(int) }, () => 1).post('/body/{body}', { body: list(int) }, () => 1);
-  assert.deepEqual(app.mcpTools().map(({ inputSchema }) => Object.keys(inputSchema['properties'] as object)), [['id', 'body'], ['body'], ['body'], ['body', 'request_body']]);
+  app
+    .put('/u/{id:int}', { body: User }, () => 1)
+    .post('/loose', { body: Loose }, () => 1)
+    .post('/list', { body: list(int) }, () => 1)
+    .post('/body/{body}', { body: list(int) }, () => 1);
+  assert.deepEqual(
+    app.mcpTools().map(({ inputSchema }) => Object.keys(inputSchema['properties'] as object)),
+    [['id', 'body'], ['body'], ['body'], ['body', 'request_body']],
+  );
 });
 
 test('mcpTools(): the response is the output schema, with its definitions and without secrets', (t) => {
   const { app } = make(t);
-  app.get('/one', { response: User }, () => { throw new Error('not called'); }).get('/many', { response: list(Address) }, () => []).get('/either', { response: { 200: Address, 201: Address, 404: User } }, () => ({ city: 'x' })).get('/none', () => 1);
+  app
+    .get('/one', { response: User }, () => {
+      throw new Error('not called');
+    })
+    .get('/many', { response: list(Address) }, () => [])
+    .get('/either', { response: { 200: Address, 201: Address, 404: User } }, () => ({ city: 'x' }))
+    .get('/none', () => 1);
   const { get_one: one, get_many: many, get_either: either, get_none: none } = toolsOf(app);
   assert.deepEqual(Object.keys(one!.outputSchema!['properties'] as object), ['id', 'name', 'home']);
   assert.deepEqual(Object.keys(one!.outputSchema!['$defs'] as object), ['Address']);
-  assert.deepEqual([many!.outputSchema!['type'], many!.outputSchema!['items']], ['array', { $ref: '#/$defs/Address' }]);
-  assert.deepEqual([either!.outputSchema!['type'], (either!.outputSchema!['anyOf'] as unknown[]).length], ['object', 2]);
+  assert.deepEqual(
+    [many!.outputSchema!['type'], many!.outputSchema!['items']],
+    ['array', { $ref: '#/$defs/Address' }],
+  );
+  assert.deepEqual(
+    [either!.outputSchema!['type'], (either!.outputSchema!['anyOf'] as unknown[]).length],
+    ['object', 2],
+  );
   assert.equal(none!.outputSchema, undefined);
 });
 
 test('mcpCall(): arguments go into path, query and body, and come to the handler as what they are', async (t) => {
   const { app } = make(t);
-  class Body extends Schema { at = Field(str); tags = Field(list(str), { default: () => [] }); }
-  app.post('/u/{id:int}/{rest:path}', { body: Body, query: { n: Field(float), on: Field(false), ids: Field(list(int)), maybe: Field(nullable(int), { default: 7 }) } }, ({ params, body, query }) => ({ params, body: { ...body }, query: { ...query } }));
-  const result = await app.mcpCall('post_u_by_id_by_rest', { id: 5, rest: 'a b/c?#', n: 1.5, on: true, ids: [1, 2], maybe: null, at: 'é&=', tags: ['x'] });
-  assert.deepEqual(result.structuredContent, { params: { id: 5, rest: 'a b/c?#' }, body: { at: 'é&=', tags: ['x'] }, query: { n: 1.5, on: true, ids: [1, 2], maybe: 7 } }, 'a query has no null: the default'); 
+  class Body extends Schema {
+    at = Field(str);
+    tags = Field(list(str), { default: () => [] });
+  }
+  app.post(
+    '/u/{id:int}/{rest:path}',
+    {
+      body: Body,
+      query: {
+        n: Field(float),
+        on: Field(false),
+        ids: Field(list(int)),
+        maybe: Field(nullable(int), { default: 7 }),
+      },
+    },
+    ({ params, body, query }) => ({ params, body: { ...body }, query: { ...query } }),
+  );
+  const result = await app.mcpCall('post_u_by_id_by_rest', {
+    id: 5,
+    rest: 'a b/c?#',
+    n: 1.5,
+    on: true,
+    ids: [1, 2],
+    maybe: null,
+    at: 'é&=',
+    tags: ['x'],
+  });
+  assert.deepEqual(
+    result.structuredContent,
+    {
+      params: { id: 5, rest: 'a b/c?#' },
+      body: { at: 'é&=', tags: ['x'] },
+      query: { n: 1.5, on: true, ids: [1, 2], maybe: 7 },
+    },
+    'a query has no null: the default',
+  );
   assert.deepEqual(JSON.parse(textOf(result)), result.structuredContent);
   assert.deepEqual(result._meta, { 'svc/status': 200 });
 });
@@ -118,33 +271,74 @@ test('mcpCall(): arguments go into path, query and body, and come to the handler
 test('mcpCall(): forms and their files are arguments, too', async (t) => {
   const { app } = make(t);
   app.post('/plain', { form: { name: Field(str), n: Field(int) } }, ({ form }) => ({ ...form }));
-  app.post('/upload', { form: { name: Field(str), doc: Field(file) } }, async ({ form }) => ({ name: form.name, filename: form.doc.filename, type: form.doc.contentType, text: Buffer.from(await form.doc.bytes()).toString() }));
-  assert.deepEqual((await app.mcpCall('post_plain', { name: 'x', n: 3 })).structuredContent, { name: 'x', n: 3 });
+  app.post('/upload', { form: { name: Field(str), doc: Field(file) } }, async ({ form }) => ({
+    name: form.name,
+    filename: form.doc.filename,
+    type: form.doc.contentType,
+    text: Buffer.from(await form.doc.bytes()).toString(),
+  }));
+  assert.deepEqual((await app.mcpCall('post_plain', { name: 'x', n: 3 })).structuredContent, {
+    name: 'x',
+    n: 3,
+  });
   const doc = { filename: 'a.txt', contentType: 'text/plain', data: Buffer.from('hello').toString('base64') };
-  assert.deepEqual((await app.mcpCall('post_upload', { name: 'x', doc })).structuredContent, { name: 'x', filename: 'a.txt', type: 'text/plain', text: 'hello' });
-  assert.match(textOf(await app.mcpCall('post_upload', { name: 'x', doc: { data: '%' } })), /^- doc: must be/m);
+  assert.deepEqual((await app.mcpCall('post_upload', { name: 'x', doc })).structuredContent, {
+    name: 'x',
+    filename: 'a.txt',
+    type: 'text/plain',
+    text: 'hello',
+  });
+  assert.match(
+    textOf(await app.mcpCall('post_upload', { name: 'x', doc: { data: '%' } })),
+    /^- doc: must be/m,
+  );
 });
 
 test('mcpCall(): what does not fit is told by the name of the argument, all at once', async (t) => {
   const { app } = make(t);
-  app.put('/u/{id:int}', { body: User, query: { n: Field(int) } }, () => 1).post('/a', { body: Address }, () => 1);
-  const wrong = await app.mcpCall('put_u_by_id', { id: 1, n: 'x', body: { id: 1, name: 'x', home: { city: '' } } });
+  app
+    .put('/u/{id:int}', { body: User, query: { n: Field(int) } }, () => 1)
+    .post('/a', { body: Address }, () => 1);
+  const wrong = await app.mcpCall('put_u_by_id', {
+    id: 1,
+    n: 'x',
+    body: { id: 1, name: 'x', home: { city: '' } },
+  });
   assert.equal(wrong.isError, true);
-  assert.equal(textOf(wrong), '400 Bad Request: The input has 2 problems\n- n: must be an integer\n- body.home.city: must have at least 1 character');
+  assert.equal(
+    textOf(wrong),
+    '400 Bad Request: The input has 2 problems\n- n: must be an integer\n- body.home.city: must have at least 1 character',
+  );
   assert.equal((JSON.parse(textOf(wrong, 1)) as { status: number }).status, 400);
-  assert.equal(textOf(await app.mcpCall('post_a', { city: '' })), '400 Bad Request: The input has 1 problem\n- city: must have at least 1 character');
-  assert.equal(textOf(await app.mcpCall('put_u_by_id', { id: 'x', nn: 1, n: 1 })), '400 Bad Request: The arguments have 3 problems\n- nn: is no argument of this tool: did you mean "n"?\n- body: is missing\n- id: needs a safe integer');
+  assert.equal(
+    textOf(await app.mcpCall('post_a', { city: '' })),
+    '400 Bad Request: The input has 1 problem\n- city: must have at least 1 character',
+  );
+  assert.equal(
+    textOf(await app.mcpCall('put_u_by_id', { id: 'x', nn: 1, n: 1 })),
+    '400 Bad Request: The arguments have 3 problems\n- nn: is no argument of this tool: did you mean "n"?\n- body: is missing\n- id: needs a safe integer',
+  );
 });
 
 test('mcpCall(): an argument leads to no other route, be it a tool or none', async (t) => {
   const { app } = make(t);
-  app.get('/users/{name}', ({ params }) => `user ${params.name}`).get('/users/me', { mcp: false }, () => 'hidden').get('/files/{p:path}', ({ params }) => params.p).get('/files/a/b', () => 'ab');
+  app
+    .get('/users/{name}', ({ params }) => `user ${params.name}`)
+    .get('/users/me', { mcp: false }, () => 'hidden')
+    .get('/files/{p:path}', ({ params }) => params.p)
+    .get('/files/a/b', () => 'ab');
   const said = async (name: string, args: Record<string, unknown>): Promise<[string, unknown]> => {
     const result = await app.mcpCall(name, args);
     return [textOf(result), result.isError];
   };
-  assert.deepEqual(await said('get_users_by_name', { name: 'me' }), ['400 Bad Request: The arguments have 1 problem\n- name: leads to another route', true]);
-  assert.deepEqual(await said('get_files_by_p', { p: 'a/b' }), ['400 Bad Request: The arguments have 1 problem\n- p: leads to another route', true]);
+  assert.deepEqual(await said('get_users_by_name', { name: 'me' }), [
+    '400 Bad Request: The arguments have 1 problem\n- name: leads to another route',
+    true,
+  ]);
+  assert.deepEqual(await said('get_files_by_p', { p: 'a/b' }), [
+    '400 Bad Request: The arguments have 1 problem\n- p: leads to another route',
+    true,
+  ]);
   assert.deepEqual(await said('get_users_by_name', { name: 'me?' }), ['user me?', undefined]);
   assert.deepEqual(await said('get_files_by_p', { p: 'a/b/c' }), ['a/b/c', undefined]);
   assert.deepEqual(await said('get_files_a_b', {}), ['ab', undefined]);
@@ -152,17 +346,29 @@ test('mcpCall(): an argument leads to no other route, be it a tool or none', asy
 
 test('mcpCall(): arguments that are nested beyond measure are a mistake of the client; names of Object.prototype are nothing special', async (t) => {
   const { app, lines } = make(t);
-  app.get('/x/{constructor}', { query: { a: Field(str, { optional: true }) } }, ({ params }) => params.constructor);
+  app.get(
+    '/x/{constructor}',
+    { query: { a: Field(str, { optional: true }) } },
+    ({ params }) => params.constructor,
+  );
   const deep: unknown = JSON.parse('['.repeat(200_000) + ']'.repeat(200_000));
-  assert.match(textOf(await app.mcpCall('get_x_by_constructor', { constructor: 'c', a: deep })), /^400 .*\n- arguments: are nested too deeply/);
-  assert.equal(textOf(await app.mcpCall('get_x_by_constructor', {})), '400 Bad Request: The arguments have 1 problem\n- constructor: is missing');
+  assert.match(
+    textOf(await app.mcpCall('get_x_by_constructor', { constructor: 'c', a: deep })),
+    /^400 .*\n- arguments: are nested too deeply/,
+  );
+  assert.equal(
+    textOf(await app.mcpCall('get_x_by_constructor', {})),
+    '400 Bad Request: The arguments have 1 problem\n- constructor: is missing',
+  );
   assert.equal(textOf(await app.mcpCall('get_x_by_constructor', { constructor: 'c' })), 'c');
   assert.ok(!lines.some((line) => line.includes('"level":"error"')));
 });
 
 test('mcpCall(): behind TrustedHostMiddleware a call comes by a name of the application, also in production', async (t) => {
   const { app } = make(t, { env: 'production' });
-  app.use(new TrustedHostMiddleware({ hosts: ['.example.com'] })).get('/host', { public: true }, ({ req }) => req.host);
+  app
+    .use(new TrustedHostMiddleware({ hosts: ['.example.com'] }))
+    .get('/host', { public: true }, ({ req }) => req.host);
   assert.equal(textOf(await app.mcpCall('get_host')), 'example.com');
 });
 
@@ -174,9 +380,14 @@ test('mcpCall(): a name that is no tool is a mistake of the program, with the ne
 
 test('mcpCall(): a guarded tool is refused as the route would be, and answers who has a token', async (t) => {
   const { app } = make(t);
-  app.get('/me', { me: Depends(BearerAuth()) }, ({ me }) => me.sub).delete('/all', { me: Depends(requireScopes('admin')) }, () => 1);
+  app
+    .get('/me', { me: Depends(BearerAuth()) }, ({ me }) => me.sub)
+    .delete('/all', { me: Depends(requireScopes('admin')) }, () => 1);
   const refused = await app.mcpCall('get_me');
-  assert.deepEqual([refused.isError, refused._meta?.['svc/status'], textOf(refused)], [true, 401, '401 Unauthorized: An access token is needed']);
+  assert.deepEqual(
+    [refused.isError, refused._meta?.['svc/status'], textOf(refused)],
+    [true, 401, '401 Unauthorized: An access token is needed'],
+  );
   const headers = { Authorization: `Bearer ${createToken('ada', SECRET)}` };
   assert.equal((await app.mcpCall('get_me', {}, { headers })).isError, undefined);
   assert.equal((await app.mcpCall('delete_all', {}, { headers }))._meta?.['svc/status'], 403);
@@ -194,9 +405,18 @@ test('mcpCall(): a call leaves the log, the metrics and the rate limit as the re
   await app.fetch(new Request('http://localhost/u/1'));
   await app.mcpCall('get_u_by_id', { id: 2 });
   assert.deepEqual(seen, ['GET /u/1 ', 'GET /u/2 127.0.0.1']);
-  const logged = lines.map((line) => JSON.parse(line) as Record<string, unknown>).filter(({ event }) => event === 'request').map(({ method, route, status }) => [method, route, status]);
-  assert.deepEqual(logged, [['GET', '/u/{id:int}', 200], ['GET', '/u/{id:int}', 200]]);
-  assert.match(app.metrics.render(), /svc_requests_total\{method="GET",route="\/u\/\{id:int\}",status="200"\} 2/);
+  const logged = lines
+    .map((line) => JSON.parse(line) as Record<string, unknown>)
+    .filter(({ event }) => event === 'request')
+    .map(({ method, route, status }) => [method, route, status]);
+  assert.deepEqual(logged, [
+    ['GET', '/u/{id:int}', 200],
+    ['GET', '/u/{id:int}', 200],
+  ]);
+  assert.match(
+    app.metrics.render(),
+    /svc_requests_total\{method="GET",route="\/u\/\{id:int\}",status="200"\} 2/,
+  );
   for (let n = 0; n < 2; n++) await app.mcpCall('get_u_by_id', { id: 2 });
   const refused = await app.mcpCall('get_u_by_id', { id: 2 });
   assert.match(textOf(refused), /^429 Too Many Requests[\s\S]*\nTry again in \d+ seconds$/);
@@ -204,29 +424,55 @@ test('mcpCall(): a call leaves the log, the metrics and the rate limit as the re
 
 test('mcpCall(): answers of every kind are content of their kind', async (t) => {
   const { app } = make(t);
-  app.get('/text', () => 'plain').get('/empty', () => null).get('/bytes', () => new Uint8Array([1, 2, 3]))
+  app
+    .get('/text', () => 'plain')
+    .get('/empty', () => null)
+    .get('/bytes', () => new Uint8Array([1, 2, 3]))
     .get('/image', () => new Response(new Uint8Array([1]), { headers: { 'content-type': 'image/png' } }))
     .get('/audio', () => new Response(new Uint8Array([1]), { headers: { 'content-type': 'audio/wav' } }))
     .get('/moved', () => new Response(null, { status: 303, headers: { location: '/there' } }))
-    .get('/own', () => new ToolContent([{ type: 'text', text: 'a' }, { type: 'image', data: 'AQ==', mimeType: 'image/png' }]))
+    .get(
+      '/own',
+      () =>
+        new ToolContent([
+          { type: 'text', text: 'a' },
+          { type: 'image', data: 'AQ==', mimeType: 'image/png' },
+        ]),
+    )
     .get('/stream', () => new StreamingResponse(['a', 'b'], { mediaType: 'text/csv' }))
     .get('/file', () => new FileResponse(import.meta.filename, { mediaType: 'text/plain' }));
   const content = async (name: string): Promise<unknown> => (await app.mcpCall(name)).content;
   assert.deepEqual(await content('get_text'), [{ type: 'text', text: 'plain' }]);
   assert.deepEqual(await content('get_empty'), [{ type: 'text', text: '204 No Content' }]);
-  assert.deepEqual(await content('get_bytes'), [{ type: 'resource', resource: { uri: 'svc://results/get_bytes', mimeType: 'application/octet-stream', blob: 'AQID' } }]);
+  assert.deepEqual(await content('get_bytes'), [
+    {
+      type: 'resource',
+      resource: { uri: 'svc://results/get_bytes', mimeType: 'application/octet-stream', blob: 'AQID' },
+    },
+  ]);
   assert.deepEqual(await content('get_image'), [{ type: 'image', data: 'AQ==', mimeType: 'image/png' }]);
   assert.deepEqual(await content('get_audio'), [{ type: 'audio', data: 'AQ==', mimeType: 'audio/wav' }]);
   assert.deepEqual(await content('get_moved'), [{ type: 'text', text: '303 See Other: /there' }]);
-  assert.deepEqual(await content('get_own'), [{ type: 'text', text: 'a' }, { type: 'image', data: 'AQ==', mimeType: 'image/png' }]);
+  assert.deepEqual(await content('get_own'), [
+    { type: 'text', text: 'a' },
+    { type: 'image', data: 'AQ==', mimeType: 'image/png' },
+  ]);
   assert.deepEqual(await content('get_stream'), [{ type: 'text', text: 'ab' }]);
   assert.match(textOf(await app.mcpCall('get_file')), /^\/\*\*\n \* Routes as tools/);
 });
 
 test('mcpCall(): a result without the structure that the tool has a schema for is an error, since clients throw away others (2025-06-18, tools)', async (t) => {
   const { app } = make(t);
-  app.get('/moved', { response: User }, () => new Response(null, { status: 303, headers: { location: '/there' } })).get('/gone', { response: User }, () => new Response(null, { status: 204 }))
-    .get('/own', { response: User }, () => new ToolContent([{ type: 'text', text: 'a' }])).get('/list', { response: list(int) }, () => []).get('/free', () => new Response(null, { status: 303, headers: { location: '/there' } }));
+  app
+    .get(
+      '/moved',
+      { response: User },
+      () => new Response(null, { status: 303, headers: { location: '/there' } }),
+    )
+    .get('/gone', { response: User }, () => new Response(null, { status: 204 }))
+    .get('/own', { response: User }, () => new ToolContent([{ type: 'text', text: 'a' }]))
+    .get('/list', { response: list(int) }, () => [])
+    .get('/free', () => new Response(null, { status: 303, headers: { location: '/there' } }));
   const said = async (name: string): Promise<unknown[]> => {
     const result = await app.mcpCall(name);
     return [textOf(result), result.isError];
@@ -248,8 +494,19 @@ test('mcpCall(): an answer without end, one that is too large and one that break
       isEnded = true;
     }
   };
-  app.get('/events', () => new EventStreamResponse(['a'])).get('/large', () => new StreamingResponse(endless()));
-  app.get('/broken', () => new StreamingResponse((function* () { yield 'a'; throw new Error('gone'); })()));
+  app
+    .get('/events', () => new EventStreamResponse(['a']))
+    .get('/large', () => new StreamingResponse(endless()));
+  app.get(
+    '/broken',
+    () =>
+      new StreamingResponse(
+        (function* () {
+          yield 'a';
+          throw new Error('gone');
+        })(),
+      ),
+  );
   assert.match(textOf(await app.mcpCall('get_events')), /stream of events/);
   assert.match(textOf(await app.mcpCall('get_large')), /larger than 1000000 bytes/);
   assert.equal(isEnded, true);
@@ -259,21 +516,33 @@ test('mcpCall(): an answer without end, one that is too large and one that break
 test('mcpCall(): an error that is no JSON is told as it is; one whose JSON is cut, too', async (t) => {
   const { app } = make(t);
   app.get('/text', () => new Response('no tea', { status: 418, headers: { 'content-type': 'text/plain' } }));
-  app.get('/cut', () => new Response('{"a":', { status: 200, headers: { 'content-type': 'application/json' } }));
-  assert.deepEqual([(await app.mcpCall('get_text')).isError, textOf(await app.mcpCall('get_text'))], [true, "418 I'm a Teapot\nno tea"]);
-  assert.deepEqual([(await app.mcpCall('get_cut')).structuredContent, textOf(await app.mcpCall('get_cut'))], [undefined, '{"a":']);
+  app.get(
+    '/cut',
+    () => new Response('{"a":', { status: 200, headers: { 'content-type': 'application/json' } }),
+  );
+  assert.deepEqual(
+    [(await app.mcpCall('get_text')).isError, textOf(await app.mcpCall('get_text'))],
+    [true, "418 I'm a Teapot\nno tea"],
+  );
+  assert.deepEqual(
+    [(await app.mcpCall('get_cut')).structuredContent, textOf(await app.mcpCall('get_cut'))],
+    [undefined, '{"a":'],
+  );
 });
 
 test('mcpCall(): one that is aborted before it begins is rejected; fields that cannot be sent are refused', async (t) => {
   const { app } = make(t);
   app.get('/a', () => 1);
   await assert.rejects(app.mcpCall('get_a', {}, { signal: AbortSignal.abort() }), { name: 'AbortError' });
-  for (const headers of [{ 'a b': 'x' }, { a: 'x\ny' }, { a: '☕' }]) await assert.rejects(async () => app.mcpCall('get_a', {}, { headers }), { code: 'E_OPTION_RANGE' });
+  for (const headers of [{ 'a b': 'x' }, { a: 'x\ny' }, { a: '☕' }])
+    await assert.rejects(async () => app.mcpCall('get_a', {}, { headers }), { code: 'E_OPTION_RANGE' });
 });
 
 test('mcpCall(): an error of the handler is a result without its text', async (t) => {
   const { app, lines } = make(t);
-  app.get('/bad', () => { throw new Error('a secret place'); });
+  app.get('/bad', () => {
+    throw new Error('a secret place');
+  });
   const result = await app.mcpCall('get_bad');
   assert.equal(result.isError, true);
   assert.doesNotMatch(JSON.stringify(result), /secret place/);
@@ -288,18 +557,31 @@ test('mcpCall(): progress and messages of the handler reach who listens; in a pl
     return 1;
   });
   const told: unknown[] = [];
-  await app.mcpCall('get_work', {}, { onProgress: (...all) => told.push(all), onLog: (...all) => told.push(all) });
-  assert.deepEqual(told, [[1, 2, 'half'], ['info', { done: 1 }, 'worker']]);
+  await app.mcpCall(
+    'get_work',
+    {},
+    { onProgress: (...all) => told.push(all), onLog: (...all) => told.push(all) },
+  );
+  assert.deepEqual(told, [
+    [1, 2, 'half'],
+    ['info', { done: 1 }, 'worker'],
+  ]);
   assert.equal((await app.fetch(new Request('http://localhost/work'))).status, 200);
 });
 
 test('mcpCall(): aborting it aborts the signal of the request', async (t) => {
   const { app } = make(t);
   const aborted = Promise.withResolvers<string>();
-  app.get('/wait', ({ signal }) => new Promise((resolve) => signal.addEventListener('abort', () => {
-    aborted.resolve((signal.reason as Error).name);
-    resolve(1);
-  })));
+  app.get(
+    '/wait',
+    ({ signal }) =>
+      new Promise((resolve) =>
+        signal.addEventListener('abort', () => {
+          aborted.resolve((signal.reason as Error).name);
+          resolve(1);
+        }),
+      ),
+  );
   const abort = new AbortController();
   const call = app.mcpCall('get_wait', {}, { signal: abort.signal });
   await app.startup();
@@ -315,20 +597,53 @@ test('app.tool(): a function is a tool with arguments, dependencies, guards and 
     seen.push(req.route?.template);
     return next();
   });
-  app.tool('add', { description: 'Adds', args: { a: Field(int, { le: 10 }), b: Field(2) }, response: int, unit: Depends(() => 'kg') }, ({ args, unit }) => {
-    assert.equal(unit, 'kg');
-    return args.a + args.b;
-  });
+  app.tool(
+    'add',
+    {
+      description: 'Adds',
+      args: { a: Field(int, { le: 10 }), b: Field(2) },
+      response: int,
+      unit: Depends(() => 'kg'),
+    },
+    ({ args, unit }) => {
+      assert.equal(unit, 'kg');
+      return args.a + args.b;
+    },
+  );
   app.tool('move', { args: Address, annotations: { destructiveHint: false } }, ({ args }) => args.city);
   app.tool('secret', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
-  assert.deepEqual(app.mcpTools().map(({ name, inputSchema }) => [name, Object.keys(inputSchema['properties'] as object)]), [['add', ['a', 'b']], ['move', ['city']], ['secret', []]]);
+  assert.deepEqual(
+    app.mcpTools().map(({ name, inputSchema }) => [name, Object.keys(inputSchema['properties'] as object)]),
+    [
+      ['add', ['a', 'b']],
+      ['move', ['city']],
+      ['secret', []],
+    ],
+  );
   assert.equal((await app.mcpCall('add', { a: 1 })).structuredContent, 3);
-  assert.equal(textOf(await app.mcpCall('add', { a: 11 })), '400 Bad Request: The input has 1 problem\n- a: must be at most 10');
+  assert.equal(
+    textOf(await app.mcpCall('add', { a: 11 })),
+    '400 Bad Request: The input has 1 problem\n- a: must be at most 10',
+  );
   assert.equal((await app.mcpCall('move', { city: 'X' })).isError, undefined);
   assert.equal((await app.mcpCall('secret'))._meta?.['svc/status'], 401);
   assert.deepEqual(new Set(seen), new Set(['/mcp/tools/add', '/mcp/tools/move', '/mcp/tools/secret']));
-  assert.equal((await app.fetch(new Request('http://localhost/mcp/tools/add', { method: 'POST', body: '{"a":1}', headers: { 'content-type': 'application/json' } }))).status, 404);
-  assert.deepEqual(app.routes.map(({ template }) => template).filter((template) => template.startsWith('/mcp')), []);
+  assert.equal(
+    (
+      await app.fetch(
+        new Request('http://localhost/mcp/tools/add', {
+          method: 'POST',
+          body: '{"a":1}',
+          headers: { 'content-type': 'application/json' },
+        }),
+      )
+    ).status,
+    404,
+  );
+  assert.deepEqual(
+    app.routes.map(({ template }) => template).filter((template) => template.startsWith('/mcp')),
+    [],
+  );
 });
 
 test('app.tool(), app.prompt(): names are of the right characters, and each its own', () => {
@@ -342,10 +657,23 @@ test('app.tool(), app.prompt(): names are of the right characters, and each its 
 
 test('mcpTools(): unions, choices, recursive and free values have a schema', (t) => {
   const { app } = make(t);
-  class Cat extends Schema { kind = Field(literal('cat')); lives = Field(int); }
-  class Dog extends Schema { kind = Field(literal('dog')); }
-  class Node extends Schema { get self(): number { return 1; } id = Field(uuid); children = Field(list(any)); }
-  app.post('/pet', { body: union('kind', Cat, Dog) }, () => 1).post('/node', { body: Node, query: { mode: Field(literal('a', 'b')) } }, () => 1);
+  class Cat extends Schema {
+    kind = Field(literal('cat'));
+    lives = Field(int);
+  }
+  class Dog extends Schema {
+    kind = Field(literal('dog'));
+  }
+  class Node extends Schema {
+    get self(): number {
+      return 1;
+    }
+    id = Field(uuid);
+    children = Field(list(any));
+  }
+  app
+    .post('/pet', { body: union('kind', Cat, Dog) }, () => 1)
+    .post('/node', { body: Node, query: { mode: Field(literal('a', 'b')) } }, () => 1);
   const { post_pet: pet, post_node: node } = toolsOf(app);
   assert.deepEqual(Object.keys(pet!.inputSchema['properties'] as object), ['body']);
   assert.deepEqual(Object.keys(pet!.inputSchema['$defs'] as object), ['Cat', 'Dog']);
@@ -358,9 +686,16 @@ test('mcpCall(): where an idempotency key is needed, a call that brings none is 
     const once = new IdempotencyMiddleware({ required: true });
     if (place === 'application') app.use(once);
     let count = 0;
-    app.post('/write', { public: true, use: place === 'route' ? [once] : [] }, () => ++count).get('/read', () => ++count).tool('add', {}, () => ++count);
-    const call = async (name: string, headers?: Record<string, string>): Promise<unknown> => (await app.mcpCall(name, {}, { headers })).structuredContent;
-    assert.deepEqual([await call('post_write'), await call('post_write'), await call('add'), await call('get_read')], [1, 2, 3, 4]);
+    app
+      .post('/write', { public: true, use: place === 'route' ? [once] : [] }, () => ++count)
+      .get('/read', () => ++count)
+      .tool('add', {}, () => ++count);
+    const call = async (name: string, headers?: Record<string, string>): Promise<unknown> =>
+      (await app.mcpCall(name, {}, { headers })).structuredContent;
+    assert.deepEqual(
+      [await call('post_write'), await call('post_write'), await call('add'), await call('get_read')],
+      [1, 2, 3, 4],
+    );
     const headers = { 'idempotency-key': '"k"' };
     assert.deepEqual([await call('post_write', headers), await call('post_write', headers)], [5, 5]);
   }
@@ -368,18 +703,49 @@ test('mcpCall(): where an idempotency key is needed, a call that brings none is 
 
 test('mcpCall(): a body that is null stays null', async (t) => {
   const { app } = make(t);
-  class Mark extends Schema { text = Field(str, { optional: true }); }
-  app.put('/mark', { public: true, body: nullable(Mark), response: any }, ({ body }) => ({ body })).put('/value', { public: true, body: any, response: any }, ({ body }) => ({ body }));
+  class Mark extends Schema {
+    text = Field(str, { optional: true });
+  }
+  app
+    .put('/mark', { public: true, body: nullable(Mark), response: any }, ({ body }) => ({ body }))
+    .put('/value', { public: true, body: any, response: any }, ({ body }) => ({ body }));
   for (const name of ['put_mark', 'put_value']) {
-    for (const body of [null, {}]) assert.deepEqual((await app.mcpCall(name, { body })).structuredContent, { body });
+    for (const body of [null, {}])
+      assert.deepEqual((await app.mcpCall(name, { body })).structuredContent, { body });
   }
 });
 
 test('mcpTools(): what a client may only read is no argument of a form or a query, and a file has its description', (t) => {
   const { app } = make(t);
-  app.post('/upload', { public: true, form: { id: Field(int, { readOnly: true, optional: true }), photo: Field(file, { description: 'Of the face' }), more: Field(list(file), { description: 'Of the rest' }), title: Field(str) } }, () => 1);
+  app.post(
+    '/upload',
+    {
+      public: true,
+      form: {
+        id: Field(int, { readOnly: true, optional: true }),
+        photo: Field(file, { description: 'Of the face' }),
+        more: Field(list(file), { description: 'Of the rest' }),
+        title: Field(str),
+      },
+    },
+    () => 1,
+  );
   app.get('/find', { query: { q: Field(''), at: Field(int, { readOnly: true, optional: true }) } }, () => 1);
-  const { post_upload: upload, get_find: find } = toolsOf(app) as unknown as Record<string, { inputSchema: { properties: Record<string, { description?: string; type: string }> } }>;
+  const { post_upload: upload, get_find: find } = toolsOf(app) as unknown as Record<
+    string,
+    { inputSchema: { properties: Record<string, { description?: string; type: string }> } }
+  >;
   assert.deepEqual(Object.keys(find!.inputSchema.properties), ['q']);
-  assert.deepEqual(Object.entries(upload!.inputSchema.properties).map(([name, { type, description }]) => [name, type, description]), [['photo', 'object', 'Of the face'], ['more', 'array', 'Of the rest'], ['title', 'string', undefined]]);
+  assert.deepEqual(
+    Object.entries(upload!.inputSchema.properties).map(([name, { type, description }]) => [
+      name,
+      type,
+      description,
+    ]),
+    [
+      ['photo', 'object', 'Of the face'],
+      ['more', 'array', 'Of the rest'],
+      ['title', 'string', undefined],
+    ],
+  );
 });

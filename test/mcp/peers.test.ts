@@ -98,7 +98,12 @@ async function connect({ url, headers, stdio, mode }, onLog) {
 }
 ${CONVERSATION}`;
 
-interface Outcome { readonly version: string | null; readonly era: string; readonly tools: string[]; readonly [name: string]: unknown }
+interface Outcome {
+  readonly version: string | null;
+  readonly era: string;
+  readonly tools: string[];
+  readonly [name: string]: unknown;
+}
 
 /** The fixture on a port of its own, in this process. */
 async function served(t: TestContext): Promise<string> {
@@ -112,22 +117,54 @@ async function served(t: TestContext): Promise<string> {
 async function converse(folder: string, program: string, targets: readonly object[]): Promise<Outcome[]> {
   const file = join(folder, 'conversation.mjs');
   writeFileSync(file, program);
-  const { status, stdout, stderr } = await run(process.execPath, [file, JSON.stringify(targets)], { cwd: folder });
+  const { status, stdout, stderr } = await run(process.execPath, [file, JSON.stringify(targets)], {
+    cwd: folder,
+  });
   assert.equal(status, 0, stderr.slice(0, 4_000) + stdout.slice(0, 1_000));
   return JSON.parse(stdout) as Outcome[];
 }
 
 /** What every client must have seen. */
-function judge(out: Outcome, { isModern, hasToken, noResource = -32_602 }: { isModern: boolean; hasToken: boolean; noResource?: number }): void {
+function judge(
+  out: Outcome,
+  { isModern, hasToken, noResource = -32_602 }: { isModern: boolean; hasToken: boolean; noResource?: number },
+): void {
   assert.equal(out.era, isModern ? 'modern' : 'legacy');
   const { version, era, tools, wrong, ...rest } = out;
-  assert.deepEqual(tools, everything().mcpTools().map((tool) => tool.name));
+  assert.deepEqual(
+    tools,
+    everything()
+      .mcpTools()
+      .map((tool) => tool.name),
+  );
   const ada = { id: 1, name: 'Ada', role: 'user' };
   assert.deepEqual(rest, {
-    list: isModern ? [ada] : { result: [ada] }, one: ada, added: { id: 2, name: 'Bob', role: 'user' }, absent: true, me: hasToken ? { sub: 'peer' } : null, printed: 'printed', mixed: ['text', 'image', 'resource'],
-    progress: 'progressed', told: [0, 50, 100], unknown: -32_602, cancelled: 'cancelled', concurrent: 20, resources: ['svc://routes', 'svc://openapi.json'], routes: 6, openapi: '3.1.1',
-    noResource, prompts: ['test_simple_prompt', 'test_prompt_with_arguments', 'test_prompt_with_embedded_resource', 'test_prompt_with_image', 'choose'],
-    prompt: "Prompt with arguments: arg1='a', arg2='b'", noPrompt: -32_602, completion: ['green'],
+    list: isModern ? [ada] : { result: [ada] },
+    one: ada,
+    added: { id: 2, name: 'Bob', role: 'user' },
+    absent: true,
+    me: hasToken ? { sub: 'peer' } : null,
+    printed: 'printed',
+    mixed: ['text', 'image', 'resource'],
+    progress: 'progressed',
+    told: [0, 50, 100],
+    unknown: -32_602,
+    cancelled: 'cancelled',
+    concurrent: 20,
+    resources: ['svc://routes', 'svc://openapi.json'],
+    routes: 6,
+    openapi: '3.1.1',
+    noResource,
+    prompts: [
+      'test_simple_prompt',
+      'test_prompt_with_arguments',
+      'test_prompt_with_embedded_resource',
+      'test_prompt_with_image',
+      'choose',
+    ],
+    prompt: "Prompt with arguments: arg1='a', arg2='b'",
+    noPrompt: -32_602,
+    completion: ['green'],
     logs: isModern ? [] : ['Tool execution started', 'Tool processing data', 'Tool execution completed'],
   });
   const { isError, content } = wrong as { isError: boolean; content: { text: string }[] };
@@ -140,7 +177,10 @@ const HEADERS = { authorization: `Bearer ${createToken('peer', SECRET, { expires
 test('the official client 1.x speaks with it, over stdio and HTTP', async (t) => {
   const folder = scratch(t, 'mcp-sdk-1', { '@modelcontextprotocol/sdk': '1.32.2' });
   if (folder === undefined) return;
-  const [stdio, http] = await converse(folder, FIRST, [{ stdio: STDIO }, { url: await served(t), headers: HEADERS }]);
+  const [stdio, http] = await converse(folder, FIRST, [
+    { stdio: STDIO },
+    { url: await served(t), headers: HEADERS },
+  ]);
   judge(stdio!, { isModern: false, hasToken: false, noResource: -32_002 });
   judge(http!, { isModern: false, hasToken: true, noResource: -32_002 });
 });
@@ -148,9 +188,14 @@ test('the official client 1.x speaks with it, over stdio and HTTP', async (t) =>
 test('the official client 2.x speaks with it, over stdio and HTTP, in both eras', async (t) => {
   const folder = scratch(t, 'mcp-sdk-2', { '@modelcontextprotocol/client': '2.4.0' });
   if (folder === undefined) return;
-  const modes = [['legacy', false], ['auto', true], [{ pin: '2026-07-28' }, true]] as const;
+  const modes = [
+    ['legacy', false],
+    ['auto', true],
+    [{ pin: '2026-07-28' }, true],
+  ] as const;
   const targets: object[] = [];
-  for (const [mode] of modes) targets.push({ stdio: STDIO, mode }, { url: await served(t), headers: HEADERS, mode });
+  for (const [mode] of modes)
+    targets.push({ stdio: STDIO, mode }, { url: await served(t), headers: HEADERS, mode });
   const outcomes = await converse(folder, SECOND, targets);
   assert.equal(outcomes.length, targets.length);
   for (const [index, [, isModern]] of modes.entries()) {
@@ -167,12 +212,31 @@ test('the inspector finds nothing to complain about in strict mode, over stdio a
   const url = await served(t);
   const inspector = join(folder, 'node_modules/.bin/mcp-inspector');
   for (const era of ['legacy', 'modern']) {
-    for (const target of [[STDIO.command, ...STDIO.args], ['--transport', 'http', '--server-url', url]]) {
-      const ask = (...args: string[]): ReturnType<typeof run> => run(process.execPath, [inspector, '--cli', '--protocol-era', era, '--format', 'json', '--quiet', ...args, ...target], { cwd: folder, env: { HOME: folder } });
+    for (const target of [
+      [STDIO.command, ...STDIO.args],
+      ['--transport', 'http', '--server-url', url],
+    ]) {
+      const ask = (...args: string[]): ReturnType<typeof run> =>
+        run(
+          process.execPath,
+          [inspector, '--cli', '--protocol-era', era, '--format', 'json', '--quiet', ...args, ...target],
+          { cwd: folder, env: { HOME: folder } },
+        );
       const listed = await ask('--method', 'tools/list', '--strict');
       assert.equal(listed.status, 0, listed.stderr);
-      assert.equal((JSON.parse(listed.stdout) as { result: { tools: unknown[] } }).result.tools.length, everything().mcpTools().length, 'every page');
-      const called = await ask('--method', 'tools/call', '--tool-name', 'post_users', '--tool-args-json', '{"name":"Cy"}');
+      assert.equal(
+        (JSON.parse(listed.stdout) as { result: { tools: unknown[] } }).result.tools.length,
+        everything().mcpTools().length,
+        'every page',
+      );
+      const called = await ask(
+        '--method',
+        'tools/call',
+        '--tool-name',
+        'post_users',
+        '--tool-args-json',
+        '{"name":"Cy"}',
+      );
       assert.match(called.stdout, /"name": ?"Cy"/, called.stderr);
     }
   }
@@ -180,16 +244,36 @@ test('the inspector finds nothing to complain about in strict mode, over stdio a
 
 /** What the suite asks for that no application has: the server asks nothing of its client, and its resources are its own two. */
 const LEFT_OUT: ReadonlySet<string> = new Set([
-  'tools-call-sampling', 'tools-call-elicitation', 'elicitation-sep1034-defaults', 'elicitation-sep1330-enums',
-  'resources-read-text', 'resources-read-binary', 'resources-templates-read', 'resources-subscribe', 'resources-unsubscribe',
+  'tools-call-sampling',
+  'tools-call-elicitation',
+  'elicitation-sep1034-defaults',
+  'elicitation-sep1330-enums',
+  'resources-read-text',
+  'resources-read-binary',
+  'resources-templates-read',
+  'resources-subscribe',
+  'resources-unsubscribe',
 ]);
 
 test('the conformance suite passes, but for what is no part of it', async (t) => {
   const folder = scratch(t, 'mcp-conformance', { '@modelcontextprotocol/conformance': '0.1.16' });
   if (folder === undefined) return;
-  const { stdout, stderr } = await run(process.execPath, [join(folder, 'node_modules/.bin/conformance'), 'server', '--url', await served(t)], { cwd: folder });
-  const results = [...stdout.matchAll(/^([✓✗]) ([\w-]+): \d+ passed, (\d+) failed/gm)].map(([, sign, name]) => [name!, sign === '✓'] as const);
+  const { stdout, stderr } = await run(
+    process.execPath,
+    [join(folder, 'node_modules/.bin/conformance'), 'server', '--url', await served(t)],
+    { cwd: folder },
+  );
+  const results = [...stdout.matchAll(/^([✓✗]) ([\w-]+): \d+ passed, (\d+) failed/gm)].map(
+    ([, sign, name]) => [name!, sign === '✓'] as const,
+  );
   assert.ok(results.length >= 30, stdout + stderr);
-  assert.deepEqual(results.filter(([name, isGood]) => !isGood && !LEFT_OUT.has(name)), []);
-  assert.deepEqual(results.filter(([name, isGood]) => isGood && LEFT_OUT.has(name)), [], 'no longer to be left out');
+  assert.deepEqual(
+    results.filter(([name, isGood]) => !isGood && !LEFT_OUT.has(name)),
+    [],
+  );
+  assert.deepEqual(
+    results.filter(([name, isGood]) => isGood && LEFT_OUT.has(name)),
+    [],
+    'no longer to be left out',
+  );
 });

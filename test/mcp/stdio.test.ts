@@ -5,7 +5,21 @@ import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { PassThrough, Writable } from 'node:stream';
 import { test } from 'node:test';
-import { BearerAuth, Depends, Field, NotFound, Svc, createLogger, createToken, int, list, literal, str, toolLog, toolProgress } from 'svc';
+import {
+  BearerAuth,
+  Depends,
+  Field,
+  NotFound,
+  Svc,
+  createLogger,
+  createToken,
+  int,
+  list,
+  literal,
+  str,
+  toolLog,
+  toolProgress,
+} from 'svc';
 import { fixedCaller } from '../../src/mcp/calls.ts';
 import { LineReader, reserveOutput } from '../../src/mcp/stdio.ts';
 import { McpDispatcher } from '../../src/mcp/server.ts';
@@ -17,8 +31,16 @@ import type { TestContext } from 'node:test';
 type Json = Record<string, unknown>;
 
 const SECRET = '3f0a9c7d5e1b48263f0a9c7d5e1b4826';
-const INIT = { jsonrpc: '2.0', id: 'init', method: 'initialize', params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'test', version: '1' } } };
-const META = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', 'io.modelcontextprotocol/clientCapabilities': {} };
+const INIT = {
+  jsonrpc: '2.0',
+  id: 'init',
+  method: 'initialize',
+  params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'test', version: '1' } },
+};
+const META = {
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientCapabilities': {},
+};
 
 /** Handlers that wait until they are let go. */
 class Gate {
@@ -26,11 +48,19 @@ class Gate {
   readonly open: PromiseWithResolvers<void>;
   readonly aborted: PromiseWithResolvers<void> = Promise.withResolvers();
 
-  constructor(t: TestContext) { this.open = gateOf(t); }
+  constructor(t: TestContext) {
+    this.open = gateOf(t);
+  }
 }
 
 function shop(gate?: Gate): Svc {
-  const app = new Svc({ title: 'shop', version: '2.0.0', env: 'test', authSecret: SECRET, logger: createLogger({ sink: () => undefined }) });
+  const app = new Svc({
+    title: 'shop',
+    version: '2.0.0',
+    env: 'test',
+    authSecret: SECRET,
+    logger: createLogger({ sink: () => undefined }),
+  });
   app.get('/items', { summary: 'Lists items' }, () => [1, 2]);
   app.get('/items/{id:int}', ({ params }) => ({ id: params.id }));
   app.get('/wait', async ({ signal }) => {
@@ -51,7 +81,15 @@ function shop(gate?: Gate): Svc {
     return 'printed';
   });
   app.get('/me', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
-  app.prompt('review', { title: 'Review', description: 'Reviews code', args: { code: Field(str), style: Field(literal('short', 'long'), { default: 'short' }) } }, ({ args }) => `Review ${args.code}, ${args.style}`);
+  app.prompt(
+    'review',
+    {
+      title: 'Review',
+      description: 'Reviews code',
+      args: { code: Field(str), style: Field(literal('short', 'long'), { default: 'short' }) },
+    },
+    ({ args }) => `Review ${args.code}, ${args.style}`,
+  );
   return app;
 }
 
@@ -66,7 +104,10 @@ class Line {
 
   constructor(t: TestContext, server: McpServer, signal?: AbortSignal) {
     t.after(() => this.end());
-    const reader = new LineReader(1e9, { onLine: (text) => this.#take(text), onBadLine: (problem) => assert.fail(problem) });
+    const reader = new LineReader(1e9, {
+      onLine: (text) => this.#take(text),
+      onBadLine: (problem) => assert.fail(problem),
+    });
     const output = new Writable({
       write(piece: Buffer, _encoding, done) {
         reader.push(piece);
@@ -89,15 +130,21 @@ class Line {
     return this;
   }
 
-  send(message: unknown): this { return this.raw(`${JSON.stringify(message)}\n`); }
+  send(message: unknown): this {
+    return this.raw(`${JSON.stringify(message)}\n`);
+  }
 
   /** The next message. */
   next(): Promise<Json> {
     const unread = this.#unread.shift();
-    return unread === undefined ? soon(new Promise((resolve) => this.#waiting.push(resolve)), 'a message') : Promise.resolve(unread);
+    return unread === undefined
+      ? soon(new Promise((resolve) => this.#waiting.push(resolve)), 'a message')
+      : Promise.resolve(unread);
   }
 
-  ask(message: unknown): Promise<Json> { return this.send(message).next(); }
+  ask(message: unknown): Promise<Json> {
+    return this.send(message).next();
+  }
 
   end(): Promise<void> {
     this.#input.end();
@@ -105,7 +152,14 @@ class Line {
   }
 }
 
-async function open(t: TestContext, { app = shop(), options = {}, version = '2025-11-25' }: { app?: Svc; options?: StdioOptions; version?: string } = {}): Promise<Line> {
+async function open(
+  t: TestContext,
+  {
+    app = shop(),
+    options = {},
+    version = '2025-11-25',
+  }: { app?: Svc; options?: StdioOptions; version?: string } = {},
+): Promise<Line> {
   const line = new Line(t, app.mcpServer(options));
   await line.ask({ ...INIT, params: { ...INIT.params, protocolVersion: version } });
   line.send({ jsonrpc: '2.0', method: 'notifications/initialized' });
@@ -121,7 +175,12 @@ function errorOf(message: Json): [id: unknown, code: unknown] {
   return [message['id'], (message['error'] as Json | undefined)?.['code']];
 }
 
-const call = (id: unknown, name: string, args: Json = {}, meta?: Json): Json => ({ jsonrpc: '2.0', id, method: 'tools/call', params: { name, arguments: args, ...meta === undefined ? {} : { _meta: meta } } });
+const call = (id: unknown, name: string, args: Json = {}, meta?: Json): Json => ({
+  jsonrpc: '2.0',
+  id,
+  method: 'tools/call',
+  params: { name, arguments: args, ...(meta === undefined ? {} : { _meta: meta }) },
+});
 
 test('initialize: a known version is agreed on, another one is answered with the newest of its era', async (t) => {
   for (const version of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
@@ -137,13 +196,21 @@ test('initialize: a known version is agreed on, another one is answered with the
 test('initialize: says who the server is and what it can', async (t) => {
   const { result } = await bare(t).ask(INIT);
   assert.deepEqual(result, {
-    protocolVersion: '2025-11-25', capabilities: { tools: {}, logging: {}, resources: { subscribe: true }, prompts: {}, completions: {} }, serverInfo: { name: 'shop', title: 'shop', version: '2.0.0' },
+    protocolVersion: '2025-11-25',
+    capabilities: { tools: {}, logging: {}, resources: { subscribe: true }, prompts: {}, completions: {} },
+    serverInfo: { name: 'shop', title: 'shop', version: '2.0.0' },
   });
 });
 
 test('initialize: without its parameters, or a second time, it is refused', async (t) => {
   const line = bare(t);
-  for (const params of [undefined, {}, { protocolVersion: 1 }, { protocolVersion: '2025-11-25' }, { protocolVersion: '2025-11-25', capabilities: {} }]) {
+  for (const params of [
+    undefined,
+    {},
+    { protocolVersion: 1 },
+    { protocolVersion: '2025-11-25' },
+    { protocolVersion: '2025-11-25', capabilities: {} },
+  ]) {
     assert.deepEqual(errorOf(await line.ask({ ...INIT, params })), ['init', -32_602]);
   }
   await line.ask(INIT);
@@ -152,21 +219,42 @@ test('initialize: without its parameters, or a second time, it is refused', asyn
 
 test('before initialize: only ping is answered, and what says its version itself', async (t) => {
   const line = bare(t);
-  assert.deepEqual(await line.ask({ jsonrpc: '2.0', id: 1, method: 'ping' }), { jsonrpc: '2.0', id: 1, result: {} });
+  assert.deepEqual(await line.ask({ jsonrpc: '2.0', id: 1, method: 'ping' }), {
+    jsonrpc: '2.0',
+    id: 1,
+    result: {},
+  });
   assert.deepEqual(errorOf(await line.ask({ jsonrpc: '2.0', id: 2, method: 'tools/list' })), [2, -32_602]);
-  assert.ok('result' in await line.ask({ jsonrpc: '2.0', id: 3, method: 'tools/list', params: { _meta: META } }));
+  assert.ok(
+    'result' in (await line.ask({ jsonrpc: '2.0', id: 3, method: 'tools/list', params: { _meta: META } })),
+  );
 });
 
 test('lines: what is no JSON is -32700, what is no message -32600, with the id where there is one', async (t) => {
   const line = bare(t);
-  for (const text of ['garbage', '{"jsonrpc":"2.0",', '{"a":1}}', '\u0000']) assert.deepEqual(errorOf(await line.raw(`${text}\n`).next()), [null, -32_700]);
+  for (const text of ['garbage', '{"jsonrpc":"2.0",', '{"a":1}}', '\u0000'])
+    assert.deepEqual(errorOf(await line.raw(`${text}\n`).next()), [null, -32_700]);
   assert.deepEqual(errorOf(await line.raw(Buffer.from([0x22, 0xff, 0x22, 10])).next()), [null, -32_700]);
   for (const [message, id] of [
-    ['null', null], ['1', null], ['"x"', null], ['{}', null], ['{"jsonrpc":"1.0","id":1,"method":"ping"}', 1], ['{"id":1,"method":"ping"}', 1], ['{"jsonrpc":"2.0","id":1}', 1], ['{"jsonrpc":"2.0","id":1,"method":1}', 1],
-    ['{"jsonrpc":"2.0","id":null,"method":"ping"}', null], ['{"jsonrpc":"2.0","id":1.5,"method":"ping"}', null], ['{"jsonrpc":"2.0","id":true,"method":"ping"}', null], ['{"jsonrpc":"2.0","id":{},"method":"ping"}', null],
+    ['null', null],
+    ['1', null],
+    ['"x"', null],
+    ['{}', null],
+    ['{"jsonrpc":"1.0","id":1,"method":"ping"}', 1],
+    ['{"id":1,"method":"ping"}', 1],
+    ['{"jsonrpc":"2.0","id":1}', 1],
+    ['{"jsonrpc":"2.0","id":1,"method":1}', 1],
+    ['{"jsonrpc":"2.0","id":null,"method":"ping"}', null],
+    ['{"jsonrpc":"2.0","id":1.5,"method":"ping"}', null],
+    ['{"jsonrpc":"2.0","id":true,"method":"ping"}', null],
+    ['{"jsonrpc":"2.0","id":{},"method":"ping"}', null],
     ['{"jsonrpc":"2.0","id":1,"method":"ping","params":1}', 1],
-  ] as const) assert.deepEqual(errorOf(await line.raw(`${message}\n`).next()), [id, -32_600], message);
-  assert.deepEqual(errorOf(await line.raw('{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}\n').next()), [1, -32_602]);
+  ] as const)
+    assert.deepEqual(errorOf(await line.raw(`${message}\n`).next()), [id, -32_600], message);
+  assert.deepEqual(
+    errorOf(await line.raw('{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}\n').next()),
+    [1, -32_602],
+  );
 });
 
 test('lines: from 2025-11-25 on, what has no id is answered without one', async (t) => {
@@ -176,7 +264,9 @@ test('lines: from 2025-11-25 on, what has no id is answered without one', async 
 
 test('lines: CRLF, empty lines and pieces of any size make no difference; notifications and responses are never answered', async (t) => {
   const line = bare(t);
-  line.raw('\r\n\n{"jsonrpc":"2.0","method":"nobody/knows"}\n{"jsonrpc":"2.0","id":9,"result":{}}\n{"jsonrpc":"2.0","method":"notifications/cancelled","params":[1]}\n{"jsonrpc":"2.0","method":"ping"}\n');
+  line.raw(
+    '\r\n\n{"jsonrpc":"2.0","method":"nobody/knows"}\n{"jsonrpc":"2.0","id":9,"result":{}}\n{"jsonrpc":"2.0","method":"notifications/cancelled","params":[1]}\n{"jsonrpc":"2.0","method":"ping"}\n',
+  );
   const text = '{"jsonrpc":"2.0","id":"ü","method":"ping"}\r\n';
   for (const byte of Buffer.from(text)) line.raw(Buffer.from([byte]));
   assert.deepEqual(await line.next(), { jsonrpc: '2.0', id: 'ü', result: {} });
@@ -188,7 +278,11 @@ test('lines: one beyond the limit is refused once and passed over; the next is r
   for (let n = 0; n < 5; n++) line.raw('x'.repeat(900));
   line.raw('\n');
   assert.deepEqual(errorOf(await line.next()), [null, -32_600]);
-  assert.deepEqual(await line.ask({ jsonrpc: '2.0', id: 1, method: 'ping' }), { jsonrpc: '2.0', id: 1, result: {} });
+  assert.deepEqual(await line.ask({ jsonrpc: '2.0', id: 1, method: 'ping' }), {
+    jsonrpc: '2.0',
+    id: 1,
+    result: {},
+  });
   assert.equal(line.lines.length, 2);
 });
 
@@ -196,87 +290,171 @@ test('LineReader: every split of the bytes gives the same lines', () => {
   const bytes = Buffer.from('a\r\n\n{"ü":1}\nrest');
   const read = (pieces: readonly Buffer[]): string[] => {
     const lines: string[] = [];
-    const reader = new LineReader(100, { onLine: (text) => lines.push(text), onBadLine: () => assert.fail() });
+    const reader = new LineReader(100, {
+      onLine: (text) => lines.push(text),
+      onBadLine: () => assert.fail(),
+    });
     for (const piece of pieces) reader.push(piece);
     reader.end();
     return lines;
   };
   for (let first = 0; first <= bytes.length; first++) {
     for (let second = first; second <= bytes.length; second++) {
-      assert.deepEqual(read([bytes.subarray(0, first), bytes.subarray(first, second), bytes.subarray(second)]), ['a', '{"ü":1}', 'rest']);
+      assert.deepEqual(
+        read([bytes.subarray(0, first), bytes.subarray(first, second), bytes.subarray(second)]),
+        ['a', '{"ü":1}', 'rest'],
+      );
     }
   }
 });
 
 test('methods: what nobody knows is -32601, in both eras; each era has its own', async (t) => {
   const line = await open(t);
-  for (const method of ['nope', 'Tools/list', 'sampling/createMessage', 'constructor', '__proto__']) assert.deepEqual(errorOf(await line.ask({ jsonrpc: '2.0', id: 1, method })), [1, -32_601], method);
-  for (const method of ['nope', 'initialize', 'ping', 'logging/setLevel', 'resources/subscribe']) assert.deepEqual(errorOf(await line.ask({ jsonrpc: '2.0', id: 1, method, params: { _meta: META } })), [1, -32_601], method);
+  for (const method of ['nope', 'Tools/list', 'sampling/createMessage', 'constructor', '__proto__'])
+    assert.deepEqual(errorOf(await line.ask({ jsonrpc: '2.0', id: 1, method })), [1, -32_601], method);
+  for (const method of ['nope', 'initialize', 'ping', 'logging/setLevel', 'resources/subscribe'])
+    assert.deepEqual(
+      errorOf(await line.ask({ jsonrpc: '2.0', id: 1, method, params: { _meta: META } })),
+      [1, -32_601],
+      method,
+    );
 });
 
 test('modern: a request without its version or capabilities is -32602, one of another version -32022 with those that are spoken', async (t) => {
   const line = bare(t);
-  const ask = (meta: unknown, method = 'tools/list'): Promise<Json> => line.ask({ jsonrpc: '2.0', id: 1, method, params: { _meta: meta } });
+  const ask = (meta: unknown, method = 'tools/list'): Promise<Json> =>
+    line.ask({ jsonrpc: '2.0', id: 1, method, params: { _meta: meta } });
   assert.deepEqual(errorOf(await ask({}, 'server/discover')), [1, -32_602]);
   assert.deepEqual(errorOf(await ask({ 'io.modelcontextprotocol/protocolVersion': 1 })), [1, -32_602]);
-  assert.deepEqual(errorOf(await ask({ 'io.modelcontextprotocol/protocolVersion': '2026-07-28' })), [1, -32_602]);
+  assert.deepEqual(
+    errorOf(await ask({ 'io.modelcontextprotocol/protocolVersion': '2026-07-28' })),
+    [1, -32_602],
+  );
   assert.deepEqual(errorOf(await ask({ ...META, 'io.modelcontextprotocol/logLevel': 'loud' })), [1, -32_602]);
   assert.deepEqual(errorOf(await ask({ ...META, progressToken: {} })), [1, -32_602]);
   assert.deepEqual(await ask({ ...META, 'io.modelcontextprotocol/protocolVersion': '1900-01-01' }), {
-    jsonrpc: '2.0', id: 1, error: {
-      code: -32_022, message: 'Unsupported protocol version',
-      data: { supported: ['2026-07-28', '2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'], requested: '1900-01-01' },
+    jsonrpc: '2.0',
+    id: 1,
+    error: {
+      code: -32_022,
+      message: 'Unsupported protocol version',
+      data: {
+        supported: ['2026-07-28', '2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'],
+        requested: '1900-01-01',
+      },
     },
   });
 });
 
 test('modern: results say what kind they are, who answers, and how long they may be kept', async (t) => {
   const line = bare(t);
-  const ask = async (method: string, params: Json = {}): Promise<Json> => (await line.ask({ jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: META } }))['result'] as Json;
-  for (const [method, params] of [['server/discover'], ['tools/list'], ['prompts/list'], ['resources/list'], ['resources/templates/list'], ['resources/read', { uri: 'svc://routes' }]] as [string, Json?][]) {
+  const ask = async (method: string, params: Json = {}): Promise<Json> =>
+    (await line.ask({ jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: META } }))['result'] as Json;
+  for (const [method, params] of [
+    ['server/discover'],
+    ['tools/list'],
+    ['prompts/list'],
+    ['resources/list'],
+    ['resources/templates/list'],
+    ['resources/read', { uri: 'svc://routes' }],
+  ] as [string, Json?][]) {
     const result = await ask(method, params);
-    assert.deepEqual([result['resultType'], result['ttlMs'], result['cacheScope']], ['complete', 300_000, 'private'], method);
-    assert.deepEqual(result['_meta'], { 'io.modelcontextprotocol/serverInfo': { name: 'shop', title: 'shop', version: '2.0.0' } });
+    assert.deepEqual(
+      [result['resultType'], result['ttlMs'], result['cacheScope']],
+      ['complete', 300_000, 'private'],
+      method,
+    );
+    assert.deepEqual(result['_meta'], {
+      'io.modelcontextprotocol/serverInfo': { name: 'shop', title: 'shop', version: '2.0.0' },
+    });
   }
   assert.deepEqual((await ask('server/discover'))['supportedVersions'], ['2026-07-28']);
   const called = await ask('tools/call', { name: 'get_items' });
-  assert.deepEqual([called['resultType'], called['ttlMs'], called['structuredContent']], ['complete', undefined, [1, 2]]);
+  assert.deepEqual(
+    [called['resultType'], called['ttlMs'], called['structuredContent']],
+    ['complete', undefined, [1, 2]],
+  );
 });
 
 test('legacy: results have none of that; structured content is an object, and only where the version has it', async (t) => {
   for (const version of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
     const line = await open(t, { version });
-    const { tools, ...rest } = (await line.ask({ jsonrpc: '2.0', id: 1, method: 'tools/list' }))['result'] as { tools: Json[] };
+    const { tools, ...rest } = (await line.ask({ jsonrpc: '2.0', id: 1, method: 'tools/list' }))[
+      'result'
+    ] as { tools: Json[] };
     assert.deepEqual(rest, {});
     const has = version >= '2025-06-18';
-    assert.deepEqual(['title' in tools[0]!, 'annotations' in tools[0]!], [has, version >= '2025-03-26'], version);
+    assert.deepEqual(
+      ['title' in tools[0]!, 'annotations' in tools[0]!],
+      [has, version >= '2025-03-26'],
+      version,
+    );
     const one = (await line.ask(call(2, 'get_items_by_id', { id: 4 })))['result'] as Json;
-    assert.deepEqual([one['structuredContent'], one['content']], [has ? { id: 4 } : undefined, [{ type: 'text', text: '{"id":4}' }]]);
-    assert.equal(((await line.ask(call(2, 'get_items')))['result'] as Json)['structuredContent'], undefined, 'a list without a declared response');
+    assert.deepEqual(
+      [one['structuredContent'], one['content']],
+      [has ? { id: 4 } : undefined, [{ type: 'text', text: '{"id":4}' }]],
+    );
+    assert.equal(
+      ((await line.ask(call(2, 'get_items')))['result'] as Json)['structuredContent'],
+      undefined,
+      'a list without a declared response',
+    );
   }
 });
 
 test('tools/call: a tool that is not there and arguments that are no object are errors, what a tool refuses is a result', async (t) => {
   const line = await open(t);
   assert.deepEqual(errorOf(await line.ask(call(1, 'nope'))), [1, -32_602]);
-  assert.deepEqual(errorOf(await line.ask({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: {} })), [1, -32_602]);
-  assert.deepEqual(errorOf(await line.ask({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'get_items', arguments: [] } })), [1, -32_602]);
-  assert.deepEqual(errorOf(await line.ask({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'get_items', _meta: 1 } })), [1, -32_602]);
-  assert.equal(((await line.ask(call(1, 'get_items_by_id', { id: 'x' })))['result'] as Json)['isError'], true);
+  assert.deepEqual(
+    errorOf(await line.ask({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: {} })),
+    [1, -32_602],
+  );
+  assert.deepEqual(
+    errorOf(
+      await line.ask({
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'tools/call',
+        params: { name: 'get_items', arguments: [] },
+      }),
+    ),
+    [1, -32_602],
+  );
+  assert.deepEqual(
+    errorOf(
+      await line.ask({
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'tools/call',
+        params: { name: 'get_items', _meta: 1 },
+      }),
+    ),
+    [1, -32_602],
+  );
+  assert.equal(
+    ((await line.ask(call(1, 'get_items_by_id', { id: 'x' })))['result'] as Json)['isError'],
+    true,
+  );
 });
 
 test('tools/call: the token is the one that the process was given, and none otherwise', async (t) => {
-  const refused = (await (await open(t)).ask(call(1, 'get_me')))['result'] as { isError: boolean; _meta: Json };
+  const refused = (await (await open(t)).ask(call(1, 'get_me')))['result'] as {
+    isError: boolean;
+    _meta: Json;
+  };
   assert.deepEqual([refused.isError, refused._meta['svc/status']], [true, 401]);
   const mine = await open(t, { options: { token: createToken('ada', SECRET) } });
-  assert.deepEqual(((await mine.ask(call(1, 'get_me')))['result'] as Json)['content'], [{ type: 'text', text: 'ada' }]);
+  assert.deepEqual(((await mine.ask(call(1, 'get_me')))['result'] as Json)['content'], [
+    { type: 'text', text: 'ada' },
+  ]);
 });
 
 test('lists: cursors lead from page to page; one that is changed, or of another list, is -32602', async (t) => {
   const app = shop();
   for (let n = 0; n < 5; n++) app.get(`/more/${n}`, () => n);
   const line = await open(t, { app, options: { pageSize: 4 } });
-  const page = async (cursor?: unknown, method = 'tools/list'): Promise<Json> => line.ask({ jsonrpc: '2.0', id: 1, method, params: cursor === undefined ? {} : { cursor } });
+  const page = async (cursor?: unknown, method = 'tools/list'): Promise<Json> =>
+    line.ask({ jsonrpc: '2.0', id: 1, method, params: cursor === undefined ? {} : { cursor } });
   const names: unknown[] = [];
   let cursor: unknown;
   let pages = 0;
@@ -288,23 +466,52 @@ test('lists: cursors lead from page to page; one that is changed, or of another 
   } while (cursor !== undefined);
   assert.deepEqual([names, pages], [app.mcpTools().map(({ name }) => name), 3]);
   const { nextCursor } = (await page())['result'] as { nextCursor: string };
-  for (const bad of ['', 'x', 5, null, {}, `${nextCursor}x`, nextCursor.replace(/^./, 'O'), nextCursor.slice(0, -1), Buffer.from('4').toString('base64url')]) assert.deepEqual(errorOf(await page(bad)), [1, -32_602], String(bad));
+  for (const bad of [
+    '',
+    'x',
+    5,
+    null,
+    {},
+    `${nextCursor}x`,
+    nextCursor.replace(/^./, 'O'),
+    nextCursor.slice(0, -1),
+    Buffer.from('4').toString('base64url'),
+  ])
+    assert.deepEqual(errorOf(await page(bad)), [1, -32_602], String(bad));
   assert.deepEqual(errorOf(await page(nextCursor, 'prompts/list')), [1, -32_602]);
 });
 
 test('batches: until 2025-03-26 they are answered as one, in whatever order; notifications in them are not', async (t) => {
   for (const version of ['2024-11-05', '2025-03-26']) {
     const line = await open(t, { version });
-    line.send([{ jsonrpc: '2.0', id: 1, method: 'ping' }, { jsonrpc: '2.0', method: 'x' }, 5, call(2, 'get_items'), { jsonrpc: '2.0', id: 3, method: 'initialize', params: INIT.params }]);
-    const answers = await line.next() as unknown as Json[];
-    assert.deepEqual(answers.map((answer) => [answer['id'], (answer['error'] as Json | undefined)?.['code']]), [[1, undefined], [null, -32_600], [2, undefined], [3, -32_600]]);
+    line.send([
+      { jsonrpc: '2.0', id: 1, method: 'ping' },
+      { jsonrpc: '2.0', method: 'x' },
+      5,
+      call(2, 'get_items'),
+      { jsonrpc: '2.0', id: 3, method: 'initialize', params: INIT.params },
+    ]);
+    const answers = (await line.next()) as unknown as Json[];
+    assert.deepEqual(
+      answers.map((answer) => [answer['id'], (answer['error'] as Json | undefined)?.['code']]),
+      [
+        [1, undefined],
+        [null, -32_600],
+        [2, undefined],
+        [3, -32_600],
+      ],
+    );
     assert.deepEqual(errorOf(await line.ask([])), [null, -32_600]);
-    assert.deepEqual(await line.send([{ jsonrpc: '2.0', method: 'x' }]).ask({ jsonrpc: '2.0', id: 4, method: 'ping' }), { jsonrpc: '2.0', id: 4, result: {} });
+    assert.deepEqual(
+      await line.send([{ jsonrpc: '2.0', method: 'x' }]).ask({ jsonrpc: '2.0', id: 4, method: 'ping' }),
+      { jsonrpc: '2.0', id: 4, result: {} },
+    );
   }
 });
 
 test('batches: later versions have none, nor has a session that is not initialized', async (t) => {
-  for (const line of [await open(t, { version: '2025-06-18' }), bare(t)]) assert.deepEqual(errorOf(await line.ask([{ jsonrpc: '2.0', id: 1, method: 'ping' }])), [null, -32_600]);
+  for (const line of [await open(t, { version: '2025-06-18' }), bare(t)])
+    assert.deepEqual(errorOf(await line.ask([{ jsonrpc: '2.0', id: 1, method: 'ping' }])), [null, -32_600]);
 });
 
 test('concurrent calls: one that waits holds up no other; an id that is in use is refused', async (t) => {
@@ -314,10 +521,10 @@ test('concurrent calls: one that waits holds up no other; an id that is in use i
   await soon(gate.entered.promise, 'the call');
   assert.equal((await line.ask(call(2, 'get_items')))['id'], 2);
   assert.deepEqual(errorOf(await line.ask(call(1, 'get_items'))), [1, -32_600]);
-  assert.ok('result' in await line.ask(call('1', 'get_items')), 'a string is another id');
+  assert.ok('result' in (await line.ask(call('1', 'get_items'))), 'a string is another id');
   gate.open.resolve();
   assert.equal((await line.next())['id'], 1);
-  assert.ok('result' in await line.ask(call(1, 'get_items')));
+  assert.ok('result' in (await line.ask(call(1, 'get_items'))));
 });
 
 test('cancellation: aborts the request, which is never answered; about anything else it is passed over', async (t) => {
@@ -326,8 +533,13 @@ test('cancellation: aborts the request, which is never answered; about anything 
     const line = await open(t, { app: shop(gate) });
     line.send(call(1, 'get_wait', {}, meta));
     await soon(gate.entered.promise, 'the call');
-    for (const params of [{ requestId: 2 }, { requestId: '1' }, {}, { requestId: {} }]) line.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params });
-    line.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1, reason: 'enough' } });
+    for (const params of [{ requestId: 2 }, { requestId: '1' }, {}, { requestId: {} }])
+      line.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params });
+    line.send({
+      jsonrpc: '2.0',
+      method: 'notifications/cancelled',
+      params: { requestId: 1, reason: 'enough' },
+    });
     await soon(gate.aborted.promise, 'the call to be aborted');
     gate.open.resolve();
     const before = line.lines.length;
@@ -341,56 +553,157 @@ test('progress: is told by its token, only as it grows, and only to who asked', 
   line.send({ jsonrpc: '2.0', id: 0, method: 'logging/setLevel', params: { level: 'emergency' } });
   await line.next();
   line.send(call(1, 'get_work', {}, { progressToken: 'p' }));
-  assert.deepEqual(await line.next(), { jsonrpc: '2.0', method: 'notifications/progress', params: { progressToken: 'p', progress: 1, total: 2, message: 'step 1' } });
-  assert.deepEqual(await line.next(), { jsonrpc: '2.0', method: 'notifications/progress', params: { progressToken: 'p', progress: 2, total: 2, message: 'step 2' } });
+  assert.deepEqual(await line.next(), {
+    jsonrpc: '2.0',
+    method: 'notifications/progress',
+    params: { progressToken: 'p', progress: 1, total: 2, message: 'step 1' },
+  });
+  assert.deepEqual(await line.next(), {
+    jsonrpc: '2.0',
+    method: 'notifications/progress',
+    params: { progressToken: 'p', progress: 2, total: 2, message: 'step 2' },
+  });
   assert.equal((await line.next())['id'], 1);
   assert.equal((await line.ask(call(2, 'get_work')))['id'], 2);
 });
 
 test('messages: legacy clients say by logging/setLevel from where on, modern ones with each request', async (t) => {
   const line = await open(t);
-  assert.deepEqual(errorOf(await line.ask({ jsonrpc: '2.0', id: 1, method: 'logging/setLevel', params: { level: 'loud' } })), [1, -32_602]);
-  assert.ok('result' in await line.ask({ jsonrpc: '2.0', id: 1, method: 'logging/setLevel', params: { level: 'warning' } }));
-  assert.deepEqual(await line.ask(call(2, 'get_work')), { jsonrpc: '2.0', method: 'notifications/message', params: { level: 'warning', logger: 'oven', data: { hot: true } } });
+  assert.deepEqual(
+    errorOf(await line.ask({ jsonrpc: '2.0', id: 1, method: 'logging/setLevel', params: { level: 'loud' } })),
+    [1, -32_602],
+  );
+  assert.ok(
+    'result' in
+      (await line.ask({ jsonrpc: '2.0', id: 1, method: 'logging/setLevel', params: { level: 'warning' } })),
+  );
+  assert.deepEqual(await line.ask(call(2, 'get_work')), {
+    jsonrpc: '2.0',
+    method: 'notifications/message',
+    params: { level: 'warning', logger: 'oven', data: { hot: true } },
+  });
   assert.equal((await line.next())['id'], 2);
   assert.equal((await line.ask(call(3, 'get_work', {}, META)))['id'], 3, 'not asked for');
-  assert.equal(((await line.ask(call(4, 'get_work', {}, { ...META, 'io.modelcontextprotocol/logLevel': 'debug' })))['params'] as Json)['level'], 'debug');
+  assert.equal(
+    (
+      (await line.ask(call(4, 'get_work', {}, { ...META, 'io.modelcontextprotocol/logLevel': 'debug' })))[
+        'params'
+      ] as Json
+    )['level'],
+    'debug',
+  );
 });
 
 test('prompts: are listed with their arguments, filled in, completed, and refused for what does not fit', async (t) => {
   const line = await open(t);
-  const ask = (method: string, params: Json): Promise<Json> => line.ask({ jsonrpc: '2.0', id: 1, method, params });
-  assert.deepEqual((await ask('prompts/list', {}))['result'], { prompts: [{ name: 'review', title: 'Review', description: 'Reviews code', arguments: [{ name: 'code', required: true }, { name: 'style', required: false }] }] });
-  assert.deepEqual((await ask('prompts/get', { name: 'review', arguments: { code: 'x=1' } }))['result'], { description: 'Reviews code', messages: [{ role: 'user', content: { type: 'text', text: 'Review x=1, short' } }] });
-  for (const params of [{}, { name: 'nope' }, { name: 'review' }, { name: 'review', arguments: { code: 1 } }, { name: 'review', arguments: { code: 'x', other: 'y' } }, { name: 'review', arguments: { code: 'x', style: 'odd' } }]) {
+  const ask = (method: string, params: Json): Promise<Json> =>
+    line.ask({ jsonrpc: '2.0', id: 1, method, params });
+  assert.deepEqual((await ask('prompts/list', {}))['result'], {
+    prompts: [
+      {
+        name: 'review',
+        title: 'Review',
+        description: 'Reviews code',
+        arguments: [
+          { name: 'code', required: true },
+          { name: 'style', required: false },
+        ],
+      },
+    ],
+  });
+  assert.deepEqual((await ask('prompts/get', { name: 'review', arguments: { code: 'x=1' } }))['result'], {
+    description: 'Reviews code',
+    messages: [{ role: 'user', content: { type: 'text', text: 'Review x=1, short' } }],
+  });
+  for (const params of [
+    {},
+    { name: 'nope' },
+    { name: 'review' },
+    { name: 'review', arguments: { code: 1 } },
+    { name: 'review', arguments: { code: 'x', other: 'y' } },
+    { name: 'review', arguments: { code: 'x', style: 'odd' } },
+  ]) {
     assert.deepEqual(errorOf(await ask('prompts/get', params)), [1, -32_602], JSON.stringify(params));
   }
-  const complete = (value: string, name = 'style'): Promise<Json> => ask('completion/complete', { ref: { type: 'ref/prompt', name: 'review' }, argument: { name, value } });
-  assert.deepEqual((await complete('S'))['result'], { completion: { values: ['short'], total: 1, hasMore: false } });
-  assert.deepEqual((await complete('', 'code'))['result'], { completion: { values: [], total: 0, hasMore: false } });
-  assert.deepEqual(errorOf(await ask('completion/complete', { ref: { type: 'ref/prompt', name: 'x' }, argument: { name: 'a', value: '' } })), [1, -32_602]);
+  const complete = (value: string, name = 'style'): Promise<Json> =>
+    ask('completion/complete', { ref: { type: 'ref/prompt', name: 'review' }, argument: { name, value } });
+  assert.deepEqual((await complete('S'))['result'], {
+    completion: { values: ['short'], total: 1, hasMore: false },
+  });
+  assert.deepEqual((await complete('', 'code'))['result'], {
+    completion: { values: [], total: 0, hasMore: false },
+  });
+  assert.deepEqual(
+    errorOf(
+      await ask('completion/complete', {
+        ref: { type: 'ref/prompt', name: 'x' },
+        argument: { name: 'a', value: '' },
+      }),
+    ),
+    [1, -32_602],
+  );
 });
 
 test('resources: the routes behind the tools can be read; what is not there has the code of its version', async (t) => {
   const line = await open(t);
-  const read = (uri: unknown, meta?: Json): Promise<Json> => line.ask({ jsonrpc: '2.0', id: 1, method: 'resources/read', params: { uri, ...meta === undefined ? {} : { _meta: meta } } });
+  const read = (uri: unknown, meta?: Json): Promise<Json> =>
+    line.ask({
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'resources/read',
+      params: { uri, ...(meta === undefined ? {} : { _meta: meta }) },
+    });
   const { contents } = (await read('svc://routes'))['result'] as { contents: { text: string }[] };
-  assert.deepEqual((JSON.parse(contents[0]!.text) as { routes: Json[] }).routes[0], { tool: 'get_items', method: 'GET', path: '/items', summary: 'Lists items', security: [] });
+  assert.deepEqual((JSON.parse(contents[0]!.text) as { routes: Json[] }).routes[0], {
+    tool: 'get_items',
+    method: 'GET',
+    path: '/items',
+    summary: 'Lists items',
+    security: [],
+  });
   const document = (await read('svc://openapi.json'))['result'] as { contents: { text: string }[] };
   assert.equal((JSON.parse(document.contents[0]!.text) as { info: { title: string } }).info.title, 'shop');
   assert.deepEqual(errorOf(await read('svc://nope')), [1, -32_002]);
   assert.deepEqual(errorOf(await read('svc://nope', META)), [1, -32_602]);
   assert.deepEqual(errorOf(await read(1)), [1, -32_602]);
-  assert.deepEqual((await line.ask({ jsonrpc: '2.0', id: 1, method: 'resources/subscribe', params: { uri: 'svc://routes' } }))['result'], {});
-  assert.deepEqual(errorOf(await line.ask({ jsonrpc: '2.0', id: 1, method: 'resources/subscribe', params: { uri: 'svc://nope' } })), [1, -32_002]);
+  assert.deepEqual(
+    (
+      await line.ask({
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'resources/subscribe',
+        params: { uri: 'svc://routes' },
+      })
+    )['result'],
+    {},
+  );
+  assert.deepEqual(
+    errorOf(
+      await line.ask({ jsonrpc: '2.0', id: 1, method: 'resources/subscribe', params: { uri: 'svc://nope' } }),
+    ),
+    [1, -32_002],
+  );
 });
 
 test('subscriptions/listen: is acknowledged with what is honoured, and ends with a result when the server does', async (t) => {
   const line = bare(t);
   const asked = { toolsListChanged: true, resourceSubscriptions: ['svc://routes', 'svc://nope'] };
-  assert.deepEqual(await line.ask({ jsonrpc: '2.0', id: 7, method: 'subscriptions/listen', params: { _meta: META, notifications: asked } }), {
-    jsonrpc: '2.0', method: 'notifications/subscriptions/acknowledged', params: { _meta: { 'io.modelcontextprotocol/subscriptionId': 7 }, notifications: { resourceSubscriptions: ['svc://routes'] } },
-  });
+  assert.deepEqual(
+    await line.ask({
+      jsonrpc: '2.0',
+      id: 7,
+      method: 'subscriptions/listen',
+      params: { _meta: META, notifications: asked },
+    }),
+    {
+      jsonrpc: '2.0',
+      method: 'notifications/subscriptions/acknowledged',
+      params: {
+        _meta: { 'io.modelcontextprotocol/subscriptionId': 7 },
+        notifications: { resourceSubscriptions: ['svc://routes'] },
+      },
+    },
+  );
   await line.end();
   const { result, id } = await line.next();
   assert.deepEqual([id, (result as { _meta: Json })._meta['io.modelcontextprotocol/subscriptionId']], [7, 7]);
@@ -399,9 +712,20 @@ test('subscriptions/listen: is acknowledged with what is honoured, and ends with
 test('subscriptions/listen: one that is over leaves nothing behind at the server, which outlives it', async (t) => {
   const app = new Svc({ env: 'test' });
   t.after(() => app.shutdown());
-  const closing = new AbortController(), leaving = new AbortController();
-  const exchange = { session: undefined, caller: fixedCaller({}), signal: leaving.signal, closing: closing.signal, notify: () => undefined, begin: () => undefined };
-  const answer = new McpDispatcher(app, { cacheScope: 'private' }).answer({ kind: 'request', id: 1, method: 'subscriptions/listen', params: { _meta: META, notifications: {} } }, exchange);
+  const closing = new AbortController(),
+    leaving = new AbortController();
+  const exchange = {
+    session: undefined,
+    caller: fixedCaller({}),
+    signal: leaving.signal,
+    closing: closing.signal,
+    notify: () => undefined,
+    begin: () => undefined,
+  };
+  const answer = new McpDispatcher(app, { cacheScope: 'private' }).answer(
+    { kind: 'request', id: 1, method: 'subscriptions/listen', params: { _meta: META, notifications: {} } },
+    exchange,
+  );
   assert.equal(getEventListeners(closing.signal, 'abort').length, 1);
   leaving.abort();
   await answer;
@@ -417,15 +741,23 @@ test('end of input: what runs is answered first, a line that was cut off is not 
   const ended = line.end();
   gate.open.resolve();
   await ended;
-  const answers = line.lines.map((text) => errorOf(JSON.parse(text) as Json)).sort((left, right) => String(left[0]).localeCompare(String(right[0])));
-  assert.deepEqual(answers, [[1, undefined], ['init', undefined], [undefined, -32_700]]);
+  const answers = line.lines
+    .map((text) => errorOf(JSON.parse(text) as Json))
+    .sort((left, right) => String(left[0]).localeCompare(String(right[0])));
+  assert.deepEqual(answers, [
+    [1, undefined],
+    ['init', undefined],
+    [undefined, -32_700],
+  ]);
 });
 
 test('end of input: calls that take longer than the grace are aborted, and the application is shut down', async (t) => {
   const gate = new Gate(t);
   const app = shop(gate);
   let isShut = false;
-  app.onShutdown(() => { isShut = true; });
+  app.onShutdown(() => {
+    isShut = true;
+  });
   const line = new Line(t, app.mcpServer({ graceSeconds: 0 }));
   line.send(INIT).send(call(1, 'get_wait'));
   await soon(gate.entered.promise, 'the call');
@@ -455,12 +787,13 @@ test('a reader that is gone ends it', async (t) => {
 
 test('reserveOutput(): what is printed goes elsewhere, until it is disposed', () => {
   const texts = { own: '', other: '' };
-  const into = (key: 'own' | 'other'): Writable => new Writable({
-    write(piece: Buffer, _encoding, done) {
-      texts[key] += String(piece);
-      done();
-    },
-  });
+  const into = (key: 'own' | 'other'): Writable =>
+    new Writable({
+      write(piece: Buffer, _encoding, done) {
+        texts[key] += String(piece);
+        done();
+      },
+    });
   const own = into('own');
   const reserved = reserveOutput(own, into('other'));
   own.write('a');
@@ -475,7 +808,9 @@ test('reserveOutput(): what is printed goes elsewhere, until it is disposed', ()
 test('mcpServer(): unknown options, tokens that are no field and headers that are no strings are refused', () => {
   assert.throws(() => shop().mcpServer({ tokn: 'x' } as StdioOptions), { code: 'E_OPTION_UNKNOWN' });
   assert.throws(() => shop().mcpServer({ token: 'a b' }), { code: 'E_OPTION_RANGE' });
-  assert.throws(() => shop().mcpServer({ headers: { a: 1 } } as unknown as StdioOptions), { code: 'E_OPTION_RANGE' });
+  assert.throws(() => shop().mcpServer({ headers: { a: 1 } } as unknown as StdioOptions), {
+    code: 'E_OPTION_RANGE',
+  });
   assert.throws(() => new Svc({ config: { mcpToken: 'a\nb' } }).mcpServer(), { code: 'E_CONFIG_CAST' });
 });
 
@@ -495,43 +830,78 @@ test('serve(): streams and signals that are none are refused before the applicat
   for (const streams of [{ input: 'x' }, { output: 1 }, { signal: true }, { inputs: new PassThrough() }]) {
     const app = shop();
     app.onStartup(() => assert.fail('it has started'));
-    await assert.rejects(app.mcpServer().serve(streams as object), (error: { code?: string }) => error.code === ('inputs' in streams ? 'E_OPTION_UNKNOWN' : 'E_OPTION_RANGE'), Object.keys(streams)[0]);
+    await assert.rejects(
+      app.mcpServer().serve(streams as object),
+      (error: { code?: string }) =>
+        error.code === ('inputs' in streams ? 'E_OPTION_UNKNOWN' : 'E_OPTION_RANGE'),
+      Object.keys(streams)[0],
+    );
   }
 });
 
 test('prompts: one without arguments has an empty object of them, one that throws is -32603, and one that refuses -32602', async (t) => {
   const app = shop();
   app.prompt('bare', {}, (context) => JSON.stringify((context as { args?: unknown }).args));
-  app.prompt('broken', {}, () => { throw new Error('on purpose'); });
-  app.prompt('refusing', {}, () => { throw new NotFound('no such review'); });
+  app.prompt('broken', {}, () => {
+    throw new Error('on purpose');
+  });
+  app.prompt('refusing', {}, () => {
+    throw new NotFound('no such review');
+  });
   const line = await open(t, { app });
-  const ask = (name: string): Promise<Json> => line.ask({ jsonrpc: '2.0', id: 1, method: 'prompts/get', params: { name } });
-  assert.deepEqual((await ask('bare'))['result'], { messages: [{ role: 'user', content: { type: 'text', text: '{}' } }] });
+  const ask = (name: string): Promise<Json> =>
+    line.ask({ jsonrpc: '2.0', id: 1, method: 'prompts/get', params: { name } });
+  assert.deepEqual((await ask('bare'))['result'], {
+    messages: [{ role: 'user', content: { type: 'text', text: '{}' } }],
+  });
   assert.deepEqual(errorOf(await ask('broken')), [1, -32_603]);
   assert.deepEqual(errorOf(await ask('refusing')), [1, -32_602]);
 });
 
 test('completion/complete: a resource has no template, and says so', async (t) => {
-  const { error } = await (await open(t)).ask({ jsonrpc: '2.0', id: 1, method: 'completion/complete', params: { ref: { type: 'ref/resource', uri: 'svc://routes' }, argument: { name: 'a', value: '' } } });
-  assert.deepEqual([(error as Json)['code'], (error as Json)['message']], [-32_602, 'No resource has a template']);
+  const { error } = await (
+    await open(t)
+  ).ask({
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'completion/complete',
+    params: { ref: { type: 'ref/resource', uri: 'svc://routes' }, argument: { name: 'a', value: '' } },
+  });
+  assert.deepEqual(
+    [(error as Json)['code'], (error as Json)['message']],
+    [-32_602, 'No resource has a template'],
+  );
 });
 
 test('mcpServer(): fields of every call come from the option headers', async (t) => {
   const app = shop();
   app.get('/tenant', { headers: { tenant: Field(int) } }, ({ headers }) => ({ tenant: headers.tenant }));
   const line = await open(t, { app, options: { headers: { Tenant: '7' } } });
-  assert.deepEqual(((await line.ask(call(1, 'get_tenant')))['result'] as Json)['structuredContent'], { tenant: 7 });
+  assert.deepEqual(((await line.ask(call(1, 'get_tenant')))['result'] as Json)['structuredContent'], {
+    tenant: 7,
+  });
 });
 
 test('legacy: a list is an object with one member where the version wants one, and its schema says so', async (t) => {
   const app = shop();
   app.get('/typed', { response: list(int) }, () => [1, 2]);
   const line = await open(t, { app });
-  const { tools } = (await line.ask({ jsonrpc: '2.0', id: 1, method: 'tools/list' }))['result'] as { tools: Json[] };
+  const { tools } = (await line.ask({ jsonrpc: '2.0', id: 1, method: 'tools/list' }))['result'] as {
+    tools: Json[];
+  };
   const integer = { type: 'integer', minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER };
-  assert.deepEqual(tools.at(-1)!['outputSchema'], { type: 'object', properties: { result: { type: 'array', items: integer } }, required: ['result'], additionalProperties: false });
-  assert.deepEqual(((await line.ask(call(2, 'get_typed')))['result'] as Json)['structuredContent'], { result: [1, 2] });
-  const modern = (await line.ask({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: { _meta: META } }))['result'] as { tools: Json[] };
+  assert.deepEqual(tools.at(-1)!['outputSchema'], {
+    type: 'object',
+    properties: { result: { type: 'array', items: integer } },
+    required: ['result'],
+    additionalProperties: false,
+  });
+  assert.deepEqual(((await line.ask(call(2, 'get_typed')))['result'] as Json)['structuredContent'], {
+    result: [1, 2],
+  });
+  const modern = (await line.ask({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: { _meta: META } }))[
+    'result'
+  ] as { tools: Json[] };
   assert.deepEqual(modern.tools.at(-1)!['outputSchema'], { type: 'array', items: integer });
 });
 
@@ -546,7 +916,10 @@ test('messages: what is no JSON is told as text, and fails nobody', async (t) =>
   const line = await open(t, { app });
   line.send(call(1, 'get_odd'));
   const told = [await line.next(), await line.next(), await line.next(), await line.next()];
-  assert.deepEqual(told.map(({ params, id }) => id ?? (params as Json)['data']), ['10', '', null, 1]);
+  assert.deepEqual(
+    told.map(({ params, id }) => id ?? (params as Json)['data']),
+    ['10', '', null, 1],
+  );
 });
 
 /** Who must be answered to a line of 2025-06-18, by the specification: an id, null, or nobody. */
@@ -570,34 +943,80 @@ test('any lines at all: each request is answered exactly once, and nothing else 
   const random = seeded(12);
   const pick = <T>(all: readonly T[]): T => all[random(all.length)]!;
   let ids = 0;
-  const anything = (): unknown => pick<unknown>([null, true, 0, -1, 1.5, '', 'x', [], {}, [1], { name: 'get_items' }, { name: 'get_items_by_id', arguments: { id: 1 } }, { cursor: 'x' }, { _meta: META }, { _meta: 1 }, { uri: 'svc://routes' }]);
+  const anything = (): unknown =>
+    pick<unknown>([
+      null,
+      true,
+      0,
+      -1,
+      1.5,
+      '',
+      'x',
+      [],
+      {},
+      [1],
+      { name: 'get_items' },
+      { name: 'get_items_by_id', arguments: { id: 1 } },
+      { cursor: 'x' },
+      { _meta: META },
+      { _meta: 1 },
+      { uri: 'svc://routes' },
+    ]);
   const make = (): string => {
-    const message: Json = { jsonrpc: '2.0', id: pick<unknown>([++ids, `s${ids}`]), method: pick(['ping', 'tools/list', 'tools/call', 'prompts/get', 'resources/read', 'nope', 'server/discover', 'logging/setLevel', 'completion/complete']), params: anything() };
+    const message: Json = {
+      jsonrpc: '2.0',
+      id: pick<unknown>([++ids, `s${ids}`]),
+      method: pick([
+        'ping',
+        'tools/list',
+        'tools/call',
+        'prompts/get',
+        'resources/read',
+        'nope',
+        'server/discover',
+        'logging/setLevel',
+        'completion/complete',
+      ]),
+      params: anything(),
+    };
     for (let n = random(3); n > 0; n--) {
       const key = pick(['jsonrpc', 'id', 'method', 'params', 'result', 'error']);
       if (random(2) === 0) Reflect.deleteProperty(message, key);
       else message[key] = key === 'id' ? pick<unknown>([null, true, {}, 1.5, `t${++ids}`]) : anything();
     }
     const text = JSON.stringify(message);
-    return random(10) === 0 ? text.slice(0, random(text.length)) : random(20) === 0 ? JSON.stringify([message]) : text;
+    return random(10) === 0
+      ? text.slice(0, random(text.length))
+      : random(20) === 0
+        ? JSON.stringify([message])
+        : text;
   };
   const lines = Array.from({ length: 2_000 }, make).filter((text) => text !== '');
   const line = new Line(t, shop().mcpServer());
   await line.ask({ ...INIT, params: { ...INIT.params, protocolVersion: '2025-06-18' } });
   line.raw(lines.map((text) => `${text}\n`).join(''));
   await line.end();
-  const answers = line.lines.slice(1).map((text) => JSON.parse(text) as Json).filter((message) => 'id' in message);
-  for (const answer of answers) assert.deepEqual([answer['jsonrpc'], 'result' in answer !== 'error' in answer], ['2.0', true]);
+  const answers = line.lines
+    .slice(1)
+    .map((text) => JSON.parse(text) as Json)
+    .filter((message) => 'id' in message);
+  for (const answer of answers)
+    assert.deepEqual([answer['jsonrpc'], 'result' in answer !== 'error' in answer], ['2.0', true]);
   const sorted = (all: readonly unknown[]): string[] => all.map((id) => JSON.stringify(id)).sort();
-  assert.deepEqual(sorted(answers.map(({ id }) => id)), sorted(lines.map(answeredTo).filter((id) => id !== undefined)));
+  assert.deepEqual(
+    sorted(answers.map(({ id }) => id)),
+    sorted(lines.map(answeredTo).filter((id) => id !== undefined)),
+  );
 });
 
-test('mcpServer().open(): a conversation over a transport of one\'s own', async (t) => {
+test("mcpServer().open(): a conversation over a transport of one's own", async (t) => {
   const app = shop();
   t.after(() => app.shutdown());
   const texts: string[] = [];
   const conversation = app.mcpServer().open((text) => texts.push(text));
-  conversation.receive(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: { _meta: META } }));
+  conversation.receive(
+    JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: { _meta: META } }),
+  );
   assert.equal(conversation.inFlight, 1);
   await conversation.finish();
   assert.deepEqual([conversation.inFlight, texts.length, (JSON.parse(texts[0]!) as Json)['id']], [0, 1, 1]);
