@@ -8,7 +8,17 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { BearerAuth, CSRFMiddleware, Depends, HTMLResponse, HttpResponse, SecurityHeadersMiddleware, SessionMiddleware, Svc, csrfToken } from 'svc';
+import {
+  BearerAuth,
+  CSRFMiddleware,
+  Depends,
+  HTMLResponse,
+  HttpResponse,
+  SecurityHeadersMiddleware,
+  SessionMiddleware,
+  Svc,
+  csrfToken,
+} from 'svc';
 import { OAuthPlugin, currentUser } from 'svc/oauth';
 import { DevProvider } from '../../src/oauth/dev-provider/dev-provider.ts';
 import { collectedLog } from '../support/collected-log.ts';
@@ -51,7 +61,11 @@ class Site implements AsyncDisposable {
   readonly oauth: OAuthPlugin;
   readonly #stack: AsyncDisposableStack;
 
-  private constructor(server: RunningServer, stack: AsyncDisposableStack, parts: Pick<Site, 'events' | 'provider' | 'oauth'>) {
+  private constructor(
+    server: RunningServer,
+    stack: AsyncDisposableStack,
+    parts: Pick<Site, 'events' | 'provider' | 'oauth'>,
+  ) {
     this.url = server.url.replace('127.0.0.1', 'localhost');
     this.#stack = stack;
     this.events = parts.events;
@@ -67,37 +81,77 @@ class Site implements AsyncDisposable {
     const exempt = 'exempt' in rest ? rest.exempt : ['/oauth/callback'];
     app.use(new SecurityHeadersMiddleware()).use(new SessionMiddleware());
     if (exempt !== undefined) app.use(new CSRFMiddleware({ exempt }));
-    const stand = new DevProvider({ env: 'test', redirectUris: ['http://unused.example/'], issuer: late.url });
-    const oauth = new OAuthPlugin({ provider: stand.provider(), mode: 'cookie', onUser: (_provider, info) => `user-${info.subject}`, ...plugin });
+    const stand = new DevProvider({
+      env: 'test',
+      redirectUris: ['http://unused.example/'],
+      issuer: late.url,
+    });
+    const oauth = new OAuthPlugin({
+      provider: stand.provider(),
+      mode: 'cookie',
+      onUser: (_provider, info) => `user-${info.subject}`,
+      ...plugin,
+    });
     app.register(oauth);
     app.get('/app.js', {}, () => new HttpResponse(SCRIPT, { mediaType: 'text/javascript' }));
     app.get('/favicon.ico', {}, () => undefined);
     app.get('/me', { claims: Depends(BearerAuth()) }, ({ claims }) => claims);
-    const page = ({ req }: { readonly req: HttpRequest }): HTMLResponse => new HTMLResponse(`<!doctype html><title>App</title><meta name="csrf" content="${exempt === undefined ? '' : csrfToken(req)}">
+    const page = ({ req }: { readonly req: HttpRequest }): HTMLResponse =>
+      new HTMLResponse(`<!doctype html><title>App</title><meta name="csrf" content="${exempt === undefined ? '' : csrfToken(req)}">
 <p>${req.session.get(currentUser) ?? 'nobody'} is logged in</p><p><a id="login" href="/oauth/login?return_to=/notes">Log in</a></p>
 <button id="refresh">Refresh</button><button id="logout">Log out</button><script src="/app.js" defer></script>`);
     for (const path of ['/', '/notes', '/refreshed', '/bye']) app.get(path, {}, page);
-    const server = stack.adopt(await app.run({ port: 0, handleSignals: false }), (running) => running.close());
-    const dev = new DevProvider({ env: 'test', redirectUris: [`${server.url.replace('127.0.0.1', 'localhost')}/oauth/callback`], issuer: late.url });
+    const server = stack.adopt(await app.run({ port: 0, handleSignals: false }), (running) =>
+      running.close(),
+    );
+    const dev = new DevProvider({
+      env: 'test',
+      redirectUris: [`${server.url.replace('127.0.0.1', 'localhost')}/oauth/callback`],
+      issuer: late.url,
+    });
     late.answerWith((request, response) => answerAs(dev, responseMode, request, response));
     return new Site(server, stack.move(), { events, provider: late.url, oauth });
   }
 
-  audited(): unknown[] { return this.events.filter(({ logger }) => logger === 'svc_oauth').map(({ event, reason }) => reason === undefined ? event : `${String(event)} ${String(reason)}`); }
+  audited(): unknown[] {
+    return this.events
+      .filter(({ logger }) => logger === 'svc_oauth')
+      .map(({ event, reason }) => (reason === undefined ? event : `${String(event)} ${String(reason)}`));
+  }
 
-  [Symbol.asyncDispose](): Promise<void> { return this.#stack.disposeAsync(); }
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#stack.disposeAsync();
+  }
 }
 
 /** DevProvider behind node:http; with form_post the browser sends its answer by a form (OAuth 2.0 Form Post Response Mode §2). */
-async function answerAs(dev: DevProvider, responseMode: 'query' | 'form_post', request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function answerAs(
+  dev: DevProvider,
+  responseMode: 'query' | 'form_post',
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk as Buffer);
   const [path, query = ''] = request.url!.split('?', 2) as [string, string?];
-  const { status, headers, body } = await dev.handle({ method: request.method!, path, query, headers: request.headers as Record<string, string>, body: Buffer.concat(chunks).toString() });
-  if (responseMode === 'query' || headers['location'] === undefined) return void response.writeHead(status, headers).end(body);
+  const { status, headers, body } = await dev.handle({
+    method: request.method!,
+    path,
+    query,
+    headers: request.headers as Record<string, string>,
+    body: Buffer.concat(chunks).toString(),
+  });
+  if (responseMode === 'query' || headers['location'] === undefined)
+    return void response.writeHead(status, headers).end(body);
   const target = new URL(headers['location']);
-  const fields = [...target.searchParams].map(([name, value]) => `<input type="hidden" name="${name}" value="${value}">`).join('');
-  response.writeHead(200, { 'content-type': 'text/html' }).end(`<!doctype html><form method="post" action="${target.origin}${target.pathname}">${fields}</form><script>document.forms[0].submit()</script>`);
+  const fields = [...target.searchParams]
+    .map(([name, value]) => `<input type="hidden" name="${name}" value="${value}">`)
+    .join('');
+  response
+    .writeHead(200, { 'content-type': 'text/html' })
+    .end(
+      `<!doctype html><form method="post" action="${target.origin}${target.pathname}">${fields}</form><script>document.forms[0].submit()</script>`,
+    );
 }
 
 /** One for all tests: hooks of a test would end it with that test. */
@@ -128,7 +182,10 @@ test('A person logs in by clicking, in cookie mode: reloads, refreshes, logs out
   await page.open(site.url);
   assert.match(await page.text(), /nobody is logged in/);
   await page.click('#login', site.provider);
-  assert.match(await page.text(), /^Choose who to be\n[\s\S]*Ada Lovelace\nada@example\.test\n[\s\S]*Alan Turing\n[\s\S]*Cancel the login$/);
+  assert.match(
+    await page.text(),
+    /^Choose who to be\n[\s\S]*Ada Lovelace\nada@example\.test\n[\s\S]*Alan Turing\n[\s\S]*Cancel the login$/,
+  );
   await pictured(page, 'picker');
   await page.click('button[value="alan"]', site.url);
   assert.equal(page.url, `${site.url}/notes`);
@@ -137,14 +194,27 @@ test('A person logs in by clicking, in cookie mode: reloads, refreshes, logs out
   const cookies = await page.cookies();
   assert.deepEqual([...cookies.keys()].sort(), APP_COOKIES, 'that of the login is gone');
   for (const { httpOnly, path } of cookies.values()) assert.deepEqual([httpOnly, path], [true, '/']);
-  assert.deepEqual([cookies.get('svc_access')!.sameSite, cookies.get('svc_refresh')!.sameSite], ['Lax', 'Strict']);
-  assert.deepEqual(await page.run('[document.cookie, localStorage.length, sessionStorage.length]'), ['', 0, 0]);
+  assert.deepEqual(
+    [cookies.get('svc_access')!.sameSite, cookies.get('svc_refresh')!.sameSite],
+    ['Lax', 'Strict'],
+  );
+  assert.deepEqual(await page.run('[document.cookie, localStorage.length, sessionStorage.length]'), [
+    '',
+    0,
+    0,
+  ]);
   await page.reload();
   assert.match(await page.text(), /user-alan is logged in/);
-  assert.equal(await page.run('fetch("/me").then((answer) => answer.json()).then((me) => me.sub)'), 'user-alan');
+  assert.equal(
+    await page.run('fetch("/me").then((answer) => answer.json()).then((me) => me.sub)'),
+    'user-alan',
+  );
 
   await page.click('#refresh', `${site.url}/refreshed`);
-  assert.equal(await page.run('decodeURIComponent(location.hash.slice(1))'), '200 {"token_type":"Cookie","expires_in":900,"scope":""}');
+  assert.equal(
+    await page.run('decodeURIComponent(location.hash.slice(1))'),
+    '200 {"token_type":"Cookie","expires_in":900,"scope":""}',
+  );
   const refreshed = await page.cookies();
   assert.notEqual(refreshed.get('svc_refresh')!.value, cookies.get('svc_refresh')!.value);
   assert.equal(await page.run('fetch("/me").then((answer) => answer.status)'), 200);
@@ -158,8 +228,15 @@ test('A person logs in by clicking, in cookie mode: reloads, refreshes, logs out
   assert.deepEqual(await site.oauth.listSessions('user-alan'), []);
 
   const seen = page.requests.flatMap(({ url, headers }) => [url, headers['Referer'] ?? '']);
-  for (const secret of [cookies, refreshed].flatMap((jar) => [jar.get('svc_access')!.value, jar.get('svc_refresh')!.value])) assert.ok(!seen.some((text) => text.includes(secret)), 'a token in an address');
-  assert.ok(!page.requests.some(({ headers }) => /[?&](?:code|state)=/.test(headers['Referer'] ?? '')), 'a code in a Referer');
+  for (const secret of [cookies, refreshed].flatMap((jar) => [
+    jar.get('svc_access')!.value,
+    jar.get('svc_refresh')!.value,
+  ]))
+    assert.ok(!seen.some((text) => text.includes(secret)), 'a token in an address');
+  assert.ok(
+    !page.requests.some(({ headers }) => /[?&](?:code|state)=/.test(headers['Referer'] ?? '')),
+    'a code in a Referer',
+  );
   assert.ok(page.requests.some(({ url }) => url.startsWith(`${site.url}/oauth/callback?code=`)));
 });
 
@@ -194,8 +271,14 @@ test('A provider that answers by a form of its own site logs people in: our page
   await page.click('#login', site.provider);
   await page.click('button[value="ada"]', `${site.url}/notes`);
   assert.match(await page.text(), /user-ada is logged in/);
-  const posts = page.requests.filter(({ method, url }) => method === 'POST' && url === `${site.url}/oauth/callback`);
-  assert.deepEqual(posts.map(({ headers }) => headers['Origin']), [site.provider, 'null'], 'first from the provider, then from our page, which tells nobody where it is');
+  const posts = page.requests.filter(
+    ({ method, url }) => method === 'POST' && url === `${site.url}/oauth/callback`,
+  );
+  assert.deepEqual(
+    posts.map(({ headers }) => headers['Origin']),
+    [site.provider, 'null'],
+    'first from the provider, then from our page, which tells nobody where it is',
+  );
   assert.ok(!page.requests.some(({ url }) => url.includes('code=')), 'the code is in no address');
   assert.deepEqual(page.complaints, []);
 });
@@ -206,7 +289,10 @@ test('Who cancels is told so; a callback in another browser is refused, and stil
   await using site = await Site.open();
   await page.open(`${site.url}/oauth/login`, site.provider);
   await page.click('button[name="deny"]', site.url);
-  assert.match(await page.text(), /^You are not logged in\n+The login was cancelled[^\n]*\n+Log in again, or go to the start page\.\n+access_denied, request [\w-]+$/);
+  assert.match(
+    await page.text(),
+    /^You are not logged in\n+The login was cancelled[^\n]*\n+Log in again, or go to the start page\.\n+access_denied, request [\w-]+$/,
+  );
   await pictured(page, 'cancelled');
   assert.equal(await page.run('getComputedStyle(document.body).maxWidth'), '512px', 'its style counts');
 
@@ -227,13 +313,19 @@ test('Of two tabs that refresh at once both stay logged in, and so do two that l
   if (page === undefined) return;
   await using site = await Site.open();
   const tab = await chromium!.page(page.browserContextId);
-  await Promise.all([page, tab].map((each) => each.open(`${site.url}/oauth/login?return_to=/notes`, site.provider)));
+  await Promise.all(
+    [page, tab].map((each) => each.open(`${site.url}/oauth/login?return_to=/notes`, site.provider)),
+  );
   await page.click('button[value="ada"]', `${site.url}/notes`);
   await tab.click('button[value="alan"]', `${site.url}/notes`);
   await page.reload();
   for (const each of [page, tab]) assert.match(await each.text(), /user-alan is logged in/);
-  const refresh = 'Promise.all([1, 2, 3].map(() => fetch("/oauth/token", { method: "POST", headers: { "X-CSRF-Token": document.querySelector("meta[name=csrf]").content } }).then((answer) => answer.status)))';
-  assert.deepEqual((await Promise.all([page, tab].map((each) => each.run<number[]>(refresh)))).flat(), [200, 200, 200, 200, 200, 200]);
+  const refresh =
+    'Promise.all([1, 2, 3].map(() => fetch("/oauth/token", { method: "POST", headers: { "X-CSRF-Token": document.querySelector("meta[name=csrf]").content } }).then((answer) => answer.status)))';
+  assert.deepEqual(
+    (await Promise.all([page, tab].map((each) => each.run<number[]>(refresh)))).flat(),
+    [200, 200, 200, 200, 200, 200],
+  );
   assert.deepEqual(await page.run<number[]>(refresh), [200, 200, 200]);
   assert.equal((await site.oauth.listSessions('user-alan')).length, 1);
 });
@@ -244,9 +336,15 @@ test('A page of another site cannot make a browser refresh or log out, and a lin
   await using site = await Site.open({ exempt: undefined }); // the plugin has to see to it alone
   await login(page, site);
   const before = await page.cookies();
-  const attacks = [['token', '', /"error":"invalid_request"/], ['revoke', '', /"error":"invalid_request"/], ['token', before.get('svc_refresh')!.value, /does not come from a page of this origin/]] as const;
+  const attacks = [
+    ['token', '', /"error":"invalid_request"/],
+    ['revoke', '', /"error":"invalid_request"/],
+    ['token', before.get('svc_refresh')!.value, /does not come from a page of this origin/],
+  ] as const;
   for (const [path, token, answer] of attacks) {
-    await page.open(`data:text/html,<form method="post" action="${site.url}/oauth/${path}"><input name="refresh_token" value="${token}"><button>x</button></form>`);
+    await page.open(
+      `data:text/html,<form method="post" action="${site.url}/oauth/${path}"><input name="refresh_token" value="${token}"><button>x</button></form>`,
+    );
     await page.click('button', site.url);
     assert.match(await page.text(), answer);
   }
@@ -255,7 +353,15 @@ test('A page of another site cannot make a browser refresh or log out, and a lin
   assert.deepEqual((await page.cookies()).get('svc_refresh'), before.get('svc_refresh'));
 
   const started = site.audited().filter((event) => event === 'login_started').length;
-  await page.run('new Promise((resolve) => { const link = Object.assign(document.createElement("link"), { rel: "prefetch", href: "/oauth/login", onload: resolve, onerror: resolve }); document.head.append(link); })');
-  assert.ok(page.requests.some(({ url, headers }) => url === `${site.url}/oauth/login` && /prefetch/.test(headers['Sec-Purpose'] ?? headers['Purpose'] ?? '')));
+  await page.run(
+    'new Promise((resolve) => { const link = Object.assign(document.createElement("link"), { rel: "prefetch", href: "/oauth/login", onload: resolve, onerror: resolve }); document.head.append(link); })',
+  );
+  assert.ok(
+    page.requests.some(
+      ({ url, headers }) =>
+        url === `${site.url}/oauth/login` &&
+        /prefetch/.test(headers['Sec-Purpose'] ?? headers['Purpose'] ?? ''),
+    ),
+  );
   assert.equal(site.audited().filter((event) => event === 'login_started').length, started);
 });

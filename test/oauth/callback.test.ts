@@ -16,7 +16,11 @@ import type { OAuthProviderOptions, UserInfo } from 'svc/oauth';
 
 /** The last event of the trail that tells of a failed login. */
 function failure(site: LoginSite): Record<string, unknown> | undefined {
-  return site.audited().findLast(({ event }) => event === 'login_failed' || event === 'state_rejected' || event === 'provider_error');
+  return site
+    .audited()
+    .findLast(
+      ({ event }) => event === 'login_failed' || event === 'state_rejected' || event === 'provider_error',
+    );
 }
 
 const logins = async (site: LoginSite): Promise<number> => (await site.oauth.listSessions('user-ada')).length;
@@ -29,8 +33,13 @@ test('B01 A state that is missing, unknown, expired or used is refused, and the 
   assert.equal((await site.back({ code: 'c', state: used.state })).status, 200);
   const calls = site.fake.count();
   for (const [query, reason] of [
-    [{ code: 'c' }, 'missing'], [{ code: 'c', state: '' }, 'missing'], [{ code: 'c', state: 'nobody.knows' }, 'unknown_used_or_expired'], [{ code: 'c', state: '__proto__' }, 'unknown_used_or_expired'],
-    [{ code: 'c', state: expired.state }, 'unknown_used_or_expired'], [{ code: 'c', state: used.state }, 'unknown_used_or_expired'], [{ code: 'c', state: `${used.state}x` }, 'unknown_used_or_expired'],
+    [{ code: 'c' }, 'missing'],
+    [{ code: 'c', state: '' }, 'missing'],
+    [{ code: 'c', state: 'nobody.knows' }, 'unknown_used_or_expired'],
+    [{ code: 'c', state: '__proto__' }, 'unknown_used_or_expired'],
+    [{ code: 'c', state: expired.state }, 'unknown_used_or_expired'],
+    [{ code: 'c', state: used.state }, 'unknown_used_or_expired'],
+    [{ code: 'c', state: `${used.state}x` }, 'unknown_used_or_expired'],
   ] as const) {
     await refusedAs(await site.back(query), 400, 'invalid_state');
     assert.deepEqual([failure(site)?.['event'], failure(site)?.['reason']], ['state_rejected', reason]);
@@ -45,7 +54,10 @@ test('B02 A state in another browser is refused, and still good in its own', asy
   await refusedAs(await site.back({ code: 'c', state }, { client: other }), 400, 'state_browser_mismatch');
   assert.equal(failure(site)?.['reason'], 'no_cookie');
   const name = site.client.cookies.names()[0]!;
-  const forged = await other.get('/oauth/callback', { query: { code: 'c', state }, headers: { cookie: `${name}=1704067200.${'A'.repeat(43)}` } });
+  const forged = await other.get('/oauth/callback', {
+    query: { code: 'c', state },
+    headers: { cookie: `${name}=1704067200.${'A'.repeat(43)}` },
+  });
   await refusedAs(forged, 400, 'state_browser_mismatch');
   assert.equal(failure(site)?.['reason'], 'other_browser');
   assert.equal(site.fake.count(), 0);
@@ -55,8 +67,13 @@ test('B02 A state in another browser is refused, and still good in its own', asy
 test('B03 Of fifty callbacks at once one goes on, with one call of the token endpoint', async () => {
   await using site = await LoginSite.open({ env: 'production', plugin: { limits: { callback: false } } });
   const { state } = await site.begin();
-  const statuses = (await Promise.all(Array.from({ length: 50 }, () => site.back({ code: 'c', state })))).map(({ status }) => status);
-  assert.deepEqual([statuses.filter((status) => status === 200).length, statuses.filter((status) => status === 400).length], [1, 49]);
+  const statuses = (await Promise.all(Array.from({ length: 50 }, () => site.back({ code: 'c', state })))).map(
+    ({ status }) => status,
+  );
+  assert.deepEqual(
+    [statuses.filter((status) => status === 200).length, statuses.filter((status) => status === 400).length],
+    [1, 49],
+  );
   assert.equal(site.fake.count('token'), 1);
   assert.equal(await logins(site), 1);
 });
@@ -75,14 +92,24 @@ test('B05 Who cancels at the provider is told so, the state is used up, and the 
   await using site = await LoginSite.open();
   const { state } = await site.begin();
   await refusedAs(await site.back({ error: 'access_denied', state }), 400, 'access_denied');
-  assert.deepEqual([failure(site)?.['level'], failure(site)?.['event'], failure(site)?.['reason']], ['info', 'login_failed', 'access_denied']);
+  assert.deepEqual(
+    [failure(site)?.['level'], failure(site)?.['event'], failure(site)?.['reason']],
+    ['info', 'login_failed', 'access_denied'],
+  );
   await refusedAs(await site.back({ error: 'access_denied', state }), 400, 'invalid_state');
   assert.match(await site.metrics(), /svc_oauth_logins_total\{provider="fake",outcome="denied"\} 1/);
 });
 
 test('B06 Of an error text only a code of ours reaches the user; the log has it escaped and cut', async () => {
   await using site = await LoginSite.open({ plugin: { limits: { callback: false } } });
-  for (const error of ['<script>alert(1)</script>', 'a\r\nSet-Cookie: x=1', '\u001b[31mred', 'x'.repeat(10_000), 'server_error', 'Login_required']) {
+  for (const error of [
+    '<script>alert(1)</script>',
+    'a\r\nSet-Cookie: x=1',
+    '\u001b[31mred',
+    'x'.repeat(10_000),
+    'server_error',
+    'Login_required',
+  ]) {
     const { state } = await site.begin();
     const response = await site.back({ error, state, error_description: '<img src=x>'.repeat(50) });
     assert.equal(response.headers.get('set-cookie')?.includes('x=1'), false);
@@ -93,13 +120,21 @@ test('B06 Of an error text only a code of ours reaches the user; the log has it 
   }
 });
 
-test('An answer that is the user\'s, of a provider that may not ask, reaches the client as OpenID Connect has it, and is no failure', async () => {
+test("An answer that is the user's, of a provider that may not ask, reaches the client as OpenID Connect has it, and is no failure", async () => {
   await using site = await LoginSite.open();
-  for (const error of ['login_required', 'interaction_required', 'consent_required', 'account_selection_required']) {
+  for (const error of [
+    'login_required',
+    'interaction_required',
+    'consent_required',
+    'account_selection_required',
+  ]) {
     const { state } = await site.begin();
     const { error_description: description } = await refusedAs(await site.back({ error, state }), 400, error);
     assert.match(description!, /without prompt=none/);
-    assert.deepEqual([failure(site)?.['level'], failure(site)?.['event'], failure(site)?.['reason']], ['info', 'login_failed', error]);
+    assert.deepEqual(
+      [failure(site)?.['level'], failure(site)?.['event'], failure(site)?.['reason']],
+      ['info', 'login_failed', error],
+    );
   }
   assert.match(await site.metrics(), /svc_oauth_logins_total\{provider="fake",outcome="denied"\} 4/);
 });
@@ -116,17 +151,43 @@ test('B07 code and error together are an error; neither is a bad request', async
 test('B08 code, state, iss or error given twice is refused, and uses nothing up', async () => {
   await using site = await LoginSite.open();
   const { state } = await site.begin();
-  for (const query of [{ code: ['a', 'b'], state }, { code: 'c', state: [state, state] }, { code: 'c', state, iss: ['a', 'b'] }, { error: ['a', 'b'], state }]) await refusedAs(await site.back(query), 400, 'invalid_request');
+  for (const query of [
+    { code: ['a', 'b'], state },
+    { code: 'c', state: [state, state] },
+    { code: 'c', state, iss: ['a', 'b'] },
+    { error: ['a', 'b'], state },
+  ])
+    await refusedAs(await site.back(query), 400, 'invalid_request');
   assert.equal((await site.back({ code: 'c', state })).status, 200);
 });
 
-test('B09 An issuer that is not the provider\'s, or is missing although announced, is refused before any call with the code', async () => {
+test("B09 An issuer that is not the provider's, or is missing although announced, is refused before any call with the code", async () => {
   await using base = await LoginSite.open();
-  const metadata = { issuer: base.fake.url, authorization_endpoint: `${base.fake.url}/authorize`, token_endpoint: `${base.fake.url}/token`, jwks_uri: `${base.fake.url}/jwks`, response_types_supported: ['code'] };
-  await using site = await LoginSite.open({ names: ['one'], provider: { issuer: base.fake.url, metadata: { ...metadata, authorization_response_iss_parameter_supported: true } } });
-  for (const [iss, reason] of [['https://evil.example', 'iss_differs'], [`${base.fake.url}/`, 'iss_differs'], [undefined, 'iss_missing']] as const) {
+  const metadata = {
+    issuer: base.fake.url,
+    authorization_endpoint: `${base.fake.url}/authorize`,
+    token_endpoint: `${base.fake.url}/token`,
+    jwks_uri: `${base.fake.url}/jwks`,
+    response_types_supported: ['code'],
+  };
+  await using site = await LoginSite.open({
+    names: ['one'],
+    provider: {
+      issuer: base.fake.url,
+      metadata: { ...metadata, authorization_response_iss_parameter_supported: true },
+    },
+  });
+  for (const [iss, reason] of [
+    ['https://evil.example', 'iss_differs'],
+    [`${base.fake.url}/`, 'iss_differs'],
+    [undefined, 'iss_missing'],
+  ] as const) {
     const { state } = await site.begin();
-    await refusedAs(await site.back({ code: 'c', state, ...iss === undefined ? {} : { iss } }), 400, 'issuer_mismatch');
+    await refusedAs(
+      await site.back({ code: 'c', state, ...(iss === undefined ? {} : { iss }) }),
+      400,
+      'issuer_mismatch',
+    );
     assert.equal(failure(site)?.['reason'], reason);
   }
   assert.equal(base.fake.count(), 0);
@@ -152,26 +213,59 @@ test('B10 A state of one provider is nothing at the callback of another', async 
 test('B11 The token endpoint gets the code, the redirect URI of the login and the verifier, once', async () => {
   await using site = await LoginSite.open();
   const { page, state } = await site.begin();
-  assert.equal((await site.back({ code: 'the code', state, redirect_uri: 'https://evil.example' })).status, 200);
-  const [{ method, form, headers }] = site.fake.requests as [typeof site.fake.requests[0]];
+  assert.equal(
+    (await site.back({ code: 'the code', state, redirect_uri: 'https://evil.example' })).status,
+    200,
+  );
+  const [{ method, form, headers }] = site.fake.requests as [(typeof site.fake.requests)[0]];
   assert.equal(method, 'POST');
-  assert.deepEqual([form.get('grant_type'), form.get('code'), form.get('redirect_uri')], ['authorization_code', 'the code', 'http://localhost/oauth/callback']);
+  assert.deepEqual(
+    [form.get('grant_type'), form.get('code'), form.get('redirect_uri')],
+    ['authorization_code', 'the code', 'http://localhost/oauth/callback'],
+  );
   assert.equal(challengeOf(form.get('code_verifier')!), page.searchParams.get('code_challenge'));
   assert.deepEqual([form.get('client_secret'), headers['authorization']], ['client-secret-9f2c', undefined]);
 });
 
 test('B12-B19 Whatever is wrong with the answers of the provider: a code of ours, nobody asked about a user, nothing stored', async () => {
   let asked = 0;
-  await using site = await LoginSite.open({ plugin: { onUser: () => { asked++; return 'x'; }, limits: { callback: false, login: false } } });
+  await using site = await LoginSite.open({
+    plugin: {
+      onUser: () => {
+        asked++;
+        return 'x';
+      },
+      limits: { callback: false, login: false },
+    },
+  });
   const { fake } = site;
   const wrongs: [string, () => void][] = [
-    ['B12 error in a 200', () => fake.failNext('token', { body: { error: 'bad_verification_code', error_description: '<b>secret</b>' } })],
+    [
+      'B12 error in a 200',
+      () =>
+        fake.failNext('token', {
+          body: { error: 'bad_verification_code', error_description: '<b>secret</b>' },
+        }),
+    ],
     ['B13 no access_token', () => fake.failNext('token', { body: { token_type: 'Bearer' } })],
-    ['B13 another token_type', () => fake.failNext('token', { body: { access_token: 'a', token_type: 'mac' } })],
+    [
+      'B13 another token_type',
+      () => fake.failNext('token', { body: { access_token: 'a', token_type: 'mac' } }),
+    ],
     ['B14 no JSON', () => fake.failNext('token', { headers: { 'content-type': 'text/html' }, body: '<p>' })],
-    ['B14 a form', () => fake.failNext('token', { headers: { 'content-type': 'application/x-www-form-urlencoded' }, body: 'access_token=a&token_type=bearer' })],
+    [
+      'B14 a form',
+      () =>
+        fake.failNext('token', {
+          headers: { 'content-type': 'application/x-www-form-urlencoded' },
+          body: 'access_token=a&token_type=bearer',
+        }),
+    ],
     ['B15 too much', () => fake.failNext('userinfo', { body: 'x'.repeat(1_100_000) })],
-    ['B17 a redirect', () => fake.failNext('token', { status: 307, headers: { location: `${fake.url}/elsewhere` } })],
+    [
+      'B17 a redirect',
+      () => fake.failNext('token', { status: 307, headers: { location: `${fake.url}/elsewhere` } }),
+    ],
     ['B18 401', () => fake.failNext('userinfo', { status: 401, body: {} })],
     ['B18 500', () => fake.failNext('userinfo', { status: 500, body: {} })],
     ['B18 a list', () => fake.failNext('userinfo', { body: [] })],
@@ -202,15 +296,56 @@ test('B16 A provider that does not answer within ten seconds is 504', async () =
 
 test('B20 Without an answer of onUser nobody is logged in: 403 for whoever may not, 500 for a mistake, nothing stored, the session as before', async () => {
   const answers: [() => unknown, number, string][] = [
-    [() => undefined, 403, 'access_denied'], [() => null, 403, 'access_denied'], [() => { throw new Forbidden('ada is not allowed'); }, 403, 'access_denied'], [async () => { throw new HTTPException(404); }, 403, 'access_denied'],
-    [() => { throw new Error('the user table is gone'); }, 500, 'server_error'], [() => { throw new HTTPException(503); }, 503, 'temporarily_unavailable'],
-    [() => '', 500, 'server_error'], [() => 5, 500, 'server_error'], [() => false, 500, 'server_error'], [() => 'x'.repeat(256), 500, 'server_error'], [() => 'a\u0000', 500, 'server_error'], [() => '\ud800', 500, 'server_error'],
-    [() => ({ sub: 'a', scopes: 'read' }), 500, 'server_error'], [() => ({ sub: 'a', scopes: ['a b'] }), 500, 'server_error'], [() => ({ sub: 'a', claims: { exp: 5 } }), 500, 'server_error'],
-    [() => ({ sub: 'a', claims: { big: 1n } }), 500, 'server_error'], [() => ({ sub: 'a', claims: [] }), 500, 'server_error'], [() => ({ sub: 'a', claims: null }), 500, 'server_error'],
+    [() => undefined, 403, 'access_denied'],
+    [() => null, 403, 'access_denied'],
+    [
+      () => {
+        throw new Forbidden('ada is not allowed');
+      },
+      403,
+      'access_denied',
+    ],
+    [
+      async () => {
+        throw new HTTPException(404);
+      },
+      403,
+      'access_denied',
+    ],
+    [
+      () => {
+        throw new Error('the user table is gone');
+      },
+      500,
+      'server_error',
+    ],
+    [
+      () => {
+        throw new HTTPException(503);
+      },
+      503,
+      'temporarily_unavailable',
+    ],
+    [() => '', 500, 'server_error'],
+    [() => 5, 500, 'server_error'],
+    [() => false, 500, 'server_error'],
+    [() => 'x'.repeat(256), 500, 'server_error'],
+    [() => 'a\u0000', 500, 'server_error'],
+    [() => '\ud800', 500, 'server_error'],
+    [() => ({ sub: 'a', scopes: 'read' }), 500, 'server_error'],
+    [() => ({ sub: 'a', scopes: ['a b'] }), 500, 'server_error'],
+    [() => ({ sub: 'a', claims: { exp: 5 } }), 500, 'server_error'],
+    [() => ({ sub: 'a', claims: { big: 1n } }), 500, 'server_error'],
+    [() => ({ sub: 'a', claims: [] }), 500, 'server_error'],
+    [() => ({ sub: 'a', claims: null }), 500, 'server_error'],
   ];
   let answer: () => unknown = () => undefined;
   const store = { count: 0 };
-  await using site = await LoginSite.open({ hasSession: true, plugin: { onUser: () => answer() as never, limits: { callback: false, login: false } }, more: (app) => app.get('/user', ({ req }) => ({ user: req.session.get(currentUser) ?? null })) });
+  await using site = await LoginSite.open({
+    hasSession: true,
+    plugin: { onUser: () => answer() as never, limits: { callback: false, login: false } },
+    more: (app) => app.get('/user', ({ req }) => ({ user: req.session.get(currentUser) ?? null })),
+  });
   for (const [run, status, code] of answers) {
     answer = run;
     const { state } = await site.begin();
@@ -223,28 +358,83 @@ test('B20 Without an answer of onUser nobody is logged in: 403 for whoever may n
     store.count++;
   }
   for (const sub of ['a', 'user-ada', '']) assert.deepEqual(await site.oauth.listSessions(sub), []);
-  assert.ok(site.events.some(({ event }) => event === 'unhandled_error'), 'a mistake is an error of the application');
+  assert.ok(
+    site.events.some(({ event }) => event === 'unhandled_error'),
+    'a mistake is an error of the application',
+  );
 });
 
-test('B21 The subject is the application\'s, never the provider\'s; scopes and claims are what onUser says', async () => {
+test("B21 The subject is the application's, never the provider's; scopes and claims are what onUser says", async () => {
   await using site = await LoginSite.open({
-    plugin: { scopes: ['read'], issuer: 'https://app.example', audience: 'api', onUser: (provider, { subject }) => ({ sub: `${provider}:${subject}!`, scopes: ['write', 'admin'], claims: { roles: ['boss'], scopes: ['all'], sid: 'mine' } }) },
+    plugin: {
+      scopes: ['read'],
+      issuer: 'https://app.example',
+      audience: 'api',
+      onUser: (provider, { subject }) => ({
+        sub: `${provider}:${subject}!`,
+        scopes: ['write', 'admin'],
+        claims: { roles: ['boss'], scopes: ['all'], sid: 'mine' },
+      }),
+    },
   });
   const { access_token: token, scope } = await site.login();
   const { sub, scopes, roles, sid, iss, aud } = claimsOf(token);
-  assert.deepEqual({ sub, scopes, roles, iss, aud, scope }, { sub: 'fake:ada!', scopes: ['write', 'admin'], roles: ['boss'], iss: 'https://app.example', aud: 'api', scope: 'write admin' });
+  assert.deepEqual(
+    { sub, scopes, roles, iss, aud, scope },
+    {
+      sub: 'fake:ada!',
+      scopes: ['write', 'admin'],
+      roles: ['boss'],
+      iss: 'https://app.example',
+      aud: 'api',
+      scope: 'write admin',
+    },
+  );
   assert.equal(sid, (await site.oauth.listSessions('fake:ada!'))[0]?.id);
 });
 
 test('B22 onUser learns provider, subject, e-mail, whether it is verified, name, picture, and the answer as it came', async () => {
   const seen: [string, UserInfo][] = [];
-  await using site = await LoginSite.open({ plugin: { onUser: (provider, info) => { seen.push([provider, info]); return 'x'; } } });
+  await using site = await LoginSite.open({
+    plugin: {
+      onUser: (provider, info) => {
+        seen.push([provider, info]);
+        return 'x';
+      },
+    },
+  });
   await site.login();
   site.fake.user = { sub: 'bob', email_verified: 'true' };
   await site.login();
   assert.deepEqual(seen, [
-    ['fake', { subject: 'ada', email: 'ada@example.test', emailVerified: true, name: 'Ada Lovelace', picture: 'https://example.test/ada.png', raw: { sub: 'ada', name: 'Ada Lovelace', email: 'ada@example.test', email_verified: true, picture: 'https://example.test/ada.png' } }],
-    ['fake', { subject: 'bob', email: null, emailVerified: false, name: null, picture: null, raw: { sub: 'bob', email_verified: 'true' } }],
+    [
+      'fake',
+      {
+        subject: 'ada',
+        email: 'ada@example.test',
+        emailVerified: true,
+        name: 'Ada Lovelace',
+        picture: 'https://example.test/ada.png',
+        raw: {
+          sub: 'ada',
+          name: 'Ada Lovelace',
+          email: 'ada@example.test',
+          email_verified: true,
+          picture: 'https://example.test/ada.png',
+        },
+      },
+    ],
+    [
+      'fake',
+      {
+        subject: 'bob',
+        email: null,
+        emailVerified: false,
+        name: null,
+        picture: null,
+        raw: { sub: 'bob', email_verified: 'true' },
+      },
+    ],
   ]);
 });
 
@@ -253,58 +443,127 @@ for (const env of ['production', 'test'] as const) {
     const cart = sessionKey<string>('cart');
     const planted = sessionKey<string>('planted');
     await using site = await LoginSite.open({
-      env, hasSession: true, plugin: { scopes: ['read'], keepSession: ['cart'] },
+      env,
+      hasSession: true,
+      plugin: { scopes: ['read'], keepSession: ['cart'] },
       more: (app) => {
-        app.get('/fill', ({ req }) => { req.session.set(cart, 'tea'); req.session.set(planted, 'x'); return req.session.id; });
-        app.get('/look', ({ req }) => ({ id: req.session.id, cart: req.session.get(cart) ?? null, planted: req.session.get(planted) ?? null, user: req.session.get(currentUser) ?? null }));
+        app.get('/fill', ({ req }) => {
+          req.session.set(cart, 'tea');
+          req.session.set(planted, 'x');
+          return req.session.id;
+        });
+        app.get('/look', ({ req }) => ({
+          id: req.session.id,
+          cart: req.session.get(cart) ?? null,
+          planted: req.session.get(planted) ?? null,
+          user: req.session.get(currentUser) ?? null,
+        }));
         app.get('/me', { me: Depends(requireScopes('read')) }, ({ me }) => me.sub);
       },
     });
     const before = await (await site.client.get('/fill')).text();
     const { state } = await site.begin();
     const response = await site.back({ code: 'c', state });
-    assert.deepEqual([response.status, response.headers.get('cache-control'), response.headers.get('pragma')], [200, 'no-store', 'no-cache']);
-    const tokens = await response.json() as Record<string, unknown>;
-    assert.deepEqual(Object.keys(tokens).toSorted(), ['access_token', 'expires_in', 'refresh_token', 'scope', 'token_type']);
+    assert.deepEqual(
+      [response.status, response.headers.get('cache-control'), response.headers.get('pragma')],
+      [200, 'no-store', 'no-cache'],
+    );
+    const tokens = (await response.json()) as Record<string, unknown>;
+    assert.deepEqual(Object.keys(tokens).toSorted(), [
+      'access_token',
+      'expires_in',
+      'refresh_token',
+      'scope',
+      'token_type',
+    ]);
     assert.deepEqual([tokens['token_type'], tokens['expires_in'], tokens['scope']], ['Bearer', 900, 'read']);
-    const { id, ...rest } = await (await site.client.get('/look')).json() as Record<string, unknown>;
+    const { id, ...rest } = (await (await site.client.get('/look')).json()) as Record<string, unknown>;
     assert.notEqual(id, before);
     assert.deepEqual(rest, { cart: 'tea', planted: null, user: 'user-ada' });
-    assert.equal(await (await site.client.get('/me', { headers: { authorization: `Bearer ${String(tokens['access_token'])}` } })).text(), 'user-ada');
+    assert.equal(
+      await (
+        await site.client.get('/me', {
+          headers: { authorization: `Bearer ${String(tokens['access_token'])}` },
+        })
+      ).text(),
+      'user-ada',
+    );
   });
 }
 
-test('B24 Nothing of the provider\'s tokens is in the answer', async () => {
+test("B24 Nothing of the provider's tokens is in the answer", async () => {
   await using site = await LoginSite.open();
-  site.fake.failNext('token', { body: { access_token: 'provider-token-1', refresh_token: 'provider-token-2', token_type: 'bearer' } });
+  site.fake.failNext('token', {
+    body: { access_token: 'provider-token-1', refresh_token: 'provider-token-2', token_type: 'bearer' },
+  });
   assert.ok(!inspect(await site.login()).includes('provider-token'));
 });
 
 test('B26 A form without the cookie is sent once more by a page of ours, its values escaped; with the cookie it is a callback', async () => {
-  await using site = await LoginSite.open({ env: 'production', more: (app) => app.use(new SecurityHeadersMiddleware()) });
+  await using site = await LoginSite.open({
+    env: 'production',
+    more: (app) => app.use(new SecurityHeadersMiddleware()),
+  });
   const { state } = await site.begin();
   const foreign = site.browser();
   const form = { code: '"><script>alert(1)</script>&\'', state, evil: 'x' };
   const page = await foreign.post('/oauth/callback', { form });
-  assert.deepEqual([page.status, page.headers.get('content-type'), page.headers.get('cache-control')], [200, 'text/html; charset=utf-8', 'no-store']);
+  assert.deepEqual(
+    [page.status, page.headers.get('content-type'), page.headers.get('cache-control')],
+    [200, 'text/html; charset=utf-8', 'no-store'],
+  );
   const html = await page.text();
   const nonce = /<script nonce="([^"]+)">/.exec(html)![1]!;
   const policy = page.headers.get('content-security-policy')!;
-  assert.ok(policy.includes(`script-src 'nonce-${nonce}'`) && policy.includes("default-src 'none'") && policy.includes("frame-ancestors 'none'"), policy);
+  assert.ok(
+    policy.includes(`script-src 'nonce-${nonce}'`) &&
+      policy.includes("default-src 'none'") &&
+      policy.includes("frame-ancestors 'none'"),
+    policy,
+  );
   assert.ok(html.includes('value="&#34;&#62;&#60;script&#62;alert(1)&#60;/script&#62;&#38;&#39;"'), html);
   assert.ok(!html.includes('evil') && !html.includes('<script>alert'));
-  for (const part of ['<html lang="en">', '<meta name="color-scheme" content="light dark">', '<main>\n<h1>Logging in</h1>\n<form method="post">', '<p>If this page stays: <button>Continue</button></p>']) assert.ok(html.includes(part), part);
-  assert.notEqual((await (await foreign.post('/oauth/callback', { form })).text()).includes(nonce), true, 'a nonce is for one page');
+  for (const part of [
+    '<html lang="en">',
+    '<meta name="color-scheme" content="light dark">',
+    '<main>\n<h1>Logging in</h1>\n<form method="post">',
+    '<p>If this page stays: <button>Continue</button></p>',
+  ])
+    assert.ok(html.includes(part), part);
+  assert.notEqual(
+    (await (await foreign.post('/oauth/callback', { form })).text()).includes(nonce),
+    true,
+    'a nonce is for one page',
+  );
 
-  await refusedAs(await foreign.post('/oauth/callback', { form: { ...form, reposted: '1' } }), 400, 'state_browser_mismatch');
-  assert.equal((await site.client.post('/oauth/callback', { form: { code: 'c', state, reposted: '1' } })).status, 200);
+  await refusedAs(
+    await foreign.post('/oauth/callback', { form: { ...form, reposted: '1' } }),
+    400,
+    'state_browser_mismatch',
+  );
+  assert.equal(
+    (await site.client.post('/oauth/callback', { form: { code: 'c', state, reposted: '1' } })).status,
+    200,
+  );
 });
 
-test('The name of a form\'s user is taken where the provider says so and nothing else tells one, through the page of ours too', async () => {
+test("The name of a form's user is taken where the provider says so and nothing else tells one, through the page of ours too", async () => {
   const user = JSON.stringify({ name: { firstName: 'Ada', lastName: 'King' }, email: 'eve@example.test' });
-  const told = async (provider: Partial<OAuthProviderOptions>, saysName: boolean, isForm: boolean = true): Promise<readonly unknown[]> => {
+  const told = async (
+    provider: Partial<OAuthProviderOptions>,
+    saysName: boolean,
+    isForm: boolean = true,
+  ): Promise<readonly unknown[]> => {
     const infos: UserInfo[] = [];
-    await using site = await LoginSite.open({ provider, plugin: { onUser: (_provider, info) => { infos.push(info); return info.subject; } } });
+    await using site = await LoginSite.open({
+      provider,
+      plugin: {
+        onUser: (_provider, info) => {
+          infos.push(info);
+          return info.subject;
+        },
+      },
+    });
     if (!saysName) site.fake.user = { sub: 'ada' };
     const { state } = await site.begin();
     const form = { code: 'c', state, user };
@@ -312,7 +571,13 @@ test('The name of a form\'s user is taken where the provider says so and nothing
       const page = await (await site.browser().post('/oauth/callback', { form })).text();
       assert.ok(page.includes(`name="user" value="${user.replaceAll('"', '&#34;')}"`), page);
     }
-    assert.equal((isForm ? await site.client.post('/oauth/callback', { form: { ...form, reposted: '1' } }) : await site.back(form)).status, 200);
+    assert.equal(
+      (isForm
+        ? await site.client.post('/oauth/callback', { form: { ...form, reposted: '1' } })
+        : await site.back(form)
+      ).status,
+      200,
+    );
     return infos.map(({ name, email, emailVerified }) => [name, email, emailVerified]).flat();
   };
   assert.deepEqual(await told({ acceptsPostedName: true }, false), ['Ada King', null, false]);
@@ -323,9 +588,17 @@ test('The name of a form\'s user is taken where the provider says so and nothing
 
 test('B26 A form is at most 64 KiB, a state is needed, and names are there once', async () => {
   await using site = await LoginSite.open();
-  await refusedAs(await site.client.post('/oauth/callback', { form: { code: 'x'.repeat(65_600), state: 'y' } }), 413, 'invalid_request');
+  await refusedAs(
+    await site.client.post('/oauth/callback', { form: { code: 'x'.repeat(65_600), state: 'y' } }),
+    413,
+    'invalid_request',
+  );
   await refusedAs(await site.client.post('/oauth/callback', { form: { code: 'c' } }), 400, 'invalid_state');
-  await refusedAs(await site.client.post('/oauth/callback', { form: { code: 'c', state: ['a', 'b'] } }), 400, 'invalid_request');
+  await refusedAs(
+    await site.client.post('/oauth/callback', { form: { code: 'c', state: ['a', 'b'] } }),
+    400,
+    'invalid_request',
+  );
   await refusedAs(await site.client.post('/oauth/callback', { json: { code: 'c' } }), 415, 'invalid_request');
 });
 
@@ -333,7 +606,11 @@ test('B27 A prefetch of the callback, and HEAD, leave the state as it is', async
   await using site = await LoginSite.open();
   const { state } = await site.begin();
   const query = { code: 'c', state };
-  for (const response of [await site.client.head('/oauth/callback', { query }), await site.client.get('/oauth/callback', { query, headers: { 'sec-purpose': 'prefetch' } }), await site.client.get('/oauth/callback', { query, headers: { purpose: 'prefetch' } })]) {
+  for (const response of [
+    await site.client.head('/oauth/callback', { query }),
+    await site.client.get('/oauth/callback', { query, headers: { 'sec-purpose': 'prefetch' } }),
+    await site.client.get('/oauth/callback', { query, headers: { purpose: 'prefetch' } }),
+  ]) {
     assert.deepEqual([response.status, response.headers.getSetCookie()], [204, []]);
   }
   assert.equal(site.fake.count(), 0);
@@ -355,15 +632,40 @@ test('B28 A process that ends between state and login leaves no half of a login:
 test('A state made with a key that has left the ring is refused', async () => {
   const store = new MemoryTokenStore();
   const clock = new ManualClock();
-  const states = (secret: string): LoginStates => new LoginStates({ store, clock, env: 'test', keys: Keyring.of(secret), ttlSeconds: 600 });
+  const states = (secret: string): LoginStates =>
+    new LoginStates({ store, clock, env: 'test', keys: Keyring.of(secret), ttlSeconds: 600 });
   let cookie: [string, string] = ['', ''];
-  const begun = await states(SECRET).begin({ scheme: 'http', cookies: {} } as never, { provider: 'p', redirectUri: 'r', returnTo: null });
-  begun.remember({ setCookie: (name: string, value: string) => { cookie = [name, value]; }, deleteCookie: () => undefined } as never);
-  await assert.rejects(states(`${SECRET}-another`).take({ scheme: 'http', cookies: Object.fromEntries([cookie]) } as never, begun.state, 'p'), { code: 'invalid_state', reason: 'key_has_left' });
+  const begun = await states(SECRET).begin({ scheme: 'http', cookies: {} } as never, {
+    provider: 'p',
+    redirectUri: 'r',
+    returnTo: null,
+  });
+  begun.remember({
+    setCookie: (name: string, value: string) => {
+      cookie = [name, value];
+    },
+    deleteCookie: () => undefined,
+  } as never);
+  await assert.rejects(
+    states(`${SECRET}-another`).take(
+      { scheme: 'http', cookies: Object.fromEntries([cookie]) } as never,
+      begun.state,
+      'p',
+    ),
+    { code: 'invalid_state', reason: 'key_has_left' },
+  );
 });
 
-test('S11, S12 A session that an attacker has planted is not logged in by the victim\'s login', async () => {
-  await using site = await LoginSite.open({ hasSession: true, more: (app) => app.get('/look', ({ req }) => { const user = req.session.get(currentUser) ?? null; if (user === null) req.session.set('seen', 'yes'); return { user }; }) });
+test("S11, S12 A session that an attacker has planted is not logged in by the victim's login", async () => {
+  await using site = await LoginSite.open({
+    hasSession: true,
+    more: (app) =>
+      app.get('/look', ({ req }) => {
+        const user = req.session.get(currentUser) ?? null;
+        if (user === null) req.session.set('seen', 'yes');
+        return { user };
+      }),
+  });
   const attacker = site.browser();
   await attacker.get('/look');
   const session = attacker.cookies.get('svc_session')!;
@@ -375,11 +677,21 @@ test('S11, S12 A session that an attacker has planted is not logged in by the vi
 });
 
 test('V07 A revocation of everything while a callback is under way ends that login, too', async () => {
-  const site: LoginSite = await LoginSite.open({ env: 'production', plugin: { onUser: async (_provider, { subject }) => { await site.oauth.revokeAll(`user-${subject}`); return `user-${subject}`; } } });
+  const site: LoginSite = await LoginSite.open({
+    env: 'production',
+    plugin: {
+      onUser: async (_provider, { subject }) => {
+        await site.oauth.revokeAll(`user-${subject}`);
+        return `user-${subject}`;
+      },
+    },
+  });
   await using _closing = site;
   const { state } = await site.begin();
   await refusedAs(await site.back({ code: 'c', state }), 400, 'access_denied');
-  assert.deepEqual([failure(site)?.['event'], failure(site)?.['reason']], ['login_failed', 'revoked_meanwhile']);
+  assert.deepEqual(
+    [failure(site)?.['event'], failure(site)?.['reason']],
+    ['login_failed', 'revoked_meanwhile'],
+  );
   assert.equal(await logins(site), 0);
 });
-

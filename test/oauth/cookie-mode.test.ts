@@ -3,7 +3,14 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { BearerAuth, CSRFMiddleware, CompressionMiddleware, Depends, RedirectResponse, requireScopes } from 'svc';
+import {
+  BearerAuth,
+  CSRFMiddleware,
+  CompressionMiddleware,
+  Depends,
+  RedirectResponse,
+  requireScopes,
+} from 'svc';
 import { OAuthPlugin, currentUser } from 'svc/oauth';
 import { LoginSite, claimsOf, cookiesOf, fakeProvider, refusedAs } from './support/site.ts';
 import type { LoginSiteOptions } from './support/site.ts';
@@ -11,7 +18,9 @@ import type { Svc } from 'svc';
 import type { TestClient } from 'svc/testing';
 
 const OWN = { origin: 'https://app.example', 'sec-fetch-site': 'same-origin' };
-const ACCESS = '__Host-svc_access', REFRESH = '__Host-svc_refresh', SESSION = '__Host-svc_session';
+const ACCESS = '__Host-svc_access',
+  REFRESH = '__Host-svc_refresh',
+  SESSION = '__Host-svc_session';
 /** What takes the cookies away: the attributes they were set with. */
 const GONE = [
   [ACCESS, '', ['HttpOnly', 'Max-Age=0', 'Path=/', 'SameSite=Lax', 'Secure']],
@@ -21,7 +30,9 @@ const GONE = [
 
 function open(options: LoginSiteOptions = {}): Promise<LoginSite> {
   return LoginSite.open({
-    env: 'production', ...options, plugin: { mode: 'cookie', scopes: ['read'], ...options.plugin },
+    env: 'production',
+    ...options,
+    plugin: { mode: 'cookie', scopes: ['read'], ...options.plugin },
     more: (app) => {
       app.route('/me', ['GET', 'POST'], { me: Depends(requireScopes('read')) }, ({ me }) => me.sub);
       options.more?.(app);
@@ -50,23 +61,47 @@ async function login(site: LoginSite, client: TestClient = site.client): Promise
   return response;
 }
 
-const post = (site: LoginSite, path: string, headers: Record<string, string>, form: Record<string, string> = {}): Promise<Response> => site.settle(site.client.post(path, { form, headers }));
+const post = (
+  site: LoginSite,
+  path: string,
+  headers: Record<string, string>,
+  form: Record<string, string> = {},
+): Promise<Response> => site.settle(site.client.post(path, { form, headers }));
 
 test('B25 A login leads to a local path, and the tokens are in cookies that no script reads', async () => {
   await using site = await open({ plugin: { afterLogin: '/home?x=1' } });
   const response = await login(site);
-  assert.deepEqual([response.headers.get('location'), response.headers.get('cache-control')], ['/home?x=1', 'no-store']);
+  assert.deepEqual(
+    [response.headers.get('location'), response.headers.get('cache-control')],
+    ['/home?x=1', 'no-store'],
+  );
   const cookies = cookiesOf(response);
-  assert.deepEqual(cookies.get(ACCESS)!.attributes, ['HttpOnly', 'Max-Age=900', 'Path=/', 'SameSite=Lax', 'Secure']);
-  assert.deepEqual(cookies.get(REFRESH)!.attributes, ['HttpOnly', 'Max-Age=7776000', 'Path=/', 'SameSite=Strict', 'Secure']);
+  assert.deepEqual(cookies.get(ACCESS)!.attributes, [
+    'HttpOnly',
+    'Max-Age=900',
+    'Path=/',
+    'SameSite=Lax',
+    'Secure',
+  ]);
+  assert.deepEqual(cookies.get(REFRESH)!.attributes, [
+    'HttpOnly',
+    'Max-Age=7776000',
+    'Path=/',
+    'SameSite=Strict',
+    'Secure',
+  ]);
   const body = await response.text();
-  for (const { value } of cookies.values()) assert.ok(value === '' || (!body.includes(value) && !response.headers.get('location')!.includes(value)));
+  for (const { value } of cookies.values())
+    assert.ok(value === '' || (!body.includes(value) && !response.headers.get('location')!.includes(value)));
   assert.match(cookies.get(REFRESH)!.value, /^svcrt_1/);
 });
 
 test('B25 Outside production, without TLS, the cookies have no prefix', async () => {
   await using site = await open({ env: 'test' });
-  assert.deepEqual([...cookiesOf(await login(site)).keys()].filter((name) => !name.startsWith('svc_oauth')), ['svc_access', 'svc_refresh']);
+  assert.deepEqual(
+    [...cookiesOf(await login(site)).keys()].filter((name) => !name.startsWith('svc_oauth')),
+    ['svc_access', 'svc_refresh'],
+  );
 });
 
 test('B25 return_to leads back to where the login began, and is nothing in JSON mode', async () => {
@@ -79,7 +114,9 @@ test('B25 return_to leads back to where the login began, and is nothing in JSON 
 });
 
 test('B25 Claims that make a token larger than a cookie are a mistake, told before anything is stored', async () => {
-  await using site = await open({ plugin: { onUser: () => ({ sub: 'ada', claims: { list: 'x'.repeat(4_000) } }) } });
+  await using site = await open({
+    plugin: { onUser: () => ({ sub: 'ada', claims: { list: 'x'.repeat(4_000) } }) },
+  });
   const { state } = await site.begin();
   await refusedAs(await site.back({ code: 'c', state }), 500, 'server_error');
   assert.deepEqual(await site.oauth.listSessions('ada'), []);
@@ -87,13 +124,25 @@ test('B25 Claims that make a token larger than a cookie are a mistake, told befo
 });
 
 test('Outside of cookies claims that make a token longer than BearerAuth() reads are told of, once', async () => {
-  await using site = await LoginSite.open({ plugin: { onUser: () => ({ sub: 'ada', claims: { list: 'x'.repeat(7_000) } }) }, more: (app) => void app.get('/me', { me: Depends(BearerAuth()) }, ({ me }) => me.sub).get('/long', { me: Depends(BearerAuth(undefined, { maxLength: 12_000 })) }, ({ me }) => me.sub) });
+  await using site = await LoginSite.open({
+    plugin: { onUser: () => ({ sub: 'ada', claims: { list: 'x'.repeat(7_000) } }) },
+    more: (app) =>
+      void app
+        .get('/me', { me: Depends(BearerAuth()) }, ({ me }) => me.sub)
+        .get('/long', { me: Depends(BearerAuth(undefined, { maxLength: 12_000 })) }, ({ me }) => me.sub),
+  });
   for (let count = 0; count < 2; count++) {
     const { access_token: token } = await site.login();
-    const ask = async (path: string): Promise<number> => (await site.client.get(path, { headers: { authorization: `Bearer ${token}` } })).status;
+    const ask = async (path: string): Promise<number> =>
+      (await site.client.get(path, { headers: { authorization: `Bearer ${token}` } })).status;
     assert.deepEqual([await ask('/me'), await ask('/long')], [401, 200]);
   }
-  assert.deepEqual(site.events.filter(({ event }) => event === 'access_token_long').map(({ level, hook, characters }) => [level, hook, Number(characters) > 8_192]), [['warn', 'onUser', true]]);
+  assert.deepEqual(
+    site.events
+      .filter(({ event }) => event === 'access_token_long')
+      .map(({ level, hook, characters }) => [level, hook, Number(characters) > 8_192]),
+    [['warn', 'onUser', true]],
+  );
 });
 
 test('The access cookie counts where there is no Authorization, which wins where there is', async () => {
@@ -104,18 +153,33 @@ test('The access cookie counts where there is no Authorization, which wins where
   assert.equal((await site.client.get('/me', { headers: { authorization: 'Bearer nonsense' } })).status, 401);
   await site.clock.advance(900_000);
   assert.equal((await site.client.get('/me')).status, 401, 'it is over');
-  await using json = await LoginSite.open({ more: (app) => app.get('/me', { me: Depends(requireScopes('read')) }, ({ me }) => me.sub) });
+  await using json = await LoginSite.open({
+    more: (app) => app.get('/me', { me: Depends(requireScopes('read')) }, ({ me }) => me.sub),
+  });
   const { access_token: token } = await json.login();
-  assert.equal((await json.client.get('/me', { headers: { cookie: `svc_access=${token}` } })).status, 401, 'in JSON mode there is no such cookie');
+  assert.equal(
+    (await json.client.get('/me', { headers: { cookie: `svc_access=${token}` } })).status,
+    401,
+    'in JSON mode there is no such cookie',
+  );
 });
 
 test('The access cookie does not count for what changes things, or opens a socket, from another page', async () => {
   await using site = await open();
   await login(site);
-  const status = async (method: string, headers: Record<string, string>): Promise<number> => (await site.client.request(method, '/me', { headers })).status;
-  const foreign: Record<string, string>[] = [{ 'sec-fetch-site': 'cross-site' }, { 'sec-fetch-site': 'same-site' }, { origin: 'https://evil.example' }, { origin: 'null' }, { origin: 'http://app.example:81' }, { origin: 'https://sub.app.example' }];
+  const status = async (method: string, headers: Record<string, string>): Promise<number> =>
+    (await site.client.request(method, '/me', { headers })).status;
+  const foreign: Record<string, string>[] = [
+    { 'sec-fetch-site': 'cross-site' },
+    { 'sec-fetch-site': 'same-site' },
+    { origin: 'https://evil.example' },
+    { origin: 'null' },
+    { origin: 'http://app.example:81' },
+    { origin: 'https://sub.app.example' },
+  ];
   for (const headers of foreign) assert.equal(await status('POST', headers), 401, JSON.stringify(headers));
-  for (const headers of [OWN, { origin: 'https://app.example' }, { 'sec-fetch-site': 'none' }, {}]) assert.equal(await status('POST', headers as Record<string, string>), 200);
+  for (const headers of [OWN, { origin: 'https://app.example' }, { 'sec-fetch-site': 'none' }, {}])
+    assert.equal(await status('POST', headers as Record<string, string>), 200);
   assert.equal(await status('GET', { 'sec-fetch-site': 'cross-site' }), 200, 'a link from elsewhere');
   assert.equal(await status('GET', { origin: 'https://evil.example', upgrade: 'websocket' }), 401);
 });
@@ -132,7 +196,12 @@ test('T23 A page of this origin refreshes by the cookie, and gets new ones', asy
   assert.notEqual(site.client.cookies.get(ACCESS), access);
   assert.notEqual(site.client.cookies.get(REFRESH), refresh);
   assert.equal(claimsOf(site.client.cookies.get(ACCESS)!)['sid'], claimsOf(access)['sid']);
-  assert.ok(cookiesOf(response).get(REFRESH)!.attributes.some((each) => /^Max-Age=77759\d\d$/.test(each)), 'not beyond the absolute end');
+  assert.ok(
+    cookiesOf(response)
+      .get(REFRESH)!
+      .attributes.some((each) => /^Max-Age=77759\d\d$/.test(each)),
+    'not beyond the absolute end',
+  );
   assert.equal((await post(site, '/oauth/token', { origin: 'https://app.example' })).status, 200);
 });
 
@@ -142,7 +211,12 @@ test('T23 Without proof that the page is of this origin nothing is refreshed, re
   const token = site.client.cookies.get(REFRESH)!;
   const attacker = site.browser();
   await login(site, attacker);
-  const foreign: Record<string, string>[] = [{ 'sec-fetch-site': 'cross-site' }, { 'sec-fetch-site': 'same-site', origin: 'https://sub.app.example' }, { origin: 'https://evil.example' }, { origin: 'null' }];
+  const foreign: Record<string, string>[] = [
+    { 'sec-fetch-site': 'cross-site' },
+    { 'sec-fetch-site': 'same-site', origin: 'https://sub.app.example' },
+    { origin: 'https://evil.example' },
+    { origin: 'null' },
+  ];
   for (const path of ['/oauth/token', '/oauth/revoke']) {
     for (const headers of [...foreign, {}]) {
       const response = await post(site, path, headers);
@@ -157,14 +231,19 @@ test('T23 Without proof that the page is of this origin nothing is refreshed, re
   }
   assert.equal(site.client.cookies.get(REFRESH), token);
   assert.equal((await site.client.get('/me')).status, 200);
-  assert.deepEqual([...new Set(site.audited('token_refused').map(({ category }) => category))], ['malicious_csrf']);
+  assert.deepEqual(
+    [...new Set(site.audited('token_refused').map(({ category }) => category))],
+    ['malicious_csrf'],
+  );
   assert.equal((await post(site, '/oauth/token', OWN)).status, 200);
 });
 
 test('T23 Whoever loses a race, or comes too late, has no cookie taken away', async () => {
   await using site = await open({ plugin: { concurrency: 'strict', limits: { token: false } } });
   await login(site);
-  const answers = await site.settle(Promise.all(Array.from({ length: 5 }, () => site.client.post('/oauth/token', { headers: OWN }))));
+  const answers = await site.settle(
+    Promise.all(Array.from({ length: 5 }, () => site.client.post('/oauth/token', { headers: OWN }))),
+  );
   const losers = answers.filter(({ status }) => status === 400);
   assert.equal(losers.length, 4);
   for (const { headers } of losers) assert.deepEqual(headers.getSetCookie(), []);
@@ -193,8 +272,12 @@ test('Logging out ends the login, the cookies and the session; a token in the bo
 
   const response = await post(site, '/oauth/revoke', OWN);
   assert.equal(response.status, 200);
-  for (const name of [ACCESS, REFRESH]) assert.ok(cookiesOf(response).get(name)!.attributes.includes('Max-Age=0'));
-  assert.deepEqual(site.client.cookies.names().filter((name) => /access|refresh/.test(name)), []);
+  for (const name of [ACCESS, REFRESH])
+    assert.ok(cookiesOf(response).get(name)!.attributes.includes('Max-Age=0'));
+  assert.deepEqual(
+    site.client.cookies.names().filter((name) => /access|refresh/.test(name)),
+    [],
+  );
   assert.deepEqual(await (await site.client.get('/look')).json(), { user: null });
   assert.deepEqual(await site.oauth.listSessions('user-ada'), []);
 });
@@ -202,8 +285,14 @@ test('Logging out ends the login, the cookies and the session; a token in the bo
 test('A page of this origin whose refresh token is gone is rid of the rest; others are told that there is none', async () => {
   await using site = await open({ hasSession: true, more: look });
   await login(site);
-  const others: Record<string, string>[] = [{}, { 'sec-fetch-site': 'cross-site' }, { origin: 'https://evil.example' }];
-  const { [ACCESS]: access, [SESSION]: session } = Object.fromEntries([ACCESS, SESSION].map((name) => [name, site.client.cookies.get(name)!]));
+  const others: Record<string, string>[] = [
+    {},
+    { 'sec-fetch-site': 'cross-site' },
+    { origin: 'https://evil.example' },
+  ];
+  const { [ACCESS]: access, [SESSION]: session } = Object.fromEntries(
+    [ACCESS, SESSION].map((name) => [name, site.client.cookies.get(name)!]),
+  );
   const left = site.browser();
   const headers = { cookie: `${ACCESS}=${access}; ${SESSION}=${session}` };
   for (const foreign of others) {
@@ -212,34 +301,81 @@ test('A page of this origin whose refresh token is gone is rid of the rest; othe
     await refusedAs(response, 400, 'invalid_request');
   }
   const response = await site.settle(left.post('/oauth/revoke', { headers: { ...headers, ...OWN } }));
-  assert.deepEqual([response.status, await response.text(), response.headers.get('cache-control')], [200, '', 'no-store']);
-  assert.deepEqual([...cookiesOf(response)].map(([name, { value, attributes }]) => [name, value, attributes]).toSorted(), GONE);
+  assert.deepEqual(
+    [response.status, await response.text(), response.headers.get('cache-control')],
+    [200, '', 'no-store'],
+  );
+  assert.deepEqual(
+    [...cookiesOf(response)].map(([name, { value, attributes }]) => [name, value, attributes]).toSorted(),
+    GONE,
+  );
   assert.equal((await site.oauth.listSessions('user-ada')).length, 1, 'no token, no login to end');
   assert.deepEqual(site.audited('token_revoked'), []);
-  assert.equal((await site.settle(site.browser().post('/oauth/revoke', { headers: { origin: 'https://app.example' } }))).status, 200, 'nothing at all');
+  assert.equal(
+    (await site.settle(site.browser().post('/oauth/revoke', { headers: { origin: 'https://app.example' } })))
+      .status,
+    200,
+    'nothing at all',
+  );
   await using json = await LoginSite.open();
-  await refusedAs(await json.client.post('/oauth/revoke', { headers: { origin: 'http://localhost', 'sec-fetch-site': 'same-origin' } }), 400, 'invalid_request');
+  await refusedAs(
+    await json.client.post('/oauth/revoke', {
+      headers: { origin: 'http://localhost', 'sec-fetch-site': 'same-origin' },
+    }),
+    400,
+    'invalid_request',
+  );
 });
 
 test('logout() in a route of the application ends the login, the cookies and the session, and says whether there was a login', async () => {
-  await using site: LoginSite = await open({ hasSession: true, more: (app) => { look(app); leave(app, () => site); } });
+  await using site: LoginSite = await open({
+    hasSession: true,
+    more: (app) => {
+      look(app);
+      leave(app, () => site);
+    },
+  });
   await login(site);
   const other = site.browser();
   await login(site, other);
   const before = site.client.cookies.get(REFRESH)!;
   const response = await post(site, '/leave', OWN);
-  assert.deepEqual([response.status, response.headers.get('x-ended'), response.headers.get('location')], [303, 'true', '/bye']);
-  assert.deepEqual([...cookiesOf(response)].map(([name, { value, attributes }]) => [name, value, attributes]).toSorted(), GONE);
-  assert.deepEqual(site.client.cookies.names().filter((name) => [ACCESS, REFRESH, SESSION].includes(name)), []);
+  assert.deepEqual(
+    [response.status, response.headers.get('x-ended'), response.headers.get('location')],
+    [303, 'true', '/bye'],
+  );
+  assert.deepEqual(
+    [...cookiesOf(response)].map(([name, { value, attributes }]) => [name, value, attributes]).toSorted(),
+    GONE,
+  );
+  assert.deepEqual(
+    site.client.cookies.names().filter((name) => [ACCESS, REFRESH, SESSION].includes(name)),
+    [],
+  );
   assert.deepEqual(await (await site.client.get('/look')).json(), { user: null });
-  assert.deepEqual(site.audited('token_revoked').map(({ reason, request_id: id }) => [reason, id]), [['logout', response.headers.get('x-request-id')]]);
+  assert.deepEqual(
+    site.audited('token_revoked').map(({ reason, request_id: id }) => [reason, id]),
+    [['logout', response.headers.get('x-request-id')]],
+  );
   assert.equal((await site.oauth.listSessions('user-ada')).length, 1, 'that of the other browser');
   assert.equal((await other.get('/me')).status, 200);
-  await refusedAs(await post(site, '/oauth/token', { ...OWN, cookie: `${REFRESH}=${before}` }), 400, 'invalid_grant');
+  await refusedAs(
+    await post(site, '/oauth/token', { ...OWN, cookie: `${REFRESH}=${before}` }),
+    400,
+    'invalid_grant',
+  );
 
   for (const cookie of [`${REFRESH}=${before}`, `${REFRESH}=nonsense`, '']) {
     const again = await post(site, '/leave', { ...OWN, cookie });
-    assert.deepEqual([again.status, again.headers.get('x-ended'), [...cookiesOf(again).keys()].filter((name) => name !== SESSION).toSorted()], [303, 'false', [ACCESS, REFRESH]], cookie);
+    assert.deepEqual(
+      [
+        again.status,
+        again.headers.get('x-ended'),
+        [...cookiesOf(again).keys()].filter((name) => name !== SESSION).toSorted(),
+      ],
+      [303, 'false', [ACCESS, REFRESH]],
+      cookie,
+    );
   }
   assert.equal((await site.oauth.listSessions('user-ada')).length, 1);
 });
@@ -248,8 +384,17 @@ test('logout() takes the cookies without a session in use, and in JSON mode the 
   await using bare: LoginSite = await open({ more: (app) => leave(app, () => bare) });
   await login(bare);
   const response = await post(bare, '/leave', OWN);
-  assert.deepEqual([response.headers.get('x-ended'), [...cookiesOf(response).keys()].toSorted()], ['true', [ACCESS, REFRESH]]);
-  await using json: LoginSite = await LoginSite.open({ hasSession: true, more: (app) => { look(app); leave(app, () => json); } });
+  assert.deepEqual(
+    [response.headers.get('x-ended'), [...cookiesOf(response).keys()].toSorted()],
+    ['true', [ACCESS, REFRESH]],
+  );
+  await using json: LoginSite = await LoginSite.open({
+    hasSession: true,
+    more: (app) => {
+      look(app);
+      leave(app, () => json);
+    },
+  });
   await json.login();
   assert.deepEqual(await (await json.client.get('/look')).json(), { user: 'user-ada' });
   const left = await json.client.post('/leave');
@@ -263,7 +408,10 @@ test('logout() fails where the database does not answer, and takes nothing away'
   await login(site);
   await site.app.state.db.execute('ALTER TABLE svc_oauth_login RENAME TO elsewhere');
   const response = await post(site, '/leave', OWN);
-  assert.deepEqual([response.status, response.headers.get('retry-after'), response.headers.getSetCookie()], [503, '1', []]);
+  assert.deepEqual(
+    [response.status, response.headers.get('retry-after'), response.headers.getSetCookie()],
+    [503, '1', []],
+  );
   assert.equal(site.audited('token_store_failed').length, 1);
   await site.app.state.db.execute('ALTER TABLE elsewhere RENAME TO svc_oauth_login');
   assert.equal((await post(site, '/leave', OWN)).headers.get('x-ended'), 'true');
@@ -285,11 +433,26 @@ test('A login of form_post comes back by the cookie, too, and goes on to a local
 });
 
 test('CSRF protection in front leaves the routes of the plugin to their own proof, and checks all others', async () => {
-  await using site = await open({ hasSession: true, more: (app) => app.use(new CSRFMiddleware()).post('/other', () => 'done') });
+  await using site = await open({
+    hasSession: true,
+    more: (app) => app.use(new CSRFMiddleware()).post('/other', () => 'done'),
+  });
   const { state } = await site.begin();
-  assert.equal((await site.client.post('/oauth/callback', { form: { code: 'c', state }, headers: { origin: 'https://provider.example', 'sec-fetch-site': 'cross-site' } })).status, 303);
+  assert.equal(
+    (
+      await site.client.post('/oauth/callback', {
+        form: { code: 'c', state },
+        headers: { origin: 'https://provider.example', 'sec-fetch-site': 'cross-site' },
+      })
+    ).status,
+    303,
+  );
   assert.equal((await post(site, '/oauth/token', OWN)).status, 200);
-  await refusedAs(await post(site, '/oauth/token', { 'sec-fetch-site': 'cross-site' }), 403, 'invalid_request');
+  await refusedAs(
+    await post(site, '/oauth/token', { 'sec-fetch-site': 'cross-site' }),
+    403,
+    'invalid_request',
+  );
   assert.equal((await post(site, '/other', OWN)).status, 403);
   assert.equal((await post(site, '/oauth/revoke', OWN)).status, 200);
 });
@@ -302,26 +465,67 @@ test('A login that fails shows people a page with what to do, and programs JSON'
   const cancelled = { error: 'access_denied', state };
   const page = await site.client.get('/oauth/callback', { query: cancelled, headers: BROWSER });
   const text = await page.text();
-  assert.deepEqual([page.status, page.headers.get('content-type'), page.headers.get('cache-control')], [400, 'text/html; charset=utf-8', 'no-store']);
-  assert.match(text, /<p>The login was cancelled, or this account may not log in\.<\/p>[^]*href="\/oauth\/login"[^]*href="\/"[^]*access_denied, request [\w-]+</);
-  assert.match(page.headers.get('content-security-policy')!, /^default-src 'none'; style-src 'sha256-[^']+'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'$/);
-  assert.ok([...cookiesOf(page).values()].some(({ attributes }) => attributes.includes('Max-Age=0')), 'the cookie of the login goes all the same');
-  for (const accept of ['*/*', 'application/json', 'text/html;q=0', 'application/json, text/html;q=0.0, */*', 'text/htmlx', 'x-text/html']) {
-    await refusedAs(await site.client.get('/oauth/callback', { query: { code: 'c', state }, headers: { accept } }), 400, 'invalid_state');
+  assert.deepEqual(
+    [page.status, page.headers.get('content-type'), page.headers.get('cache-control')],
+    [400, 'text/html; charset=utf-8', 'no-store'],
+  );
+  assert.match(
+    text,
+    /<p>The login was cancelled, or this account may not log in\.<\/p>[^]*href="\/oauth\/login"[^]*href="\/"[^]*access_denied, request [\w-]+</,
+  );
+  assert.match(
+    page.headers.get('content-security-policy')!,
+    /^default-src 'none'; style-src 'sha256-[^']+'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'$/,
+  );
+  assert.ok(
+    [...cookiesOf(page).values()].some(({ attributes }) => attributes.includes('Max-Age=0')),
+    'the cookie of the login goes all the same',
+  );
+  for (const accept of [
+    '*/*',
+    'application/json',
+    'text/html;q=0',
+    'application/json, text/html;q=0.0, */*',
+    'text/htmlx',
+    'x-text/html',
+  ]) {
+    await refusedAs(
+      await site.client.get('/oauth/callback', { query: { code: 'c', state }, headers: { accept } }),
+      400,
+      'invalid_state',
+    );
   }
   for (const path of ['/oauth/token', '/oauth/nothing', '/oauth/nothing/login']) {
     const response = await site.client.get(path, { headers: BROWSER });
-    assert.deepEqual([response.status >= 400, response.headers.get('content-type')], [true, 'application/json'], path);
+    assert.deepEqual(
+      [response.status >= 400, response.headers.get('content-type')],
+      [true, 'application/json'],
+      path,
+    );
   }
-  const mistaken = await site.client.get('/oauth/login', { query: { redirect_uri: 'https://evil.example/<script>' }, headers: BROWSER });
+  const mistaken = await site.client.get('/oauth/login', {
+    query: { redirect_uri: 'https://evil.example/<script>' },
+    headers: BROWSER,
+  });
   assert.deepEqual([mistaken.status, /<script|evil/.test(await mistaken.text())], [400, false]);
 });
 
 test('The page of a login that fails leads to one that can be begun, where there are several redirect URIs, too', async () => {
-  const uris = ['https://app.example/oauth/one/callback', 'https://app.example/oauth/two/callback', 'https://other.example/oauth/two/callback', 'https://app.example/elsewhere'];
+  const uris = [
+    'https://app.example/oauth/one/callback',
+    'https://app.example/oauth/two/callback',
+    'https://other.example/oauth/two/callback',
+    'https://app.example/elsewhere',
+  ];
   await using site = await open({ names: ['one', 'two'], plugin: { allowedRedirectUris: uris } });
-  const linkOn = async (path: string, query: Record<string, string> = {}): Promise<string | undefined> => /href="([^"]+)">Log in again/.exec(await (await site.client.get(path, { query, headers: BROWSER })).text())?.[1];
-  for (const [name, uri] of [['one', uris[0]], ['two', uris[1]]] as const) {
+  const linkOn = async (path: string, query: Record<string, string> = {}): Promise<string | undefined> =>
+    /href="([^"]+)">Log in again/.exec(
+      await (await site.client.get(path, { query, headers: BROWSER })).text(),
+    )?.[1];
+  for (const [name, uri] of [
+    ['one', uris[0]],
+    ['two', uris[1]],
+  ] as const) {
     for (const path of [`/oauth/${name}/callback`, `/oauth/${name}/login`]) {
       const link = await linkOn(path, { error: 'access_denied', state: 'x' });
       assert.equal(link, `/oauth/${name}/login?${new URLSearchParams({ redirect_uri: uri! })}`);
@@ -332,40 +536,88 @@ test('The page of a login that fails leads to one that can be begun, where there
 });
 
 test('A login that fails shows its page behind a layer that has compressed the refusal, too', async () => {
-  await using site = await open({ more: (app) => void app.use(new CompressionMiddleware({ thresholdBytes: 0 })) });
-  const ask = (accept: string): Promise<Response> => site.client.get('/oauth/callback', { query: { error: 'access_denied', state: 'x' }, headers: { accept, 'accept-encoding': 'gzip' } });
+  await using site = await open({
+    more: (app) => void app.use(new CompressionMiddleware({ thresholdBytes: 0 })),
+  });
+  const ask = (accept: string): Promise<Response> =>
+    site.client.get('/oauth/callback', {
+      query: { error: 'access_denied', state: 'x' },
+      headers: { accept, 'accept-encoding': 'gzip' },
+    });
   const page = await ask(BROWSER.accept);
-  assert.deepEqual([page.status, page.headers.get('content-type'), page.headers.get('content-encoding')], [400, 'text/html; charset=utf-8', null]);
+  assert.deepEqual(
+    [page.status, page.headers.get('content-type'), page.headers.get('content-encoding')],
+    [400, 'text/html; charset=utf-8', null],
+  );
   assert.match(await page.text(), /<small>invalid_state, request /);
   const json = await ask('application/json');
-  assert.deepEqual([json.status, json.headers.get('content-type'), json.headers.get('content-encoding')], [400, 'application/json', 'gzip']);
+  assert.deepEqual(
+    [json.status, json.headers.get('content-type'), json.headers.get('content-encoding')],
+    [400, 'application/json', 'gzip'],
+  );
 });
 
 test('With errorPath a login that fails leads there, whatever has failed', async () => {
-  await using site = await open({ env: 'test', plugin: { errorPath: '/sorry?from=login#top', onUser: () => { throw new Error('a mistake'); }, limits: { login: 2 } } });
+  await using site = await open({
+    env: 'test',
+    plugin: {
+      errorPath: '/sorry?from=login#top',
+      onUser: () => {
+        throw new Error('a mistake');
+      },
+      limits: { login: 2 },
+    },
+  });
   const { state } = await site.begin();
   const { state: second } = await site.begin();
   const led = async (response: Response, code: string): Promise<void> => {
     assert.equal(response.status, 303);
-    assert.match(response.headers.get('location')!, new RegExp(`^/sorry\\?from=login&error=${code}&request_id=[\\w-]+#top$`));
-    assert.deepEqual([await response.text(), response.headers.get('content-type'), response.headers.get('cache-control')], ['', null, 'no-store']);
+    assert.match(
+      response.headers.get('location')!,
+      new RegExp(`^/sorry\\?from=login&error=${code}&request_id=[\\w-]+#top$`),
+    );
+    assert.deepEqual(
+      [await response.text(), response.headers.get('content-type'), response.headers.get('cache-control')],
+      ['', null, 'no-store'],
+    );
   };
-  const back = (query: Record<string, string>): Promise<Response> => site.client.get('/oauth/callback', { query, headers: BROWSER });
+  const back = (query: Record<string, string>): Promise<Response> =>
+    site.client.get('/oauth/callback', { query, headers: BROWSER });
   await led(await back({ error: 'access_denied', state }), 'access_denied');
   await led(await back({ code: 'c', state: second }), 'server_error');
   await led(await back({ code: 'c', state: second }), 'invalid_state');
   await led(await site.client.get('/oauth/login', { headers: BROWSER }), 'rate_limited');
-  await refusedAs(await site.client.get('/oauth/callback', { query: { code: 'c', state } }), 400, 'invalid_state');
+  await refusedAs(
+    await site.client.get('/oauth/callback', { query: { code: 'c', state } }),
+    400,
+    'invalid_state',
+  );
 });
 
 test('In JSON mode a login that fails is JSON, also for a browser', async () => {
   await using site = await LoginSite.open({ plugin: { errorPath: '/sorry' } });
-  await refusedAs(await site.client.get('/oauth/callback', { query: { code: 'c', state: 'x' }, headers: BROWSER }), 400, 'invalid_state');
+  await refusedAs(
+    await site.client.get('/oauth/callback', { query: { code: 'c', state: 'x' }, headers: BROWSER }),
+    400,
+    'invalid_state',
+  );
 });
 
 test('errorPath is a local path, and none of the plugin', async () => {
   await using site = await LoginSite.open();
-  for (const errorPath of ['https://app.example/sorry', '//evil.example', 'sorry', '/oauth', '/oauth/login', '/\\evil.example']) {
-    assert.throws(() => new OAuthPlugin({ provider: fakeProvider(site.fake), onUser: () => 'x', mode: 'cookie', errorPath }), { code: 'E_OPTION_RANGE' }, errorPath);
+  for (const errorPath of [
+    'https://app.example/sorry',
+    '//evil.example',
+    'sorry',
+    '/oauth',
+    '/oauth/login',
+    '/\\evil.example',
+  ]) {
+    assert.throws(
+      () =>
+        new OAuthPlugin({ provider: fakeProvider(site.fake), onUser: () => 'x', mode: 'cookie', errorPath }),
+      { code: 'E_OPTION_RANGE' },
+      errorPath,
+    );
   }
 });

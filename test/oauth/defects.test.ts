@@ -20,7 +20,11 @@ test('Defect 2: a state is taken once, by its browser alone, its verifier is sto
   await using site = await LoginSite.open({ env: 'production' });
   const { state } = await site.begin();
   const rows = JSON.stringify(await site.app.state.db.fetchAll('SELECT * FROM svc_oauth_state'));
-  await refusedAs(await site.back({ code: 'c', state }, { client: site.browser() }), 400, 'state_browser_mismatch');
+  await refusedAs(
+    await site.back({ code: 'c', state }, { client: site.browser() }),
+    400,
+    'state_browser_mismatch',
+  );
   const answers = await Promise.all([site.back({ code: 'c', state }), site.back({ code: 'c', state })]);
   assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 400]);
   const verifier = site.fake.requests[0]!.form.get('code_verifier')!;
@@ -32,15 +36,24 @@ test('Defect 2: a state is taken once, by its browser alone, its verifier is sto
 test('Defect 3: refreshes at the same time do not fork the chain, and one whose answer never left can be done again', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { refresh_token: token } = await site.login();
-  const answers = await site.settle(Promise.all(Array.from({ length: 5 }, () => site.client.post('/oauth/token', { form: { refresh_token: token } }))));
-  const successors = new Set(await Promise.all(answers.map(async (answer) => (await answer.json() as Tokens).refresh_token)));
+  const answers = await site.settle(
+    Promise.all(
+      Array.from({ length: 5 }, () => site.client.post('/oauth/token', { form: { refresh_token: token } })),
+    ),
+  );
+  const successors = new Set(
+    await Promise.all(answers.map(async (answer) => ((await answer.json()) as Tokens).refresh_token)),
+  );
   assert.equal(successors.size, 1);
   await site.app.state.db.execute('UPDATE svc_oauth_login SET delivered_at = NULL'); // as a crash before the answer leaves it
   assert.equal((await site.refreshed(token)).refresh_token, [...successors][0]);
 });
 
 test('Defect 4: an old token ends its own login alone, not for ever; rows are purged; what is over is over first', async () => {
-  await using site = await LoginSite.open({ env: 'production', plugin: { refreshIdleTtlSeconds: 3_600, refreshAbsoluteTtlSeconds: 7_200 } });
+  await using site = await LoginSite.open({
+    env: 'production',
+    plugin: { refreshIdleTtlSeconds: 3_600, refreshAbsoluteTtlSeconds: 7_200 },
+  });
   const [one, other] = [await site.login(), await site.login(site.browser())];
   await site.refreshed(one.refresh_token);
   await refusedAs(await site.refresh(one.refresh_token), 400, 'invalid_grant');
@@ -49,7 +62,11 @@ test('Defect 4: an old token ends its own login alone, not for ever; rows are pu
   await site.clock.advance(3_600_000);
   const before = site.audited('token_reuse_detected').length;
   await refusedAs(await site.refresh(other.refresh_token), 400, 'invalid_grant');
-  assert.equal(site.audited('token_reuse_detected').length, before, 'a login that is over cannot be stolen any more');
+  assert.equal(
+    site.audited('token_reuse_detected').length,
+    before,
+    'a login that is over cannot be stolen any more',
+  );
   await site.clock.advance(3_600_000);
   await site.oauth.cleanUp();
   assert.equal(await site.app.state.db.scalar('SELECT COUNT(*) FROM svc_oauth_login'), 0);
@@ -64,7 +81,12 @@ test('Defect 5: a provider that is slow, endless or leads elsewhere holds nobody
   assert.equal((await site.client.get('/healthz')).status, 200, 'others are served meanwhile');
   await site.clock.advance(10_000);
   await refusedAs(await pending, 504, 'provider_timeout');
-  for (const script of [{ body: 'x'.repeat(2_000_000) }, { status: 302, headers: { location: `${site.fake.url}/elsewhere` } }, { status: 500 }, { answer: (response: { destroy(): void }) => response.destroy() }]) {
+  for (const script of [
+    { body: 'x'.repeat(2_000_000) },
+    { status: 302, headers: { location: `${site.fake.url}/elsewhere` } },
+    { status: 500 },
+    { answer: (response: { destroy(): void }) => response.destroy() },
+  ]) {
     const { state } = await site.begin();
     site.fake.failNext('userinfo', script);
     await refusedAs(await site.back({ code: 'c', state }), 502, 'provider_error');
@@ -75,44 +97,81 @@ test('Defect 5: a provider that is slow, endless or leads elsewhere holds nobody
 test('Defect 6: the token endpoint takes forms, names an unsupported grant, takes no offence at a token that is no text; its errors are not stored; a revocation does not tell', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: token } = await site.login();
-  await refusedAs(await site.client.post('/oauth/token', { form: { grant_type: 'password' } }), 400, 'unsupported_grant_type');
-  for (const value of [5, {}, [], true]) await refusedAs(await site.client.post('/oauth/token', { json: { refresh_token: value } }), 400, 'invalid_request');
+  await refusedAs(
+    await site.client.post('/oauth/token', { form: { grant_type: 'password' } }),
+    400,
+    'unsupported_grant_type',
+  );
+  for (const value of [5, {}, [], true])
+    await refusedAs(
+      await site.client.post('/oauth/token', { json: { refresh_token: value } }),
+      400,
+      'invalid_request',
+    );
   assert.equal((await site.refresh(token)).status, 200);
   const [known, unknown] = [await site.revoke({ token }), await site.revoke({ token: 'unknown' })];
-  const shown = async (response: Response): Promise<unknown> => [response.status, await response.text(), [...response.headers].filter(([name]) => name !== 'x-request-id')];
+  const shown = async (response: Response): Promise<unknown> => [
+    response.status,
+    await response.text(),
+    [...response.headers].filter(([name]) => name !== 'x-request-id'),
+  ];
   assert.deepEqual(await shown(known), await shown(unknown));
 });
 
-test('Defect 7: the scopes of the plugin\'s tokens are those that requireScopes() reads', async () => {
-  await using site = await LoginSite.open({ plugin: { scopes: ['notes:read'] }, more: (app) => app.get('/read', { me: Depends(requireScopes('notes:read')) }, () => 'yes').get('/write', { me: Depends(requireScopes('notes:write')) }, () => 'yes') });
+test("Defect 7: the scopes of the plugin's tokens are those that requireScopes() reads", async () => {
+  await using site = await LoginSite.open({
+    plugin: { scopes: ['notes:read'] },
+    more: (app) =>
+      app
+        .get('/read', { me: Depends(requireScopes('notes:read')) }, () => 'yes')
+        .get('/write', { me: Depends(requireScopes('notes:write')) }, () => 'yes'),
+  });
   const { access_token: token } = await site.login();
-  const status = async (path: string): Promise<number> => (await site.client.get(path, { headers: { authorization: `Bearer ${token}` } })).status;
+  const status = async (path: string): Promise<number> =>
+    (await site.client.get(path, { headers: { authorization: `Bearer ${token}` } })).status;
   assert.deepEqual([await status('/read'), await status('/write')], [200, 403]);
 });
 
 test('Defect 8: no key is TEXT on MySQL and MariaDB, and no time is a float anywhere', async () => {
-  for (const engine of ['mysql', 'mariadb'] as const) for (const statement of OAUTH_TABLES[engine]) {
-    for (const line of statement.split('\n')) assert.ok(!/\bTEXT\b.*PRIMARY KEY/i.test(line), line);
-    assert.ok(!/\b(?:FLOAT|DOUBLE|REAL|TIMESTAMP|DATETIME)\b/i.test(statement), statement);
-  }
+  for (const engine of ['mysql', 'mariadb'] as const)
+    for (const statement of OAUTH_TABLES[engine]) {
+      for (const line of statement.split('\n')) assert.ok(!/\bTEXT\b.*PRIMARY KEY/i.test(line), line);
+      assert.ok(!/\b(?:FLOAT|DOUBLE|REAL|TIMESTAMP|DATETIME)\b/i.test(statement), statement);
+    }
   await using site = await LoginSite.open({ env: 'production' });
   await site.login();
-  const row = await site.app.state.db.fetchOne<Record<string, unknown>>('SELECT created_at, idle_expires_at, abs_expires_at FROM svc_oauth_login');
+  const row = await site.app.state.db.fetchOne<Record<string, unknown>>(
+    'SELECT created_at, idle_expires_at, abs_expires_at FROM svc_oauth_login',
+  );
   for (const value of Object.values(row!)) assert.ok(Number.isSafeInteger(value), String(value));
 });
 
 test('Defect 9: an address counts as verified only if the provider says true; answers of another issuer are refused', async () => {
   const seen: UserInfo[] = [];
-  await using site = await LoginSite.open({ plugin: { onUser: (_provider, info) => { seen.push(info); return 'x'; } } });
+  await using site = await LoginSite.open({
+    plugin: {
+      onUser: (_provider, info) => {
+        seen.push(info);
+        return 'x';
+      },
+    },
+  });
   for (const verified of [true, false, 'true', 1, undefined]) {
     site.fake.user = { sub: 'ada', email: 'ada@example.test', email_verified: verified };
     await site.login();
   }
-  assert.deepEqual(seen.map(({ emailVerified }) => emailVerified), [true, false, false, false, false]);
+  assert.deepEqual(
+    seen.map(({ emailVerified }) => emailVerified),
+    [true, false, false, false, false],
+  );
   const { fake } = site;
   await using openid = await LoginSite.open({ provider: { issuer: fake.url } });
   const first = await openid.begin();
-  await refusedAs(await openid.back({ code: 'c', state: first.state, iss: 'https://evil.example' }), 400, 'issuer_mismatch');
+  await refusedAs(
+    await openid.back({ code: 'c', state: first.state, iss: 'https://evil.example' }),
+    400,
+    'issuer_mismatch',
+  );
   const second = await openid.begin();
   fake.nonce = 'another';
   await refusedAs(await openid.back({ code: 'c', state: second.state }), 502, 'provider_error');
@@ -124,7 +183,14 @@ test('Defect 9: an address counts as verified only if the provider says true; an
 
 test('Defect 10: the session is another one after a login, /oauth/ is limited, and secrets come from the environment, by themselves', async () => {
   const seen = sessionKey<string>('seen');
-  await using site = await LoginSite.open({ hasSession: true, more: (app) => app.get('/look', ({ req }) => { req.session.set(seen, 'x'); return req.session.id; }) });
+  await using site = await LoginSite.open({
+    hasSession: true,
+    more: (app) =>
+      app.get('/look', ({ req }) => {
+        req.session.set(seen, 'x');
+        return req.session.id;
+      }),
+  });
   const before = await (await site.client.get('/look')).text();
   const { access_token: token } = await site.login();
   assert.notEqual(await (await site.client.get('/look')).text(), before);

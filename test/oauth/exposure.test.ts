@@ -17,12 +17,22 @@ test('Z04 Whatever the provider, the browser and the hooks say is one line each,
   await using fake = await FakeProvider.start();
   const lines: string[] = [];
   const logger = createLogger({ level: 'debug', format: 'json', sink: (line) => void lines.push(line) });
-  const app = new Svc({ authSecret: SECRET, env: 'test', logger }).register(new OAuthPlugin({
-    provider: fakeProvider(fake), onUser: (_provider, { subject }) => { throw new Error(`${EVIL} ${LONG} ${subject}`); }, limits: { login: false, callback: false },
-  }));
+  const app = new Svc({ authSecret: SECRET, env: 'test', logger }).register(
+    new OAuthPlugin({
+      provider: fakeProvider(fake),
+      onUser: (_provider, { subject }) => {
+        throw new Error(`${EVIL} ${LONG} ${subject}`);
+      },
+      limits: { login: false, callback: false },
+    }),
+  );
   await using client = new TestClient(app, { raiseErrors: false });
   const callback = async (query: Record<string, string>): Promise<number> => {
-    const state = new URL((await client.get('/oauth/login', { headers: { 'user-agent': `\u001b[31m${'u'.repeat(5_000)}` } })).headers.get('location')!).searchParams.get('state')!;
+    const state = new URL(
+      (
+        await client.get('/oauth/login', { headers: { 'user-agent': `\u001b[31m${'u'.repeat(5_000)}` } })
+      ).headers.get('location')!,
+    ).searchParams.get('state')!;
     return (await client.get('/oauth/callback', { query: { state, ...query } })).status;
   };
   assert.equal(await callback({ error: EVIL }), 502);
@@ -31,7 +41,8 @@ test('Z04 Whatever the provider, the browser and the hooks say is one line each,
   assert.equal(await callback({ code: 'c' }), 502);
   assert.equal(await callback({ code: EVIL }), 500, 'the hook');
   await client.get('/oauth/callback', { query: { state: EVIL, code: 'c' } });
-  for (const form of [{ refresh_token: EVIL }, { token: `${EVIL}svcrt_` }]) for (const path of ['/oauth/token', '/oauth/revoke']) await client.post(path, { form });
+  for (const form of [{ refresh_token: EVIL }, { token: `${EVIL}svcrt_` }])
+    for (const path of ['/oauth/token', '/oauth/revoke']) await client.post(path, { form });
   assert.ok(lines.length > 10);
   for (const line of lines) {
     assert.doesNotMatch(line, /[\p{Cc}\u2028\u2029\u202a-\u202e]/u);
@@ -41,11 +52,26 @@ test('Z04 Whatever the provider, the browser and the hooks say is one line each,
 });
 
 test('Z08 Metrics, probes and documents show neither a secret nor a setting', async () => {
-  await using site = await LoginSite.open({ plugin: { issuer: 'https://issuer-of-ours.example', audience: 'audience-of-ours', allowedRedirectUris: ['http://127.0.0.1:8000/oauth/callback'] }, app: { title: 'shop' } });
+  await using site = await LoginSite.open({
+    plugin: {
+      issuer: 'https://issuer-of-ours.example',
+      audience: 'audience-of-ours',
+      allowedRedirectUris: ['http://127.0.0.1:8000/oauth/callback'],
+    },
+    app: { title: 'shop' },
+  });
   await site.begin();
   for (const path of ['/metrics', '/docs', '/openapi.json', '/healthz', '/readyz']) {
     const text = await (await site.client.get(path)).text();
-    for (const setting of [SECRET, 'client-secret-9f2c', 'issuer-of-ours', 'audience-of-ours', '127.0.0.1:8000', site.fake.url]) assert.ok(!text.includes(setting), `${path} shows ${setting}`);
+    for (const setting of [
+      SECRET,
+      'client-secret-9f2c',
+      'issuer-of-ours',
+      'audience-of-ours',
+      '127.0.0.1:8000',
+      site.fake.url,
+    ])
+      assert.ok(!text.includes(setting), `${path} shows ${setting}`);
   }
   assert.match(await site.metrics(), /svc_oauth_/);
 });
@@ -56,7 +82,8 @@ test('Z09 Requests whose end can be read in two ways are refused before anything
   const server = await site.app.run({ port: 0, handleSignals: false });
   t.after(() => server.close());
   const form = `refresh_token=${token}`;
-  const head = 'POST /oauth/token HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n';
+  const head =
+    'POST /oauth/token HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n';
   for (const request of [
     `${head}Content-Length: ${form.length}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n${form}`,
     `${head}Transfer-Encoding: chunked\r\nContent-Length: ${form.length}\r\n\r\n${form}`,

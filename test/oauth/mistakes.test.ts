@@ -18,29 +18,62 @@ function code(expected: string) {
 }
 
 test('OAuthPlugin needs one provider or several, each made by us and with a name of its own (E_OAUTH_PROVIDERS)', () => {
-  for (const options of [{ onUser }, { onUser, provider, providers: [provider] }, { onUser, providers: [] }, { onUser, providers: [provider, githubProvider('other', 'secret')] }, { onUser, provider: {} as never }]) {
+  for (const options of [
+    { onUser },
+    { onUser, provider, providers: [provider] },
+    { onUser, providers: [] },
+    { onUser, providers: [provider, githubProvider('other', 'secret')] },
+    { onUser, provider: {} as never },
+  ]) {
     assert.throws(() => new OAuthPlugin(options), code('E_OAUTH_PROVIDERS'));
   }
 });
 
 test('OAuthPlugin cannot be used before an application has registered it (E_OAUTH_UNREGISTERED)', async () => {
-  await assert.rejects(async () => new OAuthPlugin({ onUser, provider }).revokeAll('ada'), code('E_OAUTH_UNREGISTERED'));
+  await assert.rejects(
+    async () => new OAuthPlugin({ onUser, provider }).revokeAll('ada'),
+    code('E_OAUTH_UNREGISTERED'),
+  );
 });
 
 test('OAuthPlugin with another secret than the application keeps it from starting (E_OAUTH_SECRET)', () => {
-  const app = new Svc({ authSecret: SECRET, env: 'test' }).register(new OAuthPlugin({ onUser, provider, authSecret: SECRET.toLowerCase() }));
+  const app = new Svc({ authSecret: SECRET, env: 'test' }).register(
+    new OAuthPlugin({ onUser, provider, authSecret: SECRET.toLowerCase() }),
+  );
   const findings = app.check().findings.filter((finding) => finding.subject === 'plugin oauth');
   assert.match(findings[0]!.message, /different secrets/);
-  assert.doesNotThrow(() => new Svc({ authSecret: SECRET, env: 'test' }).register(new OAuthPlugin({ onUser, provider, authSecret: SECRET })).compileAll());
+  assert.doesNotThrow(() =>
+    new Svc({ authSecret: SECRET, env: 'test' })
+      .register(new OAuthPlugin({ onUser, provider, authSecret: SECRET }))
+      .compileAll(),
+  );
 });
 
 test('OAuthPlugin answers 500 when onUser() gives something else than a subject, and the log names it (E_OAUTH_USER)', async () => {
   await using fake = await FakeProvider.start();
-  const own = new OAuthProvider({ name: 'fake', clientId: 'client', clientSecret: 'secret', authorizeUrl: `${fake.url}/authorize`, tokenUrl: `${fake.url}/token`, userinfoUrl: `${fake.url}/userinfo`, allowInsecure: true });
-  for (const answer of ['', 7, { sub: 'x'.repeat(256) }, { sub: 'ada', scopes: ['two words'] }, { sub: 'ada', scopes: 'read' }]) {
-    const app = new Svc({ authSecret: SECRET }).register(new OAuthPlugin({ provider: own, onUser: () => answer as never }));
+  const own = new OAuthProvider({
+    name: 'fake',
+    clientId: 'client',
+    clientSecret: 'secret',
+    authorizeUrl: `${fake.url}/authorize`,
+    tokenUrl: `${fake.url}/token`,
+    userinfoUrl: `${fake.url}/userinfo`,
+    allowInsecure: true,
+  });
+  for (const answer of [
+    '',
+    7,
+    { sub: 'x'.repeat(256) },
+    { sub: 'ada', scopes: ['two words'] },
+    { sub: 'ada', scopes: 'read' },
+  ]) {
+    const app = new Svc({ authSecret: SECRET }).register(
+      new OAuthPlugin({ provider: own, onUser: () => answer as never }),
+    );
     await using client = new TestClient(app);
-    const state = new URL((await client.get('/oauth/login')).headers.get('location')!).searchParams.get('state')!;
+    const state = new URL((await client.get('/oauth/login')).headers.get('location')!).searchParams.get(
+      'state',
+    )!;
     await assert.rejects(client.get(`/oauth/callback?code=c&state=${state}`), code('E_OAUTH_USER'));
   }
 });
@@ -48,22 +81,48 @@ test('OAuthPlugin answers 500 when onUser() gives something else than a subject,
 test('An encoded path, and OPTIONS, are answered under the paths of the plugin as plain ones are', async () => {
   const app = new Svc({ authSecret: SECRET }).register(new OAuthPlugin({ provider, onUser }));
   await using client = new TestClient(app);
-  for (const [method, path] of [['PUT', '/%6fauth/token'], ['GET', '/oauth%2fnothing'], ['GET', '/%6fauth/callback'], ['GET', '/oauth/%zz']] as const) {
+  for (const [method, path] of [
+    ['PUT', '/%6fauth/token'],
+    ['GET', '/oauth%2fnothing'],
+    ['GET', '/%6fauth/callback'],
+    ['GET', '/oauth/%zz'],
+  ] as const) {
     const response = await client.request(method, path);
-    assert.deepEqual([response.headers.get('content-type'), response.headers.get('cache-control')], ['application/json', 'no-store'], path);
-    assert.deepEqual(Object.keys(await response.json() as object), ['error', 'error_description', 'request_id'], path);
+    assert.deepEqual(
+      [response.headers.get('content-type'), response.headers.get('cache-control')],
+      ['application/json', 'no-store'],
+      path,
+    );
+    assert.deepEqual(
+      Object.keys((await response.json()) as object),
+      ['error', 'error_description', 'request_id'],
+      path,
+    );
   }
 });
 
 test('BearerAuth with the very secret of the plugin asks it, too, whether a token still counts', async () => {
   await using fake = await FakeProvider.start();
-  const own = new OAuthProvider({ name: 'fake', clientId: 'client', clientSecret: 'secret', authorizeUrl: `${fake.url}/authorize`, tokenUrl: `${fake.url}/token`, userinfoUrl: `${fake.url}/userinfo`, allowInsecure: true });
+  const own = new OAuthProvider({
+    name: 'fake',
+    clientId: 'client',
+    clientSecret: 'secret',
+    authorizeUrl: `${fake.url}/authorize`,
+    tokenUrl: `${fake.url}/token`,
+    userinfoUrl: `${fake.url}/userinfo`,
+    allowInsecure: true,
+  });
   const oauth = new OAuthPlugin({ provider: own, onUser, authSecret: SECRET, enforceValidAfter: true });
   const app = new Svc().register(oauth).get('/me', { me: Depends(BearerAuth(SECRET)) }, ({ me }) => me.sub);
   await using client = new TestClient(app);
-  const state = new URL((await client.get('/oauth/login')).headers.get('location')!).searchParams.get('state')!;
-  const { access_token: token } = await (await client.get(`/oauth/callback?code=c&state=${state}`)).json() as { access_token: string };
-  const me = async (): Promise<number> => (await client.get('/me', { headers: { authorization: `Bearer ${token}` } })).status;
+  const state = new URL((await client.get('/oauth/login')).headers.get('location')!).searchParams.get(
+    'state',
+  )!;
+  const { access_token: token } = (await (
+    await client.get(`/oauth/callback?code=c&state=${state}`)
+  ).json()) as { access_token: string };
+  const me = async (): Promise<number> =>
+    (await client.get('/me', { headers: { authorization: `Bearer ${token}` } })).status;
   assert.equal(await me(), 200);
   await oauth.revokeAll('ada');
   assert.equal(await me(), 401);

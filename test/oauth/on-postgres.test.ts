@@ -15,11 +15,25 @@ else {
   LoginSite.databases = async () => {
     const ends: (() => void | Promise<void>)[] = [];
     const url = await postgresUrl({ after: (end) => void ends.push(end) });
-    return { // the time of the test is not that of its database
+    return {
+      // the time of the test is not that of its database
       plugin: new DatabasePlugin(url, { clock: systemClock, migrations: 'apply', pool: { max: 5 } }),
-      end: async () => { for (const end of ends) await end(); },
+      end: async () => {
+        for (const end of ends) await end();
+      },
     };
   };
-  after(() => { LoginSite.databases = undefined; });
-  for (const file of ['callback', 'cookie-mode', 'defects', 'tokens/dpop', 'login', 'plugin', 'token-endpoint']) await import(`./${file}.test.ts`);
+  after(() => {
+    LoginSite.databases = undefined;
+  });
+  for (const file of [
+    'callback',
+    'cookie-mode',
+    'defects',
+    'tokens/dpop',
+    'login',
+    'plugin',
+    'token-endpoint',
+  ])
+    await import(`./${file}.test.ts`);
 }

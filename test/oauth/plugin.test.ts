@@ -4,7 +4,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inspect } from 'node:util';
-import { CORSMiddleware, HTTPException, JSONResponse, RateLimitMiddleware, Svc, SvcError, createLogger } from 'svc';
+import {
+  CORSMiddleware,
+  HTTPException,
+  JSONResponse,
+  RateLimitMiddleware,
+  Svc,
+  SvcError,
+  createLogger,
+} from 'svc';
 import { DatabasePlugin } from 'svc/db';
 import { OAuthError, OAuthPlugin, OAuthProvider, githubProvider } from 'svc/oauth';
 import { DevProvider, TestClient } from 'svc/testing';
@@ -19,58 +27,166 @@ const onUser = (): string => 'ada';
 
 test('Options that cannot be right are refused when the plugin is made', () => {
   const make = (options: object) => () => new OAuthPlugin(options as OAuthPluginOptions);
-  for (const options of [{ onUser }, { onUser, provider: github, providers: [github] }, { onUser, providers: [] }, { onUser, providers: [{}] }, { onUser, providers: [github, github] }]) assert.throws(make(options), { code: 'E_OAUTH_PROVIDERS' });
+  for (const options of [
+    { onUser },
+    { onUser, provider: github, providers: [github] },
+    { onUser, providers: [] },
+    { onUser, providers: [{}] },
+    { onUser, providers: [github, github] },
+  ])
+    assert.throws(make(options), { code: 'E_OAUTH_PROVIDERS' });
   assert.throws(make({ provider: github, onUser, nope: 1 }), { code: 'E_OPTION_UNKNOWN' });
   for (const options of [
-    {}, { onUser: 5 }, { accessTtlSeconds: 0 }, { accessTtlSeconds: 86_401 }, { refreshIdleTtlSeconds: 0 }, { refreshAbsoluteTtlSeconds: 31_536_001 }, { stateTtlSeconds: 29 }, { refreshGraceSeconds: 61 },
-    { mode: 'both' }, { afterLogin: 'https://evil.example' }, { afterLogin: '//evil' }, { scopes: ['a b'] }, { scopes: 'read' }, { allowedRedirectUris: 'https://a' }, { allowedRedirectUris: [5] },
-    { limits: { login: 0 } }, { limits: { token: true } }, { concurrency: 'off' }, { keepSession: 'cart' }, { onRefresh: true },
-  ]) assert.throws(make({ provider: github, ...'accessTtlSeconds' in options || Object.keys(options).length > 0 ? { onUser } : {}, ...options }), { code: 'E_OPTION_RANGE' }, JSON.stringify(options));
+    {},
+    { onUser: 5 },
+    { accessTtlSeconds: 0 },
+    { accessTtlSeconds: 86_401 },
+    { refreshIdleTtlSeconds: 0 },
+    { refreshAbsoluteTtlSeconds: 31_536_001 },
+    { stateTtlSeconds: 29 },
+    { refreshGraceSeconds: 61 },
+    { mode: 'both' },
+    { afterLogin: 'https://evil.example' },
+    { afterLogin: '//evil' },
+    { scopes: ['a b'] },
+    { scopes: 'read' },
+    { allowedRedirectUris: 'https://a' },
+    { allowedRedirectUris: [5] },
+    { limits: { login: 0 } },
+    { limits: { token: true } },
+    { concurrency: 'off' },
+    { keepSession: 'cart' },
+    { onRefresh: true },
+  ])
+    assert.throws(
+      make({
+        provider: github,
+        ...('accessTtlSeconds' in options || Object.keys(options).length > 0 ? { onUser } : {}),
+        ...options,
+      }),
+      { code: 'E_OPTION_RANGE' },
+      JSON.stringify(options),
+    );
   assert.throws(make({ provider: github, onUser, limits: { logins: 5 } }), { code: 'E_OPTION_UNKNOWN' });
 });
 
 test('Before it is registered the plugin says so', async () => {
   const plugin = new OAuthPlugin({ provider: github, onUser });
-  for (const act of [() => plugin.revokeAll('x'), () => plugin.listSessions('x'), () => plugin.revokeSession('x', 'y'), () => plugin.cleanUp()]) await assert.rejects(act, { code: 'E_OAUTH_UNREGISTERED' });
+  for (const act of [
+    () => plugin.revokeAll('x'),
+    () => plugin.listSessions('x'),
+    () => plugin.revokeSession('x', 'y'),
+    () => plugin.cleanUp(),
+  ])
+    await assert.rejects(act, { code: 'E_OAUTH_UNREGISTERED' });
 });
 
-test('K06 Without a secret, and with another one than the application\'s, nothing starts', () => {
-  const messages = (app: Svc): string => app.check().findings.map(({ message }) => message).join('\n');
+test("K06 Without a secret, and with another one than the application's, nothing starts", () => {
+  const messages = (app: Svc): string =>
+    app
+      .check()
+      .findings.map(({ message }) => message)
+      .join('\n');
   const log = createLogger({ level: 'silent' });
   const bare = new Svc({ logger: log, env: 'test' }).register(new OAuthPlugin({ provider: github, onUser }));
   assert.throws(() => bare.compileAll(), { code: 'E_COMPILE' });
   assert.match(messages(bare), /SVC_AUTH_SECRET/);
-  const other = new Svc({ logger: log, env: 'test', authSecret: SECRET }).register(new OAuthPlugin({ provider: github, onUser, authSecret: `${SECRET}x` }));
-  assert.ok(other.check().findings.some(({ remedy }) => remedy === new SvcError('E_OAUTH_SECRET', []).remedy), messages(other));
+  const other = new Svc({ logger: log, env: 'test', authSecret: SECRET }).register(
+    new OAuthPlugin({ provider: github, onUser, authSecret: `${SECRET}x` }),
+  );
+  assert.ok(
+    other.check().findings.some(({ remedy }) => remedy === new SvcError('E_OAUTH_SECRET', []).remedy),
+    messages(other),
+  );
   assert.ok(!messages(other).includes(SECRET));
-  const same = new Svc({ logger: log, env: 'test', authSecret: SECRET }).register(new OAuthPlugin({ provider: github, onUser, authSecret: [SECRET, `${SECRET}-before`] }));
+  const same = new Svc({ logger: log, env: 'test', authSecret: SECRET }).register(
+    new OAuthPlugin({ provider: github, onUser, authSecret: [SECRET, `${SECRET}-before`] }),
+  );
   assert.ok(same.check().ok, messages(same));
-  const own = new Svc({ logger: log, env: 'test' }).register(new OAuthPlugin({ provider: github, onUser, authSecret: SECRET }));
+  const own = new Svc({ logger: log, env: 'test' }).register(
+    new OAuthPlugin({ provider: github, onUser, authSecret: SECRET }),
+  );
   assert.ok(own.check().ok, messages(own));
-  const weak = new Svc({ logger: log, env: 'test' }).register(new OAuthPlugin({ provider: github, onUser, authSecret: 'short' }));
+  const weak = new Svc({ logger: log, env: 'test' }).register(
+    new OAuthPlugin({ provider: github, onUser, authSecret: 'short' }),
+  );
   assert.match(messages(weak), /32/);
 });
 
 test('Z07 svc check names what a production application must not have', async () => {
   const rules = (options: Partial<OAuthPluginOptions>, database?: DatabasePlugin): string[] => {
-    const app = new Svc({ logger: createLogger({ level: 'silent' }), env: 'production', authSecret: SECRET }).register(new OAuthPlugin({ provider: github, onUser, allowedRedirectUris: ['https://app.example/cb'], ...options }));
+    const app = new Svc({
+      logger: createLogger({ level: 'silent' }),
+      env: 'production',
+      authSecret: SECRET,
+    }).register(
+      new OAuthPlugin({
+        provider: github,
+        onUser,
+        allowedRedirectUris: ['https://app.example/cb'],
+        ...options,
+      }),
+    );
     if (database !== undefined) app.register(database);
-    return app.check().findings.filter(({ severity }) => severity === 'error').map(({ rule, message }) => `${rule} ${message}`);
+    return app
+      .check()
+      .findings.filter(({ severity }) => severity === 'error')
+      .map(({ rule, message }) => `${rule} ${message}`);
   };
   const memory = (): DatabasePlugin => new DatabasePlugin('sqlite::memory:');
   assert.deepEqual(rules({}, memory()), []);
   assert.deepEqual(rules({}), ['oauth/store there is no database to keep logins in']);
-  assert.deepEqual(rules({}, new DatabasePlugin('sqlite:./x.db', { synchronous: 'normal' })), ['oauth/store the database forgets its last commits when the power fails (synchronous "normal"), and clients would be ahead of it']);
+  assert.deepEqual(rules({}, new DatabasePlugin('sqlite:./x.db', { synchronous: 'normal' })), [
+    'oauth/store the database forgets its last commits when the power fails (synchronous "normal"), and clients would be ahead of it',
+  ]);
   assert.deepEqual(rules({}, new DatabasePlugin('sqlite:./x.db')), []);
-  assert.deepEqual(rules({ allowedRedirectUris: [] }, memory()), ['SVC209 no redirect URI is allowed, so that nobody can log in']);
-  const parts = { name: 'dev', clientId: 'id', clientSecret: 'secret', allowInsecure: true, userinfoUrl: 'http://127.0.0.1:9/userinfo', tokenUrl: 'http://[::1]:9/token' };
-  const dev = new DevProvider({ env: 'test', redirectUris: ['https://app.example/cb'], issuer: 'https://login.example' }).provider({ allowInsecure: false });
-  assert.deepEqual(rules({ provider: dev }, memory()), ['oauth/provider provider "dev" is DevProvider, which logs anybody in as anybody']);
-  assert.deepEqual(rules({ provider: undefined, providers: [github, new OAuthProvider({ ...parts, authorizeUrl: 'https://login.example/authorize' })] }, memory()),
-    ['oauth/provider provider "dev" is on another machine, and has allowInsecure: what it names may lead to this machine without TLS']);
-  assert.deepEqual(rules({ provider: new OAuthProvider({ ...parts, authorizeUrl: 'http://localhost:9/authorize' }) }, memory()), [], 'beside it, on the same machine');
-  assert.deepEqual(rules({ refreshIdleTtlSeconds: 100, refreshAbsoluteTtlSeconds: 99, accessTtlSeconds: 50 }, memory()), ['oauth/lifetimes refreshIdleTtlSeconds is above refreshAbsoluteTtlSeconds']);
-  assert.deepEqual(rules({ refreshIdleTtlSeconds: 10, refreshAbsoluteTtlSeconds: 99, accessTtlSeconds: 100 }, memory()), ['oauth/lifetimes accessTtlSeconds is above refreshAbsoluteTtlSeconds']);
+  assert.deepEqual(rules({ allowedRedirectUris: [] }, memory()), [
+    'SVC209 no redirect URI is allowed, so that nobody can log in',
+  ]);
+  const parts = {
+    name: 'dev',
+    clientId: 'id',
+    clientSecret: 'secret',
+    allowInsecure: true,
+    userinfoUrl: 'http://127.0.0.1:9/userinfo',
+    tokenUrl: 'http://[::1]:9/token',
+  };
+  const dev = new DevProvider({
+    env: 'test',
+    redirectUris: ['https://app.example/cb'],
+    issuer: 'https://login.example',
+  }).provider({ allowInsecure: false });
+  assert.deepEqual(rules({ provider: dev }, memory()), [
+    'oauth/provider provider "dev" is DevProvider, which logs anybody in as anybody',
+  ]);
+  assert.deepEqual(
+    rules(
+      {
+        provider: undefined,
+        providers: [github, new OAuthProvider({ ...parts, authorizeUrl: 'https://login.example/authorize' })],
+      },
+      memory(),
+    ),
+    [
+      'oauth/provider provider "dev" is on another machine, and has allowInsecure: what it names may lead to this machine without TLS',
+    ],
+  );
+  assert.deepEqual(
+    rules(
+      { provider: new OAuthProvider({ ...parts, authorizeUrl: 'http://localhost:9/authorize' }) },
+      memory(),
+    ),
+    [],
+    'beside it, on the same machine',
+  );
+  assert.deepEqual(
+    rules({ refreshIdleTtlSeconds: 100, refreshAbsoluteTtlSeconds: 99, accessTtlSeconds: 50 }, memory()),
+    ['oauth/lifetimes refreshIdleTtlSeconds is above refreshAbsoluteTtlSeconds'],
+  );
+  assert.deepEqual(
+    rules({ refreshIdleTtlSeconds: 10, refreshAbsoluteTtlSeconds: 99, accessTtlSeconds: 100 }, memory()),
+    ['oauth/lifetimes accessTtlSeconds is above refreshAbsoluteTtlSeconds'],
+  );
 });
 
 test('Without a database logins are kept in memory outside production, with a warning; one that is registered later is found', async () => {
@@ -94,23 +210,50 @@ test('Two applications of one process know nothing of one another', async () => 
 
 test('An application that was shut down starts again, with its logins', async () => {
   await using fake = await FakeProvider.start();
-  const app = new Svc({ authSecret: SECRET, logger: createLogger({ level: 'silent' }), env: 'test' }).register(new OAuthPlugin({ provider: fakeProvider(fake), onUser }));
+  const app = new Svc({
+    authSecret: SECRET,
+    logger: createLogger({ level: 'silent' }),
+    env: 'test',
+  }).register(new OAuthPlugin({ provider: fakeProvider(fake), onUser }));
   for (let count = 0; count < 2; count++) {
     await using client = new TestClient(app, { raiseErrors: false });
     const page = new URL((await client.get('/oauth/login')).headers.get('location')!);
-    assert.equal((await client.get('/oauth/callback', { query: { code: 'c', state: page.searchParams.get('state')! } })).status, 200);
+    assert.equal(
+      (await client.get('/oauth/callback', { query: { code: 'c', state: page.searchParams.get('state')! } }))
+        .status,
+      200,
+    );
   }
 });
 
 for (const handles of [false, true]) {
   test(`Every refusal under /oauth/ is JSON of OAuth, ${handles ? 'with exception handlers of the application' : 'of whichever middleware'}`, async () => {
     await using site = await LoginSite.open({
-      plugin: { onUser: () => { throw new Error('boom: secret-word'); } },
+      plugin: {
+        onUser: () => {
+          throw new Error('boom: secret-word');
+        },
+      },
       more: (app) => {
         app.use(new CORSMiddleware({ origins: ['https://spa.example'] }));
-        app.use(new RateLimitMiddleware({ perMinute: 3, key: (req) => req.headers['x-limited'] ?? `${req.id}` }));
-        app.get('/boom', () => { throw new HTTPException(418); }).get('/oauth/own', () => 'mine');
-        if (handles) app.exceptionHandler(HTTPException, (error) => new JSONResponse({ oops: error.status }, { status: error.status, headers: error.headers })).exceptionHandler(Error, () => { throw new Error('again'); });
+        app.use(
+          new RateLimitMiddleware({ perMinute: 3, key: (req) => req.headers['x-limited'] ?? `${req.id}` }),
+        );
+        app
+          .get('/boom', () => {
+            throw new HTTPException(418);
+          })
+          .get('/oauth/own', () => 'mine');
+        if (handles)
+          app
+            .exceptionHandler(
+              HTTPException,
+              (error) =>
+                new JSONResponse({ oops: error.status }, { status: error.status, headers: error.headers }),
+            )
+            .exceptionHandler(Error, () => {
+              throw new Error('again');
+            });
       },
     });
     const { client } = site;
@@ -118,15 +261,27 @@ for (const handles of [false, true]) {
     const put = await client.put('/oauth/token');
     assert.match(put.headers.get('allow')!, /POST/);
     await refusedAs(put, 405, 'invalid_request');
-    const limited = async (): Promise<Response> => client.post('/oauth/token', { headers: { 'x-limited': 'me', origin: 'https://spa.example' }, form: { refresh_token: 'x' } });
+    const limited = async (): Promise<Response> =>
+      client.post('/oauth/token', {
+        headers: { 'x-limited': 'me', origin: 'https://spa.example' },
+        form: { refresh_token: 'x' },
+      });
     for (let count = 0; count < 3; count++) await limited();
     const refused = await limited();
     assert.match(refused.headers.get('retry-after')!, /^\d+$/);
     assert.equal(refused.headers.get('access-control-allow-origin'), 'https://spa.example');
     await refusedAs(refused, 429, 'rate_limited');
     await refusedAs(await client.post('/oauth/token', { form: {} }), 400, 'invalid_request');
-    await refusedAs(await client.post('/oauth/token', { body: 'x', headers: { 'content-type': 'text/plain' } }), 415, 'invalid_request');
-    await refusedAs(await client.post('/oauth/token', { form: { x: 'x'.repeat(20_000) } }), 413, 'invalid_request');
+    await refusedAs(
+      await client.post('/oauth/token', { body: 'x', headers: { 'content-type': 'text/plain' } }),
+      415,
+      'invalid_request',
+    );
+    await refusedAs(
+      await client.post('/oauth/token', { form: { x: 'x'.repeat(20_000) } }),
+      413,
+      'invalid_request',
+    );
     const { state } = await site.begin();
     const response = await site.back({ code: 'c', state });
     assert.ok(!(await response.clone().text()).includes('secret-word'));
@@ -137,35 +292,44 @@ for (const handles of [false, true]) {
 }
 
 test('R12 Logins, callbacks, tokens and forgeries are limited by themselves, with 429 and Retry-After; one event a minute tells of it', async () => {
-  await using site = await LoginSite.open({ plugin: { limits: { login: 2, callback: 2, token: 2, forged: 2 } } });
+  await using site = await LoginSite.open({
+    plugin: { limits: { login: 2, callback: 2, token: 2, forged: 2 } },
+  });
   const { client } = site;
   const { refresh_token: token } = await site.login();
   await site.login();
   const refusals = [() => client.get('/oauth/login'), () => client.get('/oauth/callback')];
-  for (const ask of refusals) for (let count = 0; count < 3; count++) {
-    const response = await ask();
-    assert.match(response.headers.get('retry-after')!, /^[1-9]\d*$/);
-    await refusedAs(response, 429, 'rate_limited');
-  }
+  for (const ask of refusals)
+    for (let count = 0; count < 3; count++) {
+      const response = await ask();
+      assert.match(response.headers.get('retry-after')!, /^[1-9]\d*$/);
+      await refusedAs(response, 429, 'rate_limited');
+    }
   const next = await site.refreshed(token);
   await site.refresh('garbage');
   await site.refresh('garbage');
   await refusedAs(await site.refresh('garbage'), 429, 'rate_limited');
   const last = await site.refreshed(next.refresh_token);
   await refusedAs(await site.refresh(last.refresh_token), 429, 'rate_limited');
-  assert.deepEqual(site.audited('rate_limited').map(({ limit }) => limit), ['login', 'callback', 'forged', 'token']);
+  assert.deepEqual(
+    site.audited('rate_limited').map(({ limit }) => limit),
+    ['login', 'callback', 'forged', 'token'],
+  );
   await site.clock.advance(60_000);
   const later = await site.refreshed(last.refresh_token);
-  for (let count = 0; count < 2; count++) assert.equal((await site.revoke({ token: later.refresh_token })).status, 200);
+  for (let count = 0; count < 2; count++)
+    assert.equal((await site.revoke({ token: later.refresh_token })).status, 200);
   await refusedAs(await site.revoke({ token: later.refresh_token }), 429, 'rate_limited');
 });
 
 test('R12 The limits are 20, 20, 60 a login and 600 a minute; false switches one off', async () => {
   await using site = await LoginSite.open({ plugin: { limits: { login: false } } });
   for (let count = 0; count < 25; count++) await site.begin();
-  for (let count = 0; count < 20; count++) await refusedAs(await site.client.get('/oauth/callback'), 400, 'invalid_state');
+  for (let count = 0; count < 20; count++)
+    await refusedAs(await site.client.get('/oauth/callback'), 400, 'invalid_state');
   await refusedAs(await site.client.get('/oauth/callback'), 429, 'rate_limited');
-  for (let count = 0; count < 600; count++) assert.equal((await site.client.post('/oauth/token', { form: { refresh_token: 'x' } })).status, 400);
+  for (let count = 0; count < 600; count++)
+    assert.equal((await site.client.post('/oauth/token', { form: { refresh_token: 'x' } })).status, 400);
   assert.equal((await site.client.post('/oauth/token', { form: { refresh_token: 'x' } })).status, 429);
 });
 
@@ -179,8 +343,9 @@ test('Z01 No token, code, state, verifier, cookie or secret is in any line of th
     const response = await site.back({ code: 'the-secret-code', state });
     secrets.add('the-secret-code');
     for (const name of site.client.cookies.names()) secrets.add(site.client.cookies.get(name)!);
-    for (const { form } of site.fake.requests) if (form.has('code_verifier')) secrets.add(form.get('code_verifier')!);
-    const tokens = mode === 'json' ? await response.json() as Tokens : undefined;
+    for (const { form } of site.fake.requests)
+      if (form.has('code_verifier')) secrets.add(form.get('code_verifier')!);
+    const tokens = mode === 'json' ? ((await response.json()) as Tokens) : undefined;
     const token = tokens?.refresh_token ?? site.client.cookies.get('__Host-svc_refresh')!;
     for (const each of [token, tokens?.access_token]) if (each !== undefined) secrets.add(each);
     await site.refresh(token);
@@ -191,9 +356,20 @@ test('Z01 No token, code, state, verifier, cookie or secret is in any line of th
     await site.back({ error: 'server_error', state });
     await site.oauth.revokeAll('user-ada');
     const error = new OAuthError('invalid_grant', { reason: 'x' });
-    const text = [JSON.stringify(site.events), inspect(site.oauth, { depth: 9, showHidden: true }), inspect(site.app, { depth: 4 }), inspect(error), JSON.stringify(await site.oauth.listSessions('user-ada')), await site.metrics()].join('\n');
+    const text = [
+      JSON.stringify(site.events),
+      inspect(site.oauth, { depth: 9, showHidden: true }),
+      inspect(site.app, { depth: 4 }),
+      inspect(error),
+      JSON.stringify(await site.oauth.listSessions('user-ada')),
+      await site.metrics(),
+    ].join('\n');
     assert.ok(secrets.size >= 6);
-    for (const secret of secrets) assert.ok(!text.includes(secret), `${mode}: ${text.slice(Math.max(0, text.indexOf(secret) - 200), text.indexOf(secret) + 20)}`);
+    for (const secret of secrets)
+      assert.ok(
+        !text.includes(secret),
+        `${mode}: ${text.slice(Math.max(0, text.indexOf(secret) - 200), text.indexOf(secret) + 20)}`,
+      );
   }
 });
 
@@ -211,21 +387,59 @@ test('Z02 The trail has an event for each thing that happens to a login, with ti
   site.fake.failNext('token', { status: 500 });
   await site.back({ code: 'c', state });
   await site.client.get('/oauth/login');
-  const events = site.audited().filter(({ level, event }) => level !== 'debug' && event !== 'logins_in_memory');
-  assert.deepEqual(events.map(({ event }) => event), [
-    'login_started', 'login_succeeded', 'token_issued', 'token_refreshed', 'token_reuse_detected', 'token_refused', 'state_rejected',
-    'login_started', 'login_succeeded', 'token_issued', 'token_revoked', 'revoke_all', 'login_started', 'provider_error', 'rate_limited',
-  ]);
+  const events = site
+    .audited()
+    .filter(({ level, event }) => level !== 'debug' && event !== 'logins_in_memory');
+  assert.deepEqual(
+    events.map(({ event }) => event),
+    [
+      'login_started',
+      'login_succeeded',
+      'token_issued',
+      'token_refreshed',
+      'token_reuse_detected',
+      'token_refused',
+      'state_rejected',
+      'login_started',
+      'login_succeeded',
+      'token_issued',
+      'token_revoked',
+      'revoke_all',
+      'login_started',
+      'provider_error',
+      'rate_limited',
+    ],
+  );
   for (const line of events) {
     assert.match(String(line['time']), /^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
-    if (line['event'] !== 'revoke_all') assert.ok(typeof line['request_id'] === 'string' && line['ip'] === '127.0.0.1', String(line['event']));
+    if (line['event'] !== 'revoke_all')
+      assert.ok(typeof line['request_id'] === 'string' && line['ip'] === '127.0.0.1', String(line['event']));
   }
   const found = (event: string): Record<string, unknown> => events.find((line) => line['event'] === event)!;
-  for (const event of ['login_succeeded', 'token_issued', 'token_refreshed', 'token_reuse_detected']) assert.deepEqual([found(event)['provider'], found(event)['sub'], typeof found(event)['login_id']], ['fake', 'user-ada', 'string']);
+  for (const event of ['login_succeeded', 'token_issued', 'token_refreshed', 'token_reuse_detected'])
+    assert.deepEqual(
+      [found(event)['provider'], found(event)['sub'], typeof found(event)['login_id']],
+      ['fake', 'user-ada', 'string'],
+    );
   assert.equal(found('token_refreshed')['how'], 'rotated');
-  assert.deepEqual(['login_succeeded', 'state_rejected', 'token_issued', 'token_revoked', 'token_reuse_detected', 'rate_limited'].map((event) => found(event)['category']), [
-    'authn_login_success', 'authn_login_fail', 'authn_token_created', 'authn_token_revoked', 'authn_token_reuse', 'excess_rate_limit_exceeded',
-  ]);
+  assert.deepEqual(
+    [
+      'login_succeeded',
+      'state_rejected',
+      'token_issued',
+      'token_revoked',
+      'token_reuse_detected',
+      'rate_limited',
+    ].map((event) => found(event)['category']),
+    [
+      'authn_login_success',
+      'authn_login_fail',
+      'authn_token_created',
+      'authn_token_revoked',
+      'authn_token_reuse',
+      'excess_rate_limit_exceeded',
+    ],
+  );
 });
 
 test('Z05 The metrics count logins by provider and outcome, and refreshes; no visitor chooses a label', async () => {
@@ -238,13 +452,25 @@ test('Z05 The metrics count logins by provider and outcome, and refreshes; no vi
   const { state } = await site.begin();
   await site.back({ error: 'strange"}', state });
   const metrics = await site.metrics();
-  for (const line of ['svc_oauth_logins_total{provider="fake",outcome="succeeded"} 1', 'svc_oauth_logins_total{provider="fake",outcome="state_rejected"} 1', 'svc_oauth_logins_total{provider="fake",outcome="provider_failed"} 1',
-    'svc_oauth_refresh_total{outcome="rotated"} 1', 'svc_oauth_refresh_total{outcome="reuse"} 1', 'svc_oauth_refresh_total{outcome="refused"} 1', 'svc_oauth_reuse_total 1', 'svc_oauth_provider_seconds_count{provider="fake",call="token"} 1']) assert.ok(metrics.includes(line), line);
+  for (const line of [
+    'svc_oauth_logins_total{provider="fake",outcome="succeeded"} 1',
+    'svc_oauth_logins_total{provider="fake",outcome="state_rejected"} 1',
+    'svc_oauth_logins_total{provider="fake",outcome="provider_failed"} 1',
+    'svc_oauth_refresh_total{outcome="rotated"} 1',
+    'svc_oauth_refresh_total{outcome="reuse"} 1',
+    'svc_oauth_refresh_total{outcome="refused"} 1',
+    'svc_oauth_reuse_total 1',
+    'svc_oauth_provider_seconds_count{provider="fake",call="token"} 1',
+  ])
+    assert.ok(metrics.includes(line), line);
   assert.ok(!metrics.includes('strange'));
 });
 
 test('Z06 Clean-up removes states and logins that are over, again and again, keeps revoked ones until their end, and ends with the application', async () => {
-  await using site = await LoginSite.open({ env: 'production', plugin: { refreshAbsoluteTtlSeconds: 5_000, refreshIdleTtlSeconds: 5_000 } });
+  await using site = await LoginSite.open({
+    env: 'production',
+    plugin: { refreshAbsoluteTtlSeconds: 5_000, refreshIdleTtlSeconds: 5_000 },
+  });
   const db = (): typeof site.app.state.db => site.app.state.db;
   const rows = async (table: string): Promise<unknown> => db().scalar(`SELECT COUNT(*) FROM ${table}`);
   const { refresh_token: token } = await site.login();
@@ -256,17 +482,34 @@ test('Z06 Clean-up removes states and logins that are over, again and again, kee
   assert.deepEqual([await rows('svc_oauth_state'), await rows('svc_oauth_login')], [0, 1]);
   await site.clock.advance(4_400_000);
   await site.clock.advance(900_000);
-  for (let looks = 0; looks < 1_000 && LoginSite.databases !== undefined && await rows('svc_oauth_login') !== 0; looks++) await site.clock.advance(10_000); // a server is slower than this clock
+  for (
+    let looks = 0;
+    looks < 1_000 && LoginSite.databases !== undefined && (await rows('svc_oauth_login')) !== 0;
+    looks++
+  )
+    await site.clock.advance(10_000); // a server is slower than this clock
   assert.equal(await rows('svc_oauth_login'), 0, 'by itself, within a quarter of an hour');
   await db().execute('DROP TABLE svc_oauth_state');
   await site.clock.advance(900_000);
-  await site.settle(new Promise<void>((resolve) => { const look = (): void => { if (site.audited('clean_up_failed').length > 0) resolve(); else setImmediate(look); }; look(); }));
+  await site.settle(
+    new Promise<void>((resolve) => {
+      const look = (): void => {
+        if (site.audited('clean_up_failed').length > 0) resolve();
+        else setImmediate(look);
+      };
+      look();
+    }),
+  );
   assert.ok(site.clock.pending >= 1, 'a failure does not end it');
 });
 
 test('Z06 It goes on in batches until nothing is left', async (t) => {
   let left = 2_500;
-  t.mock.method(MemoryTokenStore.prototype, 'cleanUp', async (_now: number, batch: number) => { const count = Math.min(batch, left); left -= count; return count; });
+  t.mock.method(MemoryTokenStore.prototype, 'cleanUp', async (_now: number, batch: number) => {
+    const count = Math.min(batch, left);
+    left -= count;
+    return count;
+  });
   await using site = await LoginSite.open({ hasDatabase: false });
   await site.begin();
   assert.equal(await site.oauth.cleanUp(), 2_500);
@@ -275,9 +518,22 @@ test('Z06 It goes on in batches until nothing is left', async (t) => {
 test('Z10, Z11 Names like __proto__ are names, and repeated ones are refused', async () => {
   await using site = await LoginSite.open();
   await site.client.get('/oauth/login?__proto__=x&constructor=y');
-  await refusedAs(await site.client.get('/oauth/callback?__proto__=x&state=__proto__&code=constructor'), 400, 'invalid_state');
-  for (const body of ['{"__proto__":{"refresh_token":"x"}}', '{"constructor":{"prototype":{"polluted":1}}}']) await refusedAs(await site.client.post('/oauth/token', { body, headers: { 'content-type': 'application/json' } }), 400, 'invalid_request');
-  await refusedAs(await site.client.post('/oauth/token', { form: { __proto__: 'x', constructor: 'y' } as never }), 400, 'invalid_request');
+  await refusedAs(
+    await site.client.get('/oauth/callback?__proto__=x&state=__proto__&code=constructor'),
+    400,
+    'invalid_state',
+  );
+  for (const body of ['{"__proto__":{"refresh_token":"x"}}', '{"constructor":{"prototype":{"polluted":1}}}'])
+    await refusedAs(
+      await site.client.post('/oauth/token', { body, headers: { 'content-type': 'application/json' } }),
+      400,
+      'invalid_request',
+    );
+  await refusedAs(
+    await site.client.post('/oauth/token', { form: { __proto__: 'x', constructor: 'y' } as never }),
+    400,
+    'invalid_request',
+  );
   assert.equal(({} as Record<string, unknown>)['polluted'], undefined);
   assert.equal(({} as Record<string, unknown>)['refresh_token'], undefined);
 });
@@ -287,7 +543,9 @@ test('Z12 A refresh that is under way when the server closes is answered, and th
   await site.client.get('/healthz');
   const begun = await site.client.get('/oauth/login', { query: {} });
   const page = new URL(begun.headers.get('location')!);
-  const tokens = await (await site.back({ code: 'c', state: page.searchParams.get('state')! })).json() as Tokens;
+  const tokens = (await (
+    await site.back({ code: 'c', state: page.searchParams.get('state')! })
+  ).json()) as Tokens;
   const before = site.clock.pending; // the clean-up, and the look at idle connections
   const pending = site.client.post('/oauth/token', { form: { refresh_token: tokens.refresh_token } });
   while (site.clock.pending === before) await new Promise((resolve) => setImmediate(resolve)); // until it is held
@@ -296,4 +554,3 @@ test('Z12 A refresh that is under way when the server closes is answered, and th
   assert.equal((await pending).status, 200);
   await closing;
 });
-

@@ -17,7 +17,10 @@ const README = readFileSync(join(FOLDER, 'README.md'), 'utf8');
 /** The first cells of the rows of the table whose first heading this is, names apart. */
 function namesOf(heading: string, from = README): string[] {
   const table = from.slice(from.indexOf(`| ${heading} |`)).split('\n\n', 1)[0]!;
-  return table.split('\n').slice(2).flatMap((row) => [...row.split('|')[1]!.matchAll(/`(\w+)`/g)].map(([, name]) => name!));
+  return table
+    .split('\n')
+    .slice(2)
+    .flatMap((row) => [...row.split('|')[1]!.matchAll(/`(\w+)`/g)].map(([, name]) => name!));
 }
 
 test('README names every code with its status, and no other', () => {
@@ -30,19 +33,31 @@ test('README names every code with its status, and no other', () => {
 
 test('README names every option of the plugin', () => {
   const source = readFileSync(join(FOLDER, 'plugin-options.ts'), 'utf8');
-  const options = source.slice(source.indexOf('interface OAuthPluginOptions'), source.indexOf('interface ReadOptions'));
+  const options = source.slice(
+    source.indexOf('interface OAuthPluginOptions'),
+    source.indexOf('interface ReadOptions'),
+  );
   const names = [...options.matchAll(/^ {2}readonly (\w+)\??:/gm)].map(([, name]) => name!);
   assert.ok(names.length > 20);
   assert.deepEqual(namesOf('Option').toSorted(), names.toSorted());
 });
 
 test('README names every event and metric that the source has', () => {
-  const files = readdirSync(FOLDER, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts') && !file.startsWith('dev-provider'));
+  const files = readdirSync(FOLDER, { recursive: true, encoding: 'utf8' }).filter(
+    (file) => file.endsWith('.ts') && !file.startsWith('dev-provider'),
+  );
   const source = files.map((file) => unwrapped(readFileSync(join(FOLDER, file), 'utf8'))).join('\n');
-  const events = [...source.matchAll(/log\.(?:info|warn|error)\([^{\n]*/g)].flatMap(([call]) => [...call.matchAll(/'([a-z]+(?:_[a-z]+)+)'/g)].map(([, name]) => name!));
+  const events = [...source.matchAll(/log\.(?:info|warn|error)\([^{\n]*/g)].flatMap(([call]) =>
+    [...call.matchAll(/'([a-z]+(?:_[a-z]+)+)'/g)].map(([, name]) => name!),
+  );
   const outcomes = new Set(['provider_failed']); // compared with, not written
   assert.deepEqual(namesOf('Event').toSorted(), [...new Set(events).difference(outcomes)].toSorted());
-  assert.deepEqual(namesOf('Metric').toSorted(), [...new Set([...source.matchAll(/'(svc_oauth_\w+)'/g)].map(([, name]) => name!))].filter((name) => /_total$|_seconds$/.test(name)).toSorted());
+  assert.deepEqual(
+    namesOf('Metric').toSorted(),
+    [...new Set([...source.matchAll(/'(svc_oauth_\w+)'/g)].map(([, name]) => name!))]
+      .filter((name) => /_total$|_seconds$/.test(name))
+      .toSorted(),
+  );
 });
 
 test('The statements that README gives for a restored backup end every login, and the tokens from before', async () => {
@@ -53,10 +68,11 @@ test('The statements that README gives for a restored backup end every login, an
   await issue('alan');
   await store.revokeAll('alan', 1);
   const next = await refresh(refreshToken);
-  for (const statement of sql!.split(';\n').filter((each) => each.trim() !== '')) await database.execute(statement);
+  for (const statement of sql!.split(';\n').filter((each) => each.trim() !== ''))
+    await database.execute(statement);
   for (const sub of ['ada', 'alan']) {
     assert.deepEqual(await store.listLogins(sub, systemClock.nowMicros()), []);
-    assert.ok(Math.abs(await store.validAfter(sub) - systemClock.nowMicros()) < 60_000_000);
+    assert.ok(Math.abs((await store.validAfter(sub)) - systemClock.nowMicros()) < 60_000_000);
   }
   await assert.rejects(refresh(next), { code: 'invalid_grant' });
   await database.close();

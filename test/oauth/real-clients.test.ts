@@ -22,7 +22,9 @@ import type { Visited } from './support/scripted-browser.ts';
 import type { Tokens } from './support/site.ts';
 
 /** As much of `oidc-provider` as is used here. */
-interface OidcProviderModule { readonly default: new (issuer: string, configuration: object) => { callback(): Listener } }
+interface OidcProviderModule {
+  readonly default: new (issuer: string, configuration: object) => { callback(): Listener };
+}
 
 /** As much of `oauth4webapi` as is used here. Its types are its own affair. */
 interface OAuth4WebApi {
@@ -31,22 +33,52 @@ interface OAuth4WebApi {
   None(): unknown;
   ClientSecretPost(secret: string): unknown;
   ClientSecretBasic(secret: string): unknown;
-  refreshTokenGrantRequest(server: object, client: object, auth: unknown, token: string, options: object): Promise<Response>;
+  refreshTokenGrantRequest(
+    server: object,
+    client: object,
+    auth: unknown,
+    token: string,
+    options: object,
+  ): Promise<Response>;
   processRefreshTokenResponse(server: object, client: object, response: Response): Promise<Tokens>;
-  revocationRequest(server: object, client: object, auth: unknown, token: string, options: object): Promise<Response>;
+  revocationRequest(
+    server: object,
+    client: object,
+    auth: unknown,
+    token: string,
+    options: object,
+  ): Promise<Response>;
   processRevocationResponse(response: Response): Promise<undefined>;
-  genericTokenEndpointRequest(server: object, client: object, auth: unknown, grantType: string, parameters: object, options: object): Promise<Response>;
+  genericTokenEndpointRequest(
+    server: object,
+    client: object,
+    auth: unknown,
+    grantType: string,
+    parameters: object,
+    options: object,
+  ): Promise<Response>;
   processGenericTokenEndpointResponse(server: object, client: object, response: Response): Promise<Tokens>;
 }
-interface ResponseBodyError extends Error { readonly error: string; readonly error_description: string; readonly status: number; readonly cause: Readonly<Record<string, unknown>> }
+interface ResponseBodyError extends Error {
+  readonly error: string;
+  readonly error_description: string;
+  readonly status: number;
+  readonly cause: Readonly<Record<string, unknown>>;
+}
 
 const CLIENT_ID = 'svc:app+1%';
 const CLIENT_SECRET = 'secret:of/the+app=50%~'; // both have what Basic must encode
-const rsaKey = (): object => generateKeyPairSync('rsa', { modulusLength: 2_048 }).privateKey.export({ format: 'jwk' });
-const ecKey = (namedCurve: string): object => generateKeyPairSync('ec', { namedCurve }).privateKey.export({ format: 'jwk' });
+const rsaKey = (): object =>
+  generateKeyPairSync('rsa', { modulusLength: 2_048 }).privateKey.export({ format: 'jwk' });
+const ecKey = (namedCurve: string): object =>
+  generateKeyPairSync('ec', { namedCurve }).privateKey.export({ format: 'jwk' });
 const KEYS: Partial<Record<IdTokenAlgorithm, object>> = {
-  RS256: jwk('RS256', rsaKey()), PS256: jwk('PS256', rsaKey()), RS512: jwk('RS512', rsaKey()),
-  ES256: jwk('ES256', ecKey('P-256')), ES384: jwk('ES384', ecKey('P-384')), ES512: jwk('ES512', ecKey('P-521')),
+  RS256: jwk('RS256', rsaKey()),
+  PS256: jwk('PS256', rsaKey()),
+  RS512: jwk('RS512', rsaKey()),
+  ES256: jwk('ES256', ecKey('P-256')),
+  ES384: jwk('ES384', ecKey('P-384')),
+  ES512: jwk('ES512', ecKey('P-521')),
   EdDSA: jwk('EdDSA', generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' })),
 };
 
@@ -56,8 +88,10 @@ function jwk(alg: IdTokenAlgorithm, key: object): object {
 
 /** A module of a package that is installed in a scratch folder; undefined when the test has been skipped. */
 async function imported<T>(t: TestContext, file: string): Promise<T | undefined> {
-  const folder = scratch(t, 'oauth-parties', { 'oidc-provider': '^9.13.0', 'oauth4webapi': '^3.8.0' });
-  return folder === undefined ? undefined : await import(pathToFileURL(join(folder, 'node_modules', file)).href) as T;
+  const folder = scratch(t, 'oauth-parties', { 'oidc-provider': '^9.13.0', oauth4webapi: '^3.8.0' });
+  return folder === undefined
+    ? undefined
+    : ((await import(pathToFileURL(join(folder, 'node_modules', file)).href)) as T);
 }
 
 interface Registration {
@@ -74,7 +108,15 @@ class Application implements AsyncDisposable {
   readonly #server: RunningServer;
   readonly #stack: AsyncDisposableStack;
 
-  private constructor(provider: LateServer, server: RunningServer, { events, users, stack }: Pick<Application, 'events' | 'users'> & { readonly stack: AsyncDisposableStack }) {
+  private constructor(
+    provider: LateServer,
+    server: RunningServer,
+    {
+      events,
+      users,
+      stack,
+    }: Pick<Application, 'events' | 'users'> & { readonly stack: AsyncDisposableStack },
+  ) {
     this.provider = provider;
     this.#server = server;
     this.#stack = stack;
@@ -82,7 +124,11 @@ class Application implements AsyncDisposable {
     this.users = users;
   }
 
-  static async open(t: TestContext, { clientAuth, algorithm }: Registration, options: Partial<OAuthProviderOptions> = {}): Promise<Application | undefined> {
+  static async open(
+    t: TestContext,
+    { clientAuth, algorithm }: Registration,
+    options: Partial<OAuthProviderOptions> = {},
+  ): Promise<Application | undefined> {
     const module = await imported<OidcProviderModule>(t, 'oidc-provider/lib/index.js');
     if (module === undefined) return undefined;
     for (const method of ['info', 'warn'] as const) t.mock.method(console, method, () => undefined); // its advice for production
@@ -91,31 +137,64 @@ class Application implements AsyncDisposable {
     const { logger, events } = collectedLog();
     const users: UserInfo[] = [];
     const app = new Svc({ authSecret: SECRET, logger, env: 'development' });
-    app.register(new OAuthPlugin({
-      provider: new OAuthProvider({
-        name: 'certified', clientId: CLIENT_ID, clientSecret: clientAuth === 'none' ? undefined : CLIENT_SECRET, issuer: provider.url, allowInsecure: true, idTokenAlgorithms: [algorithm],
-        clientAuth: ({ client_secret_basic: 'basic', client_secret_post: 'post', none: 'none' } as const)[clientAuth], ...options,
+    app.register(
+      new OAuthPlugin({
+        provider: new OAuthProvider({
+          name: 'certified',
+          clientId: CLIENT_ID,
+          clientSecret: clientAuth === 'none' ? undefined : CLIENT_SECRET,
+          issuer: provider.url,
+          allowInsecure: true,
+          idTokenAlgorithms: [algorithm],
+          clientAuth: ({ client_secret_basic: 'basic', client_secret_post: 'post', none: 'none' } as const)[
+            clientAuth
+          ],
+          ...options,
+        }),
+        scopes: ['notes'],
+        onUser: (_provider, info) => {
+          users.push(info);
+          return `user-${info.subject}`;
+        },
       }),
-      scopes: ['notes'], onUser: (_provider, info) => { users.push(info); return `user-${info.subject}`; },
-    }));
+    );
     app.get('/me', { claims: Depends(BearerAuth()) }, ({ claims }) => claims);
-    const server = stack.adopt(await app.run({ port: 0, handleSignals: false }), (running) => running.close());
+    const server = stack.adopt(await app.run({ port: 0, handleSignals: false }), (running) =>
+      running.close(),
+    );
     const certified = new module.default(provider.url, {
-      clients: [{
-        client_id: CLIENT_ID, ...clientAuth === 'none' ? {} : { client_secret: CLIENT_SECRET }, redirect_uris: [`${server.url}/oauth/callback`], response_types: ['code'], grant_types: ['authorization_code'],
-        token_endpoint_auth_method: clientAuth, id_token_signed_response_alg: algorithm,
-      }],
-      jwks: { keys: Object.values(KEYS) }, cookies: { keys: [SECRET] }, pkce: { required: () => true }, features: { devInteractions: { enabled: true } },
+      clients: [
+        {
+          client_id: CLIENT_ID,
+          ...(clientAuth === 'none' ? {} : { client_secret: CLIENT_SECRET }),
+          redirect_uris: [`${server.url}/oauth/callback`],
+          response_types: ['code'],
+          grant_types: ['authorization_code'],
+          token_endpoint_auth_method: clientAuth,
+          id_token_signed_response_alg: algorithm,
+        },
+      ],
+      jwks: { keys: Object.values(KEYS) },
+      cookies: { keys: [SECRET] },
+      pkce: { required: () => true },
+      features: { devInteractions: { enabled: true } },
       claims: { openid: ['sub'], email: ['email', 'email_verified'], profile: ['name'] },
       enabledJWA: { idTokenSigningAlgValues: Object.keys(KEYS) },
-      findAccount: (_context: unknown, id: string) => ({ accountId: id, claims: () => ({ sub: id, name: 'Ada Lovelace', email: 'ada@example.test', email_verified: true }) }),
+      findAccount: (_context: unknown, id: string) => ({
+        accountId: id,
+        claims: () => ({ sub: id, name: 'Ada Lovelace', email: 'ada@example.test', email_verified: true }),
+      }),
     });
     provider.answerWith(certified.callback());
     return new Application(provider, server, { events, users, stack: stack.move() });
   }
 
-  get url(): string { return this.#server.url; }
-  get callback(): string { return `${this.url}/oauth/callback`; }
+  get url(): string {
+    return this.#server.url;
+  }
+  get callback(): string {
+    return `${this.url}/oauth/callback`;
+  }
 
   /** Through the provider's pages, up to and without the callback: where the provider sends the browser. */
   async approved(): Promise<URL> {
@@ -127,16 +206,31 @@ class Application implements AsyncDisposable {
     return new URL(response.headers.get('location')!);
   }
 
-  async login(): Promise<Visited> { return this.visitor.open(await this.approved()); }
+  async login(): Promise<Visited> {
+    return this.visitor.open(await this.approved());
+  }
 
-  audited(): unknown[] { return this.events.filter(({ logger }) => logger === 'svc_oauth').map(({ event, reason }) => reason === undefined ? event : `${String(event)} ${String(reason)}`); }
+  audited(): unknown[] {
+    return this.events
+      .filter(({ logger }) => logger === 'svc_oauth')
+      .map(({ event, reason }) => (reason === undefined ? event : `${String(event)} ${String(reason)}`));
+  }
 
-  [Symbol.asyncDispose](): Promise<void> { return this.#stack.disposeAsync(); }
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#stack.disposeAsync();
+  }
 }
 
 for (const [clientAuth, algorithm] of [
-  ['client_secret_basic', 'RS256'], ['client_secret_post', 'RS256'], ['client_secret_basic', 'ES256'], ['client_secret_post', 'ES256'], ['none', 'PS256'], ['client_secret_basic', 'EdDSA'],
-  ['client_secret_basic', 'RS512'], ['client_secret_post', 'ES384'], ['none', 'ES512'],
+  ['client_secret_basic', 'RS256'],
+  ['client_secret_post', 'RS256'],
+  ['client_secret_basic', 'ES256'],
+  ['client_secret_post', 'ES256'],
+  ['none', 'PS256'],
+  ['client_secret_basic', 'EdDSA'],
+  ['client_secret_basic', 'RS512'],
+  ['client_secret_post', 'ES384'],
+  ['none', 'ES512'],
 ] as const) {
   test(`Somebody logs in at oidc-provider, over code, PKCE, nonce and iss: ${clientAuth}, ${algorithm}`, async (t) => {
     await using application = await Application.open(t, { clientAuth, algorithm });
@@ -144,7 +238,16 @@ for (const [clientAuth, algorithm] of [
     const { visitor } = application;
     const back = await application.approved();
     const request = visitor.history.find(({ pathname }) => pathname === '/auth')!.searchParams;
-    assert.deepEqual([...request.keys()].sort(), ['client_id', 'code_challenge', 'code_challenge_method', 'nonce', 'redirect_uri', 'response_type', 'scope', 'state']);
+    assert.deepEqual([...request.keys()].sort(), [
+      'client_id',
+      'code_challenge',
+      'code_challenge_method',
+      'nonce',
+      'redirect_uri',
+      'response_type',
+      'scope',
+      'state',
+    ]);
     assert.deepEqual([...back.searchParams.keys()].sort(), ['code', 'iss', 'state']);
     assert.equal(back.searchParams.get('iss'), application.provider.url);
 
@@ -152,19 +255,48 @@ for (const [clientAuth, algorithm] of [
     assert.equal(response.status, 200, `${text} ${application.audited().join()}`);
     assert.equal(url.href, back.href, 'no redirect: the tokens are in the body');
     const tokens = JSON.parse(text) as Tokens;
-    assert.deepEqual([tokens.token_type, tokens.expires_in, tokens.scope, claimsOf(tokens.access_token)['sub']], ['Bearer', 900, 'notes', 'user-ada']);
-    const me = await fetch(`${application.url}/me`, { headers: { authorization: `Bearer ${tokens.access_token}` } });
-    assert.equal((await me.json() as { sub: string }).sub, 'user-ada');
+    assert.deepEqual(
+      [tokens.token_type, tokens.expires_in, tokens.scope, claimsOf(tokens.access_token)['sub']],
+      ['Bearer', 900, 'notes', 'user-ada'],
+    );
+    const me = await fetch(`${application.url}/me`, {
+      headers: { authorization: `Bearer ${tokens.access_token}` },
+    });
+    assert.equal(((await me.json()) as { sub: string }).sub, 'user-ada');
 
     const [{ raw, ...user } = undefined as never] = application.users;
-    assert.deepEqual(user, { subject: 'ada', email: 'ada@example.test', emailVerified: true, name: 'Ada Lovelace', picture: null });
-    assert.deepEqual([raw['iss'], raw['aud'], raw['nonce']], [application.provider.url, CLIENT_ID, request.get('nonce')], 'claims of the id_token');
-    assert.deepEqual(application.audited().filter((event) => event !== 'provider_call'), ['logins_in_memory', 'login_started', 'login_succeeded', 'token_issued']);
-    assert.ok(!visitor.history.some(({ href }) => href.includes(tokens.access_token) || href.includes(tokens.refresh_token)), 'no token in an address');
-    assert.ok(!JSON.stringify(application.events).includes(back.searchParams.get('code')!), 'no code in the log');
+    assert.deepEqual(user, {
+      subject: 'ada',
+      email: 'ada@example.test',
+      emailVerified: true,
+      name: 'Ada Lovelace',
+      picture: null,
+    });
+    assert.deepEqual(
+      [raw['iss'], raw['aud'], raw['nonce']],
+      [application.provider.url, CLIENT_ID, request.get('nonce')],
+      'claims of the id_token',
+    );
+    assert.deepEqual(
+      application.audited().filter((event) => event !== 'provider_call'),
+      ['logins_in_memory', 'login_started', 'login_succeeded', 'token_issued'],
+    );
+    assert.ok(
+      !visitor.history.some(
+        ({ href }) => href.includes(tokens.access_token) || href.includes(tokens.refresh_token),
+      ),
+      'no token in an address',
+    );
+    assert.ok(
+      !JSON.stringify(application.events).includes(back.searchParams.get('code')!),
+      'no code in the log',
+    );
 
     const again = await visitor.open(back);
-    assert.deepEqual([again.response.status, (JSON.parse(again.text) as { error: string }).error], [400, 'invalid_state']);
+    assert.deepEqual(
+      [again.response.status, (JSON.parse(again.text) as { error: string }).error],
+      [400, 'invalid_state'],
+    );
   });
 }
 
@@ -174,7 +306,10 @@ function refused({ response, text }: Visited, status: number, code: string): voi
 }
 
 test('What oidc-provider says about one login is worth nothing in another: it checks the PKCE verifier, we check iss and state', async (t) => {
-  await using application = await Application.open(t, { clientAuth: 'client_secret_basic', algorithm: 'RS256' });
+  await using application = await Application.open(t, {
+    clientAuth: 'client_secret_basic',
+    algorithm: 'RS256',
+  });
   if (application === undefined) return;
   const { visitor, provider } = application;
   const first = await application.approved();
@@ -188,18 +323,29 @@ test('What oidc-provider says about one login is worth nothing in another: it ch
   const elsewhere = new URL(first);
   elsewhere.searchParams.set('iss', `${provider.url}/`);
   refused(await visitor.open(elsewhere), 400, 'issuer_mismatch');
-  const third = new URL((await visitor.open(`${application.url}/oauth/login`, { stopAt: application.callback })).response.headers.get('location')!);
+  const third = new URL(
+    (
+      await visitor.open(`${application.url}/oauth/login`, { stopAt: application.callback })
+    ).response.headers.get('location')!,
+  );
   third.searchParams.delete('iss');
   refused(await visitor.open(third), 400, 'issuer_mismatch');
 
-  const fourth = new URL((await visitor.open(`${application.url}/oauth/login`, { stopAt: application.callback })).response.headers.get('location')!);
+  const fourth = new URL(
+    (
+      await visitor.open(`${application.url}/oauth/login`, { stopAt: application.callback })
+    ).response.headers.get('location')!,
+  );
   refused(await new ScriptedBrowser().open(fourth), 400, 'state_browser_mismatch');
   assert.equal((await visitor.open(fourth)).response.status, 200);
   assert.equal(application.users.length, 1);
 });
 
 test('Who cancels on the page of oidc-provider, or has to be asked where nobody may be asked, is told so', async (t) => {
-  await using application = await Application.open(t, { clientAuth: 'client_secret_post', algorithm: 'RS256' });
+  await using application = await Application.open(t, {
+    clientAuth: 'client_secret_post',
+    algorithm: 'RS256',
+  });
   if (application === undefined) return;
   const { visitor } = application;
   const { url } = await visitor.open(`${application.url}/oauth/login`);
@@ -209,11 +355,19 @@ test('Who cancels on the page of oidc-provider, or has to be asked where nobody 
 });
 
 test('An id_token of oidc-provider in an algorithm that was not agreed on, and a client secret that is wrong, end the login', async (t) => {
-  await using wrongAlgorithm = await Application.open(t, { clientAuth: 'client_secret_basic', algorithm: 'ES256' }, { idTokenAlgorithms: ['RS256'] });
+  await using wrongAlgorithm = await Application.open(
+    t,
+    { clientAuth: 'client_secret_basic', algorithm: 'ES256' },
+    { idTokenAlgorithms: ['RS256'] },
+  );
   if (wrongAlgorithm === undefined) return;
   refused(await wrongAlgorithm.login(), 502, 'provider_error');
   assert.match(String(wrongAlgorithm.audited().at(-1)), /^provider_error id_token_/);
-  await using wrongSecret = (await Application.open(t, { clientAuth: 'client_secret_basic', algorithm: 'RS256' }, { clientSecret: 'another' }))!; // since there was one before
+  await using wrongSecret = (await Application.open(
+    t,
+    { clientAuth: 'client_secret_basic', algorithm: 'RS256' },
+    { clientSecret: 'another' },
+  ))!; // since there was one before
   refused(await wrongSecret.login(), 502, 'provider_error');
   assert.match(String(wrongSecret.audited().at(-1)), /^provider_error token_status_401_invalid_client$/);
 });
@@ -223,36 +377,95 @@ function readsAs(library: OAuth4WebApi, error: string, status: number = 400): (t
   return (thrown) => {
     assert.ok(thrown instanceof library.ResponseBodyError, String(thrown));
     const { cause } = thrown;
-    assert.deepEqual([thrown.error, thrown.status, typeof thrown.error_description, Object.keys(cause)], [error, status, 'string', ['error', 'error_description', 'request_id']]);
+    assert.deepEqual(
+      [thrown.error, thrown.status, typeof thrown.error_description, Object.keys(cause)],
+      [error, status, 'string', ['error', 'error_description', 'request_id']],
+    );
     return true;
   };
 }
 
 test('oauth4webapi refreshes, is refused and revokes at our endpoints, and understands every answer', async (t) => {
   const library = await imported<OAuth4WebApi>(t, 'oauth4webapi/build/index.js');
-  await using application = await Application.open(t, { clientAuth: 'client_secret_basic', algorithm: 'RS256' });
+  await using application = await Application.open(t, {
+    clientAuth: 'client_secret_basic',
+    algorithm: 'RS256',
+  });
   if (library === undefined || application === undefined) return;
-  const server = { issuer: application.url, token_endpoint: `${application.url}/oauth/token`, revocation_endpoint: `${application.url}/oauth/revoke` };
+  const server = {
+    issuer: application.url,
+    token_endpoint: `${application.url}/oauth/token`,
+    revocation_endpoint: `${application.url}/oauth/revoke`,
+  };
   const client = { client_id: 'any' };
   const options = { [library.allowInsecureRequests]: true };
-  const refresh = async (token: string, parameters: Readonly<Record<string, string>> = {}, auth: unknown = library.None()): Promise<Tokens> =>
-    library.processRefreshTokenResponse(server, client, await library.refreshTokenGrantRequest(server, client, auth, token, { ...options, additionalParameters: parameters }));
-  const revoke = async (token: string, parameters: Readonly<Record<string, string>> = {}): Promise<undefined> =>
-    library.processRevocationResponse(await library.revocationRequest(server, client, library.None(), token, { ...options, additionalParameters: parameters }));
+  const refresh = async (
+    token: string,
+    parameters: Readonly<Record<string, string>> = {},
+    auth: unknown = library.None(),
+  ): Promise<Tokens> =>
+    library.processRefreshTokenResponse(
+      server,
+      client,
+      await library.refreshTokenGrantRequest(server, client, auth, token, {
+        ...options,
+        additionalParameters: parameters,
+      }),
+    );
+  const revoke = async (
+    token: string,
+    parameters: Readonly<Record<string, string>> = {},
+  ): Promise<undefined> =>
+    library.processRevocationResponse(
+      await library.revocationRequest(server, client, library.None(), token, {
+        ...options,
+        additionalParameters: parameters,
+      }),
+    );
   const ask = async (grantType: string, parameters: Readonly<Record<string, string>>): Promise<Tokens> =>
-    library.processGenericTokenEndpointResponse(server, client, await library.genericTokenEndpointRequest(server, client, library.None(), grantType, parameters, options));
+    library.processGenericTokenEndpointResponse(
+      server,
+      client,
+      await library.genericTokenEndpointRequest(
+        server,
+        client,
+        library.None(),
+        grantType,
+        parameters,
+        options,
+      ),
+    );
 
   const tokens = JSON.parse((await application.login()).text) as Tokens;
   let { refresh_token: current } = tokens;
-  for (const auth of [library.None(), library.ClientSecretPost('unused'), library.ClientSecretBasic('unused')]) { // we have no clients: who brings the token has it
+  for (const auth of [
+    library.None(),
+    library.ClientSecretPost('unused'),
+    library.ClientSecretBasic('unused'),
+  ]) {
+    // we have no clients: who brings the token has it
     const refreshed = await refresh(current, {}, auth);
-    assert.deepEqual([refreshed.token_type, refreshed.expires_in, refreshed.scope], ['bearer', 900, 'notes'], 'it writes the type in lower case');
+    assert.deepEqual(
+      [refreshed.token_type, refreshed.expires_in, refreshed.scope],
+      ['bearer', 900, 'notes'],
+      'it writes the type in lower case',
+    );
     assert.notEqual(refreshed.refresh_token, current);
-    const me = await fetch(`${application.url}/me`, { headers: { authorization: `Bearer ${refreshed.access_token}` } });
+    const me = await fetch(`${application.url}/me`, {
+      headers: { authorization: `Bearer ${refreshed.access_token}` },
+    });
     assert.equal(me.status, 200);
     current = refreshed.refresh_token;
   }
-  assert.equal((await refresh(current, { scope: 'notes' }).then((answer) => { current = answer.refresh_token; return answer; })).scope, 'notes');
+  assert.equal(
+    (
+      await refresh(current, { scope: 'notes' }).then((answer) => {
+        current = answer.refresh_token;
+        return answer;
+      })
+    ).scope,
+    'notes',
+  );
 
   await assert.rejects(refresh(current, { scope: 'notes admin' }), readsAs(library, 'invalid_scope'));
   await assert.rejects(refresh('nobody.knows.this'), readsAs(library, 'invalid_grant'));
@@ -260,9 +473,14 @@ test('oauth4webapi refreshes, is refused and revokes at our endpoints, and under
   await assert.rejects(ask('refresh_token', {}), readsAs(library, 'invalid_request'));
   const { refresh_token: latest } = await refresh(current);
   await assert.rejects(refresh(tokens.refresh_token), readsAs(library, 'invalid_grant'));
-  await assert.rejects(refresh(latest), readsAs(library, 'invalid_grant'), 'one that was used before has ended the login');
+  await assert.rejects(
+    refresh(latest),
+    readsAs(library, 'invalid_grant'),
+    'one that was used before has ended the login',
+  );
 
   const other = JSON.parse((await application.visitor.open(`${application.url}/oauth/login`)).text) as Tokens;
-  for (const token of [other.refresh_token, other.refresh_token, 'nobody.knows.this']) assert.equal(await revoke(token, { token_type_hint: 'refresh_token' }), undefined);
+  for (const token of [other.refresh_token, other.refresh_token, 'nobody.knows.this'])
+    assert.equal(await revoke(token, { token_type_hint: 'refresh_token' }), undefined);
   await assert.rejects(refresh(other.refresh_token), readsAs(library, 'invalid_grant'));
 });

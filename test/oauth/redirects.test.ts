@@ -12,8 +12,24 @@ const CALLBACK = 'https://app.example/oauth/callback';
 
 test('D01 Only a path of this site may be gone to after a login, in cookie mode', async () => {
   await using site = await LoginSite.open({ plugin: { mode: 'cookie' } });
-  for (const bad of ['//evil.example', '/\\evil.example', '\\\\evil.example', 'https:evil.example', 'https://evil.example/', '/%09/evil.example', '/a\tb', '/a\nb', 'javascript:alert(1)', 'data:text/html,x', 'evil']) {
-    await refusedAs(await site.client.get('/oauth/login', { query: { return_to: bad } }), 400, 'invalid_request');
+  for (const bad of [
+    '//evil.example',
+    '/\\evil.example',
+    '\\\\evil.example',
+    'https:evil.example',
+    'https://evil.example/',
+    '/%09/evil.example',
+    '/a\tb',
+    '/a\nb',
+    'javascript:alert(1)',
+    'data:text/html,x',
+    'evil',
+  ]) {
+    await refusedAs(
+      await site.client.get('/oauth/login', { query: { return_to: bad } }),
+      400,
+      'invalid_request',
+    );
     assert.equal(localPath(bad), undefined);
   }
   const { state } = await site.begin({ return_to: '/path?x#y' });
@@ -22,11 +38,28 @@ test('D01 Only a path of this site may be gone to after a login, in cookie mode'
 });
 
 test('D02 A redirect_uri that is not an entry byte for byte is refused, and nobody is sent anywhere', async () => {
-  await using site = await LoginSite.open({ env: 'production', plugin: { allowedRedirectUris: [ENTRY, CALLBACK], limits: { login: false } } });
+  await using site = await LoginSite.open({
+    env: 'production',
+    plugin: { allowedRedirectUris: [ENTRY, CALLBACK], limits: { login: false } },
+  });
   const bad = [
-    'https://app.example/oauth/callback/', 'https://app.example/OAuth/callback', 'https://APP.example/oauth/callback', 'https://app.example:443/oauth/callback', 'https://app.example/oauth/callback?',
-    `${ENTRY}&x=1`, 'https://user@app.example/oauth/callback', `${CALLBACK}#f`, 'https://app.example/oauth/%63allback', 'https://app.example/oauth/../oauth/callback', 'https://app.example/oauth/./callback',
-    'http://app.example/oauth/callback', ' https://app.example/oauth/callback', 'https://evil.example/oauth/callback', `${CALLBACK} ${ENTRY}`, 'oauth/callback', '*',
+    'https://app.example/oauth/callback/',
+    'https://app.example/OAuth/callback',
+    'https://APP.example/oauth/callback',
+    'https://app.example:443/oauth/callback',
+    'https://app.example/oauth/callback?',
+    `${ENTRY}&x=1`,
+    'https://user@app.example/oauth/callback',
+    `${CALLBACK}#f`,
+    'https://app.example/oauth/%63allback',
+    'https://app.example/oauth/../oauth/callback',
+    'https://app.example/oauth/./callback',
+    'http://app.example/oauth/callback',
+    ' https://app.example/oauth/callback',
+    'https://evil.example/oauth/callback',
+    `${CALLBACK} ${ENTRY}`,
+    'oauth/callback',
+    '*',
   ];
   for (const uri of bad) {
     const response = await site.client.get('/oauth/login', { query: { redirect_uri: uri } });
@@ -35,17 +68,31 @@ test('D02 A redirect_uri that is not an entry byte for byte is refused, and nobo
     assert.ok(!description.includes(uri));
   }
   assert.equal(site.fake.count(), 0);
-  for (const uri of [ENTRY, CALLBACK]) assert.equal((await site.begin({ redirect_uri: uri })).page.searchParams.get('redirect_uri'), uri);
+  for (const uri of [ENTRY, CALLBACK])
+    assert.equal((await site.begin({ redirect_uri: uri })).page.searchParams.get('redirect_uri'), uri);
 });
 
 test('D03 A redirect_uri that is there twice, as a list or empty is refused; none means the only entry', async () => {
   await using site = await LoginSite.open({ env: 'production' });
-  for (const query of [`redirect_uri=${CALLBACK}&redirect_uri=${CALLBACK}`, `redirect_uri=&redirect_uri=${CALLBACK}`, 'redirect_uri=']) {
+  for (const query of [
+    `redirect_uri=${CALLBACK}&redirect_uri=${CALLBACK}`,
+    `redirect_uri=&redirect_uri=${CALLBACK}`,
+    'redirect_uri=',
+  ]) {
     await refusedAs(await site.client.get(`/oauth/login?${query}`), 400, 'invalid_redirect_uri');
   }
   assert.equal((await site.begin()).page.searchParams.get('redirect_uri'), CALLBACK);
-  assert.equal((await site.client.get(`/oauth/login?redirect_uri[]=https://evil.example`)).headers.get('location')?.includes('evil'), false, 'another parameter, which nobody reads');
-  await using several = await LoginSite.open({ env: 'production', plugin: { allowedRedirectUris: [ENTRY, CALLBACK] } });
+  assert.equal(
+    (await site.client.get(`/oauth/login?redirect_uri[]=https://evil.example`)).headers
+      .get('location')
+      ?.includes('evil'),
+    false,
+    'another parameter, which nobody reads',
+  );
+  await using several = await LoginSite.open({
+    env: 'production',
+    plugin: { allowedRedirectUris: [ENTRY, CALLBACK] },
+  });
   await refusedAs(await several.client.get('/oauth/login'), 400, 'invalid_redirect_uri');
 });
 
@@ -53,23 +100,50 @@ test('D03 Without a list only the callback of this very server on the loopback i
   const options = { callbackPaths: ['/oauth/callback', '/oauth/x/callback'] };
   const list = new RedirectAllowlist([], { env: 'development', ...options });
   assert.equal(list.choose(undefined, '127.0.0.1:8000'), 'http://127.0.0.1:8000/oauth/callback');
-  assert.equal(list.choose('http://localhost/oauth/x/callback', 'localhost'), 'http://localhost/oauth/x/callback');
-  for (const [uri, host] of [['http://localhost:8001/oauth/callback', 'localhost'], ['http://evil.example/oauth/callback', 'evil.example'], [undefined, 'evil.example'], [undefined, 'localhost.evil.example'], [undefined, 'localhost:1@evil.example'], [undefined, '']] as const) {
+  assert.equal(
+    list.choose('http://localhost/oauth/x/callback', 'localhost'),
+    'http://localhost/oauth/x/callback',
+  );
+  for (const [uri, host] of [
+    ['http://localhost:8001/oauth/callback', 'localhost'],
+    ['http://evil.example/oauth/callback', 'evil.example'],
+    [undefined, 'evil.example'],
+    [undefined, 'localhost.evil.example'],
+    [undefined, 'localhost:1@evil.example'],
+    [undefined, ''],
+  ] as const) {
     assert.equal(list.choose(uri, host), undefined, `${uri} at ${host}`);
   }
-  assert.equal(new RedirectAllowlist([], { env: 'production', ...options }).choose(undefined, 'localhost'), undefined);
+  assert.equal(
+    new RedirectAllowlist([], { env: 'production', ...options }).choose(undefined, 'localhost'),
+    undefined,
+  );
 });
 
 test('D04 An entry without TLS keeps a production application from starting, unless it is a loopback address and the option says so', async () => {
-  const findings = async (uris: readonly string[], allowLoopbackRedirects = false, env: 'production' | 'development' = 'production'): Promise<string[]> => {
-    await using site = await LoginSite.open({ env, plugin: { allowedRedirectUris: uris, allowLoopbackRedirects } });
+  const findings = async (
+    uris: readonly string[],
+    allowLoopbackRedirects = false,
+    env: 'production' | 'development' = 'production',
+  ): Promise<string[]> => {
+    await using site = await LoginSite.open({
+      env,
+      plugin: { allowedRedirectUris: uris, allowLoopbackRedirects },
+    });
     const { findings: found } = site.app.check();
-    if (found.some(({ rule }) => rule === 'SVC209')) assert.throws(() => site.app.compileAll(), { code: 'E_COMPILE' });
+    if (found.some(({ rule }) => rule === 'SVC209'))
+      assert.throws(() => site.app.compileAll(), { code: 'E_COMPILE' });
     return found.filter(({ rule }) => rule === 'SVC209').map(({ message }) => message);
   };
-  assert.deepEqual(await findings(['https://app.example/cb', 'http://app.example/cb']), ['entry 2 of allowedRedirectUris is not https, which production needs']);
+  assert.deepEqual(await findings(['https://app.example/cb', 'http://app.example/cb']), [
+    'entry 2 of allowedRedirectUris is not https, which production needs',
+  ]);
   assert.equal((await findings(['http://127.0.0.1:7777/cb'])).length, 1);
-  assert.equal((await findings(['http://localhost:7777/cb'], true)).length, 1, 'a name can be made to lead elsewhere');
+  assert.equal(
+    (await findings(['http://localhost:7777/cb'], true)).length,
+    1,
+    'a name can be made to lead elsewhere',
+  );
   assert.deepEqual(await findings(['http://127.0.0.1:7777/cb', 'http://[::1]/cb'], true), []);
   assert.deepEqual(await findings([]), ['no redirect URI is allowed, so that nobody can log in']);
   assert.deepEqual(await findings(['http://localhost:8000/cb'], false, 'development'), []);
@@ -77,15 +151,19 @@ test('D04 An entry without TLS keeps a production application from starting, unl
 });
 
 test('D05 An entry with a wildcard, a fragment, user information, or without scheme can be in no list', () => {
-  const of = (entry: unknown): string => problemsOfRedirect(entry as string, { env: 'production', allowsLoopback: false }).join('; ');
+  const of = (entry: unknown): string =>
+    problemsOfRedirect(entry as string, { env: 'production', allowsLoopback: false }).join('; ');
   assert.match(of('https://*.app.example/cb'), /wildcard/);
   assert.match(of('https://app.example/cb#x'), /fragment/);
   assert.match(of('https://app.example/cb#'), /fragment/);
-  for (const user of ['u:p', 'u', ':p']) assert.match(of(`https://${user}@app.example/cb`), /user information/);
-  for (const entry of ['/oauth/callback', 'app.example/cb', '', 5, null]) assert.match(of(entry), /no absolute URL/);
+  for (const user of ['u:p', 'u', ':p'])
+    assert.match(of(`https://${user}@app.example/cb`), /user information/);
+  for (const entry of ['/oauth/callback', 'app.example/cb', '', 5, null])
+    assert.match(of(entry), /no absolute URL/);
   assert.match(of('https://app.example/a b'), /spaces/);
   assert.match(of('https://app.example\\cb'), /backslashes/);
-  for (const entry of ['javascript:alert(1)', 'data:text/html,x', 'myapp://cb']) assert.match(of(entry), /neither https nor http/);
+  for (const entry of ['javascript:alert(1)', 'data:text/html,x', 'myapp://cb'])
+    assert.match(of(entry), /neither https nor http/);
   assert.equal(of('https://app.example/cb?tenant=a'), '');
 });
 
@@ -93,7 +171,11 @@ test('D06 A failed login redirects nowhere, in either mode', async () => {
   for (const mode of ['json', 'cookie'] as const) {
     await using site = await LoginSite.open({ plugin: { mode } });
     const { state } = await site.begin();
-    const response = await site.back({ error: 'access_denied', state, redirect_uri: 'https://evil.example/' });
+    const response = await site.back({
+      error: 'access_denied',
+      state,
+      redirect_uri: 'https://evil.example/',
+    });
     assert.equal(response.headers.get('location'), null);
     await refusedAs(response, 400, 'access_denied');
   }

@@ -20,9 +20,20 @@ for (const env of ['production', 'test'] as const) {
     const first = await site.login();
     await site.clock.advance(1_000);
     const response = await site.refresh(first.refresh_token);
-    assert.deepEqual([response.status, response.headers.get('content-type'), response.headers.get('cache-control'), response.headers.get('pragma')], [200, 'application/json', 'no-store', 'no-cache']);
-    const second = await response.json() as Tokens;
-    assert.deepEqual({ ...second, access_token: '', refresh_token: '' }, { access_token: '', token_type: 'Bearer', expires_in: 900, refresh_token: '', scope: 'read write' });
+    assert.deepEqual(
+      [
+        response.status,
+        response.headers.get('content-type'),
+        response.headers.get('cache-control'),
+        response.headers.get('pragma'),
+      ],
+      [200, 'application/json', 'no-store', 'no-cache'],
+    );
+    const second = (await response.json()) as Tokens;
+    assert.deepEqual(
+      { ...second, access_token: '', refresh_token: '' },
+      { access_token: '', token_type: 'Bearer', expires_in: 900, refresh_token: '', scope: 'read write' },
+    );
     assert.notEqual(second.refresh_token, first.refresh_token);
     assert.notEqual(second.access_token, first.access_token);
     assert.equal(claimsOf(second.access_token)['sid'], claimsOf(first.access_token)['sid']);
@@ -36,19 +47,40 @@ test('T01 grant_type may be left out, and the body may be JSON', async () => {
   const { refresh_token: token } = await site.login();
   const response = await site.settle(site.client.post('/oauth/token', { json: { refresh_token: token } }));
   assert.equal(response.status, 200);
-  const next = await response.json() as Tokens;
-  assert.equal((await site.settle(site.client.post('/oauth/token', { headers: { 'content-type': 'application/json; charset=utf-8' }, body: JSON.stringify({ refresh_token: next.refresh_token, grant_type: 'refresh_token', scope: null }) }))).status, 200);
+  const next = (await response.json()) as Tokens;
+  assert.equal(
+    (
+      await site.settle(
+        site.client.post('/oauth/token', {
+          headers: { 'content-type': 'application/json; charset=utf-8' },
+          body: JSON.stringify({
+            refresh_token: next.refresh_token,
+            grant_type: 'refresh_token',
+            scope: null,
+          }),
+        }),
+      )
+    ).status,
+    200,
+  );
 });
 
-test('T01 Idempotency keys are none of the endpoints\' business: none is asked for, and no answer with tokens is kept by one', async () => {
+test("T01 Idempotency keys are none of the endpoints' business: none is asked for, and no answer with tokens is kept by one", async () => {
   const store = new MemoryRecordStore();
-  await using site = await LoginSite.open({ more: (app) => void app.use(new IdempotencyMiddleware({ required: true, store })) });
+  await using site = await LoginSite.open({
+    more: (app) => void app.use(new IdempotencyMiddleware({ required: true, store })),
+  });
   const { refresh_token: first } = await site.login();
   const refreshed = await site.settle(site.client.post('/oauth/token', { form: { refresh_token: first } }));
   assert.equal(refreshed.status, 200);
-  const { refresh_token: second } = await refreshed.json() as Tokens;
+  const { refresh_token: second } = (await refreshed.json()) as Tokens;
   const headers = { 'idempotency-key': '"one"' };
-  for (const status of [200, 400]) assert.equal((await site.settle(site.client.post('/oauth/token', { form: { refresh_token: second }, headers }))).status, status);
+  for (const status of [200, 400])
+    assert.equal(
+      (await site.settle(site.client.post('/oauth/token', { form: { refresh_token: second }, headers })))
+        .status,
+      status,
+    );
   assert.equal(store.size, 0);
 });
 
@@ -64,9 +96,27 @@ test('T02 Unknown, malformed, forged, expired, revoked and replayed tokens get o
   await other[Symbol.asyncDispose]();
   await site.clock.advance(3_600_000);
   const parts = expired.refresh_token.split('.');
-  const swap = (index: number): string => parts.map((part, at) => at === index ? `${part.startsWith('A') ? 'B' : 'A'}${part.slice(1)}` : part).join('.');
+  const swap = (index: number): string =>
+    parts
+      .map((part, at) => (at === index ? `${part.startsWith('A') ? 'B' : 'A'}${part.slice(1)}` : part))
+      .join('.');
   const bodies: unknown[] = [];
-  for (const token of ['x', 'svcrt_1', 'a'.repeat(4_000), `${expired.refresh_token} `, `${expired.refresh_token}.x`, swap(1), swap(3), swap(4), parts.with(2, '1').join('.'), foreign.refresh_token, expired.access_token, replayed.refresh_token, revoked.refresh_token, expired.refresh_token]) {
+  for (const token of [
+    'x',
+    'svcrt_1',
+    'a'.repeat(4_000),
+    `${expired.refresh_token} `,
+    `${expired.refresh_token}.x`,
+    swap(1),
+    swap(3),
+    swap(4),
+    parts.with(2, '1').join('.'),
+    foreign.refresh_token,
+    expired.access_token,
+    replayed.refresh_token,
+    revoked.refresh_token,
+    expired.refresh_token,
+  ]) {
     const { request_id: _, ...body } = await refusedAs(await site.refresh(token), 400, 'invalid_grant');
     bodies.push(body);
   }
@@ -75,17 +125,54 @@ test('T02 Unknown, malformed, forged, expired, revoked and replayed tokens get o
 
 test('T03 A refresh token that is missing, empty, repeated or no text is a bad request; another grant_type is named so', async () => {
   await using site = await LoginSite.open();
-  const post = (form: Record<string, string | readonly string[]>): Promise<Response> => site.client.post('/oauth/token', { form });
-  for (const form of [{}, { refresh_token: '' }, { refresh_token: ['a', 'b'] }, { refresh_token: ['', ''] }, { refresh_token: 'x', grant_type: ['refresh_token', 'refresh_token'] }, { refresh_token: 'x', scope: ['a', 'b'] }, { refresh_token: 'x'.repeat(5_000) }]) {
+  const post = (form: Record<string, string | readonly string[]>): Promise<Response> =>
+    site.client.post('/oauth/token', { form });
+  for (const form of [
+    {},
+    { refresh_token: '' },
+    { refresh_token: ['a', 'b'] },
+    { refresh_token: ['', ''] },
+    { refresh_token: 'x', grant_type: ['refresh_token', 'refresh_token'] },
+    { refresh_token: 'x', scope: ['a', 'b'] },
+    { refresh_token: 'x'.repeat(5_000) },
+  ]) {
     await refusedAs(await post(form), 400, 'invalid_request');
   }
-  for (const json of [[], 'text', null, 5, { refresh_token: 5 }, { refresh_token: ['a'] }, { refresh_token: {} }, { refresh_token: true }]) await refusedAs(await site.client.post('/oauth/token', { json }), 400, 'invalid_request');
+  for (const json of [
+    [],
+    'text',
+    null,
+    5,
+    { refresh_token: 5 },
+    { refresh_token: ['a'] },
+    { refresh_token: {} },
+    { refresh_token: true },
+  ])
+    await refusedAs(await site.client.post('/oauth/token', { json }), 400, 'invalid_request');
   await refusedAs(await site.client.post('/oauth/token'), 400, 'invalid_request');
-  for (const twice of ['{"refresh_token":"x","refresh_token":"x"}', '{"refresh_token":"x","scope":"a","\\u0073cope":"b"}']) {
-    await refusedAs(await site.client.post('/oauth/token', { body: twice, headers: { 'content-type': 'application/json' } }), 400, 'invalid_request');
+  for (const twice of [
+    '{"refresh_token":"x","refresh_token":"x"}',
+    '{"refresh_token":"x","scope":"a","\\u0073cope":"b"}',
+  ]) {
+    await refusedAs(
+      await site.client.post('/oauth/token', {
+        body: twice,
+        headers: { 'content-type': 'application/json' },
+      }),
+      400,
+      'invalid_request',
+    );
   }
-  await refusedAs(await site.client.post('/oauth/token', { body: '{"refresh_token":', headers: { 'content-type': 'application/json' } }), 400, 'invalid_request');
-  for (const grant of ['authorization_code', 'password', 'client_credentials', 'Refresh_Token']) await refusedAs(await post({ grant_type: grant, refresh_token: 'x' }), 400, 'unsupported_grant_type');
+  await refusedAs(
+    await site.client.post('/oauth/token', {
+      body: '{"refresh_token":',
+      headers: { 'content-type': 'application/json' },
+    }),
+    400,
+    'invalid_request',
+  );
+  for (const grant of ['authorization_code', 'password', 'client_credentials', 'Refresh_Token'])
+    await refusedAs(await post({ grant_type: grant, refresh_token: 'x' }), 400, 'unsupported_grant_type');
 });
 
 test('T04 Only POST refreshes and revokes; a token in the query counts for nothing', async () => {
@@ -97,8 +184,16 @@ test('T04 Only POST refreshes and revokes; a token in the query counts for nothi
       assert.match(response.headers.get('allow')!, /POST/);
       await refusedAs(response, 405, 'invalid_request');
     }
-    await refusedAs(await site.client.post(path, { query: { refresh_token: token, token } }), 400, 'invalid_request');
-    await refusedAs(await site.client.post(path, { form: {}, headers: { authorization: `Bearer ${token}` } }), 400, 'invalid_request');
+    await refusedAs(
+      await site.client.post(path, { query: { refresh_token: token, token } }),
+      400,
+      'invalid_request',
+    );
+    await refusedAs(
+      await site.client.post(path, { form: {}, headers: { authorization: `Bearer ${token}` } }),
+      400,
+      'invalid_request',
+    );
   }
   await site.refreshed(token);
 });
@@ -108,10 +203,22 @@ test('T05 A body of another type, or of more than 16 KiB, is refused', async () 
   const { refresh_token: token } = await site.login();
   for (const path of ['/oauth/token', '/oauth/revoke']) {
     for (const type of ['text/plain', 'application/xml', 'application/octet-stream']) {
-      await refusedAs(await site.client.post(path, { body: `refresh_token=${token}`, headers: { 'content-type': type } }), 415, 'invalid_request');
+      await refusedAs(
+        await site.client.post(path, { body: `refresh_token=${token}`, headers: { 'content-type': type } }),
+        415,
+        'invalid_request',
+      );
     }
-    await refusedAs(await site.client.post(path, { form: { refresh_token: token, more: 'x'.repeat(17_000) } }), 413, 'invalid_request');
-    await refusedAs(await site.client.post(path, { json: { refresh_token: token, more: 'x'.repeat(17_000) } }), 413, 'invalid_request');
+    await refusedAs(
+      await site.client.post(path, { form: { refresh_token: token, more: 'x'.repeat(17_000) } }),
+      413,
+      'invalid_request',
+    );
+    await refusedAs(
+      await site.client.post(path, { json: { refresh_token: token, more: 'x'.repeat(17_000) } }),
+      413,
+      'invalid_request',
+    );
   }
   await site.refreshed(token);
 });
@@ -120,7 +227,8 @@ test('T06 A rotated token that comes again ends its login, with one event, and n
   await using site = await LoginSite.open({ env: 'production' });
   const [stolen, other] = [await site.login(), await site.login(site.browser())];
   const newest = await site.refreshed(stolen.refresh_token);
-  for (let count = 0; count < 3; count++) await refusedAs(await site.refresh(stolen.refresh_token), 400, 'invalid_grant');
+  for (let count = 0; count < 3; count++)
+    await refusedAs(await site.refresh(stolen.refresh_token), 400, 'invalid_grant');
   await refusedAs(await site.refresh(newest.refresh_token), 400, 'invalid_grant');
   await site.refreshed(other.refresh_token);
   assert.equal(site.audited('token_reuse_detected').length, 1);
@@ -131,8 +239,16 @@ test('T07 Refreshes at the same moment all get the same successor', async () => 
   await using site = await LoginSite.open({ env: 'production', plugin: { limits: { token: false } } });
   let { refresh_token: token } = await site.login();
   for (const count of [2, 5, 20]) {
-    const answers = await site.settle(Promise.all(Array.from({ length: count }, () => site.client.post('/oauth/token', { form: { refresh_token: token } }))));
-    const tokens = await Promise.all(answers.map(async (answer) => (await answer.json() as Tokens).refresh_token));
+    const answers = await site.settle(
+      Promise.all(
+        Array.from({ length: count }, () =>
+          site.client.post('/oauth/token', { form: { refresh_token: token } }),
+        ),
+      ),
+    );
+    const tokens = await Promise.all(
+      answers.map(async (answer) => ((await answer.json()) as Tokens).refresh_token),
+    );
     assert.equal(new Set(tokens).size, 1);
     token = tokens[0]!;
   }
@@ -140,12 +256,19 @@ test('T07 Refreshes at the same moment all get the same successor', async () => 
 });
 
 test('T08 In strict mode one of them gets it, the others are refused, and the login goes on', async () => {
-  await using site = await LoginSite.open({ env: 'production', plugin: { concurrency: 'strict', limits: { token: false } } });
+  await using site = await LoginSite.open({
+    env: 'production',
+    plugin: { concurrency: 'strict', limits: { token: false } },
+  });
   const { refresh_token: token } = await site.login();
-  const answers = await site.settle(Promise.all(Array.from({ length: 10 }, () => site.client.post('/oauth/token', { form: { refresh_token: token } }))));
+  const answers = await site.settle(
+    Promise.all(
+      Array.from({ length: 10 }, () => site.client.post('/oauth/token', { form: { refresh_token: token } })),
+    ),
+  );
   const winners = answers.filter(({ status }) => status === 200);
   assert.equal(winners.length, 1);
-  await site.refreshed((await winners[0]!.json() as Tokens).refresh_token);
+  await site.refreshed(((await winners[0]!.json()) as Tokens).refresh_token);
 });
 
 test('T09 Within the grace an answer that was lost is given again; after it the login ends', async () => {
@@ -166,8 +289,12 @@ test('T15 A scope parameter narrows the access token, never widens it, and chang
   const first = await site.login();
   await refusedAs(await site.refresh(first.refresh_token, { scope: 'read admin' }), 400, 'invalid_scope');
   const response = await site.refresh(first.refresh_token, { scope: ' read  ' });
-  const narrow = await response.json() as Tokens;
-  assert.deepEqual([response.status, narrow.scope, claimsOf(narrow.access_token)['scopes']], [200, 'read', ['read']], 'the refusal has not used the token up');
+  const narrow = (await response.json()) as Tokens;
+  assert.deepEqual(
+    [response.status, narrow.scope, claimsOf(narrow.access_token)['scopes']],
+    [200, 'read', ['read']],
+    'the refusal has not used the token up',
+  );
   assert.equal((await site.refreshed(narrow.refresh_token)).scope, 'read write');
 });
 
@@ -178,7 +305,12 @@ test('T17 A database that is away is 503 with Retry-After, and nothing is lost',
   const { state } = await site.begin();
   await db.execute('ALTER TABLE svc_oauth_login RENAME TO away');
   await db.execute('ALTER TABLE svc_oauth_state RENAME TO state_away');
-  const responses = [await site.refresh(token), await site.revoke({ token }), await site.client.get('/oauth/login'), await site.back({ code: 'c', state })];
+  const responses = [
+    await site.refresh(token),
+    await site.revoke({ token }),
+    await site.client.get('/oauth/login'),
+    await site.back({ code: 'c', state }),
+  ];
   for (const response of responses) {
     assert.equal(response.headers.get('retry-after'), '1');
     const { error_description: description } = await refusedAs(response, 503, 'temporarily_unavailable');
@@ -205,7 +337,10 @@ test('T21 Access tokens have an id of their own, the scopes of the login, and ti
   for (let count = 0; count < 20; count++) {
     const { jti, iat, exp, scopes } = claimsOf(tokens.access_token);
     assert.deepEqual([typeof jti, (exp as number) - (iat as number), scopes], ['string', 60, ['read']]);
-    assert.ok(Math.floor(sinceMs / 1_000) <= (iat as number) && (iat as number) <= site.clock.nowMs() / 1_000, `${iat}`);
+    assert.ok(
+      Math.floor(sinceMs / 1_000) <= (iat as number) && (iat as number) <= site.clock.nowMs() / 1_000,
+      `${iat}`,
+    );
     ids.add(jti);
     sinceMs = site.clock.nowMs();
     tokens = await site.refreshed(tokens.refresh_token);
@@ -216,15 +351,45 @@ test('T21 Access tokens have an id of their own, the scopes of the login, and ti
 test('T22 onRefresh is asked each time: false ends the login, scopes and claims count for this token alone', async () => {
   let verdict: unknown;
   const seen: unknown[] = [];
-  await using site = await LoginSite.open({ plugin: { scopes: ['read', 'write'], onRefresh: (login) => { seen.push(login); return verdict as RefreshVerdict; } } });
+  await using site = await LoginSite.open({
+    plugin: {
+      scopes: ['read', 'write'],
+      onRefresh: (login) => {
+        seen.push(login);
+        return verdict as RefreshVerdict;
+      },
+    },
+  });
   let tokens = await site.login();
-  for (const [answer, scopes, roles] of [[undefined, ['read', 'write'], undefined], [true, ['read', 'write'], undefined], [{ scopes: ['read'], claims: { roles: ['boss'] } }, ['read'], ['boss']], [{}, ['read', 'write'], undefined]] as const) {
+  for (const [answer, scopes, roles] of [
+    [undefined, ['read', 'write'], undefined],
+    [true, ['read', 'write'], undefined],
+    [{ scopes: ['read'], claims: { roles: ['boss'] } }, ['read'], ['boss']],
+    [{}, ['read', 'write'], undefined],
+  ] as const) {
     verdict = answer;
     tokens = await site.refreshed(tokens.refresh_token);
-    assert.deepEqual([claimsOf(tokens.access_token)['scopes'], claimsOf(tokens.access_token)['roles']], [scopes, roles]);
+    assert.deepEqual(
+      [claimsOf(tokens.access_token)['scopes'], claimsOf(tokens.access_token)['roles']],
+      [scopes, roles],
+    );
   }
-  assert.deepEqual(seen[0], { id: claimsOf(tokens.access_token)['sid'], sub: 'user-ada', provider: 'fake', subject: 'ada', scopes: ['read', 'write'], claims: {} });
-  for (const answer of [null, 'no', { scopes: 'read' }, { scopes: ['a b'] }, { claims: { exp: 1 } }, { claims: 5 }]) {
+  assert.deepEqual(seen[0], {
+    id: claimsOf(tokens.access_token)['sid'],
+    sub: 'user-ada',
+    provider: 'fake',
+    subject: 'ada',
+    scopes: ['read', 'write'],
+    claims: {},
+  });
+  for (const answer of [
+    null,
+    'no',
+    { scopes: 'read' },
+    { scopes: ['a b'] },
+    { claims: { exp: 1 } },
+    { claims: 5 },
+  ]) {
     verdict = answer;
     await refusedAs(await site.refresh(tokens.refresh_token), 500, 'server_error');
   }
@@ -234,12 +399,22 @@ test('T22 onRefresh is asked each time: false ends the login, scopes and claims 
   await refusedAs(await site.refresh(tokens.refresh_token), 400, 'invalid_grant');
   verdict = true;
   await refusedAs(await site.refresh(tokens.refresh_token), 400, 'invalid_grant');
-  assert.deepEqual(site.audited('token_revoked').map(({ reason }) => reason), ['disabled']);
+  assert.deepEqual(
+    site.audited('token_revoked').map(({ reason }) => reason),
+    ['disabled'],
+  );
 });
 
 test('T22 A hook that throws an HTTP exception refuses without its words, and the login goes on', async () => {
   let status = 503;
-  await using site = await LoginSite.open({ plugin: { onRefresh: () => { if (status !== 200) throw new HTTPException(status, 'the "users" table…'); return true; } } });
+  await using site = await LoginSite.open({
+    plugin: {
+      onRefresh: () => {
+        if (status !== 200) throw new HTTPException(status, 'the "users" table…');
+        return true;
+      },
+    },
+  });
   const { refresh_token: token } = await site.login();
   await refusedAs(await site.refresh(token), 503, 'temporarily_unavailable');
   status = 403;
@@ -254,15 +429,39 @@ test('T02 T06 A scope hides nothing: a stale token is reuse, a revoked one inval
   const { refresh_token: oldest } = await site.login();
   const second = await site.refreshed(oldest);
   const current = await site.refreshed(second.refresh_token);
-  await refusedAs(await site.settle(site.client.post('/oauth/token', { form: { refresh_token: current.refresh_token, scope: 'all' } })), 400, 'invalid_scope');
-  await refusedAs(await site.settle(site.client.post('/oauth/token', { form: { refresh_token: oldest, scope: 'all' } })), 400, 'invalid_grant');
+  await refusedAs(
+    await site.settle(
+      site.client.post('/oauth/token', { form: { refresh_token: current.refresh_token, scope: 'all' } }),
+    ),
+    400,
+    'invalid_scope',
+  );
+  await refusedAs(
+    await site.settle(site.client.post('/oauth/token', { form: { refresh_token: oldest, scope: 'all' } })),
+    400,
+    'invalid_grant',
+  );
   assert.equal(site.audited('token_reuse_detected').length, 1);
-  await refusedAs(await site.settle(site.client.post('/oauth/token', { form: { refresh_token: current.refresh_token, scope: 'all' } })), 400, 'invalid_grant');
+  await refusedAs(
+    await site.settle(
+      site.client.post('/oauth/token', { form: { refresh_token: current.refresh_token, scope: 'all' } }),
+    ),
+    400,
+    'invalid_grant',
+  );
 });
 
 test('V07 V08 What is revoked while a refresh is held gives no tokens', async () => {
   let during: (() => Promise<unknown>) | undefined;
-  await using site = await LoginSite.open({ plugin: { enforceValidAfter: true, onRefresh: async () => { await during?.(); return true; } } });
+  await using site = await LoginSite.open({
+    plugin: {
+      enforceValidAfter: true,
+      onRefresh: async () => {
+        await during?.();
+        return true;
+      },
+    },
+  });
   const { refresh_token: token } = await site.login();
   during = () => site.oauth.revokeAll('user-ada');
   await refusedAs(await site.refresh(token), 400, 'invalid_grant');
@@ -272,7 +471,10 @@ test('V01 A revocation answers 200 with an empty body, and ends that login alone
   await using site = await LoginSite.open({ env: 'production' });
   const [one, other] = [await site.login(), await site.login(site.browser())];
   const response = await site.revoke({ token: one.refresh_token });
-  assert.deepEqual([response.status, await response.text(), response.headers.get('cache-control')], [200, '', 'no-store']);
+  assert.deepEqual(
+    [response.status, await response.text(), response.headers.get('cache-control')],
+    [200, '', 'no-store'],
+  );
   await refusedAs(await site.refresh(one.refresh_token), 400, 'invalid_grant');
   await site.refreshed(other.refresh_token);
   assert.equal(site.audited('token_revoked').length, 1);
@@ -299,16 +501,30 @@ test('V03 A token that has been rotated ends its login', async () => {
 
 test('V04 Without a token it is a bad request; a hint is not needed and not believed; the name refresh_token will do', async () => {
   await using site = await LoginSite.open();
-  for (const form of [{}, { token: '' }, { token_type_hint: 'refresh_token' }]) await refusedAs(await site.revoke(form as Record<string, string>), 400, 'invalid_request');
-  await refusedAs(await site.client.post('/oauth/revoke', { form: { token: ['a', 'b'] } }), 400, 'invalid_request');
+  for (const form of [{}, { token: '' }, { token_type_hint: 'refresh_token' }])
+    await refusedAs(await site.revoke(form as Record<string, string>), 400, 'invalid_request');
+  await refusedAs(
+    await site.client.post('/oauth/revoke', { form: { token: ['a', 'b'] } }),
+    400,
+    'invalid_request',
+  );
   const [one, two] = [await site.login(), await site.login()];
-  assert.equal((await site.revoke({ token: one.refresh_token, token_type_hint: 'access_token_or_so' })).status, 200);
-  assert.equal((await site.client.post('/oauth/revoke', { json: { refresh_token: two.refresh_token } })).status, 200);
+  assert.equal(
+    (await site.revoke({ token: one.refresh_token, token_type_hint: 'access_token_or_so' })).status,
+    200,
+  );
+  assert.equal(
+    (await site.client.post('/oauth/revoke', { json: { refresh_token: two.refresh_token } })).status,
+    200,
+  );
   assert.deepEqual(await site.oauth.listSessions('user-ada'), []);
 });
 
 test('V05 revokeAll() ends every login of a subject, byte for byte that one, and says how many', async () => {
-  await using site = await LoginSite.open({ env: 'production', plugin: { onUser: (_provider, { raw }) => String(raw['sub']) } });
+  await using site = await LoginSite.open({
+    env: 'production',
+    plugin: { onUser: (_provider, { raw }) => String(raw['sub']) },
+  });
   const tokens: Record<string, Tokens[]> = {};
   for (const sub of ['Alice', 'alice', 'Alice', 'alice ']) {
     site.fake.user = { sub };
@@ -316,21 +532,41 @@ test('V05 revokeAll() ends every login of a subject, byte for byte that one, and
   }
   assert.equal(await site.oauth.revokeAll('Alice'), 2);
   assert.equal(await site.oauth.revokeAll('Alice'), 0);
-  for (const { refresh_token: token } of tokens['Alice']!) await refusedAs(await site.refresh(token), 400, 'invalid_grant');
+  for (const { refresh_token: token } of tokens['Alice']!)
+    await refusedAs(await site.refresh(token), 400, 'invalid_grant');
   await site.refreshed(tokens['alice']![0]!.refresh_token);
   await site.refreshed(tokens['alice ']![0]!.refresh_token);
-  assert.deepEqual(site.audited('revoke_all').map(({ sub, count }) => [sub, count]), [['Alice', 2], ['Alice', 0]]);
+  assert.deepEqual(
+    site.audited('revoke_all').map(({ sub, count }) => [sub, count]),
+    [
+      ['Alice', 2],
+      ['Alice', 0],
+    ],
+  );
 });
 
 test('V06 Twenty clients that rotate do not outrun revokeAll()', async () => {
-  await using site = await LoginSite.open({ env: 'production', plugin: { limits: { login: false, callback: false, token: false } } });
+  await using site = await LoginSite.open({
+    env: 'production',
+    plugin: { limits: { login: false, callback: false, token: false } },
+  });
   for (let round = 0; round < 5; round++) {
     const tokens = [];
     for (let client = 0; client < 20; client++) tokens.push((await site.login()).refresh_token);
     await site.clock.advance(1_000);
-    const answers = site.settle(Promise.all(tokens.map((token) => site.client.post('/oauth/token', { form: { refresh_token: token } }))));
+    const answers = site.settle(
+      Promise.all(
+        tokens.map((token) => site.client.post('/oauth/token', { form: { refresh_token: token } })),
+      ),
+    );
     await site.oauth.revokeAll('user-ada');
-    for (const answer of await answers) if (answer.status === 200) await refusedAs(await site.refresh((await answer.json() as Tokens).refresh_token), 400, 'invalid_grant');
+    for (const answer of await answers)
+      if (answer.status === 200)
+        await refusedAs(
+          await site.refresh(((await answer.json()) as Tokens).refresh_token),
+          400,
+          'invalid_grant',
+        );
     assert.deepEqual(await site.oauth.listSessions('user-ada'), []);
     await site.clock.advance(1_000);
   }
@@ -338,14 +574,24 @@ test('V06 Twenty clients that rotate do not outrun revokeAll()', async () => {
 
 for (const env of ['production', 'test'] as const) {
   test(`V08 With enforceValidAfter access tokens from before revokeAll() are refused at once, later ones are not (${env})`, async () => {
-    await using site = await LoginSite.open({ env, plugin: { enforceValidAfter: true, scopes: ['read'] }, more: (app) => app.get('/me', { me: Depends(requireScopes('read')) }, ({ me }) => me.sub) });
-    const me = async ({ access_token: token }: Tokens): Promise<number> => (await site.client.get('/me', { headers: { authorization: `Bearer ${token}` } })).status;
+    await using site = await LoginSite.open({
+      env,
+      plugin: { enforceValidAfter: true, scopes: ['read'] },
+      more: (app) => app.get('/me', { me: Depends(requireScopes('read')) }, ({ me }) => me.sub),
+    });
+    const me = async ({ access_token: token }: Tokens): Promise<number> =>
+      (await site.client.get('/me', { headers: { authorization: `Bearer ${token}` } })).status;
     const before = await site.login();
     await site.clock.advance(1_000);
     assert.equal(await me(before), 200);
     await site.oauth.revokeAll('user-ada');
-    const refused = await site.client.get('/me', { headers: { authorization: `Bearer ${before.access_token}` } });
-    assert.deepEqual([refused.status, refused.headers.get('www-authenticate')], [401, 'Bearer error="invalid_token"']);
+    const refused = await site.client.get('/me', {
+      headers: { authorization: `Bearer ${before.access_token}` },
+    });
+    assert.deepEqual(
+      [refused.status, refused.headers.get('www-authenticate')],
+      [401, 'Bearer error="invalid_token"'],
+    );
     await site.clock.advance(20);
     assert.equal(await me(await site.login()), 200, 'in the second of the revocation');
     assert.equal(await me(before), 401);
@@ -355,7 +601,10 @@ for (const env of ['production', 'test'] as const) {
 }
 
 test('V08 Without it they live as long as they say', async () => {
-  await using site = await LoginSite.open({ plugin: { scopes: ['read'] }, more: (app) => app.get('/me', { me: Depends(requireScopes('read')) }, ({ me }) => me.sub) });
+  await using site = await LoginSite.open({
+    plugin: { scopes: ['read'] },
+    more: (app) => app.get('/me', { me: Depends(requireScopes('read')) }, ({ me }) => me.sub),
+  });
   const { access_token: token } = await site.login();
   await site.oauth.revokeAll('user-ada');
   assert.equal((await site.client.get('/me', { headers: { authorization: `Bearer ${token}` } })).status, 200);
@@ -364,14 +613,17 @@ test('V08 Without it they live as long as they say', async () => {
 test('V08 A look-up that began before a revocation does not undo it; subjects are asked for once in five seconds, and forgotten in order', async () => {
   let release: (() => void) | undefined;
   const asked: string[] = [];
-  const store = new class extends MemoryTokenStore {
+  const store = new (class extends MemoryTokenStore {
     override async validAfter(sub: string): Promise<number> {
       asked.push(sub);
       const moment = await super.validAfter(sub);
-      if (release === undefined) await new Promise<void>((resolve) => { release = resolve; });
+      if (release === undefined)
+        await new Promise<void>((resolve) => {
+          release = resolve;
+        });
       return moment;
     }
-  }();
+  })();
   const clock = new ManualClock();
   const gate = new ValidAfterGate(store, clock, 0);
   const iat = clock.nowMs() / 1_000;
@@ -398,11 +650,32 @@ test('V08 A token of the plugin is told from a revocation in the same second, by
   const now = clock.nowMicros();
   const iat = Math.floor(now / 1_000_000);
   await store.revokeAll('ada', now);
-  for (const [clockSkew, after, expected] of [[0, -1, false], [0, 0, false], [0, 10_000, false], [0, 10_001, true], [50_000, 60_000, false], [50_000, 60_001, true]] as const) {
-    assert.equal(await new ValidAfterGate(store, clock, clockSkew).allows({ sub: 'ada', iat, iat_us: now + after } as never), expected, `${clockSkew} ${after}`);
+  for (const [clockSkew, after, expected] of [
+    [0, -1, false],
+    [0, 0, false],
+    [0, 10_000, false],
+    [0, 10_001, true],
+    [50_000, 60_000, false],
+    [50_000, 60_001, true],
+  ] as const) {
+    assert.equal(
+      await new ValidAfterGate(store, clock, clockSkew).allows({
+        sub: 'ada',
+        iat,
+        iat_us: now + after,
+      } as never),
+      expected,
+      `${clockSkew} ${after}`,
+    );
   }
   const gate = new ValidAfterGate(store, clock, 0);
-  assert.deepEqual([await gate.allows({ sub: 'ada', iat } as never), await gate.allows({ sub: 'ada', iat: iat + 1, iat_us: 'now' } as never)], [false, true]);
+  assert.deepEqual(
+    [
+      await gate.allows({ sub: 'ada', iat } as never),
+      await gate.allows({ sub: 'ada', iat: iat + 1, iat_us: 'now' } as never),
+    ],
+    [false, true],
+  );
 });
 
 test('V09 listSessions() shows what an owner may see of logins that are not over, never a hash', async () => {
@@ -410,18 +683,40 @@ test('V09 listSessions() shows what an owner may see of logins that are not over
   const first = await site.login();
   await site.clock.advance(60_000);
   const { state } = await site.begin();
-  const response = await site.client.get('/oauth/callback', { query: { code: 'c', state }, headers: { 'user-agent': `Mozilla ${'x'.repeat(300)}` } });
-  const second = await response.json() as Tokens;
+  const response = await site.client.get('/oauth/callback', {
+    query: { code: 'c', state },
+    headers: { 'user-agent': `Mozilla ${'x'.repeat(300)}` },
+  });
+  const second = (await response.json()) as Tokens;
   const ended = await site.login();
   await site.revoke({ token: ended.refresh_token });
   await site.clock.advance(60_000);
   await site.refreshed(first.refresh_token);
   const currentId = claimsOf(second.access_token)['sid'] as string;
   const sessions = await site.oauth.listSessions('user-ada', { currentId });
-  assert.deepEqual(sessions.map(({ isCurrent }) => isCurrent), [false, true], 'the latest used first');
-  for (const session of sessions) assert.deepEqual(Object.keys(session), ['id', 'provider', 'createdAt', 'lastUsedAt', 'userAgent', 'ip', 'isCurrent']);
-  const [{ createdAt, lastUsedAt }, { id, provider, userAgent, ip }] = sessions as [typeof sessions[0], typeof sessions[0]];
-  assert.deepEqual([id, provider, userAgent?.length, userAgent?.slice(0, 7), ip], [currentId, 'fake', 255, 'Mozilla', '127.0.0.1']);
+  assert.deepEqual(
+    sessions.map(({ isCurrent }) => isCurrent),
+    [false, true],
+    'the latest used first',
+  );
+  for (const session of sessions)
+    assert.deepEqual(Object.keys(session), [
+      'id',
+      'provider',
+      'createdAt',
+      'lastUsedAt',
+      'userAgent',
+      'ip',
+      'isCurrent',
+    ]);
+  const [{ createdAt, lastUsedAt }, { id, provider, userAgent, ip }] = sessions as [
+    (typeof sessions)[0],
+    (typeof sessions)[0],
+  ];
+  assert.deepEqual(
+    [id, provider, userAgent?.length, userAgent?.slice(0, 7), ip],
+    [currentId, 'fake', 255, 'Mozilla', '127.0.0.1'],
+  );
   assert.ok(lastUsedAt.getTime() - createdAt.getTime() >= 120_000);
   assert.ok(!/[\da-f]{64}/.test(JSON.stringify(sessions)));
   await using silent = await LoginSite.open({ plugin: { keepAddress: false } });
@@ -429,14 +724,23 @@ test('V09 listSessions() shows what an owner may see of logins that are not over
   assert.equal((await silent.oauth.listSessions('user-ada'))[0]?.ip, null);
 });
 
-test('V10 revokeSession() ends a login of its owner, and nobody else\'s', async () => {
+test("V10 revokeSession() ends a login of its owner, and nobody else's", async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { refresh_token: token } = await site.login();
   const { id } = (await site.oauth.listSessions('user-ada'))[0]!;
-  for (const [sub, which] of [['user-eve', id], ['USER-ADA', id], ['user-ada', 'nobody'], ['user-ada', "' OR '1'='1"]] as const) assert.equal(await site.oauth.revokeSession(sub, which), false);
+  for (const [sub, which] of [
+    ['user-eve', id],
+    ['USER-ADA', id],
+    ['user-ada', 'nobody'],
+    ['user-ada', "' OR '1'='1"],
+  ] as const)
+    assert.equal(await site.oauth.revokeSession(sub, which), false);
   const { refresh_token: next } = await site.refreshed(token);
   assert.equal(await site.oauth.revokeSession('user-ada', id), true);
   assert.equal(await site.oauth.revokeSession('user-ada', id), false);
   await refusedAs(await site.refresh(next), 400, 'invalid_grant');
-  assert.deepEqual(site.audited('token_revoked').map(({ reason, sub, login_id: login }) => [reason, sub, login]), [['user', 'user-ada', id]]);
+  assert.deepEqual(
+    site.audited('token_revoked').map(({ reason, sub, login_id: login }) => [reason, sub, login]),
+    [['user', 'user-ada', id]],
+  );
 });

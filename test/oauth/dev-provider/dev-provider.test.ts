@@ -19,24 +19,58 @@ import type { DevProviderOptions, DevResponse } from '../../../src/oauth/dev-pro
 
 const CALLBACK = 'http://127.0.0.1:8000/oauth/callback';
 const VERIFIER = 'v'.repeat(43);
-const QUERY = { client_id: 'dev-client', redirect_uri: CALLBACK, response_type: 'code', scope: 'openid email profile', state: 's&1', nonce: 'n-1', code_challenge: challengeOf(VERIFIER), code_challenge_method: 'S256' };
+const QUERY = {
+  client_id: 'dev-client',
+  redirect_uri: CALLBACK,
+  response_type: 'code',
+  scope: 'openid email profile',
+  state: 's&1',
+  nonce: 'n-1',
+  code_challenge: challengeOf(VERIFIER),
+  code_challenge_method: 'S256',
+};
 
 function provider(options: Partial<DevProviderOptions> = {}): DevProvider {
-  return new DevProvider({ env: 'test', redirectUris: [CALLBACK], issuer: 'http://127.0.0.1:8000/_dev/provider', ...options });
+  return new DevProvider({
+    env: 'test',
+    redirectUris: [CALLBACK],
+    issuer: 'http://127.0.0.1:8000/_dev/provider',
+    ...options,
+  });
 }
 
 type Parameters = Readonly<Record<string, string | undefined>> | string;
 
 function encoded(parameters: Parameters): string {
-  return typeof parameters === 'string' ? parameters : new URLSearchParams(Object.entries(parameters).filter((pair): pair is [string, string] => pair[1] !== undefined)).toString();
+  return typeof parameters === 'string'
+    ? parameters
+    : new URLSearchParams(
+        Object.entries(parameters).filter((pair): pair is [string, string] => pair[1] !== undefined),
+      ).toString();
 }
 
-function get(dev: DevProvider, path: string, query: Parameters = {}, headers: Record<string, string> = {}): Promise<DevResponse> {
+function get(
+  dev: DevProvider,
+  path: string,
+  query: Parameters = {},
+  headers: Record<string, string> = {},
+): Promise<DevResponse> {
   return dev.handle({ method: 'GET', path, query: encoded(query), headers, body: '' });
 }
 
-function post(dev: DevProvider, path: string, body: Parameters, headers: Record<string, string> = {}): Promise<DevResponse> {
-  return dev.handle({ method: 'POST', path, query: '', headers: { 'content-type': 'application/x-www-form-urlencoded; charset=utf-8', ...headers }, body: encoded(body) });
+function post(
+  dev: DevProvider,
+  path: string,
+  body: Parameters,
+  headers: Record<string, string> = {},
+): Promise<DevResponse> {
+  return dev.handle({
+    method: 'POST',
+    path,
+    query: '',
+    headers: { 'content-type': 'application/x-www-form-urlencoded; charset=utf-8', ...headers },
+    body: encoded(body),
+  });
 }
 
 /** The parameters that an answer takes back to the application. */
@@ -47,10 +81,17 @@ function back({ status, headers: { location } }: DevResponse): Record<string, st
 }
 
 async function codeOf(dev: DevProvider, more: Parameters = {}): Promise<string> {
-  return back(await post(dev, '/authorize', { ...QUERY, user: 'ada', ...more as object }))['code']!;
+  return back(await post(dev, '/authorize', { ...QUERY, user: 'ada', ...(more as object) }))['code']!;
 }
 
-const exchange = (code: string): Record<string, string> => ({ grant_type: 'authorization_code', code, redirect_uri: CALLBACK, code_verifier: VERIFIER, client_id: 'dev-client', client_secret: 'dev-secret' });
+const exchange = (code: string): Record<string, string> => ({
+  grant_type: 'authorization_code',
+  code,
+  redirect_uri: CALLBACK,
+  code_verifier: VERIFIER,
+  client_id: 'dev-client',
+  client_secret: 'dev-secret',
+});
 
 function body(response: DevResponse): Record<string, unknown> {
   assert.equal(response.headers['content-type'], 'application/json');
@@ -58,70 +99,135 @@ function body(response: DevResponse): Record<string, unknown> {
 }
 
 function claimsIn(token: unknown): Record<string, unknown> {
-  return JSON.parse(Buffer.from((token as string).split('.')[1]!, 'base64url').toString()) as Record<string, unknown>;
+  return JSON.parse(Buffer.from((token as string).split('.')[1]!, 'base64url').toString()) as Record<
+    string,
+    unknown
+  >;
 }
 
 for (const idTokenAlgorithm of ['RS256', 'ES256'] as const) {
-  test(`ProviderClient logs in at DevProvider over HTTP, ${idTokenAlgorithm} and all: discovery, code, PKCE, nonce, iss, user info`, LIMITED, async (t) => {
-    const clock = new ManualClock();
-    const dev = new DevProvider({ env: 'test', redirectUris: [CALLBACK], idTokenAlgorithm, clock });
-    t.after(() => dev.stop());
-    await dev.start();
-    const client = new ProviderClient(dev.provider(), { clock, log: collectedLog().logger });
-    t.after(() => client.close());
-    const verifier = randomBytes(32).toString('base64url');
-    const url = await client.authorizationUrl({ redirectUri: CALLBACK, state: 'state', challenge: challengeOf(verifier), nonce: 'nonce', extra: { max_age: '60' } });
-    const { code, state, iss } = Object.fromEntries(new URL(await dev.pick(url, 'ada')).searchParams) as Record<string, string>;
-    assert.deepEqual([state, iss], ['state', dev.url]);
-    await client.checkIssuer(iss);
-    await assert.rejects(client.checkIssuer(undefined), (error) => error instanceof ProviderFailure && error.code === 'issuer_mismatch');
-    const { info, tokens } = await client.identify({ code: code!, redirectUri: CALLBACK, verifier, nonce: 'nonce', maxAgeSeconds: 60 });
-    assert.deepEqual({ ...info, raw: undefined }, { subject: 'ada', email: 'ada@example.test', emailVerified: true, name: 'Ada Lovelace', picture: null, raw: undefined });
-    assert.deepEqual([tokens.expiresInSeconds, tokens.scope], [3600, 'openid email profile']);
-    await assert.rejects(client.identify({ code: code!, redirectUri: CALLBACK, verifier, nonce: 'nonce' }), (error) => error instanceof ProviderFailure && error.reason === 'token_status_400_invalid_grant');
-    client.close();
-    await dev.stop();
-    await dev.stop();
-  });
+  test(
+    `ProviderClient logs in at DevProvider over HTTP, ${idTokenAlgorithm} and all: discovery, code, PKCE, nonce, iss, user info`,
+    LIMITED,
+    async (t) => {
+      const clock = new ManualClock();
+      const dev = new DevProvider({ env: 'test', redirectUris: [CALLBACK], idTokenAlgorithm, clock });
+      t.after(() => dev.stop());
+      await dev.start();
+      const client = new ProviderClient(dev.provider(), { clock, log: collectedLog().logger });
+      t.after(() => client.close());
+      const verifier = randomBytes(32).toString('base64url');
+      const url = await client.authorizationUrl({
+        redirectUri: CALLBACK,
+        state: 'state',
+        challenge: challengeOf(verifier),
+        nonce: 'nonce',
+        extra: { max_age: '60' },
+      });
+      const { code, state, iss } = Object.fromEntries(
+        new URL(await dev.pick(url, 'ada')).searchParams,
+      ) as Record<string, string>;
+      assert.deepEqual([state, iss], ['state', dev.url]);
+      await client.checkIssuer(iss);
+      await assert.rejects(
+        client.checkIssuer(undefined),
+        (error) => error instanceof ProviderFailure && error.code === 'issuer_mismatch',
+      );
+      const { info, tokens } = await client.identify({
+        code: code!,
+        redirectUri: CALLBACK,
+        verifier,
+        nonce: 'nonce',
+        maxAgeSeconds: 60,
+      });
+      assert.deepEqual(
+        { ...info, raw: undefined },
+        {
+          subject: 'ada',
+          email: 'ada@example.test',
+          emailVerified: true,
+          name: 'Ada Lovelace',
+          picture: null,
+          raw: undefined,
+        },
+      );
+      assert.deepEqual([tokens.expiresInSeconds, tokens.scope], [3600, 'openid email profile']);
+      await assert.rejects(
+        client.identify({ code: code!, redirectUri: CALLBACK, verifier, nonce: 'nonce' }),
+        (error) => error instanceof ProviderFailure && error.reason === 'token_status_400_invalid_grant',
+      );
+      client.close();
+      await dev.stop();
+      await dev.stop();
+    },
+  );
 }
 
-test('DevProvider refuses production, whoever says so, options it does not know, and to have a URL before it has one', LIMITED, async (t) => {
-  const refused = (code: string, problem: RegExp) => (error: unknown): boolean => error instanceof SvcError && error.code === code && problem.test(error.message);
-  assert.throws(() => provider({ env: 'production' }), refused('E_DEV_PROVIDER', /production/));
-  const before = process.env['SVC_ENV'];
-  process.env['SVC_ENV'] = 'production';
-  try {
-    assert.throws(() => provider({ env: undefined }), refused('E_DEV_PROVIDER', /production/));
-    assert.ok(provider({ env: 'development' }));
-    delete process.env['SVC_ENV'];
-    assert.throws(() => provider({ env: undefined }), refused('E_DEV_PROVIDER', /neither env nor SVC_ENV/), 'an application without SVC_ENV runs for production');
-    process.env['SVC_ENV'] = 'test';
-    assert.ok(provider({ env: undefined }));
-  } finally {
-    if (before === undefined) delete process.env['SVC_ENV'];
-    else process.env['SVC_ENV'] = before;
-  }
-  assert.throws(() => new DevProvider({ env: 'test' } as DevProviderOptions), refused('E_DEV_PROVIDER', /redirectUris/));
-  assert.throws(() => provider({ redirectUris: [] }), refused('E_OPTION_RANGE', /redirectUris/));
-  assert.throws(() => provider({ redirectUris: ['callback'] }), refused('E_OPTION_RANGE', /redirectUris/));
-  assert.throws(() => provider({ users: [{ sub: '' }] }), refused('E_OPTION_RANGE', /users/));
-  assert.throws(() => provider({ user: [] } as never), refused('E_OPTION_UNKNOWN', /users/));
-  assert.throws(() => provider({ issuer: undefined }).url, refused('E_DEV_PROVIDER', /not been started/));
-  const taken = provider();
-  t.after(() => taken.stop());
-  await taken.start();
-  assert.equal(taken.url, 'http://127.0.0.1:8000/_dev/provider');
-  await taken.stop();
-});
+test(
+  'DevProvider refuses production, whoever says so, options it does not know, and to have a URL before it has one',
+  LIMITED,
+  async (t) => {
+    const refused =
+      (code: string, problem: RegExp) =>
+      (error: unknown): boolean =>
+        error instanceof SvcError && error.code === code && problem.test(error.message);
+    assert.throws(() => provider({ env: 'production' }), refused('E_DEV_PROVIDER', /production/));
+    const before = process.env['SVC_ENV'];
+    process.env['SVC_ENV'] = 'production';
+    try {
+      assert.throws(() => provider({ env: undefined }), refused('E_DEV_PROVIDER', /production/));
+      assert.ok(provider({ env: 'development' }));
+      delete process.env['SVC_ENV'];
+      assert.throws(
+        () => provider({ env: undefined }),
+        refused('E_DEV_PROVIDER', /neither env nor SVC_ENV/),
+        'an application without SVC_ENV runs for production',
+      );
+      process.env['SVC_ENV'] = 'test';
+      assert.ok(provider({ env: undefined }));
+    } finally {
+      if (before === undefined) delete process.env['SVC_ENV'];
+      else process.env['SVC_ENV'] = before;
+    }
+    assert.throws(
+      () => new DevProvider({ env: 'test' } as DevProviderOptions),
+      refused('E_DEV_PROVIDER', /redirectUris/),
+    );
+    assert.throws(() => provider({ redirectUris: [] }), refused('E_OPTION_RANGE', /redirectUris/));
+    assert.throws(() => provider({ redirectUris: ['callback'] }), refused('E_OPTION_RANGE', /redirectUris/));
+    assert.throws(() => provider({ users: [{ sub: '' }] }), refused('E_OPTION_RANGE', /users/));
+    assert.throws(() => provider({ user: [] } as never), refused('E_OPTION_UNKNOWN', /users/));
+    assert.throws(() => provider({ issuer: undefined }).url, refused('E_DEV_PROVIDER', /not been started/));
+    const taken = provider();
+    t.after(() => taken.stop());
+    await taken.start();
+    assert.equal(taken.url, 'http://127.0.0.1:8000/_dev/provider');
+    await taken.stop();
+  },
+);
 
 test('DevProvider describes itself, by URLs below its issuer', async () => {
   const dev = provider();
   const metadata = body(await get(dev, '/.well-known/openid-configuration'));
   assert.equal(metadata['issuer'], dev.url);
-  for (const name of ['authorization_endpoint', 'token_endpoint', 'userinfo_endpoint', 'jwks_uri']) assert.ok((metadata[name] as string).startsWith(`${dev.url}/`));
-  assert.deepEqual([metadata['code_challenge_methods_supported'], metadata['authorization_response_iss_parameter_supported'], metadata['id_token_signing_alg_values_supported']], [['S256'], true, ['RS256']]);
+  for (const name of ['authorization_endpoint', 'token_endpoint', 'userinfo_endpoint', 'jwks_uri'])
+    assert.ok((metadata[name] as string).startsWith(`${dev.url}/`));
+  assert.deepEqual(
+    [
+      metadata['code_challenge_methods_supported'],
+      metadata['authorization_response_iss_parameter_supported'],
+      metadata['id_token_signing_alg_values_supported'],
+    ],
+    [['S256'], true, ['RS256']],
+  );
   const { keys } = body(await get(dev, '/jwks')) as { keys: Record<string, unknown>[] };
-  assert.deepEqual(keys.map(({ kty, alg, use }) => [kty, alg, use]), [['RSA', 'RS256', 'sig'], ['EC', 'ES256', 'sig']]);
+  assert.deepEqual(
+    keys.map(({ kty, alg, use }) => [kty, alg, use]),
+    [
+      ['RSA', 'RS256', 'sig'],
+      ['EC', 'ES256', 'sig'],
+    ],
+  );
   assert.ok(keys.every((key) => !('d' in key)));
 });
 
@@ -129,22 +235,57 @@ test('DevProvider answers 404 for other paths and 405 with Allow for other metho
   const dev = provider();
   assert.equal((await get(dev, '/')).status, 404);
   assert.equal((await get(dev, '/__proto__')).status, 404);
-  for (const [method, path, allow] of [['GET', '/token', 'POST'], ['PUT', '/authorize', 'GET, HEAD, POST'], ['POST', '/jwks', 'GET, HEAD'], ['DELETE', '/userinfo', 'GET, HEAD, POST']] as const) {
+  for (const [method, path, allow] of [
+    ['GET', '/token', 'POST'],
+    ['PUT', '/authorize', 'GET, HEAD, POST'],
+    ['POST', '/jwks', 'GET, HEAD'],
+    ['DELETE', '/userinfo', 'GET, HEAD, POST'],
+  ] as const) {
     const { status, headers } = await dev.handle({ method, path, query: '', headers: {}, body: '' });
     assert.deepEqual([status, headers['allow']], [405, allow]);
   }
-  assert.equal((await dev.handle({ method: 'HEAD', path: '/jwks', query: '', headers: {}, body: '' })).status, 200);
+  assert.equal(
+    (await dev.handle({ method: 'HEAD', path: '/jwks', query: '', headers: {}, body: '' })).status,
+    200,
+  );
 });
 
 test('DevProvider asks who to be on a page without scripts, escaped, that works with the keyboard and a screen reader', async () => {
-  const dev = provider({ users: [{ sub: '"><script>', name: '<b>Ada</b> & co', email: "o'x@example.test" }, { sub: 'plain' }] });
-  const { status, headers, body: html } = await get(dev, '/authorize', { ...QUERY, state: '"><img src=x onerror=alert(1)>' });
+  const dev = provider({
+    users: [{ sub: '"><script>', name: '<b>Ada</b> & co', email: "o'x@example.test" }, { sub: 'plain' }],
+  });
+  const {
+    status,
+    headers,
+    body: html,
+  } = await get(dev, '/authorize', { ...QUERY, state: '"><img src=x onerror=alert(1)>' });
   assert.equal(status, 200);
-  assert.match(headers['content-security-policy']!, /^default-src 'none'; style-src 'sha256-[\w+/=]+'; form-action 'self' http:\/\/127\.0\.0\.1:8000; base-uri 'none'; frame-ancestors 'none'$/);
-  assert.deepEqual([headers['content-type'], headers['cache-control'], headers['referrer-policy'], headers['x-content-type-options']], ['text/html; charset=utf-8', 'no-store', 'no-referrer', 'nosniff']);
-  for (const wrong of ['<script', '<b>', '<img', 'onerror=alert(1)>', ' style=']) assert.ok(!html.includes(wrong), wrong);
+  assert.match(
+    headers['content-security-policy']!,
+    /^default-src 'none'; style-src 'sha256-[\w+/=]+'; form-action 'self' http:\/\/127\.0\.0\.1:8000; base-uri 'none'; frame-ancestors 'none'$/,
+  );
+  assert.deepEqual(
+    [
+      headers['content-type'],
+      headers['cache-control'],
+      headers['referrer-policy'],
+      headers['x-content-type-options'],
+    ],
+    ['text/html; charset=utf-8', 'no-store', 'no-referrer', 'nosniff'],
+  );
+  for (const wrong of ['<script', '<b>', '<img', 'onerror=alert(1)>', ' style='])
+    assert.ok(!html.includes(wrong), wrong);
   assert.match(html, /^<!doctype html>\n<html lang="en">/);
-  for (const needed of ['<title>Choose who to be</title>', '<main>', '<h1>Choose who to be</h1>', '<form method="post" action="authorize">', '&#60;b&#62;Ada&#60;/b&#62; &#38; co', '<small>plain</small>', 'name="deny"']) assert.ok(html.includes(needed), needed);
+  for (const needed of [
+    '<title>Choose who to be</title>',
+    '<main>',
+    '<h1>Choose who to be</h1>',
+    '<form method="post" action="authorize">',
+    '&#60;b&#62;Ada&#60;/b&#62; &#38; co',
+    '<small>plain</small>',
+    'name="deny"',
+  ])
+    assert.ok(html.includes(needed), needed);
 });
 
 test('DevProvider sends back the code, the state and its iss, for the user picked; cancelled, access_denied', async () => {
@@ -152,61 +293,131 @@ test('DevProvider sends back the code, the state and its iss, for the user picke
   const { code, ...others } = back(await post(dev, '/authorize', { ...QUERY, user: 'alan' }));
   assert.match(code!, /^[\w-]{43}$/);
   assert.deepEqual(others, { state: 's&1', iss: dev.url });
-  assert.deepEqual(back(await post(dev, '/authorize', { ...QUERY, deny: '1' })), { error: 'access_denied', state: 's&1', iss: dev.url });
+  assert.deepEqual(back(await post(dev, '/authorize', { ...QUERY, deny: '1' })), {
+    error: 'access_denied',
+    state: 's&1',
+    iss: dev.url,
+  });
   assert.equal((await post(dev, '/authorize', { ...QUERY, user: 'nobody' })).status, 200);
   const linked = await get(dev, '/authorize', { ...QUERY, user: 'ada', deny: '1' });
   assert.equal(linked.status, 200, 'a link logs nobody in, and cancels nothing');
   assert.equal(linked.body.match(/name="(?:user|deny)"/g)?.length, 3);
   assert.ok(!linked.body.includes('type="hidden" name="deny"'));
-  assert.equal(new URL(await dev.pick(`${dev.url}/authorize?${encoded(QUERY)}`, undefined)).searchParams.get('error'), 'access_denied');
+  assert.equal(
+    new URL(await dev.pick(`${dev.url}/authorize?${encoded(QUERY)}`, undefined)).searchParams.get('error'),
+    'access_denied',
+  );
   await assert.rejects(dev.pick(`${dev.url}/authorize?client_id=x`, 'ada'), /answers 400/);
 });
 
 test('DevProvider appends to a redirect URI that has a query', async () => {
   const dev = provider({ redirectUris: [`${CALLBACK}?via=dev`] });
-  const { headers } = await post(dev, '/authorize', { ...QUERY, redirect_uri: `${CALLBACK}?via=dev`, state: undefined, user: 'ada' });
+  const { headers } = await post(dev, '/authorize', {
+    ...QUERY,
+    redirect_uri: `${CALLBACK}?via=dev`,
+    state: undefined,
+    user: 'ada',
+  });
   assert.match(headers['location']!, /callback\?via=dev&code=[\w-]+&iss=/);
 });
 
 test('DevProvider sends nobody to an address that is not registered, nor for a client it does not know', async () => {
   const dev = provider();
-  for (const wrong of [{ client_id: 'other' }, { client_id: undefined }, { redirect_uri: `${CALLBACK}/` }, { redirect_uri: undefined }, { redirect_uri: 'javascript:alert(1)' }]) {
+  for (const wrong of [
+    { client_id: 'other' },
+    { client_id: undefined },
+    { redirect_uri: `${CALLBACK}/` },
+    { redirect_uri: undefined },
+    { redirect_uri: 'javascript:alert(1)' },
+  ]) {
     const { status, headers, body: html } = await get(dev, '/authorize', { ...QUERY, ...wrong });
-    assert.deepEqual([status, headers['location'], headers['content-type']], [400, undefined, 'text/html; charset=utf-8']);
+    assert.deepEqual(
+      [status, headers['location'], headers['content-type']],
+      [400, undefined, 'text/html; charset=utf-8'],
+    );
     assert.match(html, /This login cannot go on/);
     assert.match(headers['content-security-policy']!, /form-action 'none'/);
   }
-  assert.equal((await get(dev, '/authorize', `${encoded(QUERY)}&redirect_uri=${encodeURIComponent(CALLBACK)}`)).status, 400);
+  assert.equal(
+    (await get(dev, '/authorize', `${encoded(QUERY)}&redirect_uri=${encodeURIComponent(CALLBACK)}`)).status,
+    400,
+  );
 });
 
 test('DevProvider sends every other mistake back with its error (RFC 6749 §4.1.2.1)', async () => {
   const dev = provider();
   const cases: readonly (readonly [wrong: Readonly<Record<string, string | undefined>>, error: string])[] = [
-    [{ response_type: undefined }, 'invalid_request'], [{ response_type: 'token' }, 'unsupported_response_type'], [{ response_mode: 'form_post' }, 'invalid_request'], [{ request: 'jwt' }, 'request_not_supported'],
-    [{ request_uri: 'https://x.test' }, 'request_uri_not_supported'], [{ code_challenge: undefined }, 'invalid_request'], [{ code_challenge: 'short' }, 'invalid_request'], [{ code_challenge_method: 'plain' }, 'invalid_request'],
-    [{ code_challenge_method: undefined }, 'invalid_request'], [{ prompt: 'none' }, 'login_required'],
+    [{ response_type: undefined }, 'invalid_request'],
+    [{ response_type: 'token' }, 'unsupported_response_type'],
+    [{ response_mode: 'form_post' }, 'invalid_request'],
+    [{ request: 'jwt' }, 'request_not_supported'],
+    [{ request_uri: 'https://x.test' }, 'request_uri_not_supported'],
+    [{ code_challenge: undefined }, 'invalid_request'],
+    [{ code_challenge: 'short' }, 'invalid_request'],
+    [{ code_challenge_method: 'plain' }, 'invalid_request'],
+    [{ code_challenge_method: undefined }, 'invalid_request'],
+    [{ prompt: 'none' }, 'login_required'],
   ];
-  for (const [wrong, error] of cases) assert.deepEqual(back(await get(dev, '/authorize', { ...QUERY, ...wrong })), { error, state: 's&1', iss: dev.url }, JSON.stringify(wrong));
+  for (const [wrong, error] of cases)
+    assert.deepEqual(
+      back(await get(dev, '/authorize', { ...QUERY, ...wrong })),
+      { error, state: 's&1', iss: dev.url },
+      JSON.stringify(wrong),
+    );
   assert.equal(back(await get(dev, '/authorize', `${encoded(QUERY)}&scope=a`))['error'], 'invalid_request');
   assert.equal((await get(dev, '/authorize', { ...QUERY, prompt: 'login' })).status, 200);
 });
 
 test('DevProvider gives tokens for a code once, to who began the login, with an id_token that belongs to it', async () => {
   const clock = new ManualClock();
-  const dev = provider({ clock, users: [{ sub: 'ada', name: 'Ada', email: 'a@x.test', emailVerified: false, picture: 'https://x.test/a', claims: { role: 'admin', sub: 'not this' } }] });
+  const dev = provider({
+    clock,
+    users: [
+      {
+        sub: 'ada',
+        name: 'Ada',
+        email: 'a@x.test',
+        emailVerified: false,
+        picture: 'https://x.test/a',
+        claims: { role: 'admin', sub: 'not this' },
+      },
+    ],
+  });
   const code = await codeOf(dev);
   const answer = await post(dev, '/token', exchange(code));
-  assert.deepEqual([answer.status, answer.headers['cache-control'], answer.headers['pragma']], [200, 'no-store', 'no-cache']);
+  assert.deepEqual(
+    [answer.status, answer.headers['cache-control'], answer.headers['pragma']],
+    [200, 'no-store', 'no-cache'],
+  );
   const { access_token: accessToken, token_type: type, id_token: idToken } = body(answer);
   assert.equal(type, 'Bearer');
   const iat = Math.floor(clock.nowMs() / 1000);
   const { at_hash: atHash, ...claims } = claimsIn(idToken);
   assert.equal((atHash as string).length, 22);
   assert.deepEqual(claims, {
-    iss: dev.url, aud: 'dev-client', sub: 'ada', iat, exp: iat + 3600, auth_time: iat, nonce: 'n-1', name: 'Ada', email: 'a@x.test', email_verified: false, picture: 'https://x.test/a', role: 'admin',
+    iss: dev.url,
+    aud: 'dev-client',
+    sub: 'ada',
+    iat,
+    exp: iat + 3600,
+    auth_time: iat,
+    nonce: 'n-1',
+    name: 'Ada',
+    email: 'a@x.test',
+    email_verified: false,
+    picture: 'https://x.test/a',
+    role: 'admin',
   });
-  const me = (token: unknown): Promise<DevResponse> => get(dev, '/userinfo', {}, { authorization: `Bearer ${token as string}` });
-  assert.deepEqual(body(await me(accessToken)), { sub: 'ada', name: 'Ada', email: 'a@x.test', email_verified: false, picture: 'https://x.test/a', role: 'admin' });
+  const me = (token: unknown): Promise<DevResponse> =>
+    get(dev, '/userinfo', {}, { authorization: `Bearer ${token as string}` });
+  assert.deepEqual(body(await me(accessToken)), {
+    sub: 'ada',
+    name: 'Ada',
+    email: 'a@x.test',
+    email_verified: false,
+    picture: 'https://x.test/a',
+    role: 'admin',
+  });
   assert.equal(body(await post(dev, '/token', exchange(code)))['error'], 'invalid_grant');
   assert.equal((await me(accessToken)).status, 401, 'a code that comes again takes its token with it');
 });
@@ -214,7 +425,10 @@ test('DevProvider gives tokens for a code once, to who began the login, with an 
 test('DevProvider forgets codes after a minute and tokens after an hour, and keeps a thousand of each', async () => {
   const clock = new ManualClock();
   const dev = provider({ clock });
-  const [late, token] = [await codeOf(dev), body(await post(dev, '/token', exchange(await codeOf(dev))))['access_token'] as string];
+  const [late, token] = [
+    await codeOf(dev),
+    body(await post(dev, '/token', exchange(await codeOf(dev))))['access_token'] as string,
+  ];
   await clock.advance(60_000);
   assert.equal(body(await post(dev, '/token', exchange(late)))['error'], 'invalid_grant');
   const me = { authorization: `bearer ${token}` };
@@ -231,7 +445,13 @@ test('DevProvider forgets codes after a minute and tokens after an hour, and kee
 
 test('DevProvider burns a code that is presented with another verifier or redirect URI', async () => {
   const dev = provider();
-  for (const wrong of [{ code_verifier: 'w'.repeat(43) }, { code_verifier: '' }, { code_verifier: 'short' }, { redirect_uri: `${CALLBACK}/` }, { redirect_uri: '' }]) {
+  for (const wrong of [
+    { code_verifier: 'w'.repeat(43) },
+    { code_verifier: '' },
+    { code_verifier: 'short' },
+    { redirect_uri: `${CALLBACK}/` },
+    { redirect_uri: '' },
+  ]) {
     const code = await codeOf(dev);
     assert.equal(body(await post(dev, '/token', { ...exchange(code), ...wrong }))['error'], 'invalid_grant');
     assert.equal(body(await post(dev, '/token', exchange(code)))['error'], 'invalid_grant');
@@ -243,17 +463,54 @@ test('DevProvider burns a code that is presented with another verifier or redire
 
 test('DevProvider authenticates its client by Basic or by the form, once', async () => {
   const dev = provider({ clientSecret: 's%:\u00e4' });
-  const basic = (id: string, secret: string): Record<string, string> => ({ authorization: `Basic ${Buffer.from([id, secret].map((part) => encodeURIComponent(part)).join(':')).toString('base64')}` });
-  const form = async (): Promise<Record<string, string>> => { const { client_id, client_secret, ...others } = exchange(await codeOf(dev)); return others; };
+  const basic = (id: string, secret: string): Record<string, string> => ({
+    authorization: `Basic ${Buffer.from([id, secret].map((part) => encodeURIComponent(part)).join(':')).toString('base64')}`,
+  });
+  const form = async (): Promise<Record<string, string>> => {
+    const { client_id, client_secret, ...others } = exchange(await codeOf(dev));
+    return others;
+  };
   assert.equal((await post(dev, '/token', await form(), basic('dev-client', 's%:\u00e4'))).status, 200);
-  assert.equal((await post(dev, '/token', { ...await form(), client_id: 'dev-client' }, basic('dev-client', 's%:\u00e4'))).status, 200);
-  assert.equal((await post(dev, '/token', { ...await form(), client_id: 'dev-client', client_secret: 's%:\u00e4' })).status, 200);
+  assert.equal(
+    (
+      await post(
+        dev,
+        '/token',
+        { ...(await form()), client_id: 'dev-client' },
+        basic('dev-client', 's%:\u00e4'),
+      )
+    ).status,
+    200,
+  );
+  assert.equal(
+    (await post(dev, '/token', { ...(await form()), client_id: 'dev-client', client_secret: 's%:\u00e4' }))
+      .status,
+    200,
+  );
   for (const [headers, more, status, error] of [
-    [basic('dev-client', 'wrong'), {}, 401, 'invalid_client'], [basic('other', 's%:\u00e4'), {}, 401, 'invalid_client'], [{ authorization: 'Bearer x' }, {}, 401, 'invalid_client'], [basic('dev-client', 's%:\u00e4'), { client_id: 'other' }, 401, 'invalid_client'],
-    [basic('dev-client', 's%:\u00e4'), { client_secret: 's%:\u00e4' }, 400, 'invalid_request'], [{}, { client_id: 'dev-client', client_secret: 'wrong' }, 401, 'invalid_client'], [{}, { client_id: 'dev-client' }, 401, 'invalid_client'], [{}, {}, 401, 'invalid_client'],
+    [basic('dev-client', 'wrong'), {}, 401, 'invalid_client'],
+    [basic('other', 's%:\u00e4'), {}, 401, 'invalid_client'],
+    [{ authorization: 'Bearer x' }, {}, 401, 'invalid_client'],
+    [basic('dev-client', 's%:\u00e4'), { client_id: 'other' }, 401, 'invalid_client'],
+    [basic('dev-client', 's%:\u00e4'), { client_secret: 's%:\u00e4' }, 400, 'invalid_request'],
+    [{}, { client_id: 'dev-client', client_secret: 'wrong' }, 401, 'invalid_client'],
+    [{}, { client_id: 'dev-client' }, 401, 'invalid_client'],
+    [{}, {}, 401, 'invalid_client'],
   ] as const) {
-    const answer = await post(dev, '/token', { ...await form(), ...more }, headers as Record<string, string>);
-    assert.deepEqual([answer.status, body(answer)['error'], answer.headers['www-authenticate']], [status, error, status === 401 && Object.keys(headers).length > 0 ? 'Basic realm="DevProvider"' : undefined]);
+    const answer = await post(
+      dev,
+      '/token',
+      { ...(await form()), ...more },
+      headers as Record<string, string>,
+    );
+    assert.deepEqual(
+      [answer.status, body(answer)['error'], answer.headers['www-authenticate']],
+      [
+        status,
+        error,
+        status === 401 && Object.keys(headers).length > 0 ? 'Basic realm="DevProvider"' : undefined,
+      ],
+    );
   }
 });
 
@@ -261,56 +518,116 @@ test('DevProvider answers malformed token requests as RFC 6749 §5.2 says', asyn
   const dev = provider();
   const { code, ...noCode } = exchange('x');
   const { grant_type, ...noGrant } = exchange('x');
-  for (const [form, error] of [[noCode, 'invalid_request'], [noGrant, 'invalid_request'], [{ ...exchange('x'), grant_type: 'refresh_token' }, 'unsupported_grant_type'], [`${encoded(exchange('x'))}&code=y`, 'invalid_request']] as const) {
+  for (const [form, error] of [
+    [noCode, 'invalid_request'],
+    [noGrant, 'invalid_request'],
+    [{ ...exchange('x'), grant_type: 'refresh_token' }, 'unsupported_grant_type'],
+    [`${encoded(exchange('x'))}&code=y`, 'invalid_request'],
+  ] as const) {
     assert.equal(body(await post(dev, '/token', form))['error'], error);
   }
-  assert.equal(body(await post(dev, '/token', exchange('x'), { 'content-type': 'application/json' }))['error'], 'invalid_client');
+  assert.equal(
+    body(await post(dev, '/token', exchange('x'), { 'content-type': 'application/json' }))['error'],
+    'invalid_client',
+  );
   assert.deepEqual([code, grant_type], ['x', 'authorization_code']);
 });
 
 test('DevProvider gives no id_token without openid, no claims without their scope, and no nonce that was not asked for', async () => {
   const dev = provider({ users: [{ sub: 'ada' }, { sub: 'alan', email: 'alan@x.test' }] });
-  const token = body(await post(dev, '/token', exchange(await codeOf(dev, { scope: 'email', user: 'alan' }))));
+  const token = body(
+    await post(dev, '/token', exchange(await codeOf(dev, { scope: 'email', user: 'alan' }))),
+  );
   assert.deepEqual([token['id_token'], token['scope']], [undefined, 'email']);
-  assert.deepEqual(body(await get(dev, '/userinfo', {}, { authorization: `Bearer ${token['access_token'] as string}` })), { sub: 'alan', email: 'alan@x.test', email_verified: true });
-  const bare = body(await post(dev, '/token', exchange(await codeOf(dev, { scope: 'openid profile email', nonce: undefined }))));
-  assert.deepEqual(Object.keys(claimsIn(bare['id_token'])).sort(), ['at_hash', 'aud', 'auth_time', 'exp', 'iat', 'iss', 'sub']);
-  assert.equal(body(await post(dev, '/token', exchange(await codeOf(dev, { scope: undefined }))))['scope'], '');
+  assert.deepEqual(
+    body(await get(dev, '/userinfo', {}, { authorization: `Bearer ${token['access_token'] as string}` })),
+    { sub: 'alan', email: 'alan@x.test', email_verified: true },
+  );
+  const bare = body(
+    await post(
+      dev,
+      '/token',
+      exchange(await codeOf(dev, { scope: 'openid profile email', nonce: undefined })),
+    ),
+  );
+  assert.deepEqual(Object.keys(claimsIn(bare['id_token'])).sort(), [
+    'at_hash',
+    'aud',
+    'auth_time',
+    'exp',
+    'iat',
+    'iss',
+    'sub',
+  ]);
+  assert.equal(
+    body(await post(dev, '/token', exchange(await codeOf(dev, { scope: undefined }))))['scope'],
+    '',
+  );
 });
 
 test('DevProvider answers user-info requests without a valid token with 401 (RFC 6750 §3)', async () => {
   const dev = provider();
-  assert.deepEqual([(await get(dev, '/userinfo')).headers['www-authenticate'], (await post(dev, '/userinfo', {}, { authorization: 'Bearer wrong' })).headers['www-authenticate']], ['Bearer', 'Bearer error="invalid_token"']);
+  assert.deepEqual(
+    [
+      (await get(dev, '/userinfo')).headers['www-authenticate'],
+      (await post(dev, '/userinfo', {}, { authorization: 'Bearer wrong' })).headers['www-authenticate'],
+    ],
+    ['Bearer', 'Bearer error="invalid_token"'],
+  );
 });
 
-test('DevProvider serves HTTP on 127.0.0.1 alone, refuses large bodies, answers HEAD, and survives whoever hangs up', LIMITED, async (t) => {
-  const dev = new DevProvider({ env: 'test', redirectUris: [CALLBACK] });
-  t.after(() => dev.stop());
-  await dev.start();
-  assert.equal(new URL(dev.url).hostname, '127.0.0.1');
-  assert.equal((await fetch(`${dev.url}/token`, { method: 'POST', body: 'x'.repeat(65_537) })).status, 413);
-  const head = await fetch(`${dev.url}/jwks`, { method: 'HEAD' });
-  assert.deepEqual([head.status, await head.text()], [200, '']);
-  assert.equal((await fetch(`${dev.url}/authorize?${encoded(QUERY)}`)).headers.get('content-type'), 'text/html; charset=utf-8');
-  const socket = connect(Number(new URL(dev.url).port), '127.0.0.1');
-  t.after(() => socket.destroy());
-  await once(socket, 'connect');
-  socket.end('POST /token HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nabc');
-  socket.resume();
-  await once(socket, 'close');
-  assert.equal((await fetch(`${dev.url}/jwks`)).status, 200);
-  const taken = new DevProvider({ env: 'test', redirectUris: [CALLBACK], port: Number(new URL(dev.url).port) });
-  t.after(() => taken.stop());
-  await assert.rejects(taken.start(), (error: NodeJS.ErrnoException) => error.code === 'EADDRINUSE');
-  await dev.stop();
-});
+test(
+  'DevProvider serves HTTP on 127.0.0.1 alone, refuses large bodies, answers HEAD, and survives whoever hangs up',
+  LIMITED,
+  async (t) => {
+    const dev = new DevProvider({ env: 'test', redirectUris: [CALLBACK] });
+    t.after(() => dev.stop());
+    await dev.start();
+    assert.equal(new URL(dev.url).hostname, '127.0.0.1');
+    assert.equal((await fetch(`${dev.url}/token`, { method: 'POST', body: 'x'.repeat(65_537) })).status, 413);
+    const head = await fetch(`${dev.url}/jwks`, { method: 'HEAD' });
+    assert.deepEqual([head.status, await head.text()], [200, '']);
+    assert.equal(
+      (await fetch(`${dev.url}/authorize?${encoded(QUERY)}`)).headers.get('content-type'),
+      'text/html; charset=utf-8',
+    );
+    const socket = connect(Number(new URL(dev.url).port), '127.0.0.1');
+    t.after(() => socket.destroy());
+    await once(socket, 'connect');
+    socket.end('POST /token HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nabc');
+    socket.resume();
+    await once(socket, 'close');
+    assert.equal((await fetch(`${dev.url}/jwks`)).status, 200);
+    const taken = new DevProvider({
+      env: 'test',
+      redirectUris: [CALLBACK],
+      port: Number(new URL(dev.url).port),
+    });
+    t.after(() => taken.stop());
+    await assert.rejects(taken.start(), (error: NodeJS.ErrnoException) => error.code === 'EADDRINUSE');
+    await dev.stop();
+  },
+);
 
 /** An application that serves its own provider, in cookie mode. */
-function mounted(redirectUris: readonly string[], path?: string, env: Env = 'test'): { readonly app: Svc; readonly dev: DevProvider } {
+function mounted(
+  redirectUris: readonly string[],
+  path?: string,
+  env: Env = 'test',
+): { readonly app: Svc; readonly dev: DevProvider } {
   const app = new Svc({ authSecret: SECRET, logger: collectedLog().logger, env });
   const dev = new DevProvider({ env: 'test', redirectUris });
-  const options = redirectUris.every((each) => each.startsWith('/')) ? {} : { allowedRedirectUris: redirectUris };
-  app.register(new OAuthPlugin({ provider: dev.mount(app, path), mode: 'cookie', onUser: (_provider, info) => info.subject, ...options }));
+  const options = redirectUris.every((each) => each.startsWith('/'))
+    ? {}
+    : { allowedRedirectUris: redirectUris };
+  app.register(
+    new OAuthPlugin({
+      provider: dev.mount(app, path),
+      mode: 'cookie',
+      onUser: (_provider, info) => info.subject,
+      ...options,
+    }),
+  );
   app.use(new SessionMiddleware()).use(new CSRFMiddleware());
   app.get('/', ({ req }) => req.session.get(currentUser) ?? 'nobody');
   return { app, dev };
@@ -320,49 +637,81 @@ function mounted(redirectUris: readonly string[], path?: string, env: Env = 'tes
 async function presses(client: TestClient, user: string): Promise<Response> {
   const page = new URL((await client.get('/oauth/login')).headers.get('location')!);
   assert.equal((await client.get(page.href)).status, 200);
-  const answer = await client.post(page.origin + page.pathname, { form: { ...Object.fromEntries(page.searchParams), user } });
+  const answer = await client.post(page.origin + page.pathname, {
+    form: { ...Object.fromEntries(page.searchParams), user },
+  });
   assert.equal(answer.status, 303, await answer.text());
   return client.get(answer.headers.get('location')!);
 }
 
 for (const path of [undefined, '/who/are/you']) {
-  test(`DevProvider mounted ${path ?? 'by default'} logs people in without a socket, and wherever the application listens, by either name`, LIMITED, async (t) => {
-    const { app } = mounted(['/oauth/callback'], path);
-    await using client = new TestClient(app);
-    assert.equal((await presses(client, 'ada')).headers.get('location'), '/');
-    assert.equal(await (await client.get('/')).text(), 'ada');
-    const server = await mounted(['/oauth/callback'], path).app.run({ port: 0, handleSignals: false });
-    t.after(() => server.close());
-    for (const url of [server.url, server.url.replace('127.0.0.1', 'localhost')]) {
-      const begun = await fetch(`${url}/oauth/login`, { redirect: 'manual' });
-      const page = new URL(begun.headers.get('location')!);
-      assert.equal(page.href.split('?')[0], `${url}${path ?? '/_dev/provider'}/authorize`);
-      const picked = await fetch(page.origin + page.pathname, { method: 'POST', body: new URLSearchParams({ ...Object.fromEntries(page.searchParams), user: 'alan' }), redirect: 'manual' });
-      const cookie = begun.headers.getSetCookie().map((each) => each.split(';', 1)[0]).join('; ');
-      const back = await fetch(picked.headers.get('location')!, { headers: { cookie }, redirect: 'manual' });
-      assert.deepEqual([back.status, back.headers.get('location')], [303, '/']);
-      assert.ok(back.headers.getSetCookie().some((each) => each.startsWith('svc_access=ey')));
-      const metadata = await (await fetch(`${url}${path ?? '/_dev/provider'}/.well-known/openid-configuration`)).json() as Record<string, string>;
-      assert.equal(metadata['token_endpoint'], `${url}${path ?? '/_dev/provider'}/token`);
-    }
-  });
+  test(
+    `DevProvider mounted ${path ?? 'by default'} logs people in without a socket, and wherever the application listens, by either name`,
+    LIMITED,
+    async (t) => {
+      const { app } = mounted(['/oauth/callback'], path);
+      await using client = new TestClient(app);
+      assert.equal((await presses(client, 'ada')).headers.get('location'), '/');
+      assert.equal(await (await client.get('/')).text(), 'ada');
+      const server = await mounted(['/oauth/callback'], path).app.run({ port: 0, handleSignals: false });
+      t.after(() => server.close());
+      for (const url of [server.url, server.url.replace('127.0.0.1', 'localhost')]) {
+        const begun = await fetch(`${url}/oauth/login`, { redirect: 'manual' });
+        const page = new URL(begun.headers.get('location')!);
+        assert.equal(page.href.split('?')[0], `${url}${path ?? '/_dev/provider'}/authorize`);
+        const picked = await fetch(page.origin + page.pathname, {
+          method: 'POST',
+          body: new URLSearchParams({ ...Object.fromEntries(page.searchParams), user: 'alan' }),
+          redirect: 'manual',
+        });
+        const cookie = begun.headers
+          .getSetCookie()
+          .map((each) => each.split(';', 1)[0])
+          .join('; ');
+        const back = await fetch(picked.headers.get('location')!, {
+          headers: { cookie },
+          redirect: 'manual',
+        });
+        assert.deepEqual([back.status, back.headers.get('location')], [303, '/']);
+        assert.ok(back.headers.getSetCookie().some((each) => each.startsWith('svc_access=ey')));
+        const metadata = (await (
+          await fetch(`${url}${path ?? '/_dev/provider'}/.well-known/openid-configuration`)
+        ).json()) as Record<string, string>;
+        assert.equal(metadata['token_endpoint'], `${url}${path ?? '/_dev/provider'}/token`);
+      }
+    },
+  );
 }
 
 test('DevProvider mounted sends nobody to a path of another origin, nor to another path; URLs stay what they are', async () => {
   const { app, dev } = mounted(['/oauth/callback']);
   await using client = new TestClient(app);
-  const ask = async (redirect_uri: string): Promise<number> => (await client.get('/_dev/provider/authorize', { query: { ...QUERY, redirect_uri } })).status;
+  const ask = async (redirect_uri: string): Promise<number> =>
+    (await client.get('/_dev/provider/authorize', { query: { ...QUERY, redirect_uri } })).status;
   assert.equal(await ask('http://localhost/oauth/callback'), 200);
-  for (const other of ['http://evil.example/oauth/callback', 'http://localhost.evil/oauth/callback', 'https://localhost/oauth/callback', 'http://localhost:81/oauth/callback', 'http://localhost/other', '/oauth/callback', 'http://localhost//oauth/callback']) {
+  for (const other of [
+    'http://evil.example/oauth/callback',
+    'http://localhost.evil/oauth/callback',
+    'https://localhost/oauth/callback',
+    'http://localhost:81/oauth/callback',
+    'http://localhost/other',
+    '/oauth/callback',
+    'http://localhost//oauth/callback',
+  ]) {
     assert.equal(await ask(other), 400, other);
   }
-  assert.equal((await get(dev, '/authorize', { ...QUERY, redirect_uri: '/oauth/callback' })).status, 400, 'handle() without an origin');
+  assert.equal(
+    (await get(dev, '/authorize', { ...QUERY, redirect_uri: '/oauth/callback' })).status,
+    400,
+    'handle() without an origin',
+  );
   const { app: elsewhere } = mounted(['http://127.0.0.1:8000/oauth/callback']);
   await using visitor = new TestClient(elsewhere, { baseUrl: 'http://127.0.0.1:8000' });
   assert.equal((await presses(visitor, 'ada')).status, 303);
   const page = (await visitor.get('/oauth/login')).headers.get('location')!;
   assert.ok(page.startsWith('http://127.0.0.1:8000/_dev/provider/authorize?'));
-  for (const redirectUris of [['//evil.example/'], ['/\\evil'], ['callback']]) assert.throws(() => new DevProvider({ env: 'test', redirectUris }), { code: 'E_OPTION_RANGE' });
+  for (const redirectUris of [['//evil.example/'], ['/\\evil'], ['callback']])
+    assert.throws(() => new DevProvider({ env: 'test', redirectUris }), { code: 'E_OPTION_RANGE' });
 });
 
 test('DevProvider mounted is refused in production by svc check, takes no large bodies, and gives a code once', async () => {
@@ -375,7 +724,9 @@ test('DevProvider mounted is refused in production by svc check, takes no large 
   const { app: strict } = mounted(['/oauth/callback']);
   await using visitor = new TestClient(strict.use(new IdempotencyMiddleware({ required: true })));
   assert.equal((await presses(visitor, 'ada')).status, 303, 'a browser knows no idempotency keys');
-  const findings = mounted(['https://app.example/oauth/callback'], undefined, 'production').app.check().findings.map(({ rule }) => rule);
+  const findings = mounted(['https://app.example/oauth/callback'], undefined, 'production')
+    .app.check()
+    .findings.map(({ rule }) => rule);
   assert.ok(findings.includes('oauth/provider'), findings.join());
 });
 
@@ -383,17 +734,27 @@ test('V08 With enforceValidAfter a login right behind revokeAll() counts, as doe
   const { logger } = collectedLog();
   const app = new Svc({ env: 'test', authSecret: SECRET, logger });
   const dev = new DevProvider({ env: 'test', redirectUris: ['/oauth/callback'] });
-  const oauth = new OAuthPlugin({ provider: dev.mount(app), enforceValidAfter: true, onUser: (_provider, { subject }) => subject });
+  const oauth = new OAuthPlugin({
+    provider: dev.mount(app),
+    enforceValidAfter: true,
+    onUser: (_provider, { subject }) => subject,
+  });
   app.register(oauth).get('/me', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
   await using client = new TestClient(app, { baseUrl: 'http://localhost:8000' });
-  const me = async (token: string): Promise<number> => (await client.get('/me', { headers: { Authorization: `Bearer ${token}` } })).status;
+  const me = async (token: string): Promise<number> =>
+    (await client.get('/me', { headers: { Authorization: `Bearer ${token}` } })).status;
   assert.equal(await me('none'), 401); // it has started
-  for (let round = 0; round < 5; round++) { // by the system's clock: a login takes less than the ten milliseconds that clocks may differ by
+  for (let round = 0; round < 5; round++) {
+    // by the system's clock: a login takes less than the ten milliseconds that clocks may differ by
     await oauth.revokeAll('ada');
     const begun = await client.get('/oauth/login');
-    const tokens = await (await client.get(await dev.pick(begun.headers.get('location')!, 'ada'))).json() as { readonly access_token: string; readonly refresh_token: string };
+    const tokens = (await (
+      await client.get(await dev.pick(begun.headers.get('location')!, 'ada'))
+    ).json()) as { readonly access_token: string; readonly refresh_token: string };
     assert.equal(await me(tokens.access_token), 200);
-    const refreshed = await (await client.post('/oauth/token', { form: { refresh_token: tokens.refresh_token } })).json() as { readonly access_token: string };
+    const refreshed = (await (
+      await client.post('/oauth/token', { form: { refresh_token: tokens.refresh_token } })
+    ).json()) as { readonly access_token: string };
     assert.equal(await me(refreshed.access_token), 200);
   }
 });

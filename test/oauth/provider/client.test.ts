@@ -14,37 +14,74 @@ import type { OAuthProviderOptions } from '../../../src/oauth/provider/presets.t
 
 const CALLBACK = 'https://app.test/oauth/callback';
 const ASKED = { redirectUri: CALLBACK, state: 'state-1', challenge: challengeOf('verifier'), nonce: 'n-1' };
-const RETURNED: Identification = { code: 'code-1', redirectUri: CALLBACK, verifier: 'verifier-secret', nonce: 'n-1' };
+const RETURNED: Identification = {
+  code: 'code-1',
+  redirectUri: CALLBACK,
+  verifier: 'verifier-secret',
+  nonce: 'n-1',
+};
 
-interface Setup { readonly client: ProviderClient; readonly clock: ManualClock; readonly events: Record<string, unknown>[] }
+interface Setup {
+  readonly client: ProviderClient;
+  readonly clock: ManualClock;
+  readonly events: Record<string, unknown>[];
+}
 
 /** A client of the fake by OpenID Connect, discovery and all. */
 function openId(fake: FakeProvider, options: Partial<OAuthProviderOptions> = {}): Setup {
-  return client(new OAuthProvider({ name: 'own', clientId: 'client', clientSecret: 'client-secret', issuer: fake.url, allowInsecure: true, ...options }));
+  return client(
+    new OAuthProvider({
+      name: 'own',
+      clientId: 'client',
+      clientSecret: 'client-secret',
+      issuer: fake.url,
+      allowInsecure: true,
+      ...options,
+    }),
+  );
 }
 
 /** A client of the fake by plain OAuth 2.0. */
 function plain(fake: FakeProvider, options: Partial<OAuthProviderOptions> = {}): Setup {
-  return client(new OAuthProvider({
-    name: 'own', clientId: 'client', clientSecret: 'client-secret', authorizeUrl: `${fake.url}/authorize`, tokenUrl: `${fake.url}/token`, userinfoUrl: `${fake.url}/userinfo`, allowInsecure: true, ...options,
-  }));
+  return client(
+    new OAuthProvider({
+      name: 'own',
+      clientId: 'client',
+      clientSecret: 'client-secret',
+      authorizeUrl: `${fake.url}/authorize`,
+      tokenUrl: `${fake.url}/token`,
+      userinfoUrl: `${fake.url}/userinfo`,
+      allowInsecure: true,
+      ...options,
+    }),
+  );
 }
 
 function client(provider: OAuthProvider): Setup {
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
-  return { client: new ProviderClient(provider, { clock, log: logger, metrics: createMetrics({ log: logger }) }), clock, events };
+  return {
+    client: new ProviderClient(provider, { clock, log: logger, metrics: createMetrics({ log: logger }) }),
+    clock,
+    events,
+  };
 }
 
-const failure = (reason: string | RegExp, code = 'provider_error') => (error: unknown): boolean => {
-  assert.ok(error instanceof ProviderFailure, String(error));
-  assert.equal(error.code, code, error.reason);
-  if (typeof reason === 'string') assert.equal(error.reason, reason);
-  else assert.match(error.reason, reason);
-  return true;
-};
+const failure =
+  (reason: string | RegExp, code = 'provider_error') =>
+  (error: unknown): boolean => {
+    assert.ok(error instanceof ProviderFailure, String(error));
+    assert.equal(error.code, code, error.reason);
+    if (typeof reason === 'string') assert.equal(error.reason, reason);
+    else assert.match(error.reason, reason);
+    return true;
+  };
 
-async function refused(client: ProviderClient, reason: string | RegExp, input: Partial<Identification> = {}): Promise<void> {
+async function refused(
+  client: ProviderClient,
+  reason: string | RegExp,
+  input: Partial<Identification> = {},
+): Promise<void> {
   await assert.rejects(client.identify({ ...RETURNED, ...input }), failure(reason));
 }
 
@@ -55,7 +92,14 @@ test('L01: authorizationUrl() has every parameter once, and a nonce with openid'
   const url = new URL(await openId(fake).client.authorizationUrl(ASKED));
   assert.equal(url.origin + url.pathname, `${fake.url}/authorize`);
   assert.deepEqual(Object.fromEntries(url.searchParams), {
-    response_type: 'code', client_id: 'client', redirect_uri: CALLBACK, scope: 'openid email profile', state: 'state-1', code_challenge: ASKED.challenge, code_challenge_method: 'S256', nonce: 'n-1',
+    response_type: 'code',
+    client_id: 'client',
+    redirect_uri: CALLBACK,
+    scope: 'openid email profile',
+    state: 'state-1',
+    code_challenge: ASKED.challenge,
+    code_challenge_method: 'S256',
+    nonce: 'n-1',
   });
   assert.equal(url.searchParams.size, 8);
   assert.match(url.searchParams.get('code_challenge')!, /^[\w-]{43}$/);
@@ -63,36 +107,86 @@ test('L01: authorizationUrl() has every parameter once, and a nonce with openid'
 });
 
 test('L01: authorizationUrl() has no nonce and no scope where the provider has no openid and none', () => {
-  const url = new URL(plain({ url: 'https://own.test' } as FakeProvider).client.authorizationUrl({ ...ASKED, nonce: undefined }) as string);
-  assert.deepEqual([...url.searchParams.keys()], ['response_type', 'client_id', 'redirect_uri', 'state', 'code_challenge', 'code_challenge_method']);
-  const scoped = plain({ url: 'https://own.test' } as FakeProvider).client.authorizationUrl({ ...ASKED, nonce: 'unused', scopes: ['a', 'openid', 'b'] }) as string;
-  assert.deepEqual([new URL(scoped).searchParams.get('scope'), new URL(scoped).searchParams.get('nonce')], ['a b', null]);
+  const url = new URL(
+    plain({ url: 'https://own.test' } as FakeProvider).client.authorizationUrl({
+      ...ASKED,
+      nonce: undefined,
+    }) as string,
+  );
+  assert.deepEqual(
+    [...url.searchParams.keys()],
+    ['response_type', 'client_id', 'redirect_uri', 'state', 'code_challenge', 'code_challenge_method'],
+  );
+  const scoped = plain({ url: 'https://own.test' } as FakeProvider).client.authorizationUrl({
+    ...ASKED,
+    nonce: 'unused',
+    scopes: ['a', 'openid', 'b'],
+  }) as string;
+  assert.deepEqual(
+    [new URL(scoped).searchParams.get('scope'), new URL(scoped).searchParams.get('nonce')],
+    ['a b', null],
+  );
 });
 
 test('L01: authorizationUrl() keeps openid however the scopes are narrowed, and fails loudly without a nonce', async () => {
   await using fake = await FakeProvider.start();
   const { client } = openId(fake);
-  assert.equal(new URL(await client.authorizationUrl({ ...ASKED, scopes: ['email'] })).searchParams.get('scope'), 'openid email');
+  assert.equal(
+    new URL(await client.authorizationUrl({ ...ASKED, scopes: ['email'] })).searchParams.get('scope'),
+    'openid email',
+  );
   await assert.rejects(async () => client.authorizationUrl({ ...ASKED, nonce: undefined }), TypeError);
 });
 
 test('L02: authorizationUrl() has neither the client secret nor a verifier, and passes on nothing that is not listed', () => {
-  const extra = { login_hint: 'ada@example.test', prompt: 'login', max_age: '60', ui_locales: 'de', client_secret: 'x', code_verifier: 'y', state: 'evil', redirect_uri: 'https://evil.test', claims: '{}', request: 'jwt' };
-  const text = plain({ url: 'https://own.test' } as FakeProvider).client.authorizationUrl({ ...ASKED, extra }) as string;
-  for (const hidden of ['client-secret', 'client_secret', 'verifier', 'evil', 'request=']) assert.ok(!text.includes(hidden), hidden);
-  assert.deepEqual([...new URL(text).searchParams.keys()].slice(6), ['login_hint', 'prompt', 'max_age', 'ui_locales']);
+  const extra = {
+    login_hint: 'ada@example.test',
+    prompt: 'login',
+    max_age: '60',
+    ui_locales: 'de',
+    client_secret: 'x',
+    code_verifier: 'y',
+    state: 'evil',
+    redirect_uri: 'https://evil.test',
+    claims: '{}',
+    request: 'jwt',
+  };
+  const text = plain({ url: 'https://own.test' } as FakeProvider).client.authorizationUrl({
+    ...ASKED,
+    extra,
+  }) as string;
+  for (const hidden of ['client-secret', 'client_secret', 'verifier', 'evil', 'request='])
+    assert.ok(!text.includes(hidden), hidden);
+  assert.deepEqual([...new URL(text).searchParams.keys()].slice(6), [
+    'login_hint',
+    'prompt',
+    'max_age',
+    'ui_locales',
+  ]);
   assert.equal(new URL(text).searchParams.get('state'), 'state-1');
 });
 
 test('L03: authorizationUrl() keeps the query of the endpoint as it is written, and sets nothing twice', () => {
   const { client } = plain({ url: 'https://own.test' } as FakeProvider, {
-    authorizeUrl: 'https://own.test/authorize?tenant=a%20b&prompt=consent&response_type=token&flag&state=x&audience=q', authorizeParams: { access_type: 'online', audience: 'own' },
+    authorizeUrl:
+      'https://own.test/authorize?tenant=a%20b&prompt=consent&response_type=token&flag&state=x&audience=q',
+    authorizeParams: { access_type: 'online', audience: 'own' },
   });
   const text = client.authorizationUrl({ ...ASKED, extra: { prompt: 'none', login_hint: 'ada' } }) as string;
-  assert.ok(text.startsWith('https://own.test/authorize?tenant=a%20b&prompt=consent&flag&audience=q&response_type=code&'), text);
+  assert.ok(
+    text.startsWith(
+      'https://own.test/authorize?tenant=a%20b&prompt=consent&flag&audience=q&response_type=code&',
+    ),
+    text,
+  );
   const names = [...new URL(text).searchParams.keys()];
   assert.equal(new Set(names).size, names.length);
-  assert.deepEqual(['prompt', 'state', 'access_type', 'audience', 'login_hint'].map((name) => new URL(text).searchParams.get(name)), ['consent', 'state-1', 'online', 'q', 'ada']);
+  assert.deepEqual(
+    ['prompt', 'state', 'access_type', 'audience', 'login_hint'].map((name) =>
+      new URL(text).searchParams.get(name),
+    ),
+    ['consent', 'state-1', 'online', 'q', 'ada'],
+  );
 });
 
 test('L04: authorizationUrl() says what it is given: another state, nonce and challenge for each login', async () => {
@@ -100,8 +194,14 @@ test('L04: authorizationUrl() says what it is given: another state, nonce and ch
   const { client } = openId(fake);
   const seen = new Set<string>();
   for (let login = 0; login < 100; login++) {
-    const [state, nonce, verifier] = [randomBytes(32).toString('base64url'), randomBytes(16).toString('base64url'), randomBytes(32).toString('base64url')];
-    const { searchParams } = new URL(await client.authorizationUrl({ ...ASKED, state, nonce, challenge: challengeOf(verifier) }));
+    const [state, nonce, verifier] = [
+      randomBytes(32).toString('base64url'),
+      randomBytes(16).toString('base64url'),
+      randomBytes(32).toString('base64url'),
+    ];
+    const { searchParams } = new URL(
+      await client.authorizationUrl({ ...ASKED, state, nonce, challenge: challengeOf(verifier) }),
+    );
     assert.deepEqual([searchParams.get('state'), searchParams.get('nonce')], [state, nonce]);
     for (const name of ['state', 'nonce', 'code_challenge']) seen.add(searchParams.get(name)!);
   }
@@ -115,7 +215,8 @@ test('B09: checkIssuer() refuses another iss without asking the provider, and on
   await using fake = await FakeProvider.start();
   fake.metadata = { authorization_response_iss_parameter_supported: true };
   const { client } = openId(fake);
-  for (const iss of ['https://evil.test', `${fake.url}/`, fake.url.toUpperCase(), '']) await assert.rejects(client.checkIssuer(iss), failure('iss_differs', 'issuer_mismatch'));
+  for (const iss of ['https://evil.test', `${fake.url}/`, fake.url.toUpperCase(), ''])
+    await assert.rejects(client.checkIssuer(iss), failure('iss_differs', 'issuer_mismatch'));
   await client.checkIssuer(fake.url);
   assert.equal(fake.count(), 0);
   await assert.rejects(client.checkIssuer(undefined), failure('iss_missing', 'issuer_mismatch'));
@@ -135,11 +236,30 @@ test('B09: checkIssuer() lets an answer without iss pass where it is not announc
 
 test('B09: checkIssuer() takes the iss of any allowed tenant of a template', async () => {
   const id = '9188040d-6c67-4c5b-b112-36a304b66dad';
-  const provider = (tenants?: readonly string[]): ProviderClient => client(new OAuthProvider({ name: 'own', clientId: 'c', clientSecret: 's', issuer: 'https://login.test/{tenantid}/v2.0', discoveryUrl: 'https://login.test/common/v2.0/.well-known/openid-configuration', tenants })).client;
+  const provider = (tenants?: readonly string[]): ProviderClient =>
+    client(
+      new OAuthProvider({
+        name: 'own',
+        clientId: 'c',
+        clientSecret: 's',
+        issuer: 'https://login.test/{tenantid}/v2.0',
+        discoveryUrl: 'https://login.test/common/v2.0/.well-known/openid-configuration',
+        tenants,
+      }),
+    ).client;
   await provider().checkIssuer(`https://login.test/${id}/v2.0`);
   await provider([id]).checkIssuer(`https://login.test/${id}/v2.0`);
-  for (const iss of ['https://login.test/common/v2.0', 'https://login.test//v2.0', 'x', `https://evil.test/${id}/v2.0`]) await assert.rejects(provider().checkIssuer(iss), failure('iss_differs', 'issuer_mismatch'), iss);
-  await assert.rejects(provider(['00000000-0000-0000-0000-000000000000']).checkIssuer(`https://login.test/${id}/v2.0`), ProviderFailure);
+  for (const iss of [
+    'https://login.test/common/v2.0',
+    'https://login.test//v2.0',
+    'x',
+    `https://evil.test/${id}/v2.0`,
+  ])
+    await assert.rejects(provider().checkIssuer(iss), failure('iss_differs', 'issuer_mismatch'), iss);
+  await assert.rejects(
+    provider(['00000000-0000-0000-0000-000000000000']).checkIssuer(`https://login.test/${id}/v2.0`),
+    ProviderFailure,
+  );
 });
 
 // ── the code exchange ──
@@ -148,20 +268,36 @@ test('B11: identify() posts the code, redirect_uri and verifier as a form, with 
   await using fake = await FakeProvider.start();
   await openId(fake).client.identify(RETURNED);
   const token = fake.requests.find(({ endpoint }) => endpoint === 'token')!;
-  assert.deepEqual([token.method, token.headers['content-type'], token.headers['authorization']], ['POST', 'application/x-www-form-urlencoded', undefined]);
+  assert.deepEqual(
+    [token.method, token.headers['content-type'], token.headers['authorization']],
+    ['POST', 'application/x-www-form-urlencoded', undefined],
+  );
   assert.deepEqual(Object.fromEntries(token.form), {
-    grant_type: 'authorization_code', code: 'code-1', redirect_uri: CALLBACK, code_verifier: 'verifier-secret', client_id: 'client', client_secret: 'client-secret',
+    grant_type: 'authorization_code',
+    code: 'code-1',
+    redirect_uri: CALLBACK,
+    code_verifier: 'verifier-secret',
+    client_id: 'client',
+    client_secret: 'client-secret',
   });
-  assert.deepEqual(fake.requests.map(({ endpoint }) => endpoint), ['discovery', 'token', 'jwks', 'userinfo']);
+  assert.deepEqual(
+    fake.requests.map(({ endpoint }) => endpoint),
+    ['discovery', 'token', 'jwks', 'userinfo'],
+  );
   assert.equal(token.form.size, 6);
 });
 
 test('B11: identify() authenticates by Basic with id and secret form-encoded, and then nowhere else', async () => {
   await using fake = await FakeProvider.start();
   fake.user = { sub: 'ada' };
-  await plain(fake, { clientAuth: 'basic', clientId: 'cli:ent', clientSecret: 's%+&\u00e4' }).client.identify(RETURNED);
+  await plain(fake, { clientAuth: 'basic', clientId: 'cli:ent', clientSecret: 's%+&\u00e4' }).client.identify(
+    RETURNED,
+  );
   const { headers, form } = fake.requests[0]!;
-  assert.equal(headers['authorization'], `Basic ${Buffer.from('cli%3Aent:s%25%2B%26%C3%A4').toString('base64')}`);
+  assert.equal(
+    headers['authorization'],
+    `Basic ${Buffer.from('cli%3Aent:s%25%2B%26%C3%A4').toString('base64')}`,
+  );
   assert.deepEqual([...form.keys()], ['grant_type', 'code', 'redirect_uri', 'code_verifier']);
 });
 
@@ -172,27 +308,74 @@ test('B11: identify() follows what the metadata say of client authentication, un
   await openId(fake, { clientAuth: 'post' }).client.identify(RETURNED);
   await openId(fake, { clientAuth: 'none', clientSecret: undefined }).client.identify(RETURNED);
   const tokens = fake.requests.filter(({ endpoint }) => endpoint === 'token');
-  assert.deepEqual(tokens.map(({ headers, form }) => [headers['authorization'] !== undefined, form.has('client_id'), form.has('client_secret')]), [[true, false, false], [false, true, true], [false, true, false]]);
+  assert.deepEqual(
+    tokens.map(({ headers, form }) => [
+      headers['authorization'] !== undefined,
+      form.has('client_id'),
+      form.has('client_secret'),
+    ]),
+    [
+      [true, false, false],
+      [false, true, true],
+      [false, true, false],
+    ],
+  );
 });
 
 test('identify() gives the user and the tokens, and neither log nor client shows a secret', async () => {
   await using fake = await FakeProvider.start();
   const { client, events } = openId(fake);
-  fake.failNext('token', { body: { access_token: 'secret-access', token_type: 'bearer', expires_in: '3600', refresh_token: 'secret-refresh', scope: 'openid', id_token: fake.idToken({ hd: 'example.test' }) } });
+  fake.failNext('token', {
+    body: {
+      access_token: 'secret-access',
+      token_type: 'bearer',
+      expires_in: '3600',
+      refresh_token: 'secret-refresh',
+      scope: 'openid',
+      id_token: fake.idToken({ hd: 'example.test' }),
+    },
+  });
   const { info, tokens } = await client.identify(RETURNED);
-  assert.deepEqual({ ...info, raw: undefined }, { subject: 'ada', email: 'ada@example.test', emailVerified: true, name: 'Ada Lovelace', picture: 'https://example.test/ada.png', raw: undefined });
+  assert.deepEqual(
+    { ...info, raw: undefined },
+    {
+      subject: 'ada',
+      email: 'ada@example.test',
+      emailVerified: true,
+      name: 'Ada Lovelace',
+      picture: 'https://example.test/ada.png',
+      raw: undefined,
+    },
+  );
   assert.equal(info.raw['hd'], 'example.test');
-  assert.deepEqual([tokens.accessToken, tokens.refreshToken, tokens.expiresInSeconds, tokens.scope], ['secret-access', 'secret-refresh', 3600, 'openid']);
-  assert.equal(fake.requests.find(({ endpoint }) => endpoint === 'userinfo')?.headers['authorization'], 'Bearer secret-access');
+  assert.deepEqual(
+    [tokens.accessToken, tokens.refreshToken, tokens.expiresInSeconds, tokens.scope],
+    ['secret-access', 'secret-refresh', 3600, 'openid'],
+  );
+  assert.equal(
+    fake.requests.find(({ endpoint }) => endpoint === 'userinfo')?.headers['authorization'],
+    'Bearer secret-access',
+  );
   const text = JSON.stringify(events) + inspect(client, { depth: 9, showHidden: true });
-  for (const secret of ['secret', 'code-1', 'verifier', 'eyJ', 'n-1']) assert.ok(!text.includes(secret), secret);
-  assert.deepEqual(events.map(({ event, provider, call }) => [event, provider, call]), ['discovery', 'token', 'jwks', 'userinfo'].map((call) => ['provider_call', 'own', call]));
+  for (const secret of ['secret', 'code-1', 'verifier', 'eyJ', 'n-1'])
+    assert.ok(!text.includes(secret), secret);
+  assert.deepEqual(
+    events.map(({ event, provider, call }) => [event, provider, call]),
+    ['discovery', 'token', 'jwks', 'userinfo'].map((call) => ['provider_call', 'own', call]),
+  );
 });
 
 test('B12: identify() reads 200 with an error as a failure', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
-  fake.failNext('token', { body: { error: 'bad_verification_code', error_description: 'The code is expired', access_token: 'at', token_type: 'bearer' } });
+  fake.failNext('token', {
+    body: {
+      error: 'bad_verification_code',
+      error_description: 'The code is expired',
+      access_token: 'at',
+      token_type: 'bearer',
+    },
+  });
   await refused(client, 'token_error_bad_verification_code');
   fake.failNext('token', { body: { error: { a: 1 } } });
   await refused(client, 'token_error_odd');
@@ -204,7 +387,18 @@ test('B12: identify() reads 200 with an error as a failure', async () => {
 test('B13: identify() refuses an answer without a usable access_token, or of a token_type it does not know', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
-  for (const access_token of [undefined, null, 5, '', {}, ['a'], 'a b', 'a\r\nx: y', '\u00e4', 'x'.repeat(16_385)]) {
+  for (const access_token of [
+    undefined,
+    null,
+    5,
+    '',
+    {},
+    ['a'],
+    'a b',
+    'a\r\nx: y',
+    '\u00e4',
+    'x'.repeat(16_385),
+  ]) {
     fake.failNext('token', { body: { access_token, token_type: 'bearer' } });
     await refused(client, 'token_access_token');
   }
@@ -216,7 +410,9 @@ test('B13: identify() refuses an answer without a usable access_token, or of a t
   await refused(client, 'token_id_token');
   assert.equal(fake.count('userinfo'), 0);
   for (const token_type of ['bearer', 'Bearer', 'BEARER']) {
-    fake.failNext('token', { body: { access_token: 'at', token_type, expires_in: 'soon', refresh_token: '', scope: 5 } });
+    fake.failNext('token', {
+      body: { access_token: 'at', token_type, expires_in: 'soon', refresh_token: '', scope: 5 },
+    });
     assert.deepEqual((await client.identify(RETURNED)).tokens, { accessToken: 'at' });
   }
   fake.failNext('token', { body: { access_token: 'at', token_type: 'N_A' } });
@@ -226,18 +422,41 @@ test('B13: identify() refuses an answer without a usable access_token, or of a t
 test('identify() takes a member of the token answer that is null for one that is not there', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
-  fake.failNext('token', { body: { access_token: 'at', token_type: 'bearer', error: null, error_description: null, id_token: null, refresh_token: null, expires_in: null, scope: null } });
+  fake.failNext('token', {
+    body: {
+      access_token: 'at',
+      token_type: 'bearer',
+      error: null,
+      error_description: null,
+      id_token: null,
+      refresh_token: null,
+      expires_in: null,
+      scope: null,
+    },
+  });
   assert.deepEqual((await client.identify(RETURNED)).tokens, { accessToken: 'at' });
 });
 
 test('B14: identify() refuses a token answer that is not JSON, and a form unless the provider is known for it', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
-  const form = { headers: { 'content-type': 'application/x-www-form-urlencoded' }, body: 'access_token=at&token_type=bearer&scope=a' };
+  const form = {
+    headers: { 'content-type': 'application/x-www-form-urlencoded' },
+    body: 'access_token=at&token_type=bearer&scope=a',
+  };
   const wrong: readonly (readonly [scripted: Parameters<FakeProvider['failNext']>[1], reason: string])[] = [
-    [form, 'token_media_type'], [{ headers: { 'content-type': 'text/html' }, body: '{}' }, 'token_media_type'], [{ headers: { 'content-type': '' }, body: '{}' }, 'token_media_type'], [{ body: 'access_token=at' }, 'token_not_json'],
-    [{ body: '[]' }, 'token_not_object'], [{ body: 'null' }, 'token_not_object'], [{ body: Buffer.from([0x22, 0xff, 0x22]) }, 'token_not_json'], [{ body: '' }, 'token_not_json'],
-    [{ status: 400, body: { error: 'invalid_grant' } }, 'token_status_400_invalid_grant'], [{ status: 401, body: '<' }, 'token_status_401'], [{ status: 500, body: '[]' }, 'token_status_500'], [{ status: 503, headers: { 'content-type': 'text/html' }, body: '<p>' }, 'token_status_503'],
+    [form, 'token_media_type'],
+    [{ headers: { 'content-type': 'text/html' }, body: '{}' }, 'token_media_type'],
+    [{ headers: { 'content-type': '' }, body: '{}' }, 'token_media_type'],
+    [{ body: 'access_token=at' }, 'token_not_json'],
+    [{ body: '[]' }, 'token_not_object'],
+    [{ body: 'null' }, 'token_not_object'],
+    [{ body: Buffer.from([0x22, 0xff, 0x22]) }, 'token_not_json'],
+    [{ body: '' }, 'token_not_json'],
+    [{ status: 400, body: { error: 'invalid_grant' } }, 'token_status_400_invalid_grant'],
+    [{ status: 401, body: '<' }, 'token_status_401'],
+    [{ status: 500, body: '[]' }, 'token_status_500'],
+    [{ status: 503, headers: { 'content-type': 'text/html' }, body: '<p>' }, 'token_status_503'],
     [{ status: 204, body: '' }, 'token_status_204'],
   ];
   for (const [scripted, reason] of wrong) {
@@ -273,7 +492,10 @@ test('B16: identify() fails with provider_timeout when an endpoint does not answ
   for (const endpoint of ['token', 'userinfo'] as const) {
     fake.failNext(endpoint, { until: new Promise(() => undefined) });
     const before = fake.count();
-    const call = assert.rejects(client.identify(RETURNED), failure(`${endpoint}_first_byte`, 'provider_timeout'));
+    const call = assert.rejects(
+      client.identify(RETURNED),
+      failure(`${endpoint}_first_byte`, 'provider_timeout'),
+    );
     await fake.arrived(before + (endpoint === 'token' ? 1 : 2));
     await clock.advance(10_000);
     await call;
@@ -301,15 +523,24 @@ test('B18: identify() refuses user info with an error, no object, or no subject 
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
   for (const [scripted, reason] of [
-    [{ status: 401, body: {} }, 'userinfo_status_401'], [{ status: 500, body: {} }, 'userinfo_status_500'], [{ body: '[]' }, 'userinfo_not_object'], [{ body: '"ada"' }, 'userinfo_not_object'], [{ body: {} }, 'user_subject'],
-    [{ body: { sub: 5 } }, 'user_subject'], [{ body: { sub: '' } }, 'user_subject'], [{ body: { sub: 'ada\ud800' } }, 'user_subject'], [{ body: { sub: null } }, 'user_subject'], [{ body: { id: 5 } }, 'user_subject'], [{ headers: { 'content-type': 'application/jwt' }, body: 'a.b.c' }, 'userinfo_media_type'],
+    [{ status: 401, body: {} }, 'userinfo_status_401'],
+    [{ status: 500, body: {} }, 'userinfo_status_500'],
+    [{ body: '[]' }, 'userinfo_not_object'],
+    [{ body: '"ada"' }, 'userinfo_not_object'],
+    [{ body: {} }, 'user_subject'],
+    [{ body: { sub: 5 } }, 'user_subject'],
+    [{ body: { sub: '' } }, 'user_subject'],
+    [{ body: { sub: 'ada\ud800' } }, 'user_subject'],
+    [{ body: { sub: null } }, 'user_subject'],
+    [{ body: { id: 5 } }, 'user_subject'],
+    [{ headers: { 'content-type': 'application/jwt' }, body: 'a.b.c' }, 'userinfo_media_type'],
   ] as const) {
     fake.failNext('userinfo', scripted);
     await refused(client, reason);
   }
 });
 
-test('B18: identify() gives GitHub\'s numeric id as text, and no other kind of id', async () => {
+test("B18: identify() gives GitHub's numeric id as text, and no other kind of id", async () => {
   await using fake = await FakeProvider.start();
   const github = githubOf(fake);
   fake.failNext('userinfo', { body: { id: 583231, login: 'octocat' } });
@@ -320,7 +551,7 @@ test('B18: identify() gives GitHub\'s numeric id as text, and no other kind of i
   }
 });
 
-test('B19: identify() refuses user info of another subject than the id_token\'s', async () => {
+test("B19: identify() refuses user info of another subject than the id_token's", async () => {
   await using fake = await FakeProvider.start();
   const { client } = openId(fake);
   for (const sub of ['eve', 'Ada', undefined, 5, ['ada']]) {
@@ -371,7 +602,10 @@ test('N08: identify() fetches keys once for many logins, and again for a key id 
   const { client, clock } = openId(fake);
   await Promise.all(Array.from({ length: 10 }, () => client.identify(RETURNED)));
   assert.equal(fake.count('jwks'), 1);
-  const signedWith = (kid: string): void => fake.failNext('token', { body: { access_token: 'at', token_type: 'bearer', id_token: fake.idToken({}, kid) } });
+  const signedWith = (kid: string): void =>
+    fake.failNext('token', {
+      body: { access_token: 'at', token_type: 'bearer', id_token: fake.idToken({}, kid) },
+    });
   fake.keys = [jwk(RSA.publicKey, { kid: 'newer' })];
   signedWith('newer');
   await client.identify(RETURNED);
@@ -404,7 +638,9 @@ test('N08: identify() takes the key that the provider has put in place of anothe
   fake.keys = [before];
   await clock.advance(59_999);
   for (let index = 0; index < 20; index++) {
-    fake.failNext('token', { body: { access_token: 'at', token_type: 'bearer', id_token: `${fake.idToken().slice(0, -4)}AAAA` } });
+    fake.failNext('token', {
+      body: { access_token: 'at', token_type: 'bearer', id_token: `${fake.idToken().slice(0, -4)}AAAA` },
+    });
     await refused(client, 'id_token_signature');
   }
   assert.equal(fake.count('jwks'), 2);
@@ -417,45 +653,115 @@ test('B22: identify() passes subject, e-mail or null, whether it is verified, na
     fake.user = user;
     return { ...(await client.identify(RETURNED)).info };
   };
-  assert.deepEqual(await got({ sub: 'a' }), { subject: 'a', email: null, emailVerified: false, name: null, picture: null, raw: { sub: 'a' } });
-  const user = { sub: 'a', email: 'a@x.test', email_verified: 'true', name: 'A', picture: 'https://x.test/a.png', extra: [1] };
-  assert.deepEqual(await got(user), { subject: 'a', email: 'a@x.test', emailVerified: false, name: 'A', picture: 'https://x.test/a.png', raw: user });
+  assert.deepEqual(await got({ sub: 'a' }), {
+    subject: 'a',
+    email: null,
+    emailVerified: false,
+    name: null,
+    picture: null,
+    raw: { sub: 'a' },
+  });
+  const user = {
+    sub: 'a',
+    email: 'a@x.test',
+    email_verified: 'true',
+    name: 'A',
+    picture: 'https://x.test/a.png',
+    extra: [1],
+  };
+  assert.deepEqual(await got(user), {
+    subject: 'a',
+    email: 'a@x.test',
+    emailVerified: false,
+    name: 'A',
+    picture: 'https://x.test/a.png',
+    raw: user,
+  });
 });
 
-test('identify() uses the application\'s mapUser(), and fails when that throws or gives no user', async () => {
+test("identify() uses the application's mapUser(), and fails when that throws or gives no user", async () => {
   await using fake = await FakeProvider.start();
   fake.user = { login: 'ada', mail: 'a@x.test' };
-  const mapped = plain(fake, { mapUser: (raw) => ({ subject: raw['login'] as string, email: raw['mail'] as string, emailVerified: true }) });
-  assert.deepEqual({ ...(await mapped.client.identify(RETURNED)).info, raw: undefined }, { subject: 'ada', email: 'a@x.test', emailVerified: true, name: null, picture: null, raw: undefined });
-  await refused(plain(fake, { mapUser: () => { throw new Error('bug'); } }).client, 'user_mapping');
+  const mapped = plain(fake, {
+    mapUser: (raw) => ({
+      subject: raw['login'] as string,
+      email: raw['mail'] as string,
+      emailVerified: true,
+    }),
+  });
+  assert.deepEqual(
+    { ...(await mapped.client.identify(RETURNED)).info, raw: undefined },
+    { subject: 'ada', email: 'a@x.test', emailVerified: true, name: null, picture: null, raw: undefined },
+  );
+  await refused(
+    plain(fake, {
+      mapUser: () => {
+        throw new Error('bug');
+      },
+    }).client,
+    'user_mapping',
+  );
   await refused(plain(fake, { mapUser: () => undefined as never }).client, 'user_subject');
 });
 
 // ── GitHub's e-mail endpoint ──
 
 function githubOf(fake: FakeProvider): ProviderClient {
-  return client(githubProvider('client', 'client-secret', { issuer: undefined, authorizeUrl: `${fake.url}/authorize`, tokenUrl: `${fake.url}/token`, userinfoUrl: `${fake.url}/userinfo`, emailsUrl: `${fake.url}/emails`, allowInsecure: true })).client;
+  return client(
+    githubProvider('client', 'client-secret', {
+      issuer: undefined,
+      authorizeUrl: `${fake.url}/authorize`,
+      tokenUrl: `${fake.url}/token`,
+      userinfoUrl: `${fake.url}/userinfo`,
+      emailsUrl: `${fake.url}/emails`,
+      allowInsecure: true,
+    }),
+  ).client;
 }
 
-async function githubUser(fake: FakeProvider, emails: Parameters<FakeProvider['failNext']>[1]): Promise<Identified['info']> {
+async function githubUser(
+  fake: FakeProvider,
+  emails: Parameters<FakeProvider['failNext']>[1],
+): Promise<Identified['info']> {
   fake.failNext('emails', emails);
   return (await githubOf(fake).identify({ ...RETURNED, nonce: undefined })).info;
 }
 
-test('identify() takes GitHub\'s primary verified address, never the public one as verified', async () => {
+test("identify() takes GitHub's primary verified address, never the public one as verified", async () => {
   await using fake = await FakeProvider.start();
   fake.user = { id: 1, login: 'octocat', email: 'public@x.test', avatar_url: 'https://x.test/a.png' };
-  const list = (...entries: readonly unknown[]): Parameters<FakeProvider['failNext']>[1] => ({ body: entries });
+  const list = (...entries: readonly unknown[]): Parameters<FakeProvider['failNext']>[1] => ({
+    body: entries,
+  });
   const address = { email: 'a@x.test', primary: true, verified: true };
-  const of = async (emails: Parameters<FakeProvider['failNext']>[1]): Promise<unknown> => { const info = await githubUser(fake, emails); return [info.email, info.emailVerified]; };
-  assert.deepEqual(await of(list({ ...address, email: 'b@x.test', primary: false }, address)), ['a@x.test', true]);
-  for (const wrong of [{ ...address, verified: false }, { ...address, primary: false }, { ...address, verified: 'true' }, { ...address, email: 5 }, null, 'a@x.test']) assert.deepEqual(await of(list(wrong)), ['public@x.test', false]);
+  const of = async (emails: Parameters<FakeProvider['failNext']>[1]): Promise<unknown> => {
+    const info = await githubUser(fake, emails);
+    return [info.email, info.emailVerified];
+  };
+  assert.deepEqual(await of(list({ ...address, email: 'b@x.test', primary: false }, address)), [
+    'a@x.test',
+    true,
+  ]);
+  for (const wrong of [
+    { ...address, verified: false },
+    { ...address, primary: false },
+    { ...address, verified: 'true' },
+    { ...address, email: 5 },
+    null,
+    'a@x.test',
+  ])
+    assert.deepEqual(await of(list(wrong)), ['public@x.test', false]);
   assert.deepEqual(await of({ status: 404, body: {} }), ['public@x.test', false]);
   assert.deepEqual(await of({ status: 403, body: {} }), ['public@x.test', false]);
-  assert.equal(fake.requests.findLast(({ endpoint }) => endpoint === 'emails')?.headers['authorization']?.startsWith('Bearer at-'), true);
+  assert.equal(
+    fake.requests
+      .findLast(({ endpoint }) => endpoint === 'emails')
+      ?.headers['authorization']?.startsWith('Bearer at-'),
+    true,
+  );
 });
 
-test('identify() fails when GitHub\'s e-mail endpoint does: no user is made up in the meantime', async () => {
+test("identify() fails when GitHub's e-mail endpoint does: no user is made up in the meantime", async () => {
   await using fake = await FakeProvider.start();
   fake.user = { id: 1, login: 'octocat' };
   await assert.rejects(githubUser(fake, { status: 500, body: [] }), failure('emails_status_500'));
@@ -470,14 +776,18 @@ test('start() discovers in the background; a provider that is away is a warning,
   fake.failNext('discovery', { status: 503, body: {} });
   await client.start(new AbortController().signal);
   await fake.arrived(1);
-  while (!events.some(({ event }) => event === 'provider_unreachable')) await new Promise((resolve) => setImmediate(resolve));
-  assert.deepEqual(events.filter(({ level }) => level === 'warn').map(({ provider, reason }) => [provider, reason]), [['own', 'discovery_status_503']]);
+  while (!events.some(({ event }) => event === 'provider_unreachable'))
+    await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(
+    events.filter(({ level }) => level === 'warn').map(({ provider, reason }) => [provider, reason]),
+    [['own', 'discovery_status_503']],
+  );
   await client.authorizationUrl(ASKED);
   assert.equal(fake.count('discovery'), 2);
   await assert.rejects(client.start(AbortSignal.abort(new Error('stopping'))), /stopping/);
 });
 
-test('a login fails with the provider\'s failure while discovery does', async () => {
+test("a login fails with the provider's failure while discovery does", async () => {
   await using fake = await FakeProvider.start();
   const { client } = openId(fake);
   fake.failNext('discovery', { body: { issuer: 'https://evil.test' } });
@@ -502,12 +812,18 @@ test('identify() ends with the reason of its signal, and close() ends it with te
   const { client } = plain(fake);
   const leaving = new AbortController();
   fake.failNext('token', { until: new Promise(() => undefined) });
-  const left = assert.rejects(client.identify({ ...RETURNED, signal: leaving.signal }), (reason) => reason === 'left');
+  const left = assert.rejects(
+    client.identify({ ...RETURNED, signal: leaving.signal }),
+    (reason) => reason === 'left',
+  );
   await fake.arrived(1);
   leaving.abort('left');
   await left;
   fake.failNext('token', { until: new Promise(() => undefined) });
-  const closed = assert.rejects(client.identify(RETURNED), failure('token_closed', 'temporarily_unavailable'));
+  const closed = assert.rejects(
+    client.identify(RETURNED),
+    failure('token_closed', 'temporarily_unavailable'),
+  );
   await fake.arrived(2);
   client.close();
   await closed;
@@ -519,39 +835,83 @@ test('N02: identify() and authorizationUrl() call the configured hosts whatever 
   await using thief = await FakeProvider.start();
   const evil = `${thief.url}/#@?&\r\nhost: evil.test`;
   const { client } = plain(fake);
-  const url = await client.authorizationUrl({ redirectUri: evil, state: evil, challenge: evil, nonce: evil, scopes: [evil], extra: { login_hint: evil, prompt: evil } });
+  const url = await client.authorizationUrl({
+    redirectUri: evil,
+    state: evil,
+    challenge: evil,
+    nonce: evil,
+    scopes: [evil],
+    extra: { login_hint: evil, prompt: evil },
+  });
   assert.equal(new URL(url).origin, fake.url);
   await client.identify({ code: evil, redirectUri: evil, verifier: evil, nonce: evil });
-  assert.deepEqual(fake.requests.map(({ url: path, headers }) => [path, headers['host']]), [['/token', `127.0.0.1:${fake.port}`], ['/userinfo', `127.0.0.1:${fake.port}`]]);
+  assert.deepEqual(
+    fake.requests.map(({ url: path, headers }) => [path, headers['host']]),
+    [
+      ['/token', `127.0.0.1:${fake.port}`],
+      ['/userinfo', `127.0.0.1:${fake.port}`],
+    ],
+  );
   assert.equal(fake.requests[0]?.form.get('code'), evil);
   assert.equal(thief.count(), 0);
 });
 
 test('N09: a provider with pinned metadata and keys is called for the login alone, with none at start', async () => {
   await using fake = await FakeProvider.start();
-  const { client } = openId(fake, { metadata: { issuer: fake.url, authorization_endpoint: `${fake.url}/authorize`, token_endpoint: `${fake.url}/token` }, jwks: { keys: [jwk(RSA.publicKey, { kid: 'rsa' })] } });
+  const { client } = openId(fake, {
+    metadata: {
+      issuer: fake.url,
+      authorization_endpoint: `${fake.url}/authorize`,
+      token_endpoint: `${fake.url}/token`,
+    },
+    jwks: { keys: [jwk(RSA.publicKey, { kid: 'rsa' })] },
+  });
   await client.start(new AbortController().signal);
   await client.authorizationUrl(ASKED);
   await client.checkIssuer(undefined);
   assert.equal(fake.count(), 0);
   assert.equal((await client.identify(RETURNED)).info.subject, 'ada');
-  assert.deepEqual(fake.requests.map(({ endpoint }) => endpoint), ['token']);
+  assert.deepEqual(
+    fake.requests.map(({ endpoint }) => endpoint),
+    ['token'],
+  );
 });
 
 test('ProviderClient counts the time of each call by provider and call, in one histogram for all providers', async () => {
   await using fake = await FakeProvider.start();
   const { logger } = collectedLog();
   const metrics = createMetrics({ log: logger });
-  const slow = new class extends ManualClock {
+  const slow = new (class extends ManualClock {
     #reads = 0;
-    override monotonicMs(): number { return 250 * this.#reads++; }
-  }();
+    override monotonicMs(): number {
+      return 250 * this.#reads++;
+    }
+  })();
   const parts = { clock: slow, log: logger, metrics };
   for (const name of ['one', 'two']) {
-    const provider = new OAuthProvider({ name, clientId: 'c', clientSecret: 's', authorizeUrl: `${fake.url}/authorize`, tokenUrl: `${fake.url}/token`, userinfoUrl: `${fake.url}/userinfo`, allowInsecure: true });
+    const provider = new OAuthProvider({
+      name,
+      clientId: 'c',
+      clientSecret: 's',
+      authorizeUrl: `${fake.url}/authorize`,
+      tokenUrl: `${fake.url}/token`,
+      userinfoUrl: `${fake.url}/userinfo`,
+      allowInsecure: true,
+    });
     await new ProviderClient(provider, parts).identify(RETURNED);
   }
   const [histogram] = metrics.snapshot().filter(({ name }) => name === 'svc_oauth_provider_seconds');
-  assert.deepEqual(histogram?.series.map(([labels]) => labels), [['one', 'token'], ['one', 'userinfo'], ['two', 'token'], ['two', 'userinfo']]);
-  assert.deepEqual([...metrics.render().matchAll(/provider_seconds_sum{.*} (.*)/g)].map(([, seconds]) => seconds), ['0.25', '0.25', '0.25', '0.25']);
+  assert.deepEqual(
+    histogram?.series.map(([labels]) => labels),
+    [
+      ['one', 'token'],
+      ['one', 'userinfo'],
+      ['two', 'token'],
+      ['two', 'userinfo'],
+    ],
+  );
+  assert.deepEqual(
+    [...metrics.render().matchAll(/provider_seconds_sum{.*} (.*)/g)].map(([, seconds]) => seconds),
+    ['0.25', '0.25', '0.25', '0.25'],
+  );
 });

@@ -9,65 +9,177 @@ import type { OutboundAnswer, OutboundCall } from '../../../src/oauth/provider/o
 import type { OAuthProviderOptions } from '../../../src/oauth/provider/options.ts';
 
 const METADATA = {
-  issuer: 'https://own.test', authorization_endpoint: 'https://own.test/authorize', token_endpoint: 'https://own.test/token', userinfo_endpoint: 'https://own.test/userinfo', jwks_uri: 'https://own.test/jwks',
+  issuer: 'https://own.test',
+  authorization_endpoint: 'https://own.test/authorize',
+  token_endpoint: 'https://own.test/token',
+  userinfo_endpoint: 'https://own.test/userinfo',
+  jwks_uri: 'https://own.test/jwks',
 };
 const RULES = { issuer: 'https://own.test', allowInsecure: false, requireSameSite: false };
 
 function provider(options: Partial<OAuthProviderOptions> = {}): OAuthProvider {
-  return new OAuthProvider({ name: 'own', clientId: 'client', clientSecret: 'secret', issuer: 'https://own.test', ...options });
+  return new OAuthProvider({
+    name: 'own',
+    clientId: 'client',
+    clientSecret: 'secret',
+    issuer: 'https://own.test',
+    ...options,
+  });
 }
 
 /** Discovery over a network that answers with a document, from a public or a private address. */
-function discovery(document: unknown, isPrivate: boolean, options: Partial<OAuthProviderOptions> = {}): { found: Discovery; calls: OutboundCall[] } {
+function discovery(
+  document: unknown,
+  isPrivate: boolean,
+  options: Partial<OAuthProviderOptions> = {},
+): { found: Discovery; calls: OutboundCall[] } {
   const calls: OutboundCall[] = [];
   const call = (call: OutboundCall): Promise<OutboundAnswer> => {
     calls.push(call);
-    return Promise.resolve({ status: 200, mediaType: 'application/json', body: Buffer.from(JSON.stringify(document)), isPrivate });
+    return Promise.resolve({
+      status: 200,
+      mediaType: 'application/json',
+      body: Buffer.from(JSON.stringify(document)),
+      isPrivate,
+    });
   };
   return { found: new Discovery(settingsOf(provider(options)), { call }), calls };
 }
 
-const reason = (expected: string | RegExp) => (error: unknown): boolean => {
-  assert.ok(error instanceof ProviderFailure, String(error));
-  assert.equal(error.code, 'provider_error');
-  if (typeof expected === 'string') assert.equal(error.reason, expected);
-  else assert.match(error.reason, expected);
-  return true;
-};
+const reason =
+  (expected: string | RegExp) =>
+  (error: unknown): boolean => {
+    assert.ok(error instanceof ProviderFailure, String(error));
+    assert.equal(error.code, 'provider_error');
+    if (typeof expected === 'string') assert.equal(error.reason, expected);
+    else assert.match(error.reason, expected);
+    return true;
+  };
 
 test('readMetadata() takes the endpoints, how clients authenticate, and whether iss is sent', () => {
   assert.deepEqual(readMetadata(METADATA, RULES), {
-    authorizeUrl: 'https://own.test/authorize', tokenUrl: 'https://own.test/token', userinfoUrl: 'https://own.test/userinfo', jwksUrl: 'https://own.test/jwks', clientAuth: 'basic', sendsIssuer: false,
+    authorizeUrl: 'https://own.test/authorize',
+    tokenUrl: 'https://own.test/token',
+    userinfoUrl: 'https://own.test/userinfo',
+    jwksUrl: 'https://own.test/jwks',
+    clientAuth: 'basic',
+    sendsIssuer: false,
   });
-  const auth = (methods: unknown): unknown => (readMetadata({ ...METADATA, token_endpoint_auth_methods_supported: methods }, RULES) as { clientAuth: unknown }).clientAuth;
-  assert.deepEqual([auth(['client_secret_basic', 'client_secret_post']), auth(['client_secret_basic']), auth(['private_key_jwt']), auth('client_secret_basic')], ['post', 'basic', undefined, undefined]);
-  for (const value of ['true', 1, null]) assert.equal((readMetadata({ ...METADATA, authorization_response_iss_parameter_supported: value }, RULES) as { sendsIssuer: boolean }).sendsIssuer, false);
-  assert.equal((readMetadata({ ...METADATA, authorization_response_iss_parameter_supported: true }, RULES) as { sendsIssuer: boolean }).sendsIssuer, true);
+  const auth = (methods: unknown): unknown =>
+    (
+      readMetadata({ ...METADATA, token_endpoint_auth_methods_supported: methods }, RULES) as {
+        clientAuth: unknown;
+      }
+    ).clientAuth;
+  assert.deepEqual(
+    [
+      auth(['client_secret_basic', 'client_secret_post']),
+      auth(['client_secret_basic']),
+      auth(['private_key_jwt']),
+      auth('client_secret_basic'),
+    ],
+    ['post', 'basic', undefined, undefined],
+  );
+  for (const value of ['true', 1, null])
+    assert.equal(
+      (
+        readMetadata({ ...METADATA, authorization_response_iss_parameter_supported: value }, RULES) as {
+          sendsIssuer: boolean;
+        }
+      ).sendsIssuer,
+      false,
+    );
+  assert.equal(
+    (
+      readMetadata({ ...METADATA, authorization_response_iss_parameter_supported: true }, RULES) as {
+        sendsIssuer: boolean;
+      }
+    ).sendsIssuer,
+    true,
+  );
 });
 
-test('N03: readMetadata() compares the issuer byte for byte, wants https everywhere, and by option the issuer\'s site', () => {
-  for (const issuer of ['https://own.test/', 'https://OWN.test', 'http://own.test', undefined, null, ['https://own.test'], 'https://own.test ']) assert.match(readMetadata({ ...METADATA, issuer }, RULES) as string, /issuer/);
+test("N03: readMetadata() compares the issuer byte for byte, wants https everywhere, and by option the issuer's site", () => {
+  for (const issuer of [
+    'https://own.test/',
+    'https://OWN.test',
+    'http://own.test',
+    undefined,
+    null,
+    ['https://own.test'],
+    'https://own.test ',
+  ])
+    assert.match(readMetadata({ ...METADATA, issuer }, RULES) as string, /issuer/);
   for (const name of ['authorization_endpoint', 'token_endpoint', 'userinfo_endpoint', 'jwks_uri']) {
-    for (const url of ['http://own.test/x', 'file:///etc/passwd', '//own.test/x', 5, null, 'https://u:p@own.test', 'http://127.0.0.1/']) assert.match(readMetadata({ ...METADATA, [name]: url }, RULES) as string, new RegExp(`^${name} `));
-    assert.match(readMetadata({ ...METADATA, [name]: 'https://other.test/x' }, { ...RULES, requireSameSite: true }) as string, /site/);
-    assert.equal(typeof readMetadata({ ...METADATA, [name]: 'https://api.own.test/x' }, { ...RULES, requireSameSite: true }), 'object');
+    for (const url of [
+      'http://own.test/x',
+      'file:///etc/passwd',
+      '//own.test/x',
+      5,
+      null,
+      'https://u:p@own.test',
+      'http://127.0.0.1/',
+    ])
+      assert.match(readMetadata({ ...METADATA, [name]: url }, RULES) as string, new RegExp(`^${name} `));
+    assert.match(
+      readMetadata(
+        { ...METADATA, [name]: 'https://other.test/x' },
+        { ...RULES, requireSameSite: true },
+      ) as string,
+      /site/,
+    );
+    assert.equal(
+      typeof readMetadata(
+        { ...METADATA, [name]: 'https://api.own.test/x' },
+        { ...RULES, requireSameSite: true },
+      ),
+      'object',
+    );
   }
 });
 
 test('N03: Discovery refuses a document of another issuer, and one that is not https', async () => {
-  await assert.rejects(Promise.resolve(discovery({ ...METADATA, issuer: 'https://evil.test' }, false).found.endpoints()), reason(/^discovery_issuer/));
-  await assert.rejects(Promise.resolve(discovery({ ...METADATA, token_endpoint: 'http://own.test/token' }, false).found.endpoints()), reason(/^discovery_token_endpoint_is_not_https/));
-  await assert.rejects(Promise.resolve(discovery({ issuer: 'https://own.test' }, false).found.endpoints()), reason('discovery_without_endpoints'));
-  await assert.rejects(Promise.resolve(discovery({ ...METADATA, jwks_uri: undefined }, false).found.endpoints()), reason('discovery_without_endpoints'));
-  await assert.rejects(Promise.resolve(discovery({ ...METADATA, userinfo_endpoint: undefined }, false, { scopes: ['a'] }).found.endpoints()), reason('discovery_without_endpoints'));
-  await assert.rejects(Promise.resolve(discovery([], false).found.endpoints()), reason('discovery_not_object'));
+  await assert.rejects(
+    Promise.resolve(discovery({ ...METADATA, issuer: 'https://evil.test' }, false).found.endpoints()),
+    reason(/^discovery_issuer/),
+  );
+  await assert.rejects(
+    Promise.resolve(
+      discovery({ ...METADATA, token_endpoint: 'http://own.test/token' }, false).found.endpoints(),
+    ),
+    reason(/^discovery_token_endpoint_is_not_https/),
+  );
+  await assert.rejects(
+    Promise.resolve(discovery({ issuer: 'https://own.test' }, false).found.endpoints()),
+    reason('discovery_without_endpoints'),
+  );
+  await assert.rejects(
+    Promise.resolve(discovery({ ...METADATA, jwks_uri: undefined }, false).found.endpoints()),
+    reason('discovery_without_endpoints'),
+  );
+  await assert.rejects(
+    Promise.resolve(
+      discovery({ ...METADATA, userinfo_endpoint: undefined }, false, { scopes: ['a'] }).found.endpoints(),
+    ),
+    reason('discovery_without_endpoints'),
+  );
+  await assert.rejects(
+    Promise.resolve(discovery([], false).found.endpoints()),
+    reason('discovery_not_object'),
+  );
 });
 
 test('N04: endpoints that a public provider names are guarded, those of a private one and those configured are not', async () => {
   const open = await discovery(METADATA, false).found.endpoints();
-  assert.deepEqual([open.token, open.userinfo, open.keys].map((each) => each?.isGuarded), [true, true, true]);
+  assert.deepEqual(
+    [open.token, open.userinfo, open.keys].map((each) => each?.isGuarded),
+    [true, true, true],
+  );
   const inside = await discovery(METADATA, true).found.endpoints();
-  assert.deepEqual([inside.token, inside.userinfo, inside.keys].map((each) => each?.isGuarded), [false, false, false]);
+  assert.deepEqual(
+    [inside.token, inside.userinfo, inside.keys].map((each) => each?.isGuarded),
+    [false, false, false],
+  );
   const mixed = await discovery(METADATA, false, { tokenUrl: 'https://10.0.0.1/token' }).found.endpoints();
   assert.deepEqual(mixed.token, { url: 'https://10.0.0.1/token', isGuarded: false });
   assert.equal(mixed.userinfo?.isGuarded, true);
@@ -75,46 +187,97 @@ test('N04: endpoints that a public provider names are guarded, those of a privat
 
 test('N04: a public provider that points jwks_uri inside is not followed, in whatever form', async () => {
   await using fake = await FakeProvider.start({ isTls: true });
-  for (const host of ['169.254.169.254', '127.0.0.1', '[::ffff:127.0.0.1]', '10.0.0.1', '0x7f.1', '[::1]', 'localhost', '2130706433', '172.16.0.1', '192.168.0.1']) {
-    const { keys } = await discovery({ ...METADATA, jwks_uri: `https://${host}:${fake.port}/jwks` }, false).found.endpoints();
-    await assert.rejects(new Outbound({ clock: new ManualClock(), timeoutMs: 10_000 }).call({ method: 'GET', ...keys! }), reason('private_address'), host);
+  for (const host of [
+    '169.254.169.254',
+    '127.0.0.1',
+    '[::ffff:127.0.0.1]',
+    '10.0.0.1',
+    '0x7f.1',
+    '[::1]',
+    'localhost',
+    '2130706433',
+    '172.16.0.1',
+    '192.168.0.1',
+  ]) {
+    const { keys } = await discovery(
+      { ...METADATA, jwks_uri: `https://${host}:${fake.port}/jwks` },
+      false,
+    ).found.endpoints();
+    await assert.rejects(
+      new Outbound({ clock: new ManualClock(), timeoutMs: 10_000 }).call({ method: 'GET', ...keys! }),
+      reason('private_address'),
+      host,
+    );
   }
   assert.equal(fake.sockets.size + fake.count(), 0);
 });
 
 test('Discovery asks once for all who wait, keeps what it found, and asks again after a failure', async () => {
   const answers: PromiseWithResolvers<OutboundAnswer>[] = [];
-  const call = (): Promise<OutboundAnswer> => { const answer = Promise.withResolvers<OutboundAnswer>(); answers.push(answer); return answer.promise; };
+  const call = (): Promise<OutboundAnswer> => {
+    const answer = Promise.withResolvers<OutboundAnswer>();
+    answers.push(answer);
+    return answer.promise;
+  };
   const found = new Discovery(settingsOf(provider()), { call });
   const first = [found.endpoints(), found.endpoints()];
   assert.equal(answers.length, 1);
   answers[0]!.reject(new ProviderFailure('provider_timeout', 'connect'));
   for (const each of first) await assert.rejects(Promise.resolve(each), ProviderFailure);
   const second = found.endpoints();
-  answers[1]!.resolve({ status: 200, mediaType: 'application/json', body: Buffer.from(JSON.stringify(METADATA)), isPrivate: true });
+  answers[1]!.resolve({
+    status: 200,
+    mediaType: 'application/json',
+    body: Buffer.from(JSON.stringify(METADATA)),
+    isPrivate: true,
+  });
   assert.equal((await second).clientAuth, 'basic');
   assert.equal(found.endpoints(), found.endpoints());
   assert.equal(answers.length, 2);
 });
 
 test('Discovery takes a member that is null for one that is not there, in what it reads and in what it is given', async () => {
-  const document = { ...METADATA, userinfo_endpoint: null, token_endpoint_auth_methods_supported: null, authorization_response_iss_parameter_supported: null };
+  const document = {
+    ...METADATA,
+    userinfo_endpoint: null,
+    token_endpoint_auth_methods_supported: null,
+    authorization_response_iss_parameter_supported: null,
+  };
   for (const { found } of [discovery(document, true), discovery(undefined, true, { metadata: document })]) {
     const { userinfo, clientAuth, sendsIssuer } = await found.endpoints();
     assert.deepEqual([userinfo, clientAuth, sendsIssuer], [undefined, 'basic', false]);
   }
-  await assert.rejects(Promise.resolve(discovery({ ...METADATA, token_endpoint: null }, true).found.endpoints()), reason('discovery_without_endpoints'));
-  assert.throws(() => provider({ metadata: { ...METADATA, jwks_uri: null } }), { code: 'E_OAUTH_PROVIDER', message: /its keys are neither/ });
+  await assert.rejects(
+    Promise.resolve(discovery({ ...METADATA, token_endpoint: null }, true).found.endpoints()),
+    reason('discovery_without_endpoints'),
+  );
+  assert.throws(() => provider({ metadata: { ...METADATA, jwks_uri: null } }), {
+    code: 'E_OAUTH_PROVIDER',
+    message: /its keys are neither/,
+  });
 });
 
 test('Discovery asks for the configured URL, only when an endpoint is missing', async () => {
-  const { found, calls } = discovery(METADATA, true, { discoveryUrl: 'https://own.test/meta', clientAuth: 'basic' });
+  const { found, calls } = discovery(METADATA, true, {
+    discoveryUrl: 'https://own.test/meta',
+    clientAuth: 'basic',
+  });
   await found.endpoints();
   assert.deepEqual(calls, [{ method: 'GET', url: 'https://own.test/meta' }]);
-  const urls = { authorizeUrl: 'https://own.test/a', tokenUrl: 'https://own.test/t', userinfoUrl: 'https://own.test/u' };
+  const urls = {
+    authorizeUrl: 'https://own.test/a',
+    tokenUrl: 'https://own.test/t',
+    userinfoUrl: 'https://own.test/u',
+  };
   const cases: readonly (readonly [options: Partial<OAuthProviderOptions>, asks: number])[] = [
-    [{}, 1], [urls, 1], [{ ...urls, jwksUrl: 'https://own.test/k' }, 0], [{ ...urls, userinfoUrl: undefined, jwks: { keys: [] } }, 0], [{ ...urls, scopes: ['a'] }, 0], [{ ...urls, scopes: ['a'], userinfoUrl: undefined }, 1],
-    [{ ...urls, jwksUrl: 'https://own.test/k', tokenUrl: undefined }, 1], [{ ...urls, jwksUrl: 'https://own.test/k', authorizeUrl: undefined }, 1],
+    [{}, 1],
+    [urls, 1],
+    [{ ...urls, jwksUrl: 'https://own.test/k' }, 0],
+    [{ ...urls, userinfoUrl: undefined, jwks: { keys: [] } }, 0],
+    [{ ...urls, scopes: ['a'] }, 0],
+    [{ ...urls, scopes: ['a'], userinfoUrl: undefined }, 1],
+    [{ ...urls, jwksUrl: 'https://own.test/k', tokenUrl: undefined }, 1],
+    [{ ...urls, jwksUrl: 'https://own.test/k', authorizeUrl: undefined }, 1],
   ];
   for (const [options, asks] of cases) {
     const { found: each, calls: made } = discovery(METADATA, true, options);
@@ -124,8 +287,14 @@ test('Discovery asks for the configured URL, only when an endpoint is missing', 
 });
 
 test('N09: Discovery with pinned metadata asks nobody, and takes the issuer from them', async () => {
-  const { found, calls } = discovery(undefined, true, { issuer: undefined, metadata: { ...METADATA, token_endpoint_auth_methods_supported: ['client_secret_post'] } });
+  const { found, calls } = discovery(undefined, true, {
+    issuer: undefined,
+    metadata: { ...METADATA, token_endpoint_auth_methods_supported: ['client_secret_post'] },
+  });
   const { authorizeUrl, token, clientAuth } = await found.endpoints();
-  assert.deepEqual([authorizeUrl, token, clientAuth], ['https://own.test/authorize', { url: 'https://own.test/token', isGuarded: false }, 'post']);
+  assert.deepEqual(
+    [authorizeUrl, token, clientAuth],
+    ['https://own.test/authorize', { url: 'https://own.test/token', isGuarded: false }, 'post'],
+  );
   assert.equal(calls.length, 0);
 });

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { createHmac, generateKeyPairSync, sign } from 'node:crypto';
 import { test } from 'node:test';
-import { atHashOf, isExpectedIssuer, isSignedBy, verifyIdToken } from '../../../src/oauth/provider/id-token.ts';
+import {
+  atHashOf,
+  isExpectedIssuer,
+  isSignedBy,
+  verifyIdToken,
+} from '../../../src/oauth/provider/id-token.ts';
 import { readKeySet } from '../../../src/oauth/provider/jwks.ts';
 import { ProviderFailure } from '../../../src/oauth/provider/outbound.ts';
 import { seeded } from '../../support/random.ts';
@@ -11,12 +16,33 @@ import type { IdTokenClaims, IdTokenRules } from '../../../src/oauth/provider/id
 const NOW = 1_704_067_200;
 const TENANT_ID = '9188040d-6c67-4c5b-b112-36a304b66dad';
 const RULES: IdTokenRules = {
-  issuer: 'https://provider.test', tenants: undefined, clientId: 'client', algorithms: ['RS256'], nonce: 'n-1', accessToken: 'access', maxAgeSeconds: undefined, leewaySeconds: 60, nowSeconds: NOW,
+  issuer: 'https://provider.test',
+  tenants: undefined,
+  clientId: 'client',
+  algorithms: ['RS256'],
+  nonce: 'n-1',
+  accessToken: 'access',
+  maxAgeSeconds: undefined,
+  leewaySeconds: 60,
+  nowSeconds: NOW,
 };
-const CLAIMS = { iss: 'https://provider.test', aud: 'client', sub: 'ada', iat: NOW, exp: NOW + 300, nonce: 'n-1' };
+const CLAIMS = {
+  iss: 'https://provider.test',
+  aud: 'client',
+  sub: 'ada',
+  iat: NOW,
+  exp: NOW + 300,
+  nonce: 'n-1',
+};
 const HEADER = { alg: 'RS256', typ: 'JWT', kid: 'rsa' };
 const RSA_KEY = jwk(RSA.publicKey, { kid: 'rsa', use: 'sig' });
-const KEYS: readonly unknown[] = [RSA_KEY, jwk(EC.publicKey, { kid: 'ec' }), jwk(EC384.publicKey, { kid: 'ec384' }), jwk(EC521.publicKey, { kid: 'ec521' }), jwk(ED.publicKey, { kid: 'ed' })];
+const KEYS: readonly unknown[] = [
+  RSA_KEY,
+  jwk(EC.publicKey, { kid: 'ec' }),
+  jwk(EC384.publicKey, { kid: 'ec384' }),
+  jwk(EC521.publicKey, { kid: 'ec521' }),
+  jwk(ED.publicKey, { kid: 'ed' }),
+];
 
 interface Given {
   readonly header?: Readonly<Record<string, unknown>>;
@@ -26,7 +52,11 @@ interface Given {
 }
 
 function verified(token: string, { rules = {}, keys = KEYS }: Given = {}): Promise<IdTokenClaims> {
-  return verifyIdToken(token, { ...RULES, ...rules }, { current: () => readKeySet(keys), again: () => undefined });
+  return verifyIdToken(
+    token,
+    { ...RULES, ...rules },
+    { current: () => readKeySet(keys), again: () => undefined },
+  );
 }
 
 /** Claims and headers that are undefined are left out. */
@@ -36,47 +66,106 @@ function made({ header = {}, claims = {} }: Given, key = RSA.privateKey): string
 
 async function refused(check: string, given: Given | string, why = check, more: Given = {}): Promise<void> {
   const call = typeof given === 'string' ? verified(given, more) : verified(made(given), given);
-  await assert.rejects(call, (error) => {
-    assert.ok(error instanceof ProviderFailure, `${why}: ${String(error)}`);
-    assert.deepEqual([error.code, error.reason], ['provider_error', `id_token_${check}`], why);
-    return true;
-  }, why);
+  await assert.rejects(
+    call,
+    (error) => {
+      assert.ok(error instanceof ProviderFailure, `${why}: ${String(error)}`);
+      assert.deepEqual([error.code, error.reason], ['provider_error', `id_token_${check}`], why);
+      return true;
+    },
+    why,
+  );
 }
 
 test('verifyIdToken() gives the claims of a token that fits, by each algorithm when it is listed, and by no other', async () => {
   assert.deepEqual(await verified(made({})), CLAIMS);
   for (const [alg, kid, key, bits] of [
-    ['RS384', 'rsa', RSA, 384], ['RS512', 'rsa', RSA, 512], ['PS256', 'rsa', RSA, 256], ['PS384', 'rsa', RSA, 384], ['PS512', 'rsa', RSA, 512],
-    ['ES256', 'ec', EC, 256], ['ES384', 'ec384', EC384, 384], ['ES512', 'ec521', EC521, 512], ['EdDSA', 'ed', ED, 512],
+    ['RS384', 'rsa', RSA, 384],
+    ['RS512', 'rsa', RSA, 512],
+    ['PS256', 'rsa', RSA, 256],
+    ['PS384', 'rsa', RSA, 384],
+    ['PS512', 'rsa', RSA, 512],
+    ['ES256', 'ec', EC, 256],
+    ['ES384', 'ec384', EC384, 384],
+    ['ES512', 'ec521', EC521, 512],
+    ['EdDSA', 'ed', ED, 512],
   ] as const) {
-    const token = made({ header: { alg, kid }, claims: { at_hash: halfHash('access', `sha${bits}`) } }, key.privateKey);
+    const token = made(
+      { header: { alg, kid }, claims: { at_hash: halfHash('access', `sha${bits}`) } },
+      key.privateKey,
+    );
     assert.equal((await verified(token, { rules: { algorithms: ['RS256', alg] } })).sub, 'ada', alg);
     await refused('alg', token, alg);
-    const other = made({ header: { alg, kid }, claims: { at_hash: halfHash('access', bits === 256 ? 'sha384' : 'sha256') } }, key.privateKey);
+    const other = made(
+      { header: { alg, kid }, claims: { at_hash: halfHash('access', bits === 256 ? 'sha384' : 'sha256') } },
+      key.privateKey,
+    );
     await refused('at_hash', other, alg, { rules: { algorithms: [alg] } });
     const [head, ...rest] = token.split('.') as [string, string, string]; // signed by one algorithm, said to be by another of the same key
-    for (const said of ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'] as const) {
+    for (const said of [
+      'RS256',
+      'RS384',
+      'RS512',
+      'PS256',
+      'PS384',
+      'PS512',
+      'ES256',
+      'ES384',
+      'ES512',
+      'EdDSA',
+    ] as const) {
       if (said === alg) continue;
-      const renamed = [Buffer.from(Buffer.from(head, 'base64url').toString().replace(alg, said)).toString('base64url'), ...rest].join('.');
+      const renamed = [
+        Buffer.from(Buffer.from(head, 'base64url').toString().replace(alg, said)).toString('base64url'),
+        ...rest,
+      ].join('.');
       await refused('signature', renamed, `${alg} as ${said}`, { rules: { algorithms: [said] } });
     }
   }
 });
 
 test('isSignedBy() agrees with the signature of RFC 7515 §A.4 (ES512)', async () => {
-  const [key] = readKeySet([{
-    kty: 'EC', crv: 'P-521', x: 'AekpBQ8ST8a8VcfVOTNl353vSrDCLLJXmPk06wTjxrrjcBpXp5EOnYG_NjFZ6OvLFV1jSfS9tsz4qUxcWceqwQGk', y: 'ADSmRA43Z1DSNx_RvcLI87cdL07l6jQyyBXMoxVg_l2Th-x3S1WDhjDly79ajL4Kkd0AZMaZmh9ubmf63e3kyMj2',
-  }]).keys;
-  const signature = Buffer.from('AdwMgeerwtHoh-l192l60hp9wAHZFVJbLfD_UxMi70cwnZOYaRI1bKPWROc-mZZqwqT2SI-KGDKB34XO0aw_7XdtAG8GaSwFKdCAPZgoXD2YBJZCPEX3xKpRwcdOO8KpEHwJjyqOgzDO7iKvU8vcnwNrmxYbSW9ERBXukOXolLzeO_Jn', 'base64url');
-  const parts = { algorithm: 'ES512' as const, signed: Buffer.from('eyJhbGciOiJFUzUxMiJ9.UGF5bG9hZA'), signature };
+  const [key] = readKeySet([
+    {
+      kty: 'EC',
+      crv: 'P-521',
+      x: 'AekpBQ8ST8a8VcfVOTNl353vSrDCLLJXmPk06wTjxrrjcBpXp5EOnYG_NjFZ6OvLFV1jSfS9tsz4qUxcWceqwQGk',
+      y: 'ADSmRA43Z1DSNx_RvcLI87cdL07l6jQyyBXMoxVg_l2Th-x3S1WDhjDly79ajL4Kkd0AZMaZmh9ubmf63e3kyMj2',
+    },
+  ]).keys;
+  const signature = Buffer.from(
+    'AdwMgeerwtHoh-l192l60hp9wAHZFVJbLfD_UxMi70cwnZOYaRI1bKPWROc-mZZqwqT2SI-KGDKB34XO0aw_7XdtAG8GaSwFKdCAPZgoXD2YBJZCPEX3xKpRwcdOO8KpEHwJjyqOgzDO7iKvU8vcnwNrmxYbSW9ERBXukOXolLzeO_Jn',
+    'base64url',
+  );
+  const parts = {
+    algorithm: 'ES512' as const,
+    signed: Buffer.from('eyJhbGciOiJFUzUxMiJ9.UGF5bG9hZA'),
+    signature,
+  };
   assert.equal(await isSignedBy(parts, key!), true);
-  for (const at of [0, 65, 66, 131]) assert.equal(await isSignedBy({ ...parts, signature: Buffer.from(signature.map((byte, index) => index === at ? byte ^ 1 : byte)) }, key!), false);
+  for (const at of [0, 65, 66, 131])
+    assert.equal(
+      await isSignedBy(
+        {
+          ...parts,
+          signature: Buffer.from(signature.map((byte, index) => (index === at ? byte ^ 1 : byte))),
+        },
+        key!,
+      ),
+      false,
+    );
 });
 
 test('verifyIdToken() agrees with the signature of RFC 7515 §A.3 (ES256)', async () => {
-  const key = { kty: 'EC', crv: 'P-256', x: 'f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU', y: 'x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0' };
-  const token = 'eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ'
-    + '.DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q';
+  const key = {
+    kty: 'EC',
+    crv: 'P-256',
+    x: 'f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU',
+    y: 'x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0',
+  };
+  const token =
+    'eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ' +
+    '.DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q';
   const given: Given = { rules: { algorithms: ['ES256'] }, keys: [key] };
   await refused('iss', token, 'its signature fits, its claims are not ours', given);
   await refused('signature', `${token.slice(0, -2)}AQ`, 'another signature', given);
@@ -91,93 +180,185 @@ test('verifyIdToken() refuses a name that comes twice, in header or claims, at a
   const more = (object: string, members: string): string => `${object.slice(0, -1)},${members}}`;
   assert.equal((await verified(signed(header, more(claims, '"x":{"sub":1}')))).sub, 'ada');
   for (const [head, body] of [
-    [more(header, '"alg":"RS256"'), claims], [more(header, '"\\u0061lg":"RS256"'), claims], [header, more(claims, '"sub":"eve"')], [header, more(claims, '"s\\u0075b":"ada"')],
-    [header, more(claims, '"x":[{"a":1,"a":1}]')], [header, more(claims, '"__proto__":{}')],
-  ] as const) await refused('json', signed(head, body), head + body);
+    [more(header, '"alg":"RS256"'), claims],
+    [more(header, '"\\u0061lg":"RS256"'), claims],
+    [header, more(claims, '"sub":"eve"')],
+    [header, more(claims, '"s\\u0075b":"ada"')],
+    [header, more(claims, '"x":[{"a":1,"a":1}]')],
+    [header, more(claims, '"__proto__":{}')],
+  ] as const)
+    await refused('json', signed(head, body), head + body);
 });
 
 test('I01: verifyIdToken() refuses algorithms that are not listed, none, and HS256 by the client secret or the public key', async () => {
   const body = Buffer.from(JSON.stringify(CLAIMS)).toString('base64url');
-  for (const alg of ['none', 'None', 'HS256', 'RS384', 'rs256', 'RS256 ', '', null, undefined, 5, ['RS256'], {}]) {
+  for (const alg of [
+    'none',
+    'None',
+    'HS256',
+    'RS384',
+    'rs256',
+    'RS256 ',
+    '',
+    null,
+    undefined,
+    5,
+    ['RS256'],
+    {},
+  ]) {
     const head = Buffer.from(JSON.stringify({ ...HEADER, alg })).toString('base64url');
     for (const secret of ['client-secret', RSA.publicKey.export({ format: 'pem', type: 'spki' })]) {
-      await refused('alg', `${head}.${body}.${createHmac('sha256', secret).update(`${head}.${body}`).digest('base64url')}`, String(alg));
+      await refused(
+        'alg',
+        `${head}.${body}.${createHmac('sha256', secret).update(`${head}.${body}`).digest('base64url')}`,
+        String(alg),
+      );
     }
   }
   await refused('base64url', `${Buffer.from('{"alg":"none"}').toString('base64url')}.${body}.`);
 });
 
 test('I02: verifyIdToken() refuses another issuer, another audience, several without azp, and another azp', async () => {
-  for (const iss of ['https://provider.test/', 'https://PROVIDER.test', 'http://provider.test', ['https://provider.test'], null, undefined, '']) await refused('iss', { claims: { iss } }, String(iss));
-  for (const aud of ['other', 'Client', 'client ', [], ['other'], ['other', 'another'], 5, null, undefined, {}, ['client', 5]]) await refused('aud', { claims: { aud } }, String(aud));
+  for (const iss of [
+    'https://provider.test/',
+    'https://PROVIDER.test',
+    'http://provider.test',
+    ['https://provider.test'],
+    null,
+    undefined,
+    '',
+  ])
+    await refused('iss', { claims: { iss } }, String(iss));
+  for (const aud of [
+    'other',
+    'Client',
+    'client ',
+    [],
+    ['other'],
+    ['other', 'another'],
+    5,
+    null,
+    undefined,
+    {},
+    ['client', 5],
+  ])
+    await refused('aud', { claims: { aud } }, String(aud));
   await refused('azp', { claims: { aud: ['client', 'other'] } });
   await refused('azp', { claims: { aud: ['client', 'other'], azp: 'other' } });
   await refused('azp', { claims: { azp: 'other' } });
   await refused('azp', { claims: { azp: null } });
-  for (const claims of [{ aud: ['client'] }, { aud: ['other', 'client'], azp: 'client' }, { azp: 'client' }]) await verified(made({ claims }));
+  for (const claims of [{ aud: ['client'] }, { aud: ['other', 'client'], azp: 'client' }, { azp: 'client' }])
+    await verified(made({ claims }));
 });
 
 test('I03: verifyIdToken() refuses a nonce that is missing or another, and has none to compare with by mistake', async () => {
-  for (const nonce of ['n-2', 'N-1', '', null, undefined, 5, ['n-1']]) await refused('nonce', { claims: { nonce } }, String(nonce));
+  for (const nonce of ['n-2', 'N-1', '', null, undefined, 5, ['n-1']])
+    await refused('nonce', { claims: { nonce } }, String(nonce));
   await refused('nonce', { rules: { nonce: undefined } });
   await refused('nonce', { rules: { nonce: undefined }, claims: { nonce: undefined } });
 });
 
 test('I04: verifyIdToken() judges exp, iat and nbf with 60 s of leeway both ways', async () => {
-  for (const claims of [{ exp: NOW - 59 }, { iat: NOW + 60 }, { nbf: NOW + 60 }, { nbf: NOW }, { iat: 0 }]) await verified(made({ claims }));
-  for (const [check, claims] of [['exp', { exp: NOW - 60 }], ['iat', { iat: NOW + 61 }], ['nbf', { nbf: NOW + 61 }]] as const) await refused(check, { claims });
+  for (const claims of [{ exp: NOW - 59 }, { iat: NOW + 60 }, { nbf: NOW + 60 }, { nbf: NOW }, { iat: 0 }])
+    await verified(made({ claims }));
+  for (const [check, claims] of [
+    ['exp', { exp: NOW - 60 }],
+    ['iat', { iat: NOW + 61 }],
+    ['nbf', { nbf: NOW + 61 }],
+  ] as const)
+    await refused(check, { claims });
   for (const name of ['exp', 'iat', 'nbf'] as const) {
-    for (const value of [`${NOW}`, null, true, [NOW], {}, -1]) await refused(name, { claims: { [name]: value } }, `${name} ${String(value)}`);
+    for (const value of [`${NOW}`, null, true, [NOW], {}, -1])
+      await refused(name, { claims: { [name]: value } }, `${name} ${String(value)}`);
   }
-  await refused('exp', jws(HEADER, JSON.stringify({ ...CLAIMS, exp: 0 }).replace('"exp":0', '"exp":1e400')), 'exp 1e400');
+  await refused(
+    'exp',
+    jws(HEADER, JSON.stringify({ ...CLAIMS, exp: 0 }).replace('"exp":0', '"exp":1e400')),
+    'exp 1e400',
+  );
   for (const name of ['exp', 'iat']) await refused(name, { claims: { [name]: undefined } });
   await refused('exp', { claims: { exp: NOW }, rules: { leewaySeconds: 0 } });
 });
 
-test('I05: verifyIdToken() refuses an at_hash that is not the access token\'s', async () => {
+test("I05: verifyIdToken() refuses an at_hash that is not the access token's", async () => {
   assert.equal(atHashOf('access', 'RS256'), halfHash('access'));
   // the example of OpenID Connect Core §A.4
   assert.equal(atHashOf('jHkWEdUXMU1BwAsC4vtUsZwnNvTIxEl0z9K3vx5KF0Y', 'RS256'), '77QmUPtjPfzWtF2AnpK9RQ');
   await verified(made({ claims: { at_hash: halfHash('access') } }));
-  for (const at_hash of [halfHash('other'), halfHash('access', 'sha512'), `${halfHash('access')}=`, '', null, 5]) await refused('at_hash', { claims: { at_hash } }, String(at_hash));
+  for (const at_hash of [
+    halfHash('other'),
+    halfHash('access', 'sha512'),
+    `${halfHash('access')}=`,
+    '',
+    null,
+    5,
+  ])
+    await refused('at_hash', { claims: { at_hash } }, String(at_hash));
 });
 
 test('I06: verifyIdToken() uses the only key without a kid, tries all that fit, and refuses a repeated kid', async () => {
   const other = jwk(EC.publicKey);
   const noKid = { header: { kid: undefined } };
   await verified(made(noKid), { keys: [jwk(RSA.publicKey)] });
-  await verified(made(noKid), { keys: [jwk(RSA.publicKey, { use: 'enc' }), other, jwk(RSA.publicKey, { e: 'AQ', kid: 'weak' }), RSA_KEY] });
+  await verified(made(noKid), {
+    keys: [jwk(RSA.publicKey, { use: 'enc' }), other, jwk(RSA.publicKey, { e: 'AQ', kid: 'weak' }), RSA_KEY],
+  });
   const es = made({ header: { alg: 'ES256', kid: undefined } }, EC.privateKey);
   await verified(es, { rules: { algorithms: ['ES256'] }, keys: KEYS });
   await refused('duplicate_kid', made({}), 'same kid', { keys: [RSA_KEY, RSA_KEY] });
-  await refused('duplicate_kid', made({}), 'same kid, another type', { keys: [RSA_KEY, jwk(EC.publicKey, { kid: 'rsa' })] });
+  await refused('duplicate_kid', made({}), 'same kid, another type', {
+    keys: [RSA_KEY, jwk(EC.publicKey, { kid: 'rsa' })],
+  });
   await refused('signature', made({ header: { kid: 'other' } }));
   await refused('signature', made({}), 'no key', { keys: [] });
   for (const kid of [5, null, ['rsa'], {}]) await refused('kid', { header: { kid } }, String(kid));
-  for (const kid of ['__proto__', '../../dev/null', 'x'.repeat(10_000), "' or 1=1"]) await refused('signature', { header: { kid } });
+  for (const kid of ['__proto__', '../../dev/null', 'x'.repeat(10_000), "' or 1=1"])
+    await refused('signature', { header: { kid } });
 });
 
 test('I06: verifyIdToken() fetches once more for a kid it does not know, or for none that fits, and not for a wrong signature', async () => {
   let fetched = 0;
-  const keys = (now: readonly unknown[], then: readonly unknown[]) => ({ current: () => readKeySet(now), again: () => { fetched++; return Promise.resolve(readKeySet(then)); } });
+  const keys = (now: readonly unknown[], then: readonly unknown[]) => ({
+    current: () => readKeySet(now),
+    again: () => {
+      fetched++;
+      return Promise.resolve(readKeySet(then));
+    },
+  });
   const old = jwk(RSA.publicKey, { kid: 'old', n: Buffer.alloc(256, 0xef).toString('base64url') });
   assert.equal((await verifyIdToken(made({}), RULES, keys([old], KEYS))).sub, 'ada');
-  assert.equal((await verifyIdToken(made({ header: { kid: undefined } }), RULES, keys([old], KEYS))).sub, 'ada');
+  assert.equal(
+    (await verifyIdToken(made({ header: { kid: undefined } }), RULES, keys([old], KEYS))).sub,
+    'ada',
+  );
   assert.equal(fetched, 2);
   await assert.rejects(verifyIdToken(made({}), RULES, keys([], [])), ProviderFailure);
   assert.equal(fetched, 3);
-  await assert.rejects(verifyIdToken(`${made({}).slice(0, -4)}AAAA`, RULES, keys(KEYS, KEYS)), ProviderFailure);
+  await assert.rejects(
+    verifyIdToken(`${made({}).slice(0, -4)}AAAA`, RULES, keys(KEYS, KEYS)),
+    ProviderFailure,
+  );
   assert.equal(fetched, 3);
 });
 
 test('I07: verifyIdToken() does not use a key that is weak, for encryption, or for another algorithm, although its signature would fit', async () => {
-  for (const more of [{ use: 'enc' }, { key_ops: ['sign'] }, { alg: 'PS256' }, { alg: 'ES256' }, { kty: 'EC' }]) {
+  for (const more of [
+    { use: 'enc' },
+    { key_ops: ['sign'] },
+    { alg: 'PS256' },
+    { alg: 'ES256' },
+    { kty: 'EC' },
+  ]) {
     await refused('signature', made({}), JSON.stringify(more), { keys: [{ ...RSA_KEY, ...more }] });
   }
 });
 
 test('I08: verifyIdToken() refuses ECDSA signatures of another length, in DER, or with r or s zero', async () => {
-  for (const [alg, kid, key, half] of [['ES256', 'ec', EC, 32], ['ES384', 'ec384', EC384, 48], ['ES512', 'ec521', EC521, 66]] as const) {
+  for (const [alg, kid, key, half] of [
+    ['ES256', 'ec', EC, 32],
+    ['ES384', 'ec384', EC384, 48],
+    ['ES512', 'ec521', EC521, 66],
+  ] as const) {
     const given: Given = { rules: { algorithms: [alg] } };
     const token = made({ header: { alg, kid } }, key.privateKey);
     const signed = token.slice(0, token.lastIndexOf('.'));
@@ -186,10 +367,22 @@ test('I08: verifyIdToken() refuses ECDSA signatures of another length, in DER, o
     const der = sign(`sha${alg.slice(2)}`, Buffer.from(signed), key.privateKey);
     const zero = Buffer.alloc(half);
     const wrong = [
-      der, signature.subarray(0, -1), Buffer.concat([signature, Buffer.alloc(1)]), Buffer.alloc(2 * half), Buffer.concat([zero, signature.subarray(half)]), Buffer.concat([signature.subarray(0, half), zero]), Buffer.alloc(1),
+      der,
+      signature.subarray(0, -1),
+      Buffer.concat([signature, Buffer.alloc(1)]),
+      Buffer.alloc(2 * half),
+      Buffer.concat([zero, signature.subarray(half)]),
+      Buffer.concat([signature.subarray(0, half), zero]),
+      Buffer.alloc(1),
       Buffer.alloc(2 * half, 0xff),
     ];
-    for (const bytes of wrong) await refused('signature', `${signed}.${bytes.toString('base64url')}`, `${alg}, ${bytes.length} bytes`, given);
+    for (const bytes of wrong)
+      await refused(
+        'signature',
+        `${signed}.${bytes.toString('base64url')}`,
+        `${alg}, ${bytes.length} bytes`,
+        given,
+      );
   }
 });
 
@@ -198,56 +391,107 @@ test('I09: verifyIdToken() reads a tenant template with a GUID in tid only, and 
   const iss = `https://login.test/${TENANT_ID}/v2.0`;
   await verified(made({ claims: { iss, tid: TENANT_ID } }), { rules: { issuer } });
   await verified(made({ claims: { iss, tid: TENANT_ID } }), { rules: { issuer, tenants: [TENANT_ID] } });
-  await refused('iss', { claims: { iss, tid: TENANT_ID }, rules: { issuer, tenants: ['00000000-0000-0000-0000-000000000000'] } }, 'a tenant not listed');
-  for (const tid of ['common', TENANT_ID.toUpperCase(), undefined, 5, '.*', '']) await refused('iss', { claims: { iss: `https://login.test/${String(tid)}/v2.0`, tid }, rules: { issuer } }, String(tid));
+  await refused(
+    'iss',
+    { claims: { iss, tid: TENANT_ID }, rules: { issuer, tenants: ['00000000-0000-0000-0000-000000000000'] } },
+    'a tenant not listed',
+  );
+  for (const tid of ['common', TENANT_ID.toUpperCase(), undefined, 5, '.*', ''])
+    await refused(
+      'iss',
+      { claims: { iss: `https://login.test/${String(tid)}/v2.0`, tid }, rules: { issuer } },
+      String(tid),
+    );
   await refused('iss', { claims: { iss: issuer, tid: TENANT_ID }, rules: { issuer } }, 'the template itself');
-  await refused('iss', { claims: { iss, tid: '00000000-0000-0000-0000-000000000000' }, rules: { issuer } }, 'tid of another tenant');
+  await refused(
+    'iss',
+    { claims: { iss, tid: '00000000-0000-0000-0000-000000000000' }, rules: { issuer } },
+    'tid of another tenant',
+  );
   assert.equal(isExpectedIssuer('https://provider.test', undefined, RULES), true);
 });
 
 test('I09: verifyIdToken() takes a key that belongs to one tenant for that tenant alone', async () => {
   const issuer = 'https://login.test/{tenantid}/v2.0';
   const token = made({ claims: { iss: `https://login.test/${TENANT_ID}/v2.0`, tid: TENANT_ID } });
-  for (const owner of [issuer, `https://login.test/${TENANT_ID}/v2.0`]) await verified(token, { rules: { issuer }, keys: [{ ...RSA_KEY, issuer: owner }] });
-  await refused('signature', token, 'another tenant\'s key', { rules: { issuer }, keys: [{ ...RSA_KEY, issuer: 'https://login.test/00000000-0000-0000-0000-000000000000/v2.0' }] });
+  for (const owner of [issuer, `https://login.test/${TENANT_ID}/v2.0`])
+    await verified(token, { rules: { issuer }, keys: [{ ...RSA_KEY, issuer: owner }] });
+  await refused('signature', token, "another tenant's key", {
+    rules: { issuer },
+    keys: [{ ...RSA_KEY, issuer: 'https://login.test/00000000-0000-0000-0000-000000000000/v2.0' }],
+  });
 });
 
 test('I10: verifyIdToken() refuses a login older than the max_age asked for, and one that does not say when it was', async () => {
-  for (const auth_time of [NOW, NOW - 160, NOW - 100]) await verified(made({ claims: { auth_time } }), { rules: { maxAgeSeconds: 100 } });
-  for (const auth_time of [NOW - 161, undefined, `${NOW}`, null]) await refused('auth_time', { claims: { auth_time }, rules: { maxAgeSeconds: 100 } }, String(auth_time));
+  for (const auth_time of [NOW, NOW - 160, NOW - 100])
+    await verified(made({ claims: { auth_time } }), { rules: { maxAgeSeconds: 100 } });
+  for (const auth_time of [NOW - 161, undefined, `${NOW}`, null])
+    await refused('auth_time', { claims: { auth_time }, rules: { maxAgeSeconds: 100 } }, String(auth_time));
   await verified(made({ claims: { auth_time: 1 } }));
 });
 
 test('verifyIdToken() believes none of the keys that a header brings or names, and takes a token that the provider has signed with them in it (RFC 8725 §3.10)', async () => {
   const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2_048 });
   const own = jwk(publicKey, { kid: 'rsa' });
-  for (const header of [{ jwk: own }, { jku: 'https://keys.evil/jwks' }, { x5u: 'https://keys.evil/cert' }, { x5c: ['MIIB'] }]) {
+  for (const header of [
+    { jwk: own },
+    { jku: 'https://keys.evil/jwks' },
+    { x5u: 'https://keys.evil/cert' },
+    { x5c: ['MIIB'] },
+  ]) {
     await verified(made({ header }));
-    for (const kid of ['rsa', 'other', undefined]) await refused('signature', made({ header: { ...header, kid } }, privateKey), JSON.stringify(header));
+    for (const kid of ['rsa', 'other', undefined])
+      await refused('signature', made({ header: { ...header, kid } }, privateKey), JSON.stringify(header));
   }
 });
 
 test('verifyIdToken() refuses headers that bring extensions, and types that are no id_token', async () => {
-  for (const name of ['crit', 'b64', 'cty', 'zip', 'enc']) await refused('header', { header: { [name]: null } }, name);
-  for (const typ of ['at+jwt', 'logout+jwt', 5, null, '']) await refused('typ', { header: { typ } }, String(typ));
+  for (const name of ['crit', 'b64', 'cty', 'zip', 'enc'])
+    await refused('header', { header: { [name]: null } }, name);
+  for (const typ of ['at+jwt', 'logout+jwt', 5, null, ''])
+    await refused('typ', { header: { typ } }, String(typ));
   for (const typ of ['jwt', undefined]) await verified(made({ header: { typ } }));
   await verified(made({ header: { x5t: 'thumb' } }));
 });
 
 test('verifyIdToken() refuses a sub that is none', async () => {
-  for (const sub of ['', 5, null, undefined, ['ada'], 'x'.repeat(256)]) await refused('sub', { claims: { sub } }, String(sub));
+  for (const sub of ['', 5, null, undefined, ['ada'], 'x'.repeat(256)])
+    await refused('sub', { claims: { sub } }, String(sub));
 });
 
 test('verifyIdToken() refuses what is no compact JWS in canonical base64url, and parts that are no JSON objects', async () => {
   const token = made({});
   const [head, body, signature] = token.split('.') as [string, string, string];
   for (const wrong of ['', 'a', 'a.b', 'a.b.c.d', `${token}.`]) await refused('segments', wrong, wrong);
-  for (const wrong of ['..', `${head}..${signature}`, `${head}=.${body}.${signature}`, `${head}.${body}.${signature}==`, `${head}.${body}. ${signature}`, `${head}.${body}.a`, `${head}.${body}\n.${signature}`, `${head}+.${body}.${signature}`]) await refused('base64url', wrong, wrong);
+  for (const wrong of [
+    '..',
+    `${head}..${signature}`,
+    `${head}=.${body}.${signature}`,
+    `${head}.${body}.${signature}==`,
+    `${head}.${body}. ${signature}`,
+    `${head}.${body}.a`,
+    `${head}.${body}\n.${signature}`,
+    `${head}+.${body}.${signature}`,
+  ])
+    await refused('base64url', wrong, wrong);
   await refused('too_long', 'x'.repeat(32_769));
   const last = signature.at(-1)!;
-  await refused('base64url', `${head}.${body}.${signature.slice(0, -1)}${String.fromCharCode(last.charCodeAt(0) + 1)}`, 'bits left over');
+  await refused(
+    'base64url',
+    `${head}.${body}.${signature.slice(0, -1)}${String.fromCharCode(last.charCodeAt(0) + 1)}`,
+    'bits left over',
+  );
   const encode = (text: string | Buffer): string => Buffer.from(text).toString('base64url');
-  for (const text of ['[]', 'null', '"x"', '5', '{', '{}x', '\ufeff{"alg":"RS256"}', Buffer.from([0x7b, 0xff, 0x7d])]) {
+  for (const text of [
+    '[]',
+    'null',
+    '"x"',
+    '5',
+    '{',
+    '{}x',
+    '\ufeff{"alg":"RS256"}',
+    Buffer.from([0x7b, 0xff, 0x7d]),
+  ]) {
     await refused('json', `${encode(text)}.${body}.${signature}`, `header ${String(text)}`);
     await refused('json', `${head}.${encode(text)}.${signature}`, `payload ${String(text)}`);
   }

@@ -12,28 +12,68 @@ const rsa = jwk(RSA.publicKey);
 const ec = jwk(EC.publicKey);
 const ed = jwk(ED.publicKey);
 
-function source(fake: FakeProvider, pinned?: readonly unknown[]): { keys: KeySource; clock: ManualClock; target: Target } {
+function source(
+  fake: FakeProvider,
+  pinned?: readonly unknown[],
+): { keys: KeySource; clock: ManualClock; target: Target } {
   const clock = new ManualClock();
-  return { keys: new KeySource(new Outbound({ clock, timeoutMs: 10_000 }), clock, pinned), clock, target: { url: `${fake.url}/jwks`, isGuarded: false } };
+  return {
+    keys: new KeySource(new Outbound({ clock, timeoutMs: 10_000 }), clock, pinned),
+    clock,
+    target: { url: `${fake.url}/jwks`, isGuarded: false },
+  };
 }
 
 test('readKeySet() knows RSA, P-256, P-384, P-521 and Ed25519 keys, and what each may verify', () => {
-  const { keys } = readKeySet([{ ...rsa, kid: 'r', issuer: 'https://i.test' }, ec, jwk(EC384.publicKey), jwk(EC521.publicKey), ed, { ...rsa, alg: 'PS256', key_ops: ['verify'], use: 'sig' }]);
-  assert.deepEqual(keys.map(({ keyId, algorithms, issuer }) => ({ keyId, algorithms, issuer })), [
-    { keyId: 'r', algorithms: OF_RSA, issuer: 'https://i.test' }, { keyId: undefined, algorithms: ['ES256'], issuer: undefined },
-    { keyId: undefined, algorithms: ['ES384'], issuer: undefined }, { keyId: undefined, algorithms: ['ES512'], issuer: undefined },
-    { keyId: undefined, algorithms: ['EdDSA'], issuer: undefined }, { keyId: undefined, algorithms: ['PS256'], issuer: undefined },
+  const { keys } = readKeySet([
+    { ...rsa, kid: 'r', issuer: 'https://i.test' },
+    ec,
+    jwk(EC384.publicKey),
+    jwk(EC521.publicKey),
+    ed,
+    { ...rsa, alg: 'PS256', key_ops: ['verify'], use: 'sig' },
   ]);
+  assert.deepEqual(
+    keys.map(({ keyId, algorithms, issuer }) => ({ keyId, algorithms, issuer })),
+    [
+      { keyId: 'r', algorithms: OF_RSA, issuer: 'https://i.test' },
+      { keyId: undefined, algorithms: ['ES256'], issuer: undefined },
+      { keyId: undefined, algorithms: ['ES384'], issuer: undefined },
+      { keyId: undefined, algorithms: ['ES512'], issuer: undefined },
+      { keyId: undefined, algorithms: ['EdDSA'], issuer: undefined },
+      { keyId: undefined, algorithms: ['PS256'], issuer: undefined },
+    ],
+  );
 });
 
 test('I07: readKeySet() leaves out keys that are not for verifying, too weak, of another kind, or no keys', () => {
   const weak = generateKeyPairSync('rsa', { modulusLength: 1_024 }).publicKey.export({ format: 'jwk' });
   const unusable: readonly (readonly [why: string, entry: unknown])[] = [
-    ['use enc', { ...rsa, use: 'enc' }], ['use of another type', { ...rsa, use: 1 }], ['key_ops without verify', { ...rsa, key_ops: ['sign'] }], ['key_ops no list', { ...rsa, key_ops: 'verify' }],
-    ['RSA of 1024 bits', weak], ['RSA of 8200 bits', { ...rsa, n: Buffer.alloc(1_025, 0xff).toString('base64url') }], ['exponent 1', { ...rsa, e: 'AQ' }], ['even exponent', { ...rsa, e: 'AQAC' }], ['huge exponent', { ...rsa, e: Buffer.alloc(16, 0xff).toString('base64url') }],
-    ['RSA called ES256', { ...rsa, alg: 'ES256' }], ['EC called RS256', { ...ec, alg: 'RS256' }], ['RSA for encryption', { ...rsa, alg: 'RSA-OAEP' }], ['RSA called HS256', { ...rsa, alg: 'HS256' }], ['alg of another type', { ...rsa, alg: 5 }],
-    ['secp256k1', jwk(generateKeyPairSync('ec', { namedCurve: 'secp256k1' }).publicKey)], ['P-384 called ES256', { ...jwk(EC384.publicKey), alg: 'ES256' }], ['X25519', jwk(generateKeyPairSync('x25519').publicKey)], ['off the curve', { ...ec, x: Buffer.alloc(32, 1).toString('base64url') }],
-    ['symmetric', { kty: 'oct', k: 'AAAA' }], ['without n', { kty: 'RSA', e: 'AQAB' }], ['n of another type', { ...rsa, n: 5 }], ['no kty', { n: 'x' }], ['null', null], ['text', 'x'], ['list', []],
+    ['use enc', { ...rsa, use: 'enc' }],
+    ['use of another type', { ...rsa, use: 1 }],
+    ['key_ops without verify', { ...rsa, key_ops: ['sign'] }],
+    ['key_ops no list', { ...rsa, key_ops: 'verify' }],
+    ['RSA of 1024 bits', weak],
+    ['RSA of 8200 bits', { ...rsa, n: Buffer.alloc(1_025, 0xff).toString('base64url') }],
+    ['exponent 1', { ...rsa, e: 'AQ' }],
+    ['even exponent', { ...rsa, e: 'AQAC' }],
+    ['huge exponent', { ...rsa, e: Buffer.alloc(16, 0xff).toString('base64url') }],
+    ['RSA called ES256', { ...rsa, alg: 'ES256' }],
+    ['EC called RS256', { ...ec, alg: 'RS256' }],
+    ['RSA for encryption', { ...rsa, alg: 'RSA-OAEP' }],
+    ['RSA called HS256', { ...rsa, alg: 'HS256' }],
+    ['alg of another type', { ...rsa, alg: 5 }],
+    ['secp256k1', jwk(generateKeyPairSync('ec', { namedCurve: 'secp256k1' }).publicKey)],
+    ['P-384 called ES256', { ...jwk(EC384.publicKey), alg: 'ES256' }],
+    ['X25519', jwk(generateKeyPairSync('x25519').publicKey)],
+    ['off the curve', { ...ec, x: Buffer.alloc(32, 1).toString('base64url') }],
+    ['symmetric', { kty: 'oct', k: 'AAAA' }],
+    ['without n', { kty: 'RSA', e: 'AQAB' }],
+    ['n of another type', { ...rsa, n: 5 }],
+    ['no kty', { n: 'x' }],
+    ['null', null],
+    ['text', 'x'],
+    ['list', []],
   ];
   for (const [why, entry] of unusable) assert.deepEqual(readKeySet([entry]).keys, [], why);
 });
@@ -46,11 +86,20 @@ test('readKeySet() takes public members only, and reads no more than 64 entries'
 
 test('readKeySet() takes a member that is null for one that is not there', () => {
   const { keys } = readKeySet([{ ...rsa, kid: null, alg: null, use: null, key_ops: null, x5c: null }]);
-  assert.deepEqual(keys.map(({ keyId, algorithms }) => ({ keyId, algorithms })), [{ keyId: undefined, algorithms: OF_RSA }]);
+  assert.deepEqual(
+    keys.map(({ keyId, algorithms }) => ({ keyId, algorithms })),
+    [{ keyId: undefined, algorithms: OF_RSA }],
+  );
 });
 
 test('I06: chooseKeys() takes the key with the id; without one all that fit; a repeated id fits none', () => {
-  const set = readKeySet([{ ...rsa, kid: 'a' }, { ...rsa, kid: 'b' }, { ...ec, kid: 'c' }, { ...ec, kid: 'd', use: 'enc' }, { ...ed, kid: 'd' }]);
+  const set = readKeySet([
+    { ...rsa, kid: 'a' },
+    { ...rsa, kid: 'b' },
+    { ...ec, kid: 'c' },
+    { ...ec, kid: 'd', use: 'enc' },
+    { ...ed, kid: 'd' },
+  ]);
   const ids = (keyId: string | undefined, algorithm: 'RS256' | 'ES256' | 'EdDSA'): unknown => {
     const choice = chooseKeys(set, keyId, algorithm);
     return choice.kind === 'keys' ? choice.keys.map((each) => each.keyId) : choice.kind;
@@ -122,12 +171,24 @@ test('N08: KeySource fetches again for a token that its own key has not signed o
 test('KeySource fails when there is no answer, no set or no URL, keeps nothing of it, and tries again', async () => {
   await using fake = await FakeProvider.start();
   const { keys, target } = source(fake);
-  const reason = (expected: string) => (error: unknown): boolean => error instanceof ProviderFailure && error.reason === expected;
-  for (const [scripted, expected] of [[{ status: 500 }, 'jwks_status_500'], [{ body: '[]' }, 'jwks_not_object'], [{ body: '{"keys":{}}' }, 'jwks_without_keys'], [{ body: '{' }, 'jwks_not_json'], [{ headers: { 'content-type': 'text/html' } }, 'jwks_media_type']] as const) {
+  const reason =
+    (expected: string) =>
+    (error: unknown): boolean =>
+      error instanceof ProviderFailure && error.reason === expected;
+  for (const [scripted, expected] of [
+    [{ status: 500 }, 'jwks_status_500'],
+    [{ body: '[]' }, 'jwks_not_object'],
+    [{ body: '{"keys":{}}' }, 'jwks_without_keys'],
+    [{ body: '{' }, 'jwks_not_json'],
+    [{ headers: { 'content-type': 'text/html' } }, 'jwks_media_type'],
+  ] as const) {
     fake.failNext('jwks', { body: {}, ...scripted });
     await assert.rejects(Promise.resolve(keys.current(target)), reason(expected));
   }
-  fake.failNext('jwks', { headers: { 'content-type': 'application/jwk-set+json; charset=utf-8' }, body: { keys: fake.keys } });
+  fake.failNext('jwks', {
+    headers: { 'content-type': 'application/jwk-set+json; charset=utf-8' },
+    body: { keys: fake.keys },
+  });
   assert.equal((await keys.current(target)).keys.length, 1);
   await assert.rejects(Promise.resolve(source(fake).keys.current(undefined)), reason('jwks_unknown'));
 });

@@ -16,16 +16,23 @@ function outbound(parts: Partial<OutboundParts> = {}): Outbound {
   return new Outbound({ clock: systemClock, timeoutMs: 10_000, ...parts });
 }
 
-const failure = (code: string, reason: string | RegExp) => (error: unknown): boolean => {
-  assert.ok(error instanceof ProviderFailure, String(error));
-  assert.equal(error.code, code);
-  if (typeof reason === 'string') assert.equal(error.reason, reason);
-  else assert.match(error.reason, reason);
-  return true;
-};
+const failure =
+  (code: string, reason: string | RegExp) =>
+  (error: unknown): boolean => {
+    assert.ok(error instanceof ProviderFailure, String(error));
+    assert.equal(error.code, code);
+    if (typeof reason === 'string') assert.equal(error.reason, reason);
+    else assert.match(error.reason, reason);
+    return true;
+  };
 
 /** A clock that has moved past a stage as soon as `reached` resolves. */
-async function timeOut(clock: ManualClock, call: Promise<unknown>, reached: Promise<unknown>, stage: string): Promise<void> {
+async function timeOut(
+  clock: ManualClock,
+  call: Promise<unknown>,
+  reached: Promise<unknown>,
+  stage: string,
+): Promise<void> {
   const refused = assert.rejects(call, failure('provider_timeout', stage));
   await reached;
   await clock.advance(9_999);
@@ -36,7 +43,9 @@ async function timeOut(clock: ManualClock, call: Promise<unknown>, reached: Prom
 }
 
 /** Accepts and does with each socket what it is told. */
-async function rawServer(serve: (socket: Socket) => void): Promise<{ port: number; accepted: Promise<Socket>; closed: Promise<void> } & AsyncDisposable> {
+async function rawServer(
+  serve: (socket: Socket) => void,
+): Promise<{ port: number; accepted: Promise<Socket>; closed: Promise<void> } & AsyncDisposable> {
   const server = createServer();
   const gone = Promise.withResolvers<void>();
   const accepted = Promise.withResolvers<Socket>();
@@ -50,20 +59,41 @@ async function rawServer(serve: (socket: Socket) => void): Promise<{ port: numbe
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   return {
-    port: (server.address() as AddressInfo).port, accepted: accepted.promise, closed: gone.promise,
-    async [Symbol.asyncDispose]() { for (const socket of sockets) socket.destroy(); server.close(); await once(server, 'close'); },
+    port: (server.address() as AddressInfo).port,
+    accepted: accepted.promise,
+    closed: gone.promise,
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+      await once(server, 'close');
+    },
   };
 }
 
 test('Outbound.call() sends what it is given, asks for JSON without encodings, and gives back status, media type and body', async () => {
   await using fake = await FakeProvider.start();
   const calls = outbound();
-  fake.failNext('token', { status: 418, headers: { 'content-type': 'Application/JSON; charset=utf-8' }, body: '{"a":1}' });
-  const answer = await calls.call({ method: 'POST', url: `${fake.url}/token?x=1`, headers: { 'content-type': 'application/x-www-form-urlencoded' }, body: 'code=1' });
-  assert.deepEqual({ ...answer, body: answer.body.toString() }, { status: 418, mediaType: 'application/json', body: '{"a":1}', isPrivate: true });
+  fake.failNext('token', {
+    status: 418,
+    headers: { 'content-type': 'Application/JSON; charset=utf-8' },
+    body: '{"a":1}',
+  });
+  const answer = await calls.call({
+    method: 'POST',
+    url: `${fake.url}/token?x=1`,
+    headers: { 'content-type': 'application/x-www-form-urlencoded' },
+    body: 'code=1',
+  });
+  assert.deepEqual(
+    { ...answer, body: answer.body.toString() },
+    { status: 418, mediaType: 'application/json', body: '{"a":1}', isPrivate: true },
+  );
   const [{ method, url, headers, form }] = fake.requests as [(typeof fake.requests)[number]];
   assert.deepEqual([method, url, form.get('code')], ['POST', '/token?x=1', '1']);
-  assert.deepEqual([headers['accept'], headers['accept-encoding'], headers['user-agent'], headers['connection']], ['application/json', 'identity', 'svc', 'close']);
+  assert.deepEqual(
+    [headers['accept'], headers['accept-encoding'], headers['user-agent'], headers['connection']],
+    ['application/json', 'identity', 'svc', 'close'],
+  );
   fake.failNext('other', { headers: { 'content-type': '', 'content-encoding': 'Identity' }, body: '' });
   assert.equal((await calls.call({ method: 'GET', url: fake.url })).mediaType, '');
   await fake.left();
@@ -85,24 +115,35 @@ test('B15: Outbound.call() takes an answer of 1 MiB, and cuts off one byte more,
 test('B15: Outbound.call() cuts off chunks without an end, and reads no more than about that', async () => {
   await using fake = await FakeProvider.start();
   let sent = 0;
-  fake.failNext('other', { answer(response) {
-    response.writeHead(200, { 'content-type': 'application/json' });
-    const more = (): void => {
-      while (!response.destroyed && response.write(Buffer.alloc(16_384))) sent += 16_384;
-      sent += 16_384;
-    };
-    response.on('drain', more).on('error', () => undefined);
-    more();
-  } });
-  await assert.rejects(outbound().call({ method: 'GET', url: fake.url }), failure('provider_error', 'too_large'));
+  fake.failNext('other', {
+    answer(response) {
+      response.writeHead(200, { 'content-type': 'application/json' });
+      const more = (): void => {
+        while (!response.destroyed && response.write(Buffer.alloc(16_384))) sent += 16_384;
+        sent += 16_384;
+      };
+      response.on('drain', more).on('error', () => undefined);
+      more();
+    },
+  });
+  await assert.rejects(
+    outbound().call({ method: 'GET', url: fake.url }),
+    failure('provider_error', 'too_large'),
+  );
   await fake.left();
   assert.ok(sent < 16 * MAX_ANSWER_BYTES, `${sent} bytes were sent`);
 });
 
 test('B15: Outbound.call() refuses an encoded answer before reading it: a gzip bomb stays shut', async () => {
   await using fake = await FakeProvider.start();
-  fake.failNext('other', { headers: { 'content-encoding': 'gzip' }, body: gzipSync(Buffer.alloc(50_000_000)) });
-  await assert.rejects(outbound().call({ method: 'GET', url: fake.url }), failure('provider_error', 'encoded'));
+  fake.failNext('other', {
+    headers: { 'content-encoding': 'gzip' },
+    body: gzipSync(Buffer.alloc(50_000_000)),
+  });
+  await assert.rejects(
+    outbound().call({ method: 'GET', url: fake.url }),
+    failure('provider_error', 'encoded'),
+  );
   await fake.left();
 });
 
@@ -110,14 +151,24 @@ test('B16: Outbound.call() ends after 10 s of connecting', async () => {
   const clock = new ManualClock();
   const asked = Promise.withResolvers<void>();
   const calls = outbound({ clock, resolve: () => asked.resolve() });
-  await timeOut(clock, calls.call({ method: 'GET', url: 'https://provider.test/' }), asked.promise, 'connect');
+  await timeOut(
+    clock,
+    calls.call({ method: 'GET', url: 'https://provider.test/' }),
+    asked.promise,
+    'connect',
+  );
 });
 
 test('B16: Outbound.call() ends after 10 s of TLS, and destroys the socket', async () => {
   const clock = new ManualClock();
   await using server = await rawServer(() => undefined);
   const hello = server.accepted.then((socket) => once(socket, 'data'));
-  await timeOut(clock, outbound({ clock }).call({ method: 'GET', url: `https://127.0.0.1:${server.port}/` }), hello, 'tls');
+  await timeOut(
+    clock,
+    outbound({ clock }).call({ method: 'GET', url: `https://127.0.0.1:${server.port}/` }),
+    hello,
+    'tls',
+  );
   await server.closed;
 });
 
@@ -128,7 +179,12 @@ test('B16: Outbound.call() ends after 10 s without a first byte, interim answers
     await once(socket, 'data');
     socket.write('HTTP/1.1 102 Processing\r\n\r\n');
   });
-  await timeOut(clock, outbound({ clock }).call({ method: 'GET', url: `http://127.0.0.1:${server.port}/` }), asked, 'first_byte');
+  await timeOut(
+    clock,
+    outbound({ clock }).call({ method: 'GET', url: `http://127.0.0.1:${server.port}/` }),
+    asked,
+    'first_byte',
+  );
   await server.closed;
 });
 
@@ -155,7 +211,10 @@ test('B17: Outbound.call() follows no redirect', async () => {
   await using thief = await FakeProvider.start();
   for (const status of [301, 302, 303, 307, 308]) {
     fake.failNext('token', { status, headers: { location: `${thief.url}/token` } });
-    assert.equal((await outbound().call({ method: 'POST', url: `${fake.url}/token`, body: 'client_secret=s' })).status, status);
+    assert.equal(
+      (await outbound().call({ method: 'POST', url: `${fake.url}/token`, body: 'client_secret=s' })).status,
+      status,
+    );
   }
   assert.equal(thief.count(), 0);
 });
@@ -163,35 +222,80 @@ test('B17: Outbound.call() follows no redirect', async () => {
 test('Outbound.call() fails with the stage and the system error when there is nobody, or somebody who hangs up', async () => {
   const closed = await rawServer(() => undefined);
   await closed[Symbol.asyncDispose]();
-  await assert.rejects(outbound().call({ method: 'GET', url: `http://127.0.0.1:${closed.port}/` }), failure('provider_error', 'connect_ECONNREFUSED'));
+  await assert.rejects(
+    outbound().call({ method: 'GET', url: `http://127.0.0.1:${closed.port}/` }),
+    failure('provider_error', 'connect_ECONNREFUSED'),
+  );
   await using hangsUp = await rawServer((socket) => void socket.once('data', () => socket.destroy()));
-  await assert.rejects(outbound().call({ method: 'GET', url: `http://127.0.0.1:${hangsUp.port}/` }), failure('provider_error', 'first_byte_ECONNRESET'));
-  await using half = await rawServer((socket) => void socket.once('data', () => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf')));
-  await assert.rejects(outbound().call({ method: 'GET', url: `http://127.0.0.1:${half.port}/` }), failure('provider_error', /^body_(?:closed|ECONNRESET)$/));
-  await using noHttp = await rawServer((socket) => void socket.once('data', () => socket.end('SSH-2.0-x\r\n')));
-  await assert.rejects(outbound().call({ method: 'GET', url: `http://127.0.0.1:${noHttp.port}/` }), failure('provider_error', /^first_byte_HPE_/));
-  await using upgrades = await rawServer((socket) => void socket.once('data', () => socket.end('HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n')));
-  await assert.rejects(outbound().call({ method: 'GET', url: `http://127.0.0.1:${upgrades.port}/` }), failure('provider_error', /^first_byte_/));
-  const names = outbound({ resolve: (_host, done) => done(Object.assign(new Error('no such name'), { code: 'ENOTFOUND' }), []) });
-  await assert.rejects(names.call({ method: 'GET', url: 'https://provider.test/' }), failure('provider_error', 'connect_ENOTFOUND'));
-  await assert.rejects(outbound({ resolve: (_host, done) => done(null, []) }).call({ method: 'GET', url: 'https://provider.test/' }), failure('provider_error', 'no_address'));
+  await assert.rejects(
+    outbound().call({ method: 'GET', url: `http://127.0.0.1:${hangsUp.port}/` }),
+    failure('provider_error', 'first_byte_ECONNRESET'),
+  );
+  await using half = await rawServer(
+    (socket) =>
+      void socket.once('data', () => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf')),
+  );
+  await assert.rejects(
+    outbound().call({ method: 'GET', url: `http://127.0.0.1:${half.port}/` }),
+    failure('provider_error', /^body_(?:closed|ECONNRESET)$/),
+  );
+  await using noHttp = await rawServer(
+    (socket) => void socket.once('data', () => socket.end('SSH-2.0-x\r\n')),
+  );
+  await assert.rejects(
+    outbound().call({ method: 'GET', url: `http://127.0.0.1:${noHttp.port}/` }),
+    failure('provider_error', /^first_byte_HPE_/),
+  );
+  await using upgrades = await rawServer(
+    (socket) =>
+      void socket.once('data', () =>
+        socket.end('HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n'),
+      ),
+  );
+  await assert.rejects(
+    outbound().call({ method: 'GET', url: `http://127.0.0.1:${upgrades.port}/` }),
+    failure('provider_error', /^first_byte_/),
+  );
+  const names = outbound({
+    resolve: (_host, done) => done(Object.assign(new Error('no such name'), { code: 'ENOTFOUND' }), []),
+  });
+  await assert.rejects(
+    names.call({ method: 'GET', url: 'https://provider.test/' }),
+    failure('provider_error', 'connect_ENOTFOUND'),
+  );
+  await assert.rejects(
+    outbound({ resolve: (_host, done) => done(null, []) }).call({
+      method: 'GET',
+      url: 'https://provider.test/',
+    }),
+    failure('provider_error', 'no_address'),
+  );
 });
 
 test('Outbound.call() reads an answer with huge headers as a failure', async () => {
   await using fake = await FakeProvider.start();
   fake.failNext('other', { headers: { 'x-long': 'x'.repeat(20_000) } });
-  await assert.rejects(outbound().call({ method: 'GET', url: fake.url }), failure('provider_error', /^first_byte_HPE_HEADER_OVERFLOW/));
+  await assert.rejects(
+    outbound().call({ method: 'GET', url: fake.url }),
+    failure('provider_error', /^first_byte_HPE_HEADER_OVERFLOW/),
+  );
   await fake.left();
 });
 
 test('Outbound.call() rejects with the reason of its signal: before, while waiting and under way, and the socket goes', async () => {
   await using fake = await FakeProvider.start();
   const calls = outbound();
-  await assert.rejects(calls.call({ method: 'GET', url: fake.url, signal: AbortSignal.abort('early') }), (reason) => reason === 'early');
+  await assert.rejects(
+    calls.call({ method: 'GET', url: fake.url, signal: AbortSignal.abort('early') }),
+    (reason) => reason === 'early',
+  );
   assert.equal(fake.count(), 0);
   const leaving = new AbortController();
   fake.failNext('other', { until: new Promise(() => undefined) });
-  const call = assert.rejects(calls.call({ method: 'GET', url: fake.url, signal: leaving.signal }), (reason) => reason === 'left');
+  const call = assert.rejects(
+    calls.call({ method: 'GET', url: fake.url, signal: leaving.signal }),
+    (reason) => reason === 'left',
+  );
   await fake.arrived(1);
   leaving.abort('left');
   await call;
@@ -202,22 +306,55 @@ test('Outbound.call() rejects with the reason of its signal: before, while waiti
 test('N05: Outbound.call() resolves a name once, and connects to the address that was checked', async () => {
   await using fake = await FakeProvider.start();
   let asked = 0;
-  const resolve: Resolve = (_host, done) => done(null, [{ address: asked++ === 0 ? '127.0.0.1' : '10.0.0.1', family: 4 }]);
-  assert.equal((await outbound({ resolve }).call({ method: 'GET', url: `http://provider.test:${fake.port}/` })).status, 200);
+  const resolve: Resolve = (_host, done) =>
+    done(null, [{ address: asked++ === 0 ? '127.0.0.1' : '10.0.0.1', family: 4 }]);
+  assert.equal(
+    (await outbound({ resolve }).call({ method: 'GET', url: `http://provider.test:${fake.port}/` })).status,
+    200,
+  );
   assert.equal(asked, 1);
   assert.equal(fake.requests[0]?.headers['host'], `provider.test:${fake.port}`);
 });
 
 test('N05: Outbound.call() refuses a guarded call when the name has a private address, be it one of several', async () => {
   await using fake = await FakeProvider.start();
-  for (const addresses of [['127.0.0.1'], ['93.184.215.14', '127.0.0.1'], ['::1'], ['::ffff:10.0.0.1'], ['169.254.169.254']]) {
+  for (const addresses of [
+    ['127.0.0.1'],
+    ['93.184.215.14', '127.0.0.1'],
+    ['::1'],
+    ['::ffff:10.0.0.1'],
+    ['169.254.169.254'],
+  ]) {
     let asked = 0;
-    const resolve: Resolve = (_host, done) => { asked++; done(null, addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }))); };
-    await assert.rejects(outbound({ resolve }).call({ method: 'GET', url: `http://provider.test:${fake.port}/`, isGuarded: true }), failure('provider_error', 'private_address'));
+    const resolve: Resolve = (_host, done) => {
+      asked++;
+      done(
+        null,
+        addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 })),
+      );
+    };
+    await assert.rejects(
+      outbound({ resolve }).call({
+        method: 'GET',
+        url: `http://provider.test:${fake.port}/`,
+        isGuarded: true,
+      }),
+      failure('provider_error', 'private_address'),
+    );
     assert.equal(asked, 1);
   }
-  for (const host of ['127.0.0.1', '[::1]', '0x7f.1', '2130706433', '[::ffff:127.0.0.1]', '169.254.169.254']) {
-    await assert.rejects(outbound().call({ method: 'GET', url: `http://${host}:${fake.port}/`, isGuarded: true }), failure('provider_error', 'private_address'));
+  for (const host of [
+    '127.0.0.1',
+    '[::1]',
+    '0x7f.1',
+    '2130706433',
+    '[::ffff:127.0.0.1]',
+    '169.254.169.254',
+  ]) {
+    await assert.rejects(
+      outbound().call({ method: 'GET', url: `http://${host}:${fake.port}/`, isGuarded: true }),
+      failure('provider_error', 'private_address'),
+    );
   }
   assert.equal(fake.sockets.size + fake.count(), 0);
 });
@@ -228,8 +365,15 @@ test('N05: Outbound.call() hands one address to a connection that asks for one',
   const before = getDefaultAutoSelectFamily();
   setDefaultAutoSelectFamily(false);
   try {
-    const resolve: Resolve = (_host, done) => done(null, [{ address: '127.0.0.1', family: 4 }, { address: '10.0.0.1', family: 4 }]);
-    assert.equal((await outbound({ resolve }).call({ method: 'GET', url: `http://provider.test:${fake.port}/` })).status, 200);
+    const resolve: Resolve = (_host, done) =>
+      done(null, [
+        { address: '127.0.0.1', family: 4 },
+        { address: '10.0.0.1', family: 4 },
+      ]);
+    assert.equal(
+      (await outbound({ resolve }).call({ method: 'GET', url: `http://provider.test:${fake.port}/` })).status,
+      200,
+    );
   } finally {
     setDefaultAutoSelectFamily(before);
   }
@@ -241,11 +385,34 @@ test('N06: Outbound.call() verifies certificates whatever NODE_TLS_REJECT_UNAUTH
   const resolve: Resolve = (_host, done) => done(null, [{ address: '127.0.0.1', family: 4 }]);
   process.env['NODE_TLS_REJECT_UNAUTHORIZED'] = '0';
   try {
-    await assert.rejects(outbound().call({ method: 'GET', url: `${fake.url}/jwks` }), failure('provider_error', /^tls_(?:UNABLE_TO_VERIFY_LEAF_SIGNATURE|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT_LOCALLY)$/));
-    await assert.rejects(outbound({ ca: AUTHORITY_PEM, resolve }).call({ method: 'GET', url: `https://other.test:${fake.port}/jwks` }), failure('provider_error', 'tls_ERR_TLS_CERT_ALTNAME_INVALID'));
+    await assert.rejects(
+      outbound().call({ method: 'GET', url: `${fake.url}/jwks` }),
+      failure(
+        'provider_error',
+        /^tls_(?:UNABLE_TO_VERIFY_LEAF_SIGNATURE|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT_LOCALLY)$/,
+      ),
+    );
+    await assert.rejects(
+      outbound({ ca: AUTHORITY_PEM, resolve }).call({
+        method: 'GET',
+        url: `https://other.test:${fake.port}/jwks`,
+      }),
+      failure('provider_error', 'tls_ERR_TLS_CERT_ALTNAME_INVALID'),
+    );
     assert.equal(fake.count(), 0);
-    assert.equal((await outbound({ ca: AUTHORITY_PEM }).call({ method: 'GET', url: `${fake.url}/jwks` })).status, 200);
-    assert.equal((await outbound({ ca: AUTHORITY_PEM, resolve }).call({ method: 'GET', url: `https://provider.test:${fake.port}/jwks` })).status, 200);
+    assert.equal(
+      (await outbound({ ca: AUTHORITY_PEM }).call({ method: 'GET', url: `${fake.url}/jwks` })).status,
+      200,
+    );
+    assert.equal(
+      (
+        await outbound({ ca: AUTHORITY_PEM, resolve }).call({
+          method: 'GET',
+          url: `https://provider.test:${fake.port}/jwks`,
+        })
+      ).status,
+      200,
+    );
   } finally {
     if (before === undefined) delete process.env['NODE_TLS_REJECT_UNAUTHORIZED'];
     else process.env['NODE_TLS_REJECT_UNAUTHORIZED'] = before;
@@ -260,7 +427,10 @@ test('N07: Outbound runs 16 calls at once, lets 64 wait, and refuses the next wi
   const under: Promise<OutboundAnswer>[] = [];
   for (let index = 0; index < 80; index++) under.push(calls.call({ method: 'GET', url: fake.url }));
   assert.deepEqual(calls.load, { running: 16, waiting: 64 });
-  await assert.rejects(calls.call({ method: 'GET', url: fake.url }), failure('temporarily_unavailable', 'queue_full'));
+  await assert.rejects(
+    calls.call({ method: 'GET', url: fake.url }),
+    failure('temporarily_unavailable', 'queue_full'),
+  );
   await fake.arrived(16);
   assert.ok(fake.sockets.size <= 16);
   go.resolve();
@@ -272,17 +442,27 @@ test('N07: Outbound runs 16 calls at once, lets 64 wait, and refuses the next wi
 test('N07: Outbound lets a call wait no longer than a stage: then temporarily_unavailable', async () => {
   await using fake = await FakeProvider.start();
   const stages: number[] = [];
-  class Noting extends ManualClock { override after(ms: number, fn: () => void): Disposable { stages.push(this.monotonicMs()); return super.after(ms, fn); } }
+  class Noting extends ManualClock {
+    override after(ms: number, fn: () => void): Disposable {
+      stages.push(this.monotonicMs());
+      return super.after(ms, fn);
+    }
+  }
   const clock = new Noting();
   const calls = outbound({ clock });
   const responses: ServerResponse[] = [];
-  for (let index = 0; index < 16; index++) fake.failNext('other', { answer: (response) => void responses.push(response) });
+  for (let index = 0; index < 16; index++)
+    fake.failNext('other', { answer: (response) => void responses.push(response) });
   const running = Array.from({ length: 16 }, () => calls.call({ method: 'GET', url: fake.url }));
-  const waiting = assert.rejects(calls.call({ method: 'GET', url: fake.url }), failure('temporarily_unavailable', 'queue_timeout'));
+  const waiting = assert.rejects(
+    calls.call({ method: 'GET', url: fake.url }),
+    failure('temporarily_unavailable', 'queue_timeout'),
+  );
   await fake.arrived(16);
   await clock.advance(9_999);
   for (const response of responses) response.writeHead(200, { 'content-length': '2' }).write('{');
-  while (stages.filter((ms) => ms === 9_999).length < 16) await new Promise((resolve) => setImmediate(resolve)); // all are at their bodies
+  while (stages.filter((ms) => ms === 9_999).length < 16)
+    await new Promise((resolve) => setImmediate(resolve)); // all are at their bodies
   await clock.advance(1);
   await waiting;
   for (const response of responses) response.end('}');
@@ -292,9 +472,14 @@ test('N07: Outbound lets a call wait no longer than a stage: then temporarily_un
 
 test('Outbound forgets a waiting call whose signal is aborted', async () => {
   const calls = outbound({ resolve: () => undefined });
-  const running = Array.from({ length: 16 }, () => assert.rejects(calls.call({ method: 'GET', url: 'https://provider.test/' }), ProviderFailure));
+  const running = Array.from({ length: 16 }, () =>
+    assert.rejects(calls.call({ method: 'GET', url: 'https://provider.test/' }), ProviderFailure),
+  );
   const leaving = new AbortController();
-  const left = assert.rejects(calls.call({ method: 'GET', url: 'https://provider.test/', signal: leaving.signal }), (reason) => reason === 'left');
+  const left = assert.rejects(
+    calls.call({ method: 'GET', url: 'https://provider.test/', signal: leaving.signal }),
+    (reason) => reason === 'left',
+  );
   assert.deepEqual(calls.load, { running: 16, waiting: 1 });
   leaving.abort('left');
   await left;
@@ -308,7 +493,9 @@ test('Outbound.close() ends the calls that run and those that wait, and refuses 
   const calls = outbound();
   for (let index = 0; index < 16; index++) fake.failNext('other', { until: new Promise(() => undefined) });
   const closed = failure('temporarily_unavailable', 'closed');
-  const under = Array.from({ length: 18 }, () => assert.rejects(calls.call({ method: 'GET', url: fake.url }), closed));
+  const under = Array.from({ length: 18 }, () =>
+    assert.rejects(calls.call({ method: 'GET', url: fake.url }), closed),
+  );
   await fake.arrived(16);
   calls.close();
   await Promise.all(under);

@@ -13,42 +13,125 @@ import { AUTHORITY_PEM } from '../support/tls.ts';
 import type { OAuthProviderOptions } from '../../../src/oauth/provider/presets.ts';
 
 const BASE: OAuthProviderOptions = {
-  name: 'own', clientId: 'client', clientSecret: 'very-secret-value', authorizeUrl: 'https://own.test/authorize', tokenUrl: 'https://own.test/token', userinfoUrl: 'https://own.test/userinfo',
+  name: 'own',
+  clientId: 'client',
+  clientSecret: 'very-secret-value',
+  authorizeUrl: 'https://own.test/authorize',
+  tokenUrl: 'https://own.test/token',
+  userinfoUrl: 'https://own.test/userinfo',
 };
 
-function refused(options: Partial<Record<keyof OAuthProviderOptions, unknown>>, problem: RegExp, code = 'E_OAUTH_PROVIDER'): void {
-  assert.throws(() => new OAuthProvider({ ...BASE, ...options } as OAuthProviderOptions), (error) => {
-    assert.ok(error instanceof SvcError, String(error));
-    assert.equal(error.code, code);
-    assert.match(error.message, problem);
-    assert.ok(!error.message.includes('very-secret-value'));
-    return true;
-  });
+function refused(
+  options: Partial<Record<keyof OAuthProviderOptions, unknown>>,
+  problem: RegExp,
+  code = 'E_OAUTH_PROVIDER',
+): void {
+  assert.throws(
+    () => new OAuthProvider({ ...BASE, ...options } as OAuthProviderOptions),
+    (error) => {
+      assert.ok(error instanceof SvcError, String(error));
+      assert.equal(error.code, code);
+      assert.match(error.message, problem);
+      assert.ok(!error.message.includes('very-secret-value'));
+      return true;
+    },
+  );
 }
 
 test('OAuthProvider shows its name, client id, issuer and scopes, and has defaults for the rest', () => {
   const provider = new OAuthProvider(BASE);
   assert.deepEqual({ ...provider }, { name: 'own', clientId: 'client', issuer: undefined, scopes: [] });
-  const { clientAuth, idTokenAlgorithms, tokenTypes, tokenAnswer, timeoutMs, leewaySeconds, allowInsecure, usesOpenId, ca } = settingsOf(provider);
-  assert.deepEqual([clientAuth, idTokenAlgorithms, tokenTypes, tokenAnswer, timeoutMs, leewaySeconds, allowInsecure, usesOpenId, ca], [undefined, ['RS256'], ['bearer'], 'json', 10_000, 60, false, false, undefined]);
+  const {
+    clientAuth,
+    idTokenAlgorithms,
+    tokenTypes,
+    tokenAnswer,
+    timeoutMs,
+    leewaySeconds,
+    allowInsecure,
+    usesOpenId,
+    ca,
+  } = settingsOf(provider);
+  assert.deepEqual(
+    [
+      clientAuth,
+      idTokenAlgorithms,
+      tokenTypes,
+      tokenAnswer,
+      timeoutMs,
+      leewaySeconds,
+      allowInsecure,
+      usesOpenId,
+      ca,
+    ],
+    [undefined, ['RS256'], ['bearer'], 'json', 10_000, 60, false, false, undefined],
+  );
   assert.ok(Object.isFrozen(provider.scopes));
-  const byIssuer = new OAuthProvider({ name: 'own', clientId: 'client', clientSecret: 's', issuer: 'https://own.test/' });
-  assert.deepEqual([byIssuer.scopes, settingsOf(byIssuer).discoveryUrl, settingsOf(byIssuer).usesOpenId], [['openid', 'email', 'profile'], 'https://own.test/.well-known/openid-configuration', true]);
-  const byDiscovery = new OAuthProvider({ name: 'own', clientId: 'client', clientSecret: 's', discoveryUrl: 'https://own.test/realm/.well-known/openid-configuration' });
+  const byIssuer = new OAuthProvider({
+    name: 'own',
+    clientId: 'client',
+    clientSecret: 's',
+    issuer: 'https://own.test/',
+  });
+  assert.deepEqual(
+    [byIssuer.scopes, settingsOf(byIssuer).discoveryUrl, settingsOf(byIssuer).usesOpenId],
+    [['openid', 'email', 'profile'], 'https://own.test/.well-known/openid-configuration', true],
+  );
+  const byDiscovery = new OAuthProvider({
+    name: 'own',
+    clientId: 'client',
+    clientSecret: 's',
+    discoveryUrl: 'https://own.test/realm/.well-known/openid-configuration',
+  });
   assert.equal(byDiscovery.issuer, 'https://own.test/realm');
-  const other = new OAuthProvider({ ...BASE, issuer: 'https://own.test', discoveryUrl: 'https://own.test/.well-known/oauth-authorization-server', scopes: ['a'], tokenTypes: ['Bearer', 'N_A'] });
-  assert.deepEqual([other.issuer, other.scopes, settingsOf(other).tokenTypes], ['https://own.test', ['a'], ['bearer', 'n_a']]);
+  const other = new OAuthProvider({
+    ...BASE,
+    issuer: 'https://own.test',
+    discoveryUrl: 'https://own.test/.well-known/oauth-authorization-server',
+    scopes: ['a'],
+    tokenTypes: ['Bearer', 'N_A'],
+  });
+  assert.deepEqual(
+    [other.issuer, other.scopes, settingsOf(other).tokenTypes],
+    ['https://own.test', ['a'], ['bearer', 'n_a']],
+  );
 });
 
 test('OAuthProvider prints without its client secret, however it is printed', () => {
-  for (const provider of [new OAuthProvider(BASE), githubProvider('id', 'very-secret-value'), googleProvider('id', 'very-secret-value')]) {
-    for (const text of [inspect(provider, { depth: 9, showHidden: true, getters: true }), JSON.stringify(provider), String(provider)]) assert.ok(!text.includes('very-secret'), text);
+  for (const provider of [
+    new OAuthProvider(BASE),
+    githubProvider('id', 'very-secret-value'),
+    googleProvider('id', 'very-secret-value'),
+  ]) {
+    for (const text of [
+      inspect(provider, { depth: 9, showHidden: true, getters: true }),
+      JSON.stringify(provider),
+      String(provider),
+    ])
+      assert.ok(!text.includes('very-secret'), text);
   }
 });
 
 test('N01: OAuthProvider refuses each URL that is not https', () => {
-  for (const name of ['authorizeUrl', 'tokenUrl', 'userinfoUrl', 'jwksUrl', 'emailsUrl', 'discoveryUrl', 'issuer'] as const) {
-    for (const url of ['http://own.test/x', 'ftp://own.test/x', 'javascript:x', 'relative', 'https://u:p@own.test/', 'https://own.test/#f', 'http://127.0.0.1/x']) refused({ issuer: 'https://own.test', [name]: url }, new RegExp(`its ${name} `));
+  for (const name of [
+    'authorizeUrl',
+    'tokenUrl',
+    'userinfoUrl',
+    'jwksUrl',
+    'emailsUrl',
+    'discoveryUrl',
+    'issuer',
+  ] as const) {
+    for (const url of [
+      'http://own.test/x',
+      'ftp://own.test/x',
+      'javascript:x',
+      'relative',
+      'https://u:p@own.test/',
+      'https://own.test/#f',
+      'http://127.0.0.1/x',
+    ])
+      refused({ issuer: 'https://own.test', [name]: url }, new RegExp(`its ${name} `));
   }
   new OAuthProvider({ ...BASE, allowInsecure: true, tokenUrl: 'http://127.0.0.1:9000/token' });
   refused({ allowInsecure: true, tokenUrl: 'http://10.0.0.1/token' }, /another machine/);
@@ -71,14 +154,27 @@ test('OAuthProvider refuses what cannot work, each with what is wrong', () => {
   refused({ authorizeUrl: undefined }, /neither an issuer/);
   refused({ tokenUrl: undefined }, /neither an issuer/);
   refused({ userinfoUrl: undefined }, /nobody says who the user is/);
-  refused({ tenants: ['9188040d-6c67-4c5b-b112-36a304b66dad'], issuer: 'https://own.test' }, /without \{tenantid\}/);
+  refused(
+    { tenants: ['9188040d-6c67-4c5b-b112-36a304b66dad'], issuer: 'https://own.test' },
+    /without \{tenantid\}/,
+  );
   refused({ authorizeParams: { state: 'x' } }, /include "state"/);
   refused({ authorizeParams: { response_mode: 'fragment' } }, /include "response_mode"/);
-  for (const max_age of ['', '-1', '1.5', '1e3', ' 60', 'day', '9'.repeat(10)]) refused({ authorizeParams: { max_age } }, /max_age that is no whole number/);
-  refused({ metadata: { issuer: 'https://other.test' }, issuer: 'https://own.test' }, /issuer is not the one configured/);
+  for (const max_age of ['', '-1', '1.5', '1e3', ' 60', 'day', '9'.repeat(10)])
+    refused({ authorizeParams: { max_age } }, /max_age that is no whole number/);
+  refused(
+    { metadata: { issuer: 'https://other.test' }, issuer: 'https://own.test' },
+    /issuer is not the one configured/,
+  );
   refused({ metadata: { issuer: 'https://own.test', jwks_uri: 'http://own.test' } }, /jwks_uri is not https/);
-  refused({ metadata: { issuer: 'https://own.test', token_endpoint: 5 } }, /token_endpoint is no absolute URL/);
-  refused({ metadata: { issuer: 'https://own.test', jwks_uri: 'https://keys.test' }, requireSameSite: true }, /within the issuer's site/);
+  refused(
+    { metadata: { issuer: 'https://own.test', token_endpoint: 5 } },
+    /token_endpoint is no absolute URL/,
+  );
+  refused(
+    { metadata: { issuer: 'https://own.test', jwks_uri: 'https://keys.test' }, requireSameSite: true },
+    /within the issuer's site/,
+  );
   refused({ metadata: { issuer: 'https://own.test' } }, /its keys are neither/);
   refused({ metadata: { issuer: 'https://own.test' }, authorizeUrl: undefined }, /neither an issuer/);
   refused({ metadata: { issuer: 'https://own.test' }, userinfoUrl: undefined, scopes: ['a'] }, /nobody says/);
@@ -88,11 +184,24 @@ test('OAuthProvider refuses what cannot work, each with what is wrong', () => {
 
 test('OAuthProvider refuses options of the wrong kind, and those it does not know: a switch for TLS is not among them (N06)', () => {
   for (const [name, value] of Object.entries({
-    clientAuth: 'jwt', idTokenAlgorithms: ['HS256'], jwks: [], mapUser: 5, scopes: 'openid', tenants: ['x'], authorizeParams: { a: 1 }, timeoutMs: 99, leewaySeconds: 301, tokenAnswer: 'xml', metadata: [], tokenTypes: [''],
-  })) refused({ [name]: value }, new RegExp(name), 'E_OPTION_RANGE');
+    clientAuth: 'jwt',
+    idTokenAlgorithms: ['HS256'],
+    jwks: [],
+    mapUser: 5,
+    scopes: 'openid',
+    tenants: ['x'],
+    authorizeParams: { a: 1 },
+    timeoutMs: 99,
+    leewaySeconds: 301,
+    tokenAnswer: 'xml',
+    metadata: [],
+    tokenTypes: [''],
+  }))
+    refused({ [name]: value }, new RegExp(name), 'E_OPTION_RANGE');
   refused({ idTokenAlgorithms: ['none'] }, /idTokenAlgorithms/, 'E_OPTION_RANGE');
   refused({ idTokenAlgorithms: [] }, /idTokenAlgorithms/, 'E_OPTION_RANGE');
-  for (const name of ['rejectUnauthorized', 'insecure', 'verifyTls', 'agent']) refused({ [name]: false } as never, new RegExp(name), 'E_OPTION_UNKNOWN');
+  for (const name of ['rejectUnauthorized', 'insecure', 'verifyTls', 'agent'])
+    refused({ [name]: false } as never, new RegExp(name), 'E_OPTION_UNKNOWN');
 });
 
 test('N06: OAuthProvider reads caFile once, and refuses one without a certificate', (t) => {
@@ -105,34 +214,92 @@ test('N06: OAuthProvider reads caFile once, and refuses one without a certificat
   refused({ caFile: file }, /cannot be read as PEM/);
 });
 
-test('githubProvider() has GitHub\'s endpoints, scopes and quirks as data', () => {
+test("githubProvider() has GitHub's endpoints, scopes and quirks as data", () => {
   const provider = githubProvider('id', 'secret');
-  assert.deepEqual({ ...provider }, { name: 'github', clientId: 'id', issuer: 'https://github.com/login/oauth', scopes: ['read:user', 'user:email'] });
-  const { authorizeUrl, tokenUrl, userinfoUrl, emailsUrl, clientAuth, usesOpenId, mapUser } = settingsOf(provider);
-  assert.deepEqual([authorizeUrl, tokenUrl, userinfoUrl, emailsUrl, clientAuth, usesOpenId], [
-    'https://github.com/login/oauth/authorize', 'https://github.com/login/oauth/access_token', 'https://api.github.com/user', 'https://api.github.com/user/emails', 'post', false]);
-  assert.deepEqual(mapUser({ id: 583231, login: 'octocat', name: null, email: 'octocat@example.test', avatar_url: 'https://example.test/u.png' }), { subject: '583231', email: 'octocat@example.test', name: 'octocat', picture: 'https://example.test/u.png' });
+  assert.deepEqual(
+    { ...provider },
+    {
+      name: 'github',
+      clientId: 'id',
+      issuer: 'https://github.com/login/oauth',
+      scopes: ['read:user', 'user:email'],
+    },
+  );
+  const { authorizeUrl, tokenUrl, userinfoUrl, emailsUrl, clientAuth, usesOpenId, mapUser } =
+    settingsOf(provider);
+  assert.deepEqual(
+    [authorizeUrl, tokenUrl, userinfoUrl, emailsUrl, clientAuth, usesOpenId],
+    [
+      'https://github.com/login/oauth/authorize',
+      'https://github.com/login/oauth/access_token',
+      'https://api.github.com/user',
+      'https://api.github.com/user/emails',
+      'post',
+      false,
+    ],
+  );
+  assert.deepEqual(
+    mapUser({
+      id: 583231,
+      login: 'octocat',
+      name: null,
+      email: 'octocat@example.test',
+      avatar_url: 'https://example.test/u.png',
+    }),
+    {
+      subject: '583231',
+      email: 'octocat@example.test',
+      name: 'octocat',
+      picture: 'https://example.test/u.png',
+    },
+  );
   assert.equal(mapUser({ id: 1, login: 'l', name: 'Mona' }).name, 'Mona');
-  for (const id of ['583231', 1.5, 0, -1, null, undefined, 2 ** 53, {}]) assert.equal(mapUser({ id }).subject, undefined, String(id));
+  for (const id of ['583231', 1.5, 0, -1, null, undefined, 2 ** 53, {}])
+    assert.equal(mapUser({ id }).subject, undefined, String(id));
 });
 
-test('googleProvider() has Google\'s endpoints and asks for no refresh token', () => {
+test("googleProvider() has Google's endpoints and asks for no refresh token", () => {
   const provider = googleProvider('id', 'secret');
-  assert.deepEqual({ ...provider }, { name: 'google', clientId: 'id', issuer: 'https://accounts.google.com', scopes: ['openid', 'email', 'profile'] });
+  assert.deepEqual(
+    { ...provider },
+    {
+      name: 'google',
+      clientId: 'id',
+      issuer: 'https://accounts.google.com',
+      scopes: ['openid', 'email', 'profile'],
+    },
+  );
   const { authorizeParams, jwksUrl, usesOpenId, mapUser, idTokenAlgorithms } = settingsOf(provider);
-  assert.deepEqual([authorizeParams, jwksUrl, usesOpenId, idTokenAlgorithms], [{ access_type: 'online' }, 'https://www.googleapis.com/oauth2/v3/certs', true, ['RS256']]);
+  assert.deepEqual(
+    [authorizeParams, jwksUrl, usesOpenId, idTokenAlgorithms],
+    [{ access_type: 'online' }, 'https://www.googleapis.com/oauth2/v3/certs', true, ['RS256']],
+  );
   assert.equal(mapUser({ sub: '1', email: 'a@example.test', email_verified: 'true' }).emailVerified, false);
 });
 
 test('presets take any option in place of their own, and ignore those that are undefined', () => {
-  const provider = githubProvider('id', 'secret', { name: 'work', tokenUrl: 'https://git.example.test/token', scopes: undefined });
-  assert.deepEqual([provider.name, provider.scopes, settingsOf(provider).tokenUrl, settingsOf(provider).userinfoUrl], ['work', ['read:user', 'user:email'], 'https://git.example.test/token', 'https://api.github.com/user']);
-  assert.throws(() => githubProvider('', 'secret'), (error) => error instanceof SvcError && error.code === 'E_OAUTH_PROVIDER');
-  assert.throws(() => googleProvider('id', ''), (error) => error instanceof SvcError && error.code === 'E_OAUTH_PROVIDER');
+  const provider = githubProvider('id', 'secret', {
+    name: 'work',
+    tokenUrl: 'https://git.example.test/token',
+    scopes: undefined,
+  });
+  assert.deepEqual(
+    [provider.name, provider.scopes, settingsOf(provider).tokenUrl, settingsOf(provider).userinfoUrl],
+    ['work', ['read:user', 'user:email'], 'https://git.example.test/token', 'https://api.github.com/user'],
+  );
+  assert.throws(
+    () => githubProvider('', 'secret'),
+    (error) => error instanceof SvcError && error.code === 'E_OAUTH_PROVIDER',
+  );
+  assert.throws(
+    () => googleProvider('id', ''),
+    (error) => error instanceof SvcError && error.code === 'E_OAUTH_PROVIDER',
+  );
 });
 
 test('B22: standardUser() takes email_verified as true only, or as the text "true" where that is accepted', () => {
-  for (const value of ['true', 1, 'TRUE', null, undefined, {}, false]) assert.equal(standardUser({ sub: 'a', email_verified: value }).emailVerified, false);
+  for (const value of ['true', 1, 'TRUE', null, undefined, {}, false])
+    assert.equal(standardUser({ sub: 'a', email_verified: value }).emailVerified, false);
   assert.equal(standardUser({ sub: 'a', email_verified: true }).emailVerified, true);
   const lenient = new OAuthProvider({ ...BASE, acceptsTextVerified: true });
   assert.equal(settingsOf(lenient).mapUser({ sub: 'a', email_verified: 'true' }).emailVerified, true);
@@ -142,28 +309,83 @@ test('B22: standardUser() takes email_verified as true only, or as the text "tru
 test('postedName() puts first and last name together, and makes nothing of what has another form, is too long or cannot be shown', () => {
   const named = (name: unknown): string | null => postedName(JSON.stringify({ name }));
   assert.equal(named({ firstName: ' Ada', lastName: 'Lovelace ' }), 'Ada Lovelace');
-  assert.deepEqual([named({ firstName: 'Ada' }), named({ lastName: 'Lovelace' }), named({ firstName: 'Ada', lastName: 7 })], ['Ada', 'Lovelace', 'Ada']);
+  assert.deepEqual(
+    [named({ firstName: 'Ada' }), named({ lastName: 'Lovelace' }), named({ firstName: 'Ada', lastName: 7 })],
+    ['Ada', 'Lovelace', 'Ada'],
+  );
   assert.equal(named({ firstName: 'a'.repeat(255) }), 'a'.repeat(255));
-  for (const odd of [undefined, null, 'Ada', [], {}, { firstName: ' ' }, { firstName: 'a'.repeat(256) }, { firstName: 'a\nb' }, { firstName: '\ud800' }]) assert.equal(named(odd), null);
-  for (const text of [undefined, '', 'Ada', '[]', 'null', '{"name":{"firstName":"A"},"name":{"firstName":"B"}}', `{"name":{"firstName":"Ada"}}${' '.repeat(4_096)}`]) assert.equal(postedName(text), null);
+  for (const odd of [
+    undefined,
+    null,
+    'Ada',
+    [],
+    {},
+    { firstName: ' ' },
+    { firstName: 'a'.repeat(256) },
+    { firstName: 'a\nb' },
+    { firstName: '\ud800' },
+  ])
+    assert.equal(named(odd), null);
+  for (const text of [
+    undefined,
+    '',
+    'Ada',
+    '[]',
+    'null',
+    '{"name":{"firstName":"A"},"name":{"firstName":"B"}}',
+    `{"name":{"firstName":"Ada"}}${' '.repeat(4_096)}`,
+  ])
+    assert.equal(postedName(text), null);
 });
 
 test('B22: userInfoOf() gives every member a value, vouches for no absent e-mail, and freezes', () => {
   const raw = JSON.parse('{"sub":"a","__proto__":{"admin":true}}') as Record<string, unknown>;
   const info = userInfoOf({ subject: 'a', emailVerified: true }, raw);
-  assert.deepEqual({ ...info, raw: undefined }, { subject: 'a', email: null, emailVerified: false, name: null, picture: null, raw: undefined });
+  assert.deepEqual(
+    { ...info, raw: undefined },
+    { subject: 'a', email: null, emailVerified: false, name: null, picture: null, raw: undefined },
+  );
   assert.ok(Object.isFrozen(info) && Object.isFrozen(info.raw));
   assert.equal((info.raw as { admin?: unknown }).admin, undefined);
   assert.deepEqual(Object.keys(info.raw), ['sub', '__proto__']);
-  const odd = userInfoOf({ subject: 'a', email: 5, emailVerified: 'true', name: {}, picture: '' } as never, {});
-  assert.deepEqual({ ...odd }, { subject: 'a', email: null, emailVerified: false, name: null, picture: null, raw: {} });
-  for (const mapped of [undefined, null, {}, { subject: '' }, { subject: 5 }, { subject: 'a\nb' }, { subject: 'x'.repeat(256) }]) {
-    assert.throws(() => userInfoOf(mapped as never, {}), (error) => error instanceof ProviderFailure && error.reason === 'user_subject');
+  const odd = userInfoOf(
+    { subject: 'a', email: 5, emailVerified: 'true', name: {}, picture: '' } as never,
+    {},
+  );
+  assert.deepEqual(
+    { ...odd },
+    { subject: 'a', email: null, emailVerified: false, name: null, picture: null, raw: {} },
+  );
+  for (const mapped of [
+    undefined,
+    null,
+    {},
+    { subject: '' },
+    { subject: 5 },
+    { subject: 'a\nb' },
+    { subject: 'x'.repeat(256) },
+  ]) {
+    assert.throws(
+      () => userInfoOf(mapped as never, {}),
+      (error) => error instanceof ProviderFailure && error.reason === 'user_subject',
+    );
   }
 });
 
 test('joinClaims() never lets the e-mail of one source wear the mark of the other', () => {
-  assert.deepEqual(joinClaims({ sub: 'a', email: 'a@x.test', email_verified: true, hd: 'x' }, { sub: 'a', email: 'b@x.test' }), { sub: 'a', hd: 'x', email: 'b@x.test' });
-  assert.deepEqual(joinClaims({ sub: 'a', email: 'a@x.test', email_verified: false }, { sub: 'a', email_verified: true }), { sub: 'a', email_verified: true });
-  assert.deepEqual(joinClaims({ sub: 'a', email: 'a@x.test', email_verified: true }, { sub: 'a', name: 'A' }), { sub: 'a', email: 'a@x.test', email_verified: true, name: 'A' });
+  assert.deepEqual(
+    joinClaims(
+      { sub: 'a', email: 'a@x.test', email_verified: true, hd: 'x' },
+      { sub: 'a', email: 'b@x.test' },
+    ),
+    { sub: 'a', hd: 'x', email: 'b@x.test' },
+  );
+  assert.deepEqual(
+    joinClaims({ sub: 'a', email: 'a@x.test', email_verified: false }, { sub: 'a', email_verified: true }),
+    { sub: 'a', email_verified: true },
+  );
+  assert.deepEqual(
+    joinClaims({ sub: 'a', email: 'a@x.test', email_verified: true }, { sub: 'a', name: 'A' }),
+    { sub: 'a', email: 'a@x.test', email_verified: true, name: 'A' },
+  );
 });

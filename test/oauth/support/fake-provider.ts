@@ -40,18 +40,36 @@ export const EC384: KeyPairKeyObjectResult = generateKeyPairSync('ec', { namedCu
 export const EC521: KeyPairKeyObjectResult = generateKeyPairSync('ec', { namedCurve: 'P-521' });
 export const ED: KeyPairKeyObjectResult = generateKeyPairSync('ed25519');
 
-const PATHS: Readonly<Record<string, Endpoint | undefined>> = { '/.well-known/openid-configuration': 'discovery', '/token': 'token', '/userinfo': 'userinfo', '/emails': 'emails', '/jwks': 'jwks' };
+const PATHS: Readonly<Record<string, Endpoint | undefined>> = {
+  '/.well-known/openid-configuration': 'discovery',
+  '/token': 'token',
+  '/userinfo': 'userinfo',
+  '/emails': 'emails',
+  '/jwks': 'jwks',
+};
 
 /** A JWS with any header and any claims. */
-export function jws(header: Readonly<Record<string, unknown>>, claims: unknown, key: KeyObject = RSA.privateKey): string {
-  const parts = [header, claims].map((part) => Buffer.from(typeof part === 'string' ? part : JSON.stringify(part)).toString('base64url')).join('.');
+export function jws(
+  header: Readonly<Record<string, unknown>>,
+  claims: unknown,
+  key: KeyObject = RSA.privateKey,
+): string {
+  const parts = [header, claims]
+    .map((part) => Buffer.from(typeof part === 'string' ? part : JSON.stringify(part)).toString('base64url'))
+    .join('.');
   const [, family = '', bits = '256'] = /^(..)(256|384|512)$/.exec(String(header['alg'])) ?? [];
-  const how = family === 'PS' ? { key, padding: 6, saltLength: Number(bits) / 8 } : { key, dsaEncoding: 'ieee-p1363' as const };
+  const how =
+    family === 'PS'
+      ? { key, padding: 6, saltLength: Number(bits) / 8 }
+      : { key, dsaEncoding: 'ieee-p1363' as const };
   return `${parts}.${sign(header['alg'] === 'EdDSA' ? null : `sha${bits}`, Buffer.from(parts), how).toString('base64url')}`;
 }
 
 /** The public half as a member of a set. */
-export function jwk(key: KeyObject, more: Readonly<Record<string, unknown>> = {}): JsonWebKey & Record<string, unknown> {
+export function jwk(
+  key: KeyObject,
+  more: Readonly<Record<string, unknown>> = {},
+): JsonWebKey & Record<string, unknown> {
   return { ...key.export({ format: 'jwk' }), ...more };
 }
 
@@ -65,7 +83,13 @@ export class FakeProvider {
   claims: Record<string, unknown> = {};
   /** Nonce of the id_token; set by the test, since nobody sees the authorization page. */
   nonce = 'n-1';
-  user: unknown = { sub: 'ada', name: 'Ada Lovelace', email: 'ada@example.test', email_verified: true, picture: 'https://example.test/ada.png' };
+  user: unknown = {
+    sub: 'ada',
+    name: 'Ada Lovelace',
+    email: 'ada@example.test',
+    email_verified: true,
+    picture: 'https://example.test/ada.png',
+  };
   metadata: Record<string, unknown> = {};
   nowSeconds: () => number = () => 1_704_067_200;
   readonly #next = new Map<Endpoint, Scripted[]>();
@@ -84,27 +108,39 @@ export class FakeProvider {
 
   /** Starts one. */
   static async start(options: { readonly isTls?: boolean } = {}): Promise<FakeProvider> {
-    const server = options.isTls === true ? https.createServer({ cert: CERTIFICATE_PEM, key: KEY_PEM }) : http.createServer();
+    const server =
+      options.isTls === true
+        ? https.createServer({ cert: CERTIFICATE_PEM, key: KEY_PEM })
+        : http.createServer();
     const fake = new FakeProvider(server, options.isTls === true ? 'https' : 'http');
-    server.on('request', (request: IncomingMessage, response: ServerResponse) => void fake.#serve(request, response));
+    server.on(
+      'request',
+      (request: IncomingMessage, response: ServerResponse) => void fake.#serve(request, response),
+    );
     server.on('tlsClientError', () => undefined);
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
     return fake;
   }
 
-  get port(): number { return (this.#server.address() as AddressInfo).port; }
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
   /** Its issuer, and the beginning of all its URLs. */
-  get url(): string { return `${this.#scheme}://127.0.0.1:${this.port}`; }
+  get url(): string {
+    return `${this.#scheme}://127.0.0.1:${this.port}`;
+  }
 
   /** How many requests there were, at one endpoint or at all. */
   count(endpoint?: Endpoint): number {
-    return endpoint === undefined ? this.requests.length : this.requests.filter((each) => each.endpoint === endpoint).length;
+    return endpoint === undefined
+      ? this.requests.length
+      : this.requests.filter((each) => each.endpoint === endpoint).length;
   }
 
   /** The next request there is answered like this; several are answered in the order of their scripts. */
   failNext(endpoint: Endpoint, scripted: Scripted): void {
-    this.#next.set(endpoint, [...this.#next.get(endpoint) ?? [], scripted]);
+    this.#next.set(endpoint, [...(this.#next.get(endpoint) ?? []), scripted]);
   }
 
   /** Resolves once there have been so many requests. */
@@ -120,7 +156,19 @@ export class FakeProvider {
   /** An id_token, with claims and the id of its key as the test wants them. */
   idToken(claims: Readonly<Record<string, unknown>> = {}, kid: string = 'rsa'): string {
     const iat = this.nowSeconds();
-    return jws({ alg: 'RS256', typ: 'JWT', kid }, { iss: this.url, aud: 'client', sub: 'ada', iat, exp: iat + 300, nonce: this.nonce, ...this.claims, ...claims });
+    return jws(
+      { alg: 'RS256', typ: 'JWT', kid },
+      {
+        iss: this.url,
+        aud: 'client',
+        sub: 'ada',
+        iat,
+        exp: iat + 300,
+        nonce: this.nonce,
+        ...this.claims,
+        ...claims,
+      },
+    );
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -134,26 +182,50 @@ export class FakeProvider {
     for await (const chunk of request) chunks.push(chunk as Buffer);
     const url = request.url!;
     const endpoint = PATHS[url.split('?', 1)[0]!] ?? 'other';
-    this.requests.push({ endpoint, method: request.method!, url, headers: request.headers as Record<string, string>, form: new URLSearchParams(Buffer.concat(chunks).toString()) });
+    this.requests.push({
+      endpoint,
+      method: request.method!,
+      url,
+      headers: request.headers as Record<string, string>,
+      form: new URLSearchParams(Buffer.concat(chunks).toString()),
+    });
     const scripted = this.#next.get(endpoint)?.shift();
     if (scripted?.answer !== undefined) return scripted.answer(response, request);
     const { status = 200, headers = {}, body = this.#usual(endpoint), until } = scripted ?? {};
     await until;
     const isText = typeof body === 'string' || body instanceof Uint8Array;
-    response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(isText ? body : JSON.stringify(body));
+    response
+      .writeHead(status, { 'content-type': 'application/json', ...headers })
+      .end(isText ? body : JSON.stringify(body));
   }
 
   #usual(endpoint: Endpoint): unknown {
     switch (endpoint) {
-      case 'token': return { access_token: `at-${randomBytes(4).toString('hex')}`, token_type: 'Bearer', expires_in: 3600, id_token: this.idToken() };
-      case 'userinfo': return this.user;
-      case 'emails': return [{ email: 'ada@example.test', primary: true, verified: true }];
-      case 'jwks': return { keys: this.keys };
-      case 'discovery': return {
-        issuer: this.url, authorization_endpoint: `${this.url}/authorize`, token_endpoint: `${this.url}/token`, userinfo_endpoint: `${this.url}/userinfo`,
-        jwks_uri: `${this.url}/jwks`, token_endpoint_auth_methods_supported: ['client_secret_post'], ...this.metadata,
-      };
-      default: return {};
+      case 'token':
+        return {
+          access_token: `at-${randomBytes(4).toString('hex')}`,
+          token_type: 'Bearer',
+          expires_in: 3600,
+          id_token: this.idToken(),
+        };
+      case 'userinfo':
+        return this.user;
+      case 'emails':
+        return [{ email: 'ada@example.test', primary: true, verified: true }];
+      case 'jwks':
+        return { keys: this.keys };
+      case 'discovery':
+        return {
+          issuer: this.url,
+          authorization_endpoint: `${this.url}/authorize`,
+          token_endpoint: `${this.url}/token`,
+          userinfo_endpoint: `${this.url}/userinfo`,
+          jwks_uri: `${this.url}/jwks`,
+          token_endpoint_auth_methods_supported: ['client_secret_post'],
+          ...this.metadata,
+        };
+      default:
+        return {};
     }
   }
 }

@@ -16,7 +16,9 @@ export class LateServer implements AsyncDisposable {
   readonly #listener = Promise.withResolvers<Listener>();
 
   private constructor() {
-    this.#server = http.createServer((request, response) => void this.#listener.promise.then((listener) => listener(request, response)));
+    this.#server = http.createServer(
+      (request, response) => void this.#listener.promise.then((listener) => listener(request, response)),
+    );
   }
 
   static async start(): Promise<LateServer> {
@@ -27,10 +29,14 @@ export class LateServer implements AsyncDisposable {
   }
 
   /** Without a slash at the end. */
-  get url(): string { return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`; }
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
 
   /** From now on requests are answered, those that have waited first. */
-  answerWith(listener: Listener): void { this.#listener.resolve(listener); }
+  answerWith(listener: Listener): void {
+    this.#listener.resolve(listener);
+  }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#server.close();

@@ -20,17 +20,29 @@ export class ScriptedBrowser {
   readonly history: URL[] = [];
 
   /** Opens a page. A redirect to `stopAt`, so far as its address begins so, is not followed: `location` has it then. */
-  async open(url: URL | string, { stopAt, form }: { readonly stopAt?: string | undefined; readonly form?: URLSearchParams | undefined } = {}): Promise<Visited> {
+  async open(
+    url: URL | string,
+    {
+      stopAt,
+      form,
+    }: { readonly stopAt?: string | undefined; readonly form?: URLSearchParams | undefined } = {},
+  ): Promise<Visited> {
     let next = new URL(url);
     let body = form;
     for (let count = 0; count <= MAX_REDIRECTS; count++) {
       const cookie = this.cookies.headerFor(next);
       this.history.push(next);
-      const response = await fetch(next, { method: body === undefined ? 'GET' : 'POST', redirect: 'manual', ...cookie === '' ? {} : { headers: { cookie } }, ...body === undefined ? {} : { body } });
+      const response = await fetch(next, {
+        method: body === undefined ? 'GET' : 'POST',
+        redirect: 'manual',
+        ...(cookie === '' ? {} : { headers: { cookie } }),
+        ...(body === undefined ? {} : { body }),
+      });
       for (const field of response.headers.getSetCookie()) this.cookies.take(field, next);
       const text = await response.text();
       const location = response.headers.get('location');
-      if (location === null || stopAt !== undefined && location.startsWith(stopAt)) return { url: next, response, text };
+      if (location === null || (stopAt !== undefined && location.startsWith(stopAt)))
+        return { url: next, response, text };
       assert.ok([302, 303].includes(response.status), `${response.status} ${location}`);
       next = new URL(location, next);
       body = undefined;
@@ -39,10 +51,19 @@ export class ScriptedBrowser {
   }
 
   /** Sends the only form of a page, with its hidden fields and these. */
-  submit({ url, text }: Visited, fields: Readonly<Record<string, string>> = {}, options: { readonly stopAt?: string | undefined } = {}): Promise<Visited> {
+  submit(
+    { url, text }: Visited,
+    fields: Readonly<Record<string, string>> = {},
+    options: { readonly stopAt?: string | undefined } = {},
+  ): Promise<Visited> {
     const action = /<form[^>]* action="([^"]+)"/.exec(text)?.[1];
     assert.ok(action !== undefined, `There is no form at ${url.href}: ${text.slice(0, 400)}`);
-    const hidden = [...text.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)].map(([, name, value]): [string, string] => [name!, value!]);
-    return this.open(new URL(action.replaceAll('&amp;', '&'), url), { ...options, form: new URLSearchParams([...hidden, ...Object.entries(fields)]) });
+    const hidden = [...text.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)].map(
+      ([, name, value]): [string, string] => [name!, value!],
+    );
+    return this.open(new URL(action.replaceAll('&amp;', '&'), url), {
+      ...options,
+      form: new URLSearchParams([...hidden, ...Object.entries(fields)]),
+    });
   }
 }

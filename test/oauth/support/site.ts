@@ -51,8 +51,18 @@ export interface BegunVisit {
 /** A provider of the fake server, which is no OpenID provider unless `issuer` says so. */
 export function fakeProvider(fake: FakeProvider, options: Partial<OAuthProviderOptions> = {}): OAuthProvider {
   return new OAuthProvider({
-    name: 'fake', clientId: 'client', clientSecret: 'client-secret-9f2c', allowInsecure: true,
-    ...options.issuer === undefined ? { authorizeUrl: `${fake.url}/authorize`, tokenUrl: `${fake.url}/token`, userinfoUrl: `${fake.url}/userinfo` } : {}, ...options,
+    name: 'fake',
+    clientId: 'client',
+    clientSecret: 'client-secret-9f2c',
+    allowInsecure: true,
+    ...(options.issuer === undefined
+      ? {
+          authorizeUrl: `${fake.url}/authorize`,
+          tokenUrl: `${fake.url}/token`,
+          userinfoUrl: `${fake.url}/userinfo`,
+        }
+      : {}),
+    ...options,
   });
 }
 
@@ -77,28 +87,51 @@ export class LoginSite implements AsyncDisposable {
   readonly #others: TestClient[] = [];
 
   private constructor(fake: FakeProvider, database: SiteDatabase | undefined, options: LoginSiteOptions) {
-    const { env = 'test', plugin = {}, provider = {}, names, app = {}, hasSession = false, more, listen = false } = options;
+    const {
+      env = 'test',
+      plugin = {},
+      provider = {},
+      names,
+      app = {},
+      hasSession = false,
+      more,
+      listen = false,
+    } = options;
     this.fake = fake;
     this.#end = database?.end;
     const { logger, events } = collectedLog();
     this.events = events;
     this.app = new Svc({ authSecret: SECRET, logger, env, ...app });
-    const from = names === undefined ? { provider: fakeProvider(fake, provider) } : { providers: names.map((name) => fakeProvider(fake, { ...provider, name })) };
+    const from =
+      names === undefined
+        ? { provider: fakeProvider(fake, provider) }
+        : { providers: names.map((name) => fakeProvider(fake, { ...provider, name })) };
     this.oauth = new OAuthPlugin({
-      ...from, onUser: (_provider, info) => `user-${info.subject}`, ...env === 'production' ? { allowedRedirectUris: ['https://app.example/oauth/callback'] } : {}, ...plugin,
+      ...from,
+      onUser: (_provider, info) => `user-${info.subject}`,
+      ...(env === 'production' ? { allowedRedirectUris: ['https://app.example/oauth/callback'] } : {}),
+      ...plugin,
     });
     if (hasSession) this.app.use(new SessionMiddleware());
     this.app.register(this.oauth);
     if (database !== undefined) this.app.register(database.plugin);
     more?.(this.app);
-    this.#client = { clock: this.clock, env, raiseErrors: false, baseUrl: env === 'production' ? 'https://app.example' : 'http://localhost', ...listen ? { listen, baseUrl: undefined } : {} };
+    this.#client = {
+      clock: this.clock,
+      env,
+      raiseErrors: false,
+      baseUrl: env === 'production' ? 'https://app.example' : 'http://localhost',
+      ...(listen ? { listen, baseUrl: undefined } : {}),
+    };
     this.client = new TestClient(this.app, this.#client);
   }
 
   static async open(options: LoginSiteOptions = {}): Promise<LoginSite> {
     const fake = await FakeProvider.start();
     const { env = 'test', hasDatabase = env === 'production' || LoginSite.databases !== undefined } = options;
-    const database = !hasDatabase ? undefined : await LoginSite.databases?.() ?? { plugin: new DatabasePlugin('sqlite::memory:') };
+    const database = !hasDatabase
+      ? undefined
+      : ((await LoginSite.databases?.()) ?? { plugin: new DatabasePlugin('sqlite::memory:') });
     try {
       return new LoginSite(fake, database, options);
     } catch (error) {
@@ -115,7 +148,13 @@ export class LoginSite implements AsyncDisposable {
     return client;
   }
 
-  async begin(query: Readonly<Record<string, string>> = {}, { client = this.client, path = '/oauth/login' }: { readonly client?: TestClient; readonly path?: string } = {}): Promise<BegunVisit> {
+  async begin(
+    query: Readonly<Record<string, string>> = {},
+    {
+      client = this.client,
+      path = '/oauth/login',
+    }: { readonly client?: TestClient; readonly path?: string } = {},
+  ): Promise<BegunVisit> {
     const response = await client.get(path, { query });
     assert.equal(response.status, 302, await response.clone().text());
     const page = new URL(response.headers.get('location')!);
@@ -124,7 +163,13 @@ export class LoginSite implements AsyncDisposable {
   }
 
   /** What the provider sends the browser back with. */
-  back(query: Readonly<Record<string, string | readonly string[]>>, { client = this.client, path = '/oauth/callback' }: { readonly client?: TestClient; readonly path?: string } = {}): Promise<Response> {
+  back(
+    query: Readonly<Record<string, string | readonly string[]>>,
+    {
+      client = this.client,
+      path = '/oauth/callback',
+    }: { readonly client?: TestClient; readonly path?: string } = {},
+  ): Promise<Response> {
     return client.get(path, { query });
   }
 
@@ -133,13 +178,15 @@ export class LoginSite implements AsyncDisposable {
     const { state } = await this.begin({}, { client });
     const response = await this.back({ code: 'c-1', state }, { client });
     assert.equal(response.status, 200, await response.clone().text());
-    return await response.json() as Tokens;
+    return (await response.json()) as Tokens;
   }
 
   /** What a promise comes to while time passes. */
   async settle<T>(promise: Promise<T>): Promise<T> {
     let isSettled = false;
-    const settled = promise.finally(() => { isSettled = true; });
+    const settled = promise.finally(() => {
+      isSettled = true;
+    });
     settled.catch(() => undefined);
     while (!isSettled) {
       await this.clock.advance(5);
@@ -149,14 +196,20 @@ export class LoginSite implements AsyncDisposable {
   }
 
   /** A refresh, and the time that its answer is held. */
-  refresh(token: string, more: Readonly<Record<string, string>> = {}, client: TestClient = this.client): Promise<Response> {
-    return this.settle(client.post('/oauth/token', { form: { grant_type: 'refresh_token', refresh_token: token, ...more } }));
+  refresh(
+    token: string,
+    more: Readonly<Record<string, string>> = {},
+    client: TestClient = this.client,
+  ): Promise<Response> {
+    return this.settle(
+      client.post('/oauth/token', { form: { grant_type: 'refresh_token', refresh_token: token, ...more } }),
+    );
   }
 
   async refreshed(token: string): Promise<Tokens> {
     const response = await this.refresh(token);
     assert.equal(response.status, 200, await response.clone().text());
-    return await response.json() as Tokens;
+    return (await response.json()) as Tokens;
   }
 
   revoke(form: Readonly<Record<string, string>>, client: TestClient = this.client): Promise<Response> {
@@ -165,10 +218,14 @@ export class LoginSite implements AsyncDisposable {
 
   /** Events of the audit trail by name, or all. */
   audited(event?: string): Record<string, unknown>[] {
-    return this.events.filter((line) => line['logger'] === 'svc_oauth' && (event === undefined || line['event'] === event));
+    return this.events.filter(
+      (line) => line['logger'] === 'svc_oauth' && (event === undefined || line['event'] === event),
+    );
   }
 
-  async metrics(): Promise<string> { return (await this.client.get('/metrics')).text(); }
+  async metrics(): Promise<string> {
+    return (await this.client.get('/metrics')).text();
+  }
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const client of [...this.#others, this.client]) await client.close();
@@ -178,7 +235,11 @@ export class LoginSite implements AsyncDisposable {
 }
 
 /** Asserts a refusal in the form of OAuth, and gives its body. */
-export async function refusedAs(response: Response, status: number, code: string): Promise<{ readonly error_description: string; readonly request_id: string }> {
+export async function refusedAs(
+  response: Response,
+  status: number,
+  code: string,
+): Promise<{ readonly error_description: string; readonly request_id: string }> {
   const text = await response.text();
   assert.equal(response.status, status, text);
   assert.equal(response.headers.get('content-type'), 'application/json');
@@ -188,18 +249,26 @@ export async function refusedAs(response: Response, status: number, code: string
   const body = JSON.parse(text) as Record<string, string>;
   assert.deepEqual(Object.keys(body), ['error', 'error_description', 'request_id']);
   assert.equal(body['error'], code, text);
-  assert.match(body['error_description']!, /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/, 'the characters of RFC 6749 §5.2');
+  assert.match(
+    body['error_description']!,
+    /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/,
+    'the characters of RFC 6749 §5.2',
+  );
   assert.equal(body['request_id'], response.headers.get('x-request-id'));
   return body as never;
 }
 
 /** `Set-Cookie` fields, by name. */
-export function cookiesOf(response: Response): Map<string, { readonly value: string; readonly attributes: readonly string[] }> {
-  return new Map(response.headers.getSetCookie().map((field) => {
-    const [pair, ...attributes] = field.split('; ');
-    const at = pair!.indexOf('=');
-    return [pair!.slice(0, at), { value: pair!.slice(at + 1), attributes: attributes.toSorted() }];
-  }));
+export function cookiesOf(
+  response: Response,
+): Map<string, { readonly value: string; readonly attributes: readonly string[] }> {
+  return new Map(
+    response.headers.getSetCookie().map((field) => {
+      const [pair, ...attributes] = field.split('; ');
+      const at = pair!.indexOf('=');
+      return [pair!.slice(0, at), { value: pair!.slice(at + 1), attributes: attributes.toSorted() }];
+    }),
+  );
 }
 
 /** What a token claims, unverified. */

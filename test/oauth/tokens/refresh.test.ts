@@ -23,22 +23,60 @@ tokenStoreContract('MemoryTokenStore', () => ({ store: new MemoryTokenStore() })
 const SECOND = 1_000_000;
 const SECRETS = ['7d3f9a1c5e8b2046f1d7a93c58e0b64272a9', 'b1946ac92492d2347c6235b4d2611184eeff'];
 
-function machine(policy: Partial<RefreshPolicy> = {}, parts: { store?: TokenStore; secrets?: readonly string[]; onRefresh?: () => Awaitable<RefreshVerdict>; clock?: ManualClock } = {}) {
+function machine(
+  policy: Partial<RefreshPolicy> = {},
+  parts: {
+    store?: TokenStore;
+    secrets?: readonly string[];
+    onRefresh?: () => Awaitable<RefreshVerdict>;
+    clock?: ManualClock;
+  } = {},
+) {
   const clock = parts.clock ?? new ManualClock();
   const { logger, events } = collectedLog();
   const store = parts.store ?? new MemoryTokenStore();
   const codec = new RefreshTokenCodec(Keyring.of(parts.secrets ?? SECRETS[0]!));
   const tokens = new RefreshTokens({
-    store, codec, clock, audit: new Audit(logger.child('svc_oauth'), createMetrics({ log: logger })), onRefresh: parts.onRefresh,
-    policy: { idleTtl: 14 * 86_400 * SECOND, absoluteTtl: 90 * 86_400 * SECOND, grace: 0, clockSkew: 0, concurrency: 'coalesce', holdMs: 0, apart: 0, ...policy },
+    store,
+    codec,
+    clock,
+    audit: new Audit(logger.child('svc_oauth'), createMetrics({ log: logger })),
+    onRefresh: parts.onRefresh,
+    policy: {
+      idleTtl: 14 * 86_400 * SECOND,
+      absoluteTtl: 90 * 86_400 * SECOND,
+      grace: 0,
+      clockSkew: 0,
+      concurrency: 'coalesce',
+      holdMs: 0,
+      apart: 0,
+      ...policy,
+    },
   });
-  const login = (startedAt = clock.nowMicros()) => tokens.issue({
-    sub: 'alice', provider: 'dev', subject: 'p-1', scopes: ['read', 'write'], claims: { roles: ['admin'] }, startedAt, userAgent: null, ip: null, keyThumbprint: null,
-  });
-  const refresh = (text: string, request: { arrivedAt?: number; scopes?: readonly string[]; keyThumbprint?: string | null } = {}): Promise<Refreshed> => {
+  const login = (startedAt = clock.nowMicros()) =>
+    tokens.issue({
+      sub: 'alice',
+      provider: 'dev',
+      subject: 'p-1',
+      scopes: ['read', 'write'],
+      claims: { roles: ['admin'] },
+      startedAt,
+      userAgent: null,
+      ip: null,
+      keyThumbprint: null,
+    });
+  const refresh = (
+    text: string,
+    request: { arrivedAt?: number; scopes?: readonly string[]; keyThumbprint?: string | null } = {},
+  ): Promise<Refreshed> => {
     const token = codec.parse(text);
     assert.ok(token !== undefined, 'the token is one of ours');
-    return tokens.refresh(token, { arrivedAt: request.arrivedAt ?? clock.nowMicros(), scopes: request.scopes, keyThumbprint: request.keyThumbprint ?? null, req: undefined });
+    return tokens.refresh(token, {
+      arrivedAt: request.arrivedAt ?? clock.nowMicros(),
+      scopes: request.scopes,
+      keyThumbprint: request.keyThumbprint ?? null,
+      req: undefined,
+    });
   };
   const names = (): unknown[] => events.map((event) => event['event']);
   return { clock, store, codec, tokens, login, refresh, events, names };
@@ -89,7 +127,13 @@ test('T19 What is stored holds no part of the token that could be used', async (
   const stored = JSON.stringify(await store.findLogin(row.id));
   for (const text of [refreshToken, next.refreshToken]) {
     const secret = codec.parse(text)!.secret;
-    for (const form of [text, secret.toString('base64url'), secret.toString('hex'), secret.toString('base64')]) assert.ok(!stored.includes(form));
+    for (const form of [
+      text,
+      secret.toString('base64url'),
+      secret.toString('hex'),
+      secret.toString('base64'),
+    ])
+      assert.ok(!stored.includes(form));
   }
 });
 
@@ -103,7 +147,10 @@ test('T06 A rotated token that comes again ends its login, and no other of the s
   await assert.rejects(refresh(first.refreshToken), refused('invalid_grant', 'revoked_reuse'));
   assert.ok((await refresh(other.refreshToken)).refreshToken);
   assert.equal(names().filter((name) => name === 'token_reuse_detected').length, 1);
-  assert.equal(events.find((event) => event['event'] === 'token_reuse_detected')?.['login_id'], first.login.id);
+  assert.equal(
+    events.find((event) => event['event'] === 'token_reuse_detected')?.['login_id'],
+    first.login.id,
+  );
 });
 
 test('D1 A sequential replay is caught a hundred times of a hundred', async () => {
@@ -113,7 +160,9 @@ test('D1 A sequential replay is caught a hundred times of a hundred', async () =
     const { refreshToken } = await login();
     await refresh(refreshToken);
     await clock.advance(0.001);
-    await refresh(refreshToken).catch((error: unknown) => { if (refused('invalid_grant', 'reuse')(error)) caught++; });
+    await refresh(refreshToken).catch((error: unknown) => {
+      if (refused('invalid_grant', 'reuse')(error)) caught++;
+    });
   }
   assert.equal(caught, 100);
 });
@@ -140,7 +189,10 @@ test('Nobody is answered before the hold is over and the delivery is marked', as
   const { login, refresh, clock, store } = machine({ holdMs: 25 });
   const { refreshToken, login: row } = await login();
   let answered = false;
-  const answer = refresh(refreshToken).then((given) => { answered = true; return given; });
+  const answer = refresh(refreshToken).then((given) => {
+    answered = true;
+    return given;
+  });
   await pass(clock, 24);
   assert.equal(answered, false);
   assert.equal((await store.findLogin(row.id))?.deliveredAt, null);
@@ -158,7 +210,8 @@ test('T08 With concurrency strict one of many gets a token, the others are refus
   const answers = await racing;
   const won = answers.filter((answer) => answer.status === 'fulfilled');
   assert.equal(won.length, 1);
-  for (const answer of answers) if (answer.status === 'rejected') refused('invalid_grant', 'concurrent')(answer.reason);
+  for (const answer of answers)
+    if (answer.status === 'rejected') refused('invalid_grant', 'concurrent')(answer.reason);
   await clock.advance(1);
   const next = refresh(won[0]!.value.refreshToken);
   await pass(clock, 25);
@@ -169,7 +222,18 @@ test('T08 With concurrency strict a successor that nobody was given is given to 
   const { login, refresh, clock, store, codec } = machine({ concurrency: 'strict' });
   const { refreshToken, login: row } = await login();
   const token = codec.parse(refreshToken)!;
-  assert.equal(await store.rotate({ id: row.id, generation: 0, currentHash: hashOf(token), keyThumbprint: null, nextHash: hashOf(codec.next(token)), now: clock.nowMicros(), idleExpiresAt: row.idleExpiresAt }), true);
+  assert.equal(
+    await store.rotate({
+      id: row.id,
+      generation: 0,
+      currentHash: hashOf(token),
+      keyThumbprint: null,
+      nextHash: hashOf(codec.next(token)),
+      now: clock.nowMicros(),
+      idleExpiresAt: row.idleExpiresAt,
+    }),
+    true,
+  );
   await clock.advance(1_000);
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'concurrent'));
   await clock.advance(4_001);
@@ -219,8 +283,9 @@ test('T11 T12 A forged token, and one with parts of two logins, is none of ours'
   const [one, two] = [await login(), await login()];
   const [a, b] = [one.refreshToken.split('.'), two.refreshToken.split('.')] as [string[], string[]];
   for (let part = 0; part < 5; part++) {
-    const mixed = a.map((text, index) => index === part ? b[index]! : text).join('.');
-    if (mixed !== one.refreshToken) assert.equal(codec.parse(mixed), part === 0 ? codec.parse(mixed) : undefined);
+    const mixed = a.map((text, index) => (index === part ? b[index]! : text)).join('.');
+    if (mixed !== one.refreshToken)
+      assert.equal(codec.parse(mixed), part === 0 ? codec.parse(mixed) : undefined);
   }
   const forged = a.with(2, '5').join('.');
   assert.equal(codec.parse(forged), undefined);
@@ -237,14 +302,23 @@ test('T11 No mutation of a token is one of ours', async () => {
     const at = below(refreshToken.length + 1);
     const character = alphabet[below(alphabet.length)]!;
     const how = below(3);
-    const mutated = how === 0 ? refreshToken.slice(0, at) + character + refreshToken.slice(at) : how === 1 ? refreshToken.slice(0, at) + refreshToken.slice(at + 1) : refreshToken.slice(0, at) + character + refreshToken.slice(at + 1);
+    const mutated =
+      how === 0
+        ? refreshToken.slice(0, at) + character + refreshToken.slice(at)
+        : how === 1
+          ? refreshToken.slice(0, at) + refreshToken.slice(at + 1)
+          : refreshToken.slice(0, at) + character + refreshToken.slice(at + 1);
     if (mutated !== refreshToken) assert.equal(codec.parse(mutated), undefined, JSON.stringify(mutated));
   }
-  for (const text of ['', 'svcrt_1', 'x'.repeat(1_000_000), `${refreshToken}\n`, ` ${refreshToken}`]) assert.equal(codec.parse(text), undefined);
+  for (const text of ['', 'svcrt_1', 'x'.repeat(1_000_000), `${refreshToken}\n`, ` ${refreshToken}`])
+    assert.equal(codec.parse(text), undefined);
 });
 
 test('T13 The absolute end comes, however often the login is used', async () => {
-  const { login, refresh, clock } = machine({ idleTtl: 2 * 86_400 * SECOND, absoluteTtl: 3 * 86_400 * SECOND });
+  const { login, refresh, clock } = machine({
+    idleTtl: 2 * 86_400 * SECOND,
+    absoluteTtl: 3 * 86_400 * SECOND,
+  });
   let { refreshToken } = await login();
   for (let day = 1; day <= 2; day++) {
     await clock.advance(86_400_000);
@@ -275,7 +349,15 @@ test('T16 A successor that was never delivered is found again at any time, witho
   const { login, refresh, clock, store, codec } = machine();
   const { refreshToken, login: row } = await login();
   const token = codec.parse(refreshToken)!;
-  await store.rotate({ id: row.id, generation: 0, currentHash: hashOf(token), keyThumbprint: null, nextHash: hashOf(codec.next(token)), now: clock.nowMicros(), idleExpiresAt: row.idleExpiresAt });
+  await store.rotate({
+    id: row.id,
+    generation: 0,
+    currentHash: hashOf(token),
+    keyThumbprint: null,
+    nextHash: hashOf(codec.next(token)),
+    now: clock.nowMicros(),
+    idleExpiresAt: row.idleExpiresAt,
+  });
   await clock.advance(86_400_000);
   const retried = await refresh(refreshToken);
   assert.equal(retried.refreshToken, codec.format(codec.next(token)));
@@ -302,12 +384,23 @@ test('T22 Of refreshes at once that the hook ends, one is said to have ended the
   const { refreshToken } = await login();
   const ended = await Promise.allSettled([1, 2, 3, 4].map(() => refresh(refreshToken)));
   assert.ok(ended.every(({ status }) => status === 'rejected'));
-  assert.deepEqual(names().filter((name) => name === 'token_revoked'), ['token_revoked']);
+  assert.deepEqual(
+    names().filter((name) => name === 'token_revoked'),
+    ['token_revoked'],
+  );
 });
 
 test('A hook that fails leaves the login as it was for the retry', async () => {
   let fails = true;
-  const { login, refresh, clock } = machine({}, { onRefresh: () => { if (fails) throw new Error('directory down'); return true; } });
+  const { login, refresh, clock } = machine(
+    {},
+    {
+      onRefresh: () => {
+        if (fails) throw new Error('directory down');
+        return true;
+      },
+    },
+  );
   const { refreshToken } = await login();
   await assert.rejects(refresh(refreshToken), /directory down/);
   fails = false;
@@ -317,8 +410,21 @@ test('A hook that fails leaves the login as it was for the retry', async () => {
 
 test('A login bound to a key is refreshed with that key alone', async () => {
   const { tokens, clock, refresh, store } = machine();
-  const bound = await tokens.issue({ sub: 'a', provider: 'dev', subject: 'p', scopes: [], claims: {}, startedAt: clock.nowMicros(), userAgent: null, ip: null, keyThumbprint: 'key-1' });
-  await assert.rejects(refresh(bound.refreshToken, { keyThumbprint: 'key-2' }), refused('invalid_grant', 'other_key'));
+  const bound = await tokens.issue({
+    sub: 'a',
+    provider: 'dev',
+    subject: 'p',
+    scopes: [],
+    claims: {},
+    startedAt: clock.nowMicros(),
+    userAgent: null,
+    ip: null,
+    keyThumbprint: 'key-1',
+  });
+  await assert.rejects(
+    refresh(bound.refreshToken, { keyThumbprint: 'key-2' }),
+    refused('invalid_grant', 'other_key'),
+  );
   assert.equal((await store.findLogin(bound.login.id))?.generation, 0);
   const next = await refresh(bound.refreshToken, { keyThumbprint: 'key-1' });
   await assert.rejects(refresh(next.refreshToken), refused('invalid_grant', 'other_key'));
@@ -398,13 +504,13 @@ test('V07 A login that was under way when everything was revoked is not admitted
 
 test('V07 It has been ended when its owner is told so', async () => {
   const isRevoked: boolean[] = [];
-  const store = new class extends MemoryTokenStore {
+  const store = new (class extends MemoryTokenStore {
     override async revoke(...row: Parameters<MemoryTokenStore['revoke']>): Promise<boolean> {
       await new Promise((resolve) => setImmediate(resolve));
       isRevoked.push(true);
       return super.revoke(...row);
     }
-  }();
+  })();
   const { login, clock } = machine({}, { store });
   await store.revokeAll('alice', clock.nowMicros());
   await assert.rejects(login(clock.nowMicros()), refused('access_denied', 'revoked_meanwhile'));
@@ -444,7 +550,8 @@ test('V08 A login waits so for no clock that was set back since it began: it wou
 });
 
 test('V07 A login that waits so is not admitted when it is revoked meanwhile', async () => {
-  for (const lag of [0, 5_000]) { // of the process that revokes
+  for (const lag of [0, 5_000]) {
+    // of the process that revokes
     const { login, store, clock } = machine({ apart: 10_000 });
     await store.revokeAll('alice', clock.nowMicros());
     await clock.advance(1);
@@ -459,16 +566,18 @@ test('V07 A login that waits so is not admitted when it is revoked meanwhile', a
 
 test('Nobody is answered before the mark is committed: until then a retry is no theft', async () => {
   const marking = Promise.withResolvers<void>();
-  const store = new class extends MemoryTokenStore {
+  const store = new (class extends MemoryTokenStore {
     override async markDelivered(...row: Parameters<MemoryTokenStore['markDelivered']>): Promise<void> {
       await marking.promise;
       return super.markDelivered(...row);
     }
-  }();
+  })();
   const { login, refresh } = machine({}, { store });
   const { refreshToken } = await login();
   let isAnswered = false;
-  const answer = refresh(refreshToken).finally(() => { isAnswered = true; });
+  const answer = refresh(refreshToken).finally(() => {
+    isAnswered = true;
+  });
   for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
   assert.equal(isAnswered, false);
   marking.resolve();
@@ -497,7 +606,10 @@ test('A commit that took longer than the hold does not use it up', async () => {
 
 test('A hook that took longer than the hold leaves one turn of the loop of it', async () => {
   const clock = new ManualClock();
-  const { login, refresh } = machine({ holdMs: 25 }, { clock, onRefresh: () => clock.sleep(60).then(() => true) });
+  const { login, refresh } = machine(
+    { holdMs: 25 },
+    { clock, onRefresh: () => clock.sleep(60).then(() => true) },
+  );
   const { refreshToken } = await login();
   const answer = refresh(refreshToken);
   await pass(clock, 60);

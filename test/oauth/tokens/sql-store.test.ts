@@ -6,7 +6,14 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
-import { ConnectionLost, Database, Deadlock, LockTimeout, SerializationFailure, StorageFailed } from '../../../src/db/index.ts';
+import {
+  ConnectionLost,
+  Database,
+  Deadlock,
+  LockTimeout,
+  SerializationFailure,
+  StorageFailed,
+} from '../../../src/db/index.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { OAuthError } from '../../../src/oauth/errors.ts';
 import { SqlTokenStore } from '../../../src/oauth/tokens/sql-store.ts';
@@ -25,12 +32,27 @@ tokenStoreContract('SqlTokenStore on SQLite in memory', async () => {
 
 tokenStoreContract('SqlTokenStore on a file of SQLite', async () => {
   const ends: (() => void | Promise<void>)[] = [];
-  const database = await oauthDatabase(`sqlite:${join(folder({ after: (end) => void ends.push(end) }), 'data.db')}`, { synchronous: 'normal' });
-  return { store: new SqlTokenStore(() => database, new ManualClock()), async close() { await database.close(); for (const end of ends) await end(); } };
+  const database = await oauthDatabase(
+    `sqlite:${join(folder({ after: (end) => void ends.push(end) }), 'data.db')}`,
+    { synchronous: 'normal' },
+  );
+  return {
+    store: new SqlTokenStore(() => database, new ManualClock()),
+    async close() {
+      await database.close();
+      for (const end of ends) await end();
+    },
+  };
 });
 
 /** A database of any dialect whose statements fail as told, and else hit one row. It notes what it is asked. */
-function failing(dialect: Dialect, failures: Error[]): { readonly database: Database; readonly asked: { readonly sql: string; readonly params: readonly unknown[] }[] } {
+function failing(
+  dialect: Dialect,
+  failures: Error[],
+): {
+  readonly database: Database;
+  readonly asked: { readonly sql: string; readonly params: readonly unknown[] }[];
+} {
   const asked: { sql: string; params: readonly unknown[] }[] = [];
   function answer<T>(result: T) {
     return (sql: string, params: readonly unknown[]): T => {
@@ -40,17 +62,35 @@ function failing(dialect: Dialect, failures: Error[]): { readonly database: Data
       return result;
     };
   }
-  const connection = { isInTransaction: false, execute: answer({ affectedRows: 1, lastInsertId: undefined }), fetchOne: answer(undefined), fetchAll: answer([]), scalar: answer(0) };
-  const driver = { dialect, acquire: () => connection as unknown as Connection, release() { /* nothing is lent */ } } as unknown as Driver;
+  const connection = {
+    isInTransaction: false,
+    execute: answer({ affectedRows: 1, lastInsertId: undefined }),
+    fetchOne: answer(undefined),
+    fetchAll: answer([]),
+    scalar: answer(0),
+  };
+  const driver = {
+    dialect,
+    acquire: () => connection as unknown as Connection,
+    release() {
+      /* nothing is lent */
+    },
+  } as unknown as Driver;
   return { database: new Database(driver, { clock: new ManualClock(), statementTimeoutMs: 0 }), asked };
 }
 
 function isUnavailable(cause: unknown) {
   return (error: unknown): boolean => {
     assert.ok(error instanceof OAuthError, String(error));
-    assert.deepEqual([error.code, error.status, error.headers?.['Retry-After'], error.reason], ['temporarily_unavailable', 503, '1', 'store']);
+    assert.deepEqual(
+      [error.code, error.status, error.headers?.['Retry-After'], error.reason],
+      ['temporarily_unavailable', 503, '1', 'store'],
+    );
     assert.equal(error.cause, cause);
-    assert.ok(!JSON.stringify(error.description).includes('database'), 'the client does not learn what has failed');
+    assert.ok(
+      !JSON.stringify(error.description).includes('database'),
+      'the client does not learn what has failed',
+    );
     return true;
   };
 }
@@ -59,7 +99,11 @@ function isUnavailable(cause: unknown) {
 async function passed(clock: ManualClock, work: Promise<unknown>): Promise<number> {
   let isDone = false;
   const startedMs = clock.monotonicMs();
-  void work.catch(() => undefined).finally(() => { isDone = true; });
+  void work
+    .catch(() => undefined)
+    .finally(() => {
+      isDone = true;
+    });
   while (!isDone) {
     assert.ok(clock.monotonicMs() - startedMs < MOST_MS, 'the work does not end');
     await clock.advance(1);
@@ -71,7 +115,15 @@ for (const Failure of [LockTimeout, Deadlock, SerializationFailure]) {
   test(`T18 A ${Failure.name} is tried again three times, after pauses, and the fourth answer counts`, async () => {
     const clock = new ManualClock();
     const { database, asked } = failing('postgres', [new Failure('1'), new Failure('2'), new Failure('3')]);
-    const work = new SqlTokenStore(() => database, clock).rotate({ id: 'a', generation: 0, currentHash: 'b', keyThumbprint: null, nextHash: 'c', now: 1, idleExpiresAt: 2 });
+    const work = new SqlTokenStore(() => database, clock).rotate({
+      id: 'a',
+      generation: 0,
+      currentHash: 'b',
+      keyThumbprint: null,
+      nextHash: 'c',
+      now: 1,
+      idleExpiresAt: 2,
+    });
     const tookMs = await passed(clock, work);
     assert.equal(await work, true);
     assert.equal(asked.length, 4);
@@ -82,7 +134,15 @@ for (const Failure of [LockTimeout, Deadlock, SerializationFailure]) {
     const clock = new ManualClock();
     const failures = ['1', '2', '3', '4'].map((text) => new Failure(text));
     const { database, asked } = failing('mysql', [...failures]);
-    const work = new SqlTokenStore(() => database, clock).rotate({ id: 'a', generation: 0, currentHash: 'b', keyThumbprint: null, nextHash: 'c', now: 1, idleExpiresAt: 2 });
+    const work = new SqlTokenStore(() => database, clock).rotate({
+      id: 'a',
+      generation: 0,
+      currentHash: 'b',
+      keyThumbprint: null,
+      nextHash: 'c',
+      now: 1,
+      idleExpiresAt: 2,
+    });
     await passed(clock, work);
     await assert.rejects(work, isUnavailable(failures[3]));
     assert.equal(asked.length, 4);
@@ -93,13 +153,36 @@ for (const Failure of [LockTimeout, Deadlock, SerializationFailure]) {
 for (const failure of [new ConnectionLost('gone'), new StorageFailed('disk'), new Error('something else')]) {
   test(`T17 A database that fails with a ${failure.constructor.name} is temporarily_unavailable at once, whatever is asked of it`, async () => {
     const calls: ((store: SqlTokenStore) => Promise<unknown>)[] = [
-      (store) => store.rotate({ id: 'a', generation: 0, currentHash: 'b', keyThumbprint: null, nextHash: 'c', now: 1, idleExpiresAt: 2 }), (store) => store.findLogin('a'), (store) => store.addLogin(loginRow()),
-      (store) => store.markDelivered('a', 1, 2), (store) => store.revoke('a', 'logout', 1), (store) => store.revokeOf('a', 'b', 1), (store) => store.revokeAll('a', 1), (store) => store.validAfter('a'),
-      (store) => store.listLogins('a', 1), (store) => store.cleanUp(1, 1), (store) => store.countStates(1), (store) => store.dropOldestStates(1), (store) => store.findState('a', 1), (store) => store.takeState('a', 'b', 'c', 1),
+      (store) =>
+        store.rotate({
+          id: 'a',
+          generation: 0,
+          currentHash: 'b',
+          keyThumbprint: null,
+          nextHash: 'c',
+          now: 1,
+          idleExpiresAt: 2,
+        }),
+      (store) => store.findLogin('a'),
+      (store) => store.addLogin(loginRow()),
+      (store) => store.markDelivered('a', 1, 2),
+      (store) => store.revoke('a', 'logout', 1),
+      (store) => store.revokeOf('a', 'b', 1),
+      (store) => store.revokeAll('a', 1),
+      (store) => store.validAfter('a'),
+      (store) => store.listLogins('a', 1),
+      (store) => store.cleanUp(1, 1),
+      (store) => store.countStates(1),
+      (store) => store.dropOldestStates(1),
+      (store) => store.findState('a', 1),
+      (store) => store.takeState('a', 'b', 'c', 1),
     ];
     for (const call of calls) {
       const { database, asked } = failing('sqlite', [failure]);
-      await assert.rejects(call(new SqlTokenStore(() => database, new ManualClock())), isUnavailable(failure));
+      await assert.rejects(
+        call(new SqlTokenStore(() => database, new ManualClock())),
+        isUnavailable(failure),
+      );
       assert.equal(asked.length, 1);
     }
   });
@@ -117,23 +200,39 @@ test('Inside a transaction of the application the store says that this is a mist
 
 test('T17 A database that is not open is temporarily_unavailable', async () => {
   const closed = new Error('not open');
-  await assert.rejects(new SqlTokenStore(() => { throw closed; }, new ManualClock()).findLogin('a'), isUnavailable(closed));
+  await assert.rejects(
+    new SqlTokenStore(() => {
+      throw closed;
+    }, new ManualClock()).findLogin('a'),
+    isUnavailable(closed),
+  );
 });
 
-test('T17 T18 A refresh while another process holds the lock is 503, rotates nothing, and succeeds afterwards', { timeout: MOST_MS }, async (t) => {
-  const path = join(folder(t), 'data.db');
-  const database = await oauthDatabase(`sqlite:${path}`, { busyTimeoutMs: 0 });
-  t.after(() => database.close());
-  const { issue, refresh, store } = tokensIn(database, { holdMs: 0 });
-  const { refreshToken, login } = await issue('alice');
-  const other = new DatabaseSync(path);
-  t.after(() => other.close());
-  other.exec('begin immediate');
-  await assert.rejects(refresh(refreshToken), (error: unknown) => error instanceof OAuthError && error.code === 'temporarily_unavailable' && error.status === 503 && error.cause instanceof LockTimeout);
-  assert.deepEqual(await store.findLogin(login.id), login);
-  other.exec('rollback');
-  assert.ok(await refresh(refreshToken));
-});
+test(
+  'T17 T18 A refresh while another process holds the lock is 503, rotates nothing, and succeeds afterwards',
+  { timeout: MOST_MS },
+  async (t) => {
+    const path = join(folder(t), 'data.db');
+    const database = await oauthDatabase(`sqlite:${path}`, { busyTimeoutMs: 0 });
+    t.after(() => database.close());
+    const { issue, refresh, store } = tokensIn(database, { holdMs: 0 });
+    const { refreshToken, login } = await issue('alice');
+    const other = new DatabaseSync(path);
+    t.after(() => other.close());
+    other.exec('begin immediate');
+    await assert.rejects(
+      refresh(refreshToken),
+      (error: unknown) =>
+        error instanceof OAuthError &&
+        error.code === 'temporarily_unavailable' &&
+        error.status === 503 &&
+        error.cause instanceof LockTimeout,
+    );
+    assert.deepEqual(await store.findLogin(login.id), login);
+    other.exec('rollback');
+    assert.ok(await refresh(refreshToken));
+  },
+);
 
 test('T18 A lock that is given up in time is not noticed', { timeout: MOST_MS }, async (t) => {
   const path = join(folder(t), 'data.db');
@@ -160,7 +259,8 @@ test('T17 A refresh that was committed and could not be marked is 503, and its r
   let fails = true;
   const half = new Proxy(store, {
     get(target, name: keyof SqlTokenStore) {
-      if (name === 'markDelivered' && fails) return () => Promise.reject(new OAuthError('temporarily_unavailable'));
+      if (name === 'markDelivered' && fails)
+        return () => Promise.reject(new OAuthError('temporarily_unavailable'));
       return (target[name] as (...args: unknown[]) => unknown).bind(target);
     },
   });
@@ -180,22 +280,37 @@ test('T19 No part of any refresh token can be found in the files of the database
   for (let index = 0; index < 20; index++) {
     let { refreshToken } = await issue(`user-${index % 5}`);
     issued.push(refreshToken);
-    for (let step = 0; step < 5; step++) issued.push(refreshToken = await refresh(refreshToken));
+    for (let step = 0; step < 5; step++) issued.push((refreshToken = await refresh(refreshToken)));
   }
   await store.revokeAll('user-1', clock.nowMicros());
-  const files = [path, `${path}-wal`].filter((file) => existsSync(file)).map((file) => readFileSync(file, 'latin1'));
+  const files = [path, `${path}-wal`]
+    .filter((file) => existsSync(file))
+    .map((file) => readFileSync(file, 'latin1'));
   assert.equal(files.length, 2);
-  assert.ok(files.some((text) => text.includes(codec.parse(issued[0]!)!.id)), 'the id is there, so the scan can find what is');
+  assert.ok(
+    files.some((text) => text.includes(codec.parse(issued[0]!)!.id)),
+    'the id is there, so the scan can find what is',
+  );
   // any twelve characters in a row of a secret, in each spelling of its bytes
   const pieces = new Set<string>();
   for (const text of issued) {
     const { secret } = codec.parse(text)!;
     const tag = text.split('.')[4]!;
-    for (const form of [secret.toString('latin1'), secret.toString('hex'), secret.toString('hex').toUpperCase(), secret.toString('base64'), secret.toString('base64url'), tag, Buffer.from(tag, 'base64url').toString('latin1')]) {
+    for (const form of [
+      secret.toString('latin1'),
+      secret.toString('hex'),
+      secret.toString('hex').toUpperCase(),
+      secret.toString('base64'),
+      secret.toString('base64url'),
+      tag,
+      Buffer.from(tag, 'base64url').toString('latin1'),
+    ]) {
       for (let at = 0; at + 12 <= form.length; at++) pieces.add(form.slice(at, at + 12));
     }
   }
-  for (const text of files) for (let at = 0; at + 12 <= text.length; at++) assert.ok(!pieces.has(text.slice(at, at + 12)), `a part of a token is at ${at}`);
+  for (const text of files)
+    for (let at = 0; at + 12 <= text.length; at++)
+      assert.ok(!pieces.has(text.slice(at, at + 12)), `a part of a token is at ${at}`);
   assert.equal(issued.length, 120);
 });
 
@@ -207,24 +322,61 @@ test('Each dialect gets the deletions and insertions that it knows', async () =>
     assert.equal(await store.revokeAll('alice', 9), 1);
     const knowsConflict = dialect === 'sqlite' || dialect === 'postgres';
     const [states, logins, subject, ...rest] = asked;
-    assert.match(states!.sql, knowsConflict ? /^DELETE FROM svc_oauth_state WHERE state_hash IN \(SELECT state_hash .* LIMIT \?\)$/ : /^DELETE FROM svc_oauth_state WHERE expires_at <= \? LIMIT \?$/);
-    assert.match(logins!.sql, knowsConflict ? /^DELETE FROM svc_oauth_login WHERE id IN \(SELECT id .* LIMIT \?\)$/ : /^DELETE FROM svc_oauth_login WHERE abs_expires_at <= \? LIMIT \?$/);
-    assert.deepEqual([states!.params, logins!.params], [[5, 7], [5, 7]]);
+    assert.match(
+      states!.sql,
+      knowsConflict
+        ? /^DELETE FROM svc_oauth_state WHERE state_hash IN \(SELECT state_hash .* LIMIT \?\)$/
+        : /^DELETE FROM svc_oauth_state WHERE expires_at <= \? LIMIT \?$/,
+    );
+    assert.match(
+      logins!.sql,
+      knowsConflict
+        ? /^DELETE FROM svc_oauth_login WHERE id IN \(SELECT id .* LIMIT \?\)$/
+        : /^DELETE FROM svc_oauth_login WHERE abs_expires_at <= \? LIMIT \?$/,
+    );
+    assert.deepEqual(
+      [states!.params, logins!.params],
+      [
+        [5, 7],
+        [5, 7],
+      ],
+    );
     assert.match(subject!.sql, knowsConflict ? /ON CONFLICT \(sub\) DO NOTHING$/ : /^INSERT IGNORE INTO/);
     assert.equal(rest.length, 1);
     assert.equal(await store.dropOldestStates(3), 1);
     const { sql, params } = asked.at(-1)!;
-    assert.match(sql, knowsConflict ? /^DELETE FROM svc_oauth_state WHERE state_hash IN \(SELECT state_hash .* ORDER BY expires_at LIMIT \?\)$/ : /^DELETE FROM svc_oauth_state ORDER BY expires_at LIMIT \?$/);
+    assert.match(
+      sql,
+      knowsConflict
+        ? /^DELETE FROM svc_oauth_state WHERE state_hash IN \(SELECT state_hash .* ORDER BY expires_at LIMIT \?\)$/
+        : /^DELETE FROM svc_oauth_state ORDER BY expires_at LIMIT \?$/,
+    );
     assert.deepEqual(params, [3]);
   }
 });
 
 test('The statement that rotates keeps the previous hash before it sets the next one, as MySQL evaluates from left to right', async () => {
   const { database, asked } = failing('mysql', []);
-  await new SqlTokenStore(() => database, new ManualClock()).rotate({ id: 'a', generation: 0, currentHash: 'b', keyThumbprint: null, nextHash: 'c', now: 1, idleExpiresAt: 2 });
+  await new SqlTokenStore(() => database, new ManualClock()).rotate({
+    id: 'a',
+    generation: 0,
+    currentHash: 'b',
+    keyThumbprint: null,
+    nextHash: 'c',
+    now: 1,
+    idleExpiresAt: 2,
+  });
   assert.ok(asked[0]!.sql.indexOf('prev_hash = cur_hash') < asked[0]!.sql.indexOf('cur_hash = ?'));
   assert.deepEqual(asked[0]!.params, ['c', 1, 1, 2, 2, 'a', 0, 'b', 1, 1]);
-  await new SqlTokenStore(() => database, new ManualClock()).rotate({ id: 'a', generation: 0, currentHash: 'b', keyThumbprint: 'k', nextHash: 'c', now: 1, idleExpiresAt: 2 });
+  await new SqlTokenStore(() => database, new ManualClock()).rotate({
+    id: 'a',
+    generation: 0,
+    currentHash: 'b',
+    keyThumbprint: 'k',
+    nextHash: 'c',
+    now: 1,
+    idleExpiresAt: 2,
+  });
   assert.match(asked[1]!.sql, /SET cnf_jkt = \?, gen = [^]* AND \(cnf_jkt IS NULL OR cnf_jkt = \?\)$/);
   assert.deepEqual(asked[1]!.params, ['k', 'c', 1, 1, 2, 2, 'a', 0, 'b', 1, 1, 'k']);
 });
@@ -234,8 +386,24 @@ test('No statement reads a whole table; the oldest states are read off their ind
   const store = new SqlTokenStore(() => database, new ManualClock());
   await store.addLogin(loginRow());
   await store.findLogin('a');
-  await store.rotate({ id: 'a', generation: 0, currentHash: 'b', keyThumbprint: null, nextHash: 'c', now: 1, idleExpiresAt: 2 });
-  await store.rotate({ id: 'a', generation: 0, currentHash: 'b', keyThumbprint: 'k', nextHash: 'c', now: 1, idleExpiresAt: 2 });
+  await store.rotate({
+    id: 'a',
+    generation: 0,
+    currentHash: 'b',
+    keyThumbprint: null,
+    nextHash: 'c',
+    now: 1,
+    idleExpiresAt: 2,
+  });
+  await store.rotate({
+    id: 'a',
+    generation: 0,
+    currentHash: 'b',
+    keyThumbprint: 'k',
+    nextHash: 'c',
+    now: 1,
+    idleExpiresAt: 2,
+  });
   await store.markDelivered('a', 1, 2);
   await store.revoke('a', 'logout', 1);
   await store.revokeOf('a', 'b', 1);
@@ -250,7 +418,8 @@ test('No statement reads a whole table; the oldest states are read off their ind
   const scans: string[] = [];
   for (const { sql, params } of asked) {
     const plan = await real.fetchAll<{ detail: string }>(`EXPLAIN QUERY PLAN ${sql}`, params as []);
-    if (plan.some(({ detail }) => detail.startsWith('SCAN') && !detail.endsWith('INDEX svc_oauth_state_end'))) scans.push(sql);
+    if (plan.some(({ detail }) => detail.startsWith('SCAN') && !detail.endsWith('INDEX svc_oauth_state_end')))
+      scans.push(sql);
   }
   assert.equal(asked.length, 16);
   assert.deepEqual(scans, []);

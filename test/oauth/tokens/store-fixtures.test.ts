@@ -13,10 +13,17 @@ import type { TestContext } from 'node:test';
 import type { Fixture } from '../fixtures/make.ts';
 
 const FIXTURES = join(import.meta.dirname, '../fixtures');
-const names = readdirSync(FIXTURES).filter((name) => name.endsWith('.json')).map((name) => name.slice(0, -'.json'.length));
+const names = readdirSync(FIXTURES)
+  .filter((name) => name.endsWith('.json'))
+  .map((name) => name.slice(0, -'.json'.length));
 
 /** A copy, at the moment at which it was written, some time later. */
-async function opened(t: TestContext, name: string, laterMs = 60_000, secrets?: (secret: string) => readonly string[]) {
+async function opened(
+  t: TestContext,
+  name: string,
+  laterMs = 60_000,
+  secrets?: (secret: string) => readonly string[],
+) {
   const fixture = JSON.parse(readFileSync(join(FIXTURES, `${name}.json`), 'utf8')) as Fixture;
   const path = join(folder(t), 'data.db');
   copyFileSync(join(FIXTURES, `${name}.db`), path);
@@ -24,7 +31,12 @@ async function opened(t: TestContext, name: string, laterMs = 60_000, secrets?: 
   const database = await oauthDatabase(`sqlite:${path}`); // what later versions add to the tables, too
   t.after(() => database.close());
   const store = new SqlTokenStore(() => database, clock);
-  return { ...tokensOver(store, { holdMs: 0 }, clock, secrets?.(fixture.secret) ?? fixture.secret), fixture, store, clock };
+  return {
+    ...tokensOver(store, { holdMs: 0 }, clock, secrets?.(fixture.secret) ?? fixture.secret),
+    fixture,
+    store,
+    clock,
+  };
 }
 
 test('There is a fixture', () => assert.ok(names.includes('1.4')));
@@ -40,7 +52,10 @@ for (const name of names) {
   });
 
   test(`Tokens of version ${name} are refreshed after its secret became the previous one`, async (t) => {
-    const { fixture, refresh } = await opened(t, name, 60_000, (secret) => ['another-secret-that-is-the-current-one', secret]);
+    const { fixture, refresh } = await opened(t, name, 60_000, (secret) => [
+      'another-secret-that-is-the-current-one',
+      secret,
+    ]);
     assert.ok(await refresh(await refresh(fixture.fresh)));
     assert.equal((await refresh(fixture.interrupted)).split('.')[3], fixture.successor.split('.')[3]);
   });
@@ -59,11 +74,18 @@ for (const name of names) {
 
   test(`Logins that were over in version ${name} are over`, async (t) => {
     const { fixture, refresh, store } = await opened(t, name);
-    for (const [text, reason] of [[fixture.revoked, 'revoked_logout'], [fixture.reused, 'revoked_reuse'], [fixture.ended, 'revoked_all']] as const) {
+    for (const [text, reason] of [
+      [fixture.revoked, 'revoked_logout'],
+      [fixture.reused, 'revoked_reuse'],
+      [fixture.ended, 'revoked_all'],
+    ] as const) {
       await assert.rejects(refresh(text), { code: 'invalid_grant', reason });
     }
     assert.equal(await store.validAfter('bob'), fixture.endedAt);
-    const { refresh: later, fixture: { fresh } } = await opened(t, name, 15 * 86_400_000);
+    const {
+      refresh: later,
+      fixture: { fresh },
+    } = await opened(t, name, 15 * 86_400_000);
     await assert.rejects(later(fresh), { reason: 'expired' });
   });
 
@@ -71,8 +93,14 @@ for (const name of names) {
     const { fixture, store, clock, codec } = await opened(t, name);
     assert.equal((await store.listLogins('alice', clock.nowMicros())).length, 2);
     const row = await store.findLogin(codec.parse(fixture.interrupted)!.id);
-    assert.deepEqual([row?.sub, row?.provider, row?.scopes, row?.claims, row?.userAgent, row?.ip], ['Grüße ✓', 'dev', ['read', 'write'], { roles: ['user'] }, 'test/1', '192.0.2.1']);
-    assert.deepEqual((await store.takeState(fixture.stateHash, 'browser', 'dev', clock.nowMicros()))?.returnTo, '/inbox');
+    assert.deepEqual(
+      [row?.sub, row?.provider, row?.scopes, row?.claims, row?.userAgent, row?.ip],
+      ['Grüße ✓', 'dev', ['read', 'write'], { roles: ['user'] }, 'test/1', '192.0.2.1'],
+    );
+    assert.deepEqual(
+      (await store.takeState(fixture.stateHash, 'browser', 'dev', clock.nowMicros()))?.returnTo,
+      '/inbox',
+    );
     assert.equal(await store.cleanUp(clock.nowMicros() + 91 * 86_400_000_000, 1_000), 6);
   });
 }

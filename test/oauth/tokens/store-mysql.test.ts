@@ -6,15 +6,32 @@ import { Migrator } from '../../../src/db/index.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { OAUTH_TABLES, SqlTokenStore } from '../../../src/oauth/tokens/sql-store.ts';
 import { mysqlDatabase, mysqlUrl, needsEngine } from '../../support/mysql-database.ts';
-import { Fleet, Sites, begunBefore, coalesced, killed, killedOverHttp, overHttp, replayed, revoked, strict, takenOnce } from '../../support/oauth-races.ts';
+import {
+  Fleet,
+  Sites,
+  begunBefore,
+  coalesced,
+  killed,
+  killedOverHttp,
+  overHttp,
+  replayed,
+  revoked,
+  strict,
+  takenOnce,
+} from '../../support/oauth-races.ts';
 import { seeded } from '../../support/random.ts';
 import { tokenStoreContract } from './store.contract.ts';
 
-for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as const) {
+for (const [name, engine] of [
+  ['MariaDB', 'mariadb'],
+  ['MySQL', 'mysql'],
+] as const) {
   tokenStoreContract(`SqlTokenStore on ${name}`, async (t) => {
     const database = await mysqlDatabase(t, engine);
     if (database === undefined) return undefined;
-    await new Migrator(database, { contributed: [{ plugin: 'oauth', id: 'oauth_logins', sql: OAUTH_TABLES }] }).up();
+    await new Migrator(database, {
+      contributed: [{ plugin: 'oauth', id: 'oauth_logins', sql: OAUTH_TABLES }],
+    }).up();
     return { store: new SqlTokenStore(() => database, new ManualClock()) };
   });
 

@@ -5,7 +5,19 @@ import { test } from 'node:test';
 import { Migrator } from '../../../src/db/index.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { OAUTH_TABLES, SqlTokenStore } from '../../../src/oauth/tokens/sql-store.ts';
-import { Fleet, Sites, begunBefore, coalesced, killed, killedOverHttp, overHttp, replayed, revoked, strict, takenOnce } from '../../support/oauth-races.ts';
+import {
+  Fleet,
+  Sites,
+  begunBefore,
+  coalesced,
+  killed,
+  killedOverHttp,
+  overHttp,
+  replayed,
+  revoked,
+  strict,
+  takenOnce,
+} from '../../support/oauth-races.ts';
 import { needsPostgres, postgresDatabase, postgresUrl } from '../../support/postgres-database.ts';
 import { seeded } from '../../support/random.ts';
 import { tokenStoreContract } from './store.contract.ts';
@@ -13,7 +25,9 @@ import { tokenStoreContract } from './store.contract.ts';
 tokenStoreContract('SqlTokenStore on PostgreSQL', async (t) => {
   const database = await postgresDatabase(t);
   if (database === undefined) return undefined;
-  await new Migrator(database, { contributed: [{ plugin: 'oauth', id: 'oauth_logins', sql: OAUTH_TABLES }] }).up();
+  await new Migrator(database, {
+    contributed: [{ plugin: 'oauth', id: 'oauth_logins', sql: OAUTH_TABLES }],
+  }).up();
   return { store: new SqlTokenStore(() => database, new ManualClock()) };
 });
 

@@ -3,7 +3,19 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Fleet, Sites, begunBefore, coalesced, killed, killedOverHttp, overHttp, replayed, revoked, strict, takenOnce } from '../../support/oauth-races.ts';
+import {
+  Fleet,
+  Sites,
+  begunBefore,
+  coalesced,
+  killed,
+  killedOverHttp,
+  overHttp,
+  replayed,
+  revoked,
+  strict,
+  takenOnce,
+} from '../../support/oauth-races.ts';
 import { seeded } from '../../support/random.ts';
 
 test('B03 T07 T08 T16 V06 V07 Z03 Six processes on one database: one successor, nothing outruns revokeAll(), a crash loses nothing, one event of reuse', async (t) => {
@@ -24,7 +36,10 @@ test('T07 T08 One process on one database: one successor', async (t) => {
 });
 
 test('T07 T16 By HTTP: one successor, also after a crash, and the login is limited as told', async (t) => {
-  const [limited, unlimited] = await Promise.all([Sites.start(t, 1, 'limited'), Sites.start(t, 1, 'unlimited')]);
+  const [limited, unlimited] = await Promise.all([
+    Sites.start(t, 1, 'limited'),
+    Sites.start(t, 1, 'unlimited'),
+  ]);
   const { alive, answered } = await overHttp(unlimited, 20, 1);
   assert.ok(alive === 0 || answered === 20, `${answered} of 20`); // a busy machine may hold up a request until the others were answered
   const over = (await overHttp(limited, 100, 1)).limited;

@@ -20,21 +20,50 @@ const MOST_MS = 60_000;
 /** A login as it is stored first. */
 export function loginRow(parts: Partial<LoginRow> = {}): LoginRow {
   return {
-    id: 'login-1', sub: 'alice', provider: 'dev', subject: 'p-1', generation: 0, currentHash: 'a'.repeat(64), previousHash: null, scopes: ['read', 'write'],
-    claims: { roles: ['admin'], nested: { text: 'grüße "x"' } }, authenticatedAt: NOW, createdAt: NOW, lastUsedAt: NOW, rotatedAt: null, deliveredAt: NOW,
-    idleExpiresAt: NOW + 14 * DAY, absoluteExpiresAt: NOW + 90 * DAY, revokedAt: null, revokeReason: null, userAgent: 'curl/8', ip: '192.0.2.1', keyThumbprint: null, ...parts,
+    id: 'login-1',
+    sub: 'alice',
+    provider: 'dev',
+    subject: 'p-1',
+    generation: 0,
+    currentHash: 'a'.repeat(64),
+    previousHash: null,
+    scopes: ['read', 'write'],
+    claims: { roles: ['admin'], nested: { text: 'grüße "x"' } },
+    authenticatedAt: NOW,
+    createdAt: NOW,
+    lastUsedAt: NOW,
+    rotatedAt: null,
+    deliveredAt: NOW,
+    idleExpiresAt: NOW + 14 * DAY,
+    absoluteExpiresAt: NOW + 90 * DAY,
+    revokedAt: null,
+    revokeReason: null,
+    userAgent: 'curl/8',
+    ip: '192.0.2.1',
+    keyThumbprint: null,
+    ...parts,
   };
 }
 
 function stateRow(parts: Partial<StateRow> = {}): StateRow {
   return {
-    stateHash: 's'.repeat(64), browserHash: 'b'.repeat(64), provider: 'dev', redirectUri: 'https://app.example/oauth/callback', returnTo: null, nonce: 'n'.repeat(43),
-    createdAt: NOW, expiresAt: NOW + 600_000_000, ...parts,
+    stateHash: 's'.repeat(64),
+    browserHash: 'b'.repeat(64),
+    provider: 'dev',
+    redirectUri: 'https://app.example/oauth/callback',
+    returnTo: null,
+    nonce: 'n'.repeat(43),
+    createdAt: NOW,
+    expiresAt: NOW + 600_000_000,
+    ...parts,
   };
 }
 
 /** Registers the contract's tests for one implementation; a test is over where `make` has skipped it and gives nothing. */
-export function tokenStoreContract(name: string, make: (t: TestContext) => Awaitable<TokenStoreUnderTest | undefined>): void {
+export function tokenStoreContract(
+  name: string,
+  make: (t: TestContext) => Awaitable<TokenStoreUnderTest | undefined>,
+): void {
   function contract(does: string, run: (store: TokenStore) => Promise<void>): void {
     test(`${name} ${does}`, { timeout: MOST_MS }, async (t) => {
       const under = await make(t);
@@ -43,12 +72,28 @@ export function tokenStoreContract(name: string, make: (t: TestContext) => Await
       await run(under.store);
     });
   }
-  const rotation = { id: 'login-1', generation: 0, currentHash: 'a'.repeat(64), keyThumbprint: null, nextHash: 'c'.repeat(64), now: NOW + 1, idleExpiresAt: NOW + 15 * DAY };
+  const rotation = {
+    id: 'login-1',
+    generation: 0,
+    currentHash: 'a'.repeat(64),
+    keyThumbprint: null,
+    nextHash: 'c'.repeat(64),
+    now: NOW + 1,
+    idleExpiresAt: NOW + 15 * DAY,
+  };
 
   contract('gives a login back as it was stored, every member', async (store) => {
     await store.addLogin(loginRow());
     assert.deepEqual(await store.findLogin('login-1'), loginRow());
-    const bare = loginRow({ id: 'bare', scopes: [], claims: {}, userAgent: null, ip: null, deliveredAt: null, keyThumbprint: 'k'.repeat(43) });
+    const bare = loginRow({
+      id: 'bare',
+      scopes: [],
+      claims: {},
+      userAgent: null,
+      ip: null,
+      deliveredAt: null,
+      keyThumbprint: 'k'.repeat(43),
+    });
     await store.addLogin(bare);
     assert.deepEqual(await store.findLogin('bare'), bare);
     assert.equal(await store.findLogin('none'), undefined);
@@ -57,9 +102,18 @@ export function tokenStoreContract(name: string, make: (t: TestContext) => Await
   contract('rotates a live login that is as presented, once', async (store) => {
     await store.addLogin(loginRow());
     assert.equal(await store.rotate(rotation), true);
-    assert.deepEqual(await store.findLogin('login-1'), loginRow({
-      generation: 1, currentHash: 'c'.repeat(64), previousHash: 'a'.repeat(64), rotatedAt: NOW + 1, deliveredAt: null, lastUsedAt: NOW + 1, idleExpiresAt: NOW + 15 * DAY,
-    }));
+    assert.deepEqual(
+      await store.findLogin('login-1'),
+      loginRow({
+        generation: 1,
+        currentHash: 'c'.repeat(64),
+        previousHash: 'a'.repeat(64),
+        rotatedAt: NOW + 1,
+        deliveredAt: null,
+        lastUsedAt: NOW + 1,
+        idleExpiresAt: NOW + 15 * DAY,
+      }),
+    );
     assert.equal(await store.rotate(rotation), false);
   });
 
@@ -76,8 +130,12 @@ export function tokenStoreContract(name: string, make: (t: TestContext) => Await
   });
 
   for (const [what, row, change] of [
-    ['of another generation', {}, { generation: 1 }], ['of another secret', {}, { currentHash: 'd'.repeat(64) }], ['that is revoked', { revokedAt: NOW, revokeReason: 'logout' }, {}],
-    ['at its idle end', { idleExpiresAt: NOW + 1 }, {}], ['at its absolute end', { absoluteExpiresAt: NOW + 1 }, {}], ['that is not there', { id: 'other' }, {}],
+    ['of another generation', {}, { generation: 1 }],
+    ['of another secret', {}, { currentHash: 'd'.repeat(64) }],
+    ['that is revoked', { revokedAt: NOW, revokeReason: 'logout' }, {}],
+    ['at its idle end', { idleExpiresAt: NOW + 1 }, {}],
+    ['at its absolute end', { absoluteExpiresAt: NOW + 1 }, {}],
+    ['that is not there', { id: 'other' }, {}],
   ] as const) {
     contract(`does not rotate a login ${what}`, async (store) => {
       await store.addLogin(loginRow(row));
@@ -86,22 +144,34 @@ export function tokenStoreContract(name: string, make: (t: TestContext) => Await
     });
   }
 
-  contract('binds a login to the key of the rotation that wins, and rotates it with that key alone', async (store) => {
-    const [key, other] = ['k'.repeat(43), 'K'.repeat(43)];
-    await store.addLogin(loginRow());
-    const wins = await Promise.all([key, other, key, other, null].map((keyThumbprint) => store.rotate({ ...rotation, keyThumbprint })));
-    assert.equal(wins.filter(Boolean).length, 1);
-    assert.equal((await store.findLogin('login-1'))?.keyThumbprint, [key, other, key, other, null][wins.indexOf(true)]);
-    await store.addLogin(loginRow({ id: 'bound', keyThumbprint: key }));
-    for (const keyThumbprint of [other, null]) assert.equal(await store.rotate({ ...rotation, id: 'bound', keyThumbprint }), false);
-    assert.deepEqual(await store.findLogin('bound'), loginRow({ id: 'bound', keyThumbprint: key }));
-    assert.equal(await store.rotate({ ...rotation, id: 'bound', keyThumbprint: key }), true);
-    const { generation, keyThumbprint, currentHash, previousHash } = (await store.findLogin('bound'))!;
-    assert.deepEqual([generation, keyThumbprint, currentHash, previousHash], [1, key, 'c'.repeat(64), 'a'.repeat(64)]);
-    await store.addLogin(loginRow({ id: 'over', revokedAt: NOW, revokeReason: 'logout' }));
-    assert.equal(await store.rotate({ ...rotation, id: 'over', keyThumbprint: key }), false);
-    assert.equal((await store.findLogin('over'))?.keyThumbprint, null);
-  });
+  contract(
+    'binds a login to the key of the rotation that wins, and rotates it with that key alone',
+    async (store) => {
+      const [key, other] = ['k'.repeat(43), 'K'.repeat(43)];
+      await store.addLogin(loginRow());
+      const wins = await Promise.all(
+        [key, other, key, other, null].map((keyThumbprint) => store.rotate({ ...rotation, keyThumbprint })),
+      );
+      assert.equal(wins.filter(Boolean).length, 1);
+      assert.equal(
+        (await store.findLogin('login-1'))?.keyThumbprint,
+        [key, other, key, other, null][wins.indexOf(true)],
+      );
+      await store.addLogin(loginRow({ id: 'bound', keyThumbprint: key }));
+      for (const keyThumbprint of [other, null])
+        assert.equal(await store.rotate({ ...rotation, id: 'bound', keyThumbprint }), false);
+      assert.deepEqual(await store.findLogin('bound'), loginRow({ id: 'bound', keyThumbprint: key }));
+      assert.equal(await store.rotate({ ...rotation, id: 'bound', keyThumbprint: key }), true);
+      const { generation, keyThumbprint, currentHash, previousHash } = (await store.findLogin('bound'))!;
+      assert.deepEqual(
+        [generation, keyThumbprint, currentHash, previousHash],
+        [1, key, 'c'.repeat(64), 'a'.repeat(64)],
+      );
+      await store.addLogin(loginRow({ id: 'over', revokedAt: NOW, revokeReason: 'logout' }));
+      assert.equal(await store.rotate({ ...rotation, id: 'over', keyThumbprint: key }), false);
+      assert.equal((await store.findLogin('over'))?.keyThumbprint, null);
+    },
+  );
 
   contract('marks a delivery once, and only of the generation that is current', async (store) => {
     await store.addLogin(loginRow());
@@ -115,13 +185,18 @@ export function tokenStoreContract(name: string, make: (t: TestContext) => Await
 
   contract('revokes a login once, with its reason', async (store) => {
     await store.addLogin(loginRow());
-    const ends = await Promise.all(Array.from({ length: 6 }, () => store.revoke('login-1', 'reuse', NOW + 5)));
+    const ends = await Promise.all(
+      Array.from({ length: 6 }, () => store.revoke('login-1', 'reuse', NOW + 5)),
+    );
     assert.equal(ends.filter(Boolean).length, 1);
-    assert.deepEqual(await store.findLogin('login-1'), loginRow({ revokedAt: NOW + 5, revokeReason: 'reuse' }));
+    assert.deepEqual(
+      await store.findLogin('login-1'),
+      loginRow({ revokedAt: NOW + 5, revokeReason: 'reuse' }),
+    );
     assert.equal(await store.revoke('none', 'logout', NOW), false);
   });
 
-  contract('revokes the login of a subject, and nobody else\'s', async (store) => {
+  contract("revokes the login of a subject, and nobody else's", async (store) => {
     await store.addLogin(loginRow());
     assert.equal(await store.revokeOf('mallory', 'login-1', NOW), false);
     assert.equal(await store.revokeOf('ALICE', 'login-1', NOW), false);
@@ -131,7 +206,14 @@ export function tokenStoreContract(name: string, make: (t: TestContext) => Await
   });
 
   contract('revokes all logins of a subject by its exact text, and remembers the moment', async (store) => {
-    for (const [id, sub] of [['1', 'alice'], ['2', 'alice'], ['3', 'Alice'], ['4', 'alice '], ['5', 'bob']] as const) await store.addLogin(loginRow({ id, sub }));
+    for (const [id, sub] of [
+      ['1', 'alice'],
+      ['2', 'alice'],
+      ['3', 'Alice'],
+      ['4', 'alice '],
+      ['5', 'bob'],
+    ] as const)
+      await store.addLogin(loginRow({ id, sub }));
     await store.revoke('2', 'logout', NOW);
     assert.equal(await store.validAfter('alice'), 0);
     assert.equal(await store.revokeAll('alice', NOW + 7), 1);
@@ -152,7 +234,10 @@ export function tokenStoreContract(name: string, make: (t: TestContext) => Await
     await store.addLogin(loginRow({ id: 'past', absoluteExpiresAt: NOW }));
     await store.addLogin(loginRow({ id: 'gone', revokedAt: NOW, revokeReason: 'logout' }));
     await store.addLogin(loginRow({ id: 'other', sub: 'bob' }));
-    assert.deepEqual((await store.listLogins('alice', NOW)).map((row) => row.id), ['new', 'old']);
+    assert.deepEqual(
+      (await store.listLogins('alice', NOW)).map((row) => row.id),
+      ['new', 'old'],
+    );
   });
 
   contract('takes a state out once, for its own browser and provider', async (store) => {
@@ -162,9 +247,14 @@ export function tokenStoreContract(name: string, make: (t: TestContext) => Await
     assert.equal(await store.takeState(stateHash, browserHash, 'other', NOW), undefined);
     assert.equal(await store.takeState(stateHash, browserHash, 'dev', NOW + 600_000_000), undefined);
     assert.deepEqual(await store.findState(stateHash, NOW), stateRow());
-    const taken = await Promise.all(Array.from({ length: 50 }, () => store.takeState(stateHash, browserHash, 'dev', NOW)));
+    const taken = await Promise.all(
+      Array.from({ length: 50 }, () => store.takeState(stateHash, browserHash, 'dev', NOW)),
+    );
     assert.equal(taken.filter((row) => row !== undefined).length, 1);
-    assert.deepEqual(taken.find((row) => row !== undefined), stateRow());
+    assert.deepEqual(
+      taken.find((row) => row !== undefined),
+      stateRow(),
+    );
     assert.equal(await store.findState(stateHash, NOW), undefined);
   });
 
@@ -176,32 +266,58 @@ export function tokenStoreContract(name: string, make: (t: TestContext) => Await
 
   contract('counts the states that are not over', async (store) => {
     assert.equal(await store.countStates(NOW), 0);
-    for (let index = 0; index < 4; index++) await store.addState(stateRow({ stateHash: String(index).padEnd(64, '0'), expiresAt: NOW + index }));
-    assert.deepEqual([await store.countStates(NOW - 1), await store.countStates(NOW), await store.countStates(NOW + 1), await store.countStates(NOW + 3)], [4, 3, 2, 0]);
+    for (let index = 0; index < 4; index++)
+      await store.addState(stateRow({ stateHash: String(index).padEnd(64, '0'), expiresAt: NOW + index }));
+    assert.deepEqual(
+      [
+        await store.countStates(NOW - 1),
+        await store.countStates(NOW),
+        await store.countStates(NOW + 1),
+        await store.countStates(NOW + 3),
+      ],
+      [4, 3, 2, 0],
+    );
   });
 
   contract('drops the states that end first, as many as asked for', async (store) => {
     assert.equal(await store.dropOldestStates(3), 0);
-    const rows = [3, 0, 4, 1, 2].map((index) => stateRow({ stateHash: String(index).padEnd(64, '0'), expiresAt: NOW + 10 + index }));
+    const rows = [3, 0, 4, 1, 2].map((index) =>
+      stateRow({ stateHash: String(index).padEnd(64, '0'), expiresAt: NOW + 10 + index }),
+    );
     for (const row of rows) await store.addState(row);
     await store.addLogin(loginRow());
     assert.equal(await store.dropOldestStates(2), 2);
-    for (const row of rows) assert.equal(await store.findState(row.stateHash, NOW) !== undefined, row.expiresAt >= NOW + 12, row.stateHash[0]);
+    for (const row of rows)
+      assert.equal(
+        (await store.findState(row.stateHash, NOW)) !== undefined,
+        row.expiresAt >= NOW + 12,
+        row.stateHash[0],
+      );
     assert.equal(await store.dropOldestStates(100), 3);
     assert.equal(await store.countStates(NOW), 0);
     assert.deepEqual(await store.findLogin('login-1'), loginRow());
   });
 
-  contract('cleans up what is over in batches, and keeps revoked logins until their absolute end', async (store) => {
-    for (let index = 0; index < 5; index++) {
-      await store.addState(stateRow({ stateHash: String(index).padEnd(64, '0'), expiresAt: NOW + index }));
-      await store.addLogin(loginRow({ id: `login-${index}`, absoluteExpiresAt: NOW + index, revokedAt: NOW, revokeReason: 'reuse' }));
-    }
-    assert.equal(await store.cleanUp(NOW + 2, 2), 4);
-    assert.equal(await store.cleanUp(NOW + 2, 2), 2);
-    assert.equal(await store.cleanUp(NOW + 2, 2), 0);
-    assert.equal(await store.countStates(NOW), 2);
-    assert.notEqual(await store.findLogin('login-3'), undefined);
-    assert.equal(await store.findLogin('login-2'), undefined);
-  });
+  contract(
+    'cleans up what is over in batches, and keeps revoked logins until their absolute end',
+    async (store) => {
+      for (let index = 0; index < 5; index++) {
+        await store.addState(stateRow({ stateHash: String(index).padEnd(64, '0'), expiresAt: NOW + index }));
+        await store.addLogin(
+          loginRow({
+            id: `login-${index}`,
+            absoluteExpiresAt: NOW + index,
+            revokedAt: NOW,
+            revokeReason: 'reuse',
+          }),
+        );
+      }
+      assert.equal(await store.cleanUp(NOW + 2, 2), 4);
+      assert.equal(await store.cleanUp(NOW + 2, 2), 2);
+      assert.equal(await store.cleanUp(NOW + 2, 2), 0);
+      assert.equal(await store.countStates(NOW), 2);
+      assert.notEqual(await store.findLogin('login-3'), undefined);
+      assert.equal(await store.findLogin('login-2'), undefined);
+    },
+  );
 }
