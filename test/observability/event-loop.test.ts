@@ -11,12 +11,24 @@ const NS = 1e6;
 class WrittenMonitor implements DelayMonitor {
   samples: number[] = [];
   isEnabled = false;
-  get count(): number { return this.samples.length; }
-  get mean(): number { return this.samples.reduce((sum, each) => sum + each, 0) / this.samples.length * NS; }
-  percentile(): number { return Math.max(...this.samples) * NS; }
-  enable(): void { this.isEnabled = true; }
-  disable(): void { this.isEnabled = false; }
-  reset(): void { this.samples = []; }
+  get count(): number {
+    return this.samples.length;
+  }
+  get mean(): number {
+    return (this.samples.reduce((sum, each) => sum + each, 0) / this.samples.length) * NS;
+  }
+  percentile(): number {
+    return Math.max(...this.samples) * NS;
+  }
+  enable(): void {
+    this.isEnabled = true;
+  }
+  disable(): void {
+    this.isEnabled = false;
+  }
+  reset(): void {
+    this.samples = [];
+  }
 }
 
 function watched(): { delay: EventLoopDelay; monitor: WrittenMonitor; watch: Disposable } {
@@ -65,7 +77,10 @@ test('EventLoopDelay.of() is one for each application', () => {
 test('EventLoopDelay sees how long something has kept the process busy', async () => {
   const delay = new EventLoopDelay();
   using _watch = delay.watch();
-  const turns = async (ms: number): Promise<void> => { for (const end = performance.now() + ms; performance.now() < end;) await new Promise((resolve) => setImmediate(resolve)); };
+  const turns = async (ms: number): Promise<void> => {
+    for (const end = performance.now() + ms; performance.now() < end;)
+      await new Promise((resolve) => setImmediate(resolve));
+  };
   await turns(60); // the first distance begins at the second timer
   for (const end = performance.now() + 200; performance.now() < end;);
   await turns(40);

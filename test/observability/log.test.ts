@@ -16,7 +16,16 @@ import { seeded } from '../support/random.ts';
 
 function collect(options: LoggerOptions = {}) {
   const lines: string[] = [];
-  return { lines, log: createLogger({ clock: new ManualClock(), format: 'json', level: 'debug', sink: (line) => lines.push(line), ...options }) };
+  return {
+    lines,
+    log: createLogger({
+      clock: new ManualClock(),
+      format: 'json',
+      level: 'debug',
+      sink: (line) => lines.push(line),
+      ...options,
+    }),
+  };
 }
 
 /** What becomes of one field. */
@@ -33,11 +42,19 @@ function logged(value: unknown, key = 'value'): unknown {
 test('createLogger() writes one line of JSON an event', () => {
   const { lines, log } = collect();
   log.info('server_listening', { port: 8000, host: 'localhost' });
-  assert.deepEqual(lines, ['{"time":"2024-01-01T00:00:00.000Z","level":"info","logger":"svc","event":"server_listening","port":8000,"host":"localhost"}']);
+  assert.deepEqual(lines, [
+    '{"time":"2024-01-01T00:00:00.000Z","level":"info","logger":"svc","event":"server_listening","port":8000,"host":"localhost"}',
+  ]);
 });
 
 test('createLogger() leaves out what is below its level', () => {
-  for (const [level, expected] of [['debug', 'debug info warn error'], ['info', 'info warn error'], ['warn', 'warn error'], ['error', 'error'], ['silent', '']] as const) {
+  for (const [level, expected] of [
+    ['debug', 'debug info warn error'],
+    ['info', 'info warn error'],
+    ['warn', 'warn error'],
+    ['error', 'error'],
+    ['silent', ''],
+  ] as const) {
     const { lines, log } = collect({ level });
     log.debug('a');
     log.info('a');
@@ -56,7 +73,8 @@ test('createLogger() writes from info on, and refuses what it does not know', ()
   assert.match(lines[0]!, /^\{"time":"\d{4}-/); // not a terminal: JSON
   const code = (expected: string) => (error: unknown) => error instanceof SvcError && error.code === expected;
   assert.throws(() => createLogger({ level: 'loud' as 'info' }), code('E_OPTION_RANGE'));
-  for (const wrong of [{ sink: 1 }, { clock: 1 }, { fields: 1 }, { colour: 1 }]) assert.throws(() => createLogger(wrong as object), code('E_OPTION_RANGE'));
+  for (const wrong of [{ sink: 1 }, { clock: 1 }, { fields: 1 }, { colour: 1 }])
+    assert.throws(() => createLogger(wrong as object), code('E_OPTION_RANGE'));
   assert.throws(() => createLogger({ nmae: 'x' } as object), code('E_OPTION_UNKNOWN'));
 });
 
@@ -66,14 +84,20 @@ test('Logger.child() has its own name, and the fields of both, the later winning
   child.info('login', { n: 2 });
   child.child('deep').info('deeper');
   log.info('parent');
-  assert.deepEqual(lines.map((line) => { const { time, level, ...rest } = JSON.parse(line); return rest; }), [
-    { logger: 'svc_oauth', event: 'login', pid: 1, request_id: 'a', n: 2 },
-    { logger: 'deep', event: 'deeper', pid: 1, request_id: 'a', n: 1 },
-    { logger: 'app', event: 'parent', pid: 1 },
-  ]);
+  assert.deepEqual(
+    lines.map((line) => {
+      const { time, level, ...rest } = JSON.parse(line);
+      return rest;
+    }),
+    [
+      { logger: 'svc_oauth', event: 'login', pid: 1, request_id: 'a', n: 2 },
+      { logger: 'deep', event: 'deeper', pid: 1, request_id: 'a', n: 1 },
+      { logger: 'app', event: 'parent', pid: 1 },
+    ],
+  );
 });
 
-test('a field cannot pass for the line\'s own time, level, logger or event', () => {
+test("a field cannot pass for the line's own time, level, logger or event", () => {
   const { lines, log } = collect();
   log.info('event', { time: 'x', level: 'error', logger: 'y', event: 'z' });
   const { time_, level_, logger_, event_, level } = JSON.parse(lines[0]!);
@@ -83,42 +107,128 @@ test('a field cannot pass for the line\'s own time, level, logger or event', () 
 
 test('Logger.error() writes errors with name, code, message, stack, remedy and cause', () => {
   const { lines, log } = collect();
-  log.error('failed', Object.assign(new TypeError('outer', { cause: new Error('inner') }), { code: 'E_X' }), { error: 'replaced', n: 1 });
+  log.error('failed', Object.assign(new TypeError('outer', { cause: new Error('inner') }), { code: 'E_X' }), {
+    error: 'replaced',
+    n: 1,
+  });
   log.error('failed', new SvcError('E_CLI_USAGE', ['x']));
   log.error('failed', 'just text');
   log.error('failed', undefined);
   log.error('failed', new AggregateError([new Error('one')], 'many'));
   const [first, second, ...rest] = lines.map((line) => JSON.parse(line));
-  assert.deepEqual([first.error.name, first.error.code, first.error.message, first.error.cause.message, first.n], ['TypeError', 'E_X', 'outer', 'inner', 1]);
+  assert.deepEqual(
+    [first.error.name, first.error.code, first.error.message, first.error.cause.message, first.n],
+    ['TypeError', 'E_X', 'outer', 'inner', 1],
+  );
   assert.match(first.error.stack, /^TypeError: outer\n +at /);
   assert.equal(second.error.remedy, 'See: svc --help');
-  assert.deepEqual(rest.map(({ error }) => error?.errors?.[0].message ?? error), ['just text', null, 'one']);
+  assert.deepEqual(
+    rest.map(({ error }) => error?.errors?.[0].message ?? error),
+    ['just text', null, 'one'],
+  );
 });
 
 test('a log call throws nothing, whatever it is given', () => {
-  const hostile = new Proxy({}, { get() { throw new Error('get'); }, ownKeys() { throw new Error('keys'); }, getPrototypeOf() { throw new Error('prototype'); } });
+  const hostile = new Proxy(
+    {},
+    {
+      get() {
+        throw new Error('get');
+      },
+      ownKeys() {
+        throw new Error('keys');
+      },
+      getPrototypeOf() {
+        throw new Error('prototype');
+      },
+    },
+  );
   const { lines, log } = collect();
   log.info('event', hostile);
-  log.info('event', { hostile, array: [hostile], get bad() { throw new Error('getter'); }, json: { toJSON() { throw new Error('json'); } } });
+  log.info('event', {
+    hostile,
+    array: [hostile],
+    get bad() {
+      throw new Error('getter');
+    },
+    json: {
+      toJSON() {
+        throw new Error('json');
+      },
+    },
+  });
   log.info('event', null as unknown as Record<string, unknown>);
   log.error('event', hostile);
-  log.error('event', Object.defineProperty(new Error('x'), 'stack', { get() { throw new Error('stack'); } }));
-  log.error('event', Object.defineProperty(new Error('x'), 'message', { get() { throw new Error('message'); } }));
+  log.error(
+    'event',
+    Object.defineProperty(new Error('x'), 'stack', {
+      get() {
+        throw new Error('stack');
+      },
+    }),
+  );
+  log.error(
+    'event',
+    Object.defineProperty(new Error('x'), 'message', {
+      get() {
+        throw new Error('message');
+      },
+    }),
+  );
   log.info(5 as unknown as string);
   assert.equal(lines.length, 7);
   for (const line of lines) JSON.parse(line);
   assert.deepEqual(JSON.parse(lines[1]!).bad, '[threw]');
   log.info(Symbol('x') as unknown as string);
-  log.info({ toString() { throw new Error('text'); } } as unknown as string);
-  createLogger({ sink: () => { throw new Error('sink'); } }).info('event');
-  createLogger({ sink: () => undefined, clock: { ...new ManualClock(), nowMs: () => Number.NaN } as unknown as ManualClock }).info('event');
+  log.info({
+    toString() {
+      throw new Error('text');
+    },
+  } as unknown as string);
+  createLogger({
+    sink: () => {
+      throw new Error('sink');
+    },
+  }).info('event');
+  createLogger({
+    sink: () => undefined,
+    clock: { ...new ManualClock(), nowMs: () => Number.NaN } as unknown as ManualClock,
+  }).info('event');
 });
 
 // ── redaction ──
 
 for (const key of [
-  'authorization', 'Authorization', 'proxy-authorization', 'cookie', 'Set-Cookie', 'set_cookie', 'password', 'newPassword', 'passwd', 'secret', 'authSecret', 'SVC_AUTH_SECRET', 'token',
-  'access_token', 'accessToken', 'refresh_token', 'id_token', 'csrfToken', 'x-csrf-token', 'client_secret', 'clientSecret', 'api_key', 'X-Api-Key', 'code_verifier', 'private_key', 'tokens', 'jwt', 'otp', 'session_id', 'passphrase',
+  'authorization',
+  'Authorization',
+  'proxy-authorization',
+  'cookie',
+  'Set-Cookie',
+  'set_cookie',
+  'password',
+  'newPassword',
+  'passwd',
+  'secret',
+  'authSecret',
+  'SVC_AUTH_SECRET',
+  'token',
+  'access_token',
+  'accessToken',
+  'refresh_token',
+  'id_token',
+  'csrfToken',
+  'x-csrf-token',
+  'client_secret',
+  'clientSecret',
+  'api_key',
+  'X-Api-Key',
+  'code_verifier',
+  'private_key',
+  'tokens',
+  'jwt',
+  'otp',
+  'session_id',
+  'passphrase',
 ]) {
   test(`the field ${key} is redacted, at any depth and of any type`, () => {
     assert.equal(logged('hunter2', key), '[redacted]');
@@ -129,7 +239,18 @@ for (const key of [
 }
 
 test('fields that only sound like secrets are kept', () => {
-  const fields = { tokenType: 'Bearer', hasPassword: true, maxTokens: 5, secretary: 'Ada', cookieName: 'sid', state: 'half-open', code: 'ECONNREFUSED', password: null, monkey: 1, tokenCount: 3 };
+  const fields = {
+    tokenType: 'Bearer',
+    hasPassword: true,
+    maxTokens: 5,
+    secretary: 'Ada',
+    cookieName: 'sid',
+    state: 'half-open',
+    code: 'ECONNREFUSED',
+    password: null,
+    monkey: 1,
+    tokenCount: 3,
+  };
   const { lines, log } = collect();
   log.info('event', { ...fields, status: 200 });
   const { time, level, logger, event, status, ...rest } = JSON.parse(lines[0]!);
@@ -137,8 +258,27 @@ test('fields that only sound like secrets are kept', () => {
 });
 
 test('code, state and nonce are kept when they are words or numbers, and redacted when they look random', () => {
-  for (const word of ['E_APP_FROZEN', 'ER_DUP_ENTRY', '23505', 'P0001', 'invalid_grant', 'SVC101', 'open', 'half-open', '1006', 1006]) assert.equal(logged(word, 'code'), word);
-  for (const random of ['4/0AX4XfWh', 'aB3', 'xkPq-92', '9f8a7b6c5d4e3f2a1b0c', `a${'b'.repeat(50)}`, '123456']) {
+  for (const word of [
+    'E_APP_FROZEN',
+    'ER_DUP_ENTRY',
+    '23505',
+    'P0001',
+    'invalid_grant',
+    'SVC101',
+    'open',
+    'half-open',
+    '1006',
+    1006,
+  ])
+    assert.equal(logged(word, 'code'), word);
+  for (const random of [
+    '4/0AX4XfWh',
+    'aB3',
+    'xkPq-92',
+    '9f8a7b6c5d4e3f2a1b0c',
+    `a${'b'.repeat(50)}`,
+    '123456',
+  ]) {
     for (const key of ['code', 'state', 'nonce']) assert.equal(logged(random, key), '[redacted]', random);
   }
 });
@@ -146,20 +286,84 @@ test('code, state and nonce are kept when they are words or numbers, and redacte
 test('values are written by type', async () => {
   const key = createSecretKey(Buffer.from('hunter2hunter2'));
   const cryptoKey = await webcrypto.subtle.generateKey({ name: 'HMAC', hash: 'SHA-256' }, true, ['sign']);
-  class Point { x = 1; #hidden = 2; get sum() { return this.x + this.#hidden; } method() { return 1; } }
+  class Point {
+    x = 1;
+    #hidden = 2;
+    get sum() {
+      return this.x + this.#hidden;
+    }
+    method() {
+      return 1;
+    }
+  }
   for (const [value, expected] of [
-    [Buffer.from('hunter2'), '[7 bytes]'], [new Uint8Array(3), '[3 bytes]'], [new ArrayBuffer(4), '[4 bytes]'], [new DataView(new ArrayBuffer(2)), '[2 bytes]'], [key, '[key]'], [cryptoKey, '[key]'],
-    [new URL('postgres://ada:hunter2@db.example/x'), 'postgres://ada:[redacted]@db.example/x'], [() => 1, '[function value]'], [class Foo {}, '[function Foo]'],
-    [5n, '5'], [2n ** 300n, '[bigint]'], [-(2n ** 300n), '[bigint]'], [Number.NaN, 'NaN'], [-Infinity, '-Infinity'], [Symbol('s'), 'Symbol(s)'], [null, null], [true, true],
-    [new Date(0), '1970-01-01T00:00:00.000Z'], [new Date(Number.NaN), '[invalid date]'], [/x/g, '/x/g'], [Promise.resolve(1), '[promise]'],
-    [new Map<unknown, unknown>([['a', 1], ['password', 'hunter2'], [{}, 2], [5, 3]]), { 5: 3, a: 1, password: '[redacted]', '[object]': 2 }], [new Set([1, 'b']), [1, 'b']],
-    [new Headers({ cookie: 'sid=hunter2', accept: '*/*' }), { accept: '*/*', cookie: '[redacted]' }], [new URLSearchParams('a=1&code=x9Y8z7'), { a: '1', code: '[redacted]' }],
-    [new Point(), { x: 1 }], [{ toJSON: 5, a: undefined, b: [undefined] }, { toJSON: 5, b: [null] }], [Object.create(null), {}],
-    [{ toJSON() { return 1; } }, { toJSON: '[function toJSON]' }],
-    [['Cookie', 'sid=hunter2', 'Host', 'a'], ['Cookie', '[redacted]', 'Host', 'a']],
-  ] as const) assert.deepEqual(logged(typeof value === 'function' && value.name === '' ? { value: () => 1 }.value : value), expected);
-  class Money { toJSON() { return { amount: 1, secret: 'hunter2' }; } }
-  class Self { a = 1; toJSON() { return this; } }
+    [Buffer.from('hunter2'), '[7 bytes]'],
+    [new Uint8Array(3), '[3 bytes]'],
+    [new ArrayBuffer(4), '[4 bytes]'],
+    [new DataView(new ArrayBuffer(2)), '[2 bytes]'],
+    [key, '[key]'],
+    [cryptoKey, '[key]'],
+    [new URL('postgres://ada:hunter2@db.example/x'), 'postgres://ada:[redacted]@db.example/x'],
+    [() => 1, '[function value]'],
+    [class Foo {}, '[function Foo]'],
+    [5n, '5'],
+    [2n ** 300n, '[bigint]'],
+    [-(2n ** 300n), '[bigint]'],
+    [Number.NaN, 'NaN'],
+    [-Infinity, '-Infinity'],
+    [Symbol('s'), 'Symbol(s)'],
+    [null, null],
+    [true, true],
+    [new Date(0), '1970-01-01T00:00:00.000Z'],
+    [new Date(Number.NaN), '[invalid date]'],
+    [/x/g, '/x/g'],
+    [Promise.resolve(1), '[promise]'],
+    [
+      new Map<unknown, unknown>([
+        ['a', 1],
+        ['password', 'hunter2'],
+        [{}, 2],
+        [5, 3],
+      ]),
+      { 5: 3, a: 1, password: '[redacted]', '[object]': 2 },
+    ],
+    [new Set([1, 'b']), [1, 'b']],
+    [new Headers({ cookie: 'sid=hunter2', accept: '*/*' }), { accept: '*/*', cookie: '[redacted]' }],
+    [new URLSearchParams('a=1&code=x9Y8z7'), { a: '1', code: '[redacted]' }],
+    [new Point(), { x: 1 }],
+    [
+      { toJSON: 5, a: undefined, b: [undefined] },
+      { toJSON: 5, b: [null] },
+    ],
+    [Object.create(null), {}],
+    [
+      {
+        toJSON() {
+          return 1;
+        },
+      },
+      { toJSON: '[function toJSON]' },
+    ],
+    [
+      ['Cookie', 'sid=hunter2', 'Host', 'a'],
+      ['Cookie', '[redacted]', 'Host', 'a'],
+    ],
+  ] as const)
+    assert.deepEqual(
+      logged(typeof value === 'function' && value.name === '' ? { value: () => 1 }.value : value),
+      expected,
+    );
+  class Money {
+    toJSON() {
+      return { amount: 1, secret: 'hunter2' };
+    }
+  }
+  class Self {
+    a = 1;
+    toJSON() {
+      return this;
+    }
+  }
   assert.deepEqual(logged(new Money()), { amount: 1, secret: '[redacted]' });
   assert.deepEqual(logged(new Self()), { a: 1 });
 });
@@ -167,11 +371,19 @@ test('values are written by type', async () => {
 test('secrets inside of text are masked', () => {
   const jwt = 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZGEifQ.c2lnbmF0dXJl';
   for (const [text, expected] of [
-    [`got ${jwt}!`, 'got [jwt]!'], ['Authorization: Bearer abc.def', 'Authorization: Bearer [redacted]'], ['basic dXNlcjpwYXNz', 'basic [redacted]'],
-    ['at mysql://root:p@ss:w@db/x and redis://:pw@r', 'at mysql://root:[redacted]@db/x and redis://:[redacted]@r'],
-    ['/oauth/callback?code=abc&state=def&x=1', '/oauth/callback?code=[redacted]&state=[redacted]&x=1'], ['/a#access_token=abc&b=1', '/a#access_token=[redacted]&b=1'],
-    ['https://example.com/a?q=1', 'https://example.com/a?q=1'], ['the bearer of news', 'the bearer [redacted] news'.replace('[redacted] news', 'of news')],
-  ] as const) assert.equal(logged(text), expected);
+    [`got ${jwt}!`, 'got [jwt]!'],
+    ['Authorization: Bearer abc.def', 'Authorization: Bearer [redacted]'],
+    ['basic dXNlcjpwYXNz', 'basic [redacted]'],
+    [
+      'at mysql://root:p@ss:w@db/x and redis://:pw@r',
+      'at mysql://root:[redacted]@db/x and redis://:[redacted]@r',
+    ],
+    ['/oauth/callback?code=abc&state=def&x=1', '/oauth/callback?code=[redacted]&state=[redacted]&x=1'],
+    ['/a#access_token=abc&b=1', '/a#access_token=[redacted]&b=1'],
+    ['https://example.com/a?q=1', 'https://example.com/a?q=1'],
+    ['the bearer of news', 'the bearer [redacted] news'.replace('[redacted] news', 'of news')],
+  ] as const)
+    assert.equal(logged(text), expected);
   assert.doesNotMatch(JSON.stringify(logged(new Error(`bad ${jwt}`))), /eyJ/);
 });
 
@@ -212,9 +424,18 @@ test('a body of several megabytes that masks badly is logged in the time of one 
 test('a line is bounded, however large or deep its fields are', () => {
   let deep: unknown = 'bottom';
   for (let level = 0; level < 1_000; level++) deep = level % 2 === 0 ? { deep } : [deep];
-  const wide = Object.fromEntries(Array.from({ length: 1_000 }, (_, index) => [`k${index}`, 'x'.repeat(10_000)]));
+  const wide = Object.fromEntries(
+    Array.from({ length: 1_000 }, (_, index) => [`k${index}`, 'x'.repeat(10_000)]),
+  );
   const { lines, log } = collect();
-  log.info('event', { deep, wide, list: new Array(1e6).fill(wide), set: new Set(new Array(1_000).keys()), text: 'y'.repeat(1e6), ['k'.repeat(1_000)]: 1 });
+  log.info('event', {
+    deep,
+    wide,
+    list: new Array(1e6).fill(wide),
+    set: new Set(new Array(1_000).keys()),
+    text: 'y'.repeat(1e6),
+    ['k'.repeat(1_000)]: 1,
+  });
   log.info('event', wide);
   log.error('e'.repeat(100_000), new Error('m'.repeat(1e6)));
   for (const line of lines) assert.ok(line.length < 100_000 && JSON.parse(line), `${line.length}`);
@@ -227,7 +448,10 @@ test('a line is bounded, however large or deep its fields are', () => {
   const error: Error = new Error('x');
   error.cause = error;
   assert.equal((logged(error) as Error).cause, '[circular]');
-  assert.deepEqual(logged(Array.from({ length: 102 }, () => 1)), [...Array.from({ length: 100 }, () => 1), '[2 more]']);
+  assert.deepEqual(logged(Array.from({ length: 102 }, () => 1)), [
+    ...Array.from({ length: 100 }, () => 1),
+    '[2 more]',
+  ]);
   assert.equal((logged(wide) as Record<string, unknown>)['[more]'], 900);
 });
 
@@ -247,12 +471,22 @@ test('no text can forge a second line or move the cursor, in JSON and in the hum
 test('the human form is one line, with the stack indented below it', () => {
   const { lines, log } = collect({ format: 'human' });
   log.child('db').warn('slow query', { ms: 5.5, sql: 'select 1', path: '/a/b', ok: true, list: [1, 'b'] });
-  log.error('failed', new SvcError('E_CLI_USAGE', ['bad\n00:00:00.000 INFO  svc forged\x1b[2J'], { cause: new Error('inner') }), { n: 1 });
-  assert.equal(lines[0], '00:00:00.000 WARN  db "slow query" ms=5.5 sql="select 1" path=/a/b ok=true list=[1,"b"]');
+  log.error(
+    'failed',
+    new SvcError('E_CLI_USAGE', ['bad\n00:00:00.000 INFO  svc forged\x1b[2J'], { cause: new Error('inner') }),
+    { n: 1 },
+  );
+  assert.equal(
+    lines[0],
+    '00:00:00.000 WARN  db "slow query" ms=5.5 sql="select 1" path=/a/b ok=true list=[1,"b"]',
+  );
   const [head, ...stack] = lines[1]!.split('\n');
   assert.equal(head, '00:00:00.000 ERROR svc failed n=1');
   assert.ok(stack.every((row) => row.startsWith('    ')));
-  assert.match(lines[1]!, /\n    error: SvcError: Cannot understand .*\n    00:00:00\.000 INFO  svc forged\\u001b\[2J\n.*\n    Remedy: See: svc --help\n    cause: Error: inner\n/s);
+  assert.match(
+    lines[1]!,
+    /\n    error: SvcError: Cannot understand .*\n    00:00:00\.000 INFO  svc forged\\u001b\[2J\n.*\n    Remedy: See: svc --help\n    cause: Error: inner\n/s,
+  );
 });
 
 test('the human form has colour when asked for', () => {
@@ -284,10 +518,18 @@ class FakeDevice implements LogDevice {
     return count;
   }
 
-  write(bytes: Uint8Array, offset: number, done: (error: NodeJS.ErrnoException | null, written: number) => void): void {
+  write(
+    bytes: Uint8Array,
+    offset: number,
+    done: (error: NodeJS.ErrnoException | null, written: number) => void,
+  ): void {
     this.waiting.push(() => {
       let [error, written]: [NodeJS.ErrnoException | null, number] = [null, 0];
-      try { written = this.writeNow(bytes, offset); } catch (thrown) { error = thrown as NodeJS.ErrnoException; }
+      try {
+        written = this.writeNow(bytes, offset);
+      } catch (thrown) {
+        error = thrown as NodeJS.ErrnoException;
+      }
       done(error, written);
     });
   }
@@ -356,7 +598,13 @@ test('LineQueue drops what a full queue cannot take, and tells how much, where i
   const lines = device.written.trimEnd().split('\n');
   assert.equal(lines.filter((other) => other === line).length, 1_024); // 1 MiB
   const told = lines.slice(1_024, -1).map((other) => JSON.parse(other));
-  assert.deepEqual(told[0], { time: '2024-01-01T00:00:00.000Z', level: 'warn', logger: 'svc', event: 'log_lines_dropped', count: 2_000 - 1_024 });
+  assert.deepEqual(told[0], {
+    time: '2024-01-01T00:00:00.000Z',
+    level: 'warn',
+    logger: 'svc',
+    event: 'log_lines_dropped',
+    count: 2_000 - 1_024,
+  });
   assert.deepEqual([told.length, told[1].count], [2, 1]);
   assert.equal(lines.at(-1), 'later');
 });
@@ -439,7 +687,9 @@ test('LineQueue.flush() writes what is queued before it returns, after what is u
   queue.push('one');
   await turn();
   queue.push('two');
-  device.onPause = () => { device.written += 'one\n'; }; // the thread pool gets on, nobody is called back
+  device.onPause = () => {
+    device.written += 'one\n';
+  }; // the thread pool gets on, nobody is called back
   queue.flush();
   assert.equal(device.written, 'one\ntwo\n');
   assert.equal(device.pauses, 1);
@@ -453,7 +703,9 @@ test('LineQueue.flush() waits half a second for room, and no longer', () => {
   queue.flush();
   assert.equal(device.pauses, 100);
   device.pauses = 0;
-  device.onPause = () => { if (device.pauses === 3) device.room = Infinity; };
+  device.onPause = () => {
+    if (device.pauses === 3) device.room = Infinity;
+  };
   queue.flush();
   assert.deepEqual([device.pauses, device.written], [3, 'one\n']);
 });
@@ -499,25 +751,41 @@ const CHILD = fileURLToPath(new URL('../support/log-child.ts', import.meta.url))
 /** Runs the child; `read` is false for a pipe that stays full. */
 async function run(how: string, { read = true, stderr = 'pipe' as 'pipe' | number, shell = '' } = {}) {
   const argv = ['--conditions=svc-source', CHILD, how];
-  const child = shell === '' ? spawn(process.execPath, argv, { stdio: ['ignore', 'pipe', stderr] })
-    : spawn('/bin/sh', ['-c', shell, process.execPath, ...argv], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const child =
+    shell === ''
+      ? spawn(process.execPath, argv, { stdio: ['ignore', 'pipe', stderr] })
+      : spawn('/bin/sh', ['-c', shell, process.execPath, ...argv], { stdio: ['ignore', 'pipe', 'pipe'] });
   const chunks: Buffer[] = [];
   let stdout = '';
-  child.stdout!.on('data', (chunk) => { stdout += chunk; });
+  child.stdout!.on('data', (chunk) => {
+    stdout += chunk;
+  });
   if (read) child.stderr?.on('data', (chunk) => chunks.push(chunk));
   const exited = once(child, 'exit');
   if (read) await once(child, 'close');
   const [code, signal] = await exited;
   child.stderr?.destroy();
   const text = Buffer.concat(chunks).toString();
-  return { code, signal, stdout, text, events: text.split('\n').filter((line) => line.startsWith('{')).map((line) => JSON.parse(line)) };
+  return {
+    code,
+    signal,
+    stdout,
+    text,
+    events: text
+      .split('\n')
+      .filter((line) => line.startsWith('{'))
+      .map((line) => JSON.parse(line)),
+  };
 }
 
 for (const how of ['exit', 'natural']) {
   test(`a process that ends (${how}) has written every line, in order`, async () => {
     const { code, events } = await run(how);
     assert.equal(code, how === 'exit' ? 3 : 0);
-    assert.deepEqual(events.map(({ index }) => index), [...Array(500).keys()]);
+    assert.deepEqual(
+      events.map(({ index }) => index),
+      [...Array(500).keys()],
+    );
   });
 
   test(`a process that ends (${how}) has written every line, in order, to a file`, async (t) => {
@@ -527,23 +795,35 @@ for (const how of ['exit', 'natural']) {
     await run(how, { stderr: file });
     closeSync(file);
     const lines = readFileSync(join(directory, 'log'), 'utf8').trimEnd().split('\n');
-    assert.deepEqual(lines.map((line) => JSON.parse(line).index), [...Array(500).keys()]);
+    assert.deepEqual(
+      lines.map((line) => JSON.parse(line).index),
+      [...Array(500).keys()],
+    );
   });
 
   test(`a process that ends (${how}) has written every line, in order, to a pipe of the shell`, async () => {
     const { events } = await run(how, { shell: '"$0" "$@" 2>&1 >/dev/null | cat >&2' });
-    assert.deepEqual(events.map(({ index }) => index), [...Array(500).keys()]);
+    assert.deepEqual(
+      events.map(({ index }) => index),
+      [...Array(500).keys()],
+    );
   });
 }
 
 test('a process writes what its last exit listeners log', async () => {
-  assert.deepEqual((await run('exit-listener')).events.map(({ event }) => event), ['first', 'last']);
+  assert.deepEqual(
+    (await run('exit-listener')).events.map(({ event }) => event),
+    ['first', 'last'],
+  );
 });
 
 test('a process that dies of an uncaught error has written what came before', async () => {
   const { code, events, text } = await run('throw');
   assert.equal(code, 1);
-  assert.deepEqual(events.map(({ event }) => event), ['before', 'just_before']);
+  assert.deepEqual(
+    events.map(({ event }) => event),
+    ['before', 'just_before'],
+  );
   assert.match(text, /Error: uncaught/);
 });
 
@@ -559,16 +839,20 @@ test('a process whose standard error nobody reads goes on, and ends soon', { tim
   }
 });
 
-test('a process whose standard error is a FIFO that nobody reads goes on, and ends soon', { timeout: 10_000 }, async (t) => {
-  const directory = mkdtempSync(join(tmpdir(), 'svc-log-'));
-  t.after(() => rmSync(directory, { recursive: true }));
-  const path = join(directory, 'fifo');
-  execFileSync('mkfifo', [path]);
-  const fifo = openSync(path, 'r+'); // a reader that never reads
-  const { code, stdout } = await run('flood', { stderr: fifo, read: false });
-  closeSync(fifo);
-  assert.deepEqual([code, stdout], [0, 'alive\n']);
-});
+test(
+  'a process whose standard error is a FIFO that nobody reads goes on, and ends soon',
+  { timeout: 10_000 },
+  async (t) => {
+    const directory = mkdtempSync(join(tmpdir(), 'svc-log-'));
+    t.after(() => rmSync(directory, { recursive: true }));
+    const path = join(directory, 'fifo');
+    execFileSync('mkfifo', [path]);
+    const fifo = openSync(path, 'r+'); // a reader that never reads
+    const { code, stdout } = await run('flood', { stderr: fifo, read: false });
+    closeSync(fifo);
+    assert.deepEqual([code, stdout], [0, 'alive\n']);
+  },
+);
 
 test('a process whose standard error is closed by its reader goes on', async () => {
   const { stdout, code } = await run('trickle', { shell: '{ { "$0" "$@" 2>&1 >&3; } | true; } 3>&1' });

@@ -2,16 +2,27 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SvcError } from '../../src/base/errors.ts';
 import { createLogger } from '../../src/observability/log.ts';
-import { type MetricSnapshot, type MetricsRegistry, createMetrics, mergeMetrics, renderMetrics } from '../../src/observability/metrics.ts';
+import {
+  type MetricSnapshot,
+  type MetricsRegistry,
+  createMetrics,
+  mergeMetrics,
+  renderMetrics,
+} from '../../src/observability/metrics.ts';
 
 function setUp(): { metrics: MetricsRegistry; events: string[] } {
   const lines: string[] = [];
   return {
     metrics: createMetrics({ log: createLogger({ sink: (line) => lines.push(line) }) }),
-    get events() { return lines.map((line) => `${JSON.parse(line).event} ${JSON.parse(line).metric}`); },
+    get events() {
+      return lines.map((line) => `${JSON.parse(line).event} ${JSON.parse(line).metric}`);
+    },
   };
 }
-const fault = (code: string) => (error: unknown): boolean => error instanceof SvcError && error.code === code;
+const fault =
+  (code: string) =>
+  (error: unknown): boolean =>
+    error instanceof SvcError && error.code === code;
 
 test('Metrics.render() writes counters, gauges and histograms in the text format 0.0.4', () => {
   const { metrics } = setUp();
@@ -23,7 +34,9 @@ test('Metrics.render() writes counters, gauges and histograms in the text format
   requests.add(2, 'GET', '200');
   requests.add(1, 'POST', '201');
   for (const value of [0.05, 0.1, 0.5, 2]) seconds.observe(value, '/a');
-  assert.equal(metrics.render(), `# HELP svc_requests_total Requests.
+  assert.equal(
+    metrics.render(),
+    `# HELP svc_requests_total Requests.
 # TYPE svc_requests_total counter
 svc_requests_total{method="GET",status="200"} 3
 svc_requests_total{method="POST",status="201"} 1
@@ -40,19 +53,26 @@ svc_request_seconds_count{route="/a"} 4
 # HELP svc_errors_total Errors.
 # TYPE svc_errors_total counter
 svc_errors_total 0
-`);
+`,
+  );
 });
 
 test('a histogram without labels has its buckets from the start', () => {
   const { metrics } = setUp();
   metrics.histogram('svc_h', 'H', [1]);
-  assert.match(metrics.render(), /\nsvc_h_bucket\{le="1"\} 0\nsvc_h_bucket\{le="\+Inf"\} 0\nsvc_h_sum 0\nsvc_h_count 0\n$/);
+  assert.match(
+    metrics.render(),
+    /\nsvc_h_bucket\{le="1"\} 0\nsvc_h_bucket\{le="\+Inf"\} 0\nsvc_h_sum 0\nsvc_h_count 0\n$/,
+  );
 });
 
 test('Metrics.render() escapes help and label values', () => {
   const { metrics } = setUp();
   metrics.counter('svc_a', 'one\ntwo \\ "three"', ['l']).add(1, 'a"b\\c\nd');
-  assert.equal(metrics.render(), '# HELP svc_a one\\ntwo \\\\ "three"\n# TYPE svc_a counter\nsvc_a{l="a\\"b\\\\c\\nd"} 1\n');
+  assert.equal(
+    metrics.render(),
+    '# HELP svc_a one\\ntwo \\\\ "three"\n# TYPE svc_a counter\nsvc_a{l="a\\"b\\\\c\\nd"} 1\n',
+  );
 });
 
 for (const [why, declare] of Object.entries<(metrics: MetricsRegistry) => unknown>({
@@ -69,7 +89,12 @@ for (const [why, declare] of Object.entries<(metrics: MetricsRegistry) => unknow
   'no buckets': (metrics) => metrics.histogram('svc_x', '', []),
   'buckets that do not rise': (metrics) => metrics.histogram('svc_x', '', [1, 1]),
   'a bucket +Inf': (metrics) => metrics.histogram('svc_x', '', [1, Infinity]),
-  'more than 100 buckets': (metrics) => metrics.histogram('svc_x', '', Array.from({ length: 101 }, (_, index) => index)),
+  'more than 100 buckets': (metrics) =>
+    metrics.histogram(
+      'svc_x',
+      '',
+      Array.from({ length: 101 }, (_, index) => index),
+    ),
 })) {
   test(`Metrics refuses ${why}`, () => {
     const { metrics } = setUp();
@@ -85,19 +110,37 @@ for (const count of [1, 2, 3, 4, 5]) {
     const { metrics } = setUp();
     const labels = Array.from({ length: count }, (_, index) => `l${index}`);
     const counter = metrics.counter('svc_c', '', labels);
-    const sets = Array.from({ length: 100 }, (_, set) => labels.map((_label, index) => `v${Math.floor(set / 3 ** index) % (index === count - 1 ? 1_000 : 3)}`));
+    const sets = Array.from({ length: 100 }, (_, set) =>
+      labels.map((_label, index) => `v${Math.floor(set / 3 ** index) % (index === count - 1 ? 1_000 : 3)}`),
+    );
     const distinct = new Map(sets.map((set) => [set.join(), set]));
     for (const [index, set] of [...distinct.values()].entries()) counter.add(index + 1, ...set);
     for (const set of distinct.values()) counter.add(1_000, ...set);
-    assert.deepEqual(metrics.snapshot()[0]!.series, [...distinct.values()].map((set, index) => [set, [1_001 + index]]));
+    assert.deepEqual(
+      metrics.snapshot()[0]!.series,
+      [...distinct.values()].map((set, index) => [set, [1_001 + index]]),
+    );
   });
 }
 
 test('a counter refuses fewer or more label values than were declared', () => {
   const { metrics } = setUp();
-  const [none, one, two, four] = [metrics.counter('svc_a', ''), metrics.counter('svc_b', '', ['x']), metrics.counter('svc_c', '', ['x', 'y']), metrics.counter('svc_d', '', ['a', 'b', 'c', 'd'])];
+  const [none, one, two, four] = [
+    metrics.counter('svc_a', ''),
+    metrics.counter('svc_b', '', ['x']),
+    metrics.counter('svc_c', '', ['x', 'y']),
+    metrics.counter('svc_d', '', ['a', 'b', 'c', 'd']),
+  ];
   two.add(1, 'p', 'q');
-  for (const wrong of [() => none.add(1, 'p'), () => one.add(1), () => one.add(1, 'p', 'q'), () => two.add(1, 'p'), () => two.add(1, 'p', 'q', 'r'), () => four.add(1, 'p', 'q', 'r', 's', 't'), () => one.slot()]) {
+  for (const wrong of [
+    () => none.add(1, 'p'),
+    () => one.add(1),
+    () => one.add(1, 'p', 'q'),
+    () => two.add(1, 'p'),
+    () => two.add(1, 'p', 'q', 'r'),
+    () => four.add(1, 'p', 'q', 'r', 's', 't'),
+    () => one.slot(),
+  ]) {
     assert.throws(wrong, fault('E_METRIC_LABELS'));
   }
 });
@@ -116,7 +159,10 @@ test('a counter leaves out what would spoil its sum, and tells it once', () => {
   for (const amount of [Number.NaN, -1, Infinity, 2, 0]) counter.add(amount);
   const histogram = under.metrics.histogram('svc_h', '', [1]);
   for (const value of [Number.NaN, -Infinity, -1]) histogram.observe(value);
-  assert.deepEqual(under.metrics.snapshot().map(({ series }) => series), [[[[], [2]]], [[[], [1, 0, -1]]]]);
+  assert.deepEqual(
+    under.metrics.snapshot().map(({ series }) => series),
+    [[[[], [2]]], [[[], [1, 0, -1]]]],
+  );
   assert.deepEqual(under.events, ['metric_value_refused svc_a', 'metric_value_refused svc_h']);
 });
 
@@ -143,23 +189,38 @@ test('a label value is cut at 256 characters', () => {
 
 test('slot() counts in the same series as its labels do, also after the table has grown', () => {
   const { metrics } = setUp();
-  const [counter, histogram] = [metrics.counter('svc_a', '', ['l']), metrics.histogram('svc_h', '', [1], ['a', 'b', 'c', 'd'])];
+  const [counter, histogram] = [
+    metrics.counter('svc_a', '', ['l']),
+    metrics.histogram('svc_h', '', [1], ['a', 'b', 'c', 'd']),
+  ];
   const [slot, place] = [counter.slot('x'), histogram.slot('p', 'q', 'r', 's')];
-  for (let index = 0; index < 100; index++) { counter.add(1, `${index}`); histogram.observe(5, 'p', 'q', 'r', `${index}`); }
+  for (let index = 0; index < 100; index++) {
+    counter.add(1, `${index}`);
+    histogram.observe(5, 'p', 'q', 'r', `${index}`);
+  }
   slot.add(2);
   counter.add(1, 'x');
   place.observe(0.5);
   histogram.observe(0.25, 'p', 'q', 'r', 's');
   const [a, h] = metrics.snapshot();
   assert.deepEqual(a!.series[0], [['x'], [3]]);
-  assert.deepEqual(h!.series[0], [['p', 'q', 'r', 's'], [2, 0, 0.75]]);
+  assert.deepEqual(h!.series[0], [
+    ['p', 'q', 'r', 's'],
+    [2, 0, 0.75],
+  ]);
 });
 
 test('a gauge whose reader fails is left out, and told once', () => {
   const under = setUp();
-  under.metrics.gauge('svc_a', 'A', () => { throw new Error('down'); });
+  under.metrics.gauge('svc_a', 'A', () => {
+    throw new Error('down');
+  });
   under.metrics.gauge('svc_b', 'B', () => Number.NaN);
-  for (let count = 0; count < 2; count++) assert.equal(under.metrics.render(), '# HELP svc_a A\n# TYPE svc_a gauge\n# HELP svc_b B\n# TYPE svc_b gauge\n');
+  for (let count = 0; count < 2; count++)
+    assert.equal(
+      under.metrics.render(),
+      '# HELP svc_a A\n# TYPE svc_a gauge\n# HELP svc_b B\n# TYPE svc_b gauge\n',
+    );
   assert.deepEqual(under.events, ['metric_value_refused svc_a', 'metric_value_refused svc_b']);
 });
 
@@ -176,7 +237,11 @@ test('mergeMetrics() adds up counters and histograms, and gauges by their rule',
   });
   const merged = mergeMetrics(workers);
   assert.deepEqual(Object.fromEntries(merged.map(({ name, series }) => [name, series])), {
-    svc_c: [[['both'], [3]]], svc_sum: [[[], [3]]], svc_max: [[[], [2]]], svc_h: [[[], [1, 1, 3]]], svc_only: [[[], [7]]],
+    svc_c: [[['both'], [3]]],
+    svc_sum: [[[], [3]]],
+    svc_max: [[[], [2]]],
+    svc_h: [[[], [1, 1, 3]]],
+    svc_only: [[[], [7]]],
   });
   assert.match(renderMetrics(merged), /svc_h_bucket\{le="\+Inf"\} 2\nsvc_h_sum 3\nsvc_h_count 2\n/);
   assert.deepEqual(workers[0]![0]!.series, [[['both'], [1]]]); // what was merged is not changed

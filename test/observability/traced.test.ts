@@ -7,11 +7,23 @@ import type { TestContext } from 'node:test';
 import type { Failable } from '../../src/observability/traced.ts';
 
 /** A channel with a subscriber, and what that has seen. */
-function watched(t: TestContext): { readonly channel: ReturnType<typeof tracingChannel<unknown, object>>; readonly seen: string[] } {
+function watched(t: TestContext): {
+  readonly channel: ReturnType<typeof tracingChannel<unknown, object>>;
+  readonly seen: string[];
+} {
   const channel = tracingChannel<unknown, object>(`test:${t.name}`);
   const seen: string[] = [];
-  const see = (name: string) => ({ error }: Failable) => void seen.push(error === undefined ? name : `${name} (${(error as Error).message})`);
-  const subscribers = { start: see('start'), end: see('end'), asyncStart: see('asyncStart'), asyncEnd: see('asyncEnd'), error: see('error') };
+  const see =
+    (name: string) =>
+    ({ error }: Failable) =>
+      void seen.push(error === undefined ? name : `${name} (${(error as Error).message})`);
+  const subscribers = {
+    start: see('start'),
+    end: see('end'),
+    asyncStart: see('asyncStart'),
+    asyncEnd: see('asyncEnd'),
+    error: see('error'),
+  };
   channel.subscribe(subscribers);
   t.after(() => channel.unsubscribe(subscribers));
   return { channel, seen };
@@ -19,21 +31,43 @@ function watched(t: TestContext): { readonly channel: ReturnType<typeof tracingC
 
 test('traced() gives what the work gives, between start and end', (t) => {
   const { channel, seen } = watched(t);
-  assert.equal(traced(channel, {}, () => seen.push('work')), 2);
+  assert.equal(
+    traced(channel, {}, () => seen.push('work')),
+    2,
+  );
   assert.deepEqual(seen, ['start', 'work', 'end']);
 });
 
 test('traced() throws what the work throws, and tells it', (t) => {
   const { channel, seen } = watched(t);
-  assert.throws(() => traced(channel, {}, () => { throw new Error('no'); }), /no/);
+  assert.throws(
+    () =>
+      traced(channel, {}, () => {
+        throw new Error('no');
+      }),
+    /no/,
+  );
   assert.deepEqual(seen, ['start', 'error (no)', 'end (no)']);
 });
 
 test('traced() tells when a promise settles, and gives its value or its error', async (t) => {
   const { channel, seen } = watched(t);
   assert.equal(await traced(channel, {}, async () => 5), 5);
-  await assert.rejects(traced(channel, {}, () => Promise.reject(new Error('late'))), /late/);
-  assert.deepEqual(seen, ['start', 'end', 'asyncStart', 'asyncEnd', 'start', 'end', 'error (late)', 'asyncStart (late)', 'asyncEnd (late)']);
+  await assert.rejects(
+    traced(channel, {}, () => Promise.reject(new Error('late'))),
+    /late/,
+  );
+  assert.deepEqual(seen, [
+    'start',
+    'end',
+    'asyncStart',
+    'asyncEnd',
+    'start',
+    'end',
+    'error (late)',
+    'asyncStart (late)',
+    'asyncEnd (late)',
+  ]);
 });
 
 test('traced() takes what only has then() for a promise', async (t) => {
@@ -48,11 +82,15 @@ test('traced() holds what is bound to start, in the work and behind its promises
   const store = new AsyncLocalStorage<string>();
   channel.start.bindStore(store, (event) => (event as { name: string }).name);
   t.after(() => channel.start.unbindStore(store));
-  const inner = (): Promise<string | undefined> => traced(channel, { name: 'inner', error: undefined }, async () => {
-    await Promise.resolve();
-    return store.getStore();
-  });
-  const both = await traced(channel, { name: 'outer', error: undefined }, async () => [await inner(), store.getStore()]);
+  const inner = (): Promise<string | undefined> =>
+    traced(channel, { name: 'inner', error: undefined }, async () => {
+      await Promise.resolve();
+      return store.getStore();
+    });
+  const both = await traced(channel, { name: 'outer', error: undefined }, async () => [
+    await inner(),
+    store.getStore(),
+  ]);
   assert.deepEqual(both, ['inner', 'outer']);
   assert.equal(store.getStore(), undefined);
 });
