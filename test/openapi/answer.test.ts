@@ -5,14 +5,21 @@ import { Svc, createLogger } from '../../src/index.ts';
 import { TestClient } from '../../src/testing/index.ts';
 import type { SvcOptions } from '../../src/index.ts';
 
-const make = (options: SvcOptions = {}): Svc => new Svc({ logger: createLogger({ sink: () => undefined }), env: 'test', title: 'Shop', ...options }).get('/x', () => 1);
+const make = (options: SvcOptions = {}): Svc =>
+  new Svc({ logger: createLogger({ sink: () => undefined }), env: 'test', title: 'Shop', ...options }).get(
+    '/x',
+    () => 1,
+  );
 
 test('/openapi.json is the document of the application, and says so', async () => {
   const app = make();
   await using client = new TestClient(app);
   const response = await client.get('/openapi.json');
-  assert.deepEqual([response.status, response.headers.get('content-type'), response.headers.get('cache-control')], [200, 'application/json', 'no-cache']);
-  const document = await response.json() as { info: { title: string }; paths: object };
+  assert.deepEqual(
+    [response.status, response.headers.get('content-type'), response.headers.get('cache-control')],
+    [200, 'application/json', 'no-cache'],
+  );
+  const document = (await response.json()) as { info: { title: string }; paths: object };
   assert.deepEqual([document.info.title, Object.keys(document.paths)], ['Shop', ['/x']]);
   assert.deepEqual(document, JSON.parse(JSON.stringify(app.openapi())));
 });
@@ -31,7 +38,11 @@ test('/openapi.json answers 304 to whoever has it, and the same bytes to everybo
 
 test('/openapi.json is there outside production, and in production when it is asked for', async () => {
   const cases: readonly (readonly [SvcOptions, number])[] = [
-    [{ env: 'development' }, 200], [{ env: 'test' }, 200], [{ env: 'production' }, 404], [{ env: 'production', enableDocs: true }, 200], [{ env: 'test', enableDocs: false }, 404],
+    [{ env: 'development' }, 200],
+    [{ env: 'test' }, 200],
+    [{ env: 'production' }, 404],
+    [{ env: 'production', enableDocs: true }, 200],
+    [{ env: 'test', enableDocs: false }, 404],
   ];
   for (const [options, status] of cases) {
     await using client = new TestClient(make(options));
@@ -45,16 +56,37 @@ test('ops.docs.auth decides who reads the document: a token, or what a function 
   await using client = new TestClient(make({ ops: { docs: { auth: token } } }));
   const refused = await client.get('/openapi.json');
   assert.deepEqual([refused.status, refused.headers.get('www-authenticate')], [401, 'Bearer']);
-  assert.equal((await client.get('/openapi.json', { headers: { Authorization: 'Bearer another one' } })).status, 401);
-  assert.equal((await client.get('/openapi.json', { headers: { Authorization: `Bearer ${token}` } })).status, 200);
-  await using other = new TestClient(make({ ops: { docs: { auth: async (req) => req.headers['x-who'] === 'me' } } }));
+  assert.equal(
+    (await client.get('/openapi.json', { headers: { Authorization: 'Bearer another one' } })).status,
+    401,
+  );
+  assert.equal(
+    (await client.get('/openapi.json', { headers: { Authorization: `Bearer ${token}` } })).status,
+    200,
+  );
+  await using other = new TestClient(
+    make({ ops: { docs: { auth: async (req) => req.headers['x-who'] === 'me' } } }),
+  );
   assert.equal((await other.get('/openapi.json')).status, 403);
   assert.equal((await other.get('/openapi.json', { headers: { 'X-Who': 'me' } })).status, 200);
   assert.throws(() => make({ ops: { docs: { auth: 'short' } } }), { code: 'E_OPTION_RANGE' });
 });
 
 test('A route of the application at /openapi.json is a finding where the document is shown, and answers where it is not', async () => {
-  assert.deepEqual(make().get('/openapi.json', () => 'own').check().findings.filter(({ severity }) => severity === 'error').map(({ rule, subject, remedy }) => [rule, subject, remedy]), [['SVC102', 'GET /openapi.json', 'Give the route another path, or do without the document: enableDocs: false']]);
+  assert.deepEqual(
+    make()
+      .get('/openapi.json', () => 'own')
+      .check()
+      .findings.filter(({ severity }) => severity === 'error')
+      .map(({ rule, subject, remedy }) => [rule, subject, remedy]),
+    [
+      [
+        'SVC102',
+        'GET /openapi.json',
+        'Give the route another path, or do without the document: enableDocs: false',
+      ],
+    ],
+  );
   await using client = new TestClient(make({ enableDocs: false }).get('/openapi.json', () => 'own'));
   assert.equal(await (await client.get('/openapi.json')).text(), 'own');
 });

@@ -13,21 +13,47 @@ import { scratch } from '../support/scratch.ts';
 import type { TestContext } from 'node:test';
 import type { OpenApiDocument } from '../../src/index.ts';
 
-const PACKAGES = { 'openapi-typescript': '7.13.0', 'openapi-fetch': '0.17.0', 'typescript': '5.9.3' };
+const PACKAGES = { 'openapi-typescript': '7.13.0', 'openapi-fetch': '0.17.0', typescript: '5.9.3' };
 const TSCONFIG = JSON.stringify({
-  compilerOptions: { target: 'es2023', lib: ['es2024', 'dom', 'dom.iterable'], module: 'nodenext', strict: true, noUncheckedIndexedAccess: true, exactOptionalPropertyTypes: true, noEmit: true, allowImportingTsExtensions: true, skipLibCheck: true, types: [] },
+  compilerOptions: {
+    target: 'es2023',
+    lib: ['es2024', 'dom', 'dom.iterable'],
+    module: 'nodenext',
+    strict: true,
+    noUncheckedIndexedAccess: true,
+    exactOptionalPropertyTypes: true,
+    noEmit: true,
+    allowImportingTsExtensions: true,
+    skipLibCheck: true,
+    types: [],
+  },
   include: ['*.ts'],
 });
 
 /** A project with the types of a document in `api.ts`, compiled together with `files`; undefined where there is no registry. */
-async function client(t: TestContext, document: OpenApiDocument, files: Readonly<Record<string, string>>): Promise<string | undefined> {
+async function client(
+  t: TestContext,
+  document: OpenApiDocument,
+  files: Readonly<Record<string, string>>,
+): Promise<string | undefined> {
   if (process.env['FAST_TESTS'] === '1') return void t.skip('FAST_TESTS=1');
   const tools = scratch(t, 'openapi-client', PACKAGES);
   if (tools === undefined) return undefined;
-  const cwd = temporary(t, { 'package.json': '{"type":"module"}', 'tsconfig.json': TSCONFIG, 'openapi.json': JSON.stringify(document), ...files });
+  const cwd = temporary(t, {
+    'package.json': '{"type":"module"}',
+    'tsconfig.json': TSCONFIG,
+    'openapi.json': JSON.stringify(document),
+    ...files,
+  });
   symlinkSync(join(tools, 'node_modules'), join(cwd, 'node_modules'));
-  for (const args of [['openapi-typescript/bin/cli.js', 'openapi.json', '--output', 'api.ts'], ['typescript/bin/tsc', '-p', '.']].map(([bin, ...rest]) => [join(tools, 'node_modules', bin!), ...rest])) {
-    const { status, stdout, stderr } = await run(process.execPath, args, { cwd, env: { NODE_V8_COVERAGE: '' } });
+  for (const args of [
+    ['openapi-typescript/bin/cli.js', 'openapi.json', '--output', 'api.ts'],
+    ['typescript/bin/tsc', '-p', '.'],
+  ].map(([bin, ...rest]) => [join(tools, 'node_modules', bin!), ...rest])) {
+    const { status, stdout, stderr } = await run(process.execPath, args, {
+      cwd,
+      env: { NODE_V8_COVERAGE: '' },
+    });
     assert.equal(status, 0, stdout + stderr);
   }
   return cwd;
@@ -95,17 +121,22 @@ test('a generated client compiles, refuses mistakes, and calls the running serve
   const app = shop();
   const server = await app.run({ port: 0, handleSignals: false });
   t.after(() => server.close());
-  const document = await (await fetch(`${server.url}/openapi.json`)).json() as OpenApiDocument;
+  const document = (await (await fetch(`${server.url}/openapi.json`)).json()) as OpenApiDocument;
   const cwd = await client(t, document, { 'client.ts': CALLS });
   if (cwd === undefined) return;
   const token = createToken('ada', SECRET, { claims: { scopes: [SCOPE] } });
-  const { status, stdout, stderr } = await run(process.execPath, ['client.ts', server.url, token], { cwd, env: { NODE_V8_COVERAGE: '' } });
+  const { status, stdout, stderr } = await run(process.execPath, ['client.ts', server.url, token], {
+    cwd,
+    env: { NODE_V8_COVERAGE: '' },
+  });
   assert.deepEqual([status, stdout, stderr], [0, 'all calls are answered\n', '']);
 });
 
 test('the types of a document of 300 routes compile, with an operation for each', async (t) => {
   const document = generatedApp(7, 300).openapi();
-  const ids = Object.values(document.paths).flatMap((item) => Object.values(item).map(({ operationId }) => operationId));
+  const ids = Object.values(document.paths).flatMap((item) =>
+    Object.values(item).map(({ operationId }) => operationId),
+  );
   assert.equal(new Set(ids).size, 300);
   const names = `import type { operations } from './api.ts';\nexport type Names = keyof operations;\n${ids.map((id) => `export const ${id}: Names = '${id}';`).join('\n')}\n`;
   await client(t, document, { 'names.ts': names });

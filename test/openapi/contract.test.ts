@@ -43,14 +43,19 @@ class RequestMaker {
   constructor(random: Random, referee: Referee) {
     this.#random = random;
     this.#referee = referee;
-    this.#tokens = { plain: createToken('ada', SECRET), scoped: createToken('ada', SECRET, { claims: { scopes: [SCOPE] } }) };
+    this.#tokens = {
+      plain: createToken('ada', SECRET),
+      scoped: createToken('ada', SECRET, { claims: { scopes: [SCOPE] } }),
+    };
   }
 
   make(template: string, operation: Operation, place: readonly string[]): MadeRequest {
     const headers: Record<string, string> = {};
     const query = new URLSearchParams();
     const cookies: string[] = [];
-    let path = template, isPath = true, fits = true;
+    let path = template,
+      isPath = true,
+      fits = true;
     for (const parameter of operation.parameters ?? []) {
       const { name, in: where, schema, required = false } = parameter;
       const written = this.#write(schema, placeOf(place, operation, parameter), required, where);
@@ -68,27 +73,57 @@ class RequestMaker {
     if (cookies.length > 0) headers['Cookie'] = cookies.join('; ');
     const proof = this.#prove(operation, headers);
     const { body, verdict } = this.#body(operation, place, headers);
-    const refused = !isPath ? 404 : proof ?? (verdict === 415 ? 415 : fits ? verdict : 400);
+    const refused = !isPath ? 404 : (proof ?? (verdict === 415 ? 415 : fits ? verdict : 400));
     return { url: `${path}${query.size === 0 ? '' : `?${query}`}`, headers, body, expected: refused };
   }
 
-  #write(schema: Readonly<Record<string, unknown>>, place: readonly string[], isRequired: boolean, where: keyof typeof CARRIED): Written {
+  #write(
+    schema: Readonly<Record<string, unknown>>,
+    place: readonly string[],
+    isRequired: boolean,
+    where: keyof typeof CARRIED,
+  ): Written {
     for (;;) {
-      const written = writeTexts(this.#random, schema, place, isRequired, this.#referee, CARRIED[where], where === 'cookie' ? 1 : Infinity); // a cookie is there once
+      const written = writeTexts(
+        this.#random,
+        schema,
+        place,
+        isRequired,
+        this.#referee,
+        CARRIED[where],
+        where === 'cookie' ? 1 : Infinity,
+      ); // a cookie is there once
       if (where !== 'path' || written.texts.length > 0) return written;
     }
   }
 
   /** Credentials, and what becomes of the request by them. */
-  #prove({ security, 'x-svc-requires': requires = [] }: Operation, headers: Record<string, string>): 401 | 403 | undefined {
+  #prove(
+    { security, 'x-svc-requires': requires = [] }: Operation,
+    headers: Record<string, string>,
+  ): 401 | 403 | undefined {
     if (security.length === 0) return undefined;
-    const kind = this.#random.pick(['none', 'wrong', 'plain', 'scoped', 'scoped', 'scoped', 'scoped'] as const);
-    if (kind !== 'none') headers['Authorization'] = `Bearer ${kind === 'wrong' ? 'nonsense' : this.#tokens[kind]}`;
-    if (kind === 'none') return security.some((alternative) => Object.keys(alternative).length === 0) ? undefined : 401;
+    const kind = this.#random.pick([
+      'none',
+      'wrong',
+      'plain',
+      'scoped',
+      'scoped',
+      'scoped',
+      'scoped',
+    ] as const);
+    if (kind !== 'none')
+      headers['Authorization'] = `Bearer ${kind === 'wrong' ? 'nonsense' : this.#tokens[kind]}`;
+    if (kind === 'none')
+      return security.some((alternative) => Object.keys(alternative).length === 0) ? undefined : 401;
     return kind === 'wrong' ? 401 : kind === 'plain' && requires.length > 0 ? 403 : undefined;
   }
 
-  #body({ requestBody }: Operation, place: readonly string[], headers: Record<string, string>): { readonly body: MadeRequest['body']; readonly verdict: 2 | 400 | 415 } {
+  #body(
+    { requestBody }: Operation,
+    place: readonly string[],
+    headers: Record<string, string>,
+  ): { readonly body: MadeRequest['body']; readonly verdict: 2 | 400 | 415 } {
     if (requestBody === undefined) return { body: undefined, verdict: 2 };
     const type = this.#random.pick(Object.keys(requestBody.content));
     const media = requestBody.content[type]!;
@@ -102,15 +137,25 @@ class RequestMaker {
       const value = inventFrom(this.#random, media.schema, this.#referee);
       return { body: JSON.stringify(value), verdict: this.#referee.fits(at, value) ? 2 : 400 };
     }
-    const { properties = {}, required = [] } = media.schema as { properties?: Record<string, Record<string, unknown>>; required?: string[] };
+    const { properties = {}, required = [] } = media.schema as {
+      properties?: Record<string, Record<string, unknown>>;
+      required?: string[];
+    };
     const form = type === 'multipart/form-data' ? new FormData() : new URLSearchParams();
     let fits = true;
     for (const [name, schema] of Object.entries(properties)) {
       if ('contentMediaType' in schema) {
         if (!required.includes(name) && this.#random.chance(0.5)) continue;
-        const [sent, allowed] = [this.#random.pick(['image/png', 'text/csv', 'video/mp4']), media.encoding?.[name]?.contentType ?? ''];
+        const [sent, allowed] = [
+          this.#random.pick(['image/png', 'text/csv', 'video/mp4']),
+          media.encoding?.[name]?.contentType ?? '',
+        ];
         (form as FormData).append(name, new File(['content'], 'name', { type: sent }));
-        fits &&= allowed.split(', ').some((one) => one === sent || one === 'application/octet-stream' || one === `${sent.split('/')[0]!}/*`);
+        fits &&= allowed
+          .split(', ')
+          .some(
+            (one) => one === sent || one === 'application/octet-stream' || one === `${sent.split('/')[0]!}/*`,
+          );
         continue;
       }
       const written = this.#write(schema, [...at, 'properties', name], required.includes(name), 'query');
@@ -128,7 +173,7 @@ for (const seed of [1, 2]) {
     if (folder === undefined) return;
     const app = generatedApp(seed, ROUTES);
     await using client = new TestClient(app);
-    const document = await (await client.get('/openapi.json')).json() as OpenApiDocument;
+    const document = (await (await client.get('/openapi.json')).json()) as OpenApiDocument;
     const referee = new Referee(folder, document);
     const random = new Random(seed);
     const maker = new RequestMaker(random, referee);
@@ -138,21 +183,45 @@ for (const seed of [1, 2]) {
         const place = ['paths', template, method];
         for (let i = 0; i < REQUESTS; i++) {
           const { url, headers, body, expected } = maker.make(template, operation, place);
-          const response = await client.request(method.toUpperCase(), url, { headers, ...body === undefined ? {} : { body } });
+          const response = await client.request(method.toUpperCase(), url, {
+            headers,
+            ...(body === undefined ? {} : { body }),
+          });
           const text = await response.text();
           const { status } = response;
-          const shown = (): string => inspect({ method, url, headers, body, answer: [status, text], operation }, { depth: 12 });
+          const shown = (): string =>
+            inspect({ method, url, headers, body, answer: [status, text], operation }, { depth: 12 });
           const isGood = expected === 2 ? status < 300 || status === 409 : status === expected;
           if (!isGood) assert.fail(`${expected} was expected: ${shown()}`);
           const type = response.headers.get('content-type');
-          const missing = undocumented(operation, place, { status, type, body: text === '' ? undefined : JSON.parse(text) as unknown, hasBody: text !== '' }, referee);
+          const missing = undocumented(
+            operation,
+            place,
+            {
+              status,
+              type,
+              body: text === '' ? undefined : (JSON.parse(text) as unknown),
+              hasBody: text !== '',
+            },
+            referee,
+          );
           told(() => assert.equal(missing, undefined), shown);
           outcomes.set(expected, (outcomes.get(expected) ?? 0) + 1);
         }
       }
     }
     const all = [...outcomes.values()].reduce((sum, count) => sum + count, 0);
-    t.diagnostic(`${all} requests: ${[...outcomes].sort(([left], [right]) => left - right).map(([outcome, count]) => `${count} of ${outcome === 2 ? 'success' : outcome}`).join(', ')}`);
-    assert.ok(outcomes.get(2)! > all / 6 && outcomes.get(400)! > all / 6 && [401, 403, 404, 415].every((outcome) => outcomes.get(outcome)! > 10), 'every outcome is among them');
+    t.diagnostic(
+      `${all} requests: ${[...outcomes]
+        .sort(([left], [right]) => left - right)
+        .map(([outcome, count]) => `${count} of ${outcome === 2 ? 'success' : outcome}`)
+        .join(', ')}`,
+    );
+    assert.ok(
+      outcomes.get(2)! > all / 6 &&
+        outcomes.get(400)! > all / 6 &&
+        [401, 403, 404, 415].every((outcome) => outcomes.get(outcome)! > 10),
+      'every outcome is among them',
+    );
   });
 }

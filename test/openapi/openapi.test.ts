@@ -2,16 +2,47 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import {
-  APIKeyAuth, BearerAuth, CSRFMiddleware, Depends, Field, IdempotencyMiddleware, RateLimitMiddleware, Router, Schema, SessionMiddleware, Svc, TimeoutMiddleware,
-  bytes, createLogger, date, file, int, lazy, list, literal, nullable, provide, record, requireRoles, requireScopes, requireSession, sessionKey, str, union, uuid,
+  APIKeyAuth,
+  BearerAuth,
+  CSRFMiddleware,
+  Depends,
+  Field,
+  IdempotencyMiddleware,
+  RateLimitMiddleware,
+  Router,
+  Schema,
+  SessionMiddleware,
+  Svc,
+  TimeoutMiddleware,
+  bytes,
+  createLogger,
+  date,
+  file,
+  int,
+  lazy,
+  list,
+  literal,
+  nullable,
+  provide,
+  record,
+  requireRoles,
+  requireScopes,
+  requireSession,
+  sessionKey,
+  str,
+  union,
+  uuid,
 } from '../../src/index.ts';
 import { openapiDocument, openapiProblems } from '../../src/openapi/openapi.ts';
 import type { OpenApiDocument, SvcOptions } from '../../src/index.ts';
 
 const SECRET = 'kT9-vb2Lq8RzW4hXn6Yd0PmJcE3gUsAf';
-const make = (options: SvcOptions = {}): Svc => new Svc({ logger: createLogger({ sink: () => undefined }), env: 'test', authSecret: SECRET, ...options });
+const make = (options: SvcOptions = {}): Svc =>
+  new Svc({ logger: createLogger({ sink: () => undefined }), env: 'test', authSecret: SECRET, ...options });
 const none = (): undefined => undefined;
-const never = (): never => { throw new Error('not called'); };
+const never = (): never => {
+  throw new Error('not called');
+};
 
 type Operation = NonNullable<OpenApiDocument['paths'][string]['get']>;
 
@@ -27,28 +58,73 @@ function parameters({ parameters: list = [] }: Operation): Record<string, unknow
 }
 const INT = { type: 'integer', minimum: -Number.MAX_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER };
 
-class Address extends Schema { city = Field(str, { minLength: 1 }); zip = Field(str, { optional: true }); }
-class User extends Schema { name = Field(str); nick = Field('anon'); password = Field(str, { secret: true }); home = Field(Address); }
+class Address extends Schema {
+  city = Field(str, { minLength: 1 });
+  zip = Field(str, { optional: true });
+}
+class User extends Schema {
+  name = Field(str);
+  nick = Field('anon');
+  password = Field(str, { secret: true });
+  home = Field(Address);
+}
 
 test('A document names the application, and where it is served', () => {
-  assert.deepEqual(make().openapi(), { openapi: '3.1.1', info: { title: 'svc', version: '1.0.0' }, servers: [{ url: '/' }], tags: [], paths: {}, components: {} });
-  const app = make({ title: 'Shop', version: '2.0.0', openapi: {
-    description: 'Sells.', summary: 'A shop', termsOfService: 'https://shop.example/terms', contact: { email: 'ask@shop.example' }, license: { name: 'MIT', identifier: 'MIT' },
-    servers: [{ url: 'https://api.shop.example', description: 'live' }], tags: { unused: 'Nobody has it', goods: 'What is sold' },
-  } });
+  assert.deepEqual(make().openapi(), {
+    openapi: '3.1.1',
+    info: { title: 'svc', version: '1.0.0' },
+    servers: [{ url: '/' }],
+    tags: [],
+    paths: {},
+    components: {},
+  });
+  const app = make({
+    title: 'Shop',
+    version: '2.0.0',
+    openapi: {
+      description: 'Sells.',
+      summary: 'A shop',
+      termsOfService: 'https://shop.example/terms',
+      contact: { email: 'ask@shop.example' },
+      license: { name: 'MIT', identifier: 'MIT' },
+      servers: [{ url: 'https://api.shop.example', description: 'live' }],
+      tags: { unused: 'Nobody has it', goods: 'What is sold' },
+    },
+  });
   app.get('/other', none).get('/goods', { tags: ['goods'] }, none);
   const { info, servers, tags } = app.openapi();
   assert.deepEqual(info, {
-    title: 'Shop', version: '2.0.0', summary: 'A shop', description: 'Sells.', termsOfService: 'https://shop.example/terms', contact: { email: 'ask@shop.example' }, license: { name: 'MIT', identifier: 'MIT' },
+    title: 'Shop',
+    version: '2.0.0',
+    summary: 'A shop',
+    description: 'Sells.',
+    termsOfService: 'https://shop.example/terms',
+    contact: { email: 'ask@shop.example' },
+    license: { name: 'MIT', identifier: 'MIT' },
   });
   assert.deepEqual(servers, [{ url: 'https://api.shop.example', description: 'live' }]);
-  assert.deepEqual(tags, [{ name: 'goods', description: 'What is sold' }, { name: 'other', description: 'What is at /other' }]);
+  assert.deepEqual(tags, [
+    { name: 'goods', description: 'What is sold' },
+    { name: 'other', description: 'What is at /other' },
+  ]);
 });
 
 test('The option openapi refuses what is none of its members, or of another kind', () => {
-  for (const openapi of [{ title: 'x' }, { contact: { mail: 'x' } }]) assert.throws(() => make({ openapi } as SvcOptions), { code: 'E_OPTION_UNKNOWN' });
-  for (const openapi of [{ servers: [] }, { servers: [{ url: 'x', variables: {} }] }, { license: {} }, { license: { name: 'x', identifier: 'MIT', url: 'https://x.example' } }, { tags: { a: 1 } }, { description: 1 }]) {
-    assert.throws(() => make({ openapi } as unknown as SvcOptions), { code: 'E_OPTION_RANGE' }, JSON.stringify(openapi));
+  for (const openapi of [{ title: 'x' }, { contact: { mail: 'x' } }])
+    assert.throws(() => make({ openapi } as SvcOptions), { code: 'E_OPTION_UNKNOWN' });
+  for (const openapi of [
+    { servers: [] },
+    { servers: [{ url: 'x', variables: {} }] },
+    { license: {} },
+    { license: { name: 'x', identifier: 'MIT', url: 'https://x.example' } },
+    { tags: { a: 1 } },
+    { description: 1 },
+  ]) {
+    assert.throws(
+      () => make({ openapi } as unknown as SvcOptions),
+      { code: 'E_OPTION_RANGE' },
+      JSON.stringify(openapi),
+    );
   }
 });
 
@@ -58,8 +134,11 @@ test('Paths have their literals encoded and their parameters typed by converter'
   assert.deepEqual(Object.keys(app.openapi().paths), ['/caf%C3%A9%20100%25/{a}/{b}/{c}/{d}/{e}']);
   const description = 'The rest of the path, in which slashes need no escape';
   assert.deepEqual(parameters(operation(app, '/caf%C3%A9%20100%25/{a}/{b}/{c}/{d}/{e}')), {
-    'path a': { required: true, schema: { type: 'string', minLength: 1 } }, 'path b': { required: true, schema: INT }, 'path c': { required: true, description: 'Without exponent', schema: { type: 'number' } },
-    'path d': { required: true, schema: { type: 'string', format: 'uuid' } }, 'path e': { required: true, description, schema: { type: 'string', minLength: 1 } },
+    'path a': { required: true, schema: { type: 'string', minLength: 1 } },
+    'path b': { required: true, schema: INT },
+    'path c': { required: true, description: 'Without exponent', schema: { type: 'number' } },
+    'path d': { required: true, schema: { type: 'string', format: 'uuid' } },
+    'path e': { required: true, description, schema: { type: 'string', minLength: 1 } },
   });
 });
 
@@ -67,54 +146,139 @@ test('Templates that differ in names are one path, with the names of the first',
   const app = make();
   app.get('/users/{id:int}', none).put('/users/{name}/', none).delete('/users/{name}', none);
   assert.deepEqual(Object.keys(app.openapi().paths), ['/users/{id}', '/users/{name}/']);
-  assert.deepEqual(parameters(operation(app, '/users/{id}', 'delete')), { 'path id': { required: true, schema: { type: 'string', minLength: 1 } } });
+  assert.deepEqual(parameters(operation(app, '/users/{id}', 'delete')), {
+    'path id': { required: true, schema: { type: 'string', minLength: 1 } },
+  });
 });
 
 test('Of two routes that OpenAPI cannot tell apart the more specific is documented, and the other is a problem', () => {
-  for (const templates of [['/u/{name}', '/u/{id:int}'], ['/u/{id:int}', '/u/{name}']] as const) {
+  for (const templates of [
+    ['/u/{name}', '/u/{id:int}'],
+    ['/u/{id:int}', '/u/{name}'],
+  ] as const) {
     const app = make();
     for (const template of templates) app.get(template, none);
-    assert.deepEqual(operation(app, `/u/{${templates[0].includes('id') ? 'id' : 'name'}}`).parameters?.[0]?.schema, INT);
-    assert.deepEqual(openapiProblems(app.inspect()).map(({ subject, message }) => [subject, message]), [
-      ['GET /u/{name}', 'OpenAPI cannot tell its path from that of GET /u/{id:int}, which is documented in its place'],
-    ]);
+    assert.deepEqual(
+      operation(app, `/u/{${templates[0].includes('id') ? 'id' : 'name'}}`).parameters?.[0]?.schema,
+      INT,
+    );
+    assert.deepEqual(
+      openapiProblems(app.inspect()).map(({ subject, message }) => [subject, message]),
+      [
+        [
+          'GET /u/{name}',
+          'OpenAPI cannot tell its path from that of GET /u/{id:int}, which is documented in its place',
+        ],
+      ],
+    );
   }
 });
 
 test('Left out are operations endpoints, static files, methods without a place, and routes that ask for it', () => {
   const app = make();
-  app.route('/x', ['GET', 'HEAD', 'OPTIONS', 'PROPFIND'], none).get('/page', { meta: { docs: false } }, none).mountStatic('/static', new URL('../support', import.meta.url));
+  app
+    .route('/x', ['GET', 'HEAD', 'OPTIONS', 'PROPFIND'], none)
+    .get('/page', { meta: { docs: false } }, none)
+    .mountStatic('/static', new URL('../support', import.meta.url));
   const { paths } = app.openapi();
-  assert.deepEqual(Object.entries(paths).map(([path, item]) => [path, Object.keys(item)]), [['/x', ['get']]]);
+  assert.deepEqual(
+    Object.entries(paths).map(([path, item]) => [path, Object.keys(item)]),
+    [['/x', ['get']]],
+  );
 });
 
 test('Operations have ids that are unique, stable, and fit in a URL', () => {
   const app = make();
-  app.get('/', none).get('/api/note-books/{id}', none).get('/api/noteBooks/{id}', none).post('/named', { name: 'make a thing' }, none).put('/clash', { name: 'getApiNoteBooksById' }, none);
+  app
+    .get('/', none)
+    .get('/api/note-books/{id}', none)
+    .get('/api/noteBooks/{id}', none)
+    .post('/named', { name: 'make a thing' }, none)
+    .put('/clash', { name: 'getApiNoteBooksById' }, none);
   app.route('/both', ['GET', 'POST'], { name: 'both' }, none);
-  const ids = (of: Svc): unknown[] => Object.values(of.openapi().paths).flatMap((item) => Object.values(item).map(({ operationId }) => operationId));
-  assert.deepEqual(ids(app), ['getRoot', 'getApiNoteBooksById2', 'getApiNoteBooksById3', 'make_a_thing', 'getApiNoteBooksById', 'getBoth', 'postBoth']);
+  const ids = (of: Svc): unknown[] =>
+    Object.values(of.openapi().paths).flatMap((item) =>
+      Object.values(item).map(({ operationId }) => operationId),
+    );
+  assert.deepEqual(ids(app), [
+    'getRoot',
+    'getApiNoteBooksById2',
+    'getApiNoteBooksById3',
+    'make_a_thing',
+    'getApiNoteBooksById',
+    'getBoth',
+    'postBoth',
+  ]);
 });
 
 test('Operations say what their routes say, and have a title, a tag and a description without it', () => {
   const app = make();
   app.get('/api/v1/notes/{id}', none).get('/', none).get('/{x}', { name: 'list_allNotes' }, none);
-  app.includeRouter(new Router({ tags: ['a', 'b'] }).get('/told', { summary: 'S', description: 'D', tags: ['b', 'c'], deprecated: true, rateLimit: { perMinute: 5 } }, none));
+  app.includeRouter(
+    new Router({ tags: ['a', 'b'] }).get(
+      '/told',
+      { summary: 'S', description: 'D', tags: ['b', 'c'], deprecated: true, rateLimit: { perMinute: 5 } },
+      none,
+    ),
+  );
   app.use(new RateLimitMiddleware());
-  const shown = ({ tags, summary, description, deprecated }: Operation): unknown[] => [tags, summary, description, deprecated];
-  assert.deepEqual(shown(operation(app, '/api/v1/notes/{id}')), [['notes'], 'GET /api/v1/notes/{id}', 'Needs no credentials.', undefined]);
+  const shown = ({ tags, summary, description, deprecated }: Operation): unknown[] => [
+    tags,
+    summary,
+    description,
+    deprecated,
+  ];
+  assert.deepEqual(shown(operation(app, '/api/v1/notes/{id}')), [
+    ['notes'],
+    'GET /api/v1/notes/{id}',
+    'Needs no credentials.',
+    undefined,
+  ]);
   assert.deepEqual(shown(operation(app, '/')), [['root'], 'GET /', 'Needs no credentials.', undefined]);
-  assert.deepEqual(shown(operation(app, '/{x}')), [['root'], 'List all notes', 'Needs no credentials.', undefined]);
-  assert.deepEqual(shown(operation(app, '/told')), [['a', 'b', 'c'], 'S', 'D\n\nA client may call it 5 times a minute.', true]);
+  assert.deepEqual(shown(operation(app, '/{x}')), [
+    ['root'],
+    'List all notes',
+    'Needs no credentials.',
+    undefined,
+  ]);
+  assert.deepEqual(shown(operation(app, '/told')), [
+    ['a', 'b', 'c'],
+    'S',
+    'D\n\nA client may call it 5 times a minute.',
+    true,
+  ]);
 });
 
 test('Parameters are those of the route and of every dependency, each once', () => {
   const inner = provide({ query: { page: Field(1, { ge: 1 }), q: Field(str) } }, ({ query }) => query);
-  const outer = provide({ headers: { ifMatch: Field(str, { optional: true, description: 'A tag', example: '"x"' }), x: Field(list(int), { alias: 'X-Ids', optional: true }) }, cookies: { theme: Field(literal('dark', 'light'), { optional: true }) }, inner: Depends(inner) }, none);
+  const outer = provide(
+    {
+      headers: {
+        ifMatch: Field(str, { optional: true, description: 'A tag', example: '"x"' }),
+        x: Field(list(int), { alias: 'X-Ids', optional: true }),
+      },
+      cookies: { theme: Field(literal('dark', 'light'), { optional: true }) },
+      inner: Depends(inner),
+    },
+    none,
+  );
   const app = make();
-  app.includeRouter(new Router({ deps: { outer: Depends(outer) } }).get('/', { query: { page: Field(1, { le: 9 }), q: Field(str) }, again: Depends(inner) }, none));
+  app.includeRouter(
+    new Router({ deps: { outer: Depends(outer) } }).get(
+      '/',
+      { query: { page: Field(1, { le: 9 }), q: Field(str) }, again: Depends(inner) },
+      none,
+    ),
+  );
   assert.deepEqual(parameters(operation(app, '/')), {
-    'query page': { schema: { allOf: [{ ...INT, minimum: 1, default: 1 }, { ...INT, maximum: 9, default: 1 }] } },
+    'query page': {
+      schema: {
+        allOf: [
+          { ...INT, minimum: 1, default: 1 },
+          { ...INT, maximum: 9, default: 1 },
+        ],
+      },
+    },
     'query q': { required: true, schema: { type: 'string' } },
     'header if-match': { description: 'A tag', schema: { type: 'string' }, example: '"x"' },
     'header x-ids': { schema: { type: 'array', items: INT } },
@@ -124,14 +288,23 @@ test('Parameters are those of the route and of every dependency, each once', () 
 
 test('Parameters offer what a text can say, and nothing else', () => {
   const app = make();
-  app.get('/', {
-    query: {
-      needed: Field(list(str)), maybe: Field(list(str), { optional: true }), none: Field(nullable(int), { default: null }), choice: Field(literal('a', 1, null), { optional: true }),
-      shown: Field(str, { readOnly: true }), object: Field(Address, { optional: true }), key: Field(str, { secret: true }),
+  app.get(
+    '/',
+    {
+      query: {
+        needed: Field(list(str)),
+        maybe: Field(list(str), { optional: true }),
+        none: Field(nullable(int), { default: null }),
+        choice: Field(literal('a', 1, null), { optional: true }),
+        shown: Field(str, { readOnly: true }),
+        object: Field(Address, { optional: true }),
+        key: Field(str, { secret: true }),
+      },
+      headers: { authorization: Field(str, { optional: true }), accept: Field(str, { optional: true }) },
+      cookies: { ids: Field(list(int), { optional: true }) },
     },
-    headers: { authorization: Field(str, { optional: true }), accept: Field(str, { optional: true }) },
-    cookies: { ids: Field(list(int), { optional: true }) },
-  }, none);
+    none,
+  );
   assert.deepEqual(parameters(operation(app, '/')), {
     'query needed': { required: true, schema: { type: 'array', items: { type: 'string' }, minItems: 1 } },
     'query maybe': { schema: { type: 'array', items: { type: 'string' } } },
@@ -144,25 +317,70 @@ test('Parameters offer what a text can say, and nothing else', () => {
 
 test('Bodies are JSON, or forms: both types without files, multipart with those that are needed', () => {
   const app = make();
-  app.post('/json', { body: list(User) }, none).post('/plain', { form: { a: Field(str), tags: Field(list(str), { optional: true }) } }, none);
-  app.post('/some', { form: { a: Field(int), pic: Field(file, { optional: true }), raw: Field(bytes) } }, none);
-  class Upload extends Schema { static extra = 'forbid'; pics = Field(list(file), { minLength: 1 }); icon = Field(file, { contentTypes: ['image/png', 'image/gif'] }); }
+  app
+    .post('/json', { body: list(User) }, none)
+    .post('/plain', { form: { a: Field(str), tags: Field(list(str), { optional: true }) } }, none);
+  app.post(
+    '/some',
+    { form: { a: Field(int), pic: Field(file, { optional: true }), raw: Field(bytes) } },
+    none,
+  );
+  class Upload extends Schema {
+    static extra = 'forbid';
+    pics = Field(list(file), { minLength: 1 });
+    icon = Field(file, { contentTypes: ['image/png', 'image/gif'] });
+  }
   app.post('/files', { form: Upload }, none);
-  assert.deepEqual(operation(app, '/json', 'post').requestBody, { required: true, content: { 'application/json': { schema: { type: 'array', items: { $ref: '#/components/schemas/User' } } } } });
-  const plain = { type: 'object', properties: { a: { type: 'string' }, tags: { type: 'array', items: { type: 'string' } } }, required: ['a'] };
-  assert.deepEqual(operation(app, '/plain', 'post').requestBody, { required: true, content: { 'application/x-www-form-urlencoded': { schema: plain }, 'multipart/form-data': { schema: plain } } });
+  assert.deepEqual(operation(app, '/json', 'post').requestBody, {
+    required: true,
+    content: {
+      'application/json': { schema: { type: 'array', items: { $ref: '#/components/schemas/User' } } },
+    },
+  });
+  const plain = {
+    type: 'object',
+    properties: { a: { type: 'string' }, tags: { type: 'array', items: { type: 'string' } } },
+    required: ['a'],
+  };
+  assert.deepEqual(operation(app, '/plain', 'post').requestBody, {
+    required: true,
+    content: {
+      'application/x-www-form-urlencoded': { schema: plain },
+      'multipart/form-data': { schema: plain },
+    },
+  });
   const { content } = operation(app, '/some', 'post').requestBody!;
-  assert.deepEqual(Object.entries(content).map(([type, { schema, encoding }]) => [type, Object.keys(schema['properties'] as object), encoding]), [
-    ['application/x-www-form-urlencoded', ['a', 'raw'], undefined],
-    ['multipart/form-data', ['a', 'pic', 'raw'], { pic: { contentType: 'application/octet-stream' }, raw: { contentType: 'text/plain' } }],
-  ]);
+  assert.deepEqual(
+    Object.entries(content).map(([type, { schema, encoding }]) => [
+      type,
+      Object.keys(schema['properties'] as object),
+      encoding,
+    ]),
+    [
+      ['application/x-www-form-urlencoded', ['a', 'raw'], undefined],
+      [
+        'multipart/form-data',
+        ['a', 'pic', 'raw'],
+        { pic: { contentType: 'application/octet-stream' }, raw: { contentType: 'text/plain' } },
+      ],
+    ],
+  );
   const bin = (contentMediaType: string): object => ({ type: 'string', contentMediaType });
   assert.deepEqual(operation(app, '/files', 'post').requestBody?.content, {
     'multipart/form-data': {
       schema: {
-        type: 'object', properties: { pics: { type: 'array', items: bin('application/octet-stream'), minItems: 1 }, icon: bin('application/octet-stream') }, required: ['pics', 'icon'], additionalProperties: false,
+        type: 'object',
+        properties: {
+          pics: { type: 'array', items: bin('application/octet-stream'), minItems: 1 },
+          icon: bin('application/octet-stream'),
+        },
+        required: ['pics', 'icon'],
+        additionalProperties: false,
       },
-      encoding: { pics: { contentType: 'application/octet-stream' }, icon: { contentType: 'image/png, image/gif' } },
+      encoding: {
+        pics: { contentType: 'application/octet-stream' },
+        icon: { contentType: 'image/png, image/gif' },
+      },
     },
   });
 });
@@ -171,47 +389,100 @@ test('Responses are those declared, in the form in which they are sent', () => {
   const app = make();
   app.get('/one', { response: User }, never).post('/made', { response: Address, status: 201 }, never);
   app.get('/many', { response: { 200: list(Address), 204: nullable(str), 404: Address } }, never);
-  app.get('/any', none).get('/gone', { status: 204 }, none).get('/away', { status: 303 }, none).get('/taken', { status: 202 }, none);
+  app
+    .get('/any', none)
+    .get('/gone', { status: 204 }, none)
+    .get('/away', { status: 303 }, none)
+    .get('/taken', { status: 202 }, none);
   const json = (schema: object): object => ({ 'application/json': { schema } });
   const ref = (name: string): object => ({ $ref: `#/components/schemas/${name}` });
-  const own = (path: string, method = 'get'): object => Object.fromEntries(Object.entries(operation(app, path, method).responses).filter(([, response]) => !('$ref' in response)));
+  const own = (path: string, method = 'get'): object =>
+    Object.fromEntries(
+      Object.entries(operation(app, path, method).responses).filter(([, response]) => !('$ref' in response)),
+    );
   assert.deepEqual(own('/one'), { 200: { description: 'OK', content: json(ref('User')) } });
   assert.deepEqual(own('/made', 'post'), { 201: { description: 'Created', content: json(ref('Address')) } });
   assert.deepEqual(own('/many'), {
-    200: { description: 'OK', content: json({ type: 'array', items: ref('Address') }) }, 204: { description: 'No Content' },
-    404: { description: 'Not Found', content: { ...json(ref('Address')), 'application/problem+json': { schema: ref('Problem') } } },
+    200: { description: 'OK', content: json({ type: 'array', items: ref('Address') }) },
+    204: { description: 'No Content' },
+    404: {
+      description: 'Not Found',
+      content: { ...json(ref('Address')), 'application/problem+json': { schema: ref('Problem') } },
+    },
   });
-  assert.deepEqual(own('/any'), { 200: { description: 'What the handler answers', content: { '*/*': { schema: {} } } }, 204: { description: 'No Content' } });
+  assert.deepEqual(own('/any'), {
+    200: { description: 'What the handler answers', content: { '*/*': { schema: {} } } },
+    204: { description: 'No Content' },
+  });
   assert.deepEqual(own('/gone'), { 204: { description: 'No Content' } });
   assert.deepEqual(own('/away'), { 303: { description: 'See Other' } });
   assert.deepEqual(own('/taken'), { 202: { description: 'Accepted', content: { '*/*': { schema: {} } } } });
   assert.deepEqual(app.openapi().components.schemas?.['User'], {
-    type: 'object', properties: { name: { type: 'string' }, nick: { type: 'string', default: 'anon' }, home: ref('Address') }, required: ['name', 'nick', 'home'],
+    type: 'object',
+    properties: { name: { type: 'string' }, nick: { type: 'string', default: 'anon' }, home: ref('Address') },
+    required: ['name', 'nick', 'home'],
   });
 });
 
 test('Refusals are those that a route can come to, written once', () => {
   const app = make();
-  const statuses = (path: string, method = 'get'): string => Object.entries(operation(app, path, method).responses).filter(([, response]) => '$ref' in response).map(([status]) => status).join(' ');
-  app.get('/bare', none).get('/q', { query: { a: Field(1) } }, none).get('/p/{x}', none).post('/b', { body: User }, none);
-  app.get('/me', { me: Depends(BearerAuth()) }, none).get('/admin', { me: Depends(requireRoles('admin')) }, none).get('/slow', { timeoutMs: 10 }, none);
-  assert.deepEqual(['/bare', '/q', '/p/{x}', '/me', '/admin', '/slow'].map((path) => statuses(path)), ['4XX 5XX', '400 4XX 5XX', '404 4XX 5XX', '401 4XX 5XX', '401 403 4XX 5XX', '503 4XX 5XX']);
+  const statuses = (path: string, method = 'get'): string =>
+    Object.entries(operation(app, path, method).responses)
+      .filter(([, response]) => '$ref' in response)
+      .map(([status]) => status)
+      .join(' ');
+  app
+    .get('/bare', none)
+    .get('/q', { query: { a: Field(1) } }, none)
+    .get('/p/{x}', none)
+    .post('/b', { body: User }, none);
+  app
+    .get('/me', { me: Depends(BearerAuth()) }, none)
+    .get('/admin', { me: Depends(requireRoles('admin')) }, none)
+    .get('/slow', { timeoutMs: 10 }, none);
+  assert.deepEqual(
+    ['/bare', '/q', '/p/{x}', '/me', '/admin', '/slow'].map((path) => statuses(path)),
+    ['4XX 5XX', '400 4XX 5XX', '404 4XX 5XX', '401 4XX 5XX', '401 403 4XX 5XX', '503 4XX 5XX'],
+  );
   assert.equal(statuses('/b', 'post'), '400 413 415 4XX 5XX');
   const { responses, headers } = app.openapi().components;
-  assert.deepEqual(Object.keys(responses!).sort(), ['BadRequest', 'ClientError', 'ContentTooLarge', 'Forbidden', 'NotFound', 'ServerError', 'ServiceUnavailable', 'Unauthorized', 'UnsupportedMediaType']);
+  assert.deepEqual(Object.keys(responses!).sort(), [
+    'BadRequest',
+    'ClientError',
+    'ContentTooLarge',
+    'Forbidden',
+    'NotFound',
+    'ServerError',
+    'ServiceUnavailable',
+    'Unauthorized',
+    'UnsupportedMediaType',
+  ]);
   assert.deepEqual(Object.keys(headers!), ['Retry-After', 'WWW-Authenticate']);
   assert.deepEqual(responses!['Unauthorized'], {
-    description: 'Credentials are missing, or not valid', headers: { 'WWW-Authenticate': { $ref: '#/components/headers/WWW-Authenticate' } },
+    description: 'Credentials are missing, or not valid',
+    headers: { 'WWW-Authenticate': { $ref: '#/components/headers/WWW-Authenticate' } },
     content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
   });
 });
 
 test('Middleware shows where it stands in the way: limits, idempotency keys, time', () => {
   const app = make();
-  app.use(new RateLimitMiddleware()).use(new TimeoutMiddleware()).use(new IdempotencyMiddleware({ required: true }));
-  app.get('/', none).post('/', none).post('/free', { rateLimit: false, timeoutMs: false, meta: { idempotency: false } }, none);
-  const statuses = (path: string, method: string): string => Object.keys(operation(app, path, method).responses).filter((status) => Number(status) >= 400).join(' ');
-  assert.deepEqual([statuses('/', 'get'), statuses('/', 'post'), statuses('/free', 'post')], ['429 503', '400 409 422 429 503', '']);
+  app
+    .use(new RateLimitMiddleware())
+    .use(new TimeoutMiddleware())
+    .use(new IdempotencyMiddleware({ required: true }));
+  app
+    .get('/', none)
+    .post('/', none)
+    .post('/free', { rateLimit: false, timeoutMs: false, meta: { idempotency: false } }, none);
+  const statuses = (path: string, method: string): string =>
+    Object.keys(operation(app, path, method).responses)
+      .filter((status) => Number(status) >= 400)
+      .join(' ');
+  assert.deepEqual(
+    [statuses('/', 'get'), statuses('/', 'post'), statuses('/free', 'post')],
+    ['429 503', '400 409 422 429 503', ''],
+  );
   const { schema, ...key } = operation(app, '/', 'post').parameters![0]!;
   assert.deepEqual([key.name, key.in, key.required], ['Idempotency-Key', 'header', true]);
   assert.match(String(key.example), new RegExp(String(schema['pattern']), 'u'));
@@ -223,88 +494,219 @@ test('Security is what dependencies demand, all of it together', () => {
   const user = sessionKey<string>('user');
   const key = APIKeyAuth({ keys: { a: 'k'.repeat(16) } });
   app.use(new SessionMiddleware());
-  app.get('/open', none).get('/me', { me: Depends(BearerAuth()) }, none).get('/maybe', { me: Depends(BearerAuth(undefined, { optional: true })) }, none);
-  app.get('/roles', { me: Depends(requireRoles('a', 'b')), too: Depends(requireScopes('read', 'write')) }, none).get('/key', { key: Depends(key) }, none);
-  app.get('/other', { key: Depends(APIKeyAuth({ cookie: 'k', keys: { a: 'k'.repeat(16) } })) }, none).get('/both', { key: Depends(key), user: Depends(requireSession(user)) }, none);
-  app.get('/all', { me: Depends(requireRoles({ roles: ['a'], auth: BearerAuth(undefined, { optional: true }) })) }, none);
+  app
+    .get('/open', none)
+    .get('/me', { me: Depends(BearerAuth()) }, none)
+    .get('/maybe', { me: Depends(BearerAuth(undefined, { optional: true })) }, none);
+  app
+    .get(
+      '/roles',
+      { me: Depends(requireRoles('a', 'b')), too: Depends(requireScopes('read', 'write')) },
+      none,
+    )
+    .get('/key', { key: Depends(key) }, none);
+  app
+    .get('/other', { key: Depends(APIKeyAuth({ cookie: 'k', keys: { a: 'k'.repeat(16) } })) }, none)
+    .get('/both', { key: Depends(key), user: Depends(requireSession(user)) }, none);
+  app.get(
+    '/all',
+    { me: Depends(requireRoles({ roles: ['a'], auth: BearerAuth(undefined, { optional: true }) })) },
+    none,
+  );
   const of = (path: string): unknown => operation(app, path).security;
   assert.deepEqual(['/open', '/me', '/maybe', '/roles', '/key', '/other', '/both', '/all'].map(of), [
-    [], [{ bearer: [] }], [{ bearer: [] }, {}], [{ bearer: [] }], [{ apiKey: [] }], [{ apiKey2: [] }], [{ apiKey: [], session: [] }], [{ bearer: [] }],
+    [],
+    [{ bearer: [] }],
+    [{ bearer: [] }, {}],
+    [{ bearer: [] }],
+    [{ apiKey: [] }],
+    [{ apiKey2: [] }],
+    [{ apiKey: [], session: [] }],
+    [{ bearer: [] }],
   ]);
-  assert.deepEqual(operation(app, '/roles')['x-svc-requires'], [{ scheme: 'bearer', scopes: [], roles: ['a', 'b'] }, { scheme: 'bearer', scopes: ['read', 'write'], roles: [] }]);
-  assert.equal(operation(app, '/roles').description, 'Needs a bearer token with the role `a` or `b`. Needs a bearer token with the scopes `read` and `write`.');
+  assert.deepEqual(operation(app, '/roles')['x-svc-requires'], [
+    { scheme: 'bearer', scopes: [], roles: ['a', 'b'] },
+    { scheme: 'bearer', scopes: ['read', 'write'], roles: [] },
+  ]);
+  assert.equal(
+    operation(app, '/roles').description,
+    'Needs a bearer token with the role `a` or `b`. Needs a bearer token with the scopes `read` and `write`.',
+  );
   assert.equal(operation(app, '/maybe').description, 'Takes a bearer token, if there is one.');
   const schemes = app.openapi().components.securitySchemes!;
-  assert.deepEqual(Object.fromEntries(Object.entries(schemes).map(([name, { description: _, ...scheme }]) => [name, scheme])), {
-    bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' }, apiKey: { type: 'apiKey', in: 'header', name: 'X-API-Key' }, apiKey2: { type: 'apiKey', in: 'cookie', name: 'k' },
-    session: { type: 'apiKey', in: 'cookie', name: 'svc_session' },
-  });
+  assert.deepEqual(
+    Object.fromEntries(
+      Object.entries(schemes).map(([name, { description: _, ...scheme }]) => [name, scheme]),
+    ),
+    {
+      bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
+      apiKey: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
+      apiKey2: { type: 'apiKey', in: 'cookie', name: 'k' },
+      session: { type: 'apiKey', in: 'cookie', name: 'svc_session' },
+    },
+  );
 });
 
 test('The cookie of a session is the one of the middleware, as it is called where the application runs', () => {
-  for (const [env, options, name] of [['production', {}, '__Host-svc_session'], ['test', {}, 'svc_session'], ['production', { cookie: { name: 'sid', path: '/a' } }, '__Secure-sid'], ['test', { cookie: { name: 'sid', secure: true } }, '__Host-sid']] as const) {
+  for (const [env, options, name] of [
+    ['production', {}, '__Host-svc_session'],
+    ['test', {}, 'svc_session'],
+    ['production', { cookie: { name: 'sid', path: '/a' } }, '__Secure-sid'],
+    ['test', { cookie: { name: 'sid', secure: true } }, '__Host-sid'],
+  ] as const) {
     const app = make({ env });
-    app.get('/', { use: [new SessionMiddleware(options)], user: Depends(requireSession(sessionKey('user'))) }, none);
+    app.get(
+      '/',
+      { use: [new SessionMiddleware(options)], user: Depends(requireSession(sessionKey('user'))) },
+      none,
+    );
     assert.equal(app.openapi().components.securitySchemes!['session']!['name'], name);
   }
 });
 
 test('Requests that change something need a CSRF token where there is protection', () => {
   const app = make();
-  app.use(new SessionMiddleware()).use(new CSRFMiddleware({ exempt: ['/api/{rest:path}'], exemptBearer: true }));
-  app.get('/', none).post('/', none).post('/api/x', none).post('/own', { meta: { csrf: false } }, none).post('/token', { me: Depends(BearerAuth()) }, none);
+  app
+    .use(new SessionMiddleware())
+    .use(new CSRFMiddleware({ exempt: ['/api/{rest:path}'], exemptBearer: true }));
+  app
+    .get('/', none)
+    .post('/', none)
+    .post('/api/x', none)
+    .post('/own', { meta: { csrf: false } }, none)
+    .post('/token', { me: Depends(BearerAuth()) }, none);
   const of = (path: string, method = 'post'): unknown => operation(app, path, method).security;
-  assert.deepEqual([of('/', 'get'), of('/'), of('/api/x'), of('/own'), of('/token')], [[], [{ csrf: [] }], [], [], [{ bearer: [] }]]);
+  assert.deepEqual(
+    [of('/', 'get'), of('/'), of('/api/x'), of('/own'), of('/token')],
+    [[], [{ csrf: [] }], [], [], [{ bearer: [] }]],
+  );
   assert.ok('403' in operation(app, '/', 'post').responses);
 });
 
 test('Classes of one name are told apart, recursive ones refer to themselves, and the problem gives way', () => {
-  class Tree extends Schema { value = Field(int); children: Tree[] = Field(list(lazy(() => Tree))); }
-  class Problem extends Schema { ours = Field(str); }
+  class Tree extends Schema {
+    value = Field(int);
+    children: Tree[] = Field(list(lazy(() => Tree)));
+  }
+  class Problem extends Schema {
+    ours = Field(str);
+  }
   const app = make();
-  const other = ((): typeof Schema => class Address extends Schema { street = Field(str); })();
-  app.post('/', { body: Address }, none).post('/other', { body: other }, none).post('/tree', { body: Tree }, none).get('/problem', { response: Problem }, never);
+  const other = ((): typeof Schema =>
+    class Address extends Schema {
+      street = Field(str);
+    })();
+  app
+    .post('/', { body: Address }, none)
+    .post('/other', { body: other }, none)
+    .post('/tree', { body: Tree }, none)
+    .get('/problem', { response: Problem }, never);
   const schemas = app.openapi().components.schemas!;
   assert.deepEqual(Object.keys(schemas), ['Address', 'Address2', 'Tree', 'Problem', 'Problem2']);
-  assert.deepEqual((schemas['Tree']!['properties'] as Record<string, unknown>)['children'], { type: 'array', items: { $ref: '#/components/schemas/Tree' } });
+  assert.deepEqual((schemas['Tree']!['properties'] as Record<string, unknown>)['children'], {
+    type: 'array',
+    items: { $ref: '#/components/schemas/Tree' },
+  });
   assert.ok('request_id' in (schemas['Problem2']!['properties'] as object));
-  assert.deepEqual(openapiProblems(app.inspect()).map(({ subject, message }) => `${subject}: ${message}`), ['POST /other: its schema Address is Address2 in the document: another one has that name']);
+  assert.deepEqual(
+    openapiProblems(app.inspect()).map(({ subject, message }) => `${subject}: ${message}`),
+    ['POST /other: its schema Address is Address2 in the document: another one has that name'],
+  );
 });
 
 test('Tagged unions are oneOf with a discriminator', () => {
-  class Cat extends Schema { kind = Field(literal('cat')); }
-  class Dog extends Schema { kind = Field(literal('dog')); }
+  class Cat extends Schema {
+    kind = Field(literal('cat'));
+  }
+  class Dog extends Schema {
+    kind = Field(literal('dog'));
+  }
   const app = make();
   app.post('/', { body: record(union('kind', Cat, Dog)) }, none);
   const { schema } = operation(app, '/', 'post').requestBody!.content['application/json']!;
   assert.deepEqual(schema['additionalProperties'], {
-    type: 'object', required: ['kind'], oneOf: [{ $ref: '#/components/schemas/Cat' }, { $ref: '#/components/schemas/Dog' }],
-    discriminator: { propertyName: 'kind', mapping: { cat: '#/components/schemas/Cat', dog: '#/components/schemas/Dog' } },
+    type: 'object',
+    required: ['kind'],
+    oneOf: [{ $ref: '#/components/schemas/Cat' }, { $ref: '#/components/schemas/Dog' }],
+    discriminator: {
+      propertyName: 'kind',
+      mapping: { cat: '#/components/schemas/Cat', dog: '#/components/schemas/Dog' },
+    },
   });
 });
 
 test('meta.openapi is laid over the operation', () => {
   const app = make();
   const own = {
-    'externalDocs': { url: 'https://docs.example' }, 'x-own': 1, 'responses': { 200: { description: 'A picture', content: { 'image/png': {} } }, 204: null, '4XX': { $ref: '#/components/responses/Own' } },
-    'parameters': [{ name: 'page', in: 'query', schema: { type: 'string' } }, { name: 'x', in: 'header', schema: {} }],
-    'components': { responses: { Own: { description: 'Ours' } }, schemas: { Address: { type: 'null' } } },
+    externalDocs: { url: 'https://docs.example' },
+    'x-own': 1,
+    responses: {
+      200: { description: 'A picture', content: { 'image/png': {} } },
+      204: null,
+      '4XX': { $ref: '#/components/responses/Own' },
+    },
+    parameters: [
+      { name: 'page', in: 'query', schema: { type: 'string' } },
+      { name: 'x', in: 'header', schema: {} },
+    ],
+    components: { responses: { Own: { description: 'Ours' } }, schemas: { Address: { type: 'null' } } },
   };
-  app.get('/', { query: { page: Field(1), size: Field(1) }, meta: { openapi: own } }, none).post('/', { body: Address, meta: { openapi: 'text' } }, none);
-  const { externalDocs, responses, 'x-own': x, parameters: list } = operation(app, '/') as Operation & Record<string, unknown>;
-  assert.deepEqual([externalDocs, x, Object.keys(responses)], [own['externalDocs'], 1, ['200', '400', '4XX', '5XX']]);
+  app
+    .get('/', { query: { page: Field(1), size: Field(1) }, meta: { openapi: own } }, none)
+    .post('/', { body: Address, meta: { openapi: 'text' } }, none);
+  const {
+    externalDocs,
+    responses,
+    'x-own': x,
+    parameters: list,
+  } = operation(app, '/') as Operation & Record<string, unknown>;
+  assert.deepEqual(
+    [externalDocs, x, Object.keys(responses)],
+    [own['externalDocs'], 1, ['200', '400', '4XX', '5XX']],
+  );
   assert.deepEqual(responses['200'], own.responses[200]);
-  assert.deepEqual(list?.map(({ in: place, name, schema }) => [place, name, schema['type']]), [['query', 'page', 'string'], ['query', 'size', 'integer'], ['header', 'x', undefined]]);
+  assert.deepEqual(
+    list?.map(({ in: place, name, schema }) => [place, name, schema['type']]),
+    [
+      ['query', 'page', 'string'],
+      ['query', 'size', 'integer'],
+      ['header', 'x', undefined],
+    ],
+  );
   const { components } = app.openapi();
-  assert.deepEqual([components.responses?.['Own'], components.schemas?.['Address'], Object.keys(components.schemas!)], [{ description: 'Ours' }, { type: 'null' }, ['Address2', 'Problem', 'Address']]);
-  assert.deepEqual(openapiProblems(app.inspect()).map(({ message }) => message), ['its meta.openapi is no object', 'its schema Address is Address2 in the document: another one has that name']);
+  assert.deepEqual(
+    [components.responses?.['Own'], components.schemas?.['Address'], Object.keys(components.schemas!)],
+    [{ description: 'Ours' }, { type: 'null' }, ['Address2', 'Problem', 'Address']],
+  );
+  assert.deepEqual(
+    openapiProblems(app.inspect()).map(({ message }) => message),
+    [
+      'its meta.openapi is no object',
+      'its schema Address is Address2 in the document: another one has that name',
+    ],
+  );
 });
 
 test('A document of 300 routes takes less than 50 ms', () => {
   const app = make();
   for (let i = 0; i < 300; i++) {
-    class Item extends Schema { id = Field(int); at = Field(date); key = Field(uuid); names = Field(list(str)); home = Field(Address); }
-    app.post(`/items${i}/{id:int}`, { body: Item, response: Item, query: { page: Field(1), size: Field(20) }, me: Depends(requireScopes('read')) }, never);
+    class Item extends Schema {
+      id = Field(int);
+      at = Field(date);
+      key = Field(uuid);
+      names = Field(list(str));
+      home = Field(Address);
+    }
+    app.post(
+      `/items${i}/{id:int}`,
+      {
+        body: Item,
+        response: Item,
+        query: { page: Field(1), size: Field(20) },
+        me: Depends(requireScopes('read')),
+      },
+      never,
+    );
   }
   const view = app.inspect();
   const took: number[] = [];

@@ -7,8 +7,26 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import {
-  APIKeyAuth, BearerAuth, CSRFMiddleware, Depends, EventStreamResponse, Field, HttpResponse, RedirectResponse, Schema, SecurityHeadersMiddleware, SessionMiddleware, Svc, createToken, file, int,
-  list, requireScopes, requireSession, sessionKey, str,
+  APIKeyAuth,
+  BearerAuth,
+  CSRFMiddleware,
+  Depends,
+  EventStreamResponse,
+  Field,
+  HttpResponse,
+  RedirectResponse,
+  Schema,
+  SecurityHeadersMiddleware,
+  SessionMiddleware,
+  Svc,
+  createToken,
+  file,
+  int,
+  list,
+  requireScopes,
+  requireSession,
+  sessionKey,
+  str,
 } from 'svc';
 import { DocsPage } from '../../../src/openapi/docs/page.ts';
 import { assertAccessible, axeSource } from '../../support/axe.ts';
@@ -20,12 +38,20 @@ import type { Page } from '../../support/chromium.ts';
 const SECRET = 'kR7#vq2Lw9!xTz4mYb8@cN3$fHs6^jDg';
 const KEY = 'a key that is long enough';
 /** One pixel. */
-const PIXEL = Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==', 'base64');
+const PIXEL = Buffer.from(
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==',
+  'base64',
+);
 const user = sessionKey<string>('user');
 
 class NewBook extends Schema {
   static extra = 'forbid';
-  title = Field(str, { minLength: 1, maxLength: 200, description: 'As it stands on the <b>cover</b>', example: 'Dune' });
+  title = Field(str, {
+    minLength: 1,
+    maxLength: 200,
+    description: 'As it stands on the <b>cover</b>',
+    example: 'Dune',
+  });
   pages = Field(int, { ge: 1, default: 100 });
 }
 
@@ -37,12 +63,35 @@ class Book extends Schema {
 
 /** What no document of ours has, but those of others: asked of an operation that says what it was sent. */
 const FOREIGN = {
-  openapi: '3.1.0', info: { title: 'Foreign', version: '1' }, servers: [{ url: 'https://elsewhere.example/v1' }, { url: '/{prefix}', variables: { prefix: { default: 'echo' } } }],
+  openapi: '3.1.0',
+  info: { title: 'Foreign', version: '1' },
+  servers: [
+    { url: 'https://elsewhere.example/v1' },
+    { url: '/{prefix}', variables: { prefix: { default: 'echo' } } },
+  ],
   paths: {
     '/{name}': {
       get: {
-        operationId: 'basic', security: [{ basic: [] }],
-        parameters: [{ name: 'name', in: 'path', required: true, schema: { type: 'string' } }, { name: 'filter', in: 'query', style: 'deepObject', schema: { type: 'object' }, example: { a: 1, 'b c': 'd&e' } }, { name: 'ids', in: 'query', explode: false, schema: { type: 'array', items: { type: 'integer' } }, example: [1, 2] }, { name: 'taste', in: 'cookie', schema: { type: 'string' }, example: 'sweet; sour' }],
+        operationId: 'basic',
+        security: [{ basic: [] }],
+        parameters: [
+          { name: 'name', in: 'path', required: true, schema: { type: 'string' } },
+          {
+            name: 'filter',
+            in: 'query',
+            style: 'deepObject',
+            schema: { type: 'object' },
+            example: { a: 1, 'b c': 'd&e' },
+          },
+          {
+            name: 'ids',
+            in: 'query',
+            explode: false,
+            schema: { type: 'array', items: { type: 'integer' } },
+            example: [1, 2],
+          },
+          { name: 'taste', in: 'cookie', schema: { type: 'string' }, example: 'sweet; sour' },
+        ],
         responses: { 200: { description: 'What was sent' } },
       },
     },
@@ -52,30 +101,132 @@ const FOREIGN = {
 
 /** An application with an operation of each kind. */
 function library(): Svc {
-  const app = new Svc({ title: 'Library', version: '4.5.6', env: 'development', authSecret: SECRET, logger: collectedLog().logger });
-  app.use(new SecurityHeadersMiddleware()).use(new SessionMiddleware()).use(new CSRFMiddleware());
-  app.get('/books', { query: { size: Field(20, { ge: 1, le: 100 }), genre: Field(list(str), { default: () => [] }) }, response: list(Book), tags: ['books'], summary: 'List books', public: true },
-    ({ query: { size, genre } }) => [{ id: 9007199254740991, title: `${size} of ${genre.join('+')}`, pages: 1 }]);
-  app.post('/books', { token: Depends(requireScopes('write')), body: NewBook, response: Book, status: 201, tags: ['books'], summary: 'Add a book' }, ({ body }) => ({ id: 1, ...body }));
-  app.get('/books/{id:int}', { response: Book, tags: ['books'], summary: 'Read a book', public: true }, ({ params }) => ({ id: params.id, title: 'Dune', pages: 600 }));
-  app.get('/me', { token: Depends(BearerAuth()), tags: ['people'], summary: 'Who I am' }, ({ token }) => ({ sub: token.sub }));
-  app.get('/till', { client: Depends(APIKeyAuth({ keys: { till: KEY } })), tags: ['people'], summary: 'What is in the till' }, ({ client }) => ({ client }));
-  app.post('/login', { form: { name: Field(str, { example: 'ada' }) }, tags: ['people'], summary: 'Log in', public: true }, ({ form, req }) => {
-    req.session.set(user, form.name);
-    return { welcome: form.name };
+  const app = new Svc({
+    title: 'Library',
+    version: '4.5.6',
+    env: 'development',
+    authSecret: SECRET,
+    logger: collectedLog().logger,
   });
-  app.post('/fine', { who: Depends(requireSession(user)), form: { cents: Field(int, { ge: 1, example: 250 }) }, tags: ['people'], summary: 'Pay a fine' }, ({ who, form }) => ({ who, paid: form.cents }));
-  app.put('/cover', { form: { cover: Field(file), caption: Field('', { maxLength: 80 }) }, tags: ['files'], summary: 'Give a cover', public: true },
-    async ({ form }) => ({ filename: form.cover.filename, text: Buffer.from(await form.cover.bytes()).toString(), caption: form.caption }));
-  app.get('/logo', { tags: ['files'], summary: 'A picture', public: true }, () => new HttpResponse(PIXEL, { mediaType: 'image/png' }));
-  app.get('/events', { tags: ['files'], summary: 'One after another', public: true }, () => new EventStreamResponse((async function* () { yield { data: 'first' }; yield { data: 'second' }; })()));
-  app.get('/ticks', { tags: ['files'], summary: 'Without end', public: true }, ({ signal }) => new EventStreamResponse((async function* () {
-    yield { data: 'tick' };
-    await new Promise((resolve) => signal.addEventListener('abort', resolve));
-  })()));
-  app.get('/away', { tags: ['files'], summary: 'Leads away', public: true }, () => new RedirectResponse('http://127.0.0.2:9/'));
-  app.get('/echo/{name}', { public: true, meta: { docs: false } }, ({ req, params }) => ({ name: params.name, target: req.target, authorization: req.headers['authorization'] ?? '', cookies: req.cookies }));
-  for (const [name, document] of [['everything', LIBRARY], ['foreign', FOREIGN], ['hostile', HOSTILE], ['large', largeDocument(500)]] as const) {
+  app.use(new SecurityHeadersMiddleware()).use(new SessionMiddleware()).use(new CSRFMiddleware());
+  app.get(
+    '/books',
+    {
+      query: { size: Field(20, { ge: 1, le: 100 }), genre: Field(list(str), { default: () => [] }) },
+      response: list(Book),
+      tags: ['books'],
+      summary: 'List books',
+      public: true,
+    },
+    ({ query: { size, genre } }) => [
+      { id: 9007199254740991, title: `${size} of ${genre.join('+')}`, pages: 1 },
+    ],
+  );
+  app.post(
+    '/books',
+    {
+      token: Depends(requireScopes('write')),
+      body: NewBook,
+      response: Book,
+      status: 201,
+      tags: ['books'],
+      summary: 'Add a book',
+    },
+    ({ body }) => ({ id: 1, ...body }),
+  );
+  app.get(
+    '/books/{id:int}',
+    { response: Book, tags: ['books'], summary: 'Read a book', public: true },
+    ({ params }) => ({ id: params.id, title: 'Dune', pages: 600 }),
+  );
+  app.get('/me', { token: Depends(BearerAuth()), tags: ['people'], summary: 'Who I am' }, ({ token }) => ({
+    sub: token.sub,
+  }));
+  app.get(
+    '/till',
+    {
+      client: Depends(APIKeyAuth({ keys: { till: KEY } })),
+      tags: ['people'],
+      summary: 'What is in the till',
+    },
+    ({ client }) => ({ client }),
+  );
+  app.post(
+    '/login',
+    { form: { name: Field(str, { example: 'ada' }) }, tags: ['people'], summary: 'Log in', public: true },
+    ({ form, req }) => {
+      req.session.set(user, form.name);
+      return { welcome: form.name };
+    },
+  );
+  app.post(
+    '/fine',
+    {
+      who: Depends(requireSession(user)),
+      form: { cents: Field(int, { ge: 1, example: 250 }) },
+      tags: ['people'],
+      summary: 'Pay a fine',
+    },
+    ({ who, form }) => ({ who, paid: form.cents }),
+  );
+  app.put(
+    '/cover',
+    {
+      form: { cover: Field(file), caption: Field('', { maxLength: 80 }) },
+      tags: ['files'],
+      summary: 'Give a cover',
+      public: true,
+    },
+    async ({ form }) => ({
+      filename: form.cover.filename,
+      text: Buffer.from(await form.cover.bytes()).toString(),
+      caption: form.caption,
+    }),
+  );
+  app.get(
+    '/logo',
+    { tags: ['files'], summary: 'A picture', public: true },
+    () => new HttpResponse(PIXEL, { mediaType: 'image/png' }),
+  );
+  app.get(
+    '/events',
+    { tags: ['files'], summary: 'One after another', public: true },
+    () =>
+      new EventStreamResponse(
+        (async function* () {
+          yield { data: 'first' };
+          yield { data: 'second' };
+        })(),
+      ),
+  );
+  app.get(
+    '/ticks',
+    { tags: ['files'], summary: 'Without end', public: true },
+    ({ signal }) =>
+      new EventStreamResponse(
+        (async function* () {
+          yield { data: 'tick' };
+          await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        })(),
+      ),
+  );
+  app.get(
+    '/away',
+    { tags: ['files'], summary: 'Leads away', public: true },
+    () => new RedirectResponse('http://127.0.0.2:9/'),
+  );
+  app.get('/echo/{name}', { public: true, meta: { docs: false } }, ({ req, params }) => ({
+    name: params.name,
+    target: req.target,
+    authorization: req.headers['authorization'] ?? '',
+    cookies: req.cookies,
+  }));
+  for (const [name, document] of [
+    ['everything', LIBRARY],
+    ['foreign', FOREIGN],
+    ['hostile', HOSTILE],
+    ['large', largeDocument(500)],
+  ] as const) {
     const page = new DocsPage(() => document);
     app.get(`/${name}/docs`, { public: true, meta: { docs: false } }, ({ req }) => page.respond(req));
     app.get(`/${name}/openapi.json`, { public: true, meta: { docs: false } }, () => document);
@@ -88,13 +239,28 @@ const server = chromium === undefined ? undefined : await library().run({ port: 
 after(() => server?.close());
 const url = server?.url ?? '';
 
-interface Sight { readonly width?: number; readonly height?: number; readonly isDark?: boolean; readonly hasScript?: boolean }
+interface Sight {
+  readonly width?: number;
+  readonly height?: number;
+  readonly isDark?: boolean;
+  readonly hasScript?: boolean;
+}
 
 /** A page of somebody who has not been here before. */
-async function opened(path: string, { width = 1280, height = 900, isDark = false, hasScript = true }: Sight = {}): Promise<Page> {
+async function opened(
+  path: string,
+  { width = 1280, height = 900, isDark = false, hasScript = true }: Sight = {},
+): Promise<Page> {
   const page = await chromium!.visitor();
-  await page.send('Emulation.setDeviceMetricsOverride', { width, height, deviceScaleFactor: 1, mobile: false });
-  await page.send('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value: isDark ? 'dark' : 'light' }] });
+  await page.send('Emulation.setDeviceMetricsOverride', {
+    width,
+    height,
+    deviceScaleFactor: 1,
+    mobile: false,
+  });
+  await page.send('Emulation.setEmulatedMedia', {
+    features: [{ name: 'prefers-color-scheme', value: isDark ? 'dark' : 'light' }],
+  });
   if (!hasScript) await page.send('Emulation.setScriptExecutionDisabled', { value: true });
   await page.open(url + path);
   return page;
@@ -102,7 +268,9 @@ async function opened(path: string, { width = 1280, height = 900, isDark = false
 
 /** The first value of an expression that is not nothing. */
 function until<T>(page: Page, expression: string): Promise<T> {
-  return page.run(`new Promise((resolve, reject) => { let tries = 0; const look = () => { const value = (${expression}); if (value) resolve(value); else if (++tries > 500) reject(new Error('It does not come: ' + ${JSON.stringify(expression)} + ' in ' + document.body.innerText.slice(0, 3000))); else setTimeout(look, 20); }; look(); })`);
+  return page.run(
+    `new Promise((resolve, reject) => { let tries = 0; const look = () => { const value = (${expression}); if (value) resolve(value); else if (++tries > 500) reject(new Error('It does not come: ' + ${JSON.stringify(expression)} + ' in ' + document.body.innerText.slice(0, 3000))); else setTimeout(look, 20); }; look(); })`,
+  );
 }
 
 /** Unfolds an operation by its id, and waits for its form. */
@@ -114,27 +282,51 @@ async function unfold(page: Page, id: string): Promise<void> {
 /** Presses "Send" of an operation, and gives what is shown of the answer. */
 async function sent(page: Page, id: string): Promise<{ readonly status: string; readonly body: string }> {
   const out = `document.getElementById(${JSON.stringify(id)}).querySelector('.out')`;
-  await page.run(`(${out}.replaceChildren(), document.getElementById(${JSON.stringify(id)}).querySelector('.y form').requestSubmit())`);
-  return until(page, `(() => { const out = ${out}; const form = out.parentNode.querySelector('form'); return form.querySelector('.main').textContent === 'Send' && out.firstChild && { status: out.querySelector('.st').textContent, body: out.querySelector('pre')?.textContent ?? '' }; })()`);
+  await page.run(
+    `(${out}.replaceChildren(), document.getElementById(${JSON.stringify(id)}).querySelector('.y form').requestSubmit())`,
+  );
+  return until(
+    page,
+    `(() => { const out = ${out}; const form = out.parentNode.querySelector('form'); return form.querySelector('.main').textContent === 'Send' && out.firstChild && { status: out.querySelector('.st').textContent, body: out.querySelector('pre')?.textContent ?? '' }; })()`,
+  );
 }
 
 /** What a field of an operation holds from now on. */
 function fill(page: Page, id: string, name: string, value: string): Promise<void> {
-  return page.run(`(() => { const label = [...document.getElementById(${JSON.stringify(id)}).querySelectorAll('.y label')].find((one) => (one.querySelector('code') ?? one).textContent.trim().startsWith(${JSON.stringify(name)})); const field = document.getElementById(label.htmlFor); field.value = ${JSON.stringify(value)}; field.dispatchEvent(new Event('input', { bubbles: true })); })()`);
+  return page.run(
+    `(() => { const label = [...document.getElementById(${JSON.stringify(id)}).querySelectorAll('.y label')].find((one) => (one.querySelector('code') ?? one).textContent.trim().startsWith(${JSON.stringify(name)})); const field = document.getElementById(label.htmlFor); field.value = ${JSON.stringify(value)}; field.dispatchEvent(new Event('input', { bubbles: true })); })()`,
+  );
 }
 
 /** Fills in the dialog of proofs. */
 async function authorize(page: Page, proofs: Readonly<Record<string, string>>): Promise<void> {
   await page.run('document.getElementById("authorize").click()');
   await until(page, 'document.querySelector("dialog[open]")');
-  await page.run(`(() => { for (const [name, value] of Object.entries(${JSON.stringify(proofs)})) document.getElementById(':proof-' + name).value = value; document.querySelector('dialog .main').click(); })()`);
+  await page.run(
+    `(() => { for (const [name, value] of Object.entries(${JSON.stringify(proofs)})) document.getElementById(':proof-' + name).value = value; document.querySelector('dialog .main').click(); })()`,
+  );
   await until(page, '!document.querySelector("dialog[open]")');
 }
 
 /** Nothing was fetched from elsewhere, and no policy was in the way. */
-function assertPeaceful(page: Page, expected: readonly RegExp[] = [], elsewhere: readonly string[] = []): void {
-  assert.deepEqual(page.requests.filter(({ url: address }) => !elsewhere.includes(address) && !address.startsWith(`${url}/`) && !/^(?:data|blob):/.test(address)).map(({ url: address }) => address), []);
-  assert.deepEqual(page.complaints.filter((complaint) => !expected.some((pattern) => pattern.test(complaint))), []);
+function assertPeaceful(
+  page: Page,
+  expected: readonly RegExp[] = [],
+  elsewhere: readonly string[] = [],
+): void {
+  assert.deepEqual(
+    page.requests
+      .filter(
+        ({ url: address }) =>
+          !elsewhere.includes(address) && !address.startsWith(`${url}/`) && !/^(?:data|blob):/.test(address),
+      )
+      .map(({ url: address }) => address),
+    [],
+  );
+  assert.deepEqual(
+    page.complaints.filter((complaint) => !expected.some((pattern) => pattern.test(complaint))),
+    [],
+  );
 }
 
 async function pictured(page: Page, name: string): Promise<void> {
@@ -148,12 +340,44 @@ const REFUSED = /the server responded with a status of 4\d\d/;
 test('/docs in Chromium is read without JavaScript: operations, parameters, schemas and answers, and links unfold them', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs', { hasScript: false });
-  assert.deepEqual(await page.run('[...document.querySelectorAll(".op h3, nav a")].filter((one) => !one.checkVisibility({ contentVisibilityAuto: false })).length'), 0, 'every operation is to be seen');
-  assert.deepEqual(await page.run('[...document.querySelectorAll("button, input")].filter((one) => one.checkVisibility()).length'), 0, 'nothing is offered that does not work');
+  assert.deepEqual(
+    await page.run(
+      '[...document.querySelectorAll(".op h3, nav a")].filter((one) => !one.checkVisibility({ contentVisibilityAuto: false })).length',
+    ),
+    0,
+    'every operation is to be seen',
+  );
+  assert.deepEqual(
+    await page.run(
+      '[...document.querySelectorAll("button, input")].filter((one) => one.checkVisibility()).length',
+    ),
+    0,
+    'nothing is offered that does not work',
+  );
   const hidden = await page.run<string>('document.body.textContent'); // not innerText: what is far below has not been laid out
-  for (const word of ['Library', '4.5.6', 'GET', '/books/{id}', 'List books', 'Schemas', '1 … 100', '1–200 characters', 'As it stands on the <b>cover</b>', 'Cover'.toLowerCase(), 'application/problem+json', 'multipart/form-data', 'bearer', 'write']) assert.ok(hidden.includes(word), word);
+  for (const word of [
+    'Library',
+    '4.5.6',
+    'GET',
+    '/books/{id}',
+    'List books',
+    'Schemas',
+    '1 … 100',
+    '1–200 characters',
+    'As it stands on the <b>cover</b>',
+    'Cover'.toLowerCase(),
+    'application/problem+json',
+    'multipart/form-data',
+    'bearer',
+    'write',
+  ])
+    assert.ok(hidden.includes(word), word);
   await page.run('void (location.hash = "postBooks")');
-  assert.equal(await until(page, 'document.getElementById("postBooks").closest("details").open'), true, 'a link unfolds what it leads to');
+  assert.equal(
+    await until(page, 'document.getElementById("postBooks").closest("details").open'),
+    true,
+    'a link unfolds what it leads to',
+  );
   await pictured(page, 'plain');
   assertPeaceful(page);
 });
@@ -166,10 +390,23 @@ test('/docs in Chromium calls an operation and shows status, time, size, fields 
   await fill(page, 'getBooks', 'genre', 'a&b\nc d');
   const { status, body } = await sent(page, 'getBooks');
   assert.match(status, /^200 OK · [\d.]+ ms · \d+ B$/);
-  assert.equal(body, '[\n  {\n    "id": 9007199254740991,\n    "title": "7 of a&b+c d",\n    "pages": 1\n  }\n]');
-  assert.match(await page.run('document.querySelector("#getBooks .heads").textContent'), /content-typeapplication\/json/);
-  assert.equal(await until(page, 'document.getElementById("say").textContent'), status, 'those who do not see it are told');
-  assert.equal(await page.run('document.querySelector("#getBooks .curl pre").textContent'), `curl '${url}/books?size=7&genre=a%26b&genre=c%20d'`);
+  assert.equal(
+    body,
+    '[\n  {\n    "id": 9007199254740991,\n    "title": "7 of a&b+c d",\n    "pages": 1\n  }\n]',
+  );
+  assert.match(
+    await page.run('document.querySelector("#getBooks .heads").textContent'),
+    /content-typeapplication\/json/,
+  );
+  assert.equal(
+    await until(page, 'document.getElementById("say").textContent'),
+    status,
+    'those who do not see it are told',
+  );
+  assert.equal(
+    await page.run('document.querySelector("#getBooks .curl pre").textContent'),
+    `curl '${url}/books?size=7&genre=a%26b&genre=c%20d'`,
+  );
   await pictured(page, 'result');
   assertPeaceful(page);
 });
@@ -183,15 +420,23 @@ test('/docs in Chromium calls with and without a bearer token, which is kept for
   await authorize(page, { bearer: `Bearer ${token}` });
   assert.equal(await page.run('document.querySelector("#getMe .need").hidden'), true);
   assert.deepEqual([(await sent(page, 'getMe')).body], ['{\n  "sub": "ada"\n}']);
-  assert.equal(await page.run('document.querySelector("#getMe .curl pre").textContent'), `curl '${url}/me' \\\n  -H 'Authorization: Bearer ${token}'`);
+  assert.equal(
+    await page.run('document.querySelector("#getMe .curl pre").textContent'),
+    `curl '${url}/me' \\\n  -H 'Authorization: Bearer ${token}'`,
+  );
   assert.deepEqual(await page.run('[localStorage.length, sessionStorage.length]'), [0, 0]);
   await unfold(page, 'postBooks');
-  assert.deepEqual(JSON.parse(await page.run('document.querySelector("#postBooks textarea").value')), { title: 'Dune', pages: 100 });
+  assert.deepEqual(JSON.parse(await page.run('document.querySelector("#postBooks textarea").value')), {
+    title: 'Dune',
+    pages: 100,
+  });
   assert.match((await sent(page, 'postBooks')).status, /^201 Created/);
   await fill(page, 'postBooks', 'Body', '{"title": ""}');
   assert.match((await sent(page, 'postBooks')).status, /^400 /);
   await page.run('document.getElementById("authorize").click()');
-  await page.run('(document.getElementById(":kept").checked = true, document.querySelector("dialog .main").click())');
+  await page.run(
+    '(document.getElementById(":kept").checked = true, document.querySelector("dialog .main").click())',
+  );
   await page.reload();
   await unfold(page, 'getMe');
   assert.match((await sent(page, 'getMe')).status, /^200 /);
@@ -206,11 +451,18 @@ test('/docs in Chromium sends API keys, and cookies of the browser with a CSRF t
   await authorize(page, { apiKey: KEY });
   assert.equal((await sent(page, 'getTill')).body, '{\n  "client": "till"\n}');
   await unfold(page, 'postFine');
-  assert.match((await sent(page, 'postFine')).status, /^401 /, 'the CSRF token is right, but nobody has logged in');
+  assert.match(
+    (await sent(page, 'postFine')).status,
+    /^401 /,
+    'the CSRF token is right, but nobody has logged in',
+  );
   await unfold(page, 'postLogin');
   assert.deepEqual((await sent(page, 'postLogin')).body, '{\n  "welcome": "ada"\n}');
   assert.deepEqual((await sent(page, 'postFine')).body, '{\n  "who": "ada",\n  "paid": 250\n}');
-  assert.match(await page.run('document.querySelector("#postFine .curl pre").textContent'), /-X POST .*\n.*X-CSRF-Token: <token of your session>.*\n.*-b 'svc_session=<your svc_session>'.*\n.*--data-urlencode 'cents=250'/);
+  assert.match(
+    await page.run('document.querySelector("#postFine .curl pre").textContent'),
+    /-X POST .*\n.*X-CSRF-Token: <token of your session>.*\n.*-b 'svc_session=<your svc_session>'.*\n.*--data-urlencode 'cents=250'/,
+  );
   assertPeaceful(page, [REFUSED]);
 });
 
@@ -221,13 +473,23 @@ test('/docs in Chromium sends what documents of others ask for: Basic, styles of
   await authorize(page, { basic: 'pässword' });
   await page.run('document.getElementById("authorize").click()');
   await until(page, 'document.querySelector("dialog[open]")');
-  await page.run('(document.getElementById(":name-basic").value = "Ada", document.querySelector("dialog .main").click(), document.cookie = "kept=yes; path=/")');
+  await page.run(
+    '(document.getElementById(":name-basic").value = "Ada", document.querySelector("dialog .main").click(), document.cookie = "kept=yes; path=/")',
+  );
   await page.run('document.querySelector("#basic .y form input").value = ""');
   await page.run('document.querySelector("#basic .y form").requestSubmit()');
-  assert.deepEqual(await page.run('[document.activeElement.getAttribute("aria-invalid"), document.querySelector("#basic .wrongs:not([hidden])").textContent]'), ['true', 'This is needed']);
+  assert.deepEqual(
+    await page.run(
+      '[document.activeElement.getAttribute("aria-invalid"), document.querySelector("#basic .wrongs:not([hidden])").textContent]',
+    ),
+    ['true', 'This is needed'],
+  );
   await fill(page, 'basic', 'name', 'a/b ?#%');
   assert.deepEqual(JSON.parse((await sent(page, 'basic')).body), {
-    name: 'a/b ?#%', target: '/echo/a%2Fb%20%3F%23%25?filter%5Ba%5D=1&filter%5Bb%20c%5D=d%26e&ids=1,2', authorization: `Basic ${Buffer.from('Ada:pässword').toString('base64')}`, cookies: { kept: 'yes', taste: 'sweet; sour' },
+    name: 'a/b ?#%',
+    target: '/echo/a%2Fb%20%3F%23%25?filter%5Ba%5D=1&filter%5Bb%20c%5D=d%26e&ids=1,2',
+    authorization: `Basic ${Buffer.from('Ada:pässword').toString('base64')}`,
+    cookies: { kept: 'yes', taste: 'sweet; sour' },
   });
   assert.equal(await page.run('document.cookie'), 'kept=yes');
   assertPeaceful(page);
@@ -238,7 +500,10 @@ test('/docs in Chromium says that it cannot load the document, and tries again',
   const page = await opened('/docs');
   await page.send('Network.setBlockedURLs', { urls: ['*openapi.json*'] });
   await page.run('void (location.hash = "getBooks")');
-  assert.match(await until(page, 'document.querySelector("#getBooks .y .need")?.textContent'), /cannot be loaded/);
+  assert.match(
+    await until(page, 'document.querySelector("#getBooks .y .need")?.textContent'),
+    /cannot be loaded/,
+  );
   await page.send('Network.setBlockedURLs', { urls: [] });
   await page.run('document.querySelector("#getBooks .y button").click()');
   await until(page, 'document.querySelector("#getBooks .y form .main")');
@@ -250,19 +515,41 @@ test('/docs in Chromium sends files, and shows pictures, streams, and what leads
   if (!needsChromium(t)) return;
   const page = await opened('/docs');
   await unfold(page, 'putCover');
-  await page.run('(() => { const data = new DataTransfer(); data.items.add(new File(["the cover"], "cover.txt")); document.querySelector("#putCover input[type=file]").files = data.files; })()');
+  await page.run(
+    '(() => { const data = new DataTransfer(); data.items.add(new File(["the cover"], "cover.txt")); document.querySelector("#putCover input[type=file]").files = data.files; })()',
+  );
   await fill(page, 'putCover', 'caption', 'Ünï "q"');
-  assert.deepEqual(JSON.parse((await sent(page, 'putCover')).body), { filename: 'cover.txt', text: 'the cover', caption: 'Ünï "q"' });
+  assert.deepEqual(JSON.parse((await sent(page, 'putCover')).body), {
+    filename: 'cover.txt',
+    text: 'the cover',
+    caption: 'Ünï "q"',
+  });
   await unfold(page, 'getLogo');
   assert.match((await sent(page, 'getLogo')).status, /^200 /);
-  assert.deepEqual(await until(page, '(() => { const picture = document.querySelector("#getLogo .out img"); return picture?.complete && [picture.naturalWidth, picture.src.slice(0, 5)]; })()'), [1, 'blob:']);
+  assert.deepEqual(
+    await until(
+      page,
+      '(() => { const picture = document.querySelector("#getLogo .out img"); return picture?.complete && [picture.naturalWidth, picture.src.slice(0, 5)]; })()',
+    ),
+    [1, 'blob:'],
+  );
   await unfold(page, 'getEvents');
   assert.match((await sent(page, 'getEvents')).body, /data: first\n\n[^]*data: second/);
   await unfold(page, 'getTicks');
   await page.run('document.querySelector("#getTicks .y form").requestSubmit()');
-  await until(page, 'document.querySelector("#getTicks .out pre")?.textContent.includes("data: tick") && document.querySelector("#getTicks .main").textContent === "Stop"');
+  await until(
+    page,
+    'document.querySelector("#getTicks .out pre")?.textContent.includes("data: tick") && document.querySelector("#getTicks .main").textContent === "Stop"',
+  );
   await page.run('document.querySelector("#getTicks .y form").requestSubmit()');
-  assert.match(await until(page, '(() => { const { textContent } = document.querySelector("#getTicks .st"); return textContent.endsWith(", cut") && textContent; })()'), /^200 OK/, 'what had come is still there');
+  assert.match(
+    await until(
+      page,
+      '(() => { const { textContent } = document.querySelector("#getTicks .st"); return textContent.endsWith(", cut") && textContent; })()',
+    ),
+    /^200 OK/,
+    'what had come is still there',
+  );
   await unfold(page, 'getAway');
   assert.match((await sent(page, 'getAway')).status, /^No answer/);
   assertPeaceful(page, [/Content Security Policy|Fetch API cannot load/], ['http://127.0.0.2:9/']); // begun by the redirect, and refused by the policy
@@ -271,17 +558,47 @@ test('/docs in Chromium sends files, and shows pictures, streams, and what leads
 test('/docs in Chromium finds operations, from the keyboard, and follows links to them', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/docs#getBooksById');
-  assert.equal(await until(page, 'document.querySelector("#getBooksById .y form") && document.getElementById("getBooksById").closest("details").open'), true);
-  assert.equal(await page.run('(() => { const { top } = document.getElementById("getBooksById").closest("details").getBoundingClientRect(); return top >= 0 && top < innerHeight; })()'), true);
+  assert.equal(
+    await until(
+      page,
+      'document.querySelector("#getBooksById .y form") && document.getElementById("getBooksById").closest("details").open',
+    ),
+    true,
+  );
+  assert.equal(
+    await page.run(
+      '(() => { const { top } = document.getElementById("getBooksById").closest("details").getBoundingClientRect(); return top >= 0 && top < innerHeight; })()',
+    ),
+    true,
+  );
   await page.run('document.activeElement.blur()');
-  for (const type of ['keyDown', 'keyUp']) await page.send('Input.dispatchKeyEvent', { type, key: '/', code: 'Slash', ...type === 'keyDown' ? { text: '/' } : {} });
-  assert.deepEqual(await page.run('[document.activeElement.id, document.activeElement.value]'), ['search', '']);
+  for (const type of ['keyDown', 'keyUp'])
+    await page.send('Input.dispatchKeyEvent', {
+      type,
+      key: '/',
+      code: 'Slash',
+      ...(type === 'keyDown' ? { text: '/' } : {}),
+    });
+  assert.deepEqual(await page.run('[document.activeElement.id, document.activeElement.value]'), [
+    'search',
+    '',
+  ]);
   await page.send('Input.insertText', { text: 'COVER put' });
-  assert.deepEqual(await page.run('[[...document.querySelectorAll("main .op:not([hidden]) h3")].map((one) => one.textContent), document.getElementById("count").textContent, [...document.querySelectorAll("main section:not([hidden]) h2")].map((one) => one.textContent)]'), [['PUT /cover'], '1 found', ['files']]);
+  assert.deepEqual(
+    await page.run(
+      '[[...document.querySelectorAll("main .op:not([hidden]) h3")].map((one) => one.textContent), document.getElementById("count").textContent, [...document.querySelectorAll("main section:not([hidden]) h2")].map((one) => one.textContent)]',
+    ),
+    [['PUT /cover'], '1 found', ['files']],
+  );
   await pictured(page, 'search');
   await page.press(['Enter']);
-  await until(page, 'document.activeElement.closest(".op")?.querySelector("#putCover") && location.hash === "#putCover"');
-  await page.run('(document.getElementById("search").value = "nothing at all", document.getElementById("search").dispatchEvent(new Event("input")))');
+  await until(
+    page,
+    'document.activeElement.closest(".op")?.querySelector("#putCover") && location.hash === "#putCover"',
+  );
+  await page.run(
+    '(document.getElementById("search").value = "nothing at all", document.getElementById("search").dispatchEvent(new Event("input")))',
+  );
   assert.equal(await page.run('document.getElementById("none").hidden'), false);
   await page.run('void (location.hash = "getMe")');
   await until(page, '!document.getElementById("getMe").closest(".op").hidden');
@@ -294,14 +611,21 @@ test('/docs in Chromium is used from the keyboard: past the contents, to an oper
   await page.press(['Tab']);
   assert.equal(await page.run('document.activeElement.textContent'), 'Skip to the operations');
   await page.press(['Enter', 'Tab', 'Tab']);
-  assert.equal(await page.run('document.activeElement.closest("summary")?.textContent'), 'GET /booksList books');
+  assert.equal(
+    await page.run('document.activeElement.closest("summary")?.textContent'),
+    'GET /booksList books',
+  );
   await page.press(['Enter']);
   await until(page, 'document.querySelector("#getBooks .y form")');
   await page.run('document.querySelector("#getBooks .y input").focus()');
   await page.send('Input.insertText', { text: '3' });
   await page.press(['Enter']);
   assert.match(await until(page, 'document.querySelector("#getBooks .out pre")?.textContent'), /3 of /);
-  assert.deepEqual(await page.run('[document.activeElement.tagName, location.hash]'), ['INPUT', '#getBooks'], 'the focus stays where it was');
+  assert.deepEqual(
+    await page.run('[document.activeElement.tagName, location.hash]'),
+    ['INPUT', '#getBooks'],
+    'the focus stays where it was',
+  );
   assertPeaceful(page);
 });
 
@@ -311,12 +635,17 @@ test('/docs in Chromium has the colours of the system, or those that somebody ha
   const background = (): Promise<string> => page.run('getComputedStyle(document.body).backgroundColor');
   assert.equal(await background(), 'rgb(255, 255, 255)');
   await page.run('document.getElementById("theme").click()');
-  assert.deepEqual([await background(), await page.run('document.getElementById("theme").getAttribute("aria-pressed")')], ['rgb(13, 17, 23)', 'true']);
+  assert.deepEqual(
+    [await background(), await page.run('document.getElementById("theme").getAttribute("aria-pressed")')],
+    ['rgb(13, 17, 23)', 'true'],
+  );
   await page.reload();
   assert.equal(await background(), 'rgb(13, 17, 23)');
   await page.run('document.getElementById("theme").click()');
   assert.equal(await page.run('localStorage.length'), 0, 'what the system says is not remembered');
-  await page.send('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value: 'dark' }] });
+  await page.send('Emulation.setEmulatedMedia', {
+    features: [{ name: 'prefers-color-scheme', value: 'dark' }],
+  });
   assert.equal(await background(), 'rgb(13, 17, 23)');
   assertPeaceful(page);
 });
@@ -325,9 +654,16 @@ test('/docs in Chromium shows the members of schemas in place, also of those tha
   if (!needsChromium(t)) return;
   const page = await opened('/everything/docs#readBook');
   await until(page, 'document.querySelector("#readBook .y form")');
-  const press = (within: string): Promise<string> => page.run(`(() => { const button = document.querySelector('#readBook ${within} .x[aria-label="Members of Part"]'); button.click(); return document.querySelector('#readBook ${within} .peek').innerText; })()`);
+  const press = (within: string): Promise<string> =>
+    page.run(
+      `(() => { const button = document.querySelector('#readBook ${within} .x[aria-label="Members of Part"]'); button.click(); return document.querySelector('#readBook ${within} .peek').innerText; })()`,
+    );
   assert.match(await press('.r'), /A part may have parts\.[^]*title string required[^]*parts array of Part/);
-  assert.equal(await page.run('document.querySelector("#readBook .peek .x")'), null, 'it holds itself: there is nothing new to show');
+  assert.equal(
+    await page.run('document.querySelector("#readBook .peek .x")'),
+    null,
+    'it holds itself: there is nothing new to show',
+  );
   assertPeaceful(page);
 });
 
@@ -336,9 +672,16 @@ test('/docs in Chromium shows a document that wants to break out as text, and ru
   const page = await opened('/hostile/docs');
   await page.run('(() => { for (const fold of document.querySelectorAll("details")) fold.open = true; })()');
   await until(page, 'document.querySelector(".y form .main")');
-  await page.run('(() => { for (const button of document.querySelectorAll(".x")) button.click(); document.getElementById("authorize").click(); })()');
+  await page.run(
+    '(() => { for (const button of document.querySelectorAll(".x")) button.click(); document.getElementById("authorize").click(); })()',
+  );
   await until(page, 'document.querySelector("dialog[open]")');
-  assert.deepEqual(await page.run('[document.querySelectorAll("main img, nav img, dialog img, main script, dialog script").length, document.scripts.length, [...document.links].filter((link) => !/^https?:/.test(link.href)).length]'), [0, 1, 0]);
+  assert.deepEqual(
+    await page.run(
+      '[document.querySelectorAll("main img, nav img, dialog img, main script, dialog script").length, document.scripts.length, [...document.links].filter((link) => !/^https?:/.test(link.href)).length]',
+    ),
+    [0, 1, 0],
+  );
   await pictured(page, 'hostile');
   assertPeaceful(page);
 });
@@ -347,9 +690,12 @@ test('/docs in Chromium is there within a second for 500 operations, and fits in
   if (!needsChromium(t)) return;
   const page = await opened('/large/docs');
   let [ms, bytes, operations] = [Infinity, 0, 0];
-  for (let load = 0; load < 5 && ms >= 1_000; load++) { // the first one was written for the first time, and a machine that does other things is late once
+  for (let load = 0; load < 5 && ms >= 1_000; load++) {
+    // the first one was written for the first time, and a machine that does other things is late once
     await page.reload();
-    const [took, ...told] = await page.run<[number, number, number]>('(() => { const [{ domContentLoadedEventEnd, responseStart, encodedBodySize }] = performance.getEntriesByType("navigation"); return [domContentLoadedEventEnd - responseStart, encodedBodySize, document.querySelectorAll(".op").length]; })()');
+    const [took, ...told] = await page.run<[number, number, number]>(
+      '(() => { const [{ domContentLoadedEventEnd, responseStart, encodedBodySize }] = performance.getEntriesByType("navigation"); return [domContentLoadedEventEnd - responseStart, encodedBodySize, document.querySelectorAll(".op").length]; })()',
+    );
     [bytes, operations] = told;
     ms = Math.min(ms, took);
   }
@@ -360,9 +706,17 @@ test('/docs in Chromium is there within a second for 500 operations, and fits in
   await pictured(page, 'large');
   for (const path of ['/everything/docs#putCover', '/hostile/docs']) {
     const narrow = await opened(path, { width: 360, height: 740 });
-    await narrow.run('(() => { for (const fold of document.querySelectorAll("main details")) fold.open = true; })()');
+    await narrow.run(
+      '(() => { for (const fold of document.querySelectorAll("main details")) fold.open = true; })()',
+    );
     await until(narrow, 'document.querySelector(".y form .main")');
-    assert.deepEqual(await narrow.run('document.scrollingElement.scrollWidth <= innerWidth ? [] : [...document.querySelectorAll("body *")].filter((one) => one.getBoundingClientRect().right > innerWidth && !one.closest("pre,.v,.skip")).map((one) => one.outerHTML.slice(0, 100))'), [], `${path} has to be scrolled sideways`);
+    assert.deepEqual(
+      await narrow.run(
+        'document.scrollingElement.scrollWidth <= innerWidth ? [] : [...document.querySelectorAll("body *")].filter((one) => one.getBoundingClientRect().right > innerWidth && !one.closest("pre,.v,.skip")).map((one) => one.outerHTML.slice(0, 100))',
+      ),
+      [],
+      `${path} has to be scrolled sideways`,
+    );
     await pictured(narrow, `narrow${path.length}`);
   }
 });
@@ -377,10 +731,14 @@ test('/docs in Chromium gives axe-core nothing to find: folded, unfolded and cal
       await page.send('Page.setBypassCSP', { enabled: true });
       await page.reload(); // now without the policy, which would not let the checker in
       await page.run(`void ${source}`);
-      const look = (when: string): Promise<void> => assertAccessible(page, t, `${when}, ${isDark ? 'dark' : 'light'}, ${width}`);
+      const look = (when: string): Promise<void> =>
+        assertAccessible(page, t, `${when}, ${isDark ? 'dark' : 'light'}, ${width}`);
       if (!isDark) await look('folded');
-      for (const id of ['addBook', 'listBooks', 'putCover', 'payFine', 'followEvents', 'listLoans']) await unfold(page, id);
-      await page.run('(() => { for (const button of document.querySelectorAll(".x")) button.click(); for (const fold of document.querySelectorAll("main section details details")) fold.open = true; })()');
+      for (const id of ['addBook', 'listBooks', 'putCover', 'payFine', 'followEvents', 'listLoans'])
+        await unfold(page, id);
+      await page.run(
+        '(() => { for (const button of document.querySelectorAll(".x")) button.click(); for (const fold of document.querySelectorAll("main section details details")) fold.open = true; })()',
+      );
       await sent(page, 'listBooks');
       await pictured(page, `unfolded-${isDark ? 'dark' : 'light'}-${width}`);
       await look('unfolded and called');

@@ -5,57 +5,159 @@ import { HOSTILE, LIBRARY, largeDocument } from '../../support/openapi-documents
 
 test('readDocument() puts operations under their first tags, in the order of the document, those without a tag first', () => {
   const { sections, operationCount } = readDocument(LIBRARY);
-  assert.deepEqual(sections.map(({ name, operations }) => [name, operations.map(({ method, path }) => `${method} ${path}`)]), [
-    ['Operations', ['get /health']],
-    ['books', ['get /books', 'post /books', 'get /books/{id}', 'patch /books/{id}', 'delete /books/{id}', 'get /books/{id}/cover', 'put /books/{id}/cover']],
-    ['readers', ['get /readers/me', 'get /readers/{name}/loans']],
-    ['desk', ['get /desk/till', 'post /desk/till', 'get /desk/events']],
-  ]);
+  assert.deepEqual(
+    sections.map(({ name, operations }) => [name, operations.map(({ method, path }) => `${method} ${path}`)]),
+    [
+      ['Operations', ['get /health']],
+      [
+        'books',
+        [
+          'get /books',
+          'post /books',
+          'get /books/{id}',
+          'patch /books/{id}',
+          'delete /books/{id}',
+          'get /books/{id}/cover',
+          'put /books/{id}/cover',
+        ],
+      ],
+      ['readers', ['get /readers/me', 'get /readers/{name}/loans']],
+      ['desk', ['get /desk/till', 'post /desk/till', 'get /desk/events']],
+    ],
+  );
   assert.equal(operationCount, 13);
   assert.equal(sections[1]!.description, 'What stands on the shelves.');
 });
 
 test('readDocument() merges the parameters of a path with those of its operation, which win', () => {
-  const { sections } = readDocument({ paths: { '/{a}': { parameters: [{ name: 'a', in: 'path', required: true, description: 'path' }, { $ref: '#/components/parameters/b' }], get: { parameters: [{ name: 'b', in: 'query', description: 'own' }, { name: 'a', in: 'header' }, { in: 'query' }] } } }, components: { parameters: { b: { name: 'b', in: 'query', description: 'shared' } } } });
-  assert.deepEqual(sections[0]!.operations[0]!.parameters.map((parameter) => [parameter.in, parameter.name, parameter.description]), [['path', 'a', 'path'], ['query', 'b', 'own'], ['header', 'a', undefined]]);
+  const { sections } = readDocument({
+    paths: {
+      '/{a}': {
+        parameters: [
+          { name: 'a', in: 'path', required: true, description: 'path' },
+          { $ref: '#/components/parameters/b' },
+        ],
+        get: {
+          parameters: [
+            { name: 'b', in: 'query', description: 'own' },
+            { name: 'a', in: 'header' },
+            { in: 'query' },
+          ],
+        },
+      },
+    },
+    components: { parameters: { b: { name: 'b', in: 'query', description: 'shared' } } },
+  });
+  assert.deepEqual(
+    sections[0]!.operations[0]!.parameters.map((parameter) => [
+      parameter.in,
+      parameter.name,
+      parameter.description,
+    ]),
+    [
+      ['path', 'a', 'path'],
+      ['query', 'b', 'own'],
+      ['header', 'a', undefined],
+    ],
+  );
 });
 
-test('readDocument() gives every operation, tag and schema an id of its own, without spaces, none of them the page\'s', () => {
-  const { sections, schemas } = readDocument({ paths: { '/a': { get: { operationId: 'same' }, put: { operationId: 'same' }, post: { operationId: 'a b' }, delete: {}, trace: { operationId: 'main' }, head: { operationId: ':1' } } }, components: { schemas: { A: {}, 'B C': {} } } });
-  assert.deepEqual(sections[0]!.operations.map(({ id }) => id), ['same', 'same-2', 'a-b', 'delete-a', 'main-2', '-:1']);
-  assert.deepEqual([...schemas.values()].map(({ id }) => id), ['schema-A', 'schema-B-C']);
+test("readDocument() gives every operation, tag and schema an id of its own, without spaces, none of them the page's", () => {
+  const { sections, schemas } = readDocument({
+    paths: {
+      '/a': {
+        get: { operationId: 'same' },
+        put: { operationId: 'same' },
+        post: { operationId: 'a b' },
+        delete: {},
+        trace: { operationId: 'main' },
+        head: { operationId: ':1' },
+      },
+    },
+    components: { schemas: { A: {}, 'B C': {} } },
+  });
+  assert.deepEqual(
+    sections[0]!.operations.map(({ id }) => id),
+    ['same', 'same-2', 'a-b', 'delete-a', 'main-2', '-:1'],
+  );
+  assert.deepEqual(
+    [...schemas.values()].map(({ id }) => id),
+    ['schema-A', 'schema-B-C'],
+  );
   const large = readDocument(largeDocument(500));
   assert.equal(large.operationCount, 500);
-  const ids = [...large.sections.flatMap(({ id, operations }) => [id, ...operations.map((operation) => operation.id)]), ...[...large.schemas.values()].map(({ id }) => id)];
+  const ids = [
+    ...large.sections.flatMap(({ id, operations }) => [id, ...operations.map((operation) => operation.id)]),
+    ...[...large.schemas.values()].map(({ id }) => id),
+  ];
   assert.equal(new Set(ids).size, ids.length);
 });
 
 test('readDocument() passes over a summary that only says method and path again', () => {
-  const { sections } = readDocument({ paths: { '/a/{b}': { get: { summary: 'GET /a/{b}' }, put: { summary: 'Put it' } } } });
-  assert.deepEqual(sections[0]!.operations.map(({ summary }) => summary), [undefined, 'Put it']);
+  const { sections } = readDocument({
+    paths: { '/a/{b}': { get: { summary: 'GET /a/{b}' }, put: { summary: 'Put it' } } },
+  });
+  assert.deepEqual(
+    sections[0]!.operations.map(({ summary }) => summary),
+    [undefined, 'Put it'],
+  );
 });
 
 test('readDocument() keeps links that lead to pages, and no others', () => {
   assert.deepEqual(readDocument(LIBRARY).links, [['The librarians', 'https://library.example/contact']]);
-  assert.deepEqual(readDocument(HOSTILE).links.map(([, url]) => url.slice(0, 21)), ['https://docs.example/']);
+  assert.deepEqual(
+    readDocument(HOSTILE).links.map(([, url]) => url.slice(0, 21)),
+    ['https://docs.example/'],
+  );
 });
 
 test('readDocument() reads security of operations, or else of the document; an empty list is none', () => {
-  const of = (operation: object): unknown => readDocument({ security: [{ a: ['x'] }], paths: { '/': { get: operation } } }).sections[0]!.operations[0]!.security;
+  const of = (operation: object): unknown =>
+    readDocument({ security: [{ a: ['x'] }], paths: { '/': { get: operation } } }).sections[0]!.operations[0]!
+      .security;
   assert.deepEqual(of({}), [[['a', ['x']]]]);
   assert.deepEqual(of({ security: [] }), []);
-  assert.deepEqual(of({ security: [{ b: [], c: ['y', 1] }, {}] }), [[['b', []], ['c', ['y', '1']]], []]);
+  assert.deepEqual(of({ security: [{ b: [], c: ['y', 1] }, {}] }), [
+    [
+      ['b', []],
+      ['c', ['y', '1']],
+    ],
+    [],
+  ]);
 });
 
 test('readDocument() passes over what is missing or of another type', () => {
-  for (const document of [{}, { info: null, paths: [], tags: 5, servers: 'x', components: 7 }, { paths: { '/': null, '/a': { get: 5, put: null, summary: 'x' }, '/b': { $ref: '#/paths/~1b' } } }, { paths: { '/': { get: { parameters: 5, responses: [], requestBody: 'x', tags: [5], security: {} } } } }, HOSTILE]) {
+  for (const document of [
+    {},
+    { info: null, paths: [], tags: 5, servers: 'x', components: 7 },
+    { paths: { '/': null, '/a': { get: 5, put: null, summary: 'x' }, '/b': { $ref: '#/paths/~1b' } } },
+    { paths: { '/': { get: { parameters: 5, responses: [], requestBody: 'x', tags: [5], security: {} } } } },
+    HOSTILE,
+  ]) {
     assert.doesNotThrow(() => readDocument(document));
   }
   assert.equal(readDocument({}).title, 'Interface');
 });
 
 test('resolve() follows references within the document, and none out of it, into prototypes or around in circles', () => {
-  const root = { components: { schemas: { 'a/b c': { type: 'string' }, next: { $ref: '#/components/schemas/a~1b%20c' }, loop: { $ref: '#/components/schemas/loop' } } } };
+  const root = {
+    components: {
+      schemas: {
+        'a/b c': { type: 'string' },
+        next: { $ref: '#/components/schemas/a~1b%20c' },
+        loop: { $ref: '#/components/schemas/loop' },
+      },
+    },
+  };
   assert.deepEqual(resolve(root, { $ref: '#/components/schemas/next' }), { type: 'string' });
-  for (const $ref of ['#/components/schemas/loop', '#/components/schemas/none', '#/components/schemas/__proto__', '#/constructor', 'https://other.example/#/x', '%', '#/%']) assert.deepEqual(resolve(root, { $ref }), {}, $ref);
+  for (const $ref of [
+    '#/components/schemas/loop',
+    '#/components/schemas/none',
+    '#/components/schemas/__proto__',
+    '#/constructor',
+    'https://other.example/#/x',
+    '%',
+    '#/%',
+  ])
+    assert.deepEqual(resolve(root, { $ref }), {}, $ref);
 });

@@ -4,7 +4,10 @@ import { escape, html, inline, joined, prose } from '../../../src/openapi/docs/m
 import { seeded } from '../../support/random.ts';
 
 test('html`` escapes text, also in lists, and leaves markup and numbers as they are', () => {
-  assert.equal(html`<p title="${'"x"'}">${'<b>&\''}${html`<b>`}${3}${['<', html`>`]}${false}${undefined}</p>`.text, '<p title="&#34;x&#34;">&lt;b&gt;&amp;&#39;<b>3&lt;></p>');
+  assert.equal(
+    html`<p title="${'"x"'}">${"<b>&'"}${html`<b>`}${3}${['<', html`>`]}${false}${undefined}</p>`.text,
+    '<p title="&#34;x&#34;">&lt;b&gt;&amp;&#39;<b>3&lt;></p>',
+  );
 });
 
 test('escape() leaves nothing that could end a text or an attribute, whatever the text, and says the same text', () => {
@@ -14,13 +17,27 @@ test('escape() leaves nothing that could end a text or an attribute, whatever th
     const text = Array.from({ length: below(13) }, () => alphabet[below(alphabet.length)]!).join('');
     const escaped = escape(text);
     assert.doesNotMatch(escaped, /[<>"'\0]|&(?!amp;|lt;|gt;|#34;|#39;)/);
-    assert.equal(escaped.replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&#34;', '"').replaceAll('&#39;', "'").replaceAll('&amp;', '&'), text.replaceAll('\0', '\ufffd'));
+    assert.equal(
+      escaped
+        .replaceAll('&lt;', '<')
+        .replaceAll('&gt;', '>')
+        .replaceAll('&#34;', '"')
+        .replaceAll('&#39;', "'")
+        .replaceAll('&amp;', '&'),
+      text.replaceAll('\0', '\ufffd'),
+    );
   }
 });
 
 test('prose() makes paragraphs, lists and code, and nothing else', () => {
-  assert.equal(prose('One\nline.\n\nTwo `a<b` and `c`.\n \n- x\n* y `z`').text, '<p>One\nline.</p><p>Two <code>a&lt;b</code> and <code>c</code>.</p><ul><li>x<li>y <code>z</code></ul>');
-  assert.equal(prose('<b>no</b> **markup** [link](javascript:alert(1))').text, '<p>&lt;b&gt;no&lt;/b&gt; **markup** [link](javascript:alert(1))</p>');
+  assert.equal(
+    prose('One\nline.\n\nTwo `a<b` and `c`.\n \n- x\n* y `z`').text,
+    '<p>One\nline.</p><p>Two <code>a&lt;b</code> and <code>c</code>.</p><ul><li>x<li>y <code>z</code></ul>',
+  );
+  assert.equal(
+    prose('<b>no</b> **markup** [link](javascript:alert(1))').text,
+    '<p>&lt;b&gt;no&lt;/b&gt; **markup** [link](javascript:alert(1))</p>',
+  );
   for (const nothing of [undefined, '', ' \n\n ']) assert.equal(prose(nothing).text, '');
 });
 

@@ -10,37 +10,68 @@ const writer = new SchemaWriter(document);
 
 /** One operation as it is written. */
 function written(id: string): string {
-  return operationMarkup(document.sections.flatMap(({ operations }) => operations).find((operation) => operation.id === id)!, writer).text;
+  return operationMarkup(
+    document.sections.flatMap(({ operations }) => operations).find((operation) => operation.id === id)!,
+    writer,
+  ).text;
 }
 
 test('operationMarkup() is a fold whose content has the id of the operation', () => {
-  assert.match(written('readBook'), /^<details class="op get"><summary><h3><b class="m">GET<\/b> <code>\/books\/<i>\{id\}<\/i><\/code><\/h3><span class="s">Read a book<\/span><\/summary><div class="b" id="readBook">/);
+  assert.match(
+    written('readBook'),
+    /^<details class="op get"><summary><h3><b class="m">GET<\/b> <code>\/books\/<i>\{id\}<\/i><\/code><\/h3><span class="s">Read a book<\/span><\/summary><div class="b" id="readBook">/,
+  );
 });
 
 test('operationMarkup() marks what is deprecated, and what needs a proof, by which schemes and scopes', () => {
   assert.match(written('removeBook'), /<s>deprecated<\/s><span class="l"/);
-  assert.match(written('addBook'), /<p class="a">.*<code>bearerAuth<\/code> <code>books:write<\/code> or <code>apiKey<\/code><\/p>/);
+  assert.match(
+    written('addBook'),
+    /<p class="a">.*<code>bearerAuth<\/code> <code>books:write<\/code> or <code>apiKey<\/code><\/p>/,
+  );
   assert.match(written('payFine'), /<code>session<\/code> \+ <code>csrf<\/code><\/p>/);
   assert.match(written('listLoans'), /<code>bearerAuth<\/code>, or nothing<\/p>/);
-  for (const open of ['listLoans', 'listBooks']) assert.doesNotMatch(written(open).split('</summary>')[0]!, /class="l"/);
+  for (const open of ['listLoans', 'listBooks'])
+    assert.doesNotMatch(written(open).split('</summary>')[0]!, /class="l"/);
 });
 
 test('operationMarkup() puts parameters by their places, with the members of none that has a name', () => {
   const text = written('listBooks');
-  assert.match(text, /<h4>Query<\/h4><ul class="f"><li><code>page<\/code> <span class="t">integer<\/span><p>Counts from one\.<\/p><p class="k">1 … 1,000,000 · default <code>1<\/code><\/p><li>/);
-  assert.match(written('changeBook'), /<h4>Path<\/h4>.*<h4>Headers<\/h4>.*<h4>Body <em>required<\/em><\/h4><p class="t"><code>application\/merge-patch\+json<\/code> object<\/p><p class="k">no other members<\/p><ul class="f"><li><code>title<\/code>/);
+  assert.match(
+    text,
+    /<h4>Query<\/h4><ul class="f"><li><code>page<\/code> <span class="t">integer<\/span><p>Counts from one\.<\/p><p class="k">1 … 1,000,000 · default <code>1<\/code><\/p><li>/,
+  );
+  assert.match(
+    written('changeBook'),
+    /<h4>Path<\/h4>.*<h4>Headers<\/h4>.*<h4>Body <em>required<\/em><\/h4><p class="t"><code>application\/merge-patch\+json<\/code> object<\/p><p class="k">no other members<\/p><ul class="f"><li><code>title<\/code>/,
+  );
 });
 
 test('operationMarkup() unfolds answers of success, and puts errors that look alike together', () => {
   const text = written('addBook');
-  assert.match(text, /<details class="r" open><summary><b class="c2">201<\/b> The book as it is kept<\/summary><p class="t"><code>application\/json<\/code> <a href="#schema-Book">Book<\/a><\/p><ul class="f">/);
-  assert.match(text, /<details class="r"><summary><b class="c4">400<\/b> <b class="c4">401<\/b> <b class="c4">403<\/b> <b class="c4">409<\/b><\/summary><dl><dt><b class="c4">400<\/b><dd>What went wrong/);
-  assert.match(written('removeBook'), /<p class="r"><b class="c2">204<\/b> It is gone<\/p><details class="r"><summary><b class="c4">404<\/b> What went wrong<\/summary>/);
-  assert.match(written('listBooks'), /<p class="k">Header fields<\/p><ul class="f"><li><code>X-Request-Id<\/code> <span class="t">string<small>uuid<\/small><\/span>/);
+  assert.match(
+    text,
+    /<details class="r" open><summary><b class="c2">201<\/b> The book as it is kept<\/summary><p class="t"><code>application\/json<\/code> <a href="#schema-Book">Book<\/a><\/p><ul class="f">/,
+  );
+  assert.match(
+    text,
+    /<details class="r"><summary><b class="c4">400<\/b> <b class="c4">401<\/b> <b class="c4">403<\/b> <b class="c4">409<\/b><\/summary><dl><dt><b class="c4">400<\/b><dd>What went wrong/,
+  );
+  assert.match(
+    written('removeBook'),
+    /<p class="r"><b class="c2">204<\/b> It is gone<\/p><details class="r"><summary><b class="c4">404<\/b> What went wrong<\/summary>/,
+  );
+  assert.match(
+    written('listBooks'),
+    /<p class="k">Header fields<\/p><ul class="f"><li><code>X-Request-Id<\/code> <span class="t">string<small>uuid<\/small><\/span>/,
+  );
 });
 
 test('operationMarkup() shows an example of a body or an answer', () => {
-  assert.match(written('readBook'), /<details class="e"><summary>Example<\/summary><pre tabindex="0">\{\n {2}&#34;id&#34;: 7,\n/);
+  assert.match(
+    written('readBook'),
+    /<details class="e"><summary>Example<\/summary><pre tabindex="0">\{\n {2}&#34;id&#34;: 7,\n/,
+  );
 });
 
 test('pathMarkup() marks parameters, and lets a brace without an end be', () => {

@@ -8,7 +8,11 @@ const PARTS = ['<a nonce="', '">é<b nonce="', '">'.repeat(5_000)];
 
 test('CodedPage.write() puts the nonce between the parts, in each coding', async () => {
   const page = new CodedPage(PARTS);
-  for (const [accepted, decode] of [['br', brotliDecompressSync], ['gzip', gunzipSync], [undefined, (bytes: Uint8Array): Uint8Array => bytes]] as const) {
+  for (const [accepted, decode] of [
+    ['br', brotliDecompressSync],
+    ['gzip', gunzipSync],
+    [undefined, (bytes: Uint8Array): Uint8Array => bytes],
+  ] as const) {
     for (const nonce of ['AAAA', 'b+/=']) {
       const { body } = await page.write(new HttpResponse(), accepted, nonce);
       assert.equal(Buffer.from(decode(body as Uint8Array)).toString(), PARTS.join(nonce));
@@ -17,14 +21,24 @@ test('CodedPage.write() puts the nonce between the parts, in each coding', async
 });
 
 test('CodedPage.write() says which coding it is, and that it depends on the client', async () => {
-  const { headers } = await new CodedPage(PARTS).write(new HttpResponse(null, { headers: { Vary: 'Cookie' } }), 'gzip;q=0.5, br', 'N');
+  const { headers } = await new CodedPage(PARTS).write(
+    new HttpResponse(null, { headers: { Vary: 'Cookie' } }),
+    'gzip;q=0.5, br',
+    'N',
+  );
   assert.deepEqual([headers.get('Content-Encoding'), headers.get('Vary')], ['br', 'Cookie, Accept-Encoding']);
 });
 
 test('CodedPage.write() compresses 32 answers at a time; further ones go out as they are, later ones compressed again', async () => {
   const page = new CodedPage(PARTS);
-  const codings = async (count: number): Promise<(string | undefined)[]> => (await Promise.all(Array.from({ length: count }, () => page.write(new HttpResponse(), 'br', 'N')))).map(({ headers }) => headers.get('Content-Encoding'));
+  const codings = async (count: number): Promise<(string | undefined)[]> =>
+    (await Promise.all(Array.from({ length: count }, () => page.write(new HttpResponse(), 'br', 'N')))).map(
+      ({ headers }) => headers.get('Content-Encoding'),
+    );
   const crowd = await codings(40);
-  assert.deepEqual([crowd.filter((coding) => coding === 'br').length, crowd.filter((coding) => coding === undefined).length], [32, 8]);
+  assert.deepEqual(
+    [crowd.filter((coding) => coding === 'br').length, crowd.filter((coding) => coding === undefined).length],
+    [32, 8],
+  );
   assert.deepEqual(await codings(1), ['br']);
 });

@@ -4,7 +4,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
-import { CSRFMiddleware, CompressionMiddleware, SecurityHeadersMiddleware, SessionMiddleware, Svc } from 'svc';
+import {
+  CSRFMiddleware,
+  CompressionMiddleware,
+  SecurityHeadersMiddleware,
+  SessionMiddleware,
+  Svc,
+} from 'svc';
 import { TestClient } from 'svc/testing';
 import { DocsPage, pageParts } from '../../../src/openapi/docs/page.ts';
 import { readDocument } from '../../../src/openapi/docs/document.ts';
@@ -15,13 +21,24 @@ import type { SvcOptions } from 'svc';
 const SECRET = 'kR7#vq2Lw9!xTz4mYb8@cN3$fHs6^jDg';
 
 function make(options: SvcOptions = {}): Svc {
-  return new Svc({ authSecret: SECRET, env: 'test', logger: collectedLog().logger, ...options }).get('/books', { public: true, summary: 'List books' }, () => []);
+  return new Svc({ authSecret: SECRET, env: 'test', logger: collectedLog().logger, ...options }).get(
+    '/books',
+    { public: true, summary: 'List books' },
+    () => [],
+  );
 }
 
 /** The nonces of a policy and of the elements of its page. */
-function noncesOf(response: Response, page: string): { readonly policy: Set<string>; readonly elements: Set<string>; readonly bare: number } {
+function noncesOf(
+  response: Response,
+  page: string,
+): { readonly policy: Set<string>; readonly elements: Set<string>; readonly bare: number } {
   return {
-    policy: new Set([...response.headers.get('content-security-policy')!.matchAll(/'nonce-([^']+)'/g)].map(([, nonce]) => nonce!)),
+    policy: new Set(
+      [...response.headers.get('content-security-policy')!.matchAll(/'nonce-([^']+)'/g)].map(
+        ([, nonce]) => nonce!,
+      ),
+    ),
     elements: new Set([...page.matchAll(/<(?:script|style) nonce="([^"]+)">/g)].map(([, nonce]) => nonce!)),
     bare: [...page.matchAll(/<(?:script|style)(?! nonce=)[\s>]/g)].length,
   };
@@ -37,7 +54,10 @@ test('GET /docs has a policy that lets nothing run or load but what carries its 
     const [nonce] = policy;
     assert.equal(Buffer.from(nonce!, 'base64').length, 16);
     seen.add(nonce!);
-    assert.equal(response.headers.get('content-security-policy')!.replaceAll(nonce!, 'N'), "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; script-src 'nonce-N'; style-src 'nonce-N'; img-src data: blob:; connect-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'");
+    assert.equal(
+      response.headers.get('content-security-policy')!.replaceAll(nonce!, 'N'),
+      "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; script-src 'nonce-N'; style-src 'nonce-N'; img-src data: blob:; connect-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'",
+    );
   }
   assert.equal(seen.size, 3);
 });
@@ -54,14 +74,32 @@ test('GET /docs keeps its policy under the middleware of security headers, which
 test('GET /docs is not stored, not framed, not sniffed, and says nothing of itself to others', async () => {
   await using client = new TestClient(make());
   const { headers } = await client.get('/docs');
-  for (const [name, value] of [['cache-control', 'no-store'], ['x-frame-options', 'DENY'], ['x-content-type-options', 'nosniff'], ['referrer-policy', 'no-referrer'], ['cross-origin-opener-policy', 'same-origin'], ['cross-origin-resource-policy', 'same-origin'], ['content-type', 'text/html; charset=utf-8']] as const) {
+  for (const [name, value] of [
+    ['cache-control', 'no-store'],
+    ['x-frame-options', 'DENY'],
+    ['x-content-type-options', 'nosniff'],
+    ['referrer-policy', 'no-referrer'],
+    ['cross-origin-opener-policy', 'same-origin'],
+    ['cross-origin-resource-policy', 'same-origin'],
+    ['content-type', 'text/html; charset=utf-8'],
+  ] as const) {
     assert.equal(headers.get(name), value);
   }
 });
 
 /** What has come on the wire, and what it stands for. */
-async function coded(app: Svc, accepted: string): Promise<{ readonly coding: string | null; readonly vary: string | null; readonly size: number; readonly page: string }> {
-  const response = await app.fetch(new Request('http://localhost/docs', { headers: { 'Accept-Encoding': accepted } }));
+async function coded(
+  app: Svc,
+  accepted: string,
+): Promise<{
+  readonly coding: string | null;
+  readonly vary: string | null;
+  readonly size: number;
+  readonly page: string;
+}> {
+  const response = await app.fetch(
+    new Request('http://localhost/docs', { headers: { 'Accept-Encoding': accepted } }),
+  );
   const bytes = Buffer.from(await response.arrayBuffer());
   const coding = response.headers.get('content-encoding');
   const page = coding === 'br' ? brotliDecompressSync(bytes) : coding === 'gzip' ? gunzipSync(bytes) : bytes;
@@ -71,7 +109,12 @@ async function coded(app: Svc, accepted: string): Promise<{ readonly coding: str
 test('GET /docs comes as br, gzip or as it is, as its client likes it, also behind the middleware that compresses', async (t) => {
   for (const app of [make(), make().use(new CompressionMiddleware())]) {
     t.after(() => app.shutdown());
-    for (const [accepted, expected] of [['gzip, br', 'br'], ['gzip', 'gzip'], ['gzip;q=0', null], ['br;q=0', null]] as const) {
+    for (const [accepted, expected] of [
+      ['gzip, br', 'br'],
+      ['gzip', 'gzip'],
+      ['gzip;q=0', null],
+      ['br;q=0', null],
+    ] as const) {
       const { coding, vary, page } = await coded(app, accepted);
       assert.deepEqual([coding, vary], [expected, 'Accept-Encoding'], accepted);
       assert.ok(page.startsWith('<!doctype html>') && page.endsWith('</html>\n'));
@@ -80,7 +123,10 @@ test('GET /docs comes as br, gzip or as it is, as its client likes it, also behi
 });
 
 test('GET /docs is at most 18 kB on the wire without operations, and 60 kB with 500', async (t) => {
-  for (const [document, most] of [[largeDocument(0), 18_000], [largeDocument(500), 60_000]] as const) {
+  for (const [document, most] of [
+    [largeDocument(0), 18_000],
+    [largeDocument(500), 60_000],
+  ] as const) {
     const page = new DocsPage(() => document);
     const app = new Svc({ enableDocs: false }).get('/docs', { public: true }, ({ req }) => page.respond(req));
     t.after(() => app.shutdown());
@@ -100,16 +146,30 @@ test('HEAD /docs has no body, and where requests are checked for CSRF a token th
   app.post('/books', { public: true }, () => 'made');
   await using client = new TestClient(app);
   const page = await client.get('/docs');
-  assert.deepEqual([page.headers.get('x-csrf-token'), page.headers.getSetCookie()], [null, []], 'nobody has asked for one');
+  assert.deepEqual(
+    [page.headers.get('x-csrf-token'), page.headers.getSetCookie()],
+    [null, []],
+    'nobody has asked for one',
+  );
   const head = await client.request('HEAD', '/docs');
   assert.equal(head.headers.get('cache-control'), 'no-store');
   assert.equal((await client.post('/books')).status, 403);
-  assert.equal((await client.post('/books', { headers: { 'X-CSRF-Token': head.headers.get('x-csrf-token')!, 'Sec-Fetch-Site': 'same-origin' } })).status, 200);
+  assert.equal(
+    (
+      await client.post('/books', {
+        headers: { 'X-CSRF-Token': head.headers.get('x-csrf-token')!, 'Sec-Fetch-Site': 'same-origin' },
+      })
+    ).status,
+    200,
+  );
 });
 
 test('GET /docs is written once, when somebody looks', async () => {
   let asked = 0;
-  const page = new DocsPage(() => { asked++; return largeDocument(5); });
+  const page = new DocsPage(() => {
+    asked++;
+    return largeDocument(5);
+  });
   const app = new Svc({ enableDocs: false }).get('/docs', { public: true }, ({ req }) => page.respond(req));
   await using client = new TestClient(app);
   await client.request('HEAD', '/docs');
@@ -121,26 +181,40 @@ test('GET /docs is written once, when somebody looks', async () => {
 test('GET /docs is for those whom ops.docs.auth lets in', async () => {
   await using client = new TestClient(make({ ops: { docs: { auth: 'a token of some length' } } }));
   assert.equal((await client.get('/docs')).status, 401);
-  assert.equal((await client.get('/docs', { headers: { Authorization: 'Bearer a token of some length' } })).status, 200);
+  assert.equal(
+    (await client.get('/docs', { headers: { Authorization: 'Bearer a token of some length' } })).status,
+    200,
+  );
 });
 
 test('pageParts() lets no text of a document end what it stands in', () => {
   const page = pageParts(readDocument(HOSTILE), 'openapi.json"><script>').join('N');
-  const tags = [...page.matchAll(/<(?!!doctype|!--)\/?([a-z][\w-]*)/gi)].map(([, name]) => name!.toLowerCase());
-  for (const forbidden of ['img', 'textarea', 'iframe', 'object', 'base', 'form']) assert.ok(!tags.includes(forbidden), forbidden);
+  const tags = [...page.matchAll(/<(?!!doctype|!--)\/?([a-z][\w-]*)/gi)].map(([, name]) =>
+    name!.toLowerCase(),
+  );
+  for (const forbidden of ['img', 'textarea', 'iframe', 'object', 'base', 'form'])
+    assert.ok(!tags.includes(forbidden), forbidden);
   assert.equal(tags.filter((name) => name === 'script').length, 2, 'one, and its end');
   assert.doesNotMatch(page, /<!--|\son\w+=(?![^<>]*&gt;)|(?:href|src)="\s*(?:javascript|data:text)/i);
   const [, , rest] = pageParts(readDocument(HOSTILE), 'openapi.json');
-  assert.equal(rest.indexOf('</script>'), rest.lastIndexOf('</script>'), 'the script is not ended before its end');
+  assert.equal(
+    rest.indexOf('</script>'),
+    rest.lastIndexOf('</script>'),
+    'the script is not ended before its end',
+  );
 });
 
 test('pageParts() names no address outside of the application', () => {
   const page = pageParts(readDocument(largeDocument(5)), 'openapi.json').join('N');
   assert.doesNotMatch(page, /https?:\/\/|(?:href|src|url\()=?["']?\/\//);
-  assert.doesNotMatch(page, /innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|\sstyle=/);
+  assert.doesNotMatch(
+    page,
+    /innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|\sstyle=/,
+  );
 });
 
 test('pageParts() leaves it to browsers to lay out rows that are out of view only where there are many', () => {
-  const isLazy = (document: object): boolean => pageParts(readDocument(document), '/openapi.json').join('N').includes('class="many"');
+  const isLazy = (document: object): boolean =>
+    pageParts(readDocument(document), '/openapi.json').join('N').includes('class="many"');
   assert.deepEqual([isLazy(largeDocument(20)), isLazy(largeDocument(500))], [false, true]);
 });

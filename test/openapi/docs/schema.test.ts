@@ -9,43 +9,99 @@ const writer = new SchemaWriter(document);
 
 /** Markup as a reader sees it. */
 function read(markup: { readonly text: string }): string {
-  return markup.text.replace(/<(?:p|li|ul|h\d)\b[^>]*>/g, '\n').replace(/<small>/g, ' ').replace(/<[^>]*>/g, '').replaceAll('&#34;', '"').replaceAll('&#39;', "'").replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&amp;', '&').replace(/\n+/g, '\n').trim();
+  return markup.text
+    .replace(/<(?:p|li|ul|h\d)\b[^>]*>/g, '\n')
+    .replace(/<small>/g, ' ')
+    .replace(/<[^>]*>/g, '')
+    .replaceAll('&#34;', '"')
+    .replaceAll('&#39;', "'")
+    .replaceAll('&lt;', '<')
+    .replaceAll('&gt;', '>')
+    .replaceAll('&amp;', '&')
+    .replace(/\n+/g, '\n')
+    .trim();
 }
 
 for (const [schema, type] of [
-  [undefined, 'any'], [true, 'any'], [false, 'never'], [{}, 'any'], [{ type: 'integer' }, 'integer'], [{ type: 'string', format: 'date-time' }, 'string date-time'], [{ type: ['string', 'null'] }, 'string | null'],
-  [{ const: 'a' }, '"a"'], [{ enum: [1, 'b', null] }, '1 | "b" | null'], [{ type: 'array', items: { type: 'number' } }, 'array of number'], [{ type: 'array', items: { type: ['string', 'null'] } }, 'array of (string | null)'],
-  [{ prefixItems: [{ type: 'number' }, { type: 'string' }] }, '[number, string]'], [{ anyOf: [{ type: 'null' }, { $ref: '#/components/schemas/Book' }, { type: 'null' }] }, 'Book | null'], [{ allOf: [{ $ref: '#/components/schemas/Book' }, { type: 'object' }] }, 'Book & object'],
-  [{ type: 'object', additionalProperties: { type: 'integer' } }, 'map of integer'], [{ properties: {} }, 'object'], [{ type: 'string', format: 'binary' }, 'file'], [{ type: 'string', contentMediaType: 'image/png' }, 'file'], [{ type: 'string', contentEncoding: 'base64' }, 'string base64'],
-  [{ $ref: '#/components/schemas/Nobody%20knows' }, 'Nobody knows'], [{ $ref: '#/components/schemas/%' }, '%'],
+  [undefined, 'any'],
+  [true, 'any'],
+  [false, 'never'],
+  [{}, 'any'],
+  [{ type: 'integer' }, 'integer'],
+  [{ type: 'string', format: 'date-time' }, 'string date-time'],
+  [{ type: ['string', 'null'] }, 'string | null'],
+  [{ const: 'a' }, '"a"'],
+  [{ enum: [1, 'b', null] }, '1 | "b" | null'],
+  [{ type: 'array', items: { type: 'number' } }, 'array of number'],
+  [{ type: 'array', items: { type: ['string', 'null'] } }, 'array of (string | null)'],
+  [{ prefixItems: [{ type: 'number' }, { type: 'string' }] }, '[number, string]'],
+  [{ anyOf: [{ type: 'null' }, { $ref: '#/components/schemas/Book' }, { type: 'null' }] }, 'Book | null'],
+  [{ allOf: [{ $ref: '#/components/schemas/Book' }, { type: 'object' }] }, 'Book & object'],
+  [{ type: 'object', additionalProperties: { type: 'integer' } }, 'map of integer'],
+  [{ properties: {} }, 'object'],
+  [{ type: 'string', format: 'binary' }, 'file'],
+  [{ type: 'string', contentMediaType: 'image/png' }, 'file'],
+  [{ type: 'string', contentEncoding: 'base64' }, 'string base64'],
+  [{ $ref: '#/components/schemas/Nobody%20knows' }, 'Nobody knows'],
+  [{ $ref: '#/components/schemas/%' }, '%'],
 ] as const) {
-  test(`SchemaWriter.type() says ${type} for ${JSON.stringify(schema)}`, () => assert.equal(read(writer.type(schema)), type));
+  test(`SchemaWriter.type() says ${type} for ${JSON.stringify(schema)}`, () =>
+    assert.equal(read(writer.type(schema)), type));
 }
 
 for (const [schema, facts] of [
-  [{ type: 'string', minLength: 1, maxLength: 1 }, '1 character'], [{ minLength: 2 }, 'at least 2 characters'], [{ maxItems: 1_000_000 }, 'up to 1,000,000 items'], [{ minimum: 1, maximum: 100 }, '1 … 100'], [{ exclusiveMinimum: 0, multipleOf: 0.01 }, '> 0 · multiple of 0.01'],
-  [{ minimum: -9007199254740991, maximum: 9007199254740991 }, ''], [{ pattern: '<\\S>' }, 'pattern <\\S>'], [{ default: null, readOnly: true }, 'read only · default null'], [{ uniqueItems: true, minItems: 2 }, 'at least 2 items · no item twice'], [{ examples: ['x', 'y'] }, 'example "x"'], [{ example: 0 }, 'example 0'],
+  [{ type: 'string', minLength: 1, maxLength: 1 }, '1 character'],
+  [{ minLength: 2 }, 'at least 2 characters'],
+  [{ maxItems: 1_000_000 }, 'up to 1,000,000 items'],
+  [{ minimum: 1, maximum: 100 }, '1 … 100'],
+  [{ exclusiveMinimum: 0, multipleOf: 0.01 }, '> 0 · multiple of 0.01'],
+  [{ minimum: -9007199254740991, maximum: 9007199254740991 }, ''],
+  [{ pattern: '<\\S>' }, 'pattern <\\S>'],
+  [{ default: null, readOnly: true }, 'read only · default null'],
+  [{ uniqueItems: true, minItems: 2 }, 'at least 2 items · no item twice'],
+  [{ examples: ['x', 'y'] }, 'example "x"'],
+  [{ example: 0 }, 'example 0'],
 ] as const) {
-  test(`SchemaWriter.facts() says "${facts}" for ${JSON.stringify(schema)}`, () => assert.equal(read(writer.facts(schema)), facts));
+  test(`SchemaWriter.facts() says "${facts}" for ${JSON.stringify(schema)}`, () =>
+    assert.equal(read(writer.facts(schema)), facts));
 }
 
 test('SchemaWriter.members() lists the members of an object with type, need and facts, and links to other schemas', () => {
   const members = writer.members({ $ref: '#/components/schemas/NewBook' });
-  assert.equal(read(members), 'title string required\n1–200 characters · pattern \\S · example "Dune"\ngenre Genre required\nauthor Author\nisbn string | null\npattern ^[0-9-]{10,17}$ · default null\nprice number\n> 0 · multiple of 0.01 · example 12.5\nlabels map of string\nup to 10 members\nparts array of Part\nup to 50 items');
+  assert.equal(
+    read(members),
+    'title string required\n1–200 characters · pattern \\S · example "Dune"\ngenre Genre required\nauthor Author\nisbn string | null\npattern ^[0-9-]{10,17}$ · default null\nprice number\n> 0 · multiple of 0.01 · example 12.5\nlabels map of string\nup to 10 members\nparts array of Part\nup to 50 items',
+  );
   assert.ok(members.text.includes('<a href="#schema-Genre">Genre</a>'));
 });
 
 test('SchemaWriter.members() gives the members of the items of a list, and one step of a schema that holds itself', () => {
-  assert.equal(read(writer.members({ type: 'array', items: { $ref: '#/components/schemas/Part' } })), 'title string required\nparts array of Part');
+  assert.equal(
+    read(writer.members({ type: 'array', items: { $ref: '#/components/schemas/Part' } })),
+    'title string required\nparts array of Part',
+  );
 });
 
 test('SchemaWriter.members() says how alternatives are told apart', () => {
-  assert.equal(read(writer.members({ $ref: '#/components/schemas/Event' })), 'Told apart by kind: paid is Paid, borrowed is Borrowed');
-  assert.equal(read(writer.members({ oneOf: [{ properties: { a: { type: 'string' } } }, { properties: { b: { type: 'integer' } } }] })), 'Either\na string\nor\nb integer');
+  assert.equal(
+    read(writer.members({ $ref: '#/components/schemas/Event' })),
+    'Told apart by kind: paid is Paid, borrowed is Borrowed',
+  );
+  assert.equal(
+    read(
+      writer.members({
+        oneOf: [{ properties: { a: { type: 'string' } } }, { properties: { b: { type: 'integer' } } }],
+      }),
+    ),
+    'Either\na string\nor\nb integer',
+  );
 });
 
 test('SchemaWriter.members() puts the parts of a whole together', () => {
-  assert.equal(read(writer.members({ $ref: '#/components/schemas/Loan' })), 'Everything of Timestamps, and:\nbook Book required\ndue string date');
+  assert.equal(
+    read(writer.members({ $ref: '#/components/schemas/Loan' })),
+    'Everything of Timestamps, and:\nbook Book required\ndue string date',
+  );
 });
 
 test('SchemaWriter ends with schemas that are nested without end, and with one as deep as a document may be', () => {
@@ -53,10 +109,14 @@ test('SchemaWriter ends with schemas that are nested without end, and with one a
   loop['properties'] = { self: loop };
   assert.ok(writer.members(loop).text.length < 10_000);
   let deep: object = { type: 'string' };
-  for (let depth = 0; depth < 5_000; depth++) deep = { type: 'array', items: { anyOf: [deep, { type: 'null' }] } };
+  for (let depth = 0; depth < 5_000; depth++)
+    deep = { type: 'array', items: { anyOf: [deep, { type: 'null' }] } };
   assert.match(read(writer.type(deep)), /^array of \(array of \(.*…/);
 });
 
 test('SchemaWriter.named() describes what has no members by its type and facts', () => {
-  assert.equal(read(writer.named(document.schemas.get('Genre')!)), 'Where it stands.\n"novel" | "poetry" | "science" | "history"');
+  assert.equal(
+    read(writer.named(document.schemas.get('Genre')!)),
+    'Where it stands.\n"novel" | "poetry" | "science" | "history"',
+  );
 });

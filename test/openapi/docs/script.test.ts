@@ -18,7 +18,33 @@ import { folder } from '../../support/run.ts';
 test('the script has no mistake that TypeScript finds by its notes', (t) => {
   const cwd = folder(t);
   writeFileSync(join(cwd, 'script.js'), SCRIPT_SOURCE);
-  const { status, stdout } = spawnSync(process.execPath, [join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc'), '--allowJs', '--checkJs', '--noEmit', '--strict', '--noUnusedLocals', '--noUncheckedIndexedAccess', 'false', '--noImplicitAny', 'false', '--target', 'esnext', '--module', 'esnext', '--moduleDetection', 'force', '--lib', 'esnext,dom,dom.iterable', '--types', '', 'script.js'], { cwd, encoding: 'utf8' });
+  const { status, stdout } = spawnSync(
+    process.execPath,
+    [
+      join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc'),
+      '--allowJs',
+      '--checkJs',
+      '--noEmit',
+      '--strict',
+      '--noUnusedLocals',
+      '--noUncheckedIndexedAccess',
+      'false',
+      '--noImplicitAny',
+      'false',
+      '--target',
+      'esnext',
+      '--module',
+      'esnext',
+      '--moduleDetection',
+      'force',
+      '--lib',
+      'esnext,dom,dom.iterable',
+      '--types',
+      '',
+      'script.js',
+    ],
+    { cwd, encoding: 'utf8' },
+  );
   assert.equal(stdout, '');
   assert.equal(status, 0);
 });
@@ -31,33 +57,87 @@ test('browsers get the script without its notes, and nothing in it ends the elem
 
 /** The value that the form of an operation begins with. */
 function sample(schema: object, openApi: object = {}): unknown {
-  return JSON.parse(runInNewContext(`${SAMPLE}; openApi = given; JSON.stringify(sample(schema) ?? null)`, { given: openApi, schema }) as string);
+  return JSON.parse(
+    runInNewContext(`${SAMPLE}; openApi = given; JSON.stringify(sample(schema) ?? null)`, {
+      given: openApi,
+      schema,
+    }) as string,
+  );
 }
 
 for (const [schema, value] of [
-  [{ type: 'string' }, 'text'], [{ type: 'string', minLength: 6 }, 'textte'], [{ type: 'string', maxLength: 2 }, 'te'], [{ type: 'string', format: 'date' }, '2026-01-31'], [{ type: ['null', 'integer'], minimum: 5 }, 5], [{ type: 'integer', exclusiveMinimum: 10 }, 11], [{ type: 'number', maximum: -2 }, -2],
-  [{ type: 'integer', multipleOf: 5, minimum: 7 }, 10], [{ type: 'boolean' }, true], [{ enum: ['a', 'b'] }, 'a'], [{ const: 7 }, 7], [{ default: 'd', example: 'e' }, 'e'], [{ examples: ['x'] }, 'x'], [{ type: 'array', items: { type: 'integer' }, minItems: 2 }, [1, 1]], [{ prefixItems: [{ const: 1 }, { type: 'string' }] }, [1, 'text']],
-  [{ anyOf: [{ type: 'null' }, { type: 'boolean' }] }, true], [{ allOf: [{ properties: { a: { const: 1 } } }, { properties: { b: { const: 2 } } }] }, { a: 1, b: 2 }], [{ type: 'object', additionalProperties: { type: 'integer' } }, { name: 1 }], [{ properties: { id: { type: 'integer', readOnly: true }, x: {} } }, { x: 'text' }], [{ type: 'string', contentEncoding: 'base64' }, 'aGVsbG8='],
+  [{ type: 'string' }, 'text'],
+  [{ type: 'string', minLength: 6 }, 'textte'],
+  [{ type: 'string', maxLength: 2 }, 'te'],
+  [{ type: 'string', format: 'date' }, '2026-01-31'],
+  [{ type: ['null', 'integer'], minimum: 5 }, 5],
+  [{ type: 'integer', exclusiveMinimum: 10 }, 11],
+  [{ type: 'number', maximum: -2 }, -2],
+  [{ type: 'integer', multipleOf: 5, minimum: 7 }, 10],
+  [{ type: 'boolean' }, true],
+  [{ enum: ['a', 'b'] }, 'a'],
+  [{ const: 7 }, 7],
+  [{ default: 'd', example: 'e' }, 'e'],
+  [{ examples: ['x'] }, 'x'],
+  [{ type: 'array', items: { type: 'integer' }, minItems: 2 }, [1, 1]],
+  [{ prefixItems: [{ const: 1 }, { type: 'string' }] }, [1, 'text']],
+  [{ anyOf: [{ type: 'null' }, { type: 'boolean' }] }, true],
+  [{ allOf: [{ properties: { a: { const: 1 } } }, { properties: { b: { const: 2 } } }] }, { a: 1, b: 2 }],
+  [{ type: 'object', additionalProperties: { type: 'integer' } }, { name: 1 }],
+  [{ properties: { id: { type: 'integer', readOnly: true }, x: {} } }, { x: 'text' }],
+  [{ type: 'string', contentEncoding: 'base64' }, 'aGVsbG8='],
 ] as const) {
-  test(`sample() begins with ${JSON.stringify(value)} for ${JSON.stringify(schema)}`, () => assert.deepEqual(sample(schema), value));
+  test(`sample() begins with ${JSON.stringify(value)} for ${JSON.stringify(schema)}`, () =>
+    assert.deepEqual(sample(schema), value));
 }
 
 test('sample() follows references, ends in schemas that hold themselves, and names the alternative it takes', () => {
-  assert.deepEqual(sample({ $ref: '#/components/schemas/NewBook' }, LIBRARY), { title: 'Dune', genre: 'novel', author: { name: 'text', born: 1 }, isbn: null, price: 12.5, labels: { name: 'text' }, parts: [{ title: 'text', parts: [] }] });
+  assert.deepEqual(sample({ $ref: '#/components/schemas/NewBook' }, LIBRARY), {
+    title: 'Dune',
+    genre: 'novel',
+    author: { name: 'text', born: 1 },
+    isbn: null,
+    price: 12.5,
+    labels: { name: 'text' },
+    parts: [{ title: 'text', parts: [] }],
+  });
   assert.deepEqual(sample({ $ref: '#/components/schemas/Event' }, LIBRARY), { kind: 'paid', cents: 1 });
-  assert.equal(sample({ $ref: '#/components/schemas/loop' }, { components: { schemas: { loop: { $ref: '#/components/schemas/loop' } } } }), 'text');
+  assert.equal(
+    sample(
+      { $ref: '#/components/schemas/loop' },
+      { components: { schemas: { loop: { $ref: '#/components/schemas/loop' } } } },
+    ),
+    'text',
+  );
 });
 
 /** JSON as it is shown. */
 function shown(text: string): string {
-  return runInNewContext(`const make = (tag, given, text) => text; ${ANSWER}; jsonNodes(given).join('')`, { given: text }) as string;
+  return runInNewContext(`const make = (tag, given, text) => text; ${ANSWER}; jsonNodes(given).join('')`, {
+    given: text,
+  }) as string;
 }
 
-for (const text of ['{}', '[]', '{"a":[],"b":{}}', '[1,[2,{"c":null}],"x, {y}: [\\"z\\"]"]', '"just text"', '-1.5e+3', '{"":true,"\\u0041\\\\":false}']) {
-  test(`jsonNodes() sets ${text} out as JSON.stringify() does`, () => assert.equal(shown(text), text === '-1.5e+3' ? text : JSON.stringify(JSON.parse(text), undefined, 2).replace('"A', '"\\u0041')));
+for (const text of [
+  '{}',
+  '[]',
+  '{"a":[],"b":{}}',
+  '[1,[2,{"c":null}],"x, {y}: [\\"z\\"]"]',
+  '"just text"',
+  '-1.5e+3',
+  '{"":true,"\\u0041\\\\":false}',
+]) {
+  test(`jsonNodes() sets ${text} out as JSON.stringify() does`, () =>
+    assert.equal(
+      shown(text),
+      text === '-1.5e+3' ? text : JSON.stringify(JSON.parse(text), undefined, 2).replace('"A', '"\\u0041'),
+    ));
 }
 
 test('jsonNodes() keeps every digit, and text that is no JSON as it is', () => {
-  assert.equal(shown('{"n":12345678901234567890.10,"e":1E400}'), '{\n  "n": 12345678901234567890.10,\n  "e": 1E400\n}');
+  assert.equal(
+    shown('{"n":12345678901234567890.10,"e":1E400}'),
+    '{\n  "n": 12345678901234567890.10,\n  "e": 1E400\n}',
+  );
   assert.equal(shown('{"a":'), '{"a":');
 });
