@@ -8,11 +8,24 @@ import type { Plugin, SvcOptions } from '../../src/index.ts';
 
 type Probe = (signal: AbortSignal) => void | Promise<void>;
 
-function application(options: SvcOptions = {}, probes: Readonly<Record<string, Probe>> = {}): { app: Svc; lines: Record<string, unknown>[] } {
+function application(
+  options: SvcOptions = {},
+  probes: Readonly<Record<string, Probe>> = {},
+): { app: Svc; lines: Record<string, unknown>[] } {
   const lines: Record<string, unknown>[] = [];
-  const logger = createLogger({ format: 'json', sink: (line) => { lines.push(JSON.parse(line) as Record<string, unknown>); } });
+  const logger = createLogger({
+    format: 'json',
+    sink: (line) => {
+      lines.push(JSON.parse(line) as Record<string, unknown>);
+    },
+  });
   const app = new Svc({ logger, env: 'test', ...options });
-  const plugin: Plugin = { name: 'probing', register(host) { for (const [name, probe] of Object.entries(probes)) host.readiness(name, probe); } };
+  const plugin: Plugin = {
+    name: 'probing',
+    register(host) {
+      for (const [name, probe] of Object.entries(probes)) host.readiness(name, probe);
+    },
+  };
   app.register(plugin);
   return { app, lines };
 }
@@ -27,10 +40,15 @@ test('/healthz answers 200 {"status":"ok"} and is not stored', async () => {
 });
 
 test('/readyz answers 200 with every probe that is up', async () => {
-  await using client = new TestClient(application({}, { database: () => undefined, queue: async () => undefined }).app);
+  await using client = new TestClient(
+    application({}, { database: () => undefined, queue: async () => undefined }).app,
+  );
   const response = await client.get('/readyz');
   assert.equal(response.status, 200);
-  const body = await response.json() as { status: string; checks: Record<string, { status: string; latency_ms: number }> };
+  const body = (await response.json()) as {
+    status: string;
+    checks: Record<string, { status: string; latency_ms: number }>;
+  };
   assert.equal(body.status, 'ready');
   assert.deepEqual(Object.keys(body.checks), ['database', 'queue']);
   for (const check of Object.values(body.checks)) {
@@ -40,7 +58,15 @@ test('/readyz answers 200 with every probe that is up', async () => {
 });
 
 test('/readyz answers 503 while a probe fails, and tells the reason to the log only', async () => {
-  const { app, lines } = application({}, { database: () => { throw new Error('password of svc@db was refused'); }, queue: () => undefined });
+  const { app, lines } = application(
+    {},
+    {
+      database: () => {
+        throw new Error('password of svc@db was refused');
+      },
+      queue: () => undefined,
+    },
+  );
   await using client = new TestClient(app);
   const response = await client.get('/readyz');
   assert.equal(response.status, 503);
@@ -50,13 +76,24 @@ test('/readyz answers 503 while a probe fails, and tells the reason to the log o
   assert.equal(body.status, 'unready');
   assert.equal(body.checks['database']!.status, 'down');
   assert.equal(body.checks['queue']!.status, 'up');
-  assert.equal(lines.filter((line) => line['event'] === 'probe_failed' && line['probe'] === 'database').length, 1);
+  assert.equal(
+    lines.filter((line) => line['event'] === 'probe_failed' && line['probe'] === 'database').length,
+    1,
+  );
 });
 
 test('/readyz gives up on a probe after 2 s and aborts its signal', async () => {
   const clock = new ManualClock();
   const entered = Promise.withResolvers<AbortSignal>();
-  const { app } = application({ clock }, { database: (signal) => { entered.resolve(signal); return new Promise(() => undefined); } });
+  const { app } = application(
+    { clock },
+    {
+      database: (signal) => {
+        entered.resolve(signal);
+        return new Promise(() => undefined);
+      },
+    },
+  );
   await using client = new TestClient(app);
   const answer = client.get('/readyz');
   const signal = await entered.promise;
@@ -70,10 +107,20 @@ test('/readyz gives up on a probe after 2 s and aborts its signal', async () => 
 test('/readyz asks each probe once for questions that come at the same time', async () => {
   let asked = 0;
   const gate = Promise.withResolvers<void>();
-  const { app } = application({}, { database: () => { asked++; return gate.promise; } });
+  const { app } = application(
+    {},
+    {
+      database: () => {
+        asked++;
+        return gate.promise;
+      },
+    },
+  );
   await using client = new TestClient(app);
   const answers = [client.get('/readyz'), client.get('/readyz'), client.get('/readyz')];
-  await new Promise((resolve) => { setImmediate(resolve); });
+  await new Promise((resolve) => {
+    setImmediate(resolve);
+  });
   gate.resolve();
   for (const answer of answers) assert.equal((await answer).status, 200);
   assert.equal(asked, 1);
@@ -111,7 +158,10 @@ test('/metrics is Prometheus text with requests by method, template and status, 
   const text = await response.text();
   assert.match(text, /^svc_requests_total\{method="GET",route="\/users\/\{id:int\}",status="200"\} 2$/m);
   assert.match(text, /^svc_requests_total\{method="POST",route="",status="405"\} 1$/m);
-  assert.match(text, /^svc_request_duration_seconds_bucket\{method="GET",route="\/users\/\{id:int\}",le="\+Inf"\} 2$/m);
+  assert.match(
+    text,
+    /^svc_request_duration_seconds_bucket\{method="GET",route="\/users\/\{id:int\}",le="\+Inf"\} 2$/m,
+  );
   assert.match(text, /^svc_request_duration_seconds_count\{method="GET",route="\/users\/\{id:int\}"\} 2$/m);
   assert.match(text, /^svc_uptime_seconds \d/m);
   assert.match(text, /^svc_errors_total 0$/m);
@@ -129,7 +179,9 @@ test('/metrics has no series for paths and methods that clients make up', async 
 
 test('svc_errors_total counts errors that nothing handled', async () => {
   const { app } = application();
-  app.get('/', () => { throw new Error('boom'); });
+  app.get('/', () => {
+    throw new Error('boom');
+  });
   await using client = new TestClient(app, { raiseErrors: false });
   await client.get('/');
   assert.match(await (await client.get('/metrics')).text(), /^svc_errors_total 1$/m);
@@ -144,8 +196,29 @@ test('/metrics in production answers loopback, and 403 what a proxy passes on', 
 });
 
 test('isPrivatePeer() knows loopback, private and link-local addresses of both families', () => {
-  for (const address of ['127.0.0.1', '10.1.2.3', '172.16.0.1', '172.31.255.255', '192.168.1.1', '169.254.1.1', '::1', 'fd00::1', 'fe80::1', '::ffff:10.0.0.1']) assert.equal(isPrivatePeer(address), true, address);
-  for (const address of ['203.0.113.9', '172.32.0.1', '11.0.0.1', '2001:db8::1', '::ffff:203.0.113.9', '', 'localhost']) assert.equal(isPrivatePeer(address), false, address);
+  for (const address of [
+    '127.0.0.1',
+    '10.1.2.3',
+    '172.16.0.1',
+    '172.31.255.255',
+    '192.168.1.1',
+    '169.254.1.1',
+    '::1',
+    'fd00::1',
+    'fe80::1',
+    '::ffff:10.0.0.1',
+  ])
+    assert.equal(isPrivatePeer(address), true, address);
+  for (const address of [
+    '203.0.113.9',
+    '172.32.0.1',
+    '11.0.0.1',
+    '2001:db8::1',
+    '::ffff:203.0.113.9',
+    '',
+    'localhost',
+  ])
+    assert.equal(isPrivatePeer(address), false, address);
 });
 
 test('ops.metrics.auth as a token wants it as bearer token, wherever the request comes from', async () => {
@@ -159,7 +232,9 @@ test('ops.metrics.auth as a token wants it as bearer token, wherever the request
 });
 
 test('ops.metrics.auth as a function decides', async () => {
-  await using client = new TestClient(application({ ops: { metrics: { auth: async (req) => req.headers['x-scrape'] === 'yes' } } }).app);
+  await using client = new TestClient(
+    application({ ops: { metrics: { auth: async (req) => req.headers['x-scrape'] === 'yes' } } }).app,
+  );
   assert.equal((await client.get('/metrics')).status, 403);
   assert.equal((await client.get('/metrics', { headers: { 'x-scrape': 'yes' } })).status, 200);
 });
@@ -167,7 +242,9 @@ test('ops.metrics.auth as a function decides', async () => {
 test('ops.metrics.port serves the metrics on a port of its own, and not on the application’s', async () => {
   const { app, lines } = application({ ops: { metrics: { port: 0 } } });
   const server = await app.run({ port: 0, handleSignals: false });
-  const { url } = lines.find((line) => line['event'] === 'listening' && line['what'] === 'metrics') as { url: string };
+  const { url } = lines.find((line) => line['event'] === 'listening' && line['what'] === 'metrics') as {
+    url: string;
+  };
   assert.equal((await fetch(`${server.url}/metrics`)).status, 404);
   assert.match(await (await fetch(`${url}/metrics`)).text(), /svc_event_loop_delay_seconds \d/);
   await server.close();
@@ -176,5 +253,8 @@ test('ops.metrics.port serves the metrics on a port of its own, and not on the a
 
 test('Svc refuses operations options that are unknown or out of range', () => {
   assert.throws(() => new Svc({ ops: { metrics: { auth: 'short' } } }), { code: 'E_OPTION_RANGE' });
-  assert.throws(() => new Svc({ ops: { metrics: { prot: 1 } } as never }), { code: 'E_OPTION_UNKNOWN', message: /did you mean "port"/ });
+  assert.throws(() => new Svc({ ops: { metrics: { prot: 1 } } as never }), {
+    code: 'E_OPTION_UNKNOWN',
+    message: /did you mean "port"/,
+  });
 });

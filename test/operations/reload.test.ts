@@ -28,9 +28,17 @@ app.get('/', () => [part, data.value, app.env, process.env['FROM_FILE'] ?? ''].j
 `;
 const FILES = { 'app.ts': APP, 'lib/part.ts': "export const part = 'one';", 'data.json': '{"value":1}' };
 
-async function serve(t: TestContext, files: Readonly<Record<string, string>> = FILES, args: readonly string[] = [], options: RunOptions = {}): Promise<{ server: Running; url: string; cwd: string }> {
+async function serve(
+  t: TestContext,
+  files: Readonly<Record<string, string>> = FILES,
+  args: readonly string[] = [],
+  options: RunOptions = {},
+): Promise<{ server: Running; url: string; cwd: string }> {
   const cwd = project(t, files);
-  const server = start(t, process.execPath, [BIN, 'run', 'app.ts', '--reload', '--port', '0', ...args], { cwd, ...options });
+  const server = start(t, process.execPath, [BIN, 'run', 'app.ts', '--reload', '--port', '0', ...args], {
+    cwd,
+    ...options,
+  });
   const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
   return { server, url: `${url!}/`, cwd };
 }
@@ -60,7 +68,13 @@ test('svc run --reload serves in development, and anew when a module or JSON fil
 });
 
 test('svc run --reload serves a program that brings a copy of the package of its own, in one child', async (t) => {
-  const { server, url, cwd } = await serve(t, { ...FILES, 'app.ts': APP.replace("from 'svc'", `from ${JSON.stringify(pathToFileURL(join(ROOT, 'src/index.ts')).href)}`) });
+  const { server, url, cwd } = await serve(t, {
+    ...FILES,
+    'app.ts': APP.replace(
+      "from 'svc'",
+      `from ${JSON.stringify(pathToFileURL(join(ROOT, 'src/index.ts')).href)}`,
+    ),
+  });
   await server.printedTimes(RELOADED, 1);
   await save(server, cwd, { 'data.json': '{"value":2}' });
   assert.equal((await ask(url)).body, 'one 2 development ');
@@ -101,16 +115,23 @@ test('svc run --reload answers with the reason while the application is broken, 
 });
 
 test('svc run --reload says so when the application ends by itself, and starts it with the next save', async (t) => {
-  const { server, url, cwd } = await serve(t, { 'app.ts': `import { Svc } from 'svc';\nexport const app = new Svc();\napp.get('/', () => process.exit(7));` });
+  const { server, url, cwd } = await serve(t, {
+    'app.ts': `import { Svc } from 'svc';\nexport const app = new Svc();\napp.get('/', () => process.exit(7));`,
+  });
   await assert.rejects(ask(url));
   await server.printed(/"event":"child_ended"/);
   assert.match((await ask(url)).body, /ended with status 7/);
-  await save(server, cwd, { 'app.ts': `import { Svc } from 'svc';\nexport const app = new Svc();\napp.get('/', () => 'well');` });
+  await save(server, cwd, {
+    'app.ts': `import { Svc } from 'svc';\nexport const app = new Svc();\napp.get('/', () => 'well');`,
+  });
   assert.equal((await ask(url)).body, 'well');
 });
 
 test('svc run --reload reads the file of variables again when it is saved', async (t) => {
-  const { server, url, cwd } = await serve(t, { ...FILES, 'my.env': 'FROM_FILE=first\nSVC_ENV=test\n' }, ['--env-file', 'my.env']);
+  const { server, url, cwd } = await serve(t, { ...FILES, 'my.env': 'FROM_FILE=first\nSVC_ENV=test\n' }, [
+    '--env-file',
+    'my.env',
+  ]);
   await server.printedTimes(RELOADED, 1);
   assert.equal((await ask(url)).body, 'one 1 test first');
   await save(server, cwd, { 'my.env': 'FROM_FILE=second\n' });
@@ -118,15 +139,20 @@ test('svc run --reload reads the file of variables again when it is saved', asyn
 });
 
 test('svc run --reload kills a child that does not end', async (t) => {
-  const { server, url, cwd } = await serve(t, { 'app.ts': `import { Svc } from 'svc';\nexport const app = new Svc();\napp.get('/', () => 'old');\napp.onShutdown(() => new Promise(() => {}));` });
+  const { server, url, cwd } = await serve(t, {
+    'app.ts': `import { Svc } from 'svc';\nexport const app = new Svc();\napp.get('/', () => 'old');\napp.onShutdown(() => new Promise(() => {}));`,
+  });
   await server.printedTimes(RELOADED, 1);
-  await save(server, cwd, { 'app.ts': `import { Svc } from 'svc';\nexport const app = new Svc();\napp.get('/', () => 'new');` });
+  await save(server, cwd, {
+    'app.ts': `import { Svc } from 'svc';\nexport const app = new Svc();\napp.get('/', () => 'new');`,
+  });
   assert.equal(server.count(/"event":"child_killed"/g), 1);
   assert.equal((await ask(url)).body, 'new');
 });
 
 test('app.run({ reload: true }) starts its own program anew', async (t) => {
-  const main = (text: string): string => `import { Svc } from 'svc';\nconst app = new Svc();\napp.get('/', () => '${text}');\nawait app.run({ port: 0, reload: true });\n`;
+  const main = (text: string): string =>
+    `import { Svc } from 'svc';\nconst app = new Svc();\napp.get('/', () => '${text}');\nawait app.run({ port: 0, reload: true });\n`;
   const cwd = project(t, { 'main.ts': main('one') });
   const server = start(t, process.execPath, ['main.ts'], { cwd });
   const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
@@ -167,7 +193,12 @@ test('FileWatch sees a file come whose folder is missing, and forgets what is no
 
 test('apology() speaks HTML to browsers, and to whoever does not ask for JSON', () => {
   const reason = { title: 'Gone', text: '', hint: 'Wait' };
-  for (const [accept, type] of [['*/*', 'text/html'], ['text/html,application/json;q=0.5', 'text/html'], ['application/json', 'application/problem+json'], ['application/problem+json', 'application/problem+json']] as const) {
+  for (const [accept, type] of [
+    ['*/*', 'text/html'],
+    ['text/html,application/json;q=0.5', 'text/html'],
+    ['application/json', 'application/problem+json'],
+    ['application/problem+json', 'application/problem+json'],
+  ] as const) {
     const response = apology(fakeRequest({ headers: ['Accept', accept] }).req, reason);
     assert.match(response.headers.get('content-type') ?? '', new RegExp(`^${type.replace('+', '\\+')}`));
     assert.equal(response.headers.get('cache-control'), 'no-store');

@@ -37,8 +37,16 @@ app.onShutdown(() => { console.log('shut down ' + process.pid); });
 `;
 const READY = /"event":"worker_ready"/g;
 
-async function serve(t: TestContext, app: string = APP, args: readonly string[] = ['--workers', '2'], options: RunOptions = {}): Promise<{ server: Running; url: string }> {
-  const server = start(t, process.execPath, [BIN, 'run', 'app.ts', '--port', '0', ...args], { cwd: project(t, { 'app.ts': app }), ...options });
+async function serve(
+  t: TestContext,
+  app: string = APP,
+  args: readonly string[] = ['--workers', '2'],
+  options: RunOptions = {},
+): Promise<{ server: Running; url: string }> {
+  const server = start(t, process.execPath, [BIN, 'run', 'app.ts', '--port', '0', ...args], {
+    cwd: project(t, { 'app.ts': app }),
+    ...options,
+  });
   const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
   await server.printedTimes(READY, Number(args[1]));
   return { server, url: `${url!}/` };
@@ -65,10 +73,16 @@ test('svc run --workers serves one port with several processes, whose metrics ar
 });
 
 test('svc run --workers serves a program that brings a copy of the package of its own, as one in a single file does', async (t) => {
-  const { server, url } = await serve(t, APP.replace("from 'svc'", `from ${JSON.stringify(pathToFileURL(join(ROOT, 'src/index.ts')).href)}`));
+  const { server, url } = await serve(
+    t,
+    APP.replace("from 'svc'", `from ${JSON.stringify(pathToFileURL(join(ROOT, 'src/index.ts')).href)}`),
+  );
   const pids = await pidsOf(url);
   assert.equal(pids.size, 2);
-  assert.match((await ask(`${url}metrics`)).body, /^svc_requests_total\{method="GET",route="\/",status="200"\} 8$/m);
+  assert.match(
+    (await ask(`${url}metrics`)).body,
+    /^svc_requests_total\{method="GET",route="\/",status="200"\} 8$/m,
+  );
   server.child.kill('SIGTERM');
   const { status, stdout } = await server.ended;
   assert.equal(status, 0);
@@ -78,17 +92,24 @@ test('svc run --workers serves a program that brings a copy of the package of it
 test('a program that has nothing of the package beside it, as one in a single file, runs workers and reloads itself; readers of SQLite it cannot have, and says so', async (t) => {
   const cwd = folder(t, {
     'app.js': `${APP.replace("'svc'", "'./copy/dist/index.js'")}await app.run({ port: 0, ...(process.argv[2] === 'reload' ? { reload: true } : { workers: 2 }) });\n`,
-    'readers.js': "import { openDatabase } from './copy/dist/db/index.js';\nawait openDatabase('sqlite:data.db', { readers: 1 });\n", 'package.json': '{"type":"module"}',
+    'readers.js':
+      "import { openDatabase } from './copy/dist/db/index.js';\nawait openDatabase('sqlite:data.db', { readers: 1 });\n",
+    'package.json': '{"type":"module"}',
   });
-  for (const part of ['package.json', 'dist']) cpSync(join(ROOT, part), join(cwd, 'copy', part), { recursive: true });
-  for (const file of ['operations/supervised-preload.js', 'db/sqlite/reader-process.js']) rmSync(join(cwd, 'copy/dist', file));
+  for (const part of ['package.json', 'dist'])
+    cpSync(join(ROOT, part), join(cwd, 'copy', part), { recursive: true });
+  for (const file of ['operations/supervised-preload.js', 'db/sqlite/reader-process.js'])
+    rmSync(join(cwd, 'copy/dist', file));
   const server = start(t, process.execPath, ['app.js'], { cwd });
   const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
   await server.printedTimes(READY, 2);
   assert.equal((await pidsOf(`${url!}/`)).size, 2);
   server.child.kill('SIGTERM');
   assert.equal((await server.ended).status, 0);
-  const reloading = start(t, process.execPath, ['app.js', 'reload'], { cwd, env: { SVC_ENV: 'development' } });
+  const reloading = start(t, process.execPath, ['app.js', 'reload'], {
+    cwd,
+    env: { SVC_ENV: 'development' },
+  });
   await reloading.printedTimes(/"event":"reloaded"/g, 1);
   appendFileSync(join(cwd, 'app.js'), '// saved\n');
   await reloading.printedTimes(/"event":"reloaded"/g, 2);
@@ -100,14 +121,18 @@ test('a program that has nothing of the package beside it, as one in a single fi
 test('svc run --workers lets requests in flight finish after SIGTERM, and ends with 0', async (t) => {
   const { server, url } = await serve(t);
   const socket = connect(Number(new URL(url).port), '127.0.0.1');
-  t.after(() => { socket.destroy(); });
+  t.after(() => {
+    socket.destroy();
+  });
   socket.write('POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 2\r\n\r\na');
   await server.printed(/^reading$/m);
   server.child.kill('SIGTERM');
   await server.printed(/"event":"draining","in_flight":1/);
   await assert.rejects(ask(url), { code: 'ECONNREFUSED' });
   let answer = '';
-  socket.setEncoding('utf8').on('data', (text: string) => { answer += text; });
+  socket.setEncoding('utf8').on('data', (text: string) => {
+    answer += text;
+  });
   socket.write('b');
   await once(socket, 'end');
   assert.match(answer, /^HTTP\/1\.1 200 OK\r\n[^]*\r\n\r\nab$/);
@@ -117,7 +142,9 @@ test('svc run --workers lets requests in flight finish after SIGTERM, and ends w
 test('svc run --workers ends everything at once on a second signal', async (t) => {
   const { server, url } = await serve(t);
   const socket = connect(Number(new URL(url).port), '127.0.0.1').on('error', () => undefined);
-  t.after(() => { socket.destroy(); });
+  t.after(() => {
+    socket.destroy();
+  });
   socket.write('POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 2\r\n\r\na');
   await server.printed(/^reading$/m);
   server.child.kill('SIGINT');
@@ -149,7 +176,10 @@ test('svc run --workers replaces a process that is killed under load, which lose
   await server.printedTimes(READY, 3);
   await load.more(50);
   await load.stop();
-  assert.ok(load.failures.length <= 8 && load.failures.every(({ what }) => what === 'ECONNRESET'), JSON.stringify(load.failures));
+  assert.ok(
+    load.failures.length <= 8 && load.failures.every(({ what }) => what === 'ECONNRESET'),
+    JSON.stringify(load.failures),
+  );
   assert.equal((await pidsOf(url)).size, 2);
   const { body } = await ask(`${url}metrics`);
   assert.match(body, /^svc_worker_restarts_total 1$/m);
@@ -168,9 +198,13 @@ test('a worker whose primary is gone drains and ends', async (t) => {
   const { server, url } = await serve(t);
   const pids = await pidsOf(url);
   const socket = connect(Number(new URL(url).port), '127.0.0.1');
-  t.after(() => { socket.destroy(); });
+  t.after(() => {
+    socket.destroy();
+  });
   let answer = '';
-  socket.setEncoding('utf8').on('data', (text: string) => { answer += text; });
+  socket.setEncoding('utf8').on('data', (text: string) => {
+    answer += text;
+  });
   socket.write('POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 2\r\n\r\na');
   await server.printed(/^reading$/m);
   server.child.kill('SIGKILL');
@@ -182,13 +216,27 @@ test('a worker whose primary is gone drains and ends', async (t) => {
 });
 
 for (const [what, app, expected, message] of [
-  ['mistakes between declarations', `${APP}app.get('/', () => 'twice');`, 3, /Cannot compile the application: 1 mistake/g],
+  [
+    'mistakes between declarations',
+    `${APP}app.get('/', () => 'twice');`,
+    3,
+    /Cannot compile the application: 1 mistake/g,
+  ],
   ['a module that does not load', 'export const app = 1;', 3, /Cannot load "app\.ts:app"/g],
-  ['what a startup hook throws', `${APP}app.onStartup(() => { throw new Error('no database'); });`, 1, /Error: no database/g],
+  [
+    'what a startup hook throws',
+    `${APP}app.onStartup(() => { throw new Error('no database'); });`,
+    1,
+    /Error: no database/g,
+  ],
   ['a process that ends by itself', `${APP}process.exit(0);`, 1, /$/g],
 ] as const) {
   test(`svc run --workers tells ${what} once, with the status that one process has`, async (t) => {
-    const { status, stderr } = await run(process.execPath, [BIN, 'run', 'app.ts', '--port', '0', '--workers', '3'], { cwd: project(t, { 'app.ts': app }) });
+    const { status, stderr } = await run(
+      process.execPath,
+      [BIN, 'run', 'app.ts', '--port', '0', '--workers', '3'],
+      { cwd: project(t, { 'app.ts': app }) },
+    );
     assert.equal(status, expected, stderr);
     assert.equal(stderr.match(message)?.length, 1, stderr);
   });
@@ -196,27 +244,39 @@ for (const [what, app, expected, message] of [
 
 test('svc run --workers tells once that the port is in use, status 1', async (t) => {
   const holder = createServer().listen(0, '127.0.0.1');
-  t.after(() => { holder.close(); });
+  t.after(() => {
+    holder.close();
+  });
   await once(holder, 'listening');
   const { port } = holder.address() as AddressInfo;
-  const { status, stderr } = await run(process.execPath, [BIN, 'run', 'app.ts', '--port', String(port), '--workers', '2'], { cwd: project(t, { 'app.ts': APP }) });
+  const { status, stderr } = await run(
+    process.execPath,
+    [BIN, 'run', 'app.ts', '--port', String(port), '--workers', '2'],
+    { cwd: project(t, { 'app.ts': APP }) },
+  );
   assert.equal(status, 1, stderr);
   assert.equal(stderr.match(/Cannot listen on .*: the address is in use/g)?.length, 1, stderr);
 });
 
 test('svc run --workers gives up with status 1 when every process dies as soon as it serves', async (t) => {
-  const { status, stderr } = await run(process.execPath, [BIN, 'run', 'app.ts', '--port', '0', '--workers', '1'], { cwd: project(t, { 'app.ts': `${APP}setTimeout(() => process.kill(process.pid, 'SIGKILL'), 150);` }) });
+  const { status, stderr } = await run(
+    process.execPath,
+    [BIN, 'run', 'app.ts', '--port', '0', '--workers', '1'],
+    { cwd: project(t, { 'app.ts': `${APP}setTimeout(() => process.kill(process.pid, 'SIGKILL'), 150);` }) },
+  );
   assert.equal(status, 1, stderr);
   assert.match(stderr, /"event":"workers_gave_up".*5 workers in a row have ended/);
 });
 
 test('app.run({ workers }) runs the program in several processes, with what it listens on besides shared', async (t) => {
-  const cwd = project(t, { 'main.ts': `import { Svc } from 'svc';
+  const cwd = project(t, {
+    'main.ts': `import { Svc } from 'svc';
 const app = new Svc({ ops: { metrics: { port: 0 } } });
 app.get('/', () => String(process.pid));
 const { url } = await app.run({ port: 0, workers: 2 });
 console.log('at ' + url);
-` });
+`,
+  });
   const server = start(t, process.execPath, ['main.ts'], { cwd });
   await server.printedTimes(READY, 2);
   const [, url] = await server.printed(/^at (.+)$/m);
@@ -226,7 +286,8 @@ console.log('at ' + url);
 });
 
 test('app.run({ workers }) rejects when the first process does not come to serve, and where there is no program to run', async (t) => {
-  const program = (rest: string): string => `import { Svc } from 'svc';\nconst app = new Svc();\n${rest}\nawait app.run({ port: 0, workers: 2 }).catch((error) => { console.log(error.code); throw error; });`;
+  const program = (rest: string): string =>
+    `import { Svc } from 'svc';\nconst app = new Svc();\n${rest}\nawait app.run({ port: 0, workers: 2 }).catch((error) => { console.log(error.code); throw error; });`;
   const cwd = project(t, { 'main.ts': program("app.onStartup(() => { throw new Error('no database'); });") });
   const failing = await run(process.execPath, ['main.ts'], { cwd });
   assert.equal(failing.status, 1);
@@ -237,7 +298,8 @@ test('app.run({ workers }) rejects when the first process does not come to serve
 });
 
 test('app.run({ workers }) told to end before the first process serves ends with 0', async (t) => {
-  const cwd = project(t, { 'main.ts': `import { Svc } from 'svc';
+  const cwd = project(t, {
+    'main.ts': `import { Svc } from 'svc';
 const app = new Svc();
 app.onStartup(async () => { // in the first worker, which its parent tells so
   const told = new Promise((resolve) => { process.once('SIGTERM', resolve); });
@@ -248,7 +310,8 @@ app.onStartup(async () => { // in the first worker, which its parent tells so
 });
 app.onShutdown(() => { console.log('shut down'); });
 await app.run({ port: 0, workers: 2 });
-` });
+`,
+  });
   const server = start(t, process.execPath, ['main.ts'], { cwd });
   await server.printed(/^starting$/m);
   server.child.kill('SIGTERM');
@@ -258,22 +321,36 @@ await app.run({ port: 0, workers: 2 });
 });
 
 /** A worker whose parent is the test. Its program has `app`, and runs it. */
-function forkWorker(t: TestContext, program: string): { child: ChildProcess; link: ChildLink; said: ToParent[] } {
+function forkWorker(
+  t: TestContext,
+  program: string,
+): { child: ChildProcess; link: ChildLink; said: ToParent[] } {
   const source = (file: string): string => new URL(`../../src/${file}`, import.meta.url).href;
-  const cwd = project(t, { 'main.mjs': `import { Svc } from ${JSON.stringify(source('app/svc.ts'))};\nconst app = new Svc();\n${program}\nawait app.run({ workers: 2 });` });
-  const child = fork(join(cwd, 'main.mjs'), { cwd, execArgv: ['--conditions=svc-source', '--import', source('operations/supervised-preload.ts')], env: { ...process.env, ...roleEnvironment('worker') } });
-  t.after(() => { child.kill('SIGKILL'); });
+  const cwd = project(t, {
+    'main.mjs': `import { Svc } from ${JSON.stringify(source('app/svc.ts'))};\nconst app = new Svc();\n${program}\nawait app.run({ workers: 2 });`,
+  });
+  const child = fork(join(cwd, 'main.mjs'), {
+    cwd,
+    execArgv: ['--conditions=svc-source', '--import', source('operations/supervised-preload.ts')],
+    env: { ...process.env, ...roleEnvironment('worker') },
+  });
+  t.after(() => {
+    child.kill('SIGKILL');
+  });
   const link = new ChildLink(child);
   const said: ToParent[] = [];
   link.listen((message) => {
     said.push(message);
-    if (message.svc === 'wants') link.send({ svc: 'address', address: { host: '127.0.0.1', port: 1, url: 'http://127.0.0.1:1' } });
+    if (message.svc === 'wants')
+      link.send({ svc: 'address', address: { host: '127.0.0.1', port: 1, url: 'http://127.0.0.1:1' } });
   });
   return { child, link, said };
 }
 
 test('a worker that is told to end while it starts asks for no connections', async (t) => {
-  const { link, said } = forkWorker(t, `
+  const { link, said } = forkWorker(
+    t,
+    `
 app.onStartup(async () => {
   const told = new Promise((resolve) => { process.once('SIGTERM', resolve); });
   const work = setInterval(() => {}, 1_000); // or its loop would be empty
@@ -283,30 +360,49 @@ app.onStartup(async () => {
 });
 app.onShutdown(async () => {
   for (let turns = 0; turns < 20; turns++) await new Promise((resolve) => { setImmediate(resolve); }); // a start that went on would ask meanwhile
-});`);
+});`,
+  );
   assert.deepEqual(await link.ended, { status: 0, signal: null });
-  assert.deepEqual(said.map(({ svc }) => svc), ['final']);
+  assert.deepEqual(
+    said.map(({ svc }) => svc),
+    ['final'],
+  );
 });
 
 test('a worker that is told to go while it takes a connection answers what comes over it', async (t) => {
-  const { link, child } = forkWorker(t, `
+  const { link, child } = forkWorker(
+    t,
+    `
 app.get('/', () => 'hello');
 const { send } = process;
 process.send = (message, handle, options, done) => { // a channel that is slow to take what is said
   return send.call(process, message, handle, options, message.svc !== 'took' ? done : () => process.once('message', () => setImmediate(done)));
-};`);
-  while (await once(child, 'message').then(([{ svc }]) => svc as string) !== 'ready');
+};`,
+  );
+  while ((await once(child, 'message').then(([{ svc }]) => svc as string)) !== 'ready');
   const door = createServer({ pauseOnConnect: true }).listen(0, '127.0.0.1');
-  t.after(() => { door.close(); });
+  t.after(() => {
+    door.close();
+  });
   await once(door, 'listening');
   const client = connect((door.address() as AddressInfo).port, '127.0.0.1').setEncoding('utf8');
-  t.after(() => { client.destroy(); });
-  const [socket] = await once(door, 'connection') as [Socket];
-  child.on('message', ({ svc }: ToParent) => { if (svc === 'took') socket.destroy(); }); // our copy of the handle only
+  t.after(() => {
+    client.destroy();
+  });
+  const [socket] = (await once(door, 'connection')) as [Socket];
+  child.on('message', ({ svc }: ToParent) => {
+    if (svc === 'took') socket.destroy();
+  }); // our copy of the handle only
   link.send({ svc: 'socket', id: 1 }, socket);
   link.send({ svc: 'drain', how: 'retire' });
   let answer = '';
-  client.on('data', (text: string) => { answer += text; }).on('error', () => { /* it was cut */ });
+  client
+    .on('data', (text: string) => {
+      answer += text;
+    })
+    .on('error', () => {
+      /* it was cut */
+    });
   client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
   assert.deepEqual(await link.ended, { status: 0, signal: null });
   assert.match(answer, /^HTTP\/1\.1 200 OK\r\n[^]*Connection: close\r\n[^]*hello$/);
@@ -314,7 +410,13 @@ process.send = (message, handle, options, done) => { // a channel that is slow t
 
 test('app.run() refuses workers out of range, and workers together with reload', async () => {
   const app = new Svc({ logger: collectedLog().logger });
-  for (const options of [{ workers: 0 }, { workers: 1025 }, { workers: 1.5 }, { workers: 'all' }, { workers: 2, reload: true }]) {
+  for (const options of [
+    { workers: 0 },
+    { workers: 1025 },
+    { workers: 1.5 },
+    { workers: 'all' },
+    { workers: 2, reload: true },
+  ]) {
     await assert.rejects(app.run(options as object), { code: 'E_OPTION_RANGE' });
   }
 });
@@ -322,7 +424,11 @@ test('app.run() refuses workers out of range, and workers together with reload',
 for (const [what, args, message] of [
   ['no worker', ['--workers', '0'], /--workers needs a number 1 … 1024, found "0"/],
   ['too many workers', ['--workers', '1025'], /found "1025"/],
-  ['workers and reload together', ['--workers', '2', '--reload'], /--workers and --reload exclude each other/],
+  [
+    'workers and reload together',
+    ['--workers', '2', '--reload'],
+    /--workers and --reload exclude each other/,
+  ],
 ] as const) {
   test(`svc run refuses ${what} with status 2`, async () => {
     const { status, stderr } = await run(process.execPath, [BIN, 'run', 'app.ts', ...args]);
@@ -342,7 +448,9 @@ class FakeChild implements Child {
   readonly sockets: Socket[] = [];
   say: (message: ToParent) => void = () => undefined;
 
-  listen(onMessage: (message: ToParent) => void): void { this.say = onMessage; }
+  listen(onMessage: (message: ToParent) => void): void {
+    this.say = onMessage;
+  }
 
   send(message: ToChild, socket?: Socket): void {
     this.heard.push(message);
@@ -350,14 +458,18 @@ class FakeChild implements Child {
     if (message.svc === 'address') this.say({ svc: 'ready' });
   }
 
-  kill(signal: NodeJS.Signals): void { this.die({ status: null, signal }); }
+  kill(signal: NodeJS.Signals): void {
+    this.die({ status: null, signal });
+  }
 
   die(end: ProcessEnd): void {
     this.isConnected = false;
     this.#end.resolve(end);
   }
 
-  serve(): void { this.say({ svc: 'wants', host: '127.0.0.1', port: 0, isSecure: false, env: 'test', drainMs: 1_000 }); }
+  serve(): void {
+    this.say({ svc: 'wants', host: '127.0.0.1', port: 0, isSecure: false, env: 'test', drainMs: 1_000 });
+  }
 }
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -366,7 +478,16 @@ test('Workers waits longer after each death, and as little as at first after a t
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const children: FakeChild[] = [];
-  const workers = new Workers({ count: 1, clock, log: logger, random: () => 1, fork: () => { children.push(new FakeChild()); return children.at(-1)!; } });
+  const workers = new Workers({
+    count: 1,
+    clock,
+    log: logger,
+    random: () => 1,
+    fork: () => {
+      children.push(new FakeChild());
+      return children.at(-1)!;
+    },
+  });
   const started = workers.start();
   children[0]!.serve();
   await started;
@@ -396,7 +517,15 @@ test('Workers keeps the old one when its successor does not serve', async () => 
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
   const children: FakeChild[] = [];
-  const workers = new Workers({ count: 1, clock, log: logger, fork: () => { children.push(new FakeChild()); return children.at(-1)!; } });
+  const workers = new Workers({
+    count: 1,
+    clock,
+    log: logger,
+    fork: () => {
+      children.push(new FakeChild());
+      return children.at(-1)!;
+    },
+  });
   const started = workers.start();
   children[0]!.serve();
   await started;
@@ -405,7 +534,10 @@ test('Workers keeps the old one when its successor does not serve', async () => 
   await turn();
   await clock.advance(60_000);
   assert.equal(children.length, 2);
-  assert.deepEqual(children[0]!.heard.map(({ svc }) => svc), ['address']);
+  assert.deepEqual(
+    children[0]!.heard.map(({ svc }) => svc),
+    ['address'],
+  );
   assert.ok(events.some(({ event }) => event === 'rolling_restart_failed'));
   const over = workers.stop();
   assert.deepEqual(children[0]!.heard.at(-1), { svc: 'drain', how: 'stop' });
@@ -418,7 +550,15 @@ test('Workers ends a successor that never serves, keeps the old one, and goes on
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
   const children: FakeChild[] = [];
-  const workers = new Workers({ count: 1, clock, log: logger, fork: () => { children.push(new FakeChild()); return children.at(-1)!; } });
+  const workers = new Workers({
+    count: 1,
+    clock,
+    log: logger,
+    fork: () => {
+      children.push(new FakeChild());
+      return children.at(-1)!;
+    },
+  });
   const count = (name: string): number => events.filter(({ event }) => event === name).length;
   const started = workers.start();
   children[0]!.serve();
@@ -429,9 +569,18 @@ test('Workers ends a successor that never serves, keeps the old one, and goes on
   workers.renew();
   await clock.advance(1);
   await turn();
-  assert.deepEqual([count('rolling_restart_failed'), count('worker_died'), children[1]!.isConnected], [1, 0, false]);
-  assert.match(JSON.stringify(events.find(({ event }) => event === 'rolling_restart_failed')), /did not serve within 60 s and was ended; the old ones go on/);
-  assert.deepEqual(children[0]!.heard.map(({ svc }) => svc), ['address']);
+  assert.deepEqual(
+    [count('rolling_restart_failed'), count('worker_died'), children[1]!.isConnected],
+    [1, 0, false],
+  );
+  assert.match(
+    JSON.stringify(events.find(({ event }) => event === 'rolling_restart_failed')),
+    /did not serve within 60 s and was ended; the old ones go on/,
+  );
+  assert.deepEqual(
+    children[0]!.heard.map(({ svc }) => svc),
+    ['address'],
+  );
   assert.equal(children.length, 3);
   children[2]!.serve();
   await turn();
@@ -448,7 +597,15 @@ test('Workers that are stopped during a renewal do not call it failed', async ()
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
   const children: FakeChild[] = [];
-  const workers = new Workers({ count: 1, clock, log: logger, fork: () => { children.push(new FakeChild()); return children.at(-1)!; } });
+  const workers = new Workers({
+    count: 1,
+    clock,
+    log: logger,
+    fork: () => {
+      children.push(new FakeChild());
+      return children.at(-1)!;
+    },
+  });
   const started = workers.start();
   children[0]!.serve();
   await started;
@@ -457,7 +614,10 @@ test('Workers that are stopped during a renewal do not call it failed', async ()
   children[0]!.die({ status: 0, signal: null });
   assert.equal(await over, 0);
   await turn();
-  assert.deepEqual([events.filter(({ event }) => event === 'rolling_restart_failed'), clock.pending], [[], 0]);
+  assert.deepEqual(
+    [events.filter(({ event }) => event === 'rolling_restart_failed'), clock.pending],
+    [[], 0],
+  );
 });
 
 test('Door hands a connection that a child has not taken to another, and answers who waits in vain', async (t) => {
@@ -468,7 +628,9 @@ test('Door hands a connection that a child has not taken to another, and answers
   const [first, second] = [new FakeChild(), new FakeChild()];
   door.admit(first);
   const client = connect(port, '127.0.0.1').setEncoding('utf8');
-  t.after(() => { client.destroy(); });
+  t.after(() => {
+    client.destroy();
+  });
   client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
   while (first.sockets.length === 0) await turn();
   assert.equal(first.sockets[0]!.bytesRead, 0);
@@ -480,7 +642,7 @@ test('Door hands a connection that a child has not taken to another, and answers
   door.onGone(second);
   await clock.advance(30_000);
   assert.equal(door.waiting, 0);
-  const [answer] = await once(client, 'data') as [string];
+  const [answer] = (await once(client, 'data')) as [string];
   assert.match(answer, /^HTTP\/1\.1 503 [^]*Connection: close[^]*sorry$/);
   await door.farewell();
 });
@@ -493,14 +655,16 @@ test('Door that is closed answers who waits as soon as there is nobody left to h
   const child = new FakeChild();
   door.admit(child);
   const clients = Array.from({ length: 5 }, () => connect(port, '127.0.0.1').setEncoding('utf8'));
-  t.after(() => { for (const client of clients) client.destroy(); });
+  t.after(() => {
+    for (const client of clients) client.destroy();
+  });
   for (const client of clients) client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
   while (child.sockets.length < 4 || door.waiting === 0) await turn(); // the child has not taken any yet
   door.close();
   assert.equal(door.waiting, 1);
   door.dismiss(child);
   assert.equal(door.waiting, 0); // else it would wait until the child has drained
-  const [answer] = await Promise.race(clients.map((client) => once(client, 'data'))) as [string];
+  const [answer] = (await Promise.race(clients.map((client) => once(client, 'data')))) as [string];
   assert.match(answer, /^HTTP\/1\.1 503 [^]*Connection: close[^]*sorry$/);
   door.onGone(child);
   await door.farewell();
