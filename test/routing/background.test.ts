@@ -6,7 +6,9 @@ import { collectedLog } from '../support/collected-log.ts';
 import type { Context } from '../../src/index.ts';
 
 /** An application, what it logs, and a client that is answered 500 instead of being thrown at. */
-function setUp(declare: (app: Svc) => void): { app: Svc; client: TestClient; events: Record<string, unknown>[] } & AsyncDisposable {
+function setUp(
+  declare: (app: Svc) => void,
+): { app: Svc; client: TestClient; events: Record<string, unknown>[] } & AsyncDisposable {
   const { logger, events } = collectedLog();
   const app = new Svc({ logger });
   declare(app);
@@ -22,15 +24,35 @@ const tasks = Depends(BackgroundTasks);
 
 test('BackgroundTasks run in order, one after another, after the answer and the clean-up', async () => {
   const steps: string[] = [];
-  const db = function* (): Generator<number, void> { yield 1; steps.push('clean-up'); };
+  const db = function* (): Generator<number, void> {
+    yield 1;
+    steps.push('clean-up');
+  };
   await using it = setUp((app) => {
-    app.use(async (_req, next) => { const response = await next(); steps.push('answer'); return response; });
-    app.get('/', { db: Depends(db), tasks, tx: Depends(db, { scope: 'handler', cache: false }) }, ({ tasks: given }) => {
-      given.add(async (name: string, count: number) => { await null; steps.push(`${name} ${count}`); }, 'first', 1).add(() => steps.push('second'));
-      assert.equal(given.size, 2);
-      steps.push('handler');
-      return 'x';
+    app.use(async (_req, next) => {
+      const response = await next();
+      steps.push('answer');
+      return response;
     });
+    app.get(
+      '/',
+      { db: Depends(db), tasks, tx: Depends(db, { scope: 'handler', cache: false }) },
+      ({ tasks: given }) => {
+        given
+          .add(
+            async (name: string, count: number) => {
+              await null;
+              steps.push(`${name} ${count}`);
+            },
+            'first',
+            1,
+          )
+          .add(() => steps.push('second'));
+        assert.equal(given.size, 2);
+        steps.push('handler');
+        return 'x';
+      },
+    );
   });
   assert.equal((await it.client.get('/')).status, 200);
   assert.deepEqual(steps, ['handler', 'clean-up', 'answer', 'clean-up', 'first 1', 'second']);
@@ -39,22 +61,44 @@ test('BackgroundTasks run in order, one after another, after the answer and the 
 
 test('BackgroundTasks of a route without clean-up run, too, and dependencies may add to them', async () => {
   const ran: string[] = [];
-  const audit = provide({ tasks }, ({ tasks: given, req }) => { given.add(() => ran.push(`audit ${req.path}`)); });
-  await using it = setUp((app) => app.get('/{n}', { audit: Depends(audit), tasks }, ({ tasks: given }) => { given.add(() => ran.push('own')); }));
+  const audit = provide({ tasks }, ({ tasks: given, req }) => {
+    given.add(() => ran.push(`audit ${req.path}`));
+  });
+  await using it = setUp((app) =>
+    app.get('/{n}', { audit: Depends(audit), tasks }, ({ tasks: given }) => {
+      given.add(() => ran.push('own'));
+    }),
+  );
   assert.equal((await it.client.get('/a')).status, 204);
   assert.deepEqual(ran, ['audit /a', 'own']);
 });
 
 test('BackgroundTasks log and count a failure, sync or async, with the request it is of, and run the others', async () => {
   const ran: string[] = [];
-  await using it = setUp((app) => app.get('/{n:int}', { tasks }, ({ tasks: given }) => {
-    given.add(() => { throw new RangeError('sync failure'); }).add(() => ran.push('second')).add(async () => { throw new RangeError('async failure'); }).add(() => ran.push('fourth'));
-    return 'x';
-  }));
+  await using it = setUp((app) =>
+    app.get('/{n:int}', { tasks }, ({ tasks: given }) => {
+      given
+        .add(() => {
+          throw new RangeError('sync failure');
+        })
+        .add(() => ran.push('second'))
+        .add(async () => {
+          throw new RangeError('async failure');
+        })
+        .add(() => ran.push('fourth'));
+      return 'x';
+    }),
+  );
   assert.equal((await it.client.get('/7', { headers: { 'x-request-id': 'abc' } })).status, 200);
   assert.deepEqual(ran, ['second', 'fourth']);
   const lines = it.events.filter((line) => line['event'] === 'background_task_failed');
-  assert.deepEqual(lines.map((line) => [line['route'], line['method'], line['request_id']]), [['/{n:int}', 'GET', 'abc'], ['/{n:int}', 'GET', 'abc']]);
+  assert.deepEqual(
+    lines.map((line) => [line['route'], line['method'], line['request_id']]),
+    [
+      ['/{n:int}', 'GET', 'abc'],
+      ['/{n:int}', 'GET', 'abc'],
+    ],
+  );
   assert.match(JSON.stringify(lines), /sync failure.*async failure/);
   assert.equal(metric(it.app, 'svc_background_failures_total'), 2);
   assert.equal(metric(it.app, 'svc_background_waiting'), 0);
@@ -62,25 +106,39 @@ test('BackgroundTasks log and count a failure, sync or async, with the request i
 
 test('BackgroundTasks run when a clean-up of scope request has failed', async () => {
   const ran: string[] = [];
-  const db = function* (): Generator<number, void> { yield 1; throw new Error('release'); };
-  await using it = setUp((app) => app.get('/', { db: Depends(db), tasks }, ({ tasks: given }) => { given.add(() => ran.push('task')); return 'x'; }));
+  const db = function* (): Generator<number, void> {
+    yield 1;
+    throw new Error('release');
+  };
+  await using it = setUp((app) =>
+    app.get('/', { db: Depends(db), tasks }, ({ tasks: given }) => {
+      given.add(() => ran.push('task'));
+      return 'x';
+    }),
+  );
   assert.equal((await it.client.get('/')).status, 200);
   assert.deepEqual(ran, ['task']);
 });
 
 const FAILURES: Readonly<Record<string, (context: Context) => unknown>> = {
-  'throws': () => { throw new NotFound(); },
-  'rejects': async () => { throw new Error('no'); },
+  throws: () => {
+    throw new NotFound();
+  },
+  rejects: async () => {
+    throw new Error('no');
+  },
   'replies what has no form': () => new Map(),
 };
 for (const [what, end] of Object.entries(FAILURES)) {
   test(`BackgroundTasks do not run when the handler ${what}, take no more, and do not count as waiting`, async () => {
     const ran: string[] = [];
     let kept: BackgroundTasks | undefined;
-    await using it = setUp((app) => app.get('/', { tasks }, (context) => {
-      kept = context.tasks.add(() => ran.push('task'));
-      return end(context);
-    }));
+    await using it = setUp((app) =>
+      app.get('/', { tasks }, (context) => {
+        kept = context.tasks.add(() => ran.push('task'));
+        return end(context);
+      }),
+    );
     assert.ok((await it.client.get('/')).status >= 400);
     assert.deepEqual(ran, []);
     assert.equal(metric(it.app, 'svc_background_waiting'), 0);
@@ -91,10 +149,20 @@ for (const [what, end] of Object.entries(FAILURES)) {
 test('BackgroundTasks do not run when a later dependency fails, or the input is refused', async () => {
   const ran: string[] = [];
   const { Field, Router } = await import('../../src/index.ts');
-  const audit = provide({ tasks }, ({ tasks: given }) => { given.add(() => ran.push('task')); });
+  const audit = provide({ tasks }, ({ tasks: given }) => {
+    given.add(() => ran.push('task'));
+  });
   const router = new Router({ deps: { audit: Depends(audit) } });
   router.get('/input', { query: { n: Field(1) } }, () => 1);
-  router.get('/dependency', { fails: Depends(() => { throw new NotFound(); }) }, () => 1);
+  router.get(
+    '/dependency',
+    {
+      fails: Depends(() => {
+        throw new NotFound();
+      }),
+    },
+    () => 1,
+  );
   await using it = setUp((app) => app.includeRouter(router));
   assert.equal((await it.client.get('/input?n=x')).status, 400);
   assert.equal((await it.client.get('/dependency')).status, 404);
@@ -105,11 +173,18 @@ test('BackgroundTasks do not run when a later dependency fails, or the input is 
 test('A background task may add others, which run after those there are', async () => {
   const ran: string[] = [];
   let kept: BackgroundTasks | undefined;
-  await using it = setUp((app) => app.get('/', { tasks }, ({ tasks: given }) => {
-    kept = given;
-    given.add(() => { ran.push('first'); given.add(() => ran.push('added')); }).add(() => ran.push('second'));
-    return 'x';
-  }));
+  await using it = setUp((app) =>
+    app.get('/', { tasks }, ({ tasks: given }) => {
+      kept = given;
+      given
+        .add(() => {
+          ran.push('first');
+          given.add(() => ran.push('added'));
+        })
+        .add(() => ran.push('second'));
+      return 'x';
+    }),
+  );
   await it.client.get('/');
   assert.deepEqual(ran, ['first', 'second', 'added']);
   assert.equal(metric(it.app, 'svc_background_waiting'), 0);
@@ -118,27 +193,39 @@ test('A background task may add others, which run after those there are', async 
 
 test('BackgroundTasks refuse the 1,001st of a request with E_BACKGROUND_FULL: 500, and none of them runs', async () => {
   let ran = 0;
-  await using it = setUp((app) => app.get('/{n:int}', { tasks }, ({ tasks: given, params }) => {
-    for (let index = 0; index < params.n; index++) given.add(() => ran++);
-    return 'x';
-  }));
+  await using it = setUp((app) =>
+    app.get('/{n:int}', { tasks }, ({ tasks: given, params }) => {
+      for (let index = 0; index < params.n; index++) given.add(() => ran++);
+      return 'x';
+    }),
+  );
   assert.equal((await it.client.get('/1000')).status, 200);
   assert.equal(ran, 1_000);
   assert.equal((await it.client.get('/1001')).status, 500);
   assert.equal(ran, 1_000);
-  assert.match(JSON.stringify(it.events.find((line) => line['event'] === 'unhandled_error')), /E_BACKGROUND_FULL/);
+  assert.match(
+    JSON.stringify(it.events.find((line) => line['event'] === 'unhandled_error')),
+    /E_BACKGROUND_FULL/,
+  );
 });
 
 test('BackgroundTasks refuse what goes beyond 10,000 that wait, and take more when they have run', async () => {
   const gate = Promise.withResolvers<void>();
   let ran = 0;
-  await using it = setUp((app) => app.get('/{n:int}', { tasks }, ({ tasks: given, params }) => {
-    for (let index = 0; index < params.n; index++) given.add(async () => { await gate.promise; ran++; });
-    return 'x';
-  }));
+  await using it = setUp((app) =>
+    app.get('/{n:int}', { tasks }, ({ tasks: given, params }) => {
+      for (let index = 0; index < params.n; index++)
+        given.add(async () => {
+          await gate.promise;
+          ran++;
+        });
+      return 'x';
+    }),
+  );
   await it.client.get('/0'); // it has started
   const held = Array.from({ length: 10 }, () => it.client.get('/1000'));
-  while (metric(it.app, 'svc_background_waiting') < 10_000) await new Promise((resolve) => setImmediate(resolve));
+  while (metric(it.app, 'svc_background_waiting') < 10_000)
+    await new Promise((resolve) => setImmediate(resolve));
   assert.equal((await it.client.get('/1')).status, 500);
   gate.resolve();
   await Promise.all(held);
@@ -152,8 +239,17 @@ test('Svc.shutdown() waits for background tasks', async () => {
   const app = new Svc({ logger });
   const [started, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const steps: string[] = [];
-  app.onShutdown(() => { steps.push('shutdown hook'); });
-  app.get('/', { tasks }, ({ tasks: given }) => { given.add(async () => { started.resolve(); await gate.promise; steps.push('task'); }); return 'x'; });
+  app.onShutdown(() => {
+    steps.push('shutdown hook');
+  });
+  app.get('/', { tasks }, ({ tasks: given }) => {
+    given.add(async () => {
+      started.resolve();
+      await gate.promise;
+      steps.push('task');
+    });
+    return 'x';
+  });
   const running = await app.run({ port: 0, handleSignals: false });
   assert.equal(await (await fetch(running.url)).text(), 'x'); // the answer does not wait for it
   await started.promise;

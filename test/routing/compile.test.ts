@@ -20,11 +20,14 @@ function findingsOf(app: Svc): readonly Finding[] {
     app.compileAll();
   } catch (error) {
     assert.equal((error as SvcError).code, 'E_COMPILE');
-    return (error as SvcError).findings.filter((finding) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(finding.rule)); // of the Node that runs the tests
+    return (error as SvcError).findings.filter(
+      (finding) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(finding.rule),
+    ); // of the Node that runs the tests
   }
   return [];
 }
-const ask = (app: Svc, path: string, method = 'GET'): Promise<Response> => app.fetch(new Request(`http://a.example${path}`, { method }));
+const ask = (app: Svc, path: string, method = 'GET'): Promise<Response> =>
+  app.fetch(new Request(`http://a.example${path}`, { method }));
 
 test('compileAll() reports a path and method registered twice as SVC101, at the second, naming the first', () => {
   const app = make();
@@ -34,7 +37,10 @@ test('compileAll() reports a path and method registered twice as SVC101, at the 
   const second = line() + 1;
   app.get('/a/{y}', handler);
   const findings = findingsOf(app);
-  assert.deepEqual(findings.map(({ rule, severity, subject }) => [rule, severity, subject]), [['SVC101', 'error', 'GET /a/{y}']]);
+  assert.deepEqual(
+    findings.map(({ rule, severity, subject }) => [rule, severity, subject]),
+    [['SVC101', 'error', 'GET /a/{y}']],
+  );
   assert.equal(findings[0]!.place!.line, second);
   assert.match(findings[0]!.place!.file, /compile\.test\.ts$/);
   assert.match(findings[0]!.message, new RegExp(`/a/\\{x\\} at .*compile\\.test\\.ts:${first}$`));
@@ -46,16 +52,29 @@ test('compileAll() reports a name given twice as SVC104, at the second', () => {
   const at = line() + 1;
   app.post('/b', { name: 'n' }, handler);
   const findings = findingsOf(app);
-  assert.deepEqual(findings.map(({ rule, subject, place }) => [rule, subject, place!.line]), [['SVC104', 'POST /b', at]]);
+  assert.deepEqual(
+    findings.map(({ rule, subject, place }) => [rule, subject, place!.line]),
+    [['SVC104', 'POST /b', at]],
+  );
   assert.match(findings[0]!.message, /\/a/);
 });
 
 test('compileAll() tells methods, converters, cases and trailing slashes apart', () => {
-  const app = make().get('/a', handler).post('/a', handler).get('/A', handler).get('/a/', handler).get('/{x}', handler).get('/{x:int}', handler);
+  const app = make()
+    .get('/a', handler)
+    .post('/a', handler)
+    .get('/A', handler)
+    .get('/a/', handler)
+    .get('/{x}', handler)
+    .get('/{x:int}', handler);
   app.route('/a', ['HEAD'], handler);
   assert.deepEqual(findingsOf(app), []);
-  assert.deepEqual(app.routes.filter(({ template }) => !/^\/(healthz|readyz|metrics)$/.test(template)).map(({ method, template }) => `${method} ${template}`),
-    ['GET /a', 'POST /a', 'GET /A', 'GET /a/', 'GET /{x}', 'GET /{x:int}', 'HEAD /a']);
+  assert.deepEqual(
+    app.routes
+      .filter(({ template }) => !/^\/(healthz|readyz|metrics)$/.test(template))
+      .map(({ method, template }) => `${method} ${template}`),
+    ['GET /a', 'POST /a', 'GET /A', 'GET /a/', 'GET /{x}', 'GET /{x:int}', 'HEAD /a'],
+  );
 });
 
 test('compileAll() collects every mistake and throws them at once, freezing nothing', () => {
@@ -63,27 +82,66 @@ test('compileAll() collects every mistake and throws them at once, freezing noth
   const router = new Router({ prefix: '/{id}' });
   router.get('/{id}', handler).includeRouter(router);
   app.includeRouter(router);
-  app.use({ handle: (_req, next) => next(), compile: () => [{ rule: 'mine/rule', severity: 'warning', subject: 's', message: 'm', remedy: 'r' }] });
+  app.use({
+    handle: (_req, next) => next(),
+    compile: () => [{ rule: 'mine/rule', severity: 'warning', subject: 's', message: 'm', remedy: 'r' }],
+  });
   const findings = findingsOf(app);
-  assert.deepEqual(findings.map(({ rule }) => rule).sort(), ['SVC101', 'SVC104', 'SVC106', 'SVC106', 'mine/rule']);
+  assert.deepEqual(findings.map(({ rule }) => rule).sort(), [
+    'SVC101',
+    'SVC104',
+    'SVC106',
+    'SVC106',
+    'mine/rule',
+  ]);
   assert.throws(() => app.compileAll(), { code: 'E_COMPILE', message: /SVC101 GET \/a/ });
   app.get('/b', handler); // still open
 });
 
-for (const [what, error, message] of [['an error', new TypeError('two\nlines'), /threw TypeError: two$/], ['null', null, /threw null$/], ['a mistake that has a remedy', new SvcError('E_STATE_UNSET', ['db']), /"db"/]] as const) {
+for (const [what, error, message] of [
+  ['an error', new TypeError('two\nlines'), /threw TypeError: two$/],
+  ['null', null, /threw null$/],
+  ['a mistake that has a remedy', new SvcError('E_STATE_UNSET', ['db']), /"db"/],
+] as const) {
   test(`compileAll() reports a middleware whose compile() throws ${what} as SVC121, where it was put to use`, () => {
     const here = line() + 1;
-    const app = make().use({ kind: 'cors', handle: (_req, next) => next(), compile: () => { throw error; } });
+    const app = make().use({
+      kind: 'cors',
+      handle: (_req, next) => next(),
+      compile: () => {
+        throw error;
+      },
+    });
     const [finding, ...more] = findingsOf(app);
-    assert.deepEqual([finding!.rule, finding!.subject, finding!.place!.line, more.length], ['SVC121', 'middleware cors', here, 0]);
+    assert.deepEqual(
+      [finding!.rule, finding!.subject, finding!.place!.line, more.length],
+      ['SVC121', 'middleware cors', here, 0],
+    );
     assert.match(finding!.message, message);
   });
 }
 
 test('compileAll() reports a spec whose getter throws as SVC107, and a route that hides behind the operations as SVC102', () => {
-  const spec = provide({ get later(): never { throw new ReferenceError('not yet'); } } as object, () => 1);
-  const app = make().get('/x', { it: Depends(spec) }, handler).get('/healthz', handler).get('/metrics', handler);
-  assert.deepEqual(findingsOf(app).map(({ rule, subject }) => [rule, subject]), [['SVC107', 'GET /x'], ['SVC102', 'GET /healthz'], ['SVC102', 'GET /metrics']]);
+  const spec = provide(
+    {
+      get later(): never {
+        throw new ReferenceError('not yet');
+      },
+    } as object,
+    () => 1,
+  );
+  const app = make()
+    .get('/x', { it: Depends(spec) }, handler)
+    .get('/healthz', handler)
+    .get('/metrics', handler);
+  assert.deepEqual(
+    findingsOf(app).map(({ rule, subject }) => [rule, subject]),
+    [
+      ['SVC107', 'GET /x'],
+      ['SVC102', 'GET /healthz'],
+      ['SVC102', 'GET /metrics'],
+    ],
+  );
   assert.match(findingsOf(app)[0]!.message, /threw ReferenceError: not yet/);
 });
 
@@ -92,7 +150,15 @@ test('compileAll() lets warnings pass, and asks middleware with the whole view',
   const app = make({ env: 'test', config: { pageSize: 20 } });
   app.use({
     handle: (_req, next) => next(),
-    compile: (view) => { seen.push(view.env, view.routes.some(({ template }) => template === '/late'), view.middleware.length, view.config('pageSize')); return [{ rule: 'mine/rule', severity: 'warning', subject: 's', message: 'm', remedy: 'r' }]; },
+    compile: (view) => {
+      seen.push(
+        view.env,
+        view.routes.some(({ template }) => template === '/late'),
+        view.middleware.length,
+        view.config('pageSize'),
+      );
+      return [{ rule: 'mine/rule', severity: 'warning', subject: 's', message: 'm', remedy: 'r' }];
+    },
   });
   app.get('/late', handler);
   assert.deepEqual(findingsOf(app), []);
@@ -102,11 +168,17 @@ test('compileAll() lets warnings pass, and asks middleware with the whole view',
 test('A compiled route knows its template, name, place and meta, and req.route is it before any middleware', async () => {
   const app = make();
   const seen: unknown[] = [];
-  app.use((req, next) => { seen.push(req.route?.template, req.pathParams); return next(); });
+  app.use((req, next) => {
+    seen.push(req.route?.template, req.pathParams);
+    return next();
+  });
   const at = line() + 1;
   app.get('/a/{id:int}', { name: 'n', meta: { mine: 1 } }, handler);
   const route = app.routes.find(({ name }) => name === 'n')!;
-  assert.deepEqual([route.method, route.template, route.place.line, route.meta], ['GET', '/a/{id:int}', at, { mine: 1 }]);
+  assert.deepEqual(
+    [route.method, route.template, route.place.line, route.meta],
+    ['GET', '/a/{id:int}', at, { mine: 1 }],
+  );
   assert.ok(Object.isFrozen(route.meta));
   await ask(app, '/a/5');
   await ask(app, '/none');
@@ -115,21 +187,50 @@ test('A compiled route knows its template, name, place and meta, and req.route i
 });
 
 test('Path parameters are plain objects, typed by their converters, for any number of them', async () => {
-  const app = make().get('/1/{a:int}', ({ params }) => params).get('/2/{a:float}/{b}', ({ params }) => params)
-    .get('/3/{a}/{b:uuid}/{c:path}', ({ params }) => params).get('/p/{constructor}/{toString}/{valueOf}', ({ params }) => ({ ...params, isPlain: Object.getPrototypeOf(params) === Object.prototype }));
+  const app = make()
+    .get('/1/{a:int}', ({ params }) => params)
+    .get('/2/{a:float}/{b}', ({ params }) => params)
+    .get('/3/{a}/{b:uuid}/{c:path}', ({ params }) => params)
+    .get('/p/{constructor}/{toString}/{valueOf}', ({ params }) => ({
+      ...params,
+      isPlain: Object.getPrototypeOf(params) === Object.prototype,
+    }));
   const uuid = '0190163D-8694-739B-AEA5-966C26F8AD91';
   assert.deepEqual(await (await ask(app, '/1/5')).json(), { a: 5 });
   assert.deepEqual(await (await ask(app, '/2/1.50/x%2Fy')).json(), { a: 1.5, b: 'x/y' });
-  assert.deepEqual(await (await ask(app, `/3/x/${uuid}/r/s`)).json(), { a: 'x', b: uuid.toLowerCase(), c: 'r/s' });
-  assert.deepEqual(await (await ask(app, '/p/1/2/3')).json(), { constructor: '1', toString: '2', valueOf: '3', isPlain: true });
+  assert.deepEqual(await (await ask(app, `/3/x/${uuid}/r/s`)).json(), {
+    a: 'x',
+    b: uuid.toLowerCase(),
+    c: 'r/s',
+  });
+  assert.deepEqual(await (await ask(app, '/p/1/2/3')).json(), {
+    constructor: '1',
+    toString: '2',
+    valueOf: '3',
+    isPlain: true,
+  });
 });
 
 test('404, 405, 400 and OPTIONS pass back through the middleware', async () => {
   const app = make().get('/a', handler);
-  app.use(async (_req, next) => { const response = await next(); response.headers.set('X-Outer', 'there'); return response; });
-  for (const [path, method, status] of [['/none', 'GET', 404], ['/a', 'POST', 405], ['/a', 'OPTIONS', 204], ['/none', 'OPTIONS', 404], ['/%zz', 'GET', 400]] as const) {
+  app.use(async (_req, next) => {
+    const response = await next();
+    response.headers.set('X-Outer', 'there');
+    return response;
+  });
+  for (const [path, method, status] of [
+    ['/none', 'GET', 404],
+    ['/a', 'POST', 405],
+    ['/a', 'OPTIONS', 204],
+    ['/none', 'OPTIONS', 404],
+    ['/%zz', 'GET', 400],
+  ] as const) {
     const response = await ask(app, path, method);
-    assert.deepEqual([response.status, response.headers.get('x-outer')], [status, 'there'], `${method} ${path}`);
+    assert.deepEqual(
+      [response.status, response.headers.get('x-outer')],
+      [status, 'there'],
+      `${method} ${path}`,
+    );
     if (status === 405 || status === 204) assert.equal(response.headers.get('allow'), 'GET, HEAD, OPTIONS');
   }
 });
@@ -150,8 +251,11 @@ test('A handler for NotFound or MethodNotAllowed answers what matched nothing, a
 test('A 405 that a handler of the application answers has Allow (RFC 9110 §15.5.6), unless it says one', async () => {
   const kept = new JSONResponse({ error: 'kept' }, { status: 405 });
   for (const [reply, status, allow] of [
-    [() => [{ error: 'no' }, 405] as const, 405, 'GET, HEAD, OPTIONS'], [async () => [{ error: 'no' }, 405] as const, 405, 'GET, HEAD, OPTIONS'], [() => kept, 405, 'GET, HEAD, OPTIONS'],
-    [() => ['mine', 405, { Allow: 'GET' }] as const, 405, 'GET'], [() => ['hidden', 404] as const, 404, null],
+    [() => [{ error: 'no' }, 405] as const, 405, 'GET, HEAD, OPTIONS'],
+    [async () => [{ error: 'no' }, 405] as const, 405, 'GET, HEAD, OPTIONS'],
+    [() => kept, 405, 'GET, HEAD, OPTIONS'],
+    [() => ['mine', 405, { Allow: 'GET' }] as const, 405, 'GET'],
+    [() => ['hidden', 404] as const, 404, null],
   ] as const) {
     const app = make().get('/a', handler).post('/b', handler).exceptionHandler(MethodNotAllowed, reply);
     const answer = await ask(app, '/a', 'PUT');
@@ -161,32 +265,63 @@ test('A 405 that a handler of the application answers has Allow (RFC 9110 §15.5
 });
 
 test('A 404 names a close path outside production, and in production never', async () => {
-  for (const [env, detail] of [['development', 'Nothing is here; did you mean /users?'], ['test', 'Nothing is here; did you mean /users?'], ['production', undefined]] as const) {
+  for (const [env, detail] of [
+    ['development', 'Nothing is here; did you mean /users?'],
+    ['test', 'Nothing is here; did you mean /users?'],
+    ['production', undefined],
+  ] as const) {
     const app = make({ env }).get('/users', handler);
-    const problem = await (await ask(app, '/usres')).json() as Record<string, unknown>;
+    const problem = (await (await ask(app, '/usres')).json()) as Record<string, unknown>;
     assert.equal(problem['detail'], detail);
-    assert.equal((await (await ask(app, `/${'x'.repeat(300)}`)).json() as Record<string, unknown>)['detail'], undefined);
+    assert.equal(
+      ((await (await ask(app, `/${'x'.repeat(300)}`)).json()) as Record<string, unknown>)['detail'],
+      undefined,
+    );
   }
 });
 
 test('A route may declare its own OPTIONS and HEAD', async () => {
-  const app = make().route('/a', ['OPTIONS'], () => 'mine').get('/a', handler);
+  const app = make()
+    .route('/a', ['OPTIONS'], () => 'mine')
+    .get('/a', handler);
   assert.equal(await (await ask(app, '/a', 'OPTIONS')).text(), 'mine');
 });
 
 test('The status of a spec is that of replies that name none, and tuple: false leaves arrays alone', async () => {
-  const app = make().post('/a', { status: 201 }, () => ({ a: 1 })).post('/b', { status: 201 }, () => null).post('/c', { status: 201 }, () => ['x', 409] as const).post('/d', { tuple: false }, () => ['x', 409]);
-  const statuses = await Promise.all(['/a', '/b', '/c', '/d'].map(async (path) => (await ask(app, path, 'POST')).status));
+  const app = make()
+    .post('/a', { status: 201 }, () => ({ a: 1 }))
+    .post('/b', { status: 201 }, () => null)
+    .post('/c', { status: 201 }, () => ['x', 409] as const)
+    .post('/d', { tuple: false }, () => ['x', 409]);
+  const statuses = await Promise.all(
+    ['/a', '/b', '/c', '/d'].map(async (path) => (await ask(app, path, 'POST')).status),
+  );
   assert.deepEqual(statuses, [201, 201, 409, 200]);
 });
 
 test('inspect() tells what a route reads, also by way of its dependencies and those of its router', () => {
   const paging = provide({ query: { page: Field(1) } }, ({ query }) => query.page);
-  const tenant = provide({ headers: { tenant: Field(str) }, page: Depends(paging) }, ({ headers }) => headers.tenant);
+  const tenant = provide(
+    { headers: { tenant: Field(str) }, page: Depends(paging) },
+    ({ headers }) => headers.tenant,
+  );
   const app = make();
-  app.includeRouter(new Router({ deps: { tenant: Depends(tenant) } }).post('/', { page: Depends(paging), query: { dry: Field(false) }, body: list(int) }, () => 1));
+  app.includeRouter(
+    new Router({ deps: { tenant: Depends(tenant) } }).post(
+      '/',
+      { page: Depends(paging), query: { dry: Field(false) }, body: list(int) },
+      () => 1,
+    ),
+  );
   const [{ inputs }] = app.inspect().details as unknown as [RouteDetail];
-  assert.deepEqual(inputs.texts.map(({ from, plan }) => [from, plan.fields.map(({ name }) => name)]), [['query', ['page']], ['header', ['tenant']], ['query', ['dry']]]);
+  assert.deepEqual(
+    inputs.texts.map(({ from, plan }) => [from, plan.fields.map(({ name }) => name)]),
+    [
+      ['query', ['page']],
+      ['header', ['tenant']],
+      ['query', ['dry']],
+    ],
+  );
   assert.equal(inputs.body?.node.kind, 'list');
   assert.equal(inputs.form, undefined);
 });

@@ -1,14 +1,42 @@
 import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import test from 'node:test';
-import { Field, HttpResponse, JSONResponse, NotFound, Router, Schema, StreamingResponse, Svc, SvcError, TextResponse, ValidationError, any, datetime, int, list, literal, nullable, record, reply, str, union, Depends, file, provide } from '../../src/index.ts';
+import {
+  Field,
+  HttpResponse,
+  JSONResponse,
+  NotFound,
+  Router,
+  Schema,
+  StreamingResponse,
+  Svc,
+  SvcError,
+  TextResponse,
+  ValidationError,
+  any,
+  datetime,
+  int,
+  list,
+  literal,
+  nullable,
+  record,
+  reply,
+  str,
+  union,
+  Depends,
+  file,
+  provide,
+} from '../../src/index.ts';
 import { TestClient } from '../../src/testing/index.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import type { HttpRequest, SvcOptions } from '../../src/index.ts';
 import type { TestRequest } from '../../src/testing/index.ts';
 
 /** An application, what it logs, and a client that is answered 500 instead of being thrown at. */
-function setUp(declare: (app: Svc) => void, settings: SvcOptions = {}): { app: Svc; client: TestClient; events: Record<string, unknown>[] } & AsyncDisposable {
+function setUp(
+  declare: (app: Svc) => void,
+  settings: SvcOptions = {},
+): { app: Svc; client: TestClient; events: Record<string, unknown>[] } & AsyncDisposable {
   const { logger, events } = collectedLog();
   const app = new Svc({ logger, ...settings });
   declare(app);
@@ -16,20 +44,33 @@ function setUp(declare: (app: Svc) => void, settings: SvcOptions = {}): { app: S
   return { app, client, events, [Symbol.asyncDispose]: () => client.close() };
 }
 
-interface Problem { readonly status: number; readonly detail: string; readonly errors: readonly { readonly loc: readonly (string | number)[]; readonly code: string; readonly message: string }[] }
+interface Problem {
+  readonly status: number;
+  readonly detail: string;
+  readonly errors: readonly {
+    readonly loc: readonly (string | number)[];
+    readonly code: string;
+    readonly message: string;
+  }[];
+}
 
 async function problemOf(response: Response): Promise<Problem> {
   assert.equal(response.headers.get('content-type'), 'application/problem+json');
-  return await response.json() as Problem;
+  return (await response.json()) as Problem;
 }
 
-class Address extends Schema { city = Field(str, { minLength: 1 }); zip = Field(str, { optional: true }); }
+class Address extends Schema {
+  city = Field(str, { minLength: 1 });
+  zip = Field(str, { optional: true });
+}
 class User extends Schema {
   name = Field(str, { minLength: 2 });
   age = Field(int, { ge: 0 });
   home = Field(Address);
   tags = Field(list(str), { default: () => [] });
-  get domain(): string { return `${this.name}.example`; }
+  get domain(): string {
+    return `${this.name}.example`;
+  }
 }
 const ADA = { name: 'Ada', age: 36, home: { city: 'London' } };
 
@@ -39,36 +80,100 @@ test('body: the handler runs in the AsyncLocalStorage that middleware has entere
   const entered = new AsyncLocalStorage<string>();
   const enter = (req: HttpRequest, next: () => unknown): unknown => entered.run(req.path, next);
   const handler = (): object => ({ store: entered.getStore() ?? null });
-  await using around = setUp((app) => { app.use(enter as never); app.post('/all', { body: User }, handler); });
+  await using around = setUp((app) => {
+    app.use(enter as never);
+    app.post('/all', { body: User }, handler);
+  });
   await using own = setUp((app) => app.post('/own', { body: User, use: [enter as never] }, handler));
   await using none = setUp((app) => app.post('/none', { body: User }, handler));
-  for (const [it, path, store] of [[around, '/all', '/all'], [own, '/own', '/own'], [none, '/none', null]] as const) {
+  for (const [it, path, store] of [
+    [around, '/all', '/all'],
+    [own, '/own', '/own'],
+    [none, '/none', null],
+  ] as const) {
     const server = await it.app.run({ port: 0, handleSignals: false });
-    const response = await fetch(server.url + path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(ADA) });
+    const response = await fetch(server.url + path, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify(ADA),
+    });
     assert.deepEqual(await response.json(), { store });
     await server.close();
   }
 });
 
 test('body: a class gives an instance with its methods', async () => {
-  await using it = setUp((app) => app.post('/', { body: User }, ({ body }) => ({ isUser: body instanceof User, domain: body.domain, home: body.home instanceof Address, tags: body.tags })));
-  assert.deepEqual(await (await it.client.post('/', { json: { ...ADA, unknown: 1 } })).json(), { isUser: true, domain: 'Ada.example', home: true, tags: [] });
+  await using it = setUp((app) =>
+    app.post('/', { body: User }, ({ body }) => ({
+      isUser: body instanceof User,
+      domain: body.domain,
+      home: body.home instanceof Address,
+      tags: body.tags,
+    })),
+  );
+  assert.deepEqual(await (await it.client.post('/', { json: { ...ADA, unknown: 1 } })).json(), {
+    isUser: true,
+    domain: 'Ada.example',
+    home: true,
+    tags: [],
+  });
 });
 
-class Cat extends Schema { kind = Field(literal('cat')); lives = Field(int); }
-class Dog extends Schema { kind = Field(literal('dog')); }
-const BODIES: readonly (readonly [what: string, type: Parameters<typeof Field>[0], good: readonly unknown[], bad: readonly (readonly [unknown, (string | number)[]])[]])[] = [
-  ['a list of a class', list(Address), [[], [{ city: 'x' }]], [[{}, ['body']], [[{ city: 'x' }, {}], ['body', 1, 'city']]]],
+class Cat extends Schema {
+  kind = Field(literal('cat'));
+  lives = Field(int);
+}
+class Dog extends Schema {
+  kind = Field(literal('dog'));
+}
+const BODIES: readonly (readonly [
+  what: string,
+  type: Parameters<typeof Field>[0],
+  good: readonly unknown[],
+  bad: readonly (readonly [unknown, (string | number)[]])[],
+])[] = [
+  [
+    'a list of a class',
+    list(Address),
+    [[], [{ city: 'x' }]],
+    [
+      [{}, ['body']],
+      [
+        [{ city: 'x' }, {}],
+        ['body', 1, 'city'],
+      ],
+    ],
+  ],
   ['a nullable class', nullable(Address), [null, { city: 'x' }], [[[], ['body']]]],
-  ['an int', int, [0, -7], [['7', ['body']], [1.5, ['body']], [null, ['body']]]],
+  [
+    'an int',
+    int,
+    [0, -7],
+    [
+      ['7', ['body']],
+      [1.5, ['body']],
+      [null, ['body']],
+    ],
+  ],
   ['a record', record(int), [{}, { a: 1 }], [[{ a: 'x' }, ['body', 'a']]]],
-  ['a union', union('kind', Cat, Dog), [{ kind: 'cat', lives: 9 }, { kind: 'dog' }], [[{ kind: 'cow' }, ['body', 'kind']], [{ kind: 'cat' }, ['body', 'lives']]]],
+  [
+    'a union',
+    union('kind', Cat, Dog),
+    [{ kind: 'cat', lives: 9 }, { kind: 'dog' }],
+    [
+      [{ kind: 'cow' }, ['body', 'kind']],
+      [{ kind: 'cat' }, ['body', 'lives']],
+    ],
+  ],
   ['anything', any, [1, null, { a: [1] }], []],
 ];
 for (const [what, type, good, bad] of BODIES) {
   test(`body: ${what} takes what fits and refuses the rest with its place`, async () => {
-    await using it = setUp((app) => app.post('/', { body: type as typeof any, tuple: false }, ({ body }) => new JSONResponse(body)));
-    for (const value of good) assert.deepEqual(await (await it.client.post('/', { json: value })).json(), value);
+    await using it = setUp((app) =>
+      app.post('/', { body: type as typeof any, tuple: false }, ({ body }) => new JSONResponse(body)),
+    );
+    for (const value of good)
+      assert.deepEqual(await (await it.client.post('/', { json: value })).json(), value);
     for (const [value, loc] of bad) {
       const response = await it.client.post('/', { json: value });
       assert.equal(response.status, 400);
@@ -82,7 +187,10 @@ const REFUSED: Readonly<Record<string, { request: TestRequest; status: number }>
   'no body at all': { request: {}, status: 400 },
   'an empty body': { request: { body: '', headers: JSON_TYPE }, status: 400 },
   'what is no JSON': { request: { body: '{', headers: JSON_TYPE }, status: 400 },
-  'bytes that are no UTF-8': { request: { body: new Uint8Array([34, 255, 34]), headers: JSON_TYPE }, status: 400 },
+  'bytes that are no UTF-8': {
+    request: { body: new Uint8Array([34, 255, 34]), headers: JSON_TYPE },
+    status: 400,
+  },
   'another media type': { request: { body: '{}', headers: { 'content-type': 'text/plain' } }, status: 415 },
   'a form': { request: { form: { name: 'Ada' } }, status: 415 },
   'more than its maxBodyBytes': { request: { json: { ...ADA, name: 'x'.repeat(200) } }, status: 413 },
@@ -98,89 +206,221 @@ for (const [what, { request, status }] of Object.entries(REFUSED)) {
 
 test('body: application/*+json is JSON, and so is a body without a type', async () => {
   await using it = setUp((app) => app.post('/', { body: int }, ({ body }) => ({ body })));
-  for (const type of ['application/merge-patch+json', 'application/json; charset=utf-8']) assert.equal((await it.client.post('/', { body: '7', headers: { 'content-type': type } })).status, 200);
+  for (const type of ['application/merge-patch+json', 'application/json; charset=utf-8'])
+    assert.equal((await it.client.post('/', { body: '7', headers: { 'content-type': type } })).status, 200);
   assert.equal((await it.client.post('/', { body: new Uint8Array([55]) })).status, 200);
 });
 
 test('maxBodyBytes of a route caps whatever reads its body, below the cap of the application, and no other route', async () => {
-  await using it = setUp((app) => {
-    app.post('/small', { maxBodyBytes: 10 }, async ({ req }) => (await req.body()).length);
-    app.post('/stream', { maxBodyBytes: 10 }, async ({ req }) => { let length = 0; for await (const chunk of req.stream()) length += chunk.length; return length; });
-    app.post('/form', { maxBodyBytes: 10, form: { a: Field('') } }, ({ form }) => form.a);
-    app.post('/large', { maxBodyBytes: 1_000, body: str }, ({ body }) => body.length);
-    app.post('/usual', async ({ req }) => (await req.body()).length);
-  }, { maxBodyBytes: 50 });
-  const sizes = async (path: string, request: (size: number) => TestRequest, ...lengths: number[]): Promise<number[]> => Promise.all(lengths.map(async (length) => (await it.client.post(path, request(length))).status));
+  await using it = setUp(
+    (app) => {
+      app.post('/small', { maxBodyBytes: 10 }, async ({ req }) => (await req.body()).length);
+      app.post('/stream', { maxBodyBytes: 10 }, async ({ req }) => {
+        let length = 0;
+        for await (const chunk of req.stream()) length += chunk.length;
+        return length;
+      });
+      app.post('/form', { maxBodyBytes: 10, form: { a: Field('') } }, ({ form }) => form.a);
+      app.post('/large', { maxBodyBytes: 1_000, body: str }, ({ body }) => body.length);
+      app.post('/usual', async ({ req }) => (await req.body()).length);
+    },
+    { maxBodyBytes: 50 },
+  );
+  const sizes = async (
+    path: string,
+    request: (size: number) => TestRequest,
+    ...lengths: number[]
+  ): Promise<number[]> =>
+    Promise.all(lengths.map(async (length) => (await it.client.post(path, request(length))).status));
   const body = (length: number): TestRequest => ({ body: 'x'.repeat(length) });
   assert.deepEqual(await sizes('/small', body, 10, 11), [200, 413]);
   assert.deepEqual(await sizes('/stream', body, 10, 11), [200, 413]);
-  assert.deepEqual(await sizes('/form', (length) => ({ form: { a: 'x'.repeat(length - 2) } }), 10, 11), [200, 413]);
+  assert.deepEqual(
+    await sizes('/form', (length) => ({ form: { a: 'x'.repeat(length - 2) } }), 10, 11),
+    [200, 413],
+  );
   assert.deepEqual(await sizes('/large', (length) => ({ json: 'x'.repeat(length - 2) }), 50, 51), [200, 413]);
   assert.deepEqual(await sizes('/usual', body, 50, 51), [200, 413]);
 });
 
 test('body and form in one spec are a finding', () => {
   const app = new Svc().post('/both', { body: User, form: { a: Field('') } }, () => 1);
-  assert.throws(() => app.compileAll(), (error) => {
-    assert.ok(error instanceof SvcError);
-    assert.deepEqual(error.findings!.filter(({ severity }) => severity === 'error').map(({ rule, subject }) => [rule, subject]), [['SVC107', 'POST /both']]);
-    return true;
-  });
+  assert.throws(
+    () => app.compileAll(),
+    (error) => {
+      assert.ok(error instanceof SvcError);
+      assert.deepEqual(
+        error
+          .findings!.filter(({ severity }) => severity === 'error')
+          .map(({ rule, subject }) => [rule, subject]),
+        [['SVC107', 'POST /both']],
+      );
+      return true;
+    },
+  );
 });
 
 test('A mistake in a schema of a spec is a finding of its route, and all routes are looked at', () => {
-  const app = new Svc().get('/a', { query: { n: Field(int, { ge: 'x' as never }) } }, () => 1).post('/b', { body: 5 as never }, () => 1).get('/c', { response: { 200: 7 as never } }, () => 1 as never);
-  assert.throws(() => app.compileAll(), (error) => {
-    assert.deepEqual((error as SvcError).findings!.filter(({ severity }) => severity === 'error').map(({ rule, subject }) => [rule, subject]), [['SVC107', 'GET /a'], ['SVC107', 'POST /b'], ['SVC107', 'GET /c']]);
-    return true;
-  });
+  const app = new Svc()
+    .get('/a', { query: { n: Field(int, { ge: 'x' as never }) } }, () => 1)
+    .post('/b', { body: 5 as never }, () => 1)
+    .get('/c', { response: { 200: 7 as never } }, () => 1 as never);
+  assert.throws(
+    () => app.compileAll(),
+    (error) => {
+      assert.deepEqual(
+        (error as SvcError)
+          .findings!.filter(({ severity }) => severity === 'error')
+          .map(({ rule, subject }) => [rule, subject]),
+        [
+          ['SVC107', 'GET /a'],
+          ['SVC107', 'POST /b'],
+          ['SVC107', 'GET /c'],
+        ],
+      );
+      return true;
+    },
+  );
 });
 
 test('A mistake inside of a class that a route only replies with, or a WebSocket only takes, is a finding of its route, and of no rule', () => {
-  const [flat, nested, message] = [0, 1, 2].map(() => class extends Schema { text = Field(str, { maxlength: 1 } as object); });
-  class Outer extends Schema { inner = Field(list(nested!)); }
-  const app = new Svc({ env: 'development' }).get('/a', { response: flat! }, () => ({ text: 'x' })).get('/b', { response: { 200: Outer } }, () => ({ inner: [] }));
+  const [flat, nested, message] = [0, 1, 2].map(
+    () =>
+      class extends Schema {
+        text = Field(str, { maxlength: 1 } as object);
+      },
+  );
+  class Outer extends Schema {
+    inner = Field(list(nested!));
+  }
+  const app = new Svc({ env: 'development' })
+    .get('/a', { response: flat! }, () => ({ text: 'x' }))
+    .get('/b', { response: { 200: Outer } }, () => ({ inner: [] }));
   app.websocket('/c', { message: message! }).onMessage(() => undefined);
   const { findings } = app.check();
-  assert.deepEqual(findings.filter(({ severity }) => severity === 'error').map(({ rule, subject }) => [rule, subject]), [['SVC107', 'GET /a'], ['SVC107', 'GET /b'], ['SVC107', 'WEBSOCKET /c']]);
-  for (const { message: found } of findings.filter(({ rule }) => rule === 'SVC107')) assert.match(found, /"maxLength"/);
+  assert.deepEqual(
+    findings.filter(({ severity }) => severity === 'error').map(({ rule, subject }) => [rule, subject]),
+    [
+      ['SVC107', 'GET /a'],
+      ['SVC107', 'GET /b'],
+      ['SVC107', 'WEBSOCKET /c'],
+    ],
+  );
+  for (const { message: found } of findings.filter(({ rule }) => rule === 'SVC107'))
+    assert.match(found, /"maxLength"/);
 });
 
 test('A response whose keys are no statuses, such as the members of a reply, is a finding', () => {
   for (const key of ['id', '99', '600', '2xx', '1e2']) {
-    const { findings } = new Svc({ env: 'development' }).get('/', { response: { 200: str, [key]: Field(int) } as never }, () => '' as never).check();
-    assert.deepEqual(findings.filter(({ severity }) => severity === 'error').map(({ rule }) => rule), ['SVC107'], key);
-    assert.match(findings.find(({ rule }) => rule === 'SVC107')!.message, new RegExp(`"response" has the key "${key}"`));
+    const { findings } = new Svc({ env: 'development' })
+      .get('/', { response: { 200: str, [key]: Field(int) } as never }, () => '' as never)
+      .check();
+    assert.deepEqual(
+      findings.filter(({ severity }) => severity === 'error').map(({ rule }) => rule),
+      ['SVC107'],
+      key,
+    );
+    assert.match(
+      findings.find(({ rule }) => rule === 'SVC107')!.message,
+      new RegExp(`"response" has the key "${key}"`),
+    );
   }
 });
 
 // ── forms and text ──
 
 test('form: fields are coerced, lists collect, a class gives an instance', async () => {
-  class Login extends Schema { name = Field(str); age = Field(int); tags = Field(list(str), { default: () => [] }); keep = Field(false); }
-  await using it = setUp((app) => app.post('/', { form: Login }, ({ form }) => ({ ...form, isLogin: form instanceof Login })));
-  assert.deepEqual(await (await it.client.post('/', { form: { name: 'Ada', age: '36', tags: ['a', 'b'], keep: 'true', more: 'x' } })).json(), { name: 'Ada', age: 36, tags: ['a', 'b'], keep: true, isLogin: true });
+  class Login extends Schema {
+    name = Field(str);
+    age = Field(int);
+    tags = Field(list(str), { default: () => [] });
+    keep = Field(false);
+  }
+  await using it = setUp((app) =>
+    app.post('/', { form: Login }, ({ form }) => ({ ...form, isLogin: form instanceof Login })),
+  );
+  assert.deepEqual(
+    await (
+      await it.client.post('/', {
+        form: { name: 'Ada', age: '36', tags: ['a', 'b'], keep: 'true', more: 'x' },
+      })
+    ).json(),
+    { name: 'Ada', age: 36, tags: ['a', 'b'], keep: true, isLogin: true },
+  );
   const response = await it.client.post('/', { form: { age: '3.5' } });
-  assert.deepEqual((await problemOf(response)).errors.map((issue) => issue.loc), [['form', 'name'], ['form', 'age']]);
+  assert.deepEqual(
+    (await problemOf(response)).errors.map((issue) => issue.loc),
+    [
+      ['form', 'name'],
+      ['form', 'age'],
+    ],
+  );
   assert.equal((await it.client.post('/', { json: {} })).status, 415);
 });
 
 test('query, headers and cookies are coerced, have defaults, and are frozen to what is declared', async () => {
-  await using it = setUp((app) => app.get('/', {
-    query: { page: Field(1), on: Field(false), ids: Field(list(int), { default: () => [] }) }, headers: { userAgent: Field(''), ifMatch: Field(list(str), { default: () => [] }) }, cookies: { theme: Field('light'), n: Field(int, { optional: true }) },
-  }, ({ query, headers, cookies }) => ({ query, headers, cookies })));
-  assert.deepEqual(await (await it.client.get('/?page=2&on=true&ids=1&ids=2&other=x', { headers: { 'user-agent': 'me', 'if-match': 'a, b', cookie: 'theme=dark; n=3; other=1' } })).json(), {
-    query: { page: 2, on: true, ids: [1, 2] }, headers: { userAgent: 'me', ifMatch: ['a', 'b'] }, cookies: { theme: 'dark', n: 3 },
+  await using it = setUp((app) =>
+    app.get(
+      '/',
+      {
+        query: { page: Field(1), on: Field(false), ids: Field(list(int), { default: () => [] }) },
+        headers: { userAgent: Field(''), ifMatch: Field(list(str), { default: () => [] }) },
+        cookies: { theme: Field('light'), n: Field(int, { optional: true }) },
+      },
+      ({ query, headers, cookies }) => ({ query, headers, cookies }),
+    ),
+  );
+  assert.deepEqual(
+    await (
+      await it.client.get('/?page=2&on=true&ids=1&ids=2&other=x', {
+        headers: { 'user-agent': 'me', 'if-match': 'a, b', cookie: 'theme=dark; n=3; other=1' },
+      })
+    ).json(),
+    {
+      query: { page: 2, on: true, ids: [1, 2] },
+      headers: { userAgent: 'me', ifMatch: ['a', 'b'] },
+      cookies: { theme: 'dark', n: 3 },
+    },
+  );
+  assert.deepEqual(await (await it.client.get('/', { headers: { 'user-agent': '' } })).json(), {
+    query: { page: 1, on: false, ids: [] },
+    headers: { userAgent: '', ifMatch: [] },
+    cookies: { theme: 'light' },
   });
-  assert.deepEqual(await (await it.client.get('/', { headers: { 'user-agent': '' } })).json(), { query: { page: 1, on: false, ids: [] }, headers: { userAgent: '', ifMatch: [] }, cookies: { theme: 'light' } });
 });
 
 test('Every problem of the input is reported at once, each with its place, and never the submitted value', async () => {
-  await using it = setUp((app) => app.post('/{id:int}', { body: User, query: { page: Field(int), size: Field(10, { le: 100 }) }, headers: { xTrace: Field(str, { minLength: 3 }) }, cookies: { sid: Field(str) } }, () => 1));
-  const response = await it.client.post('/7?page=secret&size=101', { json: { name: 'A', age: -1, home: {}, tags: ['a', 5] }, headers: { 'x-trace': 'ab' } });
+  await using it = setUp((app) =>
+    app.post(
+      '/{id:int}',
+      {
+        body: User,
+        query: { page: Field(int), size: Field(10, { le: 100 }) },
+        headers: { xTrace: Field(str, { minLength: 3 }) },
+        cookies: { sid: Field(str) },
+      },
+      () => 1,
+    ),
+  );
+  const response = await it.client.post('/7?page=secret&size=101', {
+    json: { name: 'A', age: -1, home: {}, tags: ['a', 5] },
+    headers: { 'x-trace': 'ab' },
+  });
   assert.equal(response.status, 400);
   const { detail, errors } = await problemOf(response.clone());
-  assert.deepEqual(errors.map((issue) => issue.loc.join('.')), ['query.page', 'query.size', 'header.x-trace', 'cookie.sid', 'body.name', 'body.age', 'body.home.city', 'body.tags.1']);
+  assert.deepEqual(
+    errors.map((issue) => issue.loc.join('.')),
+    [
+      'query.page',
+      'query.size',
+      'header.x-trace',
+      'cookie.sid',
+      'body.name',
+      'body.age',
+      'body.home.city',
+      'body.tags.1',
+    ],
+  );
   assert.equal(detail, 'The input has 8 problems');
   assert.doesNotMatch(await response.text(), /secret/);
 });
@@ -188,8 +428,13 @@ test('Every problem of the input is reported at once, each with its place, and n
 for (const hasDependencies of [false, true]) {
   test(`An exception handler for ValidationError sees every problem${hasDependencies ? ', and one thrown by the handler' : ''}`, async () => {
     await using it = setUp((app) => {
-      app.exceptionHandler(ValidationError, (error) => reply(error.issues.map((issue) => issue.loc.join('.')), 422));
-      app.post('/', { body: User, query: { page: Field(1) } }, () => hasDependencies ? User.parse({}) : 1);
+      app.exceptionHandler(ValidationError, (error) =>
+        reply(
+          error.issues.map((issue) => issue.loc.join('.')),
+          422,
+        ),
+      );
+      app.post('/', { body: User, query: { page: Field(1) } }, () => (hasDependencies ? User.parse({}) : 1));
     });
     const response = await it.client.post('/?page=x', { json: { ...ADA, age: 'x' } });
     assert.deepEqual([response.status, await response.json()], [422, ['query.page', 'body.age']]);
@@ -198,13 +443,32 @@ for (const hasDependencies of [false, true]) {
 }
 
 test('A route without inputs gets params, req, signal and state, and nothing else', async () => {
-  await using it = setUp((app) => app.get('/{a}/{b:int}', (context) => ({ params: context.params, path: context.req.path, aborted: context.signal.aborted, hasState: typeof context.state.has, keys: Object.keys(context) })));
-  assert.deepEqual(await (await it.client.get('/x/7')).json(), { params: { a: 'x', b: 7 }, path: '/x/7', aborted: false, hasState: 'function', keys: ['req'] });
+  await using it = setUp((app) =>
+    app.get('/{a}/{b:int}', (context) => ({
+      params: context.params,
+      path: context.req.path,
+      aborted: context.signal.aborted,
+      hasState: typeof context.state.has,
+      keys: Object.keys(context),
+    })),
+  );
+  assert.deepEqual(await (await it.client.get('/x/7')).json(), {
+    params: { a: 'x', b: 7 },
+    path: '/x/7',
+    aborted: false,
+    hasState: 'function',
+    keys: ['req'],
+  });
 });
 
 test('Inputs are read anew for each request', async () => {
   await using it = setUp((app) => app.get('/', { query: { n: Field(0) } }, ({ query }) => ({ n: query.n })));
-  assert.deepEqual(await Promise.all([1, 2, 3].map(async (n) => (await (await it.client.get(`/?n=${n}`)).json() as { n: number }).n)), [1, 2, 3]);
+  assert.deepEqual(
+    await Promise.all(
+      [1, 2, 3].map(async (n) => ((await (await it.client.get(`/?n=${n}`)).json()) as { n: number }).n),
+    ),
+    [1, 2, 3],
+  );
 });
 
 // ── responses ──
@@ -216,18 +480,33 @@ class Account extends Schema {
   nick = Field(str, { optional: true });
   since = Field(datetime, { optional: true });
   password = Field(str, { secret: true, optional: true });
-  get label(): string { return `#${this.id}`; }
+  get label(): string {
+    return `#${this.id}`;
+  }
 }
 
 test('response: unknown members are dropped, defaults filled, methods and getters left out, dates written', async () => {
   await using it = setUp((app) => {
-    app.get('/plain', { response: Account }, () => ({ id: 1, name: 'Ada', extra: 'x', run: () => 1, since: new Date(0) }) as never); // the type asks for what has a default
-    app.get('/instance', { response: Account }, () => new Account({ id: 2, name: 'Bob', password: undefined }));
+    app.get(
+      '/plain',
+      { response: Account },
+      () => ({ id: 1, name: 'Ada', extra: 'x', run: () => 1, since: new Date(0) }) as never,
+    ); // the type asks for what has a default
+    app.get(
+      '/instance',
+      { response: Account },
+      () => new Account({ id: 2, name: 'Bob', password: undefined }),
+    );
     app.get('/async', { response: Account }, async () => ({ id: 3, name: 'Cid', role: 'admin' as const }));
   });
   const plain = await it.client.get('/plain');
   assert.equal(plain.headers.get('content-type'), 'application/json');
-  assert.deepEqual(await plain.json(), { id: 1, name: 'Ada', role: 'user', since: '1970-01-01T00:00:00.000Z' });
+  assert.deepEqual(await plain.json(), {
+    id: 1,
+    name: 'Ada',
+    role: 'user',
+    since: '1970-01-01T00:00:00.000Z',
+  });
   assert.deepEqual(await (await it.client.get('/instance')).json(), { id: 2, name: 'Bob', role: 'user' });
   assert.deepEqual(await (await it.client.get('/async')).json(), { id: 3, name: 'Cid', role: 'admin' });
 });
@@ -237,8 +516,8 @@ const MISFITS: Readonly<Record<string, { value: unknown; path: RegExp }>> = {
   'a member of another type': { value: { id: 'hunter2hunter2', name: 'x' }, path: /id must be/ },
   'a missing member': { value: { id: 1 }, path: /name is required/ },
   'no object': { value: 'hunter2hunter2', path: /the value must be an object/ },
-  'nothing': { value: undefined, path: /the value must be an object/ },
-  'null': { value: null, path: /the value must be an object/ },
+  nothing: { value: undefined, path: /the value must be an object/ },
+  null: { value: null, path: /the value must be an object/ },
   'a list': { value: [{ id: 1, name: 'x' }], path: /the value must be an object/ },
 };
 for (const [what, { value, path }] of Object.entries(MISFITS)) {
@@ -258,15 +537,28 @@ for (const [what, { value, path }] of Object.entries(MISFITS)) {
 
 test('response: a reply, and the literals [body, status] and [body, status, headers], go through the serialiser of their status', async () => {
   await using it = setUp((app) => {
-    app.get('/reply', { response: Account }, () => reply({ id: 1, name: 'a', role: 'user' as const, extra: 1 }, 201, { 'X-A': 'b' }));
-    app.get('/plain-reply', { response: Account, status: 202 }, () => reply({ id: 1, name: 'a', role: 'user' as const }));
+    app.get('/reply', { response: Account }, () =>
+      reply({ id: 1, name: 'a', role: 'user' as const, extra: 1 }, 201, { 'X-A': 'b' }),
+    );
+    app.get('/plain-reply', { response: Account, status: 202 }, () =>
+      reply({ id: 1, name: 'a', role: 'user' as const }),
+    );
     app.get('/pair', { response: Account }, () => [{ id: 1, name: 'a', role: 'user', extra: 1 }, 201]);
-    app.get('/triple', { response: Account }, () => [{ id: 1, name: 'a', role: 'user' }, 203, { 'X-A': 'c', 'Content-Type': 'application/vnd.a+json' }]);
+    app.get('/triple', { response: Account }, () => [
+      { id: 1, name: 'a', role: 'user' },
+      203,
+      { 'X-A': 'c', 'Content-Type': 'application/vnd.a+json' },
+    ]);
     app.get('/bad', { response: Account }, () => [{ id: 'x' } as never, 201]);
   });
   const seen = async (path: string): Promise<unknown> => {
     const response = await it.client.get(path);
-    return [response.status, response.headers.get('x-a'), response.headers.get('content-type'), response.status < 300 ? await response.json() : undefined];
+    return [
+      response.status,
+      response.headers.get('x-a'),
+      response.headers.get('content-type'),
+      response.status < 300 ? await response.json() : undefined,
+    ];
   };
   const account = { id: 1, name: 'a', role: 'user' };
   assert.deepEqual(await seen('/reply'), [201, 'b', 'application/json', account]);
@@ -292,7 +584,9 @@ test('response: a list is never read as [body, status]', async () => {
 });
 
 test('response by status: each has its own serialiser, the lowest good status is the usual one, and an undeclared one is 500', async () => {
-  class Missing extends Schema { error = Field(str); }
+  class Missing extends Schema {
+    error = Field(str);
+  }
   await using it = setUp((app) => {
     const spec = { response: { 201: Account, 202: Missing, 404: Missing } } as const;
     app.get('/usual', spec, () => ({ id: 1, name: 'a' }) as never);
@@ -325,9 +619,15 @@ test('response: what the handler made itself passes as it is, alone or with a st
   await using it = setUp((app) => {
     app.get('/own', { response: Account }, () => new TextResponse('own', { status: 203 }));
     app.get('/web', { response: Account }, () => new Response('web', { status: 203 }));
-    app.get('/with', { response: Account }, () => reply(new HttpResponse('with'), 203, { 'X-A': 'b' }) as never);
+    app.get(
+      '/with',
+      { response: Account },
+      () => reply(new HttpResponse('with'), 203, { 'X-A': 'b' }) as never,
+    );
     app.get('/stream', { response: Account }, () => new StreamingResponse(['a', 'b']));
-    app.get('/thrown', { response: Account }, () => { throw new NotFound('gone'); });
+    app.get('/thrown', { response: Account }, () => {
+      throw new NotFound('gone');
+    });
   });
   for (const path of ['/own', '/web', '/with']) {
     const response = await it.client.get(path);
@@ -356,14 +656,19 @@ test('response: 204 and 304 have no body and ask for none; null is one where it 
   assert.deepEqual([notModified.status, notModified.headers.get('etag')], [304, '"a"']);
   for (const path of ['/null', '/undefined']) {
     const response = await it.client.get(path);
-    assert.deepEqual([response.status, await response.text(), response.headers.get('content-type')], [200, 'null', 'application/json']);
+    assert.deepEqual(
+      [response.status, await response.text(), response.headers.get('content-type')],
+      [200, 'null', 'application/json'],
+    );
   }
   assert.equal(await (await it.client.get('/text')).json(), 'a "word"');
   assert.deepEqual(await (await it.client.get('/items')).json(), [{ city: 'x' }]);
 });
 
 test('A mismatch lists its first ten problems in the log', async () => {
-  await using it = setUp((app) => app.get('/', { response: list(int) }, () => Array.from({ length: 30 }, () => 'x') as never));
+  await using it = setUp((app) =>
+    app.get('/', { response: list(int) }, () => Array.from({ length: 30 }, () => 'x') as never),
+  );
   assert.equal((await it.client.get('/')).status, 500);
   const line = JSON.stringify(it.events.find((event) => event['event'] === 'unhandled_error'));
   assert.match(line, /9 must be/);
@@ -376,17 +681,40 @@ test('A compiled route says what a client must show, of its dependencies, its ro
   const app = new Svc();
   const one = { scheme: 'bearer', scopes: ['a'], roles: [] } as const;
   const two = { scheme: 'apiKey', scopes: [], roles: [] } as const;
-  app.get('/one', { security: one }, () => 1).get('/two', { security: [one, two] }, () => 1).get('/none', () => 1);
-  const security = (template: string): unknown => app.routes.find((route) => route.template === template)!.security;
+  app
+    .get('/one', { security: one }, () => 1)
+    .get('/two', { security: [one, two] }, () => 1)
+    .get('/none', () => 1);
+  const security = (template: string): unknown =>
+    app.routes.find((route) => route.template === template)!.security;
   assert.deepEqual([security('/one'), security('/two'), security('/none')], [[one], [one, two], []]);
 });
 
-test('Middleware of a route is inside the application\'s and around its dependencies and inputs', async () => {
+test("Middleware of a route is inside the application's and around its dependencies and inputs", async () => {
   const steps: string[] = [];
   await using it = setUp((app) => {
-    app.use(async (_req, next) => { steps.push('app'); return next(); });
+    app.use(async (_req, next) => {
+      steps.push('app');
+      return next();
+    });
     const router = new Router();
-    router.get('/', { query: { n: Field(1) }, use: [async (_req, next) => { const response = await next(); steps.push(`route ${response.status}`); return response; }] }, () => { steps.push('handler'); return 'x'; });
+    router.get(
+      '/',
+      {
+        query: { n: Field(1) },
+        use: [
+          async (_req, next) => {
+            const response = await next();
+            steps.push(`route ${response.status}`);
+            return response;
+          },
+        ],
+      },
+      () => {
+        steps.push('handler');
+        return 'x';
+      },
+    );
     app.includeRouter(router);
   });
   await it.client.get('/');
@@ -395,35 +723,71 @@ test('Middleware of a route is inside the application\'s and around its dependen
 });
 
 test('A pattern that can backtrack without bound is SVC304 at its route, a warning, wherever it stands', () => {
-  class Inner extends Schema { code = Field(str, { pattern: /^(a+)+$/ }); }
-  class Outer extends Schema { inner = Field(list(Inner), { maxLength: 9 }); }
+  class Inner extends Schema {
+    code = Field(str, { pattern: /^(a+)+$/ });
+  }
+  class Outer extends Schema {
+    inner = Field(list(Inner), { maxLength: 9 });
+  }
   const app = new Svc({ env: 'test' });
   app.post('/body', { body: Outer }, () => 1);
   app.get('/query', { query: { q: Field(str, { pattern: /^(a+)+$/ }) } }, () => 1);
   app.get('/fine', { query: { q: Field(str, { pattern: /^a+$/ }) } }, () => 1);
   const found = app.check().findings.filter(({ rule }) => rule === 'SVC304');
-  assert.deepEqual(found.map(({ subject, severity }) => [subject, severity]), [['POST /body', 'warning'], ['GET /query', 'warning']]);
+  assert.deepEqual(
+    found.map(({ subject, severity }) => [subject, severity]),
+    [
+      ['POST /body', 'warning'],
+      ['GET /query', 'warning'],
+    ],
+  );
   assert.match(found[0]!.message, /"code" in Inner/);
 });
 
 test('A text input that no request can fill is SVC107, and so is a file in a query', () => {
-  class Inner extends Schema { a = Field(int); }
-  for (const spec of [{ query: { inner: Field(Inner) } }, { query: { upload: Field(file) } }, { form: { inner: Field(Inner) } }, { page: Depends(provide({ headers: { x: Field(record(str)) } }, () => 1)) }]) {
+  class Inner extends Schema {
+    a = Field(int);
+  }
+  for (const spec of [
+    { query: { inner: Field(Inner) } },
+    { query: { upload: Field(file) } },
+    { form: { inner: Field(Inner) } },
+    { page: Depends(provide({ headers: { x: Field(record(str)) } }, () => 1)) },
+  ]) {
     const app = new Svc({ env: 'test' });
     app.post('/', spec as object, () => 1);
-    assert.deepEqual(app.check().findings.filter(({ severity }) => severity === 'error').map(({ rule }) => rule), ['SVC107'], JSON.stringify(Object.keys(spec)));
+    assert.deepEqual(
+      app
+        .check()
+        .findings.filter(({ severity }) => severity === 'error')
+        .map(({ rule }) => rule),
+      ['SVC107'],
+      JSON.stringify(Object.keys(spec)),
+    );
   }
 });
 
 test('A JSON body that no request can fill, for it needs a file, is SVC107; a file that may be absent is none', () => {
-  class Photo extends Schema { image = Field(file); }
-  class Album extends Schema { photos = Field(list(Photo)); }
-  class Post extends Schema { text = Field(str); photo = Field(file, { optional: true }); }
+  class Photo extends Schema {
+    image = Field(file);
+  }
+  class Album extends Schema {
+    photos = Field(list(Photo));
+  }
+  class Post extends Schema {
+    text = Field(str);
+    photo = Field(file, { optional: true });
+  }
   const errorsOf = (body: unknown): string[] => {
     const app = new Svc({ env: 'test' });
     app.post('/', { body } as object, () => 1);
-    return app.check().findings.filter(({ severity }) => severity === 'error').map(({ rule }) => rule).filter((rule) => rule !== 'SVC201');
+    return app
+      .check()
+      .findings.filter(({ severity }) => severity === 'error')
+      .map(({ rule }) => rule)
+      .filter((rule) => rule !== 'SVC201');
   };
-  for (const body of [Photo, Album, list(Photo), nullable(Photo), file, list(file)]) assert.deepEqual(errorsOf(body), ['SVC107']);
+  for (const body of [Photo, Album, list(Photo), nullable(Photo), file, list(file)])
+    assert.deepEqual(errorsOf(body), ['SVC107']);
   assert.deepEqual(errorsOf(Post), []);
 });

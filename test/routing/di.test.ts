@@ -1,6 +1,21 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { BackgroundTasks, Depends, Field, NotFound, Router, Schema, Svc, SvcError, Unauthorized, int, list, provide, stateKey, str } from '../../src/index.ts';
+import {
+  BackgroundTasks,
+  Depends,
+  Field,
+  NotFound,
+  Router,
+  Schema,
+  Svc,
+  SvcError,
+  Unauthorized,
+  int,
+  list,
+  provide,
+  stateKey,
+  str,
+} from '../../src/index.ts';
 import { HttpServer } from '../../src/http/server/server.ts';
 import { TestClient } from '../../src/testing/index.ts';
 import { cpuMs } from '../support/cpu-time.ts';
@@ -12,7 +27,11 @@ import type { TestClientOptions } from '../../src/testing/index.ts';
 import type { TestContext } from 'node:test';
 
 /** An application, what it logs, and a client that is answered 500 instead of being thrown at. */
-function setUp(declare: (app: Svc) => void, options: TestClientOptions = {}, settings: SvcOptions = {}): { app: Svc; client: TestClient; events: Record<string, unknown>[] } & AsyncDisposable {
+function setUp(
+  declare: (app: Svc) => void,
+  options: TestClientOptions = {},
+  settings: SvcOptions = {},
+): { app: Svc; client: TestClient; events: Record<string, unknown>[] } & AsyncDisposable {
   const { logger, events } = collectedLog();
   const app = new Svc({ logger, ...settings });
   declare(app);
@@ -29,33 +48,41 @@ async function json(client: TestClient, path: string, headers?: Record<string, s
 }
 
 /** What a generator did, in words. */
-function recorder(): { readonly steps: string[]; dependency(name: string): (context: Context) => Generator<string, void>; asyncDependency(name: string): (context: Context) => AsyncGenerator<string, void> } {
+function recorder(): {
+  readonly steps: string[];
+  dependency(name: string): (context: Context) => Generator<string, void>;
+  asyncDependency(name: string): (context: Context) => AsyncGenerator<string, void>;
+} {
   const steps: string[] = [];
-  const left = (name: string, error: unknown): void => { steps.push(`${name} got ${error instanceof Error ? error.name : String(error)}`); };
+  const left = (name: string, error: unknown): void => {
+    steps.push(`${name} got ${error instanceof Error ? error.name : String(error)}`);
+  };
   return {
     steps,
-    dependency: (name) => function* named() {
-      steps.push(`${name} opens`);
-      try {
-        yield name;
-        steps.push(`${name} commits`);
-      } catch (error) {
-        left(name, error);
-        throw error;
-      }
-    },
-    asyncDependency: (name) => async function* named() {
-      await null;
-      steps.push(`${name} opens`);
-      try {
-        yield name;
+    dependency: (name) =>
+      function* named() {
+        steps.push(`${name} opens`);
+        try {
+          yield name;
+          steps.push(`${name} commits`);
+        } catch (error) {
+          left(name, error);
+          throw error;
+        }
+      },
+    asyncDependency: (name) =>
+      async function* named() {
         await null;
-        steps.push(`${name} commits`);
-      } catch (error) {
-        left(name, error);
-        throw error;
-      }
-    },
+        steps.push(`${name} opens`);
+        try {
+          yield name;
+          await null;
+          steps.push(`${name} commits`);
+        } catch (error) {
+          left(name, error);
+          throw error;
+        }
+      },
   };
 }
 
@@ -63,7 +90,10 @@ function findings(app: Svc): readonly Finding[] {
   try {
     app.compileAll();
   } catch (error) {
-    if (error instanceof SvcError && error.findings !== undefined) return error.findings.filter(({ rule }) => !['SVC404', 'SVC113', 'SVC201', 'SVC211', 'SVC302'].includes(rule)); // of the Node that runs the tests, and of what they leave out
+    if (error instanceof SvcError && error.findings !== undefined)
+      return error.findings.filter(
+        ({ rule }) => !['SVC404', 'SVC113', 'SVC201', 'SVC211', 'SVC302'].includes(rule),
+      ); // of the Node that runs the tests, and of what they leave out
     throw error;
   }
   return [];
@@ -82,20 +112,34 @@ function messageOf(line: Record<string, unknown> | undefined): string {
 
 class Greeter {
   readonly #word: string;
-  constructor({ req }: Context) { this.#word = req.method; }
-  greet(name: string): string { return `${this.#word} ${name}`; }
+  constructor({ req }: Context) {
+    this.#word = req.method;
+  }
+  greet(name: string): string {
+    return `${this.#word} ${name}`;
+  }
 }
 const LABEL = stateKey<string>('label');
 const SOURCES: Readonly<Record<string, DependencySource>> = {
   'a function': () => 'value',
   'an async function': async () => 'value',
-  'a generator': function* () { yield 'value'; },
-  'an async generator': async function* () { yield 'value'; },
-  'a generator that yields a promise': function* () { yield Promise.resolve('value'); },
+  'a generator': function* () {
+    yield 'value';
+  },
+  'an async generator': async function* () {
+    yield 'value';
+  },
+  'a generator that yields a promise': function* () {
+    yield Promise.resolve('value');
+  },
   'what provide() gives': provide({}, () => 'value'),
-  'a generator inside provide()': provide({}, function* () { yield 'value'; }),
+  'a generator inside provide()': provide({}, function* () {
+    yield 'value';
+  }),
   'a state key': LABEL,
-  'a bound function': function (this: string) { return this; }.bind('value') as () => string,
+  'a bound function': function (this: string) {
+    return this;
+  }.bind('value') as () => string,
 };
 for (const [what, source] of Object.entries(SOURCES)) {
   test(`Depends() injects what ${what} gives`, async () => {
@@ -108,7 +152,9 @@ for (const [what, source] of Object.entries(SOURCES)) {
 }
 
 test('Depends() injects an instance of a class, made with the context', async () => {
-  await using it = setUp((app) => app.get('/', { greeter: Depends(Greeter) }, ({ greeter }) => greeter.greet('Ada')));
+  await using it = setUp((app) =>
+    app.get('/', { greeter: Depends(Greeter) }, ({ greeter }) => greeter.greet('Ada')),
+  );
   assert.equal(await (await it.client.get('/')).text(), 'GET Ada');
 });
 
@@ -119,38 +165,104 @@ for (const given of [undefined, null, 5, {}, 'x']) {
 }
 
 test('Depends() refuses unknown options and scopes', () => {
-  assert.throws(() => Depends(() => 1, { scop: 'app' } as never), { code: 'E_OPTION_UNKNOWN', message: /"scope"/ });
+  assert.throws(() => Depends(() => 1, { scop: 'app' } as never), {
+    code: 'E_OPTION_UNKNOWN',
+    message: /"scope"/,
+  });
   assert.throws(() => Depends(() => 1, { scope: 'session' } as never), { code: 'E_OPTION_RANGE' });
 });
 
 test('What provide() gives cannot be called by hand', () => {
-  assert.throws(() => provide({}, function paging() { return 1; })({} as Context), { code: 'E_DEPENDS', message: /paging/ });
+  assert.throws(
+    () =>
+      provide({}, function paging() {
+        return 1;
+      })({} as Context),
+    { code: 'E_DEPENDS', message: /paging/ },
+  );
 });
 
 test('provide() gives query, headers and cookies, typed and validated', async () => {
-  class Page extends Schema { page = Field(1, { ge: 1 }); tags = Field(list(str), { default: () => [] }); }
-  const inputs = provide({
-    query: Page, headers: { userAgent: Field(''), xIds: Field(list(int), { default: () => [] }), event: Field('', { alias: 'X-GitHub-Event' }), snake_case: Field('') }, cookies: { theme: Field('light') },
-  }, ({ query, headers, cookies, req }) => ({ page: query.page, tags: query.tags, isPage: query instanceof Page, ...headers, theme: cookies.theme, method: req.method }));
+  class Page extends Schema {
+    page = Field(1, { ge: 1 });
+    tags = Field(list(str), { default: () => [] });
+  }
+  const inputs = provide(
+    {
+      query: Page,
+      headers: {
+        userAgent: Field(''),
+        xIds: Field(list(int), { default: () => [] }),
+        event: Field('', { alias: 'X-GitHub-Event' }),
+        snake_case: Field(''),
+      },
+      cookies: { theme: Field('light') },
+    },
+    ({ query, headers, cookies, req }) => ({
+      page: query.page,
+      tags: query.tags,
+      isPage: query instanceof Page,
+      ...headers,
+      theme: cookies.theme,
+      method: req.method,
+    }),
+  );
   await using it = setUp((app) => app.get('/', { inputs: Depends(inputs) }, ({ inputs: found }) => found));
-  assert.deepEqual(await json(it.client, '/?page=3&tags=a&tags=b', {
-    'User-Agent': 'test', 'X-Ids': ' 1 ,2,, 3', 'X-GitHub-Event': 'push', 'Snake-Case': 'y', cookie: 'theme=dark; other=1',
-  }), { page: 3, tags: ['a', 'b'], isPage: true, userAgent: 'test', xIds: [1, 2, 3], event: 'push', snake_case: 'y', theme: 'dark', method: 'GET' });
+  assert.deepEqual(
+    await json(it.client, '/?page=3&tags=a&tags=b', {
+      'User-Agent': 'test',
+      'X-Ids': ' 1 ,2,, 3',
+      'X-GitHub-Event': 'push',
+      'Snake-Case': 'y',
+      cookie: 'theme=dark; other=1',
+    }),
+    {
+      page: 3,
+      tags: ['a', 'b'],
+      isPage: true,
+      userAgent: 'test',
+      xIds: [1, 2, 3],
+      event: 'push',
+      snake_case: 'y',
+      theme: 'dark',
+      method: 'GET',
+    },
+  );
 });
 
 test('provide() reports problems of its inputs beside those of the route, by the names that the client knows', async () => {
-  const inputs = provide({ headers: { xIds: Field(list(int)), event: Field(str, { alias: 'X-GitHub-Event' }) }, cookies: { theme: Field(str) } }, () => 1);
-  await using it = setUp((app) => app.get('/', { query: { page: Field(1) }, inputs: Depends(inputs) }, () => 1));
+  const inputs = provide(
+    {
+      headers: { xIds: Field(list(int)), event: Field(str, { alias: 'X-GitHub-Event' }) },
+      cookies: { theme: Field(str) },
+    },
+    () => 1,
+  );
+  await using it = setUp((app) =>
+    app.get('/', { query: { page: Field(1) }, inputs: Depends(inputs) }, () => 1),
+  );
   const response = await it.client.get('/?page=x', { headers: { 'X-Ids': '1,b' } });
   assert.equal(response.status, 400);
-  const { errors } = await response.json() as { errors: { loc: unknown[] }[] };
-  assert.deepEqual(errors.map((issue) => issue.loc), [['query', 'page'], ['header', 'x-ids', 1], ['header', 'x-github-event'], ['cookie', 'theme']]);
+  const { errors } = (await response.json()) as { errors: { loc: unknown[] }[] };
+  assert.deepEqual(
+    errors.map((issue) => issue.loc),
+    [
+      ['query', 'page'],
+      ['header', 'x-ids', 1],
+      ['header', 'x-github-event'],
+      ['cookie', 'theme'],
+    ],
+  );
 });
 
 test('A comma list of 16,000 blanks is split in no time', async () => {
-  await using it = setUp((app) => app.get('/', { headers: { xIds: Field(list(str)) } }, ({ headers }) => headers.xIds));
+  await using it = setUp((app) =>
+    app.get('/', { headers: { xIds: Field(list(str)) } }, ({ headers }) => headers.xIds),
+  );
   const before = cpuMs();
-  assert.deepEqual(await json(it.client, '/', { 'X-Ids': `a${' '.repeat(16_000)}b` }), [`a${' '.repeat(16_000)}b`]);
+  assert.deepEqual(await json(it.client, '/', { 'X-Ids': `a${' '.repeat(16_000)}b` }), [
+    `a${' '.repeat(16_000)}b`,
+  ]);
   assert.ok(cpuMs() - before < 1_000);
 });
 
@@ -161,19 +273,38 @@ test('provide() gives its own dependencies, nested and async ones too, and no in
     assert.equal(context.state.has(LABEL), false);
     return { greeting: context.greeter.greet(context.inner), keys: Object.keys(context) };
   });
-  await using it = setUp((app) => app.get('/', { query: { x: Field('') }, outer: Depends(outer) }, ({ outer: found }) => found));
+  await using it = setUp((app) =>
+    app.get('/', { query: { x: Field('') }, outer: Depends(outer) }, ({ outer: found }) => found),
+  );
   assert.deepEqual(await json(it.client, '/?x=1'), { greeting: 'GET deeper', keys: ['inner', 'greeter'] });
 });
 
 for (const key of ['req', 'signal', 'state', 'params']) {
   test(`provide() cannot call a dependency "${key}": that is a part of its context`, () => {
-    const app = new Svc().get('/', { it: Depends(provide({ [key]: Depends(() => 1) } as object, () => 1)) }, () => 1);
-    assert.deepEqual(findings(app).map(({ rule, subject }) => [rule, subject]), [['SVC107', 'GET /']]);
+    const app = new Svc().get(
+      '/',
+      { it: Depends(provide({ [key]: Depends(() => 1) } as object, () => 1)) },
+      () => 1,
+    );
+    assert.deepEqual(
+      findings(app).map(({ rule, subject }) => [rule, subject]),
+      [['SVC107', 'GET /']],
+    );
   });
 }
 
 test('provide() refuses what is no dependency when the application compiles, naming the key', () => {
-  const app = new Svc().get('/', { it: Depends(provide({ db: (() => 1) as never }, function users() { return 1; })) }, () => 1);
+  const app = new Svc().get(
+    '/',
+    {
+      it: Depends(
+        provide({ db: (() => 1) as never }, function users() {
+          return 1;
+        }),
+      ),
+    },
+    () => 1,
+  );
   assert.match(findings(app)[0]!.message, /"db" of users/);
 });
 
@@ -183,7 +314,13 @@ test('A dependency is resolved once per request, whoever asks, and anew for the 
   let calls = 0;
   const counter = (): number => ++calls;
   const other = provide({ count: Depends(counter) }, ({ count }) => count);
-  await using it = setUp((app) => app.get('/', { one: Depends(counter), two: Depends(counter), three: Depends(other) }, ({ one, two, three }) => [one, two, three]));
+  await using it = setUp((app) =>
+    app.get(
+      '/',
+      { one: Depends(counter), two: Depends(counter), three: Depends(other) },
+      ({ one, two, three }) => [one, two, three],
+    ),
+  );
   assert.deepEqual(await json(it.client, '/'), [1, 1, 1]);
   assert.deepEqual(await json(it.client, '/'), [2, 2, 2]);
 });
@@ -192,7 +329,18 @@ test('A dependency with cache: false is resolved for each that asks', async () =
   let calls = 0;
   const counter = (): number => ++calls;
   const fresh = provide({ count: Depends(counter, { cache: false }) }, ({ count }) => count);
-  await using it = setUp((app) => app.get('/', { one: Depends(counter), two: Depends(counter, { cache: false }), three: Depends(fresh), four: Depends(counter) }, ({ one, two, three, four }) => [one, two, three, four]));
+  await using it = setUp((app) =>
+    app.get(
+      '/',
+      {
+        one: Depends(counter),
+        two: Depends(counter, { cache: false }),
+        three: Depends(fresh),
+        four: Depends(counter),
+      },
+      ({ one, two, three, four }) => [one, two, three, four],
+    ),
+  );
   assert.deepEqual(await json(it.client, '/'), [1, 2, 3, 1]);
 });
 
@@ -205,7 +353,10 @@ test('Requests at once share no dependency', async () => {
     return req.path;
   };
   await using it = setUp((app) => app.get('/{n}', { own: Depends(own) }, ({ own: path }) => ({ path })));
-  assert.deepEqual(await Promise.all([json(it.client, '/a'), json(it.client, '/b')]), [{ path: '/a' }, { path: '/b' }]);
+  assert.deepEqual(await Promise.all([json(it.client, '/a'), json(it.client, '/b')]), [
+    { path: '/a' },
+    { path: '/b' },
+  ]);
 });
 
 // ── order and parallelism ──
@@ -213,11 +364,35 @@ test('Requests at once share no dependency', async () => {
 test('Independent async dependencies run side by side; one that needs them waits for both', async () => {
   const [a, b] = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];
   const started: string[] = [];
-  const first = async (): Promise<string> => { started.push('first'); if (started.length === 2) b.resolve('b'); return a.promise; };
-  const second = async (): Promise<string> => { started.push('second'); b.resolve('b'); a.resolve('a'); return b.promise; }; // the first ends because this one has begun
-  const third = provide({ first: Depends(first), second: Depends(second) }, ({ first: left, second: right }) => { started.push('third'); return left + right; });
-  const fourth = (): string => { started.push('fourth'); return 'sync'; };
-  await using it = setUp((app) => app.get('/', { first: Depends(first), second: Depends(second), third: Depends(third), fourth: Depends(fourth) }, ({ third: both, fourth: sync }) => [both, sync, 'x']));
+  const first = async (): Promise<string> => {
+    started.push('first');
+    if (started.length === 2) b.resolve('b');
+    return a.promise;
+  };
+  const second = async (): Promise<string> => {
+    started.push('second');
+    b.resolve('b');
+    a.resolve('a');
+    return b.promise;
+  }; // the first ends because this one has begun
+  const third = provide(
+    { first: Depends(first), second: Depends(second) },
+    ({ first: left, second: right }) => {
+      started.push('third');
+      return left + right;
+    },
+  );
+  const fourth = (): string => {
+    started.push('fourth');
+    return 'sync';
+  };
+  await using it = setUp((app) =>
+    app.get(
+      '/',
+      { first: Depends(first), second: Depends(second), third: Depends(third), fourth: Depends(fourth) },
+      ({ third: both, fourth: sync }) => [both, sync, 'x'],
+    ),
+  );
   assert.deepEqual(await json(it.client, '/'), ['ab', 'sync', 'x']);
   assert.deepEqual(started, ['first', 'second', 'fourth', 'third']);
 });
@@ -226,8 +401,17 @@ test('A dependency waits for those it needs, not for the others', async () => {
   const slow = Promise.withResolvers<string>();
   const late = async (): Promise<string> => slow.promise;
   const quick = async (): Promise<string> => 'quick';
-  const needsQuick = provide({ quick: Depends(quick) }, ({ quick: found }) => { slow.resolve('late'); return found; });
-  await using it = setUp((app) => app.get('/', { late: Depends(late), it: Depends(needsQuick) }, ({ late: one, it: two }) => [one, two, '']));
+  const needsQuick = provide({ quick: Depends(quick) }, ({ quick: found }) => {
+    slow.resolve('late');
+    return found;
+  });
+  await using it = setUp((app) =>
+    app.get('/', { late: Depends(late), it: Depends(needsQuick) }, ({ late: one, it: two }) => [
+      one,
+      two,
+      '',
+    ]),
+  );
   assert.deepEqual(await json(it.client, '/'), ['late', 'quick', '']);
 });
 
@@ -243,9 +427,25 @@ test('When one dependency fails while others are under way, these are waited for
       steps.push('slow is left');
     }
   };
-  const failing = async (): Promise<never> => { queueMicrotask(() => opened.resolve()); throw new NotFound('none'); };
-  const after = provide({ failing: Depends(failing) }, () => { steps.push('never'); });
-  await using it = setUp((app) => app.get('/', { first: Depends(dependency('first')), slow: Depends(slow), failing: Depends(failing), after: Depends(after) }, () => steps.push('never')));
+  const failing = async (): Promise<never> => {
+    queueMicrotask(() => opened.resolve());
+    throw new NotFound('none');
+  };
+  const after = provide({ failing: Depends(failing) }, () => {
+    steps.push('never');
+  });
+  await using it = setUp((app) =>
+    app.get(
+      '/',
+      {
+        first: Depends(dependency('first')),
+        slow: Depends(slow),
+        failing: Depends(failing),
+        after: Depends(after),
+      },
+      () => steps.push('never'),
+    ),
+  );
   assert.equal((await it.client.get('/')).status, 404);
   assert.deepEqual(steps, ['first opens', 'slow opens', 'slow is left', 'first got NotFound']);
 });
@@ -253,10 +453,18 @@ test('When one dependency fails while others are under way, these are waited for
 test('Once a dependency has failed, none that had to wait begins, whatever it needs', async () => {
   const steps: string[] = [];
   const [failed, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  const slow = async (): Promise<number> => { await gate.promise; return 1; };
-  const failing = async (): Promise<never> => { queueMicrotask(() => failed.resolve()); throw new NotFound(); };
+  const slow = async (): Promise<number> => {
+    await gate.promise;
+    return 1;
+  };
+  const failing = async (): Promise<never> => {
+    queueMicrotask(() => failed.resolve());
+    throw new NotFound();
+  };
   const waits = provide({ slow: Depends(slow) }, () => steps.push('never'));
-  await using it = setUp((app) => app.get('/', { waits: Depends(waits), failing: Depends(failing) }, () => steps.push('never')));
+  await using it = setUp((app) =>
+    app.get('/', { waits: Depends(waits), failing: Depends(failing) }, () => steps.push('never')),
+  );
   const answer = it.client.get('/');
   await failed.promise;
   await new Promise((resolve) => setImmediate(resolve));
@@ -267,8 +475,23 @@ test('Once a dependency has failed, none that had to wait begins, whatever it ne
 
 test('When a sync dependency throws while others are under way, these are waited for, and the first failure in order answers', async () => {
   const { steps, asyncDependency } = recorder();
-  const failing = (): never => { throw new NotFound('sync'); };
-  await using it = setUp((app) => app.get('/', { one: Depends(asyncDependency('one')), two: Depends(async () => { throw new Unauthorized('async'); }), failing: Depends(failing), never: Depends(() => steps.push('never')) }, () => 1));
+  const failing = (): never => {
+    throw new NotFound('sync');
+  };
+  await using it = setUp((app) =>
+    app.get(
+      '/',
+      {
+        one: Depends(asyncDependency('one')),
+        two: Depends(async () => {
+          throw new Unauthorized('async');
+        }),
+        failing: Depends(failing),
+        never: Depends(() => steps.push('never')),
+      },
+      () => 1,
+    ),
+  );
   assert.equal((await it.client.get('/')).status, 401);
   assert.deepEqual(steps, ['one opens', 'one got Unauthorized']);
 });
@@ -276,20 +499,50 @@ test('When a sync dependency throws while others are under way, these are waited
 test('Clean-up goes in the reverse of the declared order, sync and async mixed, however long each took', async () => {
   const { steps, dependency, asyncDependency } = recorder();
   const inner = dependency('inner');
-  const outer = provide({ inner: Depends(inner) }, async function* () { steps.push('outer opens'); yield 1; steps.push('outer commits'); });
-  await using it = setUp((app) => app.get('/', { a: Depends(asyncDependency('a')), outer: Depends(outer), z: Depends(dependency('z')) }, () => { steps.push('handler'); return 'x'; }));
+  const outer = provide({ inner: Depends(inner) }, async function* () {
+    steps.push('outer opens');
+    yield 1;
+    steps.push('outer commits');
+  });
+  await using it = setUp((app) =>
+    app.get(
+      '/',
+      { a: Depends(asyncDependency('a')), outer: Depends(outer), z: Depends(dependency('z')) },
+      () => {
+        steps.push('handler');
+        return 'x';
+      },
+    ),
+  );
   await it.client.get('/');
-  assert.deepEqual(steps, ['inner opens', 'outer opens', 'z opens', 'a opens', 'handler', 'z commits', 'outer commits', 'inner commits', 'a commits']);
+  assert.deepEqual(steps, [
+    'inner opens',
+    'outer opens',
+    'z opens',
+    'a opens',
+    'handler',
+    'z commits',
+    'outer commits',
+    'inner commits',
+    'a commits',
+  ]);
 });
 
 // ── routers and security ──
 
 test('Dependencies of routers are resolved from the outside in, before inputs are read, whether a handler looks at them or not', async () => {
   const order: string[] = [];
-  const note = (name: string) => (): string => { order.push(name); return name; };
+  const note = (name: string) => (): string => {
+    order.push(name);
+    return name;
+  };
   const outer = new Router({ deps: { outer: Depends(async () => note('outer')()) } });
   const admin = new Router({ deps: { admin: Depends(note('admin')) } });
-  admin.get('/{n:int}', { query: { page: Field(1) }, own: Depends(note('own')) }, ({ admin: who, own, query }) => [who, own, query.page, '']);
+  admin.get(
+    '/{n:int}',
+    { query: { page: Field(1) }, own: Depends(note('own')) },
+    ({ admin: who, own, query }) => [who, own, query.page, ''],
+  );
   outer.includeRouter(admin, '/admin');
   await using it = setUp((app) => app.includeRouter(outer, '/outer'));
   assert.deepEqual(await json(it.client, '/outer/admin/1?page=2'), ['admin', 'own', 2, '']);
@@ -300,8 +553,22 @@ test('Dependencies of routers are resolved from the outside in, before inputs ar
 
 test('A router inside another may use the name of a dependency anew: both are resolved, the handler sees the inner one', async () => {
   const order: string[] = [];
-  const inner = new Router({ deps: { me: Depends(() => { order.push('inner'); return 'inner'; }) } }).get('', ({ me }) => me);
-  const outer = new Router({ deps: { me: Depends(() => { order.push('outer'); return 'outer'; }) } }).includeRouter(inner, '/in');
+  const inner = new Router({
+    deps: {
+      me: Depends(() => {
+        order.push('inner');
+        return 'inner';
+      }),
+    },
+  }).get('', ({ me }) => me);
+  const outer = new Router({
+    deps: {
+      me: Depends(() => {
+        order.push('outer');
+        return 'outer';
+      }),
+    },
+  }).includeRouter(inner, '/in');
   outer.get('/own', { me: Depends(() => 'own') }, (context) => String((context as { me: unknown }).me));
   await using it = setUp((app) => app.includeRouter(outer, '/o'));
   assert.equal(await (await it.client.get('/o/in')).text(), 'inner');
@@ -311,43 +578,81 @@ test('A router inside another may use the name of a dependency anew: both are re
 });
 
 test('A 401 of a router comes before a 400, and before the body is read', async () => {
-  const admin = new Router({ deps: { me: Depends(() => { throw new Unauthorized('who are you'); }) } });
+  const admin = new Router({
+    deps: {
+      me: Depends(() => {
+        throw new Unauthorized('who are you');
+      }),
+    },
+  });
   const bodies: ReadableStreamDefaultController[] = [];
   admin.post('/x', { body: list(int), query: { n: Field(int) } }, () => 1);
   await using it = setUp((app) => app.includeRouter(admin));
-  const body = new ReadableStream({ start(controller) { bodies.push(controller); } }); // never gives a byte
+  const body = new ReadableStream({
+    start(controller) {
+      bodies.push(controller);
+    },
+  }); // never gives a byte
   const response = await it.client.post('/x?n=no', { body, headers: { 'content-type': 'application/json' } });
   assert.equal(response.status, 401);
 });
 
 test('A dependency with security is resolved first, with what it needs; other dependencies of the route after the inputs', async () => {
   const order: string[] = [];
-  const key = (): string => { order.push('key'); return 'k'; };
-  const guard = provide({ security: { scheme: 'apiKey', scopes: [], roles: [] }, key: Depends(key) }, ({ req }) => {
-    order.push('guard');
-    if (req.headers['x-key'] === undefined) throw new Unauthorized();
-    return 'me';
-  });
-  await using it = setUp((app) => app.get('/', { query: { n: Field(int) }, db: Depends(() => order.push('db')), me: Depends(guard) }, ({ me }) => me));
+  const key = (): string => {
+    order.push('key');
+    return 'k';
+  };
+  const guard = provide(
+    { security: { scheme: 'apiKey', scopes: [], roles: [] }, key: Depends(key) },
+    ({ req }) => {
+      order.push('guard');
+      if (req.headers['x-key'] === undefined) throw new Unauthorized();
+      return 'me';
+    },
+  );
+  await using it = setUp((app) =>
+    app.get(
+      '/',
+      { query: { n: Field(int) }, db: Depends(() => order.push('db')), me: Depends(guard) },
+      ({ me }) => me,
+    ),
+  );
   assert.equal((await it.client.get('/?n=x')).status, 401);
   assert.equal((await it.client.get('/?n=x', { headers: { 'x-key': '1' } })).status, 400);
   assert.equal((await it.client.get('/?n=1', { headers: { 'x-key': '1' } })).status, 200);
   assert.deepEqual(order, ['key', 'guard', 'key', 'guard', 'key', 'guard', 'db']);
-  assert.deepEqual(it.app.routes.find((route) => route.template === '/')!.security, [{ scheme: 'apiKey', scopes: [], roles: [] }]);
+  assert.deepEqual(it.app.routes.find((route) => route.template === '/')!.security, [
+    { scheme: 'apiKey', scopes: [], roles: [] },
+  ]);
 });
 
 test('A 401 comes before the 400 of another early dependency, whose problems are reported with all others', async () => {
   let isKnown = false;
   const paging = provide({ query: { page: Field(1) } }, ({ query }) => query.page);
-  const next = provide({ paging: Depends(paging) }, () => { throw new Error('its need has problems'); });
-  const guard = (): string => { if (!isKnown) throw new Unauthorized(); return 'me'; };
+  const next = provide({ paging: Depends(paging) }, () => {
+    throw new Error('its need has problems');
+  });
+  const guard = (): string => {
+    if (!isKnown) throw new Unauthorized();
+    return 'me';
+  };
   const router = new Router({ deps: { paging: Depends(paging), next: Depends(next), me: Depends(guard) } });
   router.post('/', { query: { size: Field(int) }, body: list(int) }, () => 1);
   await using it = setUp((app) => app.includeRouter(router));
   assert.equal((await it.client.post('/?page=x', { json: ['x'] })).status, 401);
   isKnown = true;
-  const { errors } = await (await it.client.post('/?page=x', { json: ['x'] })).json() as { errors: { loc: unknown[] }[] };
-  assert.deepEqual(errors.map((issue) => issue.loc), [['query', 'page'], ['query', 'size'], ['body', 0]]);
+  const { errors } = (await (await it.client.post('/?page=x', { json: ['x'] })).json()) as {
+    errors: { loc: unknown[] }[];
+  };
+  assert.deepEqual(
+    errors.map((issue) => issue.loc),
+    [
+      ['query', 'page'],
+      ['query', 'size'],
+      ['body', 0],
+    ],
+  );
 });
 
 // ── what is thrown into generators ──
@@ -355,7 +660,15 @@ test('A 401 comes before the 400 of another early dependency, whose problems are
 for (const scope of ['request', 'handler'] as const) {
   test(`An error of the handler is thrown into generators of scope ${scope}, the last first, and answers`, async () => {
     const { steps, dependency, asyncDependency } = recorder();
-    await using it = setUp((app) => app.get('/', { a: Depends(dependency('a'), { scope }), b: Depends(asyncDependency('b'), { scope }) }, () => { throw new NotFound('gone'); }));
+    await using it = setUp((app) =>
+      app.get(
+        '/',
+        { a: Depends(dependency('a'), { scope }), b: Depends(asyncDependency('b'), { scope }) },
+        () => {
+          throw new NotFound('gone');
+        },
+      ),
+    );
     assert.equal((await it.client.get('/')).status, 404);
     assert.deepEqual(steps, ['a opens', 'b opens', 'b got NotFound', 'a got NotFound']);
     assert.deepEqual(logged(it.events, 'cleanup_failed'), []);
@@ -363,8 +676,18 @@ for (const scope of ['request', 'handler'] as const) {
 
   test(`A generator of scope ${scope} that swallows the error changes nothing: the others get it, and it answers`, async () => {
     const { steps, dependency } = recorder();
-    const swallows = function* (): Generator<number, void> { try { yield 1; } catch { steps.push('swallowed'); } };
-    await using it = setUp((app) => app.get('/', { a: Depends(dependency('a'), { scope }), b: Depends(swallows, { scope }) }, () => { throw new NotFound(); }));
+    const swallows = function* (): Generator<number, void> {
+      try {
+        yield 1;
+      } catch {
+        steps.push('swallowed');
+      }
+    };
+    await using it = setUp((app) =>
+      app.get('/', { a: Depends(dependency('a'), { scope }), b: Depends(swallows, { scope }) }, () => {
+        throw new NotFound();
+      }),
+    );
     assert.equal((await it.client.get('/')).status, 404);
     assert.deepEqual(steps, ['a opens', 'swallowed', 'a got NotFound']);
   });
@@ -372,28 +695,67 @@ for (const scope of ['request', 'handler'] as const) {
 
 test('A generator of scope handler may replace the error: the new one is thrown into the others, and answers', async () => {
   const { steps, dependency } = recorder();
-  const replaces = async function* (): AsyncGenerator<number, void> { try { yield 1; } catch (error) { throw new NotFound('replaced', { cause: error }); } };
-  await using it = setUp((app) => app.get('/', { outer: Depends(dependency('outer')), a: Depends(dependency('a'), { scope: 'handler' }), b: Depends(replaces, { scope: 'handler' }) }, () => { throw new TypeError('first'); }));
+  const replaces = async function* (): AsyncGenerator<number, void> {
+    try {
+      yield 1;
+    } catch (error) {
+      throw new NotFound('replaced', { cause: error });
+    }
+  };
+  await using it = setUp((app) =>
+    app.get(
+      '/',
+      {
+        outer: Depends(dependency('outer')),
+        a: Depends(dependency('a'), { scope: 'handler' }),
+        b: Depends(replaces, { scope: 'handler' }),
+      },
+      () => {
+        throw new TypeError('first');
+      },
+    ),
+  );
   const response = await it.client.get('/');
-  assert.deepEqual([response.status, (await response.json() as { detail: string }).detail], [404, 'replaced']);
+  assert.deepEqual(
+    [response.status, ((await response.json()) as { detail: string }).detail],
+    [404, 'replaced'],
+  );
   assert.deepEqual(steps, ['outer opens', 'a opens', 'a got NotFound', 'outer got NotFound']);
 });
 
 test('A generator of scope request that replaces the error is too late to answer: it is logged, with route and dependency', async () => {
   const { steps, dependency } = recorder();
-  const replaces = function* rollback(): Generator<number, void> { try { yield 1; } catch { throw new RangeError('rollback failed'); } };
-  await using it = setUp((app) => app.get('/r', { a: Depends(dependency('a')), b: Depends(replaces) }, () => { throw new NotFound(); }));
+  const replaces = function* rollback(): Generator<number, void> {
+    try {
+      yield 1;
+    } catch {
+      throw new RangeError('rollback failed');
+    }
+  };
+  await using it = setUp((app) =>
+    app.get('/r', { a: Depends(dependency('a')), b: Depends(replaces) }, () => {
+      throw new NotFound();
+    }),
+  );
   assert.equal((await it.client.get('/r')).status, 404);
   assert.deepEqual(steps, ['a opens', 'a got RangeError']);
   const [line, ...more] = logged(it.events, 'cleanup_failed');
-  assert.deepEqual([line!['dependency'], line!['route'], line!['method'], more.length], ['rollback', '/r', 'GET', 0]);
+  assert.deepEqual(
+    [line!['dependency'], line!['route'], line!['method'], more.length],
+    ['rollback', '/r', 'GET', 0],
+  );
   assert.match(messageOf(line), /rollback failed/);
 });
 
 test('A clean-up of scope request that fails after a good answer is logged, and thrown into those before it', async () => {
   const { steps, dependency } = recorder();
-  const fails = function* (): Generator<number, void> { yield 1; throw new RangeError('release failed'); };
-  await using it = setUp((app) => app.get('/', { a: Depends(dependency('a')), b: Depends(fails) }, () => 'fine'));
+  const fails = function* (): Generator<number, void> {
+    yield 1;
+    throw new RangeError('release failed');
+  };
+  await using it = setUp((app) =>
+    app.get('/', { a: Depends(dependency('a')), b: Depends(fails) }, () => 'fine'),
+  );
   assert.equal((await it.client.get('/')).status, 200);
   assert.deepEqual(steps, ['a opens', 'a got RangeError']);
   assert.equal(logged(it.events, 'cleanup_failed').length, 1);
@@ -403,14 +765,36 @@ for (const isAsync of [false, true]) {
   test(`A transaction of scope handler whose commit fails is 500, and never the handler's 201 (${isAsync ? 'async' : 'sync'})`, async () => {
     const steps: string[] = [];
     const { steps: others, dependency } = recorder();
-    const commit = (): void => { steps.push('commit'); throw new Error('serialization failure'); };
+    const commit = (): void => {
+      steps.push('commit');
+      throw new Error('serialization failure');
+    };
     const transaction = isAsync
-      ? async function* (): AsyncGenerator<number, void> { await null; yield 1; await null; commit(); }
-      : function* (): Generator<number, void> { yield 1; commit(); };
-    await using it = setUp((app) => app.post('/', { connection: Depends(dependency('connection')), tx: Depends(transaction, { scope: 'handler' }), tasks: Depends(BackgroundTasks), status: 201 }, ({ tasks }) => {
-      tasks.add(() => steps.push('task'));
-      return { id: 1 };
-    }));
+      ? async function* (): AsyncGenerator<number, void> {
+          await null;
+          yield 1;
+          await null;
+          commit();
+        }
+      : function* (): Generator<number, void> {
+          yield 1;
+          commit();
+        };
+    await using it = setUp((app) =>
+      app.post(
+        '/',
+        {
+          connection: Depends(dependency('connection')),
+          tx: Depends(transaction, { scope: 'handler' }),
+          tasks: Depends(BackgroundTasks),
+          status: 201,
+        },
+        ({ tasks }) => {
+          tasks.add(() => steps.push('task'));
+          return { id: 1 };
+        },
+      ),
+    );
     const response = await it.client.post('/');
     assert.equal(response.status, 500);
     assert.doesNotMatch(await response.text(), /"id"|serialization/);
@@ -422,24 +806,59 @@ for (const isAsync of [false, true]) {
     const { steps, dependency, asyncDependency } = recorder();
     let isFailing = false;
     await using it = setUp((app) => {
-      app.use(async (_req, next) => { const response = await next(); steps.push(`answer ${response.status}`); return response; });
-      app.get('/', { connection: Depends(dependency('connection')), tx: Depends((isAsync ? asyncDependency : dependency)('tx'), { scope: 'handler' }) }, () => {
-        steps.push('handler');
-        if (isFailing) throw new Error('no');
-        return 'x';
+      app.use(async (_req, next) => {
+        const response = await next();
+        steps.push(`answer ${response.status}`);
+        return response;
       });
+      app.get(
+        '/',
+        {
+          connection: Depends(dependency('connection')),
+          tx: Depends((isAsync ? asyncDependency : dependency)('tx'), { scope: 'handler' }),
+        },
+        () => {
+          steps.push('handler');
+          if (isFailing) throw new Error('no');
+          return 'x';
+        },
+      );
     });
     assert.equal((await it.client.get('/')).status, 200);
-    assert.deepEqual(steps.splice(0), ['connection opens', 'tx opens', 'handler', 'tx commits', 'answer 200', 'connection commits']);
+    assert.deepEqual(steps.splice(0), [
+      'connection opens',
+      'tx opens',
+      'handler',
+      'tx commits',
+      'answer 200',
+      'connection commits',
+    ]);
     isFailing = true;
     assert.equal((await it.client.get('/')).status, 500);
-    assert.deepEqual(steps, ['connection opens', 'tx opens', 'handler', 'tx got Error', 'answer 500', 'connection got Error']);
+    assert.deepEqual(steps, [
+      'connection opens',
+      'tx opens',
+      'handler',
+      'tx got Error',
+      'answer 500',
+      'connection got Error',
+    ]);
   });
 }
 
 test('A reply that does not fit its response rolls back, in scope handler and request', async () => {
   const { steps, dependency } = recorder();
-  await using it = setUp((app) => app.get('/', { tx: Depends(dependency('tx'), { scope: 'handler' }), db: Depends(dependency('db')), response: list(int) }, () => 'no list' as never));
+  await using it = setUp((app) =>
+    app.get(
+      '/',
+      {
+        tx: Depends(dependency('tx'), { scope: 'handler' }),
+        db: Depends(dependency('db')),
+        response: list(int),
+      },
+      () => 'no list' as never,
+    ),
+  );
   assert.equal((await it.client.get('/')).status, 500);
   assert.deepEqual(steps, ['tx opens', 'db opens', 'tx got SvcError', 'db got SvcError']);
 });
@@ -455,12 +874,39 @@ test('Input that is refused is thrown into the generators that are open', async 
 
 const NEVER = 'ended without yielding';
 const TWICE = 'yielded a second time';
-const MISBEHAVING: Readonly<Record<string, { source: DependencySource; problem: string; isEarly: boolean }>> = {
-  'a generator that never yields': { source: function* () { /* nothing */ }, problem: NEVER, isEarly: true },
-  'an async generator that never yields': { source: async function* () { /* nothing */ }, problem: NEVER, isEarly: true },
-  'a generator that yields twice': { source: function* () { yield 1; yield 2; }, problem: TWICE, isEarly: false },
-  'an async generator that yields twice': { source: async function* () { yield 1; yield 2; }, problem: TWICE, isEarly: false },
-};
+const MISBEHAVING: Readonly<Record<string, { source: DependencySource; problem: string; isEarly: boolean }>> =
+  {
+    'a generator that never yields': {
+      source: function* () {
+        /* nothing */
+      },
+      problem: NEVER,
+      isEarly: true,
+    },
+    'an async generator that never yields': {
+      source: async function* () {
+        /* nothing */
+      },
+      problem: NEVER,
+      isEarly: true,
+    },
+    'a generator that yields twice': {
+      source: function* () {
+        yield 1;
+        yield 2;
+      },
+      problem: TWICE,
+      isEarly: false,
+    },
+    'an async generator that yields twice': {
+      source: async function* () {
+        yield 1;
+        yield 2;
+      },
+      problem: TWICE,
+      isEarly: false,
+    },
+  };
 for (const [what, { source, problem, isEarly }] of Object.entries(MISBEHAVING)) {
   test(`${what[0]!.toUpperCase()}${what.slice(1)} is E_DEPENDENCY_YIELD: 500, or a line in the log once the answer has gone`, async () => {
     await using it = setUp((app) => {
@@ -469,15 +915,32 @@ for (const [what, { source, problem, isEarly }] of Object.entries(MISBEHAVING)) 
     });
     const { client, events } = it;
     assert.equal((await client.get('/request')).status, isEarly ? 500 : 200);
-    assert.match(messageOf(logged(events, isEarly ? 'unhandled_error' : 'cleanup_failed')[0]), new RegExp(`E_DEPENDENCY_YIELD.*${problem}|${problem}.*E_DEPENDENCY_YIELD`));
+    assert.match(
+      messageOf(logged(events, isEarly ? 'unhandled_error' : 'cleanup_failed')[0]),
+      new RegExp(`E_DEPENDENCY_YIELD.*${problem}|${problem}.*E_DEPENDENCY_YIELD`),
+    );
     assert.equal((await client.get('/handler')).status, 500);
   });
 }
 
 test('A generator that yields again instead of ending on an error is closed, and its mistake answers', async () => {
   const steps: string[] = [];
-  const again = function* (): Generator<number, void> { try { try { yield 1; } catch { yield 2; } } finally { steps.push('closed'); } };
-  await using it = setUp((app) => app.get('/', { it: Depends(again, { scope: 'handler' }) }, () => { throw new NotFound(); }));
+  const again = function* (): Generator<number, void> {
+    try {
+      try {
+        yield 1;
+      } catch {
+        yield 2;
+      }
+    } finally {
+      steps.push('closed');
+    }
+  };
+  await using it = setUp((app) =>
+    app.get('/', { it: Depends(again, { scope: 'handler' }) }, () => {
+      throw new NotFound();
+    }),
+  );
   assert.equal((await it.client.get('/')).status, 500);
   assert.deepEqual(steps, ['closed']);
 });
@@ -499,97 +962,172 @@ async function onSocket(t: TestContext, app: Svc): Promise<{ server: HttpServer;
 }
 
 for (const isFailing of [false, true]) {
-  test(`When the client leaves while the handler runs, which then ${isFailing ? 'fails' : 'answers'}, generators are left, tasks are settled, and the request is in flight until then`, LIMITED, async (t) => {
+  test(
+    `When the client leaves while the handler runs, which then ${isFailing ? 'fails' : 'answers'}, generators are left, tasks are settled, and the request is in flight until then`,
+    LIMITED,
+    async (t) => {
+      const { logger, events } = collectedLog();
+      const app = new Svc({ logger });
+      const { steps, dependency, asyncDependency } = recorder();
+      const [entered, gate, over] = [Promise.withResolvers<void>(), gateOf(t), Promise.withResolvers<void>()];
+      const last = function* (): Generator<number, void> {
+        try {
+          yield 1;
+        } finally {
+          over.resolve();
+        }
+      };
+      app.get(
+        '/',
+        {
+          last: Depends(last),
+          db: Depends(asyncDependency('db')),
+          tx: Depends(dependency('tx'), { scope: 'handler' }),
+          tasks: Depends(BackgroundTasks),
+        },
+        async ({ tasks, signal }) => {
+          tasks.add(() => steps.push('task'));
+          const left = new Promise((resolve) => signal.addEventListener('abort', resolve));
+          entered.resolve();
+          await left;
+          await gate.promise;
+          if (isFailing) signal.throwIfAborted();
+          return 'nobody reads it';
+        },
+      );
+      const { server, client } = await onSocket(t, app);
+      client.get('/');
+      await entered.promise;
+      client.socket.destroy();
+      const closing = server.close(5_000);
+      await client.ended();
+      assert.equal(server.inFlight, 1);
+      gate.resolve();
+      await over.promise;
+      assert.equal(await closing, 0);
+      assert.equal(server.inFlight, 0);
+      await app.shutdown();
+      assert.deepEqual(
+        steps.filter((step) => step !== 'tx opens' && step !== 'db opens'),
+        isFailing
+          ? ['tx got ClientDisconnected', 'db got ClientDisconnected']
+          : ['tx commits', 'db got ClientDisconnected', 'task'],
+      );
+      assert.deepEqual(logged(events, 'cleanup_failed'), []);
+      assert.deepEqual(logged(events, 'unhandled_error'), []);
+    },
+  );
+}
+
+test(
+  'When the client leaves after the handler has answered, amid the answer, ClientDisconnected is thrown into generators',
+  LIMITED,
+  async (t) => {
+    const { logger } = collectedLog();
+    const app = new Svc({ logger });
+    const { steps, dependency } = recorder();
+    const over = Promise.withResolvers<void>();
+    const last = function* (): Generator<number, void> {
+      try {
+        yield 1;
+      } finally {
+        over.resolve();
+      }
+    };
+    app.get(
+      '/',
+      {
+        last: Depends(last),
+        db: Depends(dependency('db')),
+        tx: Depends(dependency('tx'), { scope: 'handler' }),
+      },
+      () => 'x'.repeat(50_000_000),
+    );
+    const { server, client } = await onSocket(t, app);
+    client.socket.once('data', () => client.socket.destroy());
+    client.get('/');
+    await over.promise;
+    await server.close(1_000);
+    await app.shutdown();
+    assert.deepEqual(steps, ['db opens', 'tx opens', 'tx commits', 'db got ClientDisconnected']);
+  },
+);
+
+test(
+  'When the client leaves amid its body, generators of its routers get ClientDisconnected',
+  LIMITED,
+  async (t) => {
     const { logger, events } = collectedLog();
     const app = new Svc({ logger });
-    const { steps, dependency, asyncDependency } = recorder();
-    const [entered, gate, over] = [Promise.withResolvers<void>(), gateOf(t), Promise.withResolvers<void>()];
-    const last = function* (): Generator<number, void> { try { yield 1; } finally { over.resolve(); } };
-    app.get('/', { last: Depends(last), db: Depends(asyncDependency('db')), tx: Depends(dependency('tx'), { scope: 'handler' }), tasks: Depends(BackgroundTasks) }, async ({ tasks, signal }) => {
-      tasks.add(() => steps.push('task'));
+    const { steps, dependency } = recorder();
+    const [opened, over] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const first = function* (): Generator<number, void> {
+      opened.resolve();
+      try {
+        yield 1;
+      } finally {
+        over.resolve();
+      }
+    };
+    const router = new Router({ deps: { first: Depends(first), db: Depends(dependency('db')) } });
+    router.post('/', { body: list(int) }, () => steps.push('never'));
+    app.includeRouter(router);
+    const { server, client } = await onSocket(t, app);
+    client.send(
+      'POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n[1',
+    );
+    await opened.promise;
+    client.socket.destroy();
+    await over.promise;
+    await server.close(1_000);
+    await app.shutdown();
+    assert.deepEqual(steps, ['db opens', 'db got ClientDisconnected']);
+    assert.deepEqual(logged(events, 'unhandled_error'), []);
+  },
+);
+
+test(
+  'A source of pieces that nobody will read is ended: the client has left, or scope handler failed',
+  LIMITED,
+  async (t) => {
+    const { logger } = collectedLog();
+    const app = new Svc({ logger });
+    const [entered, gate] = [Promise.withResolvers<void>(), gateOf(t)];
+    let ended = 0;
+    const pieces = (): AsyncIterable<string> => ({
+      [Symbol.asyncIterator]: () => ({
+        next: async () => ({ value: 'x', done: false }),
+        return: async () => {
+          ended++;
+          return { value: undefined, done: true };
+        },
+      }),
+    });
+    const fails = function* (): Generator<number, void> {
+      yield 1;
+      throw new Error('commit');
+    };
+    const { StreamingResponse } = await import('../../src/index.ts');
+    app.get('/left', async ({ signal }) => {
       const left = new Promise((resolve) => signal.addEventListener('abort', resolve));
       entered.resolve();
       await left;
       await gate.promise;
-      if (isFailing) signal.throwIfAborted();
-      return 'nobody reads it';
+      return new StreamingResponse(pieces());
     });
+    app.get('/failed', { tx: Depends(fails, { scope: 'handler' }) }, () => new StreamingResponse(pieces()));
     const { server, client } = await onSocket(t, app);
-    client.get('/');
+    assert.equal((await client.get('/failed').answer()).status, 500);
+    assert.equal(ended, 1);
+    client.get('/left');
     await entered.promise;
     client.socket.destroy();
     const closing = server.close(5_000);
-    await client.ended();
-    assert.equal(server.inFlight, 1);
     gate.resolve();
-    await over.promise;
-    assert.equal(await closing, 0);
-    assert.equal(server.inFlight, 0);
-    await app.shutdown();
-    assert.deepEqual(steps.filter((step) => step !== 'tx opens' && step !== 'db opens'), isFailing
-      ? ['tx got ClientDisconnected', 'db got ClientDisconnected'] : ['tx commits', 'db got ClientDisconnected', 'task']);
-    assert.deepEqual(logged(events, 'cleanup_failed'), []);
-    assert.deepEqual(logged(events, 'unhandled_error'), []);
-  });
-}
-
-test('When the client leaves after the handler has answered, amid the answer, ClientDisconnected is thrown into generators', LIMITED, async (t) => {
-  const { logger } = collectedLog();
-  const app = new Svc({ logger });
-  const { steps, dependency } = recorder();
-  const over = Promise.withResolvers<void>();
-  const last = function* (): Generator<number, void> { try { yield 1; } finally { over.resolve(); } };
-  app.get('/', { last: Depends(last), db: Depends(dependency('db')), tx: Depends(dependency('tx'), { scope: 'handler' }) }, () => 'x'.repeat(50_000_000));
-  const { server, client } = await onSocket(t, app);
-  client.socket.once('data', () => client.socket.destroy());
-  client.get('/');
-  await over.promise;
-  await server.close(1_000);
-  await app.shutdown();
-  assert.deepEqual(steps, ['db opens', 'tx opens', 'tx commits', 'db got ClientDisconnected']);
-});
-
-test('When the client leaves amid its body, generators of its routers get ClientDisconnected', LIMITED, async (t) => {
-  const { logger, events } = collectedLog();
-  const app = new Svc({ logger });
-  const { steps, dependency } = recorder();
-  const [opened, over] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  const first = function* (): Generator<number, void> { opened.resolve(); try { yield 1; } finally { over.resolve(); } };
-  const router = new Router({ deps: { first: Depends(first), db: Depends(dependency('db')) } });
-  router.post('/', { body: list(int) }, () => steps.push('never'));
-  app.includeRouter(router);
-  const { server, client } = await onSocket(t, app);
-  client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n[1');
-  await opened.promise;
-  client.socket.destroy();
-  await over.promise;
-  await server.close(1_000);
-  await app.shutdown();
-  assert.deepEqual(steps, ['db opens', 'db got ClientDisconnected']);
-  assert.deepEqual(logged(events, 'unhandled_error'), []);
-});
-
-test('A source of pieces that nobody will read is ended: the client has left, or scope handler failed', LIMITED, async (t) => {
-  const { logger } = collectedLog();
-  const app = new Svc({ logger });
-  const [entered, gate] = [Promise.withResolvers<void>(), gateOf(t)];
-  let ended = 0;
-  const pieces = (): AsyncIterable<string> => ({ [Symbol.asyncIterator]: () => ({ next: async () => ({ value: 'x', done: false }), return: async () => { ended++; return { value: undefined, done: true }; } }) });
-  const fails = function* (): Generator<number, void> { yield 1; throw new Error('commit'); };
-  const { StreamingResponse } = await import('../../src/index.ts');
-  app.get('/left', async ({ signal }) => { const left = new Promise((resolve) => signal.addEventListener('abort', resolve)); entered.resolve(); await left; await gate.promise; return new StreamingResponse(pieces()); });
-  app.get('/failed', { tx: Depends(fails, { scope: 'handler' }) }, () => new StreamingResponse(pieces()));
-  const { server, client } = await onSocket(t, app);
-  assert.equal((await client.get('/failed').answer()).status, 500);
-  assert.equal(ended, 1);
-  client.get('/left');
-  await entered.promise;
-  client.socket.destroy();
-  const closing = server.close(5_000);
-  gate.resolve();
-  await closing;
-  assert.equal(ended, 2);
-});
+    await closing;
+    assert.equal(ended, 2);
+  },
+);
 
 for (const how of ['the handler runs', 'the handler has answered'] as const) {
   test(`When a web request is aborted while ${how}, generators are left with ClientDisconnected`, async () => {
@@ -599,10 +1137,20 @@ for (const how of ['the handler runs', 'the handler has answered'] as const) {
     const abort = new AbortController();
     const left = Promise.withResolvers<void>();
     const { StreamingResponse } = await import('../../src/index.ts');
-    const last = function* (): Generator<number, void> { try { yield 1; } finally { left.resolve(); } };
+    const last = function* (): Generator<number, void> {
+      try {
+        yield 1;
+      } finally {
+        left.resolve();
+      }
+    };
     app.get('/', { last: Depends(last), db: Depends(dependency('db')) }, async () => {
       if (how === 'the handler runs') abort.abort();
-      return new StreamingResponse((async function* () { for (;;) yield 'x'; })());
+      return new StreamingResponse(
+        (async function* () {
+          for (;;) yield 'x';
+        })(),
+      );
     });
     const response = await app.fetch(new Request('http://localhost/', { signal: abort.signal }));
     abort.abort();
@@ -616,9 +1164,36 @@ for (const how of ['the handler runs', 'the handler has answered'] as const) {
 // ── cycles and scopes ──
 
 test('A circle of dependencies, made by getters, is SVC111 with its path, at the route', () => {
-  const a: DependencySource = provide({ get b() { return Depends(b); } } as object, function alpha() { return 1; });
-  const b: DependencySource = provide({ get c() { return Depends(c); } } as object, function beta() { return 1; });
-  const c: DependencySource = provide({ get a() { return Depends(a); } } as object, function gamma() { return 1; });
+  const a: DependencySource = provide(
+    {
+      get b() {
+        return Depends(b);
+      },
+    } as object,
+    function alpha() {
+      return 1;
+    },
+  );
+  const b: DependencySource = provide(
+    {
+      get c() {
+        return Depends(c);
+      },
+    } as object,
+    function beta() {
+      return 1;
+    },
+  );
+  const c: DependencySource = provide(
+    {
+      get a() {
+        return Depends(a);
+      },
+    } as object,
+    function gamma() {
+      return 1;
+    },
+  );
   const app = new Svc().get('/x', { a: Depends(a) }, () => 1);
   const [finding, ...more] = findings(app);
   assert.deepEqual([finding!.rule, finding!.subject, more.length], ['SVC111', 'GET /x', 0]);
@@ -627,39 +1202,134 @@ test('A circle of dependencies, made by getters, is SVC111 with its path, at the
 });
 
 test('A dependency that needs itself is SVC111, without cache, in a router and in scope app, too', () => {
-  const own: DependencySource = provide({ get own() { return Depends(own, { cache: false }); } } as object, function mirror() { return 1; });
-  const shared: DependencySource = provide({ get own() { return Depends(shared, { scope: 'app' }); } } as object, function mirror() { return 1; });
-  const app = new Svc().get('/', { own: Depends(own) }, () => 1).get('/app', { own: Depends(shared, { scope: 'app' }) }, () => 1);
+  const own: DependencySource = provide(
+    {
+      get own() {
+        return Depends(own, { cache: false });
+      },
+    } as object,
+    function mirror() {
+      return 1;
+    },
+  );
+  const shared: DependencySource = provide(
+    {
+      get own() {
+        return Depends(shared, { scope: 'app' });
+      },
+    } as object,
+    function mirror() {
+      return 1;
+    },
+  );
+  const app = new Svc()
+    .get('/', { own: Depends(own) }, () => 1)
+    .get('/app', { own: Depends(shared, { scope: 'app' }) }, () => 1);
   app.includeRouter(new Router({ deps: { own: Depends(own) } }).get('/r', () => 1));
-  assert.deepEqual(findings(app).map(({ rule, message }) => [rule, /mirror → mirror/.test(message)]), [['SVC111', true], ['SVC111', true], ['SVC111', true]]);
+  assert.deepEqual(
+    findings(app).map(({ rule, message }) => [rule, /mirror → mirror/.test(message)]),
+    [
+      ['SVC111', true],
+      ['SVC111', true],
+      ['SVC111', true],
+    ],
+  );
 });
 
-const inner = function connection(): number { return 1; };
+const inner = function connection(): number {
+  return 1;
+};
 const MISTAKES: Readonly<Record<string, { spec: object; message: RegExp }>> = {
-  'app needs request': { spec: { it: Depends(provide({ c: Depends(inner) }, function pool() { return 1; }), { scope: 'app' }) }, message: /pool lives for the app and needs connection, which lives for the request: pool → connection/ },
-  'request needs handler': { spec: { it: Depends(provide({ c: Depends(inner, { scope: 'handler' }) }, function pool() { return 1; })) }, message: /pool lives for the request and needs connection, which lives for the handler/ },
+  'app needs request': {
+    spec: {
+      it: Depends(
+        provide({ c: Depends(inner) }, function pool() {
+          return 1;
+        }),
+        { scope: 'app' },
+      ),
+    },
+    message: /pool lives for the app and needs connection, which lives for the request: pool → connection/,
+  },
+  'request needs handler': {
+    spec: {
+      it: Depends(
+        provide({ c: Depends(inner, { scope: 'handler' }) }, function pool() {
+          return 1;
+        }),
+      ),
+    },
+    message: /pool lives for the request and needs connection, which lives for the handler/,
+  },
   'app needs handler, two steps down': {
-    spec: { it: Depends(provide({ mid: Depends(provide({ c: Depends(inner, { scope: 'handler' }) }, function mid() { return 1; }), { scope: 'app' }) }, function pool() { return 1; }), { scope: 'app' }) },
+    spec: {
+      it: Depends(
+        provide(
+          {
+            mid: Depends(
+              provide({ c: Depends(inner, { scope: 'handler' }) }, function mid() {
+                return 1;
+              }),
+              { scope: 'app' },
+            ),
+          },
+          function pool() {
+            return 1;
+          },
+        ),
+        { scope: 'app' },
+      ),
+    },
     message: /pool → mid → connection/,
   },
-  'one source with two scopes': { spec: { a: Depends(inner), b: Depends(inner, { scope: 'handler' }) }, message: /connection is asked for with the scopes request and handler/ },
-  'inputs in scope app': { spec: { it: Depends(provide({ query: { a: Field('') } }, function pool() { return 1; }), { scope: 'app' }) }, message: /pool lives for the application and needs a request/ },
-  'BackgroundTasks in scope app': { spec: { it: Depends(BackgroundTasks, { scope: 'app' }) }, message: /BackgroundTasks lives for the application/ },
+  'one source with two scopes': {
+    spec: { a: Depends(inner), b: Depends(inner, { scope: 'handler' }) },
+    message: /connection is asked for with the scopes request and handler/,
+  },
+  'inputs in scope app': {
+    spec: {
+      it: Depends(
+        provide({ query: { a: Field('') } }, function pool() {
+          return 1;
+        }),
+        { scope: 'app' },
+      ),
+    },
+    message: /pool lives for the application and needs a request/,
+  },
+  'BackgroundTasks in scope app': {
+    spec: { it: Depends(BackgroundTasks, { scope: 'app' }) },
+    message: /BackgroundTasks lives for the application/,
+  },
 };
 for (const [what, { spec, message }] of Object.entries(MISTAKES)) {
   test(`${what[0]!.toUpperCase()}${what.slice(1)}: SVC112, which says so`, () => {
     const app = new Svc().get('/', spec, () => 1);
     const found = findings(app);
-    assert.deepEqual(found.map((finding) => finding.rule), ['SVC112']);
+    assert.deepEqual(
+      found.map((finding) => finding.rule),
+      ['SVC112'],
+    );
     assert.match(found[0]!.message, message);
   });
 }
 
 test('A narrower scope may need a wider one, and one source may have two scopes with cache: false', async () => {
-  const pool = provide({}, function* () { yield { id: 7 }; });
+  const pool = provide({}, function* () {
+    yield { id: 7 };
+  });
   const connection = provide({ pool: Depends(pool, { scope: 'app' }) }, ({ pool: found }) => found.id);
   const tx = provide({ connection: Depends(connection) }, ({ connection: id }) => id + 1);
-  await using it = setUp((app) => app.get('/', { tx: Depends(tx, { scope: 'handler' }), again: Depends(connection, { cache: false, scope: 'handler' }) }, ({ tx: value, again }) => ({ value, again })));
+  await using it = setUp((app) =>
+    app.get(
+      '/',
+      {
+        tx: Depends(tx, { scope: 'handler' }),
+        again: Depends(connection, { cache: false, scope: 'handler' }),
+      },
+      ({ tx: value, again }) => ({ value, again }),
+    ),
+  );
   assert.deepEqual(await json(it.client, '/'), { value: 8, again: 7 });
 });
 
@@ -668,14 +1338,26 @@ test('A narrower scope may need a wider one, and one source may have two scopes 
 test('Scope app is resolved once, before the first request, shared by all routes, and left at shutdown in reverse', async () => {
   const { steps, dependency, asyncDependency } = recorder();
   const pool = asyncDependency('pool');
-  const cache = provide({ pool: Depends(pool, { scope: 'app' }) }, dependency('cache') as () => Generator<string, void>);
+  const cache = provide(
+    { pool: Depends(pool, { scope: 'app' }) },
+    dependency('cache') as () => Generator<string, void>,
+  );
   const { logger } = collectedLog();
   const app = new Svc({ logger });
   app.get('/a', { cache: Depends(cache, { scope: 'app' }) }, ({ cache: found }) => found);
-  app.get('/b', { pool: Depends(pool, { scope: 'app' }), cache: Depends(cache, { scope: 'app' }) }, ({ pool: found }) => found);
+  app.get(
+    '/b',
+    { pool: Depends(pool, { scope: 'app' }), cache: Depends(cache, { scope: 'app' }) },
+    ({ pool: found }) => found,
+  );
   await app.startup();
   assert.deepEqual(steps, ['pool opens', 'cache opens']);
-  for (const [path, text] of [['/a', 'cache'], ['/b', 'pool'], ['/a', 'cache']] as const) assert.equal(await (await app.fetch(new Request(`http://localhost${path}`))).text(), text);
+  for (const [path, text] of [
+    ['/a', 'cache'],
+    ['/b', 'pool'],
+    ['/a', 'cache'],
+  ] as const)
+    assert.equal(await (await app.fetch(new Request(`http://localhost${path}`))).text(), text);
   await app.shutdown();
   assert.deepEqual(steps, ['pool opens', 'cache opens', 'cache commits', 'pool commits']);
 });
@@ -683,16 +1365,38 @@ test('Scope app is resolved once, before the first request, shared by all routes
 test('Scope app without cache is one value per place that asks', async () => {
   let made = 0;
   const counter = (): number => ++made;
-  await using it = setUp((app) => app.get('/', { a: Depends(counter, { scope: 'app', cache: false }), b: Depends(counter, { scope: 'app', cache: false }) }, ({ a, b }) => [a, b, 0]));
-  assert.deepEqual([await json(it.client, '/'), await json(it.client, '/')], [[1, 2, 0], [1, 2, 0]]);
+  await using it = setUp((app) =>
+    app.get(
+      '/',
+      {
+        a: Depends(counter, { scope: 'app', cache: false }),
+        b: Depends(counter, { scope: 'app', cache: false }),
+      },
+      ({ a, b }) => [a, b, 0],
+    ),
+  );
+  assert.deepEqual(
+    [await json(it.client, '/'), await json(it.client, '/')],
+    [
+      [1, 2, 0],
+      [1, 2, 0],
+    ],
+  );
 });
 
 test('A dependency of scope app that fails at start ends the start, and those before it are left with the error', async () => {
   const { steps, dependency } = recorder();
   let isBroken = true;
-  const fails = async (): Promise<string> => { if (isBroken) throw new TypeError('no server'); return 'up'; };
+  const fails = async (): Promise<string> => {
+    if (isBroken) throw new TypeError('no server');
+    return 'up';
+  };
   const { logger } = collectedLog();
-  const app = new Svc({ logger }).get('/', { a: Depends(dependency('a'), { scope: 'app' }), b: Depends(fails, { scope: 'app' }) }, ({ b }) => b);
+  const app = new Svc({ logger }).get(
+    '/',
+    { a: Depends(dependency('a'), { scope: 'app' }), b: Depends(fails, { scope: 'app' }) },
+    ({ b }) => b,
+  );
   await assert.rejects(app.startup(), { message: 'no server' });
   assert.deepEqual(steps.splice(0), ['a opens', 'a got TypeError']);
   isBroken = false;
@@ -703,52 +1407,114 @@ test('A dependency of scope app that fails at start ends the start, and those be
 });
 
 for (const [how, start] of [
-  ['startup()', (app: Svc) => app.startup()], ['run()', (app: Svc) => app.run({ port: 0, handleSignals: false })], ['fetch()', (app: Svc) => app.fetch(new Request('http://localhost/'))],
+  ['startup()', (app: Svc) => app.startup()],
+  ['run()', (app: Svc) => app.run({ port: 0, handleSignals: false })],
+  ['fetch()', (app: Svc) => app.fetch(new Request('http://localhost/'))],
   ['a request of a test client', (app: Svc) => new TestClient(app).get('/')],
 ] as const) {
   test(`Dependencies of scope app are left in reverse before ${how} rejects for one that fails, however long their clean-up takes`, async () => {
     const steps: string[] = [];
-    const pool = (name: string) => async function* (): AsyncGenerator<string, void> {
-      steps.push(`${name} opens`);
-      try {
-        yield name;
-      } finally {
-        for (let turns = 0; turns < 5; turns++) await new Promise((resolve) => setImmediate(resolve));
-        steps.push(`${name} is closed`);
-      }
+    const pool = (name: string) =>
+      async function* (): AsyncGenerator<string, void> {
+        steps.push(`${name} opens`);
+        try {
+          yield name;
+        } finally {
+          for (let turns = 0; turns < 5; turns++) await new Promise((resolve) => setImmediate(resolve));
+          steps.push(`${name} is closed`);
+        }
+      };
+    const fails = async (): Promise<string> => {
+      steps.push('one fails');
+      throw new TypeError('no server');
     };
-    const fails = async (): Promise<string> => { steps.push('one fails'); throw new TypeError('no server'); };
     const app = new Svc({ logger: collectedLog().logger });
-    app.get('/', { a: Depends(pool('a'), { scope: 'app' }), b: Depends(pool('b'), { scope: 'app' }), c: Depends(fails, { scope: 'app' }) }, ({ c }) => c);
-    await assert.rejects(start(app).finally(() => { steps.push('rejects'); }), { message: 'no server' });
+    app.get(
+      '/',
+      {
+        a: Depends(pool('a'), { scope: 'app' }),
+        b: Depends(pool('b'), { scope: 'app' }),
+        c: Depends(fails, { scope: 'app' }),
+      },
+      ({ c }) => c,
+    );
+    await assert.rejects(
+      start(app).finally(() => {
+        steps.push('rejects');
+      }),
+      { message: 'no server' },
+    );
     assert.deepEqual(steps, ['a opens', 'b opens', 'one fails', 'b is closed', 'a is closed', 'rejects']);
   });
 }
 
 test('A clean-up of scope app that fails while a start fails does not hide why, and keeps no other clean-up from running', async () => {
   const steps: string[] = [];
-  const first = function* (): Generator<number, void> { try { yield 1; } finally { steps.push('first is left'); } };
-  const stuck = function* pool(): Generator<number, void> { try { yield 2; } catch { throw new RangeError('still in use'); } };
-  const fails = async (): Promise<never> => { throw new TypeError('no server'); };
-  const app = new Svc({ logger: collectedLog().logger }).get('/', { a: Depends(first, { scope: 'app' }), b: Depends(stuck, { scope: 'app' }), c: Depends(fails, { scope: 'app' }) }, () => 'x');
+  const first = function* (): Generator<number, void> {
+    try {
+      yield 1;
+    } finally {
+      steps.push('first is left');
+    }
+  };
+  const stuck = function* pool(): Generator<number, void> {
+    try {
+      yield 2;
+    } catch {
+      throw new RangeError('still in use');
+    }
+  };
+  const fails = async (): Promise<never> => {
+    throw new TypeError('no server');
+  };
+  const app = new Svc({ logger: collectedLog().logger }).get(
+    '/',
+    {
+      a: Depends(first, { scope: 'app' }),
+      b: Depends(stuck, { scope: 'app' }),
+      c: Depends(fails, { scope: 'app' }),
+    },
+    () => 'x',
+  );
   await assert.rejects(app.startup(), { message: 'no server' });
   assert.deepEqual(steps, ['first is left']);
 });
 
 test('A clean-up of scope app that fails is logged, and shutdown goes on', async () => {
   const { steps, dependency } = recorder();
-  const fails = function* pool(): Generator<number, void> { yield 1; throw new Error('still in use'); };
-  const it = setUp((app) => app.get('/', { a: Depends(dependency('a'), { scope: 'app' }), b: Depends(fails, { scope: 'app' }) }, () => 'x'));
+  const fails = function* pool(): Generator<number, void> {
+    yield 1;
+    throw new Error('still in use');
+  };
+  const it = setUp((app) =>
+    app.get(
+      '/',
+      { a: Depends(dependency('a'), { scope: 'app' }), b: Depends(fails, { scope: 'app' }) },
+      () => 'x',
+    ),
+  );
   await it.client.get('/');
   await it.client.close();
   assert.deepEqual(steps, ['a opens', 'a got Error']);
-  assert.deepEqual(logged(it.events, 'cleanup_failed').map((line) => line['dependency']), ['pool']);
+  assert.deepEqual(
+    logged(it.events, 'cleanup_failed').map((line) => line['dependency']),
+    ['pool'],
+  );
 });
 
 for (const part of ['req', 'signal', 'params'] as const) {
   test(`A dependency of scope app that reads ${part} ends the start`, async () => {
-    const app = new Svc({ logger: collectedLog().logger }).get('/', { it: Depends((context: Context) => String((context as unknown as Record<string, unknown>)[part]), { scope: 'app' }) }, ({ it }) => it);
-    if (part === 'params') await app.startup(); // the context of a dependency has none
+    const app = new Svc({ logger: collectedLog().logger }).get(
+      '/',
+      {
+        it: Depends((context: Context) => String((context as unknown as Record<string, unknown>)[part]), {
+          scope: 'app',
+        }),
+      },
+      ({ it }) => it,
+    );
+    if (part === 'params')
+      await app.startup(); // the context of a dependency has none
     else await assert.rejects(app.startup(), { code: 'E_REQUEST_ABSENT' });
     await app.shutdown();
   });
@@ -766,17 +1532,44 @@ test('A dependency of scope app has the state of the application', async () => {
 
 test('A test client puts functions, generators, scope app and state keys in the place of others, for itself alone', async () => {
   const { steps, dependency } = recorder();
-  const real = (): string => { steps.push('real'); return 'real'; };
+  const real = (): string => {
+    steps.push('real');
+    return 'real';
+  };
   const pool = dependency('pool');
   const outer = provide({ real: Depends(real) }, ({ real: found }) => `outer ${found}`);
   const { logger } = collectedLog();
   const app = new Svc({ logger });
   app.state.set(LABEL, 'label');
-  app.get('/', { real: Depends(real), outer: Depends(outer), pool: Depends(pool, { scope: 'app' }), label: Depends(LABEL) }, ({ real: a, outer: b, pool: c, label: d }) => [a, b, c, d].join());
+  app.get(
+    '/',
+    {
+      real: Depends(real),
+      outer: Depends(outer),
+      pool: Depends(pool, { scope: 'app' }),
+      label: Depends(LABEL),
+    },
+    ({ real: a, outer: b, pool: c, label: d }) => [a, b, c, d].join(),
+  );
   const fake = new TestClient(app, {
     overrides: [
-      [real, provide({ query: { x: Field('') } }, function* ({ query }) { steps.push('fake opens'); yield `fake${query.x}`; steps.push('fake commits'); })],
-      [pool, async function* () { steps.push('fake pool opens'); yield 'fake pool'; steps.push('fake pool commits'); }], [LABEL, () => 'fake label'],
+      [
+        real,
+        provide({ query: { x: Field('') } }, function* ({ query }) {
+          steps.push('fake opens');
+          yield `fake${query.x}`;
+          steps.push('fake commits');
+        }),
+      ],
+      [
+        pool,
+        async function* () {
+          steps.push('fake pool opens');
+          yield 'fake pool';
+          steps.push('fake pool commits');
+        },
+      ],
+      [LABEL, () => 'fake label'],
     ],
   });
   const plain = new TestClient(app);
@@ -794,6 +1587,15 @@ test('An override of a dependency with security is as early as that one', async 
   const guard = provide({ security: { scheme: 'bearer', scopes: [], roles: [] } }, () => 'me');
   const { logger } = collectedLog();
   const app = new Svc({ logger }).post('/', { body: list(int), me: Depends(guard) }, () => 1);
-  await using client = new TestClient(app, { overrides: [[guard, () => { throw new Unauthorized(); }]] });
+  await using client = new TestClient(app, {
+    overrides: [
+      [
+        guard,
+        () => {
+          throw new Unauthorized();
+        },
+      ],
+    ],
+  });
   assert.equal((await client.post('/', { json: 'no list' })).status, 401);
 });

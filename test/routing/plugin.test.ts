@@ -14,14 +14,23 @@ function plugin(name: string, parts: Partial<Plugin> = {}): Plugin {
 
 function sorted(...plugins: Plugin[]): { names: string[]; findings: Finding[] } {
   const findings: Finding[] = [];
-  const names = sortPlugins(plugins.map((entry) => ({ plugin: entry, place })), (finding) => findings.push(finding)).map(({ name }) => name);
+  const names = sortPlugins(
+    plugins.map((entry) => ({ plugin: entry, place })),
+    (finding) => findings.push(finding),
+  ).map(({ name }) => name);
   return { names, findings };
 }
 
 /** An application whose log lines are kept. */
 function application(): { app: Svc; lines: Record<string, unknown>[] } {
   const lines: Record<string, unknown>[] = [];
-  const logger = createLogger({ format: 'json', level: 'debug', sink: (line) => { lines.push(JSON.parse(line) as Record<string, unknown>); } });
+  const logger = createLogger({
+    format: 'json',
+    level: 'debug',
+    sink: (line) => {
+      lines.push(JSON.parse(line) as Record<string, unknown>);
+    },
+  });
   return { app: new Svc({ logger, env: 'test' }), lines };
 }
 
@@ -29,7 +38,13 @@ test('sortPlugins() puts what is required before what requires it, whatever the 
   const a = plugin('a', { requires: ['b', 'c'] });
   const b = plugin('b', { requires: ['c'] });
   const c = plugin('c');
-  for (const order of [[a, b, c], [c, b, a], [b, a, c], [a, c, b]]) assert.deepEqual(sorted(...order), { names: ['c', 'b', 'a'], findings: [] });
+  for (const order of [
+    [a, b, c],
+    [c, b, a],
+    [b, a, c],
+    [a, c, b],
+  ])
+    assert.deepEqual(sorted(...order), { names: ['c', 'b', 'a'], findings: [] });
 });
 
 test('sortPlugins() keeps the order of registration among plugins that do not need one another', () => {
@@ -37,11 +52,18 @@ test('sortPlugins() keeps the order of registration among plugins that do not ne
 });
 
 test('sortPlugins() honours after only for plugins that are there', () => {
-  assert.deepEqual(sorted(plugin('a', { after: ['b', 'absent'] }), plugin('b')), { names: ['b', 'a'], findings: [] });
+  assert.deepEqual(sorted(plugin('a', { after: ['b', 'absent'] }), plugin('b')), {
+    names: ['b', 'a'],
+    findings: [],
+  });
 });
 
 test('sortPlugins() reports a circle with its path', () => {
-  const { findings } = sorted(plugin('a', { requires: ['b'] }), plugin('b', { after: ['c'] }), plugin('c', { requires: ['a'] }));
+  const { findings } = sorted(
+    plugin('a', { requires: ['b'] }),
+    plugin('b', { after: ['c'] }),
+    plugin('c', { requires: ['a'] }),
+  );
   assert.equal(findings.length, 1);
   assert.equal(findings[0]!.rule, 'SVC114');
   assert.match(findings[0]!.message, /a → b → c → a/);
@@ -50,7 +72,10 @@ test('sortPlugins() reports a circle with its path', () => {
 
 test('sortPlugins() reports a missing requirement with the path that leads to it', () => {
   const { findings } = sorted(plugin('a', { requires: ['b'] }), plugin('b', { requires: ['database'] }));
-  assert.deepEqual(findings.map(({ rule }) => rule), ['SVC114']);
+  assert.deepEqual(
+    findings.map(({ rule }) => rule),
+    ['SVC114'],
+  );
   assert.match(findings[0]!.message, /"database", which is not registered: a → b → database/);
 });
 
@@ -63,13 +88,16 @@ test('sortPlugins() reports two plugins of one name', () => {
 test('Svc.register() leads to findings of compileAll() at the place of registration', () => {
   const { app } = application();
   app.register(plugin('a', { requires: ['nothing'] }));
-  assert.throws(() => app.compileAll(), (error: unknown) => {
-    assert.ok(error instanceof SvcError);
-    assert.equal(error.code, 'E_COMPILE');
-    assert.equal(error.findings[0]!.rule, 'SVC114');
-    assert.match(error.findings[0]!.place!.file, /plugin\.test\.ts$/);
-    return true;
-  });
+  assert.throws(
+    () => app.compileAll(),
+    (error: unknown) => {
+      assert.ok(error instanceof SvcError);
+      assert.equal(error.code, 'E_COMPILE');
+      assert.equal(error.findings[0]!.rule, 'SVC114');
+      assert.match(error.findings[0]!.place!.file, /plugin\.test\.ts$/);
+      return true;
+    },
+  );
 });
 
 test('Svc.register() throws E_APP_FROZEN once the application is compiled', () => {
@@ -83,28 +111,51 @@ test('a Host lets a plugin declare routes, middleware, state, probes and read op
   const answer = stateKey<number>('answer');
   const seen: unknown[] = [];
   app.config.loadDict({ pageSize: 7 });
-  app.register(plugin('second', {
-    requires: ['first'],
-    register(host: Host) {
-      seen.push(host.get(answer), host.option('pageSize', 20), host.option('absent', 'x'), host.option('pageSize', 1, Number), host.env);
-      assert.equal(typeof host.clock.nowMs(), 'number');
-      host.metrics.counter('svc_second_total', 'x').add(2);
-      host.log.info('registered');
-      host.rule({ id: 'second/rule', severity: 'info', why: '', remedy: '', phase: 'graph', run: () => undefined });
-      host.migration('0001', { sqlite: [], postgres: [], mysql: [], mariadb: [] });
-    },
-  }));
-  app.register(plugin('first', {
-    register(host: Host) {
-      host.provide(answer, () => 42);
-      host.use({ async handle(_req, next) {
-        const response = await next();
-        response.headers.set('X-First', 'yes');
-        return response;
-      } });
-      host.routes.route('/first/{n:int}', ['GET', 'POST'], { summary: 'x' }, (({ params }: { params: { n: number } }) => ({ n: params.n })) as never);
-    },
-  }));
+  app.register(
+    plugin('second', {
+      requires: ['first'],
+      register(host: Host) {
+        seen.push(
+          host.get(answer),
+          host.option('pageSize', 20),
+          host.option('absent', 'x'),
+          host.option('pageSize', 1, Number),
+          host.env,
+        );
+        assert.equal(typeof host.clock.nowMs(), 'number');
+        host.metrics.counter('svc_second_total', 'x').add(2);
+        host.log.info('registered');
+        host.rule({
+          id: 'second/rule',
+          severity: 'info',
+          why: '',
+          remedy: '',
+          phase: 'graph',
+          run: () => undefined,
+        });
+        host.migration('0001', { sqlite: [], postgres: [], mysql: [], mariadb: [] });
+      },
+    }),
+  );
+  app.register(
+    plugin('first', {
+      register(host: Host) {
+        host.provide(answer, () => 42);
+        host.use({
+          async handle(_req, next) {
+            const response = await next();
+            response.headers.set('X-First', 'yes');
+            return response;
+          },
+        });
+        host.routes.route('/first/{n:int}', ['GET', 'POST'], { summary: 'x' }, (({
+          params,
+        }: {
+          params: { n: number };
+        }) => ({ n: params.n })) as never);
+      },
+    }),
+  );
   await using client = new TestClient(app);
   const response = await client.post('/first/5');
   assert.deepEqual(await response.json(), { n: 5 });
@@ -128,13 +179,24 @@ test('a provided value is read anew for each request', async () => {
 test('plugins start in order before the startup hooks, and stop in reverse after the shutdown hooks', async () => {
   const { app } = application();
   const log: string[] = [];
-  const noisy = (name: string, requires: string[] = []): Plugin => plugin(name, {
-    requires, startup: async () => { log.push(`start ${name}`); }, shutdown: async () => { log.push(`stop ${name}`); },
-  });
+  const noisy = (name: string, requires: string[] = []): Plugin =>
+    plugin(name, {
+      requires,
+      startup: async () => {
+        log.push(`start ${name}`);
+      },
+      shutdown: async () => {
+        log.push(`stop ${name}`);
+      },
+    });
   app.register(noisy('b', ['a']));
   app.register(noisy('a'));
-  app.onStartup(() => { log.push('hook'); });
-  app.onShutdown(() => { log.push('unhook'); });
+  app.onStartup(() => {
+    log.push('hook');
+  });
+  app.onShutdown(() => {
+    log.push('unhook');
+  });
   await app.startup();
   await app.shutdown();
   assert.deepEqual(log, ['start a', 'start b', 'hook', 'unhook', 'stop b', 'stop a']);
@@ -143,10 +205,37 @@ test('plugins start in order before the startup hooks, and stop in reverse after
 test('a plugin that fails to start shuts down those that had started, in reverse, and none of the others', async () => {
   const { app } = application();
   const log: string[] = [];
-  for (const name of ['a', 'b']) app.register(plugin(name, { startup: () => { log.push(`start ${name}`); }, shutdown: () => { log.push(`stop ${name}`); } }));
-  app.register(plugin('c', { startup: () => { throw new Error('no database'); }, shutdown: () => { log.push('stop c'); } }));
-  app.register(plugin('d', { startup: () => { log.push('start d'); } }));
-  app.onStartup(() => { log.push('hook'); });
+  for (const name of ['a', 'b'])
+    app.register(
+      plugin(name, {
+        startup: () => {
+          log.push(`start ${name}`);
+        },
+        shutdown: () => {
+          log.push(`stop ${name}`);
+        },
+      }),
+    );
+  app.register(
+    plugin('c', {
+      startup: () => {
+        throw new Error('no database');
+      },
+      shutdown: () => {
+        log.push('stop c');
+      },
+    }),
+  );
+  app.register(
+    plugin('d', {
+      startup: () => {
+        log.push('start d');
+      },
+    }),
+  );
+  app.onStartup(() => {
+    log.push('hook');
+  });
   await assert.rejects(app.startup(), /no database/);
   assert.deepEqual(log, ['start a', 'start b', 'stop b', 'stop a']);
 });
@@ -160,17 +249,42 @@ test('a start that fails for a plugin rejects once those that had started have s
     log.push(`${name} has stopped`);
   };
   app.register(plugin('a', { shutdown: late('a') }));
-  app.register(plugin('b', { shutdown: async () => { await late('b')(); throw new Error('stuck'); } }));
+  app.register(
+    plugin('b', {
+      shutdown: async () => {
+        await late('b')();
+        throw new Error('stuck');
+      },
+    }),
+  );
   app.register(plugin('c', { startup: () => Promise.reject(new Error('no database')), shutdown: late('c') }));
-  await assert.rejects(app.startup().finally(() => { log.push(`rejects after ${lines.filter(({ event }) => event === 'plugin_shutdown_failed').length} line`); }), /no database/);
+  await assert.rejects(
+    app.startup().finally(() => {
+      log.push(
+        `rejects after ${lines.filter(({ event }) => event === 'plugin_shutdown_failed').length} line`,
+      );
+    }),
+    /no database/,
+  );
   assert.deepEqual(log, ['b stops', 'b has stopped', 'a stops', 'a has stopped', 'rejects after 1 line']);
 });
 
 test('a startup hook that fails shuts the plugins down', async () => {
   const { app } = application();
   const log: string[] = [];
-  app.register(plugin('a', { startup: () => { log.push('start'); }, shutdown: () => { log.push('stop'); } }));
-  app.onStartup(() => { throw new Error('hook'); });
+  app.register(
+    plugin('a', {
+      startup: () => {
+        log.push('start');
+      },
+      shutdown: () => {
+        log.push('stop');
+      },
+    }),
+  );
+  app.onStartup(() => {
+    throw new Error('hook');
+  });
   await assert.rejects(app.startup(), /hook/);
   assert.deepEqual(log, ['start', 'stop']);
 });
@@ -178,7 +292,13 @@ test('a startup hook that fails shuts the plugins down', async () => {
 test('a failed start may be tried again, and starts everything anew', async () => {
   const { app } = application();
   let attempts = 0;
-  app.register(plugin('flaky', { startup: () => { if (++attempts === 1) throw new Error('first'); } }));
+  app.register(
+    plugin('flaky', {
+      startup: () => {
+        if (++attempts === 1) throw new Error('first');
+      },
+    }),
+  );
   await assert.rejects(app.startup(), /first/);
   await app.startup();
   assert.equal(attempts, 2);
@@ -187,8 +307,20 @@ test('a failed start may be tried again, and starts everything anew', async () =
 test('a plugin that fails to stop is logged, and the others stop', async () => {
   const { app, lines } = application();
   const log: string[] = [];
-  app.register(plugin('a', { shutdown: () => { log.push('stop a'); } }));
-  app.register(plugin('b', { shutdown: () => { throw new Error('stuck'); } }));
+  app.register(
+    plugin('a', {
+      shutdown: () => {
+        log.push('stop a');
+      },
+    }),
+  );
+  app.register(
+    plugin('b', {
+      shutdown: () => {
+        throw new Error('stuck');
+      },
+    }),
+  );
   await app.startup();
   await app.shutdown();
   assert.deepEqual(log, ['stop a']);
@@ -198,12 +330,16 @@ test('a plugin that fails to stop is logged, and the others stop', async () => {
 test('shutdown() during the start aborts its signal and waits for it', async () => {
   const { app } = application();
   const entered = Promise.withResolvers<void>();
-  app.register(plugin('slow', {
-    async startup(signal) {
-      entered.resolve();
-      await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }));
-    },
-  }));
+  app.register(
+    plugin('slow', {
+      async startup(signal) {
+        entered.resolve();
+        await new Promise((_, reject) =>
+          signal.addEventListener('abort', () => reject(signal.reason), { once: true }),
+        );
+      },
+    }),
+  );
   const starting = app.startup();
   starting.catch(() => undefined);
   await entered.promise;

@@ -14,11 +14,25 @@ function flattened(router: Router): { routes: string[]; findings: Finding[] } {
 const line = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!.split('\n')[2]!)![1]);
 const handler = (): string => 'x';
 /** For what the compiler would refuse. */
-const loose = (router: Router): Record<'get' | 'post' | 'route', (...rest: unknown[]) => Router> => router as never;
+const loose = (router: Router): Record<'get' | 'post' | 'route', (...rest: unknown[]) => Router> =>
+  router as never;
 
 test('Router declares a route per method call, in order', () => {
-  const router = new Router().get('/a', handler).post('/a', { status: 201 }, handler).put('/b', handler).patch('/c', handler).delete('/d', handler).route('/e', ['PURGE', 'GET'], handler);
-  assert.deepEqual(flattened(router).routes, ['GET /a', 'POST /a', 'PUT /b', 'PATCH /c', 'DELETE /d', 'PURGE,GET /e']);
+  const router = new Router()
+    .get('/a', handler)
+    .post('/a', { status: 201 }, handler)
+    .put('/b', handler)
+    .patch('/c', handler)
+    .delete('/d', handler)
+    .route('/e', ['PURGE', 'GET'], handler);
+  assert.deepEqual(flattened(router).routes, [
+    'GET /a',
+    'POST /a',
+    'PUT /b',
+    'PATCH /c',
+    'DELETE /d',
+    'PURGE,GET /e',
+  ]);
 });
 
 for (const method of ['get', 'GE T', '', 'Get', 'GET\r\n', 5]) {
@@ -28,7 +42,10 @@ for (const method of ['get', 'GE T', '', 'Get', 'GET\r\n', 5]) {
 }
 
 test('Router.route() refuses methods that are no list, and an empty one; those it takes are its own', () => {
-  for (const methods of ['GET', [], undefined]) assert.throws(() => new Router().route('/', methods as unknown as string[], handler), { code: 'E_ROUTE_METHOD' });
+  for (const methods of ['GET', [], undefined])
+    assert.throws(() => new Router().route('/', methods as unknown as string[], handler), {
+      code: 'E_ROUTE_METHOD',
+    });
   const methods = ['GET'];
   const router = new Router().route('/', methods, handler);
   methods.push('POST');
@@ -36,28 +53,55 @@ test('Router.route() refuses methods that are no list, and an empty one; those i
 });
 
 test('Router refuses what is no handler', () => {
-  for (const rest of [[], [undefined], [{}], [handler, {}], [{}, undefined], ['x', 'y']]) assert.throws(() => loose(new Router()).get('/', ...rest), { code: 'E_ROUTE_HANDLER' });
+  for (const rest of [[], [undefined], [{}], [handler, {}], [{}, undefined], ['x', 'y']])
+    assert.throws(() => loose(new Router()).get('/', ...rest), { code: 'E_ROUTE_HANDLER' });
 });
 
 test('Router refuses a template at once, and an unknown option with a suggestion', () => {
   assert.throws(() => loose(new Router()).get('a', handler), { code: 'E_PATH_TEMPLATE' });
-  assert.throws(() => loose(new Router()).get('/{a:nit}', handler), { code: 'E_PATH_TEMPLATE', message: /"int"/ });
-  assert.throws(() => loose(new Router()).get('/', { sumary: 'x' }, handler), { code: 'E_ROUTE_SPEC', message: /"summary"/ });
-  for (const spec of [{ status: 199 }, { status: 600 }, { status: 200.5 }, { name: 5 }, { tags: 'x' }, { deprecated: 1 }, { meta: null }, { tuple: 'no' }]) {
+  assert.throws(() => loose(new Router()).get('/{a:nit}', handler), {
+    code: 'E_PATH_TEMPLATE',
+    message: /"int"/,
+  });
+  assert.throws(() => loose(new Router()).get('/', { sumary: 'x' }, handler), {
+    code: 'E_ROUTE_SPEC',
+    message: /"summary"/,
+  });
+  for (const spec of [
+    { status: 199 },
+    { status: 600 },
+    { status: 200.5 },
+    { name: 5 },
+    { tags: 'x' },
+    { deprecated: 1 },
+    { meta: null },
+    { tuple: 'no' },
+  ]) {
     assert.throws(() => loose(new Router()).get('/', spec, handler), { code: 'E_OPTION_RANGE' });
   }
 });
 
 test('Router takes its options by name', () => {
-  assert.throws(() => new Router({ prefx: '/a' } as object), { code: 'E_OPTION_UNKNOWN', message: /"prefix"/ });
-  for (const prefix of ['a', '/', '/a/', '/a?', '/{x:path}/b']) assert.throws(() => new Router({ prefix }), { code: 'E_PATH_TEMPLATE' });
+  assert.throws(() => new Router({ prefx: '/a' } as object), {
+    code: 'E_OPTION_UNKNOWN',
+    message: /"prefix"/,
+  });
+  for (const prefix of ['a', '/', '/a/', '/a?', '/{x:path}/b'])
+    assert.throws(() => new Router({ prefix }), { code: 'E_PATH_TEMPLATE' });
   assert.throws(() => new Router().includeRouter(new Router(), '/a/'), { code: 'E_PATH_TEMPLATE' });
 });
 
 test('Router puts prefixes together, and an empty path stands for the prefix alone', () => {
   const inner = new Router({ prefix: '/in' }).get('', handler).get('/', handler).get('/{x}', handler);
   const outer = new Router({ prefix: '/out' }).includeRouter(inner, '/{v:int}').includeRouter(inner);
-  assert.deepEqual(flattened(outer).routes, ['GET /out/{v:int}/in', 'GET /out/{v:int}/in/', 'GET /out/{v:int}/in/{x}', 'GET /out/in', 'GET /out/in/', 'GET /out/in/{x}']);
+  assert.deepEqual(flattened(outer).routes, [
+    'GET /out/{v:int}/in',
+    'GET /out/{v:int}/in/',
+    'GET /out/{v:int}/in/{x}',
+    'GET /out/in',
+    'GET /out/in/',
+    'GET /out/in/{x}',
+  ]);
 });
 
 test('Router.includeRouter() takes routes that are declared later, too', () => {
@@ -71,7 +115,10 @@ test('Router adds its tags before those of a route', () => {
   const inner = new Router({ tags: ['b'] });
   inner.get('/', { tags: ['c'] }, handler);
   const outer = new Router({ tags: ['a'] }).includeRouter(inner);
-  assert.deepEqual(outer.flatten(() => undefined).map((route) => route.tags), [['a', 'b', 'c']]);
+  assert.deepEqual(
+    outer.flatten(() => undefined).map((route) => route.tags),
+    [['a', 'b', 'c']],
+  );
 });
 
 test('Router reports a router that leads back to itself as SVC106, at the line that includes it, and ends', () => {
@@ -83,7 +130,13 @@ test('Router reports a router that leads back to itself as SVC106, at the line t
   a.includeRouter(a);
   const { routes, findings } = flattened(a);
   assert.deepEqual(routes, ['GET /x/b']);
-  assert.deepEqual(findings.map(({ rule, severity, subject }) => [rule, severity, subject]), [['SVC106', 'error', 'includeRouter(/y)'], ['SVC106', 'error', "includeRouter('')"]]);
+  assert.deepEqual(
+    findings.map(({ rule, severity, subject }) => [rule, severity, subject]),
+    [
+      ['SVC106', 'error', 'includeRouter(/y)'],
+      ['SVC106', 'error', "includeRouter('')"],
+    ],
+  );
   assert.equal(findings[0]!.place!.line, at);
   assert.match(findings[0]!.place!.file, /route\.test\.ts$/);
 });
@@ -94,10 +147,27 @@ test('Router reports prefix and path that do not fit together as SVC106, at the 
   router.get('/x', handler).get('/{id:int}', handler);
   const { routes, findings } = flattened(router);
   assert.deepEqual(routes, ['GET /{id}/x']);
-  assert.deepEqual(findings.map(({ rule, subject }) => [rule, subject]), [['SVC106', 'GET /{id}/{id:int}']]);
-  assert.deepEqual([findings[0]!.place!.line, findings[0]!.place!.file], [at, import.meta.url.startsWith('file:') && findings[0]!.place!.file.startsWith('/') ? fileURLToPath(import.meta.url) : import.meta.url]);
-  assert.deepEqual(flattened(new Router({ prefix: '/f/{p:path}' }).get('/x', handler)).findings.map(({ rule }) => rule), ['SVC106']);
-  assert.deepEqual(flattened(new Router().get('', handler)).findings.map(({ rule }) => rule), ['SVC106']);
+  assert.deepEqual(
+    findings.map(({ rule, subject }) => [rule, subject]),
+    [['SVC106', 'GET /{id}/{id:int}']],
+  );
+  assert.deepEqual(
+    [findings[0]!.place!.line, findings[0]!.place!.file],
+    [
+      at,
+      import.meta.url.startsWith('file:') && findings[0]!.place!.file.startsWith('/')
+        ? fileURLToPath(import.meta.url)
+        : import.meta.url,
+    ],
+  );
+  assert.deepEqual(
+    flattened(new Router({ prefix: '/f/{p:path}' }).get('/x', handler)).findings.map(({ rule }) => rule),
+    ['SVC106'],
+  );
+  assert.deepEqual(
+    flattened(new Router().get('', handler)).findings.map(({ rule }) => rule),
+    ['SVC106'],
+  );
 });
 
 test('Router.urlFor() fills in a named route, from where it is asked', () => {

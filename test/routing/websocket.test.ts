@@ -2,8 +2,27 @@ import assert from 'node:assert/strict';
 import { request } from 'node:https';
 import { describe, test } from 'node:test';
 import {
-  BearerAuth, CORSMiddleware, ConcurrencyLimitMiddleware, Depends, Field, Forbidden, JSONResponse, RateLimitMiddleware, Router, Schema, SessionMiddleware, Svc, TextResponse, TimeoutMiddleware, createLogger, createToken, int,
-  requireRoles, rooms, sessionKey, str,
+  BearerAuth,
+  CORSMiddleware,
+  ConcurrencyLimitMiddleware,
+  Depends,
+  Field,
+  Forbidden,
+  JSONResponse,
+  RateLimitMiddleware,
+  Router,
+  Schema,
+  SessionMiddleware,
+  Svc,
+  TextResponse,
+  TimeoutMiddleware,
+  createLogger,
+  createToken,
+  int,
+  requireRoles,
+  rooms,
+  sessionKey,
+  str,
 } from 'svc';
 import { ManualClock, TestClient, TestWebSocket, WebSocketRefused } from 'svc/testing';
 import { isPublic } from '../../src/check/routes.ts';
@@ -18,12 +37,18 @@ import type { RawAnswer } from '../support/raw-http.ts';
 
 const SECRET = '5d0f3b6a91c7e2840d6f5b3a19c8e7f2';
 
-interface Line { readonly event: string; readonly [key: string]: unknown }
+interface Line {
+  readonly event: string;
+  readonly [key: string]: unknown;
+}
 
 /** An application that keeps its log to itself. */
 function make(options: SvcOptions = {}): { readonly app: Svc; readonly lines: () => Line[] } {
   const lines: string[] = [];
-  const app = new Svc({ logger: createLogger({ level: 'debug', format: 'json', sink: (line) => void lines.push(line) }), ...options });
+  const app = new Svc({
+    logger: createLogger({ level: 'debug', format: 'json', sink: (line) => void lines.push(line) }),
+    ...options,
+  });
   return { app, lines: () => lines.map((line) => JSON.parse(line) as Line) };
 }
 
@@ -35,16 +60,31 @@ function clientOf(t: TestContext, app: Svc, options: TestClientOptions = {}): Te
 
 /** The answer of a handshake that is refused. */
 async function refusal(client: TestClient, path: string, options?: TestWebSocketOptions): Promise<Response> {
-  const error = await client.websocket(path, options).then(() => assert.fail('it was opened'), (thrown: unknown) => thrown);
+  const error = await client.websocket(path, options).then(
+    () => assert.fail('it was opened'),
+    (thrown: unknown) => thrown,
+  );
   assert.ok(error instanceof WebSocketRefused, String(error));
   return error.response;
 }
 
 const KEY = 'dGhlIHNhbXBsZSBub25jZQ==';
-const HANDSHAKE: Readonly<Record<string, string>> = { Host: 'a.example', Upgrade: 'websocket', Connection: 'Upgrade', 'Sec-WebSocket-Key': KEY, 'Sec-WebSocket-Version': '13', Origin: 'http://a.example' };
+const HANDSHAKE: Readonly<Record<string, string>> = {
+  Host: 'a.example',
+  Upgrade: 'websocket',
+  Connection: 'Upgrade',
+  'Sec-WebSocket-Key': KEY,
+  'Sec-WebSocket-Version': '13',
+  Origin: 'http://a.example',
+};
 
 /** Sends a handshake as it is told to; `undefined` leaves a field out. */
-async function shake(t: TestContext, app: Svc, changes: Readonly<Record<string, string | undefined>> = {}, line = 'GET /chat HTTP/1.1'): Promise<{ raw: RawClient; answer: RawAnswer }> {
+async function shake(
+  t: TestContext,
+  app: Svc,
+  changes: Readonly<Record<string, string | undefined>> = {},
+  line = 'GET /chat HTTP/1.1',
+): Promise<{ raw: RawClient; answer: RawAnswer }> {
   const raw = await rawClient(t, app);
   const fields = Object.entries({ ...HANDSHAKE, ...changes }).filter(([, value]) => value !== undefined);
   raw.send(`${line}\r\n${fields.map(([name, value]) => `${name}: ${value!}\r\n`).join('')}\r\n`);
@@ -64,7 +104,9 @@ async function rawClient(t: TestContext, app: Svc): Promise<RawClient> {
 
 function chat(options: SvcOptions = {}): Svc {
   const { app } = make(options);
-  app.websocket('/chat', { protocols: ['chat.v2', 'chat.v1'] }).onMessage((socket, message) => socket.send(message));
+  app
+    .websocket('/chat', { protocols: ['chat.v2', 'chat.v1'] })
+    .onMessage((socket, message) => socket.send(message));
   return app;
 }
 
@@ -75,7 +117,11 @@ describe('the handshake (RFC 6455 §4.2)', LIMITED_SUITE, () => {
     assert.equal(answer.field('upgrade'), 'websocket');
     assert.equal(answer.field('connection'), 'Upgrade');
     assert.equal(answer.field('sec-websocket-accept'), 's3pPLMBiTxaQ9kYGzzhZRbK+xOo=');
-    assert.equal(answer.field('sec-websocket-protocol'), 'chat.v1', 'the first of the client that the server speaks');
+    assert.equal(
+      answer.field('sec-websocket-protocol'),
+      'chat.v1',
+      'the first of the client that the server speaks',
+    );
     assert.equal(answer.field('sec-websocket-extensions'), undefined);
     assert.equal(answer.field('content-length'), undefined);
     assert.match(answer.field('x-request-id') ?? '', /^[\w-]{36}$/);
@@ -162,7 +208,11 @@ describe('the handshake (RFC 6455 §4.2)', LIMITED_SUITE, () => {
     app.get('/slow', () => gate.promise);
     app.websocket('/chat').onOpen(() => undefined);
     const raw = await rawClient(t, app);
-    raw.get('/slow').send(`GET /chat HTTP/1.1\r\n${Object.entries(HANDSHAKE).map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`);
+    raw.get('/slow').send(
+      `GET /chat HTTP/1.1\r\n${Object.entries(HANDSHAKE)
+        .map(([name, value]) => `${name}: ${value}\r\n`)
+        .join('')}\r\n`,
+    );
     setImmediate(() => gate.resolve('first'));
     assert.equal((await raw.answer()).text(), 'first');
     assert.equal((await raw.answer()).status, 426);
@@ -171,10 +221,17 @@ describe('the handshake (RFC 6455 §4.2)', LIMITED_SUITE, () => {
   test('loses nothing of what a client sends in one breath with it', async (t) => {
     const app = chat();
     const raw = await rawClient(t, app);
-    const head = Buffer.from(`GET /chat HTTP/1.1\r\n${Object.entries(HANDSHAKE).map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`);
+    const head = Buffer.from(
+      `GET /chat HTTP/1.1\r\n${Object.entries(HANDSHAKE)
+        .map(([name, value]) => `${name}: ${value}\r\n`)
+        .join('')}\r\n`,
+    );
     raw.send(Buffer.concat([head, frame({ payload: 'early' }), frame({ opcode: 8 })]));
     assert.equal((await raw.answer()).status, 101);
-    assert.deepEqual(await raw.ended(), Buffer.concat([Buffer.from('8105', 'hex'), Buffer.from('early'), Buffer.from('8800', 'hex')]));
+    assert.deepEqual(
+      await raw.ended(),
+      Buffer.concat([Buffer.from('8105', 'hex'), Buffer.from('early'), Buffer.from('8800', 'hex')]),
+    );
   });
 });
 
@@ -186,7 +243,16 @@ describe('the Origin of a handshake', LIMITED_SUITE, () => {
     app.websocket('/own').onOpen((socket) => socket.send('in'));
     const client = clientOf(t, app, { baseUrl: 'https://app.example:443' });
     for (const own of ['https://app.example']) await (await client.websocket('/own', origin(own))).close();
-    for (const other of ['http://app.example', 'https://app.example.evil', 'https://evil.example', 'https://app.example:444', 'null', 'https://app.example/path', 'junk']) assert.equal((await refusal(client, '/own', origin(other))).status, 403, other);
+    for (const other of [
+      'http://app.example',
+      'https://app.example.evil',
+      'https://evil.example',
+      'https://app.example:444',
+      'null',
+      'https://app.example/path',
+      'junk',
+    ])
+      assert.equal((await refusal(client, '/own', origin(other))).status, 403, other);
   });
 
   test('may be one of a list, or what a function lets in, beside the own one', async (t) => {
@@ -216,7 +282,10 @@ describe('the Origin of a handshake', LIMITED_SUITE, () => {
   });
 
   test('may be one that CORS lets in with credentials, and none that it lets in without', async (t) => {
-    for (const [credentials, status] of [[true, 101], [false, 403]] as const) {
+    for (const [credentials, status] of [
+      [true, 101],
+      [false, 403],
+    ] as const) {
       const { app } = make();
       app.use(new CORSMiddleware({ origins: ['https://app.example'], credentials }));
       app.websocket('/chat').onOpen(() => undefined);
@@ -232,374 +301,531 @@ describe('the Origin of a handshake', LIMITED_SUITE, () => {
   });
 });
 
-for (const listen of [false, true]) describe(`a WebSocket route ${listen ? 'over a socket' : 'in memory'}`, LIMITED_SUITE, () => {
-  test('has its parameters converted, its inputs validated and its dependencies resolved as any route', async (t) => {
-    const { app } = make();
-    class Query extends Schema { since = Field(int, { ge: 0 }); }
-    const user = ({ req }: { req: HttpRequest }): string => req.headers['x-user'] ?? 'nobody';
-    const routed = new Router({ prefix: '/v1', deps: { outer: Depends(() => 'outer') } });
-    routed.websocket('/rooms/{room}/{n:int}', { query: Query, user: Depends(user) }).onOpen((socket, { params, query, user: name, outer }) => socket.sendJson([params.room, params.n, query.since, name, outer]));
-    app.includeRouter(routed);
-    const client = clientOf(t, app, { listen });
-    const socket = await client.websocket('/v1/rooms/caf%C3%A9/7?since=3', { headers: { 'x-user': 'ada' } });
-    assert.deepEqual(await socket.receiveJson(), ['café', 7, 3, 'ada', 'outer']);
-    assert.equal((await refusal(client, '/v1/rooms/x/notanumber?since=3')).status, 404);
-    const invalid = await refusal(client, '/v1/rooms/x/7?since=-1');
-    assert.equal(invalid.status, 400);
-    assert.deepEqual((await invalid.json() as { errors: { loc: unknown }[] }).errors[0]!.loc, ['query', 'since']);
-  });
-
-  test('asks for a token as any route: 401 without, 403 without the role', async (t) => {
-    const { app } = make({ authSecret: SECRET });
-    app.websocket('/admin', { auth: Depends(BearerAuth()), role: Depends(requireRoles('admin')) }).onOpen((socket, { auth }) => socket.send(auth.sub));
-    const client = clientOf(t, app, { listen });
-    const missing = await refusal(client, '/admin');
-    assert.equal(missing.status, 401);
-    assert.match(missing.headers.get('www-authenticate') ?? '', /^Bearer/);
-    const bearer = (roles: string[]): TestWebSocketOptions => ({ headers: { authorization: `Bearer ${createToken('ada', SECRET, { claims: { roles } })}` } });
-    assert.equal((await refusal(client, '/admin', bearer(['user']))).status, 403);
-    assert.equal((await refusal(client, '/admin', { headers: { authorization: 'Bearer junk' } })).status, 401);
-    assert.equal((await refusal(client, `/admin?access_token=${createToken('ada', SECRET, { claims: { roles: ['admin'] } })}`)).status, 401, 'a token in the query is none');
-    assert.equal(await (await client.websocket('/admin', bearer(['admin']))).receive(), 'ada');
-  });
-
-  test('is surrounded by middleware: what it sets is in the 101, what it refuses with is the answer', async (t) => {
-    const { app } = make();
-    const seen: string[] = [];
-    app.use(async (req: HttpRequest, next: Next) => {
-      seen.push(`${req.route?.method ?? ''} ${req.route?.template ?? ''}`);
-      const response = await next();
-      response.headers.set('X-Layer', 'outer');
-      response.headers.set('Content-Type', 'text/plain');
-      return response.setCookie('seen', 'yes');
+for (const listen of [false, true])
+  describe(`a WebSocket route ${listen ? 'over a socket' : 'in memory'}`, LIMITED_SUITE, () => {
+    test('has its parameters converted, its inputs validated and its dependencies resolved as any route', async (t) => {
+      const { app } = make();
+      class Query extends Schema {
+        since = Field(int, { ge: 0 });
+      }
+      const user = ({ req }: { req: HttpRequest }): string => req.headers['x-user'] ?? 'nobody';
+      const routed = new Router({ prefix: '/v1', deps: { outer: Depends(() => 'outer') } });
+      routed
+        .websocket('/rooms/{room}/{n:int}', { query: Query, user: Depends(user) })
+        .onOpen((socket, { params, query, user: name, outer }) =>
+          socket.sendJson([params.room, params.n, query.since, name, outer]),
+        );
+      app.includeRouter(routed);
+      const client = clientOf(t, app, { listen });
+      const socket = await client.websocket('/v1/rooms/caf%C3%A9/7?since=3', {
+        headers: { 'x-user': 'ada' },
+      });
+      assert.deepEqual(await socket.receiveJson(), ['café', 7, 3, 'ada', 'outer']);
+      assert.equal((await refusal(client, '/v1/rooms/x/notanumber?since=3')).status, 404);
+      const invalid = await refusal(client, '/v1/rooms/x/7?since=-1');
+      assert.equal(invalid.status, 400);
+      assert.deepEqual(((await invalid.json()) as { errors: { loc: unknown }[] }).errors[0]!.loc, [
+        'query',
+        'since',
+      ]);
     });
-    const inner = (req: HttpRequest, next: Next): unknown => req.headers['x-refuse'] === undefined ? next() : new JSONResponse({ no: true }, { status: 429, headers: { 'Retry-After': '7' } });
-    app.websocket('/chat/{room}', { use: [inner] }).onOpen(() => undefined);
-    const client = clientOf(t, app, { listen });
-    const socket = await client.websocket('/chat/x');
-    assert.equal(socket.headers.get('x-layer'), 'outer');
-    assert.equal(listen ? socket.headers.get('content-type') : null, null);
-    assert.equal(client.cookies.headerFor(new URL(client.baseUrl)), 'seen=yes');
-    const refused = await refusal(client, '/chat/x', { headers: { 'x-refuse': '1' } });
-    assert.equal(refused.status, 429);
-    assert.equal(refused.headers.get('retry-after'), '7');
-    assert.equal(refused.headers.get('x-layer'), 'outer');
-    assert.deepEqual(await refused.json(), { no: true });
-    assert.deepEqual(seen, ['WEBSOCKET /chat/{room}', 'WEBSOCKET /chat/{room}']);
-  });
 
-  test('has the session of its handshake, its rate limit, its time limit', async (t) => {
-    const { app } = make({ authSecret: SECRET });
-    const name = sessionKey<string>('name');
-    app.use(new SessionMiddleware()).use(new RateLimitMiddleware({ perMinute: 100 })).use(new TimeoutMiddleware({ seconds: 0.05 })).use(new ConcurrencyLimitMiddleware());
-    app.get('/login', ({ req }) => { req.session.set(name, 'ada'); });
-    app.websocket('/me', { rateLimit: { perMinute: 60, burst: 2 } }).onOpen((socket, { req }) => socket.send(String(req.session.get(name))));
-    app.websocket('/slow', { never: Depends(() => new Promise(() => undefined)) }).onOpen(() => undefined);
-    const client = clientOf(t, app, { listen });
-    await client.get('/login');
-    const sockets = [await client.websocket('/me'), await client.websocket('/me')];
-    for (const socket of sockets) assert.equal(await socket.receive(), 'ada');
-    assert.equal((await refusal(client, '/me')).status, 429);
-    assert.equal((await refusal(client, '/slow')).status, 503);
-  });
+    test('asks for a token as any route: 401 without, 403 without the role', async (t) => {
+      const { app } = make({ authSecret: SECRET });
+      app
+        .websocket('/admin', { auth: Depends(BearerAuth()), role: Depends(requireRoles('admin')) })
+        .onOpen((socket, { auth }) => socket.send(auth.sub));
+      const client = clientOf(t, app, { listen });
+      const missing = await refusal(client, '/admin');
+      assert.equal(missing.status, 401);
+      assert.match(missing.headers.get('www-authenticate') ?? '', /^Bearer/);
+      const bearer = (roles: string[]): TestWebSocketOptions => ({
+        headers: { authorization: `Bearer ${createToken('ada', SECRET, { claims: { roles } })}` },
+      });
+      assert.equal((await refusal(client, '/admin', bearer(['user']))).status, 403);
+      assert.equal(
+        (await refusal(client, '/admin', { headers: { authorization: 'Bearer junk' } })).status,
+        401,
+      );
+      assert.equal(
+        (
+          await refusal(
+            client,
+            `/admin?access_token=${createToken('ada', SECRET, { claims: { roles: ['admin'] } })}`,
+          )
+        ).status,
+        401,
+        'a token in the query is none',
+      );
+      assert.equal(await (await client.websocket('/admin', bearer(['admin']))).receive(), 'ada');
+    });
 
-  test('renders what a dependency throws with the handlers of the application', async (t) => {
-    const { app } = make();
-    class Teapot extends Error {}
-    app.exceptionHandler(Teapot, () => new JSONResponse({ tea: true }, { status: 418 }));
-    app.websocket('/tea', { tea: Depends(() => { throw new Teapot(); }) }).onOpen(() => undefined);
-    app.websocket('/bug', { bug: Depends(() => { throw new TypeError('a bug'); }) }).onOpen(() => undefined);
-    const client = clientOf(t, app, { listen });
-    const refused = await refusal(client, '/tea');
-    assert.equal(refused.status, 418);
-    assert.deepEqual(await refused.json(), { tea: true });
-    assert.equal((await refusal(client, '/bug')).status, 500);
-  });
+    test('is surrounded by middleware: what it sets is in the 101, what it refuses with is the answer', async (t) => {
+      const { app } = make();
+      const seen: string[] = [];
+      app.use(async (req: HttpRequest, next: Next) => {
+        seen.push(`${req.route?.method ?? ''} ${req.route?.template ?? ''}`);
+        const response = await next();
+        response.headers.set('X-Layer', 'outer');
+        response.headers.set('Content-Type', 'text/plain');
+        return response.setCookie('seen', 'yes');
+      });
+      const inner = (req: HttpRequest, next: Next): unknown =>
+        req.headers['x-refuse'] === undefined
+          ? next()
+          : new JSONResponse({ no: true }, { status: 429, headers: { 'Retry-After': '7' } });
+      app.websocket('/chat/{room}', { use: [inner] }).onOpen(() => undefined);
+      const client = clientOf(t, app, { listen });
+      const socket = await client.websocket('/chat/x');
+      assert.equal(socket.headers.get('x-layer'), 'outer');
+      assert.equal(listen ? socket.headers.get('content-type') : null, null);
+      assert.equal(client.cookies.headerFor(new URL(client.baseUrl)), 'seen=yes');
+      const refused = await refusal(client, '/chat/x', { headers: { 'x-refuse': '1' } });
+      assert.equal(refused.status, 429);
+      assert.equal(refused.headers.get('retry-after'), '7');
+      assert.equal(refused.headers.get('x-layer'), 'outer');
+      assert.deepEqual(await refused.json(), { no: true });
+      assert.deepEqual(seen, ['WEBSOCKET /chat/{room}', 'WEBSOCKET /chat/{room}']);
+    });
 
-  test('keeps dependencies of scope request until the socket has closed, and leaves those of scope handler before the 101', async (t) => {
-    const { app } = make();
-    const events: string[] = [];
-    const over = Promise.withResolvers<void>();
-    async function* connection(): AsyncGenerator<string> {
-      try {
-        events.push('enter');
-        yield 'connection';
-      } finally {
-        events.push('leave');
-        over.resolve();
+    test('has the session of its handshake, its rate limit, its time limit', async (t) => {
+      const { app } = make({ authSecret: SECRET });
+      const name = sessionKey<string>('name');
+      app
+        .use(new SessionMiddleware())
+        .use(new RateLimitMiddleware({ perMinute: 100 }))
+        .use(new TimeoutMiddleware({ seconds: 0.05 }))
+        .use(new ConcurrencyLimitMiddleware());
+      app.get('/login', ({ req }) => {
+        req.session.set(name, 'ada');
+      });
+      app
+        .websocket('/me', { rateLimit: { perMinute: 60, burst: 2 } })
+        .onOpen((socket, { req }) => socket.send(String(req.session.get(name))));
+      app.websocket('/slow', { never: Depends(() => new Promise(() => undefined)) }).onOpen(() => undefined);
+      const client = clientOf(t, app, { listen });
+      await client.get('/login');
+      const sockets = [await client.websocket('/me'), await client.websocket('/me')];
+      for (const socket of sockets) assert.equal(await socket.receive(), 'ada');
+      assert.equal((await refusal(client, '/me')).status, 429);
+      assert.equal((await refusal(client, '/slow')).status, 503);
+    });
+
+    test('renders what a dependency throws with the handlers of the application', async (t) => {
+      const { app } = make();
+      class Teapot extends Error {}
+      app.exceptionHandler(Teapot, () => new JSONResponse({ tea: true }, { status: 418 }));
+      app
+        .websocket('/tea', {
+          tea: Depends(() => {
+            throw new Teapot();
+          }),
+        })
+        .onOpen(() => undefined);
+      app
+        .websocket('/bug', {
+          bug: Depends(() => {
+            throw new TypeError('a bug');
+          }),
+        })
+        .onOpen(() => undefined);
+      const client = clientOf(t, app, { listen });
+      const refused = await refusal(client, '/tea');
+      assert.equal(refused.status, 418);
+      assert.deepEqual(await refused.json(), { tea: true });
+      assert.equal((await refusal(client, '/bug')).status, 500);
+    });
+
+    test('keeps dependencies of scope request until the socket has closed, and leaves those of scope handler before the 101', async (t) => {
+      const { app } = make();
+      const events: string[] = [];
+      const over = Promise.withResolvers<void>();
+      async function* connection(): AsyncGenerator<string> {
+        try {
+          events.push('enter');
+          yield 'connection';
+        } finally {
+          events.push('leave');
+          over.resolve();
+        }
       }
-    }
-    function* transaction(): Generator<string> {
-      yield 'transaction';
-      events.push('commit');
-    }
-    app.websocket('/db', { conn: Depends(connection), tx: Depends(transaction, { scope: 'handler' }) })
-      .onOpen((_socket, { conn, tx }) => void events.push(`open ${conn} ${tx}`)).onMessage((socket, message, { conn }) => socket.send(`${String(message)} ${conn}`)).onClose((_socket, { code }) => void events.push(`close ${code}`));
-    const client = clientOf(t, app, { listen });
-    const socket = await client.websocket('/db');
-    socket.send('x');
-    assert.equal(await socket.receive(), 'x connection');
-    await socket.close(1000);
-    await over.promise;
-    assert.deepEqual(events, ['enter', 'commit', 'open connection transaction', 'close 1000', 'leave']);
-  });
-
-  test('throws into its dependencies what ended the socket early', async (t) => {
-    const { app } = make();
-    const thrown: unknown[] = [];
-    const ends = [1, 2, 3].map(() => Promise.withResolvers<void>());
-    function* resource(): Generator<number> {
-      try {
-        yield 1;
-        thrown.push(undefined);
-      } catch (error) {
-        thrown.push(error);
-        throw error;
-      } finally {
-        ends[thrown.length - 1]!.resolve();
+      function* transaction(): Generator<string> {
+        yield 'transaction';
+        events.push('commit');
       }
-    }
-    app.websocket('/x', { resource: Depends(resource) }).onMessage((_socket, message) => { if (message === 'fail') throw new TypeError('on purpose'); });
-    const client = clientOf(t, app, { listen });
-    const [clean, failed, lost] = [await client.websocket('/x'), await client.websocket('/x'), await client.websocket('/x')];
-    await clean.close(1000);
-    await ends[0]!.promise;
-    failed.send('fail');
-    assert.deepEqual(await failed.closed, { code: 1011, reason: '', wasClean: true });
-    await ends[1]!.promise;
-    lost.terminate();
-    await ends[2]!.promise;
-    assert.deepEqual(thrown.map((error) => (error as Error | undefined)?.constructor.name), [undefined, 'TypeError', 'ClientDisconnected']);
-  });
+      app
+        .websocket('/db', { conn: Depends(connection), tx: Depends(transaction, { scope: 'handler' }) })
+        .onOpen((_socket, { conn, tx }) => void events.push(`open ${conn} ${tx}`))
+        .onMessage((socket, message, { conn }) => socket.send(`${String(message)} ${conn}`))
+        .onClose((_socket, { code }) => void events.push(`close ${code}`));
+      const client = clientOf(t, app, { listen });
+      const socket = await client.websocket('/db');
+      socket.send('x');
+      assert.equal(await socket.receive(), 'x connection');
+      await socket.close(1000);
+      await over.promise;
+      assert.deepEqual(events, ['enter', 'commit', 'open connection transaction', 'close 1000', 'leave']);
+    });
 
-  test('aborts the signal of its request when the socket closes', async (t) => {
-    const { app } = make();
-    const aborted = gateOf(t);
-    app.websocket('/x', async (socket, { signal }) => {
-      signal.addEventListener('abort', () => aborted.resolve());
-      socket.send('listening');
+    test('throws into its dependencies what ended the socket early', async (t) => {
+      const { app } = make();
+      const thrown: unknown[] = [];
+      const ends = [1, 2, 3].map(() => Promise.withResolvers<void>());
+      function* resource(): Generator<number> {
+        try {
+          yield 1;
+          thrown.push(undefined);
+        } catch (error) {
+          thrown.push(error);
+          throw error;
+        } finally {
+          ends[thrown.length - 1]!.resolve();
+        }
+      }
+      app.websocket('/x', { resource: Depends(resource) }).onMessage((_socket, message) => {
+        if (message === 'fail') throw new TypeError('on purpose');
+      });
+      const client = clientOf(t, app, { listen });
+      const [clean, failed, lost] = [
+        await client.websocket('/x'),
+        await client.websocket('/x'),
+        await client.websocket('/x'),
+      ];
+      await clean.close(1000);
+      await ends[0]!.promise;
+      failed.send('fail');
+      assert.deepEqual(await failed.closed, { code: 1011, reason: '', wasClean: true });
+      await ends[1]!.promise;
+      lost.terminate();
+      await ends[2]!.promise;
+      assert.deepEqual(
+        thrown.map((error) => (error as Error | undefined)?.constructor.name),
+        [undefined, 'TypeError', 'ClientDisconnected'],
+      );
+    });
+
+    test('aborts the signal of its request when the socket closes', async (t) => {
+      const { app } = make();
+      const aborted = gateOf(t);
+      app.websocket('/x', async (socket, { signal }) => {
+        signal.addEventListener('abort', () => aborted.resolve());
+        socket.send('listening');
+        await aborted.promise;
+      });
+      const client = clientOf(t, app, { listen });
+      const socket = await client.websocket('/x');
+      await socket.receive();
+      void socket.close();
       await aborted.promise;
     });
-    const client = clientOf(t, app, { listen });
-    const socket = await client.websocket('/x');
-    await socket.receive();
-    void socket.close();
-    await aborted.promise;
-  });
 
-  test('gives messages one at a time and in order, the close behind the last', async (t) => {
-    const { app } = make();
-    const events: string[] = [];
-    const over = Promise.withResolvers<void>();
-    app.websocket('/order').onOpen(async () => {
-      await new Promise((resolve) => setTimeout(resolve, 5));
-      events.push('open');
-    }).onMessage(async (_socket, message) => {
-      events.push(`begin ${String(message)}`);
-      await new Promise((resolve) => setTimeout(resolve, 2));
-      events.push(`end ${String(message)}`);
-    }).onClose(() => {
-      events.push('close');
-      over.resolve();
+    test('gives messages one at a time and in order, the close behind the last', async (t) => {
+      const { app } = make();
+      const events: string[] = [];
+      const over = Promise.withResolvers<void>();
+      app
+        .websocket('/order')
+        .onOpen(async () => {
+          await new Promise((resolve) => setTimeout(resolve, 5));
+          events.push('open');
+        })
+        .onMessage(async (_socket, message) => {
+          events.push(`begin ${String(message)}`);
+          await new Promise((resolve) => setTimeout(resolve, 2));
+          events.push(`end ${String(message)}`);
+        })
+        .onClose(() => {
+          events.push('close');
+          over.resolve();
+        });
+      const socket = await clientOf(t, app, { listen }).websocket('/order');
+      for (const message of ['a', 'b', 'c']) socket.send(message);
+      void socket.close();
+      await over.promise;
+      assert.deepEqual(events, [
+        'open',
+        ...['a', 'b', 'c'].flatMap((name) => [`begin ${name}`, `end ${name}`]),
+        'close',
+      ]);
     });
-    const socket = await clientOf(t, app, { listen }).websocket('/order');
-    for (const message of ['a', 'b', 'c']) socket.send(message);
-    void socket.close();
-    await over.promise;
-    assert.deepEqual(events, ['open', ...['a', 'b', 'c'].flatMap((name) => [`begin ${name}`, `end ${name}`]), 'close']);
-  });
 
-  test('closes with 1000 when its handler returns, which takes messages by iteration', async (t) => {
-    const { app } = make();
-    app.websocket('/iter', async (socket) => {
-      for await (const message of socket) {
-        if (message === 'stop') break;
-        socket.send(typeof message === 'string' ? message.toUpperCase() : message);
+    test('closes with 1000 when its handler returns, which takes messages by iteration', async (t) => {
+      const { app } = make();
+      app.websocket('/iter', async (socket) => {
+        for await (const message of socket) {
+          if (message === 'stop') break;
+          socket.send(typeof message === 'string' ? message.toUpperCase() : message);
+        }
+      });
+      const client = clientOf(t, app, { listen });
+      const socket = await client.websocket('/iter');
+      socket.send('a');
+      socket.send(Uint8Array.of(1, 2));
+      assert.equal(await socket.receive(), 'A');
+      assert.deepEqual(await socket.receive(), Uint8Array.of(1, 2));
+      socket.send('stop');
+      assert.deepEqual(await socket.closed, { code: 1000, reason: '', wasClean: true });
+      const other = await client.websocket('/iter');
+      for (let count = 0; count < 50; count++) other.send(`m${count}`);
+      const closing = other.close(4001, 'done');
+      let count = 0;
+      for await (const _ of other) count++;
+      assert.equal((await closing).code, 4001);
+      assert.ok(count <= 50);
+    });
+
+    test('validates messages by its schema, and sends JSON', async (t) => {
+      class Say extends Schema {
+        text = Field(str, { maxLength: 10 });
+        times = Field(1);
       }
-    });
-    const client = clientOf(t, app, { listen });
-    const socket = await client.websocket('/iter');
-    socket.send('a');
-    socket.send(Uint8Array.of(1, 2));
-    assert.equal(await socket.receive(), 'A');
-    assert.deepEqual(await socket.receive(), Uint8Array.of(1, 2));
-    socket.send('stop');
-    assert.deepEqual(await socket.closed, { code: 1000, reason: '', wasClean: true });
-    const other = await client.websocket('/iter');
-    for (let count = 0; count < 50; count++) other.send(`m${count}`);
-    const closing = other.close(4001, 'done');
-    let count = 0;
-    for await (const _ of other) count++;
-    assert.equal((await closing).code, 4001);
-    assert.ok(count <= 50);
-  });
-
-  test('validates messages by its schema, and sends JSON', async (t) => {
-    class Say extends Schema { text = Field(str, { maxLength: 10 }); times = Field(1); }
-    const { app } = make();
-    app.websocket('/say', { message: Say }).onMessage((socket, { text, times }) => socket.sendJson({ said: text.repeat(times) }));
-    const errors: unknown[] = [];
-    app.websocket('/lenient', { message: Say }).onMessage((socket, say) => socket.send(say.text)).onError((socket, error) => {
-      errors.push(error);
-      socket.sendJson({ error: (error as Error).constructor.name });
-    });
-    const client = clientOf(t, app, { listen });
-    const socket = await client.websocket('/say');
-    socket.sendJson({ text: 'ab', times: 2 });
-    assert.deepEqual(await socket.receiveJson(), { said: 'abab' });
-    socket.sendJson({ text: 'much too long' });
-    const { code, reason } = await socket.closed;
-    assert.equal(code, 1007);
-    assert.match(reason, /^message\.text /);
-    for (const [bad, expected] of [['{', 1007], [Uint8Array.of(1), 1003], ['[]', 1007]] as const) {
-      const other = await client.websocket('/say');
-      other.send(bad);
-      assert.equal((await other.closed).code, expected);
-    }
-    const lenient = await client.websocket('/lenient');
-    lenient.send('junk');
-    assert.deepEqual(await lenient.receiveJson(), { error: 'BadRequest' });
-    lenient.sendJson({ text: 'again' });
-    assert.equal(await lenient.receive(), 'again');
-    assert.equal(errors.length, 1);
-  });
-
-  test('closes with 1011 and one line in the log for a bug, with 1008 for an exception that is meant for clients', async (t) => {
-    const { app, lines } = make();
-    app.websocket('/bug').onMessage(async () => {
-      await Promise.resolve();
-      throw new TypeError('secret detail');
-    });
-    app.websocket('/no', async () => { throw new Forbidden('not for you'); });
-    app.websocket('/worse').onMessage(() => { throw new Error('first'); }).onError(() => { throw new Error('second'); });
-    const client = clientOf(t, app, { listen });
-    const bug = await client.websocket('/bug');
-    bug.send('x');
-    assert.deepEqual(await bug.closed, { code: 1011, reason: '', wasClean: true });
-    assert.deepEqual(await (await client.websocket('/no')).closed, { code: 1008, reason: 'not for you', wasClean: true });
-    const worse = await client.websocket('/worse');
-    worse.send('x');
-    assert.equal((await worse.closed).code, 1011);
-    assert.deepEqual(lines().filter(({ event }) => event === 'unhandled_error').map(({ method, route }) => [method, route]), [['GET', '/bug'], ['GET', '/worse']]);
-  });
-
-  test('tells how a socket has closed', async (t) => {
-    const { app } = make();
-    const closes: WebSocketClose[] = [];
-    let told = Promise.withResolvers<void>();
-    app.websocket('/x').onMessage((socket, message) => { if (message === 'close') socket.close(4000, 'ours'); }).onClose((_socket, close) => {
-      closes.push(close);
-      told.resolve();
-    });
-    const client = clientOf(t, app, { listen });
-    for (const end of [
-      async () => (await client.websocket('/x')).close(4321, 'theirs'), async () => (await client.websocket('/x')).close(), async () => { const socket = await client.websocket('/x'); await turn(); socket.terminate(); },
-      async () => (await client.websocket('/x')).sendRaw(Buffer.of(0xff, 0xff)), async () => (await client.websocket('/x')).send('close'),
-    ]) {
-      told = Promise.withResolvers();
-      await end();
-      await told.promise;
-    }
-    assert.deepEqual(closes, [
-      { code: 4321, reason: 'theirs', wasClean: true }, { code: 1005, reason: '', wasClean: true }, { code: 1006, reason: '', wasClean: false },
-      { code: 1002, reason: 'a reserved bit is set', wasClean: false }, { code: 4000, reason: 'ours', wasClean: true },
-    ]);
-  });
-
-  test('negotiates compression, and speaks it in both directions', async (t) => {
-    const { app } = make();
-    app.websocket('/zip', { compression: { contextTakeover: true, thresholdBytes: 20 } }).onMessage((socket, message) => socket.send(message));
-    app.websocket('/plain').onMessage((socket, message) => socket.send(message));
-    const client = clientOf(t, app, { listen });
-    const socket = await client.websocket('/zip', { compression: true });
-    assert.equal(socket.headers.get('sec-websocket-extensions'), 'permessage-deflate');
-    for (const text of ['short', 'long '.repeat(100), 'long '.repeat(1000), '€'.repeat(100)]) {
-      socket.send(text);
-      assert.equal(await socket.receive(), text);
-    }
-    assert.equal((await client.websocket('/plain', { compression: true })).headers.get('sec-websocket-extensions'), null);
-    assert.equal((await client.websocket('/zip')).headers.get('sec-websocket-extensions'), null);
-    assert.equal((await refusal(client, '/zip', { headers: { 'sec-websocket-extensions': 'a;' } })).status, 400);
-  });
-
-  test('joins rooms, broadcasts to their members but itself, and leaves', async (t) => {
-    const { app } = make();
-    app.websocket('/chat/{room}', { compression: true }).onOpen((socket, { params }) => socket.join(params.room))
-      .onMessage((socket, message, { params }) => message === 'leave' ? socket.leave(params.room) : socket.broadcast(params.room, `${String(message)} `.repeat(500)));
-    app.post('/announce', { rooms: Depends(rooms) }, ({ rooms: all }) => {
-      all.broadcastJson('a', { hello: 'all' });
-      return { count: all.count('a') };
-    });
-    const client = clientOf(t, app, { listen });
-    const [one, two, other] = [await client.websocket('/chat/a', { compression: true }), await client.websocket('/chat/a'), await client.websocket('/chat/b')];
-    one.send('hi');
-    assert.equal(await two.receive(), 'hi '.repeat(500));
-    two.send('ho');
-    assert.equal(await one.receive(), 'ho '.repeat(500));
-    assert.deepEqual(await (await client.post('/announce')).json(), { count: 2 });
-    assert.deepEqual([await one.receiveJson(), await two.receiveJson()], [{ hello: 'all' }, { hello: 'all' }]);
-    two.send('leave');
-    await one.close();
-    await two.close();
-    assert.deepEqual(await (await client.post('/announce')).json(), { count: 0 });
-    other.send('alone');
-    await other.close();
-    assert.equal(app.rooms.size, 0);
-  });
-
-  test('leaves its rooms and its dependencies although onClose throws, behind it, and its other sockets close as well', async (t) => {
-    const { app, lines } = make();
-    const steps: string[] = [];
-    const left = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    async function* resource({ req }: { req: HttpRequest }): AsyncGenerator<number> {
-      try {
-        yield 1;
-      } finally {
-        steps.push(`leave ${req.query.get('n')!}`);
-        left[Number(req.query.get('n'))]!.resolve();
+      const { app } = make();
+      app
+        .websocket('/say', { message: Say })
+        .onMessage((socket, { text, times }) => socket.sendJson({ said: text.repeat(times) }));
+      const errors: unknown[] = [];
+      app
+        .websocket('/lenient', { message: Say })
+        .onMessage((socket, say) => socket.send(say.text))
+        .onError((socket, error) => {
+          errors.push(error);
+          socket.sendJson({ error: (error as Error).constructor.name });
+        });
+      const client = clientOf(t, app, { listen });
+      const socket = await client.websocket('/say');
+      socket.sendJson({ text: 'ab', times: 2 });
+      assert.deepEqual(await socket.receiveJson(), { said: 'abab' });
+      socket.sendJson({ text: 'much too long' });
+      const { code, reason } = await socket.closed;
+      assert.equal(code, 1007);
+      assert.match(reason, /^message\.text /);
+      for (const [bad, expected] of [
+        ['{', 1007],
+        [Uint8Array.of(1), 1003],
+        ['[]', 1007],
+      ] as const) {
+        const other = await client.websocket('/say');
+        other.send(bad);
+        assert.equal((await other.closed).code, expected);
       }
-    }
-    app.websocket('/x', { resource: Depends(resource) }).onOpen((socket) => {
-      socket.join('all');
-      socket.send('open');
-    }).onClose((_socket, { code }, { req }) => {
-      steps.push(`close ${req.query.get('n')!} ${code}`);
-      if (req.query.get('n') === '0') throw new Error('on purpose');
+      const lenient = await client.websocket('/lenient');
+      lenient.send('junk');
+      assert.deepEqual(await lenient.receiveJson(), { error: 'BadRequest' });
+      lenient.sendJson({ text: 'again' });
+      assert.equal(await lenient.receive(), 'again');
+      assert.equal(errors.length, 1);
     });
-    const client = clientOf(t, app, { listen });
-    const sockets = [await client.websocket('/x?n=0'), await client.websocket('/x?n=1')];
-    for (const socket of sockets) await socket.receive();
-    await client.close();
-    for (const [index, socket] of sockets.entries()) {
+
+    test('closes with 1011 and one line in the log for a bug, with 1008 for an exception that is meant for clients', async (t) => {
+      const { app, lines } = make();
+      app.websocket('/bug').onMessage(async () => {
+        await Promise.resolve();
+        throw new TypeError('secret detail');
+      });
+      app.websocket('/no', async () => {
+        throw new Forbidden('not for you');
+      });
+      app
+        .websocket('/worse')
+        .onMessage(() => {
+          throw new Error('first');
+        })
+        .onError(() => {
+          throw new Error('second');
+        });
+      const client = clientOf(t, app, { listen });
+      const bug = await client.websocket('/bug');
+      bug.send('x');
+      assert.deepEqual(await bug.closed, { code: 1011, reason: '', wasClean: true });
+      assert.deepEqual(await (await client.websocket('/no')).closed, {
+        code: 1008,
+        reason: 'not for you',
+        wasClean: true,
+      });
+      const worse = await client.websocket('/worse');
+      worse.send('x');
+      assert.equal((await worse.closed).code, 1011);
+      assert.deepEqual(
+        lines()
+          .filter(({ event }) => event === 'unhandled_error')
+          .map(({ method, route }) => [method, route]),
+        [
+          ['GET', '/bug'],
+          ['GET', '/worse'],
+        ],
+      );
+    });
+
+    test('tells how a socket has closed', async (t) => {
+      const { app } = make();
+      const closes: WebSocketClose[] = [];
+      let told = Promise.withResolvers<void>();
+      app
+        .websocket('/x')
+        .onMessage((socket, message) => {
+          if (message === 'close') socket.close(4000, 'ours');
+        })
+        .onClose((_socket, close) => {
+          closes.push(close);
+          told.resolve();
+        });
+      const client = clientOf(t, app, { listen });
+      for (const end of [
+        async () => (await client.websocket('/x')).close(4321, 'theirs'),
+        async () => (await client.websocket('/x')).close(),
+        async () => {
+          const socket = await client.websocket('/x');
+          await turn();
+          socket.terminate();
+        },
+        async () => (await client.websocket('/x')).sendRaw(Buffer.of(0xff, 0xff)),
+        async () => (await client.websocket('/x')).send('close'),
+      ]) {
+        told = Promise.withResolvers();
+        await end();
+        await told.promise;
+      }
+      assert.deepEqual(closes, [
+        { code: 4321, reason: 'theirs', wasClean: true },
+        { code: 1005, reason: '', wasClean: true },
+        { code: 1006, reason: '', wasClean: false },
+        { code: 1002, reason: 'a reserved bit is set', wasClean: false },
+        { code: 4000, reason: 'ours', wasClean: true },
+      ]);
+    });
+
+    test('negotiates compression, and speaks it in both directions', async (t) => {
+      const { app } = make();
+      app
+        .websocket('/zip', { compression: { contextTakeover: true, thresholdBytes: 20 } })
+        .onMessage((socket, message) => socket.send(message));
+      app.websocket('/plain').onMessage((socket, message) => socket.send(message));
+      const client = clientOf(t, app, { listen });
+      const socket = await client.websocket('/zip', { compression: true });
+      assert.equal(socket.headers.get('sec-websocket-extensions'), 'permessage-deflate');
+      for (const text of ['short', 'long '.repeat(100), 'long '.repeat(1000), '€'.repeat(100)]) {
+        socket.send(text);
+        assert.equal(await socket.receive(), text);
+      }
+      assert.equal(
+        (await client.websocket('/plain', { compression: true })).headers.get('sec-websocket-extensions'),
+        null,
+      );
+      assert.equal((await client.websocket('/zip')).headers.get('sec-websocket-extensions'), null);
+      assert.equal(
+        (await refusal(client, '/zip', { headers: { 'sec-websocket-extensions': 'a;' } })).status,
+        400,
+      );
+    });
+
+    test('joins rooms, broadcasts to their members but itself, and leaves', async (t) => {
+      const { app } = make();
+      app
+        .websocket('/chat/{room}', { compression: true })
+        .onOpen((socket, { params }) => socket.join(params.room))
+        .onMessage((socket, message, { params }) =>
+          message === 'leave'
+            ? socket.leave(params.room)
+            : socket.broadcast(params.room, `${String(message)} `.repeat(500)),
+        );
+      app.post('/announce', { rooms: Depends(rooms) }, ({ rooms: all }) => {
+        all.broadcastJson('a', { hello: 'all' });
+        return { count: all.count('a') };
+      });
+      const client = clientOf(t, app, { listen });
+      const [one, two, other] = [
+        await client.websocket('/chat/a', { compression: true }),
+        await client.websocket('/chat/a'),
+        await client.websocket('/chat/b'),
+      ];
+      one.send('hi');
+      assert.equal(await two.receive(), 'hi '.repeat(500));
+      two.send('ho');
+      assert.equal(await one.receive(), 'ho '.repeat(500));
+      assert.deepEqual(await (await client.post('/announce')).json(), { count: 2 });
+      assert.deepEqual(
+        [await one.receiveJson(), await two.receiveJson()],
+        [{ hello: 'all' }, { hello: 'all' }],
+      );
+      two.send('leave');
+      await one.close();
+      await two.close();
+      assert.deepEqual(await (await client.post('/announce')).json(), { count: 0 });
+      other.send('alone');
+      await other.close();
+      assert.equal(app.rooms.size, 0);
+    });
+
+    test('leaves its rooms and its dependencies although onClose throws, behind it, and its other sockets close as well', async (t) => {
+      const { app, lines } = make();
+      const steps: string[] = [];
+      const left = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      async function* resource({ req }: { req: HttpRequest }): AsyncGenerator<number> {
+        try {
+          yield 1;
+        } finally {
+          steps.push(`leave ${req.query.get('n')!}`);
+          left[Number(req.query.get('n'))]!.resolve();
+        }
+      }
+      app
+        .websocket('/x', { resource: Depends(resource) })
+        .onOpen((socket) => {
+          socket.join('all');
+          socket.send('open');
+        })
+        .onClose((_socket, { code }, { req }) => {
+          steps.push(`close ${req.query.get('n')!} ${code}`);
+          if (req.query.get('n') === '0') throw new Error('on purpose');
+        });
+      const client = clientOf(t, app, { listen });
+      const sockets = [await client.websocket('/x?n=0'), await client.websocket('/x?n=1')];
+      for (const socket of sockets) await socket.receive();
+      await client.close();
+      for (const [index, socket] of sockets.entries()) {
+        assert.equal((await socket.closed).code, 1001);
+        await left[index]!.promise;
+      }
+      for (const name of ['0', '1'])
+        assert.deepEqual(
+          steps.filter((step) => step.split(' ')[1] === name),
+          [`close ${name} 1001`, `leave ${name}`],
+        );
+      assert.equal(app.rooms.size, 0);
+      assert.equal(lines().filter(({ level }) => level === 'error').length, 1);
+    });
+
+    test('closes its sockets with 1001 when the application stops', async (t) => {
+      const { app } = make();
+      app.websocket('/x').onOpen((socket) => socket.send('open'));
+      const client = clientOf(t, app, { listen });
+      const socket = await client.websocket('/x');
+      await socket.receive();
+      await client.close();
       assert.equal((await socket.closed).code, 1001);
-      await left[index]!.promise;
-    }
-    for (const name of ['0', '1']) assert.deepEqual(steps.filter((step) => step.split(' ')[1] === name), [`close ${name} 1001`, `leave ${name}`]);
-    assert.equal(app.rooms.size, 0);
-    assert.equal(lines().filter(({ level }) => level === 'error').length, 1);
+    });
   });
-
-  test('closes its sockets with 1001 when the application stops', async (t) => {
-    const { app } = make();
-    app.websocket('/x').onOpen((socket) => socket.send('open'));
-    const client = clientOf(t, app, { listen });
-    const socket = await client.websocket('/x');
-    await socket.receive();
-    await client.close();
-    assert.equal((await socket.closed).code, 1001);
-  });
-});
 
 describe('a declaration of a WebSocket', LIMITED_SUITE, () => {
   test('with a key that is no option is refused with the nearest one', () => {
     const { app } = make();
-    assert.throws(() => app.websocket('/x', { heartbeat: 5 } as never), { code: 'E_ROUTE_SPEC', message: /"heartbeat".*heartbeatMs/ });
+    assert.throws(() => app.websocket('/x', { heartbeat: 5 } as never), {
+      code: 'E_ROUTE_SPEC',
+      message: /"heartbeat".*heartbeatMs/,
+    });
     assert.throws(() => app.websocket('/x', { body: Depends(() => 1) } as never), { code: 'E_ROUTE_SPEC' });
     assert.throws(() => app.websocket('/x', { heartbeatMs: 5 }), { code: 'E_OPTION_RANGE' });
     assert.throws(() => app.websocket('/x', { compression: { level: 10 } }), { code: 'E_OPTION_RANGE' });
     assert.throws(() => app.websocket('/x', 'spec' as never), { code: 'E_ROUTE_HANDLER' });
     assert.throws(() => app.websocket('/x').onOpen('fn' as never), { code: 'E_ROUTE_HANDLER' });
-    assert.throws(() => app.websocket('/x').onOpen(() => undefined).onOpen(() => undefined), { code: 'E_ROUTE_SPEC' });
+    assert.throws(
+      () =>
+        app
+          .websocket('/x')
+          .onOpen(() => undefined)
+          .onOpen(() => undefined),
+      { code: 'E_ROUTE_SPEC' },
+    );
   });
 
   test('is frozen with the application', () => {
@@ -615,7 +841,16 @@ describe('a declaration of a WebSocket', LIMITED_SUITE, () => {
     app.websocket('/none');
     app.websocket('/twice/{a}').onOpen(() => undefined);
     app.websocket('/twice/{b}').onOpen(() => undefined);
-    assert.deepEqual(app.check().findings.filter(({ rule }) => rule === 'SVC101' || rule === 'SVC107').map(({ rule, subject }) => [rule, subject]), [['SVC107', 'WEBSOCKET /none'], ['SVC101', 'WEBSOCKET /twice/{b}']]);
+    assert.deepEqual(
+      app
+        .check()
+        .findings.filter(({ rule }) => rule === 'SVC101' || rule === 'SVC107')
+        .map(({ rule, subject }) => [rule, subject]),
+      [
+        ['SVC107', 'WEBSOCKET /none'],
+        ['SVC101', 'WEBSOCKET /twice/{b}'],
+      ],
+    );
   });
 
   test('that switches a protection off is a warning (SVC212)', () => {
@@ -623,15 +858,37 @@ describe('a declaration of a WebSocket', LIMITED_SUITE, () => {
     app.websocket('/open', { origins: '*' }).onOpen(() => undefined);
     app.websocket('/endless', { heartbeatMs: false }).onOpen(() => undefined);
     app.websocket('/large', { maxMessageBytes: 2 ** 30 }).onOpen(() => undefined);
-    app.websocket('/idle', { heartbeatMs: false, idleTimeoutMs: 60_000, origins: ['https://app.example'], allowMissingOrigin: true }).onOpen(() => undefined);
-    assert.deepEqual(app.check().findings.filter(({ rule }) => rule === 'SVC212').map(({ rule, severity, subject }) => `${rule} ${severity} ${subject}`), [
-      'SVC212 warning WEBSOCKET /open', 'SVC212 warning WEBSOCKET /endless', 'SVC212 warning WEBSOCKET /large',
-    ]);
+    app
+      .websocket('/idle', {
+        heartbeatMs: false,
+        idleTimeoutMs: 60_000,
+        origins: ['https://app.example'],
+        allowMissingOrigin: true,
+      })
+      .onOpen(() => undefined);
+    assert.deepEqual(
+      app
+        .check()
+        .findings.filter(({ rule }) => rule === 'SVC212')
+        .map(({ rule, severity, subject }) => `${rule} ${severity} ${subject}`),
+      [
+        'SVC212 warning WEBSOCKET /open',
+        'SVC212 warning WEBSOCKET /endless',
+        'SVC212 warning WEBSOCKET /large',
+      ],
+    );
   });
 
   test('takes public as true, false or a reason, and nothing else', () => {
-    for (const said of [true, false, 'every client may listen', '', undefined]) make().app.websocket('/x', { public: said }).onOpen(() => undefined);
-    for (const other of [1, 0, null, {}, ['a reason']]) assert.throws(() => make().app.websocket('/x', { public: other as never }), { code: 'E_OPTION_RANGE', message: /public.*true, false or a reason/ });
+    for (const said of [true, false, 'every client may listen', '', undefined])
+      make()
+        .app.websocket('/x', { public: said })
+        .onOpen(() => undefined);
+    for (const other of [1, 0, null, {}, ['a reason']])
+      assert.throws(() => make().app.websocket('/x', { public: other as never }), {
+        code: 'E_OPTION_RANGE',
+        message: /public.*true, false or a reason/,
+      });
   });
 
   test('hands public on to its route: a rule sees what is said there, and nothing where nothing is said', () => {
@@ -640,8 +897,16 @@ describe('a declaration of a WebSocket', LIMITED_SUITE, () => {
     app.websocket('/true', { public: true }).onOpen(() => undefined);
     app.websocket('/false', { public: false }).onOpen(() => undefined);
     app.websocket('/unsaid').onOpen(() => undefined);
-    const said = app.inspect().details.filter(({ route }) => route.method === 'WEBSOCKET').map((detail) => [detail.route.template, detail.declared.spec.public, isPublic(detail)]);
-    assert.deepEqual(said, [['/said', 'every client may listen', true], ['/true', true, true], ['/false', false, false], ['/unsaid', undefined, false]]);
+    const said = app
+      .inspect()
+      .details.filter(({ route }) => route.method === 'WEBSOCKET')
+      .map((detail) => [detail.route.template, detail.declared.spec.public, isPublic(detail)]);
+    assert.deepEqual(said, [
+      ['/said', 'every client may listen', true],
+      ['/true', true, true],
+      ['/false', false, false],
+      ['/unsaid', undefined, false],
+    ]);
   });
 
   test('that is public is guarded all the same where it has guards, and asks for nothing where it has none', async (t) => {
@@ -658,7 +923,10 @@ describe('a declaration of a WebSocket', LIMITED_SUITE, () => {
       const { app } = make({ authSecret: SECRET });
       app.get('/chat', { me: Depends(BearerAuth()), response: str }, () => 'x');
       app.websocket('/chat', { public: said }).onOpen(() => undefined);
-      assert.deepEqual(app.check().findings.filter(({ subject }) => subject.startsWith('WEBSOCKET')), []);
+      assert.deepEqual(
+        app.check().findings.filter(({ subject }) => subject.startsWith('WEBSOCKET')),
+        [],
+      );
       assert.deepEqual(Object.keys(app.openapi().paths['/chat']!), ['get']);
     });
   }
@@ -667,7 +935,10 @@ describe('a declaration of a WebSocket', LIMITED_SUITE, () => {
     const { app } = make();
     app.websocket('/chat/{room}', { name: 'chat' }).onOpen(() => undefined);
     assert.equal(app.urlFor('chat', { room: 'a b' }), '/chat/a%20b');
-    assert.deepEqual(app.routes.filter(({ template }) => template.includes('chat')).map(({ method }) => method), ['WEBSOCKET']);
+    assert.deepEqual(
+      app.routes.filter(({ template }) => template.includes('chat')).map(({ method }) => method),
+      ['WEBSOCKET'],
+    );
   });
 });
 
@@ -680,7 +951,13 @@ test('a short message that waits does not hold the memory of what came with it',
     await gate.promise;
   });
   const { raw } = await shake(t, app);
-  raw.send(Buffer.concat([frame({ payload: 'first' }), frame({ opcode: 2, payload: Uint8Array.of(7) }), ...Array.from({ length: 100 }, () => frame({ opcode: 9, payload: 'p'.repeat(125) }))]));
+  raw.send(
+    Buffer.concat([
+      frame({ payload: 'first' }),
+      frame({ opcode: 2, payload: Uint8Array.of(7) }),
+      ...Array.from({ length: 100 }, () => frame({ opcode: 9, payload: 'p'.repeat(125) })),
+    ]),
+  );
   await until(() => raw.unread >= 100 * 127); // the pongs: all is read
   gate.resolve();
   const message = await got.promise;
@@ -693,11 +970,22 @@ test('a socket over TLS is opened by pages of the https origin, and speaks both 
   app.websocket('/x', { compression: true }).onMessage((socket, message) => socket.send(message));
   const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 1, tls: FIRST });
   t.after(() => server.close());
-  const shakeOver = (origin: string): Promise<TestWebSocket | number> => new Promise((resolve, reject) => {
-    const headers = { ...HANDSHAKE, Host: 'localhost', Origin: origin };
-    request({ port: server.port, host: '127.0.0.1', path: '/x', headers, rejectUnauthorized: false, agent: false }).once('error', reject)
-      .once('upgrade', (_incoming, stream, head) => resolve(new TestWebSocket(stream, new Headers(), head))).once('response', (incoming) => resolve(incoming.resume().statusCode!)).end();
-  });
+  const shakeOver = (origin: string): Promise<TestWebSocket | number> =>
+    new Promise((resolve, reject) => {
+      const headers = { ...HANDSHAKE, Host: 'localhost', Origin: origin };
+      request({
+        port: server.port,
+        host: '127.0.0.1',
+        path: '/x',
+        headers,
+        rejectUnauthorized: false,
+        agent: false,
+      })
+        .once('error', reject)
+        .once('upgrade', (_incoming, stream, head) => resolve(new TestWebSocket(stream, new Headers(), head)))
+        .once('response', (incoming) => resolve(incoming.resume().statusCode!))
+        .end();
+    });
   assert.equal(await shakeOver('http://localhost'), 403);
   const socket = await shakeOver('https://localhost');
   assert.ok(socket instanceof TestWebSocket);
@@ -711,27 +999,39 @@ test('a socket over TLS is opened by pages of the https origin, and speaks both 
 test('a server that stops gives sockets until its deadline, and then ends them', LIMITED, async (t) => {
   const { app } = make();
   const closes: WebSocketClose[] = [];
-  app.websocket('/x', { closeTimeoutMs: 60_000 }).onOpen((socket) => socket.send('open')).onClose((_socket, close) => void closes.push(close));
+  app
+    .websocket('/x', { closeTimeoutMs: 60_000 })
+    .onOpen((socket) => socket.send('open'))
+    .onClose((_socket, close) => void closes.push(close));
   const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
   const raw = await RawClient.open(server.port);
   t.after(async () => {
     await raw[Symbol.asyncDispose]();
     await server.close();
   });
-  raw.send(`GET /x HTTP/1.1\r\n${Object.entries(HANDSHAKE).map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`);
+  raw.send(
+    `GET /x HTTP/1.1\r\n${Object.entries(HANDSHAKE)
+      .map(([name, value]) => `${name}: ${value}\r\n`)
+      .join('')}\r\n`,
+  );
   assert.equal((await raw.answer()).status, 101);
   const startedMs = performance.now();
   await server.close(); // the client answers nothing
   assert.ok(performance.now() - startedMs >= 900);
   const said = await raw.ended();
-  assert.deepEqual(said.subarray(0, 10), Buffer.concat([Buffer.from('8104', 'hex'), Buffer.from('open'), Buffer.from('881203e9', 'hex')]));
+  assert.deepEqual(
+    said.subarray(0, 10),
+    Buffer.concat([Buffer.from('8104', 'hex'), Buffer.from('open'), Buffer.from('881203e9', 'hex')]),
+  );
   assert.deepEqual(closes, [{ code: 1001, reason: 'the server stops', wasClean: false }]);
 });
 
 test('a handshake that comes while the server stops is answered with 503', LIMITED, async (t) => {
   const { app } = make();
   const gate = gateOf(t);
-  app.get('/slow', async () => { await gate.promise; });
+  app.get('/slow', async () => {
+    await gate.promise;
+  });
   app.websocket('/x').onOpen(() => undefined);
   const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 5 });
   const [busy, late] = [await RawClient.open(server.port), await RawClient.open(server.port)];
@@ -745,7 +1045,11 @@ test('a handshake that comes while the server stops is answered with 503', LIMIT
   await until(() => app.operations.inFlight() > 0);
   const closing = server.close();
   await turn();
-  late.send(`${Object.entries(HANDSHAKE).map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`);
+  late.send(
+    `${Object.entries(HANDSHAKE)
+      .map(([name, value]) => `${name}: ${value}\r\n`)
+      .join('')}\r\n`,
+  );
   const answer = await late.answer();
   assert.equal(answer.status, 503);
   assert.equal(answer.field('retry-after'), '1');
@@ -757,7 +1061,10 @@ test('a socket is asked for life by its heartbeat, and ended when it says nothin
   const { app } = make();
   const clock = new ManualClock();
   const closed = Promise.withResolvers<WebSocketClose>();
-  app.websocket('/x', { heartbeatMs: 8_000 }).onClose((_socket, close) => closed.resolve(close)).onMessage(() => undefined);
+  app
+    .websocket('/x', { heartbeatMs: 8_000 })
+    .onClose((_socket, close) => closed.resolve(close))
+    .onMessage(() => undefined);
   const client = clientOf(t, app, { clock });
   const alive = await client.websocket('/x');
   const dead = await client.websocket('/x');
@@ -793,7 +1100,7 @@ test('ping() answers with the time that the peer took', LIMITED, async (t) => {
   const times: (number | undefined)[] = [];
   const done = Promise.withResolvers<void>();
   app.websocket('/x', async (socket) => {
-    times.push(...await Promise.all([socket.ping(), socket.ping()]));
+    times.push(...(await Promise.all([socket.ping(), socket.ping()])));
     socket.close();
     times.push(await socket.ping());
     done.resolve();
@@ -809,8 +1116,13 @@ test('ping() takes no pong for its answer that has not its payload (RFC 6455 §5
   const { app } = make();
   const answers: (number | undefined)[] = [];
   const answersSoFar = Promise.withResolvers<number>();
-  app.websocket('/chat', { allowMissingOrigin: true })
-    .onOpen((socket) => { void socket.ping().then((answer) => { answers.push(answer); }); })
+  app
+    .websocket('/chat', { allowMissingOrigin: true })
+    .onOpen((socket) => {
+      void socket.ping().then((answer) => {
+        answers.push(answer);
+      });
+    })
     .onMessage((socket) => {
       answersSoFar.resolve(answers.length);
       socket.close();
@@ -830,10 +1142,27 @@ test('what cannot be sent or closed with is a mistake of the program', LIMITED, 
   const errors: unknown[] = [];
   app.websocket('/x', { maxRooms: 2 }).onMessage((socket) => {
     const attempts: (() => unknown)[] = [
-      () => socket.send(5 as never), () => socket.send(null as never), () => socket.close(1005), () => socket.close(999), () => socket.join(''), () => socket.join('x'.repeat(257)), () => socket.sendJson(undefined),
-      () => { socket.join('a'); socket.join('b'); socket.join('a'); socket.join('c'); }, () => socket[Symbol.asyncIterator](),
+      () => socket.send(5 as never),
+      () => socket.send(null as never),
+      () => socket.close(1005),
+      () => socket.close(999),
+      () => socket.join(''),
+      () => socket.join('x'.repeat(257)),
+      () => socket.sendJson(undefined),
+      () => {
+        socket.join('a');
+        socket.join('b');
+        socket.join('a');
+        socket.join('c');
+      },
+      () => socket[Symbol.asyncIterator](),
     ];
-    for (const attempt of attempts) try { attempt(); } catch (error) { errors.push((error as { code?: string }).code); }
+    for (const attempt of attempts)
+      try {
+        attempt();
+      } catch (error) {
+        errors.push((error as { code?: string }).code);
+      }
     socket.close(4000);
     socket.send('late');
     socket.join('late');
@@ -841,7 +1170,17 @@ test('what cannot be sent or closed with is a mistake of the program', LIMITED, 
   const socket = await clientOf(t, app).websocket('/x');
   socket.send('x');
   assert.equal((await socket.closed).code, 4000);
-  assert.deepEqual(errors, ['E_WEBSOCKET_DATA', 'E_WEBSOCKET_DATA', 'E_WEBSOCKET_CLOSE', 'E_WEBSOCKET_CLOSE', 'E_ROOM', 'E_ROOM', 'E_REPLY', 'E_ROOM', 'E_WEBSOCKET_ITERATED']);
+  assert.deepEqual(errors, [
+    'E_WEBSOCKET_DATA',
+    'E_WEBSOCKET_DATA',
+    'E_WEBSOCKET_CLOSE',
+    'E_WEBSOCKET_CLOSE',
+    'E_ROOM',
+    'E_ROOM',
+    'E_REPLY',
+    'E_ROOM',
+    'E_WEBSOCKET_ITERATED',
+  ]);
 });
 
 /** Whatever is under way in memory has come. */
@@ -851,7 +1190,9 @@ async function turn(): Promise<void> {
 
 /** The bytes of a handshake at `path`. */
 function bytesOf(path: string): string {
-  return `GET ${path} HTTP/1.1\r\n${Object.entries(HANDSHAKE).map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`;
+  return `GET ${path} HTTP/1.1\r\n${Object.entries(HANDSHAKE)
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join('')}\r\n`;
 }
 
 test('a handshake may be refused with an answer of any length', LIMITED, async (t) => {
@@ -866,59 +1207,78 @@ test('a handshake may be refused with an answer of any length', LIMITED, async (
   assert.equal((await raw.ended()).length, 0);
 });
 
-test('a server that stops lets an answer to a handshake out, but waits no longer than its deadline for a client that does not take it', LIMITED, async (t) => {
-  const { app } = make();
-  app.websocket('/x', { use: [() => new TextResponse('x'.repeat(12_000_000), { status: 403 })] }).onOpen(() => undefined);
-  const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 3 });
-  const [taking, silent] = [await RawClient.open(server.port), await RawClient.open(server.port)];
-  t.after(async () => {
-    await taking[Symbol.asyncDispose]();
-    await silent[Symbol.asyncDispose]();
-    await server.close();
-  });
-  silent.socket.pause();
-  silent.send(bytesOf('/x'));
-  taking.send(bytesOf('/x'));
-  await until(() => taking.unread > 0);
-  const startedMs = performance.now();
-  const closing = server.close();
-  assert.equal((await taking.answer()).body.length, 12_000_000);
-  await closing;
-  const tookMs = performance.now() - startedMs;
-  assert.ok(tookMs >= 2_900 && tookMs < 20_000, `${tookMs} ms`);
-});
+test(
+  'a server that stops lets an answer to a handshake out, but waits no longer than its deadline for a client that does not take it',
+  LIMITED,
+  async (t) => {
+    const { app } = make();
+    app
+      .websocket('/x', { use: [() => new TextResponse('x'.repeat(12_000_000), { status: 403 })] })
+      .onOpen(() => undefined);
+    const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 3 });
+    const [taking, silent] = [await RawClient.open(server.port), await RawClient.open(server.port)];
+    t.after(async () => {
+      await taking[Symbol.asyncDispose]();
+      await silent[Symbol.asyncDispose]();
+      await server.close();
+    });
+    silent.socket.pause();
+    silent.send(bytesOf('/x'));
+    taking.send(bytesOf('/x'));
+    await until(() => taking.unread > 0);
+    const startedMs = performance.now();
+    const closing = server.close();
+    assert.equal((await taking.answer()).body.length, 12_000_000);
+    await closing;
+    const tookMs = performance.now() - startedMs;
+    assert.ok(tookMs >= 2_900 && tookMs < 20_000, `${tookMs} ms`);
+  },
+);
 
-test('a client that leaves while its handshake is decided about opens nothing, unless it has said something', LIMITED, async (t) => {
-  const { app } = make();
-  const heard: unknown[] = [];
-  const gate = gateOf(t);
-  let left = 0;
-  const scoped = Depends(async function* () {
-    await gate.promise;
-    try {
-      yield 1;
-    } finally {
-      left++;
-    }
-  }, { scope: 'request' });
-  app.websocket('/x', { scoped, heartbeatMs: false }).onOpen(() => void heard.push('open')).onMessage((_socket, message) => void heard.push(message)).onClose((_socket, { code }) => void heard.push(code));
-  const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 60 });
-  const [silent, talking] = [await RawClient.open(server.port), await RawClient.open(server.port)];
-  t.after(async () => {
-    await silent[Symbol.asyncDispose]();
-    await talking[Symbol.asyncDispose]();
-    await server.close();
-  });
-  silent.send(bytesOf('/x')).socket.end();
-  talking.send(Buffer.concat([Buffer.from(bytesOf('/x'), 'latin1'), frame({ payload: 'last words' })])).socket.end();
-  await until(() => app.operations.inFlight() === 2);
-  await new Promise((resolve) => setTimeout(resolve, 50)); // both ends have come
-  gate.resolve();
-  assert.equal((await silent.answer()).status, 101, 'it is open for its peer to read');
-  assert.equal((await silent.ended()).length, 0);
-  assert.equal((await talking.answer()).status, 101);
-  await talking.ended();
-  await until(() => left === 2);
-  assert.deepEqual(heard, ['open', 'last words', 1006]);
-  await server.close(); // nothing is left to wait for
-});
+test(
+  'a client that leaves while its handshake is decided about opens nothing, unless it has said something',
+  LIMITED,
+  async (t) => {
+    const { app } = make();
+    const heard: unknown[] = [];
+    const gate = gateOf(t);
+    let left = 0;
+    const scoped = Depends(
+      async function* () {
+        await gate.promise;
+        try {
+          yield 1;
+        } finally {
+          left++;
+        }
+      },
+      { scope: 'request' },
+    );
+    app
+      .websocket('/x', { scoped, heartbeatMs: false })
+      .onOpen(() => void heard.push('open'))
+      .onMessage((_socket, message) => void heard.push(message))
+      .onClose((_socket, { code }) => void heard.push(code));
+    const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 60 });
+    const [silent, talking] = [await RawClient.open(server.port), await RawClient.open(server.port)];
+    t.after(async () => {
+      await silent[Symbol.asyncDispose]();
+      await talking[Symbol.asyncDispose]();
+      await server.close();
+    });
+    silent.send(bytesOf('/x')).socket.end();
+    talking
+      .send(Buffer.concat([Buffer.from(bytesOf('/x'), 'latin1'), frame({ payload: 'last words' })]))
+      .socket.end();
+    await until(() => app.operations.inFlight() === 2);
+    await new Promise((resolve) => setTimeout(resolve, 50)); // both ends have come
+    gate.resolve();
+    assert.equal((await silent.answer()).status, 101, 'it is open for its peer to read');
+    assert.equal((await silent.ended()).length, 0);
+    assert.equal((await talking.answer()).status, 101);
+    await talking.ended();
+    await until(() => left === 2);
+    assert.deepEqual(heard, ['open', 'last words', 1006]);
+    await server.close(); // nothing is left to wait for
+  },
+);
