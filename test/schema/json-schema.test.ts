@@ -5,7 +5,29 @@ import test from 'node:test';
 import { inspect } from 'node:util';
 import { JsonSchemas } from '../../src/schema/json-schema.ts';
 import type { Direction, JsonSchema } from '../../src/schema/json-schema.ts';
-import { any, bool, bytes, compileType, date, datetime, Field, fieldsOf, file, float, int, lazy, list, literal, nullable, planOf, record, Schema, str, union, uuid } from '../../src/schema/schema.ts';
+import {
+  any,
+  bool,
+  bytes,
+  compileType,
+  date,
+  datetime,
+  Field,
+  fieldsOf,
+  file,
+  float,
+  int,
+  lazy,
+  list,
+  literal,
+  nullable,
+  planOf,
+  record,
+  Schema,
+  str,
+  union,
+  uuid,
+} from '../../src/schema/schema.ts';
 import type { FieldType, PlainOptions, TypeSource } from '../../src/schema/schema.ts';
 import { describe, invent, isWrapped, Random, realise } from '../support/schema-reference.ts';
 import { scratch } from '../support/scratch.ts';
@@ -26,13 +48,35 @@ class Address extends Schema {
 
 test('JsonSchemas publishes each kind', () => {
   const cases: [TypeSource, JsonSchema][] = [
-    [str, { type: 'string' }], [int, { type: 'integer', minimum: -(2 ** 53 - 1), maximum: 2 ** 53 - 1 }], [float, { type: 'number' }], [bool, { type: 'boolean' }], [any, {}],
-    [date, { type: 'string', format: 'date' }], [uuid, { type: 'string', format: 'uuid' }], [datetime, { type: 'string', format: 'date-time', maxLength: 64 }],
-    [file, { type: 'string', contentMediaType: 'application/octet-stream' }], [literal('a'), { type: 'string', const: 'a' }], [literal(1, 2), { type: 'number', enum: [1, 2] }],
-    [literal('a', 1, true, null), { type: ['string', 'number', 'boolean', 'null'], enum: ['a', 1, true, null] }], [list(bool), { type: 'array', items: { type: 'boolean' } }],
-    [record(bool), { type: 'object', additionalProperties: { type: 'boolean' } }], [nullable(bool), { type: ['boolean', 'null'] }], [nullable(literal('a')), { anyOf: [{ type: 'string', const: 'a' }, { type: 'null' }] }],
-    [nullable(nullable(bool)), { anyOf: [{ type: ['boolean', 'null'] }, { type: 'null' }] }], [nullable(any), {}], [lazy(() => bool), { type: 'boolean' }],
-    [list(str, { maxLength: 3, title: 'Tag', description: 'One tag', example: 'x' }), { type: 'array', items: { type: 'string', maxLength: 3, title: 'Tag', description: 'One tag', examples: ['x'] } }],
+    [str, { type: 'string' }],
+    [int, { type: 'integer', minimum: -(2 ** 53 - 1), maximum: 2 ** 53 - 1 }],
+    [float, { type: 'number' }],
+    [bool, { type: 'boolean' }],
+    [any, {}],
+    [date, { type: 'string', format: 'date' }],
+    [uuid, { type: 'string', format: 'uuid' }],
+    [datetime, { type: 'string', format: 'date-time', maxLength: 64 }],
+    [file, { type: 'string', contentMediaType: 'application/octet-stream' }],
+    [literal('a'), { type: 'string', const: 'a' }],
+    [literal(1, 2), { type: 'number', enum: [1, 2] }],
+    [
+      literal('a', 1, true, null),
+      { type: ['string', 'number', 'boolean', 'null'], enum: ['a', 1, true, null] },
+    ],
+    [list(bool), { type: 'array', items: { type: 'boolean' } }],
+    [record(bool), { type: 'object', additionalProperties: { type: 'boolean' } }],
+    [nullable(bool), { type: ['boolean', 'null'] }],
+    [nullable(literal('a')), { anyOf: [{ type: 'string', const: 'a' }, { type: 'null' }] }],
+    [nullable(nullable(bool)), { anyOf: [{ type: ['boolean', 'null'] }, { type: 'null' }] }],
+    [nullable(any), {}],
+    [lazy(() => bool), { type: 'boolean' }],
+    [
+      list(str, { maxLength: 3, title: 'Tag', description: 'One tag', example: 'x' }),
+      {
+        type: 'array',
+        items: { type: 'string', maxLength: 3, title: 'Tag', description: 'One tag', examples: ['x'] },
+      },
+    ],
   ];
   for (const [source, schema] of cases) assert.deepEqual(publishedType(source), schema);
 });
@@ -42,15 +86,31 @@ test('JsonSchemas publishes constraints', () => {
     [Field(str, { minLength: 1, maxLength: 2 }), { type: 'string', minLength: 1, maxLength: 2 }],
     [Field(int, { ge: 1, le: 5, multipleOf: 2 }), { type: 'integer', minimum: 1, maximum: 5, multipleOf: 2 }],
     [Field(int, { gt: 1, lt: 5 }), { type: 'integer', exclusiveMinimum: 1, exclusiveMaximum: 5 }],
-    [Field(float, { ge: 1, gt: 1, le: 4, lt: 5 }), { type: 'number', maximum: 4, exclusiveMinimum: 1 }], [Field(float, { gt: 0 }), { type: 'number', exclusiveMinimum: 0 }],
+    [Field(float, { ge: 1, gt: 1, le: 4, lt: 5 }), { type: 'number', maximum: 4, exclusiveMinimum: 1 }],
+    [Field(float, { gt: 0 }), { type: 'number', exclusiveMinimum: 0 }],
     [Field(float, { ge: 0, le: 1 }), { type: 'number', minimum: 0, maximum: 1 }],
-    [Field(list(bool), { minLength: 1, maxLength: 2 }), { type: 'array', items: { type: 'boolean' }, minItems: 1, maxItems: 2 }],
-    [Field(record(bool), { minLength: 1, maxLength: 2 }), { type: 'object', additionalProperties: { type: 'boolean' }, minProperties: 1, maxProperties: 2 }],
+    [
+      Field(list(bool), { minLength: 1, maxLength: 2 }),
+      { type: 'array', items: { type: 'boolean' }, minItems: 1, maxItems: 2 },
+    ],
+    [
+      Field(record(bool), { minLength: 1, maxLength: 2 }),
+      { type: 'object', additionalProperties: { type: 'boolean' }, minProperties: 1, maxProperties: 2 },
+    ],
     [Field(nullable(str), { maxLength: 3 }), { type: ['string', 'null'], maxLength: 3 }],
-    [Field('x', { title: 'T', description: 'D', example: 'E' }), { type: 'string', title: 'T', description: 'D', examples: ['E'], default: 'x' }],
-    [Field(datetime, { example: new Date(0) }), { type: 'string', format: 'date-time', maxLength: 64, examples: ['1970-01-01T00:00:00.000Z'] }],
+    [
+      Field('x', { title: 'T', description: 'D', example: 'E' }),
+      { type: 'string', title: 'T', description: 'D', examples: ['E'], default: 'x' },
+    ],
+    [
+      Field(datetime, { example: new Date(0) }),
+      { type: 'string', format: 'date-time', maxLength: 64, examples: ['1970-01-01T00:00:00.000Z'] },
+    ],
     [Field(int, { ge: 1, example: 0 }), { type: 'integer', minimum: 1, maximum: 2 ** 53 - 1 }],
-    [Field(list(int), { default: () => [] }), { type: 'array', items: { type: 'integer', minimum: -(2 ** 53 - 1), maximum: 2 ** 53 - 1 } }],
+    [
+      Field(list(int), { default: () => [] }),
+      { type: 'array', items: { type: 'integer', minimum: -(2 ** 53 - 1), maximum: 2 ** 53 - 1 } },
+    ],
   ];
   for (const [field, schema] of cases) assert.deepEqual(published(field), schema);
   const { pattern, ...rest } = published(Field(bytes, { minLength: 1, maxLength: 4 }));
@@ -59,20 +119,41 @@ test('JsonSchemas publishes constraints', () => {
 });
 
 test('JsonSchemas publishes a pattern only where JSON Schema reads it alike', () => {
-  for (const [pattern, source] of [['^a$', '^a$'], [/^a.$/, '^a.$'], [/^\p{L}$/u, '^\\p{L}$'], [/a/g, 'a']] as const) assert.equal(published(Field(str, { pattern }))['pattern'], source);
-  for (const pattern of [/a/i, /^a/m, /a./s, /[a--b]/v, /\-/]) assert.equal(published(Field(str, { pattern }))['pattern'], undefined, String(pattern));
-  assert.deepEqual(published(Field(str, { pattern: /^(a+)+$/ })), { type: 'string', pattern: '^(a+)+$', maxLength: 16 });
+  for (const [pattern, source] of [
+    ['^a$', '^a$'],
+    [/^a.$/, '^a.$'],
+    [/^\p{L}$/u, '^\\p{L}$'],
+    [/a/g, 'a'],
+  ] as const)
+    assert.equal(published(Field(str, { pattern }))['pattern'], source);
+  for (const pattern of [/a/i, /^a/m, /a./s, /[a--b]/v, /\-/])
+    assert.equal(published(Field(str, { pattern }))['pattern'], undefined, String(pattern));
+  assert.deepEqual(published(Field(str, { pattern: /^(a+)+$/ })), {
+    type: 'string',
+    pattern: '^(a+)+$',
+    maxLength: 16,
+  });
 });
 
 test('JsonSchemas names the content type of a file where there is one to name', () => {
-  for (const [types, named] of [[['image/png'], 'image/png'], [['image/*'], 'application/octet-stream'], [['image/png', 'image/gif'], 'application/octet-stream']] as const) {
-    assert.deepEqual(published(Field(file, { contentTypes: types, maxLength: 10 })), { type: 'string', contentMediaType: named });
+  for (const [types, named] of [
+    [['image/png'], 'image/png'],
+    [['image/*'], 'application/octet-stream'],
+    [['image/png', 'image/gif'], 'application/octet-stream'],
+  ] as const) {
+    assert.deepEqual(published(Field(file, { contentTypes: types, maxLength: 10 })), {
+      type: 'string',
+      contentMediaType: named,
+    });
   }
 });
 
 test('JsonSchemas publishes e-mail addresses by format and by the very pattern that is tested', () => {
   const schema = published(Field(str, { email: true, maxLength: 300 }));
-  assert.deepEqual({ ...schema, pattern: '' }, { type: 'string', format: 'email', maxLength: 254, pattern: '' });
+  assert.deepEqual(
+    { ...schema, pattern: '' },
+    { type: 'string', format: 'email', maxLength: 254, pattern: '' },
+  );
   assert.match('a@b.co', new RegExp(String(schema['pattern']), 'u'));
   const both = published(Field(str, { email: true, pattern: 'example' }));
   assert.equal((both['allOf'] as unknown[]).length, 2);
@@ -88,76 +169,163 @@ test('JsonSchemas tells input from output', () => {
     zip = Field(str, { optional: true, alias: 'zip_code' });
   }
   const schemas = new JsonSchemas();
-  const input = schemas.object(planOf(Account), 'input'), output = schemas.object(planOf(Account), 'output');
+  const input = schemas.object(planOf(Account), 'input'),
+    output = schemas.object(planOf(Account), 'output');
   assert.deepEqual(schemas.components(), {
     Account: {
-      type: 'object', required: ['name', 'password'],
-      properties: { id: { readOnly: true, description: 'Given by us' }, name: { type: 'string' }, role: { type: 'string', default: 'user' }, password: { type: 'string', minLength: 8, writeOnly: true }, zip_code: { type: 'string' } },
+      type: 'object',
+      required: ['name', 'password'],
+      properties: {
+        id: { readOnly: true, description: 'Given by us' },
+        name: { type: 'string' },
+        role: { type: 'string', default: 'user' },
+        password: { type: 'string', minLength: 8, writeOnly: true },
+        zip_code: { type: 'string' },
+      },
     },
     AccountOutput: {
-      type: 'object', required: ['id', 'name', 'role'],
-      properties: { id: { type: 'integer', minimum: -(2 ** 53 - 1), maximum: 2 ** 53 - 1, readOnly: true, description: 'Given by us' }, name: { type: 'string' }, role: { type: 'string', default: 'user' }, zip_code: { type: 'string' } },
+      type: 'object',
+      required: ['id', 'name', 'role'],
+      properties: {
+        id: {
+          type: 'integer',
+          minimum: -(2 ** 53 - 1),
+          maximum: 2 ** 53 - 1,
+          readOnly: true,
+          description: 'Given by us',
+        },
+        name: { type: 'string' },
+        role: { type: 'string', default: 'user' },
+        zip_code: { type: 'string' },
+      },
     },
   });
-  assert.deepEqual([input, output], [{ $ref: '#/components/schemas/Account' }, { $ref: '#/components/schemas/AccountOutput' }]);
+  assert.deepEqual(
+    [input, output],
+    [{ $ref: '#/components/schemas/Account' }, { $ref: '#/components/schemas/AccountOutput' }],
+  );
   const only = new JsonSchemas();
   only.object(planOf(Account), 'output');
   assert.deepEqual(Object.keys(only.components()), ['Account']);
 });
 
 test('JsonSchemas shares one definition between directions that agree, and names collisions in order', () => {
-  const make = (): typeof Schema => class User extends Schema { home = Field(Address, { description: 'Where', optional: true }); };
+  const make = (): typeof Schema =>
+    class User extends Schema {
+      home = Field(Address, { description: 'Where', optional: true });
+    };
   const [first, second] = [make(), make()];
   const schemas = new JsonSchemas({ prefix: '#/$defs/' });
-  const refs = [schemas.object(planOf(first), 'input'), schemas.object(planOf(first), 'output'), schemas.object(planOf(second), 'input')];
+  const refs = [
+    schemas.object(planOf(first), 'input'),
+    schemas.object(planOf(first), 'output'),
+    schemas.object(planOf(second), 'input'),
+  ];
   const components = schemas.components();
   assert.deepEqual(Object.keys(components), ['User', 'Address', 'User2']);
   assert.deepEqual(refs, [{ $ref: '#/$defs/User' }, { $ref: '#/$defs/User' }, { $ref: '#/$defs/User2' }]);
-  assert.deepEqual(components['User'], { type: 'object', properties: { home: { $ref: '#/$defs/Address', description: 'Where' } } });
+  assert.deepEqual(components['User'], {
+    type: 'object',
+    properties: { home: { $ref: '#/$defs/Address', description: 'Where' } },
+  });
   assert.equal(schemas.components(), components);
   assert.throws(() => schemas.object(planOf(Address), 'input'), /nothing can be added/);
 });
 
 test('JsonSchemas writes names that may stand in a reference', () => {
-  const { Ünï } = { Ünï: class extends Schema { a = Field(int); } };
+  const { Ünï } = {
+    Ünï: class extends Schema {
+      a = Field(int);
+    },
+  };
   const schemas = new JsonSchemas();
   schemas.object(planOf(Ünï), 'input');
   assert.deepEqual(Object.keys(schemas.components()), ['_n_']);
 });
 
 test('JsonSchemas closes an object only where unknown members are refused, and writes shapes out', () => {
-  class Closed extends Schema { static extra = 'forbid'; a = Field(str); }
-  class Open extends Schema { static extra = 'allow'; }
+  class Closed extends Schema {
+    static extra = 'forbid';
+    a = Field(str);
+  }
+  class Open extends Schema {
+    static extra = 'allow';
+  }
   const schemas = new JsonSchemas();
   schemas.object(planOf(Closed), 'input');
   schemas.object(planOf(Open), 'input');
-  assert.deepEqual(schemas.components(), { Closed: { type: 'object', properties: { a: { type: 'string' } }, required: ['a'], additionalProperties: false }, Open: { type: 'object', properties: {} } });
-  assert.deepEqual(new JsonSchemas().object(fieldsOf({ a: Field(bool) }), 'input'), { type: 'object', properties: { a: { type: 'boolean' } }, required: ['a'] });
+  assert.deepEqual(schemas.components(), {
+    Closed: {
+      type: 'object',
+      properties: { a: { type: 'string' } },
+      required: ['a'],
+      additionalProperties: false,
+    },
+    Open: { type: 'object', properties: {} },
+  });
+  assert.deepEqual(new JsonSchemas().object(fieldsOf({ a: Field(bool) }), 'input'), {
+    type: 'object',
+    properties: { a: { type: 'boolean' } },
+    required: ['a'],
+  });
 });
 
 test('JsonSchemas follows schemas that contain themselves', () => {
-  class Tree extends Schema { children: Tree[] = Field(list(lazy(() => Tree)), { default: () => [] }); parent: Tree | null = Field(nullable(Tree)); }
+  class Tree extends Schema {
+    children: Tree[] = Field(list(lazy(() => Tree)), { default: () => [] });
+    parent: Tree | null = Field(nullable(Tree));
+  }
   const schemas = new JsonSchemas();
   schemas.object(planOf(Tree), 'input');
   const ref = { $ref: '#/components/schemas/Tree' };
-  assert.deepEqual(schemas.components(), { Tree: { type: 'object', properties: { children: { type: 'array', items: ref }, parent: { anyOf: [ref, { type: 'null' }] } }, required: ['parent'] } });
+  assert.deepEqual(schemas.components(), {
+    Tree: {
+      type: 'object',
+      properties: { children: { type: 'array', items: ref }, parent: { anyOf: [ref, { type: 'null' }] } },
+      required: ['parent'],
+    },
+  });
   const json: FieldType<unknown, PlainOptions> = lazy(() => record(nullable(json)));
   const types = new JsonSchemas();
-  assert.deepEqual(types.type(compileType(list(json)).node, 'input'), { type: 'array', items: types.components() && { $ref: '#/components/schemas/Type' } });
-  assert.deepEqual(types.components(), { Type: { type: 'object', additionalProperties: { anyOf: [{ $ref: '#/components/schemas/Type' }, { type: 'null' }] } } });
+  assert.deepEqual(types.type(compileType(list(json)).node, 'input'), {
+    type: 'array',
+    items: types.components() && { $ref: '#/components/schemas/Type' },
+  });
+  assert.deepEqual(types.components(), {
+    Type: {
+      type: 'object',
+      additionalProperties: { anyOf: [{ $ref: '#/components/schemas/Type' }, { type: 'null' }] },
+    },
+  });
 });
 
 test('JsonSchemas publishes tagged unions, with a discriminator for OpenAPI', () => {
-  class Cat extends Schema { kind = Field(literal('cat'), { alias: 'type' }); }
-  class Dog extends Schema { kind = Field(literal('dog', 'puppy'), { alias: 'type', default: 'dog' }); }
+  class Cat extends Schema {
+    kind = Field(literal('cat'), { alias: 'type' });
+  }
+  class Dog extends Schema {
+    kind = Field(literal('dog', 'puppy'), { alias: 'type', default: 'dog' });
+  }
   const refs = [{ $ref: '#/components/schemas/Cat' }, { $ref: '#/components/schemas/Dog' }];
   for (const isOpenApi of [false, true]) {
     const schemas = new JsonSchemas({ isOpenApi });
     const schema = schemas.type(compileType(union('kind', Cat, Dog)).node, 'input');
     const components = schemas.components();
-    assert.deepEqual(components['Cat'], { type: 'object', properties: { type: { type: 'string', const: 'cat' } }, required: ['type'] });
-    const discriminator = { propertyName: 'type', mapping: { cat: refs[0]!.$ref, dog: refs[1]!.$ref, puppy: refs[1]!.$ref } };
-    assert.deepEqual(schema, { type: 'object', required: ['type'], oneOf: refs, ...(isOpenApi ? { discriminator } : {}) });
+    assert.deepEqual(components['Cat'], {
+      type: 'object',
+      properties: { type: { type: 'string', const: 'cat' } },
+      required: ['type'],
+    });
+    const discriminator = {
+      propertyName: 'type',
+      mapping: { cat: refs[0]!.$ref, dog: refs[1]!.$ref, puppy: refs[1]!.$ref },
+    };
+    assert.deepEqual(schema, {
+      type: 'object',
+      required: ['type'],
+      oneOf: refs,
+      ...(isOpenApi ? { discriminator } : {}),
+    });
   }
 });
 
@@ -166,7 +334,9 @@ test('JsonSchemas publishes tagged unions, with a discriminator for OpenAPI', ()
 type Judge = (value: unknown) => boolean;
 function referee(folder: string): (schema: JsonSchema) => Judge {
   const require = createRequire(join(folder, 'package.json'));
-  const { default: Ajv } = require('ajv/dist/2020') as { default: new (options: object) => { compile(schema: object): Judge } };
+  const { default: Ajv } = require('ajv/dist/2020') as {
+    default: new (options: object) => { compile(schema: object): Judge };
+  };
   const ajv = new Ajv({ strict: false, ownProperties: true }); // one for all: each compiles the meta-schema first
   (require('ajv-formats') as { default: (ajv: object) => void }).default(ajv);
   return (schema) => ajv.compile(schema);
@@ -177,21 +347,28 @@ test('what is published and what validates agree, as ajv reads JSON Schema', (t)
   if (folder === undefined) return;
   const compile = referee(folder);
   const random = new Random(2_020_12);
-  let fitting = 0, compared = 0;
+  let fitting = 0,
+    compared = 0;
   for (let i = 0; i < 300; i++) {
-    const type = describe(random, 3, true), compiled = compileType(realise(type));
+    const type = describe(random, 3, true),
+      compiled = compileType(realise(type));
     const schemas = new JsonSchemas({ prefix: '#/$defs/' });
     const root = schemas.type(compiled.node, 'input');
     const $defs = schemas.components(); // from now on root's references are complete
     const document = { ...root, $defs };
     const judge = compile(document);
     for (let j = 0; j < 40; j++) {
-      const invented = invent(random, type, true), value = isWrapped(type) ? { value: invented } : invented;
+      const invented = invent(random, type, true),
+        value = isWrapped(type) ? { value: invented } : invented;
       const text = JSON.stringify(value);
       if (text === undefined) continue;
       const input: unknown = JSON.parse(text);
       const isGood = compiled.parseJson(input).ok;
-      told(() => assert.equal(judge(input), isGood), () => `${text}\n${inspect(document, { depth: 12 })}\n${inspect(compiled.parseJson(input), { depth: 6 })}`);
+      told(
+        () => assert.equal(judge(input), isGood),
+        () =>
+          `${text}\n${inspect(document, { depth: 12 })}\n${inspect(compiled.parseJson(input), { depth: 6 })}`,
+      );
       compared++;
       if (isGood) fitting++;
     }
