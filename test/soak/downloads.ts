@@ -15,7 +15,16 @@
  * The size of the process in the crowd is printed only: V8 lets its heap grow with the connections made per second.
  */
 import { spawn } from 'node:child_process';
-import { closeSync, ftruncateSync, mkdtempSync, openSync, readdirSync, rmSync, utimesSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  ftruncateSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  rmSync,
+  utimesSync,
+  writeSync,
+} from 'node:fs';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -72,7 +81,16 @@ async function serve(folder: string): Promise<void> {
     const sockets = process.getActiveResourcesInfo().filter((kind) => kind === 'TCPSocketWrap').length;
     globalThis.gc!(); // --expose-gc
     const { rss, heapUsed, external } = process.memoryUsage();
-    console.log(JSON.stringify({ rss, peak, buffers, held: heapUsed + external, descriptors, sockets } satisfies Inside));
+    console.log(
+      JSON.stringify({
+        rss,
+        peak,
+        buffers,
+        held: heapUsed + external,
+        descriptors,
+        sockets,
+      } satisfies Inside),
+    );
     [peak, buffers] = [0, 0];
   }
 }
@@ -80,10 +98,17 @@ async function serve(folder: string): Promise<void> {
 // ── the clients ──
 
 /** One request; `onChunk` answers false to leave. Resolves with status and length of the body once it is whole, or left. */
-function download(port: number, path: string, range: readonly [number, number] | undefined, onChunk: (bytes: Buffer, offset: number) => boolean | Promise<boolean>): Promise<{ status: number; received: number }> {
+function download(
+  port: number,
+  path: string,
+  range: readonly [number, number] | undefined,
+  onChunk: (bytes: Buffer, offset: number) => boolean | Promise<boolean>,
+): Promise<{ status: number; received: number }> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1');
-    socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${range === undefined ? '' : `Range: bytes=${range[0]}-${range[1]}\r\n`}\r\n`);
+    socket.write(
+      `GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${range === undefined ? '' : `Range: bytes=${range[0]}-${range[1]}\r\n`}\r\n`,
+    );
     let head = '';
     let status = 0;
     let received = 0;
@@ -94,7 +119,7 @@ function download(port: number, path: string, range: readonly [number, number] |
       const answer = onChunk(body, offset);
       if (answer === true) return;
       socket.pause();
-      if (answer === false || !await answer) socket.destroy();
+      if (answer === false || !(await answer)) socket.destroy();
       else socket.resume();
     };
     socket.on('data', (chunk: Buffer) => {
@@ -114,13 +139,16 @@ class Marks {
   #carry = Buffer.alloc(0);
   #at: number;
 
-  constructor(start: number) { this.#at = start; }
+  constructor(start: number) {
+    this.#at = start;
+  }
 
   take(bytes: Buffer): void {
     const all = this.#carry.length === 0 ? bytes : Buffer.concat([this.#carry, bytes]);
     const from = this.#at - this.#carry.length;
     let mark = Math.ceil(from / MARK_EVERY) * MARK_EVERY;
-    for (; mark + 8 <= from + all.length; mark += MARK_EVERY) if (all.readBigUInt64BE(mark - from) !== BigInt(mark)) this.wrong++;
+    for (; mark + 8 <= from + all.length; mark += MARK_EVERY)
+      if (all.readBigUInt64BE(mark - from) !== BigInt(mark)) this.wrong++;
     this.#at += bytes.length;
     const isCut = mark < from + all.length;
     this.#carry = isCut ? Buffer.from(all.subarray(mark - from)) : Buffer.alloc(0);
@@ -130,34 +158,77 @@ class Marks {
 async function whole(port: number, path: string): Promise<string[]> {
   const marks = new Marks(0);
   const startedMs = performance.now();
-  const { status, received } = await download(port, path, undefined, (bytes) => { marks.take(bytes); return true; });
-  console.log(`${path}: ${(received / 1_048_576).toFixed(0)} MiB in ${((performance.now() - startedMs) / 1_000).toFixed(1)} s`);
-  return status === 200 && received === SIZE && marks.wrong === 0 ? [] : [`${path}: status ${status}, ${received} of ${SIZE} bytes, ${marks.wrong} wrong marks`];
+  const { status, received } = await download(port, path, undefined, (bytes) => {
+    marks.take(bytes);
+    return true;
+  });
+  console.log(
+    `${path}: ${(received / 1_048_576).toFixed(0)} MiB in ${((performance.now() - startedMs) / 1_000).toFixed(1)} s`,
+  );
+  return status === 200 && received === SIZE && marks.wrong === 0
+    ? []
+    : [`${path}: status ${status}, ${received} of ${SIZE} bytes, ${marks.wrong} wrong marks`];
 }
 
-interface Counts { honest: number; left: number; slowBytes: number; readonly failures: string[] }
+interface Counts {
+  honest: number;
+  left: number;
+  slowBytes: number;
+  readonly failures: string[];
+}
 
-async function honest(port: number, random: (below: number) => number, untilMs: number, counts: Counts): Promise<void> {
+async function honest(
+  port: number,
+  random: (below: number) => number,
+  untilMs: number,
+  counts: Counts,
+): Promise<void> {
   while (performance.now() < untilMs) {
     const start = random(SIZE / 4_096 - 1) * 4_096;
     const end = Math.min(SIZE, start + 1 + random(4 * MARK_EVERY));
     const marks = new Marks(start);
-    const { status, received } = await download(port, random(2) === 0 ? '/file' : '/static/large.bin', [start, end - 1], (bytes) => { marks.take(bytes); return true; });
+    const { status, received } = await download(
+      port,
+      random(2) === 0 ? '/file' : '/static/large.bin',
+      [start, end - 1],
+      (bytes) => {
+        marks.take(bytes);
+        return true;
+      },
+    );
     counts.honest++;
-    if (status !== 206 || received !== end - start || marks.wrong > 0) counts.failures.push(`range ${start}-${end - 1}: status ${status}, ${received} bytes, ${marks.wrong} wrong marks`);
+    if (status !== 206 || received !== end - start || marks.wrong > 0)
+      counts.failures.push(
+        `range ${start}-${end - 1}: status ${status}, ${received} bytes, ${marks.wrong} wrong marks`,
+      );
   }
 }
 
-async function leaving(port: number, random: (below: number) => number, untilMs: number, counts: Counts): Promise<void> {
+async function leaving(
+  port: number,
+  random: (below: number) => number,
+  untilMs: number,
+  counts: Counts,
+): Promise<void> {
   while (performance.now() < untilMs) {
     const most = random(3) === 0 ? 0 : random(2_000_000);
-    await download(port, random(2) === 0 ? '/file' : '/static/large.bin', undefined, (_bytes, offset) => offset < most);
+    await download(
+      port,
+      random(2) === 0 ? '/file' : '/static/large.bin',
+      undefined,
+      (_bytes, offset) => offset < most,
+    );
     counts.left++;
     await sleep(random(20));
   }
 }
 
-async function slow(port: number, random: (below: number) => number, untilMs: number, counts: Counts): Promise<void> {
+async function slow(
+  port: number,
+  random: (below: number) => number,
+  untilMs: number,
+  counts: Counts,
+): Promise<void> {
   while (performance.now() < untilMs) {
     await download(port, random(2) === 0 ? '/file' : '/static/large.bin', undefined, async (bytes) => {
       counts.slowBytes += bytes.length;
@@ -180,27 +251,57 @@ async function main(): Promise<string[]> {
   const random = seeded(SEED);
   const counts: Counts = { honest: 0, left: 0, slowBytes: 0, failures: [] };
   sparse(join(folder, 'large.bin'));
-  const child = spawn(process.execPath, ['--conditions=svc-source', '--expose-gc', import.meta.filename, 'serve', folder], { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, NODE_V8_COVERAGE: '' } });
+  const child = spawn(
+    process.execPath,
+    ['--conditions=svc-source', '--expose-gc', import.meta.filename, 'serve', folder],
+    { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, NODE_V8_COVERAGE: '' } },
+  );
   try {
     const lines = createInterface({ input: child.stdout! })[Symbol.asyncIterator]();
     const port = Number((await lines.next()).value);
     for (const path of ['/file', '/static/large.bin']) await download(port, path, [0, 999_999], () => true); // what is loaded once
     await sleep(200);
     const before = await ask(child, lines);
-    for (const path of ['/file', '/static/large.bin']) counts.failures.push(...await whole(port, path));
+    for (const path of ['/file', '/static/large.bin']) counts.failures.push(...(await whole(port, path)));
     const alone = await ask(child, lines);
     const untilMs = performance.now() + SECONDS * 1_000;
-    await Promise.all([[HONEST, honest], [LEAVING, leaving], [SLOW, slow]].flatMap(([count, run]) => Array.from({ length: count as number }, () => (run as typeof honest)(port, random, untilMs, counts))));
+    await Promise.all(
+      [
+        [HONEST, honest],
+        [LEAVING, leaving],
+        [SLOW, slow],
+      ].flatMap(([count, run]) =>
+        Array.from({ length: count as number }, () => (run as typeof honest)(port, random, untilMs, counts)),
+      ),
+    );
     const crowd = await ask(child, lines);
     let after = crowd;
-    for (const endMs = performance.now() + SETTLE_MS; performance.now() < endMs && (after.descriptors > before.descriptors || after.sockets > before.sockets || after.held - before.held > LEFT_BYTES); after = await ask(child, lines)) await sleep(100);
-    const [grown, crowded, buffers, held] = [alone.peak - before.rss, crowd.peak - before.rss, crowd.buffers, after.held - before.held];
-    console.log(`two whole downloads: ${mib(grown)} more; ${SLOW} slow, ${LEAVING} leaving and ${HONEST} honest clients: ${mib(crowded)} more, of which buffers ${mib(buffers)}; ${mib(held)} after gc`);
-    console.log(`${counts.honest} honest ranges, ${counts.left} left, ${(counts.slowBytes / 1_048_576).toFixed(0)} MiB read slowly; descriptors ${before.descriptors} → ${after.descriptors}`);
+    for (
+      const endMs = performance.now() + SETTLE_MS;
+      performance.now() < endMs &&
+      (after.descriptors > before.descriptors ||
+        after.sockets > before.sockets ||
+        after.held - before.held > LEFT_BYTES);
+      after = await ask(child, lines)
+    )
+      await sleep(100);
+    const [grown, crowded, buffers, held] = [
+      alone.peak - before.rss,
+      crowd.peak - before.rss,
+      crowd.buffers,
+      after.held - before.held,
+    ];
+    console.log(
+      `two whole downloads: ${mib(grown)} more; ${SLOW} slow, ${LEAVING} leaving and ${HONEST} honest clients: ${mib(crowded)} more, of which buffers ${mib(buffers)}; ${mib(held)} after gc`,
+    );
+    console.log(
+      `${counts.honest} honest ranges, ${counts.left} left, ${(counts.slowBytes / 1_048_576).toFixed(0)} MiB read slowly; descriptors ${before.descriptors} → ${after.descriptors}`,
+    );
     if (grown > ADDED_BYTES) counts.failures.push(`two downloads made the process grow by ${mib(grown)}`);
     if (buffers > ADDED_BYTES) counts.failures.push(`buffers of ${mib(buffers)} were held`);
     if (held > LEFT_BYTES) counts.failures.push(`${mib(held)} more are held at the end`);
-    if (after.descriptors > before.descriptors || after.sockets > before.sockets) counts.failures.push(`left open: ${JSON.stringify({ before, after })}`);
+    if (after.descriptors > before.descriptors || after.sockets > before.sockets)
+      counts.failures.push(`left open: ${JSON.stringify({ before, after })}`);
     if (counts.honest === 0 || counts.left === 0) counts.failures.push('nothing was tried');
   } finally {
     child.kill('SIGKILL');

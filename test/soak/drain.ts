@@ -80,7 +80,9 @@ async function serve(): Promise<void> {
   });
   app.post('/bytes', { unit: Depends(unit) }, async ({ req }) => ({ length: (await req.body()).length }));
   app.get('/stream/{n:int}', { unit: Depends(unit) }, ({ params }) => new StreamingResponse(lines(params.n)));
-  process.on('SIGTERM', () => { isEnding = true; }); // before run() adds its own
+  process.on('SIGTERM', () => {
+    isEnding = true;
+  }); // before run() adds its own
   process.on('exit', () => writeSync(1, `end ${JSON.stringify(counts)}\n`));
   setTimeout(() => process.exit(9), 120_000).unref(); // whoever started it has gone
   const { port } = await app.run({ port: 0 });
@@ -89,7 +91,10 @@ async function serve(): Promise<void> {
 
 // ── a round ──
 
-interface Answered { readonly answer: RawAnswer; readonly atMs: number }
+interface Answered {
+  readonly answer: RawAnswer;
+  readonly atMs: number;
+}
 
 class Round {
   readonly #child: ChildProcess;
@@ -107,17 +112,26 @@ class Round {
 
   constructor(seed: number) {
     this.#random = seeded(seed);
-    this.#child = spawn(process.execPath, ['--conditions=svc-source', import.meta.filename, 'serve'], { stdio: ['ignore', 'pipe', 'pipe'] });
+    this.#child = spawn(process.execPath, ['--conditions=svc-source', import.meta.filename, 'serve'], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     this.#exited = once(this.#child, 'close');
-    createInterface({ input: this.#child.stderr! }).on('line', (text) => { if (!/"level":"info"/.test(text)) this.#errors.push(`printed by the server: ${text}`); });
+    createInterface({ input: this.#child.stderr! }).on('line', (text) => {
+      if (!/"level":"info"/.test(text)) this.#errors.push(`printed by the server: ${text}`);
+    });
   }
 
-  kill(): void { this.#child.kill('SIGKILL'); }
+  kill(): void {
+    this.#child.kill('SIGKILL');
+  }
 
   /** Runs to the end of the process. Answers what went wrong, and the figures. */
   async run(): Promise<{ errors: readonly string[]; accepted: number; ending: number; lingeredMs: number }> {
     await this.#listening();
-    const silent = [await RawClient.open(this.#port), (await RawClient.open(this.#port)).send('GET / HTTP/1.1\r\nHo')];
+    const silent = [
+      await RawClient.open(this.#port),
+      (await RawClient.open(this.#port)).send('GET / HTTP/1.1\r\nHo'),
+    ];
     const lines = Array.from({ length: CONNECTIONS }, () => this.#line());
     await sleep(EARLIEST_MS + this.#random(LATEST_MS - EARLIEST_MS));
     this.#child.kill('SIGTERM');
@@ -155,7 +169,10 @@ class Round {
         const answers = await this.#ask(client);
         const last = answers.at(-1)!;
         if (last.field('connection') === 'close') break;
-        if (last.field('x-ending') === 'true') this.#errors.push(`${last.field('x-request-id')} was answered after the signal, without Connection: close`);
+        if (last.field('x-ending') === 'true')
+          this.#errors.push(
+            `${last.field('x-request-id')} was answered after the signal, without Connection: close`,
+          );
         if (this.#random(8) === 0) await sleep(this.#random(30));
       }
       if (client.unread > 0) this.#errors.push('bytes after the answer that was the last');
@@ -170,7 +187,12 @@ class Round {
 
   async #mustBeRefused(): Promise<void> {
     const socket = connect(this.#port, '127.0.0.1');
-    await Promise.race([once(socket, 'connect').then(() => this.#errors.push('a connection was accepted after the signal')), once(socket, 'close')]).catch(() => { /* refused, as it must be */ });
+    await Promise.race([
+      once(socket, 'connect').then(() => this.#errors.push('a connection was accepted after the signal')),
+      once(socket, 'close'),
+    ]).catch(() => {
+      /* refused, as it must be */
+    });
     socket.destroy();
   }
 
@@ -179,8 +201,12 @@ class Round {
     const random = this.#random;
     const ids = Array.from({ length: random(6) === 0 ? 2 + random(3) : 1 }, () => `r${this.#sent++}`);
     if (ids.length === 1 && random(5) === 0) return [await this.#upload(client, ids[0]!)];
-    const paths = ids.map(() => [`/slow/${20 + random(100)}`, '/', '/task', `/stream/${random(15)}`][random(4)]!);
-    client.send(ids.map((id, n) => `GET ${paths[n]!} HTTP/1.1\r\nHost: a\r\nX-Request-Id: ${id}\r\n\r\n`).join(''));
+    const paths = ids.map(
+      () => [`/slow/${20 + random(100)}`, '/', '/task', `/stream/${random(15)}`][random(4)]!,
+    );
+    client.send(
+      ids.map((id, n) => `GET ${paths[n]!} HTTP/1.1\r\nHost: a\r\nX-Request-Id: ${id}\r\n\r\n`).join(''),
+    );
     ids.slice(1).forEach((id, n) => this.#behind.set(id, ids[n]!));
     const answers: RawAnswer[] = [];
     for (const id of ids) answers.push(await this.#answered(client, id));
@@ -200,24 +226,42 @@ class Round {
   async #answered(client: RawClient, id: string): Promise<RawAnswer> {
     const answer = await client.answer();
     this.#answers.set(id, { answer, atMs: performance.now() });
-    if (answer.status !== 200 || !answer.isWhole || answer.field('x-request-id') !== id) this.#errors.push(`${id} got ${answer.status}, ${answer.isWhole ? '' : 'cut, '}of ${answer.field('x-request-id')}`);
-    if (answer.field('x-ending') === 'false' && answer.field('connection') === 'close') this.#errors.push(`${id} was told Connection: close before the signal`);
+    if (answer.status !== 200 || !answer.isWhole || answer.field('x-request-id') !== id)
+      this.#errors.push(
+        `${id} got ${answer.status}, ${answer.isWhole ? '' : 'cut, '}of ${answer.field('x-request-id')}`,
+      );
+    if (answer.field('x-ending') === 'false' && answer.field('connection') === 'close')
+      this.#errors.push(`${id} was told Connection: close before the signal`);
     return answer;
   }
 
-  #judge(endedMs: number): { errors: readonly string[]; accepted: number; ending: number; lingeredMs: number } {
+  #judge(endedMs: number): {
+    errors: readonly string[];
+    accepted: number;
+    ending: number;
+    lingeredMs: number;
+  } {
     const errors = this.#errors;
-    for (const id of this.#accepted) if (!this.#answers.has(id)) errors.push(`${id} was accepted and never answered${this.#circumstances(id)}`);
+    for (const id of this.#accepted)
+      if (!this.#answers.has(id))
+        errors.push(`${id} was accepted and never answered${this.#circumstances(id)}`);
     const ending = [...this.#answers.values()].filter(({ answer }) => answer.field('x-ending') === 'true');
-    if (this.#counts['entered'] !== this.#counts['left'] || this.#counts['tasksAdded'] !== this.#counts['tasksRun']) errors.push(`at the end: ${JSON.stringify(this.#counts)}`);
+    if (
+      this.#counts['entered'] !== this.#counts['left'] ||
+      this.#counts['tasksAdded'] !== this.#counts['tasksRun']
+    )
+      errors.push(`at the end: ${JSON.stringify(this.#counts)}`);
     const lingeredMs = endedMs - Math.max(...[...this.#answers.values()].map(({ atMs }) => atMs));
     return { errors, accepted: this.#accepted.size, ending: ending.length, lingeredMs };
   }
 
   #circumstances(id: string): string {
     const before = this.#behind.get(id);
-    const connection = before === undefined ? undefined : this.#answers.get(before)?.answer.field('connection');
-    return before === undefined ? '' : `; it was pipelined behind ${before}, which ${connection === undefined ? 'was not answered either' : `was answered with Connection: ${connection}`}`;
+    const connection =
+      before === undefined ? undefined : this.#answers.get(before)?.answer.field('connection');
+    return before === undefined
+      ? ''
+      : `; it was pipelined behind ${before}, which ${connection === undefined ? 'was not answered either' : `was answered with Connection: ${connection}`}`;
   }
 }
 
@@ -236,7 +280,10 @@ async function main(): Promise<void> {
     current = new Round(SEED + round);
     const { errors, lingeredMs, ...counts } = await current.run();
     const late = `round ${round + 1}: the process ended ${Math.round(lingeredMs)} ms after the last answer`;
-    failures.push(...errors.map((error) => `round ${round + 1}: ${error}`), ...lingeredMs > KEPT_OPEN_MS ? [late] : []);
+    failures.push(
+      ...errors.map((error) => `round ${round + 1}: ${error}`),
+      ...(lingeredMs > KEPT_OPEN_MS ? [late] : []),
+    );
     accepted += counts.accepted;
     ending += counts.ending;
     longestMs = Math.max(longestMs, lingeredMs);
@@ -244,11 +291,15 @@ async function main(): Promise<void> {
   };
   for (; rounds < ROUNDS && performance.now() - startMs < SECONDS * 1_000; rounds++) {
     const round = rounds;
-    failures.push(...await confirmed(() => run(round)));
+    failures.push(...(await confirmed(() => run(round))));
   }
-  console.log(`${rounds} rounds in ${((performance.now() - startMs) / 1_000).toFixed(1)} s: ${accepted} requests accepted, ${ending} answered after the signal; the process ended at most ${longestMs.toFixed(0)} ms after its last answer`);
+  console.log(
+    `${rounds} rounds in ${((performance.now() - startMs) / 1_000).toFixed(1)} s: ${accepted} requests accepted, ${ending} answered after the signal; the process ended at most ${longestMs.toFixed(0)} ms after its last answer`,
+  );
   if (failures.length > 0) {
-    console.error(`\nFAILED, seed ${SEED}:\n  ${failures.slice(0, 40).join('\n  ')}${failures.length > 40 ? `\n  … ${failures.length} in all` : ''}`);
+    console.error(
+      `\nFAILED, seed ${SEED}:\n  ${failures.slice(0, 40).join('\n  ')}${failures.length > 40 ? `\n  … ${failures.length} in all` : ''}`,
+    );
     process.exitCode = 1;
   } else console.log('passed');
 }

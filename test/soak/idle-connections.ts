@@ -32,7 +32,9 @@ const HEAD = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
 
 /** The limit of this process, which its children inherit. */
 function openFiles(): number {
-  const { userLimits } = process.report.getReport() as unknown as { userLimits: Record<string, { soft: number | 'unlimited' }> };
+  const { userLimits } = process.report.getReport() as unknown as {
+    userLimits: Record<string, { soft: number | 'unlimited' }>;
+  };
   const soft = userLimits['open_files']?.soft ?? 'unlimited';
   return soft === 'unlimited' ? Infinity : soft;
 }
@@ -43,10 +45,17 @@ async function serve(kind: string): Promise<void> {
   let port: number;
   if (kind === 'svc') {
     const { Svc, createLogger } = await import('svc'); // not by the bare one
-    const app = new Svc({ logger: createLogger({ level: 'silent' }), keepAliveTimeoutMs: LONG_MS }).get('/', () => 'hello');
+    const app = new Svc({ logger: createLogger({ level: 'silent' }), keepAliveTimeoutMs: LONG_MS }).get(
+      '/',
+      () => 'hello',
+    );
     ({ port } = await app.run({ port: 0 }));
   } else {
-    const server = createServer({ keepAliveTimeout: LONG_MS }, (_, response) => response.writeHead(200, ['Content-Type', 'text/plain; charset=utf-8', 'Content-Length', '5']).end('hello'));
+    const server = createServer({ keepAliveTimeout: LONG_MS }, (_, response) =>
+      response
+        .writeHead(200, ['Content-Type', 'text/plain; charset=utf-8', 'Content-Length', '5'])
+        .end('hello'),
+    );
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
     ({ port } = server.address() as AddressInfo);
@@ -68,7 +77,7 @@ async function measure(): Promise<number> {
 
 async function ask<T>(child: ChildProcess): Promise<T> {
   child.send({});
-  return (await once(child, 'message') as [T])[0];
+  return ((await once(child, 'message')) as [T])[0];
 }
 
 /** A connection that has been answered once. */
@@ -84,12 +93,19 @@ function open(port: number): Promise<Socket> {
 }
 
 async function sample(kind: string): Promise<{ costMb: number; totalMb: number }> {
-  const child = fork(import.meta.filename, ['serve', kind], { execArgv: ['--conditions=svc-source', '--expose-gc'] });
+  const child = fork(import.meta.filename, ['serve', kind], {
+    execArgv: ['--conditions=svc-source', '--expose-gc'],
+  });
   try {
-    const [{ port }] = await once(child, 'message') as [{ port: number }];
+    const [{ port }] = (await once(child, 'message')) as [{ port: number }];
     const sockets: Socket[] = [];
     const openUpTo = async (count: number): Promise<void> => {
-      while (sockets.length < count) sockets.push(...await Promise.all(Array.from({ length: Math.min(MOST_AT_ONCE, count - sockets.length) }, () => open(port))));
+      while (sockets.length < count)
+        sockets.push(
+          ...(await Promise.all(
+            Array.from({ length: Math.min(MOST_AT_ONCE, count - sockets.length) }, () => open(port)),
+          )),
+        );
     };
     await openUpTo(FIRST);
     const { rss: before } = await ask<{ rss: number }>(child);
@@ -105,7 +121,8 @@ async function sample(kind: string): Promise<{ costMb: number; totalMb: number }
   }
 }
 
-const median = (values: readonly number[]): number => values.toSorted((left, right) => left - right)[values.length >> 1]!;
+const median = (values: readonly number[]): number =>
+  values.toSorted((left, right) => left - right)[values.length >> 1]!;
 
 type Samples = Readonly<Record<'bare' | 'svc', { costMb: number; totalMb: number }[]>>;
 const KINDS = ['bare', 'svc'] as const;
@@ -115,23 +132,32 @@ async function take(samples: Samples, rounds: number): Promise<void> {
     for (const kind of KINDS) {
       const taken = await sample(kind);
       samples[kind].push(taken);
-      console.log(`  ${kind.padEnd(5)} ${taken.costMb.toFixed(1)} MB for the connections, ${taken.totalMb.toFixed(1)} MB in all`);
+      console.log(
+        `  ${kind.padEnd(5)} ${taken.costMb.toFixed(1)} MB for the connections, ${taken.totalMb.toFixed(1)} MB in all`,
+      );
     }
   }
 }
 
-const middle = (samples: Samples, kind: keyof Samples, what: 'costMb' | 'totalMb'): number => median(samples[kind].map((each) => each[what]));
-const ratioOf = (samples: Samples, what: 'costMb' | 'totalMb'): number => middle(samples, 'svc', what) / middle(samples, 'bare', what);
+const middle = (samples: Samples, kind: keyof Samples, what: 'costMb' | 'totalMb'): number =>
+  median(samples[kind].map((each) => each[what]));
+const ratioOf = (samples: Samples, what: 'costMb' | 'totalMb'): number =>
+  middle(samples, 'svc', what) / middle(samples, 'bare', what);
 
 async function main(): Promise<void> {
-  console.log(`idle connections: ${COUNT}, medians of ${ROUNDS} fresh processes each, of ${ROUNDS + MORE_ROUNDS} where those are above the bound`);
+  console.log(
+    `idle connections: ${COUNT}, medians of ${ROUNDS} fresh processes each, of ${ROUNDS + MORE_ROUNDS} where those are above the bound`,
+  );
   const samples: Samples = { bare: [], svc: [] };
   await take(samples, ROUNDS);
   if (!(ratioOf(samples, 'costMb') <= BOUND)) {
     console.log(`ratio ${ratioOf(samples, 'costMb').toFixed(3)}: ${MORE_ROUNDS} more of each`);
     await take(samples, MORE_ROUNDS);
   }
-  for (const kind of KINDS) console.log(`${kind.padEnd(5)} ${middle(samples, kind, 'costMb').toFixed(1)} MB for the connections, ${(middle(samples, kind, 'costMb') / COUNT * 1_024).toFixed(2)} KB each; ${middle(samples, kind, 'totalMb').toFixed(1)} MB in all`);
+  for (const kind of KINDS)
+    console.log(
+      `${kind.padEnd(5)} ${middle(samples, kind, 'costMb').toFixed(1)} MB for the connections, ${((middle(samples, kind, 'costMb') / COUNT) * 1_024).toFixed(2)} KB each; ${middle(samples, kind, 'totalMb').toFixed(1)} MB in all`,
+    );
   const ratio = ratioOf(samples, 'costMb');
   console.log(`ratio ${ratio.toFixed(3)} (in all ${ratioOf(samples, 'totalMb').toFixed(3)}), bound ${BOUND}`);
   if (!(ratio <= BOUND)) process.exitCode = 1;

@@ -19,7 +19,23 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { BackgroundTasks, BadRequest, Depends, Field, HTTPException, NotFound, Schema, StreamingResponse, Svc, bool, float, int, list, provide, str } from 'svc';
+import {
+  BackgroundTasks,
+  BadRequest,
+  Depends,
+  Field,
+  HTTPException,
+  NotFound,
+  Schema,
+  StreamingResponse,
+  Svc,
+  bool,
+  float,
+  int,
+  list,
+  provide,
+  str,
+} from 'svc';
 import { seeded } from '../support/random.ts';
 import { RawClient } from '../support/raw-http.ts';
 import type { ChildProcess } from 'node:child_process';
@@ -75,7 +91,15 @@ class Saved extends Schema {
 class Teapot extends Error {}
 
 async function serve(): Promise<void> {
-  const counts = { entered: 0, left: 0, streamsBegun: 0, streamsEnded: 0, tasksAdded: 0, tasksRun: 0, wrongTasks: 0 };
+  const counts = {
+    entered: 0,
+    left: 0,
+    streamsBegun: 0,
+    streamsEnded: 0,
+    tasksAdded: 0,
+    tasksRun: 0,
+    wrongTasks: 0,
+  };
   function* unit(): Generator<number> {
     counts.entered++;
     try {
@@ -94,8 +118,17 @@ async function serve(): Promise<void> {
       counts.left++;
     }
   }
-  const paging = provide({ query: { page: Field(1, { ge: 1 }), size: Field(int, { default: 20, ge: 1, le: 100 }) }, unit: Depends(unit) }, ({ query }) => ({ offset: (query.page - 1) * query.size, limit: query.size }));
-  async function* pieces(count: number, piece: (n: number) => string | Uint8Array): AsyncGenerator<string | Uint8Array> {
+  const paging = provide(
+    {
+      query: { page: Field(1, { ge: 1 }), size: Field(int, { default: 20, ge: 1, le: 100 }) },
+      unit: Depends(unit),
+    },
+    ({ query }) => ({ offset: (query.page - 1) * query.size, limit: query.size }),
+  );
+  async function* pieces(
+    count: number,
+    piece: (n: number) => string | Uint8Array,
+  ): AsyncGenerator<string | Uint8Array> {
     counts.streamsBegun++;
     try {
       for (let n = 0; n < count; n++) {
@@ -119,43 +152,92 @@ async function serve(): Promise<void> {
     if (params.id > 1_000) throw new NotFound('There is no such item');
     return { id: params.id, name: `item ${params.id}` };
   });
-  app.post('/items', { body: Item, unit: Depends(unit), connection: Depends(connection), again: Depends(unit, { cache: false }), tasks: Depends(BackgroundTasks), response: Saved, status: 201 }, ({ body, tasks }) => {
-    counts.tasksAdded++;
-    tasks.add(async () => {
-      await sleep(0);
-      counts.tasksRun++;
-    });
-    return { id: ++lastId, name: body.name };
-  });
-  app.get('/search', { query: { q: Field(str, { maxLength: 20 }) }, page: Depends(paging) }, ({ query, page }) => ({ q: query.q, ...page }));
-  app.post('/form', { form: Item, connection: Depends(connection, { scope: 'handler' }) }, ({ form }) => ({ name: form.name, price: form.price }));
+  app.post(
+    '/items',
+    {
+      body: Item,
+      unit: Depends(unit),
+      connection: Depends(connection),
+      again: Depends(unit, { cache: false }),
+      tasks: Depends(BackgroundTasks),
+      response: Saved,
+      status: 201,
+    },
+    ({ body, tasks }) => {
+      counts.tasksAdded++;
+      tasks.add(async () => {
+        await sleep(0);
+        counts.tasksRun++;
+      });
+      return { id: ++lastId, name: body.name };
+    },
+  );
+  app.get(
+    '/search',
+    { query: { q: Field(str, { maxLength: 20 }) }, page: Depends(paging) },
+    ({ query, page }) => ({ q: query.q, ...page }),
+  );
+  app.post('/form', { form: Item, connection: Depends(connection, { scope: 'handler' }) }, ({ form }) => ({
+    name: form.name,
+    price: form.price,
+  }));
   app.post('/json', async ({ req }) => ({ got: await req.json({ maxBytes: 100_000 }) }));
-  app.post('/bytes', { unit: Depends(unit) }, async ({ req }) => ({ length: (await req.body({ maxBytes: 200_000 })).length }));
+  app.post('/bytes', { unit: Depends(unit) }, async ({ req }) => ({
+    length: (await req.body({ maxBytes: 200_000 })).length,
+  }));
   app.post('/chunks', { connection: Depends(connection) }, async ({ req }) => {
     let length = 0;
     for await (const chunk of req.stream({ maxBytes: 200_000 })) length += chunk.length;
     return { length };
   });
-  app.get('/stream/{n:int}', { connection: Depends(connection) }, ({ params }) => new StreamingResponse(pieces(params.n, (n) => `line ${n}\n`)));
-  app.get('/big', { unit: Depends(unit) }, () => new StreamingResponse(pieces(BLOCKS, () => BLOCK), { contentLength: BLOCKS * BLOCK.length }));
-  app.get('/slow/{ms:int}', { unit: Depends(unit), connection: Depends(connection) }, async ({ params, signal }) => {
-    await sleep(params.ms, undefined, params.ms % 2 === 0 ? { signal } : {});
-    return 'at last';
+  app.get(
+    '/stream/{n:int}',
+    { connection: Depends(connection) },
+    ({ params }) => new StreamingResponse(pieces(params.n, (n) => `line ${n}\n`)),
+  );
+  app.get(
+    '/big',
+    { unit: Depends(unit) },
+    () =>
+      new StreamingResponse(
+        pieces(BLOCKS, () => BLOCK),
+        { contentLength: BLOCKS * BLOCK.length },
+      ),
+  );
+  app.get(
+    '/slow/{ms:int}',
+    { unit: Depends(unit), connection: Depends(connection) },
+    async ({ params, signal }) => {
+      await sleep(params.ms, undefined, params.ms % 2 === 0 ? { signal } : {});
+      return 'at last';
+    },
+  );
+  app.get('/teapot', { unit: Depends(unit) }, () => {
+    throw new Teapot();
   });
-  app.get('/teapot', { unit: Depends(unit) }, () => { throw new Teapot(); });
-  app.get('/boom', { connection: Depends(connection) }, () => { throw new Error('planned'); });
-  app.get('/down', async () => { throw new HTTPException(503, 'planned'); });
+  app.get('/boom', { connection: Depends(connection) }, () => {
+    throw new Error('planned');
+  });
+  app.get('/down', async () => {
+    throw new HTTPException(503, 'planned');
+  });
   app.post('/fails', { unit: Depends(unit), tasks: Depends(BackgroundTasks) }, ({ tasks }) => {
     tasks.add(() => void counts.wrongTasks++);
     throw new BadRequest('planned');
   });
   app.get('/_soak', async () => {
-    for (let round = 0; round < 3; round++) { // what finalizers let go is collected by the next one
+    for (let round = 0; round < 3; round++) {
+      // what finalizers let go is collected by the next one
       globalThis.gc!();
       await sleep(1);
     }
     const { heapUsed, external, rss } = process.memoryUsage();
-    const resources = Object.fromEntries([...Map.groupBy(process.getActiveResourcesInfo(), (kind) => kind)].map(([kind, { length }]) => [kind, length]));
+    const resources = Object.fromEntries(
+      [...Map.groupBy(process.getActiveResourcesInfo(), (kind) => kind)].map(([kind, { length }]) => [
+        kind,
+        length,
+      ]),
+    );
     return { ...counts, heapUsed, external, rss, resources } satisfies Inside;
   });
   setTimeout(() => process.exit(9), (SECONDS + 120) * 1_000).unref(); // whoever started it has gone
@@ -176,9 +258,13 @@ class Line {
     this.random = seeded(seed);
   }
 
-  pick<T>(items: readonly T[]): T { return items[this.random(items.length)]!; }
+  pick<T>(items: readonly T[]): T {
+    return items[this.random(items.length)]!;
+  }
 
-  async client(): Promise<RawClient> { return this.#client ??= await RawClient.open(this.#port); }
+  async client(): Promise<RawClient> {
+    return (this.#client ??= await RawClient.open(this.#port));
+  }
 
   /** Lets the connection go: gracefully, or with a reset. */
   async leave(hasReset = this.random(2) === 0): Promise<void> {
@@ -206,21 +292,39 @@ class Line {
     client.send(whole.subarray(cut));
   }
 
-  async answer(method = 'GET'): Promise<RawAnswer> { return within((await this.client()).answer(method), 'an answer'); }
+  async answer(method = 'GET'): Promise<RawAnswer> {
+    return within((await this.client()).answer(method), 'an answer');
+  }
 
   /** A request and its answer, checked. */
-  async ask(head: string, status: number, { fields = '', body, method = head.slice(0, head.indexOf(' ')) }: { fields?: string; body?: string | Uint8Array; method?: string } = {}): Promise<RawAnswer> {
-    await this.send(requestOf(head, fields, body, body !== undefined && this.random(4) === 0 ? this.random : undefined));
+  async ask(
+    head: string,
+    status: number,
+    {
+      fields = '',
+      body,
+      method = head.slice(0, head.indexOf(' ')),
+    }: { fields?: string; body?: string | Uint8Array; method?: string } = {},
+  ): Promise<RawAnswer> {
+    await this.send(
+      requestOf(head, fields, body, body !== undefined && this.random(4) === 0 ? this.random : undefined),
+    );
     return checked(await this.answer(method), status, method);
   }
 }
 
 /** The bytes of a request; with `random` its body is sent in chunks. */
-function requestOf(head: string, fields: string, body?: string | Uint8Array, random?: (below: number) => number): Buffer {
+function requestOf(
+  head: string,
+  fields: string,
+  body?: string | Uint8Array,
+  random?: (below: number) => number,
+): Buffer {
   const start = `${head} HTTP/1.1\r\nHost: soak.example\r\n${fields}`;
   if (body === undefined) return Buffer.from(`${start}\r\n`, 'latin1');
   const bytes = Buffer.from(body);
-  if (random === undefined) return Buffer.concat([Buffer.from(`${start}Content-Length: ${bytes.length}\r\n\r\n`, 'latin1'), bytes]);
+  if (random === undefined)
+    return Buffer.concat([Buffer.from(`${start}Content-Length: ${bytes.length}\r\n\r\n`, 'latin1'), bytes]);
   const parts = [Buffer.from(`${start}Transfer-Encoding: chunked\r\n\r\n`, 'latin1')];
   for (let at = 0; at < bytes.length;) {
     const end = Math.min(bytes.length, at + 1 + random(Math.max(64, bytes.length >> 2)));
@@ -234,7 +338,9 @@ class Wrong extends Error {}
 
 async function within<T>(pending: Promise<T>, what: string): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => { timer = setTimeout(() => reject(new Wrong(`${what} did not come within ${ANSWER_MS} ms`)), ANSWER_MS); });
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Wrong(`${what} did not come within ${ANSWER_MS} ms`)), ANSWER_MS);
+  });
   try {
     return await Promise.race([pending, late]);
   } finally {
@@ -251,7 +357,10 @@ function checked(answer: RawAnswer, status: number, method = 'GET'): RawAnswer {
   const shown = `${answer.status} ${answer.text().slice(0, 200)}`;
   must(answer.status === status, `expected ${status}, found ${shown}`);
   must(answer.isWhole, `an answer that is not whole: ${shown}`);
-  must(answer.field('x-soak') === '1' || status === 417, `an answer that did not pass the middleware: ${shown}`);
+  must(
+    answer.field('x-soak') === '1' || status === 417,
+    `an answer that did not pass the middleware: ${shown}`,
+  );
   if (status >= 400 && status !== 418 && method !== 'HEAD') problemIn(answer, shown);
   return answer;
 }
@@ -264,200 +373,471 @@ function refused(answer: RawAnswer, status: number): void {
 }
 
 function problemIn(answer: RawAnswer, shown: string): void {
-  must(answer.field('content-type') === 'application/problem+json', `no problem: ${answer.field('content-type')} ${shown}`);
+  must(
+    answer.field('content-type') === 'application/problem+json',
+    `no problem: ${answer.field('content-type')} ${shown}`,
+  );
   const { status, title, request_id } = answer.json();
-  must(status === answer.status && typeof title === 'string' && request_id === answer.field('x-request-id'), `a problem that is not its answer's: ${shown}`);
+  must(
+    status === answer.status && typeof title === 'string' && request_id === answer.field('x-request-id'),
+    `a problem that is not its answer's: ${shown}`,
+  );
 }
 
 const JSON_FIELD = 'Content-Type: application/json\r\n';
 const FORM_FIELD = 'Content-Type: application/x-www-form-urlencoded\r\n';
-const ITEM = JSON.stringify({ name: 'Teacup ☕', price: 3.5, tags: ['a', 'b'], size: { width: 1, height: 2 } });
+const ITEM = JSON.stringify({
+  name: 'Teacup ☕',
+  price: 3.5,
+  tags: ['a', 'b'],
+  size: { width: 1, height: 2 },
+});
 const INVALID_ITEMS = [
-  'null', '3', '"x"', '[]', '{}', '{"name":5,"price":1}', '{"name":"","price":1}', '{"name":"a","price":"1"}', '{"name":"a","price":-1}', '{"name":"a","price":1,"tags":[1]}', '{"name":"a","price":1,"size":{"width":1}}',
-  '{"name":"a","price":1e400}', '{"__proto__":{"name":"a"},"price":1}', '{"name":"\\ud800","price":1}', `{"name":"a","price":1,"tags":[${'"t",'.repeat(10)}"t"]}`, `${'['.repeat(5_000)}${']'.repeat(5_000)}`, `{"name":"${'n'.repeat(50_000)}","price":1}`,
+  'null',
+  '3',
+  '"x"',
+  '[]',
+  '{}',
+  '{"name":5,"price":1}',
+  '{"name":"","price":1}',
+  '{"name":"a","price":"1"}',
+  '{"name":"a","price":-1}',
+  '{"name":"a","price":1,"tags":[1]}',
+  '{"name":"a","price":1,"size":{"width":1}}',
+  '{"name":"a","price":1e400}',
+  '{"__proto__":{"name":"a"},"price":1}',
+  '{"name":"\\ud800","price":1}',
+  `{"name":"a","price":1,"tags":[${'"t",'.repeat(10)}"t"]}`,
+  `${'['.repeat(5_000)}${']'.repeat(5_000)}`,
+  `{"name":"${'n'.repeat(50_000)}","price":1}`,
 ];
-const MISSING = ['/nowhere', '/items/x', '/items/1.5', '/items/99999999999999999999', '/ITEMS/1', '/items/1/', '//', '/stream/', '/../etc/passwd', '/.env', '/wp-login.php', '/a/b/c/d/e/f/g', `/${'long'.repeat(500)}`];
+const MISSING = [
+  '/nowhere',
+  '/items/x',
+  '/items/1.5',
+  '/items/99999999999999999999',
+  '/ITEMS/1',
+  '/items/1/',
+  '//',
+  '/stream/',
+  '/../etc/passwd',
+  '/.env',
+  '/wp-login.php',
+  '/a/b/c/d/e/f/g',
+  `/${'long'.repeat(500)}`,
+];
 const BAD_ESCAPES = ['/items/%', '/items/%zz', '/%c3%28', '/items/%e2%82', '/%ff', '/a%0', '/items/1%'];
 const BAD_HEADS = [
-  'GET / HTTP/1.1\r\nHost: a\r\nBad Field: x\r\n\r\n', 'GET / HTTP/1.1\r\nHost: a\r\nX: a\0b\r\n\r\n', 'GET / HTTP/1.1\r\nHost: a\r\nX: a\r\n folded\r\n\r\n', 'GET / HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n',
-  'POST /bytes HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n', 'POST /bytes HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd', 'POST /bytes HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n',
-  'GET /\r\n\r\n', 'GET / HTTP/9.1\r\nHost: a\r\n\r\n', '\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03', 'GET /a b HTTP/1.1\r\nHost: a\r\n\r\n',
+  'GET / HTTP/1.1\r\nHost: a\r\nBad Field: x\r\n\r\n',
+  'GET / HTTP/1.1\r\nHost: a\r\nX: a\0b\r\n\r\n',
+  'GET / HTTP/1.1\r\nHost: a\r\nX: a\r\n folded\r\n\r\n',
+  'GET / HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n',
+  'POST /bytes HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+  'POST /bytes HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd',
+  'POST /bytes HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n',
+  'GET /\r\n\r\n',
+  'GET / HTTP/9.1\r\nHost: a\r\n\r\n',
+  '\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03',
+  'GET /a b HTTP/1.1\r\nHost: a\r\n\r\n',
 ];
 const SENDERS = ['/items', '/bytes', '/chunks', '/json', '/form', '/nowhere', '/'];
 
 /** A kind of request: how often of a thousand, and what is to happen. Answers how many requests it has sent. */
-interface Kind { readonly weight: number; run(line: Line): Promise<number | void> }
+interface Kind {
+  readonly weight: number;
+  run(line: Line): Promise<number | void>;
+}
 
 const KINDS: Readonly<Record<string, Kind>> = {
-  'plain': { weight: 120, run: async (line) => must((await line.ask('GET /', 200)).text() === 'hello', 'another body') },
-  'path parameter, generator': { weight: 110, run: async (line) => {
-    const id = line.random(1_000);
-    must((await line.ask(`GET /items/${id}`, 200)).json()['id'] === id, 'another item');
-  } },
-  'query, nested dependency': { weight: 60, run: async (line) => {
-    const page = 1 + line.random(50);
-    must((await line.ask(`GET /search?q=a%20b&page=${page}&size=10`, 200)).json()['offset'] === (page - 1) * 10, 'another page');
-  } },
-  'validated body, dependencies, task': { weight: 100, run: async (line) => must((await line.ask('POST /items', 201, { fields: JSON_FIELD, body: ITEM })).json()['name'] === 'Teacup ☕', 'another item') },
-  'form': { weight: 30, run: async (line) => must((await line.ask('POST /form', 200, { fields: FORM_FIELD, body: 'name=a%20b&price=2.5&isNew=false&tags=x&tags=y' })).json()['price'] === 2.5, 'another form') },
-  'json()': { weight: 30, run: async (line) => {
-    const given = { n: line.random(1_000), list: Array.from({ length: line.random(100) }, (_, n) => n) };
-    must(JSON.stringify((await line.ask('POST /json', 200, { fields: JSON_FIELD, body: JSON.stringify(given) })).json()['got']) === JSON.stringify(given), 'another value');
-  } },
-  'upload': { weight: 30, run: async (line) => {
-    const length = line.random(line.random(8) === 0 ? 200_000 : 4_000);
-    must((await line.ask(`POST ${line.pick(['/bytes', '/chunks'])}`, 200, { body: Buffer.alloc(length, 'u') })).json()['length'] === length, 'another length');
-  } },
-  'upload after 100 Continue': { weight: 5, run: async (line) => {
-    const client = await line.client();
-    client.send('POST /bytes HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n');
-    must((await line.answer()).status === 100, 'no 100');
-    client.send('abcde');
-    must(checked(await line.answer(), 200).json()['length'] === 5, 'another length');
-  } },
-  'streamed answer': { weight: 30, run: async (line) => {
-    const count = line.random(60);
-    must((await line.ask(`GET /stream/${count}`, 200)).text() === Array.from({ length: count }, (_, n) => `line ${n}\n`).join(''), 'another stream');
-  } },
-  'HEAD': { weight: 20, run: async (line) => void await line.ask(`HEAD ${line.pick(['/', '/items/1', '/stream/3', '/big'])}`, 200) },
-  'OPTIONS': { weight: 5, run: async (line) => must((await line.ask('OPTIONS /items/1', 204)).field('allow')!.includes('GET'), 'no Allow') },
-  'pipelined': { weight: 20, run: async (line) => {
-    const ids = Array.from({ length: 2 + line.random(7) }, () => line.random(2_000));
-    const isBad = ids.map(() => line.random(5) === 0);
-    await line.send(Buffer.concat(ids.map((id, n) => isBad[n]! ? requestOf('POST /items', JSON_FIELD, '{"name":') : requestOf(`GET /items/${id}`, ''))));
-    for (const [n, id] of ids.entries()) {
-      const answer = checked(await line.answer(), isBad[n]! ? 400 : id > 1_000 ? 404 : 200);
-      must(answer.status !== 200 || answer.json()['id'] === id, 'answers out of order');
-    }
-    return ids.length;
-  } },
-  'slow handler': { weight: 8, run: async (line) => must((await line.ask(`GET /slow/${line.random(20)}`, 200)).text() === 'at last', 'another body') },
-  'exception handler': { weight: 8, run: async (line) => must((await line.ask('GET /teapot', 418)).text() === 'short and stout', 'another body') },
-  'Connection: close': { weight: 8, run: async (line) => {
-    must((await line.ask('GET /', 200, { fields: 'Connection: close\r\n' })).field('connection') === 'close', 'no Connection: close');
-    await line.closed();
-  } },
-  'HTTP/1.0': { weight: 5, run: async (line) => {
-    await line.send('GET /items/7 HTTP/1.0\r\n\r\n');
-    checked(await line.answer(), 200);
-    await line.closed();
-  } },
-  '404 storm': { weight: 20, run: async (line) => {
-    for (let n = 0; n < 8; n++) await line.ask(`GET ${line.pick(MISSING)}`, 404);
-    return 8;
-  } },
-  '405 storm': { weight: 20, run: async (line) => {
-    for (let n = 0; n < 8; n++) {
-      const method = line.pick(['PUT', 'PATCH', 'DELETE', 'PROPFIND', 'PURGE']);
-      must((await line.ask(`${method} ${line.pick(['/', '/items', '/items/3', '/bytes', '/search'])}`, 405)).field('allow') !== undefined, 'no Allow');
-    }
-    return 8;
-  } },
-  '404 of a handler': { weight: 15, run: async (line) => void await line.ask('GET /items/5000', 404) },
-  'malformed JSON': { weight: 50, run: async (line) => {
-    const text = ITEM.replace('☕', 'c');
-    await line.ask(`POST ${line.pick(['/items', '/json'])}`, 400, { fields: JSON_FIELD, body: text.slice(0, line.random(text.length)) });
-  } },
-  'wrong types': { weight: 60, run: async (line) => must(Array.isArray((await line.ask('POST /items', 400, { fields: JSON_FIELD, body: line.pick(INVALID_ITEMS) })).json()['errors']), 'no list of errors') },
-  'wrong form': { weight: 10, run: async (line) => void await line.ask('POST /form', 400, { fields: FORM_FIELD, body: line.pick(['', 'name=a', 'name=a&price=x', 'price=%zz&name=', 'name=a&price=1&isNew=maybe']) }) },
-  'wrong query': { weight: 30, run: async (line) => void await line.ask(`GET /search?${line.pick(['', 'q=', 'q=a&page=0', 'q=a&page=x', 'q=a&size=101', `q=${'a'.repeat(21)}`, 'q=a&page=1.5']).replace('q=&', '')}`.replace(/q=$/, 'x=1'), 400) },
-  'bad escape': { weight: 30, run: async (line) => void await line.ask(`GET ${line.pick(BAD_ESCAPES)}`, 400) },
-  'invalid UTF-8': { weight: 8, run: async (line) => void await line.ask('POST /json', 400, { fields: JSON_FIELD, body: Buffer.from([0x22, 0xff, 0xfe, 0x22]) }) },
-  'wrong media type': { weight: 8, run: async (line) => void await line.ask(`POST ${line.pick(['/json', '/items', '/form'])}`, 415, { fields: 'Content-Type: text/csv\r\n', body: 'a,b' }) },
-  'no Host, or two': { weight: 8, run: async (line) => {
-    await line.send(line.pick(['GET / HTTP/1.1\r\n\r\n', 'GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n']));
-    refused(await line.answer(), 400);
-    await line.leave();
-  } },
-  'planned 500': { weight: 10, run: async (line) => void await line.ask('GET /boom', 500) },
-  'planned 503': { weight: 5, run: async (line) => void await line.ask('GET /down', 503) },
-  'handler that fails after adding a task': { weight: 8, run: async (line) => void await line.ask('POST /fails', 400, { body: '' }) },
-  'unknown expectation': { weight: 4, run: async (line) => {
-    await line.ask('GET /', 417, { fields: 'Expect: a miracle\r\n' });
-    await line.leave();
-  } },
-  'unknown method': { weight: 8, run: async (line) => {
-    await line.leave(false);
-    await line.send(`${line.pick(['BREW', 'get', 'FOO', '\x01', 'GETT'])} / HTTP/1.1\r\nHost: a\r\n\r\n`);
-    refused(await line.answer(), 400);
-    await line.closed();
-  } },
-  'invalid head': { weight: 16, run: async (line) => {
-    await line.leave(false);
-    const head = line.pick(BAD_HEADS);
-    await line.send(head);
-    refused(await line.answer(), /^GET \/\r\n| HTTP\/9/.test(head) ? 505 : 400); // 0.9 and 9.1 are other versions
-    await line.closed();
-  } },
-  'fields too large': { weight: 3, run: async (line) => {
-    await line.leave(false);
-    await line.send(`GET / HTTP/1.1\r\nHost: a\r\nX-Long: ${'x'.repeat(17_000)}\r\n\r\n`);
-    refused(await line.answer(), 431);
-    await line.closed();
-  } },
-  'huge body announced': { weight: 8, run: async (line) => {
-    const client = await line.client();
-    client.send(`POST ${line.pick(['/items', '/json', '/bytes', '/chunks'])} HTTP/1.1\r\nHost: a\r\n${JSON_FIELD}Content-Length: 5000000000\r\n\r\n`).send(Buffer.alloc(line.random(70_000), 'h'));
-    checked(await line.answer(), 413);
-    await line.leave();
-  } },
-  'huge body in chunks': { weight: 3, run: async (line) => {
-    const client = await line.client();
-    client.send(`POST ${line.pick(['/json', '/bytes', '/chunks'])} HTTP/1.1\r\nHost: a\r\n${JSON_FIELD}Transfer-Encoding: chunked\r\n\r\n`);
-    const answer = line.answer();
-    const chunk = Buffer.concat([Buffer.from('4000\r\n'), Buffer.alloc(0x4000, 'h'), Buffer.from('\r\n')]);
-    for (let n = 0; n < 20; n++) client.send(chunk);
-    checked(await answer, 413);
-    if (line.random(2) === 0) return line.leave();
-    client.send('0\r\n\r\n');
-    await line.ask('GET /', 200); // the rest was read, and the connection is as good as before
-  } },
-  'aborted upload': { weight: 20, run: async (line) => {
-    const whole = requestOf(`POST ${line.pick(SENDERS)}`, JSON_FIELD, Buffer.alloc(1 + line.random(100_000), 'a'), line.random(2) === 0 ? line.random : undefined);
-    (await line.client()).send(whole.subarray(0, line.random(whole.length)));
-    await sleep(line.random(4));
-    await line.leave();
-  } },
-  'half a request': { weight: 15, run: async (line) => {
-    const whole = requestOf('POST /items', JSON_FIELD, ITEM);
-    const client = (await line.client()).send(whole.subarray(0, 1 + line.random(whole.length - 1)));
-    if (line.random(2) === 0) client.socket.end(); // it cannot go on, and must be told or cut
-    else return line.leave();
-    await line.closed();
-  } },
-  'left before the answer': { weight: 20, run: async (line) => {
-    const client = await line.client();
-    client.send(line.pick([requestOf(`GET /slow/${10 + line.random(20)}`, ''), requestOf('POST /items', JSON_FIELD, ITEM), requestOf('GET /big', ''), requestOf('GET /stream/500', '')]));
-    await sleep(line.random(12));
-    await line.leave();
-  } },
-  'left within the answer': { weight: 8, run: async (line) => {
-    const client = (await line.client()).get(line.pick(['/big', '/stream/2000']));
-    await within(once(client.socket, 'data'), 'the first bytes');
-    await line.leave();
-  } },
-  'slow reader': { weight: 2, run: async (line) => {
-    const client = (await line.client()).get('/big');
-    for (let n = 0; n < 5; n++) {
-      client.socket.pause();
-      await sleep(20);
-      client.socket.resume();
-      await sleep(1);
-    }
-    must(checked(await line.answer(), 200).body.length === BLOCKS * BLOCK.length, 'another length');
-  } },
+  plain: {
+    weight: 120,
+    run: async (line) => must((await line.ask('GET /', 200)).text() === 'hello', 'another body'),
+  },
+  'path parameter, generator': {
+    weight: 110,
+    run: async (line) => {
+      const id = line.random(1_000);
+      must((await line.ask(`GET /items/${id}`, 200)).json()['id'] === id, 'another item');
+    },
+  },
+  'query, nested dependency': {
+    weight: 60,
+    run: async (line) => {
+      const page = 1 + line.random(50);
+      must(
+        (await line.ask(`GET /search?q=a%20b&page=${page}&size=10`, 200)).json()['offset'] ===
+          (page - 1) * 10,
+        'another page',
+      );
+    },
+  },
+  'validated body, dependencies, task': {
+    weight: 100,
+    run: async (line) =>
+      must(
+        (await line.ask('POST /items', 201, { fields: JSON_FIELD, body: ITEM })).json()['name'] ===
+          'Teacup ☕',
+        'another item',
+      ),
+  },
+  form: {
+    weight: 30,
+    run: async (line) =>
+      must(
+        (
+          await line.ask('POST /form', 200, {
+            fields: FORM_FIELD,
+            body: 'name=a%20b&price=2.5&isNew=false&tags=x&tags=y',
+          })
+        ).json()['price'] === 2.5,
+        'another form',
+      ),
+  },
+  'json()': {
+    weight: 30,
+    run: async (line) => {
+      const given = { n: line.random(1_000), list: Array.from({ length: line.random(100) }, (_, n) => n) };
+      must(
+        JSON.stringify(
+          (await line.ask('POST /json', 200, { fields: JSON_FIELD, body: JSON.stringify(given) })).json()[
+            'got'
+          ],
+        ) === JSON.stringify(given),
+        'another value',
+      );
+    },
+  },
+  upload: {
+    weight: 30,
+    run: async (line) => {
+      const length = line.random(line.random(8) === 0 ? 200_000 : 4_000);
+      must(
+        (
+          await line.ask(`POST ${line.pick(['/bytes', '/chunks'])}`, 200, { body: Buffer.alloc(length, 'u') })
+        ).json()['length'] === length,
+        'another length',
+      );
+    },
+  },
+  'upload after 100 Continue': {
+    weight: 5,
+    run: async (line) => {
+      const client = await line.client();
+      client.send('POST /bytes HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n');
+      must((await line.answer()).status === 100, 'no 100');
+      client.send('abcde');
+      must(checked(await line.answer(), 200).json()['length'] === 5, 'another length');
+    },
+  },
+  'streamed answer': {
+    weight: 30,
+    run: async (line) => {
+      const count = line.random(60);
+      must(
+        (await line.ask(`GET /stream/${count}`, 200)).text() ===
+          Array.from({ length: count }, (_, n) => `line ${n}\n`).join(''),
+        'another stream',
+      );
+    },
+  },
+  HEAD: {
+    weight: 20,
+    run: async (line) =>
+      void (await line.ask(`HEAD ${line.pick(['/', '/items/1', '/stream/3', '/big'])}`, 200)),
+  },
+  OPTIONS: {
+    weight: 5,
+    run: async (line) =>
+      must((await line.ask('OPTIONS /items/1', 204)).field('allow')!.includes('GET'), 'no Allow'),
+  },
+  pipelined: {
+    weight: 20,
+    run: async (line) => {
+      const ids = Array.from({ length: 2 + line.random(7) }, () => line.random(2_000));
+      const isBad = ids.map(() => line.random(5) === 0);
+      await line.send(
+        Buffer.concat(
+          ids.map((id, n) =>
+            isBad[n]! ? requestOf('POST /items', JSON_FIELD, '{"name":') : requestOf(`GET /items/${id}`, ''),
+          ),
+        ),
+      );
+      for (const [n, id] of ids.entries()) {
+        const answer = checked(await line.answer(), isBad[n]! ? 400 : id > 1_000 ? 404 : 200);
+        must(answer.status !== 200 || answer.json()['id'] === id, 'answers out of order');
+      }
+      return ids.length;
+    },
+  },
+  'slow handler': {
+    weight: 8,
+    run: async (line) =>
+      must((await line.ask(`GET /slow/${line.random(20)}`, 200)).text() === 'at last', 'another body'),
+  },
+  'exception handler': {
+    weight: 8,
+    run: async (line) =>
+      must((await line.ask('GET /teapot', 418)).text() === 'short and stout', 'another body'),
+  },
+  'Connection: close': {
+    weight: 8,
+    run: async (line) => {
+      must(
+        (await line.ask('GET /', 200, { fields: 'Connection: close\r\n' })).field('connection') === 'close',
+        'no Connection: close',
+      );
+      await line.closed();
+    },
+  },
+  'HTTP/1.0': {
+    weight: 5,
+    run: async (line) => {
+      await line.send('GET /items/7 HTTP/1.0\r\n\r\n');
+      checked(await line.answer(), 200);
+      await line.closed();
+    },
+  },
+  '404 storm': {
+    weight: 20,
+    run: async (line) => {
+      for (let n = 0; n < 8; n++) await line.ask(`GET ${line.pick(MISSING)}`, 404);
+      return 8;
+    },
+  },
+  '405 storm': {
+    weight: 20,
+    run: async (line) => {
+      for (let n = 0; n < 8; n++) {
+        const method = line.pick(['PUT', 'PATCH', 'DELETE', 'PROPFIND', 'PURGE']);
+        must(
+          (
+            await line.ask(`${method} ${line.pick(['/', '/items', '/items/3', '/bytes', '/search'])}`, 405)
+          ).field('allow') !== undefined,
+          'no Allow',
+        );
+      }
+      return 8;
+    },
+  },
+  '404 of a handler': { weight: 15, run: async (line) => void (await line.ask('GET /items/5000', 404)) },
+  'malformed JSON': {
+    weight: 50,
+    run: async (line) => {
+      const text = ITEM.replace('☕', 'c');
+      await line.ask(`POST ${line.pick(['/items', '/json'])}`, 400, {
+        fields: JSON_FIELD,
+        body: text.slice(0, line.random(text.length)),
+      });
+    },
+  },
+  'wrong types': {
+    weight: 60,
+    run: async (line) =>
+      must(
+        Array.isArray(
+          (await line.ask('POST /items', 400, { fields: JSON_FIELD, body: line.pick(INVALID_ITEMS) })).json()[
+            'errors'
+          ],
+        ),
+        'no list of errors',
+      ),
+  },
+  'wrong form': {
+    weight: 10,
+    run: async (line) =>
+      void (await line.ask('POST /form', 400, {
+        fields: FORM_FIELD,
+        body: line.pick(['', 'name=a', 'name=a&price=x', 'price=%zz&name=', 'name=a&price=1&isNew=maybe']),
+      })),
+  },
+  'wrong query': {
+    weight: 30,
+    run: async (line) =>
+      void (await line.ask(
+        `GET /search?${line.pick(['', 'q=', 'q=a&page=0', 'q=a&page=x', 'q=a&size=101', `q=${'a'.repeat(21)}`, 'q=a&page=1.5']).replace('q=&', '')}`.replace(
+          /q=$/,
+          'x=1',
+        ),
+        400,
+      )),
+  },
+  'bad escape': {
+    weight: 30,
+    run: async (line) => void (await line.ask(`GET ${line.pick(BAD_ESCAPES)}`, 400)),
+  },
+  'invalid UTF-8': {
+    weight: 8,
+    run: async (line) =>
+      void (await line.ask('POST /json', 400, {
+        fields: JSON_FIELD,
+        body: Buffer.from([0x22, 0xff, 0xfe, 0x22]),
+      })),
+  },
+  'wrong media type': {
+    weight: 8,
+    run: async (line) =>
+      void (await line.ask(`POST ${line.pick(['/json', '/items', '/form'])}`, 415, {
+        fields: 'Content-Type: text/csv\r\n',
+        body: 'a,b',
+      })),
+  },
+  'no Host, or two': {
+    weight: 8,
+    run: async (line) => {
+      await line.send(line.pick(['GET / HTTP/1.1\r\n\r\n', 'GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n']));
+      refused(await line.answer(), 400);
+      await line.leave();
+    },
+  },
+  'planned 500': { weight: 10, run: async (line) => void (await line.ask('GET /boom', 500)) },
+  'planned 503': { weight: 5, run: async (line) => void (await line.ask('GET /down', 503)) },
+  'handler that fails after adding a task': {
+    weight: 8,
+    run: async (line) => void (await line.ask('POST /fails', 400, { body: '' })),
+  },
+  'unknown expectation': {
+    weight: 4,
+    run: async (line) => {
+      await line.ask('GET /', 417, { fields: 'Expect: a miracle\r\n' });
+      await line.leave();
+    },
+  },
+  'unknown method': {
+    weight: 8,
+    run: async (line) => {
+      await line.leave(false);
+      await line.send(`${line.pick(['BREW', 'get', 'FOO', '\x01', 'GETT'])} / HTTP/1.1\r\nHost: a\r\n\r\n`);
+      refused(await line.answer(), 400);
+      await line.closed();
+    },
+  },
+  'invalid head': {
+    weight: 16,
+    run: async (line) => {
+      await line.leave(false);
+      const head = line.pick(BAD_HEADS);
+      await line.send(head);
+      refused(await line.answer(), /^GET \/\r\n| HTTP\/9/.test(head) ? 505 : 400); // 0.9 and 9.1 are other versions
+      await line.closed();
+    },
+  },
+  'fields too large': {
+    weight: 3,
+    run: async (line) => {
+      await line.leave(false);
+      await line.send(`GET / HTTP/1.1\r\nHost: a\r\nX-Long: ${'x'.repeat(17_000)}\r\n\r\n`);
+      refused(await line.answer(), 431);
+      await line.closed();
+    },
+  },
+  'huge body announced': {
+    weight: 8,
+    run: async (line) => {
+      const client = await line.client();
+      client
+        .send(
+          `POST ${line.pick(['/items', '/json', '/bytes', '/chunks'])} HTTP/1.1\r\nHost: a\r\n${JSON_FIELD}Content-Length: 5000000000\r\n\r\n`,
+        )
+        .send(Buffer.alloc(line.random(70_000), 'h'));
+      checked(await line.answer(), 413);
+      await line.leave();
+    },
+  },
+  'huge body in chunks': {
+    weight: 3,
+    run: async (line) => {
+      const client = await line.client();
+      client.send(
+        `POST ${line.pick(['/json', '/bytes', '/chunks'])} HTTP/1.1\r\nHost: a\r\n${JSON_FIELD}Transfer-Encoding: chunked\r\n\r\n`,
+      );
+      const answer = line.answer();
+      const chunk = Buffer.concat([Buffer.from('4000\r\n'), Buffer.alloc(0x4000, 'h'), Buffer.from('\r\n')]);
+      for (let n = 0; n < 20; n++) client.send(chunk);
+      checked(await answer, 413);
+      if (line.random(2) === 0) return line.leave();
+      client.send('0\r\n\r\n');
+      await line.ask('GET /', 200); // the rest was read, and the connection is as good as before
+    },
+  },
+  'aborted upload': {
+    weight: 20,
+    run: async (line) => {
+      const whole = requestOf(
+        `POST ${line.pick(SENDERS)}`,
+        JSON_FIELD,
+        Buffer.alloc(1 + line.random(100_000), 'a'),
+        line.random(2) === 0 ? line.random : undefined,
+      );
+      (await line.client()).send(whole.subarray(0, line.random(whole.length)));
+      await sleep(line.random(4));
+      await line.leave();
+    },
+  },
+  'half a request': {
+    weight: 15,
+    run: async (line) => {
+      const whole = requestOf('POST /items', JSON_FIELD, ITEM);
+      const client = (await line.client()).send(whole.subarray(0, 1 + line.random(whole.length - 1)));
+      if (line.random(2) === 0)
+        client.socket.end(); // it cannot go on, and must be told or cut
+      else return line.leave();
+      await line.closed();
+    },
+  },
+  'left before the answer': {
+    weight: 20,
+    run: async (line) => {
+      const client = await line.client();
+      client.send(
+        line.pick([
+          requestOf(`GET /slow/${10 + line.random(20)}`, ''),
+          requestOf('POST /items', JSON_FIELD, ITEM),
+          requestOf('GET /big', ''),
+          requestOf('GET /stream/500', ''),
+        ]),
+      );
+      await sleep(line.random(12));
+      await line.leave();
+    },
+  },
+  'left within the answer': {
+    weight: 8,
+    run: async (line) => {
+      const client = (await line.client()).get(line.pick(['/big', '/stream/2000']));
+      await within(once(client.socket, 'data'), 'the first bytes');
+      await line.leave();
+    },
+  },
+  'slow reader': {
+    weight: 2,
+    run: async (line) => {
+      const client = (await line.client()).get('/big');
+      for (let n = 0; n < 5; n++) {
+        client.socket.pause();
+        await sleep(20);
+        client.socket.resume();
+        await sleep(1);
+      }
+      must(checked(await line.answer(), 200).body.length === BLOCKS * BLOCK.length, 'another length');
+    },
+  },
 };
 
 // ── the run ──
 
-interface Tally { requests: number; failures: number }
+interface Tally {
+  requests: number;
+  failures: number;
+}
 
 class Soak {
   readonly #port: number;
   readonly #lines: Line[];
   readonly #names: readonly string[];
   readonly #upTo: readonly number[];
-  readonly tallies = new Map<string, Tally>(Object.keys(KINDS).map((name) => [name, { requests: 0, failures: 0 }]));
+  readonly tallies = new Map<string, Tally>(
+    Object.keys(KINDS).map((name) => [name, { requests: 0, failures: 0 }]),
+  );
   readonly failures: string[] = [];
   sent = 0;
 
@@ -466,7 +846,7 @@ class Soak {
     this.#lines = Array.from({ length: CONNECTIONS }, (_, n) => new Line(port, SEED + n));
     this.#names = Object.keys(KINDS);
     let sum = 0;
-    this.#upTo = this.#names.map((name) => sum += KINDS[name]!.weight);
+    this.#upTo = this.#names.map((name) => (sum += KINDS[name]!.weight));
   }
 
   fail(what: string): void {
@@ -474,14 +854,18 @@ class Soak {
     if (this.failures.length === MOST_FAILURES) this.failures.push('… and no more are looked for');
   }
 
-  get isOver(): boolean { return this.failures.length >= MOST_FAILURES; }
+  get isOver(): boolean {
+    return this.failures.length >= MOST_FAILURES;
+  }
 
   /** Sends until so many have been sent in all, or until it is so late. Nothing is in flight afterwards. */
   async sendUntil(count: number, endMs: number): Promise<void> {
-    await Promise.all(this.#lines.map(async (line) => {
-      while (this.sent < count && performance.now() < endMs && !this.isOver) await this.#one(line);
-      await line.leave(false);
-    }));
+    await Promise.all(
+      this.#lines.map(async (line) => {
+        while (this.sent < count && performance.now() < endMs && !this.isOver) await this.#one(line);
+        await line.leave(false);
+      }),
+    );
   }
 
   async #one(line: Line): Promise<void> {
@@ -489,7 +873,7 @@ class Soak {
     const name = this.#names[this.#upTo.findIndex((end) => at < end)]!;
     const tally = this.tallies.get(name)!;
     try {
-      const requests = await KINDS[name]!.run(line) ?? 1;
+      const requests = (await KINDS[name]!.run(line)) ?? 1;
       tally.requests += requests;
       this.sent += requests;
     } catch (error) {
@@ -504,8 +888,14 @@ class Soak {
     await using client = await RawClient.open(this.#port);
     const endMs = performance.now() + SETTLE_MS;
     for (;;) {
-      const inside = (await within(client.get('/_soak').answer(), 'what the server says of itself')).json() as unknown as Inside; // as its handler says
-      const isAtRest = inside.entered === inside.left && inside.streamsBegun === inside.streamsEnded && inside.tasksAdded === inside.tasksRun && (inside.resources['TCPSocketWrap'] ?? 0) === 1;
+      const inside = (
+        await within(client.get('/_soak').answer(), 'what the server says of itself')
+      ).json() as unknown as Inside; // as its handler says
+      const isAtRest =
+        inside.entered === inside.left &&
+        inside.streamsBegun === inside.streamsEnded &&
+        inside.tasksAdded === inside.tasksRun &&
+        (inside.resources['TCPSocketWrap'] ?? 0) === 1;
       if (isAtRest || performance.now() > endMs) return inside;
       await sleep(50);
     }
@@ -513,12 +903,23 @@ class Soak {
 }
 
 /** What the server has logged, by event and route, and what it printed besides. */
-function watch(child: ChildProcess): { readonly events: Map<string, number>; readonly others: string[]; drainedWith: unknown } {
-  const seen = { events: new Map<string, number>(), others: [] as string[], drainedWith: undefined as unknown };
+function watch(child: ChildProcess): {
+  readonly events: Map<string, number>;
+  readonly others: string[];
+  drainedWith: unknown;
+} {
+  const seen = {
+    events: new Map<string, number>(),
+    others: [] as string[],
+    drainedWith: undefined as unknown,
+  };
   createInterface({ input: child.stderr! }).on('line', (text) => {
     try {
       const { level, event, route, in_flight } = JSON.parse(text) as Record<string, unknown>;
-      const key = level === 'error' || level === 'warn' ? `${String(event)} ${String(route ?? '')}`.trim() : String(event);
+      const key =
+        level === 'error' || level === 'warn'
+          ? `${String(event)} ${String(route ?? '')}`.trim()
+          : String(event);
       seen.events.set(key, (seen.events.get(key) ?? 0) + 1);
       if (event === 'draining') seen.drainedWith = in_flight;
     } catch {
@@ -532,11 +933,20 @@ const mebi = (bytes: number): string => `${(bytes / 1_048_576).toFixed(2)} MiB`;
 
 async function main(): Promise<void> {
   console.log(`mixed: up to ${TOTAL} requests in ${SECONDS} s over ${CONNECTIONS} connections, seed ${SEED}`);
-  const child = spawn(process.execPath, ['--conditions=svc-source', '--expose-gc', '--no-flush-bytecode', import.meta.filename, 'serve'], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(
+    process.execPath,
+    ['--conditions=svc-source', '--expose-gc', '--no-flush-bytecode', import.meta.filename, 'serve'],
+    { stdio: ['ignore', 'pipe', 'pipe'] },
+  );
   process.on('exit', () => child.kill('SIGKILL'));
   const exited = once(child, 'exit');
   const log = watch(child);
-  const port = await Promise.race([once(createInterface({ input: child.stdout! }), 'line').then(([line]) => Number(line)), exited.then(() => { throw new Error(`The server did not start:\n${log.others.join('\n')}`); })]);
+  const port = await Promise.race([
+    once(createInterface({ input: child.stdout! }), 'line').then(([line]) => Number(line)),
+    exited.then(() => {
+      throw new Error(`The server did not start:\n${log.others.join('\n')}`);
+    }),
+  ]);
   const soak = new Soak(port);
   const startMs = performance.now();
   const before = await soak.settled();
@@ -548,34 +958,60 @@ async function main(): Promise<void> {
   const seconds = (performance.now() - startMs) / 1_000;
 
   const after = samples.at(-1) ?? before;
-  for (const [one, other] of [['entered', 'left'], ['streamsBegun', 'streamsEnded'], ['tasksAdded', 'tasksRun']] as const) {
+  for (const [one, other] of [
+    ['entered', 'left'],
+    ['streamsBegun', 'streamsEnded'],
+    ['tasksAdded', 'tasksRun'],
+  ] as const) {
     if (after[one] !== after[other]) soak.fail(`${one} ${after[one]}, ${other} ${after[other]}`);
   }
-  if (after.wrongTasks !== 0) soak.fail(`${after.wrongTasks} background tasks of handlers that had failed ran`);
-  const handles = (inside: Inside): string => Object.entries(inside.resources).filter(([kind]) => kind !== 'Timeout' && kind !== 'Immediate').sort().map(([kind, count]) => `${kind} ${count}`).join(', '); // timers come and go with the one connection that asks
-  if (handles(after) !== handles(before)) soak.fail(`open handles: ${handles(before)} before, ${handles(after)} after`);
-  const least = (from: number, to: number): number => Math.min(...samples.slice((STEPS * from) / 4, (STEPS * to) / 4).map(({ heapUsed }) => heapUsed));
+  if (after.wrongTasks !== 0)
+    soak.fail(`${after.wrongTasks} background tasks of handlers that had failed ran`);
+  const handles = (inside: Inside): string =>
+    Object.entries(inside.resources)
+      .filter(([kind]) => kind !== 'Timeout' && kind !== 'Immediate')
+      .sort()
+      .map(([kind, count]) => `${kind} ${count}`)
+      .join(', '); // timers come and go with the one connection that asks
+  if (handles(after) !== handles(before))
+    soak.fail(`open handles: ${handles(before)} before, ${handles(after)} after`);
+  const least = (from: number, to: number): number =>
+    Math.min(...samples.slice((STEPS * from) / 4, (STEPS * to) / 4).map(({ heapUsed }) => heapUsed));
   const growth = samples.length < STEPS ? Number.NaN : least(3, 4) - least(1, 2);
-  if (growth > SLACK_BYTES) soak.fail(`the heap has grown by ${mebi(growth)} between the second and the last quarter`);
+  if (growth > SLACK_BYTES)
+    soak.fail(`the heap has grown by ${mebi(growth)} between the second and the last quarter`);
 
   child.kill('SIGTERM');
   const killed = setTimeout(() => child.kill('SIGKILL'), SETTLE_MS);
-  const [status, signal] = await exited as [number | null, string | null];
+  const [status, signal] = (await exited) as [number | null, string | null];
   clearTimeout(killed);
   if (status !== 0) soak.fail(`SIGTERM ended the server with ${String(status ?? signal)}`);
   if (log.drainedWith !== 0) soak.fail(`${String(log.drainedWith)} requests were in flight at the end`);
-  const planned = new Map([['unhandled_error /boom', 'planned 500'], ['unhandled_error /down', 'planned 503']]);
+  const planned = new Map([
+    ['unhandled_error /boom', 'planned 500'],
+    ['unhandled_error /down', 'planned 503'],
+  ]);
   for (const [key, kind] of planned) {
     const { requests } = soak.tallies.get(kind)!;
-    if ((log.events.get(key) ?? 0) !== requests) soak.fail(`${requests} × ${kind}, and ${log.events.get(key) ?? 0} lines ${key} in the log`);
+    if ((log.events.get(key) ?? 0) !== requests)
+      soak.fail(`${requests} × ${kind}, and ${log.events.get(key) ?? 0} lines ${key} in the log`);
   }
-  for (const [key, count] of log.events) if (!planned.has(key) && !['listening', 'signal', 'draining', 'stopped'].includes(key)) soak.fail(`${count} × "${key}" in the log`);
+  for (const [key, count] of log.events)
+    if (!planned.has(key) && !['listening', 'signal', 'draining', 'stopped'].includes(key))
+      soak.fail(`${count} × "${key}" in the log`);
   for (const line of log.others) soak.fail(`printed by the server: ${line}`);
 
-  for (const [name, { requests, failures }] of soak.tallies) console.log(`${String(requests).padStart(8)}  ${name}${failures === 0 ? '' : `  ${failures} FAILED`}`);
-  console.log(`${soak.sent} requests in ${seconds.toFixed(1)} s; ${after.entered} dependencies entered, ${after.tasksRun} tasks run, ${after.streamsEnded} streams`);
-  console.log(`heap after gc, MiB: ${samples.map(({ heapUsed }) => (heapUsed / 1_048_576).toFixed(2)).join(' ')}`);
-  console.log(`growth second to last quarter ${mebi(growth)} (slack ${mebi(SLACK_BYTES)}); external ${mebi(before.external)} → ${mebi(after.external)}; rss ${mebi(before.rss)} → ${mebi(after.rss)}`);
+  for (const [name, { requests, failures }] of soak.tallies)
+    console.log(`${String(requests).padStart(8)}  ${name}${failures === 0 ? '' : `  ${failures} FAILED`}`);
+  console.log(
+    `${soak.sent} requests in ${seconds.toFixed(1)} s; ${after.entered} dependencies entered, ${after.tasksRun} tasks run, ${after.streamsEnded} streams`,
+  );
+  console.log(
+    `heap after gc, MiB: ${samples.map(({ heapUsed }) => (heapUsed / 1_048_576).toFixed(2)).join(' ')}`,
+  );
+  console.log(
+    `growth second to last quarter ${mebi(growth)} (slack ${mebi(SLACK_BYTES)}); external ${mebi(before.external)} → ${mebi(after.external)}; rss ${mebi(before.rss)} → ${mebi(after.rss)}`,
+  );
   if (soak.failures.length > 0) {
     console.error(`\nFAILED, seed ${SEED}:\n  ${soak.failures.join('\n  ')}`);
     process.exitCode = 1;

@@ -18,7 +18,8 @@ const { MYSQL_URL, MARIADB_URL } = process.env;
 const ENDING = 'KILL CONNECTION';
 
 if (MYSQL_URL !== undefined) await soakServer(MYSQL_URL, MYSQL_KINDS.mysql, ENDING, undefined, seconds);
-else if (MARIADB_URL !== undefined) await soakServer(MARIADB_URL, MYSQL_KINDS.mariadb, ENDING, undefined, seconds);
+else if (MARIADB_URL !== undefined)
+  await soakServer(MARIADB_URL, MYSQL_KINDS.mariadb, ENDING, undefined, seconds);
 else {
   const problem = mariadbProblem();
   if (problem === undefined) await soakOurs();
@@ -28,7 +29,9 @@ else {
 async function soakOurs(): Promise<void> {
   const ends: (() => void | Promise<void>)[] = [];
   try {
-    const server = await MariaDbServer.start({ after: (end) => void ends.push(end) }, ['--innodb-flush-log-at-trx-commit=2']); // what was answered survives a kill
+    const server = await MariaDbServer.start({ after: (end) => void ends.push(end) }, [
+      '--innodb-flush-log-at-trx-commit=2',
+    ]); // what was answered survives a kill
     await soakServer(server.url, MYSQL_KINDS.mariadb, ENDING, server, seconds);
   } finally {
     for (const end of ends.reverse()) await end();

@@ -23,7 +23,17 @@ const STARTS = 100_000;
 const clock = new ManualClock();
 
 function manyIds(): void {
-  const tokens = new AccessTokens({ secrets: OAUTH_SECRET, ttlSeconds: 900, issuer: undefined, audience: undefined, scopes: [], isForCookies: false, isExact: false, clock, log: createLogger({ level: 'silent' }) });
+  const tokens = new AccessTokens({
+    secrets: OAUTH_SECRET,
+    ttlSeconds: 900,
+    issuer: undefined,
+    audience: undefined,
+    scopes: [],
+    isForCookies: false,
+    isExact: false,
+    clock,
+    log: createLogger({ level: 'silent' }),
+  });
   const user = { sub: 'ada', scopes: [], claims: {} };
   const ids = new Set<string>();
   for (let count = 0; count < MILLION; count++) {
@@ -36,8 +46,12 @@ function manyIds(): void {
 
 async function manyStarts(): Promise<void> {
   const app = new Svc({ authSecret: OAUTH_SECRET, env: 'test', logger: createLogger({ level: 'silent' }) });
-  app.register(new DatabasePlugin('sqlite::memory:')).register(new OAuthPlugin({ provider: githubProvider('id', 'secret'), onUser: () => 'ada' }));
-  app.get('/states', async ({ req }) => String(await req.state.get(db).scalar('select count(*) from svc_oauth_state')));
+  app
+    .register(new DatabasePlugin('sqlite::memory:'))
+    .register(new OAuthPlugin({ provider: githubProvider('id', 'secret'), onUser: () => 'ada' }));
+  app.get('/states', async ({ req }) =>
+    String(await req.state.get(db).scalar('select count(*) from svc_oauth_state')),
+  );
   await using client = new TestClient(app, { clock });
   const answers = new Map<number, number>();
   for (let count = 0; count < STARTS; count++) {
@@ -45,18 +59,39 @@ async function manyStarts(): Promise<void> {
     answers.set(status, (answers.get(status) ?? 0) + 1);
   }
   const states = await (await client.get('/states')).text();
-  assert.deepEqual([states, [...answers]], ['20', [[302, 20], [429, STARTS - 20]]]);
+  assert.deepEqual(
+    [states, [...answers]],
+    [
+      '20',
+      [
+        [302, 20],
+        [429, STARTS - 20],
+      ],
+    ],
+  );
   console.log(`${STARTS} logins begun from one address within a minute: ${states} states`);
 }
 
 async function manyStates(): Promise<void> {
   await using database = await oauthDatabase('sqlite::memory:');
-  const states = new LoginStates({ store: new SqlTokenStore(() => database, clock), clock, env: 'test', keys: Keyring.of(OAUTH_SECRET), ttlSeconds: 600 });
-  const begin = (): ReturnType<LoginStates['begin']> => states.begin({ scheme: 'http', cookies: {} } as never, { provider: 'p', redirectUri: 'r', returnTo: null });
+  const states = new LoginStates({
+    store: new SqlTokenStore(() => database, clock),
+    clock,
+    env: 'test',
+    keys: Keyring.of(OAUTH_SECRET),
+    ttlSeconds: 600,
+  });
+  const begin = (): ReturnType<LoginStates['begin']> =>
+    states.begin({ scheme: 'http', cookies: {} } as never, {
+      provider: 'p',
+      redirectUri: 'r',
+      returnTo: null,
+    });
   let most = 0;
   for (let count = 1; count <= STARTS + 5_000; count++) {
     await begin();
-    if (count % 500 === 0) most = Math.max(most, await database.scalar<number>('select count(*) from svc_oauth_state') ?? 0);
+    if (count % 500 === 0)
+      most = Math.max(most, (await database.scalar<number>('select count(*) from svc_oauth_state')) ?? 0);
     if (count % 100 === 0) await clock.advance(10);
   }
   assert.ok(most > 0.98 * STARTS && most <= STARTS, `${most} states`);

@@ -12,7 +12,19 @@
  * answered.
  */
 import assert from 'node:assert/strict';
-import { Fleet, Sites, begunBefore, coalesced, killed, killedOverHttp, overHttp, replayed, revoked, strict, takenOnce } from '../support/oauth-races.ts';
+import {
+  Fleet,
+  Sites,
+  begunBefore,
+  coalesced,
+  killed,
+  killedOverHttp,
+  overHttp,
+  replayed,
+  revoked,
+  strict,
+  takenOnce,
+} from '../support/oauth-races.ts';
 import { seeded } from '../support/random.ts';
 import type { Scope } from '../support/run.ts';
 
@@ -38,12 +50,22 @@ async function http(name: string, sites: Sites, counts: readonly number[], round
 try {
   const startedMs = performance.now();
   const [one, six] = [await Fleet.start(scope, 1), await Fleet.start(scope, 6)];
-  const sites = { 'http, 1 process': await Sites.start(scope, 1, 'unlimited'), 'http, 6 processes': await Sites.start(scope, 6, 'unlimited'), 'http, default limits': await Sites.start(scope, 1, 'limited') };
+  const sites = {
+    'http, 1 process': await Sites.start(scope, 1, 'unlimited'),
+    'http, 6 processes': await Sites.start(scope, 6, 'unlimited'),
+    'http, default limits': await Sites.start(scope, 1, 'limited'),
+  };
   for (let cycle = 0; cycle < LEAST_CYCLES || performance.now() - startedMs < seconds * 1_000; cycle++) {
     const random = seeded(cycle);
     for (const count of COUNTS) {
-      add(`1 process: ${count} at once, all with one successor, alive, replay caught`, await coalesced(one, count, ROUNDS));
-      add(`6 processes: ${count} at once, all with one successor, alive, replay caught`, await coalesced(six, count, ROUNDS));
+      add(
+        `1 process: ${count} at once, all with one successor, alive, replay caught`,
+        await coalesced(one, count, ROUNDS),
+      );
+      add(
+        `6 processes: ${count} at once, all with one successor, alive, replay caught`,
+        await coalesced(six, count, ROUNDS),
+      );
     }
     add('6 processes, strict: 20 at once, one successor, alive', await strict(six, 20, ROUNDS));
     add('rotations against revokeAll()', await revoked(six, 5 * ROUNDS, random));
@@ -56,8 +78,12 @@ try {
     add('kill -9 by HTTP', await killedOverHttp(sites['http, 1 process'], 1));
   }
   for (const [what, count] of totals) console.log(`${String(count).padStart(7)}  ${what}`);
-  const sum = (end: string): number => [...totals].reduce((total, [what, count]) => what.endsWith(end) ? total + count : total, 0);
-  assert.ok(sum('at once, login alive') >= 0.9 * sum('at once, rounds'), 'too many logins ended although their refreshes overlapped');
+  const sum = (end: string): number =>
+    [...totals].reduce((total, [what, count]) => (what.endsWith(end) ? total + count : total), 0);
+  assert.ok(
+    sum('at once, login alive') >= 0.9 * sum('at once, rounds'),
+    'too many logins ended although their refreshes overlapped',
+  );
   console.log('ok');
 } finally {
   for (const end of cleanUps) await end();

@@ -28,10 +28,16 @@ const random = seeded(20_261_121);
 /** Times by kind, 0 and 1, in nanoseconds. */
 type Times = readonly [number[], number[]];
 
-interface Difference { readonly t: number; readonly ns: number; readonly meanNs: number }
+interface Difference {
+  readonly t: number;
+  readonly ns: number;
+  readonly meanNs: number;
+}
 
 function welch(times: Times): Difference {
-  const limit = Float64Array.from(times.flat()).sort()[Math.floor(0.95 * (times[0].length + times[1].length))]!;
+  const limit = Float64Array.from(times.flat()).sort()[
+    Math.floor(0.95 * (times[0].length + times[1].length))
+  ]!;
   const [left, right] = times.map((all) => {
     const kept = all.filter((time) => time <= limit);
     const mean = kept.reduce((sum, time) => sum + time, 0) / kept.length;
@@ -53,7 +59,12 @@ function forged(known: string, isKnown: boolean): string {
   return flat([head, ids[Number(isKnown)], '0', noise(32), noise(16)].join('.'));
 }
 
-async function measured(least: number, endMs: number, make: (kind: 0 | 1) => string, run: (text: string) => unknown): Promise<Times> {
+async function measured(
+  least: number,
+  endMs: number,
+  make: (kind: 0 | 1) => string,
+  run: (text: string) => unknown,
+): Promise<Times> {
   const times: Times = [[], []];
   for (let index = 0; index < 2_000; index++) await run(make(index % 2 === 0 ? 0 : 1));
   while (times[0].length < least || times[1].length < least || performance.now() < endMs) {
@@ -70,22 +81,48 @@ async function measured(least: number, endMs: number, make: (kind: 0 | 1) => str
 }
 
 let sites: Sites;
-const isRefused = async (text: string): Promise<void> => assert.equal(await sites.refresh(text), '400 invalid_grant');
+const isRefused = async (text: string): Promise<void> =>
+  assert.equal(await sites.refresh(text), '400 invalid_grant');
 const ends: (() => void | Promise<void>)[] = [];
 const scope: Scope = { after: (fn) => void ends.unshift(fn) };
 try {
   sites = await Sites.start(scope, 1, 'no limits');
   const known = (await sites.own.issue('alice')).refreshToken;
   const startedMs = performance.now();
-  const parse = await measured(LEAST_PARSED, 0, (kind) => forged(known, kind === 1), (text) => assert.equal(codec.parse(text), undefined));
-  const answers = await measured(LEAST, startedMs + 800 * seconds, (kind) => forged(known, kind === 1), isRefused);
-  const control = await measured(LEAST, 0, (kind) => kind === 0 ? forged(known, false) : flat(codec.format(codec.first())), isRefused);
-  for (const [what, times] of [['by the codec', parse], ['over a socket', answers], ['control', control]] as const) {
+  const parse = await measured(
+    LEAST_PARSED,
+    0,
+    (kind) => forged(known, kind === 1),
+    (text) => assert.equal(codec.parse(text), undefined),
+  );
+  const answers = await measured(
+    LEAST,
+    startedMs + 800 * seconds,
+    (kind) => forged(known, kind === 1),
+    isRefused,
+  );
+  const control = await measured(
+    LEAST,
+    0,
+    (kind) => (kind === 0 ? forged(known, false) : flat(codec.format(codec.first()))),
+    isRefused,
+  );
+  for (const [what, times] of [
+    ['by the codec', parse],
+    ['over a socket', answers],
+    ['control', control],
+  ] as const) {
     const { t, ns, meanNs } = welch(times);
-    console.log(`${what}: ${times[0].length} and ${times[1].length}, t = ${t.toFixed(2)}, ${ns.toFixed(0)} of ${meanNs.toFixed(0)} ns`);
+    console.log(
+      `${what}: ${times[0].length} and ${times[1].length}, t = ${t.toFixed(2)}, ${ns.toFixed(0)} of ${meanNs.toFixed(0)} ns`,
+    );
   }
-  for (const times of [parse, answers]) assert.ok(Math.abs(welch(times).t) < BOUND, 'the time tells a known login from an unknown one');
-  assert.ok(Math.abs(welch(control).t) > BOUND, 'a difference that is there was not found: this measures nothing');
+  for (const times of [parse, answers])
+    assert.ok(Math.abs(welch(times).t) < BOUND, 'the time tells a known login from an unknown one');
+  assert.ok(
+    Math.abs(welch(control).t) > BOUND,
+    'a difference that is there was not found: this measures nothing',
+  );
   console.log('ok');
 } finally {
   for (const end of ends) await end();

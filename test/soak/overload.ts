@@ -49,15 +49,28 @@ async function serve(isLimited: boolean): Promise<void> {
   process.send!(port);
 }
 
-interface Answer { readonly status: number; readonly ms: number }
+interface Answer {
+  readonly status: number;
+  readonly ms: number;
+}
 
 /** The port of the server, and the agent that keeps its connections. */
-interface Target { readonly child: ChildProcess; readonly port: number; readonly agent: Agent }
+interface Target {
+  readonly child: ChildProcess;
+  readonly port: number;
+  readonly agent: Agent;
+}
 
 async function start(isLimited: boolean): Promise<Target> {
-  const child = fork(fileURLToPath(import.meta.url), [isLimited ? 'limited' : 'open'], { execArgv: ['--conditions=svc-source'] });
-  const [port] = await once(child, 'message') as [number];
-  const target: Target = { child, port, agent: new Agent({ keepAlive: true, maxSockets: 2_000, maxFreeSockets: 2_000 }) };
+  const child = fork(fileURLToPath(import.meta.url), [isLimited ? 'limited' : 'open'], {
+    execArgv: ['--conditions=svc-source'],
+  });
+  const [port] = (await once(child, 'message')) as [number];
+  const target: Target = {
+    child,
+    port,
+    agent: new Agent({ keepAlive: true, maxSockets: 2_000, maxFreeSockets: 2_000 }),
+  };
   await Promise.all(Array.from({ length: CONNECTIONS }, () => request(target, '/healthz')));
   return target;
 }
@@ -67,7 +80,10 @@ function request(target: Target, path = '/', startedMs = performance.now()): Pro
   const { port, agent } = target;
   return new Promise((resolve, reject) => {
     const sent = get({ port, path, agent }, (response) => {
-      response.resume().on('end', () => resolve({ status: response.statusCode!, ms: performance.now() - startedMs })).on('error', reject);
+      response
+        .resume()
+        .on('end', () => resolve({ status: response.statusCode!, ms: performance.now() - startedMs }))
+        .on('error', reject);
     });
     sent.on('error', (error: NodeJS.ErrnoException) => {
       if (sent.reusedSocket && error.code === 'ECONNRESET') resolve(request(target, path, startedMs));
@@ -79,16 +95,21 @@ function request(target: Target, path = '/', startedMs = performance.now()): Pro
 /** One after another. */
 async function calm(target: Target, seconds: number): Promise<Answer[]> {
   const answers: Answer[] = [];
-  for (const until = performance.now() + seconds * 1_000; performance.now() < until;) answers.push(await request(target));
+  for (const until = performance.now() + seconds * 1_000; performance.now() < until;)
+    answers.push(await request(target));
   return answers;
 }
 
-async function overload(target: Target, perSecond: number, seconds: number): Promise<{ answers: Answer[]; probes: Answer[] }> {
+async function overload(
+  target: Target,
+  perSecond: number,
+  seconds: number,
+): Promise<{ answers: Answer[]; probes: Answer[] }> {
   const [answers, probes]: [Promise<Answer>[], Promise<Answer>[]] = [[], []];
   const startedMs = performance.now();
   let probeMs = 0;
   for (let ms = 0; ms < seconds * 1_000; ms = performance.now() - startedMs) {
-    while (answers.length < ms / 1_000 * perSecond) answers.push(request(target));
+    while (answers.length < (ms / 1_000) * perSecond) answers.push(request(target));
     if (ms >= probeMs) {
       probes.push(request(target, '/healthz'));
       probeMs += 250;
@@ -112,8 +133,12 @@ async function stop({ child, agent }: Target): Promise<void> {
 /** What must hold at any speed goes to `failures`; answered is what was too late. */
 async function measured(failures: string[]): Promise<readonly string[]> {
   const late: string[] = [];
-  const must = (isTrue: boolean, what: string): void => { if (!isTrue) failures.push(what); };
-  const inTime = (isTrue: boolean, what: string): void => { if (!isTrue) late.push(what); };
+  const must = (isTrue: boolean, what: string): void => {
+    if (!isTrue) failures.push(what);
+  };
+  const inTime = (isTrue: boolean, what: string): void => {
+    if (!isTrue) late.push(what);
+  };
   const target = await start(true);
   const before = await calm(target, SECONDS / 6);
   const perSecond = before.length / (SECONDS / 6);
@@ -127,25 +152,39 @@ async function measured(failures: string[]): Promise<readonly string[]> {
   const open = await start(false);
   const control = await overload(open, FACTOR * perSecond, CONTROL_SECONDS);
   await stop(open);
-  console.log(`calm ${perSecond.toFixed(0)}/s; overload ${(answers.length / seconds).toFixed(0)}/s: ${(taken.length / seconds).toFixed(0)}/s answered, p99 ${percentile(taken, 0.99).toFixed(0)} ms; ` +
-    `${(refused.length / seconds).toFixed(0)}/s refused, p99 ${percentile(refused, 0.99).toFixed(0)} ms; ${probes.length} probes, worst ${percentile(probes, 1).toFixed(0)} ms; ` +
-    `after ${(after.length / (SECONDS / 6)).toFixed(0)}/s; without the layer p99 ${percentile(control.answers, 0.99).toFixed(0)} ms after ${CONTROL_SECONDS.toFixed(0)} s`);
+  console.log(
+    `calm ${perSecond.toFixed(0)}/s; overload ${(answers.length / seconds).toFixed(0)}/s: ${(taken.length / seconds).toFixed(0)}/s answered, p99 ${percentile(taken, 0.99).toFixed(0)} ms; ` +
+      `${(refused.length / seconds).toFixed(0)}/s refused, p99 ${percentile(refused, 0.99).toFixed(0)} ms; ${probes.length} probes, worst ${percentile(probes, 1).toFixed(0)} ms; ` +
+      `after ${(after.length / (SECONDS / 6)).toFixed(0)}/s; without the layer p99 ${percentile(control.answers, 0.99).toFixed(0)} ms after ${CONTROL_SECONDS.toFixed(0)} s`,
+  );
   must(taken.length + refused.length === answers.length, 'an overloaded server answers 200 or 503');
-  must(probes.every(({ status }) => status === 200), 'probes are answered with 200');
-  inTime(before.every(({ status }) => status === 200), 'a calm server refuses nothing'); // it does where its event loop stands still
+  must(
+    probes.every(({ status }) => status === 200),
+    'probes are answered with 200',
+  );
+  inTime(
+    before.every(({ status }) => status === 200),
+    'a calm server refuses nothing',
+  ); // it does where its event loop stands still
   inTime(refused.length > 0, 'an overloaded server refuses something');
   inTime(taken.length / seconds >= LEAST_USE * perSecond, 'what it can do it does');
   inTime(percentile(taken, 0.99) <= ANSWER_MS, `p99 of what it takes on is at most ${ANSWER_MS} ms`);
   inTime(percentile(refused, 0.99) <= REFUSAL_MS, `p99 of refusals is at most ${REFUSAL_MS} ms`);
-  inTime(probes.every(({ ms }) => ms <= PROBE_MS), `probes are answered within ${PROBE_MS} ms`);
-  inTime(after.every(({ status }) => status === 200), 'afterwards it refuses nothing');
+  inTime(
+    probes.every(({ ms }) => ms <= PROBE_MS),
+    `probes are answered within ${PROBE_MS} ms`,
+  );
+  inTime(
+    after.every(({ status }) => status === 200),
+    'afterwards it refuses nothing',
+  );
   inTime(percentile(control.answers, 0.99) > percentile(taken, 0.99), 'without the layer answers are later');
   return late;
 }
 
 async function main(): Promise<number> {
   const failures: string[] = [];
-  failures.push(...await confirmed(() => measured(failures)));
+  failures.push(...(await confirmed(() => measured(failures))));
   for (const failure of failures) console.error(`FAILED: ${failure}`);
   return failures.length === 0 ? 0 : 1;
 }

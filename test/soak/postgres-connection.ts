@@ -24,20 +24,52 @@ let url = process.env['POSTGRES_URL'] ?? '';
 const open = (): Promise<PostgresConnection> => connectPostgres(...optionsOf(url), soon());
 
 /** One question of several kinds, each with a number that must come back. */
-async function ask(connection: PostgresConnection, nonce: number, kind: number, signal: AbortSignal): Promise<void> {
+async function ask(
+  connection: PostgresConnection,
+  nonce: number,
+  kind: number,
+  signal: AbortSignal,
+): Promise<void> {
   const limit = { ...soon(), signal };
   switch (kind) {
-    case 0: assert.equal(await connection.scalar('select ?::int8', [nonce], limit), nonce); break;
-    case 1: assert.equal(await connection.scalar(`select ?::int8 + ${nonce % 500}`, [nonce], limit), nonce + nonce % 500); break;
-    case 2: assert.deepEqual(await connection.fetchAll('select ?::int8 + n as n from generate_series(0, 99) n', [nonce], limit), Array.from({ length: 100 }, (_, n) => ({ n: nonce + n }))); break;
-    case 3: assert.equal(await connection.executeMany('select ?::int8', Array.from({ length: 300 }, () => [nonce]), limit), 0); break;
+    case 0:
+      assert.equal(await connection.scalar('select ?::int8', [nonce], limit), nonce);
+      break;
+    case 1:
+      assert.equal(
+        await connection.scalar(`select ?::int8 + ${nonce % 500}`, [nonce], limit),
+        nonce + (nonce % 500),
+      );
+      break;
+    case 2:
+      assert.deepEqual(
+        await connection.fetchAll('select ?::int8 + n as n from generate_series(0, 99) n', [nonce], limit),
+        Array.from({ length: 100 }, (_, n) => ({ n: nonce + n })),
+      );
+      break;
+    case 3:
+      assert.equal(
+        await connection.executeMany(
+          'select ?::int8',
+          Array.from({ length: 300 }, () => [nonce]),
+          limit,
+        ),
+        0,
+      );
+      break;
     case 4: {
       let sum = 0;
-      for await (const rows of connection.stream('select ?::int8 as nonce from generate_series(1, 600)', [nonce], limit)) sum += rows.filter((row) => row['nonce'] === nonce).length;
+      for await (const rows of connection.stream(
+        'select ?::int8 as nonce from generate_series(1, 600)',
+        [nonce],
+        limit,
+      ))
+        sum += rows.filter((row) => row['nonce'] === nonce).length;
       assert.equal(sum, 600);
       break;
     }
-    default: assert.equal(await connection.scalar('select ?::int8 from pg_sleep(0.001)', [nonce], limit), nonce);
+    default:
+      assert.equal(await connection.scalar('select ?::int8 from pg_sleep(0.001)', [nonce], limit), nonce);
   }
   counts.answers++;
 }
@@ -45,7 +77,9 @@ async function ask(connection: PostgresConnection, nonce: number, kind: number, 
 /** Together, in a transaction that sees one number of its own. */
 async function transact(connection: PostgresConnection): Promise<void> {
   await connection.begin({ isolation: undefined, isReadOnly: false }, undefined);
-  const [one, two, three] = await Promise.all([1, 2, 3].map(() => connection.scalar('select txid_current()', [], undefined)));
+  const [one, two, three] = await Promise.all(
+    [1, 2, 3].map(() => connection.scalar('select txid_current()', [], undefined)),
+  );
   assert.ok(one === two && two === three);
   await connection.commit();
   counts.transactions++;
@@ -59,7 +93,12 @@ async function work(worker: number, killer: PostgresConnection): Promise<void> {
     const choice = random(20);
     if (choice === 0) setImmediate(() => abort.abort());
     else if (choice === 1) queueMicrotask(() => abort.abort());
-    const ending = random(200) === 0 ? connection.scalar('select pg_backend_pid()', [], undefined).then((pid) => killer.execute('select pg_terminate_backend(?)', [pid as number], undefined)) : undefined;
+    const ending =
+      random(200) === 0
+        ? connection
+            .scalar('select pg_backend_pid()', [], undefined)
+            .then((pid) => killer.execute('select pg_terminate_backend(?)', [pid as number], undefined))
+        : undefined;
     try {
       await ending;
       await ask(connection, nonce, random(6), abort.signal);

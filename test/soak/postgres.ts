@@ -21,8 +21,16 @@ if (problem !== undefined || !isOurs) {
 async function soak(): Promise<void> {
   const ends: (() => void | Promise<void>)[] = [];
   try {
-    const server = await PostgresServer.start({ after: (end) => void ends.push(end) }, ['synchronous_commit = on']); // what was answered survives a kill
-    await soakServer(server.url, POSTGRES, 'pg_terminate_backend', server, Number(process.env['SOAK_SECONDS'] ?? 60));
+    const server = await PostgresServer.start({ after: (end) => void ends.push(end) }, [
+      'synchronous_commit = on',
+    ]); // what was answered survives a kill
+    await soakServer(
+      server.url,
+      POSTGRES,
+      'pg_terminate_backend',
+      server,
+      Number(process.env['SOAK_SECONDS'] ?? 60),
+    );
   } finally {
     for (const end of ends.reverse()) await end();
   }

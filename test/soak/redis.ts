@@ -6,7 +6,16 @@
  */
 import assert from 'node:assert/strict';
 import { systemClock } from '../../src/base/clock.ts';
-import { ConnectionLost, DatabaseError, PoolTimeout, QueryCanceled, QueryTimeout, Redis, RedisRateLimitStore, RedisRecordStore } from '../../src/db/index.ts';
+import {
+  ConnectionLost,
+  DatabaseError,
+  PoolTimeout,
+  QueryCanceled,
+  QueryTimeout,
+  Redis,
+  RedisRateLimitStore,
+  RedisRecordStore,
+} from '../../src/db/index.ts';
 import { seeded } from '../support/random.ts';
 import { RedisServer } from '../support/redis-server.ts';
 
@@ -18,56 +27,91 @@ const ends: (() => void | Promise<void>)[] = [];
 const scope = { after: (end: () => void | Promise<void>) => void ends.push(end) };
 
 /** Commands whose reply names them, given up by a signal or by time, until so many have been. */
-async function abandoned(redis: Redis, count: number): Promise<{ readonly given: number; readonly answered: number }> {
+async function abandoned(
+  redis: Redis,
+  count: number,
+): Promise<{ readonly given: number; readonly answered: number }> {
   let [given, answered, next] = [0, 0, 0];
-  await Promise.all(Array.from({ length: CALLERS }, async () => {
-    while (given < count) {
-      const nonce = `${next++}`;
-      const abort = new AbortController();
-      const how = random(4);
-      if (how === 0) abort.abort();
-      else if (how === 1) queueMicrotask(() => abort.abort());
-      else if (how === 2) setImmediate(() => abort.abort());
-      const command = random(3);
-      try {
-        const reply = command === 0 ? await redis.command(['ECHO', nonce], { signal: abort.signal })
-          : command === 1 ? (await redis.transaction([['ECHO', nonce], ['ECHO', nonce]], { signal: abort.signal }))[1]
-          : (await redis.command(['ECHO', Buffer.from(nonce)], { signal: abort.signal, asBytes: true, ...how === 3 && random(10) === 0 && { timeoutMs: 1 } }) as Uint8Array);
-        assert.equal(reply instanceof Uint8Array ? Buffer.from(reply).toString() : reply, nonce, 'the reply of another');
-        answered++;
-      } catch (error) {
-        if (!(error instanceof QueryCanceled || error instanceof QueryTimeout || error instanceof PoolTimeout)) throw error;
-        given++;
+  await Promise.all(
+    Array.from({ length: CALLERS }, async () => {
+      while (given < count) {
+        const nonce = `${next++}`;
+        const abort = new AbortController();
+        const how = random(4);
+        if (how === 0) abort.abort();
+        else if (how === 1) queueMicrotask(() => abort.abort());
+        else if (how === 2) setImmediate(() => abort.abort());
+        const command = random(3);
+        try {
+          const reply =
+            command === 0
+              ? await redis.command(['ECHO', nonce], { signal: abort.signal })
+              : command === 1
+                ? (
+                    await redis.transaction(
+                      [
+                        ['ECHO', nonce],
+                        ['ECHO', nonce],
+                      ],
+                      { signal: abort.signal },
+                    )
+                  )[1]
+                : ((await redis.command(['ECHO', Buffer.from(nonce)], {
+                    signal: abort.signal,
+                    asBytes: true,
+                    ...(how === 3 && random(10) === 0 && { timeoutMs: 1 }),
+                  })) as Uint8Array);
+          assert.equal(
+            reply instanceof Uint8Array ? Buffer.from(reply).toString() : reply,
+            nonce,
+            'the reply of another',
+          );
+          answered++;
+        } catch (error) {
+          if (!(
+            error instanceof QueryCanceled ||
+            error instanceof QueryTimeout ||
+            error instanceof PoolTimeout
+          ))
+            throw error;
+          given++;
+        }
       }
-    }
-  }));
+    }),
+  );
   assert.equal(await redis.command(['ECHO', 'last']), 'last');
   return { given, answered };
 }
 
 /** A server that stands still, is killed and comes back under load: nothing hangs, nobody gets what is another's, and it serves again soon. */
-async function restarted(server: RedisServer, redis: Redis, times: number): Promise<{ readonly backMs: number; readonly failed: number; readonly served: number }> {
+async function restarted(
+  server: RedisServer,
+  redis: Redis,
+  times: number,
+): Promise<{ readonly backMs: number; readonly failed: number; readonly served: number }> {
   let [isOver, failed, served, backMs] = [false, 0, 0, 0];
   const records = new RedisRecordStore(redis);
   const limits = new RedisRateLimitStore(redis);
-  const loading = Promise.all(Array.from({ length: CALLERS }, async (_, caller) => {
-    for (let count = 0; !isOver; count++) {
-      const startedMs = systemClock.monotonicMs();
-      try {
-        const value = `${caller}:${count}`;
-        await records.set(`${caller}`, value, 60_000);
-        const found = await records.get(`${caller}`);
-        assert.ok(found === value || found === undefined, `${found} is not ${value}`); // a server without files forgets
-        await limits.take(`${caller}`, { limit: 1_000_000, periodMs: 1_000 });
-        served++;
-      } catch (error) {
-        if (!(error instanceof DatabaseError)) throw error;
-        failed++;
-        if (error instanceof ConnectionLost) await systemClock.sleep(1 + random(5));
+  const loading = Promise.all(
+    Array.from({ length: CALLERS }, async (_, caller) => {
+      for (let count = 0; !isOver; count++) {
+        const startedMs = systemClock.monotonicMs();
+        try {
+          const value = `${caller}:${count}`;
+          await records.set(`${caller}`, value, 60_000);
+          const found = await records.get(`${caller}`);
+          assert.ok(found === value || found === undefined, `${found} is not ${value}`); // a server without files forgets
+          await limits.take(`${caller}`, { limit: 1_000_000, periodMs: 1_000 });
+          served++;
+        } catch (error) {
+          if (!(error instanceof DatabaseError)) throw error;
+          failed++;
+          if (error instanceof ConnectionLost) await systemClock.sleep(1 + random(5));
+        }
+        assert.ok(systemClock.monotonicMs() - startedMs < 5_000, 'a caller was held up');
       }
-      assert.ok(systemClock.monotonicMs() - startedMs < 5_000, 'a caller was held up');
-    }
-  }));
+    }),
+  );
   for (let round = 0; round < times; round++) {
     await systemClock.sleep(200);
     if (round % 2 === 0) {
@@ -99,10 +143,14 @@ try {
     totals.given += counts.given;
     totals.answered += counts.answered;
   } while (systemClock.monotonicMs() < endMs - SECONDS * 500);
-  console.log(`${totals.given} commands abandoned, ${totals.answered} answered, none by the reply of another`);
+  console.log(
+    `${totals.given} commands abandoned, ${totals.answered} answered, none by the reply of another`,
+  );
   assert.ok(totals.given >= ABANDONED);
   const outage = await restarted(server, redis, Math.max(4, Math.round(SECONDS / 5)));
-  console.log(`back within ${Math.round(outage.backMs)} ms, ${outage.served} served, ${outage.failed} failed`);
+  console.log(
+    `back within ${Math.round(outage.backMs)} ms, ${outage.served} served, ${outage.failed} failed`,
+  );
   assert.ok(outage.backMs < 2_000, 'back too late');
 } finally {
   for (const end of ends.reverse()) await end();

@@ -45,7 +45,13 @@ async function soak(): Promise<void> {
   let part = 0;
   const late: string[] = [];
   const last = (): number => Math.max(...restarts.slice(-SAVES));
-  for (let round = 0, lateRound = -1; round === 0 || round === lateRound + 1 && late.length === 1 || performance.now() - startedMs < SECONDS * 1_000; round++) {
+  for (
+    let round = 0, lateRound = -1;
+    round === 0 ||
+    (round === lateRound + 1 && late.length === 1) ||
+    performance.now() - startedMs < SECONDS * 1_000;
+    round++
+  ) {
     const load = new Load(`${url}/`, CLIENTS, (status, body) => status === 200 && /^v\d+ p\d+$/.test(body));
     for (let save = 0; save < SAVES; save++) {
       await load.more(100);
@@ -64,10 +70,16 @@ async function soak(): Promise<void> {
     worstMs = Math.max(worstMs, load.worstMs);
     if (Math.max(load.worstMs, last()) >= WORST_MS) {
       lateRound = round;
-      late.push(`round ${round + 1}: a request waited ${Math.round(load.worstMs)} ms, a new version came after ${Math.round(last())} ms`);
+      late.push(
+        `round ${round + 1}: a request waited ${Math.round(load.worstMs)} ms, a new version came after ${Math.round(last())} ms`,
+      );
     }
 
-    const broken = new Load(`${url}/`, CLIENTS, (status, body) => status === 200 || (status === 503 && /Expression expected/.test(body)));
+    const broken = new Load(
+      `${url}/`,
+      CLIENTS,
+      (status, body) => status === 200 || (status === 503 && /Expression expected/.test(body)),
+    );
     writeFileSync(join(cwd, 'app.ts'), 'export const app = (;\n');
     while ((await ask(`${url}/`)).status !== 503) await broken.more(1);
     await broken.more(100);
@@ -82,7 +94,9 @@ async function soak(): Promise<void> {
   for (const text of late) process.stdout.write(`${text}\n`);
   assert.ok(late.length < 2, `${late.length} rounds were late`);
   restarts.sort((a, b) => a - b);
-  process.stdout.write(`${restarts.length} saves, ${answered} requests, none lost; worst ${Math.round(worstMs)} ms; from a save to the first new answer: median ${Math.round(restarts[restarts.length >> 1]!)} ms, worst ${Math.round(restarts.at(-1)!)} ms\n`);
+  process.stdout.write(
+    `${restarts.length} saves, ${answered} requests, none lost; worst ${Math.round(worstMs)} ms; from a save to the first new answer: median ${Math.round(restarts[restarts.length >> 1]!)} ms, worst ${Math.round(restarts.at(-1)!)} ms\n`,
+  );
 }
 
 try {

@@ -29,7 +29,12 @@ const READERS = 12;
 const HONEST = 8;
 const DRIP_MS = 100;
 /** What the server is given, so that a short run sees many ends of each kind. */
-const LIMITS = { headersTimeoutMs: 1_500, requestTimeoutMs: 2_500, sendTimeoutMs: 1_500, keepAliveTimeoutMs: 1_000 };
+const LIMITS = {
+  headersTimeoutMs: 1_500,
+  requestTimeoutMs: 2_500,
+  sendTimeoutMs: 1_500,
+  keepAliveTimeoutMs: 1_000,
+};
 /** After which nothing may be left. */
 const SETTLE_MS = 10_000;
 /** Between two measurements: code that was compiled, buffers that are kept. */
@@ -38,7 +43,12 @@ const SLACK_BYTES = 4 * 1_048_576;
 const WORST_MS = 10_000;
 
 /** What the server tells about itself. */
-interface Inside { readonly heapUsed: number; readonly external: number; readonly sockets: number; readonly unfinished: number }
+interface Inside {
+  readonly heapUsed: number;
+  readonly external: number;
+  readonly sockets: number;
+  readonly unfinished: number;
+}
 
 // ── the server ──
 
@@ -55,10 +65,21 @@ async function serve(): Promise<void> {
   }
   const app = new Svc(LIMITS);
   app.get('/', () => 'hello');
-  app.get('/wait', ({ signal }) => new Promise((resolve) => {
-    unfinished++;
-    signal.addEventListener('abort', () => { unfinished--; resolve('gone'); }, { once: true });
-  }));
+  app.get(
+    '/wait',
+    ({ signal }) =>
+      new Promise((resolve) => {
+        unfinished++;
+        signal.addEventListener(
+          'abort',
+          () => {
+            unfinished--;
+            resolve('gone');
+          },
+          { once: true },
+        );
+      }),
+  );
   app.post('/bytes', async ({ req }) => {
     unfinished++;
     try {
@@ -75,7 +96,12 @@ async function serve(): Promise<void> {
       await sleep(10);
     }
     const { heapUsed, external } = process.memoryUsage();
-    return { heapUsed, external, unfinished, sockets: process.getActiveResourcesInfo().filter((kind) => kind === 'TCPSocketWrap').length } satisfies Inside;
+    return {
+      heapUsed,
+      external,
+      unfinished,
+      sockets: process.getActiveResourcesInfo().filter((kind) => kind === 'TCPSocketWrap').length,
+    } satisfies Inside;
   });
   setTimeout(() => process.exit(9), (2 * SECONDS + 120) * 1_000).unref(); // whoever started it has gone
   process.stdout.write(`${(await app.run({ port: 0 })).port}\n`);
@@ -86,8 +112,12 @@ async function serve(): Promise<void> {
 const HEAD = 'Host: a\r\n';
 
 /** Each does its worst until its connection has ended. Answers nothing: how it ended is told by the bytes that came. */
-const ATTACKS: Readonly<Record<string, (socket: Socket, random: (below: number) => number) => Promise<void>>> = {
-  async silent() { /* it only stays */ },
+const ATTACKS: Readonly<
+  Record<string, (socket: Socket, random: (below: number) => number) => Promise<void>>
+> = {
+  async silent() {
+    /* it only stays */
+  },
   async head(socket) {
     socket.write(`GET / HTTP/1.1\r\n${HEAD}X: `);
     await drip(socket, 'x');
@@ -113,7 +143,13 @@ const ATTACKS: Readonly<Record<string, (socket: Socket, random: (below: number) 
     socket.destroy();
   },
   async aborter(socket, random) {
-    const bytes = [`GET /wait HTTP/1.1\r\n${HEAD}\r\n`, `GET /endless HTTP/1.1\r\n${HEAD}\r\n`, `POST /bytes HTTP/1.1\r\n${HEAD}Content-Length: 1000\r\n\r\nabc`, `POST /bytes HTTP/1.1\r\n${HEAD}Expect: 100-continue\r\nContent-Length: 10\r\n\r\n`, 'RUBBISH\r\n\r\n'][random(5)]!;
+    const bytes = [
+      `GET /wait HTTP/1.1\r\n${HEAD}\r\n`,
+      `GET /endless HTTP/1.1\r\n${HEAD}\r\n`,
+      `POST /bytes HTTP/1.1\r\n${HEAD}Content-Length: 1000\r\n\r\nabc`,
+      `POST /bytes HTTP/1.1\r\n${HEAD}Expect: 100-continue\r\nContent-Length: 10\r\n\r\n`,
+      'RUBBISH\r\n\r\n',
+    ][random(5)]!;
     await sleep(random(400)); // or it would be a flood, which is another matter
     socket.write(bytes.slice(0, 1 + random(2 * bytes.length)));
     await sleep(random(50));
@@ -130,7 +166,9 @@ async function drip(socket: Socket, bytes: string): Promise<void> {
 }
 
 /** How often each kind was cut, and told so. */
-const tallies = new Map<string, { ended: number; told: number }>(Object.keys(ATTACKS).map((kind) => [kind, { ended: 0, told: 0 }]));
+const tallies = new Map<string, { ended: number; told: number }>(
+  Object.keys(ATTACKS).map((kind) => [kind, { ended: 0, told: 0 }]),
+);
 let isOver = false;
 
 /** One attacker after the other. */
@@ -138,12 +176,23 @@ async function line(kind: string, port: number, random: (below: number) => numbe
   const tally = tallies.get(kind)!;
   while (!isOver) {
     const socket = connect(port, '127.0.0.1');
-    socket.on('error', () => { /* cut, as it must be */ });
-    socket.once('data', (bytes: Buffer) => { if (bytes.includes(' 408 ')) tally.told++; });
-    const closed = new Promise((resolve) => { socket.once('close', resolve); });
-    const stop = setInterval(() => { if (isOver) socket.destroy(); }, DRIP_MS);
+    socket.on('error', () => {
+      /* cut, as it must be */
+    });
+    socket.once('data', (bytes: Buffer) => {
+      if (bytes.includes(' 408 ')) tally.told++;
+    });
+    const closed = new Promise((resolve) => {
+      socket.once('close', resolve);
+    });
+    const stop = setInterval(() => {
+      if (isOver) socket.destroy();
+    }, DRIP_MS);
     await ATTACKS[kind]!(socket, random);
-    if (kind === 'reader') await Promise.race([closed, sleep(LIMITS.sendTimeoutMs * 4)]).then(() => { socket.resume(); }); // a paused one learns nothing of its end
+    if (kind === 'reader')
+      await Promise.race([closed, sleep(LIMITS.sendTimeoutMs * 4)]).then(() => {
+        socket.resume();
+      }); // a paused one learns nothing of its end
     await closed;
     clearInterval(stop);
     if (!isOver) tally.ended++;
@@ -153,7 +202,9 @@ async function line(kind: string, port: number, random: (below: number) => numbe
 // ── the run ──
 
 async function inside(port: number): Promise<Inside> {
-  return (await fetch(`http://127.0.0.1:${port}/_inside`, { headers: { connection: 'close' } })).json() as Promise<Inside>;
+  return (
+    await fetch(`http://127.0.0.1:${port}/_inside`, { headers: { connection: 'close' } })
+  ).json() as Promise<Inside>;
 }
 
 /** What is inside once nothing but the question is, or after a while. */
@@ -167,7 +218,10 @@ async function settled(port: number): Promise<Inside> {
 }
 
 /** Honest clients, for a while. Answers what failed. */
-async function honest(url: string, seconds: number): Promise<{ answered: number; worstMs: number; failures: string[] }> {
+async function honest(
+  url: string,
+  seconds: number,
+): Promise<{ answered: number; worstMs: number; failures: string[] }> {
   const load = new Load(url, HONEST, (status, body) => status === 200 && body === 'hello');
   await sleep(seconds * 1_000);
   await load.stop();
@@ -175,15 +229,25 @@ async function honest(url: string, seconds: number): Promise<{ answered: number;
 }
 
 async function main(): Promise<void> {
-  console.log(`slowloris: ${SECONDS} s, ${ATTACKERS} attackers of each of ${tallies.size} kinds, ${READERS} of readers, ${HONEST} honest clients`);
-  const child = spawn(process.execPath, ['--conditions=svc-source', '--expose-gc', '--no-flush-bytecode', import.meta.filename, 'serve'], { stdio: ['ignore', 'pipe', 'inherit'] });
+  console.log(
+    `slowloris: ${SECONDS} s, ${ATTACKERS} attackers of each of ${tallies.size} kinds, ${READERS} of readers, ${HONEST} honest clients`,
+  );
+  const child = spawn(
+    process.execPath,
+    ['--conditions=svc-source', '--expose-gc', '--no-flush-bytecode', import.meta.filename, 'serve'],
+    { stdio: ['ignore', 'pipe', 'inherit'] },
+  );
   process.on('exit', () => child.kill('SIGKILL'));
-  const [text] = await once(createInterface({ input: child.stdout }), 'line') as [string];
+  const [text] = (await once(createInterface({ input: child.stdout }), 'line')) as [string];
   const port = Number(text);
   const url = `http://127.0.0.1:${port}/`;
   const attack = async (seconds: number): Promise<Awaited<ReturnType<typeof honest>>> => {
     isOver = false;
-    const lines = Object.keys(ATTACKS).flatMap((kind, index) => Array.from({ length: kind === 'reader' ? READERS : ATTACKERS }, (_, n) => line(kind, port, seeded(1_000 * index + n))));
+    const lines = Object.keys(ATTACKS).flatMap((kind, index) =>
+      Array.from({ length: kind === 'reader' ? READERS : ATTACKERS }, (_, n) =>
+        line(kind, port, seeded(1_000 * index + n)),
+      ),
+    );
     const result = await honest(url, seconds);
     isOver = true;
     await Promise.all(lines);
@@ -196,23 +260,35 @@ async function main(): Promise<void> {
     const timedOut = refused.filter((what) => what.startsWith('408 '));
     failures.push(...refused.filter((what) => !timedOut.includes(what)));
     console.log(`${answered} honest requests answered, the slowest in ${worstMs.toFixed(0)} ms`);
-    return [...worstMs > WORST_MS ? [`an honest client waited ${worstMs.toFixed(0)} ms`] : [], ...timedOut.length > 0 ? [`${timedOut.length} honest requests were told 408`] : []];
+    return [
+      ...(worstMs > WORST_MS ? [`an honest client waited ${worstMs.toFixed(0)} ms`] : []),
+      ...(timedOut.length > 0 ? [`${timedOut.length} honest requests were told 408`] : []),
+    ];
   };
-  failures.push(...await confirmed(() => late(Math.max(4, SECONDS / 5)))); // compiles what is compiled, and fills what is kept
+  failures.push(...(await confirmed(() => late(Math.max(4, SECONDS / 5))))); // compiles what is compiled, and fills what is kept
   const before = await settled(port);
-  failures.push(...await confirmed(() => late(SECONDS)));
+  failures.push(...(await confirmed(() => late(SECONDS))));
   const after = await settled(port);
-  console.log(`cut: ${[...tallies].map(([kind, { ended, told }]) => `${kind} ${ended}${told === 0 ? '' : ` (${told} with 408)`}`).join(', ')}`);
-  console.log(`heap ${(before.heapUsed / 1_048_576).toFixed(1)} → ${(after.heapUsed / 1_048_576).toFixed(1)} MB, external ${(before.external / 1_048_576).toFixed(1)} → ${(after.external / 1_048_576).toFixed(1)} MB`);
+  console.log(
+    `cut: ${[...tallies].map(([kind, { ended, told }]) => `${kind} ${ended}${told === 0 ? '' : ` (${told} with 408)`}`).join(', ')}`,
+  );
+  console.log(
+    `heap ${(before.heapUsed / 1_048_576).toFixed(1)} → ${(after.heapUsed / 1_048_576).toFixed(1)} MB, external ${(before.external / 1_048_576).toFixed(1)} → ${(after.external / 1_048_576).toFixed(1)} MB`,
+  );
   for (const [kind, { ended }] of tallies) if (ended === 0) failures.push(`no ${kind} was ever cut`);
-  for (const kind of ['head', 'body', 'chunks']) if (tallies.get(kind)!.told === 0) failures.push(`no ${kind} was told 408`);
-  if (after.sockets > 1 || after.unfinished > 0) failures.push(`left behind: ${after.sockets - 1} sockets, ${after.unfinished} handlers`);
-  if (after.heapUsed - before.heapUsed > SLACK_BYTES || after.external - before.external > SLACK_BYTES) failures.push('the heap has grown');
+  for (const kind of ['head', 'body', 'chunks'])
+    if (tallies.get(kind)!.told === 0) failures.push(`no ${kind} was told 408`);
+  if (after.sockets > 1 || after.unfinished > 0)
+    failures.push(`left behind: ${after.sockets - 1} sockets, ${after.unfinished} handlers`);
+  if (after.heapUsed - before.heapUsed > SLACK_BYTES || after.external - before.external > SLACK_BYTES)
+    failures.push('the heap has grown');
   child.kill('SIGTERM');
   const [status] = await once(child, 'exit');
   if (status !== 0) failures.push(`the server ended with ${String(status)}`);
   if (failures.length > 0) {
-    console.error(`\nFAILED:\n  ${[...new Set(failures)].slice(0, 20).join('\n  ')}${failures.length > 20 ? `\n  … ${failures.length} in all` : ''}`);
+    console.error(
+      `\nFAILED:\n  ${[...new Set(failures)].slice(0, 20).join('\n  ')}${failures.length > 20 ? `\n  … ${failures.length} in all` : ''}`,
+    );
     process.exitCode = 1;
   } else console.log('passed');
 }

@@ -21,11 +21,16 @@ try {
     kills += 25;
     await sixWriters(scope, 100);
     await copies(scope, 100, seeded(1_000 + rounds));
-    await using db = await openDatabase(`sqlite:${join(folder(scope), 'data.db')}`, { synchronous: 'normal', pool: { acquireTimeoutMs: 60_000 } });
+    await using db = await openDatabase(`sqlite:${join(folder(scope), 'data.db')}`, {
+      synchronous: 'normal',
+      pool: { acquireTimeoutMs: 60_000 },
+    });
     await interleaved(db, 10_000, seeded(2_000 + rounds));
     while (cleanUps.length > 0) await cleanUps.pop()!();
   }
-  console.log(`ok: ${rounds} rounds, ${kills} kills, ${600 * rounds} transactions of six processes, ${10_000 * rounds} interleaved`);
+  console.log(
+    `ok: ${rounds} rounds, ${kills} kills, ${600 * rounds} transactions of six processes, ${10_000 * rounds} interleaved`,
+  );
 } finally {
   while (cleanUps.length > 0) await cleanUps.pop()!();
 }

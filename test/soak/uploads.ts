@@ -47,18 +47,30 @@ interface Inside {
 async function serve(uploadDirectory: string): Promise<void> {
   const app = new Svc({ uploadDirectory });
   let peak = 0;
-  setInterval(() => { peak = Math.max(peak, process.memoryUsage.rss()); }, 10).unref();
-  const openFiles = (): string[] => process.platform !== 'linux' ? [] : readdirSync('/proc/self/fd').map((fd) => {
-    try {
-      return readlinkSync(`/proc/self/fd/${fd}`);
-    } catch {
-      return '';
-    }
-  }).filter((path) => path.startsWith(uploadDirectory));
+  setInterval(() => {
+    peak = Math.max(peak, process.memoryUsage.rss());
+  }, 10).unref();
+  const openFiles = (): string[] =>
+    process.platform !== 'linux'
+      ? []
+      : readdirSync('/proc/self/fd')
+          .map((fd) => {
+            try {
+              return readlinkSync(`/proc/self/fd/${fd}`);
+            } catch {
+              return '';
+            }
+          })
+          .filter((path) => path.startsWith(uploadDirectory));
   app.get('/inside', () => {
     globalThis.gc!();
     const { rss, heapUsed, external } = process.memoryUsage();
-    const inside: Inside = { rss, peak, held: heapUsed + external, left: [...readdirSync(uploadDirectory), ...openFiles()] };
+    const inside: Inside = {
+      rss,
+      peak,
+      held: heapUsed + external,
+      left: [...readdirSync(uploadDirectory), ...openFiles()],
+    };
     peak = inside.rss;
     return { ...inside };
   });
@@ -86,16 +98,30 @@ async function serve(uploadDirectory: string): Promise<void> {
 
 // ── the client ──
 
-const HEAD = Buffer.from('--b\r\nContent-Disposition: form-data; name="file"; filename="large.bin"\r\nContent-Type: application/octet-stream\r\n\r\n');
+const HEAD = Buffer.from(
+  '--b\r\nContent-Disposition: form-data; name="file"; filename="large.bin"\r\nContent-Type: application/octet-stream\r\n\r\n',
+);
 const TAIL = Buffer.from('\r\n--b--\r\n');
-const BLOCK = Buffer.from(Array.from({ length: 1_000_000 }, ((random) => () => random(256))(seeded(SEED))));
+const BLOCK = Buffer.from(
+  Array.from(
+    { length: 1_000_000 },
+    (
+      (random) => () =>
+        random(256)
+    )(seeded(SEED)),
+  ),
+);
 
 function requestHead(path: string, bytes: number): string {
   return `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: ${HEAD.length + bytes + TAIL.length}\r\n\r\n`;
 }
 
 /** Sends one upload of so many bytes as fast as it is taken. Answers what the server has read, and the hash of what was sent. */
-async function upload(port: number, path: string, bytes: number): Promise<{ answered: { size: number; hash: string }; sent: string }> {
+async function upload(
+  port: number,
+  path: string,
+  bytes: number,
+): Promise<{ answered: { size: number; hash: string }; sent: string }> {
   await using client = await RawClient.open(port);
   const { socket } = client;
   const hash = createHash('sha1');
@@ -121,7 +147,8 @@ async function brokenOff(port: number, path: string, bytes: number, hasReset: bo
   socket.write(requestHead(path, BODY_BYTES));
   socket.write(HEAD);
   for (let sent = 0; sent < bytes && !socket.destroyed; sent += BLOCK.length) {
-    if (!socket.write(BLOCK.subarray(0, Math.min(BLOCK.length, bytes - sent)))) await Promise.race([once(socket, 'drain'), once(socket, 'close')]);
+    if (!socket.write(BLOCK.subarray(0, Math.min(BLOCK.length, bytes - sent))))
+      await Promise.race([once(socket, 'drain'), once(socket, 'close')]);
   }
   if (hasReset) socket.resetAndDestroy();
   else socket.destroy();
@@ -146,13 +173,24 @@ async function atRest(port: number): Promise<Inside> {
 const mega = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;
 
 async function main(): Promise<void> {
-  console.log(`uploads: ${mega(BODY_BYTES)} each, then ones that break off for ${SECONDS} s in all, seed ${SEED}`);
+  console.log(
+    `uploads: ${mega(BODY_BYTES)} each, then ones that break off for ${SECONDS} s in all, seed ${SEED}`,
+  );
   const directory = mkdtempSync(join(tmpdir(), 'svc-uploads-'));
   process.on('exit', () => rmSync(directory, { recursive: true, force: true }));
-  const child = spawn(process.execPath, ['--conditions=svc-source', '--expose-gc', import.meta.filename, 'serve', directory], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(
+    process.execPath,
+    ['--conditions=svc-source', '--expose-gc', import.meta.filename, 'serve', directory],
+    { stdio: ['ignore', 'pipe', 'inherit'] },
+  );
   process.on('exit', () => child.kill('SIGKILL'));
   const exited = once(child, 'exit');
-  const port = await Promise.race([once(createInterface({ input: child.stdout }), 'line').then(([line]) => Number(line)), exited.then(() => { throw new Error('The server did not start'); })]);
+  const port = await Promise.race([
+    once(createInterface({ input: child.stdout }), 'line').then(([line]) => Number(line)),
+    exited.then(() => {
+      throw new Error('The server did not start');
+    }),
+  ]);
   const failures: string[] = [];
   const endMs = performance.now() + SECONDS * 1_000;
   for (const path of ['/form', '/parts']) {
@@ -162,14 +200,22 @@ async function main(): Promise<void> {
     const { answered, sent } = await upload(port, path, BODY_BYTES);
     const seconds = (performance.now() - startMs) / 1_000;
     const { peak } = await inside(port);
-    console.log(`${path}: ${seconds.toFixed(1)} s, ${mega(BODY_BYTES / seconds)}/s, resident ${mega(before)} → ${mega(peak)} at most`);
-    if (answered.size !== BODY_BYTES || answered.hash !== sent) failures.push(`${path}: ${answered.size} bytes came, or others`);
-    if (peak - before > MAX_ADDED_BYTES) failures.push(`${path}: ${mega(peak - before)} were added to memory`);
+    console.log(
+      `${path}: ${seconds.toFixed(1)} s, ${mega(BODY_BYTES / seconds)}/s, resident ${mega(before)} → ${mega(peak)} at most`,
+    );
+    if (answered.size !== BODY_BYTES || answered.hash !== sent)
+      failures.push(`${path}: ${answered.size} bytes came, or others`);
+    if (peak - before > MAX_ADDED_BYTES)
+      failures.push(`${path}: ${mega(peak - before)} were added to memory`);
   }
   const random = seeded(SEED);
   let broken = 0;
   const breakOff = async (): Promise<void> => {
-    await Promise.all(Array.from({ length: 8 }, () => brokenOff(port, random(2) === 0 ? '/form' : '/parts', 1 + random(8_000_000), random(2) === 0)));
+    await Promise.all(
+      Array.from({ length: 8 }, () =>
+        brokenOff(port, random(2) === 0 ? '/form' : '/parts', 1 + random(8_000_000), random(2) === 0),
+      ),
+    );
     broken += 8;
   };
   while (broken < 200) await breakOff(); // eight at once have not been there before
@@ -178,12 +224,19 @@ async function main(): Promise<void> {
   const settledMs = performance.now() + SETTLE_MS;
   let after = await atRest(port);
   // on a machine that is busy a file may go, and what was received be let go of, a while after the client has left
-  while ((after.left.length > 0 || after.held - before.held > MAX_HELD_BYTES) && performance.now() < settledMs) after = await atRest(port);
-  console.log(`${broken} uploads broken off; held ${mega(before.held)} → ${mega(after.held)}, resident ${mega(before.rss)} → ${mega(after.rss)}`);
+  while (
+    (after.left.length > 0 || after.held - before.held > MAX_HELD_BYTES) &&
+    performance.now() < settledMs
+  )
+    after = await atRest(port);
+  console.log(
+    `${broken} uploads broken off; held ${mega(before.held)} → ${mega(after.held)}, resident ${mega(before.rss)} → ${mega(after.rss)}`,
+  );
   if (after.left.length > 0) failures.push(`left behind: ${after.left.join(', ')}`);
-  if (after.held - before.held > MAX_HELD_BYTES) failures.push(`${mega(after.held - before.held)} more are held after uploads that broke off`);
+  if (after.held - before.held > MAX_HELD_BYTES)
+    failures.push(`${mega(after.held - before.held)} more are held after uploads that broke off`);
   child.kill('SIGTERM');
-  const [status] = await exited as [number | null];
+  const [status] = (await exited) as [number | null];
   if (status !== 0) failures.push(`SIGTERM ended the server with ${String(status)}`);
   if (failures.length > 0) {
     console.error(`\nFAILED, seed ${SEED}:\n  ${failures.join('\n  ')}`);

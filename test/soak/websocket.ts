@@ -30,7 +30,9 @@ const KEY = Buffer.of(1, 2, 3, 4);
 const COUNT = Math.min(Number(process.env['SOAK_CONNECTIONS'] ?? 10_000), openFiles() - OTHER_FILES);
 
 function openFiles(): number {
-  const { userLimits } = process.report.getReport() as unknown as { userLimits: Record<string, { soft: number | 'unlimited' }> };
+  const { userLimits } = process.report.getReport() as unknown as {
+    userLimits: Record<string, { soft: number | 'unlimited' }>;
+  };
   const soft = userLimits['open_files']?.soft ?? 'unlimited';
   return soft === 'unlimited' ? Infinity : soft;
 }
@@ -43,7 +45,17 @@ async function serve(): Promise<void> {
   const sockets = new Set<WebSocketOfServer>();
   app.websocket('/beat', { allowMissingOrigin: true, heartbeatMs: HEARTBEAT_MS }).onOpen(() => undefined);
   for (const slowConsumer of ['disconnect', 'drop-oldest', 'wait'] as const) {
-    app.websocket(`/${slowConsumer}`, { allowMissingOrigin: true, slowConsumer, maxBufferedBytes: BUFFERED_BYTES, heartbeatMs: false, idleTimeoutMs: 3_600_000, closeTimeoutMs: 500 }).onOpen((socket) => void sockets.add(socket)).onClose((socket) => void sockets.delete(socket));
+    app
+      .websocket(`/${slowConsumer}`, {
+        allowMissingOrigin: true,
+        slowConsumer,
+        maxBufferedBytes: BUFFERED_BYTES,
+        heartbeatMs: false,
+        idleTimeoutMs: 3_600_000,
+        closeTimeoutMs: 500,
+      })
+      .onOpen((socket) => void sockets.add(socket))
+      .onClose((socket) => void sockets.delete(socket));
   }
   const { port } = await app.run({ port: 0, handleSignals: false });
   let sending: string | undefined;
@@ -62,10 +74,21 @@ async function serve(): Promise<void> {
 
   function numbers(): Answers {
     for (let round = 0; round < 2; round++) globalThis.gc!();
-    const value = (name: string): number => app.metrics.snapshot().find((metric) => metric.name === name)?.series.reduce((sum, [, [first]]) => sum + first!, 0) ?? 0;
+    const value = (name: string): number =>
+      app.metrics
+        .snapshot()
+        .find((metric) => metric.name === name)
+        ?.series.reduce((sum, [, [first]]) => sum + first!, 0) ?? 0;
     const { rss, heapUsed, arrayBuffers, external } = process.memoryUsage();
     const { user, system } = process.cpuUsage();
-    return { open: value('svc_websockets'), dropped: value('svc_websocket_dropped_total'), sent, rss, memory: heapUsed + arrayBuffers + external, cpuMs: (user + system) / 1_000 };
+    return {
+      open: value('svc_websockets'),
+      dropped: value('svc_websocket_dropped_total'),
+      sent,
+      rss,
+      memory: heapUsed + arrayBuffers + external,
+      cpuMs: (user + system) / 1_000,
+    };
   }
 
   /** Numbered messages of 40 KB, to each socket one of its own: what is kept is kept for each. */
@@ -92,19 +115,35 @@ class Client {
 
   private constructor(socket: Socket, answersPings: boolean) {
     this.socket = socket;
-    socket.on('error', () => undefined).on('close', () => { this.isClosed = true; });
-    const reader = new FrameReader({ isMasked: false, maxMessageBytes: 1_000_000 }, {
-      onText: (text) => void this.got.push(parseInt(text, 10)), onBinary: () => undefined, onPong: () => undefined, onViolation: (_code, reason) => assert.fail(reason),
-      onPing: (payload) => { if (answersPings) socket.write(encodeMaskedFrame(10, payload, KEY)); },
-      onClose: () => { socket.end(encodeMaskedFrame(8, '', KEY)); },
-    });
+    socket
+      .on('error', () => undefined)
+      .on('close', () => {
+        this.isClosed = true;
+      });
+    const reader = new FrameReader(
+      { isMasked: false, maxMessageBytes: 1_000_000 },
+      {
+        onText: (text) => void this.got.push(parseInt(text, 10)),
+        onBinary: () => undefined,
+        onPong: () => undefined,
+        onViolation: (_code, reason) => assert.fail(reason),
+        onPing: (payload) => {
+          if (answersPings) socket.write(encodeMaskedFrame(10, payload, KEY));
+        },
+        onClose: () => {
+          socket.end(encodeMaskedFrame(8, '', KEY));
+        },
+      },
+    );
     socket.on('data', (chunk: Buffer) => reader.push(Buffer.from(chunk)));
   }
 
   static async open(port: number, path: string, answersPings = true): Promise<Client> {
     const socket = connect(port, '127.0.0.1');
-    socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n`);
-    const [head] = await once(socket, 'data') as [Buffer];
+    socket.write(
+      `GET ${path} HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n`,
+    );
+    const [head] = (await once(socket, 'data')) as [Buffer];
     const end = head.indexOf('\r\n\r\n') + 4;
     assert.match(head.toString('latin1'), /^HTTP\/1\.1 101/);
     const client = new Client(socket, answersPings);
@@ -125,29 +164,47 @@ async function untilAll(clients: readonly Client[], newest: number): Promise<voi
 }
 
 async function soak(): Promise<void> {
-  const child = fork(import.meta.filename, ['serve'], { execArgv: ['--conditions=svc-source', '--expose-gc'], env: { ...process.env, NODE_V8_COVERAGE: '' } });
-  const [{ port }] = await once(child, 'message') as [{ port: number }];
+  const child = fork(import.meta.filename, ['serve'], {
+    execArgv: ['--conditions=svc-source', '--expose-gc'],
+    env: { ...process.env, NODE_V8_COVERAGE: '' },
+  });
+  const [{ port }] = (await once(child, 'message')) as [{ port: number }];
   const ask = async (what: string): Promise<Answers> => {
     child.send(what);
-    return (await once(child, 'message') as [Answers])[0];
+    return ((await once(child, 'message')) as [Answers])[0];
   };
   const mb = (bytes: number): string => `${(bytes / 1_048_576).toFixed(1)} MiB`;
   /** Every socket that answers stays, which one may not do where this process stands still for a heartbeat; whoever is silent goes. */
   const heartbeats = async (): Promise<readonly string[]> => {
     const silent = await Promise.all(Array.from({ length: 100 }, () => Client.open(port, '/beat', false)));
     const clients: Client[] = [];
-    while (clients.length < COUNT - silent.length) clients.push(...await Promise.all(Array.from({ length: Math.min(200, COUNT - silent.length - clients.length) }, () => Client.open(port, '/beat'))));
+    while (clients.length < COUNT - silent.length)
+      clients.push(
+        ...(await Promise.all(
+          Array.from({ length: Math.min(200, COUNT - silent.length - clients.length) }, () =>
+            Client.open(port, '/beat'),
+          ),
+        )),
+      );
     const before = await ask('numbers');
     const waitMs = Math.max(4 * HEARTBEAT_MS, SECONDS * 250);
     await sleep(waitMs);
     const after = await ask('numbers');
-    const [lost, kept] = [clients.filter(({ isClosed }) => isClosed).length, silent.filter(({ isClosed }) => !isClosed).length];
-    console.log(`${clients.length} sockets with a heartbeat of ${HEARTBEAT_MS} ms: ${mb(after['rss']!)} resident, ${((after['cpuMs']! - before['cpuMs']!) / (waitMs / 1_000)).toFixed(0)} ms of CPU a second`);
+    const [lost, kept] = [
+      clients.filter(({ isClosed }) => isClosed).length,
+      silent.filter(({ isClosed }) => !isClosed).length,
+    ];
+    console.log(
+      `${clients.length} sockets with a heartbeat of ${HEARTBEAT_MS} ms: ${mb(after['rss']!)} resident, ${((after['cpuMs']! - before['cpuMs']!) / (waitMs / 1_000)).toFixed(0)} ms of CPU a second`,
+    );
     for (const { socket } of [...clients, ...silent]) socket.destroy();
     while ((await ask('numbers'))['open']! > 0) await sleep(100);
     return [
-      ...lost === 0 ? [] : [`${lost} sockets that answer were parted with`], ...kept === 0 ? [] : [`${kept} silent clients were not parted with`],
-      ...after['open'] === clients.length - lost + kept ? [] : [`the server counts ${after['open']} sockets`],
+      ...(lost === 0 ? [] : [`${lost} sockets that answer were parted with`]),
+      ...(kept === 0 ? [] : [`${kept} silent clients were not parted with`]),
+      ...(after['open'] === clients.length - lost + kept
+        ? []
+        : [`the server counts ${after['open']} sockets`]),
     ];
   };
   try {
@@ -157,7 +214,9 @@ async function soak(): Promise<void> {
     // ── slow readers ──
     for (const policy of ['disconnect', 'drop-oldest', 'wait']) {
       const readers = await Promise.all(Array.from({ length: 5 }, () => Client.open(port, `/${policy}`)));
-      const slow = (await Promise.all(Array.from({ length: SLOW }, () => Client.open(port, `/${policy}`)))).map((client) => client.stopReading());
+      const slow = (
+        await Promise.all(Array.from({ length: SLOW }, () => Client.open(port, `/${policy}`)))
+      ).map((client) => client.stopReading());
       const start = await ask('numbers');
       await ask(policy);
       const endMs = performance.now() + SECONDS * 250;
@@ -165,7 +224,7 @@ async function soak(): Promise<void> {
       const bound = SLOW * (BUFFERED_BYTES + 2 * 65_536 + 65_536) + 16_777_216;
       let most = 0;
       let enough = false; // to tell: a machine that does other things sends them later
-      while (performance.now() < endMs || !enough && performance.now() < endMs + 30_000) {
+      while (performance.now() < endMs || (!enough && performance.now() < endMs + 30_000)) {
         await sleep(100);
         const now = await ask('numbers');
         most = Math.max(most, now['memory']! - start['memory']!);
@@ -177,7 +236,9 @@ async function soak(): Promise<void> {
         await sleep(100); // up to their time for an answer
         open = (await ask('numbers'))['open']!;
       }
-      console.log(`${policy}: ${sent} messages of 40 KB, ${dropped! - start['dropped']!} left out, at most ${mb(most)} more memory (bound ${mb(bound)}, unbounded ${mb(SLOW * sent! * 40_000)}), ${open} open`);
+      console.log(
+        `${policy}: ${sent} messages of 40 KB, ${dropped! - start['dropped']!} left out, at most ${mb(most)} more memory (bound ${mb(bound)}, unbounded ${mb(SLOW * sent! * 40_000)}), ${open} open`,
+      );
       assert.ok(most < bound, `${policy}: ${mb(most)} more memory`);
       assert.ok(SLOW * sent! * 40_000 > 2 * bound, 'enough was sent to tell');
       if (policy === 'disconnect') assert.equal(open, readers.length, 'slow readers were parted with');
@@ -186,13 +247,21 @@ async function soak(): Promise<void> {
         assert.ok(dropped! > start['dropped']!);
       }
       await untilAll(readers, sent! - 1);
-      for (const { got } of readers) assert.deepEqual(got, Array.from({ length: sent! }, (_, index) => index), 'who reads loses nothing');
+      for (const { got } of readers)
+        assert.deepEqual(
+          got,
+          Array.from({ length: sent! }, (_, index) => index),
+          'who reads loses nothing',
+        );
       if (policy === 'drop-oldest') {
         for (const { socket } of slow) socket.resume();
         await untilAll(slow, sent! - 1);
         for (const { got } of slow) {
           assert.equal(got.at(-1), sent! - 1, 'the newest came');
-          assert.deepEqual(got, got.toSorted((left, right) => left - right));
+          assert.deepEqual(
+            got,
+            got.toSorted((left, right) => left - right),
+          );
         }
       }
       for (const { socket } of [...readers, ...slow]) socket.destroy();

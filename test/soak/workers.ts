@@ -30,12 +30,17 @@ const READY = /"event":"worker_ready"/g;
 const RENEWED = /"event":"rolling_restart_done"/g;
 
 function requestsIn(metrics: string): number {
-  return [...metrics.matchAll(/^svc_requests_total\{.*route="\/",.*\} (\d+)$/gm)].reduce((sum, match) => sum + Number(match[1]), 0);
+  return [...metrics.matchAll(/^svc_requests_total\{.*route="\/",.*\} (\d+)$/gm)].reduce(
+    (sum, match) => sum + Number(match[1]),
+    0,
+  );
 }
 
 async function soak(): Promise<void> {
   build();
-  const server = start(scope, process.execPath, [BIN, 'run', 'app.ts', '--workers', '2', '--port', '0'], { cwd: project(scope, { 'app.ts': APP }) });
+  const server = start(scope, process.execPath, [BIN, 'run', 'app.ts', '--workers', '2', '--port', '0'], {
+    cwd: project(scope, { 'app.ts': APP }),
+  });
   const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
   await server.printedTimes(READY, 2);
   const load = new Load(`${url}/`, CLIENTS);
@@ -66,7 +71,11 @@ async function soak(): Promise<void> {
     await server.printedTimes(READY, readyBefore + 1);
     await load.more(200);
     const own = load.failures.slice(failuresBefore);
-    assert.ok(own.length <= CLIENTS && own.every(({ atMs, what }) => atMs - killedMs < 1_000 && what === 'ECONNRESET'), JSON.stringify({ killedMs, own }));
+    assert.ok(
+      own.length <= CLIENTS &&
+        own.every(({ atMs, what }) => atMs - killedMs < 1_000 && what === 'ECONNRESET'),
+      JSON.stringify({ killedMs, own }),
+    );
     lost += own.length;
     await count();
   }
@@ -77,10 +86,15 @@ async function soak(): Promise<void> {
   await Promise.race([load.stop(), new Promise((resolve) => setTimeout(resolve, 1_000).unref())]);
   assert.equal(status, 0, stderr.slice(-2_000));
   const cut = load.failures.slice(before).filter(({ what }) => what !== 'ECONNREFUSED');
-  assert.ok(cut.length <= CLIENTS && cut.every(({ what }) => what === 'ECONNRESET'), JSON.stringify(cut.slice(0, 20)));
+  assert.ok(
+    cut.length <= CLIENTS && cut.every(({ what }) => what === 'ECONNRESET'),
+    JSON.stringify(cut.slice(0, 20)),
+  );
   assert.ok(!/drain_deadline_exceeded|worker_killed|gave_up/.test(stderr), stderr.slice(-2_000));
   assert.ok(load.worstMs < WORST_MS, `a request waited ${load.worstMs} ms`);
-  process.stdout.write(`${rounds} rounds, ${load.answered} requests, ${pids.size} workers; lost to kill -9: ${lost}; worst ${Math.round(load.worstMs)} ms; connections without a request that SIGTERM closed: ${cut.length}\n`);
+  process.stdout.write(
+    `${rounds} rounds, ${load.answered} requests, ${pids.size} workers; lost to kill -9: ${lost}; worst ${Math.round(load.worstMs)} ms; connections without a request that SIGTERM closed: ${cut.length}\n`,
+  );
 }
 
 try {
