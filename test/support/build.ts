@@ -3,7 +3,16 @@
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
@@ -18,7 +27,12 @@ export function build(): void {
     if (isFresh()) return;
     const startedMs = Date.now();
     const { NODE_V8_COVERAGE: _, NODE_OPTIONS: __, ...env } = process.env;
-    const { status, stdout, stderr } = spawnSync('npm', ['run', '-s', 'build'], { cwd: ROOT, env, encoding: 'utf8', shell: process.platform === 'win32' });
+    const { status, stdout, stderr } = spawnSync('npm', ['run', '-s', 'build'], {
+      cwd: ROOT,
+      env,
+      encoding: 'utf8',
+      shell: process.platform === 'win32',
+    });
     if (status !== 0) throw new Error(`The package does not compile:\n${stdout}${stderr}`);
     utimesSync(join(ROOT, 'dist/index.js'), startedMs / 1_000, startedMs / 1_000); // older than a source that was saved during the build
   });
@@ -29,13 +43,22 @@ function isFresh(): boolean {
   const index = join(ROOT, 'dist/index.js');
   if (!existsSync(index)) return false;
   const builtMs = statSync(index).mtimeMs;
-  const sources = [...readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' }).map((file) => join('src', file)), 'tsconfig.json', 'package.json'];
-  return sources.every((file) => statSync(join(ROOT, file)).mtimeMs <= builtMs) &&
-    namesOf('dist', /\.js$/).join() === namesOf('src', /(?<!\.d)\.ts$/).join();
+  const sources = [
+    ...readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' }).map((file) => join('src', file)),
+    'tsconfig.json',
+    'package.json',
+  ];
+  return (
+    sources.every((file) => statSync(join(ROOT, file)).mtimeMs <= builtMs) &&
+    namesOf('dist', /\.js$/).join() === namesOf('src', /(?<!\.d)\.ts$/).join()
+  );
 }
 
 function namesOf(folder: string, ending: RegExp): string[] {
-  return readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' }).filter((file) => ending.test(file)).map((file) => file.replace(ending, '')).sort();
+  return readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
+    .filter((file) => ending.test(file))
+    .map((file) => file.replace(ending, ''))
+    .sort();
 }
 
 const POLL_MS = 50;

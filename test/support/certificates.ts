@@ -4,7 +4,10 @@
 import { CERTIFICATE_PEM, KEY_PEM } from '../oauth/support/tls.ts';
 
 /** A certificate and its key. */
-export interface Pair { readonly cert: string; readonly key: string }
+export interface Pair {
+  readonly cert: string;
+  readonly key: string;
+}
 
 /** Signed by an authority of its own. */
 export const FIRST: Pair = { cert: CERTIFICATE_PEM, key: KEY_PEM };

@@ -27,7 +27,7 @@ export interface CheckAnswer {
 async function answerOf({ file, cwd, env }: CheckSubject): Promise<CheckAnswer> {
   process.chdir(cwd);
   Object.assign(process.env, env);
-  const { app } = await import(pathToFileURL(file).href) as { app: Svc };
+  const { app } = (await import(pathToFileURL(file).href)) as { app: Svc };
   const answer = { report: app.check(), rules: app.rules };
   for (const name of Object.keys(env)) delete process.env[name];
   return answer;
@@ -36,6 +36,7 @@ async function answerOf({ file, cwd, env }: CheckSubject): Promise<CheckAnswer> 
 if (import.meta.main) {
   const all: CheckAnswer[] = [];
   Error.stackTraceLimit = 50; // as there
-  for (const each of JSON.parse(readFileSync(process.argv[2]!, 'utf8')) as CheckSubject[]) all.push(await answerOf(each));
+  for (const each of JSON.parse(readFileSync(process.argv[2]!, 'utf8')) as CheckSubject[])
+    all.push(await answerOf(each));
   console.log(JSON.stringify(all));
 }

@@ -16,16 +16,36 @@ import type { Scope } from './run.ts';
 const PROGRAMS = ['chromium-headless-shell', 'chromium'];
 /** As root it has no sandbox; nothing is fetched that no test asks for; /dev/shm may be small. */
 const FLAGS = [
-  '--headless', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-extensions',
-  '--disable-features=Translate,MediaRouter,OptimizationHints', '--no-proxy-server', '--remote-debugging-port=0',
+  '--headless',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-dev-shm-usage',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+  '--disable-extensions',
+  '--disable-features=Translate,MediaRouter,OptimizationHints',
+  '--no-proxy-server',
+  '--remote-debugging-port=0',
 ];
 
 /** A page that has not arrived by then does not. */
 const DEADLINE_MS = 30_000;
 
 type Params = Readonly<Record<string, unknown>>;
-interface Message { readonly id?: number; readonly sessionId?: string; readonly method?: string; readonly params?: never; readonly result?: never; readonly error?: { readonly message: string } }
-interface Waiting { readonly resolve: (result: never) => void; readonly reject: (error: Error) => void }
+interface Message {
+  readonly id?: number;
+  readonly sessionId?: string;
+  readonly method?: string;
+  readonly params?: never;
+  readonly result?: never;
+  readonly error?: { readonly message: string };
+}
+interface Waiting {
+  readonly resolve: (result: never) => void;
+  readonly reject: (error: Error) => void;
+}
 type Listener = (method: string, params: never) => void;
 
 /** A cookie as the browser keeps it. */
@@ -47,7 +67,9 @@ export interface SentRequest {
 
 /** Where Chromium is on this machine. */
 export function chromiumProgram(): string | undefined {
-  const paths = (process.env['PATH'] ?? '').split(delimiter).flatMap((path) => PROGRAMS.map((name) => join(path, name)));
+  const paths = (process.env['PATH'] ?? '')
+    .split(delimiter)
+    .flatMap((path) => PROGRAMS.map((name) => join(path, name)));
   return PROGRAMS.flatMap((name) => paths.filter((path) => path.endsWith(`/${name}`))).find((path) => {
     try {
       accessSync(path, constants.X_OK);
@@ -87,7 +109,12 @@ export class Chromium {
     assert.ok(program !== undefined, 'needsChromium() is asked first');
     const removals: (() => void | Promise<void>)[] = [];
     const profile = folder({ after: (remove) => removals.push(remove) });
-    const running = start({ after: (kill) => removals.unshift(kill) }, program, [...FLAGS, `--user-data-dir=${profile}`, 'about:blank'], { env: { HOME: profile, LC_ALL: 'C.UTF-8' } });
+    const running = start(
+      { after: (kill) => removals.unshift(kill) },
+      program,
+      [...FLAGS, `--user-data-dir=${profile}`, 'about:blank'],
+      { env: { HOME: profile, LC_ALL: 'C.UTF-8' } },
+    );
     const [, address] = await running.printed(/DevTools listening on (ws:\S+)/);
     const socket = new WebSocket(address!);
     await new Promise((resolve, reject) => {
@@ -111,8 +138,14 @@ export class Chromium {
 
   /** Another page of one visitor. */
   async page(browserContextId: string): Promise<Page> {
-    const { targetId } = await this.send<{ targetId: string }>('Target.createTarget', { url: 'about:blank', browserContextId });
-    const { sessionId } = await this.send<{ sessionId: string }>('Target.attachToTarget', { targetId, flatten: true });
+    const { targetId } = await this.send<{ targetId: string }>('Target.createTarget', {
+      url: 'about:blank',
+      browserContextId,
+    });
+    const { sessionId } = await this.send<{ sessionId: string }>('Target.attachToTarget', {
+      targetId,
+      flatten: true,
+    });
     return Page.of(this, { sessionId, browserContextId });
   }
 
@@ -120,12 +153,18 @@ export class Chromium {
   send<T>(method: string, params: Params = {}, sessionId?: string): Promise<T> {
     if (this.#socket.readyState !== WebSocket.OPEN) return Promise.reject(new Error('The browser has ended'));
     const id = ++this.#lastId;
-    this.#socket.send(JSON.stringify({ id, method, params, ...sessionId === undefined ? {} : { sessionId } }));
-    return new Promise<T>((resolve, reject) => { this.#answers.set(id, { resolve, reject: (error) => reject(new Error(`${method}: ${error.message}`)) }); });
+    this.#socket.send(
+      JSON.stringify({ id, method, params, ...(sessionId === undefined ? {} : { sessionId }) }),
+    );
+    return new Promise<T>((resolve, reject) => {
+      this.#answers.set(id, { resolve, reject: (error) => reject(new Error(`${method}: ${error.message}`)) });
+    });
   }
 
   /** Hears the events of a session. */
-  listen(sessionId: string, listener: Listener): void { this.#listeners.set(sessionId, listener); }
+  listen(sessionId: string, listener: Listener): void {
+    this.#listeners.set(sessionId, listener);
+  }
 
   #take({ id, sessionId, method, params, result, error }: Message): void {
     if (id === undefined) return this.#listeners.get(sessionId ?? '')?.(method!, params!);
@@ -157,10 +196,18 @@ export class Page {
   }
 
   /** @internal */
-  static async of(browser: Chromium, { sessionId, browserContextId }: { readonly sessionId: string; readonly browserContextId: string }): Promise<Page> {
+  static async of(
+    browser: Chromium,
+    { sessionId, browserContextId }: { readonly sessionId: string; readonly browserContextId: string },
+  ): Promise<Page> {
     const page = new Page(browser, sessionId, browserContextId);
     for (const domain of ['Page', 'Network', 'Log', 'Runtime']) await page.send(`${domain}.enable`);
-    await page.send('Emulation.setDeviceMetricsOverride', { width: 800, height: 600, deviceScaleFactor: 1, mobile: false });
+    await page.send('Emulation.setDeviceMetricsOverride', {
+      width: 800,
+      height: 600,
+      deviceScaleFactor: 1,
+      mobile: false,
+    });
     return page;
   }
 
@@ -172,9 +219,13 @@ export class Page {
   }
 
   /** Where it is. */
-  get url(): string { return this.#url; }
+  get url(): string {
+    return this.#url;
+  }
 
-  send<T>(method: string, params: Params = {}): Promise<T> { return this.#browser.send<T>(method, params, this.#sessionId); }
+  send<T>(method: string, params: Params = {}): Promise<T> {
+    return this.#browser.send<T>(method, params, this.#sessionId);
+  }
 
   /** Opens an address, and waits until a page has loaded whose address begins with `arrivesAt`, by default any. */
   open(url: string, arrivesAt?: string): Promise<void> {
@@ -184,13 +235,18 @@ export class Page {
     });
   }
 
-  reload(): Promise<void> { return this.#arriving(undefined, () => this.send('Page.reload')); }
+  reload(): Promise<void> {
+    return this.#arriving(undefined, () => this.send('Page.reload'));
+  }
 
   /** Scrolls to an element, presses the mouse in its middle, and waits as open() does. */
   click(selector: string, arrivesAt?: string): Promise<void> {
     return this.#arriving(arrivesAt, async () => {
-      const [x, y] = await this.run<[number, number]>(`(() => { const element = document.querySelector(${JSON.stringify(selector)}); element.scrollIntoView({ block: 'nearest', behavior: 'instant' }); const box = element.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()`);
-      for (const type of ['mousePressed', 'mouseReleased']) await this.send('Input.dispatchMouseEvent', { type, x, y, button: 'left', clickCount: 1 });
+      const [x, y] = await this.run<[number, number]>(
+        `(() => { const element = document.querySelector(${JSON.stringify(selector)}); element.scrollIntoView({ block: 'nearest', behavior: 'instant' }); const box = element.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()`,
+      );
+      for (const type of ['mousePressed', 'mouseReleased'])
+        await this.send('Input.dispatchMouseEvent', { type, x, y, button: 'left', clickCount: 1 });
     });
   }
 
@@ -198,7 +254,12 @@ export class Page {
   async press(keys: readonly ('Tab' | 'Enter')[], arrivesAt?: string): Promise<void> {
     const pressAll = async (): Promise<void> => {
       for (const key of keys) {
-        const codes = { key, code: key, windowsVirtualKeyCode: key === 'Tab' ? 9 : 13, ...key === 'Enter' ? { text: '\r' } : {} };
+        const codes = {
+          key,
+          code: key,
+          windowsVirtualKeyCode: key === 'Tab' ? 9 : 13,
+          ...(key === 'Enter' ? { text: '\r' } : {}),
+        };
         await this.send('Input.dispatchKeyEvent', { type: 'keyDown', ...codes });
         await this.send('Input.dispatchKeyEvent', { type: 'keyUp', ...codes });
       }
@@ -208,30 +269,48 @@ export class Page {
 
   /** The value of an expression in the page, a promise's too, as JSON has it. Rejects with what it throws. */
   async run<T>(expression: string): Promise<T> {
-    const { result, exceptionDetails } = await this.send<{ result: { value: T }; exceptionDetails?: { exception?: { description?: string }; text: string } }>('Runtime.evaluate', { expression, awaitPromise: true, returnByValue: true });
-    if (exceptionDetails !== undefined) throw new Error(exceptionDetails.exception?.description ?? exceptionDetails.text);
+    const { result, exceptionDetails } = await this.send<{
+      result: { value: T };
+      exceptionDetails?: { exception?: { description?: string }; text: string };
+    }>('Runtime.evaluate', { expression, awaitPromise: true, returnByValue: true });
+    if (exceptionDetails !== undefined)
+      throw new Error(exceptionDetails.exception?.description ?? exceptionDetails.text);
     return result.value;
   }
 
   /** What a person reads there. */
-  text(): Promise<string> { return this.run('document.body.innerText'); }
+  text(): Promise<string> {
+    return this.run('document.body.innerText');
+  }
 
   /** Every cookie of the visitor, HttpOnly ones too, by name. */
   async cookies(): Promise<Map<string, BrowserCookie>> {
-    const { cookies } = await this.#browser.send<{ cookies: BrowserCookie[] }>('Storage.getCookies', { browserContextId: this.browserContextId });
+    const { cookies } = await this.#browser.send<{ cookies: BrowserCookie[] }>('Storage.getCookies', {
+      browserContextId: this.browserContextId,
+    });
     return new Map(cookies.map((cookie) => [cookie.name, cookie]));
   }
 
   /** A PNG. */
   async screenshot(): Promise<Buffer> {
-    return Buffer.from((await this.send<{ data: string }>('Page.captureScreenshot', { format: 'png' })).data, 'base64');
+    return Buffer.from(
+      (await this.send<{ data: string }>('Page.captureScreenshot', { format: 'png' })).data,
+      'base64',
+    );
   }
 
   async #arriving(arrivesAt: string = '', act: () => Promise<unknown>): Promise<void> {
     const arrived = Promise.withResolvers<void>();
-    const fail = (problem: string): void => arrived.reject(new Error(`${problem}: at ${this.#url}, not ${arrivesAt}\n${[...this.requests.map(({ method, url }) => `${method} ${url}`), ...this.complaints].join('\n')}`));
+    const fail = (problem: string): void =>
+      arrived.reject(
+        new Error(
+          `${problem}: at ${this.#url}, not ${arrivesAt}\n${[...this.requests.map(({ method, url }) => `${method} ${url}`), ...this.complaints].join('\n')}`,
+        ),
+      );
     const deadline = setTimeout(fail, DEADLINE_MS, 'The page has not arrived');
-    this.#onLoad = (url) => { if (url.startsWith(arrivesAt)) arrived.resolve(); };
+    this.#onLoad = (url) => {
+      if (url.startsWith(arrivesAt)) arrived.resolve();
+    };
     this.#onFailure = fail;
     try {
       await Promise.all([act(), arrived.promise]);
@@ -249,14 +328,17 @@ export class Page {
     } else if (method === 'Page.loadEventFired') {
       this.#onLoad(this.#url);
     } else if (method === 'Network.requestWillBeSent') {
-      const { request: { method: verb, url, headers } } = params as { request: SentRequest };
+      const {
+        request: { method: verb, url, headers },
+      } = params as { request: SentRequest };
       this.requests.push({ method: verb, url, headers });
     } else if (method === 'Network.loadingFailed') {
       const { type, errorText, canceled } = params as { type: string; errorText: string; canceled?: boolean };
       if (type === 'Document' && canceled !== true) this.#onFailure(errorText);
     } else if (method === 'Log.entryAdded') {
       const { entry } = params as { entry: { level: string; text: string; url?: string } };
-      if (entry.level === 'error' || entry.level === 'warning') this.complaints.push(`${entry.text} ${entry.url ?? ''}`);
+      if (entry.level === 'error' || entry.level === 'warning')
+        this.complaints.push(`${entry.text} ${entry.url ?? ''}`);
     } else if (method === 'Runtime.exceptionThrown') {
       this.complaints.push((params as { exceptionDetails: { text: string } }).exceptionDetails.text);
     }

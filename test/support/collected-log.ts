@@ -7,6 +7,10 @@ import type { Logger } from '../../src/observability/log.ts';
 /** The logger, and its events so far, each as the object that its line says. */
 export function collectedLog(): { readonly logger: Logger; readonly events: Record<string, unknown>[] } {
   const events: Record<string, unknown>[] = [];
-  const logger = createLogger({ level: 'debug', format: 'json', sink: (line) => void events.push(JSON.parse(line) as Record<string, unknown>) });
+  const logger = createLogger({
+    level: 'debug',
+    format: 'json',
+    sink: (line) => void events.push(JSON.parse(line) as Record<string, unknown>),
+  });
   return { logger, events };
 }

@@ -32,8 +32,12 @@ export async function until(holds: () => boolean): Promise<void> {
 /** Resolves with what the promise does. Rejects where it takes far too long. */
 export async function soon<T>(promise: Promise<T>, what: string): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<undefined>((resolve) => { timer = setTimeout(resolve, patienceMs, undefined); });
-  const first = await Promise.race([promise.then((value) => ({ value })), late]).finally(() => clearTimeout(timer));
+  const late = new Promise<undefined>((resolve) => {
+    timer = setTimeout(resolve, patienceMs, undefined);
+  });
+  const first = await Promise.race([promise.then((value) => ({ value })), late]).finally(() =>
+    clearTimeout(timer),
+  );
   return first === undefined ? inVain(what) : first.value;
 }
 

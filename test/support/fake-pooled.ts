@@ -5,7 +5,21 @@ import { ConnectionLost } from '../../src/db/index.ts';
 import type { Limit } from '../../src/db/driver.ts';
 import type { PooledConnection } from '../../src/db/wire/pool-settings.ts';
 
-type Unused = 'retire' | 'execute' | 'fetchOne' | 'fetchAll' | 'fetchArrays' | 'scalar' | 'executeMany' | 'stream' | 'script' | 'begin' | 'commit' | 'savepoint' | 'releaseSavepoint' | 'rollbackTo';
+type Unused =
+  | 'retire'
+  | 'execute'
+  | 'fetchOne'
+  | 'fetchAll'
+  | 'fetchArrays'
+  | 'scalar'
+  | 'executeMany'
+  | 'stream'
+  | 'script'
+  | 'begin'
+  | 'commit'
+  | 'savepoint'
+  | 'releaseSavepoint'
+  | 'rollbackTo';
 
 /** A connection to {@link FakeServer}. */
 export class FakeConnection implements Omit<PooledConnection, Unused> {
@@ -24,7 +38,9 @@ export class FakeConnection implements Omit<PooledConnection, Unused> {
     this.id = id;
   }
 
-  get isIdle(): boolean { return !this.isBroken && !this.isInTransaction && this.inFlight === 0; }
+  get isIdle(): boolean {
+    return !this.isBroken && !this.isInTransaction && this.inFlight === 0;
+  }
 
   async ping(): Promise<void> {
     this.calls.push('ping');
@@ -49,7 +65,9 @@ export class FakeConnection implements Omit<PooledConnection, Unused> {
     await Promise.resolve();
   }
 
-  destroy(): void { this.#end(); }
+  destroy(): void {
+    this.#end();
+  }
 
   /** The server, or what is between, ends it. */
   lose(): void {
@@ -80,7 +98,7 @@ export class FakeServer {
   /** Each attempt, when it was made. */
   readonly attempts: number[] = [];
   /** What an attempt meets; undefined lets it in. */
-  refusal: (() => Error | undefined) = () => undefined;
+  refusal: () => Error | undefined = () => undefined;
   /** How attempts and answers are held up. */
   delay: () => Promise<void> = async () => undefined;
   answers: (connection: FakeConnection) => Promise<void> = async () => undefined;
@@ -90,7 +108,10 @@ export class FakeServer {
   connect(nowMs: () => number): (limit: Limit) => Promise<PooledConnection> {
     return async (limit) => {
       this.attempts.push(nowMs());
-      await Promise.race([this.delay(), new Promise((resolve) => limit.signal?.addEventListener('abort', resolve))]);
+      await Promise.race([
+        this.delay(),
+        new Promise((resolve) => limit.signal?.addEventListener('abort', resolve)),
+      ]);
       if (limit.signal?.aborted === true) throw new ConnectionLost('given up');
       const refused = this.refusal();
       if (refused !== undefined) throw refused;

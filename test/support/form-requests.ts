@@ -14,11 +14,20 @@ import type { FakeIncoming } from './transport.ts';
 export const MULTIPART = 'multipart/form-data; boundary=b';
 
 /** A request whose body is pushed by the test, or these parts. */
-export function formRequest(parts?: readonly WrittenPart[] | Buffer, type: string = MULTIPART, headers: readonly string[] = []): { req: TransportRequest; incoming: FakeIncoming; end: () => Promise<void> } {
+export function formRequest(
+  parts?: readonly WrittenPart[] | Buffer,
+  type: string = MULTIPART,
+  headers: readonly string[] = [],
+): { req: TransportRequest; incoming: FakeIncoming; end: () => Promise<void> } {
   const body = parts === undefined || Buffer.isBuffer(parts) ? parts : written(parts);
-  const { req, incoming } = fakeRequest({ method: 'POST', headers: ['content-type', type, ...headers], ...(body === undefined ? {} : { body }) });
+  const { req, incoming } = fakeRequest({
+    method: 'POST',
+    headers: ['content-type', type, ...headers],
+    ...(body === undefined ? {} : { body }),
+  });
   const end = async (): Promise<void> => {
-    for (const fn of (req.takeAfterwards(undefined, { runLate: () => undefined }) ?? []).toReversed()) await fn(undefined);
+    for (const fn of (req.takeAfterwards(undefined, { runLate: () => undefined }) ?? []).toReversed())
+      await fn(undefined);
   };
   return { req, incoming, end };
 }
@@ -33,18 +42,23 @@ export class UploadFolder {
   }
 
   /** What there is: names, and files without a name that this process has open. */
-  get left(): string[] { return [...readdirSync(this.path), ...this.open]; }
+  get left(): string[] {
+    return [...readdirSync(this.path), ...this.open];
+  }
 
   /** Files of this folder that this process has open; Linux tells. */
   get open(): string[] {
     if (process.platform !== 'linux') return [];
-    return readdirSync('/proc/self/fd').map((descriptor) => {
-      try {
-        return readlinkSync(`/proc/self/fd/${descriptor}`);
-      } catch { // closed meanwhile
-        return '';
-      }
-    }).filter((path) => path.startsWith(this.path));
+    return readdirSync('/proc/self/fd')
+      .map((descriptor) => {
+        try {
+          return readlinkSync(`/proc/self/fd/${descriptor}`);
+        } catch {
+          // closed meanwhile
+          return '';
+        }
+      })
+      .filter((path) => path.startsWith(this.path));
   }
 }
 

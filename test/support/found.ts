@@ -13,10 +13,14 @@ export function quiet(options: SvcOptions = {}): Svc {
 
 /** `subject: message` of what the rules of these ids find, in the order of the report. */
 export function found(app: Svc, ...ids: readonly string[]): string[] {
-  return asSevere(app.check().findings).filter(({ rule }) => ids.includes(rule)).map(({ subject, message }) => `${subject}: ${message}`);
+  return asSevere(app.check().findings)
+    .filter(({ rule }) => ids.includes(rule))
+    .map(({ subject, message }) => `${subject}: ${message}`);
 }
 
 /** The subjects alone. */
 export function subjects(app: Svc, ...ids: readonly string[]): string[] {
-  return asSevere(app.check().findings).filter(({ rule }) => ids.includes(rule)).map(({ subject }) => subject);
+  return asSevere(app.check().findings)
+    .filter(({ rule }) => ids.includes(rule))
+    .map(({ subject }) => subject);
 }

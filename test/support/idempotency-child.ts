@@ -8,11 +8,18 @@ import { DatabaseRecordStore, openDatabase, sql } from '../../src/db/index.ts';
 const [url, name] = process.argv.slice(2);
 const db = await openDatabase(url!, { busyTimeoutMs: 60_000 });
 const app = new Svc({ env: 'test', logger: createLogger({ level: 'error' }) });
-app.use(new IdempotencyMiddleware({ store: new DatabaseRecordStore(db), leaseSeconds: 3, principal: (req) => req.headers['x-user'] }));
+app.use(
+  new IdempotencyMiddleware({
+    store: new DatabaseRecordStore(db),
+    leaseSeconds: 3,
+    principal: (req) => req.headers['x-user'],
+  }),
+);
 app.post('/orders', async ({ req }) => {
-  const { item } = await req.json() as { item: string };
+  const { item } = (await req.json()) as { item: string };
   await db.execute(sql`insert into executions (name, item) values (${name!}, ${item})`);
-  while (await db.scalar<number>(sql`select count(*) from gate`) === 0) await new Promise((resolve) => setImmediate(resolve));
+  while ((await db.scalar<number>(sql`select count(*) from gate`)) === 0)
+    await new Promise((resolve) => setImmediate(resolve));
   return [{ item, by: name }, 201, { Location: `/orders/${item}` }];
 });
 const { port } = await app.run({ port: 0 });

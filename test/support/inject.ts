@@ -24,9 +24,13 @@ class FakeSocket extends Duplex {
   was = 0;
   readonly remoteAddress = '127.0.0.1';
 
-  constructor() { super({ allowHalfOpen: true }); }
+  constructor() {
+    super({ allowHalfOpen: true });
+  }
 
-  override _read(): void { /* pushed into from outside */ }
+  override _read(): void {
+    /* pushed into from outside */
+  }
 
   #take(chunk: Buffer): void {
     if (this.first.length < 1_000) this.first += chunk.toString('latin1');
@@ -43,11 +47,21 @@ class FakeSocket extends Duplex {
     done();
   }
 
-  setTimeout(): this { return this; }
-  setNoDelay(): this { return this; }
-  setKeepAlive(): this { return this; }
-  ref(): this { return this; }
-  unref(): this { return this; }
+  setTimeout(): this {
+    return this;
+  }
+  setNoDelay(): this {
+    return this;
+  }
+  setKeepAlive(): this {
+    return this;
+  }
+  ref(): this {
+    return this;
+  }
+  unref(): this {
+    return this;
+  }
 }
 
 const SOCKETS = 64;
@@ -59,13 +73,22 @@ const SLICE_MS = 100;
  * CPU nanoseconds per request, of which `together` are begun before the first is answered: the best of several slices. `isFresh`:
  * each on a connection of its own, for answers that end theirs.
  */
-export async function inject(server: Server, request: Buffer, status: number, { together = SOCKETS, isFresh = false }: { readonly together?: number; readonly isFresh?: boolean } = {}): Promise<number> {
-  const turn = (): Promise<void> => new Promise((resolve) => { setImmediate(resolve); });
-  const connect = (): FakeSocket[] => Array.from({ length: together }, () => {
-    const socket = new FakeSocket();
-    server.emit('connection', socket);
-    return socket.resume();
-  });
+export async function inject(
+  server: Server,
+  request: Buffer,
+  status: number,
+  { together = SOCKETS, isFresh = false }: { readonly together?: number; readonly isFresh?: boolean } = {},
+): Promise<number> {
+  const turn = (): Promise<void> =>
+    new Promise((resolve) => {
+      setImmediate(resolve);
+    });
+  const connect = (): FakeSocket[] =>
+    Array.from({ length: together }, () => {
+      const socket = new FakeSocket();
+      server.emit('connection', socket);
+      return socket.resume();
+    });
   let sockets = connect();
   await turn();
   let answered = 0;
@@ -89,7 +112,8 @@ export async function inject(server: Server, request: Buffer, status: number, { 
   };
   await step();
   await turn();
-  if (!sockets[0]!.first.startsWith(`HTTP/1.1 ${status} `)) throw new Error(`wrong answer: ${sockets[0]!.first.slice(0, 300)}`);
+  if (!sockets[0]!.first.startsWith(`HTTP/1.1 ${status} `))
+    throw new Error(`wrong answer: ${sockets[0]!.first.slice(0, 300)}`);
   for (const until = performance.now() + WARM_MS; performance.now() < until;) await step();
   let best = Infinity;
   for (let slice = 0; slice < SLICES; slice++) {
@@ -97,7 +121,7 @@ export async function inject(server: Server, request: Buffer, status: number, { 
     const before = process.cpuUsage();
     for (const until = performance.now() + SLICE_MS; performance.now() < until;) await step();
     const { user, system } = process.cpuUsage(before);
-    best = Math.min(best, (user + system) * 1_000 / answered);
+    best = Math.min(best, ((user + system) * 1_000) / answered);
   }
   return best;
 }

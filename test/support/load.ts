@@ -23,15 +23,24 @@ export class Load {
   #isStopped = false;
 
   /** `accepts` says which answers are right. */
-  constructor(url: string | URL, clients: number, accepts: (status: number, body: string) => boolean = (status) => status === 200) {
+  constructor(
+    url: string | URL,
+    clients: number,
+    accepts: (status: number, body: string) => boolean = (status) => status === 200,
+  ) {
     this.#url = new URL(url);
-    this.#agents = Array.from({ length: clients }, (_, index) => new Agent({ keepAlive: index % 2 === 0, maxSockets: 1 }));
+    this.#agents = Array.from(
+      { length: clients },
+      (_, index) => new Agent({ keepAlive: index % 2 === 0, maxSockets: 1 }),
+    );
     this.#clients = Promise.all(this.#agents.map((agent) => this.#ask(agent, accepts))).then(() => undefined);
   }
 
   /** Resolves when so many more have been answered. */
   more(count: number): Promise<void> {
-    return new Promise((resolve) => { this.#waiting.add({ target: this.answered + count, resolve }); });
+    return new Promise((resolve) => {
+      this.#waiting.add({ target: this.answered + count, resolve });
+    });
   }
 
   /** Lets the last requests be answered. */
@@ -46,10 +55,14 @@ export class Load {
       const startedMs = performance.now();
       try {
         const { status, body } = await ask(this.#url, agent);
-        if (!accepts(status, body)) this.failures.push({ atMs: performance.now(), what: `${status} ${body.slice(-400)}` });
+        if (!accepts(status, body))
+          this.failures.push({ atMs: performance.now(), what: `${status} ${body.slice(-400)}` });
         this.bodies.set(body, (this.bodies.get(body) ?? 0) + 1);
       } catch (error) {
-        this.failures.push({ atMs: performance.now(), what: (error as NodeJS.ErrnoException).code ?? String(error) });
+        this.failures.push({
+          atMs: performance.now(),
+          what: (error as NodeJS.ErrnoException).code ?? String(error),
+        });
         await new Promise((resolve) => setImmediate(resolve));
       }
       this.answered++;
@@ -66,13 +79,26 @@ export class Load {
 const HANG_MS = 20_000;
 
 /** One request. Rejects when the connection ends first, or nothing comes for 20 s. */
-export function ask(url: string | URL, agent?: Agent, headers: Readonly<Record<string, string>> = {}): Promise<{ status: number; body: string; type: string }> {
+export function ask(
+  url: string | URL,
+  agent?: Agent,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<{ status: number; body: string; type: string }> {
   return new Promise((resolve, reject) => {
     const sent = request(url, { agent: agent ?? false, headers }, (response) => {
       let body = '';
-      response.setEncoding('utf8').on('data', (text: string) => { body += text; });
-      response.on('end', () => resolve({ status: response.statusCode!, body, type: response.headers['content-type'] ?? '' })).on('error', reject);
+      response.setEncoding('utf8').on('data', (text: string) => {
+        body += text;
+      });
+      response
+        .on('end', () =>
+          resolve({ status: response.statusCode!, body, type: response.headers['content-type'] ?? '' }),
+        )
+        .on('error', reject);
     });
-    sent.on('error', reject).setTimeout(HANG_MS, () => sent.destroy(new Error('no answer'))).end();
+    sent
+      .on('error', reject)
+      .setTimeout(HANG_MS, () => sent.destroy(new Error('no answer')))
+      .end();
   });
 }

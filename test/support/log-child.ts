@@ -20,7 +20,10 @@ switch (how) {
     break;
   case 'throw':
     log.info('before');
-    setImmediate(() => { log.info('just_before'); throw new Error('uncaught'); });
+    setImmediate(() => {
+      log.info('just_before');
+      throw new Error('uncaught');
+    });
     break;
   case 'kill':
     log.info('before');
@@ -29,7 +32,10 @@ switch (how) {
     break;
   case 'flood': // more than the queue and the pipe hold; says on stdout that it still works
     for (let index = 0; index < 5_000; index++) log.info('line', { index, padding });
-    setTimeout(() => { process.stdout.write('alive\n'); process.exit(0); }, 50);
+    setTimeout(() => {
+      process.stdout.write('alive\n');
+      process.exit(0);
+    }, 50);
     break;
   case 'trickle': // goes on logging and answering
     for (let turn = 0; turn < 20; turn++) {

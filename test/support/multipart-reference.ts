@@ -6,7 +6,12 @@ import { isUtf8 } from 'node:buffer';
 import { parsePartHead } from '../../src/http/request/part-head.ts';
 
 /** A part: name, file name, type, and content as Latin-1 text. */
-export type PlainPart = readonly [name: string, filename: string | undefined, contentType: string, content: string];
+export type PlainPart = readonly [
+  name: string,
+  filename: string | undefined,
+  contentType: string,
+  content: string,
+];
 
 /** The parts of a body, Latin-1 text; undefined when it is malformed. */
 export function partsByReference(body: string, boundary: string): PlainPart[] | undefined {
@@ -14,7 +19,8 @@ export function partsByReference(body: string, boundary: string): PlainPart[] | 
   const [, ...segments] = `\r\n${body}`.split(delimiter);
   const parts: PlainPart[] = [];
   for (const [index, segment] of segments.entries()) {
-    if (segment.startsWith('--')) return /^--[ \t]*(?:\r?$|\r\n)/.test(segments.slice(index).join(delimiter)) ? parts : undefined;
+    if (segment.startsWith('--'))
+      return /^--[ \t]*(?:\r?$|\r\n)/.test(segments.slice(index).join(delimiter)) ? parts : undefined;
     const start = /^[ \t]*\r\n/.exec(segment)?.[0].length;
     if (start === undefined) return undefined;
     const rest = segment.slice(start);
@@ -35,15 +41,29 @@ export interface WrittenPart {
 }
 
 /** A field. */
-export function field(name: string, content: string | Uint8Array = ''): WrittenPart { return { head: `; name="${name}"`, content }; }
+export function field(name: string, content: string | Uint8Array = ''): WrittenPart {
+  return { head: `; name="${name}"`, content };
+}
 
 /** A file. */
-export function fileOf(name: string, filename: string, content: string | Uint8Array, type = 'application/octet-stream'): WrittenPart {
-  return { head: `Content-Disposition: form-data; name="${name}"; filename="${filename}"\r\nContent-Type: ${type}`, content };
+export function fileOf(
+  name: string,
+  filename: string,
+  content: string | Uint8Array,
+  type = 'application/octet-stream',
+): WrittenPart {
+  return {
+    head: `Content-Disposition: form-data; name="${name}"; filename="${filename}"\r\nContent-Type: ${type}`,
+    content,
+  };
 }
 
 /** A body. */
 export function written(parts: readonly WrittenPart[], boundary = 'b'): Buffer {
-  const pieces = parts.flatMap(({ head, content }) => [`--${boundary}\r\n${head.includes(':') ? head : `Content-Disposition: form-data${head}`}\r\n\r\n`, content, '\r\n']);
+  const pieces = parts.flatMap(({ head, content }) => [
+    `--${boundary}\r\n${head.includes(':') ? head : `Content-Disposition: form-data${head}`}\r\n\r\n`,
+    content,
+    '\r\n',
+  ]);
   return Buffer.concat([...pieces, `--${boundary}--\r\n`].map((piece) => Buffer.from(piece)));
 }

@@ -14,23 +14,55 @@ export const OK: Buffer = Buffer.from([0, 0, 0, 2, 0, 0, 0]);
 /** A packet with its length and number. */
 export function packet(sequence: number, ...parts: readonly (Uint8Array | string)[]): Buffer {
   const body = Buffer.concat(parts.map((part) => Buffer.from(part)));
-  return Buffer.concat([Buffer.from([body.length & 0xff, body.length >> 8 & 0xff, body.length >> 16, sequence]), body]);
+  return Buffer.concat([
+    Buffer.from([body.length & 0xff, (body.length >> 8) & 0xff, body.length >> 16, sequence]),
+    body,
+  ]);
 }
 
 /** The packet that a server begins with. */
-export function greeting(capabilities: number = CAPABILITIES, plugin: string = 'mysql_native_password', version: string = '8.0.0-fake'): Buffer {
+export function greeting(
+  capabilities: number = CAPABILITIES,
+  plugin: string = 'mysql_native_password',
+  version: string = '8.0.0-fake',
+): Buffer {
   const flags = Buffer.alloc(4);
   flags.writeUInt32LE(capabilities >>> 0);
-  return packet(0, Buffer.of(10), `${version}\0`, Buffer.from([1, 0, 0, 0]), `${NONCE.slice(0, 8)}\0`, flags.subarray(0, 2), Buffer.from([45, 2, 0]), flags.subarray(2), Buffer.of(21), Buffer.alloc(10), `${NONCE.slice(8)}\0`, `${plugin}\0`);
+  return packet(
+    0,
+    Buffer.of(10),
+    `${version}\0`,
+    Buffer.from([1, 0, 0, 0]),
+    `${NONCE.slice(0, 8)}\0`,
+    flags.subarray(0, 2),
+    Buffer.from([45, 2, 0]),
+    flags.subarray(2),
+    Buffer.of(21),
+    Buffer.alloc(10),
+    `${NONCE.slice(8)}\0`,
+    `${plugin}\0`,
+  );
 }
 
 /** A column of BIGINT as it is described. */
-export const column = (name: string): Buffer => Buffer.concat([...['def', '', '', '', name, ''].map((text) => Buffer.from([text.length, ...Buffer.from(text)])), Buffer.from([0x0c, 63, 0, 20, 0, 0, 0, 8, 0, 0, 0])]);
+export const column = (name: string): Buffer =>
+  Buffer.concat([
+    ...['def', '', '', '', name, ''].map((text) => Buffer.from([text.length, ...Buffer.from(text)])),
+    Buffer.from([0x0c, 63, 0, 20, 0, 0, 0, 8, 0, 0, 0]),
+  ]);
 /** The end of columns and rows. */
 export const END: Buffer = Buffer.from([0xfe, 0, 0, 2, 0, 0, 0]);
 /** The answer to what is asked behind the log-in: how much the server takes at once. */
-export const MOST: Buffer = Buffer.concat([packet(1, Buffer.of(1)), packet(2, column('@@max_allowed_packet')), packet(3, Buffer.from([7]), '1000000'), packet(4, END)]);
+export const MOST: Buffer = Buffer.concat([
+  packet(1, Buffer.of(1)),
+  packet(2, column('@@max_allowed_packet')),
+  packet(3, Buffer.from([7]), '1000000'),
+  packet(4, END),
+]);
 /** The answer to COM_STMT_PREPARE: statement 1, which gives no rows, with so many parameters. */
 export function prepared(parameters: number = 0): Buffer {
-  return Buffer.concat([packet(1, Buffer.of(0, 1, 0, 0, 0, 0, 0, parameters, 0, 0, 0, 0)), ...Array.from({ length: parameters }, (_, index) => packet(2 + index, column('?')))]);
+  return Buffer.concat([
+    packet(1, Buffer.of(0, 1, 0, 0, 0, 0, 0, parameters, 0, 0, 0, 0)),
+    ...Array.from({ length: parameters }, (_, index) => packet(2 + index, column('?'))),
+  ]);
 }

@@ -13,13 +13,23 @@ const MARKED = 'tx, step, value, cast(@mark as char) as mark';
 const NO_SUCH_THREAD = 1094;
 
 const BOTH: Omit<ServerKind, 'insert'> = {
-  table: 'drop table if exists nonce; create table nonce (id bigint primary key auto_increment, tx integer not null, step integer not null, value varchar(100) not null, key nonce_tx (tx))',
+  table:
+    'drop table if exists nonce; create table nonce (id bigint primary key auto_increment, tx integer not null, step integer not null, value varchar(100) not null, key nonce_tx (tx))',
   mark: async (handle, tx) => {
     await handle.execute('set @mark = ?', [`tx ${tx}`]);
     return `tx ${tx}`;
   },
-  isCutOff: ({ code, sqlstate }) => code === 'connection_lost' || code === 'transaction_aborted' || code === 'canceled' || /^(?:08|53300)/.test(sqlstate ?? ''), // 1317 tells whoever waits that the connection is being ended
-  connections: async (admin) => (await admin.fetchAll<{ id: number }>('select id as id from information_schema.processlist where db = database() and id <> connection_id()')).map(({ id }) => id),
+  isCutOff: ({ code, sqlstate }) =>
+    code === 'connection_lost' ||
+    code === 'transaction_aborted' ||
+    code === 'canceled' ||
+    /^(?:08|53300)/.test(sqlstate ?? ''), // 1317 tells whoever waits that the connection is being ended
+  connections: async (admin) =>
+    (
+      await admin.fetchAll<{ id: number }>(
+        'select id as id from information_schema.processlist where db = database() and id <> connection_id()',
+      )
+    ).map(({ id }) => id),
   end: async (admin, id) => {
     try {
       await admin.execute(`kill connection ${id}`);
@@ -30,16 +40,28 @@ const BOTH: Omit<ServerKind, 'insert'> = {
     }
   },
   echo: 'select ?',
-  slowEcho: 'select ? as nonce, sleep(?) as slept from (select 1 as n union all select 2 union all select 3) as numbers where n <= ?',
+  slowEcho:
+    'select ? as nonce, sleep(?) as slept from (select 1 as n union all select 2 union all select 3) as numbers where n <= ?',
 };
 
 /** See {@link ServerKind}. */
 export const MYSQL_KINDS: Readonly<Record<Engine, ServerKind>> = {
-  mariadb: { ...BOTH, insert: async (handle, tx, step, value) => (await handle.fetchOne<Written>(`insert into nonce (tx, step, value) values (?, ?, ?) returning ${MARKED}`, [tx, step, value]))! },
+  mariadb: {
+    ...BOTH,
+    insert: async (handle, tx, step, value) =>
+      (await handle.fetchOne<Written>(
+        `insert into nonce (tx, step, value) values (?, ?, ?) returning ${MARKED}`,
+        [tx, step, value],
+      ))!,
+  },
   mysql: {
     ...BOTH,
     insert: async (handle, tx, step, value) => {
-      const { lastInsertId } = await handle.execute('insert into nonce (tx, step, value) values (?, ?, ?)', [tx, step, value]);
+      const { lastInsertId } = await handle.execute('insert into nonce (tx, step, value) values (?, ?, ?)', [
+        tx,
+        step,
+        value,
+      ]);
       return (await handle.fetchOne<Written>(`select ${MARKED} from nonce where id = ?`, [lastInsertId!]))!; // the table has such a key
     },
   },

@@ -29,14 +29,19 @@ const servers = new Map<Engine, Promise<string>>();
 const admins = new Map<Engine, Promise<Database>>();
 let databases = 0;
 const ends: (() => void | Promise<void>)[] = [];
-after(async () => { for (const end of ends.reverse()) await end(); });
+after(async () => {
+  for (const end of ends.reverse()) await end();
+});
 
 /** The address of the server that the tests of this process share. `needsEngine` is asked first. */
 export function sharedMySql(engine: Engine): Promise<string> {
   let url = servers.get(engine);
   if (url === undefined) {
     const named = process.env[engine === 'mariadb' ? 'MARIADB_URL' : 'MYSQL_URL'];
-    url = named === undefined ? MariaDbServer.start({ after: (end) => void ends.push(end) }).then((server) => server.url) : Promise.resolve(named);
+    url =
+      named === undefined
+        ? MariaDbServer.start({ after: (end) => void ends.push(end) }).then((server) => server.url)
+        : Promise.resolve(named);
     servers.set(engine, url);
   }
   return url;
@@ -52,7 +57,7 @@ async function opened(engine: Engine): Promise<Database> {
 export async function mysqlUrl(scope: Scope, engine: Engine, query = ''): Promise<string> {
   const url = await sharedMySql(engine);
   let admin = admins.get(engine);
-  if (admin === undefined) admins.set(engine, admin = opened(engine));
+  if (admin === undefined) admins.set(engine, (admin = opened(engine)));
   const name = `svc_test_${process.pid}_${++databases}`;
   await (await admin).script(`create database ${name} character set utf8mb4`);
   scope.after(async () => (await admin).script(`drop database ${name}`));
@@ -61,11 +66,21 @@ export async function mysqlUrl(scope: Scope, engine: Engine, query = ''): Promis
 }
 
 /** A database of its own; undefined, and the test skipped, where there is no server. */
-export async function mysqlDatabase(t: TestContext, engine: Engine, options: DatabaseOptions = {}, query = ''): Promise<Database | undefined> {
+export async function mysqlDatabase(
+  t: TestContext,
+  engine: Engine,
+  options: DatabaseOptions = {},
+  query = '',
+): Promise<Database | undefined> {
   if (!needsEngine(t, engine)) return undefined;
   const after: (() => void | Promise<void>)[] = [];
-  t.after(async () => { for (const end of after.reverse()) await end(); }); // the tables after the connections
-  const db = await openDatabase(await mysqlUrl({ after: (end) => void after.push(end) }, engine, query), options);
+  t.after(async () => {
+    for (const end of after.reverse()) await end();
+  }); // the tables after the connections
+  const db = await openDatabase(
+    await mysqlUrl({ after: (end) => void after.push(end) }, engine, query),
+    options,
+  );
   after.push(() => db.close());
   return db;
 }

@@ -10,11 +10,24 @@ import type { Clock } from '../../src/base/clock.ts';
 /** What a process may be told. */
 export type Order =
   /** So many refreshes of one token at `atMs`, at which they also count as arrived, unless they come `late`. */
-  | { readonly kind: 'refresh'; readonly token: string; readonly count: number; readonly atMs: number; readonly mode: 'coalesce' | 'strict'; readonly isLate: boolean }
+  | {
+      readonly kind: 'refresh';
+      readonly token: string;
+      readonly count: number;
+      readonly atMs: number;
+      readonly mode: 'coalesce' | 'strict';
+      readonly isLate: boolean;
+    }
   /** Each of the tokens is rotated until it is refused. */
   | { readonly kind: 'rotate'; readonly tokens: readonly string[] }
   /** So many logins of a subject that were begun at `startedAt`, in microseconds. */
-  | { readonly kind: 'issue'; readonly sub: string; readonly count: number; readonly startedAt: number; readonly atMs: number }
+  | {
+      readonly kind: 'issue';
+      readonly sub: string;
+      readonly count: number;
+      readonly startedAt: number;
+      readonly atMs: number;
+    }
   /** So many attempts to take one state out. */
   | { readonly kind: 'take'; readonly stateHash: string; readonly count: number; readonly atMs: number }
   /** A refresh that ends this process, so many milliseconds after its commit, as kill -9 does. */
@@ -29,7 +42,11 @@ export interface Outcome {
 }
 
 const database = await oauthDatabase(process.argv[2]!, patient(process.argv[2]!));
-const machines = { coalesce: tokensIn(database), strict: tokensIn(database, { concurrency: 'strict' }), quick: tokensIn(database, { holdMs: 0 }) };
+const machines = {
+  coalesce: tokensIn(database),
+  strict: tokensIn(database, { concurrency: 'strict' }),
+  quick: tokensIn(database, { holdMs: 0 }),
+};
 
 async function resultOf(work: Promise<string>): Promise<string> {
   try {
@@ -67,18 +84,44 @@ async function obey(order: Order): Promise<Omit<Outcome, 'id' | 'reuses'>> {
     case 'refresh': {
       await systemClock.sleep(Math.max(0, order.atMs - systemClock.nowMs()));
       const arrivedAt = order.isLate ? undefined : order.atMs * 1_000;
-      return { results: await Promise.all(Array.from({ length: order.count }, () => resultOf(machines[order.mode].refresh(order.token, arrivedAt)))), rotations: 0 };
+      return {
+        results: await Promise.all(
+          Array.from({ length: order.count }, () =>
+            resultOf(machines[order.mode].refresh(order.token, arrivedAt)),
+          ),
+        ),
+        rotations: 0,
+      };
     }
     case 'rotate': {
       const ended = await Promise.all(order.tokens.map(rotate));
-      return { results: ended.map(({ result }) => result), rotations: ended.reduce((sum, { rotations }) => sum + rotations, 0) };
+      return {
+        results: ended.map(({ result }) => result),
+        rotations: ended.reduce((sum, { rotations }) => sum + rotations, 0),
+      };
     }
     case 'issue': {
       await systemClock.sleep(Math.max(0, order.atMs - systemClock.nowMs()));
       const { tokens } = machines.quick;
       const results: string[] = [];
       for (let index = 0; index < order.count; index++) {
-        results.push(await resultOf(tokens.issue({ sub: order.sub, provider: 'dev', subject: 'p', scopes: [], claims: {}, startedAt: order.startedAt, userAgent: null, ip: null, keyThumbprint: null }).then(({ refreshToken }) => refreshToken)));
+        results.push(
+          await resultOf(
+            tokens
+              .issue({
+                sub: order.sub,
+                provider: 'dev',
+                subject: 'p',
+                scopes: [],
+                claims: {},
+                startedAt: order.startedAt,
+                userAgent: null,
+                ip: null,
+                keyThumbprint: null,
+              })
+              .then(({ refreshToken }) => refreshToken),
+          ),
+        );
         await new Promise(setImmediate);
       }
       return { results, rotations: 0 };
@@ -86,8 +129,12 @@ async function obey(order: Order): Promise<Omit<Outcome, 'id' | 'reuses'>> {
     case 'take': {
       await systemClock.sleep(Math.max(0, order.atMs - systemClock.nowMs()));
       const { store } = machines.quick;
-      const taken = await Promise.all(Array.from({ length: order.count }, () => store.takeState(order.stateHash, 'browser', 'dev', systemClock.nowMicros())));
-      return { results: taken.map((row) => row === undefined ? 'none' : 'taken'), rotations: 0 };
+      const taken = await Promise.all(
+        Array.from({ length: order.count }, () =>
+          store.takeState(order.stateHash, 'browser', 'dev', systemClock.nowMicros()),
+        ),
+      );
+      return { results: taken.map((row) => (row === undefined ? 'none' : 'taken')), rotations: 0 };
     }
     case 'die':
       await refreshAndDie(order.token, order.afterMs);
@@ -95,7 +142,10 @@ async function obey(order: Order): Promise<Omit<Outcome, 'id' | 'reuses'>> {
   }
 }
 
-const reuses = (): number => Object.values(machines).flatMap(({ events }) => events).filter(({ event }) => event === 'token_reuse_detected').length;
+const reuses = (): number =>
+  Object.values(machines)
+    .flatMap(({ events }) => events)
+    .filter(({ event }) => event === 'token_reuse_detected').length;
 let reported = 0;
 process.on('message', ({ id, order }: { id: number; order: Order }) => {
   void obey(order).then((outcome) => {

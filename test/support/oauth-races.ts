@@ -22,11 +22,21 @@ const LEAD_MS = 15;
 const isToken = (text: string): boolean => text.startsWith('svcrt_');
 
 /** A process of ours. One that is killed while it writes its coverage leaves half a file. */
-export async function forked(scope: Scope, file: string, args: readonly string[]): Promise<{ readonly child: ChildProcess; readonly said: unknown }> {
-  const child = fork(join(ROOT, 'test/support', file), args, { execArgv: ['--conditions=svc-source'], env: { ...process.env, NODE_V8_COVERAGE: '', NODE_TEST_CONTEXT: undefined }, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
+export async function forked(
+  scope: Scope,
+  file: string,
+  args: readonly string[],
+): Promise<{ readonly child: ChildProcess; readonly said: unknown }> {
+  const child = fork(join(ROOT, 'test/support', file), args, {
+    execArgv: ['--conditions=svc-source'],
+    env: { ...process.env, NODE_V8_COVERAGE: '', NODE_TEST_CONTEXT: undefined },
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+  });
   scope.after(() => void child.kill('SIGKILL'));
-  const ended = once(child, 'exit').then(() => { throw new Error(`${file} has ended`); });
-  const [said] = await Promise.race([once(child, 'message'), ended]) as [unknown];
+  const ended = once(child, 'exit').then(() => {
+    throw new Error(`${file} has ended`);
+  });
+  const [said] = (await Promise.race([once(child, 'message'), ended])) as [unknown];
   ended.catch(() => undefined);
   return { child, said };
 }
@@ -50,14 +60,27 @@ export class Fleet {
   }
 
   /** On a file of SQLite, unless there is another database. */
-  static async start(scope: Scope, processes: number, url: string = `sqlite:${join(folder(scope), 'data.db')}`): Promise<Fleet> {
+  static async start(
+    scope: Scope,
+    processes: number,
+    url: string = `sqlite:${join(folder(scope), 'data.db')}`,
+  ): Promise<Fleet> {
     const database = await oauthDatabase(url, patient(url));
     scope.after(() => database.close());
-    const children = await Promise.all(Array.from({ length: processes }, () => forked(scope, 'oauth-child.ts', [url])));
-    return new Fleet(url, database, scope, children.map(({ child }) => child));
+    const children = await Promise.all(
+      Array.from({ length: processes }, () => forked(scope, 'oauth-child.ts', [url])),
+    );
+    return new Fleet(
+      url,
+      database,
+      scope,
+      children.map(({ child }) => child),
+    );
   }
 
-  get size(): number { return this.#children.length; }
+  get size(): number {
+    return this.#children.length;
+  }
 
   /** Has a process do something. */
   async tell(index: number, order: Order): Promise<Outcome> {
@@ -65,30 +88,51 @@ export class Fleet {
     const id = ++this.#lastId;
     child.send({ id, order });
     for (;;) {
-      const [outcome] = await once(child, 'message') as [Outcome];
+      const [outcome] = (await once(child, 'message')) as [Outcome];
       if (outcome.id === id) return outcome;
     }
   }
 
   /** Has all of them do it, at the same moment if they are told one. */
-  async all(order: (index: number, atMs: number) => Order): Promise<{ readonly results: readonly string[]; readonly reuses: number; readonly rotations: number }> {
+  async all(
+    order: (index: number, atMs: number) => Order,
+  ): Promise<{ readonly results: readonly string[]; readonly reuses: number; readonly rotations: number }> {
     const atMs = systemClock.nowMs() + LEAD_MS;
-    const outcomes = await Promise.all(this.#children.map((_child, index) => this.tell(index, order(index, atMs))));
-    const sum = (of: (outcome: Outcome) => number): number => outcomes.reduce((total, outcome) => total + of(outcome), 0);
-    return { results: outcomes.flatMap(({ results }) => results), reuses: sum(({ reuses }) => reuses), rotations: sum(({ rotations }) => rotations) };
+    const outcomes = await Promise.all(
+      this.#children.map((_child, index) => this.tell(index, order(index, atMs))),
+    );
+    const sum = (of: (outcome: Outcome) => number): number =>
+      outcomes.reduce((total, outcome) => total + of(outcome), 0);
+    return {
+      results: outcomes.flatMap(({ results }) => results),
+      reuses: sum(({ reuses }) => reuses),
+      rotations: sum(({ rotations }) => rotations),
+    };
   }
 
   /** A process that does this, and is killed by it. */
   async sacrifice(order: Order): Promise<void> {
     const { child } = await forked(this.#scope, 'oauth-child.ts', [this.url]);
     child.send({ id: 0, order });
-    const [, signal] = await once(child, 'exit') as [number | null, string | null];
+    const [, signal] = (await once(child, 'exit')) as [number | null, string | null];
     assert.equal(signal, 'SIGKILL', 'it was killed between commit and answer');
   }
 
   /** So many refreshes, shared among all. */
-  race(token: string, count: number, mode: 'coalesce' | 'strict' = 'coalesce', isLate = false): ReturnType<Fleet['all']> {
-    return this.all((index, atMs) => ({ kind: 'refresh', token, count: Math.floor((count + index) / this.size), atMs, mode, isLate }));
+  race(
+    token: string,
+    count: number,
+    mode: 'coalesce' | 'strict' = 'coalesce',
+    isLate = false,
+  ): ReturnType<Fleet['all']> {
+    return this.all((index, atMs) => ({
+      kind: 'refresh',
+      token,
+      count: Math.floor((count + index) / this.size),
+      atMs,
+      mode,
+      isLate,
+    }));
   }
 }
 
@@ -105,7 +149,11 @@ export async function coalesced(fleet: Fleet, count: number, rounds: number): Pr
     const { refreshToken, login } = await fleet.own.issue('alice');
     const { results } = await fleet.race(refreshToken, count);
     assert.equal(results.length, count);
-    assert.deepEqual([...new Set(results.map((result) => isToken(result) ? 'token' : result))], ['token'], 'everybody gets one');
+    assert.deepEqual(
+      [...new Set(results.map((result) => (isToken(result) ? 'token' : result)))],
+      ['token'],
+      'everybody gets one',
+    );
     assert.equal(new Set(results).size, 1, 'and all the same');
     const row = await fleet.own.store.findLogin(login.id);
     assert.deepEqual([row?.generation, row?.revokedAt], [1, null]);
@@ -128,13 +176,22 @@ export async function strict(fleet: Fleet, count: number, rounds: number): Promi
 }
 
 /** V06: twenty logins that are rotated all the time are all over when revokeAll() returns. Answers how often they were rotated. */
-export async function revoked(fleet: Fleet, rounds: number, random: (below: number) => number): Promise<number> {
+export async function revoked(
+  fleet: Fleet,
+  rounds: number,
+  random: (below: number) => number,
+): Promise<number> {
   let rotations = 0;
   for (let round = 0; round < rounds; round++) {
     const { own } = fleet;
     const logins = await Promise.all(Array.from({ length: 20 }, () => own.issue(`user-${round}`)));
     const bystander = await own.issue(`User-${round}`);
-    const working = fleet.all((index) => ({ kind: 'rotate', tokens: logins.filter((_login, at) => at % fleet.size === index).map(({ refreshToken }) => refreshToken) }));
+    const working = fleet.all((index) => ({
+      kind: 'rotate',
+      tokens: logins
+        .filter((_login, at) => at % fleet.size === index)
+        .map(({ refreshToken }) => refreshToken),
+    }));
     await systemClock.sleep(10 + random(30));
     assert.equal(await own.store.revokeAll(`user-${round}`, systemClock.nowMicros()), 20);
     assert.deepEqual(await own.store.listLogins(`user-${round}`, systemClock.nowMicros()), []);
@@ -148,12 +205,17 @@ export async function revoked(fleet: Fleet, rounds: number, random: (below: numb
 }
 
 /** T16: a process is killed between commit and answer; the retry gets the successor that nobody had, without any grace. */
-export async function killed(fleet: Fleet, kills: number, random: (below: number) => number): Promise<number> {
+export async function killed(
+  fleet: Fleet,
+  kills: number,
+  random: (below: number) => number,
+): Promise<number> {
   for (let kill = 0; kill < kills; kill++) {
     const { own } = fleet;
     const { refreshToken, login } = await own.issue('alice');
     await fleet.sacrifice({ kind: 'die', token: refreshToken, afterMs: kill % 2 === 0 ? 0 : 1 + random(23) });
-    if (fleet.database.dialect === 'sqlite') assert.equal(await fleet.database.scalar('pragma integrity_check'), 'ok');
+    if (fleet.database.dialect === 'sqlite')
+      assert.equal(await fleet.database.scalar('pragma integrity_check'), 'ok');
     const row = await own.store.findLogin(login.id);
     assert.deepEqual([row?.generation, row?.deliveredAt, row?.revokedAt], [1, null, null]);
     const retried = await own.refresh(refreshToken);
@@ -177,7 +239,11 @@ export async function replayed(fleet: Fleet, rounds: number): Promise<number> {
 }
 
 /** V07: logins that were begun before revokeAll() and come back during it are not usable. Answers how many were admitted, and then ended. */
-export async function begunBefore(fleet: Fleet, rounds: number, random: (below: number) => number): Promise<number> {
+export async function begunBefore(
+  fleet: Fleet,
+  rounds: number,
+  random: (below: number) => number,
+): Promise<number> {
   let admitted = 0;
   for (let round = 0; round < rounds; round++) {
     const { own } = fleet;
@@ -198,7 +264,16 @@ export async function takenOnce(fleet: Fleet, rounds: number): Promise<number> {
   for (let round = 0; round < rounds; round++) {
     const now = systemClock.nowMicros();
     const stateHash = `state-${now}`;
-    await fleet.own.store.addState({ stateHash, browserHash: 'browser', provider: 'dev', redirectUri: 'https://app.example/cb', returnTo: null, nonce: 'n', createdAt: now, expiresAt: now + 60_000_000 });
+    await fleet.own.store.addState({
+      stateHash,
+      browserHash: 'browser',
+      provider: 'dev',
+      redirectUri: 'https://app.example/cb',
+      returnTo: null,
+      nonce: 'n',
+      createdAt: now,
+      expiresAt: now + 60_000_000,
+    });
     const { results } = await fleet.all((_index, atMs) => ({ kind: 'take', stateHash, count: 8, atMs }));
     assert.equal(results.filter((result) => result === 'taken').length, 1);
   }
@@ -224,19 +299,35 @@ export class Sites {
   }
 
   /** As {@link Fleet.start}. */
-  static async start(scope: Scope, processes: number, limits: 'limited' | 'unlimited' | 'no limits', url: string = `sqlite:${join(folder(scope), 'data.db')}`): Promise<Sites> {
+  static async start(
+    scope: Scope,
+    processes: number,
+    limits: 'limited' | 'unlimited' | 'no limits',
+    url: string = `sqlite:${join(folder(scope), 'data.db')}`,
+  ): Promise<Sites> {
     const database = await oauthDatabase(url, patient(url));
     scope.after(() => database.close());
-    const sites = await Promise.all(Array.from({ length: processes }, () => forked(scope, 'oauth-site.ts', [url, limits])));
-    return new Sites(scope, url, database, sites.map(({ said }) => String(said)));
+    const sites = await Promise.all(
+      Array.from({ length: processes }, () => forked(scope, 'oauth-site.ts', [url, limits])),
+    );
+    return new Sites(
+      scope,
+      url,
+      database,
+      sites.map(({ said }) => String(said)),
+    );
   }
 
   /** Refreshes by HTTP. The next token, or `status code`; `cut` when there is no answer. */
-  refresh(token: string, site = 0): Promise<string> { return this.#post(this.#urls[site % this.#urls.length]!, token); }
+  refresh(token: string, site = 0): Promise<string> {
+    return this.#post(this.#urls[site % this.#urls.length]!, token);
+  }
 
   /** So many at once, over connections that are open already. */
   async race(token: string, count: number): Promise<readonly string[]> {
-    await Promise.all(Array.from({ length: count }, (_, index) => this.#get(this.#urls[index % this.#urls.length]!)));
+    await Promise.all(
+      Array.from({ length: count }, (_, index) => this.#get(this.#urls[index % this.#urls.length]!)),
+    );
     return Promise.all(Array.from({ length: count }, (_, index) => this.refresh(token, index)));
   }
 
@@ -251,21 +342,43 @@ export class Sites {
   /** Again where the connection was an old one: its server may have closed it just now. */
   #get(url: string): Promise<void> {
     return new Promise((resolve, reject) => {
-      const asked = request(`${url}/oauth/token`, { agent: this.#agent }, (answer) => answer.resume().on('end', resolve));
-      asked.on('error', (error) => asked.reusedSocket ? this.#get(url).then(resolve, reject) : reject(error)).end();
+      const asked = request(`${url}/oauth/token`, { agent: this.#agent }, (answer) =>
+        answer.resume().on('end', resolve),
+      );
+      asked
+        .on('error', (error) => (asked.reusedSocket ? this.#get(url).then(resolve, reject) : reject(error)))
+        .end();
     });
   }
 
   #post(url: string, token: string): Promise<string> {
     const body = `grant_type=refresh_token&refresh_token=${token}`;
     return new Promise((resolve) => {
-      request(`${url}/oauth/token`, { method: 'POST', agent: this.#agent, headers: { 'content-type': 'application/x-www-form-urlencoded', 'content-length': body.length } }, (answer) => {
-        let text = '';
-        answer.setEncoding('utf8').on('data', (piece: string) => { text += piece; }).on('end', () => {
-          const { refresh_token: next, error } = JSON.parse(text) as { refresh_token?: string; error?: unknown };
-          resolve(answer.statusCode === 200 ? next! : `${answer.statusCode} ${String(error)}`);
-        });
-      }).on('error', () => resolve('cut')).end(body);
+      request(
+        `${url}/oauth/token`,
+        {
+          method: 'POST',
+          agent: this.#agent,
+          headers: { 'content-type': 'application/x-www-form-urlencoded', 'content-length': body.length },
+        },
+        (answer) => {
+          let text = '';
+          answer
+            .setEncoding('utf8')
+            .on('data', (piece: string) => {
+              text += piece;
+            })
+            .on('end', () => {
+              const { refresh_token: next, error } = JSON.parse(text) as {
+                refresh_token?: string;
+                error?: unknown;
+              };
+              resolve(answer.statusCode === 200 ? next! : `${answer.statusCode} ${String(error)}`);
+            });
+        },
+      )
+        .on('error', () => resolve('cut'))
+        .end(body);
     });
   }
 }
@@ -303,7 +416,11 @@ export async function overHttp(sites: Sites, count: number, rounds: number): Pro
     const next = await sites.refresh(tokens[0]!);
     if (next === '429 rate_limited') continue;
     assert.ok(isToken(next), next);
-    assert.equal(await sites.refresh(tokens[0]!, 1), '400 invalid_grant', 'a replay, in another process if there is one');
+    assert.equal(
+      await sites.refresh(tokens[0]!, 1),
+      '400 invalid_grant',
+      'a replay, in another process if there is one',
+    );
     assert.equal((await sites.own.store.findLogin(login.id))?.revokeReason, 'reuse');
     caught++;
   }

@@ -12,12 +12,30 @@ const [url, limits, mortality] = process.argv.slice(2);
 const { logger } = collectedLog();
 const app = new Svc({ authSecret: OAUTH_SECRET, logger, config: { env: 'test' } });
 app.register(new DatabasePlugin(url!, { ...patient(url!), migrations: 'apply' }));
-app.register(new OAuthPlugin({
-  provider: new OAuthProvider({ name: 'dev', clientId: 'id', clientSecret: 'secret', authorizeUrl: 'https://id.example/a', tokenUrl: 'https://id.example/t', userinfoUrl: 'https://id.example/u' }),
-  onUser: (_provider, { subject }) => subject,
-  ...limits === 'limited' ? {} : { limits: limits === 'unlimited' ? { token: false } : { token: false, forged: false } },
-  ...mortality === 'mortal' ? { onRefresh: () => { process.kill(process.pid, 'SIGKILL'); for (;;); } } : {},
-}));
+app.register(
+  new OAuthPlugin({
+    provider: new OAuthProvider({
+      name: 'dev',
+      clientId: 'id',
+      clientSecret: 'secret',
+      authorizeUrl: 'https://id.example/a',
+      tokenUrl: 'https://id.example/t',
+      userinfoUrl: 'https://id.example/u',
+    }),
+    onUser: (_provider, { subject }) => subject,
+    ...(limits === 'limited'
+      ? {}
+      : { limits: limits === 'unlimited' ? { token: false } : { token: false, forged: false } }),
+    ...(mortality === 'mortal'
+      ? {
+          onRefresh: () => {
+            process.kill(process.pid, 'SIGKILL');
+            for (;;);
+          },
+        }
+      : {}),
+  }),
+);
 const server = await app.run({ port: 0, handleSignals: false });
 process.on('disconnect', () => process.exit(0));
 process.send!(server.url);

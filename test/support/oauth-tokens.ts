@@ -21,18 +21,32 @@ const DAY = 86_400_000_000;
 
 /** The usual policy, but for what is given. */
 export function policyOf(policy: Partial<RefreshPolicy> = {}): RefreshPolicy {
-  return { idleTtl: 14 * DAY, absoluteTtl: 90 * DAY, grace: 0, clockSkew: 0, concurrency: 'coalesce', holdMs: 25, apart: 0, ...policy };
+  return {
+    idleTtl: 14 * DAY,
+    absoluteTtl: 90 * DAY,
+    grace: 0,
+    clockSkew: 0,
+    concurrency: 'coalesce',
+    holdMs: 25,
+    apart: 0,
+    ...policy,
+  };
 }
 
 /** Options by which a database waits for other processes as long as a test takes: SQLite has locks that are waited for, a server callers. */
 export function patient(url: string): DatabaseOptions {
-  return { ...url.startsWith('sqlite:') ? { busyTimeoutMs: 60_000 } : {}, pool: { acquireTimeoutMs: 60_000, maxWaiting: 100_000 } };
+  return {
+    ...(url.startsWith('sqlite:') ? { busyTimeoutMs: 60_000 } : {}),
+    pool: { acquireTimeoutMs: 60_000, maxWaiting: 100_000 },
+  };
 }
 
 /** A database with the plugin's tables, brought up as the plugin's migration does it. */
 export async function oauthDatabase(url: string, options: DatabaseOptions = {}): Promise<Database> {
   const database = await openDatabase(url, options);
-  await new Migrator(database, { contributed: [{ plugin: 'oauth', id: 'oauth_logins', sql: OAUTH_TABLES }] }).up();
+  await new Migrator(database, {
+    contributed: [{ plugin: 'oauth', id: 'oauth_logins', sql: OAUTH_TABLES }],
+  }).up();
   return database;
 }
 
@@ -50,23 +64,56 @@ export interface Tokens {
 }
 
 /** Refresh tokens over a store. */
-export function tokensOver(store: TokenStore, policy: Partial<RefreshPolicy> = {}, clock: Clock = systemClock, secrets: string | readonly string[] = OAUTH_SECRET): Tokens {
+export function tokensOver(
+  store: TokenStore,
+  policy: Partial<RefreshPolicy> = {},
+  clock: Clock = systemClock,
+  secrets: string | readonly string[] = OAUTH_SECRET,
+): Tokens {
   const { logger, events } = collectedLog();
   const codec = new RefreshTokenCodec(Keyring.of(secrets));
   const audit = new Audit(logger.child('svc_oauth'), createMetrics({ log: logger }));
-  const tokens = new RefreshTokens({ store, codec, clock, audit, onRefresh: undefined, policy: policyOf(policy) });
+  const tokens = new RefreshTokens({
+    store,
+    codec,
+    clock,
+    audit,
+    onRefresh: undefined,
+    policy: policyOf(policy),
+  });
   return {
-    store, codec, tokens, clock, events,
-    issue: (sub) => tokens.issue({ sub, provider: 'dev', subject: `provider-${sub}`, scopes: ['read', 'write'], claims: { roles: ['user'] }, startedAt: clock.nowMicros(), userAgent: 'test/1', ip: '192.0.2.1', keyThumbprint: null }),
+    store,
+    codec,
+    tokens,
+    clock,
+    events,
+    issue: (sub) =>
+      tokens.issue({
+        sub,
+        provider: 'dev',
+        subject: `provider-${sub}`,
+        scopes: ['read', 'write'],
+        claims: { roles: ['user'] },
+        startedAt: clock.nowMicros(),
+        userAgent: 'test/1',
+        ip: '192.0.2.1',
+        keyThumbprint: null,
+      }),
     async refresh(text, arrivedAt = clock.nowMicros()) {
       const token = codec.parse(text);
       if (token === undefined) throw new Error('The token is none of ours');
-      return (await tokens.refresh(token, { arrivedAt, scopes: undefined, keyThumbprint: null, req: undefined })).refreshToken;
+      return (
+        await tokens.refresh(token, { arrivedAt, scopes: undefined, keyThumbprint: null, req: undefined })
+      ).refreshToken;
     },
   };
 }
 
 /** The same over a database. */
-export function tokensIn(database: Database, policy: Partial<RefreshPolicy> = {}, clock: Clock = systemClock): Tokens {
+export function tokensIn(
+  database: Database,
+  policy: Partial<RefreshPolicy> = {},
+  clock: Clock = systemClock,
+): Tokens {
   return tokensOver(new SqlTokenStore(() => database, clock), policy, clock);
 }

@@ -2,7 +2,31 @@
  * Applications of any number of routes, made from a seed: every kind of input and reply, credentials, dependencies. Handlers
  * answer with something that fits.
  */
-import { BearerAuth, Depends, Field, RateLimitMiddleware, Router, Schema, Svc, bool, bytes, createLogger, date, datetime, file, float, int, list, literal, nullable, provide, reply, requireScopes, str, uuid } from '../../src/index.ts';
+import {
+  BearerAuth,
+  Depends,
+  Field,
+  RateLimitMiddleware,
+  Router,
+  Schema,
+  Svc,
+  bool,
+  bytes,
+  createLogger,
+  date,
+  datetime,
+  file,
+  float,
+  int,
+  list,
+  literal,
+  nullable,
+  provide,
+  reply,
+  requireScopes,
+  str,
+  uuid,
+} from '../../src/index.ts';
 import { compileType } from '../../src/schema/schema.ts';
 import { Random, describe, invent, isWrapped, realise } from './schema-reference.ts';
 import type { Described } from './schema-reference.ts';
@@ -21,36 +45,82 @@ const CONVERTERS = ['', ':int', ':float', ':uuid', ':path'] as const;
 export function generatedApp(seed: number, count: number, options: SvcOptions = {}): Svc {
   const random = new Random(seed);
   const app = new Svc({
-    logger: createLogger({ sink: () => undefined }), env: 'test', title: 'Generated', version: '1.0.0', authSecret: SECRET,
+    logger: createLogger({ sink: () => undefined }),
+    env: 'test',
+    title: 'Generated',
+    version: '1.0.0',
+    authSecret: SECRET,
     openapi: {
-      description: 'Whatever a seed makes.', contact: { name: 'Nobody', email: 'nobody@example.com' }, license: { name: 'MIT', identifier: 'MIT' },
-      servers: [{ url: 'http://127.0.0.1', description: 'this machine' }], tags: { books: 'Books', people: 'People', places: 'Places' },
+      description: 'Whatever a seed makes.',
+      contact: { name: 'Nobody', email: 'nobody@example.com' },
+      license: { name: 'MIT', identifier: 'MIT' },
+      servers: [{ url: 'http://127.0.0.1', description: 'this machine' }],
+      tags: { books: 'Books', people: 'People', places: 'Places' },
     },
     ...options,
   });
   app.use(new RateLimitMiddleware({ perMinute: 1_000_000 }));
-  const guard = { bearer: Depends(BearerAuth()), scoped: Depends(requireScopes(SCOPE)), optional: Depends(BearerAuth(undefined, { optional: true })) };
+  const guard = {
+    bearer: Depends(BearerAuth()),
+    scoped: Depends(requireScopes(SCOPE)),
+    optional: Depends(BearerAuth(undefined, { optional: true })),
+  };
   for (let i = 0; i < count; i++) {
-    const router = new Router({ tags: [TAGS[i % TAGS.length]!], deps: random.chance(0.3) ? dependency(random, 'outer') : {} });
+    const router = new Router({
+      tags: [TAGS[i % TAGS.length]!],
+      deps: random.chance(0.3) ? dependency(random, 'outer') : {},
+    });
     const method = random.pick(['GET', 'POST', 'PUT', 'PATCH', 'DELETE']);
-    const parameters = Array.from({ length: random.below(3) }, (_, index) => `p${index}${random.pick(CONVERTERS)}`).map((parameter, index, all) => index < all.length - 1 ? parameter.replace(':path', '') : parameter);
+    const parameters = Array.from(
+      { length: random.below(3) },
+      (_, index) => `p${index}${random.pick(CONVERTERS)}`,
+    ).map((parameter, index, all) => (index < all.length - 1 ? parameter.replace(':path', '') : parameter));
     const path = `/route${i}${parameters.map((parameter) => `/{${parameter}}`).join('')}`;
     const spec: Record<string, unknown> = {
-      summary: `Route number ${i}`, description: `What the seed ${seed} has made of ${i}.`,
-      ...random.chance(0.3) ? { name: `route_${i}` } : {}, ...random.chance(0.1) ? { deprecated: true } : {},
-      ...random.chance(0.7) ? { query: textShape(random, 'q', 4) } : {}, ...random.chance(0.3) ? { headers: textShape(random, 'xHead', 2) } : {}, ...random.chance(0.2) ? { cookies: textShape(random, 'c', 2) } : {},
-      ...random.chance(0.3) ? { guard: random.pick(Object.values(guard)) } : {}, ...random.chance(0.3) ? dependency(random, 'own') : {},
+      summary: `Route number ${i}`,
+      description: `What the seed ${seed} has made of ${i}.`,
+      ...(random.chance(0.3) ? { name: `route_${i}` } : {}),
+      ...(random.chance(0.1) ? { deprecated: true } : {}),
+      ...(random.chance(0.7) ? { query: textShape(random, 'q', 4) } : {}),
+      ...(random.chance(0.3) ? { headers: textShape(random, 'xHead', 2) } : {}),
+      ...(random.chance(0.2) ? { cookies: textShape(random, 'c', 2) } : {}),
+      ...(random.chance(0.3) ? { guard: random.pick(Object.values(guard)) } : {}),
+      ...(random.chance(0.3) ? dependency(random, 'own') : {}),
     };
     if (method !== 'GET' && method !== 'DELETE') {
       if (random.chance(0.6)) spec['body'] = realise(describe(random, 3, true));
-      else if (random.chance(0.7)) spec['form'] = { ...textShape(random, 'f', 4), ...random.chance(0.4) ? { file: Field(file, random.chance(0.5) ? { optional: true } : { contentTypes: ['image/png', 'text/*'] }) } : {} };
+      else if (random.chance(0.7))
+        spec['form'] = {
+          ...textShape(random, 'f', 4),
+          ...(random.chance(0.4)
+            ? {
+                file: Field(
+                  file,
+                  random.chance(0.5) ? { optional: true } : { contentTypes: ['image/png', 'text/*'] },
+                ),
+              }
+            : {}),
+        };
     }
     const [usual, other] = [fitting(random), fitting(random)];
     const status = random.pick([200, 201, 202]);
     const isByStatus = random.chance(0.3);
-    Object.assign(spec, isByStatus ? { response: { [status]: usual.source, 409: other.source } } : { response: usual.source, status });
+    Object.assign(
+      spec,
+      isByStatus
+        ? { response: { [status]: usual.source, 409: other.source } }
+        : { response: usual.source, status },
+    );
     let calls = 0;
-    router.route(path, [method], spec as never, (() => isByStatus && calls++ % 2 === 1 ? reply(other.value as never, 409) : reply(usual.value as never, status)) as never); // specs made of a seed have no type
+    router.route(
+      path,
+      [method],
+      spec as never,
+      (() =>
+        isByStatus && calls++ % 2 === 1
+          ? reply(other.value as never, 409)
+          : reply(usual.value as never, status)) as never,
+    ); // specs made of a seed have no type
     app.includeRouter(router);
   }
   return app;
@@ -73,12 +143,26 @@ function fitting(random: Random): { readonly source: TypeSource; readonly value:
 /** What each reads has names of its own: two that read one text as two things leave nothing that a document could say. */
 function dependency(random: Random, name: string): Record<string, Dependency<unknown>> {
   const inner = provide({ query: textShape(random, `${name}Q`, 2) }, ({ query }) => query);
-  return { [name]: Depends(random.chance(0.5) ? inner : provide({ headers: textShape(random, `x-${name}`, 2), inner: Depends(inner) }, ({ headers }) => headers)) };
+  return {
+    [name]: Depends(
+      random.chance(0.5)
+        ? inner
+        : provide(
+            { headers: textShape(random, `x-${name}`, 2), inner: Depends(inner) },
+            ({ headers }) => headers,
+          ),
+    ),
+  };
 }
 
 /** Fields that a text can fill. */
 function textShape(random: Random, prefix: string, most: number): object {
-  return Object.fromEntries(Array.from({ length: random.below(most + 1) }, (_, index) => [`${prefix}${String.fromCharCode(65 + index)}`, textField(random)] as const));
+  return Object.fromEntries(
+    Array.from(
+      { length: random.below(most + 1) },
+      (_, index) => [`${prefix}${String.fromCharCode(65 + index)}`, textField(random)] as const,
+    ),
+  );
 }
 
 function textField(random: Random): unknown {
@@ -86,34 +170,96 @@ function textField(random: Random): unknown {
   const presence = random.chance(0.5) ? { optional: true } : {};
   const counts = { minLength: least, maxLength: least + random.below(4) };
   switch (random.below(14)) {
-    case 0: return Field(str, presence);
-    case 1: return Field(str, { ...counts, description: 'A text of some length', example: 'x'.repeat(counts.maxLength), ...presence });
-    case 2: return Field(str, { pattern: random.pick(['^a', 'b$', '^.{1,2}$', '^[a-z]+$']), ...presence });
-    case 3: return Field(str, { format: random.pick(['email', 'uuid', 'date', 'date-time', 'ipv4'] as const), ...presence });
-    case 4: return Field(int, { ge: least, le: 100, title: 'A number', example: 42, ...presence });
-    case 5: return Field(int, { multipleOf: 2, ...presence });
-    case 6: return Field(float, { gt: -1, lt: 50, ...presence });
-    case 7: return Field(bool, presence);
-    case 8: return Field(literal('a', 'b', 1, true), presence);
-    case 9: return Field(random.pick([date, uuid, datetime, bytes] as const) as typeof uuid, presence);
-    case 10: return Field(list(int), { ...counts, ...presence });
-    case 11: return Field(list(str, { minLength: 1, example: 'item' }), { example: ['one', 'two'], ...presence });
-    case 12: return Field(nullable(int), { le: 9, ...presence });
-    default: return Field(7, { ge: 1 });
+    case 0:
+      return Field(str, presence);
+    case 1:
+      return Field(str, {
+        ...counts,
+        description: 'A text of some length',
+        example: 'x'.repeat(counts.maxLength),
+        ...presence,
+      });
+    case 2:
+      return Field(str, { pattern: random.pick(['^a', 'b$', '^.{1,2}$', '^[a-z]+$']), ...presence });
+    case 3:
+      return Field(str, {
+        format: random.pick(['email', 'uuid', 'date', 'date-time', 'ipv4'] as const),
+        ...presence,
+      });
+    case 4:
+      return Field(int, { ge: least, le: 100, title: 'A number', example: 42, ...presence });
+    case 5:
+      return Field(int, { multipleOf: 2, ...presence });
+    case 6:
+      return Field(float, { gt: -1, lt: 50, ...presence });
+    case 7:
+      return Field(bool, presence);
+    case 8:
+      return Field(literal('a', 'b', 1, true), presence);
+    case 9:
+      return Field(random.pick([date, uuid, datetime, bytes] as const) as typeof uuid, presence);
+    case 10:
+      return Field(list(int), { ...counts, ...presence });
+    case 11:
+      return Field(list(str, { minLength: 1, example: 'item' }), { example: ['one', 'two'], ...presence });
+    case 12:
+      return Field(nullable(int), { le: 9, ...presence });
+    default:
+      return Field(7, { ge: 1 });
   }
 }
 
 /** Small, and with all that a generated client should know how to say. */
 export function shop(): Svc {
-  class Item extends Schema { id = Field(int, { readOnly: true }); title = Field(str, { minLength: 1 }); tags = Field(list(str), { optional: true }); sold = Field(nullable(datetime), { optional: true }); }
-  class Page extends Schema { items = Field(list(Item)); next = Field(int, { optional: true }); }
-  const app = new Svc({ logger: createLogger({ sink: () => undefined }), env: 'test', title: 'Shop', authSecret: SECRET });
-  app.get('/items', { query: { page: Field(1, { ge: 1 }), tag: Field(list(str), { optional: true }) }, response: Page, name: 'list_items' }, ({ query }) => ({ items: [{ id: query.page, title: (query.tag ?? []).join('+') || 'none' }], next: query.page + 1 }));
-  app.post('/items', { body: Item, me: Depends(requireScopes(SCOPE)), response: Item, status: 201, name: 'add_item' }, ({ body, me }) => ({ id: 7, title: `${body.title} by ${me.sub}`, tags: body.tags, sold: body.sold }));
-  app.get('/items/{id:int}', { response: { 200: Item, 410: Item }, headers: { 'xTrace': Field(str, { optional: true }) }, name: 'read_item' }, ({ params, headers }) => {
-    const item = { id: params.id, title: headers.xTrace ?? 'untraced' };
-    return params.id > 100 ? reply(item, 410) : item;
+  class Item extends Schema {
+    id = Field(int, { readOnly: true });
+    title = Field(str, { minLength: 1 });
+    tags = Field(list(str), { optional: true });
+    sold = Field(nullable(datetime), { optional: true });
+  }
+  class Page extends Schema {
+    items = Field(list(Item));
+    next = Field(int, { optional: true });
+  }
+  const app = new Svc({
+    logger: createLogger({ sink: () => undefined }),
+    env: 'test',
+    title: 'Shop',
+    authSecret: SECRET,
   });
-  app.post('/upload', { form: { note: Field(str), file: Field(file) }, response: Page, name: 'upload' }, ({ form }) => ({ items: [{ id: form.file.size, title: form.note }] }));
+  app.get(
+    '/items',
+    {
+      query: { page: Field(1, { ge: 1 }), tag: Field(list(str), { optional: true }) },
+      response: Page,
+      name: 'list_items',
+    },
+    ({ query }) => ({
+      items: [{ id: query.page, title: (query.tag ?? []).join('+') || 'none' }],
+      next: query.page + 1,
+    }),
+  );
+  app.post(
+    '/items',
+    { body: Item, me: Depends(requireScopes(SCOPE)), response: Item, status: 201, name: 'add_item' },
+    ({ body, me }) => ({ id: 7, title: `${body.title} by ${me.sub}`, tags: body.tags, sold: body.sold }),
+  );
+  app.get(
+    '/items/{id:int}',
+    {
+      response: { 200: Item, 410: Item },
+      headers: { xTrace: Field(str, { optional: true }) },
+      name: 'read_item',
+    },
+    ({ params, headers }) => {
+      const item = { id: params.id, title: headers.xTrace ?? 'untraced' };
+      return params.id > 100 ? reply(item, 410) : item;
+    },
+  );
+  app.post(
+    '/upload',
+    { form: { note: Field(str), file: Field(file) }, response: Page, name: 'upload' },
+    ({ form }) => ({ items: [{ id: form.file.size, title: form.note }] }),
+  );
   return app;
 }

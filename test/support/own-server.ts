@@ -12,7 +12,10 @@ import { exclusively } from './build.ts';
 import type { AddressInfo } from 'node:net';
 
 /** Whom a program runs as: nobody in particular, or a user of fewer rights than root. */
-export interface Account { readonly uid?: number; readonly gid?: number }
+export interface Account {
+  readonly uid?: number;
+  readonly gid?: number;
+}
 
 /** Whom a server runs as that refuses root. */
 export function account(server: string, user: string): Account {
@@ -31,7 +34,12 @@ export function account(server: string, user: string): Account {
  * The data of a server that nobody has started yet: made once per machine by what `of` says, and to be copied for each server, which
  * takes a fraction of the time. `make` makes it in a folder that is `as`'s, under the name that it is given.
  */
-export function installed(server: string, of: unknown, as: Account, make: (folder: string, data: string) => void): string {
+export function installed(
+  server: string,
+  of: unknown,
+  as: Account,
+  make: (folder: string, data: string) => void,
+): string {
   const name = `svc-${server}-${hash('sha256', JSON.stringify([of, as])).slice(0, 12)}`;
   const folder = join(tmpdir(), 'svc-scratch', name);
   const data = join(folder, 'data');

@@ -36,19 +36,25 @@ function program(): string | undefined {
 /** Why there is none, if there is none. */
 export function pgbouncerProblem(): string | undefined {
   const named = process.env['PGBOUNCER_URL'];
-  if (named !== undefined) return new URL(named).pathname.includes(DATABASE) ? undefined : `PGBOUNCER_URL names a database that must not be emptied: its name lacks "${DATABASE}"`;
-  if (program() === undefined) return 'there is no PgBouncer: apt-get install pgbouncer, or name one by PGBOUNCER_URL';
+  if (named !== undefined)
+    return new URL(named).pathname.includes(DATABASE)
+      ? undefined
+      : `PGBOUNCER_URL names a database that must not be emptied: its name lacks "${DATABASE}"`;
+  if (program() === undefined)
+    return 'there is no PgBouncer: apt-get install pgbouncer, or name one by PGBOUNCER_URL';
   return postgresProblem();
 }
 
 let started: Promise<string> | undefined;
 const ends: (() => void | Promise<void>)[] = [];
-after(async () => { for (const end of ends.reverse()) await end(); });
+after(async () => {
+  for (const end of ends.reverse()) await end();
+});
 
 /** The address of the pooler that the tests of this process share. */
 export function sharedPgbouncer(): Promise<string> {
   const named = process.env['PGBOUNCER_URL'];
-  return started ??= named === undefined ? start() : Promise.resolve(named);
+  return (started ??= named === undefined ? start() : Promise.resolve(named));
 }
 
 async function start(): Promise<string> {
@@ -64,13 +70,30 @@ async function start(): Promise<string> {
   chmodSync(server.folder, 0o700);
   const users = file('users.txt', [`"${username}" "${decodeURIComponent(password)}"`]);
   const settings = file('pgbouncer.ini', [
-    '[databases]', `${DATABASE} = host=${server.folder} port=${server.port} dbname=postgres user=${username}`,
-    '[pgbouncer]', 'listen_addr = 127.0.0.1', `listen_port = ${port}`, 'unix_socket_dir =', 'auth_type = scram-sha-256', `auth_file = ${users}`,
-    'pool_mode = transaction', `default_pool_size = ${SESSIONS}`, 'max_client_conn = 200', 'logfile =', `pidfile = ${join(server.folder, 'pgbouncer.pid')}`,
+    '[databases]',
+    `${DATABASE} = host=${server.folder} port=${server.port} dbname=postgres user=${username}`,
+    '[pgbouncer]',
+    'listen_addr = 127.0.0.1',
+    `listen_port = ${port}`,
+    'unix_socket_dir =',
+    'auth_type = scram-sha-256',
+    `auth_file = ${users}`,
+    'pool_mode = transaction',
+    `default_pool_size = ${SESSIONS}`,
+    'max_client_conn = 200',
+    'logfile =',
+    `pidfile = ${join(server.folder, 'pgbouncer.pid')}`,
   ]);
-  const child = spawn('/bin/sh', ['-c', SHELL, 'sh', program()!, settings], { ...as, cwd: server.folder, stdio: ['pipe', 'ignore', 'pipe'], env: { PATH: process.env['PATH'] ?? '' } });
+  const child = spawn('/bin/sh', ['-c', SHELL, 'sh', program()!, settings], {
+    ...as,
+    cwd: server.folder,
+    stdio: ['pipe', 'ignore', 'pipe'],
+    env: { PATH: process.env['PATH'] ?? '' },
+  });
   let said = '';
-  child.stderr.setEncoding('utf8').on('data', (text: string) => { said = (said + text).slice(-4_000); });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    said = (said + text).slice(-4_000);
+  });
   ends.push(async () => {
     if (child.exitCode !== null) return;
     const ended = once(child, 'exit');
@@ -78,8 +101,11 @@ async function start(): Promise<string> {
     await ended;
   });
   const endMs = systemClock.monotonicMs() + START_MS;
-  while (!await isListening(port)) {
-    assert.ok(systemClock.monotonicMs() < endMs && child.exitCode === null, `PgBouncer does not start:\n${said}`);
+  while (!(await isListening(port))) {
+    assert.ok(
+      systemClock.monotonicMs() < endMs && child.exitCode === null,
+      `PgBouncer does not start:\n${said}`,
+    );
     await systemClock.sleep(10);
   }
   return `postgres://${username}:${password}@127.0.0.1:${port}/${DATABASE}`;

@@ -49,7 +49,8 @@ export function plainTranslation(source: string): { readonly text: string; reado
       let end = at;
       while (end < source.length && /[\w.]/.test(source[end]!)) end++;
       copy(end);
-    } else if (character === '$' && /[0-9]/.test(source[at + 1] ?? '')) copy(at + /^\$[0-9]+/.exec(source.slice(at))![0].length);
+    } else if (character === '$' && /[0-9]/.test(source[at + 1] ?? ''))
+      copy(at + /^\$[0-9]+/.exec(source.slice(at))![0].length);
     else if (character === '$') {
       const tag = /^\$(?:[A-Za-z_\u0080-\uffff][A-Za-z0-9_\u0080-\uffff]*)?\$/.exec(source.slice(at))?.[0];
       const end = tag === undefined ? at + 1 : source.indexOf(tag, at + tag.length);

@@ -20,12 +20,17 @@ let server: Promise<string> | undefined;
 let shared: Promise<Database> | undefined;
 let schemas = 0;
 const ends: (() => void | Promise<void>)[] = [];
-after(async () => { for (const end of ends.reverse()) await end(); });
+after(async () => {
+  for (const end of ends.reverse()) await end();
+});
 
 /** The address of the server that the tests of this process share. `needsPostgres` is asked first. */
 export function sharedPostgres(): Promise<string> {
   const named = process.env['POSTGRES_URL'];
-  return server ??= named === undefined ? PostgresServer.start({ after: (end) => void ends.push(end) }).then(({ url }) => url) : Promise.resolve(named);
+  return (server ??=
+    named === undefined
+      ? PostgresServer.start({ after: (end) => void ends.push(end) }).then(({ url }) => url)
+      : Promise.resolve(named));
 }
 
 async function opened(): Promise<Database> {
@@ -44,10 +49,15 @@ export async function postgresUrl(scope: Scope, query = ''): Promise<string> {
 }
 
 /** A database in a schema of its own; undefined, and the test skipped, where there is no server. */
-export async function postgresDatabase(t: TestContext, options: DatabaseOptions = {}): Promise<Database | undefined> {
+export async function postgresDatabase(
+  t: TestContext,
+  options: DatabaseOptions = {},
+): Promise<Database | undefined> {
   if (!needsPostgres(t)) return undefined;
   const ends: (() => void | Promise<void>)[] = [];
-  t.after(async () => { for (const end of ends.reverse()) await end(); }); // the schema after the database
+  t.after(async () => {
+    for (const end of ends.reverse()) await end();
+  }); // the schema after the database
   const db = await openDatabase(await postgresUrl({ after: (end) => void ends.push(end) }), options);
   ends.push(() => db.close());
   return db;

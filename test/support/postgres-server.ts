@@ -7,7 +7,19 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { accessSync, chmodSync, chownSync, constants, existsSync, mkdtempSync, readFileSync, readdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  accessSync,
+  chmodSync,
+  chownSync,
+  constants,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { systemClock } from '../../src/base/clock.ts';
@@ -25,15 +37,17 @@ const SHELL = '"$@" & server=$!; cat > /dev/null; kill -INT "$server" 2> /dev/nu
 /** The folder with initdb and postgres, of the newest version there is. */
 export function postgresPrograms(): string | undefined {
   const versions = existsSync(DEBIAN) ? readdirSync(DEBIAN).sort((a, b) => Number(b) - Number(a)) : [];
-  return versions.map((version) => join(DEBIAN, version, 'bin')).find((folder) => {
-    try {
-      accessSync(join(folder, 'postgres'), constants.X_OK);
-      accessSync(join(folder, 'initdb'), constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
+  return versions
+    .map((version) => join(DEBIAN, version, 'bin'))
+    .find((folder) => {
+      try {
+        accessSync(join(folder, 'postgres'), constants.X_OK);
+        accessSync(join(folder, 'initdb'), constants.X_OK);
+        return true;
+      } catch {
+        return false;
+      }
+    });
 }
 
 /** Why there is no server, if there is none. */
@@ -70,22 +84,30 @@ export class PostgresServer {
     chmodSync(folder, 0o700);
     if (as.uid !== undefined) chownSync(folder, as.uid, as.gid!);
     const server = new PostgresServer(programs, folder, await freePort(), as);
-    scope.after(async () => { await server.kill(); rmSync(folder, { recursive: true, force: true }); });
+    scope.after(async () => {
+      await server.kill();
+      rmSync(folder, { recursive: true, force: true });
+    });
     server.#initialize(settings);
     await server.start();
     return server;
   }
 
   /** Its address over TCP, with log-in by SCRAM. */
-  get url(): string { return `postgres://${USER}:${encodeURIComponent(PASSWORD)}@127.0.0.1:${this.port}/postgres`; }
+  get url(): string {
+    return `postgres://${USER}:${encodeURIComponent(PASSWORD)}@127.0.0.1:${this.port}/postgres`;
+  }
 
   /** Its address by the unix socket, where everybody is trusted. */
-  get socketUrl(): string { return `postgres://${USER}@/postgres?host=${encodeURIComponent(this.folder)}&port=${this.port}`; }
+  get socketUrl(): string {
+    return `postgres://${USER}@/postgres?host=${encodeURIComponent(this.folder)}&port=${this.port}`;
+  }
 
   /** Starts it and waits until it takes connections. What a killed one has left behind may keep it from starting for a moment. */
   async start(): Promise<void> {
     const endMs = systemClock.monotonicMs() + START_MS;
-    while (!await this.#started(endMs)) assert.ok(systemClock.monotonicMs() < endMs, `PostgreSQL does not start:\n${this.#said}`);
+    while (!(await this.#started(endMs)))
+      assert.ok(systemClock.monotonicMs() < endMs, `PostgreSQL does not start:\n${this.#said}`);
   }
 
   /** Ends it at once, with all its processes, as a power failure does. */
@@ -114,22 +136,50 @@ export class PostgresServer {
   }
 
   /** Of the process that takes connections. */
-  get pid(): number { return Number(readFileSync(join(this.folder, 'data/postmaster.pid'), 'utf8').split('\n')[0]); }
+  get pid(): number {
+    return Number(readFileSync(join(this.folder, 'data/postmaster.pid'), 'utf8').split('\n')[0]);
+  }
 
   #initialize(settings: readonly string[]): void {
-    execFileSync('cp', ['-a', cluster(this.#programs, this.#as), join(this.folder, 'data')], { ...this.#as, cwd: this.folder });
-    writeFileSync(join(this.folder, 'data/postgresql.conf'), [
-      `listen_addresses = '127.0.0.1'`, `port = ${this.port}`, `unix_socket_directories = '${this.folder}'`, `timezone = 'UTC'`,
-      'fsync = off', 'synchronous_commit = off', 'full_page_writes = off', 'max_connections = 120', 'shared_buffers = 32MB', 'autovacuum = off', ...settings, '',
-    ].join('\n'));
+    execFileSync('cp', ['-a', cluster(this.#programs, this.#as), join(this.folder, 'data')], {
+      ...this.#as,
+      cwd: this.folder,
+    });
+    writeFileSync(
+      join(this.folder, 'data/postgresql.conf'),
+      [
+        `listen_addresses = '127.0.0.1'`,
+        `port = ${this.port}`,
+        `unix_socket_directories = '${this.folder}'`,
+        `timezone = 'UTC'`,
+        'fsync = off',
+        'synchronous_commit = off',
+        'full_page_writes = off',
+        'max_connections = 120',
+        'shared_buffers = 32MB',
+        'autovacuum = off',
+        ...settings,
+        '',
+      ].join('\n'),
+    );
   }
 
   async #started(endMs: number): Promise<boolean> {
     this.#said = '';
-    const child = spawn('/bin/sh', ['-c', SHELL, 'sh', join(this.#programs, 'postgres'), '-D', join(this.folder, 'data')], {
-      ...this.#as, cwd: this.folder, detached: true, stdio: ['pipe', 'ignore', 'pipe'], env: { PATH: process.env['PATH'] ?? '' },
+    const child = spawn(
+      '/bin/sh',
+      ['-c', SHELL, 'sh', join(this.#programs, 'postgres'), '-D', join(this.folder, 'data')],
+      {
+        ...this.#as,
+        cwd: this.folder,
+        detached: true,
+        stdio: ['pipe', 'ignore', 'pipe'],
+        env: { PATH: process.env['PATH'] ?? '' },
+      },
+    );
+    child.stderr!.setEncoding('utf8').on('data', (text: string) => {
+      this.#said = (this.#said + text).slice(-10_000);
     });
-    child.stderr!.setEncoding('utf8').on('data', (text: string) => { this.#said = (this.#said + text).slice(-10_000); });
     child.unref();
     (child.stdin as unknown as { unref?(): void }).unref?.(); // pipes of child processes are sockets
     (child.stderr as unknown as { unref?(): void }).unref?.();
@@ -137,7 +187,7 @@ export class PostgresServer {
     const ready = join(this.folder, 'data/postmaster.pid');
     while (systemClock.monotonicMs() < endMs) {
       if (/FATAL: {2}(?:lock file|pre-existing|could not)/.test(this.#said)) break; // clients that come too early are told FATAL, too
-      if (/^ready/m.test(textOf(ready)) && await isListening(this.port)) return true;
+      if (/^ready/m.test(textOf(ready)) && (await isListening(this.port))) return true;
       await systemClock.sleep(10);
     }
     await this.kill();
@@ -162,8 +212,23 @@ function cluster(programs: string, as: Account): string {
     const secret = join(folder, 'password');
     writeFileSync(secret, `${PASSWORD}\n`, { mode: 0o600 });
     if (as.uid !== undefined) chownSync(secret, as.uid, as.gid!);
-    execFileSync(join(programs, 'initdb'), [
-      '-D', data, '-U', USER, '--pwfile', secret, '--auth-local=trust', '--auth-host=scram-sha-256', '-E', 'UTF8', '--locale=C', '--no-sync',
-    ], { ...as, cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] });
+    execFileSync(
+      join(programs, 'initdb'),
+      [
+        '-D',
+        data,
+        '-U',
+        USER,
+        '--pwfile',
+        secret,
+        '--auth-local=trust',
+        '--auth-host=scram-sha-256',
+        '-E',
+        'UTF8',
+        '--locale=C',
+        '--no-sync',
+      ],
+      { ...as, cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] },
+    );
   });
 }

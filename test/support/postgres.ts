@@ -16,11 +16,21 @@ export const WITHOUT_POSTGRES: string | false = postgresProblem() ?? false;
 
 /** No encryption. */
 export const PLAIN: PostgresTls = {
-  mode: 'disable', negotiation: 'postgres', channelBinding: 'prefer', rootCertificate: undefined, certificate: undefined, key: undefined, keyPassword: undefined, sendsServerName: true, leastVersion: 'TLSv1.2',
+  mode: 'disable',
+  negotiation: 'postgres',
+  channelBinding: 'prefer',
+  rootCertificate: undefined,
+  certificate: undefined,
+  key: undefined,
+  keyPassword: undefined,
+  sendsServerName: true,
+  leastVersion: 'TLSv1.2',
 };
 
 /** What a test changes. */
-export type Changes = Partial<Omit<PostgresConnectionOptions, 'tls'>> & { readonly tls?: Partial<PostgresTls> };
+export type Changes = Partial<Omit<PostgresConnectionOptions, 'tls'>> & {
+  readonly tls?: Partial<PostgresTls>;
+};
 
 /** Ten seconds. */
 export function soon(ms: number = 10_000): Limit {
@@ -28,24 +38,50 @@ export function soon(ms: number = 10_000): Limit {
 }
 
 /** Address and options by an URL: user, password, host, port, database, sslmode and the files. */
-export function optionsOf(url: string, { tls, ...changes }: Changes = {}): readonly [PostgresHost, PostgresConnectionOptions] {
-  const [, user = '', password, at = '', database = '', query] = /^postgres(?:ql)?:\/\/(?:([^:@]*)(?::([^@]*))?@)?([^/]*)\/([^?]*)(?:\?(.*))?$/.exec(url) ?? assert.fail(`no address of PostgreSQL: ${url}`);
+export function optionsOf(
+  url: string,
+  { tls, ...changes }: Changes = {},
+): readonly [PostgresHost, PostgresConnectionOptions] {
+  const [, user = '', password, at = '', database = '', query] =
+    /^postgres(?:ql)?:\/\/(?:([^:@]*)(?::([^@]*))?@)?([^/]*)\/([^?]*)(?:\?(.*))?$/.exec(url) ??
+    assert.fail(`no address of PostgreSQL: ${url}`);
   const keys = new URLSearchParams(query);
   const [, host = '', port] = /^(.*?)(?::(\d+))?$/.exec(at)!;
   const file = (name: string): string | undefined => keys.get(name) ?? undefined;
-  return [{ host: keys.get('host') ?? decodeURIComponent(host), port: Number(keys.get('port') ?? port ?? 5432) }, {
-    user: keys.get('user') ?? decodeURIComponent(user), password: password === undefined ? undefined : decodeURIComponent(password), database, parameters: {}, hasPlainStartup: false, mustWrite: false,
-    statementCache: 256, int8: 'auto', clock: systemClock, log: undefined, ...changes,
-    tls: {
-      ...PLAIN, mode: (keys.get('sslmode') ?? 'disable') as PostgresTls['mode'], negotiation: (keys.get('sslnegotiation') ?? 'postgres') as PostgresTls['negotiation'],
-      rootCertificate: file('sslrootcert'), certificate: file('sslcert'), key: file('sslkey'), ...tls,
+  return [
+    { host: keys.get('host') ?? decodeURIComponent(host), port: Number(keys.get('port') ?? port ?? 5432) },
+    {
+      user: keys.get('user') ?? decodeURIComponent(user),
+      password: password === undefined ? undefined : decodeURIComponent(password),
+      database,
+      parameters: {},
+      hasPlainStartup: false,
+      mustWrite: false,
+      statementCache: 256,
+      int8: 'auto',
+      clock: systemClock,
+      log: undefined,
+      ...changes,
+      tls: {
+        ...PLAIN,
+        mode: (keys.get('sslmode') ?? 'disable') as PostgresTls['mode'],
+        negotiation: (keys.get('sslnegotiation') ?? 'postgres') as PostgresTls['negotiation'],
+        rootCertificate: file('sslrootcert'),
+        certificate: file('sslcert'),
+        key: file('sslkey'),
+        ...tls,
+      },
     },
-  }];
+  ];
 }
 
 /** A connection by an URL, closed after the test. */
-export async function connected(t: TestContext, changes: Changes = {}, url?: string): Promise<PostgresConnection> {
-  const connection = await connectPostgres(...optionsOf(url ?? await sharedPostgres(), changes), soon());
+export async function connected(
+  t: TestContext,
+  changes: Changes = {},
+  url?: string,
+): Promise<PostgresConnection> {
+  const connection = await connectPostgres(...optionsOf(url ?? (await sharedPostgres()), changes), soon());
   t.after(() => connection.close());
   return connection;
 }

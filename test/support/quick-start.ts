@@ -8,10 +8,15 @@
 import { registerHooks } from 'node:module';
 import { fileURLToPath } from 'node:url';
 
-process.env['NODE_COMPILE_CACHE'] ??= fileURLToPath(new URL('../../node_modules/.cache/compile', import.meta.url));
+process.env['NODE_COMPILE_CACHE'] ??= fileURLToPath(
+  new URL('../../node_modules/.cache/compile', import.meta.url),
+);
 
-const PARTS: readonly string[] = ['src/', 'test/', 'bin/'].map((part) => new URL(`../../${part}`, import.meta.url).href);
-const isOurs = (url: string | undefined): boolean => url !== undefined && PARTS.some((part) => url.startsWith(part));
+const PARTS: readonly string[] = ['src/', 'test/', 'bin/'].map(
+  (part) => new URL(`../../${part}`, import.meta.url).href,
+);
+const isOurs = (url: string | undefined): boolean =>
+  url !== undefined && PARTS.some((part) => url.startsWith(part));
 
 registerHooks({
   resolve(specifier, context, next) {

@@ -65,11 +65,15 @@ export class RawClient implements AsyncDisposable {
     for (const field of rest) {
       const colon = field.indexOf(':');
       const name = field.slice(0, colon).toLowerCase();
-      fields.set(name, [...fields.get(name) ?? [], field.slice(colon + 1).trim()]);
+      fields.set(name, [...(fields.get(name) ?? []), field.slice(colon + 1).trim()]);
     }
     const { body, isWhole } = await this.#body(method, Number(status), fields);
     return {
-      version: version!, status: Number(status), fields, body, isWhole,
+      version: version!,
+      status: Number(status),
+      fields,
+      body,
+      isWhole,
       field: (name) => fields.get(name)?.join(', '),
       text: () => body.toString(),
       json: () => JSON.parse(body.toString()) as Record<string, unknown>,
@@ -83,18 +87,26 @@ export class RawClient implements AsyncDisposable {
   }
 
   /** What has come and has not been read. */
-  get unread(): number { return this.#bytes.length; }
+  get unread(): number {
+    return this.#bytes.length;
+  }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.socket.destroy();
     await this.ended();
   }
 
-  async #body(method: string, status: number, fields: ReadonlyMap<string, readonly string[]>): Promise<{ body: Buffer; isWhole: boolean }> {
-    if (method === 'HEAD' || status < 200 || status === 204 || status === 304) return { body: Buffer.alloc(0), isWhole: true };
+  async #body(
+    method: string,
+    status: number,
+    fields: ReadonlyMap<string, readonly string[]>,
+  ): Promise<{ body: Buffer; isWhole: boolean }> {
+    if (method === 'HEAD' || status < 200 || status === 204 || status === 304)
+      return { body: Buffer.alloc(0), isWhole: true };
     const length = fields.get('content-length')?.[0];
     if (length !== undefined) return this.#exactly(Number(length));
-    if (fields.get('transfer-encoding') === undefined) return { body: await this.ended().then(() => this.#take(this.#bytes.length)), isWhole: true };
+    if (fields.get('transfer-encoding') === undefined)
+      return { body: await this.ended().then(() => this.#take(this.#bytes.length)), isWhole: true };
     const chunks: Buffer[] = [];
     for (;;) {
       const line = await this.#until((bytes) => bytes.indexOf('\r\n'), 2).catch(() => undefined);
@@ -119,7 +131,8 @@ export class RawClient implements AsyncDisposable {
         this.#take(skip);
         return found;
       }
-      if (this.#hasEnded) throw new Error(`The connection ended; unread: ${JSON.stringify(this.#bytes.toString('latin1'))}`);
+      if (this.#hasEnded)
+        throw new Error(`The connection ended; unread: ${JSON.stringify(this.#bytes.toString('latin1'))}`);
       await this.#more();
     }
   }
@@ -131,6 +144,8 @@ export class RawClient implements AsyncDisposable {
   }
 
   #more(): Promise<void> {
-    return new Promise((resolve) => { this.#wake = resolve; });
+    return new Promise((resolve) => {
+      this.#wake = resolve;
+    });
   }
 }

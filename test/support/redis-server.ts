@@ -15,7 +15,9 @@ import { systemClock } from '../../src/base/clock.ts';
 import { freePort, isListening } from './own-server.ts';
 import type { Scope } from './run.ts';
 
-const PROGRAMS = ['redis-server', 'valkey-server'].flatMap((name) => (process.env['PATH'] ?? '').split(':').map((folder) => join(folder, name)));
+const PROGRAMS = ['redis-server', 'valkey-server'].flatMap((name) =>
+  (process.env['PATH'] ?? '').split(':').map((folder) => join(folder, name)),
+);
 const START_MS = 20_000;
 const SHELL = '"$@" & server=$!; cat > /dev/null; kill -KILL "$server" 2> /dev/null; wait "$server"';
 
@@ -63,31 +65,70 @@ export class RedisServer {
   /** Makes and starts one. `settings` are words of its command line: `'--requirepass', 'x'`. */
   static async start(scope: Scope, settings: readonly string[] = []): Promise<RedisServer> {
     const server = new RedisServer(await freePort(), settings);
-    scope.after(async () => { await server.kill(); rmSync(server.folder, { recursive: true, force: true }); });
+    scope.after(async () => {
+      await server.kill();
+      rmSync(server.folder, { recursive: true, force: true });
+    });
     await server.start();
     return server;
   }
 
-  get url(): string { return `redis://127.0.0.1:${this.port}/0`; }
-  get socket(): string { return join(this.folder, 's'); }
+  get url(): string {
+    return `redis://127.0.0.1:${this.port}/0`;
+  }
+  get socket(): string {
+    return join(this.folder, 's');
+  }
 
   async start(): Promise<void> {
     const program = redisProgram();
     assert.ok(program !== undefined, 'there is no Redis on this machine');
-    const child = spawn('/bin/sh', ['-c', SHELL, 'sh', program, '--port', String(this.port), '--bind', '127.0.0.1', '--unixsocket', this.socket, '--dir', this.folder, '--save', '', '--appendonly', 'no', '--daemonize', 'no', ...this.#settings], {
-      cwd: this.folder, detached: true, stdio: ['pipe', 'pipe', 'pipe'], env: { PATH: process.env['PATH'] ?? '' },
-    });
+    const child = spawn(
+      '/bin/sh',
+      [
+        '-c',
+        SHELL,
+        'sh',
+        program,
+        '--port',
+        String(this.port),
+        '--bind',
+        '127.0.0.1',
+        '--unixsocket',
+        this.socket,
+        '--dir',
+        this.folder,
+        '--save',
+        '',
+        '--appendonly',
+        'no',
+        '--daemonize',
+        'no',
+        ...this.#settings,
+      ],
+      {
+        cwd: this.folder,
+        detached: true,
+        stdio: ['pipe', 'pipe', 'pipe'],
+        env: { PATH: process.env['PATH'] ?? '' },
+      },
+    );
     this.#said = '';
     for (const stream of [child.stdout, child.stderr]) {
-      stream.setEncoding('utf8').on('data', (text: string) => { this.#said = (this.#said + text).slice(-4_000); });
+      stream.setEncoding('utf8').on('data', (text: string) => {
+        this.#said = (this.#said + text).slice(-4_000);
+      });
       (stream as unknown as { unref?(): void }).unref?.(); // pipes of child processes are sockets
     }
     child.unref();
     (child.stdin as unknown as { unref?(): void }).unref?.();
     this.#child = child;
     const endMs = systemClock.monotonicMs() + START_MS;
-    while (!await isListening(this.port)) {
-      assert.ok(systemClock.monotonicMs() < endMs && child.exitCode === null, `Redis does not start:\n${this.#said}`);
+    while (!(await isListening(this.port))) {
+      assert.ok(
+        systemClock.monotonicMs() < endMs && child.exitCode === null,
+        `Redis does not start:\n${this.#said}`,
+      );
       await systemClock.sleep(10);
     }
   }
@@ -105,15 +146,21 @@ export class RedisServer {
   }
 
   /** Holds it up, as a machine does that is out of breath. */
-  pause(): void { process.kill(-this.#child!.pid!, 'SIGSTOP'); }
-  resume(): void { process.kill(-this.#child!.pid!, 'SIGCONT'); }
+  pause(): void {
+    process.kill(-this.#child!.pid!, 'SIGSTOP');
+  }
+  resume(): void {
+    process.kill(-this.#child!.pid!, 'SIGCONT');
+  }
 }
 
 let shared: Promise<RedisServer> | undefined;
 const ends: (() => void | Promise<void>)[] = [];
-after(async () => { for (const end of ends.reverse()) await end(); });
+after(async () => {
+  for (const end of ends.reverse()) await end();
+});
 
 /** The server that the tests of this process share. `needsRedis` is asked first. */
 export function sharedRedis(): Promise<RedisServer> {
-  return shared ??= RedisServer.start({ after: (end) => void ends.push(end) });
+  return (shared ??= RedisServer.start({ after: (end) => void ends.push(end) }));
 }

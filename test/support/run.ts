@@ -9,7 +9,9 @@ import { ROOT } from './build.ts';
 import type { ChildProcess } from 'node:child_process';
 
 /** What a test cleans up with: a `TestContext`, or the module's own hooks. */
-export interface Scope { after(fn: () => void | Promise<void>): void }
+export interface Scope {
+  after(fn: () => void | Promise<void>): void;
+}
 
 /** How a process ended. */
 export interface Ended {
@@ -38,8 +40,14 @@ export class Running {
 
   constructor(command: string, args: readonly string[], { cwd, env }: RunOptions = {}) {
     this.child = spawn(command, args, { cwd, env: environment(env), stdio: ['ignore', 'pipe', 'pipe'] });
-    this.child.stdout!.setEncoding('utf8').on('data', (text: string) => { this.#stdout += text; this.#tell(); });
-    this.child.stderr!.setEncoding('utf8').on('data', (text: string) => { this.#stderr += text; this.#tell(); });
+    this.child.stdout!.setEncoding('utf8').on('data', (text: string) => {
+      this.#stdout += text;
+      this.#tell();
+    });
+    this.child.stderr!.setEncoding('utf8').on('data', (text: string) => {
+      this.#stderr += text;
+      this.#tell();
+    });
     const deadline = setTimeout(() => this.child.kill('SIGKILL'), DEADLINE_MS).unref();
     this.ended = new Promise((resolve, reject) => {
       this.child.on('error', reject).on('close', (status, signal) => {
@@ -62,7 +70,9 @@ export class Running {
       const isOver = await Promise.race([ended, news.promise]);
       this.#waiting.delete(tell);
       if (isOver && !pattern.test(this.#stdout) && !pattern.test(this.#stderr)) {
-        throw new Error(`The process ended without printing ${String(pattern)}:\n${this.#stdout}${this.#stderr}`);
+        throw new Error(
+          `The process ended without printing ${String(pattern)}:\n${this.#stdout}${this.#stderr}`,
+        );
       }
     }
   }
@@ -76,7 +86,8 @@ export class Running {
       this.#waiting.add(tell);
       const isOver = await Promise.race([ended, news.promise]);
       this.#waiting.delete(tell);
-      if (isOver) throw new Error(`The process ended without printing ${String(pattern)} ${count} times:
+      if (isOver)
+        throw new Error(`The process ended without printing ${String(pattern)} ${count} times:
 ${this.#stderr}`);
     }
   }
@@ -96,7 +107,9 @@ export function start(scope: Scope, command: string, args: readonly string[], op
   const running = new Running(command, args, options);
   scope.after(async () => {
     if (running.child.exitCode === null && running.child.signalCode === null) running.child.kill('SIGKILL');
-    await running.ended.catch(() => { /* it never started */ });
+    await running.ended.catch(() => {
+      /* it never started */
+    });
   });
   return running;
 }
@@ -107,7 +120,11 @@ export function run(command: string, args: readonly string[], options?: RunOptio
 }
 
 function environment(env: RunOptions['env'] = {}): NodeJS.ProcessEnv {
-  const own = Object.entries(process.env).filter(([name]) => !/^(?:SVC_|GITHUB_|NODE_OPTIONS$|NODE_TEST_CONTEXT$|npm_|NO_COLOR$|FORCE_COLOR$)/i.test(name) || /^npm_config_(?:cache|registry|userconfig)$/i.test(name));
+  const own = Object.entries(process.env).filter(
+    ([name]) =>
+      !/^(?:SVC_|GITHUB_|NODE_OPTIONS$|NODE_TEST_CONTEXT$|npm_|NO_COLOR$|FORCE_COLOR$)/i.test(name) ||
+      /^npm_config_(?:cache|registry|userconfig)$/i.test(name),
+  );
   return Object.fromEntries([...own, ...Object.entries(env)].filter(([, value]) => value !== undefined));
 }
 

@@ -4,7 +4,24 @@
  *
  * Also makes descriptions, values near them, and the schemas that they describe, from a seed.
  */
-import { any, bool, bytes, date, datetime, Field, float, int, list, literal, nullable, record, Schema, str, union, uuid } from '../../src/schema/schema.ts';
+import {
+  any,
+  bool,
+  bytes,
+  date,
+  datetime,
+  Field,
+  float,
+  int,
+  list,
+  literal,
+  nullable,
+  record,
+  Schema,
+  str,
+  union,
+  uuid,
+} from '../../src/schema/schema.ts';
 import type { FieldType, FormatName, Literal, SchemaClass, TypeSource } from '../../src/schema/schema.ts';
 
 /** One type, described as data. */
@@ -17,26 +34,74 @@ export type Described =
   | { kind: 'list' | 'record'; item: Described; minLength?: number; maxLength?: number }
   | { kind: 'nullable'; inner: Described }
   | { kind: 'object'; fields: DescribedField[]; extra: 'ignore' | 'forbid' | 'allow' }
-  | { kind: 'union'; tag: string; variants: { value: string; object: Extract<Described, { kind: 'object' }> }[] };
-export interface DescribedField { name: string; wire: string; type: Described; presence: 'required' | 'optional' | 'default'; fallback?: unknown }
-export interface Found { path: (string | number)[]; code: string }
+  | {
+      kind: 'union';
+      tag: string;
+      variants: { value: string; object: Extract<Described, { kind: 'object' }> }[];
+    };
+export interface DescribedField {
+  name: string;
+  wire: string;
+  type: Described;
+  presence: 'required' | 'optional' | 'default';
+  fallback?: unknown;
+}
+export interface Found {
+  path: (string | number)[];
+  code: string;
+}
 
 const FAILED = Symbol('failed');
 const FORMATS: Record<string, (text: string) => boolean> = {
-  email: (text) => text.length <= 254 && /^[\w!#$%&'*+/=?^`{|}~.-]+@[A-Za-z0-9.-]+$/.test(text) && text.split('@')[0]!.split('.').every((atom) => atom !== '')
-    && text.split('@')[1]!.split('.').length > 1 && text.split('@')[1]!.split('.').every((label) => /^[A-Za-z0-9]/.test(label) && /[A-Za-z0-9]$/.test(label)),
-  uuid: (text) => /^[0-9a-f]+$/i.test(text.replaceAll('-', '')) && text.split('-').map((part) => part.length).join() === '8,4,4,4,12',
-  date: (text) => /^\d{4}-\d{2}-\d{2}$/.test(text) && new Date(`${text}T00:00:00Z`).getTime() === new Date(`${text}T00:00:00Z`).getTime() && new Date(`${text}T00:00:00Z`).toISOString().slice(0, 10) === text,
+  email: (text) =>
+    text.length <= 254 &&
+    /^[\w!#$%&'*+/=?^`{|}~.-]+@[A-Za-z0-9.-]+$/.test(text) &&
+    text
+      .split('@')[0]!
+      .split('.')
+      .every((atom) => atom !== '') &&
+    text.split('@')[1]!.split('.').length > 1 &&
+    text
+      .split('@')[1]!
+      .split('.')
+      .every((label) => /^[A-Za-z0-9]/.test(label) && /[A-Za-z0-9]$/.test(label)),
+  uuid: (text) =>
+    /^[0-9a-f]+$/i.test(text.replaceAll('-', '')) &&
+    text
+      .split('-')
+      .map((part) => part.length)
+      .join() === '8,4,4,4,12',
+  date: (text) =>
+    /^\d{4}-\d{2}-\d{2}$/.test(text) &&
+    new Date(`${text}T00:00:00Z`).getTime() === new Date(`${text}T00:00:00Z`).getTime() &&
+    new Date(`${text}T00:00:00Z`).toISOString().slice(0, 10) === text,
   'date-time': (text) => moment(text) !== undefined,
-  ipv4: (text) => text.split('.').length === 4 && text.split('.').every((part) => /^\d{1,3}$/.test(part) && Number(part) < 256 && String(Number(part)) === part),
+  ipv4: (text) =>
+    text.split('.').length === 4 &&
+    text
+      .split('.')
+      .every((part) => /^\d{1,3}$/.test(part) && Number(part) < 256 && String(Number(part)) === part),
 };
 
 function moment(text: string): number | undefined {
-  const [, day, hour, minute, second, fraction, sign, offsetHour, offsetMinute] = /^(.{10})[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))$/.exec(text) ?? [];
+  const [, day, hour, minute, second, fraction, sign, offsetHour, offsetMinute] =
+    /^(.{10})[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))$/.exec(text) ?? [];
   if (day === undefined || text.length > 64 || !FORMATS['date']!(day)) return undefined;
-  if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 60 || Number(offsetHour ?? 0) > 23 || Number(offsetMinute ?? 0) > 59) return undefined;
-  const ms = Date.parse(`${day}T00:00:00Z`) + Number(hour) * 3_600_000 + Number(minute) * 60_000 + Number(second) * 1_000 + Math.floor(Number(`0.${fraction ?? '0'}`) * 1_000 + 1e-9)
-    - (sign === '-' ? -1 : 1) * (Number(offsetHour ?? 0) * 3_600_000 + Number(offsetMinute ?? 0) * 60_000);
+  if (
+    Number(hour) > 23 ||
+    Number(minute) > 59 ||
+    Number(second) > 60 ||
+    Number(offsetHour ?? 0) > 23 ||
+    Number(offsetMinute ?? 0) > 59
+  )
+    return undefined;
+  const ms =
+    Date.parse(`${day}T00:00:00Z`) +
+    Number(hour) * 3_600_000 +
+    Number(minute) * 60_000 +
+    Number(second) * 1_000 +
+    Math.floor(Number(`0.${fraction ?? '0'}`) * 1_000 + 1e-9) -
+    (sign === '-' ? -1 : 1) * (Number(offsetHour ?? 0) * 3_600_000 + Number(offsetMinute ?? 0) * 60_000);
   if (second === '60' && new Date(ms - 1_000).toISOString().slice(11, 19) !== '23:59:59') return undefined;
   return ms;
 }
@@ -48,7 +113,13 @@ export function judge(type: Described, value: unknown): { found: Found[]; value:
   return { found, value: out };
 }
 
-function walk(type: Described, value: unknown, path: (string | number)[], found: Found[], depth: number): unknown {
+function walk(
+  type: Described,
+  value: unknown,
+  path: (string | number)[],
+  found: Found[],
+  depth: number,
+): unknown {
   const fail = (code: string): typeof FAILED => {
     found.push({ path, code });
     return FAILED;
@@ -60,10 +131,14 @@ function walk(type: Described, value: unknown, path: (string | number)[], found:
       if (length < (type.minLength ?? 0)) return fail('min_length');
       if (length > (type.maxLength ?? Infinity)) return fail('max_length');
       if (/\p{Surrogate}/u.test(value) && type.format === undefined) return fail('unicode');
-      if (type.format !== undefined && !FORMATS[type.format]!(value)) return fail(type.format === 'email' ? 'email' : 'format');
-      return type.pattern !== undefined && !new RegExp(type.pattern, 'u').test(value) ? fail('pattern') : value;
+      if (type.format !== undefined && !FORMATS[type.format]!(value))
+        return fail(type.format === 'email' ? 'email' : 'format');
+      return type.pattern !== undefined && !new RegExp(type.pattern, 'u').test(value)
+        ? fail('pattern')
+        : value;
     }
-    case 'int': case 'float': {
+    case 'int':
+    case 'float': {
       if (typeof value !== 'number' || !Number.isFinite(value)) return fail('type');
       if (type.kind === 'int' && !Number.isInteger(value)) return fail('type');
       if (type.kind === 'int' && Math.abs(value) >= 2 ** 53) return fail('unsafe_integer');
@@ -73,23 +148,37 @@ function walk(type: Described, value: unknown, path: (string | number)[], found:
       if (type.lt !== undefined && !(value < type.lt)) return fail('lt');
       return type.multipleOf !== undefined && value % type.multipleOf !== 0 ? fail('multiple_of') : value; // factors are powers of two or integers
     }
-    case 'bool': return typeof value === 'boolean' ? value : fail('type');
-    case 'date': case 'uuid': return typeof value !== 'string' ? fail('type') : FORMATS[type.kind]!(value) ? value : fail('format');
+    case 'bool':
+      return typeof value === 'boolean' ? value : fail('type');
+    case 'date':
+    case 'uuid':
+      return typeof value !== 'string' ? fail('type') : FORMATS[type.kind]!(value) ? value : fail('format');
     case 'datetime': {
       if (typeof value !== 'string') return fail('type');
       const ms = moment(value);
-      const isWritable = ms !== undefined && ms >= Date.parse('0000-01-01T00:00:00Z') && ms <= Date.parse('9999-12-31T23:59:59.999Z'); // JSON Schema cannot say so
+      const isWritable =
+        ms !== undefined &&
+        ms >= Date.parse('0000-01-01T00:00:00Z') &&
+        ms <= Date.parse('9999-12-31T23:59:59.999Z'); // JSON Schema cannot say so
       return isWritable ? new Date(ms) : fail('format');
     }
     case 'bytes': {
       if (typeof value !== 'string') return fail('type');
-      if (!/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(value)) return fail('format');
+      if (!/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(value))
+        return fail('format');
       const decoded = new Uint8Array([...atob(value)].map((char) => char.charCodeAt(0)));
-      return decoded.length < (type.minLength ?? 0) ? fail('min_length') : decoded.length > (type.maxLength ?? Infinity) ? fail('max_length') : decoded;
+      return decoded.length < (type.minLength ?? 0)
+        ? fail('min_length')
+        : decoded.length > (type.maxLength ?? Infinity)
+          ? fail('max_length')
+          : decoded;
     }
-    case 'literal': return type.values.some((candidate) => candidate === value) ? value : fail('enum');
-    case 'nullable': return value === null ? null : walk(type.inner, value, path, found, depth);
-    case 'any': return walkAny(value, path, found, depth);
+    case 'literal':
+      return type.values.some((candidate) => candidate === value) ? value : fail('enum');
+    case 'nullable':
+      return value === null ? null : walk(type.inner, value, path, found, depth);
+    case 'any':
+      return walkAny(value, path, found, depth);
     case 'list': {
       if (!Array.isArray(value)) return fail('type');
       if (value.length < (type.minLength ?? 0)) return fail('min_length');
@@ -105,13 +194,15 @@ function walk(type: Described, value: unknown, path: (string | number)[], found:
       if (keys.length > (type.maxLength ?? Infinity)) return fail('max_length');
       if (depth >= 64) return fail('depth');
       const members = keys.map((key) => {
-        if (key !== '__proto__') return [key, walk(type.item, value[key], [...path, key], found, depth + 1)] as const;
+        if (key !== '__proto__')
+          return [key, walk(type.item, value[key], [...path, key], found, depth + 1)] as const;
         found.push({ path: [...path, key], code: 'key' });
         return [key, FAILED] as const;
       });
       return members.some(([, member]) => member === FAILED) ? FAILED : Object.fromEntries(members);
     }
-    case 'object': return walkObject(type, value, path, found, depth);
+    case 'object':
+      return walkObject(type, value, path, found, depth);
     case 'union': {
       if (!isPlain(value)) return fail('type');
       const tag = Object.hasOwn(value, type.tag) ? value[type.tag] : undefined;
@@ -123,7 +214,13 @@ function walk(type: Described, value: unknown, path: (string | number)[], found:
   }
 }
 
-function walkObject(type: Extract<Described, { kind: 'object' }>, value: unknown, path: (string | number)[], found: Found[], depth: number): unknown {
+function walkObject(
+  type: Extract<Described, { kind: 'object' }>,
+  value: unknown,
+  path: (string | number)[],
+  found: Found[],
+  depth: number,
+): unknown {
   if (!isPlain(value) || depth >= 64) {
     found.push({ path, code: isPlain(value) ? 'depth' : 'type' });
     return FAILED;
@@ -139,7 +236,8 @@ function walkObject(type: Extract<Described, { kind: 'object' }>, value: unknown
   for (const key of Object.keys(value)) {
     if (type.extra === 'ignore' || type.fields.some((field) => field.wire === key)) continue;
     if (type.extra === 'forbid') found.push({ path: [...path, key], code: 'extra' });
-    else if (key in Schema.prototype || type.fields.some((field) => field.name === key)) found.push({ path: [...path, key], code: 'key' });
+    else if (key in Schema.prototype || type.fields.some((field) => field.name === key))
+      found.push({ path: [...path, key], code: 'key' });
     else out[key] = walkAny(value[key], [...path, key], found, depth + 1);
   }
   return found.length > before ? FAILED : out;
@@ -164,7 +262,11 @@ function walkAny(value: unknown, path: (string | number)[], found: Found[], dept
 }
 
 function isPlain(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && [Object.prototype, null].includes(Object.getPrototypeOf(value));
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    [Object.prototype, null].includes(Object.getPrototypeOf(value))
+  );
 }
 
 // ── generation ──
@@ -172,7 +274,9 @@ function isPlain(value: unknown): value is Record<string, unknown> {
 /** A deterministic source of numbers: mulberry32. */
 export class Random {
   #state: number;
-  constructor(seed: number) { this.#state = seed; }
+  constructor(seed: number) {
+    this.#state = seed;
+  }
   /** 0 … 1, 1 excluded. */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) | 0;
@@ -180,65 +284,188 @@ export class Random {
     mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
   }
-  below(most: number): number { return Math.floor(this.next() * most); }
-  chance(share: number): boolean { return this.next() < share; }
-  pick<T>(items: readonly T[]): T { return items[this.below(items.length)]!; }
+  below(most: number): number {
+    return Math.floor(this.next() * most);
+  }
+  chance(share: number): boolean {
+    return this.next() < share;
+  }
+  pick<T>(items: readonly T[]): T {
+    return items[this.below(items.length)]!;
+  }
 }
 
 const NAMES = ['a', 'b', 'name', 'constructor', 'toString', 'value', 'x_y', 'ключ', 'very long name'];
-const TEXTS = ['', 'a', 'ab', 'abc', 'Ada', '12', 'é', '😀', '😀😀', 'a😀b', 'ada@example.com', 'a.b@c', 'x@y.zz', '@', '2024-02-29', '2023-02-29', '2026-12-31', '2026-12-31T23:59:60Z', '2026-01-31T09:30:00.123Z',
-  '2026-01-31t09:30:00+05:30', '2026-01-31T09:30:00', '0000-01-01T00:00:00+01:00', '123e4567-e89b-12d3-a456-426614174000', '123e4567e89b12d3a456426614174000', 'QUJD', 'QUI=', 'QUI', 'QU-_', '127.0.0.1', '256.1.1.1', '01.1.1.1',
-  'true', 'null', 'x'.repeat(40), '😀'.repeat(30)];
+const TEXTS = [
+  '',
+  'a',
+  'ab',
+  'abc',
+  'Ada',
+  '12',
+  'é',
+  '😀',
+  '😀😀',
+  'a😀b',
+  'ada@example.com',
+  'a.b@c',
+  'x@y.zz',
+  '@',
+  '2024-02-29',
+  '2023-02-29',
+  '2026-12-31',
+  '2026-12-31T23:59:60Z',
+  '2026-01-31T09:30:00.123Z',
+  '2026-01-31t09:30:00+05:30',
+  '2026-01-31T09:30:00',
+  '0000-01-01T00:00:00+01:00',
+  '123e4567-e89b-12d3-a456-426614174000',
+  '123e4567e89b12d3a456426614174000',
+  'QUJD',
+  'QUI=',
+  'QUI',
+  'QU-_',
+  '127.0.0.1',
+  '256.1.1.1',
+  '01.1.1.1',
+  'true',
+  'null',
+  'x'.repeat(40),
+  '😀'.repeat(30),
+];
 const BROKEN = ['\ud800', 'a\udc00', '\ud83d'];
-const NUMBERS = [0, -0, 1, 2, 3, -1, 7, 0.5, 1.5, 2.25, -3.75, 100, 1e6, 1e21, 2 ** 53 - 1, 2 ** 53, -(2 ** 53), 1e308];
+const NUMBERS = [
+  0,
+  -0,
+  1,
+  2,
+  3,
+  -1,
+  7,
+  0.5,
+  1.5,
+  2.25,
+  -3.75,
+  100,
+  1e6,
+  1e21,
+  2 ** 53 - 1,
+  2 ** 53,
+  -(2 ** 53),
+  1e308,
+];
 const MODEST_NUMBERS = NUMBERS.filter((value) => Math.abs(value) < 1e21); // ajv 8 reads larger quotients of multipleOf by parseInt()
 const ODD_NUMBERS = [NaN, Infinity, -Infinity];
 const FORMAT_NAMES: FormatName[] = ['email', 'uuid', 'date', 'date-time', 'ipv4'];
 
 /** A description, at most `levels` deep. `isForReferee` leaves out what JSON Schema cannot say or ajv understands otherwise. */
 export function describe(random: Random, levels: number, isForReferee = false): Described {
-  const simple = ['str', 'str', 'int', 'float', 'bool', 'literal', 'date', 'datetime', 'bytes', 'uuid', 'any'] as const;
-  const kind = levels <= 0 || random.chance(0.4) ? random.pick(simple) : random.pick(['list', 'record', 'nullable', 'object', 'object', 'object', 'union'] as const);
+  const simple = [
+    'str',
+    'str',
+    'int',
+    'float',
+    'bool',
+    'literal',
+    'date',
+    'datetime',
+    'bytes',
+    'uuid',
+    'any',
+  ] as const;
+  const kind =
+    levels <= 0 || random.chance(0.4)
+      ? random.pick(simple)
+      : random.pick(['list', 'record', 'nullable', 'object', 'object', 'object', 'union'] as const);
   const bounds = (): { minLength?: number; maxLength?: number } => {
     const least = random.below(3);
-    return { ...(random.chance(0.3) ? { minLength: least } : {}), ...(random.chance(0.4) ? { maxLength: least + random.below(5) } : {}) };
+    return {
+      ...(random.chance(0.3) ? { minLength: least } : {}),
+      ...(random.chance(0.4) ? { maxLength: least + random.below(5) } : {}),
+    };
   };
   switch (kind) {
     case 'str': {
       const rule = random.below(5);
-      return { kind, ...bounds(), ...(rule === 0 ? { pattern: random.pick(['^a', 'b$', '^.{1,2}$', '^[a-z]+$', '😀']) } : rule === 1 ? { format: random.pick(FORMAT_NAMES) } : {}) };
+      return {
+        kind,
+        ...bounds(),
+        ...(rule === 0
+          ? { pattern: random.pick(['^a', 'b$', '^.{1,2}$', '^[a-z]+$', '😀']) }
+          : rule === 1
+            ? { format: random.pick(FORMAT_NAMES) }
+            : {}),
+      };
     }
-    case 'int': case 'float': {
+    case 'int':
+    case 'float': {
       const least = random.below(5) - 2;
-      return { kind, ...(random.chance(0.3) ? { ge: least } : {}), ...(random.chance(0.3) ? { le: least + random.below(200) } : {}), ...(random.chance(0.1) ? { gt: least } : {}), ...(random.chance(0.1) ? { lt: least + 3 } : {}),
-        ...(random.chance(0.2) ? { multipleOf: random.pick([1, 2, 3, 0.5, 0.25]) } : {}) };
+      return {
+        kind,
+        ...(random.chance(0.3) ? { ge: least } : {}),
+        ...(random.chance(0.3) ? { le: least + random.below(200) } : {}),
+        ...(random.chance(0.1) ? { gt: least } : {}),
+        ...(random.chance(0.1) ? { lt: least + 3 } : {}),
+        ...(random.chance(0.2) ? { multipleOf: random.pick([1, 2, 3, 0.5, 0.25]) } : {}),
+      };
     }
-    case 'literal': return { kind, values: random.pick([['a'], ['a', 'b', 'c'], [1, 2], ['x', 1, true, null], ['1', '2', '3', '4', '5', '6', '7', '8', '9', 'a']] as [Literal, ...Literal[]][]) };
-    case 'bytes': return isForReferee ? { kind } : { kind, ...bounds() };
-    case 'list': case 'record': return { kind, item: describe(random, levels - 1, isForReferee), ...bounds() };
-    case 'nullable': return { kind, inner: describe(random, levels - 1, isForReferee) };
-    case 'object': return describeObject(random, levels - 1, isForReferee);
-    case 'union': return {
-      kind, tag: 'kind',
-      variants: ['cat', 'dog', 'emu'].slice(0, 1 + random.below(3)).map((value) => {
-        const object = describeObject(random, levels - 2, isForReferee);
-        object.fields.unshift({ name: 'kind', wire: 'kind', type: { kind: 'literal', values: [value] }, presence: 'required' });
-        return { value, object };
-      }),
-    };
-    default: return { kind };
+    case 'literal':
+      return {
+        kind,
+        values: random.pick([
+          ['a'],
+          ['a', 'b', 'c'],
+          [1, 2],
+          ['x', 1, true, null],
+          ['1', '2', '3', '4', '5', '6', '7', '8', '9', 'a'],
+        ] as [Literal, ...Literal[]][]),
+      };
+    case 'bytes':
+      return isForReferee ? { kind } : { kind, ...bounds() };
+    case 'list':
+    case 'record':
+      return { kind, item: describe(random, levels - 1, isForReferee), ...bounds() };
+    case 'nullable':
+      return { kind, inner: describe(random, levels - 1, isForReferee) };
+    case 'object':
+      return describeObject(random, levels - 1, isForReferee);
+    case 'union':
+      return {
+        kind,
+        tag: 'kind',
+        variants: ['cat', 'dog', 'emu'].slice(0, 1 + random.below(3)).map((value) => {
+          const object = describeObject(random, levels - 2, isForReferee);
+          object.fields.unshift({
+            name: 'kind',
+            wire: 'kind',
+            type: { kind: 'literal', values: [value] },
+            presence: 'required',
+          });
+          return { value, object };
+        }),
+      };
+    default:
+      return { kind };
   }
 }
 
-function describeObject(random: Random, levels: number, isForReferee: boolean): Extract<Described, { kind: 'object' }> {
+function describeObject(
+  random: Random,
+  levels: number,
+  isForReferee: boolean,
+): Extract<Described, { kind: 'object' }> {
   const names = NAMES.filter(() => random.chance(0.35));
-  const extra = isForReferee ? random.pick(['ignore', 'forbid'] as const) : random.pick(['ignore', 'ignore', 'forbid', 'allow'] as const);
+  const extra = isForReferee
+    ? random.pick(['ignore', 'forbid'] as const)
+    : random.pick(['ignore', 'ignore', 'forbid', 'allow'] as const);
   return {
-    kind: 'object', extra,
+    kind: 'object',
+    extra,
     fields: names.map((name): DescribedField => {
       const wire = random.chance(0.15) ? `${name}_alias` : name;
       const type = describe(random, levels, isForReferee);
-      if (type.kind === 'bool' && random.chance(0.5)) return { name, wire, type, presence: 'default', fallback: random.chance(0.5) };
+      if (type.kind === 'bool' && random.chance(0.5))
+        return { name, wire, type, presence: 'default', fallback: random.chance(0.5) };
       return { name, wire, type, presence: random.chance(0.3) ? 'optional' : 'required' };
     }),
   };
@@ -248,23 +475,62 @@ function describeObject(random: Random, levels: number, isForReferee: boolean): 
 export function invent(random: Random, type: Described, isForReferee = false): unknown {
   if (random.chance(0.06)) return anything(random, 2, isForReferee);
   switch (type.kind) {
-    case 'str': if (isForReferee) return random.pick(TEXTS);
+    case 'str':
+      if (isForReferee) return random.pick(TEXTS);
       return random.chance(0.03) ? random.pick(BROKEN) : random.pick(TEXTS);
-    case 'int': case 'float': return !isForReferee && random.chance(0.03) ? random.pick(ODD_NUMBERS) : random.pick(isForReferee ? MODEST_NUMBERS : NUMBERS);
-    case 'bool': return random.chance(0.5);
-    case 'literal': return random.chance(0.9) ? random.pick(type.values) : random.pick(TEXTS);
-    case 'date': return random.pick(['2024-02-29', '2026-12-31', '2026-12-31', '2023-02-29', '2026-13-01', '2026-1-1']);
-    case 'uuid': return random.pick(['123e4567-e89b-12d3-a456-426614174000', '123E4567-E89B-12D3-A456-426614174000', '123e4567-e89b-12d3-a456-42661417400']);
-    case 'datetime': return random.pick(['2026-01-31T09:30:00.123Z', '2026-01-31t09:30:00+05:30', '2026-12-31T23:59:60Z', '2026-12-31T23:00:60Z', '2027-01-01T04:59:60+05:00', '2026-01-31T24:00:00Z', '2026-01-31T09:30:00']);
-    case 'bytes': return random.pick(['', 'QUJD', 'QUI=', 'QQ==', 'QUI', 'QU-_', 'QUJDQUJD', 'Q=JD']);
-    case 'any': return anything(random, 3, isForReferee);
-    case 'list': return Array.from({ length: random.below(5) }, () => invent(random, type.item, isForReferee));
-    case 'record': return Object.fromEntries(NAMES.filter(() => random.chance(0.3)).map((name) => [name, invent(random, type.item, isForReferee)]));
-    case 'nullable': return random.chance(0.3) ? null : invent(random, type.inner, isForReferee);
-    case 'union': return invent(random, random.pick(type.variants).object, isForReferee);
+    case 'int':
+    case 'float':
+      return !isForReferee && random.chance(0.03)
+        ? random.pick(ODD_NUMBERS)
+        : random.pick(isForReferee ? MODEST_NUMBERS : NUMBERS);
+    case 'bool':
+      return random.chance(0.5);
+    case 'literal':
+      return random.chance(0.9) ? random.pick(type.values) : random.pick(TEXTS);
+    case 'date':
+      return random.pick(['2024-02-29', '2026-12-31', '2026-12-31', '2023-02-29', '2026-13-01', '2026-1-1']);
+    case 'uuid':
+      return random.pick([
+        '123e4567-e89b-12d3-a456-426614174000',
+        '123E4567-E89B-12D3-A456-426614174000',
+        '123e4567-e89b-12d3-a456-42661417400',
+      ]);
+    case 'datetime':
+      return random.pick([
+        '2026-01-31T09:30:00.123Z',
+        '2026-01-31t09:30:00+05:30',
+        '2026-12-31T23:59:60Z',
+        '2026-12-31T23:00:60Z',
+        '2027-01-01T04:59:60+05:00',
+        '2026-01-31T24:00:00Z',
+        '2026-01-31T09:30:00',
+      ]);
+    case 'bytes':
+      return random.pick(['', 'QUJD', 'QUI=', 'QQ==', 'QUI', 'QU-_', 'QUJDQUJD', 'Q=JD']);
+    case 'any':
+      return anything(random, 3, isForReferee);
+    case 'list':
+      return Array.from({ length: random.below(5) }, () => invent(random, type.item, isForReferee));
+    case 'record':
+      return Object.fromEntries(
+        NAMES.filter(() => random.chance(0.3)).map((name) => [name, invent(random, type.item, isForReferee)]),
+      );
+    case 'nullable':
+      return random.chance(0.3) ? null : invent(random, type.inner, isForReferee);
+    case 'union':
+      return invent(random, random.pick(type.variants).object, isForReferee);
     case 'object': {
-      const members = type.fields.filter((field) => random.chance(field.presence === 'required' ? 0.96 : 0.5)).map((field) => [field.wire, invent(random, field.type, isForReferee)] as const);
-      const surplus = random.chance(0.15) ? [[random.pick(isForReferee ? ['zzz', 'b'] : ['zzz', 'b', '__proto__', 'constructor']), anything(random, 1, isForReferee)] as const] : [];
+      const members = type.fields
+        .filter((field) => random.chance(field.presence === 'required' ? 0.96 : 0.5))
+        .map((field) => [field.wire, invent(random, field.type, isForReferee)] as const);
+      const surplus = random.chance(0.15)
+        ? [
+            [
+              random.pick(isForReferee ? ['zzz', 'b'] : ['zzz', 'b', '__proto__', 'constructor']),
+              anything(random, 1, isForReferee),
+            ] as const,
+          ]
+        : [];
       const all = [...surplus, ...members];
       if (random.chance(0.3)) all.sort(() => random.next() - 0.5); // members come in any order, problems in that of the schema
       return Object.fromEntries(all);
@@ -279,15 +545,21 @@ function anything(random: Random, levels: number, isForReferee: boolean): unknow
   if (kind === 2) return random.chance(0.5);
   if (kind === 3) return null;
   if (kind === 4) return isForReferee ? '' : random.pick([...BROKEN, 'fine']);
-  if (kind === 5) return Array.from({ length: random.below(3) }, () => anything(random, levels - 1, isForReferee));
-  return Object.fromEntries([['k', anything(random, levels - 1, isForReferee)], ...(!isForReferee && random.chance(0.1) ? [['__proto__', 1] as const] : [])]);
+  if (kind === 5)
+    return Array.from({ length: random.below(3) }, () => anything(random, levels - 1, isForReferee));
+  return Object.fromEntries([
+    ['k', anything(random, levels - 1, isForReferee)],
+    ...(!isForReferee && random.chance(0.1) ? [['__proto__', 1] as const] : []),
+  ]);
 }
 
 /** The type that a description describes. Classes declare their fields in a constructor, as compiled-down classes do. */
 export function realise(type: Described): TypeSource {
   const { token, options } = constrained(type);
   if (options === undefined) return token;
-  class Holder extends Schema { value = Field(token, options as object); } // constraints belong to fields: {@link unwrapped}
+  class Holder extends Schema {
+    value = Field(token, options as object);
+  } // constraints belong to fields: {@link unwrapped}
   return Holder;
 }
 
@@ -298,31 +570,61 @@ export function isWrapped(type: Described): boolean {
 
 function constrained(type: Described): { token: TypeSource; options: object | undefined } {
   switch (type.kind) {
-    case 'str': return withOptions(str, type);
-    case 'int': return withOptions(int, type);
-    case 'float': return withOptions(float, type);
-    case 'bytes': return withOptions(bytes, type);
-    case 'bool': return { token: bool, options: undefined };
-    case 'any': return { token: any, options: undefined };
-    case 'date': return { token: date, options: undefined };
-    case 'uuid': return { token: uuid, options: undefined };
-    case 'datetime': return { token: datetime, options: undefined };
-    case 'literal': return { token: literal(...type.values), options: undefined };
-    case 'list': case 'record': {
+    case 'str':
+      return withOptions(str, type);
+    case 'int':
+      return withOptions(int, type);
+    case 'float':
+      return withOptions(float, type);
+    case 'bytes':
+      return withOptions(bytes, type);
+    case 'bool':
+      return { token: bool, options: undefined };
+    case 'any':
+      return { token: any, options: undefined };
+    case 'date':
+      return { token: date, options: undefined };
+    case 'uuid':
+      return { token: uuid, options: undefined };
+    case 'datetime':
+      return { token: datetime, options: undefined };
+    case 'literal':
+      return { token: literal(...type.values), options: undefined };
+    case 'list':
+    case 'record': {
       const item = constrained(type.item);
-      const make = (type.kind === 'list' ? list : record) as (item: TypeSource, options?: object) => FieldType<unknown, object>; // options fit: the same description made both
-      return withOptions(make(item.token, item.options), { minLength: type.minLength, maxLength: type.maxLength });
+      const make = (type.kind === 'list' ? list : record) as (
+        item: TypeSource,
+        options?: object,
+      ) => FieldType<unknown, object>; // options fit: the same description made both
+      return withOptions(make(item.token, item.options), {
+        minLength: type.minLength,
+        maxLength: type.maxLength,
+      });
     }
     case 'nullable': {
       const inner = constrained(type.inner);
       return { token: nullable(inner.token), options: inner.options };
     }
-    case 'object': return { token: classOf(type), options: undefined };
-    case 'union': return { token: union(type.tag, ...(type.variants.map(({ object }) => classOf(object)) as unknown as [SchemaClass<{ kind: string }>])) as FieldType<unknown, object>, options: undefined };
+    case 'object':
+      return { token: classOf(type), options: undefined };
+    case 'union':
+      return {
+        token: union(
+          type.tag,
+          ...(type.variants.map(({ object }) => classOf(object)) as unknown as [
+            SchemaClass<{ kind: string }>,
+          ]),
+        ) as FieldType<unknown, object>,
+        options: undefined,
+      };
   }
 }
 
-function withOptions(token: TypeSource, { kind: _, ...options }: { kind?: string; [option: string]: unknown }): { token: TypeSource; options: object | undefined } {
+function withOptions(
+  token: TypeSource,
+  { kind: _, ...options }: { kind?: string; [option: string]: unknown },
+): { token: TypeSource; options: object | undefined } {
   const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
   return { token, options: Object.keys(given).length === 0 ? undefined : given };
 }
@@ -330,15 +632,30 @@ function withOptions(token: TypeSource, { kind: _, ...options }: { kind?: string
 function classOf(type: Extract<Described, { kind: 'object' }>): SchemaClass {
   const declared = type.fields.map((field) => {
     const { token, options } = constrained(field.type);
-    const presence = field.presence === 'optional' ? { optional: true } : field.presence === 'default' ? { default: field.fallback } : {};
-    return { name: field.name, token, options: { ...options, ...presence, ...(field.wire === field.name ? {} : { alias: field.wire }) } };
+    const presence =
+      field.presence === 'optional'
+        ? { optional: true }
+        : field.presence === 'default'
+          ? { default: field.fallback }
+          : {};
+    return {
+      name: field.name,
+      token,
+      options: { ...options, ...presence, ...(field.wire === field.name ? {} : { alias: field.wire }) },
+    };
   });
   return class Generated extends Schema {
     static extra = type.extra;
     constructor(data: unknown) {
       super(data);
       const members = this as Record<string, unknown>;
-      for (const { name, token, options } of declared) Object.defineProperty(members, name, { value: Field(token, options as object), writable: true, enumerable: true, configurable: true });
+      for (const { name, token, options } of declared)
+        Object.defineProperty(members, name, {
+          value: Field(token, options as object),
+          writable: true,
+          enumerable: true,
+          configurable: true,
+        });
     }
   };
 }

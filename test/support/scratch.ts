@@ -10,14 +10,23 @@ import type { TestContext } from 'node:test';
 
 /** The environment in which `npm` and `npx` run on this very Node, whatever PATH says, and settings of an outer npm do not count. */
 export function npmEnvironment(): Record<string, string | undefined> {
-  return { PATH: `${dirname(process.execPath)}${delimiter}${process.env['PATH'] ?? ''}`, NODE_V8_COVERAGE: undefined, npm_config_loglevel: 'error', npm_config_update_notifier: 'false' };
+  return {
+    PATH: `${dirname(process.execPath)}${delimiter}${process.env['PATH'] ?? ''}`,
+    NODE_V8_COVERAGE: undefined,
+    npm_config_loglevel: 'error',
+    npm_config_update_notifier: 'false',
+  };
 }
 
 /**
  * A folder whose node_modules has these packages, `{ typescript: '~5.9.0' }`. Without a registry the test is skipped, which
  * REQUIRE_SCRATCH=1 turns into a failure; then the answer is undefined.
  */
-export function scratch(t: TestContext, name: string, packages: Readonly<Record<string, string>>): string | undefined {
+export function scratch(
+  t: TestContext,
+  name: string,
+  packages: Readonly<Record<string, string>>,
+): string | undefined {
   const folder = join(tmpdir(), 'svc-scratch', name);
   const wanted = JSON.stringify({ private: true, type: 'module', dependencies: packages });
   const done = join(folder, 'installed.json');
@@ -27,11 +36,21 @@ export function scratch(t: TestContext, name: string, packages: Readonly<Record<
     rmSync(folder, { recursive: true, force: true });
     mkdirSync(folder, { recursive: true });
     writeFileSync(join(folder, 'package.json'), wanted);
-    const { status, stderr } = spawnSync('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--no-package-lock', '--prefer-offline'], {
-      cwd: folder, env: { ...process.env, ...npmEnvironment() }, encoding: 'utf8', timeout: 180_000,
-    });
+    const { status, stderr } = spawnSync(
+      'npm',
+      ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--no-package-lock', '--prefer-offline'],
+      {
+        cwd: folder,
+        env: { ...process.env, ...npmEnvironment() },
+        encoding: 'utf8',
+        timeout: 180_000,
+      },
+    );
     if (status === 0) writeFileSync(done, wanted);
-    else problem = `npm cannot install ${Object.entries(packages).map((pair) => pair.join('@')).join(' ')}: ${stderr.split('\n').find((line) => line.includes('code')) ?? `status ${status}`}`;
+    else
+      problem = `npm cannot install ${Object.entries(packages)
+        .map((pair) => pair.join('@'))
+        .join(' ')}: ${stderr.split('\n').find((line) => line.includes('code')) ?? `status ${status}`}`;
   });
   if (problem === '') return folder;
   if (process.env['REQUIRE_SCRATCH'] === '1') throw new Error(problem);

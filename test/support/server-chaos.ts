@@ -8,7 +8,15 @@
 import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { systemClock } from '../../src/base/clock.ts';
-import { CommitOutcomeUnknown, ConnectionLost, DatabaseError, PoolTimeout, QueryCanceled, QueryTimeout, openDatabase } from '../../src/db/index.ts';
+import {
+  CommitOutcomeUnknown,
+  ConnectionLost,
+  DatabaseError,
+  PoolTimeout,
+  QueryCanceled,
+  QueryTimeout,
+  openDatabase,
+} from '../../src/db/index.ts';
 import type { Database, DatabaseOptions, PoolEvent, Transaction } from '../../src/db/index.ts';
 
 /** Integers of 0 … below - 1. */
@@ -76,8 +84,12 @@ export class Ledger {
     return new Ledger(db, kind, random);
   }
 
-  get size(): number { return this.#outcomes.size; }
-  count(outcome: Outcome): number { return [...this.#outcomes.values()].filter((each) => each === outcome).length; }
+  get size(): number {
+    return this.#outcomes.size;
+  }
+  count(outcome: Outcome): number {
+    return [...this.#outcomes.values()].filter((each) => each === outcome).length;
+  }
 
   /** One transaction. Rejects only for what must never happen. */
   async transact(): Promise<Outcome> {
@@ -102,22 +114,32 @@ export class Ledger {
 
   /** Callers who go on while `goesOn` says so. */
   async load(goesOn: () => boolean, callers: number = CALLERS): Promise<void> {
-    await Promise.all(Array.from({ length: callers }, async () => { while (goesOn()) await this.transact(); }));
+    await Promise.all(
+      Array.from({ length: callers }, async () => {
+        while (goesOn()) await this.transact();
+      }),
+    );
   }
 
   /** Looks at every row. */
   async check(): Promise<void> {
-    const rows = await this.#db.fetchAll<{ tx: number; step: number; value: string }>('select tx, step, value from nonce order by tx, step');
+    const rows = await this.#db.fetchAll<{ tx: number; step: number; value: string }>(
+      'select tx, step, value from nonce order by tx, step',
+    );
     const byTx = Map.groupBy(rows, ({ tx }) => tx);
     for (const { tx, step, value } of rows) assert.equal(value, `${tx}:${step}`);
     for (const [tx, outcome] of this.#outcomes) {
       const steps = (byTx.get(tx) ?? []).map(({ step }) => step);
       const isWhole = steps.length === 2 && steps[0] === 0 && steps[1] === 1;
-      if (outcome === 'committed') assert.ok(isWhole, `${tx} was committed, and has the steps ${steps.join()}`);
+      if (outcome === 'committed')
+        assert.ok(isWhole, `${tx} was committed, and has the steps ${steps.join()}`);
       else if (outcome === 'undone') assert.equal(steps.length, 0, `${tx} was undone, and is there`);
       else assert.ok(isWhole || steps.length === 0, `${tx} is half there`);
     }
-    assert.ok([...byTx.keys()].every((tx) => this.#outcomes.has(tx)), 'a row of nobody');
+    assert.ok(
+      [...byTx.keys()].every((tx) => this.#outcomes.has(tx)),
+      'a row of nobody',
+    );
   }
 
   async #outcomeOf(tx: number): Promise<Outcome> {
@@ -126,7 +148,11 @@ export class Ledger {
         const mark = await this.#kind.mark(handle, tx);
         for (const step of [0, 1]) {
           const value = `${tx}:${step}`;
-          assert.deepEqual(await this.#kind.insert(handle, tx, step, value), { tx, step, value, mark }, 'another row, or in another transaction');
+          assert.deepEqual(
+            await this.#kind.insert(handle, tx, step, value),
+            { tx, step, value, mark },
+            'another row, or in another transaction',
+          );
           if (this.#random(3) === 0) await new Promise(setImmediate);
         }
         if (tx % 4 === 0) throw MINE;
@@ -135,14 +161,20 @@ export class Ledger {
     } catch (error) {
       if (error === MINE || error instanceof PoolTimeout) return 'undone';
       if (error instanceof CommitOutcomeUnknown) return 'unknown';
-      if (error instanceof ConnectionLost || error instanceof DatabaseError && this.#kind.isCutOff(error)) return 'undone';
+      if (error instanceof ConnectionLost || (error instanceof DatabaseError && this.#kind.isCutOff(error)))
+        return 'undone';
       throw error;
     }
   }
 }
 
 /** 10,000 transactions that interleave on ten connections. */
-export async function interleaved(db: Database, kind: ServerKind, transactions: number, random: Random): Promise<void> {
+export async function interleaved(
+  db: Database,
+  kind: ServerKind,
+  transactions: number,
+  random: Random,
+): Promise<void> {
   const ledger = await Ledger.open(db, kind, random);
   await ledger.load(() => ledger.size < transactions, 400);
   assert.equal(ledger.count('unknown'), 0);
@@ -150,7 +182,12 @@ export async function interleaved(db: Database, kind: ServerKind, transactions: 
 }
 
 /** Connections that are ended one after the other, by an administrator, under load. */
-export async function terminated(url: string, kind: ServerKind, kills: number, random: Random): Promise<string> {
+export async function terminated(
+  url: string,
+  kind: ServerKind,
+  kills: number,
+  random: Random,
+): Promise<string> {
   await using db = await openDatabase(url, PATIENT);
   await using admin = await openDatabase(url, { pool: { max: 1 } });
   const ledger = await Ledger.open(db, kind, random);
@@ -159,7 +196,7 @@ export async function terminated(url: string, kind: ServerKind, kills: number, r
   while (done < kills) {
     const before = ledger.size;
     const ids = await kind.connections(admin);
-    if (ids.length > 0 && await kind.end(admin, ids[random(ids.length)]!)) done++;
+    if (ids.length > 0 && (await kind.end(admin, ids[random(ids.length)]!))) done++;
     await ledger.until(() => ledger.size >= before + 20);
   }
   await loading;
@@ -169,13 +206,21 @@ export async function terminated(url: string, kind: ServerKind, kills: number, r
 }
 
 /** The server goes down and comes back under load: how long until it serves again, and the most attempts in a second. */
-export async function restarted(server: Restartable, url: string, kind: ServerKind, times: number, how: 'kill' | 'stop', random: Random): Promise<{ readonly backMs: number; readonly attempts: number; readonly unknown: number }> {
+export async function restarted(
+  server: Restartable,
+  url: string,
+  kind: ServerKind,
+  times: number,
+  how: 'kill' | 'stop',
+  random: Random,
+): Promise<{ readonly backMs: number; readonly attempts: number; readonly unknown: number }> {
   await using db = await openDatabase(url, PATIENT);
   const ledger = await Ledger.open(db, kind, random);
   let attempts: number[] = [];
   let most = 0;
   const note = (event: unknown): void => {
-    if (['opened', 'connect_failed'].includes((event as PoolEvent).kind)) attempts.push(systemClock.monotonicMs());
+    if (['opened', 'connect_failed'].includes((event as PoolEvent).kind))
+      attempts.push(systemClock.monotonicMs());
   };
   subscribe('svc:db:pool', note);
   let isOver = false;
@@ -192,7 +237,10 @@ export async function restarted(server: Restartable, url: string, kind: ServerKi
       await advanced(ledger, 1);
       backMs = Math.max(backMs, systemClock.monotonicMs() - startedMs);
       await advanced(ledger, 100);
-      most = Math.max(most, ...attempts.map((atMs) => attempts.filter((other) => other >= atMs && other < atMs + 1_000).length));
+      most = Math.max(
+        most,
+        ...attempts.map((atMs) => attempts.filter((other) => other >= atMs && other < atMs + 1_000).length),
+      );
     }
   } finally {
     isOver = true;
@@ -216,7 +264,12 @@ async function advanced(ledger: Ledger, more: number): Promise<void> {
 }
 
 /** Callers who give up at any moment: nobody gets what was meant for another, and every connection stays fit for use. */
-export async function canceled(url: string, kind: ServerKind, statements: number, random: Random): Promise<{ readonly canceled: number; readonly answered: number }> {
+export async function canceled(
+  url: string,
+  kind: ServerKind,
+  statements: number,
+  random: Random,
+): Promise<{ readonly canceled: number; readonly answered: number }> {
   const counts = { canceled: 0, answered: 0 };
   await using db = await openDatabase(url, PATIENT);
   let next = 0;
@@ -229,7 +282,11 @@ export async function canceled(url: string, kind: ServerKind, statements: number
       try {
         const options = isByTime ? { timeoutMs: 1 + random(30) } : { signal: abort.signal };
         const sleep = random(3) === 0 ? 0 : random(10) / 1_000;
-        const rows = await db.fetchAll<{ nonce: number }>(kind.slowEcho, [nonce, sleep, 1 + random(3)], options);
+        const rows = await db.fetchAll<{ nonce: number }>(
+          kind.slowEcho,
+          [nonce, sleep, 1 + random(3)],
+          options,
+        );
         assert.ok(rows.length > 0 && rows.every((row) => row.nonce === nonce), 'rows of another statement');
         counts.answered++;
       } catch (error) {
@@ -240,7 +297,10 @@ export async function canceled(url: string, kind: ServerKind, statements: number
   }
   await Promise.all(Array.from({ length: 50 }, caller));
   const checks = await Promise.all(Array.from({ length: 100 }, (_, index) => db.scalar(kind.echo, [index])));
-  assert.deepEqual(checks, Array.from({ length: 100 }, (_, index) => index));
+  assert.deepEqual(
+    checks,
+    Array.from({ length: 100 }, (_, index) => index),
+  );
   assert.deepEqual([db.load.inUse, db.load.waiting], [0, 0]);
   return counts;
 }

@@ -4,7 +4,15 @@
 import assert from 'node:assert/strict';
 import { openDatabase } from '../../src/db/index.ts';
 import { seeded } from './random.ts';
-import { canceled, interleaved, restarted, terminated, type Random, type Restartable, type ServerKind } from './server-chaos.ts';
+import {
+  canceled,
+  interleaved,
+  restarted,
+  terminated,
+  type Random,
+  type Restartable,
+  type ServerKind,
+} from './server-chaos.ts';
 
 /** In so many seconds everything is run in full. */
 const FULL_SECONDS = 60;
@@ -12,7 +20,13 @@ const FULL_SECONDS = 60;
 const PART = 0.2;
 
 /** Until `seconds` are over. `server`: one that may be taken down. */
-export async function soakServer(url: string, kind: ServerKind, ending: string, server: Restartable | undefined, seconds: number): Promise<void> {
+export async function soakServer(
+  url: string,
+  kind: ServerKind,
+  ending: string,
+  server: Restartable | undefined,
+  seconds: number,
+): Promise<void> {
   const endMs = performance.now() + seconds * 1_000;
   const part = seconds >= FULL_SECONDS ? 1 : PART;
   for (let round = 0; round === 0 || performance.now() < endMs; round++) {
@@ -27,7 +41,14 @@ export async function soakServer(url: string, kind: ServerKind, ending: string, 
 
 type Phase = readonly [name: string, run: () => Promise<string>];
 
-function phases(url: string, kind: ServerKind, ending: string, server: Restartable | undefined, part: number, random: Random): readonly Phase[] {
+function phases(
+  url: string,
+  kind: ServerKind,
+  ending: string,
+  server: Restartable | undefined,
+  part: number,
+  random: Random,
+): readonly Phase[] {
   const times = (full: number): number => Math.max(1, Math.round(full * part));
   const back = async (from: Restartable, how: 'kill' | 'stop', count: number): Promise<string> => {
     const { backMs, attempts, unknown } = await restarted(from, url, kind, count, how, random);
@@ -35,18 +56,30 @@ function phases(url: string, kind: ServerKind, ending: string, server: Restartab
     assert.ok(attempts < 20, `${attempts} attempts in a second`);
     return `${count} times; back within ${Math.round(backMs)} ms, at most ${attempts} attempts in a second, ${unknown} transactions of unknown outcome`;
   };
-  const outages: readonly Phase[] = server === undefined ? [] : [['kill -9', () => back(server, 'kill', times(10))], ['restart', () => back(server, 'stop', times(5))]];
+  const outages: readonly Phase[] =
+    server === undefined
+      ? []
+      : [
+          ['kill -9', () => back(server, 'kill', times(10))],
+          ['restart', () => back(server, 'stop', times(5))],
+        ];
   return [
-    ['interleaved', async () => {
-      await using db = await openDatabase(url, { pool: { acquireTimeoutMs: 60_000 } });
-      await interleaved(db, kind, times(10_000), random);
-      return `${times(10_000)} transactions`;
-    }],
+    [
+      'interleaved',
+      async () => {
+        await using db = await openDatabase(url, { pool: { acquireTimeoutMs: 60_000 } });
+        await interleaved(db, kind, times(10_000), random);
+        return `${times(10_000)} transactions`;
+      },
+    ],
     [ending, async () => `${times(200)} times, ${await terminated(url, kind, times(200), random)}`],
     ...outages,
-    ['cancel', async () => {
-      const counts = await canceled(url, kind, times(5_000), random);
-      return `${counts.canceled} canceled, ${counts.answered} answered`;
-    }],
+    [
+      'cancel',
+      async () => {
+        const counts = await canceled(url, kind, times(5_000), random);
+        return `${counts.canceled} canceled, ${counts.answered} answered`;
+      },
+    ],
   ];
 }

@@ -40,11 +40,24 @@ export class Site implements AsyncDisposable {
   readonly #acts: Act[] = [];
 
   constructor(options: SiteOptions = {}) {
-    const { env = 'test', session = {}, clock = new ManualClock(), baseUrl, use = [], before = [], config = {}, isWithoutSession = false, listen = false } = options;
+    const {
+      env = 'test',
+      session = {},
+      clock = new ManualClock(),
+      baseUrl,
+      use = [],
+      before = [],
+      config = {},
+      isWithoutSession = false,
+      listen = false,
+    } = options;
     const { logger, events } = collectedLog();
-    const app = this.app = new Svc({ authSecret: SECRET, logger, config: { env, ...config } });
-    for (const layer of [...before, ...isWithoutSession ? [] : [new SessionMiddleware(session)], ...use]) app.use(layer);
-    app.route('/', ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'], ({ req }) => this.#acts[Number(req.headers['x-act'])]!(req));
+    const app = (this.app = new Svc({ authSecret: SECRET, logger, config: { env, ...config } }));
+    for (const layer of [...before, ...(isWithoutSession ? [] : [new SessionMiddleware(session)]), ...use])
+      app.use(layer);
+    app.route('/', ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'], ({ req }) =>
+      this.#acts[Number(req.headers['x-act'])]!(req),
+    );
     app.route('/hooks/{rest:path}', ['POST'], ({ req }) => this.#acts[Number(req.headers['x-act'])]!(req));
     this.clock = clock;
     this.events = events;
@@ -52,7 +65,10 @@ export class Site implements AsyncDisposable {
   }
 
   /** A request whose handler is `act`. */
-  visit(act: Act, request: TestRequest & { readonly method?: string; readonly path?: string } = {}): Promise<Response> {
+  visit(
+    act: Act,
+    request: TestRequest & { readonly method?: string; readonly path?: string } = {},
+  ): Promise<Response> {
     const { method = 'GET', path = '/', headers, ...rest } = request;
     const number = this.#acts.push(act) - 1;
     return this.client.request(method, path, { ...rest, headers: { ...headers, 'x-act': String(number) } });
@@ -60,22 +76,31 @@ export class Site implements AsyncDisposable {
 
   /** The JSON of what `act` answers. */
   async ask(act: Act, request?: TestRequest): Promise<unknown> {
-    return (await this.visit((req) => ({ answer: act(req) ?? null }), request)).json().then((body) => (body as { answer: unknown }).answer);
+    return (await this.visit((req) => ({ answer: act(req) ?? null }), request))
+      .json()
+      .then((body) => (body as { answer: unknown }).answer);
   }
 
   /** Passes time. */
-  async wait(seconds: number): Promise<void> { await this.clock.advance(seconds * 1_000); }
+  async wait(seconds: number): Promise<void> {
+    await this.clock.advance(seconds * 1_000);
+  }
 
   /** Events of the security log. */
   audited(event: string): Record<string, unknown>[] {
     return this.events.filter((line) => line['logger'] === 'svc_security' && line['event'] === event);
   }
 
-  [Symbol.asyncDispose](): Promise<void> { return this.client.close(); }
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.client.close();
+  }
 }
 
 /** Options with a store that lives by the clock of the site. */
-export function stored(clock: ManualClock, options: SessionOptions = {}): { clock: ManualClock; session: SessionOptions; store: MemoryRecordStore } {
+export function stored(
+  clock: ManualClock,
+  options: SessionOptions = {},
+): { clock: ManualClock; session: SessionOptions; store: MemoryRecordStore } {
   const store = new MemoryRecordStore({ clock });
   return { clock, store, session: { store, ...options } };
 }
@@ -85,22 +110,43 @@ export class SlowStore implements RecordStore {
   readonly calls: string[] = [];
   readonly inner: RecordStore;
 
-  constructor(inner: RecordStore) { this.inner = inner; }
+  constructor(inner: RecordStore) {
+    this.inner = inner;
+  }
 
   async #wait(name: string): Promise<void> {
     this.calls.push(name);
     await new Promise((resolve) => setImmediate(resolve));
   }
 
-  async get(key: string): Promise<string | undefined> { await this.#wait('get'); return this.inner.get(key); }
-  async set(key: string, value: string, ttlMs: number): Promise<void> { await this.#wait('set'); return this.inner.set(key, value, ttlMs); }
-  async add(key: string, value: string, ttlMs: number): Promise<boolean> { await this.#wait('add'); return this.inner.add(key, value, ttlMs); }
-  async replace(key: string, expected: string, value: string, ttlMs: number): Promise<boolean> { await this.#wait('replace'); return this.inner.replace(key, expected, value, ttlMs); }
-  async delete(key: string): Promise<boolean> { await this.#wait('delete'); return this.inner.delete(key); }
+  async get(key: string): Promise<string | undefined> {
+    await this.#wait('get');
+    return this.inner.get(key);
+  }
+  async set(key: string, value: string, ttlMs: number): Promise<void> {
+    await this.#wait('set');
+    return this.inner.set(key, value, ttlMs);
+  }
+  async add(key: string, value: string, ttlMs: number): Promise<boolean> {
+    await this.#wait('add');
+    return this.inner.add(key, value, ttlMs);
+  }
+  async replace(key: string, expected: string, value: string, ttlMs: number): Promise<boolean> {
+    await this.#wait('replace');
+    return this.inner.replace(key, expected, value, ttlMs);
+  }
+  async delete(key: string): Promise<boolean> {
+    await this.#wait('delete');
+    return this.inner.delete(key);
+  }
 }
 
 /** The attributes of a `Set-Cookie` field, sorted; its name and value first. */
-export function cookieParts(field: string): { readonly name: string; readonly value: string; readonly attributes: readonly string[] } {
+export function cookieParts(field: string): {
+  readonly name: string;
+  readonly value: string;
+  readonly attributes: readonly string[];
+} {
   const [pair, ...attributes] = field.split('; ');
   const equals = pair!.indexOf('=');
   return { name: pair!.slice(0, equals), value: pair!.slice(equals + 1), attributes: attributes.toSorted() };

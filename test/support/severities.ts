@@ -7,10 +7,47 @@ import type { Severity } from '../../src/base/findings.ts';
 
 const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
   error: [
-    'SVC001', 'SVC101', 'SVC102', 'SVC104', 'SVC106', 'SVC107', 'SVC111', 'SVC112', 'SVC114', 'SVC121', 'SVC201', 'SVC202', 'SVC204', 'SVC205', 'SVC206', 'SVC207', 'SVC208', 'SVC209', 'SVC210', 'SVC212',
-    'SVC302', 'SVC303', 'SVC305', 'SVC306', 'SVC401', 'SVC402',
+    'SVC001',
+    'SVC101',
+    'SVC102',
+    'SVC104',
+    'SVC106',
+    'SVC107',
+    'SVC111',
+    'SVC112',
+    'SVC114',
+    'SVC121',
+    'SVC201',
+    'SVC202',
+    'SVC204',
+    'SVC205',
+    'SVC206',
+    'SVC207',
+    'SVC208',
+    'SVC209',
+    'SVC210',
+    'SVC212',
+    'SVC302',
+    'SVC303',
+    'SVC305',
+    'SVC306',
+    'SVC401',
+    'SVC402',
   ],
-  warning: ['SVC103', 'SVC113', 'SVC203', 'SVC211', 'SVC213', 'SVC301', 'SVC304', 'SVC403', 'SVC404', 'SVC405', 'SVC501', 'SVC502'],
+  warning: [
+    'SVC103',
+    'SVC113',
+    'SVC203',
+    'SVC211',
+    'SVC213',
+    'SVC301',
+    'SVC304',
+    'SVC403',
+    'SVC404',
+    'SVC405',
+    'SVC501',
+    'SVC502',
+  ],
   info: ['SVC105', 'SVC123', 'SVC503'],
 };
 
@@ -19,23 +56,36 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
   ['SVC104', /^it asks for the path of /, 'warning'],
   ['SVC112', /is cleaned up before the first byte is sent/, 'warning'],
   ['SVC121', /^it allows no origin/, 'warning'],
-  ['SVC121', /does its work for requests that are refused|works for any host, before|codes answers for the client that came first|fits no route/, 'warning'],
+  [
+    'SVC121',
+    /does its work for requests that are refused|works for any host, before|codes answers for the client that came first|fits no route/,
+    'warning',
+  ],
   ['SVC121', /^what the layer |^the layer /, undefined],
   ['SVC121', /^nothing says who sends it/, 'warning'],
   ['SVC205', /^its secret is the authSecret of the application/, 'warning'],
   ['SVC206', /may read its answers: it comes without TLS/, 'warning'],
   ['SVC207', /is shared with every host below/, 'warning'],
   ['SVC208', /^\/docs and \/openapi\.json tell everybody|^\/metrics is open to everybody/, 'warning'],
-  ['SVC212', /is as good as no limit|^it takes bodies of \d+ bytes|may have any length$|^pages of every site may open it|^nothing ends it when its client is gone|^one message may take/, 'warning'],
+  [
+    'SVC212',
+    /is as good as no limit|^it takes bodies of \d+ bytes|may have any length$|^pages of every site may open it|^nothing ends it when its client is gone|^one message may take/,
+    'warning',
+  ],
   ['SVC302', /^it replies with JSON that no schema describes/, 'warning'],
   ['SVC305', /have to call it \w+$|^it is a tool that changes something, and does not say what/, 'warning'],
-  ['SVC305', /^OpenAPI cannot tell its path from that of |in the document: another one has that name$/, 'info'],
+  [
+    'SVC305',
+    /^OpenAPI cannot tell its path from that of |in the document: another one has that name$/,
+    'info',
+  ],
   ['SVC305', /^as a tool it would be called /, undefined],
   ['SVC401', /^it is set, and nothing reads it/, 'warning'],
 ];
 
 /** Errors whatever the rule: an allowance that does not count, and a rule that fails. */
-const ALWAYS = /; (?:it was allowed until |its allowance gives no reason|the date of its allowance)|^it threw /;
+const ALWAYS =
+  /; (?:it was allowed until |its allowance gives no reason|the date of its allowance)|^it threw /;
 
 interface Told {
   readonly rule: string;
@@ -53,7 +103,8 @@ export function severityOf({ rule, message }: Omit<Told, 'severity'>): Severity 
 
 /** The findings again, once each is known to be as severe as it must be. */
 export function asSevere<T extends Told>(findings: readonly T[]): T[] {
-  for (const { rule, severity, message } of findings) assert.equal(severity, severityOf({ rule, message }) ?? severity, `the severity of ${rule}: ${message}`);
+  for (const { rule, severity, message } of findings)
+    assert.equal(severity, severityOf({ rule, message }) ?? severity, `the severity of ${rule}: ${message}`);
   return [...findings];
 }
 

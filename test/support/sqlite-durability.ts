@@ -27,15 +27,23 @@ async function assertWhole(db: Database): Promise<number> {
   const total = (await db.scalar<number>('select total from counter'))!;
   const found = await db.fetchOne('select count(*) as entries, count(distinct seen) as seen from entry');
   assert.deepEqual(found, { entries: 2 * total, seen: total });
-  assert.deepEqual(await db.fetchAll('select writer, step from entry group by writer, step having count(*) <> 2 or min(seen) <> max(seen)'), []);
+  assert.deepEqual(
+    await db.fetchAll(
+      'select writer, step from entry group by writer, step having count(*) <> 2 or min(seen) <> max(seen)',
+    ),
+    [],
+  );
   return total;
 }
 
 /** Six processes write one file: every commit is there, and none twice. */
 export async function sixWriters(scope: Scope, transactionsEach: number): Promise<void> {
   const { url } = await made(scope);
-  const children = Array.from({ length: 6 }, (_, id) => start(scope, process.execPath, [CHILD, url, String(id), String(transactionsEach)]));
-  for (const { status, stderr } of await Promise.all(children.map((child) => child.ended))) assert.equal(status, 0, stderr);
+  const children = Array.from({ length: 6 }, (_, id) =>
+    start(scope, process.execPath, [CHILD, url, String(id), String(transactionsEach)]),
+  );
+  for (const { status, stderr } of await Promise.all(children.map((child) => child.ended)))
+    assert.equal(status, 0, stderr);
   await using db = await openDatabase(url);
   assert.equal(await assertWhole(db), 6 * transactionsEach);
 }
@@ -57,13 +65,22 @@ export async function killed(scope: Scope, times: number, random: (below: number
 }
 
 /** Files as they lie on the disk after each commit, and with a write-ahead log cut off anywhere behind it: all that was committed is there. */
-export async function copies(scope: Scope, commits: number, random: (below: number) => number): Promise<void> {
+export async function copies(
+  scope: Scope,
+  commits: number,
+  random: (below: number) => number,
+): Promise<void> {
   const { path, url } = await made(scope);
   await using db = await openDatabase(url);
   const sizes: number[] = [];
   for (let step = 0; step < commits; step++) {
     await db.transaction(async (tx) => {
-      for (const part of [0, 1]) await tx.execute('insert into entry (writer, step, part, seen) values (0, ?, ?, ?)', [step, part, step]);
+      for (const part of [0, 1])
+        await tx.execute('insert into entry (writer, step, part, seen) values (0, ?, ?, ?)', [
+          step,
+          part,
+          step,
+        ]);
       await tx.execute('update counter set total = ?', [step + 1]);
     });
     sizes.push(statSync(`${path}-wal`).size);
@@ -87,8 +104,14 @@ async function inCopy(scope: Scope, path: string, wal?: Uint8Array): Promise<num
 }
 
 /** Transactions that interleave on one database: no row in the wrong place. */
-export async function interleaved(db: Database, transactions: number, random: (below: number) => number): Promise<void> {
-  await db.script('create table nonce (id integer primary key, tx integer not null, step integer not null, value text not null)');
+export async function interleaved(
+  db: Database,
+  transactions: number,
+  random: (below: number) => number,
+): Promise<void> {
+  await db.script(
+    'create table nonce (id integer primary key, tx integer not null, step integer not null, value text not null)',
+  );
   const gate = 500; // callers at once: more than wait by default would only be refused
   let next = 0;
   async function caller(): Promise<void> {
@@ -96,27 +119,50 @@ export async function interleaved(db: Database, transactions: number, random: (b
       const tx = next++;
       const isUndone = tx % 4 === 0;
       const pauses = random(3);
-      await db.transaction(async (handle) => {
-        for (let step = 0; step < 2; step++) {
-          const value = `${tx}:${step}`;
-          const { lastInsertId } = await handle.execute('insert into nonce (tx, step, value) values (?, ?, ?)', [tx, step, value]);
-          if (pauses > step) await new Promise(setImmediate);
-          assert.deepEqual(await handle.fetchOne('select tx, step, value from nonce where id = ?', [Number(lastInsertId)]), { tx, step, value });
-        }
-        if (isUndone) throw new Error('undone');
-      }).catch((error: Error) => { if (error.message !== 'undone') throw error; });
+      await db
+        .transaction(async (handle) => {
+          for (let step = 0; step < 2; step++) {
+            const value = `${tx}:${step}`;
+            const { lastInsertId } = await handle.execute(
+              'insert into nonce (tx, step, value) values (?, ?, ?)',
+              [tx, step, value],
+            );
+            if (pauses > step) await new Promise(setImmediate);
+            assert.deepEqual(
+              await handle.fetchOne('select tx, step, value from nonce where id = ?', [Number(lastInsertId)]),
+              { tx, step, value },
+            );
+          }
+          if (isUndone) throw new Error('undone');
+        })
+        .catch((error: Error) => {
+          if (error.message !== 'undone') throw error;
+        });
     }
   }
   async function reader(): Promise<void> {
     while (next < transactions) {
       const tx = random(transactions);
-      const rows = await db.fetchAll<{ tx: number; step: number; value: string }>('select tx, step, value from nonce where tx = ?', [tx]);
-      assert.ok(rows.length === 0 || rows.length === 2 && rows.every((row) => row.value === `${tx}:${row.step}` && row.tx === tx), JSON.stringify(rows));
+      const rows = await db.fetchAll<{ tx: number; step: number; value: string }>(
+        'select tx, step, value from nonce where tx = ?',
+        [tx],
+      );
+      assert.ok(
+        rows.length === 0 ||
+          (rows.length === 2 && rows.every((row) => row.value === `${tx}:${row.step}` && row.tx === tx)),
+        JSON.stringify(rows),
+      );
       await new Promise(setImmediate);
     }
   }
   await db.execute('create index nonce_tx on nonce (tx)');
   await Promise.all([...Array.from({ length: gate }, caller), reader(), reader()]);
-  assert.equal(await db.scalar('select count(*) from nonce where value <> tx || \':\' || step or tx % 4 = 0'), 0);
-  assert.equal(await db.scalar('select count(*) from nonce'), 2 * (transactions - Math.ceil(transactions / 4)));
+  assert.equal(
+    await db.scalar("select count(*) from nonce where value <> tx || ':' || step or tx % 4 = 0"),
+    0,
+  );
+  assert.equal(
+    await db.scalar('select count(*) from nonce'),
+    2 * (transactions - Math.ceil(transactions / 4)),
+  );
 }

@@ -23,7 +23,9 @@ export class FakeIncoming extends Readable implements Incoming {
     this.socket = socket;
   }
 
-  override _read(): void { /* chunks are pushed when they come */ }
+  override _read(): void {
+    /* chunks are pushed when they come */
+  }
 
   /** Each chunk in a turn of its own, then the end. */
   async pushAll(chunks: readonly (string | Uint8Array)[]): Promise<void> {
@@ -61,8 +63,19 @@ export interface RequestParts {
 }
 
 /** A request and its two sides. */
-export function fakeRequest(parts: RequestParts = {}): { req: TransportRequest; incoming: FakeIncoming; outgoing: FakeOutgoing } {
-  const { method = 'GET', url = '/', headers = [], socket = { remoteAddress: '10.0.0.1' }, body, defaults } = parts;
+export function fakeRequest(parts: RequestParts = {}): {
+  req: TransportRequest;
+  incoming: FakeIncoming;
+  outgoing: FakeOutgoing;
+} {
+  const {
+    method = 'GET',
+    url = '/',
+    headers = [],
+    socket = { remoteAddress: '10.0.0.1' },
+    body,
+    defaults,
+  } = parts;
   const incoming = new FakeIncoming(method, url, headers, socket);
   if (body !== undefined) {
     incoming.push(body);
@@ -70,5 +83,13 @@ export function fakeRequest(parts: RequestParts = {}): { req: TransportRequest; 
     incoming.complete = true;
   }
   const outgoing = new FakeOutgoing();
-  return { req: new TransportRequest(incoming, outgoing, { state: new AppState(), maxBodyBytes: Infinity, ...defaults }), incoming, outgoing };
+  return {
+    req: new TransportRequest(incoming, outgoing, {
+      state: new AppState(),
+      maxBodyBytes: Infinity,
+      ...defaults,
+    }),
+    incoming,
+    outgoing,
+  };
 }

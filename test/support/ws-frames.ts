@@ -32,8 +32,19 @@ export function frame(parts: FrameParts): Buffer {
   const field = Buffer.alloc(8);
   field.writeBigUInt64BE(length);
   const masked = key === undefined ? 0 : 0x80;
-  const head = [(isFinal ? 0x80 : 0) | rsv << 4 | opcode, ...bits === 7 ? [masked | Number(length)] : bits === 16 ? [masked | 126, ...field.subarray(6)] : [masked | 127, ...field]];
-  return Buffer.from([...head, ...key ?? [], ...bytes.map((byte, index) => byte ^ (key?.[index % 4] ?? 0))]);
+  const head = [
+    (isFinal ? 0x80 : 0) | (rsv << 4) | opcode,
+    ...(bits === 7
+      ? [masked | Number(length)]
+      : bits === 16
+        ? [masked | 126, ...field.subarray(6)]
+        : [masked | 127, ...field]),
+  ];
+  return Buffer.from([
+    ...head,
+    ...(key ?? []),
+    ...bytes.map((byte, index) => byte ^ (key?.[index % 4] ?? 0)),
+  ]);
 }
 
 /** The payload of a close frame. */
@@ -52,10 +63,13 @@ export function read(chunks: readonly Uint8Array[], options: Partial<FrameReader
 /** The same of two sockets that get them in turn, each with a reader that it has from a store as long as it needs one. */
 export function readInTurn(chunks: readonly Uint8Array[], readers: SpareReaders): readonly [Told[], Told[]] {
   const both: [Told[], Told[]] = [[], []];
-  const sockets = both.map((told): { readonly sink: FrameSink; reader: FrameReader | undefined } => ({ sink: sinkInto(told), reader: undefined }));
+  const sockets = both.map((told): { readonly sink: FrameSink; reader: FrameReader | undefined } => ({
+    sink: sinkInto(told),
+    reader: undefined,
+  }));
   for (const chunk of chunks) {
     for (const socket of sockets) {
-      const reader = socket.reader ??= readers.take(socket.sink, false);
+      const reader = (socket.reader ??= readers.take(socket.sink, false));
       reader.push(Buffer.from(chunk));
       if (!reader.isAtRest) continue;
       socket.reader = undefined;
@@ -77,8 +91,11 @@ function sinkInto(told: Told[]): FrameSink {
 }
 
 /** The bytes whole, cut in two at every position, and one by one. */
-export function* everySplit(bytes: Uint8Array): Generator<readonly [how: string, chunks: readonly Uint8Array[]]> {
+export function* everySplit(
+  bytes: Uint8Array,
+): Generator<readonly [how: string, chunks: readonly Uint8Array[]]> {
   yield ['whole', [bytes]];
-  for (let at = 1; at < bytes.length; at++) yield [`cut at ${at}`, [bytes.subarray(0, at), bytes.subarray(at)]];
+  for (let at = 1; at < bytes.length; at++)
+    yield [`cut at ${at}`, [bytes.subarray(0, at), bytes.subarray(at)]];
   yield ['byte by byte', [...bytes].map((byte) => Uint8Array.of(byte))];
 }

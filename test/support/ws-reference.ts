@@ -4,8 +4,10 @@
 
 /** What a stream of frames says, in order; after `close` and `violation` nothing follows. */
 export type Told =
-  | readonly ['text', string] | readonly ['binary' | 'ping' | 'pong', string]
-  | readonly ['close', number, string] | readonly ['violation', number];
+  | readonly ['text', string]
+  | readonly ['binary' | 'ping' | 'pong', string]
+  | readonly ['close', number, string]
+  | readonly ['violation', number];
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -24,7 +26,10 @@ function mayBecomeText(bytes: Uint8Array): boolean {
     const head = bytes.subarray(0, bytes.length - cut);
     if (textOf(head) === undefined) continue;
     const tail = bytes.subarray(bytes.length - cut);
-    for (let missing = 1; missing < 4; missing++) for (const second of [0x80, 0x90, 0xa0]) if (textOf(Buffer.from([...tail, second, 0x80, 0x80].slice(0, cut + missing))) !== undefined) return true;
+    for (let missing = 1; missing < 4; missing++)
+      for (const second of [0x80, 0x90, 0xa0])
+        if (textOf(Buffer.from([...tail, second, 0x80, 0x80].slice(0, cut + missing))) !== undefined)
+          return true;
   }
   return false;
 }
@@ -36,8 +41,11 @@ export function readFrames(stream: Uint8Array, maxMessageBytes: number): Told[] 
   let message: { opcode: number; bytes: number[]; announced: number; cost: number } | undefined;
   let at = 0;
   while (at + 2 <= stream.length) {
-    const first = stream[at]!, second = stream[at + 1]!;
-    const opcode = first & 15, isFinal = first >= 128, isControl = opcode >= 8;
+    const first = stream[at]!,
+      second = stream[at + 1]!;
+    const opcode = first & 15,
+      isFinal = first >= 128,
+      isControl = opcode >= 8;
     if ((first & 0x70) !== 0 || ![0, 1, 2, 8, 9, 10].includes(opcode) || second < 128) return violation(1002);
     if (isControl && (!isFinal || (second & 127) > 125)) return violation(1002);
     if (!isControl && (opcode === 0) !== (message !== undefined)) return violation(1002);
@@ -64,7 +72,11 @@ export function readFrames(stream: Uint8Array, maxMessageBytes: number): Told[] 
         if (length === 0) return [...told, ['close', 1005, '']];
         if (length === 1) return violation(1002);
         const code = payload[0]! * 256 + payload[1]!;
-        if (!((code >= 1000 && code <= 1014 && ![1004, 1005, 1006].includes(code)) || (code >= 3000 && code <= 4999))) return violation(1002);
+        if (!(
+          (code >= 1000 && code <= 1014 && ![1004, 1005, 1006].includes(code)) ||
+          (code >= 3000 && code <= 4999)
+        ))
+          return violation(1002);
         const reason = textOf(payload.subarray(2));
         return reason === undefined ? violation(1007) : [...told, ['close', code, reason]];
       }
@@ -74,7 +86,8 @@ export function readFrames(stream: Uint8Array, maxMessageBytes: number): Told[] 
     message ??= { opcode, bytes: [], announced: 0, cost: 0 };
     message.announced += length;
     message.cost += Math.max(64, length);
-    if (message.announced > maxMessageBytes || message.cost > Math.max(16_384, maxMessageBytes)) return violation(1009);
+    if (message.announced > maxMessageBytes || message.cost > Math.max(16_384, maxMessageBytes))
+      return violation(1009);
     for (const byte of payload) message.bytes.push(byte);
     const bytes = Uint8Array.from(message.bytes);
     if (message.opcode === 1 && !mayBecomeText(bytes)) return violation(1007);
