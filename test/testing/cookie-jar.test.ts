@@ -36,7 +36,10 @@ for (const [what, field, expected] of [
   });
 }
 
-for (const [how, fields] of [['Max-Age=0', 'Max-Age=0'], ['Expires in the past', 'Expires=Thu, 01 Jan 1970 00:00:00 GMT']] as const) {
+for (const [how, fields] of [
+  ['Max-Age=0', 'Max-Age=0'],
+  ['Expires in the past', 'Expires=Thu, 01 Jan 1970 00:00:00 GMT'],
+] as const) {
   test(`CookieJar forgets a cookie that is set again with ${how}`, () => {
     const kept = jar(['a=1', `a=; ${fields}`]);
     assert.deepEqual(kept.names(), []);
@@ -46,7 +49,11 @@ for (const [how, fields] of [['Max-Age=0', 'Max-Age=0'], ['Expires in the past',
 
 test('CookieJar keeps a cookie exactly as long as Max-Age and Expires say', async () => {
   const clock = new ManualClock();
-  const kept = jar(['a=1; Max-Age=10', `b=2; Expires=${new Date(clock.nowMs() + 20_000).toUTCString()}`, 'c=3'], HOME, clock);
+  const kept = jar(
+    ['a=1; Max-Age=10', `b=2; Expires=${new Date(clock.nowMs() + 20_000).toUTCString()}`, 'c=3'],
+    HOME,
+    clock,
+  );
   await clock.advance(9_999);
   assert.equal(kept.headerFor(HOME), 'a=1; b=2; c=3');
   await clock.advance(1);
@@ -72,7 +79,14 @@ for (const [path, url, isSent] of [
   });
 }
 
-for (const [from, path, isSent] of [['/a/b', '/a', true], ['/a/b', '/a/c', true], ['/a/b', '/', false], ['/a/b/', '/a/b', true], ['/a/b/', '/a', false], ['/a', '/z', true]] as const) {
+for (const [from, path, isSent] of [
+  ['/a/b', '/a', true],
+  ['/a/b', '/a/c', true],
+  ['/a/b', '/', false],
+  ['/a/b/', '/a/b', true],
+  ['/a/b/', '/a', false],
+  ['/a', '/z', true],
+] as const) {
   test(`CookieJar ${isSent ? 'sends' : 'keeps back'} a cookie without a path that came from ${from} for ${path}`, () => {
     assert.equal(jar(['x=1'], new URL(from, HOME)).headerFor(new URL(path, HOME)), isSent ? 'x=1' : '');
   });
@@ -133,7 +147,8 @@ test('CookieJar.set() keeps a cookie for all of this machine, or for one other h
   const kept = jar([]);
   kept.set('mine', '1');
   kept.set('theirs', '2', 'example.com');
-  for (const url of ['http://localhost/a', 'http://127.0.0.1:8000/', 'http://[::1]/']) assert.equal(kept.headerFor(new URL(url)), 'mine=1');
+  for (const url of ['http://localhost/a', 'http://127.0.0.1:8000/', 'http://[::1]/'])
+    assert.equal(kept.headerFor(new URL(url)), 'mine=1');
   assert.equal(kept.headerFor(new URL('http://example.com/')), 'theirs=2');
   assert.equal(kept.headerFor(new URL('http://www.example.com/')), '');
 });

@@ -1,6 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Depends, HTMLResponse, InternalError, NotFound, RedirectResponse, StreamingResponse, Svc, SvcError, TextResponse, createLogger } from 'svc';
+import {
+  Depends,
+  HTMLResponse,
+  InternalError,
+  NotFound,
+  RedirectResponse,
+  StreamingResponse,
+  Svc,
+  SvcError,
+  TextResponse,
+  createLogger,
+} from 'svc';
 import { ManualClock, TestClient } from 'svc/testing';
 import type { FaultCode, SvcOptions } from 'svc';
 
@@ -9,13 +20,27 @@ function quiet(options: SvcOptions = {}): Svc {
   return new Svc({ logger: createLogger({ level: 'silent' }), ...options });
 }
 
-interface Mirrored { readonly method: string; readonly target: string; readonly host: string; readonly type: string; readonly mine: string | null; readonly cookie: string | null; readonly body: string }
+interface Mirrored {
+  readonly method: string;
+  readonly target: string;
+  readonly host: string;
+  readonly type: string;
+  readonly mine: string | null;
+  readonly cookie: string | null;
+  readonly body: string;
+}
 
 /** An application that answers with what it was sent. */
 function mirror(): Svc {
   const app = quiet();
   app.route('/mirror', ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'], async ({ req }) => ({
-    method: req.method, target: req.target, host: req.host, type: req.headers['content-type'] ?? null, mine: req.headers['x-mine'] ?? null, cookie: req.headers['cookie'] ?? null, body: await req.text(),
+    method: req.method,
+    target: req.target,
+    host: req.host,
+    type: req.headers['content-type'] ?? null,
+    mine: req.headers['x-mine'] ?? null,
+    cookie: req.headers['cookie'] ?? null,
+    body: await req.text(),
   }));
   return app;
 }
@@ -30,7 +55,10 @@ for (const listen of [false, true]) {
   test(`TestClient sends each method ${how}`, async () => {
     await using client = new TestClient(mirror(), { listen });
     for (const method of ['get', 'post', 'put', 'patch', 'delete'] as const) {
-      assert.equal((await (await client[method]('/mirror')).json() as { method: string }).method, method.toUpperCase());
+      assert.equal(
+        ((await (await client[method]('/mirror')).json()) as { method: string }).method,
+        method.toUpperCase(),
+      );
     }
     const head = await client.head('/mirror');
     assert.equal(head.status, 200);
@@ -42,14 +70,20 @@ for (const listen of [false, true]) {
   test(`TestClient sends query, headers and each kind of body ${how}`, async () => {
     await using client = new TestClient(mirror(), { listen, headers: { 'X-Mine': 'client', accept: 'a/b' } });
     const sent = async (request: Parameters<TestClient['post']>[1], path = '/mirror'): Promise<Mirrored> =>
-      await (await client.post(path, request)).json() as Mirrored;
-    assert.equal((await sent({ query: { a: 1, b: [true, 'x y'], c: [] } }, '/mirror?z=0')).target, '/mirror?z=0&a=1&b=true&b=x+y');
+      (await (await client.post(path, request)).json()) as Mirrored;
+    assert.equal(
+      (await sent({ query: { a: 1, b: [true, 'x y'], c: [] } }, '/mirror?z=0')).target,
+      '/mirror?z=0&a=1&b=true&b=x+y',
+    );
     assert.equal((await sent({})).mine, 'client');
     assert.equal((await sent({ headers: { 'x-mine': 'request' } })).mine, 'request');
     const json = await sent({ json: { a: null } });
     assert.deepEqual([json.type, json.body], ['application/json', '{"a":null}']);
     assert.equal((await sent({ json: null })).body, 'null');
-    assert.equal((await sent({ json: {}, headers: { 'content-type': 'application/merge-patch+json' } })).type, 'application/merge-patch+json');
+    assert.equal(
+      (await sent({ json: {}, headers: { 'content-type': 'application/merge-patch+json' } })).type,
+      'application/merge-patch+json',
+    );
     const form = await sent({ form: { a: '1', b: ['2', 'ä&'] } });
     assert.match(form.type, /^application\/x-www-form-urlencoded/);
     assert.equal(form.body, 'a=1&b=2&b=%C3%A4%26');
@@ -60,7 +94,10 @@ for (const listen of [false, true]) {
     assert.match(parts.body, /filename="a\.txt"/);
     assert.equal((await sent({ body: 'text' })).body, 'text');
     assert.equal((await sent({ body: Buffer.from('bytes') })).body, 'bytes');
-    assert.equal((await sent({ body: ReadableStream.from([Buffer.from('pie'), Buffer.from('ces')]) })).body, 'pieces');
+    assert.equal(
+      (await sent({ body: ReadableStream.from([Buffer.from('pie'), Buffer.from('ces')]) })).body,
+      'pieces',
+    );
   });
 
   test(`TestClient gives statuses, fields and bodies as they are sent, and follows no redirect, ${how}`, async () => {
@@ -69,23 +106,32 @@ for (const listen of [false, true]) {
     app.get('/go', () => new RedirectResponse('/html'));
     app.get('/pieces', () => new StreamingResponse(['a', 'b', 'c']));
     app.get('/nothing', () => undefined);
-    app.get('/missing', () => { throw new NotFound('gone'); });
+    app.get('/missing', () => {
+      throw new NotFound('gone');
+    });
     await using client = new TestClient(app, { listen });
     const html = await client.get('/html');
-    assert.deepEqual([html.status, html.headers.get('content-type'), await html.text()], [203, 'text/html; charset=utf-8', '<p>']);
+    assert.deepEqual(
+      [html.status, html.headers.get('content-type'), await html.text()],
+      [203, 'text/html; charset=utf-8', '<p>'],
+    );
     const redirect = await client.get('/go');
     assert.deepEqual([redirect.status, redirect.headers.get('location')], [307, '/html']);
     assert.equal(await (await client.get('/pieces')).text(), 'abc');
     assert.equal((await client.get('/nothing')).status, 204);
-    assert.equal((await (await client.get('/missing')).json() as { detail: string }).detail, 'gone');
+    assert.equal(((await (await client.get('/missing')).json()) as { detail: string }).detail, 'gone');
   });
 
   test(`TestClient rejects with what a handler threw ${how}, unless raiseErrors is false`, async () => {
     const failure = new Error('mine');
     const app = quiet();
-    app.get('/fail', () => { throw failure; });
+    app.get('/fail', () => {
+      throw failure;
+    });
     app.get('/undefined', () => Promise.reject(undefined));
-    app.get('/declared', () => { throw new InternalError('known'); });
+    app.get('/declared', () => {
+      throw new InternalError('known');
+    });
     await using raising = new TestClient(app, { listen });
     await using answering = new TestClient(app, { listen, raiseErrors: false });
     await assert.rejects(raising.get('/fail'), (error) => error === failure);
@@ -98,11 +144,22 @@ for (const listen of [false, true]) {
 
   test(`TestClient gives each of several requests at once its own error ${how}`, async () => {
     const app = quiet();
-    app.get('/fail/{n:int}', ({ params }) => { throw new Error(`number ${params.n}`); });
+    app.get('/fail/{n:int}', ({ params }) => {
+      throw new Error(`number ${params.n}`);
+    });
     app.get('/fine', () => 'fine');
     await using client = new TestClient(app, { listen });
-    const results = await Promise.allSettled([client.get('/fail/1'), client.get('/fine'), client.get('/fail/2')]);
-    assert.deepEqual(results.map((result) => result.status === 'rejected' ? (result.reason as Error).message : result.value.status), ['number 1', 200, 'number 2']);
+    const results = await Promise.allSettled([
+      client.get('/fail/1'),
+      client.get('/fine'),
+      client.get('/fail/2'),
+    ]);
+    assert.deepEqual(
+      results.map((result) =>
+        result.status === 'rejected' ? (result.reason as Error).message : result.value.status,
+      ),
+      ['number 1', 200, 'number 2'],
+    );
   });
 
   test(`TestClient keeps cookies and sends them back ${how}, unless the request brings its own`, async () => {
@@ -113,7 +170,8 @@ for (const listen of [false, true]) {
       return response;
     });
     await using client = new TestClient(app, { listen });
-    const cookieSent = async (headers = {}): Promise<string | null> => (await (await client.get('/mirror', { headers })).json() as { cookie: string | null }).cookie;
+    const cookieSent = async (headers = {}): Promise<string | null> =>
+      ((await (await client.get('/mirror', { headers })).json()) as { cookie: string | null }).cookie;
     assert.equal(await cookieSent(), null);
     await client.get('/login');
     assert.equal(client.cookies.get('sid'), 'abc');
@@ -137,10 +195,13 @@ for (const listen of [false, true]) {
     await using client = new TestClient(app, { listen });
     const abort = new AbortController();
     const answer = client.get('/wait', { signal: abort.signal });
-    const outcome = answer.then(() => 'answered', () => 'rejected');
+    const outcome = answer.then(
+      () => 'answered',
+      () => 'rejected',
+    );
     await entered.promise;
     abort.abort();
-    assert.equal((await left.promise as Error).name, 'ClientDisconnected');
+    assert.equal(((await left.promise) as Error).name, 'ClientDisconnected');
     if (listen) assert.equal(await outcome, 'rejected');
   });
 }
@@ -148,8 +209,12 @@ for (const listen of [false, true]) {
 test('TestClient starts the application with the first request, once, and shuts it down when it closes', async () => {
   const events: string[] = [];
   const app = quiet();
-  app.onStartup(() => { events.push('start'); });
-  app.onShutdown(() => { events.push('stop'); });
+  app.onStartup(() => {
+    events.push('start');
+  });
+  app.onShutdown(() => {
+    events.push('stop');
+  });
   app.get('/', () => 'x');
   const client = new TestClient(app);
   assert.deepEqual(events, []);
@@ -163,7 +228,9 @@ test('TestClient leaves the application running until the last of several client
   for (const first of [0, 1]) {
     const events: string[] = [];
     const app = quiet();
-    app.onShutdown(() => { events.push('stop'); });
+    app.onShutdown(() => {
+      events.push('stop');
+    });
     app.get('/', () => 'x');
     const clients = [new TestClient(app), new TestClient(app)] as const;
     await clients[0].get('/'); // the other one sends nothing at all
@@ -187,14 +254,18 @@ test('TestClient refuses requests once it is closed', async () => {
 test('TestClient.close() does nothing to an application that no client has used', async () => {
   const app = quiet();
   let stops = 0;
-  app.onShutdown(() => { stops++; });
+  app.onShutdown(() => {
+    stops++;
+  });
   await new TestClient(app).close();
   assert.equal(stops, 0);
 });
 
 test('TestClient rejects every request with what made the start fail, and closes all the same', async () => {
   const app = quiet();
-  app.onStartup(() => { throw new Error('no database'); });
+  app.onStartup(() => {
+    throw new Error('no database');
+  });
   await using client = new TestClient(app);
   await assert.rejects(client.get('/'), /no database/);
   await assert.rejects(client.get('/'), /no database/);
@@ -203,10 +274,18 @@ test('TestClient rejects every request with what made the start fail, and closes
 test('TestClient.close() waits for a start that is under way', async () => {
   const events: string[] = [];
   const app = quiet();
-  app.onStartup(async () => { await Promise.resolve(); events.push('start'); });
-  app.onShutdown(() => { events.push('stop'); });
+  app.onStartup(async () => {
+    await Promise.resolve();
+    events.push('start');
+  });
+  app.onShutdown(() => {
+    events.push('stop');
+  });
   const client = new TestClient(app, { listen: true });
-  const answer = client.get('/').then(() => 'answered', () => 'refused');
+  const answer = client.get('/').then(
+    () => 'answered',
+    () => 'refused',
+  );
   await client.close();
   assert.deepEqual(events, ['start', 'stop']);
   await answer;
@@ -249,7 +328,8 @@ test('TestClient refuses another clock or environment once the application is co
 });
 
 test('TestClient refuses unknown options with the nearest name, and values of another type', () => {
-  const refused = (options: object, code: FaultCode): void => assert.throws(() => new TestClient(quiet(), options), fault(code));
+  const refused = (options: object, code: FaultCode): void =>
+    assert.throws(() => new TestClient(quiet(), options), fault(code));
   refused({ raiseError: false }, 'E_OPTION_UNKNOWN');
   refused({ listen: 'yes' }, 'E_OPTION_RANGE');
   refused({ env: 'staging' }, 'E_OPTION_RANGE');
@@ -260,7 +340,7 @@ test('TestClient.baseUrl is http://localhost, what was given, or with listen whe
   await using memory = new TestClient(mirror());
   assert.equal(memory.baseUrl, 'http://localhost');
   await using named = new TestClient(mirror(), { baseUrl: 'https://shop.example' });
-  assert.equal((await (await named.get('/mirror')).json() as { host: string }).host, 'shop.example');
+  assert.equal(((await (await named.get('/mirror')).json()) as { host: string }).host, 'shop.example');
   await using listening = new TestClient(mirror(), { listen: true });
   await listening.get('/mirror');
   assert.match(listening.baseUrl, /^http:\/\/127\.0\.0\.1:[1-9]\d*$/);
@@ -277,7 +357,11 @@ test('TestClient puts overrides in the place of dependencies, for itself alone',
   const user = (): string => 'real';
   const greeting = async ({ state }: { state: unknown }): Promise<string> => `hello ${typeof state}`;
   const app = quiet();
-  app.get('/', { user: Depends(user), greeting: Depends(greeting) }, (context) => `${context.user}, ${context.greeting}`);
+  app.get(
+    '/',
+    { user: Depends(user), greeting: Depends(greeting) },
+    (context) => `${context.user}, ${context.greeting}`,
+  );
   await using plain = new TestClient(app);
   await using staged = new TestClient(app, { overrides: [[user, () => 'staged']] });
   assert.equal(await (await staged.get('/')).text(), 'staged, hello object');
