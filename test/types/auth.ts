@@ -1,45 +1,103 @@
 /** Type assertions for ways in: compiled, never run. */
-import { APIKeyAuth, BearerAuth, Depends, Field, Schema, SessionMiddleware, Svc, list, provide, requireIf, requireRoles, requireScopes, requireSession, sessionKey, str } from 'svc';
+import {
+  APIKeyAuth,
+  BearerAuth,
+  Depends,
+  Field,
+  Schema,
+  SessionMiddleware,
+  Svc,
+  list,
+  provide,
+  requireIf,
+  requireRoles,
+  requireScopes,
+  requireSession,
+  sessionKey,
+  str,
+} from 'svc';
 import type { AuthSource, Claims, Provided } from 'svc';
 
-type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : false;
-function is<_T extends true>(): void { /* for the compiler */ }
+type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+function is<_T extends true>(): void {
+  /* for the compiler */
+}
 
-class Tenant extends Schema { tenant = Field(str); tags = Field(list(str)); }
-interface User { readonly id: number; readonly roles: readonly string[] }
+class Tenant extends Schema {
+  tenant = Field(str);
+  tags = Field(list(str));
+}
+interface User {
+  readonly id: number;
+  readonly roles: readonly string[];
+}
 const USER = sessionKey<User>('user');
 const VISITS = sessionKey<number>('visits');
-const account = provide({ headers: { xUser: Field('') } }, ({ headers }) => headers.xUser === '' ? undefined : { sub: headers.xUser, roles: ['x'], plan: 'free' as const });
+const account = provide({ headers: { xUser: Field('') } }, ({ headers }) =>
+  headers.xUser === '' ? undefined : { sub: headers.xUser, roles: ['x'], plan: 'free' as const },
+);
 
 const app = new Svc().use(new SessionMiddleware());
-app.get('/users/{id}', {
-  me: Depends(BearerAuth()), own: Depends(BearerAuth('secret', { audience: 'api' })), typed: Depends(BearerAuth<{ tenant: string }>()), checked: Depends(BearerAuth(undefined, { schema: Tenant })),
-  maybe: Depends(BearerAuth(undefined, { optional: true })), admin: Depends(requireRoles('admin', 'owner')), scoped: Depends(requireScopes('a', 'b')),
-  self: Depends(requireIf((claims, { req }) => claims.sub === req.pathParams['id'], { detail: 'Only your own' })),
-  user: Depends(requireSession(USER)), admins: Depends(requireRoles({ roles: ['admin'], auth: requireSession(USER) })),
-  tenant: Depends(requireScopes({ scopes: ['a'], auth: BearerAuth(undefined, { schema: Tenant }) })),
-  free: Depends(requireIf(async (who) => who.plan === 'free', { auth: account })), client: Depends(APIKeyAuth({ keys: { billing: 'x', reports: ['y', 'z'] } })),
-  found: Depends(APIKeyAuth({ header: 'X-Key', verify: async (key) => key === 'x' ? { name: key } : undefined })), perhaps: Depends(APIKeyAuth({ cookie: 'key', keys: { a: 'x' }, optional: true })),
-}, ({ me, own, typed, checked, maybe, admin, scoped, self, user, admins, tenant, free, client, found, perhaps }) => {
-  is<Equal<typeof me.sub, string>>();
-  is<Equal<typeof me.exp, number | undefined>>();
-  is<Equal<typeof me['other'], unknown>>();
-  is<Equal<typeof own.sub, string>>();
-  is<Equal<typeof typed.tenant, string>>();
-  is<Equal<typeof checked.tags, string[]>>();
-  is<Equal<typeof maybe extends Claims ? true : false, false>>();
-  is<Equal<typeof admin, Claims>>();
-  is<Equal<typeof scoped, Claims>>();
-  is<Equal<typeof self.sub, string>>();
-  is<Equal<typeof user, User>>();
-  is<Equal<typeof admins, User>>();
-  is<Equal<typeof tenant.tenant, string>>();
-  is<Equal<typeof free.plan, 'free'>>();
-  is<Equal<typeof client, 'billing' | 'reports'>>();
-  is<Equal<typeof found, { name: string }>>();
-  is<Equal<typeof perhaps, 'a' | undefined>>();
-  return maybe?.sub ?? 'nobody';
-});
+app.get(
+  '/users/{id}',
+  {
+    me: Depends(BearerAuth()),
+    own: Depends(BearerAuth('secret', { audience: 'api' })),
+    typed: Depends(BearerAuth<{ tenant: string }>()),
+    checked: Depends(BearerAuth(undefined, { schema: Tenant })),
+    maybe: Depends(BearerAuth(undefined, { optional: true })),
+    admin: Depends(requireRoles('admin', 'owner')),
+    scoped: Depends(requireScopes('a', 'b')),
+    self: Depends(
+      requireIf((claims, { req }) => claims.sub === req.pathParams['id'], { detail: 'Only your own' }),
+    ),
+    user: Depends(requireSession(USER)),
+    admins: Depends(requireRoles({ roles: ['admin'], auth: requireSession(USER) })),
+    tenant: Depends(requireScopes({ scopes: ['a'], auth: BearerAuth(undefined, { schema: Tenant }) })),
+    free: Depends(requireIf(async (who) => who.plan === 'free', { auth: account })),
+    client: Depends(APIKeyAuth({ keys: { billing: 'x', reports: ['y', 'z'] } })),
+    found: Depends(
+      APIKeyAuth({ header: 'X-Key', verify: async (key) => (key === 'x' ? { name: key } : undefined) }),
+    ),
+    perhaps: Depends(APIKeyAuth({ cookie: 'key', keys: { a: 'x' }, optional: true })),
+  },
+  ({
+    me,
+    own,
+    typed,
+    checked,
+    maybe,
+    admin,
+    scoped,
+    self,
+    user,
+    admins,
+    tenant,
+    free,
+    client,
+    found,
+    perhaps,
+  }) => {
+    is<Equal<typeof me.sub, string>>();
+    is<Equal<typeof me.exp, number | undefined>>();
+    is<Equal<(typeof me)['other'], unknown>>();
+    is<Equal<typeof own.sub, string>>();
+    is<Equal<typeof typed.tenant, string>>();
+    is<Equal<typeof checked.tags, string[]>>();
+    is<Equal<typeof maybe extends Claims ? true : false, false>>();
+    is<Equal<typeof admin, Claims>>();
+    is<Equal<typeof scoped, Claims>>();
+    is<Equal<typeof self.sub, string>>();
+    is<Equal<typeof user, User>>();
+    is<Equal<typeof admins, User>>();
+    is<Equal<typeof tenant.tenant, string>>();
+    is<Equal<typeof free.plan, 'free'>>();
+    is<Equal<typeof client, 'billing' | 'reports'>>();
+    is<Equal<typeof found, { name: string }>>();
+    is<Equal<typeof perhaps, 'a' | undefined>>();
+    return maybe?.sub ?? 'nobody';
+  },
+);
 is<Equal<Provided<AuthSource<Claims>>, Claims>>();
 BearerAuth(undefined, { verify: async (claims, { req }) => claims.sub === req.ip });
 BearerAuth<{ tenant: string }>(undefined, { verify: ({ tenant }) => tenant !== '' });

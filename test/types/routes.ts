@@ -1,27 +1,80 @@
 /** Type assertions for routes: compiled, never run. */
 import {
-  BackgroundTasks, Depends, Field, HttpResponse, JSONResponse, Router, Schema, Svc, ValidationError, any, bool, datetime, file, float, int, list, literal, nullable, provide, record, reply, stateKey, str, union,
+  BackgroundTasks,
+  Depends,
+  Field,
+  HttpResponse,
+  JSONResponse,
+  Router,
+  Schema,
+  Svc,
+  ValidationError,
+  any,
+  bool,
+  datetime,
+  file,
+  float,
+  int,
+  list,
+  literal,
+  nullable,
+  provide,
+  record,
+  reply,
+  stateKey,
+  str,
+  union,
 } from 'svc';
 import { TestClient } from 'svc/testing';
-import type { Context, Dependency, FormPart, HttpRequest, Infer, PathParams, Provided, ReplyOf, StateMap, UploadFile, Wire } from 'svc';
+import type {
+  Context,
+  Dependency,
+  FormPart,
+  HttpRequest,
+  Infer,
+  PathParams,
+  Provided,
+  ReplyOf,
+  StateMap,
+  UploadFile,
+  Wire,
+} from 'svc';
 
-type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : false;
-function is<_T extends true>(): void { /* for the compiler */ }
+type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+function is<_T extends true>(): void {
+  /* for the compiler */
+}
 
-class Address extends Schema { city = Field(str, { minLength: 1 }); zip = Field(str, { optional: true }); }
+class Address extends Schema {
+  city = Field(str, { minLength: 1 });
+  zip = Field(str, { optional: true });
+}
 class User extends Schema {
   name = Field(str, { minLength: 2, maxLength: 40 });
   age = Field(int, { ge: 0, le: 150 });
   role = Field(literal('admin', 'user'), { default: 'user' });
   tags = Field(list(str), { default: () => [] });
   home = Field(Address);
-  get first(): string { return this.name; }
+  get first(): string {
+    return this.name;
+  }
 }
-function* connection(): Generator<{ query(sql: string): number }, void> { yield { query: () => 1 }; }
-async function* later(): AsyncGenerator<Date, void> { yield new Date(); }
-class Service { readonly ready = true; constructor(_context: Context) { /* nothing */ } }
-const paging = provide({ query: { page: Field(1, { ge: 1 }), size: Field(int, { default: 20, le: 100 }) } },
-  ({ query }) => ({ offset: (query.page - 1) * query.size, limit: query.size }));
+function* connection(): Generator<{ query(sql: string): number }, void> {
+  yield { query: () => 1 };
+}
+async function* later(): AsyncGenerator<Date, void> {
+  yield new Date();
+}
+class Service {
+  readonly ready = true;
+  constructor(_context: Context) {
+    /* nothing */
+  }
+}
+const paging = provide(
+  { query: { page: Field(1, { ge: 1 }), size: Field(int, { default: 20, le: 100 }) } },
+  ({ query }) => ({ offset: (query.page - 1) * query.size, limit: query.size }),
+);
 const repository = provide({ db: Depends(connection), page: Depends(paging) }, async ({ db, page, req }) => {
   is<Equal<typeof page.limit, number>>();
   is<Equal<typeof req.method, string>>();
@@ -29,26 +82,40 @@ const repository = provide({ db: Depends(connection), page: Depends(paging) }, a
 });
 
 const app = new Svc();
-app.post('/users/{id:int}/{slug}', {
-  body: User, query: { dry: Field(false) }, headers: { userAgent: Field('') }, db: Depends(connection), at: Depends(later), service: Depends(Service),
-  page: Depends(paging), count: Depends(repository), tasks: Depends(BackgroundTasks), response: Address, status: 201, summary: 'Create a user',
-}, async ({ params, body, query, headers, db, at, service, page, count, tasks, req, signal, state }) => {
-  is<Equal<typeof params.id, number>>();
-  is<Equal<typeof params.slug, string>>();
-  is<Equal<typeof body, User>>();
-  is<Equal<typeof body.role, 'admin' | 'user'>>();
-  is<Equal<typeof query.dry, boolean>>();
-  is<Equal<typeof headers.userAgent, string>>();
-  is<Equal<ReturnType<typeof db.query>, number>>();
-  is<Equal<typeof at, Date>>();
-  is<Equal<typeof service, Service>>();
-  is<Equal<typeof page, { offset: number; limit: number }>>();
-  is<Equal<typeof count, number>>();
-  is<Equal<typeof signal, AbortSignal>>();
-  tasks.add((id: number) => id, params.id);
-  void [req, state];
-  return { city: body.home.city };
-});
+app.post(
+  '/users/{id:int}/{slug}',
+  {
+    body: User,
+    query: { dry: Field(false) },
+    headers: { userAgent: Field('') },
+    db: Depends(connection),
+    at: Depends(later),
+    service: Depends(Service),
+    page: Depends(paging),
+    count: Depends(repository),
+    tasks: Depends(BackgroundTasks),
+    response: Address,
+    status: 201,
+    summary: 'Create a user',
+  },
+  async ({ params, body, query, headers, db, at, service, page, count, tasks, req, signal, state }) => {
+    is<Equal<typeof params.id, number>>();
+    is<Equal<typeof params.slug, string>>();
+    is<Equal<typeof body, User>>();
+    is<Equal<typeof body.role, 'admin' | 'user'>>();
+    is<Equal<typeof query.dry, boolean>>();
+    is<Equal<typeof headers.userAgent, string>>();
+    is<Equal<ReturnType<typeof db.query>, number>>();
+    is<Equal<typeof at, Date>>();
+    is<Equal<typeof service, Service>>();
+    is<Equal<typeof page, { offset: number; limit: number }>>();
+    is<Equal<typeof count, number>>();
+    is<Equal<typeof signal, AbortSignal>>();
+    tasks.add((id: number) => id, params.id);
+    void [req, state];
+    return { city: body.home.city };
+  },
+);
 
 // replies
 app.get('/a', { response: Address }, () => ({ city: 'x' }));
@@ -113,7 +180,12 @@ admin.get('/x', { db: Depends(connection) }, ({ me, db }) => [me.sub, db.query('
 // @ts-expect-error no such dependency of the router
 admin.get('/y', ({ you }) => you);
 app.includeRouter(admin, '/v1');
-is<Equal<PathParams<'/a/{b}/{c:float}/{d:path}'>, { readonly b: string; readonly c: number; readonly d: string }>>();
+is<
+  Equal<
+    PathParams<'/a/{b}/{c:float}/{d:path}'>,
+    { readonly b: string; readonly c: number; readonly d: string }
+  >
+>();
 is<Equal<keyof PathParams<'/a'>, never>>();
 
 // what each source gives
@@ -125,8 +197,23 @@ is<Equal<Provided<typeof Service>, Service>>();
 is<Equal<Provided<typeof BackgroundTasks>, BackgroundTasks>>();
 is<Equal<Provided<() => number | undefined>, number | undefined>>();
 const label = stateKey<'a' | 'b'>('label');
-const depends = { service: Depends(Service), label: Depends(label), tasks: Depends(BackgroundTasks, { cache: false }), shared: Depends(async () => 1n, { scope: 'app' }) };
-is<Equal<typeof depends, { service: Dependency<Service>; label: Dependency<'a' | 'b'>; tasks: Dependency<BackgroundTasks>; shared: Dependency<bigint> }>>();
+const depends = {
+  service: Depends(Service),
+  label: Depends(label),
+  tasks: Depends(BackgroundTasks, { cache: false }),
+  shared: Depends(async () => 1n, { scope: 'app' }),
+};
+is<
+  Equal<
+    typeof depends,
+    {
+      service: Dependency<Service>;
+      label: Dependency<'a' | 'b'>;
+      tasks: Dependency<BackgroundTasks>;
+      shared: Dependency<bigint>;
+    }
+  >
+>();
 // @ts-expect-error a source takes the context, and nothing else
 Depends((_a: Context, _b: number) => 1);
 // @ts-expect-error a source takes a context, not a number
@@ -137,26 +224,40 @@ Depends(connection, { cached: false });
 const lookAlike: Dependency<number> = { value: 1 };
 
 // provided functions
-class Filter extends Schema { from = Field(datetime, { optional: true }); ids = Field(list(int), { default: () => [] }); }
-const filtered = provide({ query: Filter, headers: { ifMatch: Field(list(str)) }, cookies: { theme: Field('light'), n: Field(int, { optional: true }) }, security: { scheme: 'bearer', scopes: [], roles: [] } }, (context) => {
-  is<Equal<typeof context.query, Filter>>();
-  is<Equal<typeof context.query.from, Date | undefined>>();
-  is<Equal<typeof context.headers, { readonly ifMatch: string[] }>>();
-  is<Equal<typeof context.cookies, { readonly theme: string; readonly n: number | undefined }>>();
-  is<Equal<typeof context.req, HttpRequest>>();
-  is<Equal<typeof context.state, StateMap>>();
-  // @ts-expect-error security is for documents, not for the function
-  void context.security;
-  // @ts-expect-error the body belongs to the route
-  void context.body;
-  return context.query;
-});
+class Filter extends Schema {
+  from = Field(datetime, { optional: true });
+  ids = Field(list(int), { default: () => [] });
+}
+const filtered = provide(
+  {
+    query: Filter,
+    headers: { ifMatch: Field(list(str)) },
+    cookies: { theme: Field('light'), n: Field(int, { optional: true }) },
+    security: { scheme: 'bearer', scopes: [], roles: [] },
+  },
+  (context) => {
+    is<Equal<typeof context.query, Filter>>();
+    is<Equal<typeof context.query.from, Date | undefined>>();
+    is<Equal<typeof context.headers, { readonly ifMatch: string[] }>>();
+    is<Equal<typeof context.cookies, { readonly theme: string; readonly n: number | undefined }>>();
+    is<Equal<typeof context.req, HttpRequest>>();
+    is<Equal<typeof context.state, StateMap>>();
+    // @ts-expect-error security is for documents, not for the function
+    void context.security;
+    // @ts-expect-error the body belongs to the route
+    void context.body;
+    return context.query;
+  },
+);
 is<Equal<ReturnType<typeof filtered>, Filter>>();
-const nested = provide({ filter: Depends(filtered), service: Depends(Service) }, async function* ({ filter, service }) {
-  is<Equal<typeof filter, Filter>>();
-  is<Equal<typeof service, Service>>();
-  yield { filter, at: 1 };
-});
+const nested = provide(
+  { filter: Depends(filtered), service: Depends(Service) },
+  async function* ({ filter, service }) {
+    is<Equal<typeof filter, Filter>>();
+    is<Equal<typeof service, Service>>();
+    yield { filter, at: 1 };
+  },
+);
 is<Equal<Provided<typeof nested>, { filter: Filter; at: number }>>();
 // @ts-expect-error "req" is reserved: give the dependency another name
 provide({ req: Depends(connection) }, () => 1);
@@ -168,36 +269,101 @@ provide({ body: User }, () => 1);
 provide({ query: { a: Field(1) } }, ({ cookies }) => cookies);
 
 // inputs of a route
-class Cat extends Schema { kind = Field(literal('cat')); lives = Field(9); }
-class Dog extends Schema { kind = Field(literal('dog')); }
-app.route('/files/{path:path}/{n:float}', ['GET', 'POST'], {
-  body: nullable(list(union('kind', Cat, Dog))), query: Filter, cookies: { sid: Field(str) }, headers: { xIds: Field(list(int), { optional: true }) },
-}, ({ params, body, query, cookies, headers }) => {
-  is<Equal<typeof params, { readonly path: string; readonly n: number }>>();
-  is<Equal<typeof body, (Cat | Dog)[] | null>>();
-  is<Equal<typeof query, Filter>>();
-  is<Equal<typeof cookies, { readonly sid: string }>>();
-  is<Equal<typeof headers.xIds, number[] | undefined>>();
-});
-app.post('/form', { form: { name: Field(str), on: Field(bool), score: Field(float), role: Field(literal('a', 'b'), { default: 'a' }) } }, ({ form }) => {
-  is<Equal<typeof form, { readonly name: string; readonly on: boolean; readonly score: number; readonly role: 'a' | 'b' }>>();
-});
-app.post('/upload', { form: { title: Field(str), photo: Field(file, { maxLength: 5, contentTypes: ['image/*'] }), papers: Field(list(file)), more: Field(file, { optional: true }) } }, async ({ form, req }) => {
-  is<Equal<typeof form, { readonly title: string; readonly photo: UploadFile; readonly papers: UploadFile[]; readonly more: UploadFile | undefined }>>();
-  await form.photo.save('/tmp/x', { overwrite: true });
-  for await (const part of req.parts({ maxBytes: 5 })) is<Equal<typeof part, FormPart>>();
-  // @ts-expect-error the option is called maxFiles
-  await req.form({ maxFile: 1 });
-});
+class Cat extends Schema {
+  kind = Field(literal('cat'));
+  lives = Field(9);
+}
+class Dog extends Schema {
+  kind = Field(literal('dog'));
+}
+app.route(
+  '/files/{path:path}/{n:float}',
+  ['GET', 'POST'],
+  {
+    body: nullable(list(union('kind', Cat, Dog))),
+    query: Filter,
+    cookies: { sid: Field(str) },
+    headers: { xIds: Field(list(int), { optional: true }) },
+  },
+  ({ params, body, query, cookies, headers }) => {
+    is<Equal<typeof params, { readonly path: string; readonly n: number }>>();
+    is<Equal<typeof body, (Cat | Dog)[] | null>>();
+    is<Equal<typeof query, Filter>>();
+    is<Equal<typeof cookies, { readonly sid: string }>>();
+    is<Equal<typeof headers.xIds, number[] | undefined>>();
+  },
+);
+app.post(
+  '/form',
+  {
+    form: {
+      name: Field(str),
+      on: Field(bool),
+      score: Field(float),
+      role: Field(literal('a', 'b'), { default: 'a' }),
+    },
+  },
+  ({ form }) => {
+    is<
+      Equal<
+        typeof form,
+        { readonly name: string; readonly on: boolean; readonly score: number; readonly role: 'a' | 'b' }
+      >
+    >();
+  },
+);
+app.post(
+  '/upload',
+  {
+    form: {
+      title: Field(str),
+      photo: Field(file, { maxLength: 5, contentTypes: ['image/*'] }),
+      papers: Field(list(file)),
+      more: Field(file, { optional: true }),
+    },
+  },
+  async ({ form, req }) => {
+    is<
+      Equal<
+        typeof form,
+        {
+          readonly title: string;
+          readonly photo: UploadFile;
+          readonly papers: UploadFile[];
+          readonly more: UploadFile | undefined;
+        }
+      >
+    >();
+    await form.photo.save('/tmp/x', { overwrite: true });
+    for await (const part of req.parts({ maxBytes: 5 })) is<Equal<typeof part, FormPart>>();
+    // @ts-expect-error the option is called maxFiles
+    await req.form({ maxFile: 1 });
+  },
+);
 // @ts-expect-error files have no pattern
 app.post('/upload', { form: { photo: Field(file, { pattern: 'a' }) } }, () => 1);
-app.post('/record', { body: record(int), meta: { owner: 'me' }, tags: ['x'], use: [async (_req, next) => next()] }, ({ body }) => { is<Equal<typeof body, Record<string, number>>>(); });
-app.post('/raw', { maxBodyBytes: 10, tuple: false, public: 'a reason', security: [{ scheme: 'session', scopes: [], roles: ['admin'] }] }, async ({ req }) => {
-  const upload = (await req.form()).file('a');
-  is<Equal<typeof upload, UploadFile | undefined>>();
-  is<Equal<Awaited<ReturnType<typeof req.json>>, unknown>>();
-  return [1, 2, 3];
-});
+app.post(
+  '/record',
+  { body: record(int), meta: { owner: 'me' }, tags: ['x'], use: [async (_req, next) => next()] },
+  ({ body }) => {
+    is<Equal<typeof body, Record<string, number>>>();
+  },
+);
+app.post(
+  '/raw',
+  {
+    maxBodyBytes: 10,
+    tuple: false,
+    public: 'a reason',
+    security: [{ scheme: 'session', scopes: [], roles: ['admin'] }],
+  },
+  async ({ req }) => {
+    const upload = (await req.form()).file('a');
+    is<Equal<typeof upload, UploadFile | undefined>>();
+    is<Equal<Awaited<ReturnType<typeof req.json>>, unknown>>();
+    return [1, 2, 3];
+  },
+);
 app.get('/ro', { query: { a: Field(1) } }, ({ query }) => {
   // @ts-expect-error inputs are read-only
   query.a = 2;
@@ -221,7 +387,9 @@ app.get('/json', { response: Address }, async () => new JSONResponse({ anything:
 app.get('/null', { response: nullable(Address) }, () => null);
 app.get('/any', { response: any }, () => ({ a: [new Date()] }));
 app.get('/text', { response: str }, () => 'x');
-app.get('/named', { response: { 200: list(Address), 404: Address } }, ({ req }) => req.path === '' ? reply({ city: 'none' }, 404) : [{ city: 'x' }]);
+app.get('/named', { response: { 200: list(Address), 404: Address } }, ({ req }) =>
+  req.path === '' ? reply({ city: 'none' }, 404) : [{ city: 'x' }],
+);
 app.get('/several', { response: Address }, ({ req }) => {
   if (req.path === 'a') return reply({ error: 'gone' }, 410);
   return req.path === 'b' ? new HttpResponse() : { city: 'x' };
@@ -258,7 +426,15 @@ new Router({ dependencies: {} });
 app.exceptionHandler(ValidationError, (error, req) => {
   is<Equal<typeof error, ValidationError>>();
   is<Equal<typeof req, HttpRequest>>();
-  return reply(error.issues.map((issue) => issue.loc), 422);
+  return reply(
+    error.issues.map((issue) => issue.loc),
+    422,
+  );
 });
-void new TestClient(app, { overrides: [[connection, () => ({ query: () => 2 })], [label, () => 'a']] });
+void new TestClient(app, {
+  overrides: [
+    [connection, () => ({ query: () => 2 })],
+    [label, () => 'a'],
+  ],
+});
 void lookAlike;

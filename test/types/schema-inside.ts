@@ -2,10 +2,22 @@
  * What the compiler knows of schemas inside of the package. Compiled by `npm run typecheck` against the sources alone: the declarations
  * that are published have no names for it.
  */
-import { Field, Schema, compileSerializer, compileType, fieldsOf, int, lazy, list, planOf, record, str } from '../../src/schema/schema.ts';
+import {
+  Field,
+  Schema,
+  compileSerializer,
+  compileType,
+  fieldsOf,
+  int,
+  lazy,
+  list,
+  planOf,
+  record,
+  str,
+} from '../../src/schema/schema.ts';
 import type { FieldType, Infer, PlainOptions, SchemaPlan } from '../../src/schema/schema.ts';
 
-type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : false;
+type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 /** Compiles only when both types are the same. */
 function same<A, B>(..._proof: Same<A, B> extends true ? [] : ['these types differ', A, B]): void {}
 
@@ -16,7 +28,12 @@ class User extends Schema {
 declare const user: User;
 const users = list(User);
 
-const plan = planOf(User), query = fieldsOf({ page: Field(1, { ge: 1 }), size: Field(int, { default: 20 }), q: Field(str, { optional: true }) });
+const plan = planOf(User),
+  query = fieldsOf({
+    page: Field(1, { ge: 1 }),
+    size: Field(int, { default: 20 }),
+    q: Field(str, { optional: true }),
+  });
 same<typeof plan, SchemaPlan<User>>();
 const read = query.parseText({});
 if (read.ok) same<typeof read.value, { page: number; size: number; q: string | undefined }>();

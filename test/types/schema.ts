@@ -1,10 +1,29 @@
 /**
  * What the compiler knows of schemas. Compiled by `npm run typecheck`, never run: `@ts-expect-error` marks what must not compile.
  */
-import { any, bool, bytes, date, datetime, Field, file, float, int, lazy, list, literal, nullable, record, Schema, str, union, uuid } from '../../src/schema/schema.ts';
+import {
+  any,
+  bool,
+  bytes,
+  date,
+  datetime,
+  Field,
+  file,
+  float,
+  int,
+  lazy,
+  list,
+  literal,
+  nullable,
+  record,
+  Schema,
+  str,
+  union,
+  uuid,
+} from '../../src/schema/schema.ts';
 import type { Infer, Result, UploadFile, Wire } from '../../src/schema/schema.ts';
 
-type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : false;
+type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 /** Compiles only when both types are the same. */
 function same<A, B>(..._proof: Same<A, B> extends true ? [] : ['these types differ', A, B]): void {}
 
@@ -12,12 +31,21 @@ class Address extends Schema {
   city = Field(str, { minLength: 1 });
   zip = Field(str, { optional: true });
 }
-class Cat extends Schema { kind = Field(literal('cat')); lives = Field(9, { ge: 0 }); }
-class Dog extends Schema { kind = Field(literal('dog')); isGood = Field(true); }
+class Cat extends Schema {
+  kind = Field(literal('cat'));
+  lives = Field(9, { ge: 0 });
+}
+class Dog extends Schema {
+  kind = Field(literal('dog'));
+  isGood = Field(true);
+}
 class Node extends Schema {
   value = Field(int);
   children: Node[] = Field(list(lazy(() => Node)), { default: () => [] });
-  parent: Node | undefined = Field(lazy(() => Node), { optional: true });
+  parent: Node | undefined = Field(
+    lazy(() => Node),
+    { optional: true },
+  );
 }
 class User extends Schema {
   #visits = 0;
@@ -52,10 +80,16 @@ class User extends Schema {
   anything = Field(any);
   secret = Field(str, { secret: true, alias: 'pass_word' });
   full = this.name + ' ' + this.nick;
-  get domain() { return this.email.split('@')[1]!; }
-  visit(): number { return ++this.#visits; }
+  get domain() {
+    return this.email.split('@')[1]!;
+  }
+  visit(): number {
+    return ++this.#visits;
+  }
 }
-class Admin extends User { level = Field(int, { default: 1 }); }
+class Admin extends User {
+  level = Field(int, { default: 1 });
+}
 declare const user: User;
 declare const admin: Admin;
 
@@ -108,7 +142,9 @@ same<Infer<'anon'>, string>();
 const users = list(User);
 same<Infer<typeof users>, User[]>();
 same<ReturnType<typeof User.parse<User>>, User>();
-const parsed = User.parse({}), tried = User.safeParse({}), made = new User({});
+const parsed = User.parse({}),
+  tried = User.safeParse({}),
+  made = new User({});
 same<typeof parsed, User>();
 same<typeof tried, Result<User>>();
 same<typeof made, User>();
@@ -143,7 +179,9 @@ Field(literal('a', 'b'), { default: 'c' });
 Field(list(str), { default: () => [1] });
 // @ts-expect-error a field that begins with its default takes no second one
 Field('anon', { default: 'x' });
-class Plain { a = 1; }
+class Plain {
+  a = 1;
+}
 // @ts-expect-error a class that is no schema
 Field(Plain);
 // @ts-expect-error a native constructor that is no type

@@ -3,13 +3,26 @@ import { Depends, Field, Router, Schema, Svc, int, list, rooms, str } from 'svc'
 import { TestClient } from 'svc/testing';
 import type { RoomSender, Socket, WebSocketClose, WebSocketRouter } from 'svc';
 
-type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : false;
-function is<_T extends true>(): void { /* for the compiler */ }
+type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+function is<_T extends true>(): void {
+  /* for the compiler */
+}
 
-class Line extends Schema { text = Field(str); times = Field(1); }
+class Line extends Schema {
+  text = Field(str);
+  times = Field(1);
+}
 
 const app = new Svc();
-app.websocket('/rooms/{room}/{n:int}', { message: Line, query: { since: Field(int) }, user: Depends(() => 'ada'), protocols: ['a'], compression: { level: 3 }, slowConsumer: 'wait' })
+app
+  .websocket('/rooms/{room}/{n:int}', {
+    message: Line,
+    query: { since: Field(int) },
+    user: Depends(() => 'ada'),
+    protocols: ['a'],
+    compression: { level: 3 },
+    slowConsumer: 'wait',
+  })
   .onOpen((socket, { params, query, user, req }) => {
     is<Equal<typeof params.room, string>>();
     is<Equal<typeof params.n, number>>();
@@ -25,8 +38,12 @@ app.websocket('/rooms/{room}/{n:int}', { message: Line, query: { since: Field(in
     socket.sendJson(message);
     await socket.drain();
   })
-  .onClose((_socket, close) => { is<Equal<typeof close, WebSocketClose>>(); })
-  .onError((_socket, error) => { is<Equal<typeof error, unknown>>(); });
+  .onClose((_socket, close) => {
+    is<Equal<typeof close, WebSocketClose>>();
+  })
+  .onError((_socket, error) => {
+    is<Equal<typeof error, unknown>>();
+  });
 
 app.websocket('/echo', async (socket, { params }) => {
   is<Equal<keyof typeof params, never>>();
@@ -45,7 +62,13 @@ router.websocket('/x', { own: Depends(() => 'own') }).onMessage((_socket, messag
   is<Equal<typeof message, string | Uint8Array>>();
 });
 const plain = app.websocket('/plain');
-is<typeof plain extends WebSocketRouter<infer C, string | Uint8Array> ? C extends { readonly params: object } ? true : false : false>();
+is<
+  typeof plain extends WebSocketRouter<infer C, string | Uint8Array>
+    ? C extends { readonly params: object }
+      ? true
+      : false
+    : false
+>();
 app.post('/all', { all: Depends(rooms) }, ({ all }) => {
   is<Equal<typeof all, RoomSender>>();
   all.broadcast('room', 'text', { except: plain });
