@@ -5,19 +5,26 @@
 /** The functional floor: below it node:sqlite truncates text at NUL and requests have no signal. */
 function isSupported(version) {
   var part = version.split('.');
-  var major = Number(part[0]), minor = Number(part[1]);
+  var major = Number(part[0]),
+    minor = Number(part[1]);
   return major === 24 ? minor >= 16 : major === 26 ? minor >= 1 : major > 26;
 }
 
 function complaint(version, path) {
-  return 'svc needs Node.js 24.18.1 or later in the 24 line, or 26.5.1 or later (at the very least 24.16 or 26.1); found ' +
-    version + ' at ' + path;
+  return (
+    'svc needs Node.js 24.18.1 or later in the 24 line, or 26.5.1 or later (at the very least 24.16 or 26.1); found ' +
+    version +
+    ' at ' +
+    path
+  );
 }
 
 module.exports = { isSupported: isSupported, complaint: complaint };
 
 if (require.main === module && !isSupported(process.versions.node)) {
-  process.stderr.write(complaint(process.versions.node, process.execPath) +
-    '\nIf npm refused to run the install script of the package "node", run: npm rebuild node\n');
+  process.stderr.write(
+    complaint(process.versions.node, process.execPath) +
+      '\nIf npm refused to run the install script of the package "node", run: npm rebuild node\n'
+  );
   process.exit(2);
 }

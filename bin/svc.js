@@ -9,9 +9,12 @@ if (!need.isSupported(process.versions.node)) {
   process.exit(2);
 }
 var writesNothing = process.argv[2] === 'check' || process.argv[2] === 'routes';
-if (!writesNothing && !process.env.NODE_DISABLE_COMPILE_CACHE && module.enableCompileCache) module.enableCompileCache();
+if (!writesNothing && !process.env.NODE_DISABLE_COMPILE_CACHE && module.enableCompileCache)
+  module.enableCompileCache();
 import('../dist/cli/main.js').then(
-  function (cli) { return cli.main(process.argv.slice(2)); },
+  function (cli) {
+    return cli.main(process.argv.slice(2));
+  },
   function (error) {
     process.stderr.write('svc: cannot load its own code: ' + (error && error.message) + '\n');
     process.exit(4);

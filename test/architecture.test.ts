@@ -13,10 +13,18 @@ import { ROOT } from './support/build.ts';
  */
 const ROWS: readonly Readonly<Record<string, string>>[] = [
   { base: 'errors, faults, options, configuration, clock, bytes' },
-  { observability: 'logs, redaction, metrics, tracing', schema: 'schemas and their fields', crypto: 'tokens, keys, passwords' },
+  {
+    observability: 'logs, redaction, metrics, tracing',
+    schema: 'schemas and their fields',
+    crypto: 'tokens, keys, passwords',
+  },
   { cache: 'caches and the interfaces of stores' },
   { http: 'requests, responses, middleware, the server' },
-  { db: 'databases', routing: 'routes, dependencies, compilation', operations: 'probes, signals, workers, reload' },
+  {
+    db: 'databases',
+    routing: 'routes, dependencies, compilation',
+    operations: 'probes, signals, workers, reload',
+  },
   { auth: 'authentication as dependencies', openapi: 'the document of the routes, and its page' },
   { mcp: 'the Model Context Protocol', oauth: 'the login plugin' },
   { check: 'findings, rules, reports' },
@@ -30,7 +38,11 @@ const MAX_FILES = 420;
 
 /** Words that repeat a folder's name in another form. */
 const FORMS: Readonly<Record<string, readonly string[]>> = {
-  testing: ['test'], routing: ['route'], db: ['database'], operations: ['ops'], websocket: ['ws'],
+  testing: ['test'],
+  routing: ['route'],
+  db: ['database'],
+  operations: ['ops'],
+  websocket: ['ws'],
 };
 /** Names that keep the word of their folder for a reason. */
 const NAMES_KEPT: Readonly<Record<string, string>> = {
@@ -44,7 +56,9 @@ const LOADERS: ReadonlySet<string> = new Set(['cli/main.ts', 'cli/run.ts', 'cli/
 /** These files hold programs as text between backticks, which is not their own code. */
 const TEXTS: ReadonlySet<string> = new Set([
   ...['files', 'sources', 'tests'].map((name) => `cli/starter/${name}.ts`),
-  ...['answer', 'auth', 'browse', 'form', 'request', 'sample', 'script', 'style', 'try'].map((name) => `openapi/docs/${name}.ts`),
+  ...['answer', 'auth', 'browse', 'form', 'request', 'sample', 'script', 'style', 'try'].map(
+    (name) => `openapi/docs/${name}.ts`,
+  ),
 ]);
 
 interface Import {
@@ -63,7 +77,10 @@ function rowOf(file: string): number | undefined {
 
 /** The text with its comments blanked out; strings stay. */
 function withoutComments(text: string): string {
-  return text.replace(/'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`|\/\*[\s\S]*?\*\/|\/\/.*$/gm, (part) => /^\/[/*]/.test(part) ? part.replace(/\S/g, ' ') : part);
+  return text.replace(
+    /'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`|\/\*[\s\S]*?\*\/|\/\/.*$/gm,
+    (part) => (/^\/[/*]/.test(part) ? part.replace(/\S/g, ' ') : part),
+  );
 }
 
 /** The file's own code: no comments, and no programs that it holds as text. */
@@ -75,26 +92,36 @@ function codeOf(file: string, text: string): string {
 /** Static imports and re-exports, of values and of types, and dynamic ones. */
 function importsOf(file: string, text: string): Import[] {
   const code = codeOf(file, text);
-  const statics = [...code.matchAll(/^(?:import|export)\b(?:[^'";(]*?\bfrom)?\s*['"]([^'"]+)['"]/gm)].map((match) => ({ from: file, specifier: match[1]! }));
-  const dynamics = [...code.matchAll(/\bimport\(\s*(?:['"]([^'"]+)['"]\s*[,)])?/g)].map((match) => ({ from: file, specifier: match[1] }));
+  const statics = [...code.matchAll(/^(?:import|export)\b(?:[^'";(]*?\bfrom)?\s*['"]([^'"]+)['"]/gm)].map(
+    (match) => ({ from: file, specifier: match[1]! }),
+  );
+  const dynamics = [...code.matchAll(/\bimport\(\s*(?:['"]([^'"]+)['"]\s*[,)])?/g)].map((match) => ({
+    from: file,
+    specifier: match[1],
+  }));
   return [...statics, ...dynamics];
 }
 
 /** The file that a relative import leads to. */
 function targetOf({ from, specifier }: Import): string | undefined {
-  return specifier?.startsWith('.') === true ? posix.normalize(posix.join(dirname(from), specifier)) : undefined;
+  return specifier?.startsWith('.') === true
+    ? posix.normalize(posix.join(dirname(from), specifier))
+    : undefined;
 }
 
 /** The folder whose name begins or ends this file's name. One word may be the folder's own name: that is its main file. */
 function repeatedFolder(file: string): string | undefined {
   const name = posix.basename(file, '.ts');
   const isRepeat = (form: string): boolean => name.startsWith(`${form}-`) || name.endsWith(`-${form}`);
-  return file.split('/').slice(0, -1).find((folder) => name !== folder && formsOf(folder).some(isRepeat));
+  return file
+    .split('/')
+    .slice(0, -1)
+    .find((folder) => name !== folder && formsOf(folder).some(isRepeat));
 }
 
 /** A folder's name in singular, in plural, and in its other forms. */
 function formsOf(folder: string): string[] {
-  const singulars = [folder.replace(/s$/, ''), ...FORMS[folder] ?? []];
+  const singulars = [folder.replace(/s$/, ''), ...(FORMS[folder] ?? [])];
   return [folder, ...singulars, ...singulars.map((form) => `${form}s`)];
 }
 
@@ -102,10 +129,15 @@ function formsOf(folder: string): string[] {
 function misplaced(file: string): string[] {
   const found: string[] = [];
   if (!file.includes('/')) {
-    if (file !== INDEX) found.push(`src/${file} is directly in src: only ${INDEX} is, every other file has a folder`);
-  } else if (rowOf(file) === undefined) found.push(`src/${file} is in no row: give the folder ${folderOf(file)} one in test/architecture.test.ts`);
+    if (file !== INDEX)
+      found.push(`src/${file} is directly in src: only ${INDEX} is, every other file has a folder`);
+  } else if (rowOf(file) === undefined)
+    found.push(
+      `src/${file} is in no row: give the folder ${folderOf(file)} one in test/architecture.test.ts`,
+    );
   const repeated = repeatedFolder(file);
-  if (repeated !== undefined && !Object.hasOwn(NAMES_KEPT, file)) found.push(`src/${file} repeats the name of its folder "${repeated}"`);
+  if (repeated !== undefined && !Object.hasOwn(NAMES_KEPT, file))
+    found.push(`src/${file} repeats the name of its folder "${repeated}"`);
   return found;
 }
 
@@ -115,10 +147,17 @@ function forbidden(file: string, text: string): string[] {
   const code = codeOf(file, text);
   if (!text.startsWith('/**')) found.push(`src/${file} does not open with a doc comment`);
   if (/\b(?:TODO|FIXME)\b/.test(text)) found.push(`src/${file} has a TODO or FIXME`);
-  if (/\bnew Function\b|(?<![.\w#])eval\(|\bfrom 'node:vm'/.test(code)) found.push(`src/${file} makes code out of text`);
-  if (/(?<![.\w])require\(|\bcreateRequire\b|\bgetBuiltinModule\b|\bprocess\.binding\b/.test(code)) found.push(`src/${file} imports in a way that this test does not see`);
-  const time = CLOCKS.has(file) ? null : /\bDate\.now\b|\bnew Date\(\s*\)|(?<![.\w]|\bnew )Date\(|\bperformance\.(?:now|timeOrigin)\b|(?<![.\w])set(?:Timeout|Interval)\b|\bglobalThis\.set|\bAbortSignal\.timeout\b|\bprocess\.(?:hrtime|uptime)\b|'node:timers/.exec(code);
-  if (time !== null) found.push(`src/${file} reads the time or sets a timer itself (${time[0]}): take a Clock`);
+  if (/\bnew Function\b|(?<![.\w#])eval\(|\bfrom 'node:vm'/.test(code))
+    found.push(`src/${file} makes code out of text`);
+  if (/(?<![.\w])require\(|\bcreateRequire\b|\bgetBuiltinModule\b|\bprocess\.binding\b/.test(code))
+    found.push(`src/${file} imports in a way that this test does not see`);
+  const time = CLOCKS.has(file)
+    ? null
+    : /\bDate\.now\b|\bnew Date\(\s*\)|(?<![.\w]|\bnew )Date\(|\bperformance\.(?:now|timeOrigin)\b|(?<![.\w])set(?:Timeout|Interval)\b|\bglobalThis\.set|\bAbortSignal\.timeout\b|\bprocess\.(?:hrtime|uptime)\b|'node:timers/.exec(
+        code,
+      );
+  if (time !== null)
+    found.push(`src/${file} reads the time or sets a timer itself (${time[0]}): take a Clock`);
   return found;
 }
 
@@ -126,14 +165,21 @@ function forbidden(file: string, text: string): string[] {
 function refused(each: Import, files: Readonly<Record<string, string>>): string | undefined {
   const { from: file, specifier } = each;
   const target = targetOf(each);
-  if (specifier === undefined) return LOADERS.has(file) ? undefined : `src/${file} imports something that is known at run time only`;
-  if (target === undefined) return specifier.startsWith('node:') ? undefined : `src/${file} imports "${specifier}": only node:* and relative files`;
-  if (files[target] === undefined) return `src/${file} imports "${specifier}", which is not there by that name`;
-  if (/(?:^|\/)index\.ts$/.test(target)) return `src/${file} imports the index file src/${target}: name the file itself`;
+  if (specifier === undefined)
+    return LOADERS.has(file) ? undefined : `src/${file} imports something that is known at run time only`;
+  if (target === undefined)
+    return specifier.startsWith('node:')
+      ? undefined
+      : `src/${file} imports "${specifier}": only node:* and relative files`;
+  if (files[target] === undefined)
+    return `src/${file} imports "${specifier}", which is not there by that name`;
+  if (/(?:^|\/)index\.ts$/.test(target))
+    return `src/${file} imports the index file src/${target}: name the file itself`;
   const [row, theirs] = [rowOf(file), rowOf(target)];
   if (row === undefined || theirs === undefined || folderOf(file) === folderOf(target)) return undefined;
   if (theirs > row) return `src/${file} (row ${row}) imports src/${target} (row ${theirs}): imports go down`;
-  if (theirs === row && file !== INDEX) return `src/${file} imports src/${target}, sideways: two folders of row ${row} do not know each other`;
+  if (theirs === row && file !== INDEX)
+    return `src/${file} imports src/${target}, sideways: two folders of row ${row} do not know each other`;
   return undefined;
 }
 
@@ -152,8 +198,12 @@ function violations(files: Readonly<Record<string, string>>): string[] {
 
 /** Folders with too many files, sub-folders not counted; and sources altogether. */
 function crowded(files: readonly string[]): string[] {
-  const counts = Object.entries(Object.groupBy(files, (file) => dirname(file))).map(([folder, inside]) => [folder, inside!.length] as const);
-  const found = counts.filter(([, count]) => count > MAX_FILES_IN_FOLDER).map(([folder, count]) => `src/${folder} has ${count} files: at most ${MAX_FILES_IN_FOLDER}`);
+  const counts = Object.entries(Object.groupBy(files, (file) => dirname(file))).map(
+    ([folder, inside]) => [folder, inside!.length] as const,
+  );
+  const found = counts
+    .filter(([, count]) => count > MAX_FILES_IN_FOLDER)
+    .map(([folder, count]) => `src/${folder} has ${count} files: at most ${MAX_FILES_IN_FOLDER}`);
   return files.length > MAX_FILES ? [...found, `src has ${files.length} files: at most ${MAX_FILES}`] : found;
 }
 
@@ -165,7 +215,9 @@ function circles(files: Readonly<Record<string, string>>): string[] {
     if (path.includes(file)) {
       const circle = path.slice(path.indexOf(file));
       const first = circle.indexOf(circle.toSorted()[0]!);
-      found.add(`imports go in a circle: ${[...circle.slice(first), ...circle.slice(0, first), circle[first]!].join(' → ')}`);
+      found.add(
+        `imports go in a circle: ${[...circle.slice(first), ...circle.slice(0, first), circle[first]!].join(' → ')}`,
+      );
       return;
     }
     if (done.has(file)) return;
@@ -182,8 +234,14 @@ function circles(files: Readonly<Record<string, string>>): string[] {
 /** Every source by its path below src. */
 function sources(): Record<string, string> {
   const folder = join(ROOT, 'src');
-  const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) => name.replaceAll('\\', '/'));
-  return Object.fromEntries(names.filter((name) => name.endsWith('.ts')).map((name) => [name, readFileSync(join(folder, name), 'utf8')]));
+  const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) =>
+    name.replaceAll('\\', '/'),
+  );
+  return Object.fromEntries(
+    names
+      .filter((name) => name.endsWith('.ts'))
+      .map((name) => [name, readFileSync(join(folder, name), 'utf8')]),
+  );
 }
 
 test('every source is in a folder with a row, imports only downwards or inside of its folder, and holds nothing forbidden', () => {
@@ -193,19 +251,41 @@ test('every source is in a folder with a row, imports only downwards or inside o
 test('the tables of this test name only files and folders that exist', () => {
   const files = Object.keys(sources());
   const named = [...CLOCKS, ...LOADERS, ...TEXTS, ...Object.keys(NAMES_KEPT)];
-  assert.deepEqual(named.filter((file) => !files.includes(file)), []);
-  assert.deepEqual(ROWS.flatMap((row) => Object.keys(row)).filter((folder) => !files.some((file) => folderOf(file) === folder)), []);
+  assert.deepEqual(
+    named.filter((file) => !files.includes(file)),
+    [],
+  );
+  assert.deepEqual(
+    ROWS.flatMap((row) => Object.keys(row)).filter(
+      (folder) => !files.some((file) => folderOf(file) === folder),
+    ),
+    [],
+  );
 });
 
 test('the only other files in src are the README files of svc/db and svc/oauth', () => {
-  const others = readdirSync(join(ROOT, 'src'), { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile() && !entry.name.endsWith('.ts'));
-  assert.deepEqual(others.map((entry) => join(entry.parentPath, entry.name).slice(join(ROOT, 'src').length + 1)).toSorted(), ['db/README.md', 'oauth/README.md']);
+  const others = readdirSync(join(ROOT, 'src'), { recursive: true, withFileTypes: true }).filter(
+    (entry) => entry.isFile() && !entry.name.endsWith('.ts'),
+  );
+  assert.deepEqual(
+    others.map((entry) => join(entry.parentPath, entry.name).slice(join(ROOT, 'src').length + 1)).toSorted(),
+    ['db/README.md', 'oauth/README.md'],
+  );
 });
 
 test('index files are those that package.json exports', () => {
-  const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { exports: Record<string, { 'svc-source'?: string }> };
-  const exported = Object.values(exports).flatMap((entry) => entry['svc-source']?.endsWith('/index.ts') === true ? [entry['svc-source'].replace('./src/', '')] : []);
-  assert.deepEqual(Object.keys(sources()).filter((file) => /(?:^|\/)index\.ts$/.test(file)).sort(), exported.sort());
+  const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
+    exports: Record<string, { 'svc-source'?: string }>;
+  };
+  const exported = Object.values(exports).flatMap((entry) =>
+    entry['svc-source']?.endsWith('/index.ts') === true ? [entry['svc-source'].replace('./src/', '')] : [],
+  );
+  assert.deepEqual(
+    Object.keys(sources())
+      .filter((file) => /(?:^|\/)index\.ts$/.test(file))
+      .sort(),
+    exported.sort(),
+  );
 });
 
 const DOC = '/** A file. */\n';
@@ -217,35 +297,161 @@ function many(count: number, nameOf: (index: number) => string): Record<string, 
 }
 
 for (const [what, files, expected] of [
-  ['nothing in sources that fit', { [SVC]: `${DOC}import { x } from '../observability/log.ts';\nimport { readFileSync } from 'node:fs';\n// setTimeout(TO DO)\nconst d = new Date(0);`, [LOG]: DOC, 'index.ts': `${DOC}export { app } from './app/svc.ts';\nexport { t } from './cli/x.ts';`, 'cli/x.ts': DOC }, []],
-  ['nothing in imports between a folder and the folders below it', { 'http/a.ts': `${DOC}import './server/b.ts';`, 'http/server/b.ts': `${DOC}import '../files/c.ts';`, 'http/files/c.ts': DOC, 'http/files/d.ts': `${DOC}import '../a.ts';` }, []],
+  [
+    'nothing in sources that fit',
+    {
+      [SVC]: `${DOC}import { x } from '../observability/log.ts';\nimport { readFileSync } from 'node:fs';\n// setTimeout(TO DO)\nconst d = new Date(0);`,
+      [LOG]: DOC,
+      'index.ts': `${DOC}export { app } from './app/svc.ts';\nexport { t } from './cli/x.ts';`,
+      'cli/x.ts': DOC,
+    },
+    [],
+  ],
+  [
+    'nothing in imports between a folder and the folders below it',
+    {
+      'http/a.ts': `${DOC}import './server/b.ts';`,
+      'http/server/b.ts': `${DOC}import '../files/c.ts';`,
+      'http/files/c.ts': DOC,
+      'http/files/d.ts': `${DOC}import '../a.ts';`,
+    },
+    [],
+  ],
   ['a folder in no row', { 'utils/a.ts': DOC }, [/src\/utils\/a\.ts is in no row/]],
   ['a file directly in src', { 'log.ts': DOC }, [/src\/log\.ts is directly in src/]],
-  ['an import upwards', { [LOG]: `${DOC}import { app } from '../app/svc.ts';`, [SVC]: DOC }, [/log\.ts \(row 1\) imports src\/app\/svc\.ts \(row 8\)/]],
-  ['a type import upwards', { [LOG]: `${DOC}import type { App } from '../app/svc.ts';`, [SVC]: DOC }, [/row 1/]],
-  ['a type import over several lines', { [LOG]: `${DOC}import type {\n  App,\n  B,\n} from '../app/svc.ts';`, [SVC]: DOC }, [/row 1/]],
-  ['a re-export upwards', { [LOG]: `${DOC}export { app } from '../app/svc.ts';\nexport * from '../app/svc.ts';`, [SVC]: DOC }, [/row 1/, /row 1/]],
-  ['a dynamic import upwards, of a type too', { [LOG]: `${DOC}await import('../app/svc.ts'); let x: import('../app/svc.ts').App;`, [SVC]: DOC }, [/row 1/, /row 1/]],
-  ['an import sideways into another folder of the row', { 'routing/a.ts': `${DOC}import '../db/b.ts';`, 'db/b.ts': DOC }, [/routing\/a\.ts imports src\/db\/b\.ts, sideways/]],
-  ['an import of an index file', { [SVC]: `${DOC}import '../index.ts';`, 'index.ts': DOC }, [/imports the index file/]],
-  ['an import of a package', { [SVC]: `${DOC}import 'express';\nimport fs from 'fs';` }, [/"express": only node/, /"fs": only node/]],
-  ['an import by another name than the file has', { [SVC]: `${DOC}import '../observability/log.js';`, [LOG]: DOC }, [/"\.\.\/observability\/log\.js", which is not there/]],
-  ['an import that is known at run time only', { [SVC]: `${DOC}await import(name);` }, [/known at run time only/]],
+  [
+    'an import upwards',
+    { [LOG]: `${DOC}import { app } from '../app/svc.ts';`, [SVC]: DOC },
+    [/log\.ts \(row 1\) imports src\/app\/svc\.ts \(row 8\)/],
+  ],
+  [
+    'a type import upwards',
+    { [LOG]: `${DOC}import type { App } from '../app/svc.ts';`, [SVC]: DOC },
+    [/row 1/],
+  ],
+  [
+    'a type import over several lines',
+    { [LOG]: `${DOC}import type {\n  App,\n  B,\n} from '../app/svc.ts';`, [SVC]: DOC },
+    [/row 1/],
+  ],
+  [
+    'a re-export upwards',
+    { [LOG]: `${DOC}export { app } from '../app/svc.ts';\nexport * from '../app/svc.ts';`, [SVC]: DOC },
+    [/row 1/, /row 1/],
+  ],
+  [
+    'a dynamic import upwards, of a type too',
+    { [LOG]: `${DOC}await import('../app/svc.ts'); let x: import('../app/svc.ts').App;`, [SVC]: DOC },
+    [/row 1/, /row 1/],
+  ],
+  [
+    'an import sideways into another folder of the row',
+    { 'routing/a.ts': `${DOC}import '../db/b.ts';`, 'db/b.ts': DOC },
+    [/routing\/a\.ts imports src\/db\/b\.ts, sideways/],
+  ],
+  [
+    'an import of an index file',
+    { [SVC]: `${DOC}import '../index.ts';`, 'index.ts': DOC },
+    [/imports the index file/],
+  ],
+  [
+    'an import of a package',
+    { [SVC]: `${DOC}import 'express';\nimport fs from 'fs';` },
+    [/"express": only node/, /"fs": only node/],
+  ],
+  [
+    'an import by another name than the file has',
+    { [SVC]: `${DOC}import '../observability/log.js';`, [LOG]: DOC },
+    [/"\.\.\/observability\/log\.js", which is not there/],
+  ],
+  [
+    'an import that is known at run time only',
+    { [SVC]: `${DOC}await import(name);` },
+    [/known at run time only/],
+  ],
   ['a hidden import', { [SVC]: `${DOC}const fs = process.getBuiltinModule('fs');` }, [/does not see/]],
-  ['a circle, through types too', { 'base/a.ts': `${DOC}import './b.ts';`, 'base/b.ts': `${DOC}import type { X } from './c.ts';`, 'base/c.ts': `${DOC}import './a.ts';` }, [/^imports go in a circle: base\/a\.ts → base\/b\.ts → base\/c\.ts → base\/a\.ts$/]],
-  ['a file that imports itself', { [LOG]: `${DOC}import './log.ts';` }, [/circle: observability\/log\.ts → observability\/log\.ts/]],
-  ['a name that repeats its folder at its beginning', { 'http/session/session-cookie.ts': DOC, 'db/migrations/migration-lock.ts': DOC, 'oauth/dev-provider/dev-provider-keys.ts': DOC, 'http/websocket/ws-frames.ts': DOC }, [/session-cookie\.ts repeats .* "session"/, /"migrations"/, /"dev-provider"/, /"websocket"/]],
-  ['a name that repeats its folder at its end', { 'oauth/tokens/access-tokens.ts': DOC, 'http/files/static-file.ts': DOC }, [/"tokens"/, /"files"/]],
-  ['nothing in a main file that is named like its folder', { 'db/postgres/postgres.ts': DOC, 'oauth/dev-provider/dev-provider.ts': DOC, 'http/request/body.ts': DOC }, []],
-  ['a folder with too many files', many(MAX_FILES_IN_FOLDER + 1, (index) => `http/server/f${index}.ts`), [/src\/http\/server has 41 files/]],
-  ['nothing in a folder whose sub-folders have files', { ...many(MAX_FILES_IN_FOLDER, (index) => `http/f${index}.ts`), ...many(MAX_FILES_IN_FOLDER, (index) => `http/server/f${index}.ts`) }, []],
-  ['too many sources', many(MAX_FILES + 1, (index) => `http/f${index % 11}/g${index}.ts`), [/^src has 421 files/]],
-  ['time that is read outside the clock', { [SVC]: `${DOC}Date.now();`, [LOG]: `${DOC}x = new Date();`, 'base/clock.ts': `${DOC}Date.now();` }, [/svc\.ts reads the time .*\(Date\.now\)/, /log\.ts reads/]],
-  ['a timer that is set outside the clock', { [SVC]: `${DOC}setTimeout(f, 1);`, [LOG]: `${DOC}AbortSignal.timeout(1);` }, [/svc\.ts/, /log\.ts/]],
-  ['code made out of text', { [SVC]: `${DOC}new Function('x');`, [LOG]: `${DOC}eval('x');` }, [/code out of text/, /code out of text/]],
-  ['work left undone, in a comment too', { [SVC]: `${DOC}// ${'TO'}${'DO'}: later` }, [/src\/app\/svc\.ts has a/]],
+  [
+    'a circle, through types too',
+    {
+      'base/a.ts': `${DOC}import './b.ts';`,
+      'base/b.ts': `${DOC}import type { X } from './c.ts';`,
+      'base/c.ts': `${DOC}import './a.ts';`,
+    },
+    [/^imports go in a circle: base\/a\.ts → base\/b\.ts → base\/c\.ts → base\/a\.ts$/],
+  ],
+  [
+    'a file that imports itself',
+    { [LOG]: `${DOC}import './log.ts';` },
+    [/circle: observability\/log\.ts → observability\/log\.ts/],
+  ],
+  [
+    'a name that repeats its folder at its beginning',
+    {
+      'http/session/session-cookie.ts': DOC,
+      'db/migrations/migration-lock.ts': DOC,
+      'oauth/dev-provider/dev-provider-keys.ts': DOC,
+      'http/websocket/ws-frames.ts': DOC,
+    },
+    [/session-cookie\.ts repeats .* "session"/, /"migrations"/, /"dev-provider"/, /"websocket"/],
+  ],
+  [
+    'a name that repeats its folder at its end',
+    { 'oauth/tokens/access-tokens.ts': DOC, 'http/files/static-file.ts': DOC },
+    [/"tokens"/, /"files"/],
+  ],
+  [
+    'nothing in a main file that is named like its folder',
+    {
+      'db/postgres/postgres.ts': DOC,
+      'oauth/dev-provider/dev-provider.ts': DOC,
+      'http/request/body.ts': DOC,
+    },
+    [],
+  ],
+  [
+    'a folder with too many files',
+    many(MAX_FILES_IN_FOLDER + 1, (index) => `http/server/f${index}.ts`),
+    [/src\/http\/server has 41 files/],
+  ],
+  [
+    'nothing in a folder whose sub-folders have files',
+    {
+      ...many(MAX_FILES_IN_FOLDER, (index) => `http/f${index}.ts`),
+      ...many(MAX_FILES_IN_FOLDER, (index) => `http/server/f${index}.ts`),
+    },
+    [],
+  ],
+  [
+    'too many sources',
+    many(MAX_FILES + 1, (index) => `http/f${index % 11}/g${index}.ts`),
+    [/^src has 421 files/],
+  ],
+  [
+    'time that is read outside the clock',
+    { [SVC]: `${DOC}Date.now();`, [LOG]: `${DOC}x = new Date();`, 'base/clock.ts': `${DOC}Date.now();` },
+    [/svc\.ts reads the time .*\(Date\.now\)/, /log\.ts reads/],
+  ],
+  [
+    'a timer that is set outside the clock',
+    { [SVC]: `${DOC}setTimeout(f, 1);`, [LOG]: `${DOC}AbortSignal.timeout(1);` },
+    [/svc\.ts/, /log\.ts/],
+  ],
+  [
+    'code made out of text',
+    { [SVC]: `${DOC}new Function('x');`, [LOG]: `${DOC}eval('x');` },
+    [/code out of text/, /code out of text/],
+  ],
+  [
+    'work left undone, in a comment too',
+    { [SVC]: `${DOC}// ${'TO'}${'DO'}: later` },
+    [/src\/app\/svc\.ts has a/],
+  ],
   ['a file without a doc comment', { [SVC]: 'export {};' }, [/does not open with a doc comment/]],
-] as readonly (readonly [what: string, files: Readonly<Record<string, string>>, expected: readonly RegExp[]])[]) {
+] as readonly (readonly [
+  what: string,
+  files: Readonly<Record<string, string>>,
+  expected: readonly RegExp[],
+])[]) {
   test(`the architecture test finds ${what}`, () => {
     const found = violations(files);
     assert.equal(found.length, expected.length, found.join('\n'));

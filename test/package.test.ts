@@ -15,7 +15,11 @@ import { typeAssertionsOutside } from './support/type-assertions.ts';
 import type { TestContext } from 'node:test';
 
 const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
-  name: string; version: string; scripts: Record<string, string>; dependencies?: object; exports: Record<string, string | Record<string, string>>;
+  name: string;
+  version: string;
+  scripts: Record<string, string>;
+  dependencies?: object;
+  exports: Record<string, string | Record<string, string>>;
 };
 let tarball = '';
 /** A consumer that has installed it. */
@@ -24,10 +28,17 @@ const consumer = folder({ after }, { 'package.json': '{"private":true,"type":"mo
 before(async () => {
   build();
   // prepack would build once more, under the feet of other tests
-  const { status, stderr } = spawnSync('npm', ['pack', '--ignore-scripts', '--pack-destination', consumer], { cwd: ROOT, env: { ...process.env, ...npmEnvironment() }, encoding: 'utf8' });
+  const { status, stderr } = spawnSync('npm', ['pack', '--ignore-scripts', '--pack-destination', consumer], {
+    cwd: ROOT,
+    env: { ...process.env, ...npmEnvironment() },
+    encoding: 'utf8',
+  });
   assert.equal(status, 0, stderr);
   tarball = join(consumer, `${manifest.name}-${manifest.version}.tgz`);
-  const install = await run('npm', ['install', '--offline', '--no-audit', '--no-fund', `file:${tarball}`], { cwd: consumer, env: { ...npmEnvironment(), npm_config_loglevel: 'warn' } });
+  const install = await run('npm', ['install', '--offline', '--no-audit', '--no-fund', `file:${tarball}`], {
+    cwd: consumer,
+    env: { ...npmEnvironment(), npm_config_loglevel: 'warn' },
+  });
   assert.equal(install.status, 0, install.stderr);
   assert.doesNotMatch(install.stderr, /script|peer/i); // EBADENGINE may be there: the functional floor is below "engines"
 });
@@ -37,9 +48,13 @@ function filesOf(path: string): Map<string, Buffer> {
   const bytes = gunzipSync(readFileSync(path));
   const files = new Map<string, Buffer>();
   for (let at = 0; bytes[at] !== 0;) {
-    const text = (from: number, length: number): string => bytes.toString('utf8', at + from, at + from + length).replace(/\0.*$/s, '');
+    const text = (from: number, length: number): string =>
+      bytes.toString('utf8', at + from, at + from + length).replace(/\0.*$/s, '');
     const size = Number.parseInt(text(124, 12), 8);
-    files.set([text(345, 155), text(0, 100)].filter((part) => part !== '').join('/'), bytes.subarray(at + 512, at + 512 + size));
+    files.set(
+      [text(345, 155), text(0, 100)].filter((part) => part !== '').join('/'),
+      bytes.subarray(at + 512, at + 512 + size),
+    );
     at += 512 + Math.ceil(size / 512) * 512;
   }
   return files;
@@ -47,11 +62,27 @@ function filesOf(path: string): Map<string, Buffer> {
 
 test('the tarball holds what package.json names, LICENSE and README, and nothing else', () => {
   const names = [...filesOf(tarball).keys()];
-  for (const name of ['package.json', 'README.md', 'LICENSE', 'bin/svc.js', 'bin/need-node.cjs', 'src/db/README.md', 'src/oauth/README.md']) assert.ok(names.includes(`package/${name}`), name);
-  const others = names.filter((name) => !/^package\/(?:package\.json|README\.md|LICENSE|bin\/(?:svc\.js|need-node\.cjs)|src\/(?:db|oauth)\/README\.md|dist\/.+\.(?:js|d\.ts))$/.test(name));
+  for (const name of [
+    'package.json',
+    'README.md',
+    'LICENSE',
+    'bin/svc.js',
+    'bin/need-node.cjs',
+    'src/db/README.md',
+    'src/oauth/README.md',
+  ])
+    assert.ok(names.includes(`package/${name}`), name);
+  const others = names.filter(
+    (name) =>
+      !/^package\/(?:package\.json|README\.md|LICENSE|bin\/(?:svc\.js|need-node\.cjs)|src\/(?:db|oauth)\/README\.md|dist\/.+\.(?:js|d\.ts))$/.test(
+        name,
+      ),
+  );
   assert.deepEqual(others, []);
   for (const entry of Object.values(manifest.exports)) {
-    for (const [condition, target] of typeof entry === 'string' ? [['default', entry]] : Object.entries(entry)) {
+    for (const [condition, target] of typeof entry === 'string'
+      ? [['default', entry]]
+      : Object.entries(entry)) {
       if (condition !== 'svc-source') assert.ok(names.includes(target!.replace('.', 'package')), target); // that one is for this repository
     }
   }
@@ -61,8 +92,12 @@ test('the tarball unpacks to at most 6 MiB and holds one .js and one .d.ts file 
   const files = filesOf(tarball);
   const size = [...files.values()].reduce((sum, content) => sum + content.length, 0);
   assert.ok(size <= 6 * 1_048_576, `${size} bytes`);
-  const sources = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.ts')).map((path) => path.replaceAll('\\', '/').replace(/\.ts$/, ''));
-  const compiled = [...files.keys()].filter((name) => name.startsWith('package/dist/')).map((name) => name.slice('package/dist/'.length));
+  const sources = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.ts'))
+    .map((path) => path.replaceAll('\\', '/').replace(/\.ts$/, ''));
+  const compiled = [...files.keys()]
+    .filter((name) => name.startsWith('package/dist/'))
+    .map((name) => name.slice('package/dist/'.length));
   assert.deepEqual(compiled.sort(), sources.flatMap((name) => [`${name}.d.ts`, `${name}.js`]).sort());
 });
 
@@ -76,7 +111,8 @@ test('the tarball holds no test, no secret and no path of the machine that made 
 test('the package has no dependencies, and no script that runs when it is installed', () => {
   const packed = JSON.parse(filesOf(tarball).get('package/package.json')!.toString()) as typeof manifest;
   assert.deepEqual(Object.keys(packed.dependencies ?? {}), []);
-  for (const script of ['preinstall', 'install', 'postinstall', 'prepare', 'prepublish']) assert.equal(packed.scripts[script], undefined, script);
+  for (const script of ['preinstall', 'install', 'postinstall', 'prepare', 'prepublish'])
+    assert.equal(packed.scripts[script], undefined, script);
 });
 
 test('prepack builds', () => {
@@ -92,9 +128,18 @@ console.log('pid', process.pid);
 
 test('npx svc run serves an application from the installed tarball, and SIGTERM ends it with status 0', async (t) => {
   write(consumer, { 'app.ts': APP });
-  const server = start(t, 'npx', ['--no', 'svc', 'run', 'app.ts:app'], { cwd: consumer, env: { ...npmEnvironment(), SVC_PORT: '0' } });
+  const server = start(t, 'npx', ['--no', 'svc', 'run', 'app.ts:app'], {
+    cwd: consumer,
+    env: { ...npmEnvironment(), SVC_PORT: '0' },
+  });
   const [, pid] = await server.printed(/^pid (\d+)$/m);
-  t.after(() => { try { process.kill(Number(pid), 'SIGKILL'); } catch { /* it has ended, as it should */ } });
+  t.after(() => {
+    try {
+      process.kill(Number(pid), 'SIGKILL');
+    } catch {
+      /* it has ended, as it should */
+    }
+  });
   const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
   const response = await fetch(`${url!}/users/7`);
   assert.deepEqual([response.status, await response.json()], [201, { id: 7 }]);
@@ -105,8 +150,12 @@ test('npx svc run serves an application from the installed tarball, and SIGTERM 
 });
 
 test('every entry point of the installed tarball can be imported by name', async () => {
-  const entries = Object.keys(manifest.exports).filter((path) => path !== './package.json').map((path) => path.replace('.', 'svc'));
-  write(consumer, { 'entries.ts': `${entries.map((entry, index) => `import * as e${index} from '${entry}';`).join('\n')}\nconsole.log([${entries.map((_, index) => `e${index}`).join(', ')}].length);` });
+  const entries = Object.keys(manifest.exports)
+    .filter((path) => path !== './package.json')
+    .map((path) => path.replace('.', 'svc'));
+  write(consumer, {
+    'entries.ts': `${entries.map((entry, index) => `import * as e${index} from '${entry}';`).join('\n')}\nconsole.log([${entries.map((_, index) => `e${index}`).join(', ')}].length);`,
+  });
   const { status, stdout, stderr } = await run(process.execPath, ['entries.ts'], { cwd: consumer });
   assert.equal(status, 0, stderr);
   assert.equal(stdout, `${entries.length}\n`);
@@ -189,30 +238,73 @@ const NODE_TYPES = '^24.0.0';
 for (const typescript of ['5.9', '6.0', '7.0']) {
   test(`the types of the installed tarball, and test/types, hold under TypeScript ${typescript}, with modules nodenext and bundler, also in declarations of others`, (t) => {
     if (process.env['FAST_TESTS'] === '1') return t.skip('FAST_TESTS=1');
-    const compiler = scratch(t, `typescript-${typescript}`, { typescript: `~${typescript}.0`, '@types/node': NODE_TYPES });
+    const compiler = scratch(t, `typescript-${typescript}`, {
+      typescript: `~${typescript}.0`,
+      '@types/node': NODE_TYPES,
+    });
     if (compiler === undefined) return;
-    const { version } = JSON.parse(readFileSync(join(compiler, 'node_modules/typescript/package.json'), 'utf8')) as { version: string };
+    const { version } = JSON.parse(
+      readFileSync(join(compiler, 'node_modules/typescript/package.json'), 'utf8'),
+    ) as { version: string };
     assert.ok(version.startsWith(`${typescript}.`), version);
     // both of what is asserted at once, for a compiler takes longest to read the declarations; once without those of browsers, which not everybody has
-    typeCheck(t, compiler, { module: 'nodenext', moduleResolution: 'nodenext', lib: ['es2024', 'esnext.disposable'], types: ['node'] }, { 'typed.ts': TYPED, ...typeAssertionsOutside() });
+    typeCheck(
+      t,
+      compiler,
+      {
+        module: 'nodenext',
+        moduleResolution: 'nodenext',
+        lib: ['es2024', 'esnext.disposable'],
+        types: ['node'],
+      },
+      { 'typed.ts': TYPED, ...typeAssertionsOutside() },
+    );
     typeCheck(t, compiler, { module: 'esnext', moduleResolution: 'bundler' }, { 'typed.ts': TYPED }); // nobody asks for the types of Node: the package does
     typeCheck(t, compiler, { module: 'nodenext', declaration: true }, { 'declared.ts': DECLARED }); // TS2742, TS2883
   });
 }
 
-function typeCheck(t: TestContext, compiler: string, options: object, files: Readonly<Record<string, string>>): void {
-  const compilerOptions = { target: 'es2024', strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true, noPropertyAccessFromIndexSignature: true, skipLibCheck: false, skipDefaultLibCheck: true, noEmit: true, ...options }; // the compiler's own library is none of ours, and a quarter of the time
-  const cwd = folder(t, { 'package.json': '{"private":true,"type":"module"}', ...files, 'tsconfig.json': JSON.stringify({ compilerOptions, files: Object.keys(files) }) });
+function typeCheck(
+  t: TestContext,
+  compiler: string,
+  options: object,
+  files: Readonly<Record<string, string>>,
+): void {
+  const compilerOptions = {
+    target: 'es2024',
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    noUncheckedIndexedAccess: true,
+    noPropertyAccessFromIndexSignature: true,
+    skipLibCheck: false,
+    skipDefaultLibCheck: true,
+    noEmit: true,
+    ...options,
+  }; // the compiler's own library is none of ours, and a quarter of the time
+  const cwd = folder(t, {
+    'package.json': '{"private":true,"type":"module"}',
+    ...files,
+    'tsconfig.json': JSON.stringify({ compilerOptions, files: Object.keys(files) }),
+  });
   mkdirSync(join(cwd, 'node_modules'));
-  for (const [name, target] of [['svc', join(consumer, 'node_modules/svc')], ['@types', join(compiler, 'node_modules/@types')]] as const) symlinkSync(target, join(cwd, 'node_modules', name), 'dir');
-  const { status, stdout, stderr } = spawnSync(process.execPath, [join(compiler, 'node_modules/typescript/bin/tsc'), '-p', '.'], { cwd, encoding: 'utf8' });
+  for (const [name, target] of [
+    ['svc', join(consumer, 'node_modules/svc')],
+    ['@types', join(compiler, 'node_modules/@types')],
+  ] as const)
+    symlinkSync(target, join(cwd, 'node_modules', name), 'dir');
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    [join(compiler, 'node_modules/typescript/bin/tsc'), '-p', '.'],
+    { cwd, encoding: 'utf8' },
+  );
   assert.equal(status, 0, `${JSON.stringify(options)}\n${stdout}${stderr}`);
 }
 
 test('a program that a bundler has put into one file, or into several, of either kind, runs without the package', async (t) => {
   const tools = scratch(t, 'esbuild', { esbuild: '^0.25.0' });
   if (tools === undefined) return;
-  write(consumer, { 'one-file.js': `
+  write(consumer, {
+    'one-file.js': `
 import { Field, Schema, Svc, str } from 'svc';
 import { openDatabase } from 'svc/db';
 import { OAuthPlugin } from 'svc/oauth';
@@ -231,15 +323,37 @@ async function main() {
   await db.close();
 }
 void main();
-` });
+`,
+  });
   for (const [format, ...how] of [['esm', '--minify'], ['esm', '--splitting', '--minify'], ['cjs']]) {
     const elsewhere = folder(t);
     const extension = format === 'esm' ? 'mjs' : 'cjs';
-    const bundled = await run(join(tools, 'node_modules/.bin/esbuild'), ['program=one-file.js', '--bundle', '--platform=node', `--format=${format}`, ...how, `--outdir=${elsewhere}`, `--out-extension:.js=.${extension}`], { cwd: consumer });
+    const bundled = await run(
+      join(tools, 'node_modules/.bin/esbuild'),
+      [
+        'program=one-file.js',
+        '--bundle',
+        '--platform=node',
+        `--format=${format}`,
+        ...how,
+        `--outdir=${elsewhere}`,
+        `--out-extension:.js=.${extension}`,
+      ],
+      { cwd: consumer },
+    );
     assert.equal(bundled.status, 0, bundled.stderr);
     assert.doesNotMatch(bundled.stderr, /warning/i);
-    const { status, stdout, stderr } = await run(process.execPath, [`program.${extension}`], { cwd: elsewhere });
+    const { status, stdout, stderr } = await run(process.execPath, [`program.${extension}`], {
+      cwd: elsewhere,
+    });
     assert.equal(status, 0, stderr);
-    assert.deepEqual(JSON.parse(stdout.trim().split('\n').at(-1)!), [200, { text: 'kept' }, ['/notes'], 7, 'function', ['SVC101']]);
+    assert.deepEqual(JSON.parse(stdout.trim().split('\n').at(-1)!), [
+      200,
+      { text: 'kept' },
+      ['/notes'],
+      7,
+      'function',
+      ['SVC101'],
+    ]);
   }
 });

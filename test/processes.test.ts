@@ -22,36 +22,49 @@ test('svc run of an application whose plugin fails to start stops those that had
 app.register({ name: 'c', requires: ['b'], register() {}, startup() { throw new Error('no database'); } });
 app.onStartup(() => { console.log('hook'); });\n`,
   });
-  const { status, stdout, stderr } = await run(process.execPath, [BIN, 'run', 'app.ts', '--port', '0'], { cwd });
+  const { status, stdout, stderr } = await run(process.execPath, [BIN, 'run', 'app.ts', '--port', '0'], {
+    cwd,
+  });
   assert.equal(status, 1);
   assert.deepEqual(stdout.trim().split('\n'), ['start a', 'start b', 'stop b', 'stop a']);
   assert.match(stderr, /no database/);
 });
 
 test('/readyz of a process is 503 when a probe hangs, after 2 s, and everything else is served meanwhile', async (t) => {
-  const cwd = project(t, { 'app.ts': `${HEAD}app.register({ name: 'p', register(host) { host.readiness('stuck', () => new Promise(() => undefined)); } });\napp.get('/', () => 'served');\n` });
+  const cwd = project(t, {
+    'app.ts': `${HEAD}app.register({ name: 'p', register(host) { host.readiness('stuck', () => new Promise(() => undefined)); } });\napp.get('/', () => 'served');\n`,
+  });
   const server = start(t, process.execPath, [BIN, 'run', 'app.ts', '--port', '0'], { cwd });
   const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
   let isAnswered = false;
-  const ready = fetch(`${url!}/readyz`).finally(() => { isAnswered = true; });
+  const ready = fetch(`${url!}/readyz`).finally(() => {
+    isAnswered = true;
+  });
   assert.equal(await (await fetch(url!)).text(), 'served');
   assert.equal(isAnswered, false);
   const response = await ready;
   assert.equal(response.status, 503);
-  const { checks } = await response.json() as { checks: Record<string, { status: string; latency_ms: number }> };
+  const { checks } = (await response.json()) as {
+    checks: Record<string, { status: string; latency_ms: number }>;
+  };
   assert.equal(checks['stuck']!.status, 'down');
   assert.ok(checks['stuck']!.latency_ms >= 1_990);
   server.child.kill('SIGTERM');
   assert.equal((await server.ended).status, 0);
 });
 
-for (const [what, isClosed] of [['is closed', true], ['is full and read by nobody', false]] as const) {
+for (const [what, isClosed] of [
+  ['is closed', true],
+  ['is full and read by nobody', false],
+] as const) {
   test(`a process answers every request when its log pipe ${what}`, async (t) => {
-    const cwd = project(t, { 'app.ts': `${HEAD}app.get('/', () => { throw new Error('x'.repeat(2_000)); });\nawait app.run({ port: 0 }).then(({ url }) => console.log(url));\n` });
+    const cwd = project(t, {
+      'app.ts': `${HEAD}app.get('/', () => { throw new Error('x'.repeat(2_000)); });\nawait app.run({ port: 0 }).then(({ url }) => console.log(url));\n`,
+    });
     const child = spawn(process.execPath, ['app.ts'], { cwd, stdio: ['ignore', 'pipe', 'pipe'] });
     t.after(() => child.kill('SIGKILL'));
     if (isClosed) child.stderr.destroy();
-    const [bytes] = await once(child.stdout, 'data') as [Buffer];
+    const [bytes] = (await once(child.stdout, 'data')) as [Buffer];
     const url = bytes.toString().trim();
     for (let index = 0; index < 500; index++) assert.equal((await fetch(url)).status, 500); // about 2 MB of log
     const ended = once(child, 'exit');
@@ -60,7 +73,10 @@ for (const [what, isClosed] of [['is closed', true], ['is full and read by nobod
   });
 }
 
-for (const [mode, args] of [['alone', []], ['as a worker', ['--workers', '1']]] as const) {
+for (const [mode, args] of [
+  ['alone', []],
+  ['as a worker', ['--workers', '1']],
+] as const) {
   test(`a process that is told to end while it starts, ${mode}, stops what had started and ends with 0`, async (t) => {
     const cwd = project(t, {
       'app.ts': `${HEAD}app.register({ name: 'a', register() {}, startup() { console.log('start a'); }, shutdown() { console.log('stop a'); } });
@@ -82,7 +98,8 @@ test('a second signal ends a process at once, while it starts and while it drain
   });
   for (const name of ['starts', 'drains']) {
     const server = start(t, process.execPath, [BIN, 'run', `${name}.ts`, '--port', '0'], { cwd });
-    if (name === 'drains') fetch((await server.printed(/"event":"listening","url":"([^"]+)"/))[1]!).catch(() => undefined);
+    if (name === 'drains')
+      fetch((await server.printed(/"event":"listening","url":"([^"]+)"/))[1]!).catch(() => undefined);
     await server.printed(/hook/);
     server.child.kill('SIGTERM');
     await server.printed(/"event":"signal"/);
@@ -93,7 +110,11 @@ test('a second signal ends a process at once, while it starts and while it drain
 });
 
 test('SIGHUP renews the certificate of a process and of workers, whose connections go on', async (t) => {
-  const cwd = project(t, { 'app.ts': `${HEAD}app.get('/', () => String(process.pid));\n`, 'cert.pem': FIRST.cert, 'key.pem': FIRST.key });
+  const cwd = project(t, {
+    'app.ts': `${HEAD}app.get('/', () => String(process.pid));\n`,
+    'cert.pem': FIRST.cert,
+    'key.pem': FIRST.key,
+  });
   const env = { SVC_TLS_CERT: 'cert.pem', SVC_TLS_KEY: 'key.pem' };
   for (const args of [[], ['--workers', '2']]) {
     write(cwd, { 'cert.pem': FIRST.cert, 'key.pem': FIRST.key });
@@ -110,7 +131,9 @@ test('SIGHUP renews the certificate of a process and of workers, whose connectio
     assert.equal(await shown(), new X509Certificate(FIRST.cert).fingerprint256);
     write(cwd, { 'cert.pem': SECOND.cert });
     server.child.kill('SIGHUP'); // its key is still the old one
-    await server.printed(/E_TLS[^]*"event":"(?:tls_reload_failed|rolling_restart_failed)"|"event":"(?:tls_reload_failed|rolling_restart_failed)"[^]*E_TLS|rolling_restart_failed/);
+    await server.printed(
+      /E_TLS[^]*"event":"(?:tls_reload_failed|rolling_restart_failed)"|"event":"(?:tls_reload_failed|rolling_restart_failed)"[^]*E_TLS|rolling_restart_failed/,
+    );
     assert.equal(await shown(), new X509Certificate(FIRST.cert).fingerprint256);
     write(cwd, { 'key.pem': SECOND.key });
     server.child.kill('SIGHUP');
@@ -129,10 +152,11 @@ test('what is sent to a room reaches the sockets of every worker', async (t) => 
   const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
   await server.printed(/(?:"event":"worker_ready"[\s\S]*){2}/);
   const sockets = new Map<string, { readonly socket: WebSocket; readonly got: string[] }>();
-  while (sockets.size < 2) { // one of each worker
+  while (sockets.size < 2) {
+    // one of each worker
     const socket = new WebSocket(`${url!.replace('http', 'ws')}/room`);
     const got: string[] = [];
-    const [{ data }] = await once(socket, 'message') as [{ data: string }];
+    const [{ data }] = (await once(socket, 'message')) as [{ data: string }];
     socket.onmessage = (event) => void got.push(String(event.data));
     if (sockets.has(data)) socket.close();
     else sockets.set(data, { socket, got });
@@ -147,7 +171,7 @@ test('what is sent to a room reaches the sockets of every worker', async (t) => 
   assert.deepEqual([one!.got, two!.got], [['and back'], ['hello from the other process €']]);
   const closed = once(one!.socket, 'close');
   server.child.kill('SIGTERM');
-  const [{ code }] = await closed as [{ code: number }];
+  const [{ code }] = (await closed) as [{ code: number }];
   assert.equal(code, 1001);
   assert.equal((await server.ended).status, 0);
 });

@@ -15,7 +15,9 @@ import { folder, project, run, start, write } from './support/run.ts';
 import type { Svc } from 'svc';
 
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
-const MANIFEST = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { scripts: Record<string, string> };
+const MANIFEST = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
+  scripts: Record<string, string>;
+};
 
 interface Block {
   readonly line: number;
@@ -23,14 +25,19 @@ interface Block {
   readonly requests: readonly string[];
 }
 
-const BLOCKS: readonly Block[] = [...README.matchAll(/^```ts\n([\s\S]*?)^```\n((?:<!-- .* -->\n)*)/gm)].map((match) => ({
-  line: README.slice(0, match.index).split('\n').length + 1,
-  code: match[1]!,
-  requests: [...match[2]!.matchAll(/^<!-- (.*) -->$/gm)].map((comment) => comment[1]!),
-}));
+const BLOCKS: readonly Block[] = [...README.matchAll(/^```ts\n([\s\S]*?)^```\n((?:<!-- .* -->\n)*)/gm)].map(
+  (match) => ({
+    line: README.slice(0, match.index).split('\n').length + 1,
+    code: match[1]!,
+    requests: [...match[2]!.matchAll(/^<!-- (.*) -->$/gm)].map((comment) => comment[1]!),
+  }),
+);
 /** The rows of tables that begin with a variable. */
 const ROWS: readonly string[] = [...README.matchAll(/^\| (`SVC_[^|]*)\|/gm)].map(([, cell]) => cell!);
-const programs = project({ after }, Object.fromEntries(BLOCKS.map(({ line, code }) => [`line-${line}.ts`, code])));
+const programs = project(
+  { after },
+  Object.fromEntries(BLOCKS.map(({ line, code }) => [`line-${line}.ts`, code])),
+);
 
 before(build);
 
@@ -40,23 +47,70 @@ test('README.md has programs', () => {
 
 test('every program of README.md compiles, and those of the README files of svc/db and svc/oauth', (t) => {
   /** What readers have of their own. */
-  const theirs = ['handle(message: string): void', 'readThemAll(): void', 'findOrCreate(provider: string, subject: string): Promise<string | undefined>', 'notesOf(owner: string): readonly string[]'];
-  const withTheirs = (code: string): string => code + theirs.filter((text) => code.includes(text.split('(')[0]!)).map((text) => `declare function ${text};\n`).join('');
-  const blocks = ['db', 'oauth'].flatMap((part) => [...readFileSync(join(ROOT, 'src', part, 'README.md'), 'utf8').matchAll(/^```ts\n(import [\s\S]*?)^```\n/gm)].map(([, code], index) => [`${part}-${index}.ts`, withTheirs(code!)] as const));
+  const theirs = [
+    'handle(message: string): void',
+    'readThemAll(): void',
+    'findOrCreate(provider: string, subject: string): Promise<string | undefined>',
+    'notesOf(owner: string): readonly string[]',
+  ];
+  const withTheirs = (code: string): string =>
+    code +
+    theirs
+      .filter((text) => code.includes(text.split('(')[0]!))
+      .map((text) => `declare function ${text};\n`)
+      .join('');
+  const blocks = ['db', 'oauth'].flatMap((part) =>
+    [
+      ...readFileSync(join(ROOT, 'src', part, 'README.md'), 'utf8').matchAll(
+        /^```ts\n(import [\s\S]*?)^```\n/gm,
+      ),
+    ].map(([, code], index) => [`${part}-${index}.ts`, withTheirs(code!)] as const),
+  );
   assert.ok(blocks.length >= 4);
-  const files = { ...Object.fromEntries(blocks), ...Object.fromEntries(BLOCKS.map(({ line, code }) => [`line-${line}.ts`, code])) };
-  const cwd = folder(t, { 'package.json': '{"type":"module"}', 'tsconfig.json': JSON.stringify({ extends: join(ROOT, 'tsconfig.json'), compilerOptions: { isolatedDeclarations: false, declaration: false, noEmit: true, rootDir: null, noUnusedLocals: false, noUnusedParameters: false }, include: ['*.ts'] }) });
+  const files = {
+    ...Object.fromEntries(blocks),
+    ...Object.fromEntries(BLOCKS.map(({ line, code }) => [`line-${line}.ts`, code])),
+  };
+  const cwd = folder(t, {
+    'package.json': '{"type":"module"}',
+    'tsconfig.json': JSON.stringify({
+      extends: join(ROOT, 'tsconfig.json'),
+      compilerOptions: {
+        isolatedDeclarations: false,
+        declaration: false,
+        noEmit: true,
+        rootDir: null,
+        noUnusedLocals: false,
+        noUnusedParameters: false,
+      },
+      include: ['*.ts'],
+    }),
+  });
   write(cwd, files);
   mkdirSync(join(cwd, 'node_modules'));
-  for (const [name, target] of [['svc', ROOT], ['@types', join(ROOT, 'node_modules/@types')]] as const) symlinkSync(target, join(cwd, 'node_modules', name), 'dir');
-  const { status, stdout, stderr } = spawnSync(process.execPath, [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', '.'], { cwd, encoding: 'utf8' });
+  for (const [name, target] of [
+    ['svc', ROOT],
+    ['@types', join(ROOT, 'node_modules/@types')],
+  ] as const)
+    symlinkSync(target, join(cwd, 'node_modules', name), 'dir');
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', '.'],
+    { cwd, encoding: 'utf8' },
+  );
   assert.equal(status, 0, stdout + stderr);
 });
 
 test('the command below the first program of README.md serves it as it stands', async (t) => {
-  const [, command] = /^`npx --no (svc run app\.ts[^`]*)` serves/m.exec(README) ?? assert.fail('the command is gone');
+  const [, command] =
+    /^`npx --no (svc run app\.ts[^`]*)` serves/m.exec(README) ?? assert.fail('the command is gone');
   const cwd = project(t, { 'app.ts': BLOCKS[0]!.code });
-  const [, url] = await start(t, process.execPath, [join(ROOT, 'bin/svc.js'), ...command!.split(' ').slice(1), '--port', '0'], { cwd }).printed(/"event":"listening","url":"([^"]+)"/);
+  const [, url] = await start(
+    t,
+    process.execPath,
+    [join(ROOT, 'bin/svc.js'), ...command!.split(' ').slice(1), '--port', '0'],
+    { cwd },
+  ).printed(/"event":"listening","url":"([^"]+)"/);
   assert.equal(await (await fetch(`${url}/notes`)).text(), '[]');
 });
 
@@ -70,11 +124,17 @@ for (const { line, requests } of BLOCKS) {
 
   if (requests.length > 0) {
     test(`the application in line ${line} of README.md answers as it should`, async () => {
-      const { app } = await import(pathToFileURL(file).href) as { app: Svc };
+      const { app } = (await import(pathToFileURL(file).href)) as { app: Svc };
       await using client = new TestClient(app);
       for (const request of requests) {
-        const [, method, path, body, status, expected] = /^([A-Z]+) (\S+)(?: (\{.*\}))? -> (\d{3})(?: (.*))?$/.exec(request) ?? assert.fail(`not a request: ${request}`);
-        const response = await client.request(method!, path!, body === undefined ? {} : { json: JSON.parse(body) as unknown });
+        const [, method, path, body, status, expected] =
+          /^([A-Z]+) (\S+)(?: (\{.*\}))? -> (\d{3})(?: (.*))?$/.exec(request) ??
+          assert.fail(`not a request: ${request}`);
+        const response = await client.request(
+          method!,
+          path!,
+          body === undefined ? {} : { json: JSON.parse(body) as unknown },
+        );
         assert.equal(response.status, Number(status), request);
         if (expected !== undefined) assert.equal(await response.text(), expected, request);
       }
@@ -83,21 +143,29 @@ for (const { line, requests } of BLOCKS) {
 }
 
 test('every command of README.md is a script of package.json', () => {
-  const named = [...README.matchAll(/\bnpm (?:run )?(start|test|typecheck|coverage|bench|build)\b/g)].map((match) => match[1]!);
+  const named = [...README.matchAll(/\bnpm (?:run )?(start|test|typecheck|coverage|bench|build)\b/g)].map(
+    (match) => match[1]!,
+  );
   assert.ok(named.includes('start') && named.includes('test'));
   for (const name of named) assert.ok(name in MANIFEST.scripts, name);
 });
 
 test('every file that README.md names is there', () => {
-  for (const [, path] of README.matchAll(/`((?:test|src|bin|\.ci)\/[\w./-]+)`/g)) assert.doesNotThrow(() => readFileSync(join(ROOT, path!)), path);
+  for (const [, path] of README.matchAll(/`((?:test|src|bin|\.ci)\/[\w./-]+)`/g))
+    assert.doesNotThrow(() => readFileSync(join(ROOT, path!)), path);
 });
 
 /** But for those of new projects. */
-const SOURCES: readonly string[] = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts') && !file.startsWith('cli/starter/')).map((file) => readFileSync(join(ROOT, 'src', file), 'utf8'));
+const SOURCES: readonly string[] = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
+  .filter((file) => file.endsWith('.ts') && !file.startsWith('cli/starter/'))
+  .map((file) => readFileSync(join(ROOT, 'src', file), 'utf8'));
 
 /** `SVC_PAGE_SIZE` → `pageSize` */
 function settingOf(variable: string): string {
-  return variable.slice('SVC_'.length).toLowerCase().replace(/_(\w)/g, (_all, letter: string) => letter.toUpperCase());
+  return variable
+    .slice('SVC_'.length)
+    .toLowerCase()
+    .replace(/_(\w)/g, (_all, letter: string) => letter.toUpperCase());
 }
 
 test('every variable that README.md names is read by the sources, by the name of its setting', () => {
@@ -109,15 +177,29 @@ test('every variable that README.md names is read by the sources, by the name of
 });
 
 test('every setting that the sources read is a variable in a table of README.md, or a limit', () => {
-  const read = new Set(SOURCES.flatMap((text) => [...text.matchAll(/[cC]onfig(?:\(\))?\.get(?:<[^(]*>)?\('([a-zA-Z]+)'/g)].map(([, key]) => key!)));
+  const read = new Set(
+    SOURCES.flatMap((text) =>
+      [...text.matchAll(/[cC]onfig(?:\(\))?\.get(?:<[^(]*>)?\('([a-zA-Z]+)'/g)].map(([, key]) => key!),
+    ),
+  );
   assert.ok(read.size >= 18, [...read].join(' '));
-  const told = new Set([...ROWS.join('\n').matchAll(/(?<=`)SVC_[A-Z_]+(?=`)/g)].map(([variable]) => settingOf(variable)));
-  assert.deepEqual([...read].filter((key) => !told.has(key)), []);
-  for (const limit of Object.keys(USUAL_LIMITS)) assert.match(README, new RegExp(`^\\| \`${limit}\` \\|`, 'm'), limit);
+  const told = new Set(
+    [...ROWS.join('\n').matchAll(/(?<=`)SVC_[A-Z_]+(?=`)/g)].map(([variable]) => settingOf(variable)),
+  );
+  assert.deepEqual(
+    [...read].filter((key) => !told.has(key)),
+    [],
+  );
+  for (const limit of Object.keys(USUAL_LIMITS))
+    assert.match(README, new RegExp(`^\\| \`${limit}\` \\|`, 'm'), limit);
 });
 
 test('README.md names the file that npm pack makes, and never has npx look for the command elsewhere', () => {
-  const { name, version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { name: string; version: string };
-  for (const [, file] of README.matchAll(/\b(svc-\d[\w.-]*\.tgz)/g)) assert.equal(file, `${name}-${version}.tgz`);
+  const { name, version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
+    name: string;
+    version: string;
+  };
+  for (const [, file] of README.matchAll(/\b(svc-\d[\w.-]*\.tgz)/g))
+    assert.equal(file, `${name}-${version}.tgz`);
   assert.deepEqual(README.match(/npx svc\b.*/g), null, 'of the public registry that is another package');
 });

@@ -11,8 +11,15 @@ import { forked } from './support/oauth-races.ts';
 import { RedisServer, needsRedis } from './support/redis-server.ts';
 import type { ChildProcess } from 'node:child_process';
 
-interface Backend { readonly child: ChildProcess; readonly port: number }
-interface Answer { readonly status: number; readonly text: string; readonly cookie: string | undefined }
+interface Backend {
+  readonly child: ChildProcess;
+  readonly port: number;
+}
+interface Answer {
+  readonly status: number;
+  readonly text: string;
+  readonly cookie: string | undefined;
+}
 
 /** Hands each connection to the next process, without a look at what it carries. */
 class Balancer {
@@ -28,15 +35,33 @@ class Balancer {
     return balancer;
   }
 
-  get port(): number { return (this.#server.address() as AddressInfo).port; }
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
 
   /** A request on a connection of its own, through here or to one process. */
-  send(method: string, path: string, { headers = {}, body = '', port = this.port }: { headers?: Record<string, string>; body?: string; port?: number } = {}): Promise<Answer> {
+  send(
+    method: string,
+    path: string,
+    {
+      headers = {},
+      body = '',
+      port = this.port,
+    }: { headers?: Record<string, string>; body?: string; port?: number } = {},
+  ): Promise<Answer> {
     return new Promise((resolve, reject) => {
       const sent = request({ host: '127.0.0.1', port, method, path, headers, agent: false }, (response) => {
         let text = '';
-        response.setEncoding('utf8').on('data', (part: string) => { text += part; });
-        response.on('end', () => resolve({ status: response.statusCode!, text, cookie: response.headers['set-cookie']?.[0]?.split(';')[0] }));
+        response.setEncoding('utf8').on('data', (part: string) => {
+          text += part;
+        });
+        response.on('end', () =>
+          resolve({
+            status: response.statusCode!,
+            text,
+            cookie: response.headers['set-cookie']?.[0]?.split(';')[0],
+          }),
+        );
         response.on('error', reject);
       });
       sent.on('error', reject);
@@ -61,10 +86,15 @@ class Member {
   readonly #socket: WebSocket;
 
   private constructor(port: number, room: string) {
-    const socket = this.#socket = new WebSocket(`ws://127.0.0.1:${port}/rooms/${room}`);
+    const socket = (this.#socket = new WebSocket(`ws://127.0.0.1:${port}/rooms/${room}`));
     socket.binaryType = 'arraybuffer';
-    socket.onmessage = ({ data }) => void this.got.push(typeof data === 'string' ? data : `bytes ${Buffer.from(data as ArrayBuffer).toString('hex')}`);
-    socket.onclose = () => { this.isLost = true; };
+    socket.onmessage = ({ data }) =>
+      void this.got.push(
+        typeof data === 'string' ? data : `bytes ${Buffer.from(data as ArrayBuffer).toString('hex')}`,
+      );
+    socket.onclose = () => {
+      this.isLost = true;
+    };
   }
 
   static async join(t: TestContext, { port }: Balancer, room: string): Promise<Member> {
@@ -75,9 +105,13 @@ class Member {
     return member;
   }
 
-  send(message: string | Uint8Array<ArrayBuffer>): void { this.#socket.send(message); }
+  send(message: string | Uint8Array<ArrayBuffer>): void {
+    this.#socket.send(message);
+  }
 
-  close(): void { this.#socket.close(); }
+  close(): void {
+    this.#socket.close();
+  }
 
   /** Resolves when it has all that its process has sent before. */
   async asks(what: 'ask' | 'leave'): Promise<void> {
@@ -89,7 +123,7 @@ class Member {
 
 async function until(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
   const endMs = systemClock.monotonicMs() + 30_000;
-  while (!await condition()) {
+  while (!(await condition())) {
     assert.ok(systemClock.monotonicMs() < endMs, `in vain: ${what}`);
     await systemClock.sleep(2);
   }
@@ -101,18 +135,49 @@ async function until(condition: () => boolean | Promise<boolean>, what: string):
  */
 async function conversation(balancer: Balancer, members: readonly Member[], name: string): Promise<void> {
   const { backends } = balancer;
-  const saidBy = (index: number): string => (index === 0 ? `bytes ${Buffer.from(name).toString('hex')}` : `${name} of ${index} €`);
+  const saidBy = (index: number): string =>
+    index === 0 ? `bytes ${Buffer.from(name).toString('hex')}` : `${name} of ${index} €`;
   const ofProcesses = backends.map((_backend, index) => `${name} of process ${index}`);
-  for (const [index, member] of members.entries()) member.send(index === 0 ? Uint8Array.from(Buffer.from(name)) : saidBy(index));
-  await Promise.all(backends.map(({ port }, index) => balancer.send('POST', '/rooms/tea', { port, body: ofProcesses[index]! })));
-  const expected = members.map((_member, own) => [...members.keys()].filter((index) => index !== own).map(saidBy).concat(ofProcesses).sort());
-  await until(() => members.every(({ got }, index) => got.length >= expected[index]!.length), `${name}: each message at each member`);
-  await Promise.all(backends.map(({ port }) => balancer.send('POST', '/rooms/tea', { port, body: `${name} ends ${port}` })));
-  await until(() => members.every(({ got }) => backends.every(({ port }) => got.includes(`${name} ends ${port}`))), `${name}: the end`);
-  assert.deepEqual(members.map(({ got }) => got.splice(0).filter((text) => !text.startsWith(`${name} ends `)).sort()), expected, name);
+  for (const [index, member] of members.entries())
+    member.send(index === 0 ? Uint8Array.from(Buffer.from(name)) : saidBy(index));
+  await Promise.all(
+    backends.map(({ port }, index) =>
+      balancer.send('POST', '/rooms/tea', { port, body: ofProcesses[index]! }),
+    ),
+  );
+  const expected = members.map((_member, own) =>
+    [...members.keys()]
+      .filter((index) => index !== own)
+      .map(saidBy)
+      .concat(ofProcesses)
+      .sort(),
+  );
+  await until(
+    () => members.every(({ got }, index) => got.length >= expected[index]!.length),
+    `${name}: each message at each member`,
+  );
+  await Promise.all(
+    backends.map(({ port }) => balancer.send('POST', '/rooms/tea', { port, body: `${name} ends ${port}` })),
+  );
+  await until(
+    () => members.every(({ got }) => backends.every(({ port }) => got.includes(`${name} ends ${port}`))),
+    `${name}: the end`,
+  );
+  assert.deepEqual(
+    members.map(({ got }) =>
+      got
+        .splice(0)
+        .filter((text) => !text.startsWith(`${name} ends `))
+        .sort(),
+    ),
+    expected,
+    name,
+  );
 }
 
-async function site(t: TestContext): Promise<{ balancer: Balancer; add: () => Promise<Backend>; redis: RedisServer }> {
+async function site(
+  t: TestContext,
+): Promise<{ balancer: Balancer; add: () => Promise<Backend>; redis: RedisServer }> {
   const redis = await RedisServer.start(t);
   const balancer = await Balancer.start(t);
   const add = async (): Promise<Backend> => {
@@ -128,29 +193,62 @@ async function site(t: TestContext): Promise<{ balancer: Balancer; add: () => Pr
 test('three processes behind a balancer limit, execute, remember and hear as one, and lose nothing when one is killed', async (t) => {
   if (!needsRedis(t)) return;
   const { balancer, add } = await site(t);
-  const pids = new Set((await Promise.all(Array.from({ length: 9 }, () => balancer.send('GET', '/pid')))).map(({ text }) => text));
+  const pids = new Set(
+    (await Promise.all(Array.from({ length: 9 }, () => balancer.send('GET', '/pid')))).map(
+      ({ text }) => text,
+    ),
+  );
   assert.equal(pids.size, 3);
 
   const limited = await Promise.all(Array.from({ length: 200 }, () => balancer.send('GET', '/limited')));
   const allowed = limited.filter(({ status }) => status === 200).length;
-  assert.ok(allowed >= 60 && allowed <= 61 && limited.every(({ status }) => status === 200 || status === 429), `${allowed} were let in, of a limit of 60`);
+  assert.ok(
+    allowed >= 60 && allowed <= 61 && limited.every(({ status }) => status === 200 || status === 429),
+    `${allowed} were let in, of a limit of 60`,
+  );
 
-  const orders = await Promise.all(Array.from({ length: 30 }, () => balancer.send('POST', '/orders', { headers: { 'idempotency-key': 'one', 'content-type': 'application/json' }, body: '{}' })));
+  const orders = await Promise.all(
+    Array.from({ length: 30 }, () =>
+      balancer.send('POST', '/orders', {
+        headers: { 'idempotency-key': 'one', 'content-type': 'application/json' },
+        body: '{}',
+      }),
+    ),
+  );
   const bodies = new Set(orders.filter(({ status }) => status === 200).map(({ text }) => text));
-  assert.deepEqual([...bodies].map((text) => (JSON.parse(text) as { executions: number }).executions), [1], 'executed once, and told alike');
+  assert.deepEqual(
+    [...bodies].map((text) => (JSON.parse(text) as { executions: number }).executions),
+    [1],
+    'executed once, and told alike',
+  );
   assert.ok(orders.every(({ status }) => status === 200 || status === 409));
 
   await balancer.send('POST', '/say', { body: 'hello' });
-  const heard = async (): Promise<string[]> => Promise.all(balancer.backends.map(async ({ port }) => (await balancer.send('GET', '/heard', { port })).text));
+  const heard = async (): Promise<string[]> =>
+    Promise.all(
+      balancer.backends.map(async ({ port }) => (await balancer.send('GET', '/heard', { port })).text),
+    );
   while ((await heard()).some((text) => text === '[]')) await systemClock.sleep(5);
-  assert.deepEqual(await heard(), Array.from({ length: 3 }, () => '["lobby: hello"]'), 'each once');
+  assert.deepEqual(
+    await heard(),
+    Array.from({ length: 3 }, () => '["lobby: hello"]'),
+    'each once',
+  );
 
   const { port } = balancer.backends[0]!;
   const { cookie } = await balancer.send('GET', '/login', { port });
   const { child } = balancer.backends.shift()!;
   child.kill('SIGKILL');
   await add();
-  for (const other of balancer.backends) assert.equal((JSON.parse((await balancer.send('GET', '/who', { port: other.port, headers: { cookie: cookie! } })).text) as { user: string }).user, 'ada');
+  for (const other of balancer.backends)
+    assert.equal(
+      (
+        JSON.parse(
+          (await balancer.send('GET', '/who', { port: other.port, headers: { cookie: cookie! } })).text,
+        ) as { user: string }
+      ).user,
+      'ada',
+    );
 });
 
 test('three processes are replaced one after the other, and no request fails', async (t) => {
@@ -160,16 +258,18 @@ test('three processes are replaced one after the other, and no request fails', a
   const pids = new Set<number>();
   let isOver = false;
   let served = 0;
-  const loading = Promise.all(Array.from({ length: 8 }, async () => {
-    while (!isOver) {
-      const { status, text } = await balancer.send('GET', '/who', { headers: { cookie: cookie! } });
-      assert.equal(status, 200, text);
-      const { user, pid } = JSON.parse(text) as { user: string; pid: number };
-      assert.equal(user, 'ada');
-      pids.add(pid);
-      served++;
-    }
-  }));
+  const loading = Promise.all(
+    Array.from({ length: 8 }, async () => {
+      while (!isOver) {
+        const { status, text } = await balancer.send('GET', '/who', { headers: { cookie: cookie! } });
+        assert.equal(status, 200, text);
+        const { user, pid } = JSON.parse(text) as { user: string; pid: number };
+        assert.equal(user, 'ada');
+        pids.add(pid);
+        served++;
+      }
+    }),
+  );
   for (let round = 0; round < 3; round++) {
     await add();
     const { child, port } = balancer.backends.shift()!; // no new connections, and those that it has are answered
@@ -188,13 +288,26 @@ test('three processes are replaced one after the other, and no request fails', a
 test('a message in a room reaches the members in three processes once, also when one of them was killed and its members have come back', async (t) => {
   if (!needsRedis(t)) return;
   const { balancer, add } = await site(t);
-  const join = (count: number, room = 'tea'): Promise<Member[]> => Promise.all(Array.from({ length: count }, () => Member.join(t, balancer, room)));
-  const inRoom = async (): Promise<number> => (await Promise.all(balancer.backends.map(async ({ port }) => Number((await balancer.send('GET', '/rooms/tea', { port })).text)))).reduce((sum, count) => sum + count);
-  const membersOf = (members: readonly Member[], { child }: Backend): Member[] => members.filter(({ pid }) => pid === child.pid);
+  const join = (count: number, room = 'tea'): Promise<Member[]> =>
+    Promise.all(Array.from({ length: count }, () => Member.join(t, balancer, room)));
+  const inRoom = async (): Promise<number> =>
+    (
+      await Promise.all(
+        balancer.backends.map(async ({ port }) =>
+          Number((await balancer.send('GET', '/rooms/tea', { port })).text),
+        ),
+      )
+    ).reduce((sum, count) => sum + count);
+  const membersOf = (members: readonly Member[], { child }: Backend): Member[] =>
+    members.filter(({ pid }) => pid === child.pid);
 
   let members = await join(6);
   const strangers = await join(3, 'coffee');
-  for (const backend of balancer.backends) assert.deepEqual([members, strangers].map((all) => membersOf(all, backend).length), [2, 1]);
+  for (const backend of balancer.backends)
+    assert.deepEqual(
+      [members, strangers].map((all) => membersOf(all, backend).length),
+      [2, 1],
+    );
   await conversation(balancer, members, 'three processes');
 
   const killed = balancer.backends.shift()!;
@@ -203,10 +316,10 @@ test('a message in a room reaches the members in three processes once, also when
   await until(() => lost.every(({ isLost }) => isLost), 'its members are parted with');
   members = members.filter((member) => !lost.includes(member));
   await conversation(balancer, members, 'two processes');
-  members.push(...await join(lost.length));
+  members.push(...(await join(lost.length)));
   await conversation(balancer, members, 'they are back');
   await add();
-  members.push(...await join(3));
+  members.push(...(await join(3)));
   assert.equal(new Set(members.map(({ pid }) => pid)).size, 3);
   await conversation(balancer, members, 'another process');
   assert.equal(await inRoom(), 9);
@@ -214,13 +327,20 @@ test('a message in a room reaches the members in three processes once, also when
   const leaver = members.shift()!;
   await leaver.asks('leave');
   members.pop()!.close();
-  await until(async () => await inRoom() === 7, 'two have left');
+  await until(async () => (await inRoom()) === 7, 'two have left');
   await conversation(balancer, members, 'two have left');
   leaver.send('from outside'); // whoever is in no room may still speak to it
   await until(() => members.every(({ got }) => got.length > 0), 'what is said from outside');
-  for (const outsider of [leaver, ...membersOf(strangers, balancer.backends[0]!), ...membersOf(strangers, balancer.backends[1]!)]) {
+  for (const outsider of [
+    leaver,
+    ...membersOf(strangers, balancer.backends[0]!),
+    ...membersOf(strangers, balancer.backends[1]!),
+  ]) {
     await outsider.asks('ask');
     assert.deepEqual(outsider.got, [], 'of another room nothing is heard');
   }
-  assert.deepEqual(members.map(({ got }) => got), members.map(() => ['from outside']));
+  assert.deepEqual(
+    members.map(({ got }) => got),
+    members.map(() => ['from outside']),
+  );
 });
