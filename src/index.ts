@@ -3,7 +3,9 @@
  */
 /// <reference types="node" preserve="true" />
 export { Svc } from './app/svc.ts';
-export type { LifecycleHook, RunOptions, RunningServer, SvcOptions } from './app/svc.ts';
+export type { LifecycleHook } from './app/svc.ts';
+export type { RunOptions, SvcOptions } from './app/options.ts';
+export type { RunningServer } from './app/serving.ts';
 export { BearerAuth } from './auth/auth.ts';
 export type { BearerAuthOptions } from './auth/auth.ts';
 export { APIKeyAuth } from './auth/keys.ts';

@@ -7,7 +7,7 @@ import { systemClock } from '../base/clock.ts';
 import { makeReport } from '../check/check.ts';
 import { findBreakingChanges } from '../check/document-rules.ts';
 import { CORE_RULES } from '../check/rules.ts';
-import { denyStart } from '../app/svc.ts';
+import { denyStart } from '../app/lifecycle.ts';
 import { Denied, HandleWatch, denyNetwork, isDenied } from './quarantine.ts';
 import { SvcError } from '../base/errors.ts';
 import { faultOf } from '../base/faults.ts';

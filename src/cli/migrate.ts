@@ -3,7 +3,7 @@
  */
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { denyStart } from '../app/svc.ts';
+import { denyStart } from '../app/lifecycle.ts';
 import { ENV_FILE_HELP, readCount, settling } from './command.ts';
 import { isMigratable, labelOf, type Migratable } from '../db/migrations/start.ts';
 import { nextNumber } from '../db/migrations/source.ts';

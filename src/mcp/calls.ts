@@ -30,19 +30,24 @@ export interface McpApplication {
   readonly log: Logger;
   startup(): Promise<void>;
   shutdown(): Promise<void>;
-  /** Everything that was declared, compiled. */
-  mcpView(): Pick<CompilationView, 'details' | 'middleware' | 'tools'>;
-  /** The route that answers to a method at a path. */
+  /** Compiles the application. */
+  application(): McpTarget;
+  /** The OpenAPI document. */
+  openapi(): OpenApiDocument;
+}
+
+/** A compiled application, as tools call it. @internal */
+export interface McpTarget {
+  readonly view: Pick<CompilationView, 'details' | 'middleware' | 'tools'>;
+  /** The route of a method and a path. */
   routeAt(method: string, path: string): CompiledRoute | undefined;
-  /** Answers in process. `isFunction`: what is called is no route. */
+  /** Answers in process. `isFunction` is true for a tool that is not a route. */
   answerCall(
     request: Request,
     remoteAddress: string,
     isFunction: boolean,
     prepare: (req: TransportRequest) => void,
   ): Promise<Response>;
-  /** The OpenAPI document. */
-  openapi(): OpenApiDocument;
 }
 
 /** Who calls: what its requests bring with them. */
@@ -97,7 +102,7 @@ export class Toolset {
   }
 
   private constructor(app: McpApplication) {
-    const { details, middleware, tools } = app.mcpView();
+    const { details, middleware, tools } = app.application().view;
     this.#app = app;
     this.tools = planTools(details, tools);
     this.prompts = planPrompts(tools.filter(isPrompt));
@@ -171,7 +176,7 @@ export class Toolset {
     target: string,
   ): boolean {
     if (isFunction || declared.template.parameters.length === 0) return false;
-    const found = this.#app.routeAt(method, target.split('?', 1)[0]!);
+    const found = this.#app.application().routeAt(method, target.split('?', 1)[0]!);
     return found !== undefined && found.template !== template;
   }
 
@@ -202,7 +207,7 @@ export class Toolset {
     });
     await this.#app.startup();
     signal.throwIfAborted();
-    return this.#app.answerCall(request, caller.remoteAddress, isFunction, (req) => {
+    return this.#app.application().answerCall(request, caller.remoteAddress, isFunction, (req) => {
       if (listener !== undefined) req.state.set(TOOL_LISTENER, listener);
       if (caller.carrier !== undefined) req.state.set(CARRIER, caller.carrier);
     });

@@ -6,7 +6,6 @@ import { superviseReload } from './reload.ts';
 import { serveSupervised } from './supervised.ts';
 import { ownRole } from './supervision.ts';
 import { countOf, superviseWorkers } from './workers.ts';
-import type { Logger } from '../observability/log.ts';
 import type { ServeWishes, SupervisedApplication, SupervisedServer } from './supervised.ts';
 
 /** One of the two. */
@@ -14,7 +13,7 @@ export type Supervision = { readonly workers: number | 'auto' } | { readonly rel
 
 /** Serves as a child, or starts children that do. @throws SvcError `E_LISTEN`, `E_WORKERS` */
 export async function runSupervised(
-  app: SupervisedApplication & { readonly log: Logger },
+  app: SupervisedApplication,
   supervision: Supervision,
   wishes: ServeWishes,
 ): Promise<SupervisedServer> {

@@ -17,6 +17,8 @@ import type { Env } from '../base/config.ts';
 import type { MetricSnapshot, MetricsRegistry } from '../observability/metrics.ts';
 import type { Operations } from './operations.ts';
 import type { Rooms } from '../http/websocket/rooms.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Logger } from '../observability/log.ts';
 import type { ServedApplication } from '../http/server/server.ts';
 import type { SecureTransport } from '../http/server/tls.ts';
 import type { TlsWishes } from '../http/server/tls-options.ts';
@@ -29,11 +31,15 @@ export interface SupervisedServer extends Address {
 }
 
 /** What there is to an application that is supervised: `Svc` has it. */
-export interface SupervisedApplication extends ServedApplication {
+export interface SupervisedApplication {
+  readonly clock: Clock;
+  readonly log: Logger;
   readonly env: Env;
   readonly metrics: MetricsRegistry;
   readonly operations: Operations;
   readonly rooms: Rooms;
+  /** Compiles the application. */
+  application(): ServedApplication;
   startup(): Promise<void>;
   shutdown(): Promise<void>;
   secure(wishes: TlsWishes | undefined): Promise<SecureTransport | undefined>;
@@ -103,7 +109,7 @@ class SupervisedChild {
       return this.#ending; // that is why it failed
     });
     if (this.#ending !== undefined) return this.#ending;
-    const server = (this.#server = new HttpServer(this.#app, secure));
+    const server = (this.#server = new HttpServer(this.#app.application(), secure));
     server.keepsAlive = this.#role === 'worker'; // a connection kept alive to a child that goes would fail its next request
     if (cluster.worker !== undefined) cluster.worker.exitedAfterDisconnect = true; // node:cluster ends an orphan at once unless it believes so
     attend(() => this.#onParentGone());

@@ -9,7 +9,7 @@ import { stateKey } from '../../src/http/state.ts';
 import { HttpResponse } from '../../src/http/response.ts';
 import { Router } from '../../src/routing/route.ts';
 import { collectedLog } from '../support/collected-log.ts';
-import type { SvcOptions } from '../../src/app/svc.ts';
+import type { SvcOptions } from '../../src/app/options.ts';
 import type { TransportRequest } from '../../src/http/request/request.ts';
 
 function make(options: SvcOptions = {}): { app: Svc; events: Record<string, unknown>[] } {

@@ -16,7 +16,7 @@ import { Field, Schema, list, str } from '../../src/schema/schema.ts';
 import { TestClient } from '../../src/testing/index.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';
-import type { SvcOptions } from '../../src/app/svc.ts';
+import type { SvcOptions } from '../../src/app/options.ts';
 import type { DependencySource } from '../../src/routing/di.ts';
 import type { Claims } from '../../src/crypto/jwt.ts';
 import type { Context } from '../../src/http/contracts.ts';

@@ -123,7 +123,7 @@ function handling(app: Svc, nextAddress: () => string): (count: number) => void 
         rawHeaders: ['Host', 'a.example'],
         socket: { remoteAddress: nextAddress() },
       } as unknown as Incoming; // no body is read
-      void app.handle(new TransportRequest(incoming, outgoing, app.defaults));
+      void app.application().handle(new TransportRequest(incoming, outgoing, app.defaults));
     }
   };
 }
@@ -170,7 +170,7 @@ class FakeSocket extends Duplex {
 
 /** Through node:http. */
 function serving(app: Svc, nextAddress: () => string): (count: number) => Promise<void> {
-  const server = new HttpServer(app).node;
+  const server = new HttpServer(app.application()).node;
   const sockets = Array.from({ length: SOCKETS }, () => new FakeSocket(nextAddress));
   for (const socket of sockets) {
     server.emit('connection', socket);

@@ -132,7 +132,7 @@ async function run(app: Svc, count: number): Promise<void> {
         rawHeaders: ['Host', 'a.example', 'Accept', '*/*', 'User-Agent', 'bench'],
         socket: { remoteAddress: '192.0.2.1' },
       } as unknown as Incoming; // no body is read
-      return app.handle(new TransportRequest(incoming, outgoing, app.defaults));
+      return app.application().handle(new TransportRequest(incoming, outgoing, app.defaults));
     });
     for (const answer of answers) if ((await answer).status !== 200) throw new Error('wrong answers');
   }

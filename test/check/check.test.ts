@@ -9,7 +9,7 @@ import { Router } from '../../src/routing/route.ts';
 import { ManualClock } from '../../src/base/manual-clock.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 import { collectedLog } from '../support/collected-log.ts';
-import type { SvcOptions } from '../../src/app/svc.ts';
+import type { SvcOptions } from '../../src/app/options.ts';
 import type { Finding, Report } from '../../src/base/findings.ts';
 import type { Middleware, Plugin, Rule } from '../../src/http/contracts.ts';
 

@@ -24,7 +24,7 @@ import { collectedLog } from '../support/collected-log.ts';
 import { seeded } from '../support/random.ts';
 import { referenceMatch } from '../support/router-reference.ts';
 import { RULES_WITH_SEVERITY, asSevere, severityOf } from '../support/severities.ts';
-import type { SvcOptions } from '../../src/app/svc.ts';
+import type { SvcOptions } from '../../src/app/options.ts';
 import type { Finding } from '../../src/base/findings.ts';
 import type { Context, Plugin } from '../../src/http/contracts.ts';
 

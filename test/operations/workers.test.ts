@@ -91,15 +91,15 @@ test('svc run --workers serves a program that brings a copy of the package of it
 
 test('a program that has nothing of the package beside it, as one in a single file, runs workers and reloads itself; readers of SQLite it cannot have, and says so', async (t) => {
   const cwd = folder(t, {
-    'app.js': `${APP.replace("'svc'", "'./copy/dist/index.js'")}await app.run({ port: 0, ...(process.argv[2] === 'reload' ? { reload: true } : { workers: 2 }) });\n`,
+    'app.js': `${APP.replace("'svc'", "'./copy/bundled/index.js'")}await app.run({ port: 0, ...(process.argv[2] === 'reload' ? { reload: true } : { workers: 2 }) });\n`,
     'readers.js':
-      "import { openDatabase } from './copy/dist/db/index.js';\nawait openDatabase('sqlite:data.db', { readers: 1 });\n",
+      "import { openDatabase } from './copy/bundled/db/index.js';\nawait openDatabase('sqlite:data.db', { readers: 1 });\n",
     'package.json': '{"type":"module"}',
   });
-  for (const part of ['package.json', 'dist'])
-    cpSync(join(ROOT, part), join(cwd, 'copy', part), { recursive: true });
+  cpSync(join(ROOT, 'package.json'), join(cwd, 'copy/package.json'));
+  cpSync(join(ROOT, 'dist'), join(cwd, 'copy/bundled'), { recursive: true }); // a bundle has no dist/base/package-root.js
   for (const file of ['operations/supervised-preload.js', 'db/sqlite/reader-process.js'])
-    rmSync(join(cwd, 'copy/dist', file));
+    rmSync(join(cwd, 'copy/bundled', file));
   const server = start(t, process.execPath, ['app.js'], { cwd });
   const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
   await server.printedTimes(READY, 2);

@@ -7,7 +7,7 @@ import { JSONResponse } from '../../src/http/response.ts';
 import { Router } from '../../src/routing/route.ts';
 import { Field, int, list, str } from '../../src/schema/schema.ts';
 import { collectedLog } from '../support/collected-log.ts';
-import type { SvcOptions } from '../../src/app/svc.ts';
+import type { SvcOptions } from '../../src/app/options.ts';
 import type { RouteDetail } from '../../src/routing/compile.ts';
 import type { Finding } from '../../src/base/findings.ts';
 

@@ -950,7 +950,7 @@ test('A generator that yields again instead of ending on an error is closed, and
 /** The application on a socket, and one connection, until the test is over. */
 async function onSocket(t: TestContext, app: Svc): Promise<{ server: HttpServer; client: RawClient }> {
   await app.startup();
-  const server = new HttpServer(app);
+  const server = new HttpServer(app.application());
   t.after(async () => {
     await server.close(0);
     await app.shutdown();

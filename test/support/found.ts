@@ -4,7 +4,7 @@
 import { Svc } from '../../src/app/svc.ts';
 import { collectedLog } from './collected-log.ts';
 import { asSevere } from './severities.ts';
-import type { SvcOptions } from '../../src/app/svc.ts';
+import type { SvcOptions } from '../../src/app/options.ts';
 
 /** An application that logs nowhere. */
 export function quiet(options: SvcOptions = {}): Svc {

@@ -7,7 +7,7 @@ import { TestClient } from '../../../src/testing/index.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import type { TestContext } from 'node:test';
-import type { SvcOptions } from '../../../src/app/svc.ts';
+import type { SvcOptions } from '../../../src/app/options.ts';
 
 function application(
   t: TestContext,

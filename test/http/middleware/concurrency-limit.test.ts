@@ -169,7 +169,7 @@ test('over sockets a client that closes its connection while it waits is taken o
       return gate.promise;
     });
   await app.startup();
-  const server = new HttpServer(app);
+  const server = new HttpServer(app.application());
   const { port } = await server.listen({ port: 0 });
   const clients = await Promise.all(['a', 'b', 'c'].map(() => RawClient.open(port)));
   const queued = (): number => Number(/^svc_requests_queued (\d+)$/m.exec(app.metrics.render())![1]);

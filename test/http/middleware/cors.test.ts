@@ -385,7 +385,7 @@ test('O12: two Origin fields are no allowed origin, over a socket', async () => 
     .use(new CORSMiddleware({ origins: (origin) => origin !== 'https://never.example' }))
     .get('/x', () => 'x');
   await app.startup();
-  const server = new HttpServer(app);
+  const server = new HttpServer(app.application());
   const { port } = await server.listen({ port: 0 });
   const answers = [];
   for (const fields of [`Origin: ${SITE}\r\nOrigin: ${SITE}\r\n`, `origin: ${SITE}\r\n`]) {

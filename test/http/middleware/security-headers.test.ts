@@ -63,7 +63,7 @@ function fieldsOf(response: Response): Record<string, string> {
 /** The answer to one request over a socket. */
 async function overSocket(app: Svc, target: string, fields = ''): Promise<RawAnswer> {
   await app.startup();
-  const server = new HttpServer(app);
+  const server = new HttpServer(app.application());
   const { port } = await server.listen({ port: 0 });
   await using client = await RawClient.open(port);
   const answer = await client.get(target, fields).answer();

@@ -358,7 +358,7 @@ test('over a socket the connection goes on after a timeout, and a server that cl
   s.app.pretend({ clock: s.clock });
   s.app.get('/', { timeoutMs: 30 }, () => s.gate.promise).get('/next', () => 'next');
   await s.app.startup();
-  const server = new HttpServer(s.app);
+  const server = new HttpServer(s.app.application());
   const { port } = await server.listen({ port: 0 });
   await using raw = await RawClient.open(port);
   raw.get('/');

@@ -154,7 +154,7 @@ test('R09: of 500 entries at most 32 are read', () => {
 test('R09: several fields of one name are one list, over a socket too', async () => {
   const app = mirror({ trustProxy: ['127.0.0.1'], trustForwardedHost: true });
   await app.startup();
-  const server = new HttpServer(app);
+  const server = new HttpServer(app.application());
   const { port } = await server.listen({ port: 0 });
   await using client = await RawClient.open(port);
   const ask = async (fields: string): Promise<unknown> => (await client.get('/', fields).answer()).json();

@@ -7,7 +7,8 @@ import { collectedLog } from '../../support/collected-log.ts';
 import { serverOf } from '../../support/inject.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import type { Socket } from 'node:net';
-import type { RunningServer, SvcOptions } from '../../../src/app/svc.ts';
+import type { SvcOptions } from '../../../src/app/options.ts';
+import type { RunningServer } from '../../../src/app/serving.ts';
 
 /** What node:http announces, and the second that it adds. */
 const LIMIT_MS = 6_000;

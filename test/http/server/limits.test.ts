@@ -5,7 +5,8 @@ import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { StreamingResponse } from '../../../src/http/response.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';
-import type { RunningServer, SvcOptions } from '../../../src/app/svc.ts';
+import type { SvcOptions } from '../../../src/app/options.ts';
+import type { RunningServer } from '../../../src/app/serving.ts';
 
 type Served = {
   app: Svc;
@@ -41,7 +42,7 @@ test('Svc refuses limits out of their range, whoever sets them', () => {
     const [key] = Object.keys(options) as ['maxInFlight'];
     const app = new Svc();
     app.config.loadDict(options);
-    assert.throws(() => app.limits, { code: 'E_CONFIG_CAST', message: new RegExp(`${key}.*SVC_`) });
+    assert.throws(() => app.application(), { code: 'E_CONFIG_CAST', message: new RegExp(`${key}.*SVC_`) });
     assert.equal(app.check().findings[0]?.rule, 'SVC401');
   }
 });
@@ -51,14 +52,14 @@ test('Svc reads limits from variables, which win', (t) => {
   t.after(() => {
     delete process.env['SVC_MAX_IN_FLIGHT'];
   });
-  assert.equal(new Svc({ maxInFlight: 9 }).limits.maxInFlight, 7);
+  assert.equal(new Svc({ maxInFlight: 9 }).application().limits.maxInFlight, 7);
 });
 
 test('Svc keeps idle connections for 5 seconds, and behind a proxy for longer than proxies do', () => {
-  assert.equal(new Svc().limits.keepAliveTimeoutMs, 5_000);
-  assert.equal(new Svc({ trustProxy: 'loopback' }).limits.keepAliveTimeoutMs, 65_000);
+  assert.equal(new Svc().application().limits.keepAliveTimeoutMs, 5_000);
+  assert.equal(new Svc({ trustProxy: 'loopback' }).application().limits.keepAliveTimeoutMs, 65_000);
   assert.equal(
-    new Svc({ trustProxy: 'loopback', keepAliveTimeoutMs: 1_000 }).limits.keepAliveTimeoutMs,
+    new Svc({ trustProxy: 'loopback', keepAliveTimeoutMs: 1_000 }).application().limits.keepAliveTimeoutMs,
     1_000,
   );
 });

@@ -11,7 +11,7 @@ import { HttpResponse, StreamingResponse } from '../../../src/http/response.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import type { Socket } from 'node:net';
-import type { SvcOptions } from '../../../src/app/svc.ts';
+import type { SvcOptions } from '../../../src/app/options.ts';
 import type { FormPart, HttpRequest } from '../../../src/http/contracts.ts';
 import type { TransportRequest } from '../../../src/http/request/request.ts';
 
@@ -94,7 +94,7 @@ test('HttpServer leaves no listener on a keep-alive socket, whatever its request
     app.post('/', async ({ req }) => (await req.body()).length);
     app.get('/stream', () => new StreamingResponse(['a', 'b']));
   });
-  const server = new HttpServer(it.app);
+  const server = new HttpServer(it.app.application());
   server.node.on('request', (incoming) =>
     counts.push(
       incoming.socket.eventNames().reduce((sum, name) => sum + incoming.socket.listenerCount(name), 0),
@@ -116,7 +116,7 @@ test('HttpServer leaves no listener on a keep-alive socket, whatever its request
 
 test('HttpServer ends a connection, and not the process, where what refuses it fails', async () => {
   const { logger, events } = collectedLog();
-  const server = new HttpServer(new Svc({ logger }));
+  const server = new HttpServer(new Svc({ logger }).application());
   const failure = new Error('a file is gone');
   const fail = (): never => {
     throw failure;
@@ -202,7 +202,7 @@ test('HttpServer ends every request that a CONNECT came behind, those whose answ
     if (params.n !== 'quick') await release.promise;
     return 'answer';
   });
-  const server = new HttpServer(app.compileAll());
+  const server = new HttpServer(app.application());
   await server.listen({ port: 0 });
   let sent = '';
   const socket = inMemory((bytes, done) => {
@@ -227,7 +227,7 @@ test('HttpServer ends every request that a CONNECT came behind, those whose answ
 test('HttpServer.close() ends with a client that asks for a tunnel and takes no answer', async () => {
   for (const deadlineMs of [1_000, 10_000]) {
     const clock = new ManualClock();
-    const server = new HttpServer(new Svc({ clock }).compileAll());
+    const server = new HttpServer(new Svc({ clock }).application());
     const socket = inMemory(() => undefined); // nothing of it is ever taken
     server.adopt(socket as Socket);
     socket.push('CONNECT b:443 HTTP/1.1\r\nHost: b:443\r\n\r\n');
@@ -241,7 +241,7 @@ test('HttpServer.close() ends with a client that asks for a tunnel and takes no 
 
 test('HttpServer serves on when a client asks for a tunnel and resets its connection, or has had its last answer', async () => {
   const clock = new ManualClock();
-  const server = new HttpServer(new Svc({ clock }).compileAll());
+  const server = new HttpServer(new Svc({ clock }).application());
   await server.listen({ port: 0 });
   const tunnel = 'CONNECT b:443 HTTP/1.1\r\nHost: b:443\r\n\r\n';
   const reset = inMemory(() => undefined);
@@ -1294,7 +1294,7 @@ test('HttpServer.close() answers what comes right behind the last answer that be
     }); // answered later than the server, idle for a moment, looks again
     return 'next';
   });
-  const server = new HttpServer(app);
+  const server = new HttpServer(app.application());
   await server.listen({ port: 0 });
   const ask = (path: string): boolean => socket.push(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
   let sent = '';
@@ -1333,7 +1333,7 @@ for (const [what, head, answer] of [
     const app = new Svc();
     app.get('/', () => answer);
     app.get('/none', { status: 204 }, () => answer);
-    const server = new HttpServer(app.compileAll());
+    const server = new HttpServer(app.application());
     await server.listen({ port: 0 });
     const taken = gate();
     const socket = inMemory((_bytes, done) => void taken.promise.then(() => done()));
@@ -1364,7 +1364,7 @@ for (const [what, isBefore] of [
       await release.promise;
       return 'unread';
     });
-    const server = new HttpServer(app.compileAll());
+    const server = new HttpServer(app.application());
     await server.listen({ port: 0 });
     const ask = (): Duplex => {
       const socket = inMemory((_bytes, done) => done());
@@ -1425,18 +1425,20 @@ test('HttpServer.close() cuts what is left at its deadline, says how much, and a
 });
 
 test('HttpServer.close() of a server that does not listen answers 0', async () => {
-  const server = new HttpServer(new Svc());
+  const server = new HttpServer(new Svc().application());
   assert.equal(await server.close(1_000), 0);
 });
 
 test("HttpServer.listen() rejects with E_LISTEN when the address is taken, another one's or empty, and logs nothing besides", async () => {
   await using it = await serve(() => undefined);
-  await assert.rejects(new HttpServer(it.app).listen({ port: it.port }), {
+  await assert.rejects(new HttpServer(it.app.application()).listen({ port: it.port }), {
     code: 'E_LISTEN',
     message: /in use/,
   });
-  await assert.rejects(new HttpServer(it.app).listen({ port: 0, host: '192.0.2.1' }), { code: 'E_LISTEN' });
-  await assert.rejects(new HttpServer(it.app).listen({ port: 0, host: '' }), {
+  await assert.rejects(new HttpServer(it.app.application()).listen({ port: 0, host: '192.0.2.1' }), {
+    code: 'E_LISTEN',
+  });
+  await assert.rejects(new HttpServer(it.app.application()).listen({ port: 0, host: '' }), {
     code: 'E_LISTEN',
     message: /no host would be every address/,
   });
@@ -1447,7 +1449,7 @@ test("HttpServer.listen() rejects with E_LISTEN when the address is taken, anoth
 });
 
 test('HttpServer.listen() puts an IPv6 address into brackets', async (t) => {
-  const server = new HttpServer(new Svc());
+  const server = new HttpServer(new Svc().application());
   const address = await server.listen({ host: '::1', port: 0 }).catch(() => undefined);
   if (address === undefined) return t.skip('no IPv6 here');
   assert.equal(address.url, `http://[::1]:${address.port}`);
@@ -1500,7 +1502,7 @@ for (const [what, behind] of [
         ),
     );
     app.post('/read', async ({ req }) => (await req.body()).length).post('/early', () => 'early');
-    const server = new HttpServer(app.compileAll());
+    const server = new HttpServer(app.application());
     const { port } = await server.listen({ port: 0 });
     await using _end = {
       [Symbol.asyncDispose]: async () => {
@@ -1539,7 +1541,7 @@ test('HttpServer ends a connection behind the answer before rubbish, also when o
       await early.promise;
       return 'early';
     });
-  const server = new HttpServer(app.compileAll());
+  const server = new HttpServer(app.application());
   await server.listen({ port: 0 });
   let sent = '';
   const socket = inMemory((chunk, done) => {
@@ -1592,7 +1594,7 @@ for (const [what, bytes] of [
       if (params.n === '1') await release.promise;
       return `answer ${params.n}`;
     });
-    const server = new HttpServer(app.compileAll());
+    const server = new HttpServer(app.application());
     await server.listen({ port: 0 });
     let sent = '';
     const socket = inMemory((chunk, done) => {

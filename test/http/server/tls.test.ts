@@ -202,7 +202,7 @@ test('SecureTransport.reload() shows new connections the new certificate, and ke
   const app = new Svc({ logger }).get('/', () => 'ok');
   await app.startup();
   const secure = new SecureTransport(read({ cert, key })!, app);
-  const server = new HttpServer(app, secure);
+  const server = new HttpServer(app.application(), secure);
   const { port } = await server.listen({ port: 0 });
   t.after(() => server.close(0));
   const before = await open(port);
@@ -222,7 +222,7 @@ test('SecureTransport.reload() keeps the old certificate where the new one canno
   const app = new Svc({ logger }).get('/', () => 'ok');
   await app.startup();
   const secure = new SecureTransport(read({ cert, key })!, app);
-  const server = new HttpServer(app, secure);
+  const server = new HttpServer(app.application(), secure);
   const { port } = await server.listen({ port: 0 });
   t.after(() => server.close(0));
   for (const broken of [
@@ -254,7 +254,7 @@ test('SecureTransport makes the keys of session tickets anew, so that those befo
   const clock = new ManualClock();
   const app = new Svc({ logger: collectedLog().logger, clock }).get('/', () => 'ok');
   await app.startup();
-  const server = new HttpServer(app, new SecureTransport(read(FIRST)!, app));
+  const server = new HttpServer(app.application(), new SecureTransport(read(FIRST)!, app));
   const { port } = await server.listen({ port: 0 });
   t.after(() => server.close(0));
   const options = { maxVersion: 'TLSv1.2' } as const;
@@ -356,7 +356,7 @@ test('HttpServer.adopt() over TLS lets go of clients that leave, whenever that i
     keepAliveTimeoutMs: 60_000,
   }).get('/', () => 'ok');
   await app.startup();
-  const server = new HttpServer(app, new SecureTransport(read(FIRST)!, app));
+  const server = new HttpServer(app.application(), new SecureTransport(read(FIRST)!, app));
   t.after(() => server.close(0));
   const adopted: Socket[] = [];
   const door = createServer({ pauseOnConnect: true }, (socket) => {

@@ -1,0 +1,168 @@
+/**
+ * A compiled application: matches a request, handles it, counts it and finishes it. Nothing can be added to it any more.
+ *
+ *   server -> handle(req) -> Answer -> count(req, response) -> sent -> finish(req, outcome)
+ *
+ * Servers, test clients, `app.fetch()` and MCP call it.
+ */
+import { AccessLog } from '../http/middleware/access-log.ts';
+import { RequestEvent, answerRequest, endRequest } from '../http/request/event.ts';
+import { isProbe } from './operation-routes.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Awaitable, CompiledRoute } from '../http/contracts.ts';
+import type { Core } from '../http/pipeline.ts';
+import type { Outcome, RequestDefaults, TransportRequest } from '../http/request/request.ts';
+import type { HttpResponse } from '../http/response.ts';
+import type { ConnectionMeter } from '../http/server/connection-meter.ts';
+import type { Limits } from '../http/server/limits.ts';
+import type { ServedApplication } from '../http/server/server.ts';
+import type { Logger } from '../observability/log.ts';
+import type { Counter } from '../observability/metrics.ts';
+import type { Operations } from '../operations/operations.ts';
+import type { CompilationView, CompiledApplication } from '../routing/compile.ts';
+import type { Settings } from './options.ts';
+
+/** The parts of an application that serving needs. */
+export interface ApplicationDeps {
+  readonly compiled: CompiledApplication;
+  readonly settings: Settings;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly operations: Operations;
+  /** Counts errors that nothing handled. */
+  readonly errors: Counter;
+  /** Counts connections that were cut because their client did not read. */
+  readonly slowReaders: Counter;
+  /** Clean-ups that run after their responses; a shutdown waits for them. */
+  readonly cleanUps: Set<Promise<void>>;
+}
+
+type CleanUp = (outcome: Outcome) => Awaitable<void>;
+
+/** A compiled application. */
+export class Application implements ServedApplication {
+  readonly defaults: RequestDefaults;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly limits: Limits;
+  readonly securesCookies: boolean;
+  readonly connections: ConnectionMeter;
+  readonly longestRequestMs: number | undefined;
+  readonly routes: readonly CompiledRoute[];
+  readonly view: CompilationView;
+  /** Matches a request and answers it. Never throws, never rejects. */
+  readonly handle: Core;
+  /** Answers a request for a WebSocket: with 101, or another response to refuse it. */
+  readonly upgrade: Core;
+  readonly hasSocketAt: (path: string) => boolean;
+  readonly routeAt: (method: string, path: string) => CompiledRoute | undefined;
+  /** Loads the runtime of WebSockets and resolves dependencies of scope `app`. Returns how to clean them up. */
+  readonly start: () => Promise<() => Promise<void>>;
+  readonly isProbe: (req: TransportRequest) => boolean = isProbe;
+  readonly #deps: ApplicationDeps;
+  readonly #accessLog: AccessLog | undefined;
+
+  constructor(deps: ApplicationDeps, handle: Core = deps.compiled.handle) {
+    const { compiled, settings, clock, log, operations } = deps;
+    this.#deps = deps;
+    this.defaults = settings.defaults;
+    this.clock = clock;
+    this.log = log;
+    this.limits = settings.limits;
+    this.securesCookies = settings.env === 'production';
+    this.connections = operations.connections;
+    this.longestRequestMs = longestTimeout(compiled.routes, settings.limits);
+    this.routes = compiled.routes;
+    this.view = compiled.view;
+    this.handle = handle;
+    this.upgrade = compiled.upgrade;
+    this.hasSocketAt = compiled.hasSocketAt;
+    this.routeAt = compiled.routeAt;
+    this.start = compiled.start;
+    this.#accessLog = settings.accessLog > 0 ? new AccessLog(log, settings.accessLog) : undefined;
+  }
+
+  /** Counts a response before it is sent; `durationMs` is the time to make it. */
+  count(req: TransportRequest, response: HttpResponse, durationMs: number): void {
+    this.#deps.operations.count(req, response.status, durationMs);
+    if (this.#accessLog !== undefined) req.event ??= new RequestEvent(req);
+    countEvent(req, response, durationMs);
+  }
+
+  /** Counts a response that was not sent whole: its source failed, or its client did not read. */
+  countCut(why: 'failed' | 'slow'): void {
+    if (why === 'failed') this.#deps.errors.add(1);
+    else this.#deps.slowReaders.add(1);
+  }
+
+  /** Ends a request: access log, then its clean-ups; a promise where these take time. Never throws, never rejects. */
+  finish(req: TransportRequest, outcome: Outcome): Awaitable<void> {
+    if (req.event !== undefined) {
+      endRequest(req.event, outcome);
+      this.#accessLog?.write(req, req.event);
+    }
+    const cleanUps = req.takeAfterwards(outcome, this);
+    return cleanUps === undefined ? undefined : this.#cleanUp(cleanUps, req, outcome);
+  }
+
+  /** Runs a clean-up of a request that has ended. */
+  runLate(req: TransportRequest, cleanUp: CleanUp, outcome: Outcome): void {
+    void this.#cleanUp([cleanUp], req, outcome);
+  }
+
+  /** Answers a call of an MCP tool in process: of a route, or of a function that is no route. */
+  async answerCall(
+    request: Request,
+    remoteAddress: string,
+    isFunction: boolean,
+    prepare: (req: TransportRequest) => void,
+  ): Promise<Response> {
+    const target = isFunction ? new Application(this.#deps, this.#deps.compiled.handleTool) : this;
+    const { answerInMemory } = await import('../http/server/memory.ts');
+    return answerInMemory(target, request, remoteAddress, prepare);
+  }
+
+  /** The same application with other routes, whose requests are not counted among its own: the metrics on a port of their own. */
+  beside(handle: Core): ServedApplication {
+    const { defaults, clock, log, securesCookies } = this;
+    return {
+      defaults,
+      clock,
+      log,
+      securesCookies,
+      handle,
+      finish: (req, outcome) => this.finish(req, outcome),
+      count: countEvent,
+    };
+  }
+
+  #cleanUp(cleanUps: CleanUp[], req: TransportRequest, outcome: Outcome): Promise<void> {
+    const running = this.#runCleanUps(cleanUps, req, outcome);
+    this.#deps.cleanUps.add(running);
+    return running.finally(() => this.#deps.cleanUps.delete(running));
+  }
+
+  async #runCleanUps(cleanUps: CleanUp[], req: TransportRequest, outcome: Outcome): Promise<void> {
+    for (const cleanUp of cleanUps.reverse()) {
+      try {
+        await cleanUp(outcome);
+      } catch (error) {
+        this.log.error('cleanup_failed', error, req.logFields());
+      }
+    }
+  }
+}
+
+/** Passes the response on to subscribers of the request's event. */
+function countEvent(req: TransportRequest, response: HttpResponse, durationMs: number): void {
+  if (req.event !== undefined) answerRequest(req.event, response, durationMs);
+}
+
+/** The longest `requestTimeoutMs` of all routes, undefined where no route has one of its own. */
+function longestTimeout(routes: readonly CompiledRoute[], limits: Limits): number | undefined {
+  let longest: number | undefined;
+  for (const { requestTimeoutMs } of routes)
+    if (requestTimeoutMs !== undefined)
+      longest = Math.max(requestTimeoutMs, longest ?? limits.requestTimeoutMs);
+  return longest;
+}

@@ -1,0 +1,69 @@
+/**
+ * Routes of the package itself: probes, metrics, the OpenAPI document and the docs page.
+ */
+import { OpenApiAnswer } from '../openapi/answer.ts';
+import { Router } from '../routing/route.ts';
+import type { TransportRequest } from '../http/request/request.ts';
+import type { DocsPage } from '../openapi/docs/page.ts';
+import type { OpenApiOptions } from '../openapi/openapi.ts';
+import type { Operations } from '../operations/operations.ts';
+import type { CompilationView } from '../routing/compile.ts';
+import type { Routes } from '../routing/route.ts';
+
+/** Paths that a busy server answers, too: a probe that is refused restarts a healthy process. */
+const PROBES: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
+
+const OPERATIONS_SPEC = {
+  public: 'operations',
+  mcp: false,
+  rateLimit: false,
+  timeoutMs: false,
+  meta: { loadShedding: false },
+} as const;
+/** Documents are read by people, or by programs at their desks. */
+const DOCS_SPEC = { public: 'documentation', mcp: false } as const;
+/** Probes come by address, and their answers disclose nothing. */
+const PROBE_SPEC = { ...OPERATIONS_SPEC, meta: { ...OPERATIONS_SPEC.meta, trustedHost: false } } as const;
+
+/** Whether a request is served however many others wait. */
+export function isProbe({ path }: TransportRequest): boolean {
+  return PROBES.has(path);
+}
+
+/**
+ * The probes, the metrics unless they have a port of their own, and with `openapi` the documents, which describe `view`. The docs page
+ * is imported for its first reader.
+ */
+export function operationRoutes(
+  operations: Operations,
+  openapi: OpenApiOptions | undefined,
+  view: () => CompilationView,
+): Routes {
+  const router = new Router();
+  router.getOwn('/healthz', PROBE_SPEC, () => operations.health());
+  router.getOwn('/readyz', PROBE_SPEC, () => operations.readiness());
+  if (operations.access.port === undefined) addMetrics(router, operations);
+  if (openapi === undefined) return router;
+  const document = new OpenApiAnswer(view, openapi);
+  let page: Promise<DocsPage> | undefined;
+  const docs = (): Promise<DocsPage> =>
+    (page ??= import('../openapi/docs/page.ts').then(
+      ({ DocsPage }) => new DocsPage(() => document.document),
+    ));
+  router.getOwn('/openapi.json', DOCS_SPEC, ({ req }) =>
+    operations.document(req, () => document.answer(req)),
+  );
+  router.getOwn('/docs', DOCS_SPEC, ({ req }) =>
+    operations.document(req, async () => (await docs()).respond(req)),
+  );
+  return router;
+}
+
+/** `/metrics` alone, for a port of its own. */
+export function metricsRoutes(operations: Operations): Routes {
+  return addMetrics(new Router(), operations);
+}
+
+function addMetrics(router: Router, operations: Operations): Router {
+  return router.getOwn('/metrics', OPERATIONS_SPEC, ({ req }) => operations.metrics(req));
+}

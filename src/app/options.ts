@@ -1,0 +1,280 @@
+/**
+ * Options of `new Svc()` and `app.run()`, and the framework's own settings: read once, with ranges and defaults.
+ */
+import { SvcError } from '../base/errors.ts';
+import { bool, given, int, readOptions, text } from '../base/options.ts';
+import { ACCESS_LOG_NEEDS, readShare } from '../http/middleware/access-log.ts';
+import { RequestIDMiddleware } from '../http/middleware/request-id.ts';
+import { FORWARDED_HEADERS, readTrustProxy } from '../http/request/proxy.ts';
+import { LIMIT_OPTIONS, readLimits } from '../http/server/limits.ts';
+import { TLS_OPTION, readTlsOptions } from '../http/server/tls-options.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Config, Env } from '../base/config.ts';
+import type { Logger } from '../observability/log.ts';
+import type { RoomBus } from '../cache/stores.ts';
+import type { Middleware, StateMap } from '../http/contracts.ts';
+import type { ForwardedHeader, TrustProxy } from '../http/request/proxy.ts';
+import type { RequestDefaults } from '../http/request/request.ts';
+import type { LimitOptions, Limits } from '../http/server/limits.ts';
+import type { TlsOptions, TlsWishes } from '../http/server/tls-options.ts';
+import type { OpenApiOptions } from '../openapi/openapi.ts';
+import type { OpsOptions } from '../operations/operations.ts';
+
+/** Options of an application. `undefined` means not given. Settings of your own go under `config`. */
+export interface SvcOptions extends LimitOptions {
+  /** Stack traces in 5xx answers. Default false. */
+  readonly debug?: boolean | undefined;
+  /** `/docs` and `/openapi.json`. Default: true outside production. */
+  readonly enableDocs?: boolean | undefined;
+  /** What the document at `/openapi.json` says of the application as a whole. */
+  readonly openapi?: OpenApiOptions | undefined;
+  /**
+   * What tokens, sessions and the like are signed with unless they have a secret of their own: at least 32 bytes; of a list
+   * the first signs, the others are still accepted. To be kept in the variable SVC_AUTH_SECRET instead (and the one before
+   * in SVC_AUTH_SECRET_PREVIOUS).
+   */
+  readonly authSecret?: string | readonly string[] | undefined;
+  /** The version of your interface, for documents. Default `1.0.0`. */
+  readonly version?: string | undefined;
+  /** Its title. Default `svc`. */
+  readonly title?: string | undefined;
+  /** Default `production`; the variable SVC_ENV wins. */
+  readonly env?: Env | undefined;
+  /** The cap of every request body in bytes. Default: none but those of `json()`, `text()` and `form()`. */
+  readonly maxBodyBytes?: number | undefined;
+  /** Where uploaded files are kept that do not fit in memory, until their requests are over. Default: the system's folder for temporary files. SVC_UPLOAD_DIRECTORY. */
+  readonly uploadDirectory?: string | undefined;
+  /**
+   * Whether bodies that come with `Content-Encoding` gzip, deflate, br or zstd are read as what they stand for. Default false:
+   * 415. What comes out counts for every limit, and is at most 100 times what went in where that is more than 1 MiB.
+   */
+  readonly decompressBodies?: boolean | undefined;
+  /**
+   * The proxies in front, whose word counts for `req.ip`, `req.scheme` and `req.host`: how many there are, or their addresses,
+   * networks (`10.0.0.0/8`), `loopback`, `private`, `linklocal`. In the variable SVC_TRUST_PROXY with commas. Default: none.
+   */
+  readonly trustProxy?: TrustProxy | undefined;
+  /**
+   * The one family of fields that these proxies write: `x-forwarded` (default) is `X-Forwarded-For` with `X-Forwarded-Proto`,
+   * `forwarded` is `Forwarded` (RFC 7239). The other is never read, for proxies pass on what clients write into it. SVC_FORWARDED_HEADER.
+   */
+  readonly forwardedHeader?: ForwardedHeader | undefined;
+  /**
+   * Whether `req.host` is what they say in `X-Forwarded-Host`, or in `host=` of `Forwarded`. Default false: it is `Host`. Safe only
+   * where each of them sets the field or removes it, or clients choose the host that links are made of. SVC_TRUST_FORWARDED_HOST.
+   */
+  readonly trustForwardedHost?: boolean | undefined;
+  /**
+   * One line for each request, by the logger `svc_access`, event `request`; of a number 0 ... 1 that part of all, and every answer
+   * of 500 and above. Default false. The variable SVC_ACCESS_LOG wins.
+   */
+  readonly accessLog?: boolean | number | undefined;
+  /** Where events go. Default: standard error. */
+  readonly logger?: Logger | undefined;
+  /** Default: the machine's. */
+  readonly clock?: Clock | undefined;
+  /** What carries messages to the rooms of WebSockets in other processes. Default: the workers of this program among each other. */
+  readonly roomBus?: RoomBus | undefined;
+  /** Who may read `/metrics`, and where. */
+  readonly ops?: OpsOptions | undefined;
+  /** Settings of your own, below loadDict() and the variables `SVC_*`. */
+  readonly config?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** Where to listen. What is left out comes from the settings `host` and `port` (SVC_HOST, SVC_PORT). */
+export interface RunOptions {
+  /** Default `127.0.0.1`. */
+  readonly host?: string | undefined;
+  /** 0 ... 65535; 0 takes a free one. Default 8000. */
+  readonly port?: number | undefined;
+  /** How long requests in flight may take after SIGTERM, in seconds, 0 ... 3600. Default 30. */
+  readonly drainSeconds?: number | undefined;
+  /** Whether SIGTERM and SIGINT drain and end the process. Default true. */
+  readonly handleSignals?: boolean | undefined;
+  /** Speaks TLS. Default: where SVC_TLS_CERT and SVC_TLS_KEY name a certificate and its key. */
+  readonly tls?: TlsOptions | undefined;
+  /** Serves with so many processes that each run this program, 1 ... 1024, or with one for each core. Default: with this one. */
+  readonly workers?: number | 'auto' | undefined;
+  /** Serves with another process that runs this program, and starts it anew when a file that it imports is saved. Default false. */
+  readonly reload?: boolean | undefined;
+}
+
+const FORWARDED_NEEDS = FORWARDED_HEADERS.map((name) => `"${name}"`).join(' or ');
+
+const SVC_OPTIONS = {
+  debug: given<boolean>('true or false', (value) => typeof value === 'boolean'),
+  enableDocs: given<boolean>('true or false', (value) => typeof value === 'boolean'),
+  authSecret: given<string | readonly string[]>('a string or a list of strings', (value) =>
+    [value].flat().every((secret) => typeof secret === 'string'),
+  ),
+  version: text(),
+  title: text(),
+  env: text(),
+  maxBodyBytes: given<number>(
+    'an integer 0 or more',
+    (value) => Number.isSafeInteger(value) && (value as number) >= 0,
+  ),
+  uploadDirectory: text(),
+  accessLog: given<boolean | number>(
+    ACCESS_LOG_NEEDS,
+    (value) => typeof value !== 'string' && readShare(value) !== undefined,
+  ),
+  decompressBodies: given<boolean>('true or false', (value) => typeof value === 'boolean'),
+  ...LIMIT_OPTIONS,
+  trustProxy: given<TrustProxy>(), // read with the other settings
+  forwardedHeader: given<ForwardedHeader>(FORWARDED_NEEDS, (value) =>
+    FORWARDED_HEADERS.some((known) => known === value),
+  ),
+  trustForwardedHost: given<boolean>('true or false', (value) => typeof value === 'boolean'),
+  logger: given<Logger>('a logger', isObject),
+  clock: given<Clock>('a clock', isObject),
+  roomBus: given<RoomBus>('a RoomBus', isObject),
+  config: given<Record<string, unknown>>('an object', isObject),
+  ops: given<OpsOptions>('an object', isObject),
+  openapi: given<OpenApiOptions>('an object', isObject),
+} as const;
+
+/** The options of `new Svc()`, apart: objects that the application uses, and settings, which `config` and variables may override. */
+export interface ReadSvcOptions {
+  readonly logger: Logger | undefined;
+  readonly clock: Clock | undefined;
+  readonly roomBus: RoomBus | undefined;
+  readonly ops: OpsOptions;
+  readonly openapi: OpenApiOptions | undefined;
+  readonly settings: Readonly<Record<string, unknown>>;
+}
+
+/** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+export function readSvcOptions(options: SvcOptions): ReadSvcOptions {
+  const { logger, clock, config, ops, roomBus, openapi, ...settings } = readOptions(
+    'Svc',
+    options,
+    SVC_OPTIONS,
+  );
+  return {
+    logger,
+    clock,
+    roomBus,
+    ops: ops ?? {},
+    openapi,
+    settings: { ...config, ...withoutUndefined(settings) },
+  };
+}
+
+const RUN_OPTIONS = {
+  host: given<string>('a string', (value) => typeof value === 'string'),
+  port: given<number>(
+    'an integer 0 … 65535',
+    (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 65_535,
+  ),
+  drainSeconds: int(30, 0, 3_600),
+  handleSignals: bool(true),
+  reload: bool(false),
+  tls: TLS_OPTION,
+  workers: given<number | 'auto'>(
+    'an integer 1 … 1024, or "auto"',
+    (value) => value === 'auto' || int(1, 1, 1_024).accepts(value),
+  ),
+} as const;
+
+/** The address, the drain time and the TLS settings of a server. */
+export interface ServerOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly drainMs: number;
+  readonly handleSignals: boolean;
+  /** Undefined: no TLS. */
+  readonly tls: TlsWishes | undefined;
+}
+
+/** Options of `run()`; missing ones come from the settings. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_TLS` */
+export function readRunOptions(
+  options: RunOptions,
+  config: Config,
+): {
+  readonly server: ServerOptions;
+  readonly workers: number | 'auto' | undefined;
+  readonly reload: boolean;
+} {
+  const { host, port, drainSeconds, handleSignals, workers, reload, tls } = readOptions(
+    'run()',
+    options,
+    RUN_OPTIONS,
+  );
+  if (workers !== undefined && reload)
+    throw new SvcError('E_OPTION_RANGE', [
+      'run()',
+      'reload',
+      'to be left out where "workers" is given',
+      'both',
+    ]);
+  const server: ServerOptions = {
+    host: host ?? config.get('host', '127.0.0.1'),
+    port: port ?? config.get('port', 8000),
+    drainMs: drainSeconds * 1_000,
+    handleSignals,
+    tls: readTlsOptions(tls, config),
+  };
+  return { server, workers, reload };
+}
+
+/** The framework's own settings. */
+export class Settings {
+  readonly env: Env;
+  readonly debug: boolean;
+  readonly title: string;
+  readonly version: string;
+  readonly defaults: RequestDefaults;
+  readonly limits: Limits;
+  /** The part of all requests that has a line in the access log. */
+  readonly accessLog: number;
+
+  /** @throws SvcError `E_CONFIG_CAST`, `E_TRUST_PROXY` */
+  constructor(
+    config: Config,
+    state: StateMap,
+    pretendedEnv: Env | undefined,
+    middleware: readonly Middleware[],
+  ) {
+    this.env = pretendedEnv ?? config.env;
+    this.debug = config.get('debug', false);
+    this.title = config.get('title', 'svc');
+    this.version = config.get('version', '1.0.0');
+    const share = readShare(
+      config.get('accessLog', undefined, { cast: readShare, needs: ACCESS_LOG_NEEDS }) ?? false,
+    );
+    if (share === undefined)
+      throw new SvcError('E_CONFIG_CAST', [
+        'the setting "accessLog" (SVC_ACCESS_LOG)',
+        ACCESS_LOG_NEEDS,
+        'another value',
+      ]);
+    this.accessLog = share;
+    const header = config.get<ForwardedHeader | undefined>('forwardedHeader', 'x-forwarded', {
+      cast: (text) => FORWARDED_HEADERS.find((known) => known === text),
+      needs: FORWARDED_NEEDS,
+    })!;
+    const saysHost = config.get('trustForwardedHost', false);
+    const trusted = config.get('trustProxy', undefined, { cast: (text): unknown => text });
+    const trust = trusted === undefined ? undefined : readTrustProxy(trusted, { header, saysHost });
+    const identity = middleware.find((layer) => layer instanceof RequestIDMiddleware)?.identity;
+    this.limits = readLimits(config, trust !== undefined);
+    this.defaults = {
+      state,
+      maxBodyBytes: config.get('maxBodyBytes', Infinity),
+      decompressBodies: config.get('decompressBodies', false),
+      trust,
+      identity,
+      uploadDirectory: config.get('uploadDirectory', '') || undefined,
+    };
+  }
+}
+
+/** Drops options that were not given, so that they do not hide the values of `config`. */
+function withoutUndefined(values: object): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null;
+}

@@ -1,0 +1,174 @@
+/**
+ * `app.run()`: listens, serves, and drains when it ends.
+ *
+ *   run()    signals -> startup -> listen -> serve
+ *   close()  readiness 503 -> no new connections -> requests in flight -> shutdown of the application
+ */
+import { HttpServer } from '../http/server/server.ts';
+import { endOnSignals } from '../operations/signals.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Env } from '../base/config.ts';
+import type { ServedApplication } from '../http/server/server.ts';
+import type { SecureTransport } from '../http/server/tls.ts';
+import type { TlsWishes } from '../http/server/tls-options.ts';
+import type { Logger } from '../observability/log.ts';
+import type { Operations } from '../operations/operations.ts';
+import type { Leave } from '../operations/supervision.ts';
+import type { Application } from './application.ts';
+import type { Lifecycle } from './lifecycle.ts';
+import type { ServerOptions } from './options.ts';
+
+/** A server that runs. */
+export interface RunningServer {
+  readonly host: string;
+  readonly port: number;
+  readonly url: string;
+  /** Drains, shuts the application down, and resolves when all is done. */
+  close(): Promise<void>;
+}
+
+/** Where a server has been opened, and how it ends. */
+export interface OpenedServer {
+  readonly host: string;
+  readonly port: number;
+  readonly url: string;
+  readonly drainMs: number;
+  /** Whether the connections come from a parent, which also logs where they are accepted. */
+  readonly isSupervised?: boolean;
+}
+
+/** Time that a connection that a parent has just handed over has for its first request while the application stops. */
+const LAST_REQUEST_MS = 100;
+
+/** Time that background tasks, hooks and plugins have after the last request, before a signal ends the process anyway. */
+const SHUTDOWN_MS = 10_000;
+
+/** The parts of an application that listening needs. */
+export interface ServingDeps {
+  readonly lifecycle: Lifecycle;
+  readonly operations: Operations;
+  readonly log: Logger;
+  /** The compiled application. */
+  application(): Application;
+  /** The application that serves the metrics on a port of their own. */
+  metricsApplication(): ServedApplication;
+  clock(): Clock;
+  env(): Env;
+}
+
+/** The servers of one application. */
+export class Serving {
+  readonly #deps: ServingDeps;
+
+  constructor(deps: ServingDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Starts the application, listens and serves in this process. A signal ends it in order from the first moment: what had started is
+   * stopped. @throws SvcError `E_LISTEN`, `E_TLS`, and errors of the start
+   */
+  async run(options: ServerOptions): Promise<RunningServer> {
+    const { lifecycle } = this.#deps;
+    const isFirst = !lifecycle.hasBegun;
+    const secure = await this.secure(options.tls);
+    let server: HttpServer | undefined;
+    let opening: Promise<RunningServer> | undefined;
+    let running: RunningServer | undefined;
+    const close = async (): Promise<void> => {
+      const open = running ?? (await opening?.catch(() => undefined)); // once its ports are open it has accepted connections
+      await (open === undefined ? lifecycle.shutdown() : open.close());
+      signals?.[Symbol.dispose]();
+    };
+    const signals = options.handleSignals ? this.#endOnSignals(options.drainMs, close, secure) : undefined;
+    const isEnding = (): boolean => signals?.isEnding === true;
+    try {
+      await lifecycle.startup();
+      if (isEnding()) return await never();
+      server = new HttpServer(this.#deps.application(), secure);
+      running = await (opening = this.#open(server, options));
+      return isEnding() ? await never() : { ...running, close };
+    } catch (error) {
+      if (isEnding()) return never(); // the end is why it failed
+      signals?.[Symbol.dispose]();
+      await server?.close(0);
+      if (isFirst) await lifecycle.shutdown(); // parts that have started would keep the process alive
+      throw error;
+    }
+  }
+
+  /** The TLS transport, undefined without TLS. @throws SvcError `E_TLS` */
+  async secure(options: TlsWishes | undefined): Promise<SecureTransport | undefined> {
+    if (options === undefined) return undefined;
+    const { SecureTransport } = await import('../http/server/tls.ts');
+    return new SecureTransport(options, { clock: this.#deps.clock(), log: this.#deps.log });
+  }
+
+  /** Goes on with a server that accepts requests, however they reach it. */
+  async serve(
+    server: HttpServer,
+    { drainMs, isSupervised = false, host, port, url }: OpenedServer,
+  ): Promise<RunningServer & { close(how?: Leave): Promise<void> }> {
+    const { operations, log } = this.#deps;
+    operations.inFlight = () => server.inFlight;
+    const metrics =
+      operations.access.port === undefined ? undefined : await this.#listenForMetrics(operations.access.port);
+    const watch = operations.watchEventLoop();
+    if (!isSupervised) log.info('listening', { url, env: this.#deps.env() });
+    let closing: Promise<void> | undefined;
+    const close = (how: Leave = 'stop'): Promise<void> => {
+      if (how === 'stop' && closing !== undefined) server.closeIdle();
+      if (how === 'stop') operations.isStopping = true; // a process that retires leaves others that are ready
+      return (closing ??= this.#drain(server, drainMs, how === 'retire' ? drainMs : LAST_REQUEST_MS).finally(
+        async () => {
+          await metrics?.close(0);
+          watch[Symbol.dispose]();
+        },
+      ));
+    };
+    return { host, port, url, close };
+  }
+
+  #endOnSignals(
+    drainMs: number,
+    close: () => Promise<void>,
+    secure: SecureTransport | undefined,
+  ): ReturnType<typeof endOnSignals> {
+    return endOnSignals({
+      clock: this.#deps.clock(),
+      log: this.#deps.log,
+      deadlineMs: drainMs + SHUTDOWN_MS,
+      close,
+      renew: secure === undefined ? undefined : () => secure.reload(),
+    });
+  }
+
+  /** @throws SvcError `E_LISTEN` */
+  async #open(server: HttpServer, options: ServerOptions): Promise<RunningServer> {
+    const address = await server.listen(options);
+    return this.serve(server, { ...address, drainMs: options.drainMs });
+  }
+
+  /** `/metrics` on the port of its own that `ops.metrics.port` names. */
+  async #listenForMetrics(port: number): Promise<HttpServer> {
+    const { operations, log } = this.#deps;
+    const server = new HttpServer(this.#deps.metricsApplication());
+    const { url } = await server.listen({ host: operations.access.host, port });
+    log.info('listening', { url, what: 'metrics' });
+    return server;
+  }
+
+  async #drain(server: HttpServer, deadlineMs: number, graceMs: number): Promise<void> {
+    const { lifecycle, log } = this.#deps;
+    log.info('draining', { in_flight: server.inFlight });
+    const cut = await server.close(deadlineMs, graceMs);
+    if (cut > 0) log.warn('drain_deadline_exceeded', { requests_cut: cut });
+    await lifecycle.shutdown();
+    log.info('stopped');
+  }
+}
+
+/** Never resolves: the process is about to end. */
+function never(): Promise<never> {
+  return new Promise(() => undefined);
+}
