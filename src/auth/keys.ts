@@ -8,13 +8,13 @@
  * has been found before: neither a dump of the memory nor the time of an answer tells one.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { SCHEMES, audit, challenge, isRealm, mistaken, named, wayIn } from './source.ts';
+import { SCHEMES, audit, challenge, isRealm, mistaken, named, wayIn } from './auth.ts';
 import { Depends, provide } from '../routing/di.ts';
 import { Unauthorized } from '../base/errors.ts';
 import { bool, given, readOptions } from '../base/options.ts';
 import { isToken } from '../http/headers.ts';
 import { isThenable } from '../http/pipeline.ts';
-import type { AuthSource } from './source.ts';
+import type { AuthSource } from './auth.ts';
 import type { Awaitable, Context } from '../http/contracts.ts';
 import type { SecurityLog } from '../http/security-log.ts';
 

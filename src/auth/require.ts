@@ -8,13 +8,12 @@
  * They stand on `BearerAuth()`, or on the way in that `auth` names: 401 is its business, 403 theirs. Claims are read strictly:
  * roles are an array of strings; scopes an array of strings, or `scope`, one text with spaces. Anything else grants nothing.
  */
-import { BearerAuth } from './auth.ts';
-import { SCHEMES, audit, challenge, mistaken, named, wayOf } from './source.ts';
+import { BearerAuth, SCHEMES, audit, challenge, mistaken, named, wayOf } from './auth.ts';
 import { Depends, provide } from '../routing/di.ts';
 import { Forbidden, Unauthorized } from '../base/errors.ts';
 import { given, readOptions, text } from '../base/options.ts';
 import { isThenable } from '../http/pipeline.ts';
-import type { AuthSource, PrincipalOf } from './source.ts';
+import type { AuthSource, PrincipalOf } from './auth.ts';
 import type { DependencySource } from '../routing/di.ts';
 import type { Claims } from '../crypto/jwt.ts';
 import type { Awaitable, Context, HttpRequest } from '../http/contracts.ts';

@@ -11,8 +11,7 @@
  * clone. A cache that fails is a cache that has nothing: it is logged and counted, and the function is called.
  */
 import { hash } from 'node:crypto';
-import { MemoryCache } from './cache.ts';
-import { fromBytes, toBytes } from './clone.ts';
+import { MemoryCache, fromBytes, toBytes } from './cache.ts';
 import { systemClock, type Clock } from '../base/clock.ts';
 import { SvcError } from '../base/errors.ts';
 import { Flights, type Flight, type Give } from './single-flight.ts';

@@ -15,7 +15,13 @@ import {
   findUndescribedReplies,
 } from './contract-rules.ts';
 import { findDocumentFlaws } from './document-rules.ts';
-import { findExposedInsides, findMissingHeaders, findUnlimited } from './deploy-rules.ts';
+import {
+  enginesOf,
+  findExposedInsides,
+  findMissingHeaders,
+  findUnlimited,
+  satisfies,
+} from './deploy-rules.ts';
 import {
   findContradictions,
   findMissingLayers,
@@ -28,7 +34,6 @@ import { SvcError } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
 import { CONVERTERS } from '../http/path.ts';
 import { variableOf } from '../base/config.ts';
-import { enginesOf, satisfies } from './node-range.ts';
 import type { ApplicationView, CoreRule, Tell } from './check.ts';
 
 /** Every rule of this package, in the order of their ids. */

@@ -12,10 +12,9 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { systemClock } from '../base/clock.ts';
 import { SvcError, Unauthorized } from '../base/errors.ts';
-import { hmacSha256 } from './hmac.ts';
+import { Keyring, hmacSha256 } from './keys.ts';
 import { bool, given, int, number, readOptions } from '../base/options.ts';
 import { objectOf, segmentOf } from './jwt-json.ts';
-import { Keyring } from './keys.ts';
 import type { Clock } from '../base/clock.ts';
 import type { JsonObject } from './jwt-json.ts';
 import type { RingKey, Secrets } from './keys.ts';

@@ -5,7 +5,6 @@ import { systemClock, type Clock } from '../base/clock.ts';
 import { SvcError } from '../base/errors.ts';
 import { bool, given, int, oneOf, readOptions } from '../base/options.ts';
 import { Database } from './database.ts';
-import { DeferredDriver } from './deferred-driver.ts';
 import { MAX_TIMEOUT_MS } from './limits.ts';
 import { ObservedDriver } from './observed-driver.ts';
 import { poolEvents, type PoolEventKind } from './wire/pool-settings.ts';
@@ -13,11 +12,25 @@ import { isLocalHost, type SslMode } from './wire/server-options.ts';
 import { SqliteDriver } from './sqlite/sqlite.ts';
 import { MEMORY } from './sqlite/connection.ts';
 import { parseDatabaseUrl, shownUrl, type DatabaseUrl, type SqliteUrl } from './url.ts';
+import { atCaller } from './errors.ts';
 import type { Logger } from '../observability/log.ts';
-import type { Driver, Int8 } from './driver.ts';
+import type {
+  Connection,
+  Dialect,
+  Driver,
+  DriverLoad,
+  Int8,
+  Limit,
+  ListenOptions,
+  Notified,
+  Purpose,
+  Row,
+} from './driver.ts';
 import type { PoolSettings } from './wire/pool-settings.ts';
 import type { MySqlUrl } from './mysql/url.ts';
 import type { PostgresUrl } from './postgres/url.ts';
+import type { Awaitable } from '../cache/stores.ts';
+import type { Params } from './values.ts';
 
 const BUSY_MS = 5_000;
 /** Half of what others keep: a server of MySQL has room for 16,382 statements of all its connections. */
@@ -333,4 +346,60 @@ export async function openDatabase(url: string, options: DatabaseOptions = {}): 
 
 function isObject(value: unknown): boolean {
   return typeof value === 'object' && value !== null;
+}
+
+/*
+ * A driver whose modules are loaded when it is opened: who uses SQLite loads nothing of the others.
+ */
+
+const NO_LOAD: DriverLoad = { inUse: 0, idle: 0, waiting: 0 };
+
+/** See {@link Driver}. */
+class DeferredDriver implements Driver {
+  readonly dialect: Dialect;
+  readonly #load: () => Promise<Driver>;
+  #driver: Driver | undefined;
+
+  constructor(dialect: Dialect, load: () => Promise<Driver>) {
+    this.dialect = dialect;
+    this.#load = load;
+  }
+
+  get load(): DriverLoad {
+    return this.#driver?.load ?? NO_LOAD;
+  }
+
+  async open(): Promise<void> {
+    const driver = await this.#load();
+    await driver.open();
+    this.#driver = driver;
+  }
+
+  acquire(purpose: Purpose, limit: Limit | undefined): Awaitable<Connection> {
+    return this.#opened().acquire(purpose, limit);
+  }
+  release(connection: Connection): void {
+    this.#opened().release(connection);
+  }
+  stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]> {
+    return this.#opened().stream(sql, params, limit);
+  }
+  ping(limit: Limit | undefined): Awaitable<void> {
+    return this.#opened().ping(limit);
+  }
+
+  listen(channel: string, notified: Notified, options: ListenOptions): Promise<AsyncDisposable> {
+    const driver = this.#opened();
+    if (driver.listen === undefined) throw new SvcError('E_DB_OPTION', [`${this.dialect} has no LISTEN`]);
+    return driver.listen(channel, notified, options);
+  }
+
+  async close(): Promise<void> {
+    await this.#driver?.close();
+  }
+
+  #opened(): Driver {
+    if (this.#driver === undefined) throw atCaller(new SvcError('E_DB_CLOSED', ['run a statement']));
+    return this.#driver;
+  }
 }

@@ -1,7 +1,281 @@
 /**
- * Bodies in pieces: what they are. Who reads them: pull-chunks.ts.
+ * Bodies in pieces: pulled one at a time from whatever gives them, and ended as soon as nobody wants more.
+ *
+ *   source - iterate() -> PieceIterator - prime() -> Primed: its first piece is there, or the source has failed and nothing is sent
  */
-import { Buffer } from 'node:buffer'; // the global of that name is a getter
+import { Buffer } from 'node:buffer';
+import { Readable } from 'node:stream';
+import { SvcError } from '../base/errors.ts';
+import { shown } from '../base/options.ts';
+import type { Writable } from 'node:stream';
+
+/** Whether a step is yet to come. */
+export function isPending(step: PieceStep | PromiseLike<PieceStep>): step is PromiseLike<PieceStep> {
+  return typeof (step as { readonly then?: unknown }).then === 'function';
+}
+
+/**
+ * Starts to read a source. Those of streams would only end once the piece has come that they wait for: their own
+ * iterators queue `return()`, so streams are read by others.
+ */
+export function iterate(pieces: Pieces): PieceIterator {
+  if (pieces instanceof ReadableStream) return new WebPieces(pieces as ReadableStream<Piece>);
+  if (pieces instanceof Readable) return new NodePieces(pieces);
+  if (Symbol.asyncIterator in pieces) return pieces[Symbol.asyncIterator]();
+  return pieces[Symbol.iterator]();
+}
+
+/** Ends a source that nobody will read. */
+export async function discard(pieces: Pieces): Promise<void> {
+  await iterate(pieces).return?.();
+}
+
+/** The piece of a step. @throws SvcError `E_STREAM` for what is neither text nor bytes */
+export function checkedPiece(value: unknown): Piece {
+  if (typeof value === 'string' || value instanceof Uint8Array) return value;
+  throw new SvcError('E_STREAM', [
+    `its source gave ${shown(value)} where a string or a Uint8Array is needed`,
+  ]);
+}
+
+class WebPieces implements PieceIterator {
+  readonly #reader: ReadableStreamDefaultReader<Piece>;
+
+  /** @throws SvcError `E_STREAM` for a stream that is being read already */
+  constructor(stream: ReadableStream<Piece>) {
+    if (stream.locked) throw new SvcError('E_STREAM', ['its source is a stream that somebody else reads']);
+    this.#reader = stream.getReader();
+  }
+
+  next(): Promise<PieceStep> {
+    return this.#reader.read() as Promise<PieceStep>;
+  }
+  return(): Promise<void> {
+    return this.#reader.cancel();
+  }
+}
+
+/**
+ * FormData as Node encodes it: the encoder goes on behind `cancel()`, and what it then throws ends the process. So a form that
+ * nobody wants any more, for HEAD or of a client that has left, is read to its end, which is in memory or in files.
+ */
+class FormPieces extends WebPieces {
+  override return(): Promise<void> {
+    void this.#readOver();
+    return Promise.resolve();
+  }
+
+  async #readOver(): Promise<void> {
+    try {
+      while ((await this.next()).done !== true);
+    } catch {
+      /* nobody is left who could be told */
+    }
+  }
+}
+
+/** The pieces of a form that Node encodes. */
+export function formPieces(stream: ReadableStream<Uint8Array>): Pieces {
+  return { [Symbol.asyncIterator]: () => new FormPieces(stream) as PieceIterator as AsyncIterator<Piece> }; // nobody looks at what its return() answers
+}
+
+class NodePieces implements PieceIterator {
+  readonly #stream: Readable;
+  readonly #steps: AsyncIterator<Piece, unknown>;
+  #isEnded = false;
+
+  constructor(stream: Readable) {
+    this.#stream = stream;
+    stream.on('error', ignore); // told to whoever pulls; after return() to nobody
+    this.#steps = stream[Symbol.asyncIterator]() as AsyncIterator<Piece, unknown>;
+  }
+
+  next(): Promise<PieceStep> {
+    return this.#steps.next().catch((error: unknown) => {
+      if (!this.#isEnded) throw error;
+      return { done: true, value: undefined };
+    });
+  }
+
+  return(): void {
+    this.#isEnded = true;
+    this.#stream.destroy();
+  }
+}
+
+/** Where pieces are written that do not wait to be pulled: an answer that is sent. */
+export interface PieceSink {
+  write(piece: Piece): boolean;
+  writeShared(piece: SharedPiece): boolean;
+  /** Bytes that wait for the client. */
+  readonly writableLength: number;
+  end(): unknown;
+  destroy(): unknown;
+}
+
+/** Pieces of a stream that has no end of its own. */
+export abstract class EndlessPieces implements PieceIterator {
+  #isTaken = false;
+
+  /** Pulls them. */
+  [Symbol.asyncIterator](): AsyncIterator<Piece, unknown> {
+    this.#isTaken = true;
+    return this as unknown as AsyncIterator<Piece, unknown>; // `for await` takes steps without promises, too
+  }
+
+  abstract next(): PieceStep | PromiseLike<PieceStep>;
+  abstract return(): unknown;
+  /** Ends it between two pieces, which is no failure: the server stops. */
+  abstract finish(): void;
+  /** Whether they write to `sink` by themselves from now on, so that nobody has to pull. */
+  attach(_sink: PieceSink): boolean {
+    return false;
+  }
+
+  /** Ends the source if nobody has begun to read: a layer has answered with something else. */
+  drop(): void {
+    if (!this.#isTaken) Promise.try(() => this.return()).catch(ignore);
+  }
+}
+
+/** Empty pieces in a row that are pulled without looking for anything else to do. */
+const MOST_EMPTY = 1_000;
+
+/** Pieces of which the first has been pulled. They can be read once. */
+export class Primed implements PieceIterator {
+  readonly #source: PieceIterator;
+  #first: PieceStep | undefined;
+  #isTaken = false;
+  #isEnded = false;
+
+  constructor(source: PieceIterator, first?: PieceStep) {
+    this.#source = source;
+    this.#first = first;
+  }
+
+  /** For middleware that changes bodies; `for await` takes steps with and without promises. */
+  [Symbol.asyncIterator](): AsyncIterator<Piece, unknown> {
+    return this as unknown as AsyncIterator<Piece, unknown>;
+  }
+
+  next(): PieceStep | PromiseLike<PieceStep> {
+    const first = this.#first;
+    this.#isTaken = true;
+    if (first === undefined) return this.#isEnded ? { done: true, value: undefined } : this.#source.next();
+    this.#first = undefined;
+    this.#isEnded ||= first.done === true;
+    return first;
+  }
+
+  return(): unknown {
+    if (this.#isEnded) return undefined;
+    this.#isEnded = true;
+    this.#first = undefined;
+    return this.#source.return?.();
+  }
+
+  /** Ends the source if nobody has begun to read: a layer has answered with something else. */
+  drop(): void {
+    if (!this.#isTaken) Promise.try(() => this.return()).catch(ignore);
+  }
+}
+
+/**
+ * Pulls the first piece that is not empty, so that a source without any becomes an error while there is no answer yet.
+ * `announced` is the Content-Length, or -1. When `signal` aborts, the source is ended and nothing is waited for.
+ *
+ * @throws what the source throws, and SvcError `E_STREAM`
+ */
+export function prime(
+  pieces: Pieces,
+  announced: number,
+  signal: AbortSignal | undefined,
+): Primed | Promise<Primed> {
+  if (pieces instanceof Primed) return pieces;
+  const source = iterate(pieces);
+  for (let empty = 0; ; empty++) {
+    const step = source.next();
+    if (isPending(step)) return unlessLeft(source, primeLater(source, step, announced), signal);
+    if (isFirst(source, step, announced) || empty === MOST_EMPTY) return new Primed(source, step);
+  }
+}
+
+async function primeLater(
+  source: PieceIterator,
+  pending: PromiseLike<PieceStep>,
+  announced: number,
+): Promise<Primed> {
+  let step = await pending;
+  while (!isFirst(source, step, announced)) step = await source.next();
+  return new Primed(source, step);
+}
+
+function unlessLeft(
+  source: PieceIterator,
+  priming: Promise<Primed>,
+  signal: AbortSignal | undefined,
+): Promise<Primed> {
+  if (signal === undefined) return priming;
+  return new Promise((resolve, reject) => {
+    const leave = (): void => {
+      const rest = new Primed(source);
+      Promise.try(() => rest.return()).catch(ignore); // there is nobody to be told
+      resolve(rest);
+    };
+    signal.addEventListener('abort', leave, { once: true });
+    priming.then(resolve, reject).finally(() => signal.removeEventListener('abort', leave));
+  });
+}
+
+/** Whether a step says how the body begins. A source that does wrong is ended. @throws SvcError `E_STREAM` */
+function isFirst(source: PieceIterator, step: PieceStep, announced: number): boolean {
+  if (step.done === true) {
+    if (announced > 0) throw lengthError(announced, 0);
+    return true;
+  }
+  try {
+    const { length } = checkedPiece(step.value);
+    if (announced >= 0 && length > announced) throw lengthError(announced, length);
+    return length !== 0;
+  } catch (error) {
+    Promise.try(() => source.return?.()).catch(ignore); // `error` is the one to tell
+    throw error;
+  }
+}
+
+/** All pieces in one. Their source is ended if they are no pieces. @throws what the source throws, and SvcError `E_STREAM`, as when more or less comes than was `announced` */
+export async function gather(pieces: Pieces, announced: number): Promise<Buffer> {
+  const all: Buffer[] = [];
+  let length = 0;
+  for await (const piece of { [Symbol.asyncIterator]: () => iterate(pieces) as AsyncIterator<Piece> }) {
+    // `for await` takes steps without promises, too
+    const checked = checkedPiece(piece);
+    const bytes =
+      typeof checked === 'string'
+        ? Buffer.from(checked)
+        : Buffer.from(checked.buffer, checked.byteOffset, checked.byteLength);
+    length += bytes.length;
+    if (length > announced) throw lengthError(announced, length);
+    all.push(bytes);
+  }
+  if (length < announced) throw lengthError(announced, length);
+  return all.length === 1 ? all[0]! : Buffer.concat(all, length);
+}
+
+/** A source that gives more or less than was announced. */
+export function lengthError(announced: number, found: number): SvcError {
+  return new SvcError('E_STREAM', [
+    `contentLength announced ${announced} bytes, and its source gave ${found > announced ? `${found} or more` : found}`,
+  ]);
+}
+
+export function ignore(): void {
+  /* nobody is there to be told */
+}
+
+/*
+ * Bodies in pieces: what they are. Who reads them: chunks.ts.
+ */
 
 /** Strings are sent as UTF-8, bytes as they are. */
 export type Piece = string | Uint8Array;
@@ -36,4 +310,20 @@ export class SharedPiece {
   get chunk(): Buffer {
     return (this.#chunk ??= Buffer.from(`${Buffer.byteLength(this.text).toString(16)}\r\n${this.text}\r\n`));
   }
+}
+
+/*
+ * Back-pressure: waiting until a stream takes more.
+ */
+
+/** Resolves when more can be written, or when nothing can any more. Leaves no listener behind. */
+export function writable(stream: Writable): Promise<void> {
+  if (stream.destroyed) return Promise.resolve(); // "close" may have been told already
+  return new Promise((resolve) => {
+    const done = (): void => {
+      stream.off('drain', done).off('close', done);
+      resolve();
+    };
+    stream.on('drain', done).on('close', done);
+  });
 }

@@ -20,7 +20,7 @@ import {
   checkedStatus,
 } from './response.ts';
 import { SvcError } from '../base/errors.ts';
-import { formPieces } from './pull-chunks.ts';
+import { formPieces } from './chunks.ts';
 
 /** A body with its status and fields. Made by {@link reply}. */
 export class Reply<T = unknown, S extends number = number> {

@@ -2,19 +2,18 @@
  * Responses: a status, fields and a body, until the server writes them. Six classes for what people answer with.
  */
 import { Readable } from 'node:stream';
-import { SvcError } from '../base/errors.ts';
+import { SvcError, statusTitle } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
 import { inspectAsJson } from '../observability/redact.ts';
 import { HeaderList } from './headers.ts';
 import { needsSecure, serializeCookie } from './cookies.ts';
 import { toJson } from './json.ts';
 import { encodeLocation } from './path.ts';
-import { isPieces } from './chunks.ts';
-import { ignore, prime } from './pull-chunks.ts';
+import { ignore, isPieces, prime } from './chunks.ts';
 import type { CookieOptions } from './cookies.ts';
 import type { HeaderView } from './headers.ts';
-import type { Pieces } from './chunks.ts';
-import type { Primed } from './pull-chunks.ts';
+import type { Pieces, Primed } from './chunks.ts';
+import type { HTTPException, Issue } from '../base/errors.ts';
 
 /** What a response holds: text, bytes, nothing, or pieces that are pulled while they are sent. */
 export type ResponseBody = string | Uint8Array | null | Pieces;
@@ -45,7 +44,7 @@ export interface Answered {
 export class Prepared {
   readonly status: number;
   readonly flat: readonly string[];
-  /** Both as text, once they were sent as that: see http/server/head-text.ts. */
+  /** Both as text, once they were sent as that: see http/server/request-head.ts. */
   headText: string | undefined;
 
   constructor(status: number, flat: readonly string[]) {
@@ -321,3 +320,53 @@ export const JSON_TYPE = 'application/json';
 export const TEXT_TYPE = 'text/plain; charset=utf-8';
 export const HTML_TYPE = 'text/html; charset=utf-8';
 export const BYTES_TYPE = 'application/octet-stream';
+
+/*
+ * Problems: what a client reads when a request fails (RFC 9457), the same shape for every 4xx and 5xx.
+ */
+
+export const PROBLEM_TYPE = 'application/problem+json';
+const PROBLEM = new PreparedType(PROBLEM_TYPE);
+
+/** What a problem says besides its status. Nothing here comes from the request but issues' places and the request id. */
+export interface ProblemDetails {
+  readonly detail?: string | undefined;
+  readonly code?: string | undefined;
+  readonly issues?: readonly Issue[] | undefined;
+  /** The stack, with `debug` only. */
+  readonly trace?: string | undefined;
+}
+
+/** A problem as a response. `requestId` has been checked: it goes into the text as it is. */
+export function problem(status: number, requestId: string, details: ProblemDetails = {}): HttpResponse {
+  const { detail, code, issues, trace } = details;
+  let text = head(status);
+  if (detail !== undefined) text += `,"detail":${JSON.stringify(detail)}`;
+  if (code !== undefined) text += `,"code":${JSON.stringify(code)}`;
+  if (issues !== undefined) text += `,"errors":${JSON.stringify(issues)}`;
+  text += `,"request_id":"${requestId}"`;
+  if (trace !== undefined) text += `,"trace":${JSON.stringify(trace)}`;
+  return new HttpResponse(`${text}}`, PROBLEM.get(status));
+}
+
+/** The problem of an exception, its headers included. */
+export function problemOf(error: HTTPException, requestId: string, trace?: string): HttpResponse {
+  const { detail, code, issues } = error;
+  const response = problem(error.status, requestId, { detail, code, issues, trace });
+  if (error.headers !== undefined)
+    for (const [name, value] of Object.entries(error.headers)) response.headers.set(name, value);
+  return response;
+}
+
+const heads = new Map<number, string>();
+
+/** The beginning that is the same for every problem of a status. */
+function head(status: number): string {
+  let text = heads.get(status);
+  if (text === undefined)
+    heads.set(
+      status,
+      (text = `{"type":"about:blank","title":${JSON.stringify(statusTitle(status))},"status":${status}`),
+    );
+  return text;
+}

@@ -8,8 +8,7 @@
  */
 import { STATUS_CODES } from 'node:http';
 import { isObject } from './messages.ts';
-import { PROBLEM_TYPE } from '../http/problem.ts';
-import { JSONResponse } from '../http/response.ts';
+import { JSONResponse, PROBLEM_TYPE } from '../http/response.ts';
 import type { Issue } from '../base/errors.ts';
 import type { Dialect, JsonObject } from './messages.ts';
 import type { PlannedTool } from './tools.ts';

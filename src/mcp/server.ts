@@ -7,7 +7,7 @@
  * Errors of the protocol are errors; what a tool answers is a result, also when it refuses.
  */
 import { createHash } from 'node:crypto';
-import { DEFAULT_RESULT_BYTES, Toolset } from './calls.ts';
+import { DEFAULT_RESULT_BYTES, TOOL_LOG_LEVELS, Toolset } from './calls.ts';
 import {
   INTERNAL_ERROR,
   INVALID_PARAMS,
@@ -26,12 +26,10 @@ import {
   success,
 } from './messages.ts';
 import { messagesOf } from './prompts.ts';
-import { TOOL_LOG_LEVELS } from './reporting.ts';
 import { resourcesOf } from './resources.ts';
 import { bool, int, text } from '../base/options.ts';
-import type { CallTerms, Caller, McpApplication } from './calls.ts';
+import type { CallTerms, Caller, McpApplication, ToolListener, ToolLogLevel } from './calls.ts';
 import type { Dialect, JsonObject, RpcRequest } from './messages.ts';
-import type { ToolListener, ToolLogLevel } from './reporting.ts';
 import type { Resource } from './resources.ts';
 import type { OptionKind } from '../base/options.ts';
 

@@ -3,8 +3,7 @@
  * `{ error, error_description, request_id }`.
  */
 import { HTTPException, statusTitle } from '../base/errors.ts';
-import { PROBLEM_TYPE } from '../http/problem.ts';
-import { HttpResponse, JSONResponse } from '../http/response.ts';
+import { HttpResponse, JSONResponse, PROBLEM_TYPE } from '../http/response.ts';
 import { OAUTH_ERRORS, OAuthError } from './errors.ts';
 import type { Awaitable, Context, HttpRequest, Middleware, Next } from '../http/contracts.ts';
 import type { Failure, FailurePages } from './failure-page.ts';
@@ -115,7 +114,7 @@ function reform(response: HttpResponse, req: HttpRequest): Failure {
   const { detail, code } =
     response.headers.get('Content-Type') === PROBLEM_TYPE && typeof response.body === 'string'
       ? (JSON.parse(response.body) as { readonly detail?: string; readonly code?: string })
-      : {}; // made by problem.ts
+      : {}; // made by http/response.ts
   const known = code !== undefined && Object.hasOwn(OAUTH_ERRORS, code) ? code : codeOf(response.status);
   const failure = failureOf(known, detail ?? statusTitle(response.status), req);
   unstored(bare(response)).body = JSON.stringify(failure);

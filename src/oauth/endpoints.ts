@@ -14,16 +14,15 @@ import { foreignPage } from '../http/same-origin.ts';
 import { SESSION } from '../http/state.ts';
 import { isRefusal, refusal } from './answers.ts';
 import { isUsersAnswer, outcomeOf } from './audit.ts';
-import { extraOf, isLook, returnToOf, scopesOf } from './login-request.ts';
 import { OAuthError } from './errors.ts';
-import { bodyParameters, parametersOf } from './parameters.ts';
 import { ProviderFailure } from './provider/client.ts';
 import { currentUser } from './login-state.ts';
 import { repostPage } from './failure-page.ts';
+import { parseObject } from '../crypto/jwt-json.ts';
+import { localPath } from '../http/path.ts';
 import type { Awaitable, HttpRequest } from '../http/contracts.ts';
 import type { AccessTokens, TokenUser, UserAnswer } from './tokens/access.ts';
 import type { LoginStates, ReturnedLogin } from './login-state.ts';
-import type { Parameters } from './parameters.ts';
 import type { OAuthProvider, UserInfo } from './provider/presets.ts';
 import type { RefreshToken, RefreshTokenCodec } from './tokens/refresh-codec.ts';
 import type { LoginRow } from './tokens/store.ts';
@@ -36,6 +35,7 @@ import type { ProviderClient } from './provider/client.ts';
 import type { RedirectAllowlist } from './redirects.ts';
 import type { RefreshTokens } from './tokens/refresh.ts';
 import type { TokenCookies } from './tokens/cookies.ts';
+import type { MultiMap } from '../http/request/query.ts';
 
 /** What the provider has sent the browser back with. */
 interface AuthorizationAnswer {
@@ -480,4 +480,109 @@ interface EndpointParts {
   /** Values of the session before the login that outlive it. */
   readonly keepSession: readonly string[];
   readonly keepsAddress: boolean;
+}
+
+/*
+ * Parameters of the OAuth endpoints: each at most once (RFC 6749 §3.1, §3.2), and bounded.
+ */
+
+const MAX_LENGTH = 4_096;
+const MAX_BODY_BYTES = 16_384;
+
+/** Reads one parameter; empty counts as absent (RFC 6749 §3.1). One longer than `maxLength`, by default 4,096, is refused. */
+type Parameters = (name: string, maxLength?: number) => string | undefined;
+
+/** Parameters of a query or form. @throws OAuthError `invalid_request` for one that is there twice, or too long */
+function parametersOf(from: MultiMap): Parameters {
+  return (name, maxLength = MAX_LENGTH) => {
+    const values = from.getAll(name);
+    if (values.length > 1)
+      throw new OAuthError('invalid_request', {
+        description: `The parameter ${name} is there more than once`,
+      });
+    const [value] = values;
+    if (value !== undefined && value.length > maxLength)
+      throw new OAuthError('invalid_request', { description: `The parameter ${name} is too long` });
+    return value === '' ? undefined : value;
+  };
+}
+
+/** Parameters of a body, which is a form or a JSON object of texts; none without a body. @throws HTTPException 400, 413, 415 */
+async function bodyParameters(req: HttpRequest): Promise<Parameters> {
+  const type = req.headers['content-type'];
+  const options = { maxBytes: MAX_BODY_BYTES };
+  if (type === undefined && (await req.body(options)).length === 0) return () => undefined;
+  if (type === undefined || !/^application\/(?:[\w.+-]*\+)?json\s*(?:;|$)/i.test(type))
+    return parametersOf(await req.form(options));
+  await req.json(options); // which says what is wrong with one that is no JSON
+  const body = parseObject(await req.text(options));
+  if (body === undefined)
+    throw new OAuthError('invalid_request', {
+      description: 'The body is a JSON object that has no member twice',
+    });
+  return (name) => {
+    const value: unknown = Object.hasOwn(body, name) ? body[name] : undefined;
+    if (value === undefined || value === null || value === '') return undefined;
+    if (typeof value !== 'string' || value.length > MAX_LENGTH)
+      throw new OAuthError('invalid_request', {
+        description: `The parameter ${name} is a string of at most ${MAX_LENGTH} characters`,
+      });
+    return value;
+  };
+}
+
+/*
+ * What a request to log in may ask for.
+ */
+
+const PROMPTS: ReadonlySet<string> = new Set(['none', 'login', 'consent', 'select_account']);
+
+/** Browsers that guess which link comes next must not begin or finish a login, nor must whoever only asks for the head. */
+function isLook(req: HttpRequest): boolean {
+  return (
+    req.method === 'HEAD' ||
+    /\bprefetch\b|\bpreview\b/i.test(
+      `${req.headers['sec-purpose'] ?? ''} ${req.headers['purpose'] ?? ''} ${req.headers['x-moz'] ?? ''}`,
+    )
+  );
+}
+
+/** Where the browser goes afterwards. @throws OAuthError `invalid_request` for what is no path of this application */
+function returnToOf(parameter: Parameters): string | null {
+  const given = parameter('return_to');
+  if (given === undefined) return null;
+  const path = localPath(given);
+  if (path === undefined)
+    throw new OAuthError('invalid_request', { description: 'return_to is a path of this application' });
+  return path;
+}
+
+/** What a login may pass on to the provider; everything else is not. */
+function extraOf(parameter: Parameters): Readonly<Record<string, string>> {
+  const extra: Record<string, string> = {};
+  const [hint, prompt] = [parameter('login_hint'), parameter('prompt')];
+  if (hint !== undefined) {
+    if (!/^[^\p{Cc}]{1,200}$/u.test(hint))
+      throw new OAuthError('invalid_request', {
+        description: 'login_hint is a text of at most 200 characters',
+      });
+    extra['login_hint'] = hint;
+  }
+  if (prompt !== undefined) {
+    if (!PROMPTS.has(prompt))
+      throw new OAuthError('invalid_request', { description: `prompt is one of ${[...PROMPTS].join(', ')}` });
+    extra['prompt'] = prompt;
+  }
+  return extra;
+}
+
+/** Fewer scopes than the provider is configured with, never others; `openid` stays, since an id_token is expected. */
+function scopesOf(asked: string | undefined, configured: readonly string[]): readonly string[] | undefined {
+  if (asked === undefined) return undefined;
+  const scopes = asked.split(' ').filter((scope) => scope !== '');
+  if (!scopes.every((scope) => configured.includes(scope)))
+    throw new OAuthError('invalid_scope', {
+      description: 'The scope asked for exceeds what this provider is configured with',
+    });
+  return configured.includes('openid') && !scopes.includes('openid') ? ['openid', ...scopes] : scopes;
 }

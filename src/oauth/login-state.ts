@@ -3,15 +3,15 @@
  *
  *   state     the name of a key and 32 random bytes, in the URL; its hash in the store
  *   secret    32 random bytes, in a cookie of this login alone; its hash in the store
- *   verifier  derived from the state and a key (pkce.ts): stored nowhere
+ *   verifier  derived from the state and a key (login-state.ts): stored nowhere
  *
  * A state that comes back in another browser is left alone, so nobody can spoil somebody else's login.
  */
-import { hash, randomBytes } from 'node:crypto';
+import { createHmac, hash, randomBytes } from 'node:crypto';
 import { hostCookie } from '../http/cookies.ts';
 import { OAuthError } from './errors.ts';
-import { challengeOf, verifierOf } from './pkce.ts';
 import { sessionKey } from '../http/session/middleware.ts';
+import type { KeyObject } from 'node:crypto';
 import type { Clock } from '../base/clock.ts';
 import type { Env } from '../base/config.ts';
 import type { Keyring } from '../crypto/keys.ts';
@@ -175,3 +175,18 @@ export class LoginStates {
 
 /** The application's subject of whoever has logged in; set by the callback where the session middleware is in use. */
 export const currentUser: SessionKey<string> = sessionKey('svc_user');
+
+/*
+ * Proof key for code exchange (RFC 7636), method S256 on every flow. The verifier is never stored: it is derived from the
+ * state and a key of the server, so that neither a copy of the database nor the state alone gives it.
+ */
+
+/** The verifier that belongs to a state (§4.1): 43 characters. */
+export function verifierOf(state: string, key: KeyObject): string {
+  return createHmac('sha256', key).update('svc-pkce-verifier\0').update(state).digest('base64url');
+}
+
+/** The challenge of a verifier (§4.2), method S256: 43 characters. */
+export function challengeOf(verifier: string): string {
+  return hash('sha256', verifier, 'base64url');
+}

@@ -3,7 +3,7 @@
  */
 import { SvcError } from '../base/errors.ts';
 import { bool, given, int, oneOf, readOptions, text } from '../base/options.ts';
-import { localPath } from '../http/local-path.ts';
+import { localPath } from '../http/path.ts';
 import { RateLimiter } from '../http/middleware/rate-limiter.ts';
 import { isScopes } from './tokens/access.ts';
 import type { Secrets } from '../crypto/keys.ts';

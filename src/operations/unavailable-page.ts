@@ -3,8 +3,7 @@
  *
  *   text/html for browsers, with the reason escaped        application/problem+json for whoever asks for JSON
  */
-import { HttpResponse, HTML_TYPE } from '../http/response.ts';
-import { problem } from '../http/problem.ts';
+import { HTML_TYPE, HttpResponse, problem } from '../http/response.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 
 /** Seconds after which a client may try again. */

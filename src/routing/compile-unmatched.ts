@@ -4,10 +4,9 @@
 import { BadRequest, MethodNotAllowed, NotFound } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
 import { isThenable } from '../base/thenable.ts';
-import { problem } from '../http/problem.ts';
+import { HttpResponse, Prepared, problem } from '../http/response.ts';
 import { fieldOf } from '../http/origins.ts';
 import { compose } from '../http/pipeline.ts';
-import { HttpResponse, Prepared } from '../http/response.ts';
 import type { FlatRoute } from './route.ts';
 import type { Awaitable, CompiledRoute, Middleware } from '../http/contracts.ts';
 import type { Answer } from '../http/late-answer.ts';

@@ -14,8 +14,7 @@ import { closest, given, int, oneOf, readOptions, shown, text } from '../base/op
 import { ValidationError, compileType } from '../schema/schema.ts';
 import { isToken } from '../http/headers.ts';
 import { readCompression, negotiateDeflate } from '../http/websocket/deflate.ts';
-import { readHandshake } from '../http/websocket/handshake.ts';
-import { OriginGuard } from '../http/websocket/origin.ts';
+import { OriginGuard, readHandshake } from '../http/websocket/handshake.ts';
 import { SwitchingProtocols } from '../http/server/websockets.ts';
 import type { InputOf, TextInputs } from './di.ts';
 import type { Infer, TypeSource } from '../schema/schema.ts';
@@ -417,7 +416,7 @@ export class SocketOpener {
   async load(): Promise<void> {
     const [{ WebSocketConnection }, { SpareReaders }] = await Promise.all([
       import('../http/websocket/websocket.ts'),
-      import('../http/websocket/readers.ts'),
+      import('../http/websocket/frames.ts'),
     ]);
     const terms = { ...this.#terms, readers: new SpareReaders(this.#terms.maxMessageBytes) };
     this.#open = (stream, parts) => new WebSocketConnection(stream, terms, parts);

@@ -8,7 +8,7 @@ import { Svc } from '../../src/app/svc.ts';
 import { APIKeyAuth } from '../../src/auth/keys.ts';
 import { requireRoles } from '../../src/auth/require.ts';
 import { LoginRequired } from '../../src/base/errors.ts';
-import { requireSession } from '../../src/auth/session.ts';
+import { requireSession } from '../../src/auth/auth.ts';
 import { Depends } from '../../src/routing/di.ts';
 import { ManualClock } from '../../src/base/manual-clock.ts';
 import { TestClient } from '../../src/testing/index.ts';

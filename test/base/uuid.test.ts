@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { uuid } from '../../src/base/uuid.ts';
+import { uuid } from '../../src/http/request-id.ts';
 
 test('uuid() is of version 4 and its variant (RFC 9562 §5.4), and new every time', () => {
   const seen = new Set<string>();

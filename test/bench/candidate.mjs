@@ -240,7 +240,7 @@ export async function staticFiles(folder) {
 export async function sqlite() {
   const { prepareDatabase } = await built('db/open');
   const { createMetrics } = await built('observability/metrics');
-  const { DatabaseMetrics } = await built('db/metrics');
+  const { DatabaseMetrics } = await built('db/plugin');
   const log = createLogger({ level: 'warn' });
   const { statements } = DatabaseMetrics.of(createMetrics({ log }));
   const { driver } = prepareDatabase(

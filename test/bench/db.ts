@@ -26,7 +26,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { DatabaseMetrics } from '../../src/db/metrics.ts';
+import { DatabaseMetrics } from '../../src/db/plugin.ts';
 import { prepareDatabase } from '../../src/db/open.ts';
 import { createLogger } from '../../src/index.ts';
 import { createMetrics } from '../../src/observability/metrics.ts';

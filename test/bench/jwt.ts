@@ -1,6 +1,6 @@
 /**
  * HS256 tokens: sign, verify and refuse a forged one, against fast-jwt with its cache off and against the bare HMAC of the same
- * bytes, by createHmac() and by src/crypto/hmac.ts. Claims: `sub`, `jti`, two lists, `iat`, `exp`. ns of processor time per operation, medians of alternating fresh processes.
+ * bytes, by createHmac() and by src/crypto/keys.ts. Claims: `sub`, `jti`, two lists, `iat`, `exp`. ns of processor time per operation, medians of alternating fresh processes.
  *
  *   node --conditions=svc-source test/bench/jwt.ts [--rounds=5]        exits 1 when a ratio to fast-jwt is above its bound
  *
@@ -12,7 +12,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { hmacSha256 } from '../../src/crypto/hmac.ts';
+import { hmacSha256 } from '../../src/crypto/keys.ts';
 import { createToken, verifyToken } from '../../src/crypto/jwt.ts';
 import { scratch } from '../support/scratch.ts';
 import type { TestContext } from 'node:test';

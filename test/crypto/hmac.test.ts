@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHmac, createSecretKey, randomBytes } from 'node:crypto';
 import { test } from 'node:test';
-import { hmacSha256 } from '../../src/crypto/hmac.ts';
+import { hmacSha256 } from '../../src/crypto/keys.ts';
 
 const vector = (key: Buffer, text: string): string =>
   Buffer.from(hmacSha256(createSecretKey(key), text), 'base64url').toString('hex');

@@ -8,7 +8,7 @@ import { SvcError, Unauthorized } from '../../src/base/errors.ts';
 import { InvalidToken, createToken, readToken, tokenChecks, verifyToken } from '../../src/crypto/jwt.ts';
 import { Keyring } from '../../src/crypto/keys.ts';
 import { ManualClock } from '../../src/base/manual-clock.ts';
-import { problemOf } from '../../src/http/problem.ts';
+import { problemOf } from '../../src/http/response.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 import { seeded } from '../support/random.ts';
 import type { TokenRefusal, VerifyTokenOptions } from '../../src/crypto/jwt.ts';

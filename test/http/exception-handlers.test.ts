@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { ExceptionHandlers } from '../../src/http/exception-handlers.ts';
+import { ExceptionHandlers } from '../../src/http/pipeline.ts';
 import { BadRequest, HTTPException, NotFound } from '../../src/base/errors.ts';
 import type { HttpRequest } from '../../src/http/contracts.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { localPath } from '../../src/http/local-path.ts';
+import { localPath } from '../../src/http/path.ts';
 import { RedirectResponse } from '../../src/http/response.ts';
 import { Svc } from '../../src/app/svc.ts';
 import { TestClient } from '../../src/testing/index.ts';

@@ -9,16 +9,16 @@ import {
   SvcError,
 } from '../../src/base/errors.ts';
 import { createMetrics } from '../../src/observability/metrics.ts';
-import { ExceptionHandlers } from '../../src/http/exception-handlers.ts';
-import { LateAnswer } from '../../src/http/late-answer.ts';
 import {
   CoreEdge,
   ErrorRenderer,
+  ExceptionHandlers,
   asMiddleware,
   compose,
   guarded,
   isThenable,
 } from '../../src/http/pipeline.ts';
+import { LateAnswer } from '../../src/http/late-answer.ts';
 import { DEFAULT_PLAN } from '../../src/http/reply.ts';
 import { HttpResponse } from '../../src/http/response.ts';
 import { collectedLog } from '../support/collected-log.ts';

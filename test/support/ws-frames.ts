@@ -2,8 +2,7 @@
  * Frames for tests, and what a reader says of them.
  */
 import { OPCODE } from '../../src/http/websocket/codes.ts';
-import { FrameReader } from '../../src/http/websocket/frames.ts';
-import { SpareReaders } from '../../src/http/websocket/readers.ts';
+import { FrameReader, SpareReaders } from '../../src/http/websocket/frames.ts';
 import type { FrameReaderOptions, FrameSink } from '../../src/http/websocket/frames.ts';
 import type { Told } from './ws-reference.ts';
 

@@ -6,7 +6,7 @@
  *   RedisRateLimitStore   one script with the server's time      GCRA, as in memory: exact over all processes
  */
 import { createHash } from 'node:crypto';
-import { fromBytes, toBytes } from '../../cache/clone.ts';
+import { fromBytes, toBytes } from '../../cache/cache.ts';
 import { StoreFull } from '../../base/errors.ts';
 import { int, oneOf, readOptions, type OptionKind } from '../../base/options.ts';
 import { MAX_TIMEOUT_MS } from '../limits.ts';

@@ -7,7 +7,7 @@ import { SqliteConnection } from './connection.ts';
 import { openFile } from './file.ts';
 import type { DatabaseSync } from 'node:sqlite';
 import type { Row } from '../driver.ts';
-import type { ReaderReply, ReaderRequest } from './messages.ts';
+import type { ReaderReply, ReaderRequest } from './reader.ts';
 
 const streams = new Map<number, AsyncIterator<readonly Row[]>>();
 let lastStream = 0;

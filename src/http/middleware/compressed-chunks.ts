@@ -2,7 +2,7 @@
  * Pieces, compressed as they are sent. What has been given goes out before anything is waited for, so that a stream stays a
  * stream: a source that has its next piece at once fills a block, one that is silent gets all it gave to the client.
  */
-import { EndlessPieces, checkedPiece, discard, ignore, isPending, iterate } from '../pull-chunks.ts';
+import { EndlessPieces, checkedPiece, discard, ignore, isPending, iterate } from '../chunks.ts';
 import type { Transform } from 'node:stream';
 import type { Coder } from '../content-codings.ts';
 import type { PieceIterator, PieceStep, Pieces } from '../chunks.ts';

@@ -16,7 +16,7 @@ import {
 } from 'node:zlib';
 import { BadRequest, ClientDisconnected, HTTPException, PayloadTooLarge } from '../../base/errors.ts';
 import { joined } from './body-stream.ts';
-import { writable } from '../writable.ts';
+import { writable } from '../chunks.ts';
 import { ZstdFrames } from './zstd-frames.ts';
 import type { Transform } from 'node:stream';
 import type { BodyReader } from './body-stream.ts';

@@ -3,7 +3,7 @@
  */
 import { statusTitle } from '../../base/errors.ts';
 import { connectionOf } from './connection.ts';
-import { PROBLEM_TYPE } from '../problem.ts';
+import { PROBLEM_TYPE } from '../response.ts';
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Connection } from './connection.ts';

@@ -9,7 +9,7 @@
  *   pipelined    beyond maxPipelined         one more is answered, and the connection ends: a client sends the rest again (RFC 9112 §9.3.2)
  */
 import { NOT_WAITING, connectionOf } from './connection.ts';
-import { problem } from '../problem.ts';
+import { problem } from '../response.ts';
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';

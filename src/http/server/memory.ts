@@ -5,8 +5,7 @@
 import { EventEmitter } from 'node:events';
 import { Readable, duplexPair } from 'node:stream';
 import { ClientDisconnected } from '../../base/errors.ts';
-import { isPieces } from '../chunks.ts';
-import { checkedPiece, discard, ignore, iterate } from '../pull-chunks.ts';
+import { checkedPiece, discard, ignore, isPieces, iterate } from '../chunks.ts';
 import { TransportRequest } from '../request/request.ts';
 import { asksForWebSocket } from '../websocket/handshake.ts';
 import { SwitchingProtocols } from './websockets.ts';

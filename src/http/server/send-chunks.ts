@@ -4,11 +4,10 @@
  */
 import { ClientDisconnected } from '../../base/errors.ts';
 import { FileBody } from '../files/body.ts';
-import { EndlessPieces, checkedPiece, ignore, isPending, iterate, lengthError } from '../pull-chunks.ts';
+import { EndlessPieces, checkedPiece, ignore, isPending, iterate, lengthError, writable } from '../chunks.ts';
 import { SLICE_BYTES } from './slow-readers.ts';
-import { writable } from '../writable.ts';
 import type { ServerResponse } from 'node:http';
-import type { HeadTexts } from './head-text.ts';
+import type { HeadTexts } from './request-head.ts';
 import type { SentMessage } from './fast-path/outgoing.ts';
 import type { Piece, PieceIterator, Pieces } from '../chunks.ts';
 import type { SlowReaders } from './slow-readers.ts';

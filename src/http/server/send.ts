@@ -4,8 +4,7 @@
  */
 import { Buffer } from 'node:buffer'; // the global of that name is a getter, which is called for each answer
 import { findField } from '../headers.ts';
-import { isPieces } from '../chunks.ts';
-import { discard } from '../pull-chunks.ts';
+import { discard, isPieces } from '../chunks.ts';
 import { hasNoContent } from '../response.ts';
 import { sendPieces, sendStream, slicesOf } from './send-chunks.ts';
 import { SLICE_BYTES } from './slow-readers.ts';

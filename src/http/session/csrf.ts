@@ -14,7 +14,7 @@
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { Forbidden, SvcError } from '../../base/errors.ts';
-import { hmacSha256 } from '../../crypto/hmac.ts';
+import { hmacSha256 } from '../../crypto/keys.ts';
 import { bool, closest, given, readOptions } from '../../base/options.ts';
 import { Exemptions } from '../middleware/exemptions.ts';
 import { parseParameters } from '../headers.ts';

@@ -10,7 +10,6 @@ import { createHash } from 'node:crypto';
 import { HTTPException, PayloadTooLarge, SvcError } from '../../base/errors.ts';
 import { SecurityLog } from '../security-log.ts';
 import { MissingTls } from './cookie.ts';
-import { decoded, encoded, fitted } from './records.ts';
 import { NO_DATA, RequestSession } from './values.ts';
 import { ProtectedValues } from './signed-values.ts';
 import type { Keyring } from '../../crypto/keys.ts';
@@ -19,7 +18,6 @@ import type { Awaitable, HttpRequest, Services } from '../contracts.ts';
 import type { HostCookie } from '../cookies.ts';
 import type { HttpResponse } from '../response.ts';
 import type { KeptCookie } from './cookie.ts';
-import type { Written } from './records.ts';
 import type { OpenedSession, SessionData, StoredSession } from './values.ts';
 import type { ReadValue, ValueRefusal, ValueTimes } from './signed-values.ts';
 
@@ -319,4 +317,72 @@ function bornOf({ opened, endedId }: RequestSession): number | undefined {
 function isPage(req: HttpRequest): boolean {
   const mode = req.headers['sec-fetch-mode'];
   return mode === undefined || mode === 'navigate';
+}
+
+/*
+ * What is kept of a session as text, and what is left out when it does not fit.
+ */
+
+/** The text of a session; `id` where nothing else names it. */
+function encoded({ values, flashes }: SessionData, bornSeconds: number, id?: string): string {
+  return JSON.stringify({
+    i: id,
+    b: bornSeconds,
+    v: Object.fromEntries(values),
+    f: flashes.length === 0 ? undefined : flashes.map(({ kind, text }) => [kind, text]),
+  });
+}
+
+/** What {@link encoded} wrote; undefined for anything else, which only another version of the program can have written. */
+function decoded(text: string): StoredSession | undefined {
+  const { i: id = '', b: bornSeconds, v: values, f: flashes = [] } = jsonObject(text);
+  if (
+    typeof id !== 'string' ||
+    typeof bornSeconds !== 'number' ||
+    typeof values !== 'object' ||
+    values === null ||
+    !Array.isArray(flashes)
+  )
+    return undefined;
+  const pairs = flashes.filter((flash) => Array.isArray(flash)) as readonly (readonly unknown[])[];
+  return {
+    id,
+    bornSeconds,
+    text,
+    data: {
+      values: new Map(Object.entries(values)), // members named __proto__ are entries like any other
+      flashes: pairs.map(([kind, message]) => ({ kind: String(kind), text: String(message) })),
+    },
+  };
+}
+
+function jsonObject(text: string): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
+  } catch {
+    return {};
+  }
+}
+
+/** A session as it would be kept, and how much room that takes. */
+interface Written {
+  readonly text: string;
+  readonly bytes: number;
+}
+
+/**
+ * What `write` makes of the session with as many of its newest messages as there is room for: values are worth more, and a
+ * message often repeats what a client has sent. Too many bytes when not even the values fit.
+ */
+function fitted(data: SessionData, mostBytes: number, write: (data: SessionData) => Written): Written {
+  let written = write(data);
+  if (written.bytes <= mostBytes || data.flashes.length === 0) return written;
+  const bare = write({ ...data, flashes: [] });
+  if (bare.bytes > mostBytes) return bare;
+  for (let dropped = 1; dropped < data.flashes.length; dropped++) {
+    written = write({ ...data, flashes: data.flashes.slice(dropped) });
+    if (written.bytes <= mostBytes) return written;
+  }
+  return bare;
 }

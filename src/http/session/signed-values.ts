@@ -9,7 +9,7 @@
  * of one purpose, cookie or store key is worth nothing as another.
  */
 import { createCipheriv, createDecipheriv, randomBytes, timingSafeEqual } from 'node:crypto';
-import { hmacSha256 } from '../../crypto/hmac.ts';
+import { hmacSha256 } from '../../crypto/keys.ts';
 import type { KeyObject } from 'node:crypto';
 import type { Keyring } from '../../crypto/keys.ts';
 

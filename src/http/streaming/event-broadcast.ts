@@ -11,13 +11,11 @@ import { HTTPException } from '../../base/errors.ts';
 import { int, readOptions } from '../../base/options.ts';
 import { COMMENT, encodeEvent, eventBody, eventFields, readEventTerms } from './event-stream.ts';
 import { Heartbeat } from './heartbeat.ts';
-import { EndlessPieces } from '../pull-chunks.ts';
+import { EndlessPieces, SharedPiece } from '../chunks.ts';
 import { HttpResponse } from '../response.ts';
-import { SharedPiece } from '../chunks.ts';
 import { services } from '../state.ts';
 import type { EventStreamOptions, EventTerms, ServerSentEvent, Streamed } from './event-stream.ts';
-import type { PieceStep } from '../chunks.ts';
-import type { PieceSink } from '../pull-chunks.ts';
+import type { PieceSink, PieceStep } from '../chunks.ts';
 
 /** How events go to many. `undefined` means not given. */
 export interface EventBroadcastOptions extends Pick<EventStreamOptions, 'heartbeatSeconds' | 'retryMs'> {

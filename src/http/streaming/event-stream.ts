@@ -7,7 +7,7 @@
  */
 import { given, int, readOptions, shown } from '../../base/options.ts';
 import { Heartbeat } from './heartbeat.ts';
-import { EndlessPieces, ignore, isPending, iterate } from '../pull-chunks.ts';
+import { EndlessPieces, ignore, isPending, iterate } from '../chunks.ts';
 import { HttpResponse, checkedSource } from '../response.ts';
 import { services } from '../state.ts';
 import { SvcError } from '../../base/errors.ts';

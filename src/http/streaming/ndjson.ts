@@ -2,7 +2,7 @@
  * Lines of JSON as an answer (`application/x-ndjson`): each value of a source is one line, sent when it comes.
  */
 import { toJson } from '../json.ts';
-import { isPending, iterate } from '../pull-chunks.ts';
+import { isPending, iterate } from '../chunks.ts';
 import { StreamingResponse, checkedSource } from '../response.ts';
 import type { Piece, PieceIterator, PieceStep, Pieces } from '../chunks.ts';
 import type { ResponseOptions } from '../response.ts';

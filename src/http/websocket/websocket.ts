@@ -26,8 +26,7 @@ import type { Beating } from '../streaming/heartbeat.ts';
 import type { TransportRequest } from '../request/request.ts';
 import type { RoomMember, Rooms } from './rooms.ts';
 import type { DeflateAgreement } from './deflate.ts';
-import type { FrameSink } from './frames.ts';
-import type { SpareReaders } from './readers.ts';
+import type { FrameSink, SpareReaders } from './frames.ts';
 import type { SenderOwner, SenderTerms } from './sender.ts';
 import type { SharedMessage } from './batch.ts';
 

@@ -10,7 +10,7 @@ import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { createServer } from 'node:http';
 import { systemClock } from '../../base/clock.ts';
 import { SvcError } from '../../base/errors.ts';
-import { localPath } from '../../http/local-path.ts';
+import { localPath } from '../../http/path.ts';
 import { given, int, oneOf, readOptions, text } from '../../base/options.ts';
 import { DevKeys } from './keys.ts';
 import {

@@ -5,15 +5,14 @@
  *   this file            elements, storage, copies, colours     browse.ts   contents, search, links
  *   sample.ts  the document; values by schema         auth.ts     proofs of who asks
  *   form.ts    fields and editors                     request.ts  what is sent
- *   answer.ts  sends it, shows what comes back        try.ts      all of that for one operation
+ *   answer.ts  sends it, shows what comes back        request.ts      all of that for one operation
  */
 import { ANSWER } from './answer.ts';
 import { AUTH } from './auth.ts';
 import { BROWSE } from './browse.ts';
 import { FORM } from './form.ts';
-import { REQUEST } from './request.ts';
+import { REQUEST, TRY } from './request.ts';
 import { SAMPLE } from './sample.ts';
-import { TRY } from './try.ts';
 
 const PAGE: string = String.raw`
 const root = document.documentElement;

@@ -17,7 +17,7 @@ import test, { after } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { Svc } from '../../../src/app/svc.ts';
 import { FileResponse } from '../../../src/http/files/files.ts';
-import { discard } from '../../../src/http/pull-chunks.ts';
+import { discard } from '../../../src/http/chunks.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { seeded } from '../../support/random.ts';
 import { RawClient } from '../../support/raw-http.ts';

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import test from 'node:test';
 import { Svc } from '../../../src/app/svc.ts';
 import { CountedPieces } from '../../../src/http/request/event.ts';
-import { iterate } from '../../../src/http/pull-chunks.ts';
+import { iterate } from '../../../src/http/chunks.ts';
 import { StreamingResponse } from '../../../src/http/response.ts';
 import { TestClient } from '../../../src/testing/index.ts';
 import { collectedLog } from '../../support/collected-log.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import test from 'node:test';
-import { heldBytes } from '../../../src/http/server/kernel-queues.ts';
+import { heldBytes } from '../../../src/http/server/slow-readers.ts';
 import type { AddressInfo, Socket } from 'node:net';
 
 const skip = process.platform === 'linux' ? false : 'Linux alone tells';

@@ -4,7 +4,7 @@ import test from 'node:test';
 import { SlowReaders } from '../../../src/http/server/slow-readers.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import type { ServerResponse } from 'node:http';
-import type { heldBytes } from '../../../src/http/server/kernel-queues.ts';
+import type { heldBytes } from '../../../src/http/server/slow-readers.ts';
 
 /** An answer of which nothing more is taken, watched by a limit of 8 s; how much the kernel holds of it is what `held` says. */
 function stuck(clock: ManualClock, held: () => number | undefined): { readonly cuts: readonly string[] } {
