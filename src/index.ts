@@ -237,7 +237,7 @@ export { traceHeaders } from './http/request/trace-context.ts';
 export type { TraceContext } from './http/request/trace-context.ts';
 export { TrustedHostMiddleware } from './http/middleware/trusted-host.ts';
 export type { TrustedHostOptions } from './http/middleware/trusted-host.ts';
-export type { WebSocketClose } from './http/websocket/websocket.ts';
+export type { WebSocketClose } from './http/websocket/closing.ts';
 export type { WebSocketCompression } from './http/websocket/deflate.ts';
 export type { SlowConsumerPolicy } from './http/websocket/sender.ts';
 export { MemoryRateLimitStore, MemoryRecordStore, MemoryRoomBus } from './cache/stores.ts';

@@ -55,7 +55,10 @@ const CLOCKS: ReadonlySet<string> = new Set(['base/clock.ts', 'base/manual-clock
 const LOADERS: ReadonlySet<string> = new Set(['cli/main.ts', 'cli/run.ts', 'cli/load.ts']);
 /** These files hold programs as text between backticks, which is not their own code. */
 const TEXTS: ReadonlySet<string> = new Set([
-  ...['files', 'sources', 'tests'].map((name) => `cli/starter/${name}.ts`),
+  ...[
+    ...['app', 'app-test', 'container', 'live', 'login', 'package', 'page', 'readme', 'repository'],
+    ...['settings', 'storage'],
+  ].map((name) => `cli/starter/template/${name}.ts`),
   ...['answer', 'auth', 'browse', 'form', 'request', 'sample', 'script', 'style', 'try'].map(
     (name) => `openapi/docs/${name}.ts`,
   ),

@@ -29,7 +29,7 @@ import { SvcError } from '../base/errors.ts';
 import { ownPackage } from './load.ts';
 import { isPackageName, starterFiles } from './starter/starter.ts';
 import type { Command, Invocation } from './command.ts';
-import type { PackageSource, StarterOptions } from './starter/files.ts';
+import type { PackageSource, StarterOptions } from './starter/options.ts';
 
 export const newCommand: Command = {
   usage: 'svc new <dir> [--name <name>] [--vendor | --registry | --link] [--if-absent]',

@@ -34,12 +34,9 @@ import type { PathParams } from '../http/path.ts';
 import type { MiddlewareFunction } from '../http/pipeline.ts';
 import type { HttpResponse } from '../http/response.ts';
 import type { Rooms } from '../http/websocket/rooms.ts';
-import type {
-  SocketListener,
-  SocketTerms,
-  WebSocketClose,
-  WebSocketConnection,
-} from '../http/websocket/websocket.ts';
+import type { WebSocketClose } from '../http/websocket/closing.ts';
+import type { SocketListener } from '../http/websocket/handlers.ts';
+import type { SocketTerms, WebSocketConnection } from '../http/websocket/websocket.ts';
 import type { WebSocketCompression } from '../http/websocket/deflate.ts';
 import type { WebSocketMeter } from '../http/websocket/meter.ts';
 import type { SlowConsumerPolicy } from '../http/websocket/sender.ts';
@@ -376,7 +373,7 @@ export class DeclaredSocket {
     });
   }
 
-  #listener(): SocketListener {
+  #listener(): SocketListener<WebSocketConnection> {
     const decode = decoder(this.settings.message, this.subject);
     const handler = this.#handler as
       ((socket: WebSocketConnection, context: unknown) => Awaitable<void>) | undefined; // the overloads of websocket() have typed them

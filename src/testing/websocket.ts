@@ -12,7 +12,7 @@ import { FrameReader } from '../http/websocket/frames.ts';
 import { closePayload, encodeMaskedFrame } from '../http/websocket/encode.ts';
 import { toJson } from '../http/json.ts';
 import type { Duplex } from 'node:stream';
-import type { WebSocketClose } from '../http/websocket/websocket.ts';
+import type { WebSocketClose } from '../http/websocket/closing.ts';
 
 /** What a handshake is made of, beside the client's own headers and cookies. */
 export interface TestWebSocketOptions {

@@ -242,7 +242,7 @@ async function clients(port: number, step: Step): Promise<void> {
     new URL('../../dist/http/websocket/encode.js', import.meta.url).href
   )) as typeof import('../../src/http/websocket/encode.ts');
   const { deflateMessage } = (await import(
-    new URL('../../dist/http/ws-deflate.js', import.meta.url).href
+    new URL('../../dist/http/websocket/deflate.js', import.meta.url).href
   )) as typeof import('../../src/http/websocket/deflate.ts');
   const isCompressed = step.isCompressed === true;
   const body = isCompressed ? deflateMessage(payload, 15, 3) : payload;

@@ -1,32 +1,18 @@
 /**
  * The files that `svc new` writes: a path, and the text for a project. Nothing is read or written here; cli/new.ts does.
  */
-import {
-  CI,
-  COMPOSE,
-  DOCKERFILE,
-  DOCKERIGNORE,
-  ENV,
-  ENV_EXAMPLE,
-  GITIGNORE,
-  MANIFEST,
-  README,
-  TSCONFIG,
-} from './files.ts';
-import {
-  APP,
-  LIVE,
-  LIVE_PAGE,
-  LOGIN,
-  MIGRATION_DOWN,
-  MIGRATION_UP,
-  NOTES,
-  PAGE,
-  PEOPLE,
-  SETTINGS,
-} from './sources.ts';
-import { APP_TEST, LIVE_TEST, NOTES_TEST } from './tests.ts';
-import type { StarterOptions, Template } from './files.ts';
+import { APP_TEST } from './template/app-test.ts';
+import { APP } from './template/app.ts';
+import { COMPOSE, DOCKERFILE, DOCKERIGNORE } from './template/container.ts';
+import { LIVE, LIVE_PAGE, LIVE_TEST } from './template/live.ts';
+import { LOGIN } from './template/login.ts';
+import { MANIFEST, TSCONFIG } from './template/package.ts';
+import { PAGE } from './template/page.ts';
+import { README } from './template/readme.ts';
+import { CI, GITIGNORE } from './template/repository.ts';
+import { ENV, ENV_EXAMPLE, SETTINGS } from './template/settings.ts';
+import { MIGRATION_DOWN, MIGRATION_UP, NOTES, NOTES_TEST, PEOPLE } from './template/storage.ts';
+import type { StarterOptions, Template } from './options.ts';
 
 /** A file of the project. */
 export interface StarterFile {

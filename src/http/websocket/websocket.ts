@@ -1,180 +1,106 @@
 /**
- * One open WebSocket: what its peer says, in order; pings, closing, and both kinds of back-pressure.
+ * One open WebSocket: reads messages, calls its handlers in order, closes, and applies back-pressure in both directions.
  *
  *   stream -> FrameReader -> inbox -> handler          handler -> FrameSender -> stream
  *
- *   open -> closing (we have said so) -> closed       a peer that says so first is answered, and the connection ends
+ *   open -> closing (our close frame is sent) -> closed       a peer that closes first is answered, and the connection ends
  *
- * Messages are handed over one at a time: the next when the handler of the one before has settled. Those that come meanwhile
- * wait, up to 64 KiB; beyond, nothing more is read. Nor is it from a peer that does not read what it is sent.
+ *   stream-events.ts   events of the stream
+ *   inbox.ts           messages that wait
+ *   handlers.ts        contract and call of the handlers
+ *   liveness.ts        heartbeats, idle timeouts, pings
+ *   closing.ts         outcome, and the close code for an error
+ *
+ * A handler gets the next message when its call for the one before has settled. Messages that come meanwhile wait, up to
+ * 64 KiB; then nothing more is read. Nor is a peer read that does not take what it is sent.
  */
 import { Socket as NetSocket } from 'node:net';
-import { ClientDisconnected, HTTPException, SvcError } from '../../base/errors.ts';
+import { SvcError } from '../../base/errors.ts';
 import { isThenable } from '../../base/thenable.ts';
-import { Heartbeat } from '../streaming/heartbeat.ts';
 import { toJson } from '../json.ts';
-import { MessageDeflater, MessageInflater } from './deflate.ts';
+import { Ending, closeFor } from './closing.ts';
 import { CLOSE, OPCODE, isCloseCode } from './codes.ts';
-import { FrameReader, copyOf } from './frames.ts';
+import { MessageDeflater, MessageInflater } from './deflate.ts';
 import { closePayload } from './encode.ts';
+import { FrameReader } from './frames.ts';
+import { callHandler } from './handlers.ts';
+import { Inbox } from './inbox.ts';
+import { RoundTrip, nextPhase, startBeats, takenBytes, tickMs } from './liveness.ts';
 import { FrameSender } from './sender.ts';
+import { destroyAfterEnd, listen } from './stream-events.ts';
 import type { Duplex } from 'node:stream';
-import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Awaitable } from '../contracts.ts';
-import type { Beating } from '../streaming/heartbeat.ts';
+import type { Beating, Heartbeat } from '../streaming/heartbeat.ts';
 import type { TransportRequest } from '../request/request.ts';
-import type { RoomMember, Rooms } from './rooms.ts';
+import type { WebSocketClose } from './closing.ts';
 import type { DeflateAgreement } from './deflate.ts';
 import type { FrameSink, SpareReaders } from './frames.ts';
+import type { SocketListener } from './handlers.ts';
+import type { LivenessTerms } from './liveness.ts';
+import type { RoomMember, Rooms } from './rooms.ts';
 import type { SenderOwner, SenderTerms } from './sender.ts';
 import type { SharedMessage } from './batch.ts';
+import type { StreamOwner } from './stream-events.ts';
 
-/** How a WebSocket ended. */
-export interface WebSocketClose {
-  /** 1005: closed without a code; 1006: the connection was lost. */
-  readonly code: number;
-  readonly reason: string;
-  /** Whether both sides have said so. */
-  readonly wasClean: boolean;
-}
-
-/** Who is told what happens on a socket, one thing after the other. */
-export interface SocketListener {
-  /** Before any message. */
-  onOpen(socket: WebSocketConnection): Awaitable<void>;
-  /** Undefined where messages are taken out of the inbox. */
-  readonly onMessage?: ((socket: WebSocketConnection, message: unknown) => Awaitable<void>) | undefined;
-  /** After the last message. */
-  onClose(socket: WebSocketConnection, close: WebSocketClose): Awaitable<void>;
-  /** Something that one of them, or {@link decode}, has thrown; the socket stays open. Undefined: it is closed, see {@link closeFor}. */
-  readonly onError?: ((socket: WebSocketConnection, error: unknown) => Awaitable<void>) | undefined;
-  /** A message as its handler gets it. What it throws goes to {@link onError}. */
-  decode(data: string | Buffer): unknown;
-}
-
-/** What holds for the sockets of a route. */
-export interface SocketTerms extends SenderTerms {
-  readonly clock: Clock;
+/** Settings and services of the sockets of a route. */
+export interface SocketTerms extends SenderTerms, LivenessTerms {
   readonly log: Logger;
   readonly rooms: Rooms;
-  readonly listener: SocketListener;
+  readonly listener: SocketListener<WebSocketConnection>;
   readonly readers: SpareReaders;
   readonly maxMessageBytes: number;
-  /** Between a ping and the next; 0: none. */
-  readonly heartbeatMs: number;
-  /** Without a message from the peer; 0: for ever. */
-  readonly idleTimeoutMs: number;
-  /** How long the peer may take to answer a close frame. */
+  /** Milliseconds that the peer may take to answer a close frame. */
   readonly closeTimeoutMs: number;
   readonly maxRooms: number;
-  /** Told of what nobody handles. */
+  /** Called with an error that no handler took. */
   readonly onUnhandled: (error: unknown, req: TransportRequest) => void;
 }
 
-/** What holds for one socket. */
+/** Values of one socket. */
 export interface SocketParts {
   readonly protocol: string;
   readonly deflate: DeflateAgreement | undefined;
-  /** What its handlers get beside it. */
+  /** Passed to the handlers with the socket. */
   readonly context: unknown;
-  /** What it was opened with. */
+  /** The handshake. */
   readonly req: TransportRequest;
   readonly host: SocketHost;
 }
 
-/** Who has opened sockets, and how many of them. */
+/** Server of the sockets; it counts them. */
 export interface SocketHost {
-  /** No message will come or go any more, though handlers may still run. */
+  /** No message will come or go any more. Handlers may still run. */
   onClosed(socket: WebSocketConnection): void;
-  /** Everything is over: its stream is closed, and nothing of it runs any more. `failure` is what ended it early. */
+  /** The stream is closed and no handler runs. `failure` ended the socket early. */
   onOver(socket: WebSocketConnection, failure: unknown): void;
 }
 
-/** What may wait in the inbox before nothing more is read; each message costs some bytes more than it has. */
-const INBOX_BYTES = 65_536;
-const MESSAGE_COST = 128;
-/** A second of a socket's life, in parts of its shortest interval: pings of many sockets do not fall together. */
-const TICKS = 8;
-/** How long a peer may leave its side of an ended connection open. */
+/** Milliseconds that a peer may leave its side of an ended connection open. */
 const LINGER_MS = 2_000;
 
-/** Why nothing is read. */
+/** Reasons for which nothing is read. */
 const HOLD = { inbox: 1, pressure: 2 } as const;
 
 type State = 'open' | 'closing' | 'closed';
 
-interface Waiter {
-  resolve(result: IteratorResult<unknown, undefined>): void;
-  reject(error: unknown): void;
-}
-
-/** Messages that wait, for a handler or for whoever iterates: made when one does. */
-class Inbox {
-  readonly messages: (string | Buffer)[] = [];
-  bytes = 0;
-  /** Whether messages are taken by iteration. */
-  isIterated = false;
-  waiter: Waiter | undefined;
-}
-
-/** How a socket ends: made when it begins to. */
-class Ending {
-  close: WebSocketClose | undefined;
-  failure: unknown;
-  timer: Disposable | undefined;
-  /** Whether onClose has been called; and whether it has settled. */
-  isTellingClosed = false;
-  isToldClosed = false;
-  /** Whether the stream has closed; and whether that, too, was told. */
-  isGone = false;
-  isOver = false;
-}
-
-const SOCKET: unique symbol = Symbol('websocket');
-interface OwnedStream extends Duplex {
-  [SOCKET]?: WebSocketConnection;
-}
-
-// one listener of each kind for all sockets: a closure for each would cost idle ones memory
-function onData(this: OwnedStream, chunk: Buffer): void {
-  this[SOCKET]!.receive(chunk);
-}
-function onDrain(this: OwnedStream): void {
-  this[SOCKET]!.onDrain();
-}
-function onEnd(this: OwnedStream): void {
-  if (this.writableEnded && !this.writableFinished)
-    this.once('finish', () => this.destroy()); // our last words are on their way
-  else this.destroy();
-}
-function onClose(this: OwnedStream): void {
-  this[SOCKET]!.onStreamClose();
-}
-function onError(): void {
-  /* "close" follows */
-}
-
-let lastPhase = 0;
-let lastPing = 0;
-
 /**
- * A WebSocket as its handlers see it. Of many most are idle: what only some need is an object of its own, made when it is
- * needed (test/bench/websocket.ts: idle).
+ * A WebSocket as its handlers see it. Most sockets are idle, so state that only some of them need is an object of its own, made
+ * when it is needed (test/bench/websocket.ts: idle).
  */
 export class WebSocketConnection
-  implements FrameSink, SenderOwner, RoomMember, Beating, AsyncIterable<unknown>
+  implements FrameSink, SenderOwner, StreamOwner, RoomMember, Beating, AsyncIterable<unknown>
 {
-  /** What its handlers get beside it. @internal */
+  /** Passed to the handlers with the socket. @internal */
   readonly context: unknown;
-  /** What it was opened with. @internal */
+  /** The handshake. @internal */
   readonly req: TransportRequest;
   /** The subprotocol that both speak; empty when none was agreed upon. */
   readonly protocol: string;
-  readonly #stream: OwnedStream;
+  readonly #stream: Duplex;
   readonly #terms: SocketTerms;
   readonly #host: SocketHost;
-  /** Undefined while nothing has come that is not read; see {@link SpareReaders}. */
+  /** Undefined while no bytes are left to read; see {@link SpareReaders}. */
   #reader: FrameReader | undefined;
   readonly #sender: FrameSender;
   #state: State = 'open';
@@ -190,13 +116,7 @@ export class WebSocketConnection
   #beatTicks: number;
   #taken = -1;
   #rooms: Set<string> | undefined;
-  #ping:
-    | {
-        readonly sentMs: number;
-        readonly payload: Buffer;
-        readonly answer: PromiseWithResolvers<number | undefined>;
-      }
-    | undefined;
+  #ping: RoundTrip | undefined;
 
   /** Takes the stream over. Call {@link start} when the handshake has been answered. @internal */
   constructor(stream: Duplex, terms: SocketTerms, { protocol, deflate, context, req, host }: SocketParts) {
@@ -224,35 +144,33 @@ export class WebSocketConnection
         ? undefined
         : new MessageDeflater(deflate.serverBits, terms.compression!.level, deflate.serverTakesOver); // agreed upon by these settings
     this.#sender = new FrameSender(stream, terms, this, deflater, isSocket);
-    this.#beatTicks = lastPhase = (lastPhase + 1) % TICKS;
-    this.#stream[SOCKET] = this;
+    this.#beatTicks = nextPhase();
   }
 
-  /** Begins: `head` has come with the handshake. @internal */
+  /** Opens the socket. `head` are bytes that came with the handshake. @internal */
   start(head: Buffer): void {
-    const { clock, heartbeatMs, idleTimeoutMs, meter } = this.#terms;
-    meter?.enter();
-    const shortest = Math.min(heartbeatMs || Infinity, idleTimeoutMs || Infinity);
-    if (shortest !== Infinity) this.#heart = Heartbeat.of(clock, Math.max(1, shortest / TICKS)).add(this);
+    this.#terms.meter?.enter();
+    this.#heart = startBeats(this.#terms, this);
     const stream = this.#stream;
-    stream.on('drain', onDrain).on('end', onEnd).on('close', onClose);
-    if (stream.listenerCount('error') === 0) stream.on('error', onError); // two of a kind are a list of their own
-    stream.on('data', onData);
-    const isOver = stream.readableEnded; // while its handshake was decided about, when nobody listened
+    listen(stream, this);
+    const isOver = stream.readableEnded; // ended before anything listened, while the handshake was decided
     if (isOver && head.length === 0) stream.destroy();
     if (stream.destroyed) {
-      // its peer has left already: no handler need know
+      // the peer has left already: handlers are not called
       this.#isBusy = false;
-      this.#ending.isTellingClosed = this.#ending.isToldClosed = true;
+      this.#ending.isReported = this.#ending.isHandled = true;
       return this.onStreamClose();
     }
-    this.#begin();
-    if (head.length > 0) this.receive(Buffer.from(head)); // a copy: it is a part of the chunk that the handshake came in
-    if (isOver) onEnd.call(stream);
+    this.#run(
+      () => this.#terms.listener.onOpen(this),
+      () => this.#proceed(),
+    );
+    if (head.length > 0) this.receive(Buffer.from(head)); // a copy: the chunk of the handshake has other parts
+    if (isOver) destroyAfterEnd(stream);
     else if (this.#holds === 0) stream.resume();
   }
 
-  // -- what handlers call --
+  // -- methods for handlers --
 
   /** Whether messages can be sent: neither side has begun to close. */
   get isOpen(): boolean {
@@ -289,12 +207,10 @@ export class WebSocketConnection
   ping(): Promise<number | undefined> {
     if (this.#state !== 'open') return Promise.resolve(undefined);
     if (this.#ping === undefined) {
-      const payload = Buffer.allocUnsafeSlow(4);
-      payload.writeUInt32BE((lastPing = (lastPing + 1) >>> 0));
-      this.#ping = { sentMs: this.#terms.clock.monotonicMs(), payload, answer: Promise.withResolvers() };
-      this.#sender.sendControl(OPCODE.ping, payload);
+      this.#ping = new RoundTrip(this.#terms.clock.monotonicMs());
+      this.#sender.sendControl(OPCODE.ping, this.#ping.payload);
     }
-    return this.#ping.answer.promise;
+    return this.#ping.durationMs;
   }
 
   /** Closes: what was sent goes out first. `reason` is cut to 123 bytes. @throws SvcError `E_WEBSOCKET_CLOSE` for a code that is not sent */
@@ -323,7 +239,7 @@ export class WebSocketConnection
     this.#terms.rooms.broadcast(room, data, { except: this });
   }
 
-  /** The same with a value as JSON. */
+  /** Sends a value as JSON text to every member of a room but this one; see {@link broadcast}. */
   broadcastJson(room: string, value: unknown): void {
     this.#terms.rooms.broadcastJson(room, value, { except: this });
   }
@@ -332,28 +248,23 @@ export class WebSocketConnection
   [Symbol.asyncIterator](): AsyncIterator<unknown, undefined> {
     if (this.#inbox?.isIterated === true || this.#terms.listener.onMessage !== undefined)
       throw new SvcError('E_WEBSOCKET_ITERATED', []);
-    (this.#inbox ??= new Inbox()).isIterated = true;
-    return {
-      next: () => this.#take(),
-      return: () => {
-        // whoever stops reading parts with the peer
-        this.close();
-        return Promise.resolve({ done: true, value: undefined });
-      },
-    };
+    return (this.#inbox ??= new Inbox()).iterate(
+      () => this.#proceed(),
+      () => this.close(),
+    );
   }
 
-  /** Ends the connection without a word. @internal */
+  /** Ends the connection without a close frame. @internal */
   terminate(): void {
     this.#stream.destroy();
   }
 
-  /** What a room sends. @internal */
+  /** Sends a message of a room. @internal */
   deliver(message: SharedMessage): void {
     if (this.#state === 'open') this.#sender.deliver(message);
   }
 
-  // -- what comes --
+  // -- events of the stream, the reader, the sender and the timer --
 
   /** @internal */
   receive(chunk: Buffer): void {
@@ -369,12 +280,12 @@ export class WebSocketConnection
 
   /** @internal */
   onText(text: string): void {
-    this.#onMessage(text, 2 * text.length);
+    this.#onMessage(text);
   }
 
   /** @internal */
   onBinary(bytes: Buffer): void {
-    this.#onMessage(bytes, bytes.length);
+    this.#onMessage(bytes);
   }
 
   /** @internal */
@@ -387,7 +298,7 @@ export class WebSocketConnection
     const ping = this.#ping;
     if (ping === undefined || !ping.payload.equals(payload)) return;
     this.#ping = undefined;
-    ping.answer.resolve(this.#terms.clock.monotonicMs() - ping.sentMs);
+    ping.end(this.#terms.clock.monotonicMs());
   }
 
   /** @internal */
@@ -417,8 +328,8 @@ export class WebSocketConnection
     this.#reader = undefined;
     this.#ending.isGone = true;
     this.#closed({ code: CLOSE.abnormal, reason: '', wasClean: false });
-    this.#ending.timer?.[Symbol.dispose]();
-    this.#leaveForGood();
+    this.#ending.stopTimer();
+    this.#finish();
   }
 
   /** The client does not take what it is sent. @internal */
@@ -438,24 +349,27 @@ export class WebSocketConnection
     this.#hold(HOLD.pressure, isHigh);
   }
 
-  /** One of the parts of its shortest interval. @internal */
+  /** @internal */
   beat(): void {
     const { heartbeatMs, idleTimeoutMs } = this.#terms;
     if (this.#state !== 'open') return;
-    const tickMs = Math.min(heartbeatMs || Infinity, idleTimeoutMs || Infinity) / TICKS;
-    if (idleTimeoutMs > 0 && ++this.#quietTicks * tickMs > idleTimeoutMs)
+    const intervalMs = tickMs(this.#terms);
+    if (idleTimeoutMs > 0 && ++this.#quietTicks * intervalMs > idleTimeoutMs)
       return this.close(CLOSE.normal, 'nothing was sent for too long');
-    if (heartbeatMs > 0 && ++this.#beatTicks * tickMs >= heartbeatMs) {
+    if (heartbeatMs > 0 && ++this.#beatTicks * intervalMs >= heartbeatMs) {
       this.#beatTicks = 0;
       this.#checkPeer();
     }
   }
 
-  /** Whether anything has come since the last time, or at least something was taken of what waits to be sent. */
+  /**
+   * Pings a peer that sent nothing since the last check, and ends a lost one: it did not answer, or took nothing of the bytes
+   * that wait for it. Silence counts only while the peer is read and no bytes wait.
+   */
   #checkPeer(): void {
-    const taken = this.#takenBytes();
+    const taken = takenBytes(this.#stream);
     const isStuck = taken !== -1 && taken === this.#taken;
-    const isSilent = !this.#isAlive && this.#isPinged && (this.#holds & HOLD.inbox) === 0 && taken === -1; // whom we do not read, we do not hear
+    const isSilent = !this.#isAlive && this.#isPinged && (this.#holds & HOLD.inbox) === 0 && taken === -1;
     this.#taken = taken;
     if (isStuck || isSilent) {
       this.#terms.log.debug('websocket_peer_lost', this.req.logFields());
@@ -466,37 +380,26 @@ export class WebSocketConnection
     if (this.#isPinged) this.#sender.sendControl(OPCODE.ping, this.#ping?.payload ?? EMPTY); // a peer may answer the newest ping alone
   }
 
-  /** What the system has taken of all that was written; -1 when nothing waits. */
-  #takenBytes(): number {
-    const stream = this.#stream as OwnedStream & { readonly bytesWritten?: number };
-    return stream.writableLength === 0 ? -1 : (stream.bytesWritten ?? 0) - stream.writableLength;
-  }
-
   // -- messages --
 
-  #onMessage(data: string | Buffer, bytes: number): void {
+  #onMessage(data: string | Buffer): void {
     this.#quietTicks = 0;
     this.#terms.meter?.messagesIn.add(1);
-    if (this.#state !== 'open') return; // §7.1.6: nothing that comes behind our close frame is handled
-    if (this.#isBusy || this.#inbox?.isIterated === true) this.#keep(data, bytes);
+    if (this.#state !== 'open') return; // §7.1.6: messages behind our close frame are ignored
+    if (this.#isBusy || this.#inbox?.isIterated === true) this.#keep(data);
     else this.#handle(data);
   }
 
-  #keep(data: string | Buffer, bytes: number): void {
+  #keep(data: string | Buffer): void {
     const inbox = (this.#inbox ??= new Inbox());
-    inbox.messages.push(
-      inbox.waiter === undefined && typeof data !== 'string' && 2 * data.length < data.buffer.byteLength
-        ? copyOf(data)
-        : data,
-    ); // one byte that waits must not hold all of its chunk
-    inbox.bytes += bytes + MESSAGE_COST;
-    if (inbox.waiter !== undefined) this.#proceed();
-    else if (inbox.bytes > INBOX_BYTES) this.#hold(HOLD.inbox, true);
+    inbox.add(data);
+    if (inbox.isAwaited) this.#proceed();
+    else if (inbox.isFull) this.#hold(HOLD.inbox, true);
   }
 
   #handle(data: string | Buffer): void {
     const { listener } = this.#terms;
-    if (listener.onMessage === undefined) return; // nobody asks for it
+    if (listener.onMessage === undefined) return; // messages are ignored until code iterates them
     try {
       const running = listener.onMessage(this, listener.decode(data));
       if (!isThenable(running)) return;
@@ -510,39 +413,19 @@ export class WebSocketConnection
     }
   }
 
-  #begin(): void {
-    try {
-      const running = this.#terms.listener.onOpen(this);
-      if (isThenable(running))
-        running.then(
-          () => this.#settled(),
-          (error: unknown) => this.#failed(error, () => this.#settled()),
-        );
-      else this.#settled();
-    } catch (error) {
-      this.#failed(error, () => this.#settled());
-    }
-  }
-
   #settled(): void {
     this.#isBusy = false;
     this.#proceed();
   }
 
-  /** Runs a handler; what it throws goes to onError, and then on. */
+  /** Calls a handler, then `then`. An error goes to onError first. */
   #run(handler: () => Awaitable<void>, then: () => void): void {
     this.#isBusy = true;
     const done = (): void => {
       this.#isBusy = false;
       then();
     };
-    try {
-      const running = handler();
-      if (isThenable(running)) running.then(done, (error: unknown) => this.#failed(error, done));
-      else done();
-    } catch (error) {
-      this.#failed(error, done);
-    }
+    callHandler(handler, done, (error) => this.#failed(error, done));
   }
 
   #failed(error: unknown, then: () => void): void {
@@ -557,16 +440,10 @@ export class WebSocketConnection
     };
     const { onError: handle } = this.#terms.listener;
     if (handle === undefined) return giveUp(error);
-    try {
-      const running = handle(this, error);
-      if (isThenable(running)) running.then(done, giveUp);
-      else done();
-    } catch (failure) {
-      giveUp(failure);
-    }
+    callHandler(() => handle(this, error), done, giveUp);
   }
 
-  /** Nobody handles it: the socket closes. */
+  /** Closes the socket for an error that no handler took. */
   #giveUp(error: unknown): void {
     this.#ending.failure ??= error;
     const close = closeFor(error);
@@ -574,43 +451,21 @@ export class WebSocketConnection
     if (this.#state === 'open') this.#sayClose(close.code, close.reason);
   }
 
-  /** What waits, as far as somebody takes it; then the end. */
+  /** Hands over the messages that wait, as far as they are taken; behind the last one reports the end. */
   #proceed(): void {
     const inbox = this.#inbox;
     if (inbox !== undefined) {
-      while (!this.#isBusy && !inbox.isIterated && inbox.messages.length > 0) this.#handle(shift(inbox));
-      while (inbox.waiter !== undefined && inbox.messages.length > 0) this.#answer(inbox, inbox.waiter);
-      if (inbox.bytes <= INBOX_BYTES / 2) this.#hold(HOLD.inbox, false);
+      while (!this.#isBusy && !inbox.isIterated && inbox.hasMessages) this.#handle(inbox.shift());
+      inbox.answer(this.#terms.listener);
+      if (inbox.hasRoom) this.#hold(HOLD.inbox, false);
     }
-    if (
-      this.#end?.close === undefined ||
-      (inbox !== undefined && inbox.messages.length > 0 && !inbox.isIterated)
-    )
-      return;
-    if (inbox !== undefined) settle(inbox, { done: true, value: undefined });
-    if (!this.#isBusy) this.#tellClosed();
-  }
-
-  #take(): Promise<IteratorResult<unknown, undefined>> {
-    const inbox = this.#inbox!; // whoever iterates has made it
-    if (inbox.waiter !== undefined) return Promise.reject(new SvcError('E_WEBSOCKET_ITERATED', [])); // one message is awaited already
-    return new Promise((resolve, reject) => {
-      inbox.waiter = { resolve, reject };
-      this.#proceed();
-    });
-  }
-
-  #answer(inbox: Inbox, waiter: Waiter): void {
-    try {
-      settle(inbox, { done: false, value: this.#terms.listener.decode(shift(inbox)) });
-    } catch (error) {
-      inbox.waiter = undefined;
-      waiter.reject(error);
-    }
+    if (this.#end?.close === undefined || (inbox?.hasMessages === true && !inbox.isIterated)) return;
+    inbox?.end();
+    if (!this.#isBusy) this.#reportClose();
   }
 
   #hold(why: number, isHeld: boolean): void {
-    if (this.#state !== 'open') return; // read up to the end, whatever there is
+    if (this.#state !== 'open') return; // an ending socket is read to the end
     const before = this.#holds;
     this.#holds = isHeld ? before | why : before & ~why;
     if ((before === 0) === (this.#holds === 0)) return;
@@ -620,7 +475,7 @@ export class WebSocketConnection
     } else this.#read();
   }
 
-  /** Goes on reading: what was left of the last chunk first. */
+  /** Continues to read, with the rest of the last chunk first. */
   #read(): void {
     this.#sender.hold();
     const reader = this.#reader;
@@ -631,8 +486,8 @@ export class WebSocketConnection
   }
 
   /**
-   * When nothing is left of what has come, whoever reads next may have the reader, but for one that inflates. Once: a stream in
-   * memory may be answered within flush(), and then the answer has been read with it, and it is another socket's, perhaps.
+   * Gives the reader to other sockets when no bytes are left, unless it inflates. The check of `#reader` is needed: a stream in
+   * memory may be answered within flush(). The answer has then been read, and the reader may belong to another socket.
    */
   #letReaderGo(reader: FrameReader): void {
     if (this.#reader !== reader || !reader.isAtRest || reader.inflates) return;
@@ -651,18 +506,18 @@ export class WebSocketConnection
     this.#state = 'closing';
     this.#ending.close = { code, reason, wasClean: false }; // until the peer has agreed
     this.#ending.timer = this.#terms.clock.after(this.#terms.closeTimeoutMs, () => this.terminate());
-    if (inbox !== undefined) inbox.messages.length = inbox.bytes = 0;
+    inbox?.clear();
     this.#holds = 0;
     this.#leave();
     this.#sender.sendControl(OPCODE.close, closePayload(code, reason));
     this.#sender.flush();
-    if (inbox !== undefined) settle(inbox, { done: true, value: undefined });
+    inbox?.end();
     queueMicrotask(() => {
       if (this.#state === 'closing') this.#read();
-    }); // up to its close frame; not now, for we may be within a message
+    }); // up to its close frame; not now, because a message may be in progress
   }
 
-  /** No message will come any more. */
+  /** Ends the socket: no message comes or goes any more. */
   #closed(close: WebSocketClose): void {
     if (this.#state === 'closed') return;
     const said = this.#state === 'closing' ? this.#ending.close : undefined;
@@ -671,7 +526,7 @@ export class WebSocketConnection
     this.#holds = 0;
     this.#leave();
     this.#sender.end();
-    this.#ping?.answer.resolve(undefined);
+    this.#ping?.end();
     this.#terms.meter?.leave(how.code);
     this.#host.onClosed(this);
     this.#proceed();
@@ -684,72 +539,33 @@ export class WebSocketConnection
     this.#rooms = undefined;
   }
 
-  /** Both have said what there was to say. The server ends the connection first (§7.1.1). */
+  /** Ends the connection when close frames are exchanged. The server does so first (§7.1.1). */
   #endStream(): void {
     const ending = this.#ending;
-    ending.timer?.[Symbol.dispose]();
+    ending.stopTimer();
     if (this.#stream.destroyed) return;
     this.#stream.end();
     this.#stream.resume(); // up to the end of its side
     ending.timer = this.#terms.clock.after(LINGER_MS, () => this.terminate());
   }
 
-  #tellClosed(): void {
+  #reportClose(): void {
     const ending = this.#ending;
-    if (ending.isTellingClosed || this.#state !== 'closed') return;
-    ending.isTellingClosed = true;
+    if (ending.isReported || this.#state !== 'closed') return;
+    ending.isReported = true;
     const close = ending.close!; // it is closed
     this.#run(
       () => this.#terms.listener.onClose(this, close),
       () => {
-        ending.isToldClosed = true;
-        this.#leaveForGood();
+        ending.isHandled = true;
+        this.#finish();
       },
     );
   }
 
-  #leaveForGood(): void {
-    const ending = this.#ending;
-    if (!ending.isToldClosed || !ending.isGone || ending.isOver) return;
-    ending.isOver = true;
-    this.#host.onOver(
-      this,
-      ending.failure ?? (ending.close!.wasClean ? undefined : new ClientDisconnected()),
-    ); // told how
+  #finish(): void {
+    if (this.#ending.takeOver()) this.#host.onOver(this, this.#ending.cause);
   }
 }
 
-function shift(inbox: Inbox): string | Buffer {
-  const data = inbox.messages.shift()!;
-  inbox.bytes -= (typeof data === 'string' ? 2 : 1) * data.length + MESSAGE_COST;
-  return data;
-}
-
-/** Answers whoever waits for a message, if anybody does. */
-function settle(inbox: Inbox, result: IteratorResult<unknown, undefined>): void {
-  const { waiter } = inbox;
-  inbox.waiter = undefined;
-  waiter?.resolve(result);
-}
-
 const EMPTY: Buffer = Buffer.alloc(0);
-
-/**
- * How a socket closes for what a handler has thrown. What is meant for clients, an HTTPException below 500, is told them: 1007
- * for input that does not fit, 1003 for the wrong kind of message, else 1008. Anything else is 1011, without a word.
- */
-export function closeFor(error: unknown): { readonly code: number; readonly reason: string } {
-  if (!(error instanceof HTTPException) || error.status >= 500)
-    return { code: CLOSE.internalError, reason: '' };
-  const [issue] = error.issues ?? [];
-  const reason = issue === undefined ? error.message : `${issue.loc.join('.')} ${issue.message}`;
-  return {
-    code:
-      error.status === 400
-        ? CLOSE.invalidData
-        : error.status === 415
-          ? CLOSE.unsupportedData
-          : CLOSE.policyViolation,
-    reason,
-  };
-}

@@ -5,11 +5,11 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { TYPE_CHECKERS } from '../../../src/cli/starter/files.ts';
 import { isPackageName, starterFiles } from '../../../src/cli/starter/starter.ts';
+import { TYPE_CHECKERS } from '../../../src/cli/starter/template/package.ts';
 import { ROOT } from '../../support/build.ts';
 import type { StarterFile } from '../../../src/cli/starter/starter.ts';
-import type { StarterOptions } from '../../../src/cli/starter/files.ts';
+import type { StarterOptions } from '../../../src/cli/starter/options.ts';
 
 const SECRET = 'a1b2'.repeat(16);
 const PASSWORD = 'c3d4'.repeat(8);

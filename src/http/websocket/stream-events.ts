@@ -1,0 +1,48 @@
+/**
+ * Events of the stream below a WebSocket.
+ *
+ * One listener of each kind serves all sockets: a closure for each would cost idle sockets memory.
+ */
+import type { Duplex } from 'node:stream';
+
+/** Object that receives the events of a stream. */
+export interface StreamOwner {
+  receive(chunk: Buffer): void;
+  onDrain(): void;
+  onStreamClose(): void;
+}
+
+const OWNER: unique symbol = Symbol('websocket');
+interface OwnedStream extends Duplex {
+  [OWNER]?: StreamOwner;
+}
+
+/** Sends the events of a stream to its owner. */
+export function listen(stream: Duplex, owner: StreamOwner): void {
+  (stream as OwnedStream)[OWNER] = owner;
+  stream.on('drain', onDrain).on('end', onEnd).on('close', onClose);
+  if (stream.listenerCount('error') === 0) stream.on('error', onError); // two listeners of a kind cost an array
+  stream.on('data', onData);
+}
+
+/** Destroys a stream whose peer has ended its side. Bytes that are on their way go out first. */
+export function destroyAfterEnd(stream: Duplex): void {
+  if (stream.writableEnded && !stream.writableFinished) stream.once('finish', () => stream.destroy());
+  else stream.destroy();
+}
+
+function onData(this: OwnedStream, chunk: Buffer): void {
+  this[OWNER]!.receive(chunk);
+}
+function onDrain(this: OwnedStream): void {
+  this[OWNER]!.onDrain();
+}
+function onEnd(this: OwnedStream): void {
+  destroyAfterEnd(this);
+}
+function onClose(this: OwnedStream): void {
+  this[OWNER]!.onStreamClose();
+}
+function onError(): void {
+  /* "close" follows */
+}

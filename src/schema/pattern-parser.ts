@@ -1,0 +1,223 @@
+/**
+ * Parser of regular expressions: the source of a RegExp -> a tree.
+ *
+ * JavaScript has accepted the source, so the parser need not find every syntax error. Where an exact set of characters would
+ * cost too much it takes a larger one: \p{...} and \q{...} are all characters, \b is empty.
+ */
+import { ALL, DIGITS, EMPTY, NEVER, OTHER, SPACES, WORDS, negated, rangeSet, setOf } from './pattern-tree.ts';
+import type { CharSet, Tree } from './pattern-tree.ts';
+
+/** Result of {@link parsePattern}. */
+export interface ParsedPattern {
+  /** The pattern without its look-behinds. */
+  readonly tree: Tree;
+  /** Trees of the look-behinds. Each ends with NEVER, because the pattern tries it again at every place. */
+  readonly lookBehinds: readonly Tree[];
+  readonly hasBackreference: boolean;
+}
+
+/** Parses the source of a RegExp under its flags. @throws SyntaxError for syntax that the parser does not know */
+export function parsePattern(regex: RegExp): ParsedPattern {
+  const parser = new Parser(regex);
+  const tree = parser.parse();
+  return { tree, lookBehinds: parser.lookBehinds, hasBackreference: parser.hasBackreference };
+}
+
+class Parser {
+  hasBackreference = false;
+  readonly lookBehinds: Tree[] = [];
+  readonly #source: string;
+  readonly #flags: string;
+  #at = 0;
+
+  constructor(regex: RegExp) {
+    this.#source = regex.source;
+    this.#flags = regex.flags;
+  }
+
+  parse(): Tree {
+    const tree = this.#choice();
+    if (this.#at < this.#source.length) throw new SyntaxError('unbalanced');
+    return tree;
+  }
+
+  #choice(): Tree {
+    const parts = [this.#sequence()];
+    while (this.#take('|')) parts.push(this.#sequence());
+    return parts.length === 1 ? parts[0]! : { kind: 'choice', parts };
+  }
+
+  #sequence(): Tree {
+    const parts: Tree[] = [];
+    while (this.#at < this.#source.length && this.#peek() !== '|' && this.#peek() !== ')')
+      parts.push(this.#quantified());
+    return { kind: 'sequence', parts };
+  }
+
+  #quantified(): Tree {
+    const part = this.#atom();
+    const bounds = /^(?:([*+?])|\{(\d+)(?:(,)(\d*))?\})\??/.exec(this.#source.slice(this.#at, this.#at + 40));
+    if (bounds === null) return part;
+    this.#at += bounds[0].length;
+    const [, sign, least, comma, most] = bounds;
+    if (sign !== undefined)
+      return { kind: 'repeat', part, least: sign === '+' ? 1 : 0, most: sign === '?' ? 1 : Infinity };
+    return {
+      kind: 'repeat',
+      part,
+      least: Number(least),
+      most: comma === undefined ? Number(least) : most === '' ? Infinity : Number(most),
+    };
+  }
+
+  #atom(): Tree {
+    const char = this.#next();
+    if (char === '(') return this.#group();
+    if (char === '[') return { kind: 'chars', set: this.#class() };
+    if (char === '.') return { kind: 'chars', set: this.#flags.includes('s') ? ALL : negated(setOf('\n\r')) };
+    if (char === '^') return this.#flags.includes('m') ? EMPTY : { kind: 'start' };
+    if (char === '$') return { kind: 'end' };
+    if (char === '\\') return this.#escape();
+    return { kind: 'chars', set: this.#cased(setOf(char)) };
+  }
+
+  #group(): Tree {
+    const opening = /^\?(?:<?[=!]|:|<[^>]*>|[a-z]*(?:-[a-z]*)?:)/.exec(this.#source.slice(this.#at));
+    this.#at += opening?.[0].length ?? 0;
+    const inner = this.#choice();
+    if (!this.#take(')')) throw new SyntaxError('unbalanced');
+    if (opening === null || !/^\?<?[=!]/.test(opening[0])) return inner;
+    const part: Tree = { kind: 'sequence', parts: [inner, NEVER] };
+    if (opening[0].length === 2) return { kind: 'ahead', part };
+    this.lookBehinds.push(part);
+    return EMPTY;
+  }
+
+  #escape(): Tree {
+    const char = this.#next();
+    if (char === 'b' || char === 'B') return EMPTY;
+    if ((char >= '1' && char <= '9') || (char === 'k' && this.#peek() === '<')) {
+      this.hasBackreference = true;
+      return EMPTY;
+    }
+    return { kind: 'chars', set: this.#escaped(char) };
+  }
+
+  /** Returns the set of an escape whose backslash and letter have been read. */
+  #escaped(char: string): CharSet {
+    switch (char) {
+      case 'd':
+        return DIGITS;
+      case 'D':
+        return negated(DIGITS);
+      case 'w':
+        return WORDS;
+      case 'W':
+        return negated(WORDS);
+      case 's':
+        return SPACES;
+      case 'S':
+        return negated(SPACES & ~OTHER);
+      case 'p':
+      case 'P':
+        this.#skip(/^\{[^}]*\}/);
+        return ALL; // a superset: may report a hazard too many, but misses none
+      case 'q':
+        this.#skip(/^\{[^}]*\}/);
+        return ALL;
+      case 'n':
+        return setOf('\n');
+      case 'r':
+        return setOf('\r');
+      case 't':
+        return setOf('\t');
+      case 'v':
+        return setOf('\v');
+      case 'f':
+        return setOf('\f');
+      case 'b':
+        return setOf('\b');
+      case '0':
+        return setOf('\0');
+      case 'c':
+        this.#next();
+        return rangeSet(0, 31);
+      case 'x':
+        return this.#coded(/^([0-9a-fA-F]{2})/, char);
+      case 'u':
+        return this.#coded(
+          /[uv]/.test(this.#flags) ? /^(?:\{([0-9a-fA-F]+)\}|([0-9a-fA-F]{4}))/ : /^([0-9a-fA-F]{4})/,
+          char,
+        );
+      default:
+        return this.#cased(setOf(char));
+    }
+  }
+
+  #coded(form: RegExp, char: string): CharSet {
+    const found = form.exec(this.#source.slice(this.#at, this.#at + 12));
+    if (found === null) return this.#cased(setOf(char));
+    this.#at += found[0].length;
+    const code = parseInt(found[1] ?? found[2]!, 16);
+    return this.#cased(rangeSet(code, code));
+  }
+
+  /** Reads a class behind its opening bracket. Set operations of the flag `v` count as unions. */
+  #class(): CharSet {
+    const isNegated = this.#take('^');
+    let set = 0n;
+    while (!this.#take(']')) {
+      const from = this.#member();
+      const afterDash = this.#peek() === '-' ? this.#source[this.#at + 1] : ']';
+      if (from.code !== undefined && afterDash !== ']' && !(afterDash === '-' && this.#flags.includes('v'))) {
+        this.#next();
+        const to = this.#member();
+        set |=
+          to.code === undefined ? from.set | to.set | setOf('-') : this.#cased(rangeSet(from.code, to.code));
+      } else set |= from.set;
+    }
+    return isNegated ? negated(set & ~OTHER) : set;
+  }
+
+  #member(): { readonly set: CharSet; readonly code: number | undefined } {
+    const char = this.#next();
+    if (char === '[' && this.#flags.includes('v')) return { set: this.#class(), code: undefined };
+    if (char !== '\\') return { set: this.#cased(setOf(char)), code: char.codePointAt(0) };
+    const letter = this.#next();
+    const start = this.#at;
+    const set = this.#escaped(letter);
+    if ('dDwWsSpPqc'.includes(letter)) return { set, code: undefined };
+    const simple = { n: 10, r: 13, t: 9, v: 11, f: 12, b: 8, 0: 0 }[letter];
+    const hex = this.#source.slice(start, this.#at).replace(/[{}]/g, '');
+    return { set, code: simple ?? (hex === '' ? letter.codePointAt(0) : parseInt(hex, 16)) };
+  }
+
+  #cased(set: CharSet): CharSet {
+    if (!this.#flags.includes('i')) return set;
+    const upper = set & rangeSet(65, 90),
+      lower = set & rangeSet(97, 122);
+    return set | (upper << 32n) | (lower >> 32n);
+  }
+
+  #peek(): string | undefined {
+    return this.#source[this.#at];
+  }
+
+  #next(): string {
+    const code = this.#source.codePointAt(this.#at);
+    if (code === undefined) throw new SyntaxError('ends early');
+    const char = String.fromCodePoint(code);
+    this.#at += char.length;
+    return char;
+  }
+
+  #take(char: string): boolean {
+    if (this.#source[this.#at] !== char) return false;
+    this.#at++;
+    return true;
+  }
+
+  #skip(form: RegExp): void {
+    this.#at += form.exec(this.#source.slice(this.#at))?.[0].length ?? 0;
+  }
+}
