@@ -146,7 +146,7 @@ export type {
   CompiledRoute,
   CompiledView,
   Context,
-  FormData_,
+  FormFields,
   FormOptions,
   FormPart,
   Host,

@@ -183,11 +183,11 @@ test('every setting that the sources read is a variable in a table of README.md,
     ),
   );
   assert.ok(read.size >= 18, [...read].join(' '));
-  const told = new Set(
+  const reported = new Set(
     [...ROWS.join('\n').matchAll(/(?<=`)SVC_[A-Z_]+(?=`)/g)].map(([variable]) => settingOf(variable)),
   );
   assert.deepEqual(
-    [...read].filter((key) => !told.has(key)),
+    [...read].filter((key) => !reported.has(key)),
     [],
   );
   for (const limit of Object.keys(USUAL_LIMITS))

@@ -224,13 +224,13 @@ test('three processes behind a balancer limit, execute, remember and hear as one
   assert.ok(orders.every(({ status }) => status === 200 || status === 409));
 
   await balancer.send('POST', '/say', { body: 'hello' });
-  const heard = async (): Promise<string[]> =>
+  const received = async (): Promise<string[]> =>
     Promise.all(
       balancer.backends.map(async ({ port }) => (await balancer.send('GET', '/heard', { port })).text),
     );
-  while ((await heard()).some((text) => text === '[]')) await systemClock.sleep(5);
+  while ((await received()).some((text) => text === '[]')) await systemClock.sleep(5);
   assert.deepEqual(
-    await heard(),
+    await received(),
     Array.from({ length: 3 }, () => '["lobby: hello"]'),
     'each once',
   );

@@ -16,7 +16,7 @@ import type { Middleware, StateMap } from '../http/contracts.ts';
 import type { ForwardedHeader, TrustProxy } from '../http/request/proxy.ts';
 import type { RequestDefaults } from '../http/request/request.ts';
 import type { LimitOptions, Limits } from '../http/server/limits.ts';
-import type { TlsOptions, TlsWishes } from '../http/server/tls-options.ts';
+import type { TlsOptions, ServerTlsOptions } from '../http/server/tls-options.ts';
 import type { OpenApiOptions } from '../openapi/openapi.ts';
 import type { OpsOptions } from '../operations/operations.ts';
 
@@ -184,7 +184,7 @@ export interface ServerOptions {
   readonly drainMs: number;
   readonly handleSignals: boolean;
   /** Undefined: no TLS. */
-  readonly tls: TlsWishes | undefined;
+  readonly tls: ServerTlsOptions | undefined;
 }
 
 /** Options of `run()`; missing ones come from the settings. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_TLS` */
@@ -233,10 +233,10 @@ export class Settings {
   constructor(
     config: Config,
     state: StateMap,
-    pretendedEnv: Env | undefined,
+    envOverride: Env | undefined,
     middleware: readonly Middleware[],
   ) {
-    this.env = pretendedEnv ?? config.env;
+    this.env = envOverride ?? config.env;
     this.debug = config.get('debug', false);
     this.title = config.get('title', 'svc');
     this.version = config.get('version', '1.0.0');

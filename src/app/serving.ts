@@ -10,7 +10,7 @@ import type { Clock } from '../base/clock.ts';
 import type { Env } from '../base/config.ts';
 import type { ServedApplication } from '../http/server/server.ts';
 import type { SecureTransport } from '../http/server/tls.ts';
-import type { TlsWishes } from '../http/server/tls-options.ts';
+import type { ServerTlsOptions } from '../http/server/tls-options.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Operations } from '../operations/operations.ts';
 import type { Leave } from '../operations/supervision.ts';
@@ -98,7 +98,7 @@ export class Serving {
   }
 
   /** The TLS transport, undefined without TLS. @throws SvcError `E_TLS` */
-  async secure(options: TlsWishes | undefined): Promise<SecureTransport | undefined> {
+  async secure(options: ServerTlsOptions | undefined): Promise<SecureTransport | undefined> {
     if (options === undefined) return undefined;
     const { SecureTransport } = await import('../http/server/tls.ts');
     return new SecureTransport(options, { clock: this.#deps.clock(), log: this.#deps.log });

@@ -39,7 +39,7 @@ import type { ErrorClass, ExceptionHandler, MiddlewareFunction } from '../http/p
 import type { RequestDefaults } from '../http/request/request.ts';
 import type { HttpServer } from '../http/server/server.ts';
 import type { SecureTransport } from '../http/server/tls.ts';
-import type { TlsWishes } from '../http/server/tls-options.ts';
+import type { ServerTlsOptions } from '../http/server/tls-options.ts';
 import type { McpApplication } from '../mcp/calls.ts';
 import type { McpCallOptions, StdioOptions } from '../mcp/mcp.ts';
 import type { McpMountOptions } from '../mcp/mount.ts';
@@ -147,7 +147,7 @@ export class Svc extends Router implements McpApplication {
 
   /** Answers what is thrown of this class, or of a class below it that has no handler of its own. */
   exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this {
-    this.mustNotBeFrozen('register an exception handler');
+    this.assertNotFrozen('register an exception handler');
     if (!this.#declarations.handlers.add(errorClass, handler)) {
       this.#declarations.findings.push({
         rule: 'SVC123',
@@ -166,21 +166,21 @@ export class Svc extends Router implements McpApplication {
    * compiles, started in that order and stopped in reverse.
    */
   register(plugin: Plugin): this {
-    this.mustNotBeFrozen(`register the plugin "${plugin.name}"`);
+    this.assertNotFrozen(`register the plugin "${plugin.name}"`);
     this.#declarations.plugins.add(plugin);
     return this;
   }
 
   /** Before the first request, in order; a failure ends the start and is what `startup()` rejects with. */
   onStartup(hook: LifecycleHook): this {
-    this.mustNotBeFrozen('register a startup hook');
+    this.assertNotFrozen('register a startup hook');
     this.#lifecycle.startupHooks.push(() => hook(this));
     return this;
   }
 
   /** After the last request, in reverse order; a failure is logged and the others run. */
   onShutdown(hook: LifecycleHook): this {
-    this.mustNotBeFrozen('register a shutdown hook');
+    this.assertNotFrozen('register a shutdown hook');
     this.#lifecycle.shutdownHooks.push(() => hook(this));
     return this;
   }
@@ -194,7 +194,7 @@ export class Svc extends Router implements McpApplication {
     spec: S & CheckedTool<S, ToolSpec>,
     fn: (context: ToolContext<S>) => R | Promise<R>,
   ): this {
-    this.mustNotBeFrozen(`add the tool "${name}"`);
+    this.assertNotFrozen(`add the tool "${name}"`);
     (this.#declarations.toolbox ??= new Toolbox()).tool(name, spec, fn);
     return this;
   }
@@ -205,7 +205,7 @@ export class Svc extends Router implements McpApplication {
     spec: S & CheckedTool<S, PromptSpec>,
     fn: (context: ToolContext<S>) => Awaitable<PromptReply>,
   ): this {
-    this.mustNotBeFrozen(`add the prompt "${name}"`);
+    this.assertNotFrozen(`add the prompt "${name}"`);
     (this.#declarations.toolbox ??= new Toolbox()).prompt(name, spec, fn);
     return this;
   }
@@ -262,7 +262,7 @@ export class Svc extends Router implements McpApplication {
   }
 
   /** Refuses an application of which a check finds an error. @throws SvcError `E_COMPILE` with the findings @internal */
-  mustPass(): void {
+  assertChecks(): void {
     const { ok, findings } = this.check();
     if (!ok) throw new SvcError('E_COMPILE', [findings], { findings });
   }
@@ -349,10 +349,10 @@ export class Svc extends Router implements McpApplication {
   }
 
   /** Replaces environment and clock, for a test client. @throws SvcError `E_APP_FROZEN` @internal */
-  pretend(conditions: { readonly env?: Env | undefined; readonly clock?: Clock | undefined }): void {
+  withEnvironment(conditions: { readonly env?: Env | undefined; readonly clock?: Clock | undefined }): void {
     const { env = this.env, clock = this.#clock } = conditions;
     if (env === this.env && clock === this.#clock) return;
-    this.mustNotBeFrozen('change where it runs');
+    this.assertNotFrozen('change where it runs');
     this.#testEnv = env;
     this.#clock = clock;
   }
@@ -363,7 +363,7 @@ export class Svc extends Router implements McpApplication {
   }
 
   /** The TLS transport, for a supervised process. @internal */
-  secure(options: TlsWishes | undefined): Promise<SecureTransport | undefined> {
+  secure(options: ServerTlsOptions | undefined): Promise<SecureTransport | undefined> {
     return this.#serving.secure(options);
   }
 
@@ -393,7 +393,7 @@ export class Svc extends Router implements McpApplication {
       errors: this.#errors,
       sockets: { rooms: this.rooms, meter: new WebSocketMeter(this.metrics) },
       isDebug: () => this.#readSettings().debug,
-      assertNotFrozen: (action) => this.mustNotBeFrozen(action),
+      assertNotFrozen: (action) => this.assertNotFrozen(action),
     });
   }
 

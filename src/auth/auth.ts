@@ -116,15 +116,15 @@ class BearerKeys {
   readonly #services: Services;
 
   constructor(state: StateMap, own: Keyring | undefined, secret: Secrets | undefined) {
-    const lent = state.get(services);
+    const shared = state.get(services);
     const issuer = state.has(tokenIssuer) ? state.get(tokenIssuer) : undefined;
     this.issuer = own === undefined || own.current.id === issuer?.keyId ? issuer : undefined; // the same secret, however it was given
-    this.keyring = own ?? Keyring.of(authSecrets(lent.config));
-    this.audit = SecurityLog.of(lent);
-    this.#services = lent;
+    this.keyring = own ?? Keyring.of(authSecrets(shared.config));
+    this.audit = SecurityLog.of(shared);
+    this.#services = shared;
     // those of the settings are looked at by svc check (SVC205)
     for (const problem of [secret ?? []].flat().map(weaknessOf))
-      if (problem !== undefined) lent.log.warn('secret_weak', { owner: 'BearerAuth()', problem });
+      if (problem !== undefined) shared.log.warn('secret_weak', { owner: 'BearerAuth()', problem });
   }
 
   get nowSeconds(): number {

@@ -14,7 +14,7 @@ import { hash } from 'node:crypto';
 import { MemoryCache, fromBytes, toBytes } from './cache.ts';
 import { systemClock, type Clock } from '../base/clock.ts';
 import { SvcError } from '../base/errors.ts';
-import { Flights, type Flight, type Give } from './single-flight.ts';
+import { SingleFlight, type SharedCall, type Give } from './single-flight.ts';
 import { createLogger, type Logger } from '../observability/log.ts';
 import { bool, given, int, number, readOptions, shown } from '../base/options.ts';
 import type { Awaitable, CacheBackend } from './stores.ts';
@@ -115,9 +115,9 @@ class CachedCalls<A extends readonly unknown[], R> {
   #log: Logger | undefined;
   #quietUntilMs = -Infinity;
   /** What callers wait for. */
-  readonly #flights = new Flights<R>();
+  readonly #shared = new SingleFlight<R>();
   /** What nobody waits for, while a stale result is given. */
-  readonly #refreshes = new Flights<R>();
+  readonly #refreshes = new SingleFlight<R>();
   /** In this process only: an error keeps its class. */
   readonly #failures: MemoryCache;
   readonly #counts = {
@@ -202,10 +202,10 @@ class CachedCalls<A extends readonly unknown[], R> {
       const key = this.#keyOf(args);
       const signal = args.find(isSignal);
       signal?.throwIfAborted();
-      const flight = this.#flights.get(key);
-      if (flight !== undefined) {
+      const call = this.#shared.get(key);
+      if (call !== undefined) {
         this.#counts.joined++;
-        return flight.wait(signal);
+        return call.wait(signal);
       }
       const stored = this.#read(key);
       if (!(stored instanceof Promise)) {
@@ -220,14 +220,14 @@ class CachedCalls<A extends readonly unknown[], R> {
 
   async delete(args: A): Promise<boolean> {
     const key = this.#keyOf(args);
-    await Promise.all([this.#flights.forget(key), this.#refreshes.forget(key)]);
+    await Promise.all([this.#shared.forget(key), this.#refreshes.forget(key)]);
     this.#failures.delete(key);
     return this.#inTime(this.#backend.delete(key));
   }
 
   async clear(): Promise<void> {
     this.#failures.clear();
-    await Promise.all([this.#flights.forgetAll(), this.#refreshes.forgetAll()]);
+    await Promise.all([this.#shared.forgetAll(), this.#refreshes.forgetAll()]);
     await this.#inTime(this.#backend.clear(this.#prefix));
   }
 
@@ -306,10 +306,10 @@ class CachedCalls<A extends readonly unknown[], R> {
 
   #onBackendFailure(operation: string, error: unknown): undefined {
     this.#counts.backendFailures++;
-    this.#tell('cache_backend_failed', error, { operation, failures: this.#counts.backendFailures });
+    this.#report('cache_backend_failed', error, { operation, failures: this.#counts.backendFailures });
   }
 
-  #tell(event: string, error: unknown, fields: Record<string, unknown>): void {
+  #report(event: string, error: unknown, fields: Record<string, unknown>): void {
     const nowMs = this.#clock.monotonicMs();
     if (nowMs < this.#quietUntilMs) return;
     this.#quietUntilMs = nowMs + LOG_PAUSE_MS;
@@ -322,37 +322,37 @@ class CachedCalls<A extends readonly unknown[], R> {
   // -- flights --
 
   /** Begins a flight: what the backend has, where that is still being asked, else the function. */
-  #launch(key: string, args: A, lookup: Promise<unknown> | undefined): Flight<R> {
-    return this.#flights.begin(key, abortFor(args), !this.#isFull(), async (flight) => {
+  #launch(key: string, args: A, lookup: Promise<unknown> | undefined): SharedCall<R> {
+    return this.#shared.begin(key, abortFor(args), !this.#isFull(), async (call) => {
       if (lookup !== undefined) {
         const kept = this.#judge(key, args, await lookup);
         if (kept !== undefined) {
-          this.#flights.release(flight); // from here on nobody joins
-          return flight.waiting > 1 ? this.#giver(kept.value) : () => kept.value;
+          this.#shared.release(call); // from here on nobody joins
+          return call.waiting > 1 ? this.#giver(kept.value) : () => kept.value;
         }
       }
       if (this.#negativeMs > 0) this.#throwKept(key);
       const refresh = this.#refreshes.get(key);
-      return refresh === undefined ? this.#fly(this.#flights, key, args, flight) : refresh.promise;
+      return refresh === undefined ? this.#callFunction(this.#shared, key, args, call) : refresh.promise;
     });
   }
 
   #refresh(key: string, args: A): void {
     if (this.#refreshes.get(key) !== undefined || this.#isFull() || this.#failures.get(key) !== undefined)
       return;
-    const flight = this.#refreshes.begin(key, abortFor(args), true, (own) =>
-      this.#fly(this.#refreshes, key, args, own),
+    const call = this.#refreshes.begin(key, abortFor(args), true, (own) =>
+      this.#callFunction(this.#refreshes, key, args, own),
     );
-    flight.promise.catch((error: unknown) => this.#tell('cache_refresh_failed', error, {}));
+    call.promise.catch((error: unknown) => this.#report('cache_refresh_failed', error, {}));
   }
 
   #isFull(): boolean {
-    return this.#flights.size + this.#refreshes.size >= this.#maxFlights;
+    return this.#shared.size + this.#refreshes.size >= this.#maxFlights;
   }
 
   /** Calls the function and keeps what comes of it. */
-  async #fly(flights: Flights<R>, key: string, args: A, flight: Flight<R>): Promise<Give<R>> {
-    const { abort } = flight;
+  async #callFunction(group: SingleFlight<R>, key: string, args: A, call: SharedCall<R>): Promise<Give<R>> {
+    const { abort } = call;
     this.#counts.calls++;
     let value: R;
     try {
@@ -364,14 +364,14 @@ class CachedCalls<A extends readonly unknown[], R> {
     } catch (error) {
       this.#counts.failures++;
       const keptMs =
-        this.#negativeMs > 0 ? this.#negativeMs : flights === this.#refreshes ? REFRESH_PAUSE_MS : 0;
-      if (!flight.isObsolete) this.#failures.set(key, { error }, keptMs);
+        this.#negativeMs > 0 ? this.#negativeMs : group === this.#refreshes ? REFRESH_PAUSE_MS : 0;
+      if (!call.isObsolete) this.#failures.set(key, { error }, keptMs);
       throw error;
     }
     const give = this.#giver(value);
-    if (flight.isObsolete) return give;
+    if (call.isObsolete) return give;
     this.#failures.delete(key);
-    flight.writing = this.#write(key, value)?.finally(() => flights.release(flight)); // whoever asks meanwhile joins
+    call.writing = this.#write(key, value)?.finally(() => group.release(call)); // whoever asks meanwhile joins
     return give;
   }
 

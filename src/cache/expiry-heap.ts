@@ -9,7 +9,7 @@
 const FIRST_SLOTS = 64;
 
 /** At most `capacity` keys. Slots are 1 ... capacity; 0 means none. */
-export class ArrivalIndex {
+export class ExpiryHeap {
   readonly #capacity: number;
   readonly #slots = new Map<string, number>();
   readonly #keys: string[] = [''];

@@ -10,7 +10,7 @@
 export type Give<R> = () => R;
 
 /** One call, and who waits for it. */
-export class Flight<R> {
+export class SharedCall<R> {
   readonly key: string;
   /** Whose signal the function gets, where the caller who began gave one. */
   readonly abort: AbortController | undefined;
@@ -21,9 +21,9 @@ export class Flight<R> {
   /** Settles once. */
   promise: Promise<Give<R>> = NEVER;
   #waiting = 0;
-  readonly #release: (flight: Flight<R>) => void;
+  readonly #release: (call: SharedCall<R>) => void;
 
-  constructor(key: string, abort: AbortController | undefined, release: (flight: Flight<R>) => void) {
+  constructor(key: string, abort: AbortController | undefined, release: (call: SharedCall<R>) => void) {
     this.key = key;
     this.abort = abort;
     this.#release = release;
@@ -60,15 +60,15 @@ const NEVER: Promise<never> = new Promise(() => {
 });
 
 /** Calls by key, each there as long as it can be joined. */
-export class Flights<R> {
-  readonly #flights = new Map<string, Flight<R>>();
+export class SingleFlight<R> {
+  readonly #calls = new Map<string, SharedCall<R>>();
 
   get size(): number {
-    return this.#flights.size;
+    return this.#calls.size;
   }
 
-  get(key: string): Flight<R> | undefined {
-    return this.#flights.get(key);
+  get(key: string): SharedCall<R> | undefined {
+    return this.#calls.get(key);
   }
 
   /** Begins a call at once. Only a `joinable` one is found by its key. */
@@ -76,32 +76,32 @@ export class Flights<R> {
     key: string,
     abort: AbortController | undefined,
     joinable: boolean,
-    run: (flight: Flight<R>) => Promise<Give<R>>,
-  ): Flight<R> {
-    const flight = new Flight<R>(key, abort, this.release);
-    if (joinable) this.#flights.set(key, flight);
-    flight.promise = run(flight).finally(() => {
-      if (flight.writing === undefined) this.release(flight);
+    run: (call: SharedCall<R>) => Promise<Give<R>>,
+  ): SharedCall<R> {
+    const call = new SharedCall<R>(key, abort, this.release);
+    if (joinable) this.#calls.set(key, call);
+    call.promise = run(call).finally(() => {
+      if (call.writing === undefined) this.release(call);
     });
-    flight.promise.catch(() => undefined); // when everybody has left, nobody hears of it
-    return flight;
+    call.promise.catch(() => undefined); // when everybody has left, nobody hears of it
+    return call;
   }
 
   /** Nobody joins it any more. Another that has taken its place stays. */
-  readonly release = (flight: Flight<R>): void => {
-    if (this.#flights.get(flight.key) === flight) this.#flights.delete(flight.key);
+  readonly release = (call: SharedCall<R>): void => {
+    if (this.#calls.get(call.key) === call) this.#calls.delete(call.key);
   };
 
   /** The result of a call under way is not kept, or has been by the time this resolves. */
   async forget(key: string): Promise<void> {
-    const flight = this.#flights.get(key);
-    if (flight === undefined) return;
-    flight.isObsolete = true;
-    this.#flights.delete(key);
-    await flight.writing;
+    const call = this.#calls.get(key);
+    if (call === undefined) return;
+    call.isObsolete = true;
+    this.#calls.delete(key);
+    await call.writing;
   }
 
   async forgetAll(): Promise<void> {
-    await Promise.all([...this.#flights.keys()].map((key) => this.forget(key)));
+    await Promise.all([...this.#calls.keys()].map((key) => this.forget(key)));
   }
 }

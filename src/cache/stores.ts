@@ -6,7 +6,7 @@
  *   RateLimitStore   one bucket a client, GCRA            forgets the client that has used the least
  *   RoomBus          frames to every process              keeps nothing
  */
-import { ArrivalIndex } from './expiry-heap.ts';
+import { ExpiryHeap } from './expiry-heap.ts';
 import { systemClock, type Clock } from '../base/clock.ts';
 import { StoreFull } from '../base/errors.ts';
 import { given, int, readOptions } from '../base/options.ts';
@@ -249,7 +249,7 @@ const DRIFT_MS = 0.001;
  */
 export class MemoryRateLimitStore implements RateLimitStore {
   readonly #clock: Clock;
-  readonly #buckets: ArrivalIndex;
+  readonly #buckets: ExpiryHeap;
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: MemoryRateLimitStoreOptions = {}) {
@@ -257,7 +257,7 @@ export class MemoryRateLimitStore implements RateLimitStore {
       maxBuckets: int(10_000, 1, 10_000_000),
       clock: given<Clock>(),
     });
-    this.#buckets = new ArrivalIndex(maxBuckets);
+    this.#buckets = new ExpiryHeap(maxBuckets);
     this.#clock = clock ?? systemClock;
   }
 

@@ -4,14 +4,14 @@
  */
 import { CSRFMiddleware } from '../http/session/csrf.ts';
 import { isGuarded, isPublic, isWrite, layersOf, ownRoutes, shapeOf, subjectOf } from './routes.ts';
-import type { ApplicationView, Tell } from './check.ts';
+import type { ApplicationView, ReportFinding } from './check.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 
 /** SVC201 */
-export function findUnguarded(view: ApplicationView, tell: Tell): void {
+export function findUnguarded(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
     if (isWrite(detail) && !isGuarded(detail) && !isPublic(detail)) {
-      tell(
+      report(
         subjectOf(detail),
         detail.route.security.length === 0
           ? 'it changes something, and nobody asks who sends it'
@@ -23,7 +23,7 @@ export function findUnguarded(view: ApplicationView, tell: Tell): void {
 }
 
 /** SVC202: what a browser sends by itself proves nothing about who wanted it. */
-export function findForgeable(view: ApplicationView, tell: Tell): void {
+export function findForgeable(view: ApplicationView, report: ReportFinding): void {
   for (const detail of view.details) {
     const { route, declared } = detail;
     const isBySession = route.security.some(
@@ -32,7 +32,7 @@ export function findForgeable(view: ApplicationView, tell: Tell): void {
     if (!isBySession || !isWrite(detail)) continue;
     const guards = layersOf(view, declared).filter((layer) => layer.kind === 'csrf');
     if (guards.some((guard) => !(guard instanceof CSRFMiddleware) || guard.covers(route))) continue;
-    tell(
+    report(
       subjectOf(detail),
       `it is authenticated by session, and any other site can make a browser send it: ${guards.length === 0 ? 'no CSRF middleware is in force' : 'it is exempt from the CSRF middleware'}`,
       route.place,
@@ -44,7 +44,7 @@ export function findForgeable(view: ApplicationView, tell: Tell): void {
 const STRENGTH = ['GET', 'POST', 'PATCH', 'PUT', 'DELETE'];
 
 /** SVC203: of the methods of one path, a later one that asks for less than an earlier one. */
-export function findWeaker(view: ApplicationView, tell: Tell): void {
+export function findWeaker(view: ApplicationView, report: ReportFinding): void {
   for (const details of Map.groupBy(ownRoutes(view), shapeOf).values()) {
     const inOrder = details
       .filter(({ route }) => STRENGTH.includes(route.method))
@@ -54,7 +54,7 @@ export function findWeaker(view: ApplicationView, tell: Tell): void {
       const stricter = inOrder.slice(0, index).find((other) => asksForMore(other, detail));
       if (stricter === undefined) return;
       const lacks = !isGuarded(detail) ? 'asks for nothing' : 'takes anybody who is known';
-      tell(
+      report(
         subjectOf(detail),
         `${stricter.route.method} of the same path asks for ${demandsOf(stricter)}, and this, which changes more, ${lacks}`,
         detail.route.place,
@@ -110,7 +110,7 @@ function wordsOf({ declared: { template, tags } }: RouteDetail): readonly string
 }
 
 /** SVC204 */
-export function findGuessable(view: ApplicationView, tell: Tell): void {
+export function findGuessable(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
     const { route, declared } = detail;
     if (!isWrite(detail) || isGuarded(detail) || !isAboutSecrets(detail) || route.meta['rateLimit'] === 'own')
@@ -118,7 +118,7 @@ export function findGuessable(view: ApplicationView, tell: Tell): void {
     const isLimited =
       route.rateLimit !== false && layersOf(view, declared).some((layer) => layer.kind === 'rate-limit');
     if (!isLimited)
-      tell(
+      report(
         subjectOf(detail),
         route.rateLimit === false
           ? 'secrets can be tried here without any limit: its rateLimit is false'

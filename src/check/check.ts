@@ -54,12 +54,17 @@ export interface Particulars {
 }
 
 /** How a rule tells what it has found. */
-export type Tell = (subject: string, message: string, place?: Place, particulars?: Particulars) => void;
+export type ReportFinding = (
+  subject: string,
+  message: string,
+  place?: Place,
+  particulars?: Particulars,
+) => void;
 
 /** A rule of this package. Without `run` it is found elsewhere: while loading or compiling. */
 export interface CoreRule extends Omit<Rule, 'run' | 'phase'> {
   readonly phase: Rule['phase'] | 'load';
-  run?(view: ApplicationView, tell: Tell): Awaitable<void>;
+  run?(view: ApplicationView, report: ReportFinding): Awaitable<void>;
 }
 
 /** A rule without what it does: for lists and explanations. */
@@ -110,7 +115,7 @@ export async function examineLive(
   for (const rule of rules) {
     if (rule.phase !== 'live') continue;
     try {
-      await rule.run?.(view, teller(rule, view, entries));
+      await rule.run?.(view, reporterOf(rule, view, entries));
     } catch (error) {
       entries.push(broken(rule, `it threw ${thrown(error)}`));
     }
@@ -141,7 +146,7 @@ export function checkedRule(
 
 function runRule(rule: CoreRule | Rule, view: ApplicationView, entries: Entry[]): void {
   try {
-    const pending: unknown = rule.run?.(view, teller(rule, view, entries));
+    const pending: unknown = rule.run?.(view, reporterOf(rule, view, entries));
     if (!(pending instanceof Promise)) return;
     pending.catch(() => undefined); // what it comes to is not waited for
     entries.push(broken(rule, 'it answered a promise, which only rules of the phase live may'));
@@ -161,7 +166,7 @@ function broken(rule: RuleText, message: string): Entry {
   return { finding, refuses: rule.phase === 'graph', isAllowable: false };
 }
 
-function teller(rule: RuleText, view: ApplicationView, entries: Entry[]): Tell {
+function reporterOf(rule: RuleText, view: ApplicationView, entries: Entry[]): ReportFinding {
   return (
     subject,
     message,

@@ -11,7 +11,7 @@ import { givesNothing, takenBy, withoutOnce } from './handler.ts';
 import { ownRoutes, subjectOf } from './routes.ts';
 import { functionOf, viewOfDependency } from '../routing/di.ts';
 import { closest } from '../base/options.ts';
-import type { ApplicationView, Tell } from './check.ts';
+import type { ApplicationView, ReportFinding } from './check.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { Dependency } from '../routing/di.ts';
 
@@ -21,33 +21,39 @@ type AnyFunction = (...args: never[]) => unknown;
 const BLOCKING = /\b([a-z]\w*Sync)\s*\(/g;
 
 /** SVC501 */
-export function findBlocking(view: ApplicationView, tell: Tell): void {
+export function findBlocking(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view))
-    tellOf(detail.declared.handler, subjectOf(detail), 'its handler', detail.route.place, tell);
+    reportBlocking(detail.declared.handler, subjectOf(detail), 'its handler', detail.route.place, report);
   for (const { dependency, detail } of dependenciesOf(view)) {
     if (dependency.scope === 'app') continue; // once
-    tellOf(
+    reportBlocking(
       functionOf(dependency),
       subjectOf(detail),
       `its dependency ${viewOfDependency(dependency).label}`,
       detail.route.place,
-      tell,
+      report,
     );
   }
   const layers = new Map(view.middleware.map((layer) => [layer, view.placeOfMiddleware(layer)]));
   for (const { declared, route } of ownRoutes(view))
     for (const layer of declared.use) layers.set(layer, route.place);
   for (const [layer, place] of layers)
-    tellOf(
+    reportBlocking(
       layer.handle as AnyFunction,
       `middleware ${layer.kind ?? layer.constructor.name}`,
       'it',
       place,
-      tell,
+      report,
     );
 }
 
-function tellOf(fn: AnyFunction, subject: string, who: string, place: Parameters<Tell>[2], tell: Tell): void {
+function reportBlocking(
+  fn: AnyFunction,
+  subject: string,
+  who: string,
+  place: Parameters<ReportFinding>[2],
+  report: ReportFinding,
+): void {
   const code = withoutOnce(codeOf(fn));
   const calls = new Set(
     [...code.matchAll(BLOCKING)]
@@ -55,7 +61,7 @@ function tellOf(fn: AnyFunction, subject: string, who: string, place: Parameters
       .filter((name) => isBlocking(name) && !isDefinedIn(code, name)),
   );
   if (calls.size > 0)
-    tell(subject, `${who} calls ${[...calls].join(', ')}, for which every other request waits`, place);
+    report(subject, `${who} calls ${[...calls].join(', ')}, for which every other request waits`, place);
 }
 
 /** Whether code has a function of its own that is called so. */
@@ -94,7 +100,7 @@ function needsOf(dependency: Dependency<unknown>): readonly Dependency<unknown>[
 const FORGOTTEN = /^(Promise\.\w+|(?:[\w$#?]+\.)+(?:close|end|disconnect|rollback|commit|quit|flush))\u0001$/;
 
 /** SVC502 */
-export function findLostCleanUp(view: ApplicationView, tell: Tell): void {
+export function findLostCleanUp(view: ApplicationView, report: ReportFinding): void {
   for (const { dependency, detail } of dependenciesOf(view)) {
     const code = codeOf(functionOf(dependency));
     if (!/^(?:async\s+)?(?:function\s*\*|\*)/.test(code)) continue;
@@ -104,14 +110,14 @@ export function findLostCleanUp(view: ApplicationView, tell: Tell): void {
     const cleansUp = /[;\n][^}]*[\w$]+\s*[(.]/.test(after);
     const seesFailures = /\bfinally\b/.test(code) || /\bcatch\b/.test(after); // with catch: commit, or roll back
     if (cleansUp && !seesFailures)
-      tell(
+      report(
         subject,
         `what its dependency ${label} does after yield does not happen when the request fails: there is no finally`,
         detail.route.place,
       );
     const forgotten = code.startsWith('async') ? forgottenIn(code) : undefined;
     if (forgotten !== undefined)
-      tell(
+      report(
         subject,
         `its dependency ${label} does not wait for ${forgotten}() in its clean-up: a failure there is nobody's`,
         detail.route.place,
@@ -133,7 +139,7 @@ function forgottenIn(code: string): string | undefined {
 }
 
 /** SVC113: a dependency of a route that its handler does not take. Those that guard it are resolved for what they refuse, those that give nothing for what they do. */
-export function findUnused(view: ApplicationView, tell: Tell): void {
+export function findUnused(view: ApplicationView, report: ReportFinding): void {
   for (const declared of new Set(ownRoutes(view).map((detail) => detail.declared))) {
     if (declared.socket !== undefined) continue; // its handlers are added later
     const taken = takenBy(declared.handler);
@@ -145,7 +151,7 @@ export function findUnused(view: ApplicationView, tell: Tell): void {
         givesNothing(functionOf(dependency))
       )
         continue;
-      tell(
+      report(
         `${declared.methods.join(', ')} ${declared.template.template}`,
         `its dependency "${name}" is resolved for every request, and the handler does not take it`,
         declared.declared.place,
@@ -170,7 +176,7 @@ const OUTLIVES =
   /\bnew\s+(?:Streaming|EventStream|NDJSON|Ndjson)\w*\s*\(|\.\s*add\s*\(\s*(?:async\s*)?(?:(?:\([^)]*\)|\w+)\s*=>|function\b)/g;
 
 /** SVC104: names that handlers ask for as they are written down, and no route has. Comments are read, too: they show the name as well. */
-export function findUnknownNames(view: ApplicationView, tell: Tell): void {
+export function findUnknownNames(view: ApplicationView, report: ReportFinding): void {
   const names = new Set(view.routes.flatMap(({ name }) => name ?? []));
   for (const detail of ownRoutes(view)) {
     const { handler } = detail.declared;
@@ -180,7 +186,7 @@ export function findUnknownNames(view: ApplicationView, tell: Tell): void {
       .matchAll(/\burlFor\s*\(\s*(['"])([^'"\\]+)\1/g)) {
       if (names.has(name!)) continue;
       const near = closest(name!, names);
-      tell(
+      report(
         subjectOf(detail),
         `it asks for the path of "${name}", and no route has that name` +
           (near === undefined ? '' : `: did you mean "${near}"?`),
@@ -192,7 +198,7 @@ export function findUnknownNames(view: ApplicationView, tell: Tell): void {
 }
 
 /** SVC112: what is cleaned up before the first byte, in a stream or a task that runs after it. */
-export function findOutlived(view: ApplicationView, tell: Tell): void {
+export function findOutlived(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
     const names = [...detail.declared.routerDeps, ...Object.entries(detail.declared.deps)]
       .filter(([, { scope }]) => scope === 'handler')
@@ -209,7 +215,7 @@ export function findOutlived(view: ApplicationView, tell: Tell): void {
         return new RegExp(`(?<![\\w$.])${local}(?![\\w$])`).test(rest);
       });
       if (name === undefined) continue;
-      tell(
+      report(
         subjectOf(detail),
         `"${name}" is cleaned up before the first byte is sent (scope handler), and a stream or a background task still uses it then`,
         detail.route.place,

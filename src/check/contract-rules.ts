@@ -8,7 +8,7 @@ import { callsOfRequest, repliesWithObject } from './handler.ts';
 import { isGuarded, isPublic, isWrite, ownRoutes, subjectOf } from './routes.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
 import { compileType, misfitsOf, plansOf, plansWithin } from '../schema/schema.ts';
-import type { ApplicationView, Tell } from './check.ts';
+import type { ApplicationView, ReportFinding } from './check.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 import type { ObjectPlan, TypeSource } from '../schema/schema.ts';
@@ -17,7 +17,7 @@ import type { ObjectPlan, TypeSource } from '../schema/schema.ts';
 const READS_BODY = String.raw`(?:json|form)\s*\(`;
 
 /** SVC301 */
-export function findUndescribedBodies(view: ApplicationView, tell: Tell): void {
+export function findUndescribedBodies(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
     const { body, form } = detail.declared.spec;
     if (
@@ -27,20 +27,20 @@ export function findUndescribedBodies(view: ApplicationView, tell: Tell): void {
       !callsOfRequest(detail.declared.handler, READS_BODY)
     )
       continue;
-    tell(subjectOf(detail), 'its handler reads a body that no schema describes', detail.route.place);
+    report(subjectOf(detail), 'its handler reads a body that no schema describes', detail.route.place);
   }
 }
 
 /** A reply of another kind, made by hand. */
 const OTHER_REPLY = /\bnew\s+(?:\w+Response|Response)\b/;
-const TELLING_NAMES =
+const REVEALING_NAMES =
   /^(?:.*_)?(?:password|passwd|pwd|secret|token|hash)$|^.*(?:Password|Secret|Token|Hash)$/;
 /** Tokens that say where to go on or which page a form was on, and hashes of what everybody may read. */
 const HARMLESS_NAMES =
   /(?:^|_)(?:next|prev|previous|(?:next|prev|previous)_?page|page|continuation|cursor|sync|csrf|xsrf)_?token$|(?:^|_)(?:content|file|blob|commit|tree|git|block|parent|tx|transaction|merkle|root|image|blur|asset|chunk|build|schema|source|geo)_?hash$/i;
 
 /** SVC302 */
-export function findUndescribedReplies(view: ApplicationView, tell: Tell): void {
+export function findUndescribedReplies(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
     const {
       route,
@@ -48,14 +48,14 @@ export function findUndescribedReplies(view: ApplicationView, tell: Tell): void 
     } = detail;
     const code = codeOf(handler);
     if (spec.response === undefined && !OTHER_REPLY.test(code) && repliesWithObject(handler)) {
-      tell(subjectOf(detail), 'it replies with JSON that no schema describes', route.place, {
+      report(subjectOf(detail), 'it replies with JSON that no schema describes', route.place, {
         severity: 'warning',
       });
     }
     if (isAboutSecrets(detail) || isIssuing(detail)) continue; // there they are what a client comes for
     for (const name of new Set(responsesOf(detail).flatMap(([, type]) => namesIn(type)))) {
-      if (TELLING_NAMES.test(name) && !HARMLESS_NAMES.test(name))
-        tell(subjectOf(detail), `its response has the field "${name}"`, route.place);
+      if (REVEALING_NAMES.test(name) && !HARMLESS_NAMES.test(name))
+        report(subjectOf(detail), `its response has the field "${name}"`, route.place);
     }
   }
 }
@@ -105,7 +105,7 @@ function walk(schemas: readonly unknown[], visit: (schema: JsonSchema) => void):
 }
 
 /** SVC303 */
-export function findImpossibleReplies(view: ApplicationView, tell: Tell): void {
+export function findImpossibleReplies(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
     const {
       route,
@@ -117,20 +117,20 @@ export function findImpossibleReplies(view: ApplicationView, tell: Tell): void {
     const statuses = responses.map(([of]) => of ?? status ?? 200);
     const bodiless = statuses.find((of) => of === 204 || of === 205 || of === 304);
     if (bodiless !== undefined)
-      tell(
+      report(
         subjectOf(detail),
         `its response of status ${bodiless} has a schema, and such an answer has no body`,
         route.place,
       );
     for (const { name, field, message } of misfitsOfRoute(detail))
-      tell(
+      report(
         subjectOf(detail),
         `the example of "${field}" in ${name} does not fit: it ${message}`,
         route.place,
       );
     const all = status === undefined ? statuses : [...statuses, status];
     if (all.length > 0 && all.every((of) => of >= 400))
-      tell(
+      report(
         subjectOf(detail),
         `it declares no status of success, only ${[...new Set(all)].join(', ')}`,
         route.place,
@@ -155,7 +155,7 @@ function misfitsOfRoute(
 }
 
 /** SVC304: what anybody may send, of any length up to that of a body. */
-export function findUnbounded(view: ApplicationView, tell: Tell): void {
+export function findUnbounded(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
     const { route, inputs } = detail;
     if (isGuarded(detail) && !isPublic(detail)) continue;
@@ -168,7 +168,7 @@ export function findUnbounded(view: ApplicationView, tell: Tell): void {
     for (const [where, schema] of parts) {
       const found = unboundedIn(schema, where, components, new Set());
       if (found.length > 0)
-        tell(subjectOf(detail), `anybody may send ${found.join(' and ')} of any length`, route.place, {
+        report(subjectOf(detail), `anybody may send ${found.join(' and ')} of any length`, route.place, {
           remedy: 'Give it a bound: Field(str, { maxLength: 200 }), Field(list(str), { maxLength: 20 })',
         });
     }

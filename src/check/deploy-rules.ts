@@ -8,18 +8,18 @@ import { codeOf } from './source.ts';
 import { callsOfRequest } from './handler.ts';
 import { ownRoutes, subjectOf } from './routes.ts';
 import { fileLimit } from '../schema/schema.ts';
-import type { ApplicationView, Tell } from './check.ts';
+import type { ApplicationView, ReportFinding } from './check.ts';
 
 /** SVC208 */
-export function findExposedInsides(view: ApplicationView, tell: Tell): void {
+export function findExposedInsides(view: ApplicationView, report: ReportFinding): void {
   if (view.env !== 'production') return;
   const { settings, place } = view;
   if (isOn(settings.peek('debug')))
-    tell('setting debug', 'answers show stack traces to everybody', place, {
+    report('setting debug', 'answers show stack traces to everybody', place, {
       remedy: 'Leave out debug (SVC_DEBUG) in production: the log has the traces',
     });
   if (view.hasPublicDocs && isOn(settings.peek('enableDocs'))) {
-    tell('setting enableDocs', '/docs and /openapi.json tell everybody of every route', place, {
+    report('setting enableDocs', '/docs and /openapi.json tell everybody of every route', place, {
       severity: 'warning',
       remedy: 'Leave out enableDocs (SVC_ENABLE_DOCS) in production, unless the interface is public',
     });
@@ -28,7 +28,7 @@ export function findExposedInsides(view: ApplicationView, tell: Tell): void {
     view.metricsGuard !== undefined &&
     /=>\s*(?:\(?\s*true\b|\{\s*return\s+true\b)/.test(codeOf(view.metricsGuard))
   ) {
-    tell('setting ops', '/metrics is open to everybody: its auth says yes to whoever asks', place, {
+    report('setting ops', '/metrics is open to everybody: its auth says yes to whoever asks', place, {
       severity: 'warning',
       remedy:
         'Give it a token: ops: { metrics: { auth: process.env["METRICS_TOKEN"] } }, or leave auth out: private peers only',
@@ -41,14 +41,14 @@ function isOn(value: unknown): boolean {
 }
 
 /** SVC211 */
-export function findMissingHeaders(view: ApplicationView, tell: Tell): void {
+export function findMissingHeaders(view: ApplicationView, report: ReportFinding): void {
   if (
     view.env !== 'production' ||
     ownRoutes(view).length === 0 ||
     view.middleware.some((layer) => layer.kind === 'security-headers')
   )
     return;
-  tell(
+  report(
     'the application',
     'its answers have no security headers: no content security policy, no HSTS, no nosniff',
     view.place,
@@ -67,13 +67,13 @@ const GREATEST_UPLOAD = 1_073_741_824;
 const READS_ALL = String.raw`body\s*\(\s*\)`;
 
 /** SVC212 */
-export function findUnlimited(view: ApplicationView, tell: Tell): void {
-  findUnguardedSockets(view, tell);
+export function findUnlimited(view: ApplicationView, report: ReportFinding): void {
+  findUnguardedSockets(view, report);
   const { settings, place } = view;
   for (const [name, greatest] of Object.entries(GREATEST)) {
     const value = Number(settings.peek(name) ?? 0);
     if (value > greatest)
-      tell(
+      report(
         `setting ${name}`,
         `${value} is as good as no limit: a few clients can hold all that the process has`,
         settings.placeOf(name) ?? place,
@@ -91,18 +91,18 @@ export function findUnlimited(view: ApplicationView, tell: Tell): void {
       settings.peek('maxBodyBytes') === undefined &&
       callsOfRequest(handler, READS_ALL)
     ) {
-      tell(subjectOf(detail), 'its handler reads bodies of any length', route.place, {
+      report(subjectOf(detail), 'its handler reads bodies of any length', route.place, {
         remedy: 'Give it a bound: req.body({ maxBytes: 1_000_000 }), or maxBodyBytes for the route',
       });
     }
     if ((spec.maxBodyBytes ?? 0) > GREATEST_UPLOAD)
-      tell(subjectOf(detail), `it takes bodies of ${spec.maxBodyBytes} bytes`, route.place, {
+      report(subjectOf(detail), `it takes bodies of ${spec.maxBodyBytes} bytes`, route.place, {
         severity: 'warning',
       });
     for (const field of inputs.form?.fields ?? []) {
       const limit = fileLimit(field.node);
       if (limit !== undefined && limit > GREATEST_UPLOAD)
-        tell(subjectOf(detail), `its file "${field.name}" may have any length`, route.place, {
+        report(subjectOf(detail), `its file "${field.name}" may have any length`, route.place, {
           severity: 'warning',
         });
     }
@@ -112,7 +112,7 @@ export function findUnlimited(view: ApplicationView, tell: Tell): void {
 /** What nobody need look out for beyond a message of this size is no limit. */
 const LARGE_MESSAGE_BYTES = 67_108_864;
 
-function findUnguardedSockets(view: ApplicationView, tell: Tell): void {
+function findUnguardedSockets(view: ApplicationView, report: ReportFinding): void {
   for (const detail of view.details) {
     const {
       route,
@@ -121,7 +121,7 @@ function findUnguardedSockets(view: ApplicationView, tell: Tell): void {
     if (socket === undefined) continue;
     const { settings, guard } = socket;
     const warn = (message: string, remedy: string): void =>
-      tell(subjectOf(detail), message, route.place, { severity: 'warning', remedy });
+      report(subjectOf(detail), message, route.place, { severity: 'warning', remedy });
     if (guard.origin.isOpen)
       warn(
         "pages of every site may open it: origins: '*'",

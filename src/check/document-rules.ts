@@ -8,23 +8,23 @@ import { compareOpenapi } from '../openapi/compare.ts';
 import { compileType, plansOf, plansWithin } from '../schema/schema.ts';
 import { McpGuard } from '../mcp/guard.ts';
 import { planNames } from '../mcp/tools.ts';
-import type { ApplicationView, Tell } from './check.ts';
+import type { ApplicationView, ReportFinding } from './check.ts';
 import type { CompilationView, RouteDetail } from '../routing/compile.ts';
 import type { Finding } from '../base/findings.ts';
 import type { ObjectPlan, TypeSource } from '../schema/schema.ts';
 
 /** SVC305 */
-export function findDocumentFlaws(view: ApplicationView, tell: Tell): void {
+export function findDocumentFlaws(view: ApplicationView, report: ReportFinding): void {
   const problems = openapiProblems(view);
   const counts = problems.length === 0 ? new Map<string, number>() : countsOf(view);
   for (const { subject, message, detail } of problems)
     if ((counts.get(`${detail.route.method} ${shapeOf(detail)}`) ?? 0) < 2)
-      tell(subject, message, detail.route.place, {
+      report(subject, message, detail.route.place, {
         severity: 'info',
         remedy: 'Tell them apart by a segment of text, where clients are made from the document',
       });
-  findNamesakes(view, tell);
-  findToolFlaws(view, tell);
+  findNamesakes(view, report);
+  findToolFlaws(view, report);
 }
 
 /** How many routes there are of each method and shape: of more than one SVC101 tells. */
@@ -38,16 +38,16 @@ function countsOf({ details }: ApplicationView): Map<string, number> {
 }
 
 /** Two classes of one name: a document has to call one of them something else. */
-function findNamesakes(view: ApplicationView, tell: Tell): void {
+function findNamesakes(view: ApplicationView, report: ReportFinding): void {
   const first = new Map<string, unknown>();
-  const told = new Set<unknown>();
+  const reported = new Set<unknown>();
   for (const detail of ownRoutes(view)) {
     for (const { name, schema } of plansOfRoute(detail)) {
       if (schema === undefined) continue;
       if (!first.has(name)) first.set(name, schema);
-      if (first.get(name) === schema || told.has(schema)) continue;
-      told.add(schema);
-      tell(
+      if (first.get(name) === schema || reported.has(schema)) continue;
+      reported.add(schema);
+      report(
         subjectOf(detail),
         `its schema ${name} is another one than that of an earlier route, so that documents have to call it ${name}2`,
         detail.route.place,
@@ -111,7 +111,7 @@ function shape(path: string): string {
  */
 
 /** SVC305, as far as it is about tools. */
-function findToolFlaws({ details, tools }: ApplicationView, tell: Tell): void {
+function findToolFlaws({ details, tools }: ApplicationView, report: ReportFinding): void {
   const isMounted = details.some(({ declared }) => declared.use.some((layer) => layer instanceof McpGuard));
   const first = new Map<string, RouteDetail>();
   for (const { detail, wanted, name } of planNames(details, tools)) {
@@ -126,7 +126,7 @@ function findToolFlaws({ details, tools }: ApplicationView, tell: Tell): void {
       description === undefined &&
       summary === undefined
     ) {
-      tell(
+      report(
         subjectOf(detail),
         'it is a tool that changes something, and does not say what',
         detail.route.place,
@@ -142,7 +142,7 @@ function findToolFlaws({ details, tools }: ApplicationView, tell: Tell): void {
     if (earlier === undefined) first.set(wanted, detail);
     else if (isMeant || isMounted) {
       // names that are made of paths matter to nobody where there is no endpoint
-      tell(
+      report(
         subjectOf(detail),
         `as a tool it would be called "${wanted}", as ${subjectOf(earlier)} is: clients find it as "${name}"`,
         detail.route.place,

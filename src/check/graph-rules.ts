@@ -10,7 +10,7 @@ import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
 import { CONVERTERS } from '../http/path.ts';
 import { fileOfPlace } from '../base/findings.ts';
 import { findSecrets } from './secrets.ts';
-import type { ApplicationView, Tell } from './check.ts';
+import type { ApplicationView, ReportFinding } from './check.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { Dependency } from '../routing/di.ts';
 import type { Place } from '../base/findings.ts';
@@ -18,14 +18,14 @@ import type { MiddlewareKind, SecurityRequirement } from '../http/contracts.ts';
 import type { ParsedTemplate } from '../http/path.ts';
 
 /** What only warns, of an application that allows some of it: it becomes an error where its allowance has ended. */
-function findWhatIsAllowed(view: ApplicationView, tell: Tell): void {
-  for (const find of [findTwins, findContradictions, findRebound]) find(view, tell);
-  if (ownRoutes(view).some(mustBeRead))
-    for (const find of [findUnknownNames, findUnused, findOutlived]) find(view, tell);
+function findWhatIsAllowed(view: ApplicationView, report: ReportFinding): void {
+  for (const find of [findTwins, findContradictions, findRebound]) find(view, report);
+  if (ownRoutes(view).some(hasReadableCode))
+    for (const find of [findUnknownNames, findUnused, findOutlived]) find(view, report);
 }
 
 /** Whether its code may hold what the rules look for that read it: names of routes, or what it does with its dependencies. */
-function mustBeRead({ declared: { deps, routerDeps, handler } }: RouteDetail): boolean {
+function hasReadableCode({ declared: { deps, routerDeps, handler } }: RouteDetail): boolean {
   return (
     Object.keys(deps).length > 0 ||
     routerDeps.length > 0 ||
@@ -90,7 +90,7 @@ function leavesGap(rests: readonly string[], word: string): boolean {
 }
 
 /** A route that more specific ones leave no request for. */
-export function findUnreachable(view: ApplicationView, tell: Tell): void {
+export function findUnreachable(view: ApplicationView, report: ReportFinding): void {
   for (const { route, declared } of view.details) {
     if (declared.template.parameters.at(-1)?.converter !== CONVERTERS.path) continue;
     const rivals = view.details.filter(
@@ -100,7 +100,7 @@ export function findUnreachable(view: ApplicationView, tell: Tell): void {
     const takers = coveredBy(declared.template, rivals, (rival) => rival.declared.template);
     if (takers.length === 0) continue;
     const names = [...new Set(takers.map((taker) => taker.route.template))].join(', ');
-    tell(
+    report(
       `${route.method} ${route.template}`,
       `it can never be reached: more specific routes take every path that it matches: ${names}`,
       route.place,
@@ -111,7 +111,7 @@ export function findUnreachable(view: ApplicationView, tell: Tell): void {
 // -- SVC103 --
 
 /** Two routes that clients take for one. */
-export function findTwins(view: ApplicationView, tell: Tell): void {
+export function findTwins(view: ApplicationView, report: ReportFinding): void {
   const first = new Map<string, RouteDetail>();
   for (const detail of view.details.toSorted(
     (left, right) => Number(right.isOperation) - Number(left.isOperation),
@@ -129,7 +129,7 @@ export function findTwins(view: ApplicationView, tell: Tell): void {
       // a mount redirects itself
       const what =
         shapeOf(twin).toLowerCase() === shapeOf(detail).toLowerCase() ? 'in case' : 'in a slash at the end';
-      tell(
+      report(
         `${route.method} ${route.template}`,
         `it differs from ${twin.route.template}${at(twin.route.place)} only ${what}`,
         route.place,
@@ -145,7 +145,7 @@ function at(place: Place): string {
 // -- SVC105 --
 
 /** HEAD and OPTIONS by other handlers than those that would answer. */
-export function findContradictions(view: ApplicationView, tell: Tell): void {
+export function findContradictions(view: ApplicationView, report: ReportFinding): void {
   if (!view.details.some(({ route }) => route.method === 'HEAD' || route.method === 'OPTIONS')) return;
   const gets = new Map(
     view.details.filter(({ route }) => route.method === 'GET').map((detail) => [shapeOf(detail), detail]),
@@ -155,29 +155,29 @@ export function findContradictions(view: ApplicationView, tell: Tell): void {
     const subject = `${route.method} ${route.template}`;
     const get = gets.get(shapeOf({ declared }));
     if (route.method === 'HEAD' && get === undefined)
-      tell(subject, 'there is no GET whose head it could be', route.place);
+      report(subject, 'there is no GET whose head it could be', route.place);
     else if (route.method === 'HEAD' && get!.declared !== declared)
-      tell(
+      report(
         subject,
         `it is another handler than that of GET${at(get!.route.place)}, whose head it should be`,
         route.place,
       );
     if (route.method === 'OPTIONS' && layersOf(view, declared).some((layer) => layer.kind === 'cors'))
-      tell(subject, 'preflights never reach it: the CORS middleware answers them', route.place);
+      report(subject, 'preflights never reach it: the CORS middleware answers them', route.place);
   }
 }
 
 // -- SVC113 --
 
 /** What is replaced by another of its name. */
-export function findRebound(view: ApplicationView, tell: Tell): void {
+export function findRebound(view: ApplicationView, report: ReportFinding): void {
   for (const declared of new Set(view.details.map((detail) => detail.declared))) {
     const outer = new Map<string, Dependency<unknown>>();
     for (const [name, dependency] of [...declared.routerDeps, ...Object.entries(declared.deps)]) {
       const earlier = outer.get(name);
       outer.set(name, dependency);
       if (earlier === undefined || earlier.source === dependency.source) continue;
-      tell(
+      report(
         `${declared.methods.join(', ')} ${declared.template.template}`,
         `"${name}" is ${viewOfDependency(earlier).label} for its router and ${viewOfDependency(dependency).label} for the route: both run, the handler sees the second`,
         declared.declared.place,
@@ -189,7 +189,7 @@ export function findRebound(view: ApplicationView, tell: Tell): void {
 // -- SVC121 --
 
 /** What a route asks for, and no layer around it does. */
-export function findMissingLayers(view: ApplicationView, tell: Tell): void {
+export function findMissingLayers(view: ApplicationView, report: ReportFinding): void {
   const isIdempotent = view.middleware.some((layer) => layer instanceof IdempotencyMiddleware);
   for (const { route, declared } of view.details) {
     if (
@@ -203,12 +203,12 @@ export function findMissingLayers(view: ApplicationView, tell: Tell): void {
     const lacks = (kind: MiddlewareKind): boolean =>
       !layersOf(view, declared).some((layer) => layer.kind === kind);
     if (typeof route.rateLimit === 'object' && lacks('rate-limit')) {
-      tell(subject, 'its rateLimit is kept by nobody: there is no RateLimitMiddleware', route.place, {
+      report(subject, 'its rateLimit is kept by nobody: there is no RateLimitMiddleware', route.place, {
         remedy: 'Add app.use(new RateLimitMiddleware())',
       });
     }
     if (declared.use.some((layer) => layer.kind === 'request-id')) {
-      tell(
+      report(
         subject,
         'its RequestIDMiddleware does nothing: requests get their ids before their routes are known',
         route.place,
@@ -222,7 +222,7 @@ export function findMissingLayers(view: ApplicationView, tell: Tell): void {
       route.security.length === 0 &&
       lacks('session')
     ) {
-      tell(
+      report(
         subject,
         'nothing says who sends it, so that its idempotency keys belong to whatever client has the same address or cookies',
         route.place,
@@ -234,7 +234,7 @@ export function findMissingLayers(view: ApplicationView, tell: Tell): void {
       );
     }
     if (route.security.some(isOwnSession) && lacks('session')) {
-      tell(
+      report(
         subject,
         'it asks who is logged in by session, and there is no session middleware: every answer would be a 500',
         route.place,
@@ -264,19 +264,19 @@ function isOwnSession({ scheme, credential }: SecurityRequirement): boolean {
  */
 export function passesAtStart(view: ApplicationView): boolean {
   let passes = true;
-  const tell: Tell = () => {
+  const report: ReportFinding = () => {
     passes = false;
   };
   try {
-    if (view.details.some(takesRest)) findUnreachable(view, tell);
+    if (view.details.some(takesRest)) findUnreachable(view, report);
     if (
       view.details.some(asksForLayers) ||
       view.middleware.some((layer) => layer instanceof IdempotencyMiddleware)
     )
-      findMissingLayers(view, tell);
+      findMissingLayers(view, report);
     if (view.details.some(({ declared: { spec } }) => spec.allow !== undefined))
-      findWhatIsAllowed(view, tell);
-    if (mayNeedSecrets(view) && view.secrets.length > 0) findSecrets(view, tell);
+      findWhatIsAllowed(view, report);
+    if (mayNeedSecrets(view) && view.secrets.length > 0) findSecrets(view, report);
   } catch {
     return false;
   }

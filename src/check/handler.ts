@@ -7,7 +7,7 @@ import { codeOf } from './source.ts';
 
 type AnyFunction = (...args: never[]) => unknown;
 
-interface Parts {
+interface FunctionSource {
   /** Between the parentheses. */
   readonly parameters: string;
   /** What a block holds, or an expression. */
@@ -21,11 +21,11 @@ const OPENING = '([{';
 const CLOSING = ')]}';
 
 /** Its parts; undefined where there is no code to read, as of native functions. */
-function partsOf(fn: AnyFunction): Parts | undefined {
+function partsOf(fn: AnyFunction): FunctionSource | undefined {
   return split(codeOf(fn));
 }
 
-function split(code: string): Parts | undefined {
+function split(code: string): FunctionSource | undefined {
   const single = /^(?:async\s+)?([\w$]+)\s*(?==>)/.exec(code);
   const open = code.indexOf('(');
   if ((single === null && open === -1) || code.startsWith('class')) return undefined;
@@ -69,7 +69,7 @@ export function repliesWithObject(handler: AnyFunction): boolean {
   return parts !== undefined && givesObject(parts);
 }
 
-function givesObject({ body, isExpression }: Parts): boolean {
+function givesObject({ body, isExpression }: FunctionSource): boolean {
   const code = withoutCallbacks(body);
   const returned = isExpression
     ? [code]

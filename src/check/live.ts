@@ -4,7 +4,7 @@
 import { thrown } from '../routing/compile.ts';
 import { readTlsOptions } from '../http/server/tls-options.ts';
 import { isMigratable, labelOf, type OpenMigrator } from '../db/migrations/start.ts';
-import type { ApplicationView, Tell } from './check.ts';
+import type { ApplicationView, ReportFinding } from './check.ts';
 
 const MESSAGES: Readonly<Record<string, string>> = {
   pending: 'has not been applied',
@@ -13,7 +13,7 @@ const MESSAGES: Readonly<Record<string, string>> = {
 };
 
 /** SVC402, for each database of the application. */
-export async function findMigrations(view: ApplicationView, tell: Tell): Promise<void> {
+export async function findMigrations(view: ApplicationView, report: ReportFinding): Promise<void> {
   for (const plugin of view.plugins) {
     if (!isMigratable(plugin)) continue;
     const subject = `database ${plugin.name}`;
@@ -21,7 +21,7 @@ export async function findMigrations(view: ApplicationView, tell: Tell): Promise
     try {
       open = await plugin.openMigrator({ onlyReads: true });
     } catch (error) {
-      tell(subject, `it cannot be opened: ${thrown(error)}`, undefined, {
+      report(subject, `it cannot be opened: ${thrown(error)}`, undefined, {
         remedy: 'Mend the address, start the database, or give this user the rights',
       });
       continue;
@@ -30,7 +30,7 @@ export async function findMigrations(view: ApplicationView, tell: Tell): Promise
       for (const each of await open.migrator.status()) {
         const message = MESSAGES[each.state];
         if (message !== undefined)
-          tell(
+          report(
             subject,
             `${labelOf(each)} ${message}`,
             undefined,
@@ -43,7 +43,7 @@ export async function findMigrations(view: ApplicationView, tell: Tell): Promise
           );
       }
     } catch (error) {
-      tell(subject, `its migrations cannot be read: ${thrown(error)}`);
+      report(subject, `its migrations cannot be read: ${thrown(error)}`);
     } finally {
       await open[Symbol.asyncDispose]();
     }
@@ -51,13 +51,16 @@ export async function findMigrations(view: ApplicationView, tell: Tell): Promise
 }
 
 /** SVC405: the certificate that the settings name. One that a program hands to run() is not known before it runs. */
-export async function findCertificates({ settings, nowMs }: ApplicationView, tell: Tell): Promise<void> {
+export async function findCertificates(
+  { settings, nowMs }: ApplicationView,
+  report: ReportFinding,
+): Promise<void> {
   const [cert, key] = [settings.peek('tlsCert'), settings.peek('tlsKey')];
   if (cert === undefined && key === undefined) return;
   try {
     const { examinePair } = await import('../http/server/tls.ts');
-    for (const problem of examinePair(readTlsOptions({}, settings)!, nowMs)) tell('SVC_TLS_CERT', problem); // one of the two is there
+    for (const problem of examinePair(readTlsOptions({}, settings)!, nowMs)) report('SVC_TLS_CERT', problem); // one of the two is there
   } catch (error) {
-    tell('SVC_TLS_CERT', thrown(error));
+    report('SVC_TLS_CERT', thrown(error));
   }
 }

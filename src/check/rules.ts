@@ -34,7 +34,7 @@ import { SvcError } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
 import { CONVERTERS } from '../http/path.ts';
 import { variableOf } from '../base/config.ts';
-import type { ApplicationView, CoreRule, Tell } from './check.ts';
+import type { ApplicationView, CoreRule, ReportFinding } from './check.ts';
 
 /** Every rule of this package, in the order of their ids. */
 export const CORE_RULES: readonly CoreRule[] = [
@@ -302,7 +302,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     id: 'SVC402',
     severity: 'error',
     phase: 'live',
-    run: async (view, tell) => (await import('./live.ts')).findMigrations(view, tell),
+    run: async (view, report) => (await import('./live.ts')).findMigrations(view, report),
     why: 'A version of an application that meets a database without its migrations fails at the first statement that needs them, and one that cannot reach it, at all',
     remedy: 'Apply the migrations before the new version starts: svc migrate up <module>',
   },
@@ -325,7 +325,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     id: 'SVC405',
     severity: 'warning',
     phase: 'live',
-    run: async (view, tell) => (await import('./live.ts')).findCertificates(view, tell),
+    run: async (view, report) => (await import('./live.ts')).findCertificates(view, report),
     why: 'Clients refuse a certificate that has ended, and a server does not start with one that is not of its key',
     remedy: 'Renew the certificate, and name its chain and its key: SVC_TLS_CERT, SVC_TLS_KEY',
   },
@@ -361,9 +361,9 @@ export function coreRules(): readonly CoreRule[] {
 
 // -- SVC113 --
 
-function findIdle(view: ApplicationView, tell: Tell): void {
-  findRebound(view, tell);
-  findUnused(view, tell);
+function findIdle(view: ApplicationView, report: ReportFinding): void {
+  findRebound(view, report);
+  findUnused(view, report);
 }
 
 // -- SVC213 --
@@ -371,7 +371,7 @@ function findIdle(view: ApplicationView, tell: Tell): void {
 /** What shows that a directory holds a program rather than what is meant for everybody. */
 const PRIVATE = ['package.json', 'node_modules'];
 
-function findExposed(view: ApplicationView, tell: Tell): void {
+function findExposed(view: ApplicationView, report: ReportFinding): void {
   for (const {
     route,
     declared: { mount, template },
@@ -379,12 +379,12 @@ function findExposed(view: ApplicationView, tell: Tell): void {
     if (mount === undefined || template.parameters.at(-1)?.converter !== CONVERTERS.path) continue; // once for each mount
     const subject = `GET ${route.template}`;
     if (mount.followsSymlinks)
-      tell(subject, 'it follows links out of its directory: followSymlinks', route.place);
+      report(subject, 'it follows links out of its directory: followSymlinks', route.place);
     if (mount.dotfiles === 'allow')
-      tell(subject, "it serves names that begin with a dot: dotfiles: 'allow'", route.place);
+      report(subject, "it serves names that begin with a dot: dotfiles: 'allow'", route.place);
     const found = PRIVATE.filter((name) => existsSync(join(mount.folder.directory, name)));
     if (found.length > 0)
-      tell(subject, `its directory ${mount.folder.directory} has ${found.join(', ')}`, route.place);
+      report(subject, `its directory ${mount.folder.directory} has ${found.join(', ')}`, route.place);
   }
 }
 
@@ -403,13 +403,13 @@ const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | St
 const FOREIGN: ReadonlySet<string> = new Set(['SVC_DEBUG', 'SVC_WORKERS']);
 const CASTS = { number: Number, boolean: Boolean, string: String } as const;
 
-function findSettings({ settings, secrets }: ApplicationView, tell: Tell): void {
+function findSettings({ settings, secrets }: ApplicationView, report: ReportFinding): void {
   const reads = [...settings.reads().values()];
   const isRead = new Set(reads.map((read) => read.key));
   for (const { key, variable, cast, fallback } of reads) {
     if (cast !== undefined && cast !== 'custom') recast(key, CASTS[cast]);
     else if (cast === undefined && fallback === undefined && settings.peek(key) === undefined) {
-      tell(`setting ${key}`, `it is read without a default, and nothing sets it`, settings.placeOf(key), {
+      report(`setting ${key}`, `it is read without a default, and nothing sets it`, settings.placeOf(key), {
         remedy: `Set ${variable}, or give a default: config.get("${key}", …); with null it may be absent`,
       });
     }
@@ -422,7 +422,7 @@ function findSettings({ settings, secrets }: ApplicationView, tell: Tell): void 
   );
   for (const { variable, suggestion = closest(variable, known) } of settings.unknownVariables()) {
     if (known.has(variable) || FOREIGN.has(variable)) continue;
-    tell(
+    report(
       `variable ${variable}`,
       'it is set, and nothing reads it' + (suggestion === undefined ? '' : `: did you mean ${suggestion}?`),
       undefined,
@@ -439,7 +439,7 @@ function findSettings({ settings, secrets }: ApplicationView, tell: Tell): void 
       if (settings.peek(key) !== undefined) settings.get(key, undefined, { cast });
     } catch (error) {
       if (!(error instanceof SvcError)) throw error;
-      tell(`setting ${key}`, error.message, settings.placeOf(key));
+      report(`setting ${key}`, error.message, settings.placeOf(key));
     }
   }
 }
@@ -463,11 +463,11 @@ const LINES: Readonly<
 /** As `engines` of package.json says it. */
 export const SUPPORTED_NODE = '^24.18.1 || >=26.5.1';
 
-function findMachine(view: ApplicationView, tell: Tell): void {
-  findOldNode(view, tell);
+function findMachine(view: ApplicationView, report: ReportFinding): void {
+  findOldNode(view, report);
   const wanted = enginesOf(process.cwd());
   if (wanted !== undefined && satisfies(view.nodeVersion, wanted) === false) {
-    tell(
+    report(
       `Node.js ${view.nodeVersion}`,
       `the package asks for another one: engines.node is "${wanted}"`,
       undefined,
@@ -479,7 +479,7 @@ function findMachine(view: ApplicationView, tell: Tell): void {
   }
 }
 
-function findOldNode({ nodeVersion, nowMs }: ApplicationView, tell: Tell): void {
+function findOldNode({ nodeVersion, nowMs }: ApplicationView, report: ReportFinding): void {
   const [major = 0, minor = 0, patch = 0] = nodeVersion.split(/[.-]/).map(Number);
   const line = LINES[major];
   const problems: string[] = [];
@@ -493,5 +493,5 @@ function findOldNode({ nodeVersion, nowMs }: ApplicationView, tell: Tell): void 
   }
   if (line !== undefined && nowMs >= Date.parse(`${line.endsOn}T00:00:00Z`))
     problems.push(`its line had its end of life on ${line.endsOn}`);
-  for (const problem of problems) tell(`Node.js ${nodeVersion}`, problem);
+  for (const problem of problems) report(`Node.js ${nodeVersion}`, problem);
 }

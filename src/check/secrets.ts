@@ -9,18 +9,18 @@ import { fileURLToPath } from 'node:url';
 import { Keyring, weaknessOf } from '../crypto/keys.ts';
 import { variableOf } from '../base/config.ts';
 import { viewOfDependency } from '../routing/di.ts';
-import type { ApplicationView, NeededSecret, Tell } from './check.ts';
+import type { ApplicationView, NeededSecret, ReportFinding } from './check.ts';
 import type { Place } from '../base/findings.ts';
 import type { CompilationView } from '../routing/compile.ts';
 import type { Dependency } from '../routing/di.ts';
 import type { Middleware, Plugin } from '../http/contracts.ts';
 
 /** SVC205: those that are missing, and those that could be guessed. What would be refused when it is first used keeps the application from starting. */
-export function findSecrets(view: ApplicationView, tell: Tell): void {
+export function findSecrets(view: ApplicationView, report: ReportFinding): void {
   for (const { key, neededBy, place } of view.secrets) {
     const variable = variableOf(key);
     if (isAbsent(view.settings.peek(key)))
-      tell(
+      report(
         `setting ${key}`,
         `${neededBy} needs the secret "${key}" (${variable}), and there is none`,
         place,
@@ -30,20 +30,24 @@ export function findSecrets(view: ApplicationView, tell: Tell): void {
     if (variable === variableOf('authSecret')) {
       for (const setting of ['authSecret', 'authSecretPrevious']) {
         const isArgument = view.settings.sourceOf(setting) === 'argument';
-        judgeSecret(setting, view.settings.peek(setting), isArgument ? view.place : place, tell);
-        if (isArgument) findWritten(setting, view, tell);
+        judgeSecret(setting, view.settings.peek(setting), isArgument ? view.place : place, report);
+        if (isArgument) findWritten(setting, view, report);
       }
     }
   }
 }
 
 /** A secret that stands in the file where the application is made: everybody who has the sources has it. */
-function findWritten(setting: string, { settings, place, env }: ApplicationView, tell: Tell): void {
+function findWritten(
+  setting: string,
+  { settings, place, env }: ApplicationView,
+  report: ReportFinding,
+): void {
   if (env !== 'production') return;
   const source = sourceAt(place);
   for (const text of [settings.peek(setting)].flat()) {
     if (typeof text !== 'string' || weaknessOf(text) !== undefined || !source.includes(text)) continue;
-    tell(
+    report(
       `setting ${setting}`,
       `the secret "${setting}" (${variableOf(setting)}) stands in the source`,
       place,
@@ -63,17 +67,22 @@ function sourceAt({ file, line }: Place): string {
 }
 
 /** A secret that signs, or a list of them. */
-function judgeSecret(setting: string, value: unknown, place: Place | undefined, tell: Tell): void {
+function judgeSecret(setting: string, value: unknown, place: Place | undefined, report: ReportFinding): void {
   if (isAbsent(value)) return;
   const texts: readonly unknown[] = [value].flat();
   for (const [index, text] of texts.entries()) {
     const problem = typeof text === 'string' ? weaknessOf(text) : 'is no text';
     if (problem === undefined) continue;
     const which = texts.length === 1 ? '' : `, number ${index + 1} of its list,`;
-    tell(`setting ${setting}`, `the secret "${setting}" (${variableOf(setting)})${which} ${problem}`, place, {
-      remedy: remedyFor(setting),
-      refuses: typeof text !== 'string' || isRefused(text),
-    });
+    report(
+      `setting ${setting}`,
+      `the secret "${setting}" (${variableOf(setting)})${which} ${problem}`,
+      place,
+      {
+        remedy: remedyFor(setting),
+        refuses: typeof text !== 'string' || isRefused(text),
+      },
+    );
   }
 }
 

@@ -22,7 +22,7 @@ import { systemClock } from '../base/clock.ts';
 import { ask, failed, hasColours, printAll, readWord, withoutCrash } from './inspect.ts';
 import { ENV_FILE_HELP, readCount } from './command.ts';
 import { SvcError } from '../base/errors.ts';
-import { ownPackage, toldOfPermission } from './load.ts';
+import { ownPackage, permissionFault } from './load.ts';
 import { closest } from '../base/options.ts';
 import type { ReportContext } from '../check/report.ts';
 import type { RuleText, Selection } from '../check/check.ts';
@@ -101,8 +101,8 @@ export const checkCommand: Command = {
     ),
   run: (invocation) =>
     check(invocation).catch((error: unknown) => {
-      const told = toldOfPermission(error);
-      if (told instanceof SvcError) throw told;
+      const fault = permissionFault(error);
+      if (fault instanceof SvcError) throw fault;
       process.stderr.write(
         `svc: ${String((error as Error | null)?.cause ?? (error as Error | null)?.stack ?? error)}\n`,
       );
@@ -136,7 +136,7 @@ function isAboutRules(values: Invocation['values']): boolean {
 async function check({ values, subject }: Invocation): Promise<number> {
   const settings = readSettings(values);
   if (isAboutRules(values))
-    return tellOfRules(
+    return printRules(
       values,
       settings,
       subject === undefined ? CORE_RULES : await rulesOf(subject, settings),
@@ -248,14 +248,14 @@ async function rulesOf(subject: Subject, { timeoutMs, env }: Settings): Promise<
   return answer.kind === 'routes' || answer.kind === 'openapi' ? CORE_RULES : answer.rules;
 }
 
-async function tellOfRules(
+async function printRules(
   values: Invocation['values'],
   { format }: Settings,
   rules: readonly RuleText[],
 ): Promise<number> {
-  const asJson = (told: readonly RuleText[]): string =>
+  const asJson = (listed: readonly RuleText[]): string =>
     JSON.stringify(
-      { schemaVersion: 1, rules: told },
+      { schemaVersion: 1, rules: listed },
       ['schemaVersion', 'rules', 'id', 'severity', 'phase', 'why', 'remedy'],
       2,
     );

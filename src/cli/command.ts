@@ -71,7 +71,7 @@ export async function openApplication(
     LOAD_TIMEOUT_MS,
   );
   if (app.env !== 'production') return app;
-  if (isChecked) app.mustPass();
+  if (isChecked) app.assertChecks();
   else
     for (const { rule, severity, subject: about, message } of app.check().findings)
       if (severity === 'error') app.log.warn('check_failed', { rule, subject: about, message });

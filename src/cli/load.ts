@@ -211,7 +211,7 @@ export function isFault(error: unknown): error is SvcError {
 }
 
 /** What Node denies a process that was started with --permission, as a mistake in how it was started; any other error as it is. */
-export function toldOfPermission(error: unknown): unknown {
+export function permissionFault(error: unknown): unknown {
   if (!(error instanceof Error) || (error as NodeJS.ErrnoException).code !== 'ERR_ACCESS_DENIED')
     return error;
   const flag = /--allow-[\w-]+/.exec(error.message)?.[0] ?? error.message;

@@ -18,8 +18,8 @@ import { runCommand } from './run.ts';
 import { SvcError } from '../base/errors.ts';
 import { flush } from '../observability/log.ts';
 import { closest } from '../base/options.ts';
-import { isFault, locate, ownPackage, packageSeenBy, parseTarget, toldOfPermission } from './load.ts';
-import { tell } from '../operations/supervision.ts';
+import { isFault, locate, ownPackage, packageSeenBy, parseTarget, permissionFault } from './load.ts';
+import { sendToParent } from '../operations/supervision.ts';
 import type { Command } from './command.ts';
 import type { FaultCode } from '../base/faults.ts';
 
@@ -158,14 +158,14 @@ const STATUS: Partial<Record<FaultCode, number>> = { E_CLI_USAGE: 2, E_LOAD: 3, 
 
 /** One line about what is wrong, one about what to do; a stack only where it is our fault or the application's. */
 function report(thrown: unknown, command: string | undefined): number {
-  const error = toldOfPermission(thrown);
+  const error = permissionFault(thrown);
   const text = isFault(error)
     ? `${error.message}\n     ${adviceOn(error, command)}`
     : error instanceof Error
       ? (error.stack ?? error.message)
       : String(error);
   process.stderr.write(`svc: ${text}\n`);
-  void tell({ svc: 'failed', text });
+  void sendToParent({ svc: 'failed', text });
   return isFault(error) ? (STATUS[error.code] ?? 1) : 1;
 }
 

@@ -21,10 +21,10 @@ type Action = (migrator: Migrator, values: Invocation['values']) => Promise<numb
 
 const ACTIONS: Readonly<Record<string, Action>> = {
   up: async (migrator, values) =>
-    tellRest(await migrator.up({ to: values['to'] as string | undefined }), 'Nothing to apply'), // parseArgs was told that it is a string
+    printRest(await migrator.up({ to: values['to'] as string | undefined }), 'Nothing to apply'), // parseArgs was told that it is a string
   down: async (migrator, values) =>
-    tellRest(await migrator.down({ steps: readSteps(values) }), 'Nothing to undo'),
-  status: tellStatus,
+    printRest(await migrator.down({ steps: readSteps(values) }), 'Nothing to undo'),
+  status: printStatus,
 };
 
 export const migrateCommand: Command = {
@@ -78,7 +78,7 @@ function actionOf([word]: readonly string[]): string {
 
 async function migrate({ positionals, values, subject }: Invocation): Promise<number> {
   const plugin = await pluginOf(subject!, values['database'] as string | undefined); // takesModule; parseArgs was told that it is a string
-  await using open = await plugin.openMigrator({ onDone: tellDone });
+  await using open = await plugin.openMigrator({ onDone: printDone });
   return await ACTIONS[actionOf(positionals)]!(open.migrator, values);
 }
 
@@ -109,23 +109,23 @@ async function pluginOf(subject: Subject, name: string | undefined): Promise<Mig
 // -- what is done --
 
 /** Those that have been told of: a plugin may tell of none while it works. */
-const told = new Set<MigrationDone>();
+const printed = new Set<MigrationDone>();
 
 /** At once: the next one may take its time, or fail. */
-function tellDone(done: MigrationDone): void {
-  told.add(done);
+function printDone(done: MigrationDone): void {
+  printed.add(done);
   process.stdout.write(
     `${done.direction === 'up' ? 'applied' : 'undone '}  ${labelOf(done)}  ${done.durationMs} ms\n`,
   );
 }
 
-function tellRest(done: readonly MigrationDone[], none: string): number {
-  for (const each of done) if (!told.has(each)) tellDone(each);
+function printRest(done: readonly MigrationDone[], none: string): number {
+  for (const each of done) if (!printed.has(each)) printDone(each);
   if (done.length === 0) process.stdout.write(`${none}\n`);
   return 0;
 }
 
-async function tellStatus(migrator: Migrator): Promise<number> {
+async function printStatus(migrator: Migrator): Promise<number> {
   const states = await migrator.status();
   const width = Math.max(0, ...states.map((each) => labelOf(each).length));
   const lines = states.map((each) =>

@@ -127,7 +127,7 @@ function stepsAfter(given: string, source: PackageSource): string[] {
 
 /** The number of files. @throws SvcError `E_NEW_FOLDER` */
 function create(given: string, target: string, name: string, source: PackageSource): number {
-  const isThere = mustBeFree(given, target);
+  const isThere = assertFree(given, target);
   const staging = join(
     isThere ? target : dirname(target),
     `.${basename(target)}.new-${randomBytes(4).toString('hex')}`,
@@ -157,7 +157,7 @@ function problemOf(error: NodeJS.ErrnoException): string {
 }
 
 /** Whether the folder is there, and empty. @throws SvcError `E_NEW_FOLDER` with what is in the way */
-function mustBeFree(given: string, target: string): boolean {
+function assertFree(given: string, target: string): boolean {
   let entries: string[];
   try {
     entries = readdirSync(target).sort();

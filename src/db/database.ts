@@ -39,7 +39,7 @@ interface TransactionPlan {
 const PLAIN: TransactionPlan = { begin: WRITING, retries: 0, limit: undefined };
 
 /** What a database is made from, beside its driver. @internal */
-export interface DatabaseSetup {
+export interface DatabaseDeps {
   readonly clock: Clock;
   /** `timeoutMs` of every verb that says none; 0 for none. */
   readonly statementTimeoutMs: number;
@@ -55,7 +55,7 @@ export class Database extends Session {
   #openTransactions = 0;
 
   /** @internal */
-  constructor(driver: Driver, { clock, statementTimeoutMs }: DatabaseSetup) {
+  constructor(driver: Driver, { clock, statementTimeoutMs }: DatabaseDeps) {
     super();
     this.#driver = driver;
     this.dialect = driver.dialect;

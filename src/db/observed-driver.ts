@@ -115,7 +115,7 @@ class ObservedConnection implements Connection {
     this.#name = name;
     if (inner.insertMany !== undefined) {
       this.insertMany = (table, columns, rows, limit) =>
-        this.#tell(`insert into ${quotedName(dialect, table)}`, () =>
+        this.#traced(`insert into ${quotedName(dialect, table)}`, () =>
           inner.insertMany!(table, columns, rows, limit),
         ); // it was there a line above
     }
@@ -126,46 +126,46 @@ class ObservedConnection implements Connection {
   }
 
   execute(sql: string, params: Params, limit: Limit | undefined): Awaitable<ExecuteResult> {
-    return this.#tell(sql, () => this.inner.execute(sql, params, limit));
+    return this.#traced(sql, () => this.inner.execute(sql, params, limit));
   }
   fetchOne(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row | undefined> {
-    return this.#tell(sql, () => this.inner.fetchOne(sql, params, limit));
+    return this.#traced(sql, () => this.inner.fetchOne(sql, params, limit));
   }
   fetchAll(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row[]> {
-    return this.#tell(sql, () => this.inner.fetchAll(sql, params, limit));
+    return this.#traced(sql, () => this.inner.fetchAll(sql, params, limit));
   }
   fetchArrays(sql: string, params: Params, limit: Limit | undefined): Awaitable<Table> {
-    return this.#tell(sql, () => this.inner.fetchArrays(sql, params, limit));
+    return this.#traced(sql, () => this.inner.fetchArrays(sql, params, limit));
   }
   scalar(sql: string, params: Params, limit: Limit | undefined): Awaitable<unknown> {
-    return this.#tell(sql, () => this.inner.scalar(sql, params, limit));
+    return this.#traced(sql, () => this.inner.scalar(sql, params, limit));
   }
   executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Awaitable<number> {
-    return this.#tell(sql, () => this.inner.executeMany(sql, rows, limit));
+    return this.#traced(sql, () => this.inner.executeMany(sql, rows, limit));
   }
   script(sql: string, limit: Limit | undefined): Awaitable<void> {
-    return this.#tell(sql, () => this.inner.script(sql, limit));
+    return this.#traced(sql, () => this.inner.script(sql, limit));
   }
   stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]> {
     return tracedStream(this.#event(sql), this.inner.stream(sql, params, limit));
   }
   begin(options: BeginOptions, limit: Limit | undefined): Awaitable<void> {
-    return this.#tell('begin', () => this.inner.begin(options, limit));
+    return this.#traced('begin', () => this.inner.begin(options, limit));
   }
   commit(limit?: Limit): Awaitable<void> {
-    return this.#tell('commit', () => this.inner.commit(limit));
+    return this.#traced('commit', () => this.inner.commit(limit));
   }
   rollback(limit?: Limit): Awaitable<void> {
-    return this.#tell('rollback', () => this.inner.rollback(limit));
+    return this.#traced('rollback', () => this.inner.rollback(limit));
   }
   savepoint(name: string, limit?: Limit): Awaitable<void> {
-    return this.#tell(`savepoint ${name}`, () => this.inner.savepoint(name, limit));
+    return this.#traced(`savepoint ${name}`, () => this.inner.savepoint(name, limit));
   }
   releaseSavepoint(name: string, limit?: Limit): Awaitable<void> {
-    return this.#tell(`release ${name}`, () => this.inner.releaseSavepoint(name, limit));
+    return this.#traced(`release ${name}`, () => this.inner.releaseSavepoint(name, limit));
   }
   rollbackTo(name: string, limit?: Limit): Awaitable<void> {
-    return this.#tell(`rollback to ${name}`, () => this.inner.rollbackTo(name, limit));
+    return this.#traced(`rollback to ${name}`, () => this.inner.rollbackTo(name, limit));
   }
   retire(): void {
     this.inner.retire?.();
@@ -175,7 +175,7 @@ class ObservedConnection implements Connection {
     return new QueryEvent(this.#dialect, this.#name, text);
   }
 
-  #tell<T>(text: string, work: () => Awaitable<T>): Awaitable<T> {
+  #traced<T>(text: string, work: () => Awaitable<T>): Awaitable<T> {
     return traced(queries, this.#event(text), work);
   }
 }

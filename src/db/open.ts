@@ -26,7 +26,7 @@ import type {
   Purpose,
   Row,
 } from './driver.ts';
-import type { PoolSettings } from './wire/pool-settings.ts';
+import type { ResolvedPoolOptions } from './wire/pool-settings.ts';
 import type { MySqlUrl } from './mysql/url.ts';
 import type { PostgresUrl } from './postgres/url.ts';
 import type { Awaitable } from '../cache/stores.ts';
@@ -200,7 +200,15 @@ function postgresDriver(
   };
   return new DeferredDriver('postgres', async () => {
     const { PostgresDriver } = await import('./postgres/postgres.ts');
-    return new PostgresDriver({ address, shown, pool, session, clock, log, onPoolEvent: teller(observer) });
+    return new PostgresDriver({
+      address,
+      shown,
+      pool,
+      session,
+      clock,
+      log,
+      onPoolEvent: poolEventReporter(observer),
+    });
   });
 }
 
@@ -259,7 +267,15 @@ function mySqlDriver(
   };
   return new DeferredDriver(dialect, async () => {
     const { MySqlDriver } = await import('./mysql/mysql.ts');
-    return new MySqlDriver({ address, shown, pool, session, clock, log, onPoolEvent: teller(observer) });
+    return new MySqlDriver({
+      address,
+      shown,
+      pool,
+      session,
+      clock,
+      log,
+      onPoolEvent: poolEventReporter(observer),
+    });
   });
 }
 
@@ -271,7 +287,10 @@ function refuseThoseOfSqlite({ readers, busyTimeoutMs }: ReadOptions, setting: s
 }
 
 /** Counts what befalls connections, and tells whoever listens. */
-function teller({ name, onPoolEvent }: DatabaseObserver): (kind: PoolEventKind, error?: unknown) => void {
+function poolEventReporter({
+  name,
+  onPoolEvent,
+}: DatabaseObserver): (kind: PoolEventKind, error?: unknown) => void {
   return (kind, error) => {
     onPoolEvent?.(kind);
     if (poolEvents.hasSubscribers) poolEvents.publish({ kind, database: name, error });
@@ -301,10 +320,10 @@ function readDatabaseOptions(options: DatabaseOptions, address: DatabaseUrl) {
     clock: given<Clock>(),
     log: given<Logger>(),
   });
-  return { ...read, clock: clock ?? systemClock, pool: poolSettings(pool ?? {}) };
+  return { ...read, clock: clock ?? systemClock, pool: readPoolOptions(pool ?? {}) };
 }
 
-function poolSettings(options: PoolOptions): Omit<PoolSettings, 'connectTimeoutMs'> {
+function readPoolOptions(options: PoolOptions): Omit<ResolvedPoolOptions, 'connectTimeoutMs'> {
   const { max, min, idleSeconds, maxLifetimeSeconds, reset, leakSeconds, acquireTimeoutMs, maxWaiting } =
     readOptions("the database's pool", options, {
       max: int(10, 1, 10_000),

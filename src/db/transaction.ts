@@ -52,7 +52,7 @@ function innermost(root: object): Transaction | undefined {
 export type End = Pick<Connection, 'commit' | 'rollback'>;
 
 /** What a transaction needs. @internal */
-export interface TransactionSetup {
+export interface TransactionDeps {
   readonly root: object;
   readonly connection: Connection;
   readonly dialect: Dialect;
@@ -67,7 +67,7 @@ export interface TransactionSetup {
 /** A transaction that is open, for as long as its callback runs. */
 export class Transaction extends Session {
   readonly dialect: Dialect;
-  readonly #setup: TransactionSetup;
+  readonly #deps: TransactionDeps;
   #isOver = false;
   #inFlight = 0;
   #idle: PromiseWithResolvers<void> | undefined;
@@ -75,10 +75,10 @@ export class Transaction extends Session {
   #nested: Promise<void> | undefined;
 
   /** @internal */
-  constructor(setup: TransactionSetup) {
+  constructor(deps: TransactionDeps) {
     super();
-    this.#setup = setup;
-    this.dialect = setup.dialect;
+    this.#deps = deps;
+    this.dialect = deps.dialect;
   }
 
   /** Whether its callback has settled. */
@@ -134,7 +134,7 @@ export class Transaction extends Session {
     let value: T;
     try {
       value = await scopes.run(
-        { root: this.#setup.root, transaction: this, outer: scopes.getStore() },
+        { root: this.#deps.root, transaction: this, outer: scopes.getStore() },
         fn,
         this,
       );
@@ -158,12 +158,12 @@ export class Transaction extends Session {
   async #enter<T>(
     options: QueryOptions | undefined,
     work: Work<T>,
-    defaultMs: number = this.#setup.statementTimeoutMs,
+    defaultMs: number = this.#deps.statementTimeoutMs,
   ): Promise<T> {
     if (this.#isOver) throw atCaller(new SvcError('E_DB_OVER', []));
     this.#inFlight++;
     try {
-      const { clock, connection, limit: outer } = this.#setup;
+      const { clock, connection, limit: outer } = this.#deps;
       const limit =
         options === undefined && outer === undefined && defaultMs === 0
           ? undefined
@@ -182,7 +182,7 @@ export class Transaction extends Session {
   }
 
   #waitFor(nested: Promise<void>): Promise<void> {
-    const inner = innermost(this.#setup.root);
+    const inner = innermost(this.#deps.root);
     if (inner !== undefined && inner.#isInside(this))
       throw new SvcError('E_DB_NESTED', [
         'the handle of the outer transaction',
@@ -192,18 +192,18 @@ export class Transaction extends Session {
   }
 
   #isInside(other: Transaction): boolean {
-    const { outer } = this.#setup;
+    const { outer } = this.#deps;
     return outer !== undefined && (outer === other || outer.#isInside(other));
   }
 
   async #nest<T>(fn: (tx: Transaction) => Awaitable<T>, limit: Limit | undefined): Promise<T> {
-    const { connection, depth } = this.#setup;
+    const { connection, depth } = this.#deps;
     const name = `svc_${depth + 1}`;
     const ended = Promise.withResolvers<void>();
     this.#nested = ended.promise;
     try {
       await connection.savepoint(name, this.#ending());
-      const inner = new Transaction({ ...this.#setup, limit, depth: depth + 1, outer: this });
+      const inner = new Transaction({ ...this.#deps, limit, depth: depth + 1, outer: this });
       return await inner.drive(fn, {
         commit: (last) => connection.releaseSavepoint(name, last),
         rollback: (last) => connection.rollbackTo(name, last),
@@ -215,7 +215,7 @@ export class Transaction extends Session {
   }
 
   #ending(): Limit | undefined {
-    return endingLimit(this.#setup.limit, this.#setup.statementTimeoutMs, this.#setup.clock);
+    return endingLimit(this.#deps.limit, this.#deps.statementTimeoutMs, this.#deps.clock);
   }
 
   /** From now on it is dead; what was under way is waited for, whether somebody awaits it or not. */

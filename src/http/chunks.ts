@@ -1,7 +1,7 @@
 /**
  * Bodies in pieces: pulled one at a time from whatever gives them, and ended as soon as nobody wants more.
  *
- *   source - iterate() -> PieceIterator - prime() -> Primed: its first piece is there, or the source has failed and nothing is sent
+ *   source - iterate() -> ChunkIterator - prime() -> Primed: its first piece is there, or the source has failed and nothing is sent
  */
 import { Buffer } from 'node:buffer';
 import { Readable } from 'node:stream';
@@ -10,7 +10,7 @@ import { shown } from '../base/options.ts';
 import type { Writable } from 'node:stream';
 
 /** Whether a step is yet to come. */
-export function isPending(step: PieceStep | PromiseLike<PieceStep>): step is PromiseLike<PieceStep> {
+export function isPending(step: ChunkStep | PromiseLike<ChunkStep>): step is PromiseLike<ChunkStep> {
   return typeof (step as { readonly then?: unknown }).then === 'function';
 }
 
@@ -18,37 +18,37 @@ export function isPending(step: PieceStep | PromiseLike<PieceStep>): step is Pro
  * Starts to read a source. Those of streams would only end once the piece has come that they wait for: their own
  * iterators queue `return()`, so streams are read by others.
  */
-export function iterate(pieces: Pieces): PieceIterator {
-  if (pieces instanceof ReadableStream) return new WebPieces(pieces as ReadableStream<Piece>);
-  if (pieces instanceof Readable) return new NodePieces(pieces);
-  if (Symbol.asyncIterator in pieces) return pieces[Symbol.asyncIterator]();
-  return pieces[Symbol.iterator]();
+export function iterate(chunks: Chunks): ChunkIterator {
+  if (chunks instanceof ReadableStream) return new WebChunks(chunks as ReadableStream<Chunk>);
+  if (chunks instanceof Readable) return new NodeChunks(chunks);
+  if (Symbol.asyncIterator in chunks) return chunks[Symbol.asyncIterator]();
+  return chunks[Symbol.iterator]();
 }
 
 /** Ends a source that nobody will read. */
-export async function discard(pieces: Pieces): Promise<void> {
-  await iterate(pieces).return?.();
+export async function discard(chunks: Chunks): Promise<void> {
+  await iterate(chunks).return?.();
 }
 
 /** The piece of a step. @throws SvcError `E_STREAM` for what is neither text nor bytes */
-export function checkedPiece(value: unknown): Piece {
+export function checkedChunk(value: unknown): Chunk {
   if (typeof value === 'string' || value instanceof Uint8Array) return value;
   throw new SvcError('E_STREAM', [
     `its source gave ${shown(value)} where a string or a Uint8Array is needed`,
   ]);
 }
 
-class WebPieces implements PieceIterator {
-  readonly #reader: ReadableStreamDefaultReader<Piece>;
+class WebChunks implements ChunkIterator {
+  readonly #reader: ReadableStreamDefaultReader<Chunk>;
 
   /** @throws SvcError `E_STREAM` for a stream that is being read already */
-  constructor(stream: ReadableStream<Piece>) {
+  constructor(stream: ReadableStream<Chunk>) {
     if (stream.locked) throw new SvcError('E_STREAM', ['its source is a stream that somebody else reads']);
     this.#reader = stream.getReader();
   }
 
-  next(): Promise<PieceStep> {
-    return this.#reader.read() as Promise<PieceStep>;
+  next(): Promise<ChunkStep> {
+    return this.#reader.read() as Promise<ChunkStep>;
   }
   return(): Promise<void> {
     return this.#reader.cancel();
@@ -59,7 +59,7 @@ class WebPieces implements PieceIterator {
  * FormData as Node encodes it: the encoder goes on behind `cancel()`, and what it then throws ends the process. So a form that
  * nobody wants any more, for HEAD or of a client that has left, is read to its end, which is in memory or in files.
  */
-class FormPieces extends WebPieces {
+class FormChunks extends WebChunks {
   override return(): Promise<void> {
     void this.#readOver();
     return Promise.resolve();
@@ -75,22 +75,22 @@ class FormPieces extends WebPieces {
 }
 
 /** The pieces of a form that Node encodes. */
-export function formPieces(stream: ReadableStream<Uint8Array>): Pieces {
-  return { [Symbol.asyncIterator]: () => new FormPieces(stream) as PieceIterator as AsyncIterator<Piece> }; // nobody looks at what its return() answers
+export function formChunks(stream: ReadableStream<Uint8Array>): Chunks {
+  return { [Symbol.asyncIterator]: () => new FormChunks(stream) as ChunkIterator as AsyncIterator<Chunk> }; // nobody looks at what its return() answers
 }
 
-class NodePieces implements PieceIterator {
+class NodeChunks implements ChunkIterator {
   readonly #stream: Readable;
-  readonly #steps: AsyncIterator<Piece, unknown>;
+  readonly #steps: AsyncIterator<Chunk, unknown>;
   #isEnded = false;
 
   constructor(stream: Readable) {
     this.#stream = stream;
     stream.on('error', ignore); // told to whoever pulls; after return() to nobody
-    this.#steps = stream[Symbol.asyncIterator]() as AsyncIterator<Piece, unknown>;
+    this.#steps = stream[Symbol.asyncIterator]() as AsyncIterator<Chunk, unknown>;
   }
 
-  next(): Promise<PieceStep> {
+  next(): Promise<ChunkStep> {
     return this.#steps.next().catch((error: unknown) => {
       if (!this.#isEnded) throw error;
       return { done: true, value: undefined };
@@ -104,9 +104,9 @@ class NodePieces implements PieceIterator {
 }
 
 /** Where pieces are written that do not wait to be pulled: an answer that is sent. */
-export interface PieceSink {
-  write(piece: Piece): boolean;
-  writeShared(piece: SharedPiece): boolean;
+export interface ChunkSink {
+  write(chunk: Chunk): boolean;
+  writeShared(chunk: SharedChunk): boolean;
   /** Bytes that wait for the client. */
   readonly writableLength: number;
   end(): unknown;
@@ -114,21 +114,21 @@ export interface PieceSink {
 }
 
 /** Pieces of a stream that has no end of its own. */
-export abstract class EndlessPieces implements PieceIterator {
+export abstract class EndlessChunks implements ChunkIterator {
   #isTaken = false;
 
   /** Pulls them. */
-  [Symbol.asyncIterator](): AsyncIterator<Piece, unknown> {
+  [Symbol.asyncIterator](): AsyncIterator<Chunk, unknown> {
     this.#isTaken = true;
-    return this as unknown as AsyncIterator<Piece, unknown>; // `for await` takes steps without promises, too
+    return this as unknown as AsyncIterator<Chunk, unknown>; // `for await` takes steps without promises, too
   }
 
-  abstract next(): PieceStep | PromiseLike<PieceStep>;
+  abstract next(): ChunkStep | PromiseLike<ChunkStep>;
   abstract return(): unknown;
   /** Ends it between two pieces, which is no failure: the server stops. */
   abstract finish(): void;
   /** Whether they write to `sink` by themselves from now on, so that nobody has to pull. */
-  attach(_sink: PieceSink): boolean {
+  attach(_sink: ChunkSink): boolean {
     return false;
   }
 
@@ -142,23 +142,23 @@ export abstract class EndlessPieces implements PieceIterator {
 const MOST_EMPTY = 1_000;
 
 /** Pieces of which the first has been pulled. They can be read once. */
-export class Primed implements PieceIterator {
-  readonly #source: PieceIterator;
-  #first: PieceStep | undefined;
+export class Primed implements ChunkIterator {
+  readonly #source: ChunkIterator;
+  #first: ChunkStep | undefined;
   #isTaken = false;
   #isEnded = false;
 
-  constructor(source: PieceIterator, first?: PieceStep) {
+  constructor(source: ChunkIterator, first?: ChunkStep) {
     this.#source = source;
     this.#first = first;
   }
 
   /** For middleware that changes bodies; `for await` takes steps with and without promises. */
-  [Symbol.asyncIterator](): AsyncIterator<Piece, unknown> {
-    return this as unknown as AsyncIterator<Piece, unknown>;
+  [Symbol.asyncIterator](): AsyncIterator<Chunk, unknown> {
+    return this as unknown as AsyncIterator<Chunk, unknown>;
   }
 
-  next(): PieceStep | PromiseLike<PieceStep> {
+  next(): ChunkStep | PromiseLike<ChunkStep> {
     const first = this.#first;
     this.#isTaken = true;
     if (first === undefined) return this.#isEnded ? { done: true, value: undefined } : this.#source.next();
@@ -187,12 +187,12 @@ export class Primed implements PieceIterator {
  * @throws what the source throws, and SvcError `E_STREAM`
  */
 export function prime(
-  pieces: Pieces,
+  chunks: Chunks,
   announced: number,
   signal: AbortSignal | undefined,
 ): Primed | Promise<Primed> {
-  if (pieces instanceof Primed) return pieces;
-  const source = iterate(pieces);
+  if (chunks instanceof Primed) return chunks;
+  const source = iterate(chunks);
   for (let empty = 0; ; empty++) {
     const step = source.next();
     if (isPending(step)) return unlessLeft(source, primeLater(source, step, announced), signal);
@@ -201,8 +201,8 @@ export function prime(
 }
 
 async function primeLater(
-  source: PieceIterator,
-  pending: PromiseLike<PieceStep>,
+  source: ChunkIterator,
+  pending: PromiseLike<ChunkStep>,
   announced: number,
 ): Promise<Primed> {
   let step = await pending;
@@ -211,7 +211,7 @@ async function primeLater(
 }
 
 function unlessLeft(
-  source: PieceIterator,
+  source: ChunkIterator,
   priming: Promise<Primed>,
   signal: AbortSignal | undefined,
 ): Promise<Primed> {
@@ -228,13 +228,13 @@ function unlessLeft(
 }
 
 /** Whether a step says how the body begins. A source that does wrong is ended. @throws SvcError `E_STREAM` */
-function isFirst(source: PieceIterator, step: PieceStep, announced: number): boolean {
+function isFirst(source: ChunkIterator, step: ChunkStep, announced: number): boolean {
   if (step.done === true) {
     if (announced > 0) throw lengthError(announced, 0);
     return true;
   }
   try {
-    const { length } = checkedPiece(step.value);
+    const { length } = checkedChunk(step.value);
     if (announced >= 0 && length > announced) throw lengthError(announced, length);
     return length !== 0;
   } catch (error) {
@@ -244,12 +244,12 @@ function isFirst(source: PieceIterator, step: PieceStep, announced: number): boo
 }
 
 /** All pieces in one. Their source is ended if they are no pieces. @throws what the source throws, and SvcError `E_STREAM`, as when more or less comes than was `announced` */
-export async function gather(pieces: Pieces, announced: number): Promise<Buffer> {
+export async function gather(chunks: Chunks, announced: number): Promise<Buffer> {
   const all: Buffer[] = [];
   let length = 0;
-  for await (const piece of { [Symbol.asyncIterator]: () => iterate(pieces) as AsyncIterator<Piece> }) {
+  for await (const chunk of { [Symbol.asyncIterator]: () => iterate(chunks) as AsyncIterator<Chunk> }) {
     // `for await` takes steps without promises, too
-    const checked = checkedPiece(piece);
+    const checked = checkedChunk(chunk);
     const bytes =
       typeof checked === 'string'
         ? Buffer.from(checked)
@@ -278,37 +278,39 @@ export function ignore(): void {
  */
 
 /** Strings are sent as UTF-8, bytes as they are. */
-export type Piece = string | Uint8Array;
+export type Chunk = string | Uint8Array;
 /** What can be sent piece by piece. */
-export type Pieces = AsyncIterable<Piece> | Iterable<Piece>;
-/** What {@link PieceIterator.next} answers: a piece, or that there are no more. */
-export type PieceStep = IteratorResult<Piece, unknown>;
+export type Chunks = AsyncIterable<Chunk> | Iterable<Chunk>;
+/** What {@link ChunkIterator.next} answers: a piece, or that there are no more. */
+export type ChunkStep = IteratorResult<Chunk, unknown>;
 
 /** What pieces are pulled from. */
-export interface PieceIterator {
-  next(): PieceStep | PromiseLike<PieceStep>;
+export interface ChunkIterator {
+  next(): ChunkStep | PromiseLike<ChunkStep>;
   /** Ends the source, where it can at once: also while a piece is awaited. */
   return?(): unknown;
 }
 
 /** Whether a body comes in pieces. */
-export function isPieces(body: unknown): body is Pieces {
+export function isChunks(body: unknown): body is Chunks {
   return typeof body === 'object' && body !== null && !(body instanceof Uint8Array);
 }
 
 /** Some text. */
-export class SharedPiece {
+export class SharedChunk {
   /** Not empty: that would be the end of a body. */
   readonly text: string;
-  #chunk: Buffer | undefined;
+  #encoded: Buffer | undefined;
 
   constructor(text: string) {
     this.text = text;
   }
 
   /** The text as a chunk of chunked coding, its length in front (RFC 9112 §7.1). */
-  get chunk(): Buffer {
-    return (this.#chunk ??= Buffer.from(`${Buffer.byteLength(this.text).toString(16)}\r\n${this.text}\r\n`));
+  get encoded(): Buffer {
+    return (this.#encoded ??= Buffer.from(
+      `${Buffer.byteLength(this.text).toString(16)}\r\n${this.text}\r\n`,
+    ));
   }
 }
 

@@ -68,7 +68,7 @@ export interface HttpRequest {
    * The fields and files of a form, urlencoded or multipart; 10 MB unless `maxBytes`, or `maxBodyBytes` of the route, says
    * otherwise. A multipart one is read once: later calls give the same. 413 beyond a limit, 400 when malformed, 415 for another type.
    */
-  form(options?: FormOptions): Promise<FormData_>;
+  form(options?: FormOptions): Promise<FormFields>;
   /**
    * The parts of a multipart form as they arrive, under the limits of `form()`: read each before you ask for the next one; what
    * you leave of it is read over. Nothing is kept, in memory or elsewhere. Not to be combined with the others.
@@ -105,7 +105,7 @@ export interface FormOptions extends BodyOptions {
 }
 
 /** The fields and files of a form. `has()` and `keys()` know both, `get()` and `getAll()` fields alone. */
-export interface FormData_ extends MultiMap {
+export interface FormFields extends MultiMap {
   /** The first file of that name. */
   file(name: string): UploadFile | undefined;
   files(name: string): readonly UploadFile[];

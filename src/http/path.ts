@@ -159,7 +159,7 @@ export function parseTemplate(template: string): ParsedTemplate {
   for (let open = template.indexOf('{'); open !== -1; open = template.indexOf('{', from)) {
     // by hand: split() by an expression makes the table of 200 routes take an eighth longer
     const close = template.indexOf('}', from);
-    if (!isParameter(template, open, close)) return mustBeReadable(template);
+    if (!isParameter(template, open, close)) return refuseUnreadable(template);
     const text = template.slice(open + 1, close);
     texts = count === 0 ? text : `${texts}/${text}`;
     OPENED[count] = open;
@@ -171,7 +171,7 @@ export function parseTemplate(template: string): ParsedTemplate {
     template.includes('}', from) ||
     (isUnclear(template) && literals.some((literal) => UNREADABLE.test(literal)))
   )
-    return mustBeReadable(template);
+    return refuseUnreadable(template);
   const parameters = count === 0 ? NO_PARAMETERS : readParameters(texts, template);
   if (from < template.length && parameters.at(-1)?.converter === CONVERTERS.path)
     return refuse(template, NOT_LAST);
@@ -211,7 +211,7 @@ function isParameter(template: string, open: number, close: number): boolean {
 }
 
 /** Names the first segment that is not. */
-function mustBeReadable(template: string): never {
+function refuseUnreadable(template: string): never {
   const segment = template
     .slice(1)
     .split('/')

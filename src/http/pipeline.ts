@@ -35,9 +35,9 @@ export type MiddlewareFunction = (req: HttpRequest, next: Next) => unknown;
 /** Turns whatever stopped a request into an answer. */
 export class ErrorRenderer {
   readonly #handlers: ExceptionHandlers;
-  readonly #failures: FailureParts;
+  readonly #failures: FailureDeps;
 
-  constructor({ handlers, ...failures }: FailureParts & { readonly handlers: ExceptionHandlers }) {
+  constructor({ handlers, ...failures }: FailureDeps & { readonly handlers: ExceptionHandlers }) {
     this.#handlers = handlers;
     this.#failures = failures;
   }
@@ -74,8 +74,8 @@ export class ErrorRenderer {
   }
 
   /** An error that nothing handled behind the answer: on a WebSocket. */
-  tell(error: unknown, req: TransportRequest): void {
-    tellFailure(error, req, this.#failures);
+  report(error: unknown, req: TransportRequest): void {
+    reportFailure(error, req, this.#failures);
   }
 }
 
@@ -235,7 +235,7 @@ function nameOf(middleware: Middleware): string {
 }
 
 /** Who is told of them, and how much. */
-interface FailureParts {
+interface FailureDeps {
   readonly log: Logger;
   readonly errors: Counter;
   /** Whether answers show stacks. */
@@ -245,34 +245,34 @@ interface FailureParts {
 }
 
 /** No handler of the application's: HTTP exceptions as they say, everything else 500 and one line in the log. */
-function plainAnswer(error: unknown, req: TransportRequest, parts: FailureParts): HttpResponse {
-  if (error instanceof HTTPException && error.status < 500) return problemFor(error, req, parts);
+function plainAnswer(error: unknown, req: TransportRequest, deps: FailureDeps): HttpResponse {
+  if (error instanceof HTTPException && error.status < 500) return problemFor(error, req, deps);
   if (isDisconnect(error)) {
-    parts.log.debug('client_disconnected', req.logFields());
+    deps.log.debug('client_disconnected', req.logFields());
     return problem(400, req.id, { detail: 'The request was not received whole' });
   }
-  parts.errors.add(1);
+  deps.errors.add(1);
   const status = error instanceof HTTPException ? error.status : 500;
-  parts.log.error('unhandled_error', error, { ...req.logFields(), status });
+  deps.log.error('unhandled_error', error, { ...req.logFields(), status });
   if (req.event !== undefined) failRequest(req.event, error);
-  const trace = parts.debug ? stackOf(error) : undefined;
-  if (error instanceof HTTPException) return problemFor(error, req, parts, trace);
-  parts.onUnhandled?.(error, req.id);
+  const trace = deps.debug ? stackOf(error) : undefined;
+  if (error instanceof HTTPException) return problemFor(error, req, deps, trace);
+  deps.onUnhandled?.(error, req.id);
   return problem(500, req.id, { trace });
 }
 
 /** An error that nothing handled behind the answer: on a WebSocket. */
-function tellFailure(error: unknown, req: TransportRequest, parts: FailureParts): void {
-  parts.errors.add(1);
-  parts.log.error('unhandled_error', error, req.logFields());
+function reportFailure(error: unknown, req: TransportRequest, deps: FailureDeps): void {
+  deps.errors.add(1);
+  deps.log.error('unhandled_error', error, req.logFields());
   if (req.event !== undefined) failRequest(req.event, error);
-  parts.onUnhandled?.(error, req.id);
+  deps.onUnhandled?.(error, req.id);
 }
 
 function problemFor(
   error: HTTPException,
   req: TransportRequest,
-  { log }: FailureParts,
+  { log }: FailureDeps,
   trace?: string,
 ): HttpResponse {
   try {

@@ -20,7 +20,7 @@ import {
   checkedStatus,
 } from './response.ts';
 import { SvcError } from '../base/errors.ts';
-import { formPieces } from './chunks.ts';
+import { formChunks } from './chunks.ts';
 
 /** A body with its status and fields. Made by {@link reply}. */
 export class Reply<T = unknown, S extends number = number> {
@@ -185,7 +185,7 @@ export function fromWeb(web: Response): HttpResponse {
       ? new HttpResponse(null, { status })
       : new StreamingResponse(
           web.type === 'default' && FORM.test(web.headers.get('content-type') ?? '')
-            ? formPieces(body)
+            ? formChunks(body)
             : body,
           { status },
         );

@@ -9,14 +9,14 @@ import { HeaderList } from './headers.ts';
 import { needsSecure, serializeCookie } from './cookies.ts';
 import { toJson } from './json.ts';
 import { encodeLocation } from './path.ts';
-import { ignore, isPieces, prime } from './chunks.ts';
+import { ignore, isChunks, prime } from './chunks.ts';
 import type { CookieOptions } from './cookies.ts';
 import type { HeaderView } from './headers.ts';
-import type { Pieces, Primed } from './chunks.ts';
+import type { Chunks, Primed } from './chunks.ts';
 import type { HTTPException, Issue } from '../base/errors.ts';
 
 /** What a response holds: text, bytes, nothing, or pieces that are pulled while they are sent. */
-export type ResponseBody = string | Uint8Array | null | Pieces;
+export type ResponseBody = string | Uint8Array | null | Chunks;
 
 /** What every response class takes besides its body. `undefined` means not given. */
 export interface ResponseOptions {
@@ -259,11 +259,11 @@ export interface StreamingOptions extends ResponseOptions {
 }
 
 /** What pieces or events can be pulled from. @throws SvcError `E_STREAM` @internal */
-export function checkedSource<T>(source: T): T & Pieces {
-  if (!isPieces(source) || !(Symbol.asyncIterator in source || Symbol.iterator in source))
+export function checkedSource<T>(source: T): T & Chunks {
+  if (!isChunks(source) || !(Symbol.asyncIterator in source || Symbol.iterator in source))
     throw new SvcError('E_STREAM', [`${shown(source)} is no iterable, async iterable or stream`]);
   if (source instanceof Readable) source.on('error', ignore); // it may fail before anybody pulls, who is told then
-  return source as T & Pieces; // what each piece is shows when it comes
+  return source as T & Chunks; // what each piece is shows when it comes
 }
 
 /**
@@ -276,13 +276,13 @@ export function checkedSource<T>(source: T): T & Pieces {
  */
 export class StreamingResponse extends HttpResponse {
   /** @throws SvcError `E_STREAM` for what gives no pieces, and for a `contentLength` that is no length */
-  constructor(pieces: Pieces | ReadableStream<string | Uint8Array>, options: StreamingOptions = {}) {
+  constructor(chunks: Chunks | ReadableStream<string | Uint8Array>, options: StreamingOptions = {}) {
     const { contentLength = -1, ...rest } = options;
     if (contentLength !== -1 && !(Number.isSafeInteger(contentLength) && contentLength >= 0))
       throw new SvcError('E_STREAM', [
         `contentLength is ${shown(contentLength)}, a number of bytes is needed`,
       ]);
-    super(checkedSource(pieces), { ...rest, mediaType: options.mediaType ?? BYTES_TYPE });
+    super(checkedSource(chunks), { ...rest, mediaType: options.mediaType ?? BYTES_TYPE });
     this.contentLength = contentLength;
   }
 
@@ -299,18 +299,18 @@ export class StreamingResponse extends HttpResponse {
     if (
       request.method === 'HEAD' ||
       hasNoContent(answer.status) ||
-      !isPieces(body) ||
+      !isChunks(body) ||
       request.signal?.aborted === true
     )
       return answer; // nobody will read it
     const primed = prime(body, contentLength, request.signal);
     return primed instanceof Promise
-      ? primed.then((ready) => withPieces(answer, ready, request))
-      : withPieces(answer, primed, request);
+      ? primed.then((ready) => withChunks(answer, ready, request))
+      : withChunks(answer, primed, request);
   }
 }
 
-function withPieces(answer: HttpResponse, primed: Primed, request: Answered): HttpResponse {
+function withChunks(answer: HttpResponse, primed: Primed, request: Answered): HttpResponse {
   answer.body = primed;
   request.afterwards?.(async () => primed.drop());
   return answer;

@@ -11,7 +11,7 @@ import type { Logger } from '../observability/log.ts';
 import type { HttpRequest, Services } from './contracts.ts';
 
 /** What has been said of a client. */
-interface Told {
+interface ReportRecord {
   /** Until then nothing more is. Never runs backwards. */
   untilMs: number;
   /** Lines left out since. */
@@ -32,9 +32,9 @@ export class SecurityLog {
   /** In the order in which their minutes end. */
   readonly #clients = new LruIndex(MOST_CLIENTS);
   /** By slot. */
-  readonly #told: Told[] = [];
+  readonly #records: ReportRecord[] = [];
   /** Of clients that nothing is remembered of, by event: a constant of the program. */
-  readonly #others = new Map<string, Told>();
+  readonly #others = new Map<string, ReportRecord>();
 
   private constructor(services: Services) {
     this.#log = services.log.child('svc_security');
@@ -51,14 +51,14 @@ export class SecurityLog {
   /** A line about a request that was refused, unless this minute has had one of its client. No credential may be in `fields`. */
   refused(event: string, req: HttpRequest, fields: Readonly<Record<string, unknown>> = {}): void {
     const nowMs = this.#services.clock.monotonicMs();
-    const told = this.#toldOf(event, clientOf(req.ip, IPV6_BITS), nowMs);
-    if (nowMs < told.untilMs) {
-      told.suppressed++;
+    const record = this.#recordOf(event, clientOf(req.ip, IPV6_BITS), nowMs);
+    if (nowMs < record.untilMs) {
+      record.suppressed++;
       return;
     }
-    const suppressed = told.suppressed === 0 ? undefined : told.suppressed;
-    told.untilMs = nowMs + MINUTE_MS;
-    told.suppressed = 0;
+    const suppressed = record.suppressed === 0 ? undefined : record.suppressed;
+    record.untilMs = nowMs + MINUTE_MS;
+    record.suppressed = 0;
     this.#log.warn(event, {
       ...fields,
       request_id: req.id,
@@ -74,28 +74,28 @@ export class SecurityLog {
     this.#log.warn(event, fields);
   }
 
-  #toldOf(event: string, client: string, nowMs: number): Told {
+  #recordOf(event: string, client: string, nowMs: number): ReportRecord {
     const key = `${event} ${client}`;
     const found = this.#clients.find(key);
     if (found !== 0) {
-      const told = this.#told[found]!;
-      if (nowMs >= told.untilMs) this.#clients.use(found); // its next minute begins
-      return told;
+      const record = this.#records[found]!;
+      if (nowMs >= record.untilMs) this.#clients.use(found); // its next minute begins
+      return record;
     }
-    if (this.#clients.isFull && nowMs < this.#told[this.#clients.oldest]!.untilMs)
-      return this.#toldOfOthers(event);
-    return (this.#told[this.#clients.isFull ? this.#clients.replaceOldest(key) : this.#clients.add(key)] =
+    if (this.#clients.isFull && nowMs < this.#records[this.#clients.oldest]!.untilMs)
+      return this.#recordOfOthers(event);
+    return (this.#records[this.#clients.isFull ? this.#clients.replaceOldest(key) : this.#clients.add(key)] =
       fresh());
   }
 
-  #toldOfOthers(event: string): Told {
-    let told = this.#others.get(event);
-    if (told === undefined) this.#others.set(event, (told = fresh()));
-    return told;
+  #recordOfOthers(event: string): ReportRecord {
+    let record = this.#others.get(event);
+    if (record === undefined) this.#others.set(event, (record = fresh()));
+    return record;
   }
 }
 
 /** Nothing yet. */
-function fresh(): Told {
+function fresh(): ReportRecord {
   return { untilMs: -Infinity, suppressed: 0 };
 }

@@ -36,7 +36,7 @@ interface Slot {
 }
 
 /** What a request is made of. */
-export interface RequestParts {
+export interface RequestInput {
   /** The path with its query. */
   readonly target: string;
   readonly body: string | URLSearchParams | FormData | undefined;
@@ -76,7 +76,7 @@ export class ArgumentPlan {
   }
 
   /** A request out of arguments, or what is wrong with them. Their values are the route's to judge. */
-  read(given: JsonObject): RequestParts | { readonly issues: readonly Issue[] } {
+  read(given: JsonObject): RequestInput | { readonly issues: readonly Issue[] } {
     const issues: Issue[] = [];
     for (const name of Object.keys(given)) if (!this.#byName.has(name)) issues.push(this.#unknown(name));
     const params: Record<string, unknown> = {};
@@ -136,7 +136,7 @@ export class ArgumentPlan {
     value: unknown,
     form: readonly (readonly [Slot, unknown])[],
     issues: Issue[],
-  ): RequestParts['body'] {
+  ): RequestInput['body'] {
     switch (this.#body) {
       case undefined:
         return undefined;

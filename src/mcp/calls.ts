@@ -60,7 +60,7 @@ export interface Caller {
 }
 
 /** One call. */
-export interface CallTerms {
+export interface CallDeps {
   readonly caller: Caller;
   readonly dialect: Dialect;
   readonly signal: AbortSignal;
@@ -128,7 +128,7 @@ export class Toolset {
   async call(
     tool: PlannedTool,
     given: JsonObject,
-    terms: CallTerms,
+    deps: CallDeps,
     maxBytes: number = DEFAULT_RESULT_BYTES,
   ): Promise<ToolResult> {
     const parts = partsOf(tool, given);
@@ -144,12 +144,12 @@ export class Toolset {
         ],
         tool,
       ); // one without is where it is
-    const response = await this.request(tool.detail, tool.arguments.fields, parts, terms, tool.isFunction);
+    const response = await this.request(tool.detail, tool.arguments.fields, parts, deps, tool.isFunction);
     const challenge = response.headers.get('www-authenticate');
     if (challenge !== null && (WANTED[response.status]?.test(challenge) ?? false))
-      terms.challenged?.(response.status, challenge);
+      deps.challenged?.(response.status, challenge);
     try {
-      return await resultOf(response, tool, terms.dialect, maxBytes);
+      return await resultOf(response, tool, deps.dialect, maxBytes);
     } catch (error) {
       this.#app.log.warn('mcp_answer_broken', {
         tool: tool.name,
@@ -186,10 +186,10 @@ export class Toolset {
       target,
       body,
     }: { readonly target: string; readonly body?: string | URLSearchParams | FormData | undefined },
-    terms: CallTerms,
+    deps: CallDeps,
     isFunction: boolean,
   ): Promise<Response> {
-    const { caller, signal, listener, trace } = terms;
+    const { caller, signal, listener, trace } = deps;
     const headers = new Headers({ accept: 'application/json, */*;q=0.1', ...trace });
     for (const [name, value] of Object.entries(caller.fieldsFor(detail, fields)))
       if (!OURS.has(name)) headers.set(name, value);

@@ -19,7 +19,7 @@ import type { JsonObject, RequestId, RpcRequest } from './messages.ts';
 import type { Exchange, McpSession } from './server.ts';
 
 /** What a conversation is made of. */
-export interface ConversationParts {
+export interface ConversationDeps {
   readonly dispatcher: McpDispatcher;
   readonly caller: Caller;
   readonly log: Logger;
@@ -34,14 +34,14 @@ const MAX_BATCH = 1_000;
 
 /** A conversation with one client. */
 export class McpConversation {
-  readonly #parts: ConversationParts;
+  readonly #deps: ConversationDeps;
   readonly #inFlight = new Map<RequestId, AbortController>();
   readonly #closing = new AbortController();
   #running = new Set<Promise<unknown>>();
   #session: McpSession | undefined;
 
-  constructor(parts: ConversationParts) {
-    this.#parts = parts;
+  constructor(deps: ConversationDeps) {
+    this.#deps = deps;
   }
 
   /** Requests that are not answered yet. */
@@ -86,7 +86,7 @@ export class McpConversation {
   }
 
   #send(message: JsonObject | readonly JsonObject[]): void {
-    this.#parts.send(JSON.stringify(message));
+    this.#deps.send(JSON.stringify(message));
   }
 
   #run(running: Promise<unknown>): void {
@@ -126,7 +126,7 @@ export class McpConversation {
       case 'invalid':
         return Promise.resolve(failure(message.id, message.error, this.#session?.dialect));
       case 'notification':
-        return void this.#hear(message.method, message.params);
+        return void this.#onNotification(message.method, message.params);
       case 'request': {
         const problem = this.#problemOf(message, isInBatch);
         return problem === undefined
@@ -152,7 +152,7 @@ export class McpConversation {
     const { signal } = abort;
     const exchange: Exchange = {
       session: McpDispatcher.isModern(request.method, request.params) ? undefined : this.#session,
-      caller: this.#parts.caller,
+      caller: this.#deps.caller,
       signal,
       closing: this.#closing.signal,
       notify: (method, params) => {
@@ -164,13 +164,13 @@ export class McpConversation {
     };
     const gone = Promise.withResolvers<undefined>();
     signal.addEventListener('abort', () => gone.resolve(undefined), { once: true });
-    const answer = await Promise.race([this.#parts.dispatcher.answer(request, exchange), gone.promise]);
+    const answer = await Promise.race([this.#deps.dispatcher.answer(request, exchange), gone.promise]);
     if (this.#inFlight.get(request.id) === abort) this.#inFlight.delete(request.id);
     return signal.aborted ? undefined : answer;
   }
 
   /** Unknown ones are passed over, as are those about what is over. */
-  #hear(method: string, { requestId, reason }: JsonObject): void {
+  #onNotification(method: string, { requestId, reason }: JsonObject): void {
     if (
       method !== 'notifications/cancelled' ||
       (typeof requestId !== 'string' && typeof requestId !== 'number')
@@ -178,7 +178,7 @@ export class McpConversation {
       return;
     const request = this.#inFlight.get(requestId);
     if (request === undefined) return;
-    this.#parts.log.debug('mcp_cancelled', {
+    this.#deps.log.debug('mcp_cancelled', {
       reason: typeof reason === 'string' ? reason.slice(0, 200) : undefined,
     });
     this.#inFlight.delete(requestId);

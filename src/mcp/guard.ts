@@ -20,7 +20,7 @@ import type { Origins } from '../http/origins.ts';
 import type { HttpResponse } from '../http/response.ts';
 
 /** What it lets in. */
-export interface GuardTerms {
+export interface GuardOptions {
   readonly hosts: readonly string[] | undefined;
   readonly origins: Origins;
   /** Where the authorization of the endpoint is described: a path of this application. */
@@ -41,7 +41,7 @@ export class McpGuard implements Middleware {
   #log: SecurityLog | undefined;
 
   /** @throws SvcError `E_CORS` for an origin that no browser sends */
-  constructor({ hosts, origins, metadataPath }: GuardTerms) {
+  constructor({ hosts, origins, metadataPath }: GuardOptions) {
     this.#hosts = hosts === undefined ? undefined : new Set(hosts.map((host) => host.toLowerCase()));
     this.#origins = new AllowedOrigins(origins);
     this.#metadataPath = metadataPath;

@@ -33,7 +33,7 @@ import { EventStreamResponse, FiniteEvents } from '../http/streaming/event-strea
 import type { RouteDetail } from '../routing/compile.ts';
 import type { Caller, McpApplication } from './calls.ts';
 import type { Dialect, JsonObject, Message, RequestId, RpcRequest } from './messages.ts';
-import type { Exchange, McpSession, McpTerms } from './server.ts';
+import type { Exchange, McpSession, DispatcherOptions } from './server.ts';
 import type { HttpSession } from './sessions.ts';
 import type { Awaitable, Context, HttpRequest, Services } from '../http/contracts.ts';
 import type { ServerSentEvent } from '../http/streaming/event-stream.ts';
@@ -54,9 +54,9 @@ const PASSED: readonly string[] = [
 ];
 
 /** What an endpoint is made of. */
-export interface EndpointParts {
+export interface EndpointDeps {
   /** Options of the dispatcher, in this environment. */
-  dispatching(lent: Services): McpTerms;
+  dispatching(provided: Services): DispatcherOptions;
   readonly headers: readonly string[];
   /** Whether its clients know where to get the token that a tool wants. */
   readonly asksForTokens: boolean;
@@ -76,15 +76,15 @@ const MAX_UNANSWERED = 1_000;
 /** One endpoint. */
 export class McpEndpoint {
   readonly #app: McpApplication;
-  readonly #parts: EndpointParts;
+  readonly #deps: EndpointDeps;
   #dispatcher: McpDispatcher | undefined;
   #sessions: McpSessions | undefined;
   /** Requests of sessions that are not answered yet. */
   #unanswered = 0;
 
-  constructor(app: McpApplication, parts: EndpointParts) {
+  constructor(app: McpApplication, deps: EndpointDeps) {
     this.#app = app;
-    this.#parts = parts;
+    this.#deps = deps;
   }
 
   /** Answers a request of any of its methods. */
@@ -128,7 +128,7 @@ export class McpEndpoint {
         undefined,
         new RpcError(INVALID_REQUEST, 'A client accepts application/json and text/event-stream'),
       );
-    const text = await req.text({ maxBytes: this.#parts.maxBodyBytes }).catch((error: unknown) => {
+    const text = await req.text({ maxBytes: this.#deps.maxBodyBytes }).catch((error: unknown) => {
       if (error instanceof HTTPException && error.code === 'utf8') return ''; // which is no JSON either (RFC 8259 §8.1)
       throw error;
     });
@@ -170,7 +170,7 @@ export class McpEndpoint {
       req.headers['mcp-session-id'] === undefined
     )
       return this.#respond(context, message, undefined);
-    const session = this.#parts.hasSessions ? this.#sessionOf(context, id) : alone(saidDialect(req));
+    const session = this.#deps.hasSessions ? this.#sessionOf(context, id) : alone(saidDialect(req));
     if (session instanceof HttpResponse) return session;
     if (session === undefined)
       return refused(
@@ -193,7 +193,7 @@ export class McpEndpoint {
     const { req } = context;
     const unspoken = unspokenVersion(req);
     if (unspoken !== undefined) return refused(400, undefined, unspoken);
-    const session = this.#parts.hasSessions ? this.#sessionOf(context) : alone(saidDialect(req));
+    const session = this.#deps.hasSessions ? this.#sessionOf(context) : alone(saidDialect(req));
     if (session instanceof HttpResponse) return session;
     const problem =
       session?.dialect.hasBatches !== true
@@ -215,10 +215,10 @@ export class McpEndpoint {
     const answers = await Promise.all(
       values.map((value) => this.#answerOf(context, readMessage(value), session, leaving.signal)),
     );
-    const told = answers.filter((answer) => answer !== undefined);
-    return told.length === 0
+    const answered = answers.filter((answer) => answer !== undefined);
+    return answered.length === 0
       ? new HttpResponse(null, { status: 202 })
-      : new JSONResponse(told, { headers: NO_STORE });
+      : new JSONResponse(answered, { headers: NO_STORE });
   }
 
   /** The answer to one message of several. */
@@ -282,10 +282,10 @@ export class McpEndpoint {
         early.resolve(undefined);
       },
       begin: (agreed) => {
-        if (this.#parts.hasSessions)
-          begun = this.#sessionsOf(context).begin(agreed, this.#parts.principal(context));
+        if (this.#deps.hasSessions)
+          begun = this.#sessionsOf(context).begin(agreed, this.#deps.principal(context));
       },
-      challenged: this.#parts.asksForTokens
+      challenged: this.#deps.asksForTokens
         ? (status, challenge) => {
             wanted = { status, challenge };
           }
@@ -356,7 +356,7 @@ export class McpEndpoint {
 
   /** Fields that a call brings along: credentials, those that its route reads, and those that the mount names. */
   #callerOf(req: HttpRequest): Caller {
-    const { headers } = this.#parts;
+    const { headers } = this.#deps;
     return {
       carrier: req,
       remoteAddress: req.ip,
@@ -378,9 +378,9 @@ export class McpEndpoint {
   /** The session that a request names; undefined when it names none, an answer when it is not there. */
   #sessionOf(context: Context, id?: RequestId): HttpSession | HttpResponse | undefined {
     const named = context.req.headers['mcp-session-id'];
-    if (named === undefined || !this.#parts.hasSessions) return undefined;
+    if (named === undefined || !this.#deps.hasSessions) return undefined;
     return (
-      this.#sessionsOf(context).find(named, this.#parts.principal(context)) ??
+      this.#sessionsOf(context).find(named, this.#deps.principal(context)) ??
       refused(
         404,
         id,
@@ -394,11 +394,11 @@ export class McpEndpoint {
   }
 
   #sessionsOf({ state }: Context): McpSessions {
-    return (this.#sessions ??= new McpSessions(state.get(services), this.#parts.sessionSeconds));
+    return (this.#sessions ??= new McpSessions(state.get(services), this.#deps.sessionSeconds));
   }
 
   #dispatch({ state }: Context): McpDispatcher {
-    return (this.#dispatcher ??= new McpDispatcher(this.#app, this.#parts.dispatching(state.get(services))));
+    return (this.#dispatcher ??= new McpDispatcher(this.#app, this.#deps.dispatching(state.get(services))));
   }
 }
 

@@ -153,8 +153,8 @@ export async function callTool(
       ),
     ]);
   const listener: ToolListener = {
-    progress: (...told) => onProgress?.(...told),
-    log: (...told) => onLog?.(...told),
+    progress: (...values) => onProgress?.(...values),
+    log: (...values) => onLog?.(...values),
   };
   return toolset.call(tool, args, {
     caller: fixedCaller(headers ?? {}),

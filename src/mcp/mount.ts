@@ -9,7 +9,7 @@ import { Field, Schema, list, str } from '../schema/schema.ts';
 import { isToken } from '../http/headers.ts';
 import { SESSION } from '../http/state.ts';
 import type { McpApplication } from './calls.ts';
-import type { EndpointParts, McpEndpoint } from './http.ts';
+import type { EndpointDeps, McpEndpoint } from './http.ts';
 import type { McpServerOptions } from './server.ts';
 import type { Dependencies } from '../routing/spec.ts';
 import type { Awaitable, Context, RouteRateLimit } from '../http/contracts.ts';
@@ -100,10 +100,10 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
     described === undefined ? undefined : `/.well-known/oauth-protected-resource${path === '/' ? '' : path}`;
   const guard = new McpGuard({ hosts, origins: origins ?? [], metadataPath });
   const names = Object.keys(deps ?? {});
-  const parts: EndpointParts = {
-    dispatching: (lent) => ({
+  const endpointDeps: EndpointDeps = {
+    dispatching: (provided) => ({
       ...terms,
-      resources: resources ?? lent.config.get('enableDocs', lent.env !== 'production'),
+      resources: resources ?? provided.config.get('enableDocs', provided.env !== 'production'),
       cacheScope: names.length > 0 ? 'private' : 'public',
     }),
     headers: (headers ?? []).map((name) => name.toLowerCase()),
@@ -115,7 +115,7 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
   };
   let endpoint: Promise<McpEndpoint> | undefined;
   const load = (): Promise<McpEndpoint> =>
-    (endpoint ??= import('./http.ts').then(({ McpEndpoint }) => new McpEndpoint(app, parts)));
+    (endpoint ??= import('./http.ts').then(({ McpEndpoint }) => new McpEndpoint(app, endpointDeps)));
   const shared = { mcp: false, use: [guard], timeoutMs: false };
   const isOpen = names.length === 0;
   const routes: McpRoute[] = [

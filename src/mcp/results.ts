@@ -167,15 +167,15 @@ function parsed(text: string): unknown {
 
 /** The whole body, or undefined when it is larger. */
 async function readBody(response: Response, maxBytes: number): Promise<Buffer | undefined> {
-  const pieces: Uint8Array[] = [];
+  const chunks: Uint8Array[] = [];
   let length = 0;
   if (response.body === null) return Buffer.alloc(0);
-  for await (const piece of response.body) {
-    length += piece.length;
+  for await (const chunk of response.body) {
+    length += chunk.length;
     if (length > maxBytes) return undefined; // leaving the loop ends the source
-    pieces.push(piece);
+    chunks.push(chunk);
   }
-  return Buffer.concat(pieces, length);
+  return Buffer.concat(chunks, length);
 }
 
 /** One part of a result. Binary `data` and `blob` are base64. */

@@ -28,7 +28,7 @@ import {
 import { messagesOf } from './prompts.ts';
 import { resourcesOf } from './resources.ts';
 import { bool, int, text } from '../base/options.ts';
-import type { CallTerms, Caller, McpApplication, ToolListener, ToolLogLevel } from './calls.ts';
+import type { CallDeps, Caller, McpApplication, ToolListener, ToolLogLevel } from './calls.ts';
 import type { Dialect, JsonObject, RpcRequest } from './messages.ts';
 import type { Resource } from './resources.ts';
 import type { OptionKind } from '../base/options.ts';
@@ -53,8 +53,8 @@ export interface Exchange {
   notify(method: string, params: JsonObject): void;
   /** `initialize` has agreed on a version. */
   begin(session: McpSession): void;
-  /** A tool wants another access token of the caller: see CallTerms. */
-  readonly challenged?: CallTerms['challenged'];
+  /** A tool wants another access token of the caller: see CallDeps. */
+  readonly challenged?: CallDeps['challenged'];
 }
 
 /** What a server may be told. `undefined` means not given. */
@@ -85,7 +85,7 @@ export function serverOptions(): {
 }
 
 /** The same, and whether lists are the same for everybody. @internal */
-export interface McpTerms extends McpServerOptions {
+export interface DispatcherOptions extends McpServerOptions {
   readonly cacheScope: 'public' | 'private';
 }
 
@@ -115,14 +115,14 @@ const LIST_TTL_MS = 300_000;
 /** Answers requests about one application. */
 export class McpDispatcher {
   readonly #app: McpApplication;
-  readonly #terms: McpTerms;
+  readonly #options: DispatcherOptions;
   readonly #legacy: ReadonlyMap<string, Method>;
   readonly #modern: ReadonlyMap<string, Method>;
   #resources: readonly Resource[] | undefined;
 
-  constructor(app: McpApplication, terms: McpTerms) {
+  constructor(app: McpApplication, options: DispatcherOptions) {
     this.#app = app;
-    this.#terms = terms;
+    this.#options = options;
     const both: [string, Method][] = [
       ['tools/list', (asked) => this.#list('tools', this.#tools.tools, asked)],
       ['tools/call', (asked) => this.#callTool(asked)],
@@ -183,7 +183,7 @@ export class McpDispatcher {
   }
 
   get #offered(): readonly Resource[] {
-    return (this.#resources ??= this.#terms.resources === false ? [] : resourcesOf(this.#app, this.#tools));
+    return (this.#resources ??= this.#options.resources === false ? [] : resourcesOf(this.#app, this.#tools));
   }
 
   #ownFault({ method }: RpcRequest, error: unknown): RpcError {
@@ -238,7 +238,7 @@ export class McpDispatcher {
     if (!isObject(clientInfo)) throw new RpcError(INVALID_PARAMS, '"clientInfo" is an object');
     const dialect = legacyDialect(protocolVersion) ?? NEWEST_LEGACY;
     exchange.begin({ dialect, logLevel: 'info' });
-    const { instructions } = this.#terms;
+    const { instructions } = this.#options;
     return {
       protocolVersion: dialect.version,
       capabilities: this.#capabilities(dialect),
@@ -248,7 +248,7 @@ export class McpDispatcher {
   }
 
   #discover(): JsonObject {
-    const { instructions } = this.#terms;
+    const { instructions } = this.#options;
     return {
       supportedVersions: MODERN.map(({ version }) => version),
       capabilities: this.#capabilities(MODERN[0]!),
@@ -274,7 +274,7 @@ export class McpDispatcher {
   }
 
   #caching(): JsonObject {
-    return { ttlMs: LIST_TTL_MS, cacheScope: this.#terms.cacheScope };
+    return { ttlMs: LIST_TTL_MS, cacheScope: this.#options.cacheScope };
   }
 
   /** One page. The cursor names its place in exactly this list. @throws RpcError for one that is not ours */
@@ -283,7 +283,7 @@ export class McpDispatcher {
     all: readonly { definition(dialect: Dialect): object }[],
     { params, dialect }: Asked,
   ): JsonObject {
-    const { pageSize = 100 } = this.#terms;
+    const { pageSize = 100 } = this.#options;
     const start = readCursor(params['cursor'], key, all.length);
     const end = start + pageSize;
     return {
@@ -305,8 +305,8 @@ export class McpDispatcher {
         ...(await this.#tools.call(
           tool,
           given,
-          this.#callTerms(asked, listener),
-          this.#terms.maxResultBytes ?? DEFAULT_RESULT_BYTES,
+          this.#callDeps(asked, listener),
+          this.#options.maxResultBytes ?? DEFAULT_RESULT_BYTES,
         )),
       };
     } finally {
@@ -325,16 +325,16 @@ export class McpDispatcher {
         prompt.detail,
         prompt.fields,
         { target: prompt.target(given) },
-        this.#callTerms(asked, undefined),
+        this.#callDeps(asked, undefined),
         true,
       ),
     );
   }
 
-  #callTerms(
+  #callDeps(
     { exchange: { caller, signal, challenged }, dialect, meta }: Asked,
     listener: ToolListener | undefined,
-  ): CallTerms {
+  ): CallDeps {
     const trace: Record<string, string> = {};
     for (const key of ['traceparent', 'tracestate'])
       if (typeof meta[key] === 'string' && FIELD.test(meta[key])) trace[key] = meta[key];
@@ -461,7 +461,7 @@ class Listener implements ToolListener {
       progressToken === undefined ||
       !Number.isFinite(progress) ||
       progress <= this.#furthest ||
-      !this.#mayTell()
+      !this.#mayReport()
     )
       return;
     this.#furthest = progress;
@@ -478,7 +478,7 @@ class Listener implements ToolListener {
     if (
       logLevel === undefined ||
       TOOL_LOG_LEVELS.indexOf(level) < TOOL_LOG_LEVELS.indexOf(logLevel) ||
-      !this.#mayTell()
+      !this.#mayReport()
     )
       return;
     exchange.notify('notifications/message', {
@@ -492,7 +492,7 @@ class Listener implements ToolListener {
     this.#isOver = true;
   }
 
-  #mayTell(): boolean {
+  #mayReport(): boolean {
     return !this.#isOver && !this.#asked.exchange.signal.aborted && this.#sent++ < MAX_MESSAGES;
   }
 }

@@ -30,7 +30,7 @@ interface Kept {
 const NAME = 'mcp';
 /** Sessions in memory, those that were used last. Of others it is forgotten which log level they had, and that they were ended: they gave no rights. */
 const MAX_KEPT = 10_000;
-const NOBODY = digest('');
+const ANONYMOUS = digest('');
 
 /** The sessions of one endpoint. */
 export class McpSessions {
@@ -71,7 +71,7 @@ export class McpSessions {
     if (read.kind !== 'valid') return undefined;
     const [version, owner] = JSON.parse(read.payload) as readonly [string, string]; // written above
     const dialect = legacyDialect(version);
-    if (dialect === undefined || (owner !== digest(principal) && owner !== NOBODY)) return undefined;
+    if (dialect === undefined || (owner !== digest(principal) && owner !== ANONYMOUS)) return undefined;
     const kept = this.#kept.get(id);
     if (kept === undefined) return this.#keep(id, dialect, 'info').session;
     this.#kept.delete(id); // and goes to the end of the line

@@ -13,10 +13,10 @@ import { INVALID_REQUEST, PARSE_ERROR, RpcError } from './messages.ts';
 import { McpConversation } from './conversation.ts';
 import type { Readable, Writable } from 'node:stream';
 import type { Clock } from '../base/clock.ts';
-import type { ConversationParts } from './conversation.ts';
+import type { ConversationDeps } from './conversation.ts';
 
 /** Where messages come from and go to. */
-export interface StdioParts extends Omit<ConversationParts, 'send'> {
+export interface StdioDeps extends Omit<ConversationDeps, 'send'> {
   readonly input: Readable;
   readonly output: Writable;
   readonly clock: Clock;
@@ -36,7 +36,7 @@ export async function serveStdio({
   graceMs,
   signal,
   ...parts
-}: StdioParts): Promise<void> {
+}: StdioDeps): Promise<void> {
   const ended = Promise.withResolvers<void>();
   const end = (): void => ended.resolve();
   const write = reservedWrite(output) ?? output.write.bind(output);
@@ -62,8 +62,8 @@ export async function serveStdio({
           : new RpcError(PARSE_ERROR, 'Parse error: a line is UTF-8'),
       ),
   });
-  const onData = (piece: Uint8Array | string): void =>
-    lines.push(typeof piece === 'string' ? Buffer.from(piece) : piece);
+  const onData = (chunk: Uint8Array | string): void =>
+    lines.push(typeof chunk === 'string' ? Buffer.from(chunk) : chunk);
   const onEnd = (): void => {
     lines.end();
     end();
@@ -147,7 +147,7 @@ const CARRIAGE_RETURN = 13;
 export class LineReader {
   readonly #maxBytes: number;
   readonly #handler: LineHandler;
-  #pieces: Uint8Array[] = [];
+  #chunks: Uint8Array[] = [];
   #length = 0;
   /** The rest of the line is passed over. */
   #isDropping = false;
@@ -158,14 +158,14 @@ export class LineReader {
   }
 
   /** The next bytes. They must not be written to afterwards. */
-  push(piece: Uint8Array): void {
+  push(chunk: Uint8Array): void {
     let start = 0;
-    for (let end = piece.indexOf(LINE_FEED); end !== -1; end = piece.indexOf(LINE_FEED, start)) {
-      this.#add(piece.subarray(start, end));
+    for (let end = chunk.indexOf(LINE_FEED); end !== -1; end = chunk.indexOf(LINE_FEED, start)) {
+      this.#add(chunk.subarray(start, end));
       this.#endLine();
       start = end + 1;
     }
-    if (start < piece.length) this.#add(piece.subarray(start));
+    if (start < chunk.length) this.#add(chunk.subarray(start));
   }
 
   /** Nothing more comes: what is left is a line without its end. */
@@ -176,18 +176,18 @@ export class LineReader {
   #add(part: Uint8Array): void {
     if (this.#isDropping || part.length === 0) return;
     this.#length += part.length;
-    if (this.#length <= this.#maxBytes) this.#pieces.push(part);
+    if (this.#length <= this.#maxBytes) this.#chunks.push(part);
     else {
       this.#isDropping = true;
-      this.#pieces = [];
+      this.#chunks = [];
       this.#handler.onBadLine('long');
     }
   }
 
   #endLine(): void {
-    const bytes = Buffer.concat(this.#pieces);
+    const bytes = Buffer.concat(this.#chunks);
     const isDropped = this.#isDropping;
-    this.#pieces = [];
+    this.#chunks = [];
     this.#length = 0;
     this.#isDropping = false;
     if (isDropped) return;

@@ -93,8 +93,8 @@ export class OAuthAnswers implements Middleware {
 
   #answer(response: HttpResponse, req: HttpRequest): HttpResponse {
     if (response.status < 400) return response;
-    const told = response.headers.get('Content-Type') === JSON_TYPE ? refused.get(req) : undefined;
-    const failure = told ?? reform(response, req);
+    const known = response.headers.get('Content-Type') === JSON_TYPE ? refused.get(req) : undefined;
+    const failure = known ?? reform(response, req);
     if (this.#pages?.areFor(req) === true) this.#pages.show(bare(response), req, failure);
     return response;
   }

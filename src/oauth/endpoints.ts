@@ -51,13 +51,13 @@ const MINUTE_MS = 60_000;
 
 /** The four endpoints. */
 export class Endpoints {
-  readonly #parts: EndpointParts;
+  readonly #deps: EndpointDeps;
   /** Of which refusals the audit trail has heard: one event a minute for each client and limit. */
   readonly #reported: MemoryRateLimitStore;
 
-  constructor(parts: EndpointParts) {
-    this.#parts = parts;
-    this.#reported = new MemoryRateLimitStore({ clock: parts.clock });
+  constructor(deps: EndpointDeps) {
+    this.#deps = deps;
+    this.#reported = new MemoryRateLimitStore({ clock: deps.clock });
   }
 
   /** `GET /oauth/login?redirect_uri=...`. Nothing happens for HEAD and for prefetches. */
@@ -77,7 +77,7 @@ export class Endpoints {
       if (
         form !== undefined &&
         state !== undefined &&
-        !this.#parts.states.isKnown(req, state) &&
+        !this.#deps.states.isKnown(req, state) &&
         !form.has('reposted')
       )
         return repostPage(form);
@@ -99,8 +99,8 @@ export class Endpoints {
       const { token } = await this.#presented(req, parameter('refresh_token'));
       if (token === undefined) throw this.#refuse(req, 'forged');
       await this.#take('token', req, token.id);
-      const keyThumbprint = (await this.#parts.dpop?.keyOf(req, token.id)) ?? null;
-      const refreshed = await this.#parts.refreshTokens.refresh(token, {
+      const keyThumbprint = (await this.#deps.dpop?.keyOf(req, token.id)) ?? null;
+      const refreshed = await this.#deps.refreshTokens.refresh(token, {
         arrivedAt,
         scopes,
         keyThumbprint,
@@ -130,7 +130,7 @@ export class Endpoints {
       const { token, isCookie } = await this.#presented(req, given);
       if (token !== undefined) {
         await this.#take('revoke', req, token.id); // a limit of its own: whoever has an old token cannot keep its owner from logging out
-        await this.#parts.refreshTokens.revoke(token, req);
+        await this.#deps.refreshTokens.revoke(token, req);
       }
       return isCookie ? this.#forget(req, response) : response; // it came out of them
     });
@@ -139,7 +139,7 @@ export class Endpoints {
   /** For a route of the application: ends the login of the refresh cookie, then as `/oauth/revoke`. Answers whether there was one to end. */
   logout(req: HttpRequest, response: HttpResponse): Promise<boolean> {
     return this.#watched(req, async () => {
-      const { cookies, codec, refreshTokens } = this.#parts;
+      const { cookies, codec, refreshTokens } = this.#deps;
       const text = cookies?.refreshTokenOf(req);
       const token = text === undefined ? undefined : codec.parse(text);
       const isEnded = token !== undefined && (await refreshTokens.revoke(token, req));
@@ -152,10 +152,10 @@ export class Endpoints {
     await this.#take('login', req);
     const parameter = parametersOf(req.query);
     const redirectUri = this.#redirectUri(req, provider.name);
-    const returnTo = this.#parts.cookies === undefined ? null : returnToOf(parameter);
+    const returnTo = this.#deps.cookies === undefined ? null : returnToOf(parameter);
     const extra = extraOf(parameter);
     const scopes = scopesOf(parameter('scope'), provider.scopes);
-    const begun = await this.#parts.states.begin(req, { provider: provider.name, redirectUri, returnTo });
+    const begun = await this.#deps.states.begin(req, { provider: provider.name, redirectUri, returnTo });
     const url = await this.#calling(() =>
       client.authorizationUrl({
         redirectUri,
@@ -168,7 +168,7 @@ export class Endpoints {
     );
     const response = new RedirectResponse(url, { status: 302 });
     begun.remember(response);
-    this.#parts.audit.loginStarted(req, provider.name);
+    this.#deps.audit.loginStarted(req, provider.name);
     return response;
   }
 
@@ -179,7 +179,7 @@ export class Endpoints {
     state: string | undefined,
     postedUser: string | undefined,
   ): Promise<HttpResponse> {
-    const { states } = this.#parts;
+    const { states } = this.#deps;
     const answer = {
       code: parameter('code'),
       error: parameter('error', MAX_CALLBACK_BYTES),
@@ -212,7 +212,7 @@ export class Endpoints {
     { row, verifier }: ReturnedLogin,
     answer: AuthorizationAnswer,
   ): Promise<HttpResponse> {
-    const { refreshTokens, audit, keepsAddress, keepSession, afterLogin } = this.#parts;
+    const { refreshTokens, audit, keepsAddress, keepSession, afterLogin } = this.#deps;
     await this.#calling(() => client.checkIssuer(answer.issuer));
     if (answer.error !== undefined)
       throw new OAuthError(isUsersAnswer(answer.error) ? answer.error : 'provider_error', {
@@ -255,7 +255,7 @@ export class Endpoints {
     issuedAt: number,
     to?: string,
   ): HttpResponse {
-    const { access, cookies, clock } = this.#parts;
+    const { access, cookies, clock } = this.#deps;
     const accessToken = access.make(user, login.id, issuedAt, login.keyThumbprint);
     const common = { expires_in: access.ttlSeconds, scope: user.scopes.join(' ') };
     if (cookies === undefined)
@@ -278,7 +278,7 @@ export class Endpoints {
     req: HttpRequest,
     given: string | undefined,
   ): Promise<{ readonly token: RefreshToken | undefined; readonly isCookie: boolean }> {
-    const { cookies, codec } = this.#parts;
+    const { cookies, codec } = this.#deps;
     const text = given ?? cookies?.refreshTokenOf(req);
     if (text === undefined)
       throw new OAuthError('invalid_request', {
@@ -288,7 +288,7 @@ export class Endpoints {
             : 'The refresh token is missing: neither the body nor a cookie has one',
       });
     const isCookie = given === undefined;
-    if (cookies !== undefined) this.#mustBeOwnPage(req, isCookie);
+    if (cookies !== undefined) this.#assertOwnPage(req, isCookie);
     const token = codec.parse(text);
     if (token === undefined) await this.#take('forged', req);
     return { token, isCookie };
@@ -298,10 +298,10 @@ export class Endpoints {
    * In cookie mode no page of another site may make a browser refresh or revoke: not with the cookie, which goes along by itself,
    * and not with a token of its own, which would log somebody in as somebody else.
    */
-  #mustBeOwnPage(req: HttpRequest, isCookie: boolean): void {
+  #assertOwnPage(req: HttpRequest, isCookie: boolean): void {
     const problem = this.#pageProblem(req, isCookie);
     if (problem === undefined) return;
-    this.#parts.audit.foreignPage(req, problem);
+    this.#deps.audit.foreignPage(req, problem);
     throw new OAuthError('invalid_request', {
       status: 403,
       description: 'The request does not come from a page of this origin',
@@ -313,13 +313,13 @@ export class Endpoints {
   #pageProblem(req: HttpRequest, isCookie: boolean): 'site' | 'origin' | 'unknown' | undefined {
     const { origin, 'sec-fetch-site': site } = req.headers;
     return (
-      foreignPage(req, this.#parts.ownPages) ??
+      foreignPage(req, this.#deps.ownPages) ??
       (isCookie && origin === undefined && site === undefined ? 'unknown' : undefined)
     );
   }
 
   #isOwnPageWithoutToken(req: HttpRequest): boolean {
-    const { cookies } = this.#parts;
+    const { cookies } = this.#deps;
     return (
       cookies !== undefined &&
       cookies.refreshTokenOf(req) === undefined &&
@@ -329,7 +329,7 @@ export class Endpoints {
 
   /** Takes tokens and session out of the browser. */
   #forget(req: HttpRequest, response: HttpResponse): HttpResponse {
-    this.#parts.cookies?.clear(req, response);
+    this.#deps.cookies?.clear(req, response);
     if (req.state.has(SESSION)) req.session.destroy();
     return response;
   }
@@ -339,7 +339,7 @@ export class Endpoints {
     const chosen =
       given.length > 1 || given[0] === ''
         ? undefined
-        : this.#parts.allowlistOf(provider).choose(given[0], req.host);
+        : this.#deps.allowlistOf(provider).choose(given[0], req.host);
     if (chosen === undefined) throw new OAuthError('invalid_redirect_uri');
     return chosen;
   }
@@ -348,7 +348,7 @@ export class Endpoints {
   async #userOf(provider: string, info: UserInfo): Promise<TokenUser> {
     let answer: UserAnswer;
     try {
-      answer = await this.#parts.onUser(provider, info);
+      answer = await this.#deps.onUser(provider, info);
     } catch (error) {
       if (error instanceof HTTPException && error.status < 500)
         throw new OAuthError('access_denied', { status: 403, reason: 'on_user', cause: error });
@@ -356,7 +356,7 @@ export class Endpoints {
     }
     if (answer === undefined || answer === null)
       throw new OAuthError('access_denied', { status: 403, reason: 'on_user' });
-    return this.#parts.access.userOf(answer);
+    return this.#deps.access.userOf(answer);
   }
 
   /** A call to the provider: what goes wrong there has a code of ours. */
@@ -387,7 +387,7 @@ export class Endpoints {
   #failed(req: HttpRequest, provider: string, error: unknown): void {
     this.#noteStore(req, error);
     if (!(error instanceof TooManyRequests))
-      this.#parts.audit.loginFailed(
+      this.#deps.audit.loginFailed(
         req,
         provider,
         outcomeOf(error),
@@ -408,31 +408,31 @@ export class Endpoints {
   /** A database that fails is the operator's business, whatever it was asked for. */
   #noteStore(req: HttpRequest, error: unknown): void {
     if (error instanceof OAuthError && error.reason === 'store')
-      this.#parts.audit.storeFailed(req, error.cause);
+      this.#deps.audit.storeFailed(req, error.cause);
   }
 
   /** Counts a request. @throws TooManyRequests */
   async #take(limit: keyof EndpointLimits, req: HttpRequest, loginId?: string): Promise<void> {
     try {
-      await this.#parts.limits[limit]?.take(req, loginId);
+      await this.#deps.limits[limit]?.take(req, loginId);
     } catch (error) {
       const isFirst = this.#reported.take(`${limit} ${loginId ?? clientOf(req.ip, 64)}`, {
         limit: 1,
         periodMs: MINUTE_MS,
       }).isAllowed;
-      if (isFirst) this.#parts.audit.rateLimited(req, limit, loginId);
+      if (isFirst) this.#deps.audit.rateLimited(req, limit, loginId);
       throw error;
     }
   }
 
   #refuse(req: HttpRequest, reason: string): OAuthError {
-    this.#parts.audit.refreshRefused(req, reason);
+    this.#deps.audit.refreshRefused(req, reason);
     return new OAuthError('invalid_grant', { reason });
   }
 
   /** When the head of the request was read, in microseconds since the epoch. */
   #arrivedAt(req: HttpRequest): number {
-    const { clock } = this.#parts;
+    const { clock } = this.#deps;
     return clock.nowMicros() - Math.round((clock.monotonicMs() - req.startedMs) * 1_000);
   }
 }
@@ -460,7 +460,7 @@ export interface EndpointLimits {
 }
 
 /** What the endpoints work with. */
-interface EndpointParts {
+interface EndpointDeps {
   readonly states: LoginStates;
   readonly allowlistOf: (provider: string) => RedirectAllowlist;
   readonly refreshTokens: RefreshTokens;

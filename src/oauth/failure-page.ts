@@ -4,7 +4,7 @@
  */
 import { hash, randomBytes } from 'node:crypto';
 import { HTMLResponse } from '../http/response.ts';
-import type { FormData_, HttpRequest } from '../http/contracts.ts';
+import type { FormFields, HttpRequest } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
 
 /** What a refusal says, in JSON as on a page. */
@@ -121,7 +121,7 @@ const FIELDS = [
 ] as const;
 
 /** The page for a form that has come without its cookie. Works without scripts, by a button. */
-export function repostPage(form: FormData_): HttpResponse {
+export function repostPage(form: FormFields): HttpResponse {
   const nonce = randomBytes(16).toString('base64');
   const fields = FIELDS.flatMap((name) =>
     form.getAll(name).map((value) => `<input type="hidden" name="${name}" value="${escape(value)}">`),

@@ -396,10 +396,10 @@ export class HistogramMetric implements Histogram {
 }
 
 function refusal(name: string, log: Logger): (error?: unknown) => void {
-  let isTold = false;
+  let isReported = false;
   return (error) => {
-    if (isTold) return;
-    isTold = true;
+    if (isReported) return;
+    isReported = true;
     log.warn('metric_value_refused', { metric: name, error });
   };
 }

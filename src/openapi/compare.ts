@@ -30,13 +30,13 @@ export function compareOpenapi(earlier: unknown, later: unknown): readonly Break
   for (const [shape, operation] of before.operations) {
     const next = after.operations.get(shape);
     const subject = next?.subject ?? operation.subject;
-    const told = new Set<string>();
-    const tell = (message: string): void => {
-      if (!told.has(message)) changes.push({ subject, message });
-      told.add(message);
+    const reported = new Set<string>();
+    const report = (message: string): void => {
+      if (!reported.has(message)) changes.push({ subject, message });
+      reported.add(message);
     };
-    if (next === undefined) tell('it is gone');
-    else compareOperations(operation, next, { earlier: before.resolve, later: after.resolve }, tell);
+    if (next === undefined) report('it is gone');
+    else compareOperations(operation, next, { earlier: before.resolve, later: after.resolve }, report);
   }
   return changes;
 }
@@ -136,29 +136,29 @@ function compareOperations(
   before: Found,
   after: Found,
   documents: Documents,
-  tell: (message: string) => void,
+  report: (message: string) => void,
 ): void {
-  compareParameters(before, after, documents, tell);
-  compareBodies(before.operation, after.operation, documents, tell);
-  compareResponses(before.operation, after.operation, documents, tell);
-  compareSecurity(before, after, tell);
+  compareParameters(before, after, documents, report);
+  compareBodies(before.operation, after.operation, documents, report);
+  compareResponses(before.operation, after.operation, documents, report);
+  compareSecurity(before, after, report);
 }
 
 function compareParameters(
   before: Found,
   after: Found,
   documents: Documents,
-  tell: (message: string) => void,
+  report: (message: string) => void,
 ): void {
   for (const [key, parameter] of after.parameters) {
     const known = before.parameters.get(key);
     if (parameter['required'] === true && known === undefined)
-      tell(`the ${key} is required, and was not there`);
+      report(`the ${key} is required, and was not there`);
     else if (parameter['required'] === true && known?.['required'] !== true)
-      tell(`the ${key} is required, it could be left out`);
+      report(`the ${key} is required, it could be left out`);
     if (known !== undefined)
       findNarrowing(...asSent(known, parameter, documents), documents, (path, what) =>
-        tell(`the ${key}${path} ${what}`),
+        report(`the ${key}${path} ${what}`),
       );
   }
 }
@@ -189,20 +189,21 @@ function compareBodies(
   before: Part,
   after: Part,
   documents: Documents,
-  tell: (message: string) => void,
+  report: (message: string) => void,
 ): void {
   const [known, next] = [resolvedBody(before, documents.earlier), resolvedBody(after, documents.later)];
   if (next === undefined) return;
-  if (next['required'] === true && known === undefined) return tell('a body is required, and was not there');
+  if (next['required'] === true && known === undefined)
+    return report('a body is required, and was not there');
   if (next['required'] === true && known?.['required'] !== true)
-    tell('the body is required, it could be left out');
+    report('the body is required, it could be left out');
   const [types, kept] = [partOf(known?.['content']), partOf(next['content'])];
   for (const [type, media] of Object.entries(types)) {
     const of = kept[type] ?? kept['*/*'];
-    if (of === undefined) tell(`the body cannot be ${type} any more`);
+    if (of === undefined) report(`the body cannot be ${type} any more`);
     else
       findNarrowing(schemaOf(media), schemaOf(of), documents, (path, what) =>
-        tell(`the body${path === '' ? '' : `'s ${path}`} ${what}`),
+        report(`the body${path === '' ? '' : `'s ${path}`} ${what}`),
       );
   }
 }
@@ -212,7 +213,7 @@ function compareResponses(
   before: Part,
   after: Part,
   documents: Documents,
-  tell: (message: string) => void,
+  report: (message: string) => void,
 ): void {
   const [known, next] = [partOf(before['responses']), partOf(after['responses'])];
   const turned: Documents = {
@@ -223,7 +224,7 @@ function compareResponses(
     if (!/^2/.test(status)) continue;
     const of = next[status] ?? next['2XX'] ?? next['default'];
     if (of === undefined) {
-      tell(`the answer ${status} is gone`);
+      report(`the answer ${status} is gone`);
       continue;
     }
     const [types, kept] = [
@@ -231,10 +232,10 @@ function compareResponses(
       partOf(documents.later(partOf(of))['content']),
     ];
     for (const [type, media] of Object.entries(types)) {
-      if (kept[type] === undefined) tell(`the answer ${status} is not ${type} any more`);
+      if (kept[type] === undefined) report(`the answer ${status} is not ${type} any more`);
       else
         findNarrowing(schemaOf(kept[type]), schemaOf(media), turned, (path, what) =>
-          tell(
+          report(
             `the answer ${status}${path === '' ? '' : `'s ${path}`} ${ANSWERED[what] ?? 'can be what it could not be before'}`,
           ),
         );
@@ -277,19 +278,19 @@ function loose(schema: JsonSchema): JsonSchema {
 }
 
 /** Whoever had enough must have enough still. */
-function compareSecurity(before: Found, after: Found, tell: (message: string) => void): void {
+function compareSecurity(before: Found, after: Found, report: (message: string) => void): void {
   for (const had of before.alternatives) {
     const lacking = after.alternatives
       .map((needs) => [...needs.difference(had)])
       .sort((left, right) => left.length - right.length)[0]!;
-    if (lacking.length > 0) tell(`it needs ${lacking.join(' and ')}, which was not needed`);
+    if (lacking.length > 0) report(`it needs ${lacking.join(' and ')}, which was not needed`);
   }
   const [known, next] = [demandsOf(before.operation), demandsOf(after.operation)];
   for (const scope of next.scopes.difference(known.scopes))
-    tell(`it needs the scope ${scope}, which was not needed`);
+    report(`it needs the scope ${scope}, which was not needed`);
   for (const roles of next.roles) {
     if (!known.roles.some((had) => had.isSubsetOf(roles)))
-      tell(
+      report(
         `it needs the role ${[...roles].join(' or ')}, ${known.roles.length === 0 ? 'which was not needed' : 'and others were enough'}`,
       );
   }

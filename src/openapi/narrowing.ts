@@ -23,9 +23,9 @@ export function findNarrowing(
   earlier: JsonSchema,
   later: JsonSchema,
   documents: Documents,
-  tell: Narrowed,
+  report: Narrowed,
 ): void {
-  new Comparison(documents, tell).compare(earlier, later, '');
+  new Comparison(documents, report).compare(earlier, later, '');
 }
 
 const LOWER = ['minLength', 'minItems', 'minProperties'] as const;
@@ -35,13 +35,13 @@ const RULES = ['pattern', 'format', 'contentEncoding'] as const;
 
 class Comparison {
   readonly #documents: Documents;
-  readonly #tell: Narrowed;
+  readonly #report: Narrowed;
   /** Pairs that are being compared, or have been: schemas may contain themselves. */
   readonly #seen: Map<JsonSchema, Set<JsonSchema>>;
 
-  constructor(documents: Documents, tell: Narrowed, seen: Map<JsonSchema, Set<JsonSchema>> = new Map()) {
+  constructor(documents: Documents, report: Narrowed, seen: Map<JsonSchema, Set<JsonSchema>> = new Map()) {
     this.#documents = documents;
-    this.#tell = tell;
+    this.#report = report;
     this.#seen = seen;
   }
 
@@ -59,7 +59,7 @@ class Comparison {
     this.#compareBounds(earlier, later, path);
     for (const keyword of RULES) {
       if (later[keyword] !== undefined && later[keyword] !== earlier[keyword])
-        this.#tell(
+        this.#report(
           path,
           `must have the ${keyword} ${JSON.stringify(later[keyword])}` +
             (earlier[keyword] === undefined ? '' : `, it was ${JSON.stringify(earlier[keyword])}`),
@@ -76,20 +76,22 @@ class Comparison {
     const [before, after] = [valuesOf(earlier), valuesOf(later)];
     if (after !== undefined) {
       const gone = before?.filter((value) => !after.includes(value));
-      if (gone === undefined) this.#tell(path, `must be ${listed(after)}, it could be anything of its type`);
-      else if (gone.length > 0) this.#tell(path, `cannot be ${listed(gone)} any more`);
+      if (gone === undefined)
+        this.#report(path, `must be ${listed(after)}, it could be anything of its type`);
+      else if (gone.length > 0) this.#report(path, `cannot be ${listed(gone)} any more`);
       return gone !== undefined;
     }
     const [types, kept] = [typesOf(earlier), typesOf(later)];
     if (kept === undefined) return true;
     if (types === undefined) {
-      if (valuesOf(earlier) === undefined) this.#tell(path, `must be ${listed(kept)}, it could be anything`);
+      if (valuesOf(earlier) === undefined)
+        this.#report(path, `must be ${listed(kept)}, it could be anything`);
       return false;
     }
     const gone = types.filter(
       (type) => !kept.includes(type) && !(type === 'integer' && kept.includes('number')),
     );
-    if (gone.length > 0) this.#tell(path, `cannot be ${listed(gone)} any more, but ${listed(kept)}`);
+    if (gone.length > 0) this.#report(path, `cannot be ${listed(gone)} any more, but ${listed(kept)}`);
     return gone.length < types.length;
   }
 
@@ -106,7 +108,7 @@ class Comparison {
       this.#compareBound(countOf(earlier, keyword), countOf(later, keyword), -1, path);
     const [step, next] = [earlier['multipleOf'], later['multipleOf']];
     if (typeof next === 'number' && !(typeof step === 'number' && Number.isInteger(step / next)))
-      this.#tell(path, `must be a multiple of ${next}`);
+      this.#report(path, `must be a multiple of ${next}`);
   }
 
   /** `direction` 1: a greater bound is the narrower; -1: a smaller one. */
@@ -117,7 +119,7 @@ class Comparison {
       later.value * direction > earlier.value * direction ||
       (later.value === earlier.value && later.isExclusive && !earlier.isExclusive);
     if (isNarrower && !isImplied(later, earlier))
-      this.#tell(
+      this.#report(
         path,
         `has the ${later.keyword} ${later.value}` +
           (earlier === undefined ? '' : `, it was ${earlier.value}`),
@@ -129,7 +131,7 @@ class Comparison {
     const needed = requiredOf(earlier);
     for (const name of requiredOf(later))
       if (!needed.has(name))
-        this.#tell(
+        this.#report(
           joined(path, name),
           Object.hasOwn(before, name)
             ? 'is required, it could be left out'
@@ -142,13 +144,13 @@ class Comparison {
     }
     for (const [name, member] of Object.entries(before)) {
       if (Object.hasOwn(after, name)) continue;
-      if (rest === false) this.#tell(joined(path, name), 'is refused, it could be there');
+      if (rest === false) this.#report(joined(path, name), 'is refused, it could be there');
       else if (isSchema(rest)) this.compare(member, rest, joined(path, name));
     }
     if (others === false || rest === undefined || rest === true) return;
-    if (rest === false) this.#tell(path, 'refuses members that it does not know');
+    if (rest === false) this.#report(path, 'refuses members that it does not know');
     else if (isSchema(others)) this.compare(others, rest as JsonSchema, joined(path, '*'));
-    else this.#tell(path, 'takes other members of one type only');
+    else this.#report(path, 'takes other members of one type only');
   }
 
   /** Each of the earlier choices must fit into one of the later. */
@@ -169,7 +171,7 @@ class Comparison {
         return !isNarrower;
       });
       if (!isTaken)
-        this.#tell(
+        this.#report(
           path,
           `takes one of its earlier forms no more${typeof choice['$ref'] === 'string' ? `: ${choice['$ref'].split('/').at(-1)!}` : ''}`,
         );

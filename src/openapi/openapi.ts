@@ -152,7 +152,7 @@ class DocumentWriter {
         known !== undefined && rankOf(detail) >= rankOf(known) ? [known, detail] : [detail, known];
       path.byMethod.set(method, stays);
       if (goes !== undefined)
-        this.#tell(
+        this.#report(
           goes,
           `OpenAPI cannot tell its path from that of ${stays.route.method} ${stays.route.template}, which is documented in its place`,
         );
@@ -193,7 +193,7 @@ class DocumentWriter {
   /** The operation with what `meta.openapi` says: responses by status (null takes one away), parameters by place and name, the rest by member. */
   #laidOver(operation: Operation, own: unknown, detail: RouteDetail): Operation {
     if (!isObject(own)) {
-      this.#tell(detail, 'its meta.openapi is no object');
+      this.#report(detail, 'its meta.openapi is no object');
       return operation;
     }
     const { components, responses, parameters, ...rest } = own;
@@ -234,7 +234,7 @@ class DocumentWriter {
     [...this.#schemas.named.keys()].forEach((key, index) => {
       const renamed = this.#schemas.renamed.get(key);
       if (renamed !== undefined)
-        this.#tell(
+        this.#report(
           this.#users[index]!,
           `its schema ${renamed.wanted} is ${renamed.name} in the document: another one has that name`,
         );
@@ -258,7 +258,7 @@ class DocumentWriter {
     ) as OpenApiDocument['components'];
   }
 
-  #tell(detail: RouteDetail, message: string): void {
+  #report(detail: RouteDetail, message: string): void {
     this.problems.push({ subject: `${detail.route.method} ${detail.route.template}`, message, detail });
   }
 }

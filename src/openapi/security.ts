@@ -108,8 +108,8 @@ export function describeSecurity(requirements: readonly SecurityRequirement[]): 
     ),
   );
   const plain = new Set(requirements.map(({ scheme }) => `Needs ${WORDS[scheme]}.`));
-  const telling = [...sentences].filter((sentence) => !plain.has(sentence));
-  return (telling.length === 0 ? [...sentences] : telling).join(' '); // what demands more of a way in says that it is needed
+  const distinct = [...sentences].filter((sentence) => !plain.has(sentence));
+  return (distinct.length === 0 ? [...sentences] : distinct).join(' '); // what demands more of a way in says that it is needed
 }
 
 const WORDS: Readonly<Record<SecurityRequirement['scheme'], string>> = {

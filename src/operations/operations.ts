@@ -204,7 +204,7 @@ export class Operations {
   /** `/docs`, `/openapi.json` @throws Unauthorized, Forbidden */
   document(req: HttpRequest, answer: () => Awaitable<HttpResponse>): Awaitable<HttpResponse> {
     const auth = this.#docsAuth;
-    return auth === undefined ? answer() : mustPass(req, auth).then(answer);
+    return auth === undefined ? answer() : assertAuthorized(req, auth).then(answer);
   }
 
   /** Whether everybody may read the documents. */
@@ -214,7 +214,7 @@ export class Operations {
 
   async #mayRead(req: HttpRequest): Promise<void> {
     const auth = this.#auth;
-    if (auth !== undefined) return mustPass(req, auth);
+    if (auth !== undefined) return assertAuthorized(req, auth);
     if (this.#env() === 'production' && this.access.port === undefined && !isPrivateRequest(req)) {
       throw new Forbidden('Metrics are for loopback and private peers');
     }
@@ -262,7 +262,7 @@ const AUTH = given<NonNullable<MetricsAccess['auth']>>(
 );
 
 /** @throws Unauthorized, Forbidden */
-async function mustPass(req: HttpRequest, auth: NonNullable<MetricsAccess['auth']>): Promise<void> {
+async function assertAuthorized(req: HttpRequest, auth: NonNullable<MetricsAccess['auth']>): Promise<void> {
   if (typeof auth !== 'string') {
     if (!(await auth(req))) throw new Forbidden();
     return;

@@ -12,8 +12,8 @@ import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { relative, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
-import { apology } from './unavailable-page.ts';
-import { Door } from './socket-handoff.ts';
+import { unavailablePage } from './unavailable-page.ts';
+import { SocketHandoff } from './socket-handoff.ts';
 import { SvcError } from '../base/errors.ts';
 import { flush } from '../observability/log.ts';
 import { ChildLink, preload, roleEnvironment } from './supervision.ts';
@@ -41,7 +41,7 @@ const END_MS = 3_000;
 class Reloader {
   readonly #options: ReloadOptions;
   readonly #fork: () => Child;
-  readonly #door: Door;
+  readonly #handoff: SocketHandoff;
   readonly #watch: FileWatch;
   readonly #started = Promise.withResolvers<Address>();
   readonly #over = Promise.withResolvers<void>();
@@ -59,11 +59,11 @@ class Reloader {
     this.#options = options;
     this.#fork = start;
     const { clock, log } = options;
-    this.#door = new Door({
+    this.#handoff = new SocketHandoff({
       clock,
       log,
-      apologise: (req) =>
-        apology(req, {
+      unavailablePage: (req) =>
+        unavailablePage(req, {
           title: 'The application does not start',
           text: this.#reason,
           hint: 'It is tried again as soon as a file is saved.',
@@ -89,7 +89,7 @@ class Reloader {
       const hasServed = this.#state !== 'starting';
       this.#state = 'stopping';
       this.#watch.close();
-      this.#door.close();
+      this.#handoff.close();
       if (this.#child === undefined) void this.#finish();
       else void this.#endChild(this.#child, hasServed);
     }
@@ -106,7 +106,7 @@ class Reloader {
     this.#failure = undefined;
     this.#files = new Set();
     this.#startedMs = this.#options.clock.nowMs();
-    this.#door.expect();
+    this.#handoff.expect();
     const { envFile } = this.#options;
     if (envFile !== undefined) this.#addFile(resolve(envFile));
     const child = (this.#child = this.#fork());
@@ -127,7 +127,7 @@ class Reloader {
       case 'ready':
         return this.#onReady(child);
       case 'took':
-        return this.#door.onTaken(child, message.id);
+        return this.#handoff.onTaken(child, message.id);
       case 'leaving':
         return this.#restart();
       default: // a single child counts for itself
@@ -143,15 +143,15 @@ class Reloader {
     child: Child,
     { host, port, isSecure }: { readonly host: string; readonly port: number; readonly isSecure: boolean },
   ): Promise<void> {
-    const address = await this.#openDoor(host, port, isSecure);
+    const address = await this.#openHandoff(host, port, isSecure);
     if (address !== undefined) child.send({ svc: 'address', address });
     else child.kill('SIGKILL');
   }
 
-  async #openDoor(host: string, port: number, isSecure = false): Promise<Address | undefined> {
+  async #openHandoff(host: string, port: number, isSecure = false): Promise<Address | undefined> {
     const { log } = this.#options;
     try {
-      const address = await this.#door.open(host, port, isSecure);
+      const address = await this.#handoff.open(host, port, isSecure);
       if (this.#url !== address.url) log.info('listening', { url: address.url, reload: true });
       this.#url = address.url;
       this.#started.resolve(address);
@@ -175,7 +175,7 @@ class Reloader {
       ms: Math.round(clock.monotonicMs() - this.#beganMs),
       files: this.#files.size,
     });
-    this.#door.admit(child);
+    this.#handoff.admit(child);
   }
 
   #onChange(file: string): void {
@@ -198,7 +198,7 @@ class Reloader {
 
   async #endChild(child: Child, hasServed: boolean): Promise<void> {
     const { clock, log } = this.#options;
-    this.#door.dismiss(child);
+    this.#handoff.dismiss(child);
     child.send({ svc: 'drain', how: 'stop' });
     if (!hasServed) child.kill('SIGTERM'); // it may be far from hearing
     using _limit = clock.after(END_MS, () => {
@@ -209,7 +209,7 @@ class Reloader {
   }
 
   #onEnd(child: Child, { status, signal }: ProcessEnd): void {
-    this.#door.onGone(child);
+    this.#handoff.onGone(child);
     this.#child = undefined;
     if (this.#state === 'stopping') return void this.#finish();
     if (this.#state === 'ending') return this.#startChild();
@@ -218,12 +218,12 @@ class Reloader {
     this.#reason = this.#failure ?? `It ended with ${how}: see what it has printed`;
     log.warn('child_ended', { pid: child.pid, status, signal, files: this.#files.size });
     this.#state = 'broken';
-    this.#door.apologise();
-    if (this.#url === undefined) void this.#openDoor(this.#options.host, this.#options.port);
+    this.#handoff.answerUnavailable();
+    if (this.#url === undefined) void this.#openHandoff(this.#options.host, this.#options.port);
   }
 
   async #finish(): Promise<void> {
-    await this.#door.farewell();
+    await this.#handoff.farewell();
     this.#over.resolve();
   }
 }

@@ -33,13 +33,13 @@ interface Waiting {
 }
 
 /** Says why nobody serves. */
-export type Apology = (req: HttpRequest) => HttpResponse;
+export type UnavailablePage = (req: HttpRequest) => HttpResponse;
 
 /** One port, and the connections that come in. */
-export class Door {
+export class SocketHandoff {
   readonly #clock: Clock;
   readonly #log: Logger;
-  readonly #apologise: Apology;
+  readonly #unavailablePage: UnavailablePage;
   readonly #own: HttpServer;
   #server: Server | undefined;
   #opened: { readonly key: string; readonly address: Promise<Address> } | undefined;
@@ -49,7 +49,7 @@ export class Door {
   readonly #leaving = new Map<Child, Map<number, Socket>>();
   readonly #waiting = new Set<Waiting>();
   #lastId = 0;
-  #isApologising = false;
+  #isUnavailable = false;
   #isShut = false;
   /** Whether those who come speak TLS, which nobody here does. */
   #isSecure = false;
@@ -58,21 +58,21 @@ export class Door {
   constructor({
     clock,
     log,
-    apologise,
+    unavailablePage,
   }: {
     readonly clock: Clock;
     readonly log: Logger;
-    readonly apologise: Apology;
+    readonly unavailablePage: UnavailablePage;
   }) {
     this.#clock = clock;
     this.#log = log;
-    this.#apologise = apologise;
+    this.#unavailablePage = unavailablePage;
     this.#own = new HttpServer({
       defaults: { state: new AppState(), maxBodyBytes: Infinity },
       clock,
       log,
       securesCookies: false,
-      handle: (req) => this.#apologise(req),
+      handle: (req) => this.#unavailablePage(req),
       finish: () => undefined,
       count: () => undefined,
     });
@@ -113,7 +113,7 @@ export class Door {
   /** Hands connections to the child from now on. */
   admit(child: Child): void {
     this.#children.set(child, new Map());
-    this.#isApologising = false;
+    this.#isUnavailable = false;
     this.#handOut();
   }
 
@@ -144,27 +144,27 @@ export class Door {
   }
 
   /** Answers who waits, and whoever comes, until a child is admitted. */
-  apologise(): void {
-    this.#isApologising = true;
+  answerUnavailable(): void {
+    this.#isUnavailable = true;
     for (const waiting of this.#waiting) this.#answer(waiting);
   }
 
   /** Lets those who have been answered wait again: a child is on its way. */
   expect(): void {
-    this.#isApologising = false;
+    this.#isUnavailable = false;
   }
 
   /** Listens no more. Who waits is handed out, or answered when there is nobody to hand out to. */
   close(): void {
     this.#isShut = true;
     this.#server?.close();
-    if (this.#children.size === 0) this.apologise();
+    if (this.#children.size === 0) this.answerUnavailable();
   }
 
   /** Resolves when our own answers have been sent. */
   async farewell(): Promise<void> {
     this.close();
-    this.apologise();
+    this.answerUnavailable();
     await this.#own.close(FAREWELL_MS, FAREWELL_MS / 10);
   }
 
@@ -177,7 +177,7 @@ export class Door {
   #wait(socket: Socket): void {
     const waiting: Waiting = { socket, limit: this.#clock.after(WAIT_MS, () => this.#answer(waiting)) };
     this.#waiting.add(waiting);
-    if (this.#isApologising || this.#waiting.size > MOST_WAITING) this.#answer(waiting);
+    if (this.#isUnavailable || this.#waiting.size > MOST_WAITING) this.#answer(waiting);
   }
 
   #answer(waiting: Waiting): void {

@@ -6,7 +6,7 @@ import { superviseReload } from './reload.ts';
 import { serveSupervised } from './supervised.ts';
 import { ownRole } from './supervision.ts';
 import { countOf, superviseWorkers } from './workers.ts';
-import type { ServeWishes, SupervisedApplication, SupervisedServer } from './supervised.ts';
+import type { SupervisedServeOptions, SupervisedApplication, SupervisedServer } from './supervised.ts';
 
 /** One of the two. */
 export type Supervision = { readonly workers: number | 'auto' } | { readonly reload: true };
@@ -15,13 +15,13 @@ export type Supervision = { readonly workers: number | 'auto' } | { readonly rel
 export async function runSupervised(
   app: SupervisedApplication,
   supervision: Supervision,
-  wishes: ServeWishes,
+  options: SupervisedServeOptions,
 ): Promise<SupervisedServer> {
   const role = ownRole();
-  if (role === ('workers' in supervision ? 'worker' : 'reload')) return serveSupervised(app, role, wishes);
+  if (role === ('workers' in supervision ? 'worker' : 'reload')) return serveSupervised(app, role, options);
   const { clock, log } = app;
-  const { handleSignals } = wishes;
-  if (!('workers' in supervision)) return superviseReload({ ...wishes, clock, log });
+  const { handleSignals } = options;
+  if (!('workers' in supervision)) return superviseReload({ ...options, clock, log });
   const outcome = await superviseWorkers({ count: countOf(supervision.workers), clock, log, handleSignals });
   if ('url' in outcome) return outcome;
   throw new SvcError('E_WORKERS', [`the first one has ended with status ${outcome.status} before it served`]);

@@ -5,13 +5,13 @@
 import { enableCompileCache, registerHooks } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { ownFolders, packageRoot } from '../base/package-root.ts';
-import { takeRole, tell } from './supervision.ts';
+import { takeRole, sendToParent } from './supervision.ts';
 
 if (takeRole() === 'reload') {
   if (process.env['NODE_DISABLE_COMPILE_CACHE'] === undefined) enableCompileCache();
   process.on(
     'uncaughtExceptionMonitor',
-    (error: unknown) => void tell({ svc: 'failed', text: failureText(error) }),
+    (error: unknown) => void sendToParent({ svc: 'failed', text: failureText(error) }),
   );
   reportFiles();
 }
@@ -30,7 +30,7 @@ function reportFiles(): void {
     const path = fileURLToPath(url.split(/[?#]/, 1)[0]!);
     if (known.has(path)) return;
     known.add(path);
-    void tell({ svc: 'file', path });
+    void sendToParent({ svc: 'file', path });
   };
   registerHooks({
     resolve(specifier, context, next) {

@@ -10,7 +10,7 @@ import cluster from 'node:cluster';
 import { constants } from 'node:os';
 import { renderMetrics } from '../observability/metrics.ts';
 import { HttpServer } from '../http/server/server.ts';
-import { attend, hear, tell } from './supervision.ts';
+import { attend, onParentMessage, sendToParent } from './supervision.ts';
 import { WorkerRoomBus } from './worker-rooms.ts';
 import type { Socket } from 'node:net';
 import type { Env } from '../base/config.ts';
@@ -21,7 +21,7 @@ import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../observability/log.ts';
 import type { ServedApplication } from '../http/server/server.ts';
 import type { SecureTransport } from '../http/server/tls.ts';
-import type { TlsWishes } from '../http/server/tls-options.ts';
+import type { ServerTlsOptions } from '../http/server/tls-options.ts';
 import type { Address, Leave, Role, ToChild } from './supervision.ts';
 
 /** A server that runs. */
@@ -42,7 +42,7 @@ export interface SupervisedApplication {
   application(): ServedApplication;
   startup(): Promise<void>;
   shutdown(): Promise<void>;
-  secure(wishes: TlsWishes | undefined): Promise<SecureTransport | undefined>;
+  secure(options: ServerTlsOptions | undefined): Promise<SecureTransport | undefined>;
   serve(
     server: HttpServer,
     options: Address & {
@@ -54,13 +54,13 @@ export interface SupervisedApplication {
 }
 
 /** Where to listen, for how long to drain, and whether signals are ours. */
-export interface ServeWishes {
+export interface SupervisedServeOptions {
   readonly host: string;
   readonly port: number;
   readonly drainMs: number;
   readonly handleSignals: boolean;
   /** Undefined: no TLS. */
-  readonly tls: TlsWishes | undefined;
+  readonly tls: ServerTlsOptions | undefined;
 }
 
 /** How long a child that is started anew for a change may answer what it has begun: its successor waits for it. */
@@ -74,15 +74,15 @@ const LAST_WORDS_MS = 1_000;
 export async function serveSupervised(
   app: SupervisedApplication,
   role: Role,
-  wishes: ServeWishes,
+  options: SupervisedServeOptions,
 ): Promise<SupervisedServer> {
-  return new SupervisedChild(app, role, wishes).serve();
+  return new SupervisedChild(app, role, options).serve();
 }
 
 class SupervisedChild {
   readonly #app: SupervisedApplication;
   readonly #role: Role;
-  readonly #wishes: ServeWishes;
+  readonly #options: SupervisedServeOptions;
   /** Undefined until the application has started. */
   #server: HttpServer | undefined;
   readonly #address = Promise.withResolvers<Address>();
@@ -93,15 +93,15 @@ class SupervisedChild {
   #taking: Promise<void> = Promise.resolve();
   #ending: Promise<never> | undefined;
 
-  constructor(app: SupervisedApplication, role: Role, wishes: ServeWishes) {
+  constructor(app: SupervisedApplication, role: Role, options: SupervisedServeOptions) {
     this.#app = app;
     this.#role = role;
-    this.#wishes =
-      role === 'reload' ? { ...wishes, drainMs: Math.min(wishes.drainMs, RELOAD_DRAIN_MS) } : wishes;
+    this.#options =
+      role === 'reload' ? { ...options, drainMs: Math.min(options.drainMs, RELOAD_DRAIN_MS) } : options;
   }
 
   async serve(): Promise<SupervisedServer> {
-    const { host, port, drainMs, handleSignals, tls } = this.#wishes;
+    const { host, port, drainMs, handleSignals, tls } = this.#options;
     if (handleSignals) this.#leaveOnSignal();
     const secure = await this.#app.secure(tls);
     await this.#app.startup().catch((error: unknown) => {
@@ -113,8 +113,8 @@ class SupervisedChild {
     server.keepsAlive = this.#role === 'worker'; // a connection kept alive to a child that goes would fail its next request
     if (cluster.worker !== undefined) cluster.worker.exitedAfterDisconnect = true; // node:cluster ends an orphan at once unless it believes so
     attend(() => this.#onParentGone());
-    hear((message, socket) => this.#onMessage(message, socket));
-    void tell({ svc: 'wants', host, port, isSecure: server.isSecure, env: this.#app.env, drainMs });
+    onParentMessage((message, socket) => this.#onMessage(message, socket));
+    void sendToParent({ svc: 'wants', host, port, isSecure: server.isSecure, env: this.#app.env, drainMs });
     const running = await this.#app.serve(server, {
       ...(await this.#address.promise),
       drainMs,
@@ -126,7 +126,7 @@ class SupervisedChild {
       this.#app.rooms.connect(new WorkerRoomBus(this.#app.log));
     if (this.#role === 'worker') this.#app.operations.renderMetrics = () => this.#renderAll();
     if (this.#ending !== undefined) return this.#ending; // told to end meanwhile: it takes no connection
-    void tell({ svc: 'ready' });
+    void sendToParent({ svc: 'ready' });
     return { ...running, close: () => this.#leave() };
   }
 
@@ -139,7 +139,7 @@ class SupervisedChild {
       case 'drain':
         return void this.#taking.then(() => this.#end(message.how)); // else what nobody else would serve is cut
       case 'snapshot':
-        return void tell({ svc: 'snapshot', id: message.id, metrics: this.#app.metrics.snapshot() });
+        return void sendToParent({ svc: 'snapshot', id: message.id, metrics: this.#app.metrics.snapshot() });
       case 'metrics':
         return this.#asked.get(message.id)?.(message.metrics);
     }
@@ -148,7 +148,7 @@ class SupervisedChild {
   /** Nothing of a connection is read before its parent can know that it is ours: one that is not taken is another's. */
   #onSocket(id: number, socket: Socket | undefined): void {
     socket?.pause();
-    this.#taking = tell({ svc: 'took', id }).then(() => {
+    this.#taking = sendToParent({ svc: 'took', id }).then(() => {
       if (socket !== undefined) this.#server!.adopt(socket); // undefined: it was closed on its way
     });
   }
@@ -159,7 +159,7 @@ class SupervisedChild {
     const { promise, resolve } = Promise.withResolvers<readonly MetricSnapshot[] | undefined>();
     using _limit = this.#app.clock.after(METRICS_WAIT_MS, () => resolve(undefined));
     this.#asked.set(id, resolve);
-    void tell({ svc: 'metrics', id });
+    void sendToParent({ svc: 'metrics', id });
     const all = await promise;
     this.#asked.delete(id);
     return renderMetrics(all ?? this.#app.metrics.snapshot());
@@ -167,7 +167,7 @@ class SupervisedChild {
 
   /** Asks to be let go: the parent stops sending connections first. */
   async #leave(): Promise<void> {
-    if (process.connected) void tell({ svc: 'leaving' });
+    if (process.connected) void sendToParent({ svc: 'leaving' });
     else this.#onParentGone();
     await Promise.withResolvers<never>().promise; // the end of the process
   }
@@ -209,7 +209,7 @@ class SupervisedChild {
     await (this.#running === undefined ? this.#app.shutdown() : this.#running.close(how));
     if (this.#role !== 'worker') return;
     await Promise.race([
-      tell({ svc: 'final', metrics: this.#app.metrics.snapshot() }),
+      sendToParent({ svc: 'final', metrics: this.#app.metrics.snapshot() }),
       this.#app.clock.sleep(LAST_WORDS_MS),
     ]);
   }

@@ -169,12 +169,13 @@ export function attend(onParentGone: () => void): void {
 
 /** What this process is to its parent; undefined for one that nobody supervises. */
 export function ownRole(): Role | undefined {
-  if (own.role === undefined && takeRole() === 'reload') void tell({ svc: 'file', path: process.argv[1]! }); // it was forked, so it is a script; nothing was loaded before it that tells of files: see preload()
+  if (own.role === undefined && takeRole() === 'reload')
+    void sendToParent({ svc: 'file', path: process.argv[1]! }); // it was forked, so it is a script; nothing was loaded before it that tells of files: see preload()
   return own.role;
 }
 
 /** Speaks to the parent that supervises this process, if there is one. Resolves when it is on its way, or in vain. */
-export function tell(message: ToParent): Promise<void> {
+export function sendToParent(message: ToParent): Promise<void> {
   return new Promise((resolve) => {
     if (own.role === undefined || !process.connected) resolve();
     else process.send!(message, undefined, {}, () => resolve());
@@ -182,7 +183,7 @@ export function tell(message: ToParent): Promise<void> {
 }
 
 /** Hears the parent. */
-export function hear(onMessage: (message: ToChild, socket: Socket | undefined) => void): void {
+export function onParentMessage(onMessage: (message: ToChild, socket: Socket | undefined) => void): void {
   process.on('message', (message, handle) => {
     if (isOurs(message)) onMessage(message as ToChild, handle as Socket | undefined);
   }); // as in ChildLink; sockets are the only handles sent

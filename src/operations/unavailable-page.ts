@@ -19,7 +19,7 @@ export interface Reason {
 }
 
 /** The answer to a request that nobody serves. */
-export function apology(req: HttpRequest, { title, text, hint }: Reason): HttpResponse {
+export function unavailablePage(req: HttpRequest, { title, text, hint }: Reason): HttpResponse {
   const response = wantsJson(req.headers['accept'] ?? '')
     ? problem(503, req.id, { detail: text === '' ? title : `${title}: ${text}` })
     : new HttpResponse(page(title, text, hint), {

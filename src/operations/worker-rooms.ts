@@ -4,7 +4,7 @@
  * It is sent at most once, and left out where a process does not keep up: a parent must not fill its memory with what one of its
  * children does not read.
  */
-import { hear, tell } from './supervision.ts';
+import { onParentMessage, sendToParent } from './supervision.ts';
 import { MemoryRoomBus } from '../cache/stores.ts';
 import type { Logger } from '../observability/log.ts';
 import type { RoomBus, RoomSubscriber } from '../cache/stores.ts';
@@ -20,11 +20,11 @@ export class WorkerRoomBus implements RoomBus {
   readonly #log: Logger;
   #messages = 0;
   #bytes = 0;
-  #isTold = false;
+  #isReported = false;
 
   constructor(log: Logger) {
     this.#log = log;
-    hear((message) => {
+    onParentMessage((message) => {
       if (message.svc === 'room')
         this.#local.publish(message.room, Buffer.from(message.frame, 'base64'), message.isText);
     });
@@ -35,7 +35,7 @@ export class WorkerRoomBus implements RoomBus {
     if (this.#messages >= MOST_ON_THE_WAY || this.#bytes + frame.length > MOST_BYTES) return this.#leaveOut();
     this.#messages++;
     this.#bytes += frame.length;
-    void tell({
+    void sendToParent({
       svc: 'room',
       room,
       frame: Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength).toString('base64'),
@@ -51,8 +51,8 @@ export class WorkerRoomBus implements RoomBus {
   }
 
   #leaveOut(): void {
-    if (this.#isTold) return;
-    this.#isTold = true;
+    if (this.#isReported) return;
+    this.#isReported = true;
     this.#log.warn('room_bus_overloaded', {
       problem: 'what is sent to rooms reaches the sockets of this worker only: the others do not keep up',
       remedy: 'Send less, or in larger messages',

@@ -11,8 +11,8 @@
 import cluster from 'node:cluster';
 import { availableParallelism, constants } from 'node:os';
 import { isatty } from 'node:tty';
-import { apology } from './unavailable-page.ts';
-import { Door } from './socket-handoff.ts';
+import { unavailablePage } from './unavailable-page.ts';
+import { SocketHandoff } from './socket-handoff.ts';
 import { SvcError } from '../base/errors.ts';
 import { flush } from '../observability/log.ts';
 import { ChildLink, preload, roleEnvironment } from './supervision.ts';
@@ -67,7 +67,7 @@ interface Worker {
 /** The workers of one application. */
 export class Workers {
   readonly #options: WorkersOptions;
-  readonly #door: Door;
+  readonly #handoff: SocketHandoff;
   readonly #metrics: WorkerMetrics;
   readonly #workers = new Map<number, Worker>();
   readonly #started = Promise.withResolvers<Address | ProcessEnd>();
@@ -85,7 +85,11 @@ export class Workers {
   constructor(options: WorkersOptions) {
     this.#options = options;
     const { clock, log } = options;
-    this.#door = new Door({ clock, log, apologise: (req) => apology(req, UNAVAILABLE) });
+    this.#handoff = new SocketHandoff({
+      clock,
+      log,
+      unavailablePage: (req) => unavailablePage(req, UNAVAILABLE),
+    });
     this.#metrics = new WorkerMetrics({ clock, log, workers: () => this.#serving().length });
   }
 
@@ -116,7 +120,7 @@ export class Workers {
   stop(): Promise<number> {
     if (!this.#stop.signal.aborted) {
       this.#stop.abort();
-      this.#door.close();
+      this.#handoff.close();
       for (const worker of this.#workers.values()) void this.#end(worker, 'stop');
       this.#endWhenAlone();
     }
@@ -157,7 +161,7 @@ export class Workers {
       case 'ready':
         return this.#onReady(worker);
       case 'took':
-        return this.#door.onTaken(child, message.id);
+        return this.#handoff.onTaken(child, message.id);
       case 'leaving':
         return void this.#end(worker, 'retire');
       case 'room':
@@ -196,7 +200,7 @@ export class Workers {
     worker.drainMs = drainMs;
     const { log } = this.#options;
     try {
-      const address = await this.#door.open(host, port, isSecure);
+      const address = await this.#handoff.open(host, port, isSecure);
       this.#place = { address, env };
       worker.child.send({ svc: 'address', address });
     } catch (error) {
@@ -215,7 +219,7 @@ export class Workers {
     const { address, env } = this.#place!; // it would have had no address
     if (!this.#hasServed) log.info('listening', { url: address.url, env, workers: count });
     log.info('worker_ready', { worker: worker.id, pid: worker.child.pid });
-    this.#door.admit(worker.child);
+    this.#handoff.admit(worker.child);
     worker.settled.resolve(true);
     this.#started.resolve(address);
     if (this.#hasServed) return;
@@ -226,7 +230,7 @@ export class Workers {
   #onEnd(worker: Worker, { status, signal }: ProcessEnd): void {
     const { clock, log } = this.#options;
     this.#workers.delete(worker.id);
-    this.#door.onGone(worker.child);
+    this.#handoff.onGone(worker.child);
     this.#metrics.onGone(worker.child);
     worker.settled.resolve(false);
     if (this.#stop.signal.aborted) return this.#endWhenAlone();
@@ -238,7 +242,7 @@ export class Workers {
       // it would go the same way again
       this.#started.resolve({ status, signal });
       this.#stop.abort();
-      this.#door.close();
+      this.#handoff.close();
       this.#over.resolve(status || 1);
       return;
     }
@@ -326,7 +330,7 @@ export class Workers {
   /** Ends a worker: nothing new for it, then its time to drain, then without mercy. */
   async #end(worker: Worker, how: Leave): Promise<void> {
     const { clock, log } = this.#options;
-    this.#door.dismiss(worker.child);
+    this.#handoff.dismiss(worker.child);
     const hasServed = worker.state !== 'starting';
     worker.state = 'draining';
     worker.child.send({ svc: 'drain', how });
@@ -340,7 +344,7 @@ export class Workers {
   }
 
   #endWhenAlone(): void {
-    if (this.#workers.size === 0) void this.#door.farewell().then(() => this.#over.resolve(this.#status));
+    if (this.#workers.size === 0) void this.#handoff.farewell().then(() => this.#over.resolve(this.#status));
   }
 }
 

@@ -10,7 +10,7 @@ import { Resolution } from './di-resolution.ts';
 import { ValidationError } from '../schema/schema.ts';
 import { isThenable } from '../base/thenable.ts';
 import { LateAnswer } from '../http/late-answer.ts';
-import { discard, isPieces } from '../http/chunks.ts';
+import { discard, isChunks } from '../http/chunks.ts';
 import { guarded } from '../http/pipeline.ts';
 import { problem } from '../http/response.ts';
 import { toResponse } from '../http/reply.ts';
@@ -205,7 +205,7 @@ class RouteCall {
 
   #leave(response: HttpResponse): Awaitable<HttpResponse> {
     if (this.#req.expiry !== undefined) return abandon(response, this.#req.expiry); // too late: the client has been told that it failed
-    if (!this.#resolution.mustCleanUp('handler')) {
+    if (!this.#resolution.needsCleanup('handler')) {
       this.#leaveLater();
       return response;
     }
@@ -219,7 +219,7 @@ class RouteCall {
   /** What ended the request early is thrown into its generators; scope `handler` may turn it into another error. */
   #fail(error: unknown): unknown {
     this.#failure = { error };
-    if (!this.#resolution.mustCleanUp('handler')) {
+    if (!this.#resolution.needsCleanup('handler')) {
       this.#leaveLater();
       throw error;
     }
@@ -234,22 +234,22 @@ class RouteCall {
   #leaveLater(): void {
     const resolution = this.#resolution;
     const { tasks } = resolution;
-    if (tasks !== undefined && this.#failure !== undefined) this.#plan.parts.tasks.drop(tasks);
+    if (tasks !== undefined && this.#failure !== undefined) this.#plan.deps.tasks.drop(tasks);
     if (!resolution.hasCleanups && tasks === undefined) return;
     this.#req.afterwards(async (outcome) => {
       const fields = this.#req.logFields();
       const failure = this.#failure ?? (outcome === undefined ? undefined : { error: outcome });
       await resolution.cleanUp('request', failure, (error, label) =>
-        this.#plan.parts.log.error('cleanup_failed', error, { ...fields, dependency: label }),
+        this.#plan.deps.log.error('cleanup_failed', error, { ...fields, dependency: label }),
       );
-      if (tasks !== undefined) await this.#plan.parts.tasks.run(tasks, fields);
+      if (tasks !== undefined) await this.#plan.deps.tasks.run(tasks, fields);
     });
   }
 
   /** 400 with every problem; an exception only where somebody has to see one. */
   #refuse(issues: readonly Issue[]): HttpResponse {
     const { hasCleanups, tasks } = this.#resolution;
-    if (this.#plan.parts.errors.hasHandlers || hasCleanups || tasks !== undefined)
+    if (this.#plan.deps.errors.hasHandlers || hasCleanups || tasks !== undefined)
       throw new ValidationError(issues);
     return problem(400, this.#req.id, {
       detail: `The input has ${issues.length} problem${issues.length === 1 ? '' : 's'}`,
@@ -291,7 +291,7 @@ function ignore(): void {
 
 /** Nobody will read the answer: what it is made from is ended. @throws `error` */
 async function abandon(response: HttpResponse, error: unknown): Promise<never> {
-  if (isPieces(response.body)) await discard(response.body).catch(() => undefined); // `error` is the one to tell
+  if (isChunks(response.body)) await discard(response.body).catch(() => undefined); // `error` is the one to tell
   throw error;
 }
 

@@ -15,7 +15,7 @@ import type { Endpoint, TransportRequest } from '../http/request/request.ts';
 import type { RoutingTable } from '../http/router.ts';
 
 /** What such answers are made of. */
-export interface UnmatchedParts {
+export interface UnmatchedDeps {
   readonly errors: ErrorRenderer;
   /** Every method that there is, as `Allow` has them. */
   readonly allMethods: string;
@@ -27,7 +27,7 @@ export interface UnmatchedParts {
 /** 404, 405, OPTIONS from the table, and what is no path. */
 export function unmatched(
   req: TransportRequest,
-  { errors, allMethods, suggest, preflight }: UnmatchedParts,
+  { errors, allMethods, suggest, preflight }: UnmatchedDeps,
 ): Answer {
   const { match } = req;
   if (match.kind === 'wrong-method') {
@@ -59,7 +59,7 @@ export function preflightsOf(
   details: readonly { readonly route: CompiledRoute; readonly declared: Pick<FlatRoute, 'use' | 'socket'> }[],
   table: RoutingTable<Endpoint>,
   errors: ErrorRenderer,
-): UnmatchedParts['preflight'] {
+): UnmatchedDeps['preflight'] {
   const owners = new Map<CompiledRoute, { readonly layers: readonly Middleware[]; readonly core: Core }>();
   for (const {
     route,

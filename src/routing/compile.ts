@@ -32,7 +32,7 @@ import type {
 import type { Core, ErrorRenderer } from '../http/pipeline.ts';
 import type { Endpoint } from '../http/request/request.ts';
 import type { FlatRoute, Routes } from './route.ts';
-import type { RouteParts } from './steps.ts';
+import type { RouteDeps } from './steps.ts';
 import type { SocketHub, SocketOpener } from './websocket.ts';
 
 /** What there is to compile. */
@@ -117,7 +117,7 @@ export function compileApplication(declarations: Declarations): Compilation {
   const operations = declarations.operations?.flatten(report) ?? [];
   const table = new RoutingTable<Endpoint>();
   const graph = new DependencyGraph({ overrides, tasks, report });
-  const parts: RouteParts = {
+  const deps: RouteDeps = {
     errors,
     graph,
     tasks,
@@ -135,19 +135,19 @@ export function compileApplication(declarations: Declarations): Compilation {
       flat.filter((route) => !isSocket(route)),
       false,
       table,
-      parts,
+      deps,
       report,
     ),
-    ...enter(operations, true, table, parts, report),
+    ...enter(operations, true, table, deps, report),
     ...(flat.some(isSocket)
-      ? enterSockets(flat.filter(isSocket), socketTable, table, openers, declarations, parts)
+      ? enterSockets(flat.filter(isSocket), socketTable, table, openers, declarations, deps)
       : []),
   ];
   const routes = details.map((detail) => detail.route);
   table.freeze();
   socketTable.freeze();
   const toolTable = new RoutingTable<Endpoint>();
-  const tools = enter(declarations.tools?.flatten(report) ?? [], false, toolTable, parts, report);
+  const tools = enter(declarations.tools?.flatten(report) ?? [], false, toolTable, deps, report);
   toolTable.freeze();
   reportDuplicateNames(flat, report);
   const view: CompilationView = { env, services, routes, middleware, plugins, config, details, tools };
@@ -253,7 +253,7 @@ function enter(
   flat: readonly FlatRoute[],
   isOperation: boolean,
   table: RoutingTable<Endpoint>,
-  parts: RouteParts,
+  deps: RouteDeps,
   report: (finding: Finding) => void,
 ): RouteDetail[] {
   const details: RouteDetail[] = [];
@@ -263,7 +263,7 @@ function enter(
     ...flat.filter((route) => route.mount !== undefined),
   ]) {
     for (const method of declared.methods) {
-      const routed = compiled(declared, method, parts, report);
+      const routed = compiled(declared, method, deps, report);
       if (routed === undefined) continue;
       const { endpoint, inputs } = routed;
       const existing = table.add(method, declared.template, endpoint);
@@ -292,20 +292,20 @@ function enterSockets(
   table: RoutingTable<Endpoint>,
   openers: SocketOpener[],
   declarations: Declarations,
-  parts: RouteParts,
+  deps: RouteDeps,
 ): RouteDetail[] {
   const details: RouteDetail[] = [];
   for (const declared of flat) {
-    const routed = compiledSocket(declared, openers, declarations, parts);
+    const routed = compiledSocket(declared, openers, declarations, deps);
     if (routed === undefined) continue;
     const { endpoint, inputs } = routed;
     const existing = sockets.add(SOCKET, declared.template, endpoint);
     details.push({ route: endpoint.route, declared, isOperation: false, inputs });
-    if (existing !== undefined) parts.report(duplicate(endpoint.route, existing.route));
+    if (existing !== undefined) deps.report(duplicate(endpoint.route, existing.route));
     table.add('GET', declared.template, {
       ...endpoint,
       tally: undefined,
-      run: (req) => parts.errors.render(refusePlain(req), req),
+      run: (req) => deps.errors.render(refusePlain(req), req),
     });
   }
   return details;
@@ -315,11 +315,11 @@ function compiledSocket(
   flat: FlatRoute,
   openers: SocketOpener[],
   { sockets, services }: Declarations,
-  parts: RouteParts,
+  deps: RouteDeps,
 ): RoutedEndpoint | undefined {
   const socket = flat.socket!; // asked before
   if (!socket.isHandled) {
-    parts.report({
+    deps.report({
       rule: 'SVC107',
       severity: 'error',
       subject: `${SOCKET} ${flat.template.template}`,
@@ -328,8 +328,8 @@ function compiledSocket(
       remedy: 'Add .onOpen(…) or .onMessage(…), or give websocket() a handler as its last argument',
     });
   }
-  return compiled(flat, SOCKET, parts, parts.report, () => {
-    const opener = socket.compile(sockets, services, (error, req) => parts.errors.tell(error, req));
+  return compiled(flat, SOCKET, deps, deps.report, () => {
+    const opener = socket.compile(sockets, services, (error, req) => deps.errors.report(error, req));
     openers.push(opener);
     return { ...flat, handler: (context) => opener.accept(context) };
   });
@@ -344,20 +344,20 @@ function isFolderOfMount({ mount, template }: FlatRoute): boolean {
 function compiled(
   route: FlatRoute,
   method: string,
-  parts: RouteParts,
+  deps: RouteDeps,
   report: (finding: Finding) => void,
   complete = (): FlatRoute => route,
 ): RoutedEndpoint | undefined {
   try {
-    if (!isFolderOfMount(route)) route.mount?.open(parts.services.clock);
-    const { endpoint, inputs } = compileRoute(complete(), method, parts);
-    const layers = around(route, parts);
+    if (!isFolderOfMount(route)) route.mount?.open(deps.services.clock);
+    const { endpoint, inputs } = compileRoute(complete(), method, deps);
+    const layers = around(route, deps);
     return {
       inputs,
       endpoint:
         layers.length === 0
           ? endpoint
-          : { ...endpoint, run: compose(layers, (req) => endpoint.run(req), parts.errors) },
+          : { ...endpoint, run: compose(layers, (req) => endpoint.run(req), deps.errors) },
     };
   } catch (error) {
     report({
@@ -384,7 +384,7 @@ function ruleOf(error: unknown): Finding['rule'] {
 /** The route's own middleware, and its time limit where no timeout middleware keeps it. */
 function around(
   { use, spec: { timeoutMs } }: FlatRoute,
-  { middleware, services }: RouteParts,
+  { middleware, services }: RouteDeps,
 ): readonly Middleware[] {
   const isKept =
     typeof timeoutMs !== 'number' ||

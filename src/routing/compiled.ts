@@ -12,7 +12,7 @@ import type { TextInputPlan } from './di-text.ts';
 import type { Place } from '../base/findings.ts';
 import type { FlatRoute } from './route.ts';
 import type { RouteSpec } from './spec.ts';
-import type { RouteParts, RoutePlan, Steps } from './steps.ts';
+import type { RouteDeps, RoutePlan, Steps } from './steps.ts';
 import type { CompiledType, SchemaPlan } from '../schema/schema.ts';
 import type { BodyOptions, CompiledRoute, RouteRateLimit, SecurityRequirement } from '../http/contracts.ts';
 import type { Core } from '../http/pipeline.ts';
@@ -34,17 +34,17 @@ export interface RoutedEndpoint {
 }
 
 /** Compiles one method of a route. Mistakes in its dependencies go to the graph's report. @throws SvcError for mistakes in its schemas */
-export function compileRoute(route: FlatRoute, method: string, parts: RouteParts): RoutedEndpoint {
+export function compileRoute(route: FlatRoute, method: string, deps: RouteDeps): RoutedEndpoint {
   const subject = `${method} ${route.template.template}`;
   if (asksForNothing(route))
-    return { endpoint: plainEndpoint(route, method, subject, NO_SECURITY, parts), inputs: NO_INPUTS };
-  const steps = planSteps(route, subject, parts);
+    return { endpoint: plainEndpoint(route, method, subject, NO_SECURITY, deps), inputs: NO_INPUTS };
+  const steps = planSteps(route, subject, deps);
   if (steps.isPlain)
-    return { endpoint: plainEndpoint(route, method, subject, steps.security, parts), inputs: NO_INPUTS };
-  const plan = planRoute(route, subject, steps, parts);
+    return { endpoint: plainEndpoint(route, method, subject, steps.security, deps), inputs: NO_INPUTS };
+  const plan = planRoute(route, subject, steps, deps);
   const planned = [...steps.early, ...steps.late].sort((left, right) => left.slot - right.slot);
   return {
-    endpoint: endpointOf(route, method, plan.security, callsOf(plan, edgeOf(plan.reply, parts))),
+    endpoint: endpointOf(route, method, plan.security, callsOf(plan, edgeOf(plan.reply, deps))),
     inputs: {
       texts: [...planned.flatMap((dependency) => dependency.inputs), ...steps.inputs],
       body: steps.body,
@@ -79,20 +79,20 @@ function plainEndpoint(
   method: string,
   subject: string,
   security: readonly SecurityRequirement[],
-  parts: RouteParts,
+  deps: RouteDeps,
 ): Endpoint {
-  const edge = edgeOf(replyPlan(route.spec, subject), parts);
+  const edge = edgeOf(replyPlan(route.spec, subject), deps);
   return endpointOf(route, method, withOwn(security, route.spec), plainCore(handlerOf(route), edge));
 }
 
-function planRoute(route: FlatRoute, subject: string, steps: Steps, parts: RouteParts): RoutePlan {
+function planRoute(route: FlatRoute, subject: string, steps: Steps, deps: RouteDeps): RoutePlan {
   const { spec, use } = route;
   return {
     ...steps,
-    parts,
+    deps,
     handler: handlerOf(route),
     bodyOptions: spec.maxBodyBytes === undefined ? NO_OPTIONS : { maxBytes: spec.maxBodyBytes },
-    isSurrounded: parts.middleware.length > 0 || use.length > 0 || steps.early.length > 0,
+    isSurrounded: deps.middleware.length > 0 || use.length > 0 || steps.early.length > 0,
     reply: replyPlan(spec, subject),
     security: withOwn(steps.security, spec),
   };
@@ -110,8 +110,8 @@ function handlerOf({ handler }: FlatRoute): RoutePlan['handler'] {
   return handler as RoutePlan['handler']; // the context has what the route's types promise
 }
 
-function edgeOf(reply: ReplyPlan, parts: RouteParts): CoreEdge {
-  return reply === DEFAULT_PLAN ? parts.usualEdge : new CoreEdge(reply, parts.errors);
+function edgeOf(reply: ReplyPlan, deps: RouteDeps): CoreEdge {
+  return reply === DEFAULT_PLAN ? deps.usualEdge : new CoreEdge(reply, deps.errors);
 }
 
 function asksForNothing({

@@ -22,7 +22,7 @@ interface Ordering {
 }
 
 /** What a planner works with. */
-interface PlannerParts {
+interface PlannerDeps {
   readonly overrides: ReadonlyMap<unknown, DependencySource>;
   readonly tasks: BackgroundRunner;
   readonly report: (finding: Finding) => void;
@@ -43,10 +43,10 @@ class DependencyPlanner {
   readonly #tasks: BackgroundRunner;
   readonly #report: (finding: Finding) => void;
 
-  constructor(parts: PlannerParts) {
-    this.#overrides = parts.overrides;
-    this.#tasks = parts.tasks;
-    this.#report = parts.report;
+  constructor(deps: PlannerDeps) {
+    this.#overrides = deps.overrides;
+    this.#tasks = deps.tasks;
+    this.#report = deps.report;
   }
 
   /** Resolves what lives as long as the application. Answers how to leave it again. */
@@ -265,11 +265,11 @@ export type Leave = (onError: (error: unknown, label: string) => void) => Promis
 
 /** Of the routes of one application. */
 export class DependencyGraph {
-  readonly #parts: PlannerParts;
+  readonly #deps: PlannerDeps;
   #planner: DependencyPlanner | undefined;
 
-  constructor(parts: PlannerParts) {
-    this.#parts = parts;
+  constructor(deps: PlannerDeps) {
+    this.#deps = deps;
   }
 
   /** An empty order for a route. */
@@ -279,7 +279,7 @@ export class DependencyGraph {
 
   /** Adds a dependency and what it needs; answers its slot, or -1 where a mistake has been reported. */
   plan(ordering: Ordering, dependency: Dependency<unknown>): number {
-    return (this.#planner ??= new DependencyPlanner(this.#parts)).plan(ordering, dependency);
+    return (this.#planner ??= new DependencyPlanner(this.#deps)).plan(ordering, dependency);
   }
 
   /** Resolves what lives as long as the application. Answers how to leave it again. */

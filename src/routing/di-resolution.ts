@@ -107,7 +107,7 @@ export class Resolution {
   }
 
   /** Whether a scope has anything to leave. */
-  mustCleanUp(scope: Scope): boolean {
+  needsCleanup(scope: Scope): boolean {
     const cleanups = this.#cleanups?.[scope];
     return cleanups !== undefined && cleanups.length > 0;
   }

@@ -195,7 +195,7 @@ export class Routes {
 
   /** Makes the routes of another router, present and future, routes of this one, below `prefix`. */
   includeRouter(router: Routes, prefix = ''): this {
-    this.mustNotBeFrozen('include a router');
+    this.assertNotFrozen('include a router');
     if (!(router instanceof Routes))
       throw new SvcError('E_OPTION_RANGE', ['includeRouter()', 'router', 'a Router', shown(router)]);
     this.#mounts.push({ prefix: checkedPrefix(prefix), routes: router, declared: declaredHere() });
@@ -279,7 +279,7 @@ export class Routes {
     mount?: StaticMount,
     by?: (...args: never[]) => unknown,
   ): this {
-    if (this.#isFrozen) this.mustNotBeFrozen(`register ${subjectOf(methods, path)}`);
+    if (this.#isFrozen) this.assertNotFrozen(`register ${subjectOf(methods, path)}`);
     const known = readMethods(methods);
     const handler = rest.length > 1 ? rest[1] : rest[0];
     if (typeof handler !== 'function') throw new SvcError('E_ROUTE_HANDLER', [subjectOf(methods, path)]);
@@ -345,7 +345,7 @@ export class Routes {
 
   /** @internal */
   protected addSocket(path: string, rest: readonly unknown[]): DeclaredSocket {
-    this.mustNotBeFrozen(`register WEBSOCKET ${path}`);
+    this.assertNotFrozen(`register WEBSOCKET ${path}`);
     const template = path === '' ? undefined : parseTemplate(path);
     const socket = new DeclaredSocket(path, rest);
     const {
@@ -398,7 +398,7 @@ export class Routes {
   }
 
   /** @throws SvcError `E_APP_FROZEN` once compiled @internal */
-  protected mustNotBeFrozen(what: string): void {
+  protected assertNotFrozen(what: string): void {
     if (this.#isFrozen) throw new SvcError('E_APP_FROZEN', [what]);
   }
 

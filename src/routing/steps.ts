@@ -36,7 +36,7 @@ import type { ReplyPlan } from '../http/reply.ts';
 import type { RouteSpec } from './spec.ts';
 
 /** What routes share when they are compiled. */
-export interface RouteParts {
+export interface RouteDeps {
   readonly errors: ErrorRenderer;
   readonly graph: DependencyGraph;
   readonly tasks: BackgroundRunner;
@@ -51,7 +51,7 @@ export interface RouteParts {
 
 /** One route's steps, in data. */
 export interface RoutePlan extends Steps {
-  readonly parts: RouteParts;
+  readonly deps: RouteDeps;
   readonly handler: (context: object) => unknown;
   readonly bodyOptions: BodyOptions;
   /** Whether code of the application runs before the body is read. It may have entered an AsyncLocalStorage. */
@@ -78,7 +78,7 @@ export interface Steps {
 }
 
 /** The steps of a route. Mistakes in its dependencies go to the graph's report. @throws SvcError for mistakes in its schemas */
-export function planSteps(route: FlatRoute, subject: string, parts: RouteParts): Steps {
+export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): Steps {
   const { spec } = route;
   if (spec.body !== undefined && spec.form !== undefined)
     throw new SvcError('E_ROUTE_SPEC', [
@@ -86,13 +86,13 @@ export function planSteps(route: FlatRoute, subject: string, parts: RouteParts):
       'form',
       'cannot be there beside "body": a request has one body',
     ]);
-  const ordering = parts.graph.order(subject, route.declared);
+  const ordering = deps.graph.order(subject, route.declared);
   const routerNames = route.routerDeps.map(
-    ([name, dependency]) => [name, parts.graph.plan(ordering, dependency)] as const,
+    ([name, dependency]) => [name, deps.graph.plan(ordering, dependency)] as const,
   );
   const ofRouter = ordering.planned.length;
   const ownNames = Object.entries(route.deps).map(
-    ([name, dependency]) => [name, parts.graph.plan(ordering, dependency)] as const,
+    ([name, dependency]) => [name, deps.graph.plan(ordering, dependency)] as const,
   );
   const { planned } = ordering;
   const isEarly = earlySlots(planned, ofRouter);
@@ -102,12 +102,12 @@ export function planSteps(route: FlatRoute, subject: string, parts: RouteParts):
   const form = spec.form === undefined ? undefined : planOfShape(spec.form, `the form of ${subject}`);
   const texts = [...inputs, ...planned.flatMap((dependency) => dependency.inputs)];
   for (const { key, plan } of form === undefined ? texts : [...texts, { key: 'form' as const, plan: form }])
-    mustBeText(subject, key, plan);
+    assertText(subject, key, plan);
   const read = new Set<ObjectPlan>();
   for (const { plan } of texts) plansOf(plan, read);
   if (form !== undefined) plansOf(form, read);
-  if (body !== undefined) for (const plan of mustBeJson(subject, body.node)) read.add(plan);
-  reportHazards(read, subject, route.declared, parts.report);
+  if (body !== undefined) for (const plan of assertJson(subject, body.node)) read.add(plan);
+  reportHazards(read, subject, route.declared, deps.report);
   return {
     names,
     inputs,
@@ -123,7 +123,7 @@ export function planSteps(route: FlatRoute, subject: string, parts: RouteParts):
 }
 
 /** Refuses fields that no request could ever fill. @throws SvcError `E_ROUTE_SPEC` */
-function mustBeText(subject: string, key: string, plan: SchemaPlan): void {
+function assertText(subject: string, key: string, plan: SchemaPlan): void {
   for (const field of plan.fields) {
     const problem = textProblem(field.node, key === 'form');
     if (problem === undefined || !field.isRequired) continue;
@@ -132,7 +132,7 @@ function mustBeText(subject: string, key: string, plan: SchemaPlan): void {
 }
 
 /** The schemas of a body. @throws SvcError `E_ROUTE_SPEC` when it needs a file, which JSON cannot hold */
-function mustBeJson(subject: string, body: TypeNode): ReadonlySet<ObjectPlan> {
+function assertJson(subject: string, body: TypeNode): ReadonlySet<ObjectPlan> {
   const plans = plansWithin(body);
   const needsFile =
     fileLimit(body) !== undefined ||

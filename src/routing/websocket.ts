@@ -36,7 +36,7 @@ import type { HttpResponse } from '../http/response.ts';
 import type { Rooms } from '../http/websocket/rooms.ts';
 import type { WebSocketClose } from '../http/websocket/closing.ts';
 import type { SocketListener } from '../http/websocket/handlers.ts';
-import type { SocketTerms, WebSocketConnection } from '../http/websocket/websocket.ts';
+import type { SharedSocketDeps, WebSocketConnection } from '../http/websocket/websocket.ts';
 import type { WebSocketCompression } from '../http/websocket/deflate.ts';
 import type { WebSocketMeter } from '../http/websocket/meter.ts';
 import type { SlowConsumerPolicy } from '../http/websocket/sender.ts';
@@ -345,7 +345,7 @@ export class DeclaredSocket {
   }
 
   /** The sockets of the route in one application. */
-  compile(hub: SocketHub, services: Services, onUnhandled: SocketTerms['onUnhandled']): SocketOpener {
+  compile(hub: SocketHub, services: Services, onUnhandled: SharedSocketDeps['onUnhandled']): SocketOpener {
     const {
       maxMessageBytes,
       maxBufferedBytes,
@@ -401,12 +401,12 @@ export class DeclaredSocket {
 /** Opens the sockets of one route. `load()` imports the code that runs open sockets, which most applications do without. @internal */
 export class SocketOpener {
   readonly #guard: HandshakeGuard;
-  readonly #terms: Omit<SocketTerms, 'readers'>;
+  readonly #deps: Omit<SharedSocketDeps, 'readers'>;
   #open: OpenSocket | undefined;
 
-  constructor(guard: HandshakeGuard, terms: Omit<SocketTerms, 'readers'>) {
+  constructor(guard: HandshakeGuard, deps: Omit<SharedSocketDeps, 'readers'>) {
     this.#guard = guard;
-    this.#terms = terms;
+    this.#deps = deps;
   }
 
   /** Called once, before the first handshake. */
@@ -415,8 +415,8 @@ export class SocketOpener {
       import('../http/websocket/websocket.ts'),
       import('../http/websocket/frames.ts'),
     ]);
-    const terms = { ...this.#terms, readers: new SpareReaders(this.#terms.maxMessageBytes) };
-    this.#open = (stream, parts) => new WebSocketConnection(stream, terms, parts);
+    const terms = { ...this.#deps, readers: new SpareReaders(this.#deps.maxMessageBytes) };
+    this.#open = (stream, deps) => new WebSocketConnection(stream, terms, deps);
   }
 
   /** Returns the response 101, which opens the socket. */
@@ -427,7 +427,7 @@ export class SocketOpener {
 
 /** A layer around the dependencies of the route: nothing is resolved for what is no handshake. */
 class HandshakeGuard implements Middleware {
-  readonly compression: SocketTerms['compression'];
+  readonly compression: SharedSocketDeps['compression'];
   readonly origin: OriginGuard;
   readonly #protocols: ReadonlySet<string>;
   readonly #agreements = new WeakMap<HttpRequest, Agreement>();
@@ -451,7 +451,7 @@ class HandshakeGuard implements Middleware {
     const deflate =
       this.compression === undefined ? undefined : negotiateDeflate(handshake.extensions, this.compression);
     if (deflate === 'malformed') throw new BadRequest('Sec-WebSocket-Extensions is not a list of extensions');
-    const admission = this.origin.mustAdmit(req);
+    const admission = this.origin.assertAdmitted(req);
     this.#agreements.set(req, {
       handshake,
       deflate,

@@ -122,7 +122,7 @@ export class TestClient implements AsyncDisposable {
     this.#baseUrl = baseUrl;
     this.cookies = new CookieJar(() => app.clock.nowMs());
     const hasOwnEnv = app.config.get('env') !== undefined;
-    app.pretend({ clock, env: env ?? (hasOwnEnv || app.env === 'test' ? undefined : 'test') });
+    app.withEnvironment({ clock, env: env ?? (hasOwnEnv || app.env === 'test' ? undefined : 'test') });
     clientsOf.set(app, (clientsOf.get(app) ?? 0) + 1);
   }
 

@@ -145,8 +145,8 @@ function measured(implementation: string, operation: string, folder: string): nu
 
 /** Prints the table. Answers the exit status. */
 function compare(): number {
-  const told = { skip: (why: string): void => console.log(`fast-jwt: left out, ${why}`) };
-  const folder = scratch(told as unknown as TestContext, 'fast-jwt', { 'fast-jwt': '^6.0.0' }); // it calls nothing else
+  const reported = { skip: (why: string): void => console.log(`fast-jwt: left out, ${why}`) };
+  const folder = scratch(reported as unknown as TestContext, 'fast-jwt', { 'fast-jwt': '^6.0.0' }); // it calls nothing else
   const names = Object.keys(IMPLEMENTATIONS).filter((name) => folder !== undefined || name !== 'fast-jwt');
   let isSlow = false;
   const rows = Object.entries(BOUNDS).map(([operation, bound]) => {

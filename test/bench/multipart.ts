@@ -133,10 +133,10 @@ const READERS: Readonly<Record<string, () => Reader>> = {
     };
   },
   form: () => {
-    const terms = readFormOptions('bench', {}, tmpdir());
+    const options = readFormOptions('bench', {}, tmpdir());
     return async (chunks) => {
-      const store = new UploadStore(terms.directory, terms.memoryBytes);
-      const form = await readMultipart(chunks, BOUNDARY, terms, store);
+      const store = new UploadStore(options.directory, options.memoryBytes);
+      const form = await readMultipart(chunks, BOUNDARY, options, store);
       let total = 0;
       for (const name of form.keys()) total += form.get(name)?.length ?? form.file(name)!.size;
       await store.close();
@@ -180,8 +180,8 @@ function measured(reader: string, body: string, folder: string): number {
 
 /** Prints the table. Answers the exit status. */
 function compare(): number {
-  const told = { skip: (why: string): void => console.log(`busboy: left out, ${why}`) };
-  const folder = scratch(told as unknown as TestContext, 'busboy', { busboy: '^1.6.0' }); // it calls nothing else
+  const reported = { skip: (why: string): void => console.log(`busboy: left out, ${why}`) };
+  const folder = scratch(reported as unknown as TestContext, 'busboy', { busboy: '^1.6.0' }); // it calls nothing else
   const names = Object.keys(READERS).filter((name) => folder !== undefined || name !== 'busboy');
   let isSlow = false;
   const rows = Object.entries(BODIES).map(([body, { bound }]) => {

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ArrivalIndex } from '../../src/cache/expiry-heap.ts';
+import { ExpiryHeap } from '../../src/cache/expiry-heap.ts';
 import { seeded } from '../support/random.ts';
 
-test('ArrivalIndex has the earliest time at hand, as a plain list has, on generated steps', () => {
+test('ExpiryHeap has the earliest time at hand, as a plain list has, on generated steps', () => {
   for (let seed = 1; seed <= 20; seed++) {
     const random = seeded(seed);
     const capacity = 1 + random(200);
-    const index = new ArrivalIndex(capacity);
+    const index = new ExpiryHeap(capacity);
     const plain = new Map<string, number>();
     for (let step = 0; step < 2_000; step++) {
       const key = `k${random(400)}`;

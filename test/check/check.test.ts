@@ -210,9 +210,9 @@ test('errors of the phase graph keep an application from starting, those of late
       starts,
       phase,
     );
-    assert.throws(() => app.mustPass(), { code: 'E_COMPILE', message: /shop\/each it: is wrong/ });
+    assert.throws(() => app.assertChecks(), { code: 'E_COMPILE', message: /shop\/each it: is wrong/ });
   }
-  make().addCheck(rule()).mustPass();
+  make().addCheck(rule()).assertChecks();
 });
 
 test('checkLive() runs the rules of the phase live, which may wait, and no others', async () => {

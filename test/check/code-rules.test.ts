@@ -77,7 +77,7 @@ test('SVC501 leaves alone what is done once, what is over at once, and functions
     });
   assert.deepEqual(
     found(app, 'SVC501')
-      .map((told) => told.split(':')[0])
+      .map((reported) => reported.split(':')[0])
       .sort(),
     ['GET /again', 'GET /request'],
   );
@@ -133,7 +133,7 @@ test('SVC501 leaves alone what is done where a name has no value yet, unless the
     });
   assert.deepEqual(
     found(app, 'SVC501')
-      .map((told) => told.split(':')[0])
+      .map((reported) => reported.split(':')[0])
       .sort(),
     ['GET /after', 'GET /elsewhere', 'GET /given', 'GET /own', 'GET /present', 'GET /state'],
   );

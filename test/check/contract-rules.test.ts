@@ -183,7 +183,7 @@ test('SVC302 leaves alone what says why there is no reply', () => {
     .get('/both', ({ req }) => (req.ip === '' ? [{ error: 'no address' }, 404] : { found: true }));
   assert.deepEqual(
     found(app, 'SVC302')
-      .map((told) => told.split(':')[0])
+      .map((reported) => reported.split(':')[0])
       .sort(),
     ['GET /both', 'GET /list', 'GET /made'],
   );

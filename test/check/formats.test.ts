@@ -184,9 +184,9 @@ test(
         ),
       };
     };
-    const told = validate(sarifReport(REPORT, CONTEXT, OPTIONS));
+    const reported = validate(sarifReport(REPORT, CONTEXT, OPTIONS));
     assert.deepEqual(
-      told.problems.filter((problem) => problem.startsWith('error')),
+      reported.problems.filter((problem) => problem.startsWith('error')),
       [],
     );
     assert.deepEqual(
@@ -350,10 +350,10 @@ test('junitReport() has a suite for each phase and a case for each rule, which f
     failure!.text,
     /^error: GET \/a, b at \/elsewhere\/a\.ts:7:1\ntwice again\nfix: Leave one out\n\nerror: GET \/a, b at src\/a b\.ts:3:5\n/,
   );
-  const told = read.filter(({ name }) => name === 'system-out').map(({ text }) => text);
-  assert.equal(told.length, 2);
+  const reported = read.filter(({ name }) => name === 'system-out').map(({ text }) => text);
+  assert.equal(reported.length, 2);
   assert.ok(
-    told.some((text) => text.includes('noted: \uFFFD\uFFFD<>&"\'\uFFFD')),
+    reported.some((text) => text.includes('noted: \uFFFD\uFFFD<>&"\'\uFFFD')),
     'what XML cannot hold is replaced',
   );
 });

@@ -466,7 +466,7 @@ test('K02 SVC205 finds a secret that can be guessed: the check fails, and the ap
       [['SVC205', 'error', 'setting authSecret']],
       secret,
     );
-    assert.throws(() => app.mustPass(), { code: 'E_COMPILE' });
+    assert.throws(() => app.assertChecks(), { code: 'E_COMPILE' });
     await app.startup();
     await app.shutdown();
     const warnings = events.splice(0).filter(({ event }) => event === 'secret_weak');

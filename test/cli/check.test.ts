@@ -526,14 +526,17 @@ test('svc check --explain tells why a rule is there and what to do', async (t) =
 });
 
 test('svc check --list and --explain tell of rules as JSON with --format json', async (t) => {
-  type Told = { readonly schemaVersion: number; readonly rules: readonly Readonly<Record<string, string>>[] };
+  type Reported = {
+    readonly schemaVersion: number;
+    readonly rules: readonly Readonly<Record<string, string>>[];
+  };
   const list = JSON.parse(
     (
       await svc(['check', 'app.ts', '--list', '--format', 'json'], {
         cwd: project(t, { 'app.ts': MISTAKEN }),
       })
     ).stdout,
-  ) as Told;
+  ) as Reported;
   assert.deepEqual(
     list.rules.map(({ id }) => id).filter((id) => id === 'SVC001' || id === 'shop/note'),
     ['SVC001', 'shop/note'],
@@ -541,7 +544,7 @@ test('svc check --list and --explain tell of rules as JSON with --format json', 
   const {
     schemaVersion,
     rules: [explained, ...others],
-  } = JSON.parse((await svc(['check', '--explain', 'SVC102', '--format', 'json'])).stdout) as Told;
+  } = JSON.parse((await svc(['check', '--explain', 'SVC102', '--format', 'json'])).stdout) as Reported;
   assert.deepEqual(
     [schemaVersion, Object.keys(explained!), others],
     [1, ['id', 'severity', 'phase', 'why', 'remedy'], []],

@@ -389,19 +389,19 @@ test('svc says which flag --permission needs besides (E_PERMISSION)', async (t) 
       cwd,
       env: { NODE_V8_COVERAGE: '' },
     });
-  const told = (flag: string): string =>
+  const reported = (flag: string): string =>
     `svc: Cannot go on under --permission of Node: this needs ${flag}\n     Start Node with that as well;`;
   const checked = await permitted([], ['check', 'app.ts']);
   assert.deepEqual(
-    [checked.status, checked.stderr.slice(0, told('--allow-child-process').length)],
-    [1, told('--allow-child-process')],
+    [checked.status, checked.stderr.slice(0, reported('--allow-child-process').length)],
+    [1, reported('--allow-child-process')],
   );
   assert.equal((await permitted(['--allow-child-process'], ['check', 'app.ts'])).status, 0);
   if (!process.allowedNodeEnvironmentFlags.has('--allow-net')) return; // Node 24
   const served = await permitted([], ['run', 'app.ts', '--port', '0']);
   assert.deepEqual(
-    [served.status, served.stderr.slice(0, told('--allow-net').length)],
-    [1, told('--allow-net')],
+    [served.status, served.stderr.slice(0, reported('--allow-net').length)],
+    [1, reported('--allow-net')],
   );
 });
 

@@ -215,14 +215,14 @@ app.get('/beside', async () => ({ status: await new Promise((resolve) => spawn(p
     );
   let stdout = '',
     stderr = '',
-    told = 0;
+    reported = 0;
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     stdout += text;
     if (stdout.split('\n').length > 5) child.stdin.end(); // two calls, and a message while each child ran
   });
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     stderr += text;
-    for (const _ of text.matchAll(/CHILD/g)) send({ id: `while ${++told}`, method: 'ping' }); // whoever waits for the child is not reading
+    for (const _ of text.matchAll(/CHILD/g)) send({ id: `while ${++reported}`, method: 'ping' }); // whoever waits for the child is not reading
   });
   send(...calls('get_synchronous', 'get_beside'));
   const status = await new Promise((resolve) => child.on('close', resolve));

@@ -147,9 +147,9 @@ async function overStdio(
     input.write(`${JSON.stringify({ jsonrpc: '2.0', ...request })}\n`);
   input.end();
   await served;
-  let told = '';
-  for (let chunk: unknown = output.read(); chunk !== null; chunk = output.read()) told += String(chunk); // from Node 26 on, read() gives a chunk at a time
-  const lines = told
+  let reported = '';
+  for (let chunk: unknown = output.read(); chunk !== null; chunk = output.read()) reported += String(chunk); // from Node 26 on, read() gives a chunk at a time
+  const lines = reported
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line) as { id: unknown; result: Record<string, unknown> });
@@ -2285,9 +2285,15 @@ row(
     const client = clientOf(t, app);
     for (const status of [...family.map(([, code]) => code), 409]) {
       const response = await client.get(`/${status}`);
-      const { status: told, detail } = (await response.json()) as Record<string, unknown>;
+      const { status: reported, detail } = (await response.json()) as Record<string, unknown>;
       assert.deepEqual(
-        [response.status, response.headers.get('content-type'), told, detail, response.headers.get('x-why')],
+        [
+          response.status,
+          response.headers.get('content-type'),
+          reported,
+          detail,
+          response.headers.get('x-why'),
+        ],
         [status, 'application/problem+json', status, 'because', 'yes'],
       );
     }

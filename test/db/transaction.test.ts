@@ -115,12 +115,12 @@ test('statementTimeoutMs is the limit of verbs that say none', async (t) => {
 });
 
 test('inside a transaction, and of its begin and its end, statementTimeoutMs is the limit; what is left to the transaction is, too, but never less than five seconds for the end', async () => {
-  const told: [what: string, timeoutMs: number | undefined, hasSignal: boolean][] = [];
+  const reported: [what: string, timeoutMs: number | undefined, hasSignal: boolean][] = [];
   const clock = new ManualClock();
   function telling(what: string, at: number) {
     return (...given: readonly unknown[]): void => {
       const limit = given[at] as Limit | undefined;
-      told.push([what, limit?.timeoutMs, limit?.signal !== undefined]);
+      reported.push([what, limit?.timeoutMs, limit?.signal !== undefined]);
     };
   }
   const connection = {
@@ -144,11 +144,11 @@ test('inside a transaction, and of its begin and its end, statementTimeoutMs is 
     statementTimeoutMs: number,
     fn: (tx: Transaction) => Promise<unknown>,
     options?: TransactionOptions,
-  ): Promise<typeof told> => {
+  ): Promise<typeof reported> => {
     await new Database(driver, { clock, statementTimeoutMs })
       .transaction(fn, options)
       .catch((error: unknown) => assert.equal(error, 'undone'));
-    return told.splice(0);
+    return reported.splice(0);
   };
   const two = async (tx: Transaction): Promise<void> => {
     await tx.scalar('select 1');

@@ -23,11 +23,11 @@ import { folder } from '../support/run.ts';
 const make = (): Svc => new Svc({ env: 'test', logger: createLogger({ level: 'silent' }) });
 
 /** What a server answers to bytes, until it closes the connection. */
-async function exchange(url: string, ...pieces: readonly string[]): Promise<string> {
+async function exchange(url: string, ...chunks: readonly string[]): Promise<string> {
   const socket = connect(Number(new URL(url).port), '127.0.0.1');
   const answer = text(socket);
-  for (const piece of pieces) {
-    socket.write(piece);
+  for (const chunk of chunks) {
+    socket.write(chunk);
     await new Promise((resolve) => {
       setImmediate(resolve);
     });

@@ -67,7 +67,7 @@ for (const path of [
 
 test('D01: whatever localPath() accepts of 50,000 mutations stays on the site for a URL parser', () => {
   const random = seeded(3);
-  const pieces = [
+  const chunks = [
     '/',
     '\\',
     '//',
@@ -100,7 +100,7 @@ test('D01: whatever localPath() accepts of 50,000 mutations stays on the site fo
   for (let round = 0; round < 50_000; round++) {
     const value =
       (random(3) > 0 ? '/' : '') +
-      Array.from({ length: random(6) }, () => pieces[random(pieces.length)]!).join('');
+      Array.from({ length: random(6) }, () => chunks[random(chunks.length)]!).join('');
     if (localPath(value) === undefined) continue;
     accepted++;
     const url = new URL(value, 'https://app.example/deep/page');

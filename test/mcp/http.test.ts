@@ -191,8 +191,8 @@ async function codeOf(response: Response): Promise<[status: number, code: unknow
 async function* messages(response: Response): AsyncGenerator<Json> {
   assert.match(response.headers.get('content-type')!, /^text\/event-stream/);
   let text = '';
-  for await (const piece of response.body!.pipeThrough(new TextDecoderStream())) {
-    text += piece;
+  for await (const chunk of response.body!.pipeThrough(new TextDecoderStream())) {
+    text += chunk;
     for (let end = text.indexOf('\n\n'); end !== -1; end = text.indexOf('\n\n')) {
       const data = /^data: (.*)$/m.exec(text.slice(0, end))?.[1];
       text = text.slice(end + 2);
@@ -312,16 +312,16 @@ test(
   async (t) => {
     const of = site(t);
     const params = { name: 'get_work', _meta: { ...META, progressToken: 'p' } };
-    const told = messages(await modern(of, 'tools/call', params));
-    assert.deepEqual((await told.next()).value, {
+    const reported = messages(await modern(of, 'tools/call', params));
+    assert.deepEqual((await reported.next()).value, {
       jsonrpc: '2.0',
       method: 'notifications/progress',
       params: { progressToken: 'p', progress: 1, total: 2, message: 'half' },
     });
     of.gate.resolve();
-    assert.equal(((await told.next()).value as Json)['method'], 'notifications/progress');
-    assert.equal(((await told.next()).value as Json)['id'], 1);
-    assert.equal((await told.next()).done, true);
+    assert.equal(((await reported.next()).value as Json)['method'], 'notifications/progress');
+    assert.equal(((await reported.next()).value as Json)['id'], 1);
+    assert.equal((await reported.next()).done, true);
     const json = await modern(of, 'tools/call', params, { accept: 'application/json' });
     assert.match(json.headers.get('content-type')!, /^application\/json/);
   },
@@ -356,9 +356,9 @@ test(
       name: 'get_streamed',
       _meta: { ...META, progressToken: 1 },
     });
-    const told = messages(response);
-    await told.next();
-    await told.return(undefined);
+    const reported = messages(response);
+    await reported.next();
+    await reported.return(undefined);
     await soon(second.aborted.promise, 'the call to be aborted');
     second.gate.resolve();
   },
@@ -436,22 +436,22 @@ test(
     const waiting = modern(of, 'tools/call', { name: 'get_wait' });
     await soon(of.entered.promise, 'the call');
     await clock.advance(10_000);
-    const told = messages(await waiting);
+    const reported = messages(await waiting);
     of.gate.resolve();
-    assert.equal(((await told.next()).value as Json)['id'], 1);
+    assert.equal(((await reported.next()).value as Json)['id'], 1);
   },
 );
 
 test('modern: subscriptions/listen is acknowledged on its stream', LIMITED, async (t) => {
   const of = site(t);
   const response = await modern(of, 'subscriptions/listen', { notifications: { toolsListChanged: true } });
-  const told = messages(response);
-  assert.deepEqual((await told.next()).value, {
+  const reported = messages(response);
+  assert.deepEqual((await reported.next()).value, {
     jsonrpc: '2.0',
     method: 'notifications/subscriptions/acknowledged',
     params: { _meta: { 'io.modelcontextprotocol/subscriptionId': 1 }, notifications: {} },
   });
-  await told.return(undefined);
+  await reported.return(undefined);
   assert.equal(
     (await modern(of, 'subscriptions/listen', { notifications: {} }, { accept: 'application/json' })).status,
     406,
@@ -980,7 +980,7 @@ test(
           client: { env: 'production' },
         },
       );
-    const [unsaid, told] = [behind(false), behind(true)];
+    const [unsaid, reported] = [behind(false), behind(true)];
     for (const origin of ['https://api.example', 'http://api.example'])
       assert.equal(
         await ok(unsaid, { host: 'api.example', origin }),
@@ -989,8 +989,8 @@ test(
       );
     assert.deepEqual(
       [
-        await ok(told, { host: 'api.example', origin: 'https://api.example' }),
-        await ok(told, { host: 'api.example', origin: 'http://api.example' }),
+        await ok(reported, { host: 'api.example', origin: 'https://api.example' }),
+        await ok(reported, { host: 'api.example', origin: 'http://api.example' }),
       ],
       [403, 200],
     );
@@ -1290,7 +1290,7 @@ test(
     const asking = (challenge: string): Error =>
       new Unauthorized('Who?', { headers: { 'WWW-Authenticate': challenge } });
     assert.equal(await challengeOf(new Unauthorized()), `Bearer ${place}`);
-    for (const [asked, told] of [
+    for (const [asked, reported] of [
       [
         'Basic realm="a, Bearer", Bearer realm="b", DPoP',
         `Basic realm="a, Bearer", Bearer realm="b", ${place}, DPoP`,
@@ -1303,7 +1303,7 @@ test(
         'Bearer resource_metadata="https://app.example/its-own", DPoP',
       ],
     ] as const)
-      assert.equal(await challengeOf(asking(asked)), told);
+      assert.equal(await challengeOf(asking(asked)), reported);
     const long = `Digest ${Array.from({ length: 40 }, (_, index) => `p${index}="v"`).join(', ')}`;
     assert.equal(await challengeOf(asking(long)), `Bearer ${place}, ${long}`);
     assert.equal(await challengeOf(new Forbidden()), null);

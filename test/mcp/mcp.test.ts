@@ -556,13 +556,13 @@ test('mcpCall(): progress and messages of the handler reach who listens; in a pl
     tell('info', { done: 1 }, 'worker');
     return 1;
   });
-  const told: unknown[] = [];
+  const reported: unknown[] = [];
   await app.mcpCall(
     'get_work',
     {},
-    { onProgress: (...all) => told.push(all), onLog: (...all) => told.push(all) },
+    { onProgress: (...all) => reported.push(all), onLog: (...all) => reported.push(all) },
   );
-  assert.deepEqual(told, [
+  assert.deepEqual(reported, [
     [1, 2, 'half'],
     ['info', { done: 1 }, 'worker'],
   ]);

@@ -109,8 +109,8 @@ class Line {
       onBadLine: (problem) => assert.fail(problem),
     });
     const output = new Writable({
-      write(piece: Buffer, _encoding, done) {
-        reader.push(piece);
+      write(chunk: Buffer, _encoding, done) {
+        reader.push(chunk);
         done();
       },
     });
@@ -288,13 +288,13 @@ test('lines: one beyond the limit is refused once and passed over; the next is r
 
 test('LineReader: every split of the bytes gives the same lines', () => {
   const bytes = Buffer.from('a\r\n\n{"ü":1}\nrest');
-  const read = (pieces: readonly Buffer[]): string[] => {
+  const read = (chunks: readonly Buffer[]): string[] => {
     const lines: string[] = [];
     const reader = new LineReader(100, {
       onLine: (text) => lines.push(text),
       onBadLine: () => assert.fail(),
     });
-    for (const piece of pieces) reader.push(piece);
+    for (const chunk of chunks) reader.push(chunk);
     reader.end();
     return lines;
   };
@@ -789,8 +789,8 @@ test('reserveOutput(): what is printed goes elsewhere, until it is disposed', ()
   const texts = { own: '', other: '' };
   const into = (key: 'own' | 'other'): Writable =>
     new Writable({
-      write(piece: Buffer, _encoding, done) {
-        texts[key] += String(piece);
+      write(chunk: Buffer, _encoding, done) {
+        texts[key] += String(chunk);
         done();
       },
     });
@@ -815,15 +815,15 @@ test('mcpServer(): unknown options, tokens that are no field and headers that ar
 });
 
 test('reserveOutput(): a stream that had a write of its own has it back when it is disposed', () => {
-  const told: string[] = [];
+  const reported: string[] = [];
   const stream = new Writable({ write: (_piece, _encoding, done) => done() });
-  stream.write = ((piece: string) => told.push(piece) > 0) as typeof stream.write;
+  stream.write = ((chunk: string) => reported.push(chunk) > 0) as typeof stream.write;
   const { write } = stream;
   const reserved = reserveOutput(stream, new Writable({ write: (_piece, _encoding, done) => done() }));
   stream.write('elsewhere');
   reserved[Symbol.dispose]();
   stream.write('back');
-  assert.deepEqual([stream.write === write, told], [true, ['back']]);
+  assert.deepEqual([stream.write === write, reported], [true, ['back']]);
 });
 
 test('serve(): streams and signals that are none are refused before the application starts', async () => {
@@ -915,9 +915,9 @@ test('messages: what is no JSON is told as text, and fails nobody', async (t) =>
   });
   const line = await open(t, { app });
   line.send(call(1, 'get_odd'));
-  const told = [await line.next(), await line.next(), await line.next(), await line.next()];
+  const reported = [await line.next(), await line.next(), await line.next(), await line.next()];
   assert.deepEqual(
-    told.map(({ params, id }) => id ?? (params as Json)['data']),
+    reported.map(({ params, id }) => id ?? (params as Json)['data']),
     ['10', '', null, 1],
   );
 });

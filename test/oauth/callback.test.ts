@@ -549,7 +549,7 @@ test('B26 A form without the cookie is sent once more by a page of ours, its val
 
 test("The name of a form's user is taken where the provider says so and nothing else tells one, through the page of ours too", async () => {
   const user = JSON.stringify({ name: { firstName: 'Ada', lastName: 'King' }, email: 'eve@example.test' });
-  const told = async (
+  const reported = async (
     provider: Partial<OAuthProviderOptions>,
     saysName: boolean,
     isForm: boolean = true,
@@ -580,10 +580,14 @@ test("The name of a form's user is taken where the provider says so and nothing 
     );
     return infos.map(({ name, email, emailVerified }) => [name, email, emailVerified]).flat();
   };
-  assert.deepEqual(await told({ acceptsPostedName: true }, false), ['Ada King', null, false]);
-  assert.deepEqual(await told({ acceptsPostedName: true }, true), ['Ada Lovelace', 'ada@example.test', true]);
-  assert.deepEqual(await told({}, false), [null, null, false]);
-  assert.deepEqual(await told({ acceptsPostedName: true }, false, false), [null, null, false]);
+  assert.deepEqual(await reported({ acceptsPostedName: true }, false), ['Ada King', null, false]);
+  assert.deepEqual(await reported({ acceptsPostedName: true }, true), [
+    'Ada Lovelace',
+    'ada@example.test',
+    true,
+  ]);
+  assert.deepEqual(await reported({}, false), [null, null, false]);
+  assert.deepEqual(await reported({ acceptsPostedName: true }, false, false), [null, null, false]);
 });
 
 test('B26 A form is at most 64 KiB, a state is needed, and names are there once', async () => {

@@ -597,15 +597,15 @@ test('LineQueue drops what a full queue cannot take, and tells how much, where i
   await turn();
   const lines = device.written.trimEnd().split('\n');
   assert.equal(lines.filter((other) => other === line).length, 1_024); // 1 MiB
-  const told = lines.slice(1_024, -1).map((other) => JSON.parse(other));
-  assert.deepEqual(told[0], {
+  const reported = lines.slice(1_024, -1).map((other) => JSON.parse(other));
+  assert.deepEqual(reported[0], {
     time: '2024-01-01T00:00:00.000Z',
     level: 'warn',
     logger: 'svc',
     event: 'log_lines_dropped',
     count: 2_000 - 1_024,
   });
-  assert.deepEqual([told.length, told[1].count], [2, 1]);
+  assert.deepEqual([reported.length, reported[1].count], [2, 1]);
   assert.equal(lines.at(-1), 'later');
 });
 

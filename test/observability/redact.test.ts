@@ -37,7 +37,7 @@ const token = createToken('ada', PLANTED.secret, { claims: { scopes: ['a'] } });
 const secrets: string[] = [...Object.values(PLANTED), token, token.slice(-43)];
 
 /** Looks at something in every way that people do, and some that they do not. */
-function mustShowNothing(what: string, value: unknown, extra: readonly string[] = []): void {
+function assertShowsNothing(what: string, value: unknown, extra: readonly string[] = []): void {
   const views = {
     inspect: () => inspect(value, { depth: 10 }),
     all: () => inspect(value, { depth: 12, showHidden: true, maxArrayLength: null, maxStringLength: null }),
@@ -94,7 +94,7 @@ test('Z01 nothing of this package shows a secret, token, cookie or password: nei
         fields: response.headers,
         query: req.query,
       })) {
-        mustShowNothing(what, value);
+        assertShowsNothing(what, value);
         lent.log.debug('looked_at', { [what]: value, list: [value] });
       }
       lent.log.info('as_node_has_them', {
@@ -108,7 +108,8 @@ test('Z01 nothing of this package shows a secret, token, cookie or password: nei
   );
   app.post('/form', async ({ req }) => {
     const form = await req.form();
-    for (const [what, value] of Object.entries({ form, req, body: req.state })) mustShowNothing(what, value);
+    for (const [what, value] of Object.entries({ form, req, body: req.state }))
+      assertShowsNothing(what, value);
     return form.has('password');
   });
   app.get('/fail/{how}', ({ req, params }) => {
@@ -168,7 +169,7 @@ test('Z01 nothing of this package shows a secret, token, cookie or password: nei
     own: new SessionMiddleware({ secrets: [PLANTED.secret] }),
   };
   for (const [what, value] of Object.entries(things)) {
-    mustShowNothing(what, value);
+    assertShowsNothing(what, value);
     logger.info('looked_at', { [what]: value });
   }
   await client.close();
@@ -194,7 +195,7 @@ test('errors of this package show no secret that led to them', () => {
     () => new HttpResponse().headers.set('X-Secret', `${PLANTED.secret}\n`),
   ]) {
     assert.throws(fail, (error) => {
-      mustShowNothing('the error', error, [short]);
+      assertShowsNothing('the error', error, [short]);
       return true;
     });
   }

@@ -385,7 +385,7 @@ function changed(random: Random, type: Described): Described {
 test('Where nothing is told, whatever the earlier version took the later one takes', (t) => {
   const random = new Random(306);
   let kept = 0,
-    told = 0,
+    reported = 0,
     values = 0;
   for (let i = 0; i < 1_500; i++) {
     const type = describe(random, 3, true);
@@ -401,7 +401,7 @@ test('Where nothing is told, whatever the earlier version took the later one tak
     } // bounds that nothing could satisfy
     const before = compileType(sources[0]);
     if (changes(taking(sources[0]), taking(sources[1])).length > 0) {
-      told++;
+      reported++;
       continue;
     }
     kept++;
@@ -417,8 +417,8 @@ test('Where nothing is told, whatever the earlier version took the later one tak
         assert.fail(`${JSON.stringify(input)}\n${JSON.stringify(type)}\n${JSON.stringify(other)}`);
     }
   }
-  t.diagnostic(`${told} told, ${kept} not, in which ${values} values were taken by both`);
-  assert.ok(told > 100 && kept > 100 && values > 1_000);
+  t.diagnostic(`${reported} told, ${kept} not, in which ${values} values were taken by both`);
+  assert.ok(reported > 100 && kept > 100 && values > 1_000);
 });
 
 /** A document of one operation by hand, as other tools write them. */
@@ -431,7 +431,7 @@ function written(schema: object, more: object = {}, operation: object = {}): Ope
     ...more,
   } as unknown as OpenApiDocument;
 }
-const told = (before: OpenApiDocument, after: OpenApiDocument): string[] =>
+const reported = (before: OpenApiDocument, after: OpenApiDocument): string[] =>
   compareOpenapi(before, after).map(({ message }) => message);
 
 test('The narrower of two bounds at one end counts, at either keyword', () => {
@@ -439,19 +439,19 @@ test('The narrower of two bounds at one end counts, at either keyword', () => {
     written({ type: 'integer', minimum: 5, maximum: 10 }),
     (more: object) => written({ type: 'integer', minimum: 5, maximum: 10, ...more }),
   ];
-  assert.deepEqual(told(wide, both({ exclusiveMinimum: 3, exclusiveMaximum: 20 })), []);
-  assert.deepEqual(told(wide, both({ exclusiveMinimum: 7 })), [
+  assert.deepEqual(reported(wide, both({ exclusiveMinimum: 3, exclusiveMaximum: 20 })), []);
+  assert.deepEqual(reported(wide, both({ exclusiveMinimum: 7 })), [
     'the query a has the exclusiveMinimum 7, it was 5',
   ]);
-  assert.deepEqual(told(wide, both({ exclusiveMaximum: 8 })), [
+  assert.deepEqual(reported(wide, both({ exclusiveMaximum: 8 })), [
     'the query a has the exclusiveMaximum 8, it was 10',
   ]);
-  assert.deepEqual(told(wide, both({ exclusiveMinimum: 5 })), [
+  assert.deepEqual(reported(wide, both({ exclusiveMinimum: 5 })), [
     'the query a has the exclusiveMinimum 5, it was 5',
   ]);
-  assert.deepEqual(told(both({ exclusiveMinimum: 7, exclusiveMaximum: 8 }), wide), []);
+  assert.deepEqual(reported(both({ exclusiveMinimum: 7, exclusiveMaximum: 8 }), wide), []);
   assert.deepEqual(
-    told(both({ exclusiveMinimum: 4 }), written({ type: 'integer', minimum: 4, maximum: 10 })),
+    reported(both({ exclusiveMinimum: 4 }), written({ type: 'integer', minimum: 4, maximum: 10 })),
     [],
   );
 });
@@ -463,11 +463,11 @@ test('The security of the document is that of each operation that says nothing, 
   const open = written({}, components);
   const whole = written({}, { ...components, security: [{ key: [] }] });
   const exempt = written({}, { ...components, security: [{ key: [] }] }, { security: [] });
-  assert.equal(told(open, whole).length, 1);
-  assert.match(told(open, whole)[0]!, /apiKey/);
+  assert.equal(reported(open, whole).length, 1);
+  assert.match(reported(open, whole)[0]!, /apiKey/);
   assert.deepEqual(
-    [told(whole, open), told(whole, whole), told(open, exempt), told(exempt, open)],
+    [reported(whole, open), reported(whole, whole), reported(open, exempt), reported(exempt, open)],
     [[], [], [], []],
   );
-  assert.equal(told(exempt, whole).length, 1);
+  assert.equal(reported(exempt, whole).length, 1);
 });

@@ -11,7 +11,7 @@ import { SCOPE, SECRET, generatedApp } from '../support/openapi-app.ts';
 import { Referee, inventFrom, placeOf, undocumented, writeTexts } from '../support/openapi-referee.ts';
 import { Random } from '../support/schema-reference.ts';
 import { scratch } from '../support/scratch.ts';
-import { told } from '../support/told.ts';
+import { withMessage } from '../support/told.ts';
 import type { OpenApiDocument, Operation } from '../../src/index.ts';
 import type { Written } from '../support/openapi-referee.ts';
 
@@ -205,7 +205,7 @@ for (const seed of [1, 2]) {
             },
             referee,
           );
-          told(() => assert.equal(missing, undefined), shown);
+          withMessage(() => assert.equal(missing, undefined), shown);
           outcomes.set(expected, (outcomes.get(expected) ?? 0) + 1);
         }
       }

@@ -6,7 +6,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { apology } from '../../src/operations/unavailable-page.ts';
+import { unavailablePage } from '../../src/operations/unavailable-page.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { FileWatch } from '../../src/operations/watch.ts';
 import { BIN, ROOT, build } from '../support/build.ts';
@@ -199,7 +199,7 @@ test('apology() speaks HTML to browsers, and to whoever does not ask for JSON', 
     ['application/json', 'application/problem+json'],
     ['application/problem+json', 'application/problem+json'],
   ] as const) {
-    const response = apology(fakeRequest({ headers: ['Accept', accept] }).req, reason);
+    const response = unavailablePage(fakeRequest({ headers: ['Accept', accept] }).req, reason);
     assert.match(response.headers.get('content-type') ?? '', new RegExp(`^${type.replace('+', '\\+')}`));
     assert.equal(response.headers.get('cache-control'), 'no-store');
   }

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { Svc } from '../../src/app/svc.ts';
-import { Door } from '../../src/operations/socket-handoff.ts';
+import { SocketHandoff } from '../../src/operations/socket-handoff.ts';
 import { ManualClock } from '../../src/base/manual-clock.ts';
 import { createMetrics, renderMetrics } from '../../src/observability/metrics.ts';
 import { HttpResponse } from '../../src/http/response.ts';
@@ -444,7 +444,7 @@ class FakeChild implements Child {
   isConnected = true;
   readonly #end = Promise.withResolvers<ProcessEnd>();
   readonly ended: Promise<ProcessEnd> = this.#end.promise;
-  readonly heard: ToChild[] = [];
+  readonly received: ToChild[] = [];
   readonly sockets: Socket[] = [];
   say: (message: ToParent) => void = () => undefined;
 
@@ -453,7 +453,7 @@ class FakeChild implements Child {
   }
 
   send(message: ToChild, socket?: Socket): void {
-    this.heard.push(message);
+    this.received.push(message);
     if (socket !== undefined) this.sockets.push(socket);
     if (message.svc === 'address') this.say({ svc: 'ready' });
   }
@@ -535,12 +535,12 @@ test('Workers keeps the old one when its successor does not serve', async () => 
   await clock.advance(60_000);
   assert.equal(children.length, 2);
   assert.deepEqual(
-    children[0]!.heard.map(({ svc }) => svc),
+    children[0]!.received.map(({ svc }) => svc),
     ['address'],
   );
   assert.ok(events.some(({ event }) => event === 'rolling_restart_failed'));
   const over = workers.stop();
-  assert.deepEqual(children[0]!.heard.at(-1), { svc: 'drain', how: 'stop' });
+  assert.deepEqual(children[0]!.received.at(-1), { svc: 'drain', how: 'stop' });
   await clock.advance(11_000); // it does not end in its time
   assert.equal(await over, 1);
   assert.ok(events.some(({ event }) => event === 'worker_killed'));
@@ -578,13 +578,13 @@ test('Workers ends a successor that never serves, keeps the old one, and goes on
     /did not serve within 60 s and was ended; the old ones go on/,
   );
   assert.deepEqual(
-    children[0]!.heard.map(({ svc }) => svc),
+    children[0]!.received.map(({ svc }) => svc),
     ['address'],
   );
   assert.equal(children.length, 3);
   children[2]!.serve();
   await turn();
-  assert.deepEqual(children[0]!.heard.at(-1), { svc: 'drain', how: 'retire' });
+  assert.deepEqual(children[0]!.received.at(-1), { svc: 'drain', how: 'retire' });
   children[0]!.die({ status: 0, signal: null });
   await turn();
   assert.deepEqual([count('rolling_restart_done'), children.length, clock.pending], [1, 3, 0]);
@@ -623,10 +623,14 @@ test('Workers that are stopped during a renewal do not call it failed', async ()
 test('Door hands a connection that a child has not taken to another, and answers who waits in vain', async (t) => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
-  const door = new Door({ clock, log: logger, apologise: () => new HttpResponse('sorry', { status: 503 }) });
-  const { port } = await door.open('127.0.0.1', 0);
+  const handoff = new SocketHandoff({
+    clock,
+    log: logger,
+    unavailablePage: () => new HttpResponse('sorry', { status: 503 }),
+  });
+  const { port } = await handoff.open('127.0.0.1', 0);
   const [first, second] = [new FakeChild(), new FakeChild()];
-  door.admit(first);
+  handoff.admit(first);
   const client = connect(port, '127.0.0.1').setEncoding('utf8');
   t.after(() => {
     client.destroy();
@@ -635,39 +639,43 @@ test('Door hands a connection that a child has not taken to another, and answers
   while (first.sockets.length === 0) await turn();
   assert.equal(first.sockets[0]!.bytesRead, 0);
   first.die({ status: null, signal: 'SIGKILL' });
-  door.onGone(first);
-  assert.equal(door.waiting, 1);
-  door.admit(second);
+  handoff.onGone(first);
+  assert.equal(handoff.waiting, 1);
+  handoff.admit(second);
   assert.equal(second.sockets[0], first.sockets[0]);
-  door.onGone(second);
+  handoff.onGone(second);
   await clock.advance(30_000);
-  assert.equal(door.waiting, 0);
+  assert.equal(handoff.waiting, 0);
   const [answer] = (await once(client, 'data')) as [string];
   assert.match(answer, /^HTTP\/1\.1 503 [^]*Connection: close[^]*sorry$/);
-  await door.farewell();
+  await handoff.farewell();
 });
 
 test('Door that is closed answers who waits as soon as there is nobody left to hand out to', async (t) => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
-  const door = new Door({ clock, log: logger, apologise: () => new HttpResponse('sorry', { status: 503 }) });
-  const { port } = await door.open('127.0.0.1', 0);
+  const handoff = new SocketHandoff({
+    clock,
+    log: logger,
+    unavailablePage: () => new HttpResponse('sorry', { status: 503 }),
+  });
+  const { port } = await handoff.open('127.0.0.1', 0);
   const child = new FakeChild();
-  door.admit(child);
+  handoff.admit(child);
   const clients = Array.from({ length: 5 }, () => connect(port, '127.0.0.1').setEncoding('utf8'));
   t.after(() => {
     for (const client of clients) client.destroy();
   });
   for (const client of clients) client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
-  while (child.sockets.length < 4 || door.waiting === 0) await turn(); // the child has not taken any yet
-  door.close();
-  assert.equal(door.waiting, 1);
-  door.dismiss(child);
-  assert.equal(door.waiting, 0); // else it would wait until the child has drained
+  while (child.sockets.length < 4 || handoff.waiting === 0) await turn(); // the child has not taken any yet
+  handoff.close();
+  assert.equal(handoff.waiting, 1);
+  handoff.dismiss(child);
+  assert.equal(handoff.waiting, 0); // else it would wait until the child has drained
   const [answer] = (await Promise.race(clients.map((client) => once(client, 'data')))) as [string];
   assert.match(answer, /^HTTP\/1\.1 503 [^]*Connection: close[^]*sorry$/);
-  door.onGone(child);
-  await door.farewell();
+  handoff.onGone(child);
+  await handoff.farewell();
 });
 
 test('WorkerMetrics keeps the counts of workers that end, and leaves out whoever does not answer', async () => {
@@ -684,7 +692,7 @@ test('WorkerMetrics keeps the counts of workers that end, and leaves out whoever
   metrics.onFinal(mute, count(5));
   const collecting = metrics.collect([quick, mute]);
   assert.equal(metrics.collect([]), collecting);
-  const asked = quick.heard[0] as Extract<ToChild, { svc: 'snapshot' }>;
+  const asked = quick.received[0] as Extract<ToChild, { svc: 'snapshot' }>;
   metrics.onSnapshot(quick, asked.id, count(2));
   await clock.advance(1_000);
   const text = renderMetrics(await collecting);

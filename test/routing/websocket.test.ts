@@ -659,7 +659,7 @@ for (const listen of [false, true])
     test('tells how a socket has closed', async (t) => {
       const { app } = make();
       const closes: WebSocketClose[] = [];
-      let told = Promise.withResolvers<void>();
+      let reported = Promise.withResolvers<void>();
       app
         .websocket('/x')
         .onMessage((socket, message) => {
@@ -667,7 +667,7 @@ for (const listen of [false, true])
         })
         .onClose((_socket, close) => {
           closes.push(close);
-          told.resolve();
+          reported.resolve();
         });
       const client = clientOf(t, app, { listen });
       for (const end of [
@@ -681,9 +681,9 @@ for (const listen of [false, true])
         async () => (await client.websocket('/x')).sendRaw(Buffer.of(0xff, 0xff)),
         async () => (await client.websocket('/x')).send('close'),
       ]) {
-        told = Promise.withResolvers();
+        reported = Promise.withResolvers();
         await end();
-        await told.promise;
+        await reported.promise;
       }
       assert.deepEqual(closes, [
         { code: 4321, reason: 'theirs', wasClean: true },
@@ -1240,7 +1240,7 @@ test(
   LIMITED,
   async (t) => {
     const { app } = make();
-    const heard: unknown[] = [];
+    const received: unknown[] = [];
     const gate = gateOf(t);
     let left = 0;
     const scoped = Depends(
@@ -1256,9 +1256,9 @@ test(
     );
     app
       .websocket('/x', { scoped, heartbeatMs: false })
-      .onOpen(() => void heard.push('open'))
-      .onMessage((_socket, message) => void heard.push(message))
-      .onClose((_socket, { code }) => void heard.push(code));
+      .onOpen(() => void received.push('open'))
+      .onMessage((_socket, message) => void received.push(message))
+      .onClose((_socket, { code }) => void received.push(code));
     const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 60 });
     const [silent, talking] = [await RawClient.open(server.port), await RawClient.open(server.port)];
     t.after(async () => {
@@ -1278,7 +1278,7 @@ test(
     assert.equal((await talking.answer()).status, 101);
     await talking.ended();
     await until(() => left === 2);
-    assert.deepEqual(heard, ['open', 'last words', 1006]);
+    assert.deepEqual(received, ['open', 'last words', 1006]);
     await server.close(); // nothing is left to wait for
   },
 );

@@ -31,7 +31,7 @@ import {
 import type { FieldType, PlainOptions, TypeSource } from '../../src/schema/schema.ts';
 import { describe, invent, isWrapped, Random, realise } from '../support/schema-reference.ts';
 import { scratch } from '../support/scratch.ts';
-import { told } from '../support/told.ts';
+import { withMessage } from '../support/told.ts';
 
 /** What a single field publishes. */
 function published(field: unknown, direction: Direction = 'input'): JsonSchema {
@@ -364,7 +364,7 @@ test('what is published and what validates agree, as ajv reads JSON Schema', (t)
       if (text === undefined) continue;
       const input: unknown = JSON.parse(text);
       const isGood = compiled.parseJson(input).ok;
-      told(
+      withMessage(
         () => assert.equal(judge(input), isGood),
         () =>
           `${text}\n${inspect(document, { depth: 12 })}\n${inspect(compiled.parseJson(input), { depth: 6 })}`,

@@ -36,7 +36,7 @@ import type { FieldType, Infer, PlainOptions, TextInput, TypeSource } from '../.
 import { analysePattern } from '../../src/schema/pattern.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 import { describe, invent, isWrapped, judge, Random, realise } from '../support/schema-reference.ts';
-import { told } from '../support/told.ts';
+import { withMessage } from '../support/told.ts';
 
 class Address extends Schema {
   city = Field(str, { minLength: 1 });
@@ -1978,7 +1978,7 @@ test('compiled validators agree with the reference on 50,000 generated pairs', (
       if (value === undefined) continue;
       if (expected.found.length === 0) {
         if (!actual.ok) assert.fail(where());
-        told(
+        withMessage(
           () =>
             assert.deepEqual(
               plain(wrapped ? (actual.value as { value: unknown }).value : actual.value),
@@ -2012,7 +2012,7 @@ test('parseJson() makes the same of plain JSON whether or not it is told that it
       if (text.includes('\\u')) continue;
       const { value } = JSON.parse(text) as { value?: unknown };
       const input = isWrapped(type) ? { value } : value;
-      told(
+      withMessage(
         () => assert.deepEqual(compiled.parseJson(input, 'body', true), compiled.parseJson(input, 'body')),
         () => `${JSON.stringify(type)} ${text}`,
       );

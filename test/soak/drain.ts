@@ -177,7 +177,7 @@ class Round {
       }
       if (client.unread > 0) this.#errors.push('bytes after the answer that was the last');
       await client.ended();
-      if (this.#random(4) === 0) await this.#mustBeRefused();
+      if (this.#random(4) === 0) await this.#assertRefused();
     } catch {
       // closed between two requests, which judge() tells from one that was accepted
     } finally {
@@ -185,7 +185,7 @@ class Round {
     }
   }
 
-  async #mustBeRefused(): Promise<void> {
+  async #assertRefused(): Promise<void> {
     const socket = connect(this.#port, '127.0.0.1');
     await Promise.race([
       once(socket, 'connect').then(() => this.#errors.push('a connection was accepted after the signal')),

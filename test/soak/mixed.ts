@@ -125,15 +125,15 @@ async function serve(): Promise<void> {
     },
     ({ query }) => ({ offset: (query.page - 1) * query.size, limit: query.size }),
   );
-  async function* pieces(
+  async function* chunks(
     count: number,
-    piece: (n: number) => string | Uint8Array,
+    chunk: (n: number) => string | Uint8Array,
   ): AsyncGenerator<string | Uint8Array> {
     counts.streamsBegun++;
     try {
       for (let n = 0; n < count; n++) {
         if (n % 16 === 15) await sleep(0);
-        yield piece(n);
+        yield chunk(n);
       }
     } finally {
       counts.streamsEnded++;
@@ -193,14 +193,14 @@ async function serve(): Promise<void> {
   app.get(
     '/stream/{n:int}',
     { connection: Depends(connection) },
-    ({ params }) => new StreamingResponse(pieces(params.n, (n) => `line ${n}\n`)),
+    ({ params }) => new StreamingResponse(chunks(params.n, (n) => `line ${n}\n`)),
   );
   app.get(
     '/big',
     { unit: Depends(unit) },
     () =>
       new StreamingResponse(
-        pieces(BLOCKS, () => BLOCK),
+        chunks(BLOCKS, () => BLOCK),
         { contentLength: BLOCKS * BLOCK.length },
       ),
   );
@@ -348,16 +348,16 @@ async function within<T>(pending: Promise<T>, what: string): Promise<T> {
   }
 }
 
-function must(is: boolean, what: string): void {
+function assertThat(is: boolean, what: string): void {
   if (!is) throw new Wrong(what);
 }
 
 /** An answer of the application: whole, marked by its middleware, and a problem where it is none. */
 function checked(answer: RawAnswer, status: number, method = 'GET'): RawAnswer {
   const shown = `${answer.status} ${answer.text().slice(0, 200)}`;
-  must(answer.status === status, `expected ${status}, found ${shown}`);
-  must(answer.isWhole, `an answer that is not whole: ${shown}`);
-  must(
+  assertThat(answer.status === status, `expected ${status}, found ${shown}`);
+  assertThat(answer.isWhole, `an answer that is not whole: ${shown}`);
+  assertThat(
     answer.field('x-soak') === '1' || status === 417,
     `an answer that did not pass the middleware: ${shown}`,
   );
@@ -368,17 +368,17 @@ function checked(answer: RawAnswer, status: number, method = 'GET'): RawAnswer {
 /** An answer of the parser's edge, which never became a request. */
 function refused(answer: RawAnswer, status: number): void {
   const shown = `${answer.status} ${answer.text().slice(0, 200)}`;
-  must(answer.status === status && answer.isWhole, `expected ${status}, found ${shown}`);
+  assertThat(answer.status === status && answer.isWhole, `expected ${status}, found ${shown}`);
   problemIn(answer, shown);
 }
 
 function problemIn(answer: RawAnswer, shown: string): void {
-  must(
+  assertThat(
     answer.field('content-type') === 'application/problem+json',
     `no problem: ${answer.field('content-type')} ${shown}`,
   );
   const { status, title, request_id } = answer.json();
-  must(
+  assertThat(
     status === answer.status && typeof title === 'string' && request_id === answer.field('x-request-id'),
     `a problem that is not its answer's: ${shown}`,
   );
@@ -451,20 +451,20 @@ interface Kind {
 const KINDS: Readonly<Record<string, Kind>> = {
   plain: {
     weight: 120,
-    run: async (line) => must((await line.ask('GET /', 200)).text() === 'hello', 'another body'),
+    run: async (line) => assertThat((await line.ask('GET /', 200)).text() === 'hello', 'another body'),
   },
   'path parameter, generator': {
     weight: 110,
     run: async (line) => {
       const id = line.random(1_000);
-      must((await line.ask(`GET /items/${id}`, 200)).json()['id'] === id, 'another item');
+      assertThat((await line.ask(`GET /items/${id}`, 200)).json()['id'] === id, 'another item');
     },
   },
   'query, nested dependency': {
     weight: 60,
     run: async (line) => {
       const page = 1 + line.random(50);
-      must(
+      assertThat(
         (await line.ask(`GET /search?q=a%20b&page=${page}&size=10`, 200)).json()['offset'] ===
           (page - 1) * 10,
         'another page',
@@ -474,7 +474,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
   'validated body, dependencies, task': {
     weight: 100,
     run: async (line) =>
-      must(
+      assertThat(
         (await line.ask('POST /items', 201, { fields: JSON_FIELD, body: ITEM })).json()['name'] ===
           'Teacup ☕',
         'another item',
@@ -483,7 +483,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
   form: {
     weight: 30,
     run: async (line) =>
-      must(
+      assertThat(
         (
           await line.ask('POST /form', 200, {
             fields: FORM_FIELD,
@@ -497,7 +497,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
     weight: 30,
     run: async (line) => {
       const given = { n: line.random(1_000), list: Array.from({ length: line.random(100) }, (_, n) => n) };
-      must(
+      assertThat(
         JSON.stringify(
           (await line.ask('POST /json', 200, { fields: JSON_FIELD, body: JSON.stringify(given) })).json()[
             'got'
@@ -511,7 +511,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
     weight: 30,
     run: async (line) => {
       const length = line.random(line.random(8) === 0 ? 200_000 : 4_000);
-      must(
+      assertThat(
         (
           await line.ask(`POST ${line.pick(['/bytes', '/chunks'])}`, 200, { body: Buffer.alloc(length, 'u') })
         ).json()['length'] === length,
@@ -524,16 +524,16 @@ const KINDS: Readonly<Record<string, Kind>> = {
     run: async (line) => {
       const client = await line.client();
       client.send('POST /bytes HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n');
-      must((await line.answer()).status === 100, 'no 100');
+      assertThat((await line.answer()).status === 100, 'no 100');
       client.send('abcde');
-      must(checked(await line.answer(), 200).json()['length'] === 5, 'another length');
+      assertThat(checked(await line.answer(), 200).json()['length'] === 5, 'another length');
     },
   },
   'streamed answer': {
     weight: 30,
     run: async (line) => {
       const count = line.random(60);
-      must(
+      assertThat(
         (await line.ask(`GET /stream/${count}`, 200)).text() ===
           Array.from({ length: count }, (_, n) => `line ${n}\n`).join(''),
         'another stream',
@@ -548,7 +548,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
   OPTIONS: {
     weight: 5,
     run: async (line) =>
-      must((await line.ask('OPTIONS /items/1', 204)).field('allow')!.includes('GET'), 'no Allow'),
+      assertThat((await line.ask('OPTIONS /items/1', 204)).field('allow')!.includes('GET'), 'no Allow'),
   },
   pipelined: {
     weight: 20,
@@ -564,7 +564,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
       );
       for (const [n, id] of ids.entries()) {
         const answer = checked(await line.answer(), isBad[n]! ? 400 : id > 1_000 ? 404 : 200);
-        must(answer.status !== 200 || answer.json()['id'] === id, 'answers out of order');
+        assertThat(answer.status !== 200 || answer.json()['id'] === id, 'answers out of order');
       }
       return ids.length;
     },
@@ -572,17 +572,17 @@ const KINDS: Readonly<Record<string, Kind>> = {
   'slow handler': {
     weight: 8,
     run: async (line) =>
-      must((await line.ask(`GET /slow/${line.random(20)}`, 200)).text() === 'at last', 'another body'),
+      assertThat((await line.ask(`GET /slow/${line.random(20)}`, 200)).text() === 'at last', 'another body'),
   },
   'exception handler': {
     weight: 8,
     run: async (line) =>
-      must((await line.ask('GET /teapot', 418)).text() === 'short and stout', 'another body'),
+      assertThat((await line.ask('GET /teapot', 418)).text() === 'short and stout', 'another body'),
   },
   'Connection: close': {
     weight: 8,
     run: async (line) => {
-      must(
+      assertThat(
         (await line.ask('GET /', 200, { fields: 'Connection: close\r\n' })).field('connection') === 'close',
         'no Connection: close',
       );
@@ -609,7 +609,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
     run: async (line) => {
       for (let n = 0; n < 8; n++) {
         const method = line.pick(['PUT', 'PATCH', 'DELETE', 'PROPFIND', 'PURGE']);
-        must(
+        assertThat(
           (
             await line.ask(`${method} ${line.pick(['/', '/items', '/items/3', '/bytes', '/search'])}`, 405)
           ).field('allow') !== undefined,
@@ -633,7 +633,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
   'wrong types': {
     weight: 60,
     run: async (line) =>
-      must(
+      assertThat(
         Array.isArray(
           (await line.ask('POST /items', 400, { fields: JSON_FIELD, body: line.pick(INVALID_ITEMS) })).json()[
             'errors'
@@ -818,7 +818,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
         client.socket.resume();
         await sleep(1);
       }
-      must(checked(await line.answer(), 200).body.length === BLOCKS * BLOCK.length, 'another length');
+      assertThat(checked(await line.answer(), 200).body.length === BLOCKS * BLOCK.length, 'another length');
     },
   },
 };

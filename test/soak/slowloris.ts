@@ -270,7 +270,7 @@ async function main(): Promise<void> {
   failures.push(...(await confirmed(() => late(SECONDS))));
   const after = await settled(port);
   console.log(
-    `cut: ${[...tallies].map(([kind, { ended, told }]) => `${kind} ${ended}${told === 0 ? '' : ` (${told} with 408)`}`).join(', ')}`,
+    `cut: ${[...tallies].map(([kind, { ended, told: reported }]) => `${kind} ${ended}${reported === 0 ? '' : ` (${reported} with 408)`}`).join(', ')}`,
   );
   console.log(
     `heap ${(before.heapUsed / 1_048_576).toFixed(1)} → ${(after.heapUsed / 1_048_576).toFixed(1)} MB, external ${(before.external / 1_048_576).toFixed(1)} → ${(after.external / 1_048_576).toFixed(1)} MB`,

@@ -63,8 +63,8 @@ export class UploadFolder {
 }
 
 /** All of it, as text. */
-export async function textOf(pieces: AsyncIterable<Uint8Array>): Promise<string> {
+export async function textOf(chunks: AsyncIterable<Uint8Array>): Promise<string> {
   const all: Uint8Array[] = [];
-  for await (const piece of pieces) all.push(piece);
+  for await (const chunk of chunks) all.push(chunk);
   return Buffer.concat(all).toString();
 }

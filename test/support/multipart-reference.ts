@@ -60,10 +60,10 @@ export function fileOf(
 
 /** A body. */
 export function written(parts: readonly WrittenPart[], boundary = 'b'): Buffer {
-  const pieces = parts.flatMap(({ head, content }) => [
+  const chunks = parts.flatMap(({ head, content }) => [
     `--${boundary}\r\n${head.includes(':') ? head : `Content-Disposition: form-data${head}`}\r\n\r\n`,
     content,
     '\r\n',
   ]);
-  return Buffer.concat([...pieces, `--${boundary}--\r\n`].map((piece) => Buffer.from(piece)));
+  return Buffer.concat([...chunks, `--${boundary}--\r\n`].map((chunk) => Buffer.from(chunk)));
 }

@@ -365,8 +365,8 @@ export class Sites {
           let text = '';
           answer
             .setEncoding('utf8')
-            .on('data', (piece: string) => {
-              text += piece;
+            .on('data', (chunk: string) => {
+              text += chunk;
             })
             .on('end', () => {
               const { refresh_token: next, error } = JSON.parse(text) as {

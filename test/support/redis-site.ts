@@ -22,7 +22,7 @@ const app = new Svc({
   env: 'test',
   roomBus,
 });
-const heard: string[] = [];
+const received: string[] = [];
 app.register(redis);
 app.use(
   new RateLimitMiddleware({
@@ -58,7 +58,7 @@ app.post('/say', async ({ req }) => {
   frames.publish('lobby', Buffer.from(await req.text()), true);
   return 'said';
 });
-app.get('/heard', () => heard);
+app.get('/heard', () => received);
 app
   .websocket('/rooms/{room}', { allowMissingOrigin: true })
   .onOpen((socket, { params }) => {
@@ -75,7 +75,7 @@ app.post('/rooms/{room}', { rooms: Depends(rooms) }, async ({ req, params, rooms
 );
 app.get('/rooms/{room}', { rooms: Depends(rooms) }, ({ params, rooms }) => rooms.count(params.room));
 app.onStartup(async () => {
-  frames.subscribe((room, frame) => void heard.push(`${room}: ${new TextDecoder().decode(frame)}`));
+  frames.subscribe((room, frame) => void received.push(`${room}: ${new TextDecoder().decode(frame)}`));
   await Promise.all([roomBus.settled(), frames.settled()]);
 });
 const server = await app.run({ port: 0 });

@@ -87,14 +87,14 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
 const ALWAYS =
   /; (?:it was allowed until |its allowance gives no reason|the date of its allowance)|^it threw /;
 
-interface Told {
+interface Reported {
   readonly rule: string;
   readonly severity: string;
   readonly message: string;
 }
 
 /** The severity that a finding must have; undefined for the rules of others. */
-export function severityOf({ rule, message }: Omit<Told, 'severity'>): Severity | undefined {
+export function severityOf({ rule, message }: Omit<Reported, 'severity'>): Severity | undefined {
   if (ALWAYS.test(message)) return 'error';
   const other = OF_MESSAGES.find(([id, pattern]) => id === rule && pattern.test(message));
   if (other !== undefined) return other[2];
@@ -102,7 +102,7 @@ export function severityOf({ rule, message }: Omit<Told, 'severity'>): Severity 
 }
 
 /** The findings again, once each is known to be as severe as it must be. */
-export function asSevere<T extends Told>(findings: readonly T[]): T[] {
+export function asSevere<T extends Reported>(findings: readonly T[]): T[] {
   for (const { rule, severity, message } of findings)
     assert.equal(severity, severityOf({ rule, message }) ?? severity, `the severity of ${rule}: ${message}`);
   return [...findings];

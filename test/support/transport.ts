@@ -51,7 +51,7 @@ export class FakeOutgoing extends EventEmitter implements Outgoing {
 }
 
 /** What a test request is made of. */
-export interface RequestParts {
+export interface RequestInput {
   readonly method?: string;
   readonly url?: string;
   /** Name and value in turn. */
@@ -63,7 +63,7 @@ export interface RequestParts {
 }
 
 /** A request and its two sides. */
-export function fakeRequest(parts: RequestParts = {}): {
+export function fakeRequest(input: RequestInput = {}): {
   req: TransportRequest;
   incoming: FakeIncoming;
   outgoing: FakeOutgoing;
@@ -75,7 +75,7 @@ export function fakeRequest(parts: RequestParts = {}): {
     socket = { remoteAddress: '10.0.0.1' },
     body,
     defaults,
-  } = parts;
+  } = input;
   const incoming = new FakeIncoming(method, url, headers, socket);
   if (body !== undefined) {
     incoming.push(body);

@@ -4,10 +4,10 @@
 import { OPCODE } from '../../src/http/websocket/codes.ts';
 import { FrameReader, SpareReaders } from '../../src/http/websocket/frames.ts';
 import type { FrameReaderOptions, FrameSink } from '../../src/http/websocket/frames.ts';
-import type { Told } from './ws-reference.ts';
+import type { FrameEvent } from './ws-reference.ts';
 
 /** What a frame is made of: anything that a client may get wrong. */
-export interface FrameParts {
+export interface FrameOptions {
   readonly opcode?: number;
   readonly isFinal?: boolean;
   /** RSV1 is 4, RSV2 2, RSV3 1. */
@@ -22,12 +22,12 @@ export interface FrameParts {
 }
 
 /** A frame of a client, byte by byte. */
-export function frame(parts: FrameParts): Buffer {
-  const { opcode = OPCODE.text, isFinal = true, rsv = 0, payload = '' } = parts;
-  const key = 'key' in parts ? parts.key : [0x37, 0xfa, 0x21, 0x3d];
+export function frame(options: FrameOptions): Buffer {
+  const { opcode = OPCODE.text, isFinal = true, rsv = 0, payload = '' } = options;
+  const key = 'key' in options ? options.key : [0x37, 0xfa, 0x21, 0x3d];
   const bytes = Buffer.from(payload as string);
-  const length = parts.length ?? BigInt(bytes.length);
-  const bits = parts.lengthBits ?? (length < 126n ? 7 : length < 65_536n ? 16 : 64);
+  const length = options.length ?? BigInt(bytes.length);
+  const bits = options.lengthBits ?? (length < 126n ? 7 : length < 65_536n ? 16 : 64);
   const field = Buffer.alloc(8);
   field.writeBigUInt64BE(length);
   const masked = key === undefined ? 0 : 0x80;
@@ -52,18 +52,24 @@ export function closing(code: number, reason: string | Uint8Array = ''): Buffer 
 }
 
 /** What a reader tells of these chunks, which it is given copies of. */
-export function read(chunks: readonly Uint8Array[], options: Partial<FrameReaderOptions> = {}): Told[] {
-  const told: Told[] = [];
-  const reader = new FrameReader({ isMasked: true, maxMessageBytes: 1_048_576, ...options }, sinkInto(told));
+export function read(chunks: readonly Uint8Array[], options: Partial<FrameReaderOptions> = {}): FrameEvent[] {
+  const reported: FrameEvent[] = [];
+  const reader = new FrameReader(
+    { isMasked: true, maxMessageBytes: 1_048_576, ...options },
+    sinkInto(reported),
+  );
   for (const chunk of chunks) reader.push(Buffer.from(chunk));
-  return told;
+  return reported;
 }
 
 /** The same of two sockets that get them in turn, each with a reader that it has from a store as long as it needs one. */
-export function readInTurn(chunks: readonly Uint8Array[], readers: SpareReaders): readonly [Told[], Told[]] {
-  const both: [Told[], Told[]] = [[], []];
-  const sockets = both.map((told): { readonly sink: FrameSink; reader: FrameReader | undefined } => ({
-    sink: sinkInto(told),
+export function readInTurn(
+  chunks: readonly Uint8Array[],
+  readers: SpareReaders,
+): readonly [FrameEvent[], FrameEvent[]] {
+  const both: [FrameEvent[], FrameEvent[]] = [[], []];
+  const sockets = both.map((reported): { readonly sink: FrameSink; reader: FrameReader | undefined } => ({
+    sink: sinkInto(reported),
     reader: undefined,
   }));
   for (const chunk of chunks) {
@@ -78,14 +84,14 @@ export function readInTurn(chunks: readonly Uint8Array[], readers: SpareReaders)
   return both;
 }
 
-function sinkInto(told: Told[]): FrameSink {
+function sinkInto(reported: FrameEvent[]): FrameSink {
   return {
-    onText: (text) => void told.push(['text', text]),
-    onBinary: (bytes) => void told.push(['binary', bytes.toString('hex')]),
-    onPing: (payload) => void told.push(['ping', payload.toString('hex')]),
-    onPong: (payload) => void told.push(['pong', payload.toString('hex')]),
-    onClose: (code, reason) => void told.push(['close', code, reason]),
-    onViolation: (code) => void told.push(['violation', code]),
+    onText: (text) => void reported.push(['text', text]),
+    onBinary: (bytes) => void reported.push(['binary', bytes.toString('hex')]),
+    onPing: (payload) => void reported.push(['ping', payload.toString('hex')]),
+    onPong: (payload) => void reported.push(['pong', payload.toString('hex')]),
+    onClose: (code, reason) => void reported.push(['close', code, reason]),
+    onViolation: (code) => void reported.push(['violation', code]),
   };
 }
 

@@ -3,7 +3,7 @@
  */
 
 /** What a stream of frames says, in order; after `close` and `violation` nothing follows. */
-export type Told =
+export type FrameEvent =
   | readonly ['text', string]
   | readonly ['binary' | 'ping' | 'pong', string]
   | readonly ['close', number, string]
@@ -35,9 +35,9 @@ function mayBecomeText(bytes: Uint8Array): boolean {
 }
 
 /** Reads masked frames. */
-export function readFrames(stream: Uint8Array, maxMessageBytes: number): Told[] {
-  const told: Told[] = [];
-  const violation = (code: number): Told[] => [...told, ['violation', code]];
+export function readFrames(stream: Uint8Array, maxMessageBytes: number): FrameEvent[] {
+  const reported: FrameEvent[] = [];
+  const violation = (code: number): FrameEvent[] => [...reported, ['violation', code]];
   let message: { opcode: number; bytes: number[]; announced: number; cost: number } | undefined;
   let at = 0;
   while (at + 2 <= stream.length) {
@@ -53,23 +53,23 @@ export function readFrames(stream: Uint8Array, maxMessageBytes: number): Told[] 
     let head = at + 2;
     if (length >= 126) {
       const size = length === 126 ? 2 : 8;
-      if (head + size + 4 > stream.length) return told; // a head is judged when it is whole
+      if (head + size + 4 > stream.length) return reported; // a head is judged when it is whole
       if (size === 8 && stream[head]! >= 128) return violation(1002);
       const least = length === 126 ? 126 : 65_536;
       length = 0;
       for (let index = 0; index < size; index++) length = length * 256 + stream[head + index]!;
       if (length < least) return violation(1002);
       head += size;
-    } else if (head + 4 > stream.length) return told;
+    } else if (head + 4 > stream.length) return reported;
     const key = stream.subarray(head, head + 4);
     const start = head + 4;
     const payload = stream.slice(start, start + length).map((byte, index) => byte ^ key[index % 4]!);
     const isWhole = payload.length === length;
     at = start + length;
     if (isControl) {
-      if (!isWhole) return told;
+      if (!isWhole) return reported;
       if (opcode === 8) {
-        if (length === 0) return [...told, ['close', 1005, '']];
+        if (length === 0) return [...reported, ['close', 1005, '']];
         if (length === 1) return violation(1002);
         const code = payload[0]! * 256 + payload[1]!;
         if (!(
@@ -78,9 +78,9 @@ export function readFrames(stream: Uint8Array, maxMessageBytes: number): Told[] 
         ))
           return violation(1002);
         const reason = textOf(payload.subarray(2));
-        return reason === undefined ? violation(1007) : [...told, ['close', code, reason]];
+        return reason === undefined ? violation(1007) : [...reported, ['close', code, reason]];
       }
-      told.push([opcode === 9 ? 'ping' : 'pong', Buffer.from(payload).toString('hex')]);
+      reported.push([opcode === 9 ? 'ping' : 'pong', Buffer.from(payload).toString('hex')]);
       continue;
     }
     message ??= { opcode, bytes: [], announced: 0, cost: 0 };
@@ -91,15 +91,15 @@ export function readFrames(stream: Uint8Array, maxMessageBytes: number): Told[] 
     for (const byte of payload) message.bytes.push(byte);
     const bytes = Uint8Array.from(message.bytes);
     if (message.opcode === 1 && !mayBecomeText(bytes)) return violation(1007);
-    if (!isWhole) return told;
+    if (!isWhole) return reported;
     if (!isFinal) continue;
-    if (message.opcode === 2) told.push(['binary', Buffer.from(bytes).toString('hex')]);
+    if (message.opcode === 2) reported.push(['binary', Buffer.from(bytes).toString('hex')]);
     else {
       const text = textOf(bytes);
       if (text === undefined) return violation(1007);
-      told.push(['text', text]);
+      reported.push(['text', text]);
     }
     message = undefined;
   }
-  return told;
+  return reported;
 }

@@ -121,7 +121,7 @@ export class MySqlConnection implements PooledConnection {
     const cursor = await this.#runner.open(sql, params, limit);
     try {
       if (cursor.opened.rows.length > 0) yield cursor.opened.rows as Row[]; // of a statement that takes no cursor
-      if (hasMore(cursor.opened)) yield* this.#pieces(cursor, limit);
+      if (hasMore(cursor.opened)) yield* this.#chunks(cursor, limit);
     } finally {
       this.#runner.statements.close({ id: cursor.id === 0 ? undefined : cursor.id });
     }
@@ -214,13 +214,13 @@ export class MySqlConnection implements PooledConnection {
     this.#conversation.destroy();
   }
 
-  async *#pieces(cursor: Cursor, limit: Limit | undefined): AsyncGenerator<readonly Row[], void, undefined> {
+  async *#chunks(cursor: Cursor, limit: Limit | undefined): AsyncGenerator<readonly Row[], void, undefined> {
     for (;;) {
       const reached = limitReached(limit, this.#options.clock, cursor.sql);
       if (reached !== undefined) throw reached;
-      const piece = await this.#runner.fetch(cursor, BATCH_ROWS, limit);
-      if (piece.rows.length > 0) yield piece.rows as Row[];
-      if (((piece.status ?? 0) & STATUS.lastRowSent) !== 0) return;
+      const chunk = await this.#runner.fetch(cursor, BATCH_ROWS, limit);
+      if (chunk.rows.length > 0) yield chunk.rows as Row[];
+      if (((chunk.status ?? 0) & STATUS.lastRowSent) !== 0) return;
     }
   }
 

@@ -5,7 +5,7 @@
 import { Canceling } from '../wire/canceling.ts';
 import { ConnectionLost, ProtocolViolation } from '../errors.ts';
 import { isFatal, mysqlError } from './errors.ts';
-import { Exchange, type Dialogue, type ExchangeSetup } from './exchange.ts';
+import { Exchange, type Dialogue, type ExchangeOptions } from './exchange.ts';
 import { readError } from './messages.ts';
 import { COMMAND, MAX_PACKET_BYTES, REPLY, STATUS, wrongSequence, type PacketReader } from './wire.ts';
 import { PacketWriter } from './writer.ts';
@@ -106,16 +106,16 @@ export class MySqlConversation {
   }
 
   /** Queues what has just been written, and sends it at the end of this turn, together with what else is. */
-  add(setup: ExchangeSetup): Exchange {
-    const exchange = this.#queue(setup);
+  add(options: ExchangeOptions): Exchange {
+    const exchange = this.#queue(options);
     this.flushSoon();
     return exchange;
   }
 
   /** Queues what has just been written in one piece. It is sent now when the server has nothing to do, else together with what else is. */
-  send(setup: ExchangeSetup): Exchange {
+  send(options: ExchangeOptions): Exchange {
     const isFirst = this.#first === undefined;
-    const exchange = this.#queue(setup);
+    const exchange = this.#queue(options);
     if (isFirst) this.flush();
     else this.flushSoon();
     return exchange;
@@ -151,10 +151,10 @@ export class MySqlConversation {
       await canceling?.end();
     }
     const { error } = exchange;
-    if ((canceling?.wasTold === true && error?.errno !== INTERRUPTED) || this.#isUncertain(exchange))
+    if ((canceling?.wasRequested === true && error?.errno !== INTERRUPTED) || this.#isUncertain(exchange))
       await this.#settle();
     if (error !== undefined) throw error.errno === INTERRUPTED ? (canceling?.reached ?? error) : error;
-    if (canceling?.wasTold === true && exchange.plan !== undefined && READS.test(exchange.sql))
+    if (canceling?.wasRequested === true && exchange.plan !== undefined && READS.test(exchange.sql))
       throw canceling.reached!; // it was told for that
     return exchange;
   }
@@ -240,8 +240,8 @@ export class MySqlConversation {
   }
 
   /** What comes behind the end rejects: it may have come between an answer and what it was waited for. */
-  #queue(setup: ExchangeSetup): Exchange {
-    const exchange = new Exchange(setup, this.dialogue);
+  #queue(options: ExchangeOptions): Exchange {
+    const exchange = new Exchange(options, this.dialogue);
     if (this.#ended !== undefined) exchange.reject(this.#closedError(exchange.sql));
     else {
       if (this.#last === undefined) this.#first = exchange;

@@ -31,7 +31,7 @@ export interface Dialogue {
 }
 
 /** How an exchange is set up. */
-export interface ExchangeSetup {
+export interface ExchangeOptions {
   /** As it was sent, for errors. */
   readonly sql: string;
   readonly kind: Kind;
@@ -113,16 +113,16 @@ export class Exchange {
   /** Told when it becomes the one that the server works on. */
   onFirst: (() => void) | undefined;
 
-  constructor(setup: ExchangeSetup, dialogue: Dialogue) {
-    this.sql = setup.sql;
-    this.#kind = setup.kind;
-    this.#wanted = setup.wanted;
-    this.#isOpen = setup.isOpen === true;
-    if (setup.sequence !== 1) this.#sequences = new Map([[0, setup.sequence]]);
-    this.plan = setup.plan;
-    this.#memory = setup.memory;
+  constructor(options: ExchangeOptions, dialogue: Dialogue) {
+    this.sql = options.sql;
+    this.#kind = options.kind;
+    this.#wanted = options.wanted;
+    this.#isOpen = options.isOpen === true;
+    if (options.sequence !== 1) this.#sequences = new Map([[0, options.sequence]]);
+    this.plan = options.plan;
+    this.#memory = options.memory;
     this.#dialogue = dialogue;
-    if (setup.kind === 'fetch') this.#step = 'rows';
+    if (options.kind === 'fetch') this.#step = 'rows';
   }
 
   /** Resolves at the end of the answer, whether it was an error or not; rejects when the connection ends before. */

@@ -381,7 +381,7 @@ export class MySqlLogin {
   /** The end of a log-in at a server whose certificate nobody has signed. */
   #checkProof(info: Buffer): void {
     const fingerprint = this.#link!.tls!.getPeerX509Certificate()?.fingerprint256.replaceAll(':', ''); // there is TLS, or nothing would be to prove
-    const told = infoOf(info);
+    const received = infoOf(info);
     if (this.#hash === undefined || (this.#options.password ?? '') === '')
       throw this.#refusal(
         'its certificate is signed by itself, and an account without a password, or of this plugin, cannot prove it: name its authority by sslrootcert',
@@ -389,8 +389,8 @@ export class MySqlLogin {
     const expected = Buffer.from(
       certificateProof(this.#hash, this.#greeting!.nonce, Buffer.from(fingerprint ?? '', 'hex')),
     );
-    const proof = Buffer.from(told.subarray(1).toString('latin1').toLowerCase());
-    if (told[0] !== PROOF_MARK || proof.length !== expected.length || !timingSafeEqual(proof, expected))
+    const proof = Buffer.from(received.subarray(1).toString('latin1').toLowerCase());
+    if (received[0] !== PROOF_MARK || proof.length !== expected.length || !timingSafeEqual(proof, expected))
       throw this.#refusal(
         'its certificate is signed by itself, and it does not prove that it is its own: somebody may be in between',
       );

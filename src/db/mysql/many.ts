@@ -124,31 +124,31 @@ async function insertSeveral(
   const source = rows[Symbol.iterator]();
   let before = 0;
   let affected = 0;
-  let piece: Params[] = [];
+  let batch: Params[] = [];
   const next = (): boolean => {
-    before += piece.length;
-    piece = taken(source, most);
-    return piece.length === most;
+    before += batch.length;
+    batch = taken(source, most);
+    return batch.length === most;
   };
-  function* wholePieces(): Generator<Params, void, undefined> {
-    do yield joined(piece, perRow, before);
+  function* wholeBatches(): Generator<Params, void, undefined> {
+    do yield joined(batch, perRow, before);
     while (next());
   }
   try {
     if (next())
-      affected += await runEach(runner, textOf(most), wholePieces(), limit, {
+      affected += await runEach(runner, textOf(most), wholeBatches(), limit, {
         perRow,
         firstRow: 1,
         isKept: true,
       });
-    if (piece.length === 0) return affected;
-    if (piece.length < FEW_ROWS)
+    if (batch.length === 0) return affected;
+    if (batch.length < FEW_ROWS)
       return (
-        affected + (await runEach(runner, sql, piece, limit, { perRow, firstRow: before + 1, isKept: true }))
+        affected + (await runEach(runner, sql, batch, limit, { perRow, firstRow: before + 1, isKept: true }))
       );
     return (
       affected +
-      (await runEach(runner, textOf(piece.length), [joined(piece, perRow, before)], limit, {
+      (await runEach(runner, textOf(batch.length), [joined(batch, perRow, before)], limit, {
         perRow,
         firstRow: before + 1,
         isKept: false,

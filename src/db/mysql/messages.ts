@@ -152,7 +152,7 @@ export function readGreeting(bytes: Buffer, at: number, end: number): Greeting {
   const protocol = fields.uint8();
   if (protocol !== PROTOCOL_10)
     throw new ProtocolViolation(`version ${protocol} of the protocol, where 10 is spoken`);
-  const told = fields.textNul();
+  const announced = fields.textNul();
   const connectionId = fields.uint32();
   const firstPart = fields.bytes(8);
   fields.skip(1);
@@ -165,9 +165,9 @@ export function readGreeting(bytes: Buffer, at: number, end: number): Greeting {
   const extended = fields.uint32(); // zeros of MySQL
   const secondPart = fields.bytes(Math.min(fields.left, Math.max(13, nonceLength - 8)));
   const plugin = (capabilities & CAPABILITY.pluginAuth) === 0 ? '' : fields.textNul();
-  const isMariaDb = /mariadb/i.test(told) || (capabilities & CAPABILITY.longPassword) === 0;
+  const isMariaDb = /mariadb/i.test(announced) || (capabilities & CAPABILITY.longPassword) === 0;
   return {
-    version: told.replace(/^5\.5\.5-(?=.*mariadb)/i, ''),
+    version: announced.replace(/^5\.5\.5-(?=.*mariadb)/i, ''),
     isMariaDb,
     connectionId,
     capabilities,

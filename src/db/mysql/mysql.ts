@@ -9,7 +9,7 @@ import type { Logger } from '../../observability/log.ts';
 import type { Limit } from '../driver.ts';
 import type { MySqlConnection } from './connection.ts';
 import type { MySqlConnectionOptions, MySqlUrl } from './url.ts';
-import type { PoolEventKind, PoolSettings } from '../wire/pool-settings.ts';
+import type { PoolEventKind, ResolvedPoolOptions } from '../wire/pool-settings.ts';
 import type { ServerHost } from '../wire/server-options.ts';
 
 /** How a database is opened; all of it checked by `openDatabase`. */
@@ -17,7 +17,7 @@ export interface MySqlDriverOptions {
   readonly address: MySqlUrl;
   /** The address without its password, for messages. */
   readonly shown: string;
-  readonly pool: Omit<PoolSettings, 'connectTimeoutMs'>;
+  readonly pool: Omit<ResolvedPoolOptions, 'connectTimeoutMs'>;
   readonly session: MySqlConnectionOptions;
   readonly clock: Clock;
   readonly log: Logger | undefined;

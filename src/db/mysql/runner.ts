@@ -19,7 +19,7 @@ import { COMMAND } from './wire.ts';
 import { refuseCount, parameterProblem, refuseParameter, type Params } from '../values.ts';
 import type { Column, Limit } from '../driver.ts';
 import type { MySqlConversation } from './conversation.ts';
-import type { Exchange, ExchangeSetup, RowsWanted } from './exchange.ts';
+import type { Exchange, ExchangeOptions, RowsWanted } from './exchange.ts';
 import type { MySqlConnectionOptions } from './url.ts';
 
 /** What is run, and how. */
@@ -455,8 +455,8 @@ export class MySqlRunner {
     writer.command(COMMAND.query);
     writer.text(text);
     this.checkLength(before, text);
-    const setup: ExchangeSetup = { sql: text, kind: 'query', wanted, sequence: writer.end() };
-    return isAlone ? this.conversation.send(setup) : this.conversation.add(setup);
+    const options: ExchangeOptions = { sql: text, kind: 'query', wanted, sequence: writer.end() };
+    return isAlone ? this.conversation.send(options) : this.conversation.add(options);
   }
 }
 

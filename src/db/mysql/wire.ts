@@ -112,8 +112,8 @@ export class PacketReader {
   readonly #onPacket: OnPacket;
   readonly #partial = new ByteQueue();
   /** Payloads of a packet that goes on. */
-  #pieces: Buffer[] = [];
-  #piecesLength = 0;
+  #chunks: Buffer[] = [];
+  #chunksLength = 0;
   #isStopped = false;
   /** The number that comes after the last packet. */
   #sequence = 0;
@@ -127,7 +127,7 @@ export class PacketReader {
 
   /** Whether part of a packet waits for its rest. */
   get hasPartial(): boolean {
-    return this.#partial.length > 0 || this.#pieces.length > 0;
+    return this.#partial.length > 0 || this.#chunks.length > 0;
   }
 
   /** The number that comes after that of the last packet. */
@@ -141,7 +141,7 @@ export class PacketReader {
     while (!this.#isStopped && chunk.length - at >= HEADER_BYTES) {
       const end = at + HEADER_BYTES + this.#lengthOf(chunk, at);
       if (end > chunk.length) break;
-      this.#onPiece(chunk, at, end);
+      this.#onChunk(chunk, at, end);
       at = end;
     }
     if (!this.#isStopped && at < chunk.length) this.#partial.pushCopy(chunk.subarray(at));
@@ -151,7 +151,7 @@ export class PacketReader {
   stop(): void {
     this.#isStopped = true;
     this.#partial.clear();
-    this.#pieces = [];
+    this.#chunks = [];
   }
 
   /** Gives the packet that waits as many bytes as it lacks. Where the rest of the chunk begins. */
@@ -168,34 +168,34 @@ export class PacketReader {
     this.#partial.pushCopy(chunk.subarray(at, at + lacking));
     if (this.#partial.length === total) {
       const packet = asBuffer(this.#partial.take(total)!); // there are as many
-      this.#onPiece(packet, 0, total);
+      this.#onChunk(packet, 0, total);
     }
     return at + lacking;
   }
 
-  #onPiece(bytes: Buffer, at: number, end: number): void {
+  #onChunk(bytes: Buffer, at: number, end: number): void {
     const sequence = bytes[at + 3]!; // the caller has looked
     const from = at + HEADER_BYTES;
-    if (this.#pieces.length > 0 && sequence !== this.#sequence) throw wrongSequence(sequence, this.#sequence);
+    if (this.#chunks.length > 0 && sequence !== this.#sequence) throw wrongSequence(sequence, this.#sequence);
     this.#sequence = (sequence + 1) & 0xff;
-    if (this.#pieces.length === 0) {
+    if (this.#chunks.length === 0) {
       if (end - from < MAX_PAYLOAD) {
         this.#onPacket(bytes, from, end, sequence);
         return;
       }
       this.#firstSequence = sequence;
     }
-    this.#pieces.push(Buffer.from(bytes.subarray(from, end)));
-    this.#piecesLength += end - from;
+    this.#chunks.push(Buffer.from(bytes.subarray(from, end)));
+    this.#chunksLength += end - from;
     if (end - from === MAX_PAYLOAD) return;
-    const whole = Buffer.concat(this.#pieces, this.#piecesLength);
-    [this.#pieces, this.#piecesLength] = [[], 0];
+    const whole = Buffer.concat(this.#chunks, this.#chunksLength);
+    [this.#chunks, this.#chunksLength] = [[], 0];
     this.#onPacket(whole, 0, whole.length, this.#firstSequence);
   }
 
   #lengthOf(bytes: Uint8Array, at: number): number {
     const length = bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16);
-    if (this.#piecesLength + length > this.maxBytes)
+    if (this.#chunksLength + length > this.maxBytes)
       throw new ProtocolViolation(`a packet of more than ${this.maxBytes} bytes, which are the most`);
     return length;
   }

@@ -211,16 +211,12 @@ export class PacketWriter {
     const from = this.#packetAt + HEADER_BYTES;
     const end = this.#at;
     this.#ensure(more * HEADER_BYTES);
-    for (let piece = more; piece > 0; piece--) {
-      const start = from + piece * MAX_PAYLOAD;
-      this.#bytes.copyWithin(start + piece * HEADER_BYTES, start, Math.min(end, start + MAX_PAYLOAD));
+    for (let part = more; part > 0; part--) {
+      const start = from + part * MAX_PAYLOAD;
+      this.#bytes.copyWithin(start + part * HEADER_BYTES, start, Math.min(end, start + MAX_PAYLOAD));
     }
-    for (let piece = 0; piece < more; piece++)
-      this.#header(
-        this.#packetAt + piece * (HEADER_BYTES + MAX_PAYLOAD),
-        MAX_PAYLOAD,
-        this.#sequence + piece,
-      );
+    for (let part = 0; part < more; part++)
+      this.#header(this.#packetAt + part * (HEADER_BYTES + MAX_PAYLOAD), MAX_PAYLOAD, this.#sequence + part);
     this.#at = end + more * HEADER_BYTES;
   }
 

@@ -35,7 +35,7 @@ export type RowsWanted = 'none' | 'first' | 'firstList' | 'objects' | 'lists';
 const TAG_COUNT = /^(?:INSERT \d+|UPDATE|DELETE|MERGE|COPY) (\d+)$/;
 
 /** How an exchange is set up. */
-export interface ExchangeSetup {
+export interface ExchangeOptions {
   /** As it was sent, for errors. */
   readonly sql: string;
   readonly steps: readonly Step[];
@@ -84,12 +84,12 @@ export class Exchange {
   /** Told when it becomes the one that the server works on. */
   onFirst: (() => void) | undefined;
 
-  constructor(setup: ExchangeSetup) {
-    this.sql = setup.sql;
-    this.#steps = setup.steps;
-    this.#wanted = setup.wanted;
-    this.#types = setup.types;
-    this.plan = setup.plan;
+  constructor(options: ExchangeOptions) {
+    this.sql = options.sql;
+    this.#steps = options.steps;
+    this.#wanted = options.wanted;
+    this.#types = options.types;
+    this.plan = options.plan;
   }
 
   /** Whether the server ends it without a Sync. */

@@ -17,7 +17,7 @@ const KEEPALIVE_MS = 30_000;
 const ANSWER_MS = 10_000;
 
 /** What a listener is made from. */
-export interface ListenerSetup {
+export interface ListenerDeps {
   readonly connect: Connect<PostgresSession>;
   readonly connectTimeoutMs: number;
   readonly clock: Clock;
@@ -32,7 +32,7 @@ interface Subscription {
 
 /** The notifications of one database. */
 export class PostgresListener {
-  readonly #setup: ListenerSetup;
+  readonly #deps: ListenerDeps;
   readonly #channels = new Map<string, Set<Subscription>>();
   readonly #abort = new AbortController();
   #session: PostgresSession | undefined;
@@ -41,8 +41,8 @@ export class PostgresListener {
   #keepalive: Disposable | undefined;
   #isReconnecting = false;
 
-  constructor(setup: ListenerSetup) {
-    this.#setup = setup;
+  constructor(deps: ListenerDeps) {
+    this.#deps = deps;
   }
 
   /** Resolves when the server has heard of it. Dispose of it to hear no more. */
@@ -78,7 +78,7 @@ export class PostgresListener {
     if (known === undefined) {
       const session = this.#session ?? (await this.#connected());
       await session.script(`listen ${quotedName('postgres', channel)}`, this.#within(ANSWER_MS));
-      this.#mustHave(session);
+      this.#assertCurrent(session);
       this.#channels.set(channel, new Set([subscription]));
     } else {
       known.add(subscription);
@@ -100,12 +100,12 @@ export class PostgresListener {
   }
 
   async #connected(): Promise<PostgresSession> {
-    const session = await this.#setup.connect(this.#within(this.#setup.connectTimeoutMs));
+    const session = await this.#deps.connect(this.#within(this.#deps.connectTimeoutMs));
     if (this.#abort.signal.aborted) {
       session.destroy();
       throw this.#abort.signal.reason;
     }
-    session.onNotification = (channel, payload, processId) => this.#tell(channel, payload, processId);
+    session.onNotification = (channel, payload, processId) => this.#notify(channel, payload, processId);
     session.onLost = (error) => this.#lost(session, error);
     this.#session = session;
     this.#askLater(session);
@@ -113,16 +113,16 @@ export class PostgresListener {
   }
 
   /** An answer and the end of the connection may come in one breath. @throws ConnectionLost */
-  #mustHave(session: PostgresSession): void {
+  #assertCurrent(session: PostgresSession): void {
     if (this.#session !== session)
       throw new ConnectionLost('The connection ended as soon as it listened', { sqlstate: '08006' });
   }
 
-  #tell(channel: string, payload: string, processId: number): void {
+  #notify(channel: string, payload: string, processId: number): void {
     for (const { notified } of this.#channels.get(channel) ?? []) {
       void guarded(
         () => notified(payload, { channel, processId }),
-        (error) => this.#setup.log?.error('notification_failed', error, { channel }),
+        (error) => this.#deps.log?.error('notification_failed', error, { channel }),
       );
     }
   }
@@ -132,7 +132,7 @@ export class PostgresListener {
     this.#keepalive?.[Symbol.dispose]();
     this.#session = undefined;
     if (this.#channels.size === 0 || this.#abort.signal.aborted || this.#isReconnecting) return;
-    this.#setup.log?.warn('listening_interrupted', { reason: error });
+    this.#deps.log?.warn('listening_interrupted', { reason: error });
     this.#isReconnecting = true;
     void this.#inTurn(() => this.#reconnect())
       .catch(() => undefined)
@@ -142,7 +142,7 @@ export class PostgresListener {
   }
 
   async #reconnect(): Promise<void> {
-    const { clock, log } = this.#setup;
+    const { clock, log } = this.#deps;
     const backoff = new Backoff(Math.random);
     while (!this.#abort.signal.aborted && this.#channels.size > 0) {
       const startedMs = clock.monotonicMs();
@@ -150,7 +150,7 @@ export class PostgresListener {
         const session = await this.#connected();
         for (const channel of this.#channels.keys())
           await session.script(`listen ${quotedName('postgres', channel)}`, this.#within(ANSWER_MS));
-        this.#mustHave(session);
+        this.#assertCurrent(session);
         break;
       } catch {
         this.#session?.destroy();
@@ -172,7 +172,7 @@ export class PostgresListener {
 
   #askLater(session: PostgresSession): void {
     this.#keepalive?.[Symbol.dispose]();
-    this.#keepalive = this.#setup.clock.after(KEEPALIVE_MS, () => {
+    this.#keepalive = this.#deps.clock.after(KEEPALIVE_MS, () => {
       void session.ping(this.#within(ANSWER_MS)).then(
         () => {
           if (this.#session === session) this.#askLater(session);
@@ -199,7 +199,7 @@ export class PostgresListener {
   }
 
   #within(timeoutMs: number): Limit {
-    return { signal: this.#abort.signal, deadlineMs: this.#setup.clock.monotonicMs() + timeoutMs, timeoutMs };
+    return { signal: this.#abort.signal, deadlineMs: this.#deps.clock.monotonicMs() + timeoutMs, timeoutMs };
   }
 }
 

@@ -10,7 +10,7 @@ import { findServer, searchMs, type ServerKind } from '../wire/server-hosts.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Limit, ListenOptions, Notified } from '../driver.ts';
-import type { PoolEventKind, PoolSettings } from '../wire/pool-settings.ts';
+import type { PoolEventKind, ResolvedPoolOptions } from '../wire/pool-settings.ts';
 import type { PostgresConnectionOptions, PostgresHost, PostgresSession, PostgresUrl } from './url.ts';
 
 /** How a PostgreSQL database is opened; all of it checked by `openDatabase`. */
@@ -18,7 +18,7 @@ export interface PostgresOptions {
   readonly address: PostgresUrl;
   /** The address without its password, for messages. */
   readonly shown: string;
-  readonly pool: Omit<PoolSettings, 'connectTimeoutMs'>;
+  readonly pool: Omit<ResolvedPoolOptions, 'connectTimeoutMs'>;
   readonly session: PostgresConnectionOptions;
   readonly clock: Clock;
   readonly log: Logger | undefined;

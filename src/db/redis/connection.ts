@@ -26,7 +26,7 @@ export type RedisValue =
   string | Uint8Array | number | bigint | boolean | null | Error | RedisValue[] | Map<RedisValue, RedisValue>;
 
 /** What a connection is made from. */
-export interface RedisConnectionSetup {
+export interface RedisConnectionDeps {
   readonly socket: Socket;
   readonly clock: Clock;
   readonly maxReplyBytes: number;
@@ -71,7 +71,7 @@ export class RedisConnection {
   /** Told of what answers nothing that was asked: true takes it, false leaves it to whoever waits. Without it pushes are dropped. */
   onPush: ((value: RespValue, isPush: boolean) => boolean) | undefined;
 
-  constructor({ socket, clock, maxReplyBytes, maxPending }: RedisConnectionSetup) {
+  constructor({ socket, clock, maxReplyBytes, maxPending }: RedisConnectionDeps) {
     this.#socket = socket;
     this.#clock = clock;
     this.#maxPending = maxPending;

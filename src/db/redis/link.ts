@@ -19,7 +19,7 @@ export type RedisEventKind =
   'connected' | 'lost' | 'connect_failed' | 'evicted' | 'timeout' | 'refused' | 'frames_lost';
 
 /** What a link is made from. */
-export interface RedisLinkSetup {
+export interface RedisLinkDeps {
   readonly options: RedisConnectOptions;
   /** Done with each new connection before anybody gets it. Rejecting ends it. */
   readonly prepare?: ((connection: RedisConnection) => Promise<void>) | undefined;
@@ -32,7 +32,7 @@ const REFUSED_PAUSE_MS = 30_000;
 
 /** See above. */
 export class RedisLink {
-  readonly #setup: RedisLinkSetup;
+  readonly #deps: RedisLinkDeps;
   readonly #abort = new AbortController();
   readonly #backoff = new Backoff(Math.random);
   #connection: RedisConnection | undefined;
@@ -43,8 +43,8 @@ export class RedisLink {
   #failure: unknown;
   readonly #ending = new Set<Promise<void>>();
 
-  constructor(setup: RedisLinkSetup) {
-    this.#setup = setup;
+  constructor(deps: RedisLinkDeps) {
+    this.#deps = deps;
   }
 
   /** Undefined while there is none. */
@@ -72,7 +72,7 @@ export class RedisLink {
     this.start();
     if (this.#connection !== undefined) return this.#connection;
     const reached = Promise.withResolvers<never>();
-    const watched = watchLimit(limit, this.#setup.options.clock, (error) =>
+    const watched = watchLimit(limit, this.#deps.options.clock, (error) =>
       reached.reject(this.#failure instanceof Error ? this.#failure : error),
     );
     try {
@@ -85,7 +85,7 @@ export class RedisLink {
   /** Lets a connection go that is of no use any more, as one to a server that has become a replica, and makes another. */
   evict(connection: RedisConnection, error: unknown): void {
     if (this.#connection !== connection) return;
-    this.#setup.onEvent('evicted', error);
+    this.#deps.onEvent('evicted', error);
     this.#left(error);
     this.#end(connection);
     this.start();
@@ -106,7 +106,7 @@ export class RedisLink {
     const {
       options: { clock },
       onEvent,
-    } = this.#setup;
+    } = this.#deps;
     const { signal } = this.#abort;
     while (!signal.aborted) {
       const waitMs = isFinal(this.#failure) ? REFUSED_PAUSE_MS : this.#backoff.waitMs(clock.monotonicMs());
@@ -127,7 +127,7 @@ export class RedisLink {
   }
 
   async #made(): Promise<RedisConnection> {
-    const { options, prepare } = this.#setup;
+    const { options, prepare } = this.#deps;
     const connection = await connectRedis(options, this.#abort.signal);
     try {
       await prepare?.(connection);
@@ -145,7 +145,7 @@ export class RedisLink {
     const {
       options: { clock },
       onEvent,
-    } = this.#setup;
+    } = this.#deps;
     this.#connection = connection;
     this.#connectedMs = clock.monotonicMs();
     connection.onLost = (error) => {
@@ -159,7 +159,7 @@ export class RedisLink {
   }
 
   #left(error: unknown): void {
-    const nowMs = this.#setup.options.clock.monotonicMs();
+    const nowMs = this.#deps.options.clock.monotonicMs();
     this.#connection = undefined;
     this.#failure = error;
     this.#ready = withoutWarning();

@@ -284,7 +284,7 @@ export class Redis implements AsyncDisposable {
   }
 
   /** Says that frames for rooms got lost. @internal */
-  tell(kind: RedisEventKind): void {
+  report(kind: RedisEventKind): void {
     for (const { onEvent } of this.#observers) onEvent?.(kind);
   }
 
@@ -300,7 +300,7 @@ export class Redis implements AsyncDisposable {
       options: this.#options,
       timeoutMs: this.#address.connectTimeoutMs,
       log: () => this.#log,
-      onEvent: (kind) => this.tell(kind),
+      onEvent: (kind) => this.report(kind),
     }));
   }
 
@@ -320,8 +320,8 @@ export class Redis implements AsyncDisposable {
     } catch (error) {
       if (error instanceof ReadOnly && connection !== undefined && this.#address.role === 'primary')
         this.#link?.evict(connection, error); // it has become a replica
-      if (error instanceof QueryTimeout) this.tell('timeout');
-      else if (error instanceof PoolTimeout) this.tell('refused');
+      if (error instanceof QueryTimeout) this.report('timeout');
+      else if (error instanceof PoolTimeout) this.report('refused');
       throw atCaller(error);
     }
   }
@@ -363,7 +363,7 @@ export class Redis implements AsyncDisposable {
       if (this.#isAway) this.#log?.info('redis_reached_again', { url: this.shown });
       this.#isAway = false;
     }
-    this.tell(kind);
+    this.report(kind);
   }
 }
 

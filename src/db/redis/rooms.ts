@@ -44,7 +44,7 @@ export class RedisRoomBus implements RoomBus {
   publish(room: string, frame: Uint8Array, isText: boolean): void {
     void this.#redis
       .publish(this.#channel, this.#message(room, frame, isText))
-      .catch(() => this.#redis.tell('frames_lost'));
+      .catch(() => this.#redis.report('frames_lost'));
     this.#here.publish(room, frame, isText);
   }
 

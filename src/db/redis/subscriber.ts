@@ -23,7 +23,7 @@ export interface RedisSubscribeOptions {
 }
 
 /** What a subscriber is made from. */
-export interface RedisSubscriberSetup {
+export interface RedisSubscriberDeps {
   readonly options: RedisConnectOptions;
   readonly timeoutMs: number;
   readonly log: () => Logger | undefined;
@@ -40,7 +40,7 @@ interface Subscription {
 
 /** The channels of one client. */
 export class RedisSubscriber {
-  readonly #setup: RedisSubscriberSetup;
+  readonly #deps: RedisSubscriberDeps;
   readonly #channels = new Map<string, Set<Subscription>>();
   #link: RedisLink | undefined;
   #hadConnection = false;
@@ -49,8 +49,8 @@ export class RedisSubscriber {
   #work: Promise<unknown> = Promise.resolve();
   #isClosed = false;
 
-  constructor(setup: RedisSubscriberSetup) {
-    this.#setup = setup;
+  constructor(deps: RedisSubscriberDeps) {
+    this.#deps = deps;
   }
 
   /** Resolves when the server knows of it. While there is no connection it is kept all the same if `mayWait`, and subscribed to later. */
@@ -86,7 +86,7 @@ export class RedisSubscriber {
     if (known !== undefined) return void known.add(subscription);
     this.#channels.set(channel, new Set([subscription])); // a connection that comes meanwhile subscribes to it
     try {
-      const connection = await this.#linked().connected(this.#within(this.#setup.timeoutMs));
+      const connection = await this.#linked().connected(this.#within(this.#deps.timeoutMs));
       await connection.send(['SUBSCRIBE', channel], this.#within(ANSWER_MS)); // once more does no harm, and one that was being prepared may not have known of it
     } catch (error) {
       if (mayWait) return;
@@ -111,7 +111,7 @@ export class RedisSubscriber {
   }
 
   #linked(): RedisLink {
-    const { options, onEvent } = this.#setup;
+    const { options, onEvent } = this.#deps;
     this.#link ??= new RedisLink({ options, onEvent, prepare: (connection) => this.#prepare(connection) });
     return this.#link;
   }
@@ -145,7 +145,7 @@ export class RedisSubscriber {
   }
 
   #askLater(connection: RedisConnection): void {
-    const { clock } = this.#setup.options;
+    const { clock } = this.#deps.options;
     this.#keepalive?.[Symbol.dispose]();
     this.#keepalive = clock.after(KEEPALIVE_MS, () => {
       if (connection.isEnded) return;
@@ -160,7 +160,7 @@ export class RedisSubscriber {
     try {
       await work();
     } catch (error) {
-      this.#setup.log()?.error('subscriber_failed', error, { channel });
+      this.#deps.log()?.error('subscriber_failed', error, { channel });
     }
   }
 
@@ -171,6 +171,6 @@ export class RedisSubscriber {
   }
 
   #within(timeoutMs: number): Limit {
-    return { signal: undefined, deadlineMs: this.#setup.options.clock.monotonicMs() + timeoutMs, timeoutMs };
+    return { signal: undefined, deadlineMs: this.#deps.options.clock.monotonicMs() + timeoutMs, timeoutMs };
   }
 }

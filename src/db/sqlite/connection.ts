@@ -251,12 +251,12 @@ export class SqliteConnection implements Connection {
         return this.#waitFor(error, sql, limit, () => step(subject, detail));
       throw sqliteError(error, sql);
     } finally {
-      if (log !== undefined) this.#tell(sql, clock.monotonicMs() - startedMs);
+      if (log !== undefined) this.#report(sql, clock.monotonicMs() - startedMs);
     }
   }
 
   /** How long a statement has held the loop. */
-  #tell(sql: string, tookMs: number): void {
+  #report(sql: string, tookMs: number): void {
     this.#options.onStatement?.(tookMs / 1_000);
     if (tookMs > SLOW_MS) this.#options.log?.warn('slow_statement', { sql, took_ms: Math.round(tookMs) });
   }

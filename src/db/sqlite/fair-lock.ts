@@ -7,7 +7,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 
 /** How turns are given. */
-export interface TurnsOptions {
+export interface FairLockOptions {
   /** What is waited for, for messages: `the writing connection`. */
   readonly what: string;
   readonly permits: number;
@@ -25,8 +25,8 @@ interface Waiter {
 }
 
 /** A queue for something that only so many can have. */
-export class Turns {
-  readonly #options: TurnsOptions;
+export class FairLock {
+  readonly #options: FairLockOptions;
   #free: number;
   #waiting = 0;
   /** Those who gave up stay linked until it would be their turn. */
@@ -35,7 +35,7 @@ export class Turns {
   #closed: (() => unknown) | undefined;
   #drained: PromiseWithResolvers<void> | undefined;
 
-  constructor(options: TurnsOptions) {
+  constructor(options: FairLockOptions) {
     this.#options = options;
     this.#free = options.permits;
   }

@@ -14,7 +14,7 @@ import { checkedText } from './statement.ts';
 import { encodeParams, rowOf } from './values.ts';
 import { openFile } from './file.ts';
 import { SqliteConnection } from './connection.ts';
-import { Turns } from './fair-lock.ts';
+import { FairLock } from './fair-lock.ts';
 import type { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../../base/clock.ts';
 import type {
@@ -294,14 +294,14 @@ interface Reading {
 /** Lends them, opening them as they are needed, the last one used first. */
 export class SqliteReads {
   readonly #options: SqliteOptions;
-  readonly #turns: Turns;
+  readonly #lock: FairLock;
   readonly #idle: Reading[] = [];
-  readonly #lent = new Map<Connection, Reading>();
+  readonly #inUse = new Map<Connection, Reading>();
 
   constructor(options: SqliteOptions) {
     const { clock, acquireTimeoutMs, maxWaiting, readers } = options;
     this.#options = options;
-    this.#turns = new Turns({
+    this.#lock = new FairLock({
       what: 'a reading connection',
       permits: readers === 0 ? MAX_IN_PROCESS : readers,
       maxWaiting,
@@ -311,39 +311,39 @@ export class SqliteReads {
   }
 
   get load(): DriverLoad {
-    return { inUse: this.#turns.inUse, idle: this.#idle.length, waiting: this.#turns.waiting };
+    return { inUse: this.#lock.inUse, idle: this.#idle.length, waiting: this.#lock.waiting };
   }
 
   async acquire(limit: Limit | undefined): Promise<Connection> {
-    await this.#turns.take(limit);
+    await this.#lock.take(limit);
     try {
       const reading = this.#idle.pop() ?? (await this.#open());
-      this.#lent.set(reading.connection, reading);
+      this.#inUse.set(reading.connection, reading);
       return reading.connection;
     } catch (error) {
-      this.#turns.give();
+      this.#lock.give();
       throw error;
     }
   }
 
   release(connection: Connection): void {
-    const reading = this.#lent.get(connection);
+    const reading = this.#inUse.get(connection);
     if (reading === undefined) return;
-    this.#lent.delete(connection);
+    this.#inUse.delete(connection);
     if (reading.isBroken || connection.isInTransaction) void reading.close();
     else this.#idle.push(reading);
-    this.#turns.give();
+    this.#lock.give();
   }
 
   /** Refuses what comes by `error`; resolves when all are given back. */
   drain(error: () => unknown): Promise<void> {
-    return this.#turns.close(error);
+    return this.#lock.close(error);
   }
 
   /** Closes all, those that are still lent too. */
   async close(): Promise<void> {
-    for (const reading of [...this.#idle.splice(0), ...this.#lent.values()]) await reading.close();
-    this.#lent.clear();
+    for (const reading of [...this.#idle.splice(0), ...this.#inUse.values()]) await reading.close();
+    this.#inUse.clear();
   }
 
   async #open(): Promise<Reading> {

@@ -15,7 +15,7 @@ import { identityOf, openFile, openProblem, prepareFile, type FileIdentity } fro
 import { SqliteReads, readerProcess } from './reader.ts';
 import { sqliteError } from './errors.ts';
 import { BATCH_ROWS } from './statement.ts';
-import { Turns } from './fair-lock.ts';
+import { FairLock } from './fair-lock.ts';
 import type { DatabaseSync } from 'node:sqlite';
 import type { Awaitable } from '../../cache/stores.ts';
 import type { Connection, Driver, DriverLoad, Limit, Purpose, Row } from '../driver.ts';
@@ -28,7 +28,7 @@ const CLOSE_MS = 10_000;
 export class SqliteDriver implements Driver {
   readonly dialect = 'sqlite';
   readonly #options: SqliteOptions;
-  readonly #turns: Turns;
+  readonly #lock: FairLock;
   /** None for `:memory:`, where another connection would be another database. */
   readonly #reads: SqliteReads | undefined;
   #db: DatabaseSync | undefined;
@@ -51,7 +51,7 @@ export class SqliteDriver implements Driver {
         '"readOnly" leaves nothing to read in a database that begins empty',
       ]);
     this.#options = options;
-    this.#turns = new Turns({
+    this.#lock = new FairLock({
       what: 'the writing connection',
       permits: 1,
       maxWaiting,
@@ -62,7 +62,7 @@ export class SqliteDriver implements Driver {
   }
 
   get load(): DriverLoad {
-    const { inUse, waiting } = this.#turns;
+    const { inUse, waiting } = this.#lock;
     const reads = this.#reads?.load ?? { inUse: 0, idle: 0, waiting: 0 };
     return { inUse: inUse + reads.inUse, idle: 1 - inUse + reads.idle, waiting: waiting + reads.waiting };
   }
@@ -87,8 +87,8 @@ export class SqliteDriver implements Driver {
   acquire(purpose: Purpose, limit: Limit | undefined): Awaitable<Connection> {
     const main = this.#opened();
     if (purpose === 'read' && this.#reads !== undefined) return this.#reads.acquire(limit);
-    const turn = this.#turns.take(limit);
-    return turn === undefined ? main : turn.then(() => main);
+    const locked = this.#lock.take(limit);
+    return locked === undefined ? main : locked.then(() => main);
   }
 
   release(connection: Connection): void {
@@ -100,7 +100,7 @@ export class SqliteDriver implements Driver {
       this.#options.log?.warn('transaction_left_open', { remedy: 'It was rolled back' });
       this.#main.rollback();
     }
-    this.#turns.give();
+    this.#lock.give();
   }
 
   async *stream(
@@ -183,7 +183,7 @@ export class SqliteDriver implements Driver {
   async #close(): Promise<void> {
     const closed = (): SvcError => new SvcError('E_DB_CLOSED', ['run a statement']);
     const isDrained = await this.#drained(
-      Promise.all([this.#turns.close(closed), this.#reads?.drain(closed)]),
+      Promise.all([this.#lock.close(closed), this.#reads?.drain(closed)]),
     );
     await this.#reads?.close();
     const [db, main] = [this.#db, this.#main];

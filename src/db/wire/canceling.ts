@@ -10,7 +10,7 @@ import type { Limit } from '../driver.ts';
 /** How long a statement that was told to end may take to, before the connection is given up. */
 const CANCEL_GRACE_MS = 5_000;
 /** The first pause before it is told again; each is twice the one before. */
-const TELL_AGAIN_MS = 500;
+const CANCEL_AGAIN_MS = 500;
 
 /** Watches over one statement. `cancel` tells the server; `giveUp` ends the connection. */
 export class Canceling {
@@ -22,7 +22,7 @@ export class Canceling {
   readonly #giveUp: (error: Error) => void;
   #isFirst = false;
   #isOver = false;
-  #telling: Promise<void> | undefined;
+  #canceling: Promise<void> | undefined;
   #again: Disposable | undefined;
   #grace: Disposable | undefined;
 
@@ -41,21 +41,21 @@ export class Canceling {
       clock,
       (error) => {
         this.reached = error;
-        this.#tell();
+        this.#sendCancel();
       },
       sql,
     );
   }
 
   /** Whether the server was told, or is being told. */
-  get wasTold(): boolean {
-    return this.#telling !== undefined;
+  get wasRequested(): boolean {
+    return this.#canceling !== undefined;
   }
 
   /** It is the one that the server works on, so that no other is hit. */
   begin(): void {
     this.#isFirst = true;
-    this.#tell();
+    this.#sendCancel();
   }
 
   /** The statement is over. A request to cancel that is still on its way would hit the next one: it is waited for. */
@@ -63,12 +63,12 @@ export class Canceling {
     this.#isOver = true;
     this.#watched?.[Symbol.dispose]();
     this.#again?.[Symbol.dispose]();
-    await this.#telling;
+    await this.#canceling;
     this.#grace?.[Symbol.dispose]();
   }
 
-  #tell(): void {
-    if (!this.#isFirst || this.reached === undefined || this.#telling !== undefined) return;
+  #sendCancel(): void {
+    if (!this.#isFirst || this.reached === undefined || this.#canceling !== undefined) return;
     const { reached } = this;
     const given = Promise.withResolvers<void>();
     this.#grace = this.#clock.after(CANCEL_GRACE_MS, () => {
@@ -82,12 +82,12 @@ export class Canceling {
       );
       given.resolve();
     });
-    this.#send(given.promise, TELL_AGAIN_MS);
+    this.#send(given.promise, CANCEL_AGAIN_MS);
   }
 
   /** A server that is just about to begin the statement hears nothing of it, so it is told again as long as the statement runs. */
   #send(given: Promise<void>, pauseMs: number): void {
-    this.#telling = Promise.race([given, this.#cancel().catch(() => undefined)]).then(() => {
+    this.#canceling = Promise.race([given, this.#cancel().catch(() => undefined)]).then(() => {
       // when nobody can be told, the grace ends it
       if (!this.#isOver) this.#again = this.#clock.after(pauseMs, () => this.#send(given, 2 * pauseMs));
     });

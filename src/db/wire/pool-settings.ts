@@ -8,7 +8,7 @@ import type { Logger } from '../../observability/log.ts';
 import type { Connection, Limit } from '../driver.ts';
 
 /** How many connections there are, and for how long. */
-export interface PoolSettings {
+export interface ResolvedPoolOptions {
   readonly max: number;
   readonly min: number;
   readonly idleMs: number;
@@ -26,7 +26,7 @@ export interface PoolSettings {
 }
 
 /** What a pool is made from. */
-export interface PoolSetup<C extends PooledConnection> extends PoolSettings {
+export interface PoolDeps<C extends PooledConnection> extends ResolvedPoolOptions {
   readonly connect: Connect<C>;
   readonly clock: Clock;
   readonly log: Logger | undefined;

@@ -12,7 +12,7 @@
 import { SvcError } from '../../base/errors.ts';
 import { Backoff } from './backoff.ts';
 import { type Caller, ConnectionLost, PoolTimeout, atCaller, callerHere } from '../errors.ts';
-import { isPassing, type PoolSetup } from './pool-settings.ts';
+import { isPassing, type PoolDeps } from './pool-settings.ts';
 import { Waiters } from './pool-waiters.ts';
 import type { Awaitable } from '../../cache/stores.ts';
 import type { DriverLoad, Limit } from '../driver.ts';
@@ -47,7 +47,7 @@ interface Slot<C> {
 
 /** The connections to one database. */
 export class Pool<C extends PooledConnection> {
-  readonly #setup: PoolSetup<C>;
+  readonly #deps: PoolDeps<C>;
   readonly #random: () => number;
   readonly #backoff: Backoff;
   /** Of those that nobody has asked for: they pause while the server ends them as soon as they are idle. Callers do not. */
@@ -73,15 +73,15 @@ export class Pool<C extends PooledConnection> {
   /** There once it is being closed. */
   #drained: PromiseWithResolvers<void> | undefined;
 
-  constructor(setup: PoolSetup<C>) {
-    this.#setup = setup;
-    this.#random = setup.random ?? Math.random;
+  constructor(deps: PoolDeps<C>) {
+    this.#deps = deps;
+    this.#random = deps.random ?? Math.random;
     this.#backoff = new Backoff(this.#random);
     this.#filling = new Backoff(this.#random);
-    this.#reports = new PoolReports(setup);
+    this.#reports = new PoolReports(deps);
     this.#waiters = new Waiters({
-      clock: setup.clock,
-      timeoutMs: setup.acquireTimeoutMs,
+      clock: deps.clock,
+      timeoutMs: deps.acquireTimeoutMs,
       timedOut: () => this.#reports.timedOut(this.#state()),
       onLeave: () => this.#settle(),
     });
@@ -104,10 +104,10 @@ export class Pool<C extends PooledConnection> {
    */
   acquire(limit: Limit | undefined): Awaitable<C> {
     if (this.#drained !== undefined) throw closed();
-    const caller = this.#setup.leakAfterMs > 0 ? callerHere() : undefined;
+    const caller = this.#deps.leakAfterMs > 0 ? callerHere() : undefined;
     const slot = this.#waiters.size === 0 ? this.#popIdle() : undefined;
     if (slot !== undefined) {
-      const nowMs = this.#setup.clock.monotonicMs();
+      const nowMs = this.#deps.clock.monotonicMs();
       if (nowMs - slot.sinceMs <= TRUSTED_MS) return this.#lend(slot, nowMs, caller);
       void this.#ask(slot);
     }
@@ -120,7 +120,7 @@ export class Pool<C extends PooledConnection> {
     if (slot?.place !== 'lent') return;
     this.#inUse--;
     if (connection.isBroken) this.#drop(slot);
-    else if (connection.isIdle && this.#setup.reset === 'transaction') this.#offer(slot);
+    else if (connection.isIdle && this.#deps.reset === 'transaction') this.#offer(slot);
     else void this.#cleanUp(slot);
   }
 
@@ -152,8 +152,8 @@ export class Pool<C extends PooledConnection> {
   #wait(limit: Limit | undefined, caller: Caller | undefined): Promise<C> {
     if (this.#isHopeless()) throw this.#failure;
     if (
-      this.#waiters.size - this.#coming() >= this.#setup.maxWaiting &&
-      !(this.size < this.#setup.max && this.#mayConnect())
+      this.#waiters.size - this.#coming() >= this.#deps.maxWaiting &&
+      !(this.size < this.#deps.max && this.#mayConnect())
     ) {
       throw this.#reports.refused(this.#state());
     }
@@ -165,7 +165,7 @@ export class Pool<C extends PooledConnection> {
   /** A connection that is fit to be lent: to whoever waits longest, else it is idle. */
   #offer(slot: Slot<C>): void {
     const { connection } = slot;
-    const nowMs = this.#setup.clock.monotonicMs();
+    const nowMs = this.#deps.clock.monotonicMs();
     if (connection.isBroken || connection.isStale || nowMs >= slot.retireMs) return this.#drop(slot);
     const waiter = this.#waiters.shift();
     if (waiter !== undefined) {
@@ -199,21 +199,21 @@ export class Pool<C extends PooledConnection> {
       if (slot === undefined) break;
       void this.#ask(slot);
     }
-    while (this.size < this.#setup.max && this.#wantsMore() && this.#mayConnect()) void this.#open();
+    while (this.size < this.#deps.max && this.#wantsMore() && this.#mayConnect()) void this.#open();
     this.#settle();
   }
 
   #wantsMore(): boolean {
     return (
       this.#waiters.size > this.#coming() ||
-      (this.size < this.#setup.min && this.#drained === undefined && this.#isWorthTrying() && this.#mayFill())
+      (this.size < this.#deps.min && this.#drained === undefined && this.#isWorthTrying() && this.#mayFill())
     );
   }
 
   /** Whether one may be made that nobody waits for. Where those have ended at once, one after the other, when the one before has lasted. */
   #mayFill(): boolean {
     if (this.#filling.failures === 0) return true;
-    const { clock } = this.#setup;
+    const { clock } = this.#deps;
     const nowMs = clock.monotonicMs();
     if (this.#opening > 0 || this.#idle.some(({ openedMs }) => nowMs - openedMs < YOUNG_MS)) return false; // #tick() goes on when it has lasted
     const waitMs = this.#filling.waitMs(nowMs);
@@ -228,7 +228,7 @@ export class Pool<C extends PooledConnection> {
   // -- making --
 
   async #open(): Promise<void> {
-    const { clock, connect, connectTimeoutMs } = this.#setup;
+    const { clock, connect, connectTimeoutMs } = this.#deps;
     const startedMs = clock.monotonicMs();
     this.#opening++;
     let connection: C;
@@ -253,7 +253,7 @@ export class Pool<C extends PooledConnection> {
   }
 
   #opened(connection: C): void {
-    const { clock, maxLifetimeMs } = this.#setup;
+    const { clock, maxLifetimeMs } = this.#deps;
     this.#reports.opened(this.#failure === undefined ? 0 : this.#backoff.failures);
     this.#backoff.succeed();
     this.#failure = undefined;
@@ -280,7 +280,7 @@ export class Pool<C extends PooledConnection> {
   #failed(error: unknown, startedMs: number): void {
     this.#reports.notOpened(error, this.#failure === undefined && !this.#abort.signal.aborted);
     this.#failure = error;
-    this.#backoff.fail(startedMs, this.#setup.clock.monotonicMs());
+    this.#backoff.fail(startedMs, this.#deps.clock.monotonicMs());
     if (this.#isHopeless()) this.#waiters.rejectAll(() => error);
     this.#pump();
   }
@@ -288,7 +288,7 @@ export class Pool<C extends PooledConnection> {
   /** Whether another connection may be begun now. Sees to it that this is asked again when it may later. */
   #mayConnect(): boolean {
     if (this.#opening >= this.#backoff.most) return false;
-    const waitMs = this.#backoff.waitMs(this.#setup.clock.monotonicMs());
+    const waitMs = this.#backoff.waitMs(this.#deps.clock.monotonicMs());
     if (waitMs > 0 && !this.#isPausing) void this.#pause(waitMs);
     return waitMs === 0;
   }
@@ -297,7 +297,7 @@ export class Pool<C extends PooledConnection> {
   async #pause(ms: number): Promise<void> {
     this.#isPausing = true;
     try {
-      await this.#setup.clock.sleep(Math.ceil(ms), this.#abort.signal);
+      await this.#deps.clock.sleep(Math.ceil(ms), this.#abort.signal);
     } catch {
       // closed
     }
@@ -310,7 +310,7 @@ export class Pool<C extends PooledConnection> {
     return (
       this.#slots.size === 0 &&
       !this.#isWorthTrying() &&
-      this.#backoff.waitMs(this.#setup.clock.monotonicMs()) > 0
+      this.#backoff.waitMs(this.#deps.clock.monotonicMs()) > 0
     );
   }
 
@@ -339,7 +339,7 @@ export class Pool<C extends PooledConnection> {
     return this.#prepare(slot, CLEAN_UP_MS, async (limit) => {
       if (connection.isInTransaction) await connection.rollback();
       else if (!connection.isIdle) await connection.ping(limit);
-      if (this.#setup.reset === 'full') await connection.reset();
+      if (this.#deps.reset === 'full') await connection.reset();
       if (!connection.isIdle)
         throw new ConnectionLost('A connection was given back in use, and could not be cleaned up');
     });
@@ -347,7 +347,7 @@ export class Pool<C extends PooledConnection> {
 
   /** Does something to a connection before it is offered. When that fails, or takes too long, it is ended instead. */
   async #prepare(slot: Slot<C>, timeoutMs: number, work: (limit: Limit) => Promise<void>): Promise<void> {
-    const { clock } = this.#setup;
+    const { clock } = this.#deps;
     slot.place = 'busy';
     this.#busy++;
     const tooLong = clock.after(timeoutMs, () => slot.connection.destroy()); // so that `work` ends
@@ -365,7 +365,7 @@ export class Pool<C extends PooledConnection> {
     if (!this.#slots.has(slot.connection)) return;
     this.#reports.lost(error, slot.place);
     if (slot.place !== 'idle') return; // whoever has it gives it back
-    const nowMs = this.#setup.clock.monotonicMs();
+    const nowMs = this.#deps.clock.monotonicMs();
     if (!slot.wasLent && nowMs - slot.openedMs < YOUNG_MS) this.#filling.fail(slot.openedMs, nowMs);
     this.#idle.splice(this.#idle.indexOf(slot), 1);
     this.#drop(slot);
@@ -389,7 +389,7 @@ export class Pool<C extends PooledConnection> {
   #end(connection: C): void {
     const ending = connection.close();
     this.#ending.add(ending);
-    const late = this.#setup.clock.after(CLEAN_UP_MS, () => connection.destroy());
+    const late = this.#deps.clock.after(CLEAN_UP_MS, () => connection.destroy());
     void ending.finally(() => {
       late[Symbol.dispose]();
       this.#ending.delete(ending);
@@ -397,7 +397,7 @@ export class Pool<C extends PooledConnection> {
   }
 
   #tickLater(): void {
-    this.#ticking ??= this.#setup.clock.after(TICK_MS, () => {
+    this.#ticking ??= this.#deps.clock.after(TICK_MS, () => {
       this.#ticking = undefined;
       this.#tick();
       if (this.#slots.size > 0) this.#tickLater();
@@ -405,7 +405,7 @@ export class Pool<C extends PooledConnection> {
   }
 
   #tick(): void {
-    const { clock, idleMs, min, leakAfterMs } = this.#setup;
+    const { clock, idleMs, min, leakAfterMs } = this.#deps;
     const nowMs = clock.monotonicMs();
     for (const slot of this.#idle.slice()) {
       // the one that has been idle longest first
@@ -423,7 +423,7 @@ export class Pool<C extends PooledConnection> {
   }
 
   #reportLeak(slot: Slot<C>, nowMs: number): void {
-    if (slot.place !== 'lent' || slot.isReported || nowMs - slot.sinceMs < this.#setup.leakAfterMs) return;
+    if (slot.place !== 'lent' || slot.isReported || nowMs - slot.sinceMs < this.#deps.leakAfterMs) return;
     slot.isReported = true;
     this.#reports.heldLong(nowMs - slot.sinceMs, slot.caller);
   }
@@ -431,7 +431,7 @@ export class Pool<C extends PooledConnection> {
   // -- ending --
 
   async #close(): Promise<void> {
-    const { clock, closeMs } = this.#setup;
+    const { clock, closeMs } = this.#deps;
     const drained = (this.#drained = Promise.withResolvers<void>());
     for (const slot of this.#idle.splice(0)) this.#drop(slot);
     this.#settle();
@@ -487,36 +487,36 @@ interface PoolState extends DriverLoad {
 
 /** The voice of one pool. */
 class PoolReports {
-  readonly #setup: PoolSetup<PooledConnection>;
+  readonly #deps: PoolDeps<PooledConnection>;
   #warnedMs = -Infinity;
 
-  constructor(setup: PoolSetup<PooledConnection>) {
-    this.#setup = setup;
+  constructor(deps: PoolDeps<PooledConnection>) {
+    this.#deps = deps;
   }
 
   opened(failures: number): void {
-    if (failures > 0) this.#setup.log?.info('database_reached_again', { failures });
-    this.#setup.onEvent?.('opened');
+    if (failures > 0) this.#deps.log?.info('database_reached_again', { failures });
+    this.#deps.onEvent?.('opened');
   }
 
   notOpened(error: unknown, isFirst: boolean): void {
-    if (isFirst) this.#setup.log?.warn('database_not_reached', { reason: error });
-    this.#setup.onEvent?.('connect_failed', error);
+    if (isFirst) this.#deps.log?.warn('database_not_reached', { reason: error });
+    this.#deps.onEvent?.('connect_failed', error);
   }
 
   closed(): void {
-    this.#setup.onEvent?.('closed');
+    this.#deps.onEvent?.('closed');
   }
 
   /** Not worth a warning: servers restart, and networks cut what is idle. */
   lost(error: Error, place: string): void {
-    this.#setup.log?.debug('connection_lost', { reason: error, place });
-    this.#setup.onEvent?.('lost', error);
+    this.#deps.log?.debug('connection_lost', { reason: error, place });
+    this.#deps.onEvent?.('lost', error);
   }
 
   /** Each is counted, one a minute is logged. */
   leftOpen({ isInTransaction }: PooledConnection, caller: Caller | undefined): void {
-    const { clock, log, onEvent } = this.#setup;
+    const { clock, log, onEvent } = this.#deps;
     onEvent?.('left_open');
     const nowMs = clock.monotonicMs();
     if (nowMs - this.#warnedMs < WARN_EVERY_MS) return;
@@ -529,24 +529,24 @@ class PoolReports {
   }
 
   heldLong(heldMs: number, caller: Caller | undefined): void {
-    this.#setup.log?.warn('connection_held_long', { heldMs: Math.round(heldMs), acquired: caller?.frames });
-    this.#setup.onEvent?.('held_long');
+    this.#deps.log?.warn('connection_held_long', { heldMs: Math.round(heldMs), acquired: caller?.frames });
+    this.#deps.onEvent?.('held_long');
   }
 
   closedInUse(load: DriverLoad): void {
-    this.#setup.log?.warn('database_closed_in_use', {
+    this.#deps.log?.warn('database_closed_in_use', {
       ...load,
       remedy: 'Let callbacks of transactions settle, and loops over streams end',
     });
   }
 
   timedOut(state: PoolState): PoolTimeout {
-    this.#setup.onEvent?.('timeout');
-    return this.#timeout(`none was free within ${this.#setup.acquireTimeoutMs} ms`, state);
+    this.#deps.onEvent?.('timeout');
+    return this.#timeout(`none was free within ${this.#deps.acquireTimeoutMs} ms`, state);
   }
 
   refused(state: PoolState): PoolTimeout {
-    this.#setup.onEvent?.('refused');
+    this.#deps.onEvent?.('refused');
     return this.#timeout(`${state.waiting} callers wait for one already`, state);
   }
 
@@ -555,7 +555,7 @@ class PoolReports {
       failure === undefined
         ? ''
         : `; the last attempt to make one failed: ${failure instanceof Error ? failure.message : String(failure)}`;
-    const counts = `${inUse} in use, ${coming} on their way, at most ${this.#setup.max}; ${waiting} callers wait`;
+    const counts = `${inUse} in use, ${coming} on their way, at most ${this.#deps.max}; ${waiting} callers wait`;
     return new PoolTimeout(`No connection to the database: ${problem} (${counts})${why}`, {
       sqlstate: '53300',
       load: { inUse, idle, waiting },

@@ -6,7 +6,7 @@ import { DatabaseError, PoolTimeout } from '../errors.ts';
 import { Pool } from './pool.ts';
 import type { Awaitable } from '../../cache/stores.ts';
 import type { Connection, Dialect, Driver, DriverLoad, Limit, Purpose, Row } from '../driver.ts';
-import type { PoolSetup, PooledConnection } from './pool-settings.ts';
+import type { PoolDeps, PooledConnection } from './pool-settings.ts';
 import type { Params } from '../values.ts';
 
 /** See {@link Driver}. */
@@ -16,10 +16,10 @@ export class PooledDriver<C extends PooledConnection> implements Driver {
   readonly #shown: string;
 
   /** `shown`: the address without its password, for messages. */
-  constructor(dialect: Dialect, shown: string, setup: PoolSetup<C>) {
+  constructor(dialect: Dialect, shown: string, deps: PoolDeps<C>) {
     this.dialect = dialect;
     this.#shown = shown;
-    this.#pool = new Pool(setup);
+    this.#pool = new Pool(deps);
   }
 
   get load(): DriverLoad {

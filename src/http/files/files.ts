@@ -10,7 +10,7 @@ import { contentDisposition, httpDate } from '../headers.ts';
 import { FileBody } from './body.ts';
 import { mediaTypeOf } from './media-types.ts';
 import { openFile } from './open.ts';
-import { isPieces } from '../chunks.ts';
+import { isChunks } from '../chunks.ts';
 import { fieldOf, isSameForRange, judge } from './preconditions.ts';
 import { contentRange, layOut, readRanges } from './ranges.ts';
 import { HttpResponse } from '../response.ts';
@@ -177,10 +177,10 @@ function partial(answer: HttpResponse, { size, source }: Content, ranges: readon
     parts = multipart.parts;
   }
   if (source instanceof Uint8Array) {
-    const pieces = parts.map((part) =>
+    const chunks = parts.map((part) =>
       part instanceof Uint8Array ? part : source.subarray(part.start, part.end),
     );
-    answer.body = pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces);
+    answer.body = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);
   } else {
     const body = (answer.body = new FileBody(source!, parts)); // ranges are for GET
     answer.contentLength = body.length;
@@ -201,7 +201,7 @@ const OF_CONTENT: ReadonlySet<string> = new Set([
 /** The answer as 304: what is about the content goes, everything else stays. Pieces stay, too: who sends it ends their source. */
 export function notModified(answer: HttpResponse): HttpResponse {
   answer.status = 304;
-  if (!isPieces(answer.body)) answer.body = null;
+  if (!isChunks(answer.body)) answer.body = null;
   answer.contentLength = -1;
   for (const [name] of [...answer.headers])
     if (OF_CONTENT.has(name.toLowerCase())) answer.headers.delete(name);

@@ -2,30 +2,30 @@
  * Pieces, compressed as they are sent. What has been given goes out before anything is waited for, so that a stream stays a
  * stream: a source that has its next piece at once fills a block, one that is silent gets all it gave to the client.
  */
-import { EndlessPieces, checkedPiece, discard, ignore, isPending, iterate } from '../chunks.ts';
+import { EndlessChunks, checkedChunk, discard, ignore, isPending, iterate } from '../chunks.ts';
 import type { Transform } from 'node:stream';
 import type { Coder } from '../content-codings.ts';
-import type { PieceIterator, PieceStep, Pieces } from '../chunks.ts';
+import type { ChunkIterator, ChunkStep, Chunks } from '../chunks.ts';
 
-const DONE: PieceStep = Object.freeze({ done: true, value: undefined });
+const DONE: ChunkStep = Object.freeze({ done: true, value: undefined });
 
 /** Compresses the pieces of another body. */
-export class CompressedPieces extends EndlessPieces {
-  readonly #pieces: Pieces;
+export class CompressedChunks extends EndlessChunks {
+  readonly #chunks: Chunks;
   readonly #coder: Coder;
   readonly #isEager: boolean;
   readonly #onEnd: () => void;
-  #source: PieceIterator | undefined;
+  #source: ChunkIterator | undefined;
   #encoder: Encoder | undefined;
   /** What the source was asked for while what it had given went out. */
-  #asked: PromiseLike<PieceStep> | undefined;
+  #asked: PromiseLike<ChunkStep> | undefined;
   /** Whether the encoder holds something back. */
   #isDirty = false;
   #isOver = false;
 
   /** `isEager`: each piece is a message, and goes out without waiting for another. `onEnd` is called once. */
   constructor(
-    pieces: Pieces,
+    chunks: Chunks,
     {
       coder,
       isEager,
@@ -33,14 +33,14 @@ export class CompressedPieces extends EndlessPieces {
     }: { readonly coder: Coder; readonly isEager: boolean; readonly onEnd: () => void },
   ) {
     super();
-    this.#pieces = pieces;
+    this.#chunks = chunks;
     this.#coder = coder;
     this.#isEager = isEager;
     this.#onEnd = onEnd;
   }
 
-  async next(): Promise<PieceStep> {
-    const source = (this.#source ??= iterate(this.#pieces));
+  async next(): Promise<ChunkStep> {
+    const source = (this.#source ??= iterate(this.#chunks));
     const encoder = (this.#encoder ??= new Encoder(this.#coder));
     while (!this.#isOver) {
       let step = this.#asked ?? source.next();
@@ -51,7 +51,7 @@ export class CompressedPieces extends EndlessPieces {
         this.#asked = undefined;
       }
       const coded =
-        step.done === true ? await this.#finish(encoder) : await encoder.write(checkedPiece(step.value));
+        step.done === true ? await this.#finish(encoder) : await encoder.write(checkedChunk(step.value));
       this.#isDirty = true;
       if (coded.length > 0) return { done: false, value: coded };
     }
@@ -59,16 +59,16 @@ export class CompressedPieces extends EndlessPieces {
   }
 
   return(): unknown {
-    if (this.#source === undefined) return this.#end() ? discard(this.#pieces) : undefined;
+    if (this.#source === undefined) return this.#end() ? discard(this.#chunks) : undefined;
     return this.#end() ? this.#source.return?.() : undefined;
   }
 
   finish(): void {
-    if (this.#pieces instanceof EndlessPieces) this.#pieces.finish();
+    if (this.#chunks instanceof EndlessChunks) this.#chunks.finish();
   }
 
   /** What the encoder holds back, if the source lets it wait. */
-  async #flushBefore(step: PromiseLike<PieceStep>, encoder: Encoder): Promise<Buffer | undefined> {
+  async #flushBefore(step: PromiseLike<ChunkStep>, encoder: Encoder): Promise<Buffer | undefined> {
     if (!this.#isDirty) return undefined;
     this.#asked = step;
     step.then(undefined, ignore); // told to whoever asks again
@@ -94,7 +94,7 @@ export class CompressedPieces extends EndlessPieces {
 }
 
 /** Whether a step is there within a turn of the event loop. */
-function isReady(step: PromiseLike<PieceStep>): Promise<boolean> {
+function isReady(step: PromiseLike<ChunkStep>): Promise<boolean> {
   return new Promise((resolve) => {
     step.then(
       () => resolve(true),
@@ -116,8 +116,8 @@ class Encoder {
     this.#stream.on('data', (chunk: Buffer) => this.#chunks.push(chunk)).on('error', ignore); // told by the call that fails
   }
 
-  write(piece: string | Uint8Array): Promise<Buffer> {
-    return this.#ask((done) => this.#stream.write(piece, done));
+  write(chunk: string | Uint8Array): Promise<Buffer> {
+    return this.#ask((done) => this.#stream.write(chunk, done));
   }
 
   /** All that it holds back. */

@@ -10,15 +10,15 @@
  */
 import { given, int, oneOf, readOptions } from '../../base/options.ts';
 import { codersOf, negotiateEncoding } from '../content-codings.ts';
-import { CompressedPieces } from './compressed-chunks.ts';
+import { CompressedChunks } from './compressed-chunks.ts';
 import { isThenable } from '../pipeline.ts';
-import { gather, isPieces } from '../chunks.ts';
+import { gather, isChunks } from '../chunks.ts';
 import { TransportRequest } from '../request/request.ts';
 import { hasNoContent } from '../response.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { Coder, ContentCoding } from '../content-codings.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, Next } from '../contracts.ts';
-import type { Pieces } from '../chunks.ts';
+import type { Chunks } from '../chunks.ts';
 import type { HttpResponse } from '../response.ts';
 
 /** What is compressed, and how well. `undefined` means not given. */
@@ -116,12 +116,12 @@ export class CompressionMiddleware implements Middleware {
     const coding = negotiateEncoding(req.headers['accept-encoding'], this.#encodings);
     if (coding === undefined) return response;
     if (body === null) return coded(response, [], coding); // its length would be that of other bytes (RFC 9110 §8.6)
-    if (isPieces(body)) {
+    if (isChunks(body)) {
       const isSmall =
         response.contentLength !== -1 && response.contentLength <= WHOLE_BYTES && req.method !== 'HEAD';
       return isSmall
         ? this.#compressWhole(req, response, body, coding)
-        : this.#compressPieces(req, response, body, coding);
+        : this.#compressChunks(req, response, body, coding);
     }
     return this.#compress(req, response, typeof body === 'string' ? Buffer.from(body) : body, coding);
   }
@@ -158,7 +158,7 @@ export class CompressionMiddleware implements Middleware {
   async #compressWhole(
     req: HttpRequest,
     response: HttpResponse,
-    body: Pieces,
+    body: Chunks,
     coding: ContentCoding,
   ): Promise<HttpResponse> {
     const bytes = await gather(body, response.contentLength);
@@ -166,24 +166,24 @@ export class CompressionMiddleware implements Middleware {
     return this.#compress(req, response, bytes, coding);
   }
 
-  #compressPieces(
+  #compressChunks(
     req: HttpRequest,
     response: HttpResponse,
-    body: Pieces,
+    body: Chunks,
     coding: ContentCoding,
   ): HttpResponse {
     if (this.#underWay >= this.#maxConcurrent) return response;
     this.#underWay++;
     const isEager = MESSAGES.test(response.headers.get('content-type')!); // it is fit, so it has one
-    const pieces = new CompressedPieces(body, {
+    const chunks = new CompressedChunks(body, {
       coder: this.#coders[coding],
       isEager,
       onEnd: () => {
         this.#underWay--;
       },
     });
-    if (req instanceof TransportRequest) req.afterwards(() => pieces.drop()); // where nobody reads them
-    return coded(response, pieces, coding);
+    if (req instanceof TransportRequest) req.afterwards(() => chunks.drop()); // where nobody reads them
+    return coded(response, chunks, coding);
   }
 }
 
@@ -241,7 +241,7 @@ function withContent(
   return content.length < bytes.length ? coded(response, content, coding) : response;
 }
 
-function coded(response: HttpResponse, body: Uint8Array | Pieces, coding: ContentCoding): HttpResponse {
+function coded(response: HttpResponse, body: Uint8Array | Chunks, coding: ContentCoding): HttpResponse {
   const { headers } = response;
   response.body = body;
   response.contentLength = -1;

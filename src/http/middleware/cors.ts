@@ -196,7 +196,7 @@ export class CORSMiddleware implements Middleware {
           severity: this.#options.credentials ? 'error' : 'warning',
         };
     }
-    if (this.#options.credentials && list === undefined && this.#allowsAnybody())
+    if (this.#options.credentials && list === undefined && this.#allowsAnyOrigin())
       yield {
         ...mine,
         message:
@@ -205,7 +205,7 @@ export class CORSMiddleware implements Middleware {
   }
 
   /** Asks the function for an origin that is reserved (RFC 2606). One that needs more of a request than its origin is not judged. */
-  #allowsAnybody(): boolean {
+  #allowsAnyOrigin(): boolean {
     try {
       const isAllowed = this.allowed.allows('https://svc-check.invalid', undefined as never);
       if (isThenable(isAllowed)) isAllowed.then(undefined, () => undefined); // what it comes to is not waited for

@@ -7,7 +7,7 @@
  *              done       executed, and its answer is not kept: too large, or a stream
  */
 import { createHash } from 'node:crypto';
-import { isPieces } from '../chunks.ts';
+import { isChunks } from '../chunks.ts';
 import { HttpResponse } from '../response.ts';
 
 /** What is known of a request that has come before. `print` is its fingerprint. */
@@ -77,7 +77,7 @@ export function recordOf(response: HttpResponse, print: string, maxBytes: number
     fields.push(name, value);
     bytes += name.length + value.length;
   }
-  if (isPieces(body)) return { kind: 'done', print, status };
+  if (isChunks(body)) return { kind: 'done', print, status };
   bytes += body === null ? 0 : typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength;
   return bytes > maxBytes
     ? { kind: 'done', print, status }

@@ -224,7 +224,7 @@ export class Gate {
   readonly #refusesBlindly: boolean;
   readonly #ipv6Prefix: number;
   #services: Services | undefined;
-  #parts: GateParts | undefined;
+  #deps: GateDeps | undefined;
 
   constructor(options: {
     readonly store: RateLimitStore | undefined;
@@ -241,11 +241,11 @@ export class Gate {
   /** Takes time, log and metrics from an application. Buckets survive, unless they were counted by another clock. */
   attach(services: Services): void {
     const { clock } = services;
-    if (services === this.#services && clock === this.#parts?.clock) return;
-    const { clock: before, memories, reported } = this.#parts ?? {};
+    if (services === this.#services && clock === this.#deps?.clock) return;
+    const { clock: before, memories, reported } = this.#deps ?? {};
     const isSame = clock === before;
     this.#services = services;
-    this.#parts = {
+    this.#deps = {
       clock,
       log: services.log.child('svc_security'),
       refusals: refusalsOf(services.metrics),
@@ -277,7 +277,7 @@ export class Gate {
 
   /** One for each limit: who makes up keys for one does not crowd the others. */
   #memoryOf({ prefix }: Limit): RateLimitStore {
-    const { memories, clock } = this.#parts!; // whoever asks has attached it
+    const { memories, clock } = this.#deps!; // whoever asks has attached it
     let memory = memories.get(prefix);
     if (memory === undefined)
       memories.set(prefix, (memory = new MemoryRateLimitStore({ maxBuckets: this.#maxBuckets, clock })));
@@ -285,7 +285,7 @@ export class Gate {
   }
 
   #refused(limit: Limit, req: HttpRequest, bucket: string, result: RateLimitResult): RateLimitResult {
-    const { log, refusals, reported } = this.#parts!;
+    const { log, refusals, reported } = this.#deps!;
     refusals.add(1, limit.name);
     const isFirst = reported.take(bucket, {
       limit: 1,
@@ -306,7 +306,7 @@ export class Gate {
   }
 
   #failed(error: unknown): undefined {
-    const { log, reported } = this.#parts!;
+    const { log, reported } = this.#deps!;
     if (reported.take(STORE_FAILED, { limit: 1, periodMs: MINUTE_MS }).isAllowed)
       log.error('rate_limit_store_failed', error, { requests: this.#refusesBlindly ? 'refused' : 'allowed' });
     if (this.#refusesBlindly)
@@ -317,7 +317,7 @@ export class Gate {
   }
 }
 
-interface GateParts {
+interface GateDeps {
   readonly clock: Clock;
   /** By the prefix of the limit, where no store is given. */
   readonly memories: Map<string, RateLimitStore>;

@@ -13,7 +13,7 @@ import { number, readOptions } from '../../base/options.ts';
 import { Deadlines } from '../deadlines.ts';
 import { OneApplication } from '../pipeline.ts';
 import { HttpResponse } from '../response.ts';
-import { discard, isPieces } from '../chunks.ts';
+import { discard, isChunks } from '../chunks.ts';
 import { TransportRequest } from '../request/request.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { Counter, Metrics } from '../../observability/metrics.ts';
@@ -96,7 +96,7 @@ export class TimeLimit implements Middleware {
   /** Nobody will read it: what it is made from is ended. */
   async #drop(req: HttpRequest, response: HttpResponse): Promise<HttpResponse> {
     try {
-      if (isPieces(response.body)) await discard(response.body);
+      if (isChunks(response.body)) await discard(response.body);
     } catch (error) {
       this.#services.log.error('response_failed', error, {
         method: req.method,

@@ -95,12 +95,12 @@ export function decodeWhole(
   maxBytes: number,
   reader: BodyReader,
 ): void {
-  if (bytes.length === 0) return reader.told(bytes, undefined);
+  if (bytes.length === 0) return reader.onBody(bytes, undefined);
   const limit = Math.min(maxBytes === Infinity ? MAX_WHOLE_BYTES : maxBytes, mostOf(bytes.length));
   if (coding === 'zstd' && new ZstdFrames().endIn(bytes, 0) < bytes.length) {
-    joined(decodedChunks(onePiece(bytes), coding, limit)).then(
-      (decoded) => reader.told(decoded, undefined),
-      (error: unknown) => reader.told(undefined, error),
+    joined(decodedChunks(oneChunk(bytes), coding, limit)).then(
+      (decoded) => reader.onBody(decoded, undefined),
+      (error: unknown) => reader.onBody(undefined, error),
     );
     return;
   }
@@ -108,14 +108,14 @@ export function decodeWhole(
     bytes,
     { ...strictness(coding), info: true, maxOutputLength: Math.max(1, limit) },
     (error, decoded) => {
-      const told = decoded as unknown as Decoded; // as `info` has it
-      if (error === null && told.engine.bytesWritten < bytes.length)
-        return reader.told(undefined, malformed(coding));
+      const result = decoded as unknown as Decoded; // as `info` has it
+      if (error === null && result.engine.bytesWritten < bytes.length)
+        return reader.onBody(undefined, malformed(coding));
       if (error === null)
-        return told.buffer.length > limit
-          ? reader.told(undefined, decodedTooLarge())
-          : reader.told(told.buffer, undefined);
-      reader.told(
+        return result.buffer.length > limit
+          ? reader.onBody(undefined, decodedTooLarge())
+          : reader.onBody(result.buffer, undefined);
+      reader.onBody(
         undefined,
         (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE'
           ? decodedTooLarge()
@@ -166,7 +166,7 @@ async function feed(
   }
 }
 
-async function* onePiece(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
+async function* oneChunk(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
   yield bytes;
 }
 

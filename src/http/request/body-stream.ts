@@ -23,7 +23,7 @@ function isGone(source: BodySource): boolean {
 
 /** Told of the whole body, or of why there is none. */
 export interface BodyReader {
-  told(bytes: Uint8Array | undefined, error: unknown): void;
+  onBody(bytes: Uint8Array | undefined, error: unknown): void;
 }
 
 /**
@@ -34,9 +34,9 @@ export interface BodyReader {
  * with ClientDisconnected when the sender left first, or had its answer before anybody asked for the body. Nothing is allocated by what a client announces.
  */
 export function collect(source: BodySource, declared: number, maxBytes: number, reader: BodyReader): void {
-  if (declared > maxBytes) return reader.told(undefined, tooLarge(maxBytes));
-  if (isGone(source)) return reader.told(undefined, new ClientDisconnected());
-  if (hasNoBody(source)) return reader.told(EMPTY, undefined);
+  if (declared > maxBytes) return reader.onBody(undefined, tooLarge(maxBytes));
+  if (isGone(source)) return reader.onBody(undefined, new ClientDisconnected());
+  if (hasNoBody(source)) return reader.onBody(EMPTY, undefined);
   const collector = new Collector(source, maxBytes, reader);
   if (source.handTo?.(collector) === true) return;
   // the listeners stay: the source ends with its request, and taking them off costs more than they do
@@ -75,7 +75,7 @@ class Collector implements BodyTaker {
   }
 
   end(): void {
-    this.#tell(this.#parts === undefined ? (this.#first ?? EMPTY) : this.#whole(this.#parts), undefined);
+    this.#report(this.#parts === undefined ? (this.#first ?? EMPTY) : this.#whole(this.#parts), undefined);
   }
 
   /** A Buffer of its own costs a hundred bytes: small parts are gathered, or a body of one-byte chunks would take a hundred times its size. */
@@ -105,7 +105,7 @@ class Collector implements BodyTaker {
   }
 
   lose(): void {
-    this.#tell(undefined, new ClientDisconnected());
+    this.#report(undefined, new ClientDisconnected());
   }
 
   /** What still comes is for whoever lets it go. */
@@ -113,13 +113,13 @@ class Collector implements BodyTaker {
     this.#first = this.#parts = this.#gathered = undefined;
     this.#source.takeBack?.();
     this.#source.pause();
-    this.#tell(undefined, tooLarge(this.#maxBytes));
+    this.#report(undefined, tooLarge(this.#maxBytes));
   }
 
-  #tell(bytes: Uint8Array | undefined, error: unknown): void {
+  #report(bytes: Uint8Array | undefined, error: unknown): void {
     const reader = this.#reader;
     this.#reader = undefined;
-    reader?.told(bytes, error);
+    reader?.onBody(bytes, error);
   }
 }
 

@@ -10,11 +10,11 @@ import { chunksOf, collect, joined, readAhead, tooLarge } from './body-stream.ts
 import { Pairs } from './query.ts';
 import { formTypeOf, parseUrlencoded, readFormOptions } from './form.ts';
 import { isNamed, parseParameters } from '../headers.ts';
-import { HeardSteps, heard } from './handled-promise.ts';
+import { HandledSteps, handled } from './handled-promise.ts';
 import type { BodyCoding } from './body-codings.ts';
 import type { BodyReader, BodySource } from './body-stream.ts';
-import type { Awaitable, BodyOptions, FormData_, FormOptions, FormPart } from '../contracts.ts';
-import type { FileKeeper, FormTerms } from './form.ts';
+import type { Awaitable, BodyOptions, FormFields, FormOptions, FormPart } from '../contracts.ts';
+import type { FileKeeper, ResolvedFormOptions } from './form.ts';
 import type { MultiMap } from './query.ts';
 
 /** What bodies have from their application. */
@@ -69,7 +69,7 @@ export class RequestBody implements BodyReader {
   #isStreamed = false;
   /** Whether a layer has read it, which is not to be noticed. */
   #isWhole = false;
-  #form: Promise<FormData_> | undefined;
+  #form: Promise<FormFields> | undefined;
   #leading: Promise<MultiMap> | undefined;
   /** What has been read of the body to look at its beginning. */
   #ahead: readonly Uint8Array[] | undefined;
@@ -93,7 +93,7 @@ export class RequestBody implements BodyReader {
   }
 
   stream(options: BodyOptions): AsyncIterable<Uint8Array> {
-    return new HeardSteps(this.#chunks('stream()', this.#limit(options, Infinity)));
+    return new HandledSteps(this.#chunks('stream()', this.#limit(options, Infinity)));
   }
 
   #chunks(what: string, maxBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
@@ -133,7 +133,7 @@ export class RequestBody implements BodyReader {
     options: BodyOptions,
     use: (value: unknown, isPlainJson: boolean) => T | PromiseLike<T>,
   ): Promise<T> {
-    return heard(
+    return handled(
       new Promise((resolve, reject) => {
         this.takeJson(options, {
           received(value, isPlainJson) {
@@ -157,53 +157,53 @@ export class RequestBody implements BodyReader {
   }
 
   /** Of its files only what `keeper` says is kept. */
-  form(options: FormOptions, keeper?: FileKeeper): Promise<FormData_> {
+  form(options: FormOptions, keeper?: FileKeeper): Promise<FormFields> {
     if (this.#form !== undefined) return this.#form;
-    return heard(this.#startForm(options, keeper));
+    return handled(this.#startForm(options, keeper));
   }
 
-  async #startForm(options: FormOptions, keeper: FileKeeper | undefined): Promise<FormData_> {
-    const terms = readFormOptions('form()', options, this.#defaults.uploadDirectory);
+  async #startForm(options: FormOptions, keeper: FileKeeper | undefined): Promise<FormFields> {
+    const resolved = readFormOptions('form()', options, this.#defaults.uploadDirectory);
     const { boundary } = formTypeOf(this.#fields.type);
     if (boundary === undefined)
       return this.#read('form()', options, this.#formBytes(), (bytes) =>
-        parseUrlencoded(decodeUtf8(bytes), terms),
+        parseUrlencoded(decodeUtf8(bytes), resolved),
       );
-    return (this.#form = this.#collectForm(boundary, options, terms, keeper));
+    return (this.#form = this.#collectForm(boundary, options, resolved, keeper));
   }
 
   async #collectForm(
     boundary: string,
     options: FormOptions,
-    terms: FormTerms,
+    resolved: ResolvedFormOptions,
     keeper: FileKeeper | undefined,
-  ): Promise<FormData_> {
+  ): Promise<FormFields> {
     const fallback = this.#formBytes();
     const chunks =
       this.#first === undefined
         ? this.#chunks('form()', this.#limit(options, fallback))
         : [await this.#read('form()', options, fallback, same)];
     const { readMultipart, uploadStore } = await import('./multipart-form.ts');
-    const store = uploadStore(terms);
+    const store = uploadStore(resolved);
     this.#owner.afterwards(() => store.close());
-    return readMultipart(chunks, boundary, terms, store, keeper);
+    return readMultipart(chunks, boundary, resolved, store, keeper);
   }
 
   parts(options: FormOptions): AsyncGenerator<FormPart, void, undefined> {
-    return new HeardSteps(this.#parts(options));
+    return new HandledSteps(this.#parts(options));
   }
 
   async *#parts(options: FormOptions): AsyncGenerator<FormPart, void, undefined> {
-    const terms = readFormOptions('parts()', options, this.#defaults.uploadDirectory);
+    const resolved = readFormOptions('parts()', options, this.#defaults.uploadDirectory);
     const { boundary } = formTypeOf(this.#fields.type);
     if (boundary === undefined) throw new HTTPException(415, 'The request body must be multipart/form-data');
     const chunks = this.#chunks('parts()', this.#limit(options, this.#formBytes()));
     const { partsOf } = await import('./multipart-form.ts');
-    yield* partsOf(chunks, boundary, terms);
+    yield* partsOf(chunks, boundary, resolved);
   }
 
   leadingFields(): Promise<MultiMap> {
-    return (this.#leading ??= heard(this.#readLeading()));
+    return (this.#leading ??= handled(this.#readLeading()));
   }
 
   async #readLeading(): Promise<MultiMap> {
@@ -239,7 +239,7 @@ export class RequestBody implements BodyReader {
 
   /** What `use` makes of the body. */
   #read<T>(what: string, options: BodyOptions, fallback: number, use: (bytes: Uint8Array) => T): Promise<T> {
-    return heard(
+    return handled(
       new Promise((resolve, reject) =>
         this.#readFor(new PromiseReader(use, resolve, reject), what, options, fallback),
       ),
@@ -251,11 +251,11 @@ export class RequestBody implements BodyReader {
     try {
       if (this.#isStreamed) throw new SvcError('E_BODY_CONSUMED', [what]);
       const maxBytes = (reader.maxBytes = this.#limit(options, fallback));
-      if (this.#isRead) reader.told(this.#bytes, this.#error);
+      if (this.#isRead) reader.onBody(this.#bytes, this.#error);
       else if (this.#first !== undefined) (this.#others ??= []).push(reader);
       else this.#start(reader, maxBytes);
     } catch (error) {
-      reader.told(undefined, error);
+      reader.onBody(undefined, error);
     }
   }
 
@@ -267,24 +267,24 @@ export class RequestBody implements BodyReader {
       coding === undefined
         ? this
         : {
-            told: (bytes, error) =>
-              bytes === undefined ? this.told(bytes, error) : decodeWhole(bytes, coding, maxBytes, this),
+            onBody: (bytes, error) =>
+              bytes === undefined ? this.onBody(bytes, error) : decodeWhole(bytes, coding, maxBytes, this),
           };
     if (this.#ahead === undefined) collect(this.#incoming, this.#fields.length, maxBytes, reader);
     else
       joined(chunksOf(this.#incoming, this.#fields.length, maxBytes, this.#ahead)).then(
-        (bytes) => reader.told(bytes, undefined),
-        (error: unknown) => reader.told(undefined, error),
+        (bytes) => reader.onBody(bytes, undefined),
+        (error: unknown) => reader.onBody(undefined, error),
       );
   }
 
   /** It is here, or will never be. */
-  told(bytes: Uint8Array | undefined, error: unknown): void {
+  onBody(bytes: Uint8Array | undefined, error: unknown): void {
     this.#isRead = true;
     this.#bytes = bytes;
     this.#error = error;
-    this.#first!.told(bytes, error); // for whom it was read
-    if (this.#others !== undefined) for (const reader of this.#others) reader.told(bytes, error);
+    this.#first!.onBody(bytes, error); // for whom it was read
+    if (this.#others !== undefined) for (const reader of this.#others) reader.onBody(bytes, error);
   }
 }
 
@@ -334,7 +334,7 @@ abstract class LimitedReader implements BodyReader {
   /** What it takes. It may have been read with a higher limit. */
   maxBytes = 0;
 
-  told(bytes: Uint8Array | undefined, error: unknown): void {
+  onBody(bytes: Uint8Array | undefined, error: unknown): void {
     if (bytes === undefined) this.failed(error);
     else if (bytes.length > this.maxBytes) this.failed(tooLarge(this.maxBytes));
     else this.received(bytes);

@@ -16,12 +16,12 @@ import { tracingChannel, type TracingChannel } from 'node:diagnostics_channel';
 import { ClientDisconnected } from '../../base/errors.ts';
 import { inspectAsJson, mask } from '../../observability/redact.ts';
 import { fail, traced, type Failable } from '../../observability/traced.ts';
-import { EndlessPieces, isPending, isPieces, iterate } from '../chunks.ts';
+import { EndlessChunks, isPending, isChunks, iterate } from '../chunks.ts';
 import { hasNoContent } from '../response.ts';
 import type { HttpRequest } from '../contracts.ts';
 import type { HttpResponse } from '../response.ts';
 import type { TraceContext } from './trace-context.ts';
-import type { PieceIterator, PieceStep, Pieces } from '../chunks.ts';
+import type { ChunkIterator, ChunkStep, Chunks } from '../chunks.ts';
 
 /** Of what befalls a request. @internal */
 const requests: TracingChannel<unknown, object> = tracingChannel('svc:request');
@@ -148,8 +148,8 @@ function lengthOf({ status, body, contentLength }: HttpResponse): number | undef
 /** Counts the pieces of the body while they are sent. */
 function countBytes(event: RequestEvent, response: HttpResponse): number {
   const { body } = response;
-  if (isPieces(body))
-    response.body = new CountedPieces(body, (bytes) => {
+  if (isChunks(body))
+    response.body = new CountedChunks(body, (bytes) => {
       event.bytes! += bytes;
     }); // 0 by then: it is what this gives
   return 0;
@@ -187,18 +187,18 @@ export function observeDependency<T>(
 }
 
 /** The pieces as they are; `onBytes` is told of each how many bytes it has. To be read once. Those that have no end are told when the server stops. */
-export class CountedPieces extends EndlessPieces {
-  readonly #pieces: Pieces;
+export class CountedChunks extends EndlessChunks {
+  readonly #chunks: Chunks;
   readonly #onBytes: (bytes: number) => void;
-  #source: PieceIterator | undefined;
+  #source: ChunkIterator | undefined;
 
-  constructor(pieces: Pieces, onBytes: (bytes: number) => void) {
+  constructor(chunks: Chunks, onBytes: (bytes: number) => void) {
     super();
-    this.#pieces = pieces;
+    this.#chunks = chunks;
     this.#onBytes = onBytes;
   }
 
-  next(): PieceStep | PromiseLike<PieceStep> {
+  next(): ChunkStep | PromiseLike<ChunkStep> {
     const step = this.#begun().next();
     return isPending(step) ? step.then((settled) => this.#count(settled)) : this.#count(step);
   }
@@ -208,14 +208,14 @@ export class CountedPieces extends EndlessPieces {
   }
 
   finish(): void {
-    if (this.#pieces instanceof EndlessPieces) this.#pieces.finish();
+    if (this.#chunks instanceof EndlessChunks) this.#chunks.finish();
   }
 
-  #begun(): PieceIterator {
-    return (this.#source ??= iterate(this.#pieces));
+  #begun(): ChunkIterator {
+    return (this.#source ??= iterate(this.#chunks));
   }
 
-  #count(step: PieceStep): PieceStep {
+  #count(step: ChunkStep): ChunkStep {
     if (step.done !== true)
       this.#onBytes(
         typeof step.value === 'string' ? Buffer.byteLength(step.value) : (step.value?.byteLength ?? 0),

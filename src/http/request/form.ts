@@ -9,11 +9,11 @@ import { given, int, readOptions, text } from '../../base/options.ts';
 import { parseParameters } from '../headers.ts';
 import { Pairs, parsePairs } from './query.ts';
 import type { UploadFile } from '../../schema/types.ts';
-import type { FormData_, FormOptions } from '../contracts.ts';
+import type { FormFields, FormOptions } from '../contracts.ts';
 import type { MultipartLimits } from './multipart.ts';
 
 /** Options as they are read, defaults filled in. */
-export interface FormTerms extends MultipartLimits {
+export interface ResolvedFormOptions extends MultipartLimits {
   readonly memoryBytes: number;
   readonly directory: string | undefined;
 }
@@ -33,17 +33,17 @@ const OPTIONS = {
   memoryBytes: int(1_048_576, 0, MOST),
   directory: text(),
 };
-const USUAL: FormTerms = readOptions('form()', {}, OPTIONS);
+const USUAL: ResolvedFormOptions = readOptions('form()', {}, OPTIONS);
 
 /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
 export function readFormOptions(
   owner: string,
   options: FormOptions,
   directory: string | undefined,
-): FormTerms {
+): ResolvedFormOptions {
   const isUsual = Object.keys(options).every((name) => name === 'maxBytes'); // nearly always
-  const terms = isUsual ? USUAL : readOptions(owner, options, OPTIONS);
-  return directory === undefined || terms.directory !== undefined ? terms : { ...terms, directory };
+  const resolved = isUsual ? USUAL : readOptions(owner, options, OPTIONS);
+  return directory === undefined || resolved.directory !== undefined ? resolved : { ...resolved, directory };
 }
 
 /** Of which of the two types a body is. @throws HTTPException 415 for neither, 400 for a multipart body without a boundary */
@@ -85,7 +85,7 @@ export function boundaryOf(contentType: string): string | undefined {
 }
 
 /** Fields, and files. */
-export class ReceivedForm implements FormData_ {
+export class ReceivedForm implements FormFields {
   readonly #pairs: Pairs;
   readonly #files: readonly UploadFile[];
   /** Names of files that nobody has asked for. */
@@ -118,7 +118,7 @@ export class ReceivedForm implements FormData_ {
 }
 
 /** @throws HTTPException 413, 400 for what is no UTF-8 */
-export function parseUrlencoded(body: string, { maxFields, maxFieldBytes }: FormTerms): FormData_ {
+export function parseUrlencoded(body: string, { maxFields, maxFieldBytes }: ResolvedFormOptions): FormFields {
   const pairs = parsePairs(body, maxFields);
   if (pairs === undefined)
     throw new PayloadTooLarge(`The form is too large: there are more than ${maxFields} fields`, {

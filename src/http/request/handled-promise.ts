@@ -4,13 +4,13 @@
  */
 
 /** A promise whose failure is told to those who listen, and to nobody where there are none. */
-export function heard<T>(reading: Promise<T>): Promise<T> {
+export function handled<T>(reading: Promise<T>): Promise<T> {
   reading.catch(ignore);
   return reading;
 }
 
 /** The same for each step of a generator. */
-export class HeardSteps<T> implements AsyncGenerator<T, void, undefined> {
+export class HandledSteps<T> implements AsyncGenerator<T, void, undefined> {
   readonly #steps: AsyncGenerator<T, void, undefined>;
 
   constructor(steps: AsyncGenerator<T, void, undefined>) {
@@ -18,15 +18,15 @@ export class HeardSteps<T> implements AsyncGenerator<T, void, undefined> {
   }
 
   next(): Promise<IteratorResult<T, void>> {
-    return heard(this.#steps.next());
+    return handled(this.#steps.next());
   }
 
   return(): Promise<IteratorResult<T, void>> {
-    return heard(this.#steps.return());
+    return handled(this.#steps.return());
   }
 
   throw(error: unknown): Promise<IteratorResult<T, void>> {
-    return heard(this.#steps.throw(error));
+    return handled(this.#steps.throw(error));
   }
 
   [Symbol.asyncIterator](): this {

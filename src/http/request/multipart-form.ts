@@ -8,13 +8,13 @@ import { isUtf8 } from 'node:buffer';
 import { ByteQueue } from '../../base/bytes.ts';
 import { HTTPException, SvcError } from '../../base/errors.ts';
 import { ReceivedForm } from './form.ts';
-import { HeardSteps, heard } from './handled-promise.ts';
+import { HandledSteps, handled } from './handled-promise.ts';
 import { MultipartParser } from './multipart.ts';
 import { parseParameters } from '../headers.ts';
 import { Pairs } from './query.ts';
 import { UploadStore } from './uploads.ts';
-import type { FormData_, FormPart } from '../contracts.ts';
-import type { FileKeeper, FormTerms } from './form.ts';
+import type { FormFields, FormPart } from '../contracts.ts';
+import type { FileKeeper, ResolvedFormOptions } from './form.ts';
 import type { MultipartLimits, MultipartProblem, MultipartSink } from './multipart.ts';
 import type { PartHead } from './part-head.ts';
 import type { ReceivedFile } from './uploads.ts';
@@ -24,7 +24,7 @@ const PENDING_BYTES = 262_144;
 const KEEP_ALL: FileKeeper = () => Infinity;
 
 /** Makes the place for the files of one form. */
-export function uploadStore({ directory, memoryBytes }: FormTerms): UploadStore {
+export function uploadStore({ directory, memoryBytes }: ResolvedFormOptions): UploadStore {
   return new UploadStore(directory, memoryBytes);
 }
 
@@ -32,18 +32,18 @@ export function uploadStore({ directory, memoryBytes }: FormTerms): UploadStore 
 export async function readMultipart(
   chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   boundary: string,
-  terms: FormTerms,
+  resolved: ResolvedFormOptions,
   store: UploadStore,
   keeper: FileKeeper = KEEP_ALL,
-): Promise<FormData_> {
+): Promise<FormFields> {
   const collected = new CollectedParts(store, keeper);
-  const parser = new MultipartParser(boundary, collected, terms);
+  const parser = new MultipartParser(boundary, collected, resolved);
   try {
     for await (const chunk of chunks) {
-      mustBeSound(parser.push(chunk) ?? collected.problem);
+      assertSound(parser.push(chunk) ?? collected.problem);
       if (store.pending >= PENDING_BYTES) await store.flush(false);
     }
-    mustBeSound(parser.end());
+    assertSound(parser.end());
     if (store.pending > 0) await store.flush(true);
     return collected.form();
   } catch (error) {
@@ -92,7 +92,7 @@ class CollectedParts implements MultipartSink {
     } else if (this.#head.filename === undefined) this.#onField(this.#text.take());
   }
 
-  form(): FormData_ {
+  form(): FormFields {
     return new ReceivedForm(new Pairs(this.#names, this.#values), this.#files, [...this.#others]);
   }
 
@@ -158,7 +158,7 @@ class PartEvents implements MultipartSink {
   /** The next event; undefined behind the last. What is wrong with the body is told behind what was right. */
   async next(): Promise<PartEvent | undefined> {
     while (this.#taken === this.#waiting.length) {
-      mustBeSound(this.#problem);
+      assertSound(this.#problem);
       if (this.#isRead) return undefined;
       this.#waiting = [];
       this.#taken = 0;
@@ -192,11 +192,11 @@ class StreamedPart implements FormPart {
   }
 
   [Symbol.asyncIterator](): AsyncGenerator<Uint8Array, void, undefined> {
-    return new HeardSteps(this.#content());
+    return new HandledSteps(this.#content());
   }
 
   text(): Promise<string> {
-    return heard(this.#text());
+    return handled(this.#text());
   }
 
   async *#content(): AsyncGenerator<Uint8Array, void, undefined> {
@@ -213,7 +213,7 @@ class StreamedPart implements FormPart {
     const received = new TextPart();
     for await (const bytes of this.#content()) received.add(bytes as Buffer, 0, bytes.length);
     const value = received.take();
-    if (value === undefined || isOtherText(this.#head, value)) mustBeSound(NO_TEXT);
+    if (value === undefined || isOtherText(this.#head, value)) assertSound(NO_TEXT);
     return value!;
   }
 }
@@ -249,7 +249,7 @@ export class LeadingFields implements MultipartSink {
   /** Reads on. Answers whether it has seen enough. @throws HTTPException for what is malformed */
   push(chunk: Uint8Array): boolean {
     const problem = this.#parser.push(chunk.length > this.#left ? chunk.subarray(0, this.#left) : chunk);
-    if (!this.#hasEnded) mustBeSound(problem);
+    if (!this.#hasEnded) assertSound(problem);
     this.#left -= chunk.length;
     return this.#hasEnded || this.#left <= 0;
   }
@@ -277,7 +277,7 @@ export class LeadingFields implements MultipartSink {
 // -- text of fields --
 
 /** @throws HTTPException with the status of the problem, if there is one */
-function mustBeSound(problem: MultipartProblem | undefined): void {
+function assertSound(problem: MultipartProblem | undefined): void {
   if (problem !== undefined) throw new HTTPException(problem.status, problem.detail, { code: problem.code });
 }
 

@@ -141,10 +141,12 @@ export class ProxyTrust {
 
   #readElements(peer: string, field: ReadField): Forwarding {
     const elements = field('forwarded');
-    const told: Told = { scheme: undefined, host: undefined };
+    const values: ForwardedValues = { scheme: undefined, host: undefined };
     const ip =
-      elements === undefined ? peer : this.#walk(peer, elements, (element) => readElement(element, told)).ip;
-    return { ip, ...told };
+      elements === undefined
+        ? peer
+        : this.#walk(peer, elements, (element) => readElement(element, values)).ip;
+    return { ip, ...values };
   }
 
   /** Goes from the peer towards the client as long as the hop that was reached is trusted. What cannot be read ends the walk. */
@@ -179,13 +181,13 @@ function readNode(text: string): Address | undefined {
 }
 
 /** What the elements of `Forwarded` say, those of the outer hops last. */
-interface Told {
+interface ForwardedValues {
   scheme: 'http' | 'https' | undefined;
   host: string | undefined;
 }
 
 /** One element of `Forwarded`, which a trusted hop has written: `for=...;proto=...;host=...` (RFC 7239 §4). */
-function readElement(element: string, told: Told): Address | undefined {
+function readElement(element: string, values: ForwardedValues): Address | undefined {
   const pairs = new Map<string, string>();
   const pattern = /[ \t]*([!#$%&'*+\-.^_`|~\w]+)=(?:([!#$%&'*+\-.^_`|~\w]+)|"((?:[^"\\]|\\.)*)")[ \t]*(;|$)/y;
   while (pattern.lastIndex < element.length) {
@@ -193,8 +195,8 @@ function readElement(element: string, told: Told): Address | undefined {
     if (match === null || pairs.has(match[1]!.toLowerCase())) return undefined; // each parameter once
     pairs.set(match[1]!.toLowerCase(), match[2] ?? match[3]!.replace(/\\(.)/g, '$1'));
   }
-  told.scheme = schemeOf(pairs.get('proto')) ?? told.scheme;
-  told.host = hostOf(pairs.get('host')) ?? told.host;
+  values.scheme = schemeOf(pairs.get('proto')) ?? values.scheme;
+  values.host = hostOf(pairs.get('host')) ?? values.host;
   const node = pairs.get('for');
   return node === undefined || /^[^[]*:.*:/.test(node) ? undefined : readNode(node); // IPv6 stands in brackets there
 }

@@ -19,7 +19,7 @@ import type {
   Awaitable,
   BodyOptions,
   CompiledRoute,
-  FormData_,
+  FormFields,
   FormOptions,
   FormPart,
   HttpRequest,
@@ -143,7 +143,7 @@ export class TransportRequest implements HttpRequest {
   #afterwards: ((outcome: Outcome) => Awaitable<void>)[] | undefined;
   /** Who runs what comes after the end, and how the request ended. */
   #late: LateRunner | undefined;
-  #outcomeTold: Outcome;
+  #outcomeReported: Outcome;
 
   constructor(incoming: Incoming, outgoing: Outgoing, defaults: RequestDefaults) {
     this.#incoming = incoming;
@@ -305,12 +305,12 @@ export class TransportRequest implements HttpRequest {
     this.#content.takeJson(options, taker);
   }
 
-  form(options: FormOptions = {}): Promise<FormData_> {
+  form(options: FormOptions = {}): Promise<FormFields> {
     return this.#content.form(options);
   }
 
   /** `form()`, of whose files only what `keeper` says is kept. @internal */
-  readForm(options: FormOptions, keeper?: FileKeeper): Promise<FormData_> {
+  readForm(options: FormOptions, keeper?: FileKeeper): Promise<FormFields> {
     return this.#content.form(options, keeper);
   }
 
@@ -378,7 +378,7 @@ export class TransportRequest implements HttpRequest {
   /** Runs `fn` after the answer has gone out, or after whatever ended the request; the last first. @internal */
   afterwards(fn: (outcome: Outcome) => Awaitable<void>): void {
     if (this.#late !== undefined)
-      this.#late.runLate(this, fn, this.#outcomeTold); // a middleware answered before the handler did
+      this.#late.runLate(this, fn, this.#outcomeReported); // a middleware answered before the handler did
     else (this.#afterwards ??= []).push(fn);
   }
 
@@ -389,7 +389,7 @@ export class TransportRequest implements HttpRequest {
   ): ((outcome: Outcome) => Awaitable<void>)[] | undefined {
     const taken = this.#afterwards;
     this.#afterwards = undefined;
-    this.#outcomeTold = outcome;
+    this.#outcomeReported = outcome;
     this.#late = runner;
     return taken;
   }

@@ -55,9 +55,9 @@ export class UploadStore {
     const file = this.#file!; // between begin() and end()
     file.size += end - start;
     if (file.size > file.keepBytes) return file.drop();
-    const piece = bytes.subarray(start, end);
-    if (file.place !== undefined) return this.#spool!.push(piece);
-    file.queue.push(piece);
+    const chunk = bytes.subarray(start, end);
+    if (file.place !== undefined) return this.#spool!.push(chunk);
+    file.queue.push(chunk);
     if (file.size <= this.#memoryLeft) return;
     const spool = (this.#spool ??= new Spool(this.#directory));
     file.place = spool.length;
@@ -116,19 +116,19 @@ export class ReceivedFile implements UploadFile {
   }
 
   async *stream(): AsyncGenerator<Uint8Array, void, undefined> {
-    this.#mustBeThere();
+    this.#assertPresent();
     if (this.content !== undefined) {
       if (this.size > 0) yield this.content;
       return;
     }
     for (let at = 0; at < this.size; at += BLOCK_BYTES) {
-      this.#mustBeThere();
+      this.#assertPresent();
       yield await this.#store.read(this.place! + at, Math.min(BLOCK_BYTES, this.size - at));
     }
   }
 
   async bytes(): Promise<Uint8Array> {
-    this.#mustBeThere();
+    this.#assertPresent();
     return this.content === undefined
       ? this.#store.read(this.place!, this.size)
       : Uint8Array.from(this.content);
@@ -136,7 +136,7 @@ export class ReceivedFile implements UploadFile {
 
   async save(path: string, options: SaveOptions = {}): Promise<void> {
     const { overwrite } = readOptions('UploadFile.save()', options, { overwrite: bool(false) });
-    this.#mustBeThere();
+    this.#assertPresent();
     await saveTo(path, this.stream(), overwrite);
   }
 
@@ -155,19 +155,19 @@ export class ReceivedFile implements UploadFile {
     inspectAsJson(ReceivedFile, 'UploadFile');
   }
 
-  #mustBeThere(): void {
+  #assertPresent(): void {
     if (this.#store.isClosed || this.size > this.keepBytes)
       throw new SvcError('E_UPLOAD_GONE', [`the file "${this.name}"`]);
   }
 }
 
 /** Writes a file beside its place, and puts it there when it is complete. @throws SvcError `E_UPLOAD_EXISTS`, or what the file system says */
-async function saveTo(path: string, pieces: AsyncIterable<Uint8Array>, overwrite: boolean): Promise<void> {
+async function saveTo(path: string, chunks: AsyncIterable<Uint8Array>, overwrite: boolean): Promise<void> {
   const beside = join(dirname(path), `.svc-${randomBytes(12).toString('hex')}.part`);
   const handle = await open(beside, 'wx');
   try {
     try {
-      await handle.writeFile(pieces);
+      await handle.writeFile(chunks);
       await handle.datasync(); // or a name could outlive a crash that its content does not
     } finally {
       await handle.close();
@@ -205,7 +205,7 @@ async function publish(beside: string, path: string): Promise<void> {
 /** What is written at once. */
 const SPOOL_BLOCK_BYTES = 262_144;
 /** How many pieces are written at once: fewer than any system's IOV_MAX. */
-const MAX_PIECES = 256;
+const MAX_CHUNKS = 256;
 
 /** The file is made with the first flush(). */
 class Spool {
@@ -226,9 +226,9 @@ class Spool {
     return this.#pending.length;
   }
 
-  push(piece: Uint8Array): void {
-    this.#pending.push(piece);
-    this.length += piece.length;
+  push(chunk: Uint8Array): void {
+    this.#pending.push(chunk);
+    this.length += chunk.length;
   }
 
   async flush(isAll: boolean): Promise<void> {
@@ -243,17 +243,17 @@ class Spool {
 
   /** Chunks are written as they are: joining them would make as much garbage again. */
   async #writeBlock(handle: FileHandle): Promise<void> {
-    let pieces: Uint8Array[] = [];
+    let chunks: Uint8Array[] = [];
     let length = 0;
-    while (length < SPOOL_BLOCK_BYTES && pieces.length < MAX_PIECES && this.#pending.length > 0) {
-      const piece = this.#pending.takeChunk()!;
-      pieces.push(piece);
-      length += piece.length;
+    while (length < SPOOL_BLOCK_BYTES && chunks.length < MAX_CHUNKS && this.#pending.length > 0) {
+      const chunk = this.#pending.takeChunk()!;
+      chunks.push(chunk);
+      length += chunk.length;
     }
-    while (pieces.length > 0) {
-      const { bytesWritten } = await handle.writev(pieces, this.#written);
+    while (chunks.length > 0) {
+      const { bytesWritten } = await handle.writev(chunks, this.#written);
       this.#written += bytesWritten;
-      pieces = behind(pieces, bytesWritten);
+      chunks = behind(chunks, bytesWritten);
     }
   }
 
@@ -299,11 +299,11 @@ class Spool {
 }
 
 /** What is left of the pieces when so many bytes have been written. */
-function behind(pieces: readonly Uint8Array[], written: number): Uint8Array[] {
+function behind(chunks: readonly Uint8Array[], written: number): Uint8Array[] {
   let left = written;
-  return pieces.flatMap((piece) => {
-    const skipped = Math.min(left, piece.length);
+  return chunks.flatMap((chunk) => {
+    const skipped = Math.min(left, chunk.length);
     left -= skipped;
-    return skipped === piece.length ? [] : [piece.subarray(skipped)];
+    return skipped === chunk.length ? [] : [chunk.subarray(skipped)];
   });
 }

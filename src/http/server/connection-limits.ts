@@ -21,7 +21,7 @@ import type { HeadVerdict } from './request-head.ts';
 import type { HttpResponse } from '../response.ts';
 
 /** What they are, and who is told. */
-export interface LimitParts {
+export interface ConnectionLimitsDeps {
   readonly limits: Limits;
   readonly clock: Clock;
   readonly log: Logger;
@@ -31,7 +31,7 @@ export interface LimitParts {
 
 const MOST_SPARE = 1_000;
 /** How often it is told that there is too much. */
-const TELL_MS = 60_000;
+const REPORT_PAUSE_MS = 60_000;
 /** Seconds after which a client that was refused may try again. */
 const RETRY_AFTER = '1';
 
@@ -44,16 +44,16 @@ const LAST_PIPELINED: HeadVerdict = Object.freeze({ status: 0, detail: '' });
 
 /** The connections of one server. */
 export class ConnectionLimits {
-  readonly #parts: LimitParts;
+  readonly #deps: ConnectionLimitsDeps;
   readonly #most: number;
   readonly #idle: IdleConnections;
   #open = 0;
-  #toldMs = -Infinity;
+  #reportedMs = -Infinity;
 
-  constructor(parts: LimitParts) {
-    this.#parts = parts;
-    this.#idle = new IdleConnections(parts.clock);
-    const { maxConnections } = parts.limits;
+  constructor(deps: ConnectionLimitsDeps) {
+    this.#deps = deps;
+    this.#idle = new IdleConnections(deps.clock);
+    const { maxConnections } = deps.limits;
     this.#most = maxConnections + Math.min(MOST_SPARE, Math.ceil(maxConnections / 10));
   }
 
@@ -67,17 +67,17 @@ export class ConnectionLimits {
     }
     this.#idle.watch(server);
     server.maxConnections = this.#most; // those beyond cost least; but it does not count what another process has accepted
-    server.on('drop', () => this.#tell('maxConnections')); // and counted by whoever counts connections
+    server.on('drop', () => this.#report('maxConnections')); // and counted by whoever counts connections
     server.on(event, (socket: Socket) => {
       if (socket.destroyed) return; // another listener was before us, or it was on its way from another process: nothing would tell of its end
       this.#open++;
-      this.#parts.meter?.enter();
+      this.#deps.meter?.enter();
       this.#idle.enter(socket);
       socket._destroy = countAndDestroy; // a second listener of 'close' costs an idle connection 208 bytes: node:http adds one for each answer, and the room for three stays
       if (this.#open > this.#most) {
         this.#refuse();
         socket.destroy();
-      } else if (this.#open > this.#parts.limits.maxConnections) {
+      } else if (this.#open > this.#deps.limits.maxConnections) {
         connectionOf(socket).isSurplus = true;
         this.#refuse();
       }
@@ -87,31 +87,31 @@ export class ConnectionLimits {
   /** Whether a request is too much that has come over this connection; `inFlight` counts it. */
   judge(connection: Connection, inFlight: number): HeadVerdict | undefined {
     if (connection.isSurplus) return SURPLUS;
-    if (inFlight > this.#parts.limits.maxInFlight) {
-      this.#tell('maxInFlight');
+    if (inFlight > this.#deps.limits.maxInFlight) {
+      this.#report('maxInFlight');
       return BUSY;
     }
-    return connection.waiting > this.#parts.limits.maxPipelined ? LAST_PIPELINED : undefined;
+    return connection.waiting > this.#deps.limits.maxPipelined ? LAST_PIPELINED : undefined;
   }
 
   #close(socket: Socket): void {
     this.#open--;
     this.#idle.leave(socket);
-    this.#parts.meter?.leave(connectionOf(socket).requests);
+    this.#deps.meter?.leave(connectionOf(socket).requests);
   }
 
   #refuse(): void {
-    this.#parts.meter?.refuse();
-    this.#tell('maxConnections');
+    this.#deps.meter?.refuse();
+    this.#report('maxConnections');
   }
 
-  #tell(setting: 'maxConnections' | 'maxInFlight'): void {
-    const nowMs = this.#parts.clock.monotonicMs();
-    if (nowMs - this.#toldMs < TELL_MS) return;
-    this.#toldMs = nowMs;
-    this.#parts.log.warn('overloaded', {
+  #report(setting: 'maxConnections' | 'maxInFlight'): void {
+    const nowMs = this.#deps.clock.monotonicMs();
+    if (nowMs - this.#reportedMs < REPORT_PAUSE_MS) return;
+    this.#reportedMs = nowMs;
+    this.#deps.log.warn('overloaded', {
       setting,
-      limit: this.#parts.limits[setting],
+      limit: this.#deps.limits[setting],
       connections: this.#open,
       problem: 'clients are refused with 503, or without an answer',
       remedy: `Add processes or machines, or raise the setting "${setting}" where this one has memory left`,

@@ -5,12 +5,12 @@
 import { EventEmitter } from 'node:events';
 import { Readable, duplexPair } from 'node:stream';
 import { ClientDisconnected } from '../../base/errors.ts';
-import { checkedPiece, discard, ignore, isPieces, iterate } from '../chunks.ts';
+import { checkedChunk, discard, ignore, isChunks, iterate } from '../chunks.ts';
 import { TransportRequest } from '../request/request.ts';
 import { asksForWebSocket } from '../websocket/handshake.ts';
 import { SwitchingProtocols } from './websockets.ts';
 import type { Duplex } from 'node:stream';
-import type { Pieces } from '../chunks.ts';
+import type { Chunks } from '../chunks.ts';
 import type { Incoming, Outgoing } from '../request/request.ts';
 import type { HttpResponse } from '../response.ts';
 import type { ServedApplication } from './server.ts';
@@ -115,7 +115,7 @@ async function respond(
   if (length >= 0 && status !== 204 && status !== 304) headers.set('Content-Length', String(length));
   if (outgoing.destroyed) await app.finish(req, new ClientDisconnected()); // it left while the handler ran
   const { body } = response;
-  if (isPieces(body)) {
+  if (isChunks(body)) {
     if (!isEmpty) return new Response(streamOf(body, request.signal, close), { status, headers });
     await discard(body);
   }
@@ -182,12 +182,12 @@ function lengthOf(response: HttpResponse, isHead: boolean): number {
   const { body } = response;
   if (body === null) return isHead ? Math.max(0, response.contentLength) : 0;
   if (typeof body === 'string') return Buffer.byteLength(body);
-  return isPieces(body) ? response.contentLength : body.byteLength;
+  return isChunks(body) ? response.contentLength : body.byteLength;
 }
 
 /** Pieces as a web stream; `close` is told how it ended. Aborting ends the source, as a client that leaves does. */
-function streamOf(pieces: Pieces, signal: AbortSignal, close: Close): ReadableStream<Uint8Array> {
-  const iterator = iterate(pieces);
+function streamOf(chunks: Chunks, signal: AbortSignal, close: Close): ReadableStream<Uint8Array> {
+  const iterator = iterate(chunks);
   return new ReadableStream<Uint8Array>(
     {
       start(controller) {
@@ -202,8 +202,8 @@ function streamOf(pieces: Pieces, signal: AbortSignal, close: Close): ReadableSt
         try {
           const { done, value } = await iterator.next();
           if (done !== true) {
-            const piece = checkedPiece(value);
-            return controller.enqueue(typeof piece === 'string' ? Buffer.from(piece) : piece);
+            const chunk = checkedChunk(value);
+            return controller.enqueue(typeof chunk === 'string' ? Buffer.from(chunk) : chunk);
           }
           await close(true);
           controller.close();

@@ -4,12 +4,12 @@
  */
 import { ClientDisconnected } from '../../base/errors.ts';
 import { FileBody } from '../files/body.ts';
-import { EndlessPieces, checkedPiece, ignore, isPending, iterate, lengthError, writable } from '../chunks.ts';
+import { EndlessChunks, checkedChunk, ignore, isPending, iterate, lengthError, writable } from '../chunks.ts';
 import { SLICE_BYTES } from './slow-readers.ts';
 import type { ServerResponse } from 'node:http';
 import type { HeadTexts } from './request-head.ts';
 import type { SentMessage } from './fast-path/outgoing.ts';
-import type { Piece, PieceIterator, Pieces } from '../chunks.ts';
+import type { Chunk, ChunkIterator, Chunks } from '../chunks.ts';
 import type { SlowReaders } from './slow-readers.ts';
 
 /** What holds for every answer of a server. */
@@ -21,51 +21,51 @@ export interface Sending {
   /** Watches the answers that are not taken at once. */
   readonly slow: SlowReaders;
   /** The streams that have no end of their own: for a server that stops. */
-  readonly endless: Set<EndlessPieces>;
+  readonly endless: Set<EndlessChunks>;
 }
 
 /** Sends pieces whose head has gone. Settles when they are sent, and rejects with what their source threw. */
 export function sendStream(
   outgoing: SentMessage,
-  body: Pieces,
+  body: Chunks,
   announced: number,
   sending: Sending,
   id: string,
 ): Promise<void> | undefined {
-  if (body instanceof EndlessPieces) return sendEndless(outgoing, body, sending, id);
+  if (body instanceof EndlessChunks) return sendEndless(outgoing, body, sending, id);
   if (!(body instanceof FileBody) || outgoing.destroyed)
-    return sendPieces(outgoing, iterate(body), announced, sending.slow, id);
+    return sendChunks(outgoing, iterate(body), announced, sending.slow, id);
   sending.slow.watch(outgoing, id);
   return body.sendTo(outgoing);
 }
 
 function sendEndless(
   outgoing: SentMessage,
-  pieces: EndlessPieces,
+  chunks: EndlessChunks,
   { endless, slow }: Sending,
   id: string,
 ): Promise<void> | undefined {
-  endless.add(pieces);
-  outgoing.once('close', () => endless.delete(pieces));
-  const source = pieces[Symbol.asyncIterator]() as unknown as PieceIterator; // itself, which is taken now
-  if (outgoing.destroyed || !pieces.attach(outgoing)) return sendPieces(outgoing, source, -1, slow, id);
+  endless.add(chunks);
+  outgoing.once('close', () => endless.delete(chunks));
+  const source = chunks[Symbol.asyncIterator]() as unknown as ChunkIterator; // itself, which is taken now
+  if (outgoing.destroyed || !chunks.attach(outgoing)) return sendChunks(outgoing, source, -1, slow, id);
   slow.watch(outgoing, id);
-  outgoing.once('close', () => pieces.return());
+  outgoing.once('close', () => chunks.return());
   return undefined;
 }
 
 /** Bytes that are sent before others get a turn: a source that is always ready would keep the process to itself. */
 const TURN_BYTES = 1_048_576;
 /** What a piece counts for besides its bytes. */
-const PIECE_COST = 64;
+const CHUNK_COST = 64;
 
 /** A character has up to three bytes, those of two units four. */
 const SLICE_CHARACTERS = Math.floor(SLICE_BYTES / 3);
 
 /** Sends what a source gives: `announced` bytes, or -1 where that is not known. */
-export async function sendPieces(
+export async function sendChunks(
   outgoing: ServerResponse,
-  source: PieceIterator,
+  source: ChunkIterator,
   announced: number,
   slow: SlowReaders,
   id: string,
@@ -98,21 +98,21 @@ export async function sendPieces(
 }
 
 /** Every piece, each when there is room for it. @throws SvcError `E_STREAM` for what is no piece, and for more or less than was announced */
-async function writeAll(outgoing: ServerResponse, source: PieceIterator, announced: number): Promise<void> {
+async function writeAll(outgoing: ServerResponse, source: ChunkIterator, announced: number): Promise<void> {
   let sent = 0;
   for (let burst = 0; ;) {
     const next = source.next();
     const step = isPending(next) ? await next : next;
     if (outgoing.destroyed) return;
     if (step.done === true) break;
-    const piece = checkedPiece(step.value);
+    const chunk = checkedChunk(step.value);
     if (announced >= 0) {
-      sent += typeof piece === 'string' ? Buffer.byteLength(piece) : piece.length;
+      sent += typeof chunk === 'string' ? Buffer.byteLength(chunk) : chunk.length;
       if (sent > announced) throw lengthError(announced, sent); // the rest would be read as the next answer
     }
-    if (piece.length > SLICE_BYTES) await writeSlices(outgoing, piece);
-    else if (piece.length !== 0 && !outgoing.write(piece)) await writable(outgoing);
-    burst += piece.length + PIECE_COST;
+    if (chunk.length > SLICE_BYTES) await writeSlices(outgoing, chunk);
+    else if (chunk.length !== 0 && !outgoing.write(chunk)) await writable(outgoing);
+    burst += chunk.length + CHUNK_COST;
     if (burst < TURN_BYTES) continue;
     burst = 0;
     await nextTurn();
@@ -124,8 +124,8 @@ function nextTurn(): Promise<void> {
   return new Promise((resolve) => void setImmediate(resolve));
 }
 
-async function writeSlices(outgoing: ServerResponse, piece: Piece): Promise<void> {
-  for (const slice of slicesOf(piece)) {
+async function writeSlices(outgoing: ServerResponse, chunk: Chunk): Promise<void> {
+  for (const slice of slicesOf(chunk)) {
     if (outgoing.destroyed) return;
     if (!outgoing.write(slice)) await writable(outgoing);
   }
@@ -136,16 +136,16 @@ async function writeSlices(outgoing: ServerResponse, piece: Piece): Promise<void
  * in a buffer would take as much memory again for as long as the client reads, and have V8 mark its heap every few answers
  * (test/bench/streams.ts --only=long). `isAscii`: bytes are characters.
  */
-export function* slicesOf(piece: Piece, isAscii = false): Generator<Piece, void, undefined> {
-  if (typeof piece !== 'string') {
-    for (let at = 0; at < piece.length; at += SLICE_BYTES) yield piece.subarray(at, at + SLICE_BYTES);
+export function* slicesOf(chunk: Chunk, isAscii = false): Generator<Chunk, void, undefined> {
+  if (typeof chunk !== 'string') {
+    for (let at = 0; at < chunk.length; at += SLICE_BYTES) yield chunk.subarray(at, at + SLICE_BYTES);
     return;
   }
   const most = isAscii ? SLICE_BYTES : SLICE_CHARACTERS;
-  for (let at = 0, end: number; at < piece.length; at = end) {
+  for (let at = 0, end: number; at < chunk.length; at = end) {
     end = at + most;
-    if (!isAscii && isHighSurrogate(piece.charCodeAt(end - 1))) end--; // its other half follows
-    yield piece.slice(at, end);
+    if (!isAscii && isHighSurrogate(chunk.charCodeAt(end - 1))) end--; // its other half follows
+    yield chunk.slice(at, end);
   }
 }
 

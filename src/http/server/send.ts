@@ -4,9 +4,9 @@
  */
 import { Buffer } from 'node:buffer'; // the global of that name is a getter, which is called for each answer
 import { findField } from '../headers.ts';
-import { discard, isPieces } from '../chunks.ts';
+import { discard, isChunks } from '../chunks.ts';
 import { hasNoContent } from '../response.ts';
-import { sendPieces, sendStream, slicesOf } from './send-chunks.ts';
+import { sendChunks, sendStream, slicesOf } from './send-chunks.ts';
 import { SLICE_BYTES } from './slow-readers.ts';
 import type { ServerResponse } from 'node:http';
 import type { SentMessage } from './fast-path/outgoing.ts';
@@ -49,9 +49,9 @@ export function send(
         : 0;
     outgoing.writeHead(status, headOf(response, req, isLast, sending, length));
     endEmpty(outgoing, req.id, sending);
-    return isPieces(body) ? discard(body) : undefined;
+    return isChunks(body) ? discard(body) : undefined;
   }
-  if (isPieces(body)) {
+  if (isChunks(body)) {
     begin(outgoing, response, headOf(response, req, isLast, sending, response.contentLength));
     if (response.contentLength < 0 && !outgoing.chunkedEncoding) outgoing.endsWithConnection = !isHead;
     if (!isHead) return sendStream(outgoing, body, response.contentLength, sending, req.id);
@@ -62,7 +62,7 @@ export function send(
   if (isHead || length > SLICE_BYTES) {
     begin(outgoing, response, headOf(response, req, isLast, sending, length));
     if (!isHead)
-      return sendPieces(outgoing, slicesOf(body, length === body.length), -1, sending.slow, req.id);
+      return sendChunks(outgoing, slicesOf(body, length === body.length), -1, sending.slow, req.id);
     endEmpty(outgoing, req.id, sending);
     return undefined;
   }

@@ -16,7 +16,7 @@ import { LateAnswer } from '../late-answer.ts';
 import { USUAL_LIMITS } from './limits.ts';
 import { Lingering } from './lingering.ts';
 import { SentMessage } from './fast-path/outgoing.ts';
-import { discard, ignore, isPieces } from '../chunks.ts';
+import { discard, ignore, isChunks } from '../chunks.ts';
 import { TransportRequest } from '../request/request.ts';
 import { USUAL_IDENTITY } from '../request-id.ts';
 import { HttpResponse } from '../response.ts';
@@ -373,10 +373,10 @@ export class HttpServer {
     this.#app.count(req, response, this.#app.clock.monotonicMs() - req.startedMs);
     req.isAnswered = true;
     const connection = req.connection!; // #begin() has set it
-    if (isPieces(response.body)) this.#watchEnd(incoming.socket, connection);
+    if (isChunks(response.body)) this.#watchEnd(incoming.socket, connection);
     if (outgoing.closed) {
       // the client has left while the handler ran
-      if (isPieces(response.body))
+      if (isChunks(response.body))
         discard(response.body).catch((error: unknown) => this.#onSourceFailure(req, error));
       return this.#end(req);
     }
@@ -400,7 +400,7 @@ export class HttpServer {
 
   /** Streams without an end of their own would hold a server up that stops. */
   #finishEndless(): void {
-    for (const pieces of this.#sending.endless) pieces.finish();
+    for (const chunks of this.#sending.endless) chunks.finish();
   }
 
   /** The source of a body failed after the head had gone out. */

@@ -21,14 +21,17 @@ export interface TlsOptions {
 }
 
 /** What a server speaks TLS with. */
-export interface TlsWishes extends TlsOptions {
+export interface ServerTlsOptions extends TlsOptions {
   readonly cert: string;
   readonly key: string;
   readonly minVersion: 'TLSv1.2' | 'TLSv1.3';
 }
 
 /** The options above the settings `tlsCert` and `tlsKey`; undefined where nobody asks for TLS. @throws SvcError `E_TLS`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
-export function readTlsOptions(options: TlsOptions | undefined, config: Config): TlsWishes | undefined {
+export function readTlsOptions(
+  options: TlsOptions | undefined,
+  config: Config,
+): ServerTlsOptions | undefined {
   const { minVersion, ...rest } = readOptions('tls', options ?? {}, {
     cert: text(),
     key: text(),

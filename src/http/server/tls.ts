@@ -17,7 +17,7 @@ import type { Server as SecureServer } from 'node:https';
 import type { Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
-import type { TlsWishes } from './tls-options.ts';
+import type { ServerTlsOptions } from './tls-options.ts';
 
 const TICKET_KEYS_MS = 12 * 3_600_000;
 const TICKET_KEY_BYTES = 48;
@@ -46,7 +46,7 @@ interface Credentials {
 
 /** The TLS side of one server. */
 export class SecureTransport {
-  readonly #wishes: TlsWishes;
+  readonly #options: ServerTlsOptions;
   readonly #clock: Clock;
   readonly #log: Logger;
   #credentials: Credentials;
@@ -55,8 +55,8 @@ export class SecureTransport {
   readonly #sockets = new Set<Socket>();
 
   /** Reads certificate and key. @throws SvcError `E_TLS` */
-  constructor(wishes: TlsWishes, { clock, log }: { readonly clock: Clock; readonly log: Logger }) {
-    this.#wishes = wishes;
+  constructor(options: ServerTlsOptions, { clock, log }: { readonly clock: Clock; readonly log: Logger }) {
+    this.#options = options;
     this.#clock = clock;
     this.#log = log;
     this.#credentials = this.#load();
@@ -70,7 +70,7 @@ export class SecureTransport {
         ...this.#credentials,
         handshakeTimeout: options.headersTimeout, // node:tls waits for two minutes
         ALPNProtocols: ['http/1.1', 'http/1.0'], // whoever offers neither is refused (RFC 7301 §3.2)
-        requestCert: this.#wishes.ca !== undefined,
+        requestCert: this.#options.ca !== undefined,
         rejectUnauthorized: true,
       },
       listener,
@@ -106,7 +106,7 @@ export class SecureTransport {
   }
 
   #load(): Credentials {
-    const credentials = readCredentials(this.#wishes);
+    const credentials = readCredentials(this.#options);
     for (const problem of lifeOf(credentials, this.#clock.nowMs()))
       this.#log.warn('tls_certificate', { problem });
     return credentials;
@@ -114,7 +114,7 @@ export class SecureTransport {
 }
 
 /** Reads what was named, and makes sure that a server can use it. @throws SvcError `E_TLS` */
-function readCredentials({ cert, key, ca, passphrase, minVersion }: TlsWishes): Credentials {
+function readCredentials({ cert, key, ca, passphrase, minVersion }: ServerTlsOptions): Credentials {
   const credentials: Credentials = {
     cert: readPem(cert, 'certificate'),
     key: readPem(key, 'key'),
@@ -165,9 +165,9 @@ function lifeOf({ cert }: Credentials, nowMs: number): string[] {
 }
 
 /** What is wrong with a pair, in a sentence each: for checks. */
-export function examinePair(wishes: TlsWishes, nowMs: number): string[] {
+export function examinePair(options: ServerTlsOptions, nowMs: number): string[] {
   try {
-    return lifeOf(readCredentials(wishes), nowMs);
+    return lifeOf(readCredentials(options), nowMs);
   } catch (error) {
     return [error instanceof SvcError ? error.message : String(error)];
   }

@@ -20,7 +20,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Awaitable } from '../contracts.ts';
 import type { Answer } from '../late-answer.ts';
 import type { Incoming, Outcome, Outgoing, RequestDefaults } from '../request/request.ts';
-import type { SocketHost, SocketParts, WebSocketConnection } from '../websocket/websocket.ts';
+import type { SocketHost, SocketDeps, WebSocketConnection } from '../websocket/websocket.ts';
 import type { DeflateAgreement } from '../websocket/deflate.ts';
 import type { Handshake } from '../websocket/handshake.ts';
 
@@ -299,7 +299,7 @@ export interface Agreement {
 }
 
 /** Makes the socket on a stream. */
-export type OpenSocket = (stream: Duplex, parts: SocketParts) => WebSocketConnection;
+export type OpenSocket = (stream: Duplex, deps: SocketDeps) => WebSocketConnection;
 
 /** 101: the connection goes on as a WebSocket. */
 export class SwitchingProtocols extends HttpResponse {

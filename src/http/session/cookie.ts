@@ -114,7 +114,7 @@ export class KeptCookie {
 /** Says once that browsers may drop a cookie, with which nobody stays logged in and no form is accepted. */
 export class MissingTls {
   readonly #log: SecurityLog;
-  #isTold = false;
+  #isReported = false;
 
   constructor(log: SecurityLog) {
     this.#log = log;
@@ -123,14 +123,14 @@ export class MissingTls {
   /** A proxy that speaks TLS says so; without one, browsers drop what is `Secure`. */
   notice(req: HttpRequest, { name, secure }: HostCookie): void {
     if (
-      this.#isTold ||
+      this.#isReported ||
       !secure ||
       req.scheme !== 'http' ||
       req.headers['x-forwarded-proto'] !== undefined ||
       req.headers['forwarded'] !== undefined
     )
       return;
-    this.#isTold = true;
+    this.#isReported = true;
     this.#log.warn('session_cookie_without_tls', {
       name,
       message:

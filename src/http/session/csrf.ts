@@ -250,7 +250,7 @@ export function csrfField(req: HttpRequest): string {
 }
 
 /** What requests are protected with. */
-interface ProtectionTerms {
+interface ProtectionDeps {
   readonly ring: Keyring;
   readonly cookie: KeptCookie;
   readonly services: Services;
@@ -260,15 +260,15 @@ interface ProtectionTerms {
 /** What protects one request. */
 class RequestProtection {
   readonly #req: HttpRequest;
-  readonly #terms: ProtectionTerms;
+  readonly #deps: ProtectionDeps;
   /** The visitor's id that this request has made up. */
   #mintedId: string | undefined;
   #isAsked = false;
   #isFinished = false;
 
-  constructor(req: HttpRequest, terms: ProtectionTerms) {
+  constructor(req: HttpRequest, deps: ProtectionDeps) {
     this.#req = req;
-    this.#terms = terms;
+    this.#deps = deps;
   }
 
   /** Whether the client has anything that a token could be bound to. */
@@ -285,7 +285,7 @@ class RequestProtection {
       ? ofSession(session.id)
       : ofVisitor(this.#visitorId() ?? (this.#mintedId ??= randomId()));
     const random = randomBytes(32).toString('base64url');
-    return `${random}.${mac(this.#terms.ring.current, subject, random)}`;
+    return `${random}.${mac(this.#deps.ring.current, subject, random)}`;
   }
 
   /** What is wrong with a token that came with this request. */
@@ -295,7 +295,7 @@ class RequestProtection {
     const visitorId = this.#visitorId();
     const subject = session.isNew ? ofVisitor(visitorId!) : ofSession(session.id); // hasVisitor was asked before
     const given = Buffer.from(token.slice(44));
-    const isKnown = this.#terms.ring.keys.some((key) =>
+    const isKnown = this.#deps.ring.keys.some((key) =>
       timingSafeEqual(Buffer.from(mac(key, subject, token.slice(0, 43))), given),
     );
     return isKnown ? undefined : 'token_wrong';
@@ -310,14 +310,14 @@ class RequestProtection {
   }
 
   #giveId(response: HttpResponse, id: string): void {
-    const { cookie, services, missingTls } = this.#terms;
+    const { cookie, services, missingTls } = this.#deps;
     const on = cookie.on(this.#req, services.env);
     cookie.set(response, on, id);
     missingTls.notice(this.#req, on); // a browser that drops it can send no form
   }
 
   #visitorId(): string | undefined {
-    const { cookie, services } = this.#terms;
+    const { cookie, services } = this.#deps;
     const id = this.#req.cookies[cookie.on(this.#req, services.env).name];
     return id !== undefined && ID.test(id) ? id : undefined;
   }

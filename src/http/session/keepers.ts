@@ -29,7 +29,7 @@ export interface SessionKeeper {
 }
 
 /** What sessions are kept by. Lifetimes in seconds. */
-export interface SessionTerms {
+export interface SessionDeps {
   readonly services: Services;
   readonly ring: Keyring;
   readonly cookie: KeptCookie;
@@ -50,32 +50,32 @@ const RENEWED_AFTER = 10;
 
 /** What both kinds of keeper do with their cookie. */
 class SessionCookie {
-  readonly #terms: SessionTerms;
+  readonly #deps: SessionDeps;
   readonly #values: ProtectedValues;
   readonly #audit: SecurityLog;
   readonly #missingTls: MissingTls;
 
-  constructor(terms: SessionTerms, values: ProtectedValues) {
-    this.#terms = terms;
+  constructor(deps: SessionDeps, values: ProtectedValues) {
+    this.#deps = deps;
     this.#values = values;
-    this.#audit = SecurityLog.of(terms.services);
+    this.#audit = SecurityLog.of(deps.services);
     this.#missingTls = new MissingTls(this.#audit);
   }
 
   get nowSeconds(): number {
-    return Math.floor(this.#terms.services.clock.nowMs() / 1_000);
+    return Math.floor(this.#deps.services.clock.nowMs() / 1_000);
   }
 
   textOf(req: HttpRequest): string | undefined {
-    return req.cookies[this.#terms.cookie.on(req, this.#terms.services.env).name];
+    return req.cookies[this.#deps.cookie.on(req, this.#deps.services.env).name];
   }
 
   /** What the cookie of a request says; undefined when there is none, or none that counts. */
   read(req: HttpRequest): Extract<ReadValue, { kind: 'valid' }> | undefined {
-    const on = this.#terms.cookie.on(req, this.#terms.services.env);
+    const on = this.#deps.cookie.on(req, this.#deps.services.env);
     const text = req.cookies[on.name];
     if (text === undefined) return undefined;
-    const value = this.#values.read(this.#terms.cookie.boundName(on), text, this.nowSeconds);
+    const value = this.#values.read(this.#deps.cookie.boundName(on), text, this.nowSeconds);
     if (value.kind === 'valid') return value;
     if (value.reason !== 'expired') this.reject(req, value.reason);
     return undefined;
@@ -83,7 +83,7 @@ class SessionCookie {
 
   /** The session that `record` is, if its time is not over: its embedded one may be longer than today's settings allow. */
   opened(value: Extract<ReadValue, { kind: 'valid' }>, record: StoredSession): OpenedSession | undefined {
-    const { maxAgeSeconds } = this.#terms;
+    const { maxAgeSeconds } = this.#deps;
     const { issuedSeconds, expiresSeconds } = value.times;
     const { nowSeconds } = this;
     const now = this.timesOf(record.bornSeconds);
@@ -95,7 +95,7 @@ class SessionCookie {
 
   /** From now to the end of the idle time, or of the absolute one if that comes first. */
   timesOf(bornSeconds: number): ValueTimes {
-    const { maxAgeSeconds, absoluteSeconds } = this.#terms;
+    const { maxAgeSeconds, absoluteSeconds } = this.#deps;
     const issuedSeconds = this.nowSeconds;
     return {
       issuedSeconds,
@@ -105,22 +105,22 @@ class SessionCookie {
 
   /** The text of a cookie, and the bytes of which browsers keep {@link MAX_COOKIE_BYTES}. */
   written(on: HostCookie, payload: string, times: ValueTimes): Written {
-    const text = this.#values.write(this.#terms.cookie.boundName(on), payload, times);
+    const text = this.#values.write(this.#deps.cookie.boundName(on), payload, times);
     return { text, bytes: on.name.length + text.length };
   }
 
   on(req: HttpRequest): HostCookie {
-    return this.#terms.cookie.on(req, this.#terms.services.env);
+    return this.#deps.cookie.on(req, this.#deps.services.env);
   }
 
   set(req: HttpRequest, response: HttpResponse, on: HostCookie, text: string, times: ValueTimes): void {
-    this.#terms.cookie.set(response, on, text, times.expiresSeconds - times.issuedSeconds);
+    this.#deps.cookie.set(response, on, text, times.expiresSeconds - times.issuedSeconds);
     this.#missingTls.notice(req, on);
   }
 
   /** Lets the client forget the cookie, if it has one. */
   clear(req: HttpRequest, response: HttpResponse): void {
-    const { cookie, services } = this.#terms;
+    const { cookie, services } = this.#deps;
     if (this.textOf(req) !== undefined) cookie.set(response, cookie.on(req, services.env), '', 0);
   }
 
@@ -158,10 +158,10 @@ class SessionCookie {
 export class CookieKeeper implements SessionKeeper {
   readonly #cookie: SessionCookie;
 
-  constructor(terms: SessionTerms) {
+  constructor(deps: SessionDeps) {
     this.#cookie = new SessionCookie(
-      terms,
-      new ProtectedValues(terms.ring, 'svc session', terms.isSealed ? 'sealed' : 'signed'),
+      deps,
+      new ProtectedValues(deps.ring, 'svc session', deps.isSealed ? 'sealed' : 'signed'),
     );
   }
 
@@ -202,17 +202,17 @@ export class CookieKeeper implements SessionKeeper {
 /** Sessions in a store. Requests that run at the same time each change their own keys. */
 export class StoreKeeper implements SessionKeeper {
   readonly #store: RecordStore;
-  readonly #terms: SessionTerms;
+  readonly #deps: SessionDeps;
   readonly #cookie: SessionCookie;
   /** Undefined: records are kept as they are. */
   readonly #seal: ProtectedValues | undefined;
 
-  constructor(terms: SessionTerms, store: RecordStore) {
-    this.#terms = terms;
+  constructor(deps: SessionDeps, store: RecordStore) {
+    this.#deps = deps;
     this.#store = store;
-    this.#cookie = new SessionCookie(terms, new ProtectedValues(terms.ring, 'svc session id', 'signed'));
-    this.#seal = terms.isSealed
-      ? new ProtectedValues(terms.ring, 'svc session record', 'sealed', MAX_RECORD_CHARACTERS)
+    this.#cookie = new SessionCookie(deps, new ProtectedValues(deps.ring, 'svc session id', 'signed'));
+    this.#seal = deps.isSealed
+      ? new ProtectedValues(deps.ring, 'svc session record', 'sealed', MAX_RECORD_CHARACTERS)
       : undefined;
   }
 
@@ -295,7 +295,7 @@ export class StoreKeeper implements SessionKeeper {
     if (this.#seal === undefined) return text;
     return this.#seal.write(keyOf(id), text, {
       issuedSeconds: this.#cookie.nowSeconds,
-      expiresSeconds: bornSeconds + this.#terms.absoluteSeconds,
+      expiresSeconds: bornSeconds + this.#deps.absoluteSeconds,
     });
   }
 }

@@ -70,7 +70,7 @@ export class RequestSession implements Session {
   /** Set or deleted by this request. */
   readonly #changed = new Set<string>();
   /** Objects that have been given out, as JSON text: they may be changed in place. */
-  readonly #lent = new Map<string, string>();
+  readonly #handedOut = new Map<string, string>();
   #hasTaken = false;
   #flashed: Flash[] = [];
   #isClosed = false;
@@ -96,8 +96,8 @@ export class RequestSession implements Session {
     this.#read();
     const name = nameOf(key);
     const value = this.#values.get(name);
-    if (typeof value === 'object' && value !== null && !this.#lent.has(name))
-      this.#lent.set(name, JSON.stringify(value));
+    if (typeof value === 'object' && value !== null && !this.#handedOut.has(name))
+      this.#handedOut.set(name, JSON.stringify(value));
     return value as never;
   }
 
@@ -106,13 +106,13 @@ export class RequestSession implements Session {
     const name = nameOf(key);
     this.#values.set(name, JSON.parse(JSON.stringify(this.#checked(name, value)))); // a copy: what becomes of the caller's object is the caller's affair
     this.#changed.add(name);
-    this.#lent.delete(name);
+    this.#handedOut.delete(name);
   }
 
   delete(key: string | SessionKey<unknown>): void {
     this.#change();
     const name = nameOf(key);
-    this.#lent.delete(name);
+    this.#handedOut.delete(name);
     if (this.#values.delete(name)) this.#changed.add(name);
   }
 
@@ -203,7 +203,7 @@ export class RequestSession implements Session {
   /** Takes no changes from now on, and finds what was changed in place. @throws SvcError `E_SESSION_VALUE`, or BadRequest for what a client may have sent @internal */
   close(): void {
     this.#isClosed = true;
-    for (const [name, before] of this.#lent) {
+    for (const [name, before] of this.#handedOut) {
       if (JSON.stringify(this.#checked(name, this.#values.get(name))) !== before) this.#changed.add(name);
     }
   }
@@ -263,7 +263,7 @@ export class RequestSession implements Session {
   #forget(name: string): void {
     this.#values.delete(name);
     this.#changed.delete(name);
-    this.#lent.delete(name);
+    this.#handedOut.delete(name);
   }
 }
 

@@ -9,13 +9,13 @@
  */
 import { HTTPException } from '../../base/errors.ts';
 import { int, readOptions } from '../../base/options.ts';
-import { COMMENT, encodeEvent, eventBody, eventFields, readEventTerms } from './event-stream.ts';
+import { COMMENT, encodeEvent, eventBody, eventFields, readEventOptions } from './event-stream.ts';
 import { Heartbeat } from './heartbeat.ts';
-import { EndlessPieces, SharedPiece } from '../chunks.ts';
+import { EndlessChunks, SharedChunk } from '../chunks.ts';
 import { HttpResponse } from '../response.ts';
 import { services } from '../state.ts';
-import type { EventStreamOptions, EventTerms, ServerSentEvent, Streamed } from './event-stream.ts';
-import type { PieceSink, PieceStep } from '../chunks.ts';
+import type { EventStreamOptions, ResolvedEventOptions, ServerSentEvent, Streamed } from './event-stream.ts';
+import type { ChunkSink, ChunkStep } from '../chunks.ts';
 
 /** How events go to many. `undefined` means not given. */
 export interface EventBroadcastOptions extends Pick<EventStreamOptions, 'heartbeatSeconds' | 'retryMs'> {
@@ -30,7 +30,7 @@ const MOST_TOGETHER = 65_536;
 
 /** Sends the same events to all who listen. */
 export class EventBroadcast {
-  readonly #terms: EventTerms;
+  readonly #options: ResolvedEventOptions;
   readonly #maxBufferedBytes: number;
   readonly #maxStreams: number;
   readonly #listeners = new Set<Listener>();
@@ -38,9 +38,9 @@ export class EventBroadcast {
   #pending = '';
   readonly #flush = (): void => {
     if (this.#pending === '') return;
-    const piece = new SharedPiece(this.#pending);
+    const chunk = new SharedChunk(this.#pending);
     this.#pending = '';
-    for (const listener of this.#listeners) listener.push(piece);
+    for (const listener of this.#listeners) listener.push(chunk);
   };
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
@@ -50,7 +50,7 @@ export class EventBroadcast {
       maxBufferedBytes: int(1_048_576, 1_024, 1_073_741_824),
       maxStreams: int(10_000, 1, 1_000_000),
     });
-    this.#terms = readEventTerms('EventBroadcast', { heartbeatSeconds, retryMs });
+    this.#options = readEventOptions('EventBroadcast', { heartbeatSeconds, retryMs });
     this.#maxBufferedBytes = maxBufferedBytes;
     this.#maxStreams = maxStreams;
   }
@@ -94,7 +94,7 @@ export class EventBroadcast {
     const { clock } = request.state.get(services);
     this.#flush(); // what was sent before is none of its
     const listener: Listener = new Listener(
-      this.#terms.prelude + earlier,
+      this.#options.prelude + earlier,
       this.#maxBufferedBytes,
       this.#flush,
       () => {
@@ -102,7 +102,7 @@ export class EventBroadcast {
         leave();
       },
     );
-    const leave = Heartbeat.join(clock, this.#terms.heartbeatMs, listener);
+    const leave = Heartbeat.join(clock, this.#options.heartbeatMs, listener);
     this.#listeners.add(listener);
     return listener;
   }
@@ -134,19 +134,19 @@ class BroadcastResponse extends HttpResponse {
   }
 }
 
-const BEAT = new SharedPiece(COMMENT);
-const DONE: PieceStep = Object.freeze({ done: true, value: undefined });
+const BEAT = new SharedChunk(COMMENT);
+const DONE: ChunkStep = Object.freeze({ done: true, value: undefined });
 
 /** One client. */
-class Listener extends EndlessPieces {
+class Listener extends EndlessChunks {
   readonly #maxBufferedBytes: number;
   /** Hands over what has been sent in this turn. */
   readonly #catchUp: () => void;
   readonly #onEnd: () => void;
-  #sink: PieceSink | undefined;
+  #sink: ChunkSink | undefined;
   /** What has not been pulled, nor written. */
   #queue: string;
-  #waiting: ((step: PieceStep) => void) | undefined;
+  #waiting: ((step: ChunkStep) => void) | undefined;
   #isOver = false;
   #isQuiet = true;
 
@@ -158,7 +158,7 @@ class Listener extends EndlessPieces {
     this.#onEnd = onEnd;
   }
 
-  override attach(sink: PieceSink): boolean {
+  override attach(sink: ChunkSink): boolean {
     this.#sink = sink;
     sink.write(this.#queue);
     this.#queue = '';
@@ -166,11 +166,11 @@ class Listener extends EndlessPieces {
     return true;
   }
 
-  push(piece: SharedPiece): void {
+  push(chunk: SharedChunk): void {
     this.#isQuiet = false;
     const sink = this.#sink;
-    if (sink === undefined) return this.#keep(piece.text);
-    if (sink.writeShared(piece) || sink.writableLength <= this.#maxBufferedBytes) return;
+    if (sink === undefined) return this.#keep(chunk.text);
+    if (sink.writeShared(chunk) || sink.writableLength <= this.#maxBufferedBytes) return;
     this.#end();
     sink.destroy(); // what waits there is too old for whoever reads it some day
   }
@@ -181,7 +181,7 @@ class Listener extends EndlessPieces {
     this.#isQuiet = true;
   }
 
-  next(): PieceStep | Promise<PieceStep> {
+  next(): ChunkStep | Promise<ChunkStep> {
     if (this.#queue !== '') {
       const value = this.#queue;
       this.#queue = '';

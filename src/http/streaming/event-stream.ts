@@ -7,7 +7,7 @@
  */
 import { given, int, readOptions, shown } from '../../base/options.ts';
 import { Heartbeat } from './heartbeat.ts';
-import { EndlessPieces, ignore, isPending, iterate } from '../chunks.ts';
+import { EndlessChunks, ignore, isPending, iterate } from '../chunks.ts';
 import { HttpResponse, checkedSource } from '../response.ts';
 import { services } from '../state.ts';
 import { SvcError } from '../../base/errors.ts';
@@ -15,7 +15,7 @@ import { toJson } from '../json.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { HttpRequest } from '../contracts.ts';
 import type { Beating } from './heartbeat.ts';
-import type { Piece, PieceIterator, PieceStep, Pieces } from '../chunks.ts';
+import type { Chunk, ChunkIterator, ChunkStep, Chunks } from '../chunks.ts';
 import type { Answered, ResponseOptions } from '../response.ts';
 
 /** What events are read from: an iterable, an async iterable or a stream of events; text is an event's data. */
@@ -36,17 +36,17 @@ export interface EventStreamOptions extends Omit<ResponseOptions, 'mediaType' | 
 }
 
 /** Both, read. @internal */
-export interface EventTerms {
+export interface ResolvedEventOptions {
   readonly heartbeatMs: number;
   /** Sent at once, so that the client knows it is connected. */
   readonly prelude: string;
 }
 
 /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` @internal */
-export function readEventTerms(
+export function readEventOptions(
   owner: string,
   options: Pick<EventStreamOptions, 'heartbeatSeconds' | 'retryMs'>,
-): EventTerms {
+): ResolvedEventOptions {
   const { heartbeatSeconds, retryMs } = readOptions(owner, options, {
     heartbeatSeconds: int(15, 1, 3_600),
     retryMs: given<number>('an integer 0 … 2147483647', (value) => int(0, 0, 2_147_483_647).accepts(value)),
@@ -72,7 +72,7 @@ export function eventFields(headers: Readonly<Record<string, string>> | undefine
 export class EventStreamResponse extends HttpResponse {
   readonly #source: Events;
   readonly #options: EventStreamOptions;
-  readonly #terms: EventTerms;
+  readonly #resolved: ResolvedEventOptions;
 
   /** @throws SvcError `E_STREAM` for what gives no events, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(source: Events | ReadableStream<ServerSentEvent | string>, options: EventStreamOptions = {}) {
@@ -80,7 +80,7 @@ export class EventStreamResponse extends HttpResponse {
     super(null, eventFields(headers));
     this.#source = checkedSource(source) as Events; // each is read as an event when it comes
     this.#options = { ...options };
-    this.#terms = readEventTerms('EventStreamResponse', terms);
+    this.#resolved = readEventOptions('EventStreamResponse', terms);
   }
 
   /** @internal */
@@ -94,7 +94,7 @@ export class EventStreamResponse extends HttpResponse {
   override settle(request: Streamed): HttpResponse {
     const answer = super.copy();
     answer.body = eventBody(
-      new EventPieces(iterate(this.#source as Pieces), this.#terms, request.state.get(services).clock),
+      new EventChunks(iterate(this.#source as Chunks), this.#resolved, request.state.get(services).clock),
       request,
     );
     return answer;
@@ -106,35 +106,35 @@ export type Streamed = Answered & Pick<HttpRequest, 'state'>;
 
 /** Ends the stream with its request, if it was never read. @internal */
 export function eventBody(
-  pieces: EndlessPieces & AsyncIterable<Piece>,
+  chunks: EndlessChunks & AsyncIterable<Chunk>,
   request: Streamed,
-): EndlessPieces & AsyncIterable<Piece> {
-  request.afterwards?.(async () => pieces.drop());
-  return pieces;
+): EndlessChunks & AsyncIterable<Chunk> {
+  request.afterwards?.(async () => chunks.drop());
+  return chunks;
 }
 
-const DONE: PieceStep = Object.freeze({ done: true, value: undefined });
+const DONE: ChunkStep = Object.freeze({ done: true, value: undefined });
 
 /** Events pulled from a source, and heartbeats while it has none. */
-class EventPieces extends EndlessPieces implements Beating {
-  readonly #source: PieceIterator;
+class EventChunks extends EndlessChunks implements Beating {
+  readonly #source: ChunkIterator;
   readonly #leave: () => void;
   #prelude: string | undefined;
   /** Whoever waits for the next piece. */
-  #waiting: PromiseWithResolvers<PieceStep> | undefined;
+  #waiting: PromiseWithResolvers<ChunkStep> | undefined;
   #isPulling = false;
   /** What the source gave after a heartbeat had gone to whoever waited. */
-  #kept: Promise<PieceStep> | undefined;
+  #kept: Promise<ChunkStep> | undefined;
   #isOver = false;
 
-  constructor(source: PieceIterator, { prelude, heartbeatMs }: EventTerms, clock: Clock) {
+  constructor(source: ChunkIterator, { prelude, heartbeatMs }: ResolvedEventOptions, clock: Clock) {
     super();
     this.#source = source;
     this.#prelude = prelude;
     this.#leave = Heartbeat.join(clock, heartbeatMs, this);
   }
 
-  next(): PieceStep | Promise<PieceStep> {
+  next(): ChunkStep | Promise<ChunkStep> {
     if (this.#prelude !== undefined) {
       const value = this.#prelude;
       this.#prelude = undefined;
@@ -144,7 +144,7 @@ class EventPieces extends EndlessPieces implements Beating {
     this.#kept = undefined;
     if (kept !== undefined) return kept;
     if (this.#isOver) return DONE;
-    const { promise } = (this.#waiting = Promise.withResolvers<PieceStep>());
+    const { promise } = (this.#waiting = Promise.withResolvers<ChunkStep>());
     if (!this.#isPulling) this.#pull();
     return promise;
   }
@@ -182,7 +182,7 @@ class EventPieces extends EndlessPieces implements Beating {
     }
   }
 
-  #take(step: PieceStep): void {
+  #take(step: ChunkStep): void {
     this.#isPulling = false;
     if (step.done === true) {
       this.#over();
@@ -196,7 +196,7 @@ class EventPieces extends EndlessPieces implements Beating {
   }
 
   /** To whoever waits, or kept for whoever comes. */
-  #give(step: PieceStep | Promise<PieceStep>): void {
+  #give(step: ChunkStep | Promise<ChunkStep>): void {
     if (this.#waiting !== undefined) this.#waiting.resolve(step);
     else if (!this.#isOver) {
       this.#kept = Promise.resolve(step);

@@ -4,7 +4,7 @@
 import { toJson } from '../json.ts';
 import { isPending, iterate } from '../chunks.ts';
 import { StreamingResponse, checkedSource } from '../response.ts';
-import type { Piece, PieceIterator, PieceStep, Pieces } from '../chunks.ts';
+import type { Chunk, ChunkIterator, ChunkStep, Chunks } from '../chunks.ts';
 import type { ResponseOptions } from '../response.ts';
 
 /**
@@ -17,22 +17,22 @@ export class NDJSONResponse extends StreamingResponse {
     values: Iterable<unknown> | AsyncIterable<unknown> | ReadableStream<unknown>,
     options: ResponseOptions = {},
   ) {
-    const source = checkedSource(values) as Pieces; // of anything: each becomes a line
+    const source = checkedSource(values) as Chunks; // of anything: each becomes a line
     super(
-      { [Symbol.asyncIterator]: () => new Lines(iterate(source)) as unknown as AsyncIterator<Piece> },
+      { [Symbol.asyncIterator]: () => new Lines(iterate(source)) as unknown as AsyncIterator<Chunk> },
       { ...options, mediaType: options.mediaType ?? 'application/x-ndjson' },
     ); // see Primed
   }
 }
 
-class Lines implements PieceIterator {
-  readonly #source: PieceIterator;
+class Lines implements ChunkIterator {
+  readonly #source: ChunkIterator;
 
-  constructor(source: PieceIterator) {
+  constructor(source: ChunkIterator) {
     this.#source = source;
   }
 
-  next(): PieceStep | PromiseLike<PieceStep> {
+  next(): ChunkStep | PromiseLike<ChunkStep> {
     const step = this.#source.next();
     return isPending(step) ? step.then(lineOf) : lineOf(step);
   }
@@ -42,6 +42,6 @@ class Lines implements PieceIterator {
   }
 }
 
-function lineOf(step: PieceStep): PieceStep {
+function lineOf(step: ChunkStep): ChunkStep {
   return step.done === true ? step : { done: false, value: `${toJson(step.value)}\n` };
 }

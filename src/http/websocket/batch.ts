@@ -10,10 +10,10 @@ import { encodeFrame } from './encode.ts';
 import { deflateMessage } from './deflate.ts';
 
 /** Bytes, or text whose characters are its bytes. */
-export type Piece = Buffer | string;
+export type Chunk = Buffer | string;
 
 const SLAB_BYTES = 262_144;
-const NONE: Piece[] = [];
+const NONE: Chunk[] = [];
 
 let slab: Buffer = Buffer.allocUnsafeSlow(SLAB_BYTES);
 let end = 0;
@@ -36,7 +36,7 @@ export class Batch {
   }
 
   /** None of its own as long as there is none. */
-  #pieces: Piece[] = NONE;
+  #chunks: Chunk[] = NONE;
   #start = 0;
   #bytes = 0;
 
@@ -71,42 +71,42 @@ export class Batch {
   }
 
   /** Adds what is not copied. */
-  add(piece: Piece): void {
+  add(chunk: Chunk): void {
     if (owner === this) this.#cut();
-    this.#push(piece);
-    this.#bytes += piece.length;
+    this.#push(chunk);
+    this.#bytes += chunk.length;
   }
 
   /** Takes all pieces, in order. */
-  take(): Piece[] {
+  take(): Chunk[] {
     if (owner === this) this.#cut();
-    const pieces = this.#pieces;
-    this.#pieces = NONE;
+    const chunks = this.#chunks;
+    this.#chunks = NONE;
     this.#bytes = 0;
-    return pieces;
+    return chunks;
   }
 
   /** Takes what waits, if it is a single piece of the slab. */
   takeOne(): Buffer | undefined {
-    if (owner !== this || this.#pieces.length > 0) return undefined;
+    if (owner !== this || this.#chunks.length > 0) return undefined;
     owner = undefined;
     this.#bytes = 0;
     return slab.subarray(this.#start, end);
   }
 
   /** What {@link takeOne} gave last is nobody's any more: the kernel has it. */
-  static release(piece: Buffer): void {
+  static release(chunk: Buffer): void {
     if (
-      piece.buffer === slab.buffer &&
+      chunk.buffer === slab.buffer &&
       owner === undefined &&
-      piece.byteOffset + piece.length === slab.byteOffset + end
+      chunk.byteOffset + chunk.length === slab.byteOffset + end
     )
-      end = piece.byteOffset - slab.byteOffset;
+      end = chunk.byteOffset - slab.byteOffset;
   }
 
   /** Whether a piece lies in the memory that all share. */
-  static holds(piece: Piece): piece is Buffer {
-    return typeof piece !== 'string' && piece.buffer === slab.buffer;
+  static holds(chunk: Chunk): chunk is Buffer {
+    return typeof chunk !== 'string' && chunk.buffer === slab.buffer;
   }
 
   #cut(): void {
@@ -114,9 +114,9 @@ export class Batch {
     owner = undefined;
   }
 
-  #push(piece: Piece): void {
-    if (this.#pieces === NONE) this.#pieces = [];
-    this.#pieces.push(piece);
+  #push(chunk: Chunk): void {
+    if (this.#chunks === NONE) this.#chunks = [];
+    this.#chunks.push(chunk);
   }
 }
 

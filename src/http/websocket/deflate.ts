@@ -26,12 +26,12 @@ export interface WebSocketCompression {
 }
 
 /** The options read. */
-export type CompressionSettings = {
+export type ResolvedCompressionOptions = {
   readonly [K in keyof Required<WebSocketCompression>]: NonNullable<WebSocketCompression[K]>;
 };
 
 /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
-export function readCompression(owner: string, options: WebSocketCompression): CompressionSettings {
+export function readCompression(owner: string, options: WebSocketCompression): ResolvedCompressionOptions {
   return readOptions(owner, options, {
     level: int(3, 1, 9),
     thresholdBytes: int(1_024, 1, 2 ** 30),
@@ -59,12 +59,12 @@ const MOST_BITS = 15;
 /** The first acceptable offer of the field, or undefined where there is none; `malformed`: it is no list of extensions (RFC 6455 §9.1). */
 export function negotiateDeflate(
   field: string,
-  settings: CompressionSettings,
+  options: ResolvedCompressionOptions,
 ): DeflateAgreement | undefined | 'malformed' {
   const offers = parseExtensions(field);
   if (offers === undefined) return 'malformed';
   for (const { name, parameters } of offers) {
-    const agreement = name === NAME ? accept(parameters, settings) : undefined;
+    const agreement = name === NAME ? accept(parameters, options) : undefined;
     if (agreement !== undefined) return agreement;
   }
   return undefined;
@@ -72,11 +72,11 @@ export function negotiateDeflate(
 
 type Parameters = readonly (readonly [name: string, value: string | undefined])[];
 
-function accept(parameters: Parameters, settings: CompressionSettings): DeflateAgreement | undefined {
-  let serverBits = settings.windowBits;
+function accept(parameters: Parameters, options: ResolvedCompressionOptions): DeflateAgreement | undefined {
+  let serverBits = options.windowBits;
   let clientBits = MOST_BITS;
-  let serverTakesOver = settings.contextTakeover,
-    clientTakesOver = settings.contextTakeover;
+  let serverTakesOver = options.contextTakeover,
+    clientTakesOver = options.contextTakeover;
   const seen = new Set<string>();
   for (const [name, value] of parameters) {
     if (seen.has(name)) return undefined;
@@ -86,7 +86,7 @@ function accept(parameters: Parameters, settings: CompressionSettings): DeflateA
     else if (name === 'server_max_window_bits' && isBits(value) && Number(value) >= LEAST_BITS)
       serverBits = Math.min(serverBits, Number(value));
     else if (name === 'client_max_window_bits' && (value === undefined || isBits(value)))
-      clientBits = Math.min(settings.windowBits, Number(value ?? MOST_BITS));
+      clientBits = Math.min(options.windowBits, Number(value ?? MOST_BITS));
     else return undefined;
   }
   const field = [

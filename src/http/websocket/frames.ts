@@ -103,7 +103,7 @@ export class FrameReader {
   #isReading = false;
   #isOver = false;
   /** Whether bytes of the chunk have been handed out, or wait for the rest of their message. */
-  #isLent = false;
+  #hasEscapedSlices = false;
   /** A head, or the payload of a control frame, that came in parts. Undefined where none ever did. */
   #gathered: Buffer | undefined;
   #gatheredBytes = 0;
@@ -205,14 +205,14 @@ export class FrameReader {
     const before = this.#chunk;
     if (
       before.length >= RELEASED_BYTES &&
-      !this.#isLent &&
+      !this.#hasEscapedSlices &&
       this.#ownsChunks &&
       before.buffer.byteLength === before.length
     )
       release(before);
     this.#chunk = chunk;
     this.#at = 0;
-    this.#isLent = false;
+    this.#hasEscapedSlices = false;
   }
 
   #next(): boolean {
@@ -394,7 +394,7 @@ export class FrameReader {
     const part = chunk.subarray(from, to);
     this.#parts ??= new ByteQueue();
     const isCopied = part.length * 2 < chunk.length;
-    this.#isLent ||= !isCopied;
+    this.#hasEscapedSlices ||= !isCopied;
     this.#parts.push(isCopied ? copyOf(part) : part);
     return part;
   }
@@ -411,7 +411,7 @@ export class FrameReader {
       return !this.#isOver;
     }
     applyMask(chunk, from, to, this.#mask);
-    this.#isLent ||= this.#opcode === OPCODE.binary;
+    this.#hasEscapedSlices ||= this.#opcode === OPCODE.binary;
     return this.#deliver(this.#opcode, chunk.subarray(from, to), false);
   }
 
@@ -484,9 +484,9 @@ export class FrameReader {
     return this.#finish(() => this.#sink.onViolation(code, reason));
   }
 
-  #finish(tell: () => void): false {
+  #finish(answer: () => void): false {
     this.end();
-    tell();
+    answer();
     return false;
   }
 }
@@ -565,12 +565,12 @@ export class SpareReaders {
 
   /** Takes one back, at rest. */
   give(reader: FrameReader): void {
-    if (this.#spare.length < MOST_SPARE) this.#spare.push(reader.serve(NOBODY, false));
+    if (this.#spare.length < MOST_SPARE) this.#spare.push(reader.serve(DISCARD, false));
   }
 }
 
 /** What nobody reads. */
-const NOBODY: FrameSink = {
+const DISCARD: FrameSink = {
   onText: ignore,
   onBinary: ignore,
   onPing: ignore,

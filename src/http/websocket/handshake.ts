@@ -160,17 +160,17 @@ export class OriginGuard {
   }
 
   /** A promise where somebody has to be asked, undefined where not. @throws Forbidden for another origin, and for none, which only clients send that are no browsers */
-  mustAdmit(req: HttpRequest): Promise<void> | undefined {
+  assertAdmitted(req: HttpRequest): Promise<void> | undefined {
     if (this.isOpen) return undefined;
     const origin = fieldOf(req, 'origin');
     if (origin === undefined) {
       if (!this.#allowsAbsent) throw new Forbidden('A WebSocket is opened with an Origin');
       return undefined;
     }
-    return isOwnOrigin(origin, req, this.#knowsScheme) ? undefined : this.#mustAllow(origin, req);
+    return isOwnOrigin(origin, req, this.#knowsScheme) ? undefined : this.#assertAllowed(origin, req);
   }
 
-  async #mustAllow(origin: string, req: HttpRequest): Promise<void> {
+  async #assertAllowed(origin: string, req: HttpRequest): Promise<void> {
     const allowed = this.#allowed ?? this.#others;
     if (allowed === undefined || !(await allowed.allows(origin, req)))
       throw new Forbidden('This origin may not open a WebSocket here');

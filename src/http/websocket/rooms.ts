@@ -81,7 +81,7 @@ export class Rooms implements RoomSender {
 
   /** @throws SvcError `E_ROOM` for what is no name */
   join(room: string, member: RoomMember): void {
-    mustBeName(room);
+    assertRoomName(room);
     const members = this.#members.get(room);
     if (members === undefined) this.#members.set(room, new Set([member]));
     else members.add(member);
@@ -97,7 +97,7 @@ export class Rooms implements RoomSender {
   }
 
   broadcast(room: string, data: string | Uint8Array, { except }: BroadcastOptions = {}): void {
-    mustBeName(room);
+    assertRoomName(room);
     const message = new SharedMessage(data);
     this.#deliver(room, message, except);
     if (this.#bus === undefined) return;
@@ -126,7 +126,7 @@ export class Rooms implements RoomSender {
   }
 }
 
-function mustBeName(room: string): void {
+function assertRoomName(room: string): void {
   if (typeof room !== 'string' || room === '' || room.length > MOST_NAME_CHARACTERS)
     throw new SvcError('E_ROOM', [
       typeof room === 'string' ? `a name of ${room.length} characters` : `a name that is no string`,

@@ -15,18 +15,18 @@ import { OPCODE } from './codes.ts';
 import { copyOf } from './frames.ts';
 import { encodeFrame, firstByte, frameHeadBytes, writeFrameHead } from './encode.ts';
 import type { Duplex } from 'node:stream';
-import type { Piece, SharedMessage } from './batch.ts';
-import type { CompressionSettings, MessageDeflater } from './deflate.ts';
+import type { Chunk, SharedMessage } from './batch.ts';
+import type { ResolvedCompressionOptions, MessageDeflater } from './deflate.ts';
 import type { WebSocketMeter } from './meter.ts';
 
 /** What becomes of messages for a client that does not take them in time. */
 export type SlowConsumerPolicy = 'disconnect' | 'drop-oldest' | 'wait';
 
 /** What a sender goes by. */
-export interface SenderTerms {
+export interface SenderOptions {
   readonly maxBufferedBytes: number;
   readonly slowConsumer: SlowConsumerPolicy;
-  readonly compression: CompressionSettings | undefined;
+  readonly compression: ResolvedCompressionOptions | undefined;
   readonly meter: WebSocketMeter | undefined;
 }
 
@@ -79,7 +79,7 @@ class Backlog {
 /** Sends the frames of one connection. */
 export class FrameSender {
   readonly #stream: Duplex;
-  readonly #terms: SenderTerms;
+  readonly #options: SenderOptions;
   readonly #owner: SenderOwner;
   readonly #deflater: MessageDeflater | undefined;
   /** Whether a piece of memory that was written can be used again: a socket's, once nothing waits. */
@@ -93,13 +93,13 @@ export class FrameSender {
 
   constructor(
     stream: Duplex,
-    terms: SenderTerms,
+    options: SenderOptions,
     owner: SenderOwner,
     deflater: MessageDeflater | undefined,
     canReuse: boolean,
   ) {
     this.#stream = stream;
-    this.#terms = terms;
+    this.#options = options;
     this.#owner = owner;
     this.#deflater = deflater;
     this.canReuse = canReuse;
@@ -140,11 +140,11 @@ export class FrameSender {
 
   /** @throws SvcError `E_WEBSOCKET_FULL` with the policy `wait`, when there is no room */
   sendText(text: string): void {
-    const { compression } = this.#terms;
+    const { compression } = this.#options;
     if (this.#deflater !== undefined && text.length >= compression!.thresholdBytes)
       return this.#sendDeflated(OPCODE.text, Buffer.from(text, 'utf8'));
-    this.#terms.meter?.messagesOut.add(1);
-    if (this.#isBlocked()) return this.#mustWait(encodeFrame(OPCODE.text, text));
+    this.#options.meter?.messagesOut.add(1);
+    if (this.#isBlocked()) return this.#waitOrThrow(encodeFrame(OPCODE.text, text));
     if (text.length > SHORT_CHARACTERS) this.#writeLongText(text);
     else this.#writeShortText(text);
     this.#wrote();
@@ -152,18 +152,18 @@ export class FrameSender {
 
   /** The same for bytes: they must not be written to afterwards. */
   sendBytes(bytes: Uint8Array): void {
-    const { compression } = this.#terms;
+    const { compression } = this.#options;
     if (this.#deflater !== undefined && bytes.length >= compression!.thresholdBytes)
       return this.#sendDeflated(OPCODE.binary, bytes);
-    this.#terms.meter?.messagesOut.add(1);
+    this.#options.meter?.messagesOut.add(1);
     this.#sendFrame(firstByte(OPCODE.binary), bytes);
   }
 
   /** Sends what many get. Never throws: where there is no room it is left out. */
   deliver(message: SharedMessage): void {
     if (this.#isOver) return;
-    this.#terms.meter?.messagesOut.add(1);
-    const { compression } = this.#terms;
+    this.#options.meter?.messagesOut.add(1);
+    const { compression } = this.#options;
     const deflater =
       message.payload.length >= (compression?.thresholdBytes ?? Infinity) ? this.#deflater : undefined;
     const deflated = deflater === undefined ? undefined : message.deflated(deflater.bits, compression!.level);
@@ -197,13 +197,13 @@ export class FrameSender {
     const stream = this.#stream;
     const batch = this.#batch;
     if (batch === undefined || batch.bytes === 0 || stream.destroyed || stream.writableEnded) return;
-    this.#terms.meter?.bytesOut.add(batch.bytes);
+    this.#options.meter?.bytesOut.add(batch.bytes);
     const one = batch.takeOne();
     this.#batch = undefined; // before anything is written: a stream in memory may be answered within write(), and that answer is another batch
     if (one === undefined) {
-      const pieces = batch.take();
+      const chunks = batch.take();
       Batch.give(batch);
-      this.#writeAll(pieces);
+      this.#writeAll(chunks);
     } else {
       Batch.give(batch);
       const isBehind = stream.writableLength > 0;
@@ -252,8 +252,8 @@ export class FrameSender {
   }
 
   #sendDeflated(opcode: number, bytes: Uint8Array): void {
-    this.#terms.meter?.messagesOut.add(1);
-    const mayBeLost = this.#terms.slowConsumer !== 'disconnect' && this.#isBlocked(); // dropped from the queue, or refused
+    this.#options.meter?.messagesOut.add(1);
+    const mayBeLost = this.#options.slowConsumer !== 'disconnect' && this.#isBlocked(); // dropped from the queue, or refused
     const deflated = this.#deflater!.deflate(bytes, mayBeLost); // asked before
     this.#sendFrame(firstByte(opcode, deflated !== undefined), deflated ?? bytes);
   }
@@ -263,7 +263,7 @@ export class FrameSender {
     if (this.#isBlocked()) {
       const frame = Buffer.allocUnsafe(frameHeadBytes(length) + length);
       frame.set(bytes, writeFrameHead(frame, 0, first, length));
-      return this.#mustWait(frame);
+      return this.#waitOrThrow(frame);
     }
     const batch = this.#open;
     const isShort = length <= SHORT_BYTES;
@@ -320,13 +320,13 @@ export class FrameSender {
     if (!this.#isHeld) this.flush();
   }
 
-  #writeAll(pieces: readonly Piece[]): void {
+  #writeAll(chunks: readonly Chunk[]): void {
     const stream = this.#stream;
-    if (pieces.length === 1) return void stream.write(pieces[0]!, 'latin1');
+    if (chunks.length === 1) return void stream.write(chunks[0]!, 'latin1');
     const isBehind = stream.writableLength > 0;
     stream.cork();
-    for (const piece of pieces)
-      stream.write(isBehind && Batch.holds(piece) ? copyOf(piece) : piece, 'latin1');
+    for (const chunk of chunks)
+      stream.write(isBehind && Batch.holds(chunk) ? copyOf(chunk) : chunk, 'latin1');
     stream.uncork();
   }
 
@@ -336,13 +336,13 @@ export class FrameSender {
     return this.#stream.writableNeedDrain;
   }
 
-  #mustWait(frame: Buffer): void {
-    if (!this.#wait(frame)) throw new SvcError('E_WEBSOCKET_FULL', [this.#terms.maxBufferedBytes]);
+  #waitOrThrow(frame: Buffer): void {
+    if (!this.#wait(frame)) throw new SvcError('E_WEBSOCKET_FULL', [this.#options.maxBufferedBytes]);
   }
 
   /** Puts a frame behind those that wait, as far as the policy lets it. False where it was refused. */
   #wait(frame: Buffer): boolean {
-    const { maxBufferedBytes, slowConsumer, meter } = this.#terms;
+    const { maxBufferedBytes, slowConsumer, meter } = this.#options;
     if (this.#isOver) return true;
     if (this.#cost(frame) > maxBufferedBytes) {
       if (slowConsumer === 'disconnect') {
@@ -389,7 +389,7 @@ export class FrameSender {
   #drop(backlog: Backlog): void {
     const queue = backlog.queue!; // asked before
     shift(backlog, queue);
-    this.#terms.meter?.dropped.add(1);
+    this.#options.meter?.dropped.add(1);
     if (backlog.first === queue.length) this.#forgetQueue();
   }
 
@@ -403,7 +403,7 @@ export class FrameSender {
   #feel(): void {
     const isHigh =
       this.#isBlocked() &&
-      this.bufferedAmount >= Math.max(HIGH_WATER_BYTES, this.#terms.maxBufferedBytes / 2);
+      this.bufferedAmount >= Math.max(HIGH_WATER_BYTES, this.#options.maxBufferedBytes / 2);
     if (isHigh === (this.#backlog?.isHigh ?? false)) return;
     (this.#backlog ??= new Backlog()).isHigh = isHigh;
     this.#owner.onPressure(isHigh);

@@ -39,12 +39,12 @@ import type { FrameSink, SpareReaders } from './frames.ts';
 import type { SocketListener } from './handlers.ts';
 import type { LivenessTerms } from './liveness.ts';
 import type { RoomMember, Rooms } from './rooms.ts';
-import type { SenderOwner, SenderTerms } from './sender.ts';
+import type { SenderOwner, SenderOptions } from './sender.ts';
 import type { SharedMessage } from './batch.ts';
 import type { StreamOwner } from './stream-events.ts';
 
 /** Settings and services of the sockets of a route. */
-export interface SocketTerms extends SenderTerms, LivenessTerms {
+export interface SharedSocketDeps extends SenderOptions, LivenessTerms {
   readonly log: Logger;
   readonly rooms: Rooms;
   readonly listener: SocketListener<WebSocketConnection>;
@@ -58,7 +58,7 @@ export interface SocketTerms extends SenderTerms, LivenessTerms {
 }
 
 /** Values of one socket. */
-export interface SocketParts {
+export interface SocketDeps {
   readonly protocol: string;
   readonly deflate: DeflateAgreement | undefined;
   /** Passed to the handlers with the socket. */
@@ -98,7 +98,7 @@ export class WebSocketConnection
   /** The subprotocol that both speak; empty when none was agreed upon. */
   readonly protocol: string;
   readonly #stream: Duplex;
-  readonly #terms: SocketTerms;
+  readonly #deps: SharedSocketDeps;
   readonly #host: SocketHost;
   /** Undefined while no bytes are left to read; see {@link SpareReaders}. */
   #reader: FrameReader | undefined;
@@ -119,9 +119,9 @@ export class WebSocketConnection
   #ping: RoundTrip | undefined;
 
   /** Takes the stream over. Call {@link start} when the handshake has been answered. @internal */
-  constructor(stream: Duplex, terms: SocketTerms, { protocol, deflate, context, req, host }: SocketParts) {
+  constructor(stream: Duplex, deps: SharedSocketDeps, { protocol, deflate, context, req, host }: SocketDeps) {
     this.#stream = stream;
-    this.#terms = terms;
+    this.#deps = deps;
     this.protocol = protocol;
     this.context = context;
     this.req = req;
@@ -132,7 +132,7 @@ export class WebSocketConnection
       this.#reader = new FrameReader(
         {
           isMasked: true,
-          maxMessageBytes: terms.maxMessageBytes,
+          maxMessageBytes: deps.maxMessageBytes,
           ownsChunks: isSocket,
           inflate: (bytes, most) => inflater.inflate(bytes, most),
         },
@@ -142,15 +142,15 @@ export class WebSocketConnection
     const deflater =
       deflate === undefined
         ? undefined
-        : new MessageDeflater(deflate.serverBits, terms.compression!.level, deflate.serverTakesOver); // agreed upon by these settings
-    this.#sender = new FrameSender(stream, terms, this, deflater, isSocket);
+        : new MessageDeflater(deflate.serverBits, deps.compression!.level, deflate.serverTakesOver); // agreed upon by these settings
+    this.#sender = new FrameSender(stream, deps, this, deflater, isSocket);
     this.#beatTicks = nextPhase();
   }
 
   /** Opens the socket. `head` are bytes that came with the handshake. @internal */
   start(head: Buffer): void {
-    this.#terms.meter?.enter();
-    this.#heart = startBeats(this.#terms, this);
+    this.#deps.meter?.enter();
+    this.#heart = startBeats(this.#deps, this);
     const stream = this.#stream;
     listen(stream, this);
     const isOver = stream.readableEnded; // ended before anything listened, while the handshake was decided
@@ -162,7 +162,7 @@ export class WebSocketConnection
       return this.onStreamClose();
     }
     this.#run(
-      () => this.#terms.listener.onOpen(this),
+      () => this.#deps.listener.onOpen(this),
       () => this.#proceed(),
     );
     if (head.length > 0) this.receive(Buffer.from(head)); // a copy: the chunk of the handshake has other parts
@@ -207,7 +207,7 @@ export class WebSocketConnection
   ping(): Promise<number | undefined> {
     if (this.#state !== 'open') return Promise.resolve(undefined);
     if (this.#ping === undefined) {
-      this.#ping = new RoundTrip(this.#terms.clock.monotonicMs());
+      this.#ping = new RoundTrip(this.#deps.clock.monotonicMs());
       this.#sender.sendControl(OPCODE.ping, this.#ping.payload);
     }
     return this.#ping.durationMs;
@@ -223,30 +223,30 @@ export class WebSocketConnection
   join(room: string): void {
     if (this.#state !== 'open') return;
     const rooms = (this.#rooms ??= new Set());
-    if (!rooms.has(room) && rooms.size >= this.#terms.maxRooms)
+    if (!rooms.has(room) && rooms.size >= this.#deps.maxRooms)
       throw new SvcError('E_ROOM', [`a socket that is in ${rooms.size} rooms already`]);
-    this.#terms.rooms.join(room, this);
+    this.#deps.rooms.join(room, this);
     rooms.add(room);
   }
 
   /** Gets nothing more of a room. */
   leave(room: string): void {
-    if (this.#rooms?.delete(room) === true) this.#terms.rooms.leave(room, this);
+    if (this.#rooms?.delete(room) === true) this.#deps.rooms.leave(room, this);
   }
 
   /** Sends to every member of a room but this one, in every process. It need not be a member. */
   broadcast(room: string, data: string | Uint8Array): void {
-    this.#terms.rooms.broadcast(room, data, { except: this });
+    this.#deps.rooms.broadcast(room, data, { except: this });
   }
 
   /** Sends a value as JSON text to every member of a room but this one; see {@link broadcast}. */
   broadcastJson(room: string, value: unknown): void {
-    this.#terms.rooms.broadcastJson(room, value, { except: this });
+    this.#deps.rooms.broadcastJson(room, value, { except: this });
   }
 
   /** The messages, one after the other; ends with the socket. @throws SvcError `E_WEBSOCKET_ITERATED` when something else takes them already */
   [Symbol.asyncIterator](): AsyncIterator<unknown, undefined> {
-    if (this.#inbox?.isIterated === true || this.#terms.listener.onMessage !== undefined)
+    if (this.#inbox?.isIterated === true || this.#deps.listener.onMessage !== undefined)
       throw new SvcError('E_WEBSOCKET_ITERATED', []);
     return (this.#inbox ??= new Inbox()).iterate(
       () => this.#proceed(),
@@ -269,9 +269,9 @@ export class WebSocketConnection
   /** @internal */
   receive(chunk: Buffer): void {
     this.#isAlive = true;
-    this.#terms.meter?.bytesIn.add(chunk.length);
+    this.#deps.meter?.bytesIn.add(chunk.length);
     if (this.#end?.isGone === true) return;
-    const reader = (this.#reader ??= this.#terms.readers.take(this, this.#sender.canReuse));
+    const reader = (this.#reader ??= this.#deps.readers.take(this, this.#sender.canReuse));
     this.#sender.hold();
     reader.push(chunk);
     this.#sender.flush();
@@ -298,7 +298,7 @@ export class WebSocketConnection
     const ping = this.#ping;
     if (ping === undefined || !ping.payload.equals(payload)) return;
     this.#ping = undefined;
-    ping.end(this.#terms.clock.monotonicMs());
+    ping.end(this.#deps.clock.monotonicMs());
   }
 
   /** @internal */
@@ -312,7 +312,7 @@ export class WebSocketConnection
   /** @internal */
   onViolation(code: number, reason: string): void {
     if (this.#state === 'open') this.#sender.sendControl(OPCODE.close, closePayload(code, reason));
-    this.#terms.log.debug('websocket_violation', { ...this.req.logFields(), code, reason });
+    this.#deps.log.debug('websocket_violation', { ...this.req.logFields(), code, reason });
     this.#closed({ code, reason, wasClean: false });
     this.#endStream();
   }
@@ -335,11 +335,11 @@ export class WebSocketConnection
   /** The client does not take what it is sent. @internal */
   onTooSlow(): void {
     if (this.#state !== 'open') return;
-    this.#terms.log.warn('websocket_slow_consumer', {
+    this.#deps.log.warn('websocket_slow_consumer', {
       ...this.req.logFields(),
       buffered_bytes: this.bufferedAmount,
     });
-    this.#terms.meter?.dropped.add(1);
+    this.#deps.meter?.dropped.add(1);
     this.#sender.forget();
     this.#sayClose(CLOSE.policyViolation, 'messages are not taken in time');
   }
@@ -351,9 +351,9 @@ export class WebSocketConnection
 
   /** @internal */
   beat(): void {
-    const { heartbeatMs, idleTimeoutMs } = this.#terms;
+    const { heartbeatMs, idleTimeoutMs } = this.#deps;
     if (this.#state !== 'open') return;
-    const intervalMs = tickMs(this.#terms);
+    const intervalMs = tickMs(this.#deps);
     if (idleTimeoutMs > 0 && ++this.#quietTicks * intervalMs > idleTimeoutMs)
       return this.close(CLOSE.normal, 'nothing was sent for too long');
     if (heartbeatMs > 0 && ++this.#beatTicks * intervalMs >= heartbeatMs) {
@@ -372,7 +372,7 @@ export class WebSocketConnection
     const isSilent = !this.#isAlive && this.#isPinged && (this.#holds & HOLD.inbox) === 0 && taken === -1;
     this.#taken = taken;
     if (isStuck || isSilent) {
-      this.#terms.log.debug('websocket_peer_lost', this.req.logFields());
+      this.#deps.log.debug('websocket_peer_lost', this.req.logFields());
       return this.terminate();
     }
     this.#isPinged = !this.#isAlive;
@@ -384,7 +384,7 @@ export class WebSocketConnection
 
   #onMessage(data: string | Buffer): void {
     this.#quietTicks = 0;
-    this.#terms.meter?.messagesIn.add(1);
+    this.#deps.meter?.messagesIn.add(1);
     if (this.#state !== 'open') return; // §7.1.6: messages behind our close frame are ignored
     if (this.#isBusy || this.#inbox?.isIterated === true) this.#keep(data);
     else this.#handle(data);
@@ -398,7 +398,7 @@ export class WebSocketConnection
   }
 
   #handle(data: string | Buffer): void {
-    const { listener } = this.#terms;
+    const { listener } = this.#deps;
     if (listener.onMessage === undefined) return; // messages are ignored until code iterates them
     try {
       const running = listener.onMessage(this, listener.decode(data));
@@ -438,7 +438,7 @@ export class WebSocketConnection
       this.#giveUp(failure);
       done();
     };
-    const { onError: handle } = this.#terms.listener;
+    const { onError: handle } = this.#deps.listener;
     if (handle === undefined) return giveUp(error);
     callHandler(() => handle(this, error), done, giveUp);
   }
@@ -447,7 +447,7 @@ export class WebSocketConnection
   #giveUp(error: unknown): void {
     this.#ending.failure ??= error;
     const close = closeFor(error);
-    if (close.code === CLOSE.internalError) this.#terms.onUnhandled(error, this.req);
+    if (close.code === CLOSE.internalError) this.#deps.onUnhandled(error, this.req);
     if (this.#state === 'open') this.#sayClose(close.code, close.reason);
   }
 
@@ -456,7 +456,7 @@ export class WebSocketConnection
     const inbox = this.#inbox;
     if (inbox !== undefined) {
       while (!this.#isBusy && !inbox.isIterated && inbox.hasMessages) this.#handle(inbox.shift());
-      inbox.answer(this.#terms.listener);
+      inbox.answer(this.#deps.listener);
       if (inbox.hasRoom) this.#hold(HOLD.inbox, false);
     }
     if (this.#end?.close === undefined || (inbox?.hasMessages === true && !inbox.isIterated)) return;
@@ -470,7 +470,7 @@ export class WebSocketConnection
     this.#holds = isHeld ? before | why : before & ~why;
     if ((before === 0) === (this.#holds === 0)) return;
     if (this.#holds !== 0) {
-      (this.#reader ??= this.#terms.readers.take(this, this.#sender.canReuse)).stop();
+      (this.#reader ??= this.#deps.readers.take(this, this.#sender.canReuse)).stop();
       this.#stream.pause();
     } else this.#read();
   }
@@ -492,7 +492,7 @@ export class WebSocketConnection
   #letReaderGo(reader: FrameReader): void {
     if (this.#reader !== reader || !reader.isAtRest || reader.inflates) return;
     this.#reader = undefined;
-    this.#terms.readers.give(reader);
+    this.#deps.readers.give(reader);
   }
 
   // -- the end --
@@ -505,7 +505,7 @@ export class WebSocketConnection
     const inbox = this.#inbox;
     this.#state = 'closing';
     this.#ending.close = { code, reason, wasClean: false }; // until the peer has agreed
-    this.#ending.timer = this.#terms.clock.after(this.#terms.closeTimeoutMs, () => this.terminate());
+    this.#ending.timer = this.#deps.clock.after(this.#deps.closeTimeoutMs, () => this.terminate());
     inbox?.clear();
     this.#holds = 0;
     this.#leave();
@@ -527,7 +527,7 @@ export class WebSocketConnection
     this.#leave();
     this.#sender.end();
     this.#ping?.end();
-    this.#terms.meter?.leave(how.code);
+    this.#deps.meter?.leave(how.code);
     this.#host.onClosed(this);
     this.#proceed();
   }
@@ -535,7 +535,7 @@ export class WebSocketConnection
   #leave(): void {
     this.#heart?.remove(this);
     this.#heart = undefined;
-    for (const room of this.#rooms ?? []) this.#terms.rooms.leave(room, this);
+    for (const room of this.#rooms ?? []) this.#deps.rooms.leave(room, this);
     this.#rooms = undefined;
   }
 
@@ -546,7 +546,7 @@ export class WebSocketConnection
     if (this.#stream.destroyed) return;
     this.#stream.end();
     this.#stream.resume(); // up to the end of its side
-    ending.timer = this.#terms.clock.after(LINGER_MS, () => this.terminate());
+    ending.timer = this.#deps.clock.after(LINGER_MS, () => this.terminate());
   }
 
   #reportClose(): void {
@@ -555,7 +555,7 @@ export class WebSocketConnection
     ending.isReported = true;
     const close = ending.close!; // it is closed
     this.#run(
-      () => this.#terms.listener.onClose(this, close),
+      () => this.#deps.listener.onClose(this, close),
       () => {
         ending.isHandled = true;
         this.#finish();

@@ -26,7 +26,7 @@ import type { Awaitable } from '../../cache/stores.ts';
 import type { Endpoints, Target } from './discovery.ts';
 import type { IdTokenClaims } from './id-token.ts';
 import type { OutboundAnswer, OutboundCall, Resolve } from './outbound.ts';
-import type { InProcess, OAuthProvider, ProviderSettings } from './options.ts';
+import type { InProcess, OAuthProvider, ResolvedProviderOptions } from './options.ts';
 import type { MappedUser, UserInfo } from './user-info.ts';
 
 export { ProviderFailure } from './outbound.ts';
@@ -66,7 +66,7 @@ export interface Identified {
 }
 
 /** What a client is made with. */
-export interface ProviderClientParts {
+export interface ProviderClientDeps {
   readonly clock: Clock;
   readonly log: Logger;
   /** Gets `svc_oauth_provider_seconds{provider,call}`. */
@@ -98,8 +98,8 @@ export const EXTRA_PARAMETERS: readonly string[] = ['login_hint', 'prompt', 'max
 
 /** Speaks to one provider. */
 export class ProviderClient {
-  readonly #settings: ProviderSettings;
-  readonly #parts: ProviderClientParts;
+  readonly #options: ResolvedProviderOptions;
+  readonly #deps: ProviderClientDeps;
   /** This application serves the provider itself: browsers find it where they find the callback. */
   readonly #isServedHere: boolean;
   readonly #outbound: InProcess;
@@ -107,20 +107,20 @@ export class ProviderClient {
   readonly #keys: KeySource;
   readonly #seconds: Histogram | undefined;
 
-  constructor(provider: OAuthProvider, parts: ProviderClientParts) {
-    this.#settings = settingsOf(provider);
-    this.#parts = parts;
-    this.#seconds = parts.metrics === undefined ? undefined : secondsOf(parts.metrics);
-    const { timeoutMs, ca, jwks } = this.#settings;
+  constructor(provider: OAuthProvider, deps: ProviderClientDeps) {
+    this.#options = settingsOf(provider);
+    this.#deps = deps;
+    this.#seconds = deps.metrics === undefined ? undefined : secondsOf(deps.metrics);
+    const { timeoutMs, ca, jwks } = this.#options;
     const inProcess = inProcessOf(provider);
     this.#isServedHere = inProcess !== undefined;
-    this.#outbound = inProcess ?? new Outbound({ clock: parts.clock, timeoutMs, ca, resolve: parts.resolve });
+    this.#outbound = inProcess ?? new Outbound({ clock: deps.clock, timeoutMs, ca, resolve: deps.resolve });
     const measured = {
       call: (call: OutboundCall): Promise<OutboundAnswer> =>
-        this.#call(call.url === this.#settings.discoveryUrl ? 'discovery' : 'jwks', call),
+        this.#call(call.url === this.#options.discoveryUrl ? 'discovery' : 'jwks', call),
     };
-    this.#discovery = new Discovery(this.#settings, measured);
-    this.#keys = new KeySource(measured, parts.clock, jwks?.keys);
+    this.#discovery = new Discovery(this.#options, measured);
+    this.#keys = new KeySource(measured, deps.clock, jwks?.keys);
   }
 
   /** Begins discovery, if it is needed, and does not wait for it: a provider that is away is a warning, and keeps nothing from starting. */
@@ -133,8 +133,8 @@ export class ProviderClient {
     try {
       await this.#discovery.endpoints();
     } catch (error) {
-      this.#parts.log.warn('provider_unreachable', {
-        provider: this.#settings.name,
+      this.#deps.log.warn('provider_unreachable', {
+        provider: this.#options.name,
         reason: error instanceof ProviderFailure ? error.reason : 'failed',
       });
     }
@@ -157,9 +157,9 @@ export class ProviderClient {
     authorizeUrl: string,
     { redirectUri, state, challenge, nonce, scopes, extra = {} }: AuthorizationRequest,
   ): string {
-    const { clientId, usesOpenId, authorizeParams } = this.#settings;
+    const { clientId, usesOpenId, authorizeParams } = this.#options;
     if (usesOpenId && nonce === undefined) throw new TypeError('A login by OpenID Connect needs a nonce'); // our bug: nothing else could notice a replayed id_token
-    const asked = (scopes ?? this.#settings.scopes).filter((scope) => scope !== 'openid');
+    const asked = (scopes ?? this.#options.scopes).filter((scope) => scope !== 'openid');
     const scope = [...(usesOpenId ? ['openid'] : []), ...asked].join(' ');
     const [address, query = ''] = (
       this.#isServedHere ? new URL(new URL(authorizeUrl).pathname, redirectUri).href : authorizeUrl
@@ -194,7 +194,7 @@ export class ProviderClient {
    * @throws ProviderFailure `issuer_mismatch`
    */
   async checkIssuer(iss: string | undefined): Promise<void> {
-    const { issuer, tenants } = this.#settings;
+    const { issuer, tenants } = this.#options;
     if (issuer === undefined) return;
     if (iss === undefined) {
       if ((await this.#discovery.endpoints()).sendsIssuer)
@@ -213,8 +213,8 @@ export class ProviderClient {
    */
   async identify(input: Identification): Promise<Identified> {
     const endpoints = await this.#discovery.endpoints();
-    const tokens = readTokenAnswer(await this.#exchange(endpoints, input), this.#settings);
-    const claims = this.#settings.usesOpenId ? await this.#verify(endpoints, tokens, input) : undefined;
+    const tokens = readTokenAnswer(await this.#exchange(endpoints, input), this.#options);
+    const claims = this.#options.usesOpenId ? await this.#verify(endpoints, tokens, input) : undefined;
     input.signal?.throwIfAborted();
     const raw = await this.#read(endpoints.userinfo, tokens, claims, input.signal);
     const info = userInfoOf(
@@ -234,7 +234,7 @@ export class ProviderClient {
     { token, clientAuth }: Endpoints,
     { code, redirectUri, verifier, signal }: Identification,
   ): Promise<OutboundAnswer> {
-    const { clientId, clientSecret = '' } = this.#settings;
+    const { clientId, clientSecret = '' } = this.#options;
     const form = new URLSearchParams({
       grant_type: 'authorization_code',
       code,
@@ -262,9 +262,9 @@ export class ProviderClient {
       idTokenAlgorithms: algorithms,
       leewaySeconds,
       maxAgeSeconds: fixedSeconds,
-    } = this.#settings;
+    } = this.#options;
     if (idToken === undefined) throw new ProviderFailure('provider_error', 'id_token_missing');
-    const nowSeconds = Math.floor(this.#parts.clock.nowMs() / 1000);
+    const nowSeconds = Math.floor(this.#deps.clock.nowMs() / 1000);
     const rules = {
       issuer: issuer!,
       tenants,
@@ -301,7 +301,7 @@ export class ProviderClient {
   }
 
   #map(raw: Readonly<Record<string, unknown>>, postedUser: string | undefined): MappedUser | undefined {
-    const { mapUser, acceptsPostedName } = this.#settings;
+    const { mapUser, acceptsPostedName } = this.#options;
     try {
       const user = mapUser(raw);
       return acceptsPostedName && user !== undefined
@@ -318,7 +318,7 @@ export class ProviderClient {
     { accessToken }: ProviderTokens,
     signal: AbortSignal | undefined,
   ): Promise<MappedUser | undefined> {
-    const { emailsUrl } = this.#settings;
+    const { emailsUrl } = this.#options;
     if (emailsUrl === undefined || user?.subject === undefined) return user;
     const answer = await this.#call('emails', {
       method: 'GET',
@@ -342,8 +342,8 @@ export class ProviderClient {
   }
 
   async #call(what: string, call: OutboundCall): Promise<OutboundAnswer> {
-    const { clock, log } = this.#parts;
-    const { name: provider } = this.#settings;
+    const { clock, log } = this.#deps;
+    const { name: provider } = this.#options;
     const startMs = clock.monotonicMs();
     try {
       const answer = await this.#outbound.call(call);
@@ -391,7 +391,7 @@ const MAX_TOKEN_CHARACTERS = 16_384;
 /** Reads the answer. An error is one whatever its status is: GitHub sends it with 200. @throws ProviderFailure `provider_error` */
 function readTokenAnswer(
   answer: OutboundAnswer,
-  { tokenAnswer, tokenTypes }: Pick<ProviderSettings, 'tokenAnswer' | 'tokenTypes'>,
+  { tokenAnswer, tokenTypes }: Pick<ResolvedProviderOptions, 'tokenAnswer' | 'tokenTypes'>,
 ): ProviderTokens {
   const members =
     tokenAnswer === 'form' && answer.mediaType === 'application/x-www-form-urlencoded'

@@ -8,7 +8,7 @@
 import { ProviderFailure, jsonObject, withoutNulls } from './outbound.ts';
 import { readMetadata } from './options.ts';
 import type { Outbound } from './outbound.ts';
-import type { Metadata, ProviderSettings } from './options.ts';
+import type { Metadata, ResolvedProviderOptions } from './options.ts';
 
 /** An address to call. */
 export interface Target {
@@ -31,15 +31,15 @@ export interface Endpoints {
 
 /** Finds the endpoints of one provider. */
 export class Discovery {
-  readonly #settings: ProviderSettings;
+  readonly #options: ResolvedProviderOptions;
   readonly #outbound: Pick<Outbound, 'call'>;
   #endpoints: Endpoints | undefined;
   #flight: Promise<Endpoints> | undefined;
 
-  constructor(settings: ProviderSettings, outbound: Pick<Outbound, 'call'>) {
-    this.#settings = settings;
+  constructor(options: ResolvedProviderOptions, outbound: Pick<Outbound, 'call'>) {
+    this.#options = options;
     this.#outbound = outbound;
-    if (!needsDiscovery(settings)) this.#endpoints = pinned(settings);
+    if (!needsDiscovery(options)) this.#endpoints = pinned(options);
   }
 
   /** The endpoints, found already or now. @throws ProviderFailure as Outbound.call(), and `provider_error` for a description that cannot be used */
@@ -52,14 +52,14 @@ export class Discovery {
   }
 
   async #discover(): Promise<Endpoints> {
-    const answer = await this.#outbound.call({ method: 'GET', url: this.#settings.discoveryUrl! }); // needsDiscovery() means that there is one
+    const answer = await this.#outbound.call({ method: 'GET', url: this.#options.discoveryUrl! }); // needsDiscovery() means that there is one
     const metadata = readMetadata(withoutNulls(jsonObject('discovery', answer)), {
-      ...this.#settings,
-      issuer: this.#settings.issuer!,
+      ...this.#options,
+      issuer: this.#options.issuer!,
     });
     if (typeof metadata === 'string')
       throw new ProviderFailure('provider_error', `discovery_${metadata.replaceAll(' ', '_')}`);
-    this.#endpoints = join(this.#settings, metadata, !answer.isPrivate);
+    this.#endpoints = join(this.#options, metadata, !answer.isPrivate);
     return this.#endpoints;
   }
 }
@@ -74,7 +74,7 @@ function needsDiscovery({
   jwksUrl,
   jwks,
   usesOpenId,
-}: ProviderSettings): boolean {
+}: ResolvedProviderOptions): boolean {
   if (metadata !== undefined || discoveryUrl === undefined) return false;
   return (
     authorizeUrl === undefined ||
@@ -84,12 +84,12 @@ function needsDiscovery({
 }
 
 /** What the application itself says. Its own words are believed: a provider inside the site is named by a private address. */
-function pinned(settings: ProviderSettings): Endpoints {
+function pinned(options: ResolvedProviderOptions): Endpoints {
   const metadata =
-    settings.metadata === undefined
+    options.metadata === undefined
       ? NOTHING
-      : readMetadata(settings.metadata, { ...settings, issuer: settings.issuer! });
-  return join(settings, metadata as Metadata, false); // the constructor of OAuthProvider has refused what cannot be read
+      : readMetadata(options.metadata, { ...options, issuer: options.issuer! });
+  return join(options, metadata as Metadata, false); // the constructor of OAuthProvider has refused what cannot be read
 }
 
 const NOTHING: Metadata = {
@@ -101,27 +101,27 @@ const NOTHING: Metadata = {
   sendsIssuer: false,
 };
 
-function join(settings: ProviderSettings, metadata: Metadata, isGuarded: boolean): Endpoints {
+function join(options: ResolvedProviderOptions, metadata: Metadata, isGuarded: boolean): Endpoints {
   const target = (own: string | undefined, named: string | undefined): Target | undefined =>
     own !== undefined
       ? { url: own, isGuarded: false }
       : named !== undefined
         ? { url: named, isGuarded }
         : undefined;
-  const authorizeUrl = settings.authorizeUrl ?? metadata.authorizeUrl;
-  const token = target(settings.tokenUrl, metadata.tokenUrl);
-  const keys = target(settings.jwksUrl, metadata.jwksUrl);
-  const userinfo = target(settings.userinfoUrl, metadata.userinfoUrl);
+  const authorizeUrl = options.authorizeUrl ?? metadata.authorizeUrl;
+  const token = target(options.tokenUrl, metadata.tokenUrl);
+  const keys = target(options.jwksUrl, metadata.jwksUrl);
+  const userinfo = target(options.userinfoUrl, metadata.userinfoUrl);
   if (authorizeUrl === undefined || token === undefined)
     throw new ProviderFailure('provider_error', 'discovery_without_endpoints');
-  if (settings.usesOpenId ? keys === undefined && settings.jwks === undefined : userinfo === undefined)
+  if (options.usesOpenId ? keys === undefined && options.jwks === undefined : userinfo === undefined)
     throw new ProviderFailure('provider_error', 'discovery_without_endpoints');
   return {
     authorizeUrl,
     token,
     userinfo,
     keys,
-    clientAuth: settings.clientAuth ?? metadata.clientAuth ?? 'post',
+    clientAuth: options.clientAuth ?? metadata.clientAuth ?? 'post',
     sendsIssuer: metadata.sendsIssuer,
   };
 }

@@ -43,13 +43,13 @@ export interface IdTokenKeys {
 export type IdTokenClaims = Readonly<Record<string, unknown>> & { readonly sub: string };
 
 /** What a signature is judged by. */
-export interface SignedParts {
+export interface SignatureInput {
   readonly algorithm: IdTokenAlgorithm;
   readonly signed: Buffer;
   readonly signature: Buffer;
 }
 
-interface Parts extends SignedParts {
+interface DecodedIdToken extends SignatureInput {
   readonly keyId: string | undefined;
   readonly claims: Record<string, unknown>;
 }
@@ -87,17 +87,17 @@ export async function verifyIdToken(
   rules: IdTokenRules,
   keys: IdTokenKeys,
 ): Promise<IdTokenClaims> {
-  const parts = open(token, rules.algorithms);
-  const found = await signerAmong(parts, await keys.current());
+  const decoded = open(token, rules.algorithms);
+  const found = await signerAmong(decoded, await keys.current());
   if (found !== 'signed') {
     const fresh = await (found === 'unknown' ? keys.again() : keys.renewed?.());
-    if (fresh === undefined || (await signerAmong(parts, fresh)) !== 'signed') throw refused('signature');
+    if (fresh === undefined || (await signerAmong(decoded, fresh)) !== 'signed') throw refused('signature');
   }
-  return check(parts, rules);
+  return check(decoded, rules);
 }
 
 /** Takes a token apart without believing it. */
-function open(token: string, algorithms: readonly IdTokenAlgorithm[]): Parts {
+function open(token: string, algorithms: readonly IdTokenAlgorithm[]): DecodedIdToken {
   if (token.length > MAX_CHARACTERS) throw refused('too_long');
   const segments = token.split('.');
   if (segments.length !== 3) throw refused('segments');
@@ -132,18 +132,18 @@ function objectOf(bytes: Buffer): Record<string, unknown> {
 }
 
 /** Whether one of the keys has signed; if not, whether a key by the token's name for it was among them. */
-async function signerAmong(parts: Parts, set: KeySet): Promise<'signed' | 'unknown' | 'other'> {
-  const choice = chooseKeys(set, parts.keyId, parts.algorithm);
+async function signerAmong(decoded: DecodedIdToken, set: KeySet): Promise<'signed' | 'unknown' | 'other'> {
+  const choice = chooseKeys(set, decoded.keyId, decoded.algorithm);
   if (choice.kind === 'ambiguous') throw refused('duplicate_kid');
   if (choice.kind === 'unknown') return 'unknown';
   for (const each of choice.keys.slice(0, MAX_TRIED)) {
     if (
-      (each.issuer === undefined || isIssuerOf(each.issuer, parts.claims)) &&
-      (await isSignedBy(parts, each))
+      (each.issuer === undefined || isIssuerOf(each.issuer, decoded.claims)) &&
+      (await isSignedBy(decoded, each))
     )
       return 'signed';
   }
-  return parts.keyId === undefined ? 'unknown' : 'other';
+  return decoded.keyId === undefined ? 'unknown' : 'other';
 }
 
 /** A key of one tenant signs for that tenant alone; the template stands for all. */
@@ -153,7 +153,7 @@ function isIssuerOf(keyIssuer: string, claims: Readonly<Record<string, unknown>>
 
 /** Whether a key has signed. Off the event loop, in the pool. ECDSA signatures are r and s side by side (RFC 7518 §3.4), never DER, neither of them zero. */
 export function isSignedBy(
-  { algorithm, signed, signature }: SignedParts,
+  { algorithm, signed, signature }: SignatureInput,
   { key }: VerificationKey,
 ): Promise<boolean> {
   const length = SIGNATURE_BYTES[algorithm] ?? signature.length;
@@ -179,7 +179,7 @@ export function isSignedBy(
 }
 
 /** The claims, judged in the order of §3.1.3.7. */
-function check({ claims, algorithm }: Parts, rules: IdTokenRules): IdTokenClaims {
+function check({ claims, algorithm }: DecodedIdToken, rules: IdTokenRules): IdTokenClaims {
   const { sub } = claims;
   if (!isExpectedIssuer(claims['iss'], claims['tid'], rules)) throw refused('iss');
   checkAudience(claims['aud'], claims['azp'], rules.clientId);

@@ -75,7 +75,7 @@ export interface OAuthProviderOptions {
 }
 
 /** Every option with its default in place. Holds the client secret. */
-export interface ProviderSettings {
+export interface ResolvedProviderOptions {
   readonly name: string;
   readonly clientId: string;
   readonly clientSecret: string | undefined;
@@ -143,7 +143,7 @@ const ID_TOKEN_ALGORITHMS: readonly string[] = [
 const URLS = ['authorizeUrl', 'tokenUrl', 'userinfoUrl', 'jwksUrl', 'emailsUrl', 'discoveryUrl'] as const;
 const WELL_KNOWN = '/.well-known/openid-configuration';
 
-let settings: (provider: OAuthProvider) => ProviderSettings;
+let settings: (provider: OAuthProvider) => ResolvedProviderOptions;
 
 /** An identity provider: what it is called, where it is, and how it differs from the standard. Prints without its secret. */
 export class OAuthProvider {
@@ -151,24 +151,24 @@ export class OAuthProvider {
   readonly clientId: string;
   readonly issuer: string | undefined;
   readonly scopes: readonly string[];
-  readonly #settings: ProviderSettings;
+  readonly #options: ResolvedProviderOptions;
 
   static {
-    settings = (provider) => provider.#settings;
+    settings = (provider) => provider.#options;
   }
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_OAUTH_PROVIDER` */
   constructor(options: OAuthProviderOptions) {
-    this.#settings = Object.freeze(read(options));
-    this.name = this.#settings.name;
-    this.clientId = this.#settings.clientId;
-    this.issuer = this.#settings.issuer;
-    this.scopes = this.#settings.scopes;
+    this.#options = Object.freeze(read(options));
+    this.name = this.#options.name;
+    this.clientId = this.#options.clientId;
+    this.issuer = this.#options.issuer;
+    this.scopes = this.#options.scopes;
   }
 }
 
 /** Everything about a provider, its client secret too: for client.ts alone. */
-export function settingsOf(provider: OAuthProvider): ProviderSettings {
+export function settingsOf(provider: OAuthProvider): ResolvedProviderOptions {
   return settings(provider);
 }
 
@@ -201,7 +201,7 @@ export function problemInProduction(provider: OAuthProvider): string | undefined
     : undefined;
 }
 
-function read(options: OAuthProviderOptions): ProviderSettings {
+function read(options: OAuthProviderOptions): ResolvedProviderOptions {
   const url = given<string>('a URL', (value) => typeof value === 'string');
   const record = given<Readonly<Record<string, unknown>>>('an object', isRecord);
   const { caFile, acceptsTextVerified, ...values } = readOptions('OAuthProvider', options, {
@@ -256,7 +256,7 @@ function read(options: OAuthProviderOptions): ProviderSettings {
   const scopes = Object.freeze([
     ...(values.scopes ?? (issuer !== undefined ? ['openid', 'email', 'profile'] : [])),
   ]);
-  const result: ProviderSettings = {
+  const result: ResolvedProviderOptions = {
     ...values,
     issuer,
     scopes,
@@ -280,7 +280,7 @@ function read(options: OAuthProviderOptions): ProviderSettings {
 }
 
 /** The first thing that cannot be right. */
-function problemOf(given: ProviderSettings): string | undefined {
+function problemOf(given: ResolvedProviderOptions): string | undefined {
   if (!/^[a-z][a-z0-9-]{0,31}$/.test(given.name))
     return 'its name is not of the form [a-z][a-z0-9-]*, at most 32 characters';
   if (!isVisible(given.clientId)) return 'its clientId is empty, or has spaces or control characters';
@@ -292,7 +292,7 @@ function problemOf(given: ProviderSettings): string | undefined {
   return problemOfIssuer(given) ?? problemOfUrls(given) ?? problemOfParts(given);
 }
 
-function problemOfUrls(given: ProviderSettings): string | undefined {
+function problemOfUrls(given: ResolvedProviderOptions): string | undefined {
   for (const name of URLS) {
     const problem =
       given[name] === undefined
@@ -303,7 +303,7 @@ function problemOfUrls(given: ProviderSettings): string | undefined {
   return undefined;
 }
 
-function problemOfIssuer(given: ProviderSettings): string | undefined {
+function problemOfIssuer(given: ResolvedProviderOptions): string | undefined {
   const { issuer } = given;
   if (issuer === undefined) {
     if (given.discoveryUrl !== undefined)
@@ -321,7 +321,7 @@ function problemOfIssuer(given: ProviderSettings): string | undefined {
     : undefined;
 }
 
-function problemOfParts(given: ProviderSettings): string | undefined {
+function problemOfParts(given: ResolvedProviderOptions): string | undefined {
   const taken = Object.entries(given.authorizeParams).find(
     ([name, value]) => PROTOCOL_PARAMETERS.has(name) && !(name === 'response_mode' && value === 'form_post'),
   )?.[0];

@@ -48,7 +48,7 @@ export type Resolve = (
 ) => void;
 
 /** What calls are made with. */
-export interface OutboundParts {
+export interface OutboundDeps {
   readonly clock: Clock;
   readonly timeoutMs: number;
   /** PEM: the only authorities that are trusted. Default: those of Node.js. */
@@ -64,14 +64,14 @@ interface Waiting {
 
 /** Calls to one provider: at most 16 at once, at most 64 waiting for their turn, each no longer than a stage may take. */
 export class Outbound {
-  readonly #parts: OutboundParts;
+  readonly #deps: OutboundDeps;
   readonly #agents: { readonly plain: http.Agent; readonly tls: https.Agent };
   readonly #waiting = new Set<Waiting>();
   readonly #closing = new AbortController();
   #running = 0;
 
-  constructor(parts: OutboundParts) {
-    this.#parts = parts;
+  constructor(deps: OutboundDeps) {
+    this.#deps = deps;
     // A connection for each call: one that was kept may be closed by the other side just when a code is sent, which cannot be
     // sent twice. TLS sessions are resumed. The agent's own settings stand whatever NODE_TLS_REJECT_UNAUTHORIZED says.
     this.#agents = {
@@ -80,7 +80,7 @@ export class Outbound {
         keepAlive: false,
         rejectUnauthorized: true,
         minVersion: 'TLSv1.2',
-        ...(parts.ca === undefined ? {} : { ca: parts.ca }),
+        ...(deps.ca === undefined ? {} : { ca: deps.ca }),
       }),
     };
   }
@@ -145,7 +145,7 @@ export class Outbound {
           reject(reason);
         },
       };
-      const timer = this.#parts.clock.after(this.#parts.timeoutMs, () =>
+      const timer = this.#deps.clock.after(this.#deps.timeoutMs, () =>
         waiting.refuse(new ProviderFailure('temporarily_unavailable', 'queue_timeout')),
       );
       signal?.addEventListener('abort', onAbort, { once: true });
@@ -173,10 +173,10 @@ export class Outbound {
           'user-agent': 'svc',
           ...call.headers,
         },
-        lookup: lookupOf(this.#parts.resolve ?? resolveAll, call.isGuarded === true),
+        lookup: lookupOf(this.#deps.resolve ?? resolveAll, call.isGuarded === true),
       });
       const signals = [this.#closing.signal, ...(call.signal === undefined ? [] : [call.signal])];
-      new Exchange(request, isTls, this.#parts, signals, resolve, reject).begin(call.body);
+      new Exchange(request, isTls, this.#deps, signals, resolve, reject).begin(call.body);
     });
   }
 }
@@ -185,7 +185,7 @@ export class Outbound {
 class Exchange {
   readonly #request: ClientRequest;
   readonly #isTls: boolean;
-  readonly #parts: OutboundParts;
+  readonly #deps: OutboundDeps;
   readonly #signals: readonly AbortSignal[];
   readonly #resolve: (answer: OutboundAnswer) => void;
   readonly #reject: (reason: unknown) => void;
@@ -198,14 +198,14 @@ class Exchange {
   constructor(
     request: ClientRequest,
     isTls: boolean,
-    parts: OutboundParts,
+    deps: OutboundDeps,
     signals: readonly AbortSignal[],
     resolve: (answer: OutboundAnswer) => void,
     reject: (reason: unknown) => void,
   ) {
     this.#request = request;
     this.#isTls = isTls;
-    this.#parts = parts;
+    this.#deps = deps;
     this.#signals = signals;
     this.#resolve = resolve;
     this.#reject = reject;
@@ -229,7 +229,7 @@ class Exchange {
   #enter(stage: string): void {
     this.#timer?.[Symbol.dispose]();
     this.#stage = stage;
-    this.#timer = this.#parts.clock.after(this.#parts.timeoutMs, () =>
+    this.#timer = this.#deps.clock.after(this.#deps.timeoutMs, () =>
       this.#fail(new ProviderFailure('provider_timeout', stage)),
     );
   }

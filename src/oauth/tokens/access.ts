@@ -107,7 +107,7 @@ export class AccessTokens {
         `the subject is no text of 1 … ${MAX_SUB} characters without control characters`,
       ]);
     }
-    this.#mustFit('onUser', { sub, scopes, claims });
+    this.#assertFits('onUser', { sub, scopes, claims });
     return { sub, scopes, claims };
   }
 
@@ -124,12 +124,16 @@ export class AccessTokens {
           'onRefresh',
           'it is neither a boolean, nor an object, nor undefined',
         ]);
-      this.#mustFit('onRefresh', { sub: ANY_ID, scopes: verdict.scopes ?? [], claims: verdict.claims ?? {} });
+      this.#assertFits('onRefresh', {
+        sub: ANY_ID,
+        scopes: verdict.scopes ?? [],
+        claims: verdict.claims ?? {},
+      });
       return verdict;
     };
   }
 
-  #mustFit(hook: string, user: TokenUser): void {
+  #assertFits(hook: string, user: TokenUser): void {
     if (!isScopes(user.scopes)) throw new SvcError('E_OAUTH_USER', [hook, 'the scopes are no list of words']);
     if (typeof user.claims !== 'object' || (user.claims as unknown) === null || Array.isArray(user.claims))
       throw new SvcError('E_OAUTH_USER', [hook, 'the claims are no object']);

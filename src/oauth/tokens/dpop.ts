@@ -20,7 +20,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Claims } from '../../crypto/jwt.ts';
 import type { HttpRequest } from '../../http/contracts.ts';
 import type { Audit } from '../audit.ts';
-import type { SignedParts } from '../provider/id-token.ts';
+import type { SignatureInput } from '../provider/id-token.ts';
 import type { VerificationKey } from '../provider/jwks.ts';
 
 /** Which check a proof has failed. */
@@ -48,7 +48,7 @@ interface Expected {
   readonly thumbprint?: string | undefined;
 }
 
-interface Opened extends SignedParts {
+interface Opened extends SignatureInput {
   readonly key: VerificationKey;
   readonly claims: Readonly<Record<string, unknown>>;
 }

@@ -140,7 +140,7 @@ export class RefreshTokens {
     return {
       refreshToken: this.#codec.format(token),
       login: row,
-      issuedAt: await this.#toldApart(row, startedAt, revokedAt),
+      issuedAt: await this.#waitApart(row, startedAt, revokedAt),
     };
   }
 
@@ -153,7 +153,7 @@ export class RefreshTokens {
   }
 
   /** A login right behind a revocation waits until its access token cannot be taken for one from before it. */
-  async #toldApart(row: LoginRow, startedAt: number, revokedAt: number): Promise<number> {
+  async #waitApart(row: LoginRow, startedAt: number, revokedAt: number): Promise<number> {
     const { apart } = this.#policy;
     const short = revokedAt + apart - row.createdAt;
     if (apart === 0 || short < 0 || short > 2 * apart) return row.createdAt; // beyond what clocks may differ by, one was set back: it would wait for hours
@@ -208,10 +208,10 @@ export class RefreshTokens {
       hashOf(token) === row.currentHash &&
       isLive(row, this.#clock.nowMicros())
     )
-      this.#mustBeGranted(row, request); // of others it is told nothing
+      this.#assertGranted(row, request); // of others it is told nothing
   }
 
-  #mustBeGranted(row: LoginRow, { scopes, req }: RefreshRequest): void {
+  #assertGranted(row: LoginRow, { scopes, req }: RefreshRequest): void {
     if (scopes === undefined || scopes.every((scope) => row.scopes.includes(scope))) return;
     this.#audit.refreshRefused(req, 'scope', row.id);
     throw new OAuthError('invalid_scope');
@@ -243,7 +243,7 @@ export class RefreshTokens {
       return this.#onReuse(row, request);
     // after reuse has been looked for: whoever has bound a stolen token must not be safe from its owner, who has another key
     if (row.keyThumbprint !== request.keyThumbprint) throw this.#refusal(request, 'other_key', row.id);
-    this.#mustBeGranted(row, request);
+    this.#assertGranted(row, request);
     return this.#answer(successor, row, 'replayed', request, now);
   }
 

@@ -25,9 +25,9 @@ import {
 async function fake(
   t: TestContext,
   first: Buffer,
-  answer: (heard: Buffer, count: number, socket: Socket) => Buffer | undefined,
-): Promise<{ readonly url: string; readonly heard: Buffer[] }> {
-  const heard: Buffer[] = [];
+  answer: (received: Buffer, count: number, socket: Socket) => Buffer | undefined,
+): Promise<{ readonly url: string; readonly received: Buffer[] }> {
+  const received: Buffer[] = [];
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     sockets.add(socket);
@@ -35,7 +35,7 @@ async function fake(
     socket.write(first);
     let count = 0;
     socket.on('data', (chunk: Buffer) => {
-      heard.push(chunk);
+      received.push(chunk);
       const said = answer(chunk, count++, socket);
       if (said !== undefined) socket.write(said);
     });
@@ -45,7 +45,7 @@ async function fake(
     for (const socket of sockets) socket.destroy();
     server.close();
   });
-  return { url: `mysql://app:hunter2@127.0.0.1:${(server.address() as AddressInfo).port}/shop`, heard };
+  return { url: `mysql://app:hunter2@127.0.0.1:${(server.address() as AddressInfo).port}/shop`, received };
 }
 
 const opens = (url: string) => openDatabase(url, { pool: { acquireTimeoutMs: 300 } });
@@ -99,9 +99,9 @@ for (const [what, first, said, pattern] of [
   ],
 ] as const) {
   test(`a server is refused that ${what}, and does not get the password`, async (t) => {
-    const { url, heard } = await fake(t, first, (_, count) => (count === 0 ? said : undefined));
+    const { url, received } = await fake(t, first, (_, count) => (count === 0 ? said : undefined));
     await assert.rejects(opens(url), tells(pattern));
-    assert.ok(!Buffer.concat(heard).includes('hunter2'));
+    assert.ok(!Buffer.concat(received).includes('hunter2'));
   });
 }
 
@@ -115,31 +115,31 @@ test('a server that wants endless work for parsec is refused', async (t) => {
 });
 
 test('a server without TLS learns nothing, not even the name, when the address asks for TLS', async (t) => {
-  const { url, heard } = await fake(t, greeting(), () => undefined);
+  const { url, received } = await fake(t, greeting(), () => undefined);
   await assert.rejects(
     opens(`${url}?sslmode=require`),
     (error) =>
       error instanceof SvcError && error.code === 'E_DB_CONNECT' && /does not offer TLS/.test(error.message),
   );
-  assert.equal(Buffer.concat(heard).length, 0);
+  assert.equal(Buffer.concat(received).length, 0);
 });
 
 test('what comes with the greeting, before TLS, ends the connection', async (t) => {
-  const { url, heard } = await fake(
+  const { url, received } = await fake(
     t,
     Buffer.concat([greeting(CAPABILITIES | TLS_CAPABILITY), packet(1, OK)]),
     () => undefined,
   );
   await assert.rejects(opens(`${url}?sslmode=require`), tells(/more than a greeting/));
-  assert.equal(Buffer.concat(heard).length, 0);
+  assert.equal(Buffer.concat(received).length, 0);
 });
 
 test('a key that is sent is believed on this machine only, or by name', async (t) => {
-  const { url, heard } = await fake(t, greeting(CAPABILITIES, 'caching_sha2_password'), (_, count) =>
+  const { url, received } = await fake(t, greeting(CAPABILITIES, 'caching_sha2_password'), (_, count) =>
     count === 0 ? packet(2, Buffer.from([1, 4])) : packet(4, Buffer.of(1), 'no key'),
   );
   await assert.rejects(opens(url), tells(/public key that is none/));
-  assert.ok(!Buffer.concat(heard).includes('hunter2'));
+  assert.ok(!Buffer.concat(received).includes('hunter2'));
 });
 
 for (const [what, said, pattern] of [
@@ -163,12 +163,12 @@ test(
   { timeout: 30_000 },
   async (t) => {
     const leave = packet(0, Buffer.of(0xff, 0x1d, 0x04), '#08S01Server shutdown in progress'); // 1053
-    const { url } = await fake(t, greeting(), (heard, count) =>
+    const { url } = await fake(t, greeting(), (received, count) =>
       count === 0
         ? packet(2, OK)
-        : heard.includes('max_allowed_packet')
+        : received.includes('max_allowed_packet')
           ? MOST
-          : heard[4] === 0x16
+          : received[4] === 0x16
             ? Buffer.concat([prepared(), leave])
             : packet(1, OK),
     );
@@ -190,13 +190,13 @@ test(
       packet(4, END),
     ]); // 1: SLEEP() of MySQL was interrupted
     let asking: Socket | undefined;
-    const { url } = await fake(t, greeting(), (heard, count, socket) => {
+    const { url } = await fake(t, greeting(), (received, count, socket) => {
       if (count === 0) return packet(2, OK);
-      if (heard.includes('max_allowed_packet')) return MOST;
-      if (heard[4] === 0x16) return prepared();
-      if (heard.includes('kill query')) asking!.write(rows);
-      else if (heard[4] === 0x17) asking = socket;
-      return heard[4] === 0x17 ? undefined : packet(1, OK);
+      if (received.includes('max_allowed_packet')) return MOST;
+      if (received[4] === 0x16) return prepared();
+      if (received.includes('kill query')) asking!.write(rows);
+      else if (received[4] === 0x17) asking = socket;
+      return received[4] === 0x17 ? undefined : packet(1, OK);
     });
     const db = await openDatabase(url);
     t.after(() => db.close());
@@ -217,24 +217,24 @@ for (const [what, isInterrupted] of [
       const asked = Promise.withResolvers<void>();
       const order: string[] = [];
       let asking: Socket | undefined;
-      const { url } = await fake(t, greeting(), (heard, count, socket) => {
+      const { url } = await fake(t, greeting(), (received, count, socket) => {
         if (count === 0) return packet(2, OK);
-        if (heard.includes('max_allowed_packet')) return MOST;
-        if (heard[4] === 0x16) return prepared();
-        if (heard[4] === 0x17) {
+        if (received.includes('max_allowed_packet')) return MOST;
+        if (received[4] === 0x16) return prepared();
+        if (received[4] === 0x17) {
           if (asking === undefined) setImmediate(asked.resolve);
           else order.push('next');
           asking ??= socket;
           return order.length === 0 ? undefined : packet(1, OK);
         }
-        if (heard.includes('kill query')) {
+        if (received.includes('kill query')) {
           order.push('kill');
           asking!.write(
             isInterrupted
               ? packet(1, Buffer.of(0xff, 0x25, 0x05), '#70100Query execution was interrupted')
               : packet(1, OK),
           ); // 1317
-        } else if (heard.includes('do 0')) order.push('question');
+        } else if (received.includes('do 0')) order.push('question');
         return packet(1, OK);
       });
       const db = await openDatabase(url, { clock, pool: { max: 1 } });
@@ -256,11 +256,11 @@ test(
   { timeout: 30_000 },
   async (t) => {
     let executions = 0;
-    const { url } = await fake(t, greeting(), (heard, count) => {
+    const { url } = await fake(t, greeting(), (received, count) => {
       if (count === 0) return packet(2, OK);
-      if (heard.includes('max_allowed_packet')) return MOST;
-      if (heard[4] === 0x17) executions++;
-      return heard[4] === 0x16 ? prepared(2) : packet(1, OK);
+      if (received.includes('max_allowed_packet')) return MOST;
+      if (received[4] === 0x17) executions++;
+      return received[4] === 0x16 ? prepared(2) : packet(1, OK);
     });
     const db = await openDatabase(url);
     t.after(() => db.close());
@@ -278,13 +278,13 @@ test(
   async (t) => {
     const clock = new ManualClock();
     const asked = Promise.withResolvers<void>(),
-      told = Promise.withResolvers<void>();
-    const { url } = await fake(t, greeting(), (heard, count) => {
+      reported = Promise.withResolvers<void>();
+    const { url } = await fake(t, greeting(), (received, count) => {
       if (count === 0) return packet(2, OK);
-      if (heard.includes('max_allowed_packet')) return MOST;
-      if (heard.includes('kill query')) told.resolve();
-      else if (heard.includes('start transaction')) return packet(1, Buffer.from([0, 0, 0, 3, 0, 0, 0]));
-      else if (heard.toString('latin1', 5) !== 'commit') return packet(1, OK);
+      if (received.includes('max_allowed_packet')) return MOST;
+      if (received.includes('kill query')) reported.resolve();
+      else if (received.includes('start transaction')) return packet(1, Buffer.from([0, 0, 0, 3, 0, 0, 0]));
+      else if (received.toString('latin1', 5) !== 'commit') return packet(1, OK);
       else setImmediate(asked.resolve);
       return undefined;
     });
@@ -296,7 +296,7 @@ test(
     );
     await asked.promise;
     await clock.advance(1_000);
-    await told.promise;
+    await reported.promise;
     await clock.advance(5_000);
     await committing;
     assert.equal(db.load.inUse, 0);

@@ -58,18 +58,18 @@ const info = (proof: string, mark: number = 1): Buffer =>
 const withLength = (text: Uint8Array): Buffer => Buffer.concat([Buffer.of(text.length), text]);
 
 /** A packet of the client. */
-interface Heard {
+interface ReceivedPacket {
   readonly sequence: number;
   readonly body: Buffer;
 }
 
 /** Answers a log-in by what it writes, with the number behind that of the last packet. */
 interface Talk {
-  next(): Promise<Heard>;
+  next(): Promise<ReceivedPacket>;
   say(...parts: readonly (Uint8Array | string)[]): void;
 }
 
-interface Setup {
+interface ServerOptions {
   readonly pair?: Pair;
   readonly version?: string;
   readonly capabilities?: number;
@@ -83,9 +83,12 @@ async function serving(
     pair = SECOND,
     version = '11.8.3-MariaDB',
     capabilities = (CAPABILITIES | TLS_CAPABILITY) & ~LONG_PASSWORD,
-  }: Setup = {},
-): Promise<{ readonly url: (query?: string, password?: string) => string; readonly heard: Heard[] }> {
-  const heard: Heard[] = [];
+  }: ServerOptions = {},
+): Promise<{
+  readonly url: (query?: string, password?: string) => string;
+  readonly received: ReceivedPacket[];
+}> {
+  const received: ReceivedPacket[] = [];
   const sockets = new Set<Socket>();
   async function serve(plain: Socket): Promise<void> {
     plain.write(greeting(capabilities, 'mysql_native_password', version));
@@ -96,10 +99,10 @@ async function serving(
     secure.on('error', () => undefined);
     const packets = packetsOf(secure);
     let sequence = 0;
-    const next = async (): Promise<Heard> => {
+    const next = async (): Promise<ReceivedPacket> => {
       const { value } = await packets.next();
       if (value === undefined) throw new Error('the client has left');
-      heard.push(value);
+      received.push(value);
       sequence = value.sequence + 1;
       return value;
     };
@@ -126,13 +129,13 @@ async function serving(
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   return {
-    heard,
+    received,
     url: (query = 'sslmode=verify-full', password = PASSWORD) =>
       `mariadb://app:${password}@127.0.0.1:${port}/?${query}`,
   };
 }
 
-async function* packetsOf(socket: Socket): AsyncGenerator<Heard, undefined, undefined> {
+async function* packetsOf(socket: Socket): AsyncGenerator<ReceivedPacket, undefined, undefined> {
   let kept = Buffer.alloc(0);
   for await (const chunk of socket as AsyncIterable<Buffer>) {
     kept = Buffer.concat([kept, chunk]);
@@ -190,13 +193,13 @@ for (const [plugin, hash, logIn] of [
     ['in lower case', info(proofOf(hash).toLowerCase())],
   ] as const) {
     test(`a certificate that is signed by itself is accepted with its proof by ${plugin}, ${how}`, async (t) => {
-      const { url, heard } = await serving(t, logIn(text));
+      const { url, received } = await serving(t, logIn(text));
       for (const mode of ['verify-full', 'verify-ca']) {
         const db = await opens(url(`sslmode=${mode}`));
         t.after(() => db.close());
       }
       assert.ok(
-        heard.some(
+        received.some(
           ({ sequence, body }) => sequence === COMMAND_NUMBER && body.includes('max_allowed_packet'),
         ),
       );
@@ -214,9 +217,11 @@ for (const [plugin, hash, logIn] of [
     ['with its mark alone', info('')],
   ] as const) {
     test(`a certificate that is signed by itself is refused ${what} by ${plugin}, and the server is asked nothing`, async (t) => {
-      const { url, heard } = await serving(t, logIn(text));
+      const { url, received } = await serving(t, logIn(text));
       await assert.rejects(opens(url()), isRefused(NOT_PROVED));
-      assert.ok(heard.every(({ sequence, body }) => sequence !== COMMAND_NUMBER && !body.includes(PASSWORD)));
+      assert.ok(
+        received.every(({ sequence, body }) => sequence !== COMMAND_NUMBER && !body.includes(PASSWORD)),
+      );
     });
   }
 }
@@ -251,44 +256,44 @@ for (const [plugin, query, asks] of [
   ],
 ] as const) {
   test(`a server whose certificate is signed by itself does not get the password itself by ${plugin}`, async (t) => {
-    const { url, heard } = await serving(t, asks);
+    const { url, received } = await serving(t, asks);
     await assert.rejects(
       opens(url(`sslmode=verify-full${query}`)),
       isRefused(/asks for the password itself/),
     );
-    assert.ok(heard.length > 0 && heard.every(({ body }) => !body.includes(PASSWORD)));
+    assert.ok(received.length > 0 && received.every(({ body }) => !body.includes(PASSWORD)));
   });
 }
 
 test('a certificate of an authority that is not known is refused, though the server proves it', async (t) => {
-  const { url, heard } = await serving(t, native(info(proofOf(nativeHash(), FIRST))), { pair: FIRST });
+  const { url, received } = await serving(t, native(info(proofOf(nativeHash(), FIRST))), { pair: FIRST });
   await assert.rejects(opens(url()), isRefused(NOT_TRUSTED));
-  assert.deepEqual(heard, []);
+  assert.deepEqual(received, []);
 });
 
 test('a certificate that is signed by itself is refused of a server of MySQL, though the server proves it', async (t) => {
-  const { url, heard } = await serving(t, native(info(proofOf(nativeHash()))), {
+  const { url, received } = await serving(t, native(info(proofOf(nativeHash()))), {
     version: '8.4.0',
     capabilities: CAPABILITIES | TLS_CAPABILITY,
   });
   await assert.rejects(opens(url()), isRefused(NOT_TRUSTED));
-  assert.deepEqual(heard, []);
+  assert.deepEqual(received, []);
 });
 
 test('a certificate that is signed by itself is refused where the account has no password, though the server proves it', async (t) => {
-  const { url, heard } = await serving(t, native(info(proofOf(nativeHash('')))));
+  const { url, received } = await serving(t, native(info(proofOf(nativeHash('')))));
   await assert.rejects(opens(url('sslmode=verify-full', '')), isRefused(NOT_TRUSTED));
-  assert.deepEqual(heard, []);
+  assert.deepEqual(received, []);
 });
 
 test('a certificate that is signed by itself is refused where another authority is named, though the server proves it', async (t) => {
-  const { url, heard } = await serving(t, native(info(proofOf(nativeHash()))));
+  const { url, received } = await serving(t, native(info(proofOf(nativeHash()))));
   const named = join(folder(t, { 'ca.pem': FIRST.cert }), 'ca.pem');
   await assert.rejects(
     opens(url(`sslmode=verify-full&sslrootcert=${encodeURIComponent(named)}`)),
     isRefused(NOT_TRUSTED),
   );
-  assert.deepEqual(heard, []);
+  assert.deepEqual(received, []);
 });
 
 test('a certificate that is signed by itself needs no proof where it is its own authority, or where none is checked', async (t) => {

@@ -897,11 +897,11 @@ withPostgres('ping() asks the server, and reset() undoes all that an owner has s
 
 withPostgres('notifications are told, of others and of oneself, at any moment', async (t) => {
   const [listener, other] = [await connected(t), await connected(t)];
-  const told = Promise.withResolvers<unknown[]>();
+  const reported = Promise.withResolvers<unknown[]>();
   await listener.script('listen svc_news', undefined);
-  listener.onNotification = (...all) => told.resolve(all);
+  listener.onNotification = (...all) => reported.resolve(all);
   await other.execute('select pg_notify(?, ?)', ['svc_news', 'grüße'], undefined);
-  assert.deepEqual(await told.promise, ['svc_news', 'grüße', await idOf(other)]);
+  assert.deepEqual(await reported.promise, ['svc_news', 'grüße', await idOf(other)]);
 });
 
 withPostgres('a connection that must write is stale once the server refuses to', async (t) => {

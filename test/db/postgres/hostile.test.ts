@@ -490,11 +490,12 @@ test('a server that says nothing is given up when the time is over, at each step
 test('a COMMIT that nobody answers is told to end when the time is over, and then nobody knows its outcome', async (t) => {
   const clock = new ManualClock();
   const asked = Promise.withResolvers<void>(),
-    told = Promise.withResolvers<void>();
+    reported = Promise.withResolvers<void>();
   let connections = 0;
   const host = await serving(t, async (socket, next) => {
     const first = await next();
-    if (++connections > 1) return first.readUInt32BE(4) === 80_877_102 ? told.resolve() : told.reject(first); // CancelRequest
+    if (++connections > 1)
+      return first.readUInt32BE(4) === 80_877_102 ? reported.resolve() : reported.reject(first); // CancelRequest
     socket.write(WELCOME);
     assert.match(String(await next()), /commit/);
     setImmediate(asked.resolve);
@@ -507,7 +508,7 @@ test('a COMMIT that nobody answers is told to end when the time is over, and the
   );
   await asked.promise;
   await clock.advance(1_000);
-  await told.promise;
+  await reported.promise;
   await clock.advance(5_000);
   await committing;
   assert.equal(connection.isBroken, true);
@@ -532,12 +533,12 @@ for (const [what, isOurs, expected] of [
   test(`a stream that is left in ${what} ends within its limit, and five seconds at least, where nobody answers`, async (t) => {
     const clock = new ManualClock();
     const asked = Promise.withResolvers<void>(),
-      told = Promise.withResolvers<void>();
+      reported = Promise.withResolvers<void>();
     let connections = 0;
     const host = await serving(t, async (socket, next) => {
       const first = await next();
       if (++connections > 1)
-        return first.readUInt32BE(4) === 80_877_102 ? told.resolve() : told.reject(first); // CancelRequest
+        return first.readUInt32BE(4) === 80_877_102 ? reported.resolve() : reported.reject(first); // CancelRequest
       socket.write(WELCOME);
       assert.match(String(await next()), /begin/);
       socket.write(Buffer.concat([write.commandComplete('BEGIN'), write.ready('T')]));
@@ -564,7 +565,7 @@ for (const [what, isOurs, expected] of [
     const leaving = assert.rejects(stream.return(), expected);
     await asked.promise;
     await clock.advance(5_000);
-    await told.promise;
+    await reported.promise;
     await clock.advance(5_000);
     await leaving;
     assert.equal(connection.isBroken, true);
@@ -574,11 +575,12 @@ for (const [what, isOurs, expected] of [
 test('the look-up of a type for a statement that has not run yet ends with the signal of its call, where nobody answers', async (t) => {
   const clock = new ManualClock();
   const asked = Promise.withResolvers<void>(),
-    told = Promise.withResolvers<void>();
+    reported = Promise.withResolvers<void>();
   let connections = 0;
   const host = await serving(t, async (socket, next) => {
     const first = await next();
-    if (++connections > 1) return first.readUInt32BE(4) === 80_877_102 ? told.resolve() : told.reject(first); // CancelRequest
+    if (++connections > 1)
+      return first.readUInt32BE(4) === 80_877_102 ? reported.resolve() : reported.reject(first); // CancelRequest
     socket.write(WELCOME);
     assert.match(String(await next()), /insert into t/);
     const unknownType = Buffer.from([0, 1, 0, 1, 0x86, 0x9f]); // one parameter, of the type 99999
@@ -601,7 +603,7 @@ test('the look-up of a type for a statement that has not run yet ends with the s
   );
   await asked.promise;
   abort.abort();
-  await told.promise;
+  await reported.promise;
   await clock.advance(5_000);
   await running;
 });
@@ -679,10 +681,10 @@ for (const [what, bytes] of [
       await next();
       socket.write(bytes);
     });
-    let told = 0;
-    connection.onLost = () => told++;
+    let reported = 0;
+    connection.onLost = () => reported++;
     await assert.rejects(connection.fetchAll('select 1 as a', [], undefined), lost);
-    assert.deepEqual([connection.isBroken, told], [true, 1]);
+    assert.deepEqual([connection.isBroken, reported], [true, 1]);
     await assert.rejects(connection.fetchAll('select 1 as a', [], undefined), ConnectionLost);
   });
 }
@@ -763,13 +765,13 @@ test('mutated answers end the connection or give a result, and never anything el
 
 test('a statement that the server does not end when told to costs the connection, after a grace', async (t) => {
   const clock = new ManualClock();
-  const told = Promise.withResolvers<void>();
+  const reported = Promise.withResolvers<void>();
   let isFirst = true;
   const host = await serving(t, async (socket, next) => {
     if (!isFirst) {
       await next();
       socket.destroy();
-      told.resolve();
+      reported.resolve();
       return;
     }
     isFirst = false;
@@ -784,7 +786,7 @@ test('a statement that the server does not end when told to costs the connection
   });
   running.catch(() => undefined);
   await clock.advance(1_000);
-  await told.promise;
+  await reported.promise;
   assert.equal(connection.isIdle, false);
   await clock.advance(5_000);
   await assert.rejects(running, QueryTimeout);

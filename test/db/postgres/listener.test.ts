@@ -62,23 +62,23 @@ function bench() {
 
 test('PostgresListener listens once to each channel, tells all who listen, and ends with the last', async () => {
   const { listener, sessions, clock } = bench();
-  const heard: string[] = [];
+  const received: string[] = [];
   const first = await listener.listen(
     'a"b',
-    (payload, { channel, processId }) => heard.push(`1 ${channel} ${payload} ${processId}`),
+    (payload, { channel, processId }) => received.push(`1 ${channel} ${payload} ${processId}`),
     {},
   );
-  const second = await listener.listen('a"b', (payload) => heard.push(`2 ${payload}`), {});
-  const other = await listener.listen('Other', (payload) => heard.push(`3 ${payload}`), {});
+  const second = await listener.listen('a"b', (payload) => received.push(`2 ${payload}`), {});
+  const other = await listener.listen('Other', (payload) => received.push(`3 ${payload}`), {});
   const [session] = sessions;
   assert.deepEqual([sessions.length, session!.scripts], [1, ['listen "a""b"', 'listen "Other"']]);
   session!.onNotification!('a"b', 'x', 7);
   session!.onNotification!('unknown', 'x', 7);
-  assert.deepEqual(heard, ['1 a"b x 7', '2 x']);
+  assert.deepEqual(received, ['1 a"b x 7', '2 x']);
   await first[Symbol.asyncDispose]();
   await first[Symbol.asyncDispose]();
   session!.onNotification!('a"b', 'y', 7);
-  assert.deepEqual(heard.slice(2), ['2 y']);
+  assert.deepEqual(received.slice(2), ['2 y']);
   await second[Symbol.asyncDispose]();
   assert.deepEqual(session!.scripts.at(-1), 'unlisten "a""b"');
   await other[Symbol.asyncDispose]();
@@ -90,7 +90,7 @@ test('PostgresListener listens once to each channel, tells all who listen, and e
 
 test('PostgresListener survives what a listener throws, and logs it', async () => {
   const { listener, sessions, events } = bench();
-  const heard: string[] = [];
+  const received: string[] = [];
   await listener.listen(
     'c',
     () => {
@@ -99,18 +99,21 @@ test('PostgresListener survives what a listener throws, and logs it', async () =
     {},
   );
   await listener.listen('c', async () => Promise.reject(new Error('mine too')), {});
-  await listener.listen('c', (payload) => heard.push(payload), {});
+  await listener.listen('c', (payload) => received.push(payload), {});
   sessions[0]!.onNotification!('c', 'x', 1);
   await new Promise(setImmediate);
-  assert.deepEqual([heard, events.filter(({ event }) => event === 'notification_failed').length], [['x'], 2]);
+  assert.deepEqual(
+    [received, events.filter(({ event }) => event === 'notification_failed').length],
+    [['x'], 2],
+  );
   await listener.close();
 });
 
 test('PostgresListener listens to everything again when its connection was lost, tells who wants to know, and does not hammer a server that is away', async () => {
   const { listener, sessions, state, clock } = bench();
   let reconnects = 0;
-  const heard: string[] = [];
-  await listener.listen('a', (payload) => heard.push(payload), { onReconnect: () => reconnects++ });
+  const received: string[] = [];
+  await listener.listen('a', (payload) => received.push(payload), { onReconnect: () => reconnects++ });
   await listener.listen('b', () => undefined, {
     onReconnect: () => {
       throw new Error('mine');
@@ -125,7 +128,7 @@ test('PostgresListener listens to everything again when its connection was lost,
   await clock.advance(1_000);
   assert.deepEqual([sessions.length, sessions[1]!.scripts, reconnects], [2, ['listen "a"', 'listen "b"'], 1]);
   sessions[1]!.onNotification!('a', 'again', 1);
-  assert.deepEqual(heard, ['again']);
+  assert.deepEqual(received, ['again']);
   await listener.close();
   assert.equal(clock.pending, 0);
 });
@@ -139,9 +142,9 @@ test('PostgresListener whose connection ends in the breath of an answer makes an
     listener.listen('a', () => undefined, {}),
     ConnectionLost,
   );
-  const heard: string[] = [];
+  const received: string[] = [];
   let reconnects = 0;
-  await listener.listen('a', (payload) => heard.push(payload), { onReconnect: () => reconnects++ });
+  await listener.listen('a', (payload) => received.push(payload), { onReconnect: () => reconnects++ });
   assert.equal(sessions.length, 2);
   dying = 1;
   sessions[1]!.lose();
@@ -149,7 +152,7 @@ test('PostgresListener whose connection ends in the breath of an answer makes an
   await clock.advance(1_000);
   assert.deepEqual([sessions.length, sessions[3]?.scripts, reconnects], [4, ['listen "a"'], 1]);
   sessions[3]!.onNotification!('a', 'heard', 1);
-  assert.deepEqual(heard, ['heard']);
+  assert.deepEqual(received, ['heard']);
   await listener.close();
   assert.equal(clock.pending, 0);
 });

@@ -168,14 +168,14 @@ test('readOnly makes every transaction on PostgreSQL refuse writes', async (t) =
 test('db.listen() hears what others send, also after its connection was ended', async (t) => {
   const db = await postgresDatabase(t);
   if (db === undefined) return;
-  const heard: string[] = [];
+  const received: string[] = [];
   let reconnects = 0;
   const until = async (isSo: () => boolean): Promise<void> => {
     while (!isSo()) await systemClock.sleep(2);
   };
   const listening = await db.listen(
     'Orders "1"',
-    (payload, { channel }) => heard.push(`${channel}: ${payload}`),
+    (payload, { channel }) => received.push(`${channel}: ${payload}`),
     { onReconnect: () => reconnects++ },
   );
   await db.execute('select pg_notify(?, ?)', ['Orders "1"', 'one']);
@@ -185,15 +185,15 @@ test('db.listen() hears what others send, also after its connection was ended', 
       throw new Error('undone');
     })
     .catch(() => undefined);
-  await until(() => heard.length === 1);
+  await until(() => received.length === 1);
   const pid = await db.scalar<number>(
     "select pid from pg_stat_activity where query like 'listen %' and datname = current_database() order by backend_start desc limit 1",
   );
   await db.execute('select pg_terminate_backend(?)', [pid!]);
   await until(() => reconnects === 1);
   await db.execute('select pg_notify(?, ?)', ['Orders "1"', 'two']);
-  await until(() => heard.length === 2);
-  assert.deepEqual(heard, ['Orders "1": one', 'Orders "1": two']);
+  await until(() => received.length === 2);
+  assert.deepEqual(received, ['Orders "1": one', 'Orders "1": two']);
   await listening[Symbol.asyncDispose]();
   await assert.rejects(
     db.listen('', () => undefined),

@@ -99,10 +99,10 @@ test('an application that has started hears at once what others send to rooms', 
   app.register(plugin);
   t.after(() => app.shutdown());
   await app.startup();
-  const heard = Promise.withResolvers<string>();
-  app.rooms.join('tea', { deliver: (message) => heard.resolve(message.payload.toString()) });
+  const received = Promise.withResolvers<string>();
+  app.rooms.join('tea', { deliver: (message) => received.resolve(message.payload.toString()) });
   elsewhere.publish('tea', Buffer.from(`${'o'.repeat(12)}hello`), true); // as Rooms writes it: who sends, then the text
-  assert.equal(await heard.promise, 'hello');
+  assert.equal(await received.promise, 'hello');
 });
 
 test('an application does not start without its Redis, unless it is told to', async (t) => {

@@ -104,29 +104,29 @@ test('subscribe() hears what is published, in order, and again after the server 
   const { logger } = collectedLog();
   const server = await RedisServer.start(t);
   await using redis = await new Redis(server.url, { log: logger }).open();
-  const heard: string[] = [];
+  const received: string[] = [];
   let reconnects = 0;
   const listening = await redis.subscribe(
     'news',
     (message, channel) => {
-      heard.push(`${channel} ${new TextDecoder().decode(message)}`);
-      if (heard.length === 1) throw new Error('mine');
+      received.push(`${channel} ${new TextDecoder().decode(message)}`);
+      if (received.length === 1) throw new Error('mine');
     },
     { onReconnect: () => reconnects++ },
   );
-  await using other = await redis.subscribe('other', () => heard.push('never'));
+  await using other = await redis.subscribe('other', () => received.push('never'));
   void other;
   for (let count = 0; count < 50; count++) void redis.publish('news', `${count}`);
-  await until(() => heard.length === 50);
+  await until(() => received.length === 50);
   assert.deepEqual(
-    heard,
+    received,
     Array.from({ length: 50 }, (_, count) => `news ${count}`),
   );
   await server.kill();
   await server.start();
   await until(() => reconnects === 1 && redis.isConnected);
   assert.equal(await redis.publish('news', 'again'), 1);
-  await until(() => heard.at(-1) === 'news again');
+  await until(() => received.at(-1) === 'news again');
   await listening[Symbol.asyncDispose]();
   await listening[Symbol.asyncDispose]();
   assert.equal(await redis.publish('news', 'nobody'), 0);

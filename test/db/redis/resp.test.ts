@@ -10,13 +10,13 @@ import {
 import { ProtocolViolation } from '../../../src/db/errors.ts';
 import { seeded } from '../../support/random.ts';
 
-type Told = readonly [value: RespValue, isPush: boolean];
+type Parsed = readonly [value: RespValue, isPush: boolean];
 
-function read(chunks: readonly (string | Uint8Array)[], maxReplyBytes = 1_000_000): Told[] {
-  const told: Told[] = [];
-  const reader = new RespReader((value, isPush) => told.push([value, isPush]), { maxReplyBytes });
+function read(chunks: readonly (string | Uint8Array)[], maxReplyBytes = 1_000_000): Parsed[] {
+  const reported: Parsed[] = [];
+  const reader = new RespReader((value, isPush) => reported.push([value, isPush]), { maxReplyBytes });
   for (const chunk of chunks) reader.push(Buffer.from(chunk as string));
-  return told;
+  return reported;
 }
 
 /** As text, where a string is bytes. */
@@ -101,9 +101,9 @@ for (const [what, text, value] of REPLIES) {
 }
 
 test('RespReader tells pushes from replies, and each in its order', () => {
-  const told = read(['+a\r\n>3\r\n+message\r\n+ch\r\n$1\r\nx\r\n+b\r\n']);
+  const reported = read(['+a\r\n>3\r\n+message\r\n+ch\r\n$1\r\nx\r\n+b\r\n']);
   assert.deepEqual(
-    told.map(([value, isPush]) => [shown(value), isPush]),
+    reported.map(([value, isPush]) => [shown(value), isPush]),
     [
       ['a', false],
       [['message', 'ch', bytes('x')], true],
@@ -149,16 +149,16 @@ test('RespReader takes as many replies as come, each within the limit', () => {
 });
 
 test('RespReader tells of nothing once it is stopped, from the midst of a chunk on', () => {
-  const told: unknown[] = [];
+  const reported: unknown[] = [];
   const reader = new RespReader(
     (value) => {
-      told.push(value);
+      reported.push(value);
       reader.stop();
     },
     { maxReplyBytes: 1_000 },
   );
   reader.push(Buffer.from('+a\r\n+b\r\n'));
-  assert.deepEqual(told, ['a']);
+  assert.deepEqual(reported, ['a']);
 });
 
 test('RespReader gives values or refuses, whatever the bytes are', () => {

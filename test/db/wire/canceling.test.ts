@@ -7,14 +7,14 @@ import { ConnectionLost, QueryTimeout } from '../../../src/db/errors.ts';
 interface Watched {
   readonly clock: ManualClock;
   readonly canceling: Canceling;
-  readonly told: number[];
+  readonly reported: number[];
   readonly lost: Error[];
 }
 
 /** A statement that may take 100 ms, and a server that is told of it by `cancel`. */
 function watched(cancel: () => Promise<void> = () => Promise.resolve()): Watched {
   const clock = new ManualClock(0);
-  const told: number[] = [];
+  const reported: number[] = [];
   const lost: Error[] = [];
   const startedMs = clock.monotonicMs();
   const limit = { signal: undefined, deadlineMs: startedMs + 100, timeoutMs: 100 };
@@ -23,12 +23,12 @@ function watched(cancel: () => Promise<void> = () => Promise.resolve()): Watched
     limit,
     clock,
     () => {
-      told.push(clock.monotonicMs() - startedMs);
+      reported.push(clock.monotonicMs() - startedMs);
       return cancel();
     },
     (error) => void lost.push(error),
   );
-  return { clock, canceling, told, lost };
+  return { clock, canceling, reported, lost };
 }
 
 async function pass(clock: ManualClock, ms: number): Promise<void> {
@@ -39,19 +39,19 @@ async function pass(clock: ManualClock, ms: number): Promise<void> {
 }
 
 test('Canceling tells a server that goes on with the statement again, ever more rarely, and gives the connection up after 5 s', async () => {
-  const { clock, canceling, told, lost } = watched();
+  const { clock, canceling, reported, lost } = watched();
   canceling.begin();
   await pass(clock, 5_000);
   assert.ok(canceling.reached instanceof QueryTimeout);
-  assert.deepEqual([told, lost.length], [[100, 600, 1_600, 3_600], 0]);
+  assert.deepEqual([reported, lost.length], [[100, 600, 1_600, 3_600], 0]);
   await pass(clock, 10_000);
   assert.ok(lost[0] instanceof ConnectionLost);
-  assert.deepEqual([told.length, lost.length], [4, 1]);
+  assert.deepEqual([reported.length, lost.length], [4, 1]);
 });
 
 test('Canceling tells nobody again once the statement is over, and its end waits for what is on its way', async () => {
   let arrived: () => void = () => undefined;
-  const { clock, canceling, told, lost } = watched(
+  const { clock, canceling, reported, lost } = watched(
     () =>
       new Promise((resolve) => {
         arrived = resolve;
@@ -68,32 +68,32 @@ test('Canceling tells nobody again once the statement is over, and its end waits
   arrived();
   await ended;
   await pass(clock, 10_000);
-  assert.deepEqual([told, lost], [[100], []]);
+  assert.deepEqual([reported, lost], [[100], []]);
 });
 
 test('Canceling sends no further request to end a statement that is over between two of them', async () => {
-  const { clock, canceling, told, lost } = watched();
+  const { clock, canceling, reported, lost } = watched();
   canceling.begin();
   await pass(clock, 150);
   await canceling.end();
   await pass(clock, 10_000);
-  assert.deepEqual([told, lost, clock.pending], [[100], [], 0]);
+  assert.deepEqual([reported, lost, clock.pending], [[100], [], 0]);
 });
 
 test('Canceling gives the connection up when nobody can be told', async () => {
-  const { clock, canceling, told, lost } = watched(() => Promise.reject(new Error('no way there')));
+  const { clock, canceling, reported, lost } = watched(() => Promise.reject(new Error('no way there')));
   canceling.begin();
   await pass(clock, 6_000);
   assert.equal(lost.length, 1);
-  assert.equal(told.length, 4);
+  assert.equal(reported.length, 4);
   await canceling.end();
 });
 
 test('Canceling tells nobody of a statement that another is in front of, until that is over', async () => {
-  const { clock, canceling, told } = watched();
+  const { clock, canceling, reported } = watched();
   await pass(clock, 1_000);
-  assert.deepEqual([told, canceling.wasTold], [[], false]);
+  assert.deepEqual([reported, canceling.wasRequested], [[], false]);
   canceling.begin();
-  assert.deepEqual([told, canceling.wasTold], [[1_000], true]);
+  assert.deepEqual([reported, canceling.wasRequested], [[1_000], true]);
   await canceling.end();
 });

@@ -16,7 +16,7 @@ import { fault } from '../../contract/database.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { FakeConnection, FakeServer } from '../../support/fake-pooled.ts';
 import { seeded } from '../../support/random.ts';
-import type { PoolEventKind, PoolSetup, PooledConnection } from '../../../src/db/wire/pool-settings.ts';
+import type { PoolEventKind, PoolDeps, PooledConnection } from '../../../src/db/wire/pool-settings.ts';
 
 interface Bench {
   readonly pool: Pool<PooledConnection>;
@@ -26,7 +26,7 @@ interface Bench {
   readonly events: PoolEventKind[];
 }
 
-function bench(settings: Partial<PoolSetup<PooledConnection>> = {}): Bench {
+function bench(deps: Partial<PoolDeps<PooledConnection>> = {}): Bench {
   const [server, clock, log, events] = [
     new FakeServer(),
     new ManualClock(),
@@ -49,7 +49,7 @@ function bench(settings: Partial<PoolSetup<PooledConnection>> = {}): Bench {
     log: log.logger,
     random: () => 0.5,
     onEvent: (kind) => void events.push(kind),
-    ...settings,
+    ...deps,
   });
   return { pool, server, clock, log, events };
 }

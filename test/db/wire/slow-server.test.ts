@@ -34,7 +34,7 @@ const MAX_TURNS = 10_000;
 
 /** A socket whose server reads short requests at once, and of the others one for each `takeIn()`. */
 class SlowSocket extends Duplex {
-  readonly #heard: Buffer[] = [];
+  readonly #received: Buffer[] = [];
   #taken: (() => void) | undefined;
   isSlow = true;
   onShort: (request: Buffer) => void = () => undefined;
@@ -43,8 +43,8 @@ class SlowSocket extends Duplex {
     super({ writableHighWaterMark: 16 * 1024 });
   }
 
-  get heard(): Buffer {
-    return Buffer.concat(this.#heard);
+  get received(): Buffer {
+    return Buffer.concat(this.#received);
   }
 
   override _read(): void {
@@ -52,7 +52,7 @@ class SlowSocket extends Duplex {
   }
 
   override _write(chunk: Buffer, _: string, done: () => void): void {
-    this.#heard.push(chunk);
+    this.#received.push(chunk);
     if (this.isSlow && chunk.length >= 16 * 1024) this.#taken = done;
     else {
       done();
@@ -207,7 +207,7 @@ function onMySql(how: 'each' | 'bulk'): Under {
     run: (rows) =>
       runMany(new MySqlRunner(conversation, OPTIONS, false), 'update t set a = ?', rows, undefined),
     answer() {
-      const executions = commandsIn(socket.heard).filter(
+      const executions = commandsIn(socket.received).filter(
         (command) => command === (how === 'bulk' ? 0xfa : 0x17),
       ).length;
       const affected = Array.from(
@@ -222,9 +222,10 @@ function onMySql(how: 'each' | 'bulk'): Under {
 }
 
 /** The first bytes of all packets. */
-function commandsIn(heard: Buffer): number[] {
+function commandsIn(received: Buffer): number[] {
   const commands: number[] = [];
-  for (let at = 0; at < heard.length; at += 4 + heard.readUIntLE(at, 3)) commands.push(heard[at + 4]!);
+  for (let at = 0; at < received.length; at += 4 + received.readUIntLE(at, 3))
+    commands.push(received[at + 4]!);
   return commands;
 }
 

@@ -21,7 +21,7 @@ import { discard } from '../../../src/http/chunks.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { seeded } from '../../support/random.ts';
 import { RawClient } from '../../support/raw-http.ts';
-import type { Pieces } from '../../../src/http/chunks.ts';
+import type { Chunks } from '../../../src/http/chunks.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'svc-files-'));
 after(() => rmSync(directory, { recursive: true }));
@@ -156,7 +156,7 @@ test('FileResponse closes its file when it is discarded', async () => {
   const response = new FileResponse(path);
   const answer = await response.settle(GET);
   assert.equal(openPaths(path), 1);
-  await discard(answer.body as Pieces);
+  await discard(answer.body as Chunks);
   assert.equal(openPaths(path), 0);
 });
 

@@ -33,7 +33,7 @@ import {
 } from 'svc';
 import { TestClient } from 'svc/testing';
 import { codersOf, negotiateEncoding } from '../../../src/http/content-codings.ts';
-import { CompressedPieces } from '../../../src/http/middleware/compressed-chunks.ts';
+import { CompressedChunks } from '../../../src/http/middleware/compressed-chunks.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import type { ContentCoding } from 'svc';
@@ -508,7 +508,7 @@ test('A source that fails amid a compressed answer ends the connection', async (
   await close();
 });
 
-test('CompressedPieces gives the same content however it is cut, with each coding, and ends its source once', async () => {
+test('CompressedChunks gives the same content however it is cut, with each coding, and ends its source once', async () => {
   const coders = codersOf({ zstd: 1, br: 1, gzip: 1 });
   for (const coding of CODINGS) {
     for (const size of [1, 7, 1_000, 100_000]) {
@@ -517,7 +517,7 @@ test('CompressedPieces gives the same content however it is cut, with each codin
         whole.slice(index * size, (index + 1) * size),
       );
       let over = 0;
-      const compressed = new CompressedPieces(pieces, {
+      const compressed = new CompressedChunks(pieces, {
         coder: coders[coding] as Coder,
         isEager: size === 7,
         onEnd: () => {
@@ -547,7 +547,7 @@ test('Pieces that are ended while one is awaited end without an error, whenever 
           return: () => Promise.resolve({ done: true as const, value: undefined }),
         }),
       };
-      const compressed = new CompressedPieces(source, {
+      const compressed = new CompressedChunks(source, {
         coder: coders[coding] as Coder,
         isEager: true,
         onEnd: () => undefined,

@@ -294,9 +294,9 @@ test('every answer tells the limit: 200, 404, 500, asynchronous ones, and OPTION
 test('when none remain, t is the wait for the next one, not for all', async () => {
   const { client } = setting({ perMinute: 4 });
   await using _ = client;
-  const told: (string | null)[] = [];
-  for (let index = 0; index < 4; index++) told.push((await client.get('/')).headers.get('ratelimit'));
-  assert.deepEqual(told, [
+  const reported: (string | null)[] = [];
+  for (let index = 0; index < 4; index++) reported.push((await client.get('/')).headers.get('ratelimit'));
+  assert.deepEqual(reported, [
     '"default";r=3;t=15',
     '"default";r=2;t=30',
     '"default";r=1;t=45',

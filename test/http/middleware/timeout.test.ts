@@ -170,13 +170,13 @@ test('timeoutMs is an integer 1 … 86_400_000 or false', () => {
 
 test('what a handler does too late is undone: RequestTimeout is thrown into its generators, its tasks are dropped, its stream is ended', async () => {
   const s = site();
-  const told: string[] = [];
+  const reported: string[] = [];
   const told2 = (name: string, error: unknown): void =>
-    void told.push(`${name} ${error instanceof RequestTimeout ? 'timeout' : String(error)}`);
+    void reported.push(`${name} ${error instanceof RequestTimeout ? 'timeout' : String(error)}`);
   function* transaction(): Generator<string> {
     try {
       yield 'tx';
-      told.push('commit');
+      reported.push('commit');
     } catch (error) {
       told2('rollback', error);
       throw error;
@@ -185,7 +185,7 @@ test('what a handler does too late is undone: RequestTimeout is thrown into its 
   async function* resource(): AsyncGenerator<string> {
     try {
       yield 'r';
-      told.push('closed well');
+      reported.push('closed well');
     } catch (error) {
       told2('closed', error);
     }
@@ -199,9 +199,9 @@ test('what a handler does too late is undone: RequestTimeout is thrown into its 
       tasks: Depends(BackgroundTasks),
     },
     async ({ tasks }) => {
-      tasks.add(() => told.push('task'));
+      tasks.add(() => reported.push('task'));
       await s.gate.promise;
-      told.push('handler');
+      reported.push('handler');
       return new StreamingResponse(
         (function* (): Generator<string> {
           yield 'x';
@@ -214,17 +214,17 @@ test('what a handler does too late is undone: RequestTimeout is thrown into its 
   await turn();
   await s.clock.advance(50);
   assert.equal((await answer).status, 503);
-  assert.deepEqual(told, []);
+  assert.deepEqual(reported, []);
   s.gate.resolve(undefined);
   await turn();
-  assert.deepEqual(told, ['handler', 'rollback timeout', 'closed timeout']);
+  assert.deepEqual(reported, ['handler', 'rollback timeout', 'closed timeout']);
   assert.deepEqual(await metric(client, 'svc_background_waiting'), ['svc_background_waiting 0']);
 });
 
 test('a source of pieces that comes too late is ended, and what its end throws is logged', async () => {
   const s = site();
   let ended = 0;
-  const pieces = (fails: boolean): AsyncIterable<string> => ({
+  const chunks = (fails: boolean): AsyncIterable<string> => ({
     [Symbol.asyncIterator]: () => ({
       next: async () => ({ done: false, value: 'x' }),
       return: async () => {
@@ -236,7 +236,7 @@ test('a source of pieces that comes too late is ended, and what its end throws i
   });
   s.app.get('/{fails:int}', { timeoutMs: 10 }, async ({ params }) => {
     await s.gate.promise;
-    return new StreamingResponse(pieces(params.fails === 1));
+    return new StreamingResponse(chunks(params.fails === 1));
   });
   await using client = clientOf(s);
   const answers = [client.get('/0'), client.get('/1')];
@@ -355,7 +355,7 @@ test('a client that leaves first aborts the signal with its own reason', async (
 
 test('over a socket the connection goes on after a timeout, and a server that closes waits for the handler that still runs', async () => {
   const s = site();
-  s.app.pretend({ clock: s.clock });
+  s.app.withEnvironment({ clock: s.clock });
   s.app.get('/', { timeoutMs: 30 }, () => s.gate.promise).get('/next', () => 'next');
   await s.app.startup();
   const server = new HttpServer(s.app.application());

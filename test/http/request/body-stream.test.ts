@@ -11,11 +11,11 @@ import {
 } from '../../../src/http/request/body-stream.ts';
 import { fakeRequest } from '../../support/transport.ts';
 import { seeded } from '../../support/random.ts';
-import type { RequestParts } from '../../support/transport.ts';
+import type { RequestInput } from '../../support/transport.ts';
 import type { BodySource } from '../../../src/http/request/body-stream.ts';
 
-const source = (parts: RequestParts = {}): ReturnType<typeof fakeRequest>['incoming'] =>
-  fakeRequest(parts).incoming;
+const source = (input: RequestInput = {}): ReturnType<typeof fakeRequest>['incoming'] =>
+  fakeRequest(input).incoming;
 async function drained(chunks: AsyncIterable<Uint8Array>): Promise<string[]> {
   const texts: string[] = [];
   for await (const chunk of chunks) texts.push(Buffer.from(chunk).toString());
@@ -26,7 +26,7 @@ async function drained(chunks: AsyncIterable<Uint8Array>): Promise<string[]> {
 function collect(source: BodySource, declared: number, maxBytes: number): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
     collectInto(source, declared, maxBytes, {
-      told: (bytes, error) => (bytes === undefined ? reject(error as Error) : resolve(bytes)),
+      onBody: (bytes, error) => (bytes === undefined ? reject(error as Error) : resolve(bytes)),
     });
   });
 }

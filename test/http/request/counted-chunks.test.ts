@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import test from 'node:test';
 import { Svc } from '../../../src/app/svc.ts';
-import { CountedPieces } from '../../../src/http/request/event.ts';
+import { CountedChunks } from '../../../src/http/request/event.ts';
 import { iterate } from '../../../src/http/chunks.ts';
 import { StreamingResponse } from '../../../src/http/response.ts';
 import { TestClient } from '../../../src/testing/index.ts';
 import { collectedLog } from '../../support/collected-log.ts';
-import type { Pieces } from '../../../src/http/chunks.ts';
+import type { Chunks } from '../../../src/http/chunks.ts';
 
-const SOURCES: Readonly<Record<string, () => Pieces>> = {
+const SOURCES: Readonly<Record<string, () => Chunks>> = {
   'a list': () => ['é', '', Buffer.from('xyz')],
   'an async generator': async function* () {
     yield 'é';
@@ -23,24 +23,24 @@ for (const [name, source] of Object.entries(SOURCES)) {
   test(`CountedPieces gives the pieces of ${name}, and counts their bytes`, async () => {
     let bytes = 0;
     const parts: Buffer[] = [];
-    for await (const piece of new CountedPieces(source(), (more) => {
+    for await (const chunk of new CountedChunks(source(), (more) => {
       bytes += more;
     }))
-      parts.push(Buffer.from(piece));
+      parts.push(Buffer.from(chunk));
     assert.equal(Buffer.concat(parts).toString(), 'éxyz');
     assert.equal(bytes, 5);
   });
 
   test(`CountedPieces ends ${name} when it is left`, async () => {
     let bytes = 0;
-    const pieces = iterate(
-      new CountedPieces(source(), (more) => {
+    const chunks = iterate(
+      new CountedChunks(source(), (more) => {
         bytes += more;
       }),
     );
-    await pieces.next();
-    await pieces.return?.();
-    assert.equal((await pieces.next()).done, name === 'a list' ? false : true); // a list has nothing to end
+    await chunks.next();
+    await chunks.return?.();
+    assert.equal((await chunks.next()).done, name === 'a list' ? false : true); // a list has nothing to end
     assert.equal(bytes >= 2, true);
   });
 }

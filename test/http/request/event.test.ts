@@ -48,9 +48,9 @@ function application(t: TestContext): {
 test('svc:request tells of a request from its match to its end, with one event', async (t) => {
   const { app, client } = application(t);
   const seen: [Phase, unknown][] = [];
-  const told = new Set<object>();
+  const reported = new Set<object>();
   hear(t, 'svc:request', (phase, event: RequestEvent) => {
-    told.add(event);
+    reported.add(event);
     seen.push([
       phase,
       phase === 'start'
@@ -68,7 +68,7 @@ test('svc:request tells of a request from its match to its end, with one event',
     ['asyncStart', [200, 8, undefined]],
     ['asyncEnd', true],
   ]);
-  assert.equal(told.size, 1);
+  assert.equal(reported.size, 1);
 });
 
 test('a request event has the ids of its request, a duration, and shows no query, field or body', async (t) => {

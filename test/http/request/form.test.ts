@@ -5,7 +5,7 @@ import { Field, Schema, Svc, bool, file, int, lazy, list, nullable, str } from '
 import { TestClient } from '../../../src/testing/index.ts';
 import { MULTIPART, UploadFolder, formRequest, textOf } from '../../support/form-requests.ts';
 import { field, fileOf, written } from '../../support/multipart-reference.ts';
-import type { FormData_, FormOptions, HttpRequest } from '../../../src/index.ts';
+import type { FormFields, FormOptions, HttpRequest } from '../../../src/index.ts';
 import type { WrittenPart } from '../../support/multipart-reference.ts';
 
 /** The status and code that reading is refused with. */
@@ -19,7 +19,7 @@ async function refusal(reading: Promise<unknown>): Promise<readonly unknown[]> {
   return [];
 }
 
-async function asText(form: FormData_): Promise<unknown> {
+async function asText(form: FormFields): Promise<unknown> {
   const names = [...form.keys()];
   return Promise.all(
     names.map(async (name) => [
@@ -380,12 +380,12 @@ test('parts() waits for whoever reads: no chunk is taken before the last one is 
   incoming.push('--b\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\nfirst');
   const parts = req.parts()[Symbol.asyncIterator]();
   const part = (await parts.next()).value as AsyncIterable<Uint8Array>;
-  const pieces = part[Symbol.asyncIterator]();
-  assert.equal(String((await pieces.next()).value), 'first');
+  const chunks = part[Symbol.asyncIterator]();
+  assert.equal(String((await chunks.next()).value), 'first');
   incoming.push('second');
   await new Promise((resolve) => setImmediate(resolve));
   assert.equal(incoming.readableLength, 6);
-  assert.equal(String((await pieces.next()).value), 'second');
+  assert.equal(String((await chunks.next()).value), 'second');
   await parts.return!();
 });
 

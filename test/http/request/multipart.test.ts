@@ -242,7 +242,7 @@ test('MultipartParser hands out no bytes of its own to be overwritten, and hands
   );
   parser.push(body);
   assert.equal(handed, 1_000);
-  const pieces: Buffer[] = [];
+  const chunks: Buffer[] = [];
   const other = new MultipartParser(
     'b',
     {
@@ -253,7 +253,7 @@ test('MultipartParser hands out no bytes of its own to be overwritten, and hands
         /* not looked at */
       },
       onData(bytes, start, end) {
-        pieces.push(bytes.subarray(start, end));
+        chunks.push(bytes.subarray(start, end));
       },
     },
     LIMITS,
@@ -261,9 +261,9 @@ test('MultipartParser hands out no bytes of its own to be overwritten, and hands
   const split = text(`--b\r\n${HEAD}\r\n\r\nx\r\n--`);
   other.push(split);
   other.push(text('y\r\n--'));
-  for (const piece of pieces) piece.fill(0);
+  for (const chunk of chunks) chunk.fill(0);
   other.push(text('z\r\n--b--'));
-  assert.equal(pieces.at(-1)!.toString(), 'z');
+  assert.equal(chunks.at(-1)!.toString(), 'z');
   assert.equal(other.end(), undefined);
 });
 

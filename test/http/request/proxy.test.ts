@@ -457,7 +457,7 @@ test('trustProxy may be text with commas, as a variable has it; nothing and 0 tr
 
 test('no field makes resolve() throw, take long or answer anything but an address, in 30,000 mutations', () => {
   const random = seeded(23);
-  const pieces = [
+  const chunks = [
     '203.0.113.9',
     '10.0.0.2',
     '::1',
@@ -494,7 +494,7 @@ test('no field makes resolve() throw, take long or answer anything but an addres
   ]);
   for (let round = 0; round < 30_000; round++) {
     const text = (): string =>
-      Array.from({ length: random(9) }, () => pieces[random(pieces.length)]!).join('');
+      Array.from({ length: random(9) }, () => chunks[random(chunks.length)]!).join('');
     const fields: Record<string, string> = {
       'x-forwarded-for': text(),
       forwarded: text(),

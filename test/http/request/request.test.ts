@@ -281,7 +281,7 @@ test('TransportRequest.takeAfterwards() gives what was left, and hands on what c
   const fn = (): void => undefined;
   const late: unknown[] = [];
   req.afterwards(fn);
-  const runner = { runLate: (...told: unknown[]) => void late.push(...told) };
+  const runner = { runLate: (...reported: unknown[]) => void late.push(...reported) };
   const outcome = new Error('left');
   assert.deepEqual(req.takeAfterwards(outcome, runner), [fn]);
   req.afterwards(fn);

@@ -142,7 +142,7 @@ for (const [name, field, state] of [
 
 test('readTraceContext() takes from random texts what it would send itself, and needs no long time for long ones', () => {
   const below = seeded(8);
-  const pieces = [
+  const chunks = [
     '00',
     'ff',
     '01',
@@ -163,7 +163,7 @@ test('readTraceContext() takes from random texts what it would send itself, and 
   ];
   for (let round = 0; round < 5_000; round++) {
     const text = (): string =>
-      Array.from({ length: below(10) }, () => pieces[below(pieces.length)]!).join('');
+      Array.from({ length: below(10) }, () => chunks[below(chunks.length)]!).join('');
     const traceparent = below(3) === 0 ? VALID : text();
     const context = readTraceContext(traceparent, text());
     const { traceparent: sent, tracestate } = traceHeaders({ trace: context }) as {

@@ -13,7 +13,7 @@ import { UploadFolder } from '../../support/form-requests.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import { folder, project, run, start } from '../../support/run.ts';
 import type { TestContext } from 'node:test';
-import type { FormData_ } from '../../../src/index.ts';
+import type { FormFields } from '../../../src/index.ts';
 
 /** Started by the module: hooks of a test would end it with that test. */
 const chromium = chromiumProgram() === undefined ? undefined : await Chromium.start({ after });
@@ -22,7 +22,7 @@ const sha = (bytes: string | Uint8Array): string =>
   createHash('sha256').update(bytes).digest('hex').slice(0, 16);
 
 /** What a form had: fields as they are, files as [file name, type, size, hash]. */
-async function shown(form: FormData_): Promise<Record<string, unknown>> {
+async function shown(form: FormFields): Promise<Record<string, unknown>> {
   const entries = [...form.keys()].map(async (name) => {
     const files = await Promise.all(
       form

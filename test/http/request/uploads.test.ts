@@ -245,14 +245,14 @@ test('A disk that is full is 507, a process without descriptors 503, anything el
 test('UploadStore writes on where a write has stopped short', async (t) => {
   const uploads = new UploadFolder(t);
   await using probe = await open(import.meta.filename);
-  type Writev = (pieces: readonly Uint8Array[], position: number) => Promise<unknown>;
+  type Writev = (chunks: readonly Uint8Array[], position: number) => Promise<unknown>;
   const prototype = Object.getPrototypeOf(probe) as { writev: Writev };
   const whole = prototype.writev;
   t.mock.method(
     prototype,
     'writev',
-    function (this: unknown, pieces: readonly Uint8Array[], position: number) {
-      return whole.call(this, [Buffer.concat(pieces).subarray(0, 1_000)], position);
+    function (this: unknown, chunks: readonly Uint8Array[], position: number) {
+      return whole.call(this, [Buffer.concat(chunks).subarray(0, 1_000)], position);
     },
   );
   const content = Array.from({ length: 9_000 }, (_, n) => n % 10).join('');

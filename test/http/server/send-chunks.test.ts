@@ -103,7 +103,7 @@ test('A source that fails in the turn of its first pieces: they arrive, and the 
   );
   const server = await app.run({ port: 0, handleSignals: false });
   try {
-    for (const [path, pieces] of [
+    for (const [path, chunks] of [
       ['/texts', 'onetwo'],
       ['/values', '{"a":1}\n{"a":2}\n'],
       ['/at-once', 'one'],
@@ -111,7 +111,7 @@ test('A source that fails in the turn of its first pieces: they arrive, and the 
       const client = await RawClient.open(server.port);
       const answer = String(await client.get(path).ended());
       assert.ok(answer.startsWith('HTTP/1.1 200 OK\r\n'), `${path}: ${answer}`);
-      assert.equal(dechunked(answer.slice(answer.indexOf('\r\n\r\n') + 4)), `${pieces}…`);
+      assert.equal(dechunked(answer.slice(answer.indexOf('\r\n\r\n') + 4)), `${chunks}…`);
     }
   } finally {
     await server.close();

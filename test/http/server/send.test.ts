@@ -265,14 +265,14 @@ test('A failure after the head is counted', async () => {
   assert.equal(metric(it.app, 'svc_errors_total'), 1);
 });
 
-for (const [what, pieces, contentLength] of [
+for (const [what, chunks, contentLength] of [
   ['more in its first piece', ['abcdef'], 4],
   ['nothing at all', [], 4],
   ['nothing but empty pieces', ['', ''], 1],
 ] as const) {
   test(`A source that gives ${what} than contentLength announced is a 500 with E_STREAM`, async () => {
     await using it = await serve((app) =>
-      app.get('/', () => new StreamingResponse(pieces, { contentLength })),
+      app.get('/', () => new StreamingResponse(chunks, { contentLength })),
     );
     assert.equal((await it.client.get('/').answer()).status, 500);
     assert.equal((it.events.at(-1)!['error'] as { code: string }).code, 'E_STREAM');

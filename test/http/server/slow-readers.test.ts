@@ -14,11 +14,11 @@ function stuck(clock: ManualClock, held: () => number | undefined): { readonly c
     socket: { bytesWritten: 5_000_000, writableLength: 1_000_000 },
     destroy: () => outgoing.emit('close'),
   });
-  const told = ((sockets: readonly unknown[]) =>
+  const reported = ((sockets: readonly unknown[]) =>
     new Map(
       sockets.flatMap((socket) => (held() === undefined ? [] : [[socket, held()]])),
     )) as unknown as typeof heldBytes;
-  new SlowReaders({ clock, limitMs: 8_000, onCut: (_outgoing, id) => cuts.push(id), held: told }).watch(
+  new SlowReaders({ clock, limitMs: 8_000, onCut: (_outgoing, id) => cuts.push(id), held: reported }).watch(
     outgoing as unknown as ServerResponse,
     'its id',
   );

@@ -92,12 +92,12 @@ function site(forwardedHeader: 'x-forwarded' | 'forwarded'): Svc {
 async function answerTo(client: RawClient): Promise<unknown> {
   const { status, fields, body } = await client.answer();
   const boundary = /boundary=(.*)/.exec(fields.get('content-type')?.[0] ?? '')?.[1];
-  const told = ['content-encoding', 'content-range', 'content-length'].map((name) => fields.get(name));
+  const reported = ['content-encoding', 'content-range', 'content-length'].map((name) => fields.get(name));
   const content =
     boundary === undefined
       ? body.toString('latin1')
       : body.toString('latin1').replaceAll(boundary, 'boundary');
-  return { status, told, content: status < 400 ? content : JSON.parse(body.toString()).detail };
+  return { status, told: reported, content: status < 400 ? content : JSON.parse(body.toString()).detail };
 }
 
 test('What is read of target, Cookie, Range, Forwarded, X-Forwarded-For and Accept-Encoding is the same wherever a head is cut', async (t) => {

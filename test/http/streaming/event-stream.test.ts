@@ -310,7 +310,7 @@ test('EventBroadcast sends one text to all, those that were missed first, and en
   while (news.size > 0) await turn();
 });
 
-for (const [how, watch, pieces] of [
+for (const [how, watch, chunks] of [
   [
     'a chunk for what is sent in one go to the connection',
     () => watched(Socket.prototype),
@@ -345,7 +345,7 @@ for (const [how, watch, pieces] of [
     );
     assert.deepEqual(
       written.texts.filter((text) => text.includes('data: ')),
-      pieces,
+      chunks,
     );
   });
 }

@@ -15,40 +15,40 @@ import {
 import { seeded } from '../../support/random.ts';
 import { closing, everySplit, frame, read } from '../../support/ws-frames.ts';
 import { readFrames } from '../../support/ws-reference.ts';
-import type { FrameParts } from '../../support/ws-frames.ts';
-import type { Told } from '../../support/ws-reference.ts';
+import type { FrameOptions } from '../../support/ws-frames.ts';
+import type { FrameEvent } from '../../support/ws-reference.ts';
 
 const hex = (text: string): Buffer => Buffer.from(text.replaceAll(' ', ''), 'hex');
-const frames = (...parts: FrameParts[]): Buffer => Buffer.concat(parts.map(frame));
-const text = (payload: string | Uint8Array, more: FrameParts = {}): FrameParts => ({
+const frames = (...parts: FrameOptions[]): Buffer => Buffer.concat(parts.map(frame));
+const text = (payload: string | Uint8Array, more: FrameOptions = {}): FrameOptions => ({
   opcode: OPCODE.text,
   payload,
   ...more,
 });
-const more = (payload: string | Uint8Array, rest: FrameParts = {}): FrameParts => ({
+const more = (payload: string | Uint8Array, rest: FrameOptions = {}): FrameOptions => ({
   opcode: OPCODE.continuation,
   payload,
   ...rest,
 });
-const start = (payload: string | Uint8Array, rest: FrameParts = {}): FrameParts => ({
+const start = (payload: string | Uint8Array, rest: FrameOptions = {}): FrameOptions => ({
   opcode: OPCODE.text,
   isFinal: false,
   payload,
   ...rest,
 });
-const ping = (payload: string | Uint8Array = '', rest: FrameParts = {}): FrameParts => ({
+const ping = (payload: string | Uint8Array = '', rest: FrameOptions = {}): FrameOptions => ({
   opcode: OPCODE.ping,
   payload,
   ...rest,
 });
-const close = (payload: string | Uint8Array = ''): FrameParts => ({ opcode: OPCODE.close, payload });
+const close = (payload: string | Uint8Array = ''): FrameOptions => ({ opcode: OPCODE.close, payload });
 const hexOf = (payload: string | Uint8Array): string => Buffer.from(payload as string).toString('hex');
 
-type Case = readonly [what: string, bytes: Buffer, told: readonly Told[], isLong?: boolean];
+type Case = readonly [what: string, bytes: Buffer, told: readonly FrameEvent[], isLong?: boolean];
 
-const BAD: Told = ['violation', CLOSE.protocolError];
-const NOT_TEXT: Told = ['violation', CLOSE.invalidData];
-const TOO_BIG: Told = ['violation', CLOSE.messageTooBig];
+const BAD: FrameEvent = ['violation', CLOSE.protocolError];
+const NOT_TEXT: FrameEvent = ['violation', CLOSE.invalidData];
+const TOO_BIG: FrameEvent = ['violation', CLOSE.messageTooBig];
 
 /** Each is read whole, cut in two at every position, and byte by byte; long ones only around their heads. */
 const CASES: readonly Case[] = [
@@ -121,7 +121,7 @@ const CASES: readonly Case[] = [
   [
     'ten pings',
     frames(...Array.from({ length: 10 }, (_, index) => ping(String(index)))),
-    Array.from({ length: 10 }, (_, index): Told => ['ping', hexOf(String(index))]),
+    Array.from({ length: 10 }, (_, index): FrameEvent => ['ping', hexOf(String(index))]),
   ],
   // fragmentation, §5.4
   ['a text in two fragments', frames(start('frag'), more('ment')), [['text', 'fragment']]],
@@ -278,11 +278,11 @@ const CASES: readonly Case[] = [
 ];
 
 describe('FrameReader', () => {
-  for (const [what, bytes, told, isLong = false] of CASES) {
+  for (const [what, bytes, reported, isLong = false] of CASES) {
     test(`reads ${what}, however it is cut`, () => {
       for (const [how, chunks] of isLong ? heads(bytes) : everySplit(bytes))
-        assert.deepEqual(read(chunks), told, how);
-      assert.deepEqual(readFrames(bytes, 1_048_576), told, 'the reference');
+        assert.deepEqual(read(chunks), reported, how);
+      assert.deepEqual(readFrames(bytes, 1_048_576), reported, 'the reference');
     });
   }
 
@@ -311,7 +311,7 @@ describe('FrameReader', () => {
     assert.deepEqual(read([outside.subarray(0, -1)]), []);
   });
 
-  for (const [what, bytes, told] of [
+  for (const [what, bytes, reported] of [
     ['a message of the size that is allowed', frames(text('12345678')), [['text', '12345678']]],
     ['a message that is longer', frames(text('123456789')), [TOO_BIG]],
     ['a message whose fragments are together longer', frames(start('12345'), more('6789')), [TOO_BIG]],
@@ -336,7 +336,7 @@ describe('FrameReader', () => {
   ] as const) {
     test(`holds to maxMessageBytes: ${what}`, () => {
       for (const [how, chunks] of everySplit(bytes))
-        assert.deepEqual(read(chunks, { maxMessageBytes: 8 }), told, how);
+        assert.deepEqual(read(chunks, { maxMessageBytes: 8 }), reported, how);
     });
   }
 
@@ -374,13 +374,13 @@ describe('FrameReader', () => {
       const random = seeded(131_072);
       const words = Array.from({ length: 60_000 }, (_, index) => `${index} \u20ac `).join('');
       const bytes = Buffer.from(words);
-      const told: (string | Buffer)[] = [];
+      const reported: (string | Buffer)[] = [];
       const reader = new FrameReader(
         { isMasked: true, maxMessageBytes: 2 ** 21, ownsChunks },
         {
           ...SILENT,
-          onText: (message) => void told.push(message),
-          onBinary: (message) => void told.push(message),
+          onText: (message) => void reported.push(message),
+          onBinary: (message) => void reported.push(message),
         },
       );
       const stream = frames(
@@ -399,11 +399,11 @@ describe('FrameReader', () => {
       }
       const sizes = chunks.map(({ length }) => length);
       for (const chunk of chunks) reader.push(chunk);
-      assert.equal(told.length, 4);
-      assert.equal(told[0], words);
-      assert.equal(String(told[1]), 'short'); // lies in a chunk that is not given back
-      assert.ok(bytes.equals(told[2] as Buffer));
-      assert.equal(told[3], 'end');
+      assert.equal(reported.length, 4);
+      assert.equal(reported[0], words);
+      assert.equal(String(reported[1]), 'short'); // lies in a chunk that is not given back
+      assert.ok(bytes.equals(reported[2] as Buffer));
+      assert.equal(reported[3], 'end');
       const kept = chunks.filter((chunk, index) => chunk.length === sizes[index]);
       if (ownsChunks) assert.ok(kept.length < chunks.length / 2, `${kept.length} of ${chunks.length}`);
       else assert.equal(kept.length, chunks.length);
@@ -441,13 +441,13 @@ describe('FrameReader', () => {
       ['memory of somebody else', own(whole), false, false],
     ];
     for (const [what, chunk, isGivenBack, ownsChunks = true] of cases) {
-      const told: string[] = [];
+      const reported: string[] = [];
       const reader = new FrameReader(
         { isMasked: true, maxMessageBytes: 2 ** 20, ownsChunks },
         {
           ...SILENT,
-          onText: (message) => void told.push(message),
-          onBinary: (bytes) => void told.push(String(bytes)),
+          onText: (message) => void reported.push(message),
+          onBinary: (bytes) => void reported.push(String(bytes)),
         },
       );
       reader.push(chunk);
@@ -455,7 +455,7 @@ describe('FrameReader', () => {
       if (what.includes('next'))
         reader.push(own(whole.subarray(what.includes('head') ? 3 : what.includes('most') ? 2_900 : 500)));
       assert.deepEqual(
-        told.filter((message) => message.length > 5),
+        reported.filter((message) => message.length > 5),
         (what.includes('next') && !what.includes('most')) || what.startsWith('two')
           ? [words, words]
           : what === 'a short text'
@@ -502,47 +502,47 @@ describe('FrameReader', () => {
   });
 
   test('stops in the middle of a chunk and goes on there', () => {
-    const told: string[] = [];
+    const reported: string[] = [];
     const reader: FrameReader = new FrameReader(
       { isMasked: true, maxMessageBytes: 100 },
       {
         ...SILENT,
         onText: (message) => {
-          told.push(message);
+          reported.push(message);
           reader.stop();
         },
       },
     );
     reader.push(frames(text('a'), text('b')));
     reader.push(frames(text('c')));
-    assert.deepEqual(told, ['a']);
+    assert.deepEqual(reported, ['a']);
     reader.resume();
-    assert.deepEqual(told, ['a', 'b']);
+    assert.deepEqual(reported, ['a', 'b']);
     reader.resume();
     reader.resume();
-    assert.deepEqual(told, ['a', 'b', 'c']);
+    assert.deepEqual(reported, ['a', 'b', 'c']);
     reader.push(frames(text('d')));
-    assert.deepEqual(told, ['a', 'b', 'c', 'd']);
+    assert.deepEqual(reported, ['a', 'b', 'c', 'd']);
     for (let count = 0; count < 3; count++) reader.resume();
     reader.push(frames(text('e')));
-    assert.deepEqual(told, ['a', 'b', 'c', 'd', 'e']);
+    assert.deepEqual(reported, ['a', 'b', 'c', 'd', 'e']);
   });
 
   test('says nothing more once it was ended, also out of a message', () => {
-    const told: string[] = [];
+    const reported: string[] = [];
     const reader: FrameReader = new FrameReader(
       { isMasked: true, maxMessageBytes: 100 },
       {
         ...SILENT,
         onText: (message) => {
-          told.push(message);
+          reported.push(message);
           reader.end();
         },
       },
     );
     reader.push(frames(text('a'), text('b')));
     reader.push(frames(text('c')));
-    assert.deepEqual(told, ['a']);
+    assert.deepEqual(reported, ['a']);
     assert.equal(reader.isOver, true);
   });
 
@@ -601,7 +601,7 @@ describe('FrameReader with compression', () => {
   const deflated = (message: string): Buffer =>
     new MessageDeflater(15, 6, false).deflate(Buffer.from(message))!;
 
-  for (const [what, bytes, told] of [
+  for (const [what, bytes, reported] of [
     [
       'the compressed "Hello" of RFC 7692 §7.2.3.1',
       frames({ rsv: 4, payload: hex('f248cdc9c90700') }),
@@ -676,13 +676,13 @@ describe('FrameReader with compression', () => {
     ],
   ] as const) {
     test(`reads ${what}, however it is cut`, () => {
-      for (const [how, chunks] of everySplit(bytes)) assert.deepEqual(read(chunks, inflate()), told, how);
+      for (const [how, chunks] of everySplit(bytes)) assert.deepEqual(read(chunks, inflate()), reported, how);
     });
   }
 
   test('refuses a text that no string can hold, whatever maxMessageBytes allows', () => {
-    const told: unknown[] = [];
-    const tell = (what: unknown): void => void told.push(what);
+    const reported: unknown[] = [];
+    const tell = (what: unknown): void => void reported.push(what);
     new FrameReader(
       {
         isMasked: true,
@@ -698,7 +698,7 @@ describe('FrameReader with compression', () => {
         onViolation: tell,
       },
     ).push(frame({ rsv: 4, payload: 'x' }));
-    assert.deepEqual(told, [CLOSE.messageTooBig]);
+    assert.deepEqual(reported, [CLOSE.messageTooBig]);
   });
 
   test('never inflates more than maxMessageBytes', () => {

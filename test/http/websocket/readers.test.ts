@@ -9,7 +9,7 @@ import { OPCODE } from '../../../src/http/websocket/codes.ts';
 import { FrameReader, SpareReaders } from '../../../src/http/websocket/frames.ts';
 import { closing, everySplit, frame, read, readInTurn } from '../../support/ws-frames.ts';
 import type { TransportRequest } from '../../../src/http/request/request.ts';
-import type { SocketTerms } from '../../../src/http/websocket/websocket.ts';
+import type { SharedSocketDeps } from '../../../src/http/websocket/websocket.ts';
 import type { FrameSink } from '../../../src/http/websocket/frames.ts';
 
 const message = [
@@ -101,9 +101,9 @@ describe('SpareReaders', () => {
 
 describe('sockets that share readers', () => {
   test('have one each while they read, also when what they send is answered within the write', async () => {
-    const heard: unknown[] = [];
+    const received: unknown[] = [];
     const log = createLogger({ sink: () => undefined });
-    const terms: SocketTerms = {
+    const deps: SharedSocketDeps = {
       clock: new ManualClock(),
       log,
       rooms: new Rooms(log),
@@ -123,14 +123,14 @@ describe('sockets that share readers', () => {
         onOpen: ignore,
         onClose: ignore,
         onMessage: (socket, message) => {
-          heard.push([socket.context, message]);
+          received.push([socket.context, message]);
           if (message === 'ask') socket.send('asked');
         },
       },
     };
     const [asking, one, other] = ['asking', 'one', 'other'].map((context) => {
       const stream = new Answered();
-      new WebSocketConnection(stream, terms, {
+      new WebSocketConnection(stream, deps, {
         protocol: '',
         deflate: undefined,
         context,
@@ -152,7 +152,7 @@ describe('sockets that share readers', () => {
       stream.push(bytes);
       await turn();
     }
-    assert.deepEqual(heard, [
+    assert.deepEqual(received, [
       ['asking', 'ask'],
       ['asking', 'answer'],
       ['one', 'of one'],

@@ -21,14 +21,14 @@ const RETURNED: Identification = {
   nonce: 'n-1',
 };
 
-interface Setup {
+interface ClientFixture {
   readonly client: ProviderClient;
   readonly clock: ManualClock;
   readonly events: Record<string, unknown>[];
 }
 
 /** A client of the fake by OpenID Connect, discovery and all. */
-function openId(fake: FakeProvider, options: Partial<OAuthProviderOptions> = {}): Setup {
+function openId(fake: FakeProvider, options: Partial<OAuthProviderOptions> = {}): ClientFixture {
   return client(
     new OAuthProvider({
       name: 'own',
@@ -42,7 +42,7 @@ function openId(fake: FakeProvider, options: Partial<OAuthProviderOptions> = {})
 }
 
 /** A client of the fake by plain OAuth 2.0. */
-function plain(fake: FakeProvider, options: Partial<OAuthProviderOptions> = {}): Setup {
+function plain(fake: FakeProvider, options: Partial<OAuthProviderOptions> = {}): ClientFixture {
   return client(
     new OAuthProvider({
       name: 'own',
@@ -57,7 +57,7 @@ function plain(fake: FakeProvider, options: Partial<OAuthProviderOptions> = {}):
   );
 }
 
-function client(provider: OAuthProvider): Setup {
+function client(provider: OAuthProvider): ClientFixture {
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
   return {

@@ -10,10 +10,10 @@ import { FakeProvider } from '../support/fake-provider.ts';
 import { AUTHORITY_PEM } from '../support/tls.ts';
 import type { ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import type { OutboundAnswer, OutboundParts, Resolve } from '../../../src/oauth/provider/outbound.ts';
+import type { OutboundAnswer, OutboundDeps, Resolve } from '../../../src/oauth/provider/outbound.ts';
 
-function outbound(parts: Partial<OutboundParts> = {}): Outbound {
-  return new Outbound({ clock: systemClock, timeoutMs: 10_000, ...parts });
+function outbound(deps: Partial<OutboundDeps> = {}): Outbound {
+  return new Outbound({ clock: systemClock, timeoutMs: 10_000, ...deps });
 }
 
 const failure =

@@ -292,7 +292,7 @@ test('T19 No part of any refresh token can be found in the files of the database
     'the id is there, so the scan can find what is',
   );
   // any twelve characters in a row of a secret, in each spelling of its bytes
-  const pieces = new Set<string>();
+  const chunks = new Set<string>();
   for (const text of issued) {
     const { secret } = codec.parse(text)!;
     const tag = text.split('.')[4]!;
@@ -305,12 +305,12 @@ test('T19 No part of any refresh token can be found in the files of the database
       tag,
       Buffer.from(tag, 'base64url').toString('latin1'),
     ]) {
-      for (let at = 0; at + 12 <= form.length; at++) pieces.add(form.slice(at, at + 12));
+      for (let at = 0; at + 12 <= form.length; at++) chunks.add(form.slice(at, at + 12));
     }
   }
   for (const text of files)
     for (let at = 0; at + 12 <= text.length; at++)
-      assert.ok(!pieces.has(text.slice(at, at + 12)), `a part of a token is at ${at}`);
+      assert.ok(!chunks.has(text.slice(at, at + 12)), `a part of a token is at ${at}`);
   assert.equal(issued.length, 120);
 });
 

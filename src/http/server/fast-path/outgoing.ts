@@ -21,7 +21,7 @@ import { isObserved } from './incoming.ts';
 import type { OutgoingHttpHeader, OutgoingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
 import type { ReceivedMessage } from './incoming.ts';
-import type { SharedPiece } from '../../chunks.ts';
+import type { SharedChunk } from '../../chunks.ts';
 import type { TransportRequest } from '../../request/request.ts';
 
 type Fields = OutgoingHttpHeaders | OutgoingHttpHeader[];
@@ -147,7 +147,7 @@ export class SentMessage extends ServerResponse {
    * which would write its length, line ends and text for each (1.2 × the events: the shared harness, sse). That is so where
    * {@link writeText} may be used, and once all that was given to node:http has gone on to the connection.
    */
-  writeShared(piece: SharedPiece): boolean {
+  writeShared(chunk: SharedChunk): boolean {
     const { socket } = this;
     const isPast =
       socket !== null &&
@@ -161,7 +161,7 @@ export class SentMessage extends ServerResponse {
       !isObserved() &&
       !isPatched() &&
       this.write === write;
-    return isPast ? socket.write(piece.chunk) : this.write(piece.text);
+    return isPast ? socket.write(chunk.encoded) : this.write(chunk.text);
   }
 
   /** Sends it whole; Content-Length is added. `isAscii`: the bytes of the body are its characters. */
