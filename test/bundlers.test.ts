@@ -2,7 +2,7 @@
  * Bundlers: an application and the package in one file, or in several, run without the package beside them.
  */
 import assert from 'node:assert/strict';
-import { symlinkSync } from 'node:fs';
+import { existsSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { installPackage } from './support/installed.ts';
@@ -56,6 +56,7 @@ async function main() {
     socket.onerror = ({ error }) => reject(error);
   });
   await close();
+  seen.readers = await openDatabase('sqlite:' + join(files, 'data.db'), { readers: 1 }).catch(({ code }) => code);
   rmSync(files, { recursive: true });
 
   const db = await openDatabase('sqlite::memory:');
@@ -85,6 +86,7 @@ const EXPECTED = {
   form: ['cat', 'cat.png', 6],
   mcp: '2025-11-25',
   echo: 'hello',
+  readers: 'E_DB_OPTION', // a bundle has no file that a reader process could run
   database: 8,
   check: ['SVC101'],
   oauth: 'function',
@@ -148,30 +150,28 @@ export default {
 };
 `;
 
-for (const [name, extension, format, inlineDynamicImports] of [
-  ['one ES module', 'mjs', 'es', true],
-  ['several ES modules', 'mjs', 'es', false],
-  ['one CommonJS module', 'cjs', 'cjs', true],
+for (const [name, extension, format, options] of [
+  ['one ES module', 'mjs', 'es', { inlineDynamicImports: true }],
+  ['several ES modules', 'mjs', 'es', {}],
+  ['one ES module for each source', 'js', 'es', { preserveModules: true }],
+  ['one CommonJS module', 'cjs', 'cjs', { inlineDynamicImports: true }],
 ] as const) {
   test(`an application that rollup bundles into ${name} runs without the package, and no warning`, async (t) => {
     const tools = scratch(t, 'rollup', { rollup: '^4.0.0', '@rollup/plugin-node-resolve': '^16.0.0' });
     if (tools === undefined) return;
-    const output = folder(t);
-    const sources = folder(t, {
-      'package.json': '{"type":"module"}',
-      'program.js': PROGRAM,
+    const output = folder(t, { 'package.json': '{"type":"module"}' });
+    const linked = join(consumer, 'node_modules/@rollup');
+    if (!existsSync(linked)) symlinkSync(join(tools, 'node_modules/@rollup'), linked, 'dir');
+    write(consumer, {
       'rollup.config.js': rollupConfiguration({
         dir: output,
         format,
         entryFileNames: `[name].${extension}`,
         chunkFileNames: `[name]-[hash].${extension}`,
-        inlineDynamicImports,
+        ...options,
       }),
-      'node_modules/.keep': '',
     });
-    symlinkSync(join(consumer, 'node_modules/svc'), join(sources, 'node_modules/svc'), 'dir');
-    symlinkSync(join(tools, 'node_modules/@rollup'), join(sources, 'node_modules/@rollup'), 'dir');
-    const bundled = await run(join(tools, 'node_modules/.bin/rollup'), ['--config'], { cwd: sources });
+    const bundled = await run(join(tools, 'node_modules/.bin/rollup'), ['--config'], { cwd: consumer });
     assert.equal(bundled.status, 0, bundled.stderr);
     await assertRuns(t, output, `program.${extension}`);
   });
