@@ -4,15 +4,18 @@
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, readdirSync, symlinkSync } from 'node:fs';
+import { mkdirSync, readFileSync, readdirSync, realpathSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { gunzipSync } from 'node:zlib';
-import { ROOT, build } from './support/build.ts';
+import { ROOT } from './support/build.ts';
+import { installPackage } from './support/installed.ts';
 import { folder, run, start, write } from './support/run.ts';
 import { npmEnvironment, scratch } from './support/scratch.ts';
 import { typeAssertionsOutside } from './support/type-assertions.ts';
 import type { TestContext } from 'node:test';
+import type { Running } from './support/run.ts';
 
 const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
   name: string;
@@ -22,25 +25,11 @@ const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as
   exports: Record<string, string | Record<string, string>>;
 };
 let tarball = '';
-/** A consumer that has installed it. */
-const consumer = folder({ after }, { 'package.json': '{"private":true,"type":"module"}' });
+/** A project that has installed the package. */
+const consumer = folder({ after });
 
 before(async () => {
-  build();
-  // prepack would build once more, under the feet of other tests
-  const { status, stderr } = spawnSync('npm', ['pack', '--ignore-scripts', '--pack-destination', consumer], {
-    cwd: ROOT,
-    env: { ...process.env, ...npmEnvironment() },
-    encoding: 'utf8',
-  });
-  assert.equal(status, 0, stderr);
-  tarball = join(consumer, `${manifest.name}-${manifest.version}.tgz`);
-  const install = await run('npm', ['install', '--offline', '--no-audit', '--no-fund', `file:${tarball}`], {
-    cwd: consumer,
-    env: { ...npmEnvironment(), npm_config_loglevel: 'warn' },
-  });
-  assert.equal(install.status, 0, install.stderr);
-  assert.doesNotMatch(install.stderr, /script|peer/i); // EBADENGINE may be there: the functional floor is below "engines"
+  tarball = await installPackage(consumer);
 });
 
 /** The files of a tarball: 512-byte headers with the name, and in octal the size, each before its content (POSIX ustar). */
@@ -127,7 +116,7 @@ test('the package has no dependencies, and no script that runs when it is instal
 });
 
 test('prepack builds', () => {
-  assert.match(manifest.scripts['prepack'] ?? '', /\bbuild\b/); // what the tests above leave out, so that they can share dist
+  assert.match(manifest.scripts['prepack'] ?? '', /\bbuild\b/); // the tests above pack without scripts, so that test files can share dist
 });
 
 const APP = `import { Svc, reply } from 'svc';
@@ -137,28 +126,104 @@ app.onShutdown(() => { console.log('shut down'); });
 console.log('pid', process.pid);
 `;
 
-test('npx svc run serves an application from the installed tarball, and SIGTERM ends it with status 0', async (t) => {
-  write(consumer, { 'app.ts': APP });
-  const server = start(t, 'npx', ['--no', 'svc', 'run', 'app.ts:app'], {
-    cwd: consumer,
-    env: { ...npmEnvironment(), SVC_PORT: '0' },
-  });
-  const [, pid] = await server.printed(/^pid (\d+)$/m);
+/** Starts `npx svc run`. The application prints its process id, because npx may not pass a signal on. */
+async function npxRun(
+  t: TestContext,
+  args: readonly string[],
+): Promise<{ server: Running; url: string; end(): void }> {
+  let pid = 0;
   t.after(() => {
     try {
-      process.kill(Number(pid), 'SIGKILL');
+      if (pid !== 0) process.kill(pid, 'SIGKILL');
     } catch {
       /* it has ended, as it should */
     }
+  }); // before the hook of start(), which waits until the application has closed the pipe
+  const server = start(t, 'npx', ['--no', 'svc', 'run', ...args], {
+    cwd: consumer,
+    env: { ...npmEnvironment(), SVC_PORT: '0' },
   });
+  pid = Number((await server.printed(/^pid (\d+)$/m))[1]);
   const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
-  const response = await fetch(`${url!}/users/7`);
+  return { server, url: url!, end: () => process.kill(pid, 'SIGTERM') };
+}
+
+test('npx svc run serves an application from the installed tarball, and SIGTERM ends it with status 0', async (t) => {
+  write(consumer, { 'app.ts': APP });
+  const { server, url, end } = await npxRun(t, ['app.ts:app']);
+  const response = await fetch(`${url}/users/7`);
   assert.deepEqual([response.status, await response.json()], [201, { id: 7 }]);
-  process.kill(Number(pid), 'SIGTERM'); // not npx: whether it passes signals on is its own affair
+  end();
   const { status, stdout } = await server.ended;
   assert.equal(status, 0);
   assert.match(stdout, /^shut down$/m);
 });
+
+/** The frames of a stack: file and line of each. */
+function framesOf(stack: string): { file: string; line: number }[] {
+  return [...stack.matchAll(/(file:\/\/\S+?):(\d+):\d+\)?$/gm)].map(([, address, line]) => ({
+    file: fileURLToPath(address!),
+    line: Number(line),
+  }));
+}
+
+test('the stack of an error in a handler names readable files of the installed package, by lines that call', async (t) => {
+  write(consumer, {
+    'app.js': `import { Svc } from 'svc';
+export const app = new Svc();
+app.get('/fails', () => { throw new Error('thrown by the handler'); });
+app.use((_req, next) => next());
+console.log('pid', process.pid);
+`,
+  });
+  const { server, url } = await npxRun(t, ['app.js']);
+  const application = join(realpathSync(consumer), 'app.js');
+  const own = join(realpathSync(consumer), 'node_modules/svc/dist/');
+  assert.equal((await fetch(`${url}/fails`)).status, 500);
+  const [line] = await server.printed(/^\{.*thrown by the handler.*\}$/m);
+  const [handler, ...callers] = framesOf(stackIn(JSON.parse(line)));
+  assert.equal(handler?.file, application);
+  assert.ok(
+    callers.some(({ file }) => file !== application),
+    line,
+  );
+  for (const { file, line: number } of callers) {
+    if (file === application) continue; // its middleware
+    assert.ok(file.startsWith(own), file);
+    const source = readFileSync(file, 'utf8');
+    assert.match(source, /^\/\*\*\n \* /m, `${file} has doc comments`);
+    assert.match(source.split('\n')[number - 1]!, /^ .*\w\(/, `${file}:${number} calls`);
+  }
+});
+
+/** The stack in a record of the log, wherever it is. */
+function stackIn(record: unknown): string {
+  if (typeof record === 'string') return /^ {4}at /m.test(record) ? record : '';
+  return typeof record === 'object' && record !== null ? Object.values(record).map(stackIn).join('') : '';
+}
+
+for (const mode of ['--vendor', '--link']) {
+  test(`npx svc new ${mode} from the installed tarball writes a project that installs offline, passes its tests and serves`, async (t) => {
+    const env = { ...npmEnvironment(), npm_config_audit: 'false', npm_config_fund: 'false' };
+    const cwd = folder(t);
+    const bin = join(consumer, 'node_modules/.bin/svc');
+    const made = await run(bin, ['new', 'shop', mode], { cwd, env });
+    assert.equal(made.status, 0, made.stderr);
+    const shop = join(cwd, 'shop');
+    for (const args of [['install', '--offline'], ['test']]) {
+      const { status, stdout, stderr } = await run('npm', args, { cwd: shop, env });
+      assert.equal(status, 0, stdout + stderr);
+    }
+    const server = start(
+      t,
+      process.execPath,
+      ['node_modules/svc/bin/svc.js', 'run', 'src/app.ts', '--env-file', '.env'],
+      { cwd: shop, env: { SVC_PORT: '0' } },
+    );
+    const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
+    assert.match(await (await fetch(url!)).text(), /<h1>shop<\/h1>/);
+  });
+}
 
 test('every entry point of the installed tarball can be imported by name', async () => {
   const entries = Object.keys(manifest.exports)
@@ -270,7 +335,7 @@ for (const typescript of ['5.9', '6.0', '7.0']) {
       },
       { 'typed.ts': TYPED, ...typeAssertionsOutside() },
     );
-    typeCheck(t, compiler, { module: 'esnext', moduleResolution: 'bundler' }, { 'typed.ts': TYPED }); // nobody asks for the types of Node: the package does
+    typeCheck(t, compiler, { module: 'esnext', moduleResolution: 'bundler' }, { 'typed.ts': TYPED }); // the package asks for the types of Node
     typeCheck(t, compiler, { module: 'nodenext', declaration: true }, { 'declared.ts': DECLARED }); // TS2742, TS2883
   });
 }
@@ -310,61 +375,3 @@ function typeCheck(
   );
   assert.equal(status, 0, `${JSON.stringify(options)}\n${stdout}${stderr}`);
 }
-
-test('a program that a bundler has put into one file, or into several, of either kind, runs without the package', async (t) => {
-  const tools = scratch(t, 'esbuild', { esbuild: '^0.25.0' });
-  if (tools === undefined) return;
-  write(consumer, {
-    'one-file.js': `
-import { Field, Schema, Svc, str } from 'svc';
-import { openDatabase } from 'svc/db';
-import { OAuthPlugin } from 'svc/oauth';
-import { TestClient } from 'svc/testing';
-class Note extends Schema { text = Field(str); }
-async function main() {
-  const app = new Svc();
-  app.post('/notes', { body: Note, public: true }, ({ body }) => body);
-  const client = new TestClient(app);
-  const answer = await client.post('/notes', { json: { text: 'kept' } });
-  const db = await openDatabase('sqlite::memory:');
-  const twice = new Svc();
-  for (let times = 0; times < 2; times += 1) twice.get('/', () => 'same');
-  const found = twice.check().findings.map(({ rule }) => rule).filter((rule) => rule.startsWith('SVC1'));
-  console.log(JSON.stringify([answer.status, await answer.json(), Object.keys(app.openapi().paths), await db.scalar('select 7'), typeof OAuthPlugin, found]));
-  await db.close();
-}
-void main();
-`,
-  });
-  for (const [format, ...how] of [['esm', '--minify'], ['esm', '--splitting', '--minify'], ['cjs']]) {
-    const elsewhere = folder(t);
-    const extension = format === 'esm' ? 'mjs' : 'cjs';
-    const bundled = await run(
-      join(tools, 'node_modules/.bin/esbuild'),
-      [
-        'program=one-file.js',
-        '--bundle',
-        '--platform=node',
-        `--format=${format}`,
-        ...how,
-        `--outdir=${elsewhere}`,
-        `--out-extension:.js=.${extension}`,
-      ],
-      { cwd: consumer },
-    );
-    assert.equal(bundled.status, 0, bundled.stderr);
-    assert.doesNotMatch(bundled.stderr, /warning/i);
-    const { status, stdout, stderr } = await run(process.execPath, [`program.${extension}`], {
-      cwd: elsewhere,
-    });
-    assert.equal(status, 0, stderr);
-    assert.deepEqual(JSON.parse(stdout.trim().split('\n').at(-1)!), [
-      200,
-      { text: 'kept' },
-      ['/notes'],
-      7,
-      'function',
-      ['SVC101'],
-    ]);
-  }
-});

@@ -7,6 +7,8 @@
  *
  * A bundler joins this file with others, in a place of its own. Then no root is known, and the bundle's folder counts as ours.
  */
+import { existsSync } from 'node:fs';
+import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const OWN_FILE = /\/(?:src|dist)\/base\/package-root\.[jt]s$/;
@@ -14,6 +16,16 @@ const OWN_FILE = /\/(?:src|dist)\/base\/package-root\.[jt]s$/;
 /** Address of the package's folder, which holds package.json; undefined in a bundle. */
 export function packageRoot(own: string | undefined = import.meta.url): URL | undefined {
   return own !== undefined && OWN_FILE.test(own) ? new URL('../../', own) : undefined;
+}
+
+/**
+ * Address of a program in the folder of `module`, with the same extension. Undefined in a bundle, also in one that keeps folders and
+ * files: a bundler leaves a program out when no module imports it.
+ */
+export function programBeside(module: string | undefined, name: string): URL | undefined {
+  if (module === undefined || packageRoot() === undefined) return undefined;
+  const program = new URL(`./${name}${extname(module)}`, module);
+  return existsSync(program) ? program : undefined;
 }
 
 /**

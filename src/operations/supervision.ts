@@ -6,9 +6,8 @@
  *
  * Messages are plain JSON marked by the key `svc`: a program's own messages on the same channel are let through.
  */
-import { extname } from 'node:path';
 import { isMainThread } from 'node:worker_threads';
-import { packageRoot } from '../base/package-root.ts';
+import { programBeside } from '../base/package-root.ts';
 import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
 import type { Env } from '../base/config.ts';
@@ -195,10 +194,6 @@ function isOurs(message: unknown): boolean {
 
 /** Arguments for Node that give a child its role before it loads anything. Children of a bundle ask for their role when they run. */
 export function preload(): string[] {
-  if (packageRoot() === undefined) return [...process.execArgv];
-  return [
-    ...process.execArgv,
-    '--import',
-    new URL(`./supervised-preload${extname(import.meta.url)}`, import.meta.url).href,
-  ];
+  const program = programBeside(import.meta.url, 'supervised-preload');
+  return [...process.execArgv, ...(program === undefined ? [] : ['--import', program.href])];
 }

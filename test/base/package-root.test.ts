@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { ownFolders, packageRoot } from '../../src/base/package-root.ts';
+import { ownFolders, packageRoot, programBeside } from '../../src/base/package-root.ts';
 import { ROOT } from '../support/build.ts';
 
 const DIST = 'file:///a%20b/svc/dist/base/package-root.js';
@@ -14,6 +14,13 @@ test('packageRoot() is the folder of package.json, from src and from dist', () =
 test('packageRoot() is undefined in a bundle, of ES modules or CommonJS', () => {
   for (const own of ['file:///app/dist/program.mjs', 'file:///app/package-root.js', undefined])
     assert.equal(packageRoot(own ?? ''), undefined, own);
+});
+
+test('programBeside() is a file in the folder of a module, and undefined in a bundle or when it is absent', () => {
+  const module = new URL('../../src/db/sqlite/reader.ts', import.meta.url).href;
+  assert.equal(programBeside(module, 'reader-process')?.href, new URL('./reader-process.ts', module).href);
+  assert.equal(programBeside(module, 'absent'), undefined);
+  assert.equal(programBeside(undefined, 'reader-process'), undefined);
 });
 
 test('ownFolders() names dist and src by address and by path', () => {

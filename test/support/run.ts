@@ -125,7 +125,8 @@ function environment(env: RunOptions['env'] = {}): NodeJS.ProcessEnv {
       !/^(?:SVC_|GITHUB_|NODE_OPTIONS$|NODE_TEST_CONTEXT$|npm_|NO_COLOR$|FORCE_COLOR$)/i.test(name) ||
       /^npm_config_(?:cache|registry|userconfig)$/i.test(name),
   );
-  return Object.fromEntries([...own, ...Object.entries(env)].filter(([, value]) => value !== undefined));
+  const all = { ...Object.fromEntries(own), ...env };
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
 }
 
 /** A folder with these files that is gone after the test. */

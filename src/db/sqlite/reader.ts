@@ -5,9 +5,8 @@
  */
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { packageRoot } from '../../base/package-root.ts';
+import { programBeside } from '../../base/package-root.ts';
 import * as errors from '../errors.ts';
 import { watchLimit } from '../limits.ts';
 import { checkedText } from './statement.ts';
@@ -34,9 +33,8 @@ import type { SqliteInput } from './values.ts';
 
 /** The program of reader processes; undefined in a bundle, which has no such file beside it. */
 export function readerProcess(): string | undefined {
-  return packageRoot() === undefined
-    ? undefined
-    : fileURLToPath(new URL(`./reader-process${extname(import.meta.url)}`, import.meta.url));
+  const program = programBeside(import.meta.url, 'reader-process');
+  return program === undefined ? undefined : fileURLToPath(program);
 }
 
 interface Asked {
