@@ -59,7 +59,7 @@ const TEXTS: ReadonlySet<string> = new Set([
     ...['app', 'app-test', 'container', 'live', 'login', 'package', 'page', 'readme', 'repository'],
     ...['settings', 'storage'],
   ].map((name) => `cli/starter/template/${name}.ts`),
-  ...['answer', 'auth', 'browse', 'form', 'request', 'sample', 'script', 'style', 'try'].map(
+  ...['answer', 'auth', 'browse', 'form', 'request', 'sample', 'script', 'style'].map(
     (name) => `openapi/docs/${name}.ts`,
   ),
 ]);

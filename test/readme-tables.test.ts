@@ -91,7 +91,7 @@ function events(): string[] {
   for (const {
     file,
     match: [, event],
-  } of found(/#tell\('([a-z_]+)'/g))
+  } of found(/#report\('([a-z_]+)'/g))
     if (file === 'cache/cached.ts') add(event!, 'error', file);
   return [
     '| event | level | said by |',

@@ -27,12 +27,12 @@ import type { SvcOptions } from '../../src/app/options.ts';
 import type { Finding } from '../../src/base/findings.ts';
 import type { Context, Plugin } from '../../src/http/contracts.ts';
 
-const make = (options: SvcOptions = {}): Svc => new Svc({ logger: collectedLog().logger, ...options });
-/** Where that is: the place of a secret that is given there. */
-const MADE_AT = 31;
-const handler = (): string => 'x';
-/** The line that called it. */
+/** Line of the caller. */
 const line = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!.split('\n')[2]!)![1]);
+/** Line of make(): the place of a secret among its options. */
+const MADE_AT = line() + 1;
+const make = (options: SvcOptions = {}): Svc => new Svc({ logger: collectedLog().logger, ...options });
+const handler = (): string => 'x';
 /** Not what the Node that runs the tests is told of, nor what small applications lack on purpose. */
 const about = (app: Svc): Finding[] =>
   asSevere(app.check().findings).filter(
