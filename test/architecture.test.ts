@@ -1,5 +1,5 @@
 /**
- * The layout of the sources: which folder may import which, who may read the time, and what a file must and must not hold.
+ * The layout of the sources: which folder may import which, which files may read the time, and the rules for a file.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
@@ -35,6 +35,7 @@ const ROWS: readonly Readonly<Record<string, string>>[] = [
 const INDEX = 'index.ts';
 const MAX_FILES_IN_FOLDER = 40;
 const MAX_FILES = 420;
+const MAX_LINES = 600;
 
 /** Words that repeat a folder's name in another form. */
 const FORMS: Readonly<Record<string, readonly string[]>> = {
@@ -148,10 +149,12 @@ function misplaced(file: string): string[] {
 function forbidden(file: string, text: string): string[] {
   const found: string[] = [];
   const code = codeOf(file, text);
+  const lines = text.split('\n').length;
+  if (lines > MAX_LINES) found.push(`src/${file} has ${lines} lines: at most ${MAX_LINES}`);
   if (!text.startsWith('/**')) found.push(`src/${file} does not open with a doc comment`);
   if (/\b(?:TODO|FIXME)\b/.test(text)) found.push(`src/${file} has a TODO or FIXME`);
   if (/\bnew Function\b|(?<![.\w#])eval\(|\bfrom 'node:vm'/.test(code))
-    found.push(`src/${file} makes code out of text`);
+    found.push(`src/${file} generates code from strings`);
   if (/(?<![.\w])require\(|\bcreateRequire\b|\bgetBuiltinModule\b|\bprocess\.binding\b/.test(code))
     found.push(`src/${file} imports in a way that this test does not see`);
   const time = CLOCKS.has(file)
@@ -164,7 +167,7 @@ function forbidden(file: string, text: string): string[] {
   return found;
 }
 
-/** Violation of one import, if it is one. */
+/** The violation of an import, undefined for an allowed import. */
 function refused(each: Import, files: Readonly<Record<string, string>>): string | undefined {
   const { from: file, specifier } = each;
   const target = targetOf(each);
@@ -174,15 +177,14 @@ function refused(each: Import, files: Readonly<Record<string, string>>): string 
     return specifier.startsWith('node:')
       ? undefined
       : `src/${file} imports "${specifier}": only node:* and relative files`;
-  if (files[target] === undefined)
-    return `src/${file} imports "${specifier}", which is not there by that name`;
+  if (files[target] === undefined) return `src/${file} imports "${specifier}", which does not exist`;
   if (/(?:^|\/)index\.ts$/.test(target))
     return `src/${file} imports the index file src/${target}: name the file itself`;
   const [row, theirs] = [rowOf(file), rowOf(target)];
   if (row === undefined || theirs === undefined || folderOf(file) === folderOf(target)) return undefined;
   if (theirs > row) return `src/${file} (row ${row}) imports src/${target} (row ${theirs}): imports go down`;
   if (theirs === row && file !== INDEX)
-    return `src/${file} imports src/${target}, sideways: two folders of row ${row} do not know each other`;
+    return `src/${file} imports src/${target}, sideways: two folders of row ${row} must not import each other`;
   return undefined;
 }
 
@@ -365,7 +367,7 @@ for (const [what, files, expected] of [
   [
     'an import by another name than the file has',
     { [SVC]: `${DOC}import '../observability/log.js';`, [LOG]: DOC },
-    [/"\.\.\/observability\/log\.js", which is not there/],
+    [/"\.\.\/observability\/log\.js", which does not exist/],
   ],
   [
     'an import that is known at run time only',
@@ -425,6 +427,11 @@ for (const [what, files, expected] of [
     [],
   ],
   [
+    'a file with too many lines',
+    { [SVC]: `${DOC}${'\n'.repeat(MAX_LINES)}` },
+    [/src\/app\/svc\.ts has 60\d lines: at most 600/],
+  ],
+  [
     'too many sources',
     many(MAX_FILES + 1, (index) => `http/f${index % 11}/g${index}.ts`),
     [/^src has 421 files/],
@@ -440,9 +447,9 @@ for (const [what, files, expected] of [
     [/svc\.ts/, /log\.ts/],
   ],
   [
-    'code made out of text',
+    'code from strings',
     { [SVC]: `${DOC}new Function('x');`, [LOG]: `${DOC}eval('x');` },
-    [/code out of text/, /code out of text/],
+    [/generates code from strings/, /generates code from strings/],
   ],
   [
     'work left undone, in a comment too',

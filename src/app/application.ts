@@ -61,8 +61,10 @@ export class Application implements ServedApplication {
   readonly isProbe: (req: TransportRequest) => boolean = isProbe;
   readonly #deps: ApplicationDeps;
   readonly #accessLog: AccessLog | undefined;
+  /** Tools that are functions, not routes. */
+  readonly #functions: ServedApplication;
 
-  constructor(deps: ApplicationDeps, handle: Core = deps.compiled.handle) {
+  constructor(deps: ApplicationDeps) {
     const { compiled, settings, clock, log, operations } = deps;
     this.#deps = deps;
     this.defaults = settings.defaults;
@@ -74,12 +76,13 @@ export class Application implements ServedApplication {
     this.longestRequestMs = longestTimeout(compiled.routes, settings.limits);
     this.routes = compiled.routes;
     this.view = compiled.view;
-    this.handle = handle;
+    this.handle = compiled.handle;
     this.upgrade = compiled.upgrade;
     this.hasSocketAt = compiled.hasSocketAt;
     this.routeAt = compiled.routeAt;
     this.start = compiled.start;
     this.#accessLog = settings.accessLog > 0 ? new AccessLog(log, settings.accessLog) : undefined;
+    this.#functions = this.#withHandle(compiled.handleTool);
   }
 
   /** Counts a response before it is sent; `durationMs` is the time to make it. */
@@ -117,13 +120,17 @@ export class Application implements ServedApplication {
     isFunction: boolean,
     prepare: (req: TransportRequest) => void,
   ): Promise<Response> {
-    const target = isFunction ? new Application(this.#deps, this.#deps.compiled.handleTool) : this;
     const { answerInMemory } = await import('../http/server/memory.ts');
-    return answerInMemory(target, request, remoteAddress, prepare);
+    request.signal.throwIfAborted();
+    return answerInMemory(isFunction ? this.#functions : this, request, remoteAddress, prepare);
   }
 
-  /** The same application with other routes, whose requests are not counted among its own: the metrics on a port of their own. */
+  /** Serves other routes with the settings of this application, without a count of their requests: the metrics on their own port. */
   beside(handle: Core): ServedApplication {
+    return { ...this.#withHandle(handle), count: countEvent };
+  }
+
+  #withHandle(handle: Core): ServedApplication {
     const { defaults, clock, log, securesCookies } = this;
     return {
       defaults,
@@ -132,7 +139,8 @@ export class Application implements ServedApplication {
       securesCookies,
       handle,
       finish: (req, outcome) => this.finish(req, outcome),
-      count: countEvent,
+      count: (req, response, durationMs) => this.count(req, response, durationMs),
+      countCut: (why) => this.countCut(why),
     };
   }
 

@@ -34,6 +34,8 @@ export interface LifecycleDeps {
   readonly roomBus: RoomBus | undefined;
   /** @throws SvcError `E_COMPILE` */
   compile(): Application;
+  /** The application's own shutdown(), which a subclass may override. */
+  shutdown(): Promise<void>;
   /** Plugins in the order of their start, once the application is compiled. */
   plugins(): readonly Plugin[];
 }
@@ -67,7 +69,7 @@ export class Lifecycle {
       await (this.#sharing ??= this.#deps.compile().start());
     } catch (error) {
       // after the catch of startParts(): shutdown() waits for #sharing
-      await this.shutdown();
+      await this.#deps.shutdown();
       throw error;
     }
   }

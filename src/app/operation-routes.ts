@@ -10,7 +10,7 @@ import type { Operations } from '../operations/operations.ts';
 import type { CompilationView } from '../routing/compile.ts';
 import type { Routes } from '../routing/route.ts';
 
-/** Paths that a busy server answers, too: a probe that is refused restarts a healthy process. */
+/** Paths that are exempt from load limits: an orchestrator restarts a process whose probe is refused. */
 const PROBES: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
 
 const OPERATIONS_SPEC = {
@@ -20,9 +20,9 @@ const OPERATIONS_SPEC = {
   timeoutMs: false,
   meta: { loadShedding: false },
 } as const;
-/** Documents are read by people, or by programs at their desks. */
+/** Documents are for developers: the usual limits apply. */
 const DOCS_SPEC = { public: 'documentation', mcp: false } as const;
-/** Probes come by address, and their answers disclose nothing. */
+/** Probes send an address as Host, and their responses disclose nothing: host checks do not apply. */
 const PROBE_SPEC = { ...OPERATIONS_SPEC, meta: { ...OPERATIONS_SPEC.meta, trustedHost: false } } as const;
 
 /** Whether a request is served however many others wait. */
@@ -49,6 +49,10 @@ export function operationRoutes(
   const docs = (): Promise<DocsPage> =>
     (page ??= import('../openapi/docs/page.ts').then(
       ({ DocsPage }) => new DocsPage(() => document.document),
+      (error: unknown) => {
+        page = undefined; // the next reader tries again
+        throw error;
+      },
     ));
   router.getOwn('/openapi.json', DOCS_SPEC, ({ req }) =>
     operations.document(req, () => document.answer(req)),

@@ -26,12 +26,11 @@ export interface SvcOptions extends LimitOptions {
   readonly debug?: boolean | undefined;
   /** `/docs` and `/openapi.json`. Default: true outside production. */
   readonly enableDocs?: boolean | undefined;
-  /** What the document at `/openapi.json` says of the application as a whole. */
+  /** Title, servers, tags and other members of the document at `/openapi.json`. */
   readonly openapi?: OpenApiOptions | undefined;
   /**
-   * What tokens, sessions and the like are signed with unless they have a secret of their own: at least 32 bytes; of a list
-   * the first signs, the others are still accepted. To be kept in the variable SVC_AUTH_SECRET instead (and the one before
-   * in SVC_AUTH_SECRET_PREVIOUS).
+   * Signs tokens and sessions that have no secret of their own: at least 32 bytes. The first secret of a list signs, the others
+   * are still accepted. Keep it in the variable SVC_AUTH_SECRET instead, and the one before in SVC_AUTH_SECRET_PREVIOUS.
    */
   readonly authSecret?: string | readonly string[] | undefined;
   /** The version of your interface, for documents. Default `1.0.0`. */
@@ -73,9 +72,9 @@ export interface SvcOptions extends LimitOptions {
   readonly logger?: Logger | undefined;
   /** Default: the machine's. */
   readonly clock?: Clock | undefined;
-  /** What carries messages to the rooms of WebSockets in other processes. Default: the workers of this program among each other. */
+  /** Carries messages to the rooms of WebSockets in other processes. Default: among the workers of this program. */
   readonly roomBus?: RoomBus | undefined;
-  /** Who may read `/metrics`, and where. */
+  /** Access to `/metrics`, and its port. */
   readonly ops?: OpsOptions | undefined;
   /** Settings of your own, below loadDict() and the variables `SVC_*`. */
   readonly config?: Readonly<Record<string, unknown>> | undefined;

@@ -37,7 +37,7 @@ export interface OpenedServer {
   readonly isSupervised?: boolean;
 }
 
-/** Time that a connection that a parent has just handed over has for its first request while the application stops. */
+/** Time for the first request of a connection that the parent handed over during a stop. */
 const LAST_REQUEST_MS = 100;
 
 /** Time that background tasks, hooks and plugins have after the last request, before a signal ends the process anyway. */
@@ -46,6 +46,9 @@ const SHUTDOWN_MS = 10_000;
 /** The parts of an application that listening needs. */
 export interface ServingDeps {
   readonly lifecycle: Lifecycle;
+  /** The application's own methods, which a subclass may override. */
+  startup(): Promise<void>;
+  shutdown(): Promise<void>;
   readonly operations: Operations;
   readonly log: Logger;
   /** The compiled application. */
@@ -69,21 +72,20 @@ export class Serving {
    * stopped. @throws SvcError `E_LISTEN`, `E_TLS`, and errors of the start
    */
   async run(options: ServerOptions): Promise<RunningServer> {
-    const { lifecycle } = this.#deps;
-    const isFirst = !lifecycle.hasBegun;
+    const isFirst = !this.#deps.lifecycle.hasBegun;
     const secure = await this.secure(options.tls);
     let server: HttpServer | undefined;
     let opening: Promise<RunningServer> | undefined;
     let running: RunningServer | undefined;
     const close = async (): Promise<void> => {
       const open = running ?? (await opening?.catch(() => undefined)); // once its ports are open it has accepted connections
-      await (open === undefined ? lifecycle.shutdown() : open.close());
+      await (open === undefined ? this.#deps.shutdown() : open.close());
       signals?.[Symbol.dispose]();
     };
     const signals = options.handleSignals ? this.#endOnSignals(options.drainMs, close, secure) : undefined;
     const isEnding = (): boolean => signals?.isEnding === true;
     try {
-      await lifecycle.startup();
+      await this.#deps.startup();
       if (isEnding()) return await never();
       server = new HttpServer(this.#deps.application(), secure);
       running = await (opening = this.#open(server, options));
@@ -92,7 +94,7 @@ export class Serving {
       if (isEnding()) return never(); // the end is why it failed
       signals?.[Symbol.dispose]();
       await server?.close(0);
-      if (isFirst) await lifecycle.shutdown(); // parts that have started would keep the process alive
+      if (isFirst) await this.#deps.shutdown(); // parts that have started would keep the process alive
       throw error;
     }
   }
@@ -159,11 +161,11 @@ export class Serving {
   }
 
   async #drain(server: HttpServer, deadlineMs: number, graceMs: number): Promise<void> {
-    const { lifecycle, log } = this.#deps;
+    const { log } = this.#deps;
     log.info('draining', { in_flight: server.inFlight });
     const cut = await server.close(deadlineMs, graceMs);
     if (cut > 0) log.warn('drain_deadline_exceeded', { requests_cut: cut });
-    await lifecycle.shutdown();
+    await this.#deps.shutdown();
     log.info('stopped');
   }
 }

@@ -1,7 +1,7 @@
 /**
  * `Svc`: declares an application. Registers routes, middleware, plugins and hooks, and delegates the rest:
  *
- *   declarations.ts   what was declared -> compilation and findings
+ *   declarations.ts   declarations -> compilation and findings
  *   application.ts    the compiled application, which serves
  *   lifecycle.ts      start and stop
  *   serving.ts        run(): listen, serve, drain
@@ -51,7 +51,7 @@ import type { Counter, MetricsRegistry } from '../observability/metrics.ts';
 import type { OpenApiDocument } from '../openapi/document.ts';
 import type { OpenApiOptions } from '../openapi/openapi.ts';
 import type { Leave } from '../operations/supervision.ts';
-import type { Compilation } from '../routing/compile.ts';
+import type { CompiledApplication } from '../routing/compile.ts';
 import type { HandlerResult } from '../routing/route.ts';
 import type { CompileVariant } from './declarations.ts';
 import type { RunOptions, SvcOptions } from './options.ts';
@@ -114,9 +114,9 @@ export class Svc extends Router implements McpApplication {
     this.rooms = new Rooms(this.log);
     this.state = new AppState();
     this.state.set(rooms, this.rooms);
-    const lent = servicesOf(this);
-    this.state.set(services, lent);
-    this.#declarations = this.#declare(lent, tasks);
+    const shared = servicesOf(this);
+    this.state.set(services, shared);
+    this.#declarations = this.#declare(shared, tasks);
     this.#lifecycle = this.#makeLifecycle(roomBus);
     this.#serving = this.#makeServing();
     this.#readSettings(); // a variable that cannot be read fails here, not at the first request
@@ -267,7 +267,7 @@ export class Svc extends Router implements McpApplication {
     if (!ok) throw new SvcError('E_COMPILE', [findings], { findings });
   }
 
-  /** What the checks of the phase `live` find, which may ask databases and other services. */
+  /** Findings of the checks of the phase `live`, which may query databases and other services. */
   async checkLive(): Promise<Report> {
     return examineLive(this.inspect(), this.rules);
   }
@@ -340,7 +340,7 @@ export class Svc extends Router implements McpApplication {
 
   /** The application compiled in another way, for a test client. @throws SvcError `E_COMPILE` @internal */
   variant(variant: CompileVariant): Application {
-    return this.#applicationOf(this.#declarations.build(variant));
+    return this.#applicationOf(this.#declarations.build(variant).serve());
   }
 
   /** Starts plugins and hooks, for a test client. @internal */
@@ -375,7 +375,7 @@ export class Svc extends Router implements McpApplication {
     return this.#serving.serve(server, opened);
   }
 
-  #declare(lent: Services, tasks: BackgroundRunner): Declarations {
+  #declare(shared: Services, tasks: BackgroundRunner): Declarations {
     return new Declarations({
       conditions: this,
       config: this.config,
@@ -388,7 +388,7 @@ export class Svc extends Router implements McpApplication {
       },
       declaredRoutes: this,
       openapi: this.#openapi,
-      services: lent,
+      services: shared,
       tasks,
       errors: this.#errors,
       sockets: { rooms: this.rooms, meter: new WebSocketMeter(this.metrics) },
@@ -403,6 +403,7 @@ export class Svc extends Router implements McpApplication {
       rooms: this.rooms,
       roomBus,
       compile: () => this.application(),
+      shutdown: () => this.shutdown(),
       plugins: () => this.#declarations.plugins.sorted,
     });
   }
@@ -410,6 +411,8 @@ export class Svc extends Router implements McpApplication {
   #makeServing(): Serving {
     return new Serving({
       lifecycle: this.#lifecycle,
+      startup: () => this.startup(),
+      shutdown: () => this.shutdown(),
       operations: this.operations,
       log: this.log,
       application: () => this.application(),
@@ -425,17 +428,17 @@ export class Svc extends Router implements McpApplication {
   #compile(): Application {
     const compilation = this.#declarations.build();
     this.#declarations.assertMayStart(compilation);
-    const application = this.#applicationOf(compilation);
+    const compiled = compilation.serve();
     this.freeze();
     this.#declarations.toolbox?.freeze();
     this.config.freeze();
     this.#settings = this.#readSettings();
-    return application;
+    return this.#applicationOf(compiled);
   }
 
-  #applicationOf(compilation: Compilation): Application {
+  #applicationOf(compiled: CompiledApplication): Application {
     return new Application({
-      compiled: compilation.serve(),
+      compiled,
       settings: this.#readSettings(),
       clock: this.#clock,
       log: this.log,

@@ -63,9 +63,6 @@ export function given<T>(
   return { fallback: undefined, needs, accepts };
 }
 
-/** An option that a caller may pass as `undefined`, meaning that it was not given. */
-export type Optional<T> = { readonly [N in keyof T]?: T[N] | undefined };
-
 /**
  * Reads every option of `kinds` out of `options`. An option that is absent or `undefined` has its fallback.
  *

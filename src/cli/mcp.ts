@@ -6,7 +6,7 @@ import { printAll, readWord } from './inspect.ts';
 import { ENV_FILE_HELP, openApplication } from './command.ts';
 import { SvcError } from '../base/errors.ts';
 import { isToken } from '../http/headers.ts';
-import { reserveOutput } from '../mcp/stdio.ts';
+import { reserveOutput } from '../mcp/reserved-output.ts';
 import { endOnSignals } from '../operations/signals.ts';
 import type { Command, Invocation } from './command.ts';
 import type { Tool } from '../mcp/tools.ts';

@@ -10,6 +10,7 @@ import { McpDispatcher, serverOptions } from './server.ts';
 import { NEWEST } from './messages.ts';
 import { closest, given, int, number, readOptions } from '../base/options.ts';
 import { isToken } from '../http/headers.ts';
+import { reserveOutput } from './reserved-output.ts';
 import type { OptionKind } from '../base/options.ts';
 import type { Caller, McpApplication, ToolListener, ToolLogLevel } from './calls.ts';
 import type { ToolResult } from './results.ts';
@@ -103,10 +104,10 @@ export class McpServer {
       output: given<Writable>('a stream', isObject),
       signal: given<AbortSignal>('an AbortSignal', isObject),
     });
-    const { reserveOutput, serveStdio } = await import('./stdio.ts');
     using _reserved = output === undefined ? reserveOutput(process.stdout, process.stderr) : undefined;
     try {
       await this.#app.startup();
+      const { serveStdio } = await import('./stdio.ts');
       await serveStdio({
         dispatcher: this.#dispatcher,
         caller: this.#caller,

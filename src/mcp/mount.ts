@@ -115,7 +115,13 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
   };
   let endpoint: Promise<McpEndpoint> | undefined;
   const load = (): Promise<McpEndpoint> =>
-    (endpoint ??= import('./http.ts').then(({ McpEndpoint }) => new McpEndpoint(app, endpointDeps)));
+    (endpoint ??= import('./http.ts').then(
+      ({ McpEndpoint }) => new McpEndpoint(app, endpointDeps),
+      (error: unknown) => {
+        endpoint = undefined; // the next message tries again
+        throw error;
+      },
+    ));
   const shared = { mcp: false, use: [guard], timeoutMs: false };
   const isOpen = names.length === 0;
   const routes: McpRoute[] = [

@@ -8,7 +8,7 @@
  * The end of the input is the end: what runs is answered within a few seconds, then the application shuts down.
  */
 import { isUtf8 } from 'node:buffer';
-import { leadDescriptor } from './descriptor.ts';
+import { reservedWrite } from './reserved-output.ts';
 import { INVALID_REQUEST, PARSE_ERROR, RpcError } from './messages.ts';
 import { McpConversation } from './conversation.ts';
 import type { Readable, Writable } from 'node:stream';
@@ -90,39 +90,6 @@ async function within(clock: Clock, ms: number, wanted: Promise<void>): Promise<
   const over = new AbortController();
   await Promise.race([wanted, clock.sleep(ms, over.signal).catch(() => undefined)]); // which keeps the process alive meanwhile
   over.abort();
-}
-
-/** What writes to a stream that is reserved: on the stream, for all copies of this package in the process. A program in one file brings one of its own. */
-const RESERVED: unique symbol = Symbol.for('svc.mcp.reserved');
-
-function reservedWrite(
-  output: Writable & { readonly [RESERVED]?: Writable['write'] },
-): Writable['write'] | undefined {
-  return output[RESERVED];
-}
-
-/** Sends what is printed to a stream elsewhere, messages excepted. Disposing gives the stream back; reserving it twice changes nothing. */
-export function reserveOutput(output: Writable, elsewhere: Writable): Disposable {
-  if (reservedWrite(output) !== undefined) return { [Symbol.dispose]: () => undefined };
-  const own = Object.getOwnPropertyDescriptor(output, 'write');
-  Object.defineProperty(output, RESERVED, { configurable: true, value: output.write.bind(output) });
-  Object.defineProperty(output, 'write', {
-    configurable: true,
-    writable: true,
-    value: elsewhere.write.bind(elsewhere),
-  });
-  const [from, to] = [output, elsewhere].map((stream) => (stream as { readonly fd?: unknown }).fd);
-  const descriptor =
-    typeof from === 'number' && typeof to === 'number' ? leadDescriptor(from, to) : undefined;
-  return {
-    [Symbol.dispose]() {
-      descriptor?.[Symbol.dispose]();
-      delete (output as { [RESERVED]?: unknown })[RESERVED];
-      if (own === undefined)
-        delete (output as { write?: unknown }).write; // its class has one
-      else Object.defineProperty(output, 'write', own);
-    },
-  };
 }
 
 /*

@@ -14,8 +14,6 @@ import type { HttpRequest } from '../http/contracts.ts';
 /** How a login ended, for the counter. Bounded: no user's input becomes a label. */
 export type LoginOutcome =
   'succeeded' | 'denied' | 'state_rejected' | 'provider_failed' | 'refused' | 'failed';
-/** How a refresh ended. */
-export type RefreshOutcome = 'rotated' | 'replayed' | 'refused' | 'reuse' | 'unavailable';
 
 /** What every event of a request has. */
 interface RequestFields {

@@ -36,8 +36,6 @@ export interface WorkersOptions {
   readonly random?: (() => number) | undefined;
 }
 
-/** The most workers there may be. */
-export const MOST_WORKERS = 1_024;
 const FIRST_DELAY_MS = 100;
 const MOST_DELAY_MS = 30_000;
 /** A worker that has served for so long was no mistake from the start. */

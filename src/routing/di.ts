@@ -1,5 +1,5 @@
 /**
- * Dependencies: declared as data (here), put in order when the application compiles (di-plan.ts, di-plan.ts), resolved per request
+ * Dependencies: declared as data (here), put in order when the application compiles (di-plan.ts), resolved per request
  * and cleaned up in reverse (di-resolution.ts).
  *
  *   Depends(source)        a function, generator, class, state key, or what provide() gives

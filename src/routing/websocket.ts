@@ -409,14 +409,15 @@ export class SocketOpener {
     this.#deps = deps;
   }
 
-  /** Called once, before the first handshake. */
+  /** Called at each start, before the first handshake. */
   async load(): Promise<void> {
+    if (this.#open !== undefined) return;
     const [{ WebSocketConnection }, { SpareReaders }] = await Promise.all([
       import('../http/websocket/websocket.ts'),
       import('../http/websocket/frames.ts'),
     ]);
-    const terms = { ...this.#deps, readers: new SpareReaders(this.#deps.maxMessageBytes) };
-    this.#open = (stream, deps) => new WebSocketConnection(stream, terms, deps);
+    const shared = { ...this.#deps, readers: new SpareReaders(this.#deps.maxMessageBytes) };
+    this.#open = (stream, deps) => new WebSocketConnection(stream, shared, deps);
   }
 
   /** Returns the response 101, which opens the socket. */

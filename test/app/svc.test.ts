@@ -510,7 +510,7 @@ for (const [when, hasPort] of [
   ['while its last startup hook runs', false],
   ['while its ports are opened', true],
 ] as const) {
-  test(`Svc.run() told to end ${when} accepts no connection that it does not answer`, async (t) => {
+  test(`Svc.run() that a signal ends ${when} accepts no connection that it does not answer`, async (t) => {
     const { logger, events } = collectedLog();
     const app = new Svc({ logger, ops: { metrics: { port: 0 } } });
     const exited = Promise.withResolvers<unknown>();

@@ -318,7 +318,7 @@ const SPREAD: ReadonlySet<string> = new Set([
   'db/redis/link.ts',
   'operations/workers.ts',
 ]);
-/** Boundaries, traces, leases, names of prepared statements, and the mark by which a parent knows its child's messages. Request ids are of uuid.ts. */
+/** Boundaries, traces, leases, names of prepared statements, and the mark by which a parent knows its child's messages. Request ids are of http/request-id.ts. */
 const NAMES_BY_UUID: ReadonlySet<string> = new Set([
   'cli/inspect.ts',
   'db/postgres/runner.ts',

@@ -393,6 +393,25 @@ test('mcpCall(): a guarded tool is refused as the route would be, and answers wh
   assert.equal((await app.mcpCall('delete_all', {}, { headers }))._meta?.['svc/status'], 403);
 });
 
+test('mcpCall(): an abort at any step before the handler runs reaches the call', async (t) => {
+  for (let steps = 0; steps < 40; steps++) {
+    const { app } = make(t);
+    let seen: AbortSignal | undefined;
+    app.get('/wait', async ({ signal }) => {
+      seen = signal;
+      if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      return 'ended';
+    });
+    await app.startup();
+    const abort = new AbortController();
+    const called = app.mcpCall('get_wait', {}, { signal: abort.signal }).catch(() => undefined);
+    for (let step = 0; step < steps; step++) await Promise.resolve();
+    abort.abort();
+    await called;
+    assert.ok(seen === undefined || seen.aborted, `after ${steps} steps`);
+  }
+});
+
 test('mcpCall(): a call leaves the log, the metrics and the rate limit as the request does', async (t) => {
   const { app, lines } = make(t, { accessLog: true });
   app.use(new RateLimitMiddleware({ perMinute: 3 }));

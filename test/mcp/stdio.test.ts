@@ -21,7 +21,10 @@ import {
   toolProgress,
 } from 'svc';
 import { fixedCaller } from '../../src/mcp/calls.ts';
-import { LineReader, reserveOutput } from '../../src/mcp/stdio.ts';
+import { ROOT } from '../support/build.ts';
+import { run } from '../support/run.ts';
+import { reserveOutput } from '../../src/mcp/reserved-output.ts';
+import { LineReader } from '../../src/mcp/stdio.ts';
 import { McpDispatcher } from '../../src/mcp/server.ts';
 import { gateOf, soon } from '../support/endings.ts';
 import { seeded } from '../support/random.ts';
@@ -783,6 +786,21 @@ test('a reader that is gone ends it', async (t) => {
   const served = shop().mcpServer().serve({ input, output });
   input.write(`${JSON.stringify(INIT)}\n`);
   await soon(served, 'the end of the conversation');
+});
+
+test('serve() reserves standard output before it returns', async () => {
+  const program = `import { Svc } from 'svc';
+const served = new Svc().mcpServer().serve();
+console.log('printed at once');
+await served;`;
+  const { status, stdout, stderr } = await run(
+    process.execPath,
+    ['--conditions=svc-source', '--input-type=module', '--eval', program],
+    { cwd: ROOT },
+  );
+  assert.equal(status, 0, stderr);
+  assert.equal(stdout, '');
+  assert.match(stderr, /^printed at once$/m);
 });
 
 test('reserveOutput(): what is printed goes elsewhere, until it is disposed', () => {

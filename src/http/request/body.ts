@@ -209,8 +209,10 @@ export class RequestBody implements BodyReader {
   async #readLeading(): Promise<MultiMap> {
     if (this.#form !== undefined) return this.#form;
     const { boundary } = formTypeOf(this.#fields.type);
-    if (boundary === undefined || this.#isStreamed || this.#coding() !== undefined) return new Pairs([], []);
+    if (boundary === undefined) return new Pairs([], []);
     const { LeadingFields } = await import('./multipart-form.ts');
+    if (this.#form !== undefined) return this.#form;
+    if (this.#isStreamed || this.#coding() !== undefined) return new Pairs([], []);
     const leading = new LeadingFields(boundary);
     const maxBytes = this.#limit({}, Infinity);
     if (this.#fields.length > maxBytes) throw tooLarge(maxBytes);

@@ -91,7 +91,9 @@ export async function answerInMemory(
     outgoing.close(isFinished);
     if (req.isAnswered) await app.finish(req, isFinished ? undefined : (failure ?? new ClientDisconnected()));
   };
-  request.signal.addEventListener('abort', () => void close(false), { once: true });
+  if (request.signal.aborted)
+    void close(false); // an abort before this line has no event any more
+  else request.signal.addEventListener('abort', () => void close(false), { once: true });
   return respond(app, request, req, outgoing, await app.handle(req), close);
 }
 

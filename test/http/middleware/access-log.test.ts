@@ -143,6 +143,13 @@ test('a part of the access log is even, and leaves out no answer of 500', async 
   assert.equal(lines().length, 6);
 });
 
+test('a part of the access log is even for tools that are functions, too', async (t) => {
+  const { app, lines } = application(t, { accessLog: 0.5 });
+  app.tool('add', {}, () => 1);
+  for (let index = 0; index < 10; index++) await app.mcpCall('add');
+  assert.equal(lines().length, 5);
+});
+
 test('there is no access log unless it is asked for', async (t) => {
   for (const accessLog of [undefined, false, 0]) {
     const { app, client, lines } = application(t, { accessLog });

@@ -1,11 +1,13 @@
 /**
- * A file descriptor whose writers are led to another one: those that go around the stream, as some loggers do, and child processes
- * that would inherit it. Those do not inherit standard input either: they would read what is meant for this process. Node.js cannot exchange a descriptor, so the functions that are given one are replaced.
+ * Standard output reserved for messages: other writers to the stream, and to its file descriptor, are led to another one.
+ *
+ * Some loggers write to the descriptor and not to the stream, and child processes inherit it. They do not inherit standard input: they
+ * would read the messages of this process. Node.js cannot exchange a descriptor, so the functions that take one are replaced.
  *
  *   fs.writeSync(1, ...), write, writev, writevSync      write to 2
  *   fs.writeFileSync(1, ...), appendFileSync             write to 2, though text not by writeSync
  *   spawn(..., { stdio: 'inherit' }) and the like        [ 'ignore', 2, 'inherit' ]
- *   new Worker(file), which has functions of its own   --import what leads those of node:fs there
+ *   new Worker(file), which has functions of its own     --import a module that replaces those of node:fs there
  *
  * Not led: native code, worker threads made of text (`eval`) or by worker threads, and those of a process whose flags workers do not take.
  */
@@ -13,6 +15,7 @@ import childProcess from 'node:child_process';
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import workerThreads from 'node:worker_threads';
+import type { Writable } from 'node:stream';
 import type { Worker, WorkerOptions } from 'node:worker_threads';
 
 const WRITERS = ['write', 'writeSync', 'writev', 'writevSync', 'writeFileSync', 'appendFileSync'] as const;
@@ -20,8 +23,42 @@ const STDIN = 0;
 /** All others begin by the method of ChildProcess. */
 const SYNCHRONOUS = ['spawnSync', 'execSync', 'execFileSync'] as const;
 
-/** Leads what is written to the descriptor `from` to `to`, until it is disposed. */
-export function leadDescriptor(from: number, to: number): Disposable {
+/** Key of the stream's own write(): on the stream, for all copies of this package in the process. */
+const RESERVED: unique symbol = Symbol.for('svc.mcp.reserved');
+
+/** Returns the stream's own write(), undefined unless it is reserved. */
+export function reservedWrite(
+  output: Writable & { readonly [RESERVED]?: Writable['write'] },
+): Writable['write'] | undefined {
+  return output[RESERVED];
+}
+
+/** Sends all output but messages elsewhere. Disposing gives the stream back; reserving it twice changes nothing. */
+export function reserveOutput(output: Writable, elsewhere: Writable): Disposable {
+  if (reservedWrite(output) !== undefined) return { [Symbol.dispose]: () => undefined };
+  const own = Object.getOwnPropertyDescriptor(output, 'write');
+  Object.defineProperty(output, RESERVED, { configurable: true, value: output.write.bind(output) });
+  Object.defineProperty(output, 'write', {
+    configurable: true,
+    writable: true,
+    value: elsewhere.write.bind(elsewhere),
+  });
+  const [from, to] = [output, elsewhere].map((stream) => (stream as { readonly fd?: unknown }).fd);
+  const descriptor =
+    typeof from === 'number' && typeof to === 'number' ? leadDescriptor(from, to) : undefined;
+  return {
+    [Symbol.dispose]() {
+      descriptor?.[Symbol.dispose]();
+      delete (output as { [RESERVED]?: unknown })[RESERVED];
+      if (own === undefined)
+        delete (output as { write?: unknown }).write; // its class has one
+      else Object.defineProperty(output, 'write', own);
+    },
+  };
+}
+
+/** Leads output for the descriptor `from` to `to`, until it is disposed. */
+function leadDescriptor(from: number, to: number): Disposable {
   const undo: (() => void)[] = [];
   const replace = (
     owner: object,
