@@ -129,9 +129,16 @@ async function invoke(
   return command.run({ positionals, values, argv, subject: { given, target, module } });
 }
 
+/** The command line of a package: today's, and that of packages that a bundler had joined. */
+const COMMAND_LINES = ['dist/cli/main.js', 'dist/cli.js'] as const;
+
 /** The application brings its own copy of the package: that one must serve it. */
 async function delegate(packageJson: string, given: string, argv: readonly string[]): Promise<undefined> {
-  const cli = resolve(dirname(packageJson), 'dist/cli/main.js');
+  const [current, bundled] = COMMAND_LINES.map((path) => resolve(dirname(packageJson), path)) as [
+    string,
+    string,
+  ];
+  const cli = existsSync(current) || !existsSync(bundled) ? current : bundled;
   if (!existsSync(cli))
     throw new SvcError('E_LOAD', [
       given,

@@ -554,6 +554,18 @@ test("svc run hands over to the application's own copy of the package", async (t
   assert.equal((await server.ended).status, 0);
 });
 
+test('svc run hands over to an own copy whose command line is dist/cli.js, as joined packages have it', async (t) => {
+  const cwd = projectWithOwnCopy(t, (copy) => {
+    rmSync(join(copy, 'dist/cli/main.js'));
+    writeFileSync(
+      join(copy, 'dist/cli.js'),
+      'export const main = async (argv) => console.log(`joined: ${argv.join(" ")}`);\n',
+    );
+  });
+  const { status, stdout } = await svc(['run', 'app.ts'], { cwd });
+  assert.deepEqual([status, stdout], [0, 'joined: run app.ts\n']);
+});
+
 test('svc run refuses with status 3 when the package "svc" of the application has no command line', async (t) => {
   const cwd = projectWithOwnCopy(t, (copy) => rmSync(join(copy, 'dist/cli/main.js')));
   const { status, stderr } = await svc(['run', 'app.ts'], { cwd });
