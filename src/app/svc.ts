@@ -217,7 +217,7 @@ export class Svc extends Router implements McpApplication {
 
   /**
    * Calls a tool as a client would, in process: through middleware, guards and validation, with the fields in `headers` and no others.
-   * What the route refuses is a result with `isError`. @throws SvcError `E_MCP_TOOL`
+   * A refusal of the route is a result with `isError`. @throws SvcError `E_MCP_TOOL`
    */
   mcpCall(
     name: string,

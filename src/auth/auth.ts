@@ -31,7 +31,7 @@ import type {
 } from '../http/contracts.ts';
 import type { DependencySource, Provided } from '../routing/di.ts';
 
-/** What a bearer token must be, beyond what is checked of every token. `undefined` means not given. */
+/** Requirements for a bearer token beyond those for every token. `undefined` means not given. */
 export interface BearerAuthOptions<C = unknown> extends TokenRequirements {
   /** Named in the challenge of a 401: what the token is for. Printable ASCII without `"` and `\`. */
   readonly realm?: string | undefined;
@@ -93,7 +93,7 @@ function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): Au
   });
 }
 
-/** What issues the access tokens of an application, and knows more about them than they say. A plugin provides it. */
+/** Issues the access tokens of an application: finds them in a request, and may refuse a valid one. A plugin provides it. */
 export interface TokenIssuer {
   /** The name of the key that it signs with. */
   readonly keyId: string;
@@ -108,7 +108,7 @@ export interface TokenIssuer {
 /** Where the issuer is found, for tokens that are signed with the secret of the application. */
 export const tokenIssuer: StateKey<TokenIssuer> = stateKey('tokenIssuer');
 
-/** What verifying takes of the application, made when it starts. */
+/** Keys and services of the application for verification, made when it starts. */
 class BearerKeys {
   readonly keyring: Keyring;
   readonly issuer: TokenIssuer | undefined;
@@ -118,11 +118,11 @@ class BearerKeys {
   constructor(state: StateMap, own: Keyring | undefined, secret: Secrets | undefined) {
     const shared = state.get(services);
     const issuer = state.has(tokenIssuer) ? state.get(tokenIssuer) : undefined;
-    this.issuer = own === undefined || own.current.id === issuer?.keyId ? issuer : undefined; // the same secret, however it was given
+    this.issuer = own === undefined || own.current.id === issuer?.keyId ? issuer : undefined; // both may name one secret
     this.keyring = own ?? Keyring.of(authSecrets(shared.config));
     this.audit = SecurityLog.of(shared);
     this.#services = shared;
-    // those of the settings are looked at by svc check (SVC205)
+    // svc check looks at secrets from the settings (SVC205)
     for (const problem of [secret ?? []].flat().map(weaknessOf))
       if (problem !== undefined) shared.log.warn('secret_weak', { owner: 'BearerAuth()', problem });
   }
@@ -177,7 +177,7 @@ class BearerReader {
     const isBearer = field !== undefined && SCHEME.test(field);
     const token = isBearer ? CREDENTIALS.exec(field)?.[1] : keys.issuer?.tokenOf(req);
     if (token === undefined && !isBearer) {
-      // RFC 6750 §3.1: no error code for whoever did not know, or has tried another scheme
+      // RFC 6750 §3.1: no error code for a client without credentials, or with another scheme
       if (this.#isOptional) return undefined;
       const headers = this.#challenges(undefined, req, keys); // the issuer's code: what that throws keeps its stack
       throw withoutStack(() => new Unauthorized('An access token is needed', { headers }));
@@ -238,15 +238,15 @@ class RefusedToken extends InvalidToken {
 }
 
 /*
- * Ways in: what dependencies that find out who asks have in common.
+ * Dependencies that authenticate a client share this part.
  *
- *   401  nobody has been named, or not to our satisfaction    always with a challenge (RFC 9110 §11.6.1)
- *   403  somebody has been named, who may not do this
+ *   401  no credentials, or invalid ones                always with a challenge (RFC 9110 §11.6.1)
+ *   403  valid credentials without the permission
  *
- * What such a dependency finds is found once for a request, whoever asks: those that demand more of it start from there.
+ * A request authenticates once for each such dependency. Guards that require more, such as a role, start from the result.
  */
 
-/** A source of a dependency that gives whoever asks: claims, or what the application knows of them. */
+/** Source of a dependency that returns the client: its claims, or a record of the application. */
 export type AuthSource<P> = (context: Context) => Awaitable<P>;
 
 /** How the answer names a way in (RFC 9110 §11.3): `Bearer`, with its parameters. */
@@ -260,7 +260,7 @@ export function challenge(
   return written.length === 0 ? scheme : `${scheme} ${written.join(', ')}`;
 }
 
-/** What stands between the quotation marks of a challenge: no need to escape anything. */
+/** Whether a text can stand in the quoted string of a challenge without an escape: 1 to 200 printable ASCII characters. */
 export function isRealm(value: unknown): boolean {
   return typeof value === 'string' && /^[\x20\x21\x23-\x5b\x5d-\x7e]{1,200}$/.test(value);
 }
@@ -280,12 +280,12 @@ export function wayIn<P>(name: string, way: Way & { readonly bare: AuthSource<P>
   const source = provide(
     { found: Depends(way.bare), security: way.requirement },
     named(name, ({ found }: { found: unknown }) => found as P),
-  ); // what `bare` gives
+  ); // the result of `bare`
   WAYS.set(source, way);
   return source;
 }
 
-/** How more is demanded of whoever a way in has found. Ways of others have the challenges of `Bearer`. */
+/** Scheme, realm and source for guards that require more of a client. Sources of other packages count as `Bearer`. */
 export function wayOf(source: DependencySource): Way {
   const own = WAYS.get(source);
   if (own !== undefined) return own;
@@ -295,7 +295,7 @@ export function wayOf(source: DependencySource): Way {
 
 const BEARER: SecurityRequirement = Object.freeze({ scheme: 'bearer', scopes: [], roles: [] });
 
-/** `Bearer` is registered; for the others RFC 9110 asks for a challenge, and nobody has registered any. */
+/** `Bearer` is registered. RFC 9110 requires a challenge for the other schemes, too, and the registry has none for them. */
 export const SCHEMES: Readonly<Record<SecurityRequirement['scheme'], string>> = {
   bearer: 'Bearer',
   session: SESSION_SCHEME,
@@ -312,12 +312,12 @@ export function audit({ state }: Context): SecurityLog {
   return SecurityLog.of(state.get(services));
 }
 
-/** What a mistake in a declaration becomes. */
+/** Throws the fault for a mistake in a declaration. */
 export function mistaken(owner: string, problem: string): never {
   throw new SvcError('E_AUTH', [owner, problem]);
 }
 
-/** What a source gives when it finds somebody. */
+/** Type of an authenticated client. */
 export type PrincipalOf<A> = A extends DependencySource ? NonNullable<Provided<A>> : never;
 
 /*

@@ -39,13 +39,13 @@ export interface KnownKeys<N extends string> extends APIKeyPlace {
 
 /** Keys that are looked up. */
 export interface LookedUpKeys<P> extends APIKeyPlace {
-  /** Whose key this is; undefined for nobody's. Keep digests: look for `sha256(key)`, so that no copy of the table holds a key. */
+  /** Returns the owner of a key, undefined for an unknown key. Keep digests: look for `sha256(key)`, so that no copy of the table holds a key. */
   readonly verify: (key: string, context: Context) => Awaitable<P | undefined>;
   readonly keys?: undefined;
 }
 
 /**
- * A source of whoever an API key belongs to. 401 without key or with a wrong one: `WWW-Authenticate: ApiKey`; a wrong one
+ * Source of the owner of an API key. 401 without key or with a wrong one: `WWW-Authenticate: ApiKey`; a wrong one
  * also writes a line `key_rejected` of the logger `svc_security`.
  *
  * @throws SvcError `E_AUTH` for both or neither of `keys` and `verify`, of header and cookie, and for keys that are too short,
