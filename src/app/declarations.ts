@@ -19,7 +19,7 @@ import type { ApplicationView, CoreRule, Examination } from '../check/check.ts';
 import type { Middleware, Plugin, Rule, Services } from '../http/contracts.ts';
 import type { MiddlewareFunction } from '../http/pipeline.ts';
 import type { Counter } from '../observability/metrics.ts';
-import type { Toolbox } from '../mcp/toolbox.ts';
+import type { Toolbox } from '../mcp/mcp.ts';
 import type { OpenApiOptions } from '../openapi/openapi.ts';
 import type { BackgroundRunner } from '../routing/background.ts';
 import type { Compilation } from '../routing/compile.ts';

@@ -1,18 +1,30 @@
 /**
- * Start and stop of an application, each once.
+ * Start and stop of an application, and `app.run()`, which listens, serves and drains.
  *
  *   start   compile -> room bus -> plugins -> startup hooks -> dependencies of scope `app`
  *   stop    clean-ups of requests -> dependencies of scope `app` -> rooms -> shutdown hooks in reverse -> plugins in reverse
+ *   run     signals -> start -> listen -> serve
+ *   close   readiness 503 -> no new connections -> requests in flight -> stop
  *
  * A part that fails at the start stops the parts that had started; the start may be tried again.
  */
 import { SvcError } from '../base/errors.ts';
 import { startPlugins, stopPlugins } from '../routing/plugin.ts';
+import { HttpServer } from '../http/server/server.ts';
+import { endOnSignals } from '../operations/operations.ts';
 import type { RoomBus } from '../cache/stores.ts';
 import type { Plugin } from '../http/contracts.ts';
 import type { Rooms } from '../http/websocket/rooms.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Application } from './application.ts';
+import type { ServedApplication } from '../http/server/server.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Env } from '../base/config.ts';
+import type { SecureTransport } from '../http/server/tls.ts';
+import type { ServerTlsOptions } from '../http/server/tls-options.ts';
+import type { Operations } from '../operations/operations.ts';
+import type { Leave } from '../operations/supervision.ts';
+import type { ServerOptions } from './options.ts';
 
 /** The key is on `process`, for all copies of this package in it: a bundled program has a copy of its own. */
 const START_DENIED: unique symbol = Symbol.for('svc.start.denied');
@@ -134,4 +146,161 @@ export class Lifecycle {
     const plugins = this.#deps.plugins();
     if (plugins.length > 0) await stopPlugins(plugins, log);
   }
+}
+
+/** A server that runs. */
+export interface RunningServer {
+  readonly host: string;
+  readonly port: number;
+  readonly url: string;
+  /** Drains, shuts the application down, and resolves when all is done. */
+  close(): Promise<void>;
+}
+
+/** Where a server has been opened, and how it ends. */
+export interface OpenedServer {
+  readonly host: string;
+  readonly port: number;
+  readonly url: string;
+  readonly drainMs: number;
+  /** Whether the connections come from a parent, which also logs where they are accepted. */
+  readonly isSupervised?: boolean;
+}
+
+/** Time for the first request of a connection that the parent handed over during a stop. */
+const LAST_REQUEST_MS = 100;
+
+/** Time that background tasks, hooks and plugins have after the last request, before a signal ends the process anyway. */
+const SHUTDOWN_MS = 10_000;
+
+/** The parts of an application that listening needs. */
+export interface ServingDeps {
+  readonly lifecycle: Lifecycle;
+  /** The application's own methods, which a subclass may override. */
+  startup(): Promise<void>;
+  shutdown(): Promise<void>;
+  readonly operations: Operations;
+  readonly log: Logger;
+  /** The compiled application. */
+  application(): Application;
+  /** The application that serves the metrics on a port of their own. */
+  metricsApplication(): ServedApplication;
+  clock(): Clock;
+  env(): Env;
+}
+
+/** The servers of one application. */
+export class Serving {
+  readonly #deps: ServingDeps;
+
+  constructor(deps: ServingDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Starts the application, listens and serves in this process. A signal ends it in order from the first moment: what had started is
+   * stopped. @throws SvcError `E_LISTEN`, `E_TLS`, and errors of the start
+   */
+  async run(options: ServerOptions): Promise<RunningServer> {
+    const isFirst = !this.#deps.lifecycle.hasBegun;
+    const secure = await this.secure(options.tls);
+    let server: HttpServer | undefined;
+    let opening: Promise<RunningServer> | undefined;
+    let running: RunningServer | undefined;
+    const close = async (): Promise<void> => {
+      const open = running ?? (await opening?.catch(() => undefined)); // once its ports are open it has accepted connections
+      await (open === undefined ? this.#deps.shutdown() : open.close());
+      signals?.[Symbol.dispose]();
+    };
+    const signals = options.handleSignals ? this.#endOnSignals(options.drainMs, close, secure) : undefined;
+    const isEnding = (): boolean => signals?.isEnding === true;
+    try {
+      await this.#deps.startup();
+      if (isEnding()) return await never();
+      server = new HttpServer(this.#deps.application(), secure);
+      running = await (opening = this.#open(server, options));
+      return isEnding() ? await never() : { ...running, close };
+    } catch (error) {
+      if (isEnding()) return never(); // the end is why it failed
+      signals?.[Symbol.dispose]();
+      await server?.close(0);
+      if (isFirst) await this.#deps.shutdown(); // parts that have started would keep the process alive
+      throw error;
+    }
+  }
+
+  /** The TLS transport, undefined without TLS. @throws SvcError `E_TLS` */
+  async secure(options: ServerTlsOptions | undefined): Promise<SecureTransport | undefined> {
+    if (options === undefined) return undefined;
+    const { SecureTransport } = await import('../http/server/tls.ts');
+    return new SecureTransport(options, { clock: this.#deps.clock(), log: this.#deps.log });
+  }
+
+  /** Goes on with a server that accepts requests, however they reach it. */
+  async serve(
+    server: HttpServer,
+    { drainMs, isSupervised = false, host, port, url }: OpenedServer,
+  ): Promise<RunningServer & { close(how?: Leave): Promise<void> }> {
+    const { operations, log } = this.#deps;
+    operations.inFlight = () => server.inFlight;
+    const metrics =
+      operations.access.port === undefined ? undefined : await this.#listenForMetrics(operations.access.port);
+    const watch = operations.watchEventLoop();
+    if (!isSupervised) log.info('listening', { url, env: this.#deps.env() });
+    let closing: Promise<void> | undefined;
+    const close = (how: Leave = 'stop'): Promise<void> => {
+      if (how === 'stop' && closing !== undefined) server.closeIdle();
+      if (how === 'stop') operations.isStopping = true; // a process that retires leaves others that are ready
+      return (closing ??= this.#drain(server, drainMs, how === 'retire' ? drainMs : LAST_REQUEST_MS).finally(
+        async () => {
+          await metrics?.close(0);
+          watch[Symbol.dispose]();
+        },
+      ));
+    };
+    return { host, port, url, close };
+  }
+
+  #endOnSignals(
+    drainMs: number,
+    close: () => Promise<void>,
+    secure: SecureTransport | undefined,
+  ): ReturnType<typeof endOnSignals> {
+    return endOnSignals({
+      clock: this.#deps.clock(),
+      log: this.#deps.log,
+      deadlineMs: drainMs + SHUTDOWN_MS,
+      close,
+      renew: secure === undefined ? undefined : () => secure.reload(),
+    });
+  }
+
+  /** @throws SvcError `E_LISTEN` */
+  async #open(server: HttpServer, options: ServerOptions): Promise<RunningServer> {
+    const address = await server.listen(options);
+    return this.serve(server, { ...address, drainMs: options.drainMs });
+  }
+
+  /** `/metrics` on the port of its own that `ops.metrics.port` names. */
+  async #listenForMetrics(port: number): Promise<HttpServer> {
+    const { operations, log } = this.#deps;
+    const server = new HttpServer(this.#deps.metricsApplication());
+    const { url } = await server.listen({ host: operations.access.host, port });
+    log.info('listening', { url, what: 'metrics' });
+    return server;
+  }
+
+  async #drain(server: HttpServer, deadlineMs: number, graceMs: number): Promise<void> {
+    const { log } = this.#deps;
+    log.info('draining', { in_flight: server.inFlight });
+    const cut = await server.close(deadlineMs, graceMs);
+    if (cut > 0) log.warn('drain_deadline_exceeded', { requests_cut: cut });
+    await this.#deps.shutdown();
+    log.info('stopped');
+  }
+}
+
+/** Never resolves: the process is about to end. */
+function never(): Promise<never> {
+  return new Promise(() => undefined);
 }

@@ -4,7 +4,6 @@
  *   declarations.ts   declarations -> compilation and findings
  *   application.ts    the compiled application, which serves
  *   lifecycle.ts      start and stop
- *   serving.ts        run(): listen, serve, drain
  */
 import { systemClock } from '../base/clock.ts';
 import { Config } from '../base/config.ts';
@@ -14,9 +13,8 @@ import { examineLive } from '../check/check.ts';
 import { AppState, services } from '../http/state.ts';
 import { WebSocketMeter } from '../http/websocket/meter.ts';
 import { Rooms, rooms } from '../http/websocket/rooms.ts';
-import { McpServer, callTool, listTools } from '../mcp/mcp.ts';
+import { callTool, listTools, McpServer, Toolbox } from '../mcp/mcp.ts';
 import { mcpRoutes } from '../mcp/mount.ts';
-import { Toolbox } from '../mcp/toolbox.ts';
 import { createLogger } from '../observability/log.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { OpenApiAnswer, readOpenApiOptions } from '../openapi/answer.ts';
@@ -25,10 +23,9 @@ import { BackgroundRunner } from '../routing/background.ts';
 import { Router } from '../routing/route.ts';
 import { Application } from './application.ts';
 import { Declarations } from './declarations.ts';
-import { Lifecycle, assertStartAllowed } from './lifecycle.ts';
+import { assertStartAllowed, Lifecycle, Serving } from './lifecycle.ts';
 import { metricsRoutes } from './operation-routes.ts';
 import { Settings, readRunOptions, readSvcOptions } from './options.ts';
-import { Serving } from './serving.ts';
 import type { RoomBus } from '../cache/stores.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Env } from '../base/config.ts';
@@ -41,10 +38,17 @@ import type { HttpServer } from '../http/server/server.ts';
 import type { SecureTransport } from '../http/server/tls.ts';
 import type { ServerTlsOptions } from '../http/server/tls-options.ts';
 import type { McpApplication } from '../mcp/calls.ts';
-import type { McpCallOptions, StdioOptions } from '../mcp/mcp.ts';
+import type {
+  CheckedTool,
+  McpCallOptions,
+  PromptReply,
+  PromptSpec,
+  StdioOptions,
+  ToolContext,
+  ToolSpec,
+} from '../mcp/mcp.ts';
 import type { McpMountOptions } from '../mcp/mount.ts';
 import type { ToolResult } from '../mcp/results.ts';
-import type { CheckedTool, PromptReply, PromptSpec, ToolContext, ToolSpec } from '../mcp/toolbox.ts';
 import type { Tool } from '../mcp/tools.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Counter, MetricsRegistry } from '../observability/metrics.ts';
@@ -55,7 +59,7 @@ import type { CompiledApplication } from '../routing/compile.ts';
 import type { HandlerResult } from '../routing/route.ts';
 import type { CompileVariant } from './declarations.ts';
 import type { RunOptions, SvcOptions } from './options.ts';
-import type { OpenedServer, RunningServer } from './serving.ts';
+import type { OpenedServer, RunningServer } from './lifecycle.ts';
 
 /** Marks applications, whichever copy of the package made them. */
 export const APP_BRAND: symbol = Symbol.for('svc.app');

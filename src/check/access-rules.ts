@@ -3,7 +3,7 @@
  * tried as often as somebody likes.
  */
 import { CSRFMiddleware } from '../http/session/csrf.ts';
-import { isGuarded, isPublic, isWrite, layersOf, ownRoutes, shapeOf, subjectOf } from './routes.ts';
+import { isGuarded, isPublic, isWrite, layersOf, ownRoutes, shapeOf, subjectOf } from './check.ts';
 import type { ApplicationView, ReportFinding } from './check.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 

@@ -2,10 +2,9 @@
  * Rules about what routes take and give: bodies without a schema, replies without one, schemas that no reply could fit, and
  * inputs of any length from anybody.
  */
-import { codeOf } from './source.ts';
+import { callsOfRequest, codeOf, repliesWithObject } from './source.ts';
 import { isAboutSecrets, isIssuing } from './access-rules.ts';
-import { callsOfRequest, repliesWithObject } from './handler.ts';
-import { isGuarded, isPublic, isWrite, ownRoutes, subjectOf } from './routes.ts';
+import { isGuarded, isPublic, isWrite, ownRoutes, subjectOf } from './check.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
 import { compileType, misfitsOf, plansOf, plansWithin } from '../schema/schema.ts';
 import type { ApplicationView, ReportFinding } from './check.ts';

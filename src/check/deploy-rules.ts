@@ -4,9 +4,8 @@
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { codeOf } from './source.ts';
-import { callsOfRequest } from './handler.ts';
-import { ownRoutes, subjectOf } from './routes.ts';
+import { callsOfRequest, codeOf } from './source.ts';
+import { ownRoutes, subjectOf } from './check.ts';
 import { fileLimit } from '../schema/schema.ts';
 import type { ApplicationView, ReportFinding } from './check.ts';
 

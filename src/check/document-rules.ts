@@ -2,11 +2,11 @@
  * Rules about the document of an application: what it cannot say (SVC305), and what clients of an earlier one can no longer do
  * (SVC306).
  */
-import { isWrite, ownRoutes, shapeOf, subjectOf } from './routes.ts';
+import { isWrite, ownRoutes, shapeOf, subjectOf } from './check.ts';
 import { openapiDocument, openapiProblems } from '../openapi/openapi.ts';
 import { compareOpenapi } from '../openapi/compare.ts';
 import { compileType, plansOf, plansWithin } from '../schema/schema.ts';
-import { McpGuard } from '../mcp/guard.ts';
+import { McpGuard } from '../mcp/mount.ts';
 import { planNames } from '../mcp/tools.ts';
 import type { ApplicationView, ReportFinding } from './check.ts';
 import type { CompilationView, RouteDetail } from '../routing/compile.ts';

@@ -3,7 +3,7 @@
  * Starting, graph-rules.ts asks for them where they may find something; checking, rules.ts, which has their texts.
  */
 import { findOutlived, findUnknownNames, findUnused } from './code-rules.ts';
-import { layersOf, ownRoutes, shapeOf } from './routes.ts';
+import { layersOf, ownRoutes, shapeOf } from './check.ts';
 import { viewOfDependency } from '../routing/di.ts';
 import { segmentsOf } from '../http/middleware/exemptions.ts';
 import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';

@@ -13,7 +13,7 @@ import type { Awaitable } from '../cache/stores.ts';
 import type { HeaderView } from './headers.ts';
 import type { MultiMap } from './request/query.ts';
 import type { HttpResponse } from './response.ts';
-import type { TraceContext } from './request/trace-context.ts';
+import type { TraceContext } from './request-id.ts';
 
 export type { Awaitable } from '../cache/stores.ts';
 

@@ -7,14 +7,13 @@
  * still add its fields. A layer that answers synchronously costs no promise.
  */
 import { ClientDisconnected, HTTPException, SvcError } from '../base/errors.ts';
-import { isThenable } from '../base/thenable.ts';
-import { LateAnswer } from './late-answer.ts';
-import { HttpResponse, problem, problemOf } from './response.ts';
+import { isThenable } from '../base/promises.ts';
+import { HttpResponse, LateAnswer, problem, problemOf } from './response.ts';
 import { DEFAULT_PLAN, toResponse } from './reply.ts';
 import { failRequest } from './request/event.ts';
 import { shown } from '../base/options.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, Next, Services } from './contracts.ts';
-import type { Answer } from './late-answer.ts';
+import type { Answer } from './response.ts';
 import type { ReplyPlan } from './reply.ts';
 import type { TransportRequest } from './request/request.ts';
 import type { Logger } from '../observability/log.ts';

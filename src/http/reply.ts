@@ -8,16 +8,16 @@
  *   undefined, null                     204, unless the route names a status
  *   anything else                       application/json
  */
-import { toJson } from './json.ts';
 import {
   BYTES_TYPE,
+  checkedStatus,
   HttpResponse,
   JSON_TYPE,
   Prepared,
   PreparedType,
   StreamingResponse,
   TEXT_TYPE,
-  checkedStatus,
+  toJson,
 } from './response.ts';
 import { SvcError } from '../base/errors.ts';
 import { formChunks } from './chunks.ts';

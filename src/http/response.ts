@@ -1,19 +1,20 @@
 /**
- * Responses: a status, fields and a body, until the server writes them. Six classes for what people answer with.
+ * Responses: a status, fields and a body, until the server writes them. Six classes for common bodies, their JSON, and answers
+ * that come later.
  */
 import { Readable } from 'node:stream';
-import { SvcError, statusTitle } from '../base/errors.ts';
+import { statusTitle, SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
 import { inspectAsJson } from '../observability/redact.ts';
 import { HeaderList } from './headers.ts';
 import { needsSecure, serializeCookie } from './cookies.ts';
-import { toJson } from './json.ts';
 import { encodeLocation } from './path.ts';
 import { ignore, isChunks, prime } from './chunks.ts';
-import type { CookieOptions } from './cookies.ts';
-import type { HeaderView } from './headers.ts';
-import type { Chunks, Primed } from './chunks.ts';
 import type { HTTPException, Issue } from '../base/errors.ts';
+import type { HeaderView } from './headers.ts';
+import type { CookieOptions } from './cookies.ts';
+import type { Chunks, Primed } from './chunks.ts';
+import type { Awaitable } from '../cache/stores.ts';
 
 /** What a response holds: text, bytes, nothing, or pieces that are pulled while they are sent. */
 export type ResponseBody = string | Uint8Array | null | Chunks;
@@ -369,4 +370,91 @@ function head(status: number): string {
       (text = `{"type":"about:blank","title":${JSON.stringify(statusTitle(status))},"status":${status}`),
     );
   return text;
+}
+
+/*
+ * JSON.stringify, with bigints as decimal strings. A value without a JSON form and a cycle are errors that name their place.
+ * JSON.stringify decides everything else: a Map or a Set inside an object becomes `{}`.
+ */
+
+/** The JSON text of a value. @throws SvcError `E_REPLY` with the place of a cycle, or of what cannot be JSON */
+export function toJson(value: unknown): string {
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(value);
+  } catch (error) {
+    if (!(error instanceof TypeError || error instanceof RangeError)) throw error;
+    text = slowJson(value);
+  }
+  if (text === undefined) throw new SvcError('E_REPLY', [`${describe(value)} has no JSON form`]);
+  return text;
+}
+
+function describe(value: unknown): string {
+  return typeof value === 'function'
+    ? `the function ${value.name || '(anonymous)'}`
+    : `a value of type ${typeof value}`;
+}
+
+/** The second attempt, when there are bigints or a cycle. */
+function slowJson(value: unknown): string | undefined {
+  try {
+    return JSON.stringify(value, (_key, member: unknown) =>
+      typeof member === 'bigint' ? member.toString() : member,
+    );
+  } catch (cause) {
+    const problem = cycleIn(value, '$', new Set());
+    throw problem === undefined ? cause : new SvcError('E_REPLY', [problem], { cause });
+  }
+}
+
+/** Where a value contains itself, or is nested deeper than anybody reads. */
+function cycleIn(value: unknown, path: string, above: Set<object>): string | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  if (above.has(value)) return `a cycle at ${path}`;
+  if (above.size >= 512) return `nesting deeper than 512 levels at ${path.slice(0, 80)}…`;
+  above.add(value);
+  for (const [key, member] of Object.entries(value)) {
+    const problem = cycleIn(member, Array.isArray(value) ? `${path}[${key}]` : `${path}.${key}`, above);
+    if (problem !== undefined) return problem;
+  }
+  above.delete(value);
+  return undefined;
+}
+
+/** What a request is answered with: now or later. */
+export type Answer = Awaitable<HttpResponse> | LateAnswer;
+
+/**
+ * A response that is made when the body of its request is complete, and sent at once. A promise would settle only after all
+ * received data has been read, and so requests of other connections would delay it. One receiver; `await` uses a promise of it.
+ */
+export class LateAnswer implements PromiseLike<HttpResponse> {
+  #answer: HttpResponse | undefined;
+  #taker: ((answer: HttpResponse) => void) | undefined;
+
+  /** It is here, or will be: called once. A promise never rejects. */
+  protected settle(answer: Awaitable<HttpResponse>): void {
+    if (!(answer instanceof HttpResponse)) return void answer.then((settled) => this.settle(settled));
+    this.#answer = answer;
+    this.#taker?.(answer);
+  }
+
+  /** Gives it to `taker`, at once if it is there. */
+  giveTo(taker: (answer: HttpResponse) => void): void {
+    if (this.#answer === undefined) this.#taker = taker;
+    else taker(this.#answer);
+  }
+
+  /** Never rejects. */
+  get promise(): Promise<HttpResponse> {
+    return new Promise((resolve) => this.giveTo(resolve));
+  }
+
+  then<T = HttpResponse, F = never>(
+    onFulfilled?: ((answer: HttpResponse) => T | PromiseLike<T>) | null,
+    onRejected?: ((error: unknown) => F | PromiseLike<F>) | null,
+  ): Promise<T | F> {
+    return this.promise.then(onFulfilled, onRejected);
+  }
 }

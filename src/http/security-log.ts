@@ -6,7 +6,7 @@
  *   clients beyond the 10,000 that are remembered         one line a minute and event for all of them
  */
 import { LruIndex } from '../cache/lru.ts';
-import { clientOf } from './request/address.ts';
+import { clientOf } from './request/proxy.ts';
 import type { Logger } from '../observability/log.ts';
 import type { HttpRequest, Services } from './contracts.ts';
 

@@ -14,7 +14,7 @@ import { isObject } from './messages.ts';
 import { closest } from '../base/options.ts';
 import { fileLimit } from '../schema/schema.ts';
 import { fillTemplate, writeSegment } from '../http/path.ts';
-import type { RouteInputs } from '../routing/compiled.ts';
+import type { RouteInputs } from '../routing/call.ts';
 import type { Issue } from '../base/errors.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 import type { JsonObject } from './messages.ts';

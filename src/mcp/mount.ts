@@ -1,19 +1,42 @@
 /**
- * `app.mountMcp()`: the routes of an MCP endpoint over HTTP. The endpoint itself is imported when the first message arrives.
+ * `app.mountMcp()`: the routes of an MCP endpoint over HTTP, and the guard in front of them. The endpoint is imported when the first
+ * message arrives.
+ *
+ * The guard protects against pages of other sites and against DNS rebinding. Any other request is refused with 403:
+ *
+ *   Host     one of `hosts`; else the hosts of TrustedHostMiddleware; else localhost and the loopback addresses
+ *   Origin   absent, its own, or one of `origins`; outside production also pages of this machine when the host is this machine
+ *
+ * A 401, and a 403 for a missing scope, name the metadata of the endpoint's authorization (RFC 9728 §5.1; MCP 2025-11-25,
+ * authorization).
  */
 import { SvcError } from '../base/errors.ts';
-import { McpGuard } from './guard.ts';
 import { serverOptions } from './server.ts';
 import { bool, given, int, readOptions } from '../base/options.ts';
-import { Field, Schema, list, str } from '../schema/schema.ts';
+import { Field, list, Schema, str } from '../schema/schema.ts';
 import { isToken } from '../http/headers.ts';
 import { SESSION } from '../http/state.ts';
+import { AllowedOrigins, isOwnOrigin } from '../http/origins.ts';
+import { failure, INVALID_REQUEST, NEWEST, RpcError } from './messages.ts';
+import { readTrustProxy } from '../http/request/proxy.ts';
+import { JSONResponse } from '../http/response.ts';
+import { SecurityLog } from '../http/security-log.ts';
+import { hostnameOf } from '../http/middleware/trusted-host.ts';
+import type { McpServerOptions } from './server.ts';
 import type { McpApplication } from './calls.ts';
 import type { EndpointDeps, McpEndpoint } from './http.ts';
-import type { McpServerOptions } from './server.ts';
 import type { Dependencies } from '../routing/spec.ts';
-import type { Awaitable, Context, RouteRateLimit } from '../http/contracts.ts';
+import type {
+  Awaitable,
+  CompiledView,
+  Context,
+  HttpRequest,
+  Middleware,
+  Next,
+  RouteRateLimit,
+} from '../http/contracts.ts';
 import type { Origins } from '../http/origins.ts';
+import type { HttpResponse } from '../http/response.ts';
 
 /** How an endpoint is mounted. `undefined` means not given. */
 export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
@@ -217,4 +240,96 @@ function usualPrincipal(context: Context, names: readonly string[]): string {
   });
   const all = [req.headers['authorization'], ...(shown ?? [])];
   return all.every((credential) => credential === undefined) ? '' : JSON.stringify(all);
+}
+
+/** What it lets in. */
+export interface GuardOptions {
+  readonly hosts: readonly string[] | undefined;
+  readonly origins: Origins;
+  /** Where the authorization of the endpoint is described: a path of this application. */
+  readonly metadataPath: string | undefined;
+}
+
+const LOCAL: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]']);
+
+/** The layer around an MCP endpoint. */
+export class McpGuard implements Middleware {
+  readonly #hosts: ReadonlySet<string> | undefined;
+  readonly #origins: AllowedOrigins;
+  readonly #metadataPath: string | undefined;
+  #hasTrustedHosts = false;
+  /** Whether trusted proxies say how a request came. */
+  #knowsScheme = false;
+  #isProduction = true;
+  #log: SecurityLog | undefined;
+
+  /** @throws SvcError `E_CORS` for an origin that no browser sends */
+  constructor({ hosts, origins, metadataPath }: GuardOptions) {
+    this.#hosts = hosts === undefined ? undefined : new Set(hosts.map((host) => host.toLowerCase()));
+    this.#origins = new AllowedOrigins(origins);
+    this.#metadataPath = metadataPath;
+  }
+
+  compile(view: CompiledView): Iterable<never> {
+    const { env, middleware, services } = view;
+    this.#knowsScheme = readTrustProxy(view.config('trustProxy')) !== undefined;
+    this.#isProduction = env === 'production';
+    this.#hasTrustedHosts = middleware.some(({ kind }) => kind === 'trusted-host');
+    this.#log = SecurityLog.of(services);
+    return [];
+  }
+
+  async handle(req: HttpRequest, next: Next): Promise<HttpResponse> {
+    const name = hostnameOf(req.host);
+    if (name === undefined || !this.#answersFor(name))
+      return this.#refuse(
+        req,
+        'host',
+        'This endpoint does not answer for the host that the request names: name it with mountMcp(path, { hosts })',
+      );
+    const { origin } = req.headers;
+    if (origin !== undefined && !(await this.#allows(origin, name, req)))
+      return this.#refuse(req, 'origin', 'Pages of this origin may not speak to this endpoint');
+    const response = await next();
+    if ((response.status === 401 || response.status === 403) && this.#metadataPath !== undefined)
+      describe(response, `${req.scheme}://${req.host}${this.#metadataPath}`);
+    return response;
+  }
+
+  #answersFor(name: string): boolean {
+    if (this.#hosts !== undefined) return this.#hosts.has(name) || (!this.#isProduction && LOCAL.has(name));
+    return this.#hasTrustedHosts || LOCAL.has(name);
+  }
+
+  #allows(origin: string, name: string, req: HttpRequest): Awaitable<boolean> {
+    if (isOwnOrigin(origin, req, this.#knowsScheme)) return true;
+    if (!this.#isProduction && LOCAL.has(name) && LOCAL.has(URL.parse(origin)?.hostname ?? '')) return true;
+    return this.#origins.allows(origin, req);
+  }
+
+  #refuse(req: HttpRequest, what: 'host' | 'origin', problem: string): HttpResponse {
+    this.#log?.refused('mcp_refused', req, { reason: what });
+    return new JSONResponse(failure(undefined, new RpcError(INVALID_REQUEST, problem), NEWEST), {
+      status: 403,
+    });
+  }
+}
+
+/** What stands before the first bearer challenge, and that challenge with its parameters, up to where that of another scheme begins (RFC 9110 §11.6.1). Each character has one way to be read: with two, a list of twenty took as many steps as 2²⁰. */
+const BEARER =
+  /^((?:(?:[^",]|"(?:[^"\\]|\\.)*")*,)*?[ \t]*)(bearer(?![^\s,])((?: +|, *)[^\s=,]+ *= *(?:"(?:[^"\\]|\\.)*"|[^\s",]+))*)/i;
+
+/** Adds the place to the challenge for a bearer token. A 401 without one gets it: a guard of one's own may challenge for nothing, or for another scheme alone. */
+function describe(response: HttpResponse, url: string): void {
+  const header = response.headers.get('www-authenticate') ?? '';
+  const place = `resource_metadata="${url}"`;
+  const [, before, challenge, parameter] = BEARER.exec(header) ?? [];
+  if (before !== undefined && challenge !== undefined) {
+    if (/[ ,]resource_metadata *=/i.test(challenge)) return; // a parameter stands there once (RFC 9110 §11.2)
+    response.headers.set(
+      'WWW-Authenticate',
+      `${before}${challenge}${parameter === undefined ? '' : ','} ${place}${header.slice(before.length + challenge.length)}`,
+    );
+  } else if (response.status === 401)
+    response.headers.set('WWW-Authenticate', `Bearer ${place}${header === '' ? '' : `, ${header}`}`);
 }

@@ -9,7 +9,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { Keyring, authSecrets } from '../crypto/keys.ts';
 import { legacyDialect } from './messages.ts';
-import { ProtectedValues } from '../http/session/signed-values.ts';
+import { ProtectedValues } from '../http/session/cookie.ts';
 import type { Dialect, RequestId } from './messages.ts';
 import type { McpSession } from './server.ts';
 import type { Services } from '../http/contracts.ts';

@@ -8,9 +8,9 @@
  */
 import { HTTPException, TooManyRequests } from '../base/errors.ts';
 import { MemoryRateLimitStore } from '../cache/stores.ts';
-import { clientOf } from '../http/request/address.ts';
+import { clientOf } from '../http/request/proxy.ts';
 import { HttpResponse, JSONResponse, RedirectResponse } from '../http/response.ts';
-import { foreignPage } from '../http/same-origin.ts';
+import { foreignPage } from '../http/origins.ts';
 import { SESSION } from '../http/state.ts';
 import { isRefusal, refusal } from './answers.ts';
 import { isUsersAnswer, outcomeOf } from './audit.ts';
@@ -27,7 +27,7 @@ import type { OAuthProvider, UserInfo } from './provider/presets.ts';
 import type { RefreshToken, RefreshTokenCodec } from './tokens/refresh-codec.ts';
 import type { LoginRow } from './tokens/store.ts';
 import type { Clock } from '../base/clock.ts';
-import type { OwnPages } from '../http/same-origin.ts';
+import type { OwnPages } from '../http/origins.ts';
 import type { RateLimiter } from '../http/middleware/rate-limiter.ts';
 import type { Audit } from './audit.ts';
 import type { DPoP } from './tokens/dpop.ts';

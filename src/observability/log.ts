@@ -4,23 +4,16 @@
  *   {"time":"2026-01-31T09:30:00.000Z","level":"info","logger":"svc","event":"server_listening","port":8000}
  *   09:30:00.000 INFO  svc server_listening port=8000                                              on a terminal
  *
- * A call never throws and never waits. What may stand in a line is decided by redact.ts, where it goes by log-sink.ts; what it looks
- * like on a terminal is in log-sink.ts.
+ * A call never throws and never waits. redact.ts decides which values may stand in a line.
  */
-import { fstatSync } from 'node:fs';
-import { systemClock, type Clock } from '../base/clock.ts';
-import {
-  type EventLevel,
-  type LogEvent,
-  type LogSink,
-  humanLine,
-  isTerminal,
-  stderrSink,
-} from './log-sink.ts';
+import { fstatSync, write, writeSync } from 'node:fs';
+import { isMainThread } from 'node:worker_threads';
+import { isatty } from 'node:tty';
+import { systemClock } from '../base/clock.ts';
 import { given, oneOf, readOptions, text } from '../base/options.ts';
-import { type JsonEntry, safeEntries, safeError, safeText } from './redact.ts';
-
-export { flush, stderrSink, type LogSink } from './log-sink.ts';
+import { safeEntries, safeError, safeText, visible } from './redact.ts';
+import type { Clock } from '../base/clock.ts';
+import type { JsonEntry } from './redact.ts';
 
 /** Writes events of one named part. Events are snake_case; fields are redacted by key and by type. */
 export interface Logger {
@@ -82,12 +75,12 @@ export function createLogger(options: LoggerOptions = {}): Logger {
   );
 }
 
-/** What is no device is no terminal: a look at it spares a server what log-sink.ts loads. */
+/** Whether standard error is a terminal. A file descriptor that is not a character device is not one, and needs no further look. */
 function isDevice(descriptor: number): boolean {
   try {
     return fstatSync(descriptor).isCharacterDevice();
   } catch {
-    return true; // log-sink.ts tells what is the matter
+    return true; // the first write reports the error
   }
 }
 
@@ -196,4 +189,316 @@ let lastTime = '';
 function isoTime(ms: number): string {
   if (ms !== lastMs) [lastMs, lastTime] = [ms, new Date(ms).toISOString()];
   return lastTime;
+}
+
+/*
+ * Log lines -> standard error, without blocking the caller. One queue per process.
+ *
+ *   line -> queue (1 MiB) -> setImmediate -> batches of 16 KiB -> write(2)
+ *            full: lines are dropped and counted        EAGAIN: again in 10 ms        closed pipe: later lines are dropped
+ *
+ * A pipe or socket is made non-blocking and written synchronously: a batch takes about 3 us, and no write is pending at exit.
+ * A descriptor that can block (a file, a terminal, a pipe on Windows) is written by the thread pool, one batch at a time.
+ * Processes that share one congested pipe can split each other's lines: write(2) guarantees no more.
+ */
+
+/** Takes one line, without its line feed. Must not throw, and must not wait. */
+export type LogSink = (line: string) => void;
+
+/** What a {@link LineQueue} needs of a file descriptor. Bytes before `offset` are written already. */
+export interface LogDevice {
+  /** True when write(2) may wait for a reader or a disk. */
+  readonly canBlock: boolean;
+  /** Writes at once; answers how many bytes, throws an error with the `code` of errno. */
+  writeNow(bytes: Uint8Array, offset: number): number;
+  /** Writes elsewhere, and calls back. */
+  write(
+    bytes: Uint8Array,
+    offset: number,
+    done: (error: NodeJS.ErrnoException | null, written: number) => void,
+  ): void;
+  /** Stops the whole thread: at exit there is no later. */
+  pause(ms: number): void;
+}
+
+const MAX_QUEUED_CHARACTERS = 1_048_576;
+const BATCH_CHARACTERS = 16_384;
+const RETRY_MS = 10;
+const DISK_FULL_RETRY_MS = 1_000;
+const EXIT_PAUSE_MS = 5;
+/** Half a second in all, however slowly somebody reads. */
+const MAX_EXIT_PAUSES = 100;
+const TRY_LATER: ReadonlySet<string | undefined> = new Set(['EAGAIN', 'EWOULDBLOCK', 'EINTR']);
+const DISK_FULL: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
+
+/** Lines on their way to a device. */
+export class LineQueue {
+  readonly #open: () => LogDevice;
+  readonly #clock: Clock;
+  #device: LogDevice | undefined;
+  #lines: string[] = [];
+  #characters = 0;
+  #dropped = 0;
+  #batch: Uint8Array | undefined;
+  #batchLines = 0;
+  #offset = 0;
+  #state: 'idle' | 'scheduled' | 'writing' | 'waiting' | 'exiting' | 'closed' = 'idle';
+
+  /** `open` is called when the first line is written. */
+  constructor(open: () => LogDevice, clock: Clock) {
+    this.#open = open;
+    this.#clock = clock;
+  }
+
+  /** Queues a line; drops and counts it when the queue is full. */
+  push(line: string): void {
+    if (this.#state === 'closed') return;
+    if (this.#characters + line.length >= MAX_QUEUED_CHARACTERS) {
+      this.#dropped++;
+      return;
+    }
+    this.#lines.push(line);
+    this.#characters += line.length + 1;
+    if (this.#state === 'exiting') this.#writeOut();
+    else if (this.#state === 'idle') this.#schedule();
+  }
+
+  /** Writes what is queued before it returns, or gives up: a pipe that nobody reads holds nothing up for more than half a second. */
+  flush(): void {
+    if (this.#state === 'closed') return;
+    // a batch in the thread pool gets there by itself, even when the process exits; it should get there first
+    if (this.#state === 'writing') this.#device!.pause(EXIT_PAUSE_MS);
+    this.#writeOut();
+  }
+
+  /** flush(), after which every line is written at once: there is no event loop to write it later. */
+  exit(): void {
+    this.flush();
+    this.#state = this.#state === 'closed' || this.#batch !== undefined ? 'closed' : 'exiting';
+  }
+
+  #schedule(): void {
+    this.#state = 'scheduled';
+    setImmediate(() => this.#run());
+  }
+
+  #run(): void {
+    if (this.#state === 'closed' || this.#state === 'exiting') return;
+    this.#state = 'idle';
+    const device = (this.#device ??= this.#open());
+    while (this.#nextBatch()) {
+      if (device.canBlock) return this.#writeElsewhere(device);
+      try {
+        this.#advance(device.writeNow(this.#batch!, this.#offset));
+      } catch (error) {
+        this.#onFailure(error as NodeJS.ErrnoException); // only the device throws here
+        if (this.#state !== 'idle') return;
+      }
+    }
+  }
+
+  #writeElsewhere(device: LogDevice): void {
+    const [bytes, offset, lines] = [this.#batch!, this.#offset, this.#batchLines];
+    this.#batch = undefined; // flush() must not write it a second time
+    this.#state = 'writing';
+    device.write(bytes, offset, (error, written) => {
+      if (this.#state !== 'writing') return;
+      this.#state = 'idle';
+      if (error !== null || offset + written < bytes.length)
+        [this.#batch, this.#offset, this.#batchLines] = [
+          bytes,
+          offset + (error === null ? written : 0),
+          lines,
+        ];
+      if (error !== null) this.#onFailure(error);
+      if (this.#state === 'idle') this.#run();
+    });
+  }
+
+  #writeOut(): void {
+    const device = (this.#device ??= this.#open());
+    let pauses = MAX_EXIT_PAUSES;
+    while (this.#nextBatch()) {
+      try {
+        this.#advance(device.writeNow(this.#batch!, this.#offset));
+      } catch (error) {
+        const { code } = error as NodeJS.ErrnoException; // only the device throws here
+        if (!TRY_LATER.has(code)) return this.#onFailure(error as NodeJS.ErrnoException);
+        if (pauses-- === 0) {
+          if (this.#state === 'exiting') this.#state = 'closed';
+          return;
+        }
+        device.pause(EXIT_PAUSE_MS);
+      }
+    }
+  }
+
+  /** Whether there is something to write: the rest of a batch, or a new one of whole lines. */
+  #nextBatch(): boolean {
+    if (this.#batch !== undefined) return true;
+    if (this.#dropped > 0) this.#lines.push(this.#takeDropped());
+    if (this.#lines.length === 0) return false;
+    let count = 0;
+    for (let characters = 0; count < this.#lines.length && characters < BATCH_CHARACTERS; count++)
+      characters += this.#lines[count]!.length + 1;
+    const lines = count === this.#lines.length ? this.#lines : this.#lines.slice(0, count);
+    this.#lines = count === this.#lines.length ? [] : this.#lines.slice(count);
+    for (const line of lines) this.#characters -= line.length + 1;
+    this.#batch = Buffer.from(`${lines.join('\n')}\n`);
+    this.#batchLines = lines.length;
+    this.#offset = 0;
+    return true;
+  }
+
+  /** Written after what was queued before, which is where the lines are missing. */
+  #takeDropped(): string {
+    const line = JSON.stringify({
+      time: new Date(this.#clock.nowMs()).toISOString(),
+      level: 'warn',
+      logger: 'svc',
+      event: 'log_lines_dropped',
+      count: this.#dropped,
+    });
+    this.#dropped = 0;
+    this.#characters += line.length + 1;
+    return line;
+  }
+
+  #advance(written: number): void {
+    this.#offset += written;
+    if (this.#offset >= this.#batch!.length) this.#batch = undefined;
+  }
+
+  #onFailure(error: NodeJS.ErrnoException): void {
+    const isDiskFull = DISK_FULL.has(error.code);
+    if (isDiskFull) {
+      this.#dropped += this.#batchLines;
+      this.#batch = undefined;
+    }
+    if (isDiskFull || TRY_LATER.has(error.code)) {
+      this.#state = 'waiting';
+      this.#clock.after(isDiskFull ? DISK_FULL_RETRY_MS : RETRY_MS, () => {
+        if (this.#state === 'waiting') this.#run();
+      });
+    } else {
+      // EPIPE, EBADF, EIO: nobody is there any more, which is no reason to stop serving
+      this.#state = 'closed';
+      this.#lines = [];
+      this.#batch = undefined;
+    }
+  }
+}
+
+let queue: LineQueue | undefined;
+
+/** The sink that every logger has unless it is given another: standard error, one queue for the process, flushed at exit. */
+export function stderrSink(): LogSink {
+  const lines = (queue ??= openQueue());
+  return (line) => lines.push(line);
+}
+
+/** Writes every queued line before it returns, for the moment before a process kills itself. `process.exit()` needs no such call. */
+export function flush(): void {
+  queue?.flush();
+}
+
+function openQueue(): LineQueue {
+  const lines = new LineQueue(stderrDevice, systemClock);
+  process.once('exit', () => lines.exit());
+  return lines;
+}
+
+function stderrDevice(): LogDevice {
+  return {
+    canBlock: !isNonBlocking(),
+    writeNow: (bytes, offset) => writeSync(2, bytes, offset),
+    write: (bytes, offset, done) => write(2, bytes, offset, done),
+    pause: (ms) => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms),
+  };
+}
+
+function isNonBlocking(): boolean {
+  if (process.platform === 'win32' || !isMainThread) return false;
+  try {
+    const kind = fstatSync(2);
+    if (!kind.isFIFO() && !kind.isSocket()) return false;
+    // its first use opens descriptor 2 as a stream, which sets O_NONBLOCK; Node takes that back at exit
+    return process.stderr.writable;
+  } catch {
+    return false;
+  }
+}
+
+/** How severe an event is. */
+export type EventLevel = 'debug' | 'info' | 'warn' | 'error';
+
+/** An event, its fields written and redacted already. */
+export interface LogEvent {
+  readonly timeMs: number;
+  readonly level: EventLevel;
+  readonly logger: string;
+  readonly event: string;
+  readonly fields: readonly JsonEntry[];
+}
+
+const COLOURS: Readonly<Record<EventLevel, string>> = {
+  debug: '\x1b[2m',
+  info: '\x1b[36m',
+  warn: '\x1b[33m',
+  error: '\x1b[31m',
+};
+const PLAIN = '\x1b[0m';
+
+/** `time` is that of the event in RFC 3339. */
+export function humanLine(
+  { level, logger, event, fields }: LogEvent,
+  time: string,
+  isColoured: boolean,
+): string {
+  const label = level.toUpperCase().padEnd(5);
+  let line = `${time.slice(11, 23)} ${isColoured ? COLOURS[level] + label + PLAIN : label} ${unquoted(safeText(logger))} ${unquoted(safeText(event))}`;
+  let stack = '';
+  for (const [key, json] of fields) {
+    const value: unknown = JSON.parse(json);
+    if (isErrorRecord(value)) stack += errorLines(value, key);
+    else line += ` ${unquoted(safeText(key))}=${unquoted(json)}`;
+  }
+  return line + stack;
+}
+
+interface ErrorRecord {
+  readonly message: unknown;
+  readonly stack: string;
+  readonly remedy?: unknown;
+  readonly cause?: unknown;
+}
+
+function isErrorRecord(value: unknown): value is ErrorRecord {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'stack' in value &&
+    typeof value.stack === 'string' &&
+    'message' in value
+  );
+}
+
+/** Stack and causes below the line; every line of them is indented, so none can pass for an event. */
+function errorLines(error: ErrorRecord, label: string): string {
+  const remedy = typeof error.remedy === 'string' ? `\nRemedy: ${error.remedy}` : '';
+  const text = `${label}: ${error.stack}${remedy}`
+    .split('\n')
+    .map((row) => `\n    ${visible(row)}`)
+    .join('');
+  return isErrorRecord(error.cause) ? text + errorLines(error.cause, 'cause') : text;
+}
+
+/** Text that could be mistaken for something else stays quoted. */
+function unquoted(json: string): string {
+  return /^"[\w.:/@+-]+"$/.test(json) ? json.slice(1, -1) : json;
+}
+
+/** Whether somebody sits at it; false once the terminal is gone. */
+export function isTerminal(descriptor: number): boolean {
+  return isatty(descriptor);
 }

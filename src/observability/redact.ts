@@ -63,7 +63,7 @@ const CREDENTIALS = /\b(Bearer|Basic)[ \t]+[\w.~+/=-]{4,}/gi;
 /** The cookies of a request, and that of an answer with its attributes. */
 const COOKIES = /\b((?:set-)?cookie:)[^\r\n"]+/gi;
 const REFRESH_TOKEN = /\bsvcrt_[\w.-]{4,}/g;
-/** What http/session/signed-values.ts makes: sessions and the like. */
+/** Signed and sealed values (http/session/cookie.ts). */
 const SIGNED_VALUE = /\b[es]1\.[\w-]{1,64}\.\d{1,12}\.\d{1,12}\.[\w.-]+/g;
 /** The scheme is bounded, so that text made of dots and dashes costs no more than other text. */
 const URL_PASSWORD = /\b([a-z][a-z0-9+.-]{0,20}:\/\/[^\s/?#:@]*):[^\s/?#]*@/gi;

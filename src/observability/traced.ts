@@ -8,7 +8,7 @@
  * What is bound to `start` with `bindStore()` holds inside the work and behind its promises. A subscriber that throws does so
  * outside of the work: Node reports it as an uncaught exception.
  */
-import { isThenable } from '../base/thenable.ts';
+import { isThenable } from '../base/promises.ts';
 import type { TracingChannel } from 'node:diagnostics_channel';
 
 /** What an event has at least: what stopped the work, once something has. */

@@ -6,7 +6,7 @@
  */
 import { fileLimit, textProblem } from '../schema/schema.ts';
 import type { RouteDetail } from '../routing/compile.ts';
-import type { TextInputPlan } from '../routing/di-text.ts';
+import type { TextInputPlan } from '../routing/di.ts';
 import type { JsonSchema, JsonSchemas } from '../schema/json-schema.ts';
 import type { MediaType, Parameter, RequestBody } from './document.ts';
 import type { FieldPlan, SchemaPlan, TypeNode } from '../schema/schema.ts';

@@ -3,13 +3,13 @@
  */
 import { BadRequest, MethodNotAllowed, NotFound } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
-import { isThenable } from '../base/thenable.ts';
+import { isThenable } from '../base/promises.ts';
 import { HttpResponse, Prepared, problem } from '../http/response.ts';
 import { fieldOf } from '../http/origins.ts';
 import { compose } from '../http/pipeline.ts';
 import type { FlatRoute } from './route.ts';
 import type { Awaitable, CompiledRoute, Middleware } from '../http/contracts.ts';
-import type { Answer } from '../http/late-answer.ts';
+import type { Answer } from '../http/response.ts';
 import type { Core, ErrorRenderer } from '../http/pipeline.ts';
 import type { Endpoint, TransportRequest } from '../http/request/request.ts';
 import type { RoutingTable } from '../http/router.ts';

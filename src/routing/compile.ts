@@ -2,7 +2,7 @@
  * Declared -> compiled: routes into the table, middleware around the core, mistakes between declarations into findings.
  */
 import { preflightsOf, suggester, unmatched } from './compile-unmatched.ts';
-import { compileRoute } from './compiled.ts';
+import { compileRoute } from './call.ts';
 import { DependencyGraph } from './di-plan.ts';
 import { SvcError } from '../base/errors.ts';
 import { faultOf } from '../base/faults.ts';
@@ -15,7 +15,7 @@ import { TimeLimit, TimeoutMiddleware } from '../http/middleware/timeout.ts';
 import { refusePlain } from '../http/websocket/handshake.ts';
 import { fileOfPlace } from '../base/findings.ts';
 import type { BackgroundRunner } from './background.ts';
-import type { RouteInputs, RoutedEndpoint } from './compiled.ts';
+import type { RoutedEndpoint, RouteInputs } from './call.ts';
 import type { Env } from '../base/config.ts';
 import type { DependencySource } from './di.ts';
 import type { Finding, Place } from '../base/findings.ts';

@@ -3,8 +3,7 @@
  */
 import { SvcError } from '../base/errors.ts';
 import { BackgroundTasks } from './background.ts';
-import { Dependency, readSource } from './di.ts';
-import { readTextInputs } from './di-text.ts';
+import { Dependency, readSource, readTextInputs } from './di.ts';
 import { Resolution } from './di-resolution.ts';
 import { shown } from '../base/options.ts';
 import type { BackgroundRunner } from './background.ts';

@@ -5,8 +5,7 @@ import { SvcError } from '../base/errors.ts';
 import { isThenable } from '../http/pipeline.ts';
 import { observeDependency } from '../http/request/event.ts';
 import type { BackgroundTasks } from './background.ts';
-import type { Scope } from './di.ts';
-import type { TextInputPlan } from './di-text.ts';
+import type { Scope, TextInputPlan } from './di.ts';
 import type { Context, SecurityRequirement } from '../http/contracts.ts';
 import type { RequestEvent } from '../http/request/event.ts';
 

@@ -2,7 +2,7 @@
  * What is done before the handler of a route that asks for something: its dependencies in order, its inputs, its body or form. Decided
  * when the application compiles; mistakes of its schemas are told then.
  */
-import { planOfShape, readTextInputs } from './di-text.ts';
+import { planOfShape, readTextInputs } from './di.ts';
 import { SvcError } from '../base/errors.ts';
 import {
   FieldType,
@@ -17,7 +17,7 @@ import {
 import type { BackgroundRunner } from './background.ts';
 import type { DependencyGraph } from './di-plan.ts';
 import type { PlannedDependency } from './di-resolution.ts';
-import type { TextInputPlan } from './di-text.ts';
+import type { TextInputPlan } from './di.ts';
 import type { Declared, Finding } from '../base/findings.ts';
 import type { Logger } from '../observability/log.ts';
 import type { FlatRoute } from './route.ts';

@@ -7,8 +7,7 @@
  * is left, such as dates and patterns, is asked of the checks that parse() has. That both decide alike, for bounds, depth and tags
  * as well, is held by test/schema/accepts.test.ts.
  */
-import { jsonCheck, unknownMembers } from './compile.ts';
-import { Plain } from './fast-path.ts';
+import { jsonCheck, Plain, unknownMembers } from './compile.ts';
 import { isPlainObject, isPlainPrototype, keyProblem, MAX_DEPTH, Run } from './validation-run.ts';
 import { FAIL } from './types.ts';
 import type { Input, UnknownMembers } from './compile.ts';

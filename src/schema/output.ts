@@ -28,11 +28,11 @@ import {
   Member,
   Members,
   nullableCheck,
+  Plain,
   recordCheck,
   runCheck,
 } from './compile.ts';
 import type { Input } from './compile.ts';
-import { Plain } from './fast-path.ts';
 import type { Literal } from './types.ts';
 
 /** Turns reply values into JSON. A reply that does not fit is a list of issues, and the caller's 500. */

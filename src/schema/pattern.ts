@@ -1,19 +1,254 @@
 /**
  * Finds patterns that backtrack without bound, before a request does.
  *
- *   pattern -> tree -> automaton (Thompson) -> does one text match one loop in two ways?
+ *   pattern -> tree (pattern-parser.ts) -> Thompson automaton (here) -> does one text match one loop in two ways?
  *
- *   pattern-parser.ts      reads the source of a RegExp
- *   pattern-tree.ts        nodes, character sets, and properties that a tree shows by itself
- *   pattern-automaton.ts   searches for the two ways
+ * A backtracking matcher tries each way in which a text can match:
  *
- * A look-behind is analysed as a pattern of its own. A back-reference is not analysed: it is reported as a hazard.
+ *   state p, text w:  two different paths p -w-> p                        exponential: (a+)+  (a|a)*  (\w|\d)*
+ *   states p != q:    p -w-> p,  p -w-> q,  q -w-> q, and then failure    polynomial:  \s*\s*x  .*a.*b  (unanchored) \d+x
+ *
+ * A transition leads from one state that consumes a character to the next. The constructor resolves the moves between them that
+ * consume nothing. A look-behind is analysed as a pattern of its own. A back-reference is not analysed: it is reported as a hazard.
  */
-import { PatternAutomaton } from './pattern-automaton.ts';
-import { parsePattern } from './pattern-parser.ts';
-import { repeatsNothing, startsAnchored } from './pattern-tree.ts';
-import type { ParsedPattern } from './pattern-parser.ts';
-import type { Tree } from './pattern-tree.ts';
+import { ALL, hasManySplits, MANY, parsePattern, repeatsNothing, startsAnchored } from './pattern-parser.ts';
+import type { CharSet, ParsedPattern, Tree } from './pattern-parser.ts';
+
+/** States of the largest automaton that is analysed. */
+const MAX_STATES = 260;
+
+interface State {
+  /** Targets of the moves that consume nothing. A target appears twice where two moves lead to it. */
+  readonly free: number[];
+  /** Characters that the state consumes; 0: it consumes none. */
+  set: CharSet;
+  next: number;
+}
+
+/** Automaton of one tree. Read no result when {@link isTooLarge} is true. */
+export class PatternAutomaton {
+  /** True when the tree needs more than MAX_STATES states. */
+  isTooLarge = false;
+  readonly #states: State[] = [];
+  readonly #final: number;
+  /** Consuming states that may follow each consuming state. */
+  readonly #following = new Map<number, readonly number[]>();
+  /** Pairs of states, as `from * 4096 + to`, that two ways of free moves connect. */
+  readonly #doubled = new Set<number>();
+  /** States behind which the pattern may be complete. */
+  readonly #complete = new Set<number>();
+  readonly #consuming: number[] = [];
+  /** End of the body of each loop state. The states of the body come right after the loop state. */
+  readonly #bodies = new Map<number, number>();
+  #hasEnd = false;
+  /** Results of #reaches. */
+  readonly #reachable = new Map<number, Set<number>>();
+
+  constructor(tree: Tree, isAnchored: boolean) {
+    this.#final = this.#state();
+    const start = this.#build(
+      isAnchored
+        ? tree
+        : {
+            kind: 'sequence',
+            parts: [{ kind: 'repeat', part: { kind: 'chars', set: ALL }, least: 0, most: Infinity }, tree],
+          },
+      this.#final,
+    );
+    if (this.isTooLarge) return;
+    this.#consuming = this.#states.flatMap((state, id) => (state.set === 0n ? [] : [id]));
+    for (const id of [...this.#consuming, start])
+      this.#follow(id, this.#states[id]!.set === 0n ? id : this.#states[id]!.next);
+  }
+
+  /** Adds states that read `tree` and continue at `next`. Returns the state that they begin at. */
+  #build(tree: Tree, next: number): number {
+    if (this.#states.length > MAX_STATES) {
+      this.isTooLarge = true;
+      return next;
+    }
+    switch (tree.kind) {
+      case 'empty':
+      case 'start':
+        return next;
+      case 'end':
+        this.#hasEnd = true;
+        return next;
+      case 'chars': {
+        const id = this.#state();
+        this.#states[id]!.set = tree.set;
+        this.#states[id]!.next = next;
+        return id;
+      }
+      case 'sequence':
+        return tree.parts.reduceRight((after, part) => this.#build(part, after), next);
+      case 'choice':
+        return this.#fork(tree.parts.map((part) => this.#build(part, next)));
+      case 'ahead':
+        return this.#fork([this.#build(tree.part, next), next]);
+      case 'repeat':
+        return this.#repeat(tree.part, tree.least, tree.most, next);
+    }
+  }
+
+  #repeat(part: Tree, least: number, most: number, next: number): number {
+    let entry = next;
+    if (most >= MANY || (most > 1 && hasManySplits(part, most))) {
+      const loop = this.#fork([next]);
+      this.#states[loop]!.free.push(this.#build(part, loop));
+      this.#bodies.set(loop, this.#states.length);
+      entry = loop;
+      for (let i = 0; i < Math.min(least, 2); i++) entry = this.#build(part, entry);
+      return entry;
+    }
+    for (let i = least; i < most; i++) entry = this.#fork([this.#build(part, entry), next]);
+    for (let i = 0; i < least; i++) entry = this.#build(part, entry);
+    return entry;
+  }
+
+  #state(): number {
+    this.#states.push({ free: [], set: 0n, next: -1 });
+    return this.#states.length - 1;
+  }
+
+  #fork(targets: readonly number[]): number {
+    const id = this.#state();
+    this.#states[id]!.free.push(...targets);
+    return id;
+  }
+
+  /** Walks the free moves behind `from`, and records which states may consume next and which of them have two ways. */
+  #follow(id: number, from: number): void {
+    const ways = new Map<number, number>();
+    let steps = 0;
+    const walk = (at: number, before: readonly number[]): void => {
+      if (before.includes(at) || ++steps > 4_000) return; // a loop may not go round without reading (ECMA-262 §22.2.2.3.1)
+      if (at === this.#final) this.#complete.add(id);
+      if (this.#states[at]!.set !== 0n) ways.set(at, (ways.get(at) ?? 0) + 1);
+      const bodyEnd = this.#bodies.get(at) ?? at; // a new round may enter states of the body again
+      const path = [...before.filter((state) => state < at || state >= bodyEnd), at];
+      for (const target of this.#states[at]!.free) walk(target, path);
+    };
+    walk(from, []);
+    this.#following.set(id, [...ways.keys()]);
+    for (const [target, count] of ways) if (count > 1) this.#doubled.add(id * 4_096 + target);
+  }
+
+  #overlap(a: number, b: number): boolean {
+    return (this.#states[a]!.set & this.#states[b]!.set) !== 0n;
+  }
+
+  /** Returns whether some state p reaches the pair (p, p) again by two different paths over one text. */
+  isExponential(): boolean {
+    for (const p of this.#consuming) {
+      if (!this.#reaches(p, p)) continue;
+      if (this.#pairLoop(p)) return true;
+    }
+    return false;
+  }
+
+  /** Searches pairs that read common characters for a way from (p, p) back to (p, p) on which they differ. */
+  #pairLoop(p: number): boolean {
+    const seen = new Set<number>();
+    const stack: [number, number, boolean][] = [[p, p, false]];
+    for (let item = stack.pop(); item !== undefined; item = stack.pop()) {
+      const [a, b, hasDiffered] = item;
+      for (const x of this.#following.get(a)!) {
+        for (const y of this.#following.get(b)!) {
+          if (!this.#overlap(x, y)) continue;
+          const differs = hasDiffered || x !== y || this.#doubled.has(a * 4_096 + x);
+          if (differs && x === p && y === p) return true;
+          const key = (x * 4_096 + y) * 2 + (differs ? 1 : 0);
+          if (seen.has(key)) continue;
+          seen.add(key);
+          stack.push([x, y, differs]);
+        }
+      }
+    }
+    return false;
+  }
+
+  /** Returns whether one text leads p to p, p to q, and q to q for two loops p != q, and the match can fail behind q. */
+  isPolynomial(): boolean {
+    const loops = this.#consuming.filter((state) => this.#reaches(state, state));
+    for (const p of loops) {
+      for (const q of loops) {
+        if (
+          p !== q &&
+          this.#overlap(p, q) &&
+          this.#reaches(p, q) &&
+          this.#canFailAfter(q) &&
+          this.#tripleLoop(p, q)
+        )
+          return true;
+      }
+    }
+    return false;
+  }
+
+  /** Returns an upper bound of the exponent of the time: one more than the steps on one way between loops that share characters. */
+  exponent(): number {
+    const loops = this.#consuming.filter((state) => this.#reaches(state, state));
+    const known = new Map<number, number>();
+    const stepsFrom = (p: number): number => {
+      const together = loops.filter((other) => this.#reaches(p, other) && this.#reaches(other, p));
+      let most = known.get(together[0]!);
+      if (most !== undefined) return most;
+      most = 0;
+      for (const q of loops) {
+        if (!this.#reaches(p, q) || this.#reaches(q, p)) continue;
+        most = Math.max(most, stepsFrom(q) + (together.some((other) => this.#overlap(other, q)) ? 1 : 0));
+      }
+      known.set(together[0]!, most);
+      return most;
+    };
+    return 1 + Math.max(0, ...loops.map(stepsFrom));
+  }
+
+  /** Returns whether a match that has come to q can still fail: the pattern is not complete, or the text must end here. */
+  #canFailAfter(q: number): boolean {
+    return this.#hasEnd || !this.#complete.has(q);
+  }
+
+  #tripleLoop(p: number, q: number): boolean {
+    const seen = new Set<number>();
+    const stack: [number, number, number][] = [[p, p, q]];
+    for (let item = stack.pop(); item !== undefined; item = stack.pop()) {
+      if (seen.size > 60_000) return true; // too large to finish: reported as a hazard
+      for (const x of this.#following.get(item[0])!) {
+        for (const y of this.#following.get(item[1])!) {
+          if (!this.#overlap(x, y)) continue;
+          for (const z of this.#following.get(item[2])!) {
+            if ((this.#states[x]!.set & this.#states[y]!.set & this.#states[z]!.set) === 0n) continue;
+            if (x === p && y === q && z === q) return true;
+            const key = (x * 4_096 + y) * 4_096 + z;
+            if (seen.has(key)) continue;
+            seen.add(key);
+            stack.push([x, y, z]);
+          }
+        }
+      }
+    }
+    return false;
+  }
+
+  #reaches(from: number, to: number): boolean {
+    let found = this.#reachable.get(from);
+    if (found === undefined) {
+      found = new Set();
+      const stack = [from];
+      for (let at = stack.pop(); at !== undefined; at = stack.pop()) {
+        for (const next of this.#following.get(at)!) {
+          if (found.has(next)) continue;
+          found.add(next);
+          stack.push(next);
+        }
+      }
+      this.#reachable.set(from, found);
+    }
+    return found.has(to);
+  }
+}
 
 /** A danger of a pattern. */
 export interface PatternHazard {

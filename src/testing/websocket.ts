@@ -10,7 +10,7 @@ import { MessageDeflater, MessageInflater } from '../http/websocket/deflate.ts';
 import { CLOSE, OPCODE } from '../http/websocket/codes.ts';
 import { FrameReader } from '../http/websocket/frames.ts';
 import { closePayload, encodeMaskedFrame } from '../http/websocket/encode.ts';
-import { toJson } from '../http/json.ts';
+import { toJson } from '../http/response.ts';
 import type { Duplex } from 'node:stream';
 import type { WebSocketClose } from '../http/websocket/closing.ts';
 

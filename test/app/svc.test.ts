@@ -575,7 +575,7 @@ test('Two applications share nothing, not even a router that is part of both', a
 });
 
 test('a signal ends the process with 1 when the application does not shut down in time', async (t) => {
-  const { endOnSignals } = await import('../../src/operations/signals.ts');
+  const { endOnSignals } = await import('../../src/operations/operations.ts');
   const { ManualClock } = await import('../../src/testing/index.ts');
   const clock = new ManualClock();
   const { logger, events } = collectedLog();

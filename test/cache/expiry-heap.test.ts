@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ExpiryHeap } from '../../src/cache/expiry-heap.ts';
+import { ExpiryHeap } from '../../src/cache/stores.ts';
 import { seeded } from '../support/random.ts';
 
 test('ExpiryHeap has the earliest time at hand, as a plain list has, on generated steps', () => {

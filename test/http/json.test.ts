@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { toJson } from '../../src/http/json.ts';
+import { toJson } from '../../src/http/response.ts';
 
 test('toJson() writes what JSON.stringify writes, and dates in ISO 8601', () => {
   for (const value of [

@@ -1,8 +1,7 @@
 /** Answers that are made when a body is whole. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { LateAnswer } from '../../src/http/late-answer.ts';
-import { HttpResponse } from '../../src/http/response.ts';
+import { HttpResponse, LateAnswer } from '../../src/http/response.ts';
 import type { Awaitable } from '../../src/http/contracts.ts';
 
 class Settled extends LateAnswer {

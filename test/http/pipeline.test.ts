@@ -18,9 +18,8 @@ import {
   guarded,
   isThenable,
 } from '../../src/http/pipeline.ts';
-import { LateAnswer } from '../../src/http/late-answer.ts';
+import { HttpResponse, LateAnswer } from '../../src/http/response.ts';
 import { DEFAULT_PLAN } from '../../src/http/reply.ts';
-import { HttpResponse } from '../../src/http/response.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { fakeRequest } from '../support/transport.ts';
 import type { MiddlewareFunction } from '../../src/http/pipeline.ts';

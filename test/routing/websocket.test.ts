@@ -25,7 +25,7 @@ import {
   str,
 } from 'svc';
 import { ManualClock, TestClient, TestWebSocket, WebSocketRefused } from 'svc/testing';
-import { isPublic } from '../../src/check/routes.ts';
+import { isPublic } from '../../src/check/check.ts';
 import { FIRST } from '../support/certificates.ts';
 import { LIMITED, LIMITED_SUITE, gateOf, until } from '../support/endings.ts';
 import { RawClient } from '../support/raw-http.ts';

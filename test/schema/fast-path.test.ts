@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { inspect } from 'node:util';
 import { Field, fieldsOf, float, int, list, literal, nullable, str, uuid } from '../../src/schema/schema.ts';
-import { jsonCheck } from '../../src/schema/compile.ts';
-import { Plain } from '../../src/schema/fast-path.ts';
+import { jsonCheck, Plain } from '../../src/schema/compile.ts';
 import { Run } from '../../src/schema/validation-run.ts';
 
 const VALUES: readonly unknown[] = [

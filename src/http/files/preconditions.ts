@@ -1,7 +1,7 @@
 /**
  * Preconditions (RFC 9110 §13): whether a client has the content already, or wants an answer only if it is still the same.
  *
- *   If-Match, else If-Unmodified-Since -> 412      If-None-Match, else If-Modified-Since -> 304      then ranges (ranges.ts)
+ *   If-Match, else If-Unmodified-Since -> 412      If-None-Match, else If-Modified-Since -> 304      then ranges (body.ts)
  */
 import { systemClock } from '../../base/clock.ts';
 import { parseHttpDate } from '../headers.ts';

@@ -10,12 +10,11 @@ import { realpath, stat } from 'node:fs/promises';
 import { join, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { SvcError } from '../../base/errors.ts';
-import { SMALL_BYTES, validatorsOf } from './files.ts';
-import { mediaTypeOf } from './media-types.ts';
-import { isAbsence, isSameState, openFile } from './open.ts';
+import { mediaTypeOf, SMALL_BYTES, validatorsOf } from './files.ts';
+import { isAbsence, isSameState, openFile } from './body.ts';
 import { LruIndex } from '../../cache/lru.ts';
 import type { Clock } from '../../base/clock.ts';
-import type { FileState, OpenFile } from './open.ts';
+import type { FileState, OpenFile } from './body.ts';
 import type { Content } from './files.ts';
 
 /** How the files of a folder are served. */

@@ -12,7 +12,7 @@ import { types } from 'node:util';
 import { HTTPException, SvcError, TooManyRequests, withoutStack } from '../../base/errors.ts';
 import { given, int, oneOf, readOptions, shown, text } from '../../base/options.ts';
 import { MemoryRateLimitStore } from '../../cache/stores.ts';
-import { clientOf } from '../request/address.ts';
+import { clientOf } from '../request/proxy.ts';
 import { isThenable } from '../pipeline.ts';
 import { services } from '../state.ts';
 import type { Clock } from '../../base/clock.ts';

@@ -6,14 +6,12 @@
  */
 import { randomBytes } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
-import { bool, given, int, oneOf, readOptions, shown } from '../../base/options.ts';
-import { ContentSecurityPolicy } from './content-security-policy.ts';
+import { bool, closest, given, int, oneOf, readOptions, shown } from '../../base/options.ts';
 import { isFieldValue } from '../headers.ts';
 import { HttpResponse, JSON_TYPE } from '../response.ts';
 import { readTrustProxy } from '../request/proxy.ts';
-import type { Finding } from '../../base/findings.ts';
 import type { OptionKind } from '../../base/options.ts';
-import type { Directives } from './content-security-policy.ts';
+import type { Finding } from '../../base/findings.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, Next } from '../contracts.ts';
 
 /** For how long a browser must not come back without TLS (RFC 6797). */
@@ -241,7 +239,7 @@ function markOf(name: string): number {
   return (name.length << 5) | (name.charCodeAt(0) & 31);
 }
 
-const NAMES = [
+const HEADER_NAMES = [
   CSP,
   'X-Content-Type-Options',
   'Referrer-Policy',
@@ -254,7 +252,7 @@ const NAMES = [
   'X-Powered-By',
 ];
 const MARKED = new Uint8Array(64 << 5);
-for (const name of NAMES) MARKED[markOf(name)] = 1;
+for (const name of HEADER_NAMES) MARKED[markOf(name)] = 1;
 
 /** Adds what is not there yet. What tells the software behind an answer, an upstream's perhaps, is taken away. */
 function complete(response: HttpResponse, fields: readonly string[]): HttpResponse {
@@ -300,4 +298,207 @@ function fieldsOf(pairs: readonly (readonly [name: string, value: string | false
 
 function isRecord(value: unknown): boolean {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/*
+ * Content-Security-Policy (CSP Level 3): an object of directives, or a text -> the field's value; checked when it is built.
+ *
+ *   { scriptSrc: ["'self'", 'https://cdn.example'] } -> default-src 'self'; ...; script-src 'self' https://cdn.example
+ *
+ * Browsers ignore a directive or keyword that they do not know, so a misspelt one would be a hole: here it is an error.
+ */
+
+/** The sources of a directive: one text, or a list of texts. `false` leaves it out. */
+export type Sources = string | readonly string[] | false | undefined;
+
+/** Directives by their names in camelCase. Those not named are as {@link DEFAULT_DIRECTIVES} says. */
+export type Directives = {
+  readonly [N in DirectiveName]?:
+    Sources | (N extends 'upgradeInsecureRequests' | 'sandbox' ? boolean : never);
+};
+
+/** A directive's name in camelCase. */
+export type DirectiveName = (typeof DIRECTIVE_NAMES)[number];
+
+const DIRECTIVE_NAMES = [
+  'defaultSrc',
+  'scriptSrc',
+  'scriptSrcElem',
+  'scriptSrcAttr',
+  'styleSrc',
+  'styleSrcElem',
+  'styleSrcAttr',
+  'imgSrc',
+  'fontSrc',
+  'connectSrc',
+  'mediaSrc',
+  'objectSrc',
+  'frameSrc',
+  'childSrc',
+  'workerSrc',
+  'manifestSrc',
+  'baseUri',
+  'formAction',
+  'frameAncestors',
+  'sandbox',
+  'upgradeInsecureRequests',
+  'requireTrustedTypesFor',
+  'trustedTypes',
+  'reportUri',
+  'reportTo',
+] as const;
+const WIRE_NAMES: ReadonlyMap<string, DirectiveName> = new Map(
+  DIRECTIVE_NAMES.map((name) => [wireName(name), name]),
+);
+/** Directives of other things than sources. */
+const FREE: ReadonlySet<string> = new Set([
+  'sandbox',
+  'trustedTypes',
+  'reportUri',
+  'reportTo',
+  'upgradeInsecureRequests',
+]);
+/** Those that stand alone. */
+const BARE: ReadonlySet<string> = new Set(['sandbox', 'upgradeInsecureRequests', 'trustedTypes']);
+const KEYWORDS = [
+  'self',
+  'none',
+  'unsafe-inline',
+  'unsafe-eval',
+  'unsafe-hashes',
+  'strict-dynamic',
+  'report-sample',
+  'wasm-unsafe-eval',
+  'inline-speculation-rules',
+  'script',
+  'trusted-types-eval',
+  'report-sha256',
+  'report-sha384',
+  'report-sha512',
+];
+
+/** Everything from this site, no plug-ins, no frames around, no other base, forms to this site alone. */
+export const DEFAULT_DIRECTIVES: Directives = Object.freeze({
+  defaultSrc: "'self'",
+  baseUri: "'none'",
+  formAction: "'self'",
+  frameAncestors: "'none'",
+  objectSrc: "'none'",
+});
+
+/** A policy that is ready to be sent. */
+export class ContentSecurityPolicy {
+  /** Without a nonce. */
+  readonly text: string;
+  /** Around the places of the nonce. */
+  readonly #parts: readonly string[];
+
+  /** @throws SvcError `E_CSP` */
+  constructor(given: Directives | string) {
+    const directives = typeof given === 'string' ? parse(given) : read(given);
+    this.text = write(directives);
+    // where nothing restricts scripts or styles, a nonce must not be the first thing that does; the last two win over the others for elements
+    for (const name of ['scriptSrc', 'styleSrc', 'scriptSrcElem', 'styleSrcElem'] as const) {
+      const sources =
+        directives.get(name) ?? (name.endsWith('Src') ? directives.get('defaultSrc') : undefined);
+      if (sources !== undefined)
+        directives.set(name, [...sources.filter((source) => source !== "'none'"), NONCE]);
+    }
+    this.#parts = write(directives).split(NONCE);
+  }
+
+  /** With a nonce that lets the scripts and styles run which carry it. */
+  withNonce(nonce: string): string {
+    return this.#parts.join(`'nonce-${nonce}'`);
+  }
+}
+
+/** No source can have that form. */
+const NONCE = '\0';
+
+function read(given: Readonly<Record<string, unknown>>): Map<DirectiveName, readonly string[]> {
+  const directives = new Map<DirectiveName, readonly string[]>();
+  const named = Object.entries(given).filter(([, value]) => value !== undefined);
+  for (const [name, value] of Object.entries({ ...DEFAULT_DIRECTIVES, ...Object.fromEntries(named) }) as [
+    string,
+    unknown,
+  ][]) {
+    // not what the caller's type promises
+    if (!(DIRECTIVE_NAMES as readonly string[]).includes(name)) throw unknown(name, DIRECTIVE_NAMES);
+    if (value === false) continue;
+    const known = name as DirectiveName; // it is in the list
+    const isText = (item: unknown): item is string => typeof item === 'string';
+    const items: readonly unknown[] =
+      value === true && BARE.has(name) ? [] : Array.isArray(value) ? value : [value];
+    const wrong = items.find((item) => !isText(item));
+    if (wrong !== undefined)
+      throw new SvcError('E_CSP', [wireName(known), `a source is text, found ${shown(wrong)}`]);
+    directives.set(
+      known,
+      checked(
+        known,
+        items
+          .filter(isText)
+          .flatMap((item) => item.trim().split(/[ \t]+/))
+          .filter((item) => item !== ''),
+      ),
+    );
+  }
+  return directives;
+}
+
+function parse(text: string): Map<DirectiveName, readonly string[]> {
+  const directives = new Map<DirectiveName, readonly string[]>();
+  for (const part of text.split(';')) {
+    const [word, ...sources] = part.trim().split(/[ \t]+/);
+    if (word === undefined || word === '') continue;
+    const name = WIRE_NAMES.get(word.toLowerCase());
+    if (name === undefined) throw unknown(word, [...WIRE_NAMES.keys()]);
+    if (directives.has(name)) throw new SvcError('E_CSP', [word, 'is there twice: browsers take the first']);
+    directives.set(name, checked(name, sources));
+  }
+  if (directives.size === 0)
+    throw new SvcError('E_CSP', [
+      '(none)',
+      'an empty policy protects nothing: to send none, write contentSecurityPolicy: false',
+    ]);
+  return directives;
+}
+
+function unknown(name: string, names: readonly string[]): SvcError {
+  const near = closest(name, names);
+  return new SvcError('E_CSP', [
+    name,
+    'is no directive' + (near === undefined ? '' : `: did you mean "${near}"?`),
+  ]);
+}
+
+/** What no browser would take as it was meant. */
+function checked(name: DirectiveName, sources: readonly string[]): readonly string[] {
+  const refuse = (problem: string): never => {
+    throw new SvcError('E_CSP', [wireName(name), problem]);
+  };
+  if (sources.length === 0 && !BARE.has(name)) refuse(`needs a source: "'none'" for nothing at all`);
+  for (const source of sources) {
+    if (!/^[\x21-\x7e]+$/.test(source) || /[;,]/.test(source))
+      refuse(`${JSON.stringify(source)} has a character that cannot stand in a policy`);
+    if (FREE.has(name)) continue;
+    const bare = source.replace(/^'|'$/g, '');
+    const isKeyword = KEYWORDS.includes(bare.toLowerCase()) || /^(?:nonce|sha256|sha384|sha512)-/i.test(bare);
+    if (isKeyword && source !== `'${bare}'`) refuse(`${source} is a host unless it is quoted: "'${bare}'"`);
+    if (!isKeyword && source.includes("'")) {
+      const near = closest(bare, KEYWORDS);
+      refuse(`${source} is no keyword` + (near === undefined ? '' : `: did you mean "'${near}'"?`));
+    }
+    if (bare.toLowerCase() === 'none' && sources.length > 1) refuse(`'none' stands alone`);
+  }
+  return sources;
+}
+
+function write(directives: ReadonlyMap<DirectiveName, readonly string[]>): string {
+  return [...directives].map(([name, sources]) => [wireName(name), ...sources].join(' ')).join('; ');
+}
+
+function wireName(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }

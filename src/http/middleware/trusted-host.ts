@@ -9,7 +9,7 @@
 import { domainToASCII } from 'node:url';
 import { BadRequest, HTTPException, SvcError } from '../../base/errors.ts';
 import { given, readOptions, shown } from '../../base/options.ts';
-import { formatAddress, isIPv4, parseAddress } from '../request/address.ts';
+import { formatAddress, isIPv4, parseAddress } from '../request/proxy.ts';
 import { SecurityLog } from '../security-log.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, Next } from '../contracts.ts';

@@ -10,7 +10,7 @@ import { chunksOf, collect, joined, readAhead, tooLarge } from './body-stream.ts
 import { Pairs } from './query.ts';
 import { formTypeOf, parseUrlencoded, readFormOptions } from './form.ts';
 import { isNamed, parseParameters } from '../headers.ts';
-import { HandledSteps, handled } from './handled-promise.ts';
+import { HandledSteps, handled } from '../../base/promises.ts';
 import type { BodyCoding } from './body-codings.ts';
 import type { BodyReader, BodySource } from './body-stream.ts';
 import type { Awaitable, BodyOptions, FormFields, FormOptions, FormPart } from '../contracts.ts';

@@ -20,7 +20,7 @@ import { EndlessChunks, isPending, isChunks, iterate } from '../chunks.ts';
 import { hasNoContent } from '../response.ts';
 import type { HttpRequest } from '../contracts.ts';
 import type { HttpResponse } from '../response.ts';
-import type { TraceContext } from './trace-context.ts';
+import type { TraceContext } from '../request-id.ts';
 import type { ChunkIterator, ChunkStep, Chunks } from '../chunks.ts';
 
 /** Of what befalls a request. @internal */

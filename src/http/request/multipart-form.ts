@@ -8,7 +8,7 @@ import { isUtf8 } from 'node:buffer';
 import { ByteQueue } from '../../base/bytes.ts';
 import { HTTPException, SvcError } from '../../base/errors.ts';
 import { ReceivedForm } from './form.ts';
-import { HandledSteps, handled } from './handled-promise.ts';
+import { HandledSteps, handled } from '../../base/promises.ts';
 import { MultipartParser } from './multipart.ts';
 import { parseParameters } from '../headers.ts';
 import { Pairs } from './query.ts';

@@ -4,14 +4,13 @@
  */
 import { ClientDisconnected, SvcError } from '../../base/errors.ts';
 import { inspectAsJson, mask } from '../../observability/redact.ts';
-import { peerAddress } from './address.ts';
+import { peerAddress } from './proxy.ts';
 import { parseCookies } from '../cookies.ts';
 import { findField, viewOf } from '../headers.ts';
 import { parsePairs } from './query.ts';
 import { RequestBody } from './body.ts';
-import { USUAL_IDENTITY } from '../request-id.ts';
+import { readTraceContext, USUAL_IDENTITY } from '../request-id.ts';
 import { RequestState, SESSION } from '../state.ts';
-import { readTraceContext } from './trace-context.ts';
 import type { HTTPException } from '../../base/errors.ts';
 import type { BodySource } from './body-stream.ts';
 import type { Connection } from '../server/connection.ts';
@@ -27,16 +26,14 @@ import type {
   StateMap,
 } from '../contracts.ts';
 import type { FileKeeper } from './form.ts';
-import type { Answer } from '../late-answer.ts';
+import type { Answer, HttpResponse } from '../response.ts';
 import type { HeaderView } from '../headers.ts';
 import type { Forwarding, ProxyTrust } from './proxy.ts';
 import type { MultiMap, Pairs } from './query.ts';
 import type { BodyDefaults, JsonTaker } from './body.ts';
 import type { RequestEvent } from './event.ts';
-import type { RequestIdentity } from '../request-id.ts';
-import type { HttpResponse } from '../response.ts';
+import type { RequestIdentity, TraceContext } from '../request-id.ts';
 import type { Match } from '../router.ts';
-import type { TraceContext } from './trace-context.ts';
 
 /** The receiving side of a transport. */
 export interface Incoming extends BodySource {

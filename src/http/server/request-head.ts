@@ -7,7 +7,7 @@
  * What two readers could understand in two ways is refused, not mended: one of the two may be the proxy in front.
  */
 import { STATUS_CODES } from 'node:http';
-import { parseAddress } from '../request/address.ts';
+import { parseAddress } from '../request/proxy.ts';
 import { httpDate, isAsciiValue, isNamed, isToken } from '../headers.ts';
 import { systemClock } from '../../base/clock.ts';
 import type { RequestIdentity } from '../request-id.ts';

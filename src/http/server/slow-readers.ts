@@ -10,7 +10,7 @@
  */
 import fs from 'node:fs'; // whole: names of its functions are taken in the file that the package's core is joined to
 import { endianness } from 'node:os';
-import { isIPv4, parseAddress } from '../request/address.ts';
+import { isIPv4, parseAddress } from '../request/proxy.ts';
 import type { ServerResponse } from 'node:http';
 import type { Clock } from '../../base/clock.ts';
 import type { SentMessage } from './fast-path/outgoing.ts';

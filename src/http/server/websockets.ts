@@ -18,7 +18,7 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '../../base/clock.ts';
 import type { Awaitable } from '../contracts.ts';
-import type { Answer } from '../late-answer.ts';
+import type { Answer } from '../response.ts';
 import type { Incoming, Outcome, Outgoing, RequestDefaults } from '../request/request.ts';
 import type { SocketHost, SocketDeps, WebSocketConnection } from '../websocket/websocket.ts';
 import type { DeflateAgreement } from '../websocket/deflate.ts';

@@ -20,7 +20,7 @@ import { Exemptions } from '../middleware/exemptions.ts';
 import { parseParameters } from '../headers.ts';
 import { OneApplication, isThenable } from '../pipeline.ts';
 import { readTrustProxy } from '../request/proxy.ts';
-import { foreignPage } from '../same-origin.ts';
+import { foreignPage } from '../origins.ts';
 import { SecurityLog } from '../security-log.ts';
 import { KeptCookie, MissingTls, keepPrivate } from './cookie.ts';
 import { RequestSession, randomId } from './values.ts';
@@ -39,7 +39,7 @@ import type {
   StateKey,
 } from '../contracts.ts';
 import type { HttpResponse } from '../response.ts';
-import type { OwnPages } from '../same-origin.ts';
+import type { OwnPages } from '../origins.ts';
 import type { SessionCookieOptions } from './cookie.ts';
 
 /** What is checked. `undefined` means not given. */

@@ -9,17 +9,15 @@
 import { createHash } from 'node:crypto';
 import { HTTPException, PayloadTooLarge, SvcError } from '../../base/errors.ts';
 import { SecurityLog } from '../security-log.ts';
-import { MissingTls } from './cookie.ts';
+import { MissingTls, ProtectedValues } from './cookie.ts';
 import { NO_DATA, RequestSession } from './values.ts';
-import { ProtectedValues } from './signed-values.ts';
 import type { Keyring } from '../../crypto/keys.ts';
 import type { RecordStore } from '../../cache/stores.ts';
 import type { Awaitable, HttpRequest, Services } from '../contracts.ts';
 import type { HostCookie } from '../cookies.ts';
 import type { HttpResponse } from '../response.ts';
-import type { KeptCookie } from './cookie.ts';
+import type { KeptCookie, ReadValue, ValueRefusal, ValueTimes } from './cookie.ts';
 import type { OpenedSession, SessionData, StoredSession } from './values.ts';
-import type { ReadValue, ValueRefusal, ValueTimes } from './signed-values.ts';
 
 /** Opens the session of a request, and keeps it once there is an answer. */
 export interface SessionKeeper {

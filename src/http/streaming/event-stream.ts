@@ -8,10 +8,9 @@
 import { given, int, readOptions, shown } from '../../base/options.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { EndlessChunks, ignore, isPending, iterate } from '../chunks.ts';
-import { HttpResponse, checkedSource } from '../response.ts';
+import { checkedSource, HttpResponse, toJson } from '../response.ts';
 import { services } from '../state.ts';
 import { SvcError } from '../../base/errors.ts';
-import { toJson } from '../json.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { HttpRequest } from '../contracts.ts';
 import type { Beating } from './heartbeat.ts';

@@ -1,9 +1,8 @@
 /**
  * Lines of JSON as an answer (`application/x-ndjson`): each value of a source is one line, sent when it comes.
  */
-import { toJson } from '../json.ts';
+import { checkedSource, StreamingResponse, toJson } from '../response.ts';
 import { isPending, iterate } from '../chunks.ts';
-import { StreamingResponse, checkedSource } from '../response.ts';
 import type { Chunk, ChunkIterator, ChunkStep, Chunks } from '../chunks.ts';
 import type { ResponseOptions } from '../response.ts';
 

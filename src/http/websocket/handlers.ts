@@ -1,7 +1,7 @@
 /**
  * Handlers of WebSockets: their contract, and the call of one.
  */
-import { isThenable } from '../../base/thenable.ts';
+import { isThenable } from '../../base/promises.ts';
 import type { Awaitable } from '../contracts.ts';
 import type { WebSocketClose } from './closing.ts';
 import type { MessageDecoder } from './inbox.ts';

@@ -12,10 +12,9 @@
 import { hash } from 'node:crypto';
 import { Forbidden, HTTPException } from '../../base/errors.ts';
 import { findField, isToken } from '../headers.ts';
-import { AllowedOrigins, fieldOf } from '../origins.ts';
+import { AllowedOrigins, fieldOf, isOwnOrigin } from '../origins.ts';
 import { CORSMiddleware } from '../middleware/cors.ts';
 import { readTrustProxy } from '../request/proxy.ts';
-import { isOwnOrigin } from '../same-origin.ts';
 import type { CompiledView, HttpRequest } from '../contracts.ts';
 import type { Origins } from '../origins.ts';
 

@@ -8,7 +8,7 @@
 import { isUtf8 } from 'node:buffer';
 import { randomBytes } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
-import { toJson } from '../json.ts';
+import { toJson } from '../response.ts';
 import { stateKey } from '../state.ts';
 import { SharedMessage } from './batch.ts';
 import type { Logger } from '../../observability/log.ts';

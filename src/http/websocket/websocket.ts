@@ -16,8 +16,8 @@
  */
 import { Socket as NetSocket } from 'node:net';
 import { SvcError } from '../../base/errors.ts';
-import { isThenable } from '../../base/thenable.ts';
-import { toJson } from '../json.ts';
+import { isThenable } from '../../base/promises.ts';
+import { toJson } from '../response.ts';
 import { Ending, closeFor } from './closing.ts';
 import { CLOSE, OPCODE, isCloseCode } from './codes.ts';
 import { MessageDeflater, MessageInflater } from './deflate.ts';

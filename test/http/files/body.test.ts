@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream';
 import test from 'node:test';
 import { FileBody } from '../../../src/http/files/body.ts';
 import type { ServerResponse } from 'node:http';
-import type { OpenFile } from '../../../src/http/files/open.ts';
+import type { OpenFile } from '../../../src/http/files/body.ts';
 
 /** A file of ten bytes; `onStat` happens while it is asked for its state, which fails as that of a closed one does. */
 function fileThatIsClosed(onStat: () => void): OpenFile {

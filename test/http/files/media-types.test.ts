@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { mediaTypeOf } from '../../../src/http/files/media-types.ts';
+import { mediaTypeOf } from '../../../src/http/files/files.ts';
 
 test('mediaTypeOf() goes by the extension, whatever its case', () => {
   const types = {

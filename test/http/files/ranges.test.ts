@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { contentRange, layOut, lengthOf, readRanges } from '../../../src/http/files/ranges.ts';
+import { contentRange, layOut, lengthOf, readRanges } from '../../../src/http/files/body.ts';
 import { seeded } from '../../support/random.ts';
 
 const SIZE = 10_000;

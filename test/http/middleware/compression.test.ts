@@ -33,7 +33,7 @@ import {
 } from 'svc';
 import { TestClient } from 'svc/testing';
 import { codersOf, negotiateEncoding } from '../../../src/http/content-codings.ts';
-import { CompressedChunks } from '../../../src/http/middleware/compressed-chunks.ts';
+import { CompressedChunks } from '../../../src/http/middleware/compression.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import type { ContentCoding } from 'svc';

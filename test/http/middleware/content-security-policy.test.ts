@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SvcError } from '../../../src/base/errors.ts';
-import { ContentSecurityPolicy } from '../../../src/http/middleware/content-security-policy.ts';
+import { ContentSecurityPolicy } from '../../../src/http/middleware/security-headers.ts';
 
 const DEFAULT =
   "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";

@@ -10,10 +10,10 @@ import {
   recordKey,
   recordOf,
   replay,
-} from '../../../src/http/middleware/idempotency-record.ts';
+} from '../../../src/http/middleware/idempotency.ts';
 import { cpuMs } from '../../support/cpu-time.ts';
 import { seeded } from '../../support/random.ts';
-import type { IdempotencyRecord } from '../../../src/http/middleware/idempotency-record.ts';
+import type { IdempotencyRecord } from '../../../src/http/middleware/idempotency.ts';
 
 for (const [field, key] of [
   ['"8e03978e-40d5-43dd-bc93-6894a57f9324"', '8e03978e-40d5-43dd-bc93-6894a57f9324'], // the draft's own, §2.1

@@ -9,7 +9,7 @@ import {
   parseNetwork,
   peerAddress,
   withoutZone,
-} from '../../../src/http/request/address.ts';
+} from '../../../src/http/request/proxy.ts';
 import { seeded } from '../../support/random.ts';
 
 for (const [text, canonical] of [

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { readTraceContext, traceHeaders } from '../../../src/http/request/trace-context.ts';
+import { readTraceContext, traceHeaders } from '../../../src/http/request-id.ts';
 import { cpuMs } from '../../support/cpu-time.ts';
 import { seeded } from '../../support/random.ts';
 import { fakeRequest } from '../../support/transport.ts';

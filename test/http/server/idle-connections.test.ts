@@ -8,7 +8,7 @@ import { serverOf } from '../../support/inject.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import type { Socket } from 'node:net';
 import type { SvcOptions } from '../../../src/app/options.ts';
-import type { RunningServer } from '../../../src/app/serving.ts';
+import type { RunningServer } from '../../../src/app/lifecycle.ts';
 
 /** What node:http announces, and the second that it adds. */
 const LIMIT_MS = 6_000;

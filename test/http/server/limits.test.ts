@@ -6,7 +6,7 @@ import { StreamingResponse } from '../../../src/http/response.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import type { SvcOptions } from '../../../src/app/options.ts';
-import type { RunningServer } from '../../../src/app/serving.ts';
+import type { RunningServer } from '../../../src/app/lifecycle.ts';
 
 type Served = {
   app: Svc;

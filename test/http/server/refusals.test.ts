@@ -4,7 +4,7 @@ import { Svc } from '../../../src/app/svc.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { seeded } from '../../support/random.ts';
 import { RawClient } from '../../support/raw-http.ts';
-import type { RunningServer } from '../../../src/app/serving.ts';
+import type { RunningServer } from '../../../src/app/lifecycle.ts';
 
 let server: RunningServer;
 let events: readonly Record<string, unknown>[];

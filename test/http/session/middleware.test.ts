@@ -14,7 +14,7 @@ import {
 } from 'svc';
 import { ManualClock } from 'svc/testing';
 import { parseCookies, serializeCookie } from '../../../src/http/cookies.ts';
-import { ProtectedValues } from '../../../src/http/session/signed-values.ts';
+import { ProtectedValues } from '../../../src/http/session/cookie.ts';
 import { Keyring } from '../../../src/crypto/keys.ts';
 import { cpuMs } from '../../support/cpu-time.ts';
 import { NEXT_SECRET, SECRET, Site, cookieParts, stored } from '../../support/session-site.ts';

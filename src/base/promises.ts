@@ -1,15 +1,24 @@
 /**
- * What is read of a request fails where its client does: it leaves, or sends what cannot be read. Whoever waits is told; a
- * handler that has left is not, and no rejection without a listener ends the process, and with it everybody else's requests.
+ * Promises: which values must be awaited, and promises whose rejection may stay without a listener.
+ *
+ * Reading a request fails when its client leaves or sends malformed data. The caller gets that error. When the handler has
+ * already returned, the rejection must not end the process.
  */
 
-/** A promise whose failure is told to those who listen, and to nobody where there are none. */
+/** Whether a value must be awaited. */
+export function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return (
+    typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function'
+  );
+}
+
+/** Returns the promise; its rejection may stay without a listener. */
 export function handled<T>(reading: Promise<T>): Promise<T> {
   reading.catch(ignore);
   return reading;
 }
 
-/** The same for each step of a generator. */
+/** A generator whose steps may reject without a listener. */
 export class HandledSteps<T> implements AsyncGenerator<T, void, undefined> {
   readonly #steps: AsyncGenerator<T, void, undefined>;
 
@@ -39,5 +48,5 @@ export class HandledSteps<T> implements AsyncGenerator<T, void, undefined> {
 }
 
 function ignore(): void {
-  /* it is told to others */
+  /* the listeners of the promise get it */
 }
