@@ -61,10 +61,8 @@ export interface Operation {
   }[];
 }
 
-/** Methods that a path item has a place for and an application declares; HEAD follows GET, and OPTIONS is answered for every path. */
-export const DOCUMENTED_METHODS = ['get', 'put', 'post', 'delete', 'patch', 'trace'] as const;
-/** One of {@link DOCUMENTED_METHODS}. */
-export type DocumentedMethod = (typeof DOCUMENTED_METHODS)[number];
+/** Methods of a path item that an application declares; HEAD follows GET, and OPTIONS is answered for every path. */
+export type DocumentedMethod = 'get' | 'put' | 'post' | 'delete' | 'patch' | 'trace';
 /** The operations of a path (§4.8.9). */
 export type PathItem = { readonly [M in DocumentedMethod]?: Operation };
 

@@ -10,7 +10,6 @@
 import { JsonSchemas } from '../schema/json-schema.ts';
 import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
 import { pathParameter, requestBody, textParameters } from './inputs.ts';
-import { DOCUMENTED_METHODS } from './document.ts';
 import { ResponseWriter } from './responses.ts';
 import { describeSecurity, SecurityWriter } from './security.ts';
 import { encodeLiteral } from '../http/path.ts';
@@ -51,6 +50,15 @@ export interface OpenApiProblem {
   readonly message: string;
   readonly detail: RouteDetail;
 }
+
+const DOCUMENTED_METHODS: ReadonlySet<string> = new Set<DocumentedMethod>([
+  'get',
+  'put',
+  'post',
+  'delete',
+  'patch',
+  'trace',
+]);
 
 /** The document of a compiled application. Its title and version are those of the settings. */
 export function openapiDocument(view: CompilationView, options: OpenApiOptions = {}): OpenApiDocument {
@@ -270,7 +278,7 @@ function isDocumented({ route, declared, isOperation }: RouteDetail): boolean {
     !isOperation &&
     declared.mount === undefined &&
     route.meta['docs'] !== false &&
-    (DOCUMENTED_METHODS as readonly string[]).includes(route.method.toLowerCase())
+    DOCUMENTED_METHODS.has(route.method.toLowerCase())
   );
 }
 

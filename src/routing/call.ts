@@ -7,7 +7,7 @@
  *
  * A step returns a promise only when it has to wait.
  */
-import { Resolution } from './di-resolution.ts';
+import { Resolution } from './di-plan.ts';
 import { ValidationError } from '../schema/schema.ts';
 import { isThenable } from '../base/promises.ts';
 import { LateAnswer, problem } from '../http/response.ts';
@@ -17,7 +17,7 @@ import { DEFAULT_PLAN, toResponse } from '../http/reply.ts';
 import { observeHandler } from '../http/request/event.ts';
 import { planSteps, replyPlanOf } from './steps.ts';
 import { paramsReader } from '../http/path.ts';
-import type { PlannedDependency } from './di-resolution.ts';
+import type { PlannedDependency } from './di-plan.ts';
 import type { CompiledType, Result, SchemaPlan } from '../schema/schema.ts';
 import type { Answer, HttpResponse } from '../http/response.ts';
 import type { Core } from '../http/pipeline.ts';

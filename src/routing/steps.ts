@@ -15,8 +15,7 @@ import {
   textProblem,
 } from '../schema/schema.ts';
 import type { BackgroundRunner } from './background.ts';
-import type { DependencyGraph } from './di-plan.ts';
-import type { PlannedDependency } from './di-resolution.ts';
+import type { DependencyGraph, PlannedDependency } from './di-plan.ts';
 import type { TextInputPlan } from './di.ts';
 import type { Declared, Finding } from '../base/findings.ts';
 import type { Logger } from '../observability/log.ts';

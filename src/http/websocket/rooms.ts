@@ -10,7 +10,9 @@ import { randomBytes } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
 import { toJson } from '../response.ts';
 import { stateKey } from '../state.ts';
-import { SharedMessage } from './batch.ts';
+import { OPCODE } from './codes.ts';
+import { deflateMessage } from './deflate.ts';
+import { encodeFrame } from './encode.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { RoomBus } from '../../cache/stores.ts';
 import type { StateKey } from '../contracts.ts';
@@ -131,4 +133,50 @@ function assertRoomName(room: string): void {
     throw new SvcError('E_ROOM', [
       typeof room === 'string' ? `a name of ${room.length} characters` : `a name that is no string`,
     ]);
+}
+
+/** A message for several sockets: encoded once, and deflated once for each window size that they have negotiated. */
+export class SharedMessage {
+  readonly #opcode: number;
+  readonly #payload: Buffer;
+  #plain: Buffer | undefined;
+  /** By window and level; undefined where deflating does not make the frame smaller. */
+  #deflated: Map<number, Buffer | undefined> | undefined;
+
+  /** Bytes are a binary message unless `isText` is true. */
+  constructor(data: string | Uint8Array, isText: boolean = typeof data === 'string') {
+    this.#opcode = isText ? OPCODE.text : OPCODE.binary;
+    this.#payload =
+      typeof data === 'string'
+        ? Buffer.from(data, 'utf8')
+        : Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+  }
+
+  get isText(): boolean {
+    return this.#opcode === OPCODE.text;
+  }
+
+  /** Its bytes, without a frame around them. */
+  get payload(): Buffer {
+    return this.#payload;
+  }
+
+  /** The frame. */
+  get plain(): Buffer {
+    return (this.#plain ??= encodeFrame(this.#opcode, this.#payload));
+  }
+
+  /** The frame, deflated without the context of earlier messages. */
+  deflated(bits: number, level: number): Buffer | undefined {
+    const deflated = (this.#deflated ??= new Map());
+    const key = (bits << 4) | level;
+    if (!deflated.has(key)) {
+      const bytes = deflateMessage(this.#payload, bits, level);
+      deflated.set(
+        key,
+        bytes.length < this.#payload.length ? encodeFrame(this.#opcode, bytes, true) : undefined,
+      );
+    }
+    return deflated.get(key);
+  }
 }

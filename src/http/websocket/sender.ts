@@ -15,7 +15,8 @@ import { OPCODE } from './codes.ts';
 import { copyOf } from './frames.ts';
 import { encodeFrame, firstByte, frameHeadBytes, writeFrameHead } from './encode.ts';
 import type { Duplex } from 'node:stream';
-import type { Chunk, SharedMessage } from './batch.ts';
+import type { Chunk } from './batch.ts';
+import type { SharedMessage } from './rooms.ts';
 import type { ResolvedCompressionOptions, MessageDeflater } from './deflate.ts';
 import type { WebSocketMeter } from './meter.ts';
 

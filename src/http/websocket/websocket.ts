@@ -40,7 +40,7 @@ import type { SocketListener } from './handlers.ts';
 import type { LivenessTerms } from './liveness.ts';
 import type { RoomMember, Rooms } from './rooms.ts';
 import type { SenderOwner, SenderOptions } from './sender.ts';
-import type { SharedMessage } from './batch.ts';
+import type { SharedMessage } from './rooms.ts';
 import type { StreamOwner } from './stream-events.ts';
 
 /** Settings and services of the sockets of a route. */

@@ -9,7 +9,7 @@ import { FrameReader } from '../../../src/http/websocket/frames.ts';
 import { closePayload } from '../../../src/http/websocket/encode.ts';
 import { WebSocketMeter } from '../../../src/http/websocket/meter.ts';
 import { FrameSender, HIGH_WATER_BYTES } from '../../../src/http/websocket/sender.ts';
-import { SharedMessage } from '../../../src/http/websocket/batch.ts';
+import { SharedMessage } from '../../../src/http/websocket/rooms.ts';
 import { MessageInflater } from '../../../src/http/websocket/deflate.ts';
 import type { Duplex } from 'node:stream';
 import type { SlowConsumerPolicy } from '../../../src/http/websocket/sender.ts';
