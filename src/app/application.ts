@@ -89,7 +89,7 @@ export class Application implements ServedApplication {
   count(req: TransportRequest, response: HttpResponse, durationMs: number): void {
     this.#deps.operations.count(req, response.status, durationMs);
     if (this.#accessLog !== undefined) req.event ??= new RequestEvent(req);
-    countEvent(req, response, durationMs);
+    if (req.event !== undefined) answerRequest(req.event, response, durationMs);
   }
 
   /** Counts a response that was not sent whole: its source failed, or its client did not read. */

@@ -5,6 +5,7 @@ import { SvcError } from '../base/errors.ts';
 import { bool, given, int, readOptions, text } from '../base/options.ts';
 import { ACCESS_LOG_NEEDS, readShare } from '../http/middleware/access-log.ts';
 import { RequestIDMiddleware } from '../http/middleware/request-id.ts';
+import { USUAL_IDENTITY } from '../http/request-id.ts';
 import { FORWARDED_HEADERS, readTrustProxy } from '../http/request/proxy.ts';
 import { LIMIT_OPTIONS, readLimits } from '../http/server/limits.ts';
 import { TLS_OPTION, readTlsOptions } from '../http/server/tls-options.ts';
@@ -256,7 +257,8 @@ export class Settings {
     const saysHost = config.get('trustForwardedHost', false);
     const trusted = config.get('trustProxy', undefined, { cast: (text): unknown => text });
     const trust = trusted === undefined ? undefined : readTrustProxy(trusted, { header, saysHost });
-    const identity = middleware.find((layer) => layer instanceof RequestIDMiddleware)?.identity;
+    const identity =
+      middleware.find((layer) => layer instanceof RequestIDMiddleware)?.identity ?? USUAL_IDENTITY;
     this.limits = readLimits(config, trust !== undefined);
     this.defaults = {
       state,

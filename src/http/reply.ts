@@ -54,6 +54,8 @@ export interface ReplyPlan {
   readonly readsTuples: boolean;
   /** The JSON text of a body for a status, where the route declares its response; undefined: not declared for it. */
   readonly encode: ((body: unknown, status: number) => string | undefined) | undefined;
+  /** The name of the middleware whose return value is read: it must not be undefined. */
+  readonly middleware?: string;
 }
 
 /** For everything that is no route's reply: what exception handlers and middleware return. */
@@ -70,6 +72,8 @@ const TEXT = new PreparedType(TEXT_TYPE);
 export function toResponse(value: unknown, plan: ReplyPlan): HttpResponse {
   if (plan.encode !== undefined) return declared(value, plan, plan.encode);
   if (typeof value === 'string') return new HttpResponse(value, TEXT.get(plan.status ?? 200));
+  if (value === undefined && plan.middleware !== undefined)
+    throw new SvcError('E_MIDDLEWARE_RESULT', [plan.middleware]);
   if (value === undefined || value === null)
     return new HttpResponse(null, new Prepared(plan.status ?? 204, []));
   if (typeof value !== 'object') return json(value, plan);

@@ -6,12 +6,12 @@
  *   /metrics   in production for loopback and private peers only, unless `ops.metrics` says otherwise
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { BlockList, isIP } from 'node:net';
 import { constants } from 'node:os';
 import { Forbidden, Unauthorized } from '../base/errors.ts';
 import { EventLoopDelay } from '../observability/event-loop.ts';
 import { given, int, readOptions, text } from '../base/options.ts';
 import { ConnectionMeter } from '../http/server/connection-meter.ts';
+import { isPrivatePeer } from '../http/request/proxy.ts';
 import { HttpResponse, JSON_TYPE } from '../http/response.ts';
 import { isTerminal } from '../observability/log.ts';
 import type { Clock } from '../base/clock.ts';
@@ -313,22 +313,6 @@ function isObject(value: unknown): boolean {
   return typeof value === 'object' && value !== null;
 }
 
-const PRIVATE = new BlockList();
-for (const [net, bits] of [
-  ['127.0.0.0', 8],
-  ['10.0.0.0', 8],
-  ['172.16.0.0', 12],
-  ['192.168.0.0', 16],
-  ['169.254.0.0', 16],
-] as const)
-  PRIVATE.addSubnet(net, bits, 'ipv4');
-for (const [net, bits] of [
-  ['::1', 128],
-  ['fc00::', 7],
-  ['fe80::', 10],
-] as const)
-  PRIVATE.addSubnet(net, bits, 'ipv6');
-
 /** What proxies add. One that adds nothing cannot be told from a private client: `ops.metrics.auth` and `port` are for that. */
 const PROXY_FIELDS = [
   'forwarded',
@@ -345,12 +329,6 @@ const PROXY_FIELDS = [
 /** A private peer that does not speak for another: a proxy's neighbours are private, its clients are not. */
 function isPrivateRequest(req: HttpRequest): boolean {
   return isPrivatePeer(req.ip) && PROXY_FIELDS.every((name) => req.headers[name] === undefined);
-}
-
-/** Loopback, private (RFC 1918, RFC 4193) and link-local addresses. */
-export function isPrivatePeer(address: string): boolean {
-  const family = isIP(address);
-  return family !== 0 && PRIVATE.check(address, family === 6 ? 'ipv6' : 'ipv4');
 }
 
 /*

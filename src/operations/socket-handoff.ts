@@ -10,6 +10,7 @@
  */
 import { createServer } from 'node:net';
 import { HttpServer, listenOn } from '../http/server/server.ts';
+import { USUAL_IDENTITY } from '../http/request-id.ts';
 import { AppState } from '../http/state.ts';
 import type { Server, Socket } from 'node:net';
 import type { Clock } from '../base/clock.ts';
@@ -68,7 +69,7 @@ export class SocketHandoff {
     this.#log = log;
     this.#unavailablePage = unavailablePage;
     this.#own = new HttpServer({
-      defaults: { state: new AppState(), maxBodyBytes: Infinity },
+      defaults: { state: new AppState(), maxBodyBytes: Infinity, identity: USUAL_IDENTITY },
       clock,
       log,
       securesCookies: false,

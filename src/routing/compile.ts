@@ -6,7 +6,7 @@ import { compileRoute } from './call.ts';
 import { DependencyGraph } from './di-plan.ts';
 import { SvcError } from '../base/errors.ts';
 import { faultOf } from '../base/faults.ts';
-import { beginRequest, isObserved } from '../http/request/event.ts';
+import { beginRequest, dependencies, handlers, requests } from '../http/request/event.ts';
 import { CONVERTERS } from '../http/path.ts';
 import { CoreEdge, compose } from '../http/pipeline.ts';
 import { DEFAULT_PLAN } from '../http/reply.ts';
@@ -170,23 +170,14 @@ export function compileApplication(declarations: Declarations): Compilation {
       return {
         routes,
         view,
-        handle(req) {
-          req.match = table.match(req.method, req.path);
-          return isObserved() ? beginRequest(req, run) : run(req);
-        },
-        upgrade(req) {
-          req.match = socketTable.match(SOCKET, req.path);
-          return isObserved() ? beginRequest(req, run) : run(req);
-        },
+        handle: matched(table, run),
+        upgrade: matched(socketTable, run, SOCKET),
         routeAt(method, path) {
           const match = table.match(method, path);
           return match.kind === 'found' ? match.endpoint.route : undefined;
         },
         hasSocketAt: (path) => socketTable.match(SOCKET, path).kind === 'found',
-        handleTool(req) {
-          req.match = toolTable.match(req.method, req.path);
-          return isObserved() ? beginRequest(req, run) : run(req);
-        },
+        handleTool: matched(toolTable, run),
         async start() {
           await Promise.all(openers.map((opener) => opener.load()));
           const leave = await graph.start(new StartContext(state));
@@ -196,6 +187,16 @@ export function compileApplication(declarations: Declarations): Compilation {
         },
       };
     },
+  };
+}
+
+/** Matches a request, then runs the layers around its route. */
+function matched(table: RoutingTable<Endpoint>, run: Core, method?: string): Core {
+  return (req) => {
+    req.match = table.match(method ?? req.method, req.path);
+    return requests.hasSubscribers || handlers.hasSubscribers || dependencies.hasSubscribers
+      ? beginRequest(req, run)
+      : run(req);
   };
 }
 

@@ -10,7 +10,6 @@ import { request as requestHttp } from 'node:http';
 import { CookieJar } from './cookie-jar.ts';
 import { bool, given, readOptions, text } from '../base/options.ts';
 import { answerInMemory, upgradeInMemory } from '../http/server/memory.ts';
-import { USUAL_IDENTITY } from '../http/request-id.ts';
 import { HttpServer } from '../http/server/server.ts';
 import { CLOSE } from '../http/websocket/codes.ts';
 import { TestWebSocket, WebSocketRefused } from './websocket.ts';
@@ -268,7 +267,7 @@ export class TestClient implements AsyncDisposable {
   }
 
   #rethrow(response: Response): void {
-    const id = response.headers.get((this.#app.defaults.identity ?? USUAL_IDENTITY).field) ?? '';
+    const id = response.headers.get(this.#app.defaults.identity.field) ?? '';
     if (!this.#errors.has(id)) return;
     const error = this.#errors.get(id);
     this.#errors.delete(id);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Svc, createLogger } from '../../src/index.ts';
 import { ManualClock, TestClient } from '../../src/testing/index.ts';
-import { isPrivatePeer } from '../../src/operations/operations.ts';
+import { isPrivatePeer } from '../../src/http/request/proxy.ts';
 import type { Plugin, SvcOptions } from '../../src/index.ts';
 
 type Probe = (signal: AbortSignal) => void | Promise<void>;

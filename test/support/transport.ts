@@ -1,6 +1,7 @@
 /**
  * A request without a transport: its bytes are pushed by the test.
  */
+import { USUAL_IDENTITY } from '../../src/http/request-id.ts';
 import { EventEmitter } from 'node:events';
 import { Readable } from 'node:stream';
 import { TransportRequest } from '../../src/http/request/request.ts';
@@ -87,6 +88,7 @@ export function fakeRequest(input: RequestInput = {}): {
     req: new TransportRequest(incoming, outgoing, {
       state: new AppState(),
       maxBodyBytes: Infinity,
+      identity: USUAL_IDENTITY,
       ...defaults,
     }),
     incoming,

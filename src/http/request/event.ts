@@ -23,20 +23,15 @@ import type { HttpResponse } from '../response.ts';
 import type { TraceContext } from '../request-id.ts';
 import type { ChunkIterator, ChunkStep, Chunks } from '../chunks.ts';
 
-/** Of what befalls a request. @internal */
-const requests: TracingChannel<unknown, object> = tracingChannel('svc:request');
-/** Of its handler. @internal */
-const handlers: TracingChannel<unknown, object> = tracingChannel('svc:handler');
-/** Of what is resolved for it. @internal */
-const dependencies: TracingChannel<unknown, object> = tracingChannel('svc:dependency');
+/** Events of requests. @internal */
+export const requests: TracingChannel<unknown, object> = tracingChannel('svc:request');
+/** Events of handlers. @internal */
+export const handlers: TracingChannel<unknown, object> = tracingChannel('svc:handler');
+/** Events of dependencies. @internal */
+export const dependencies: TracingChannel<unknown, object> = tracingChannel('svc:dependency');
 
 /** A user agent that is longer says no more. @internal */
 export const MAX_AGENT_CHARACTERS = 256;
-
-/** Whether anybody watches requests, or what is inside of them. Some 2 ns. Closures for those who do are made elsewhere: they would cost every request a context. @internal */
-export function isObserved(): boolean {
-  return requests.hasSubscribers || handlers.hasSubscribers || dependencies.hasSubscribers;
-}
 
 /** A request, in the events of `svc:request`. No query, no fields, no body; of `error` whatever was thrown. */
 export class RequestEvent implements Failable {

@@ -173,6 +173,16 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
   linklocal: ['169.254.0.0/16', 'fe80::/10'],
 };
 
+const PRIVATE_NETWORKS: readonly Network[] = Object.values(WORDS)
+  .flat()
+  .map((word) => parseNetwork(word)!); // literals
+
+/** Whether an address is loopback, private (RFC 1918, RFC 4193) or link-local. */
+export function isPrivatePeer(text: string): boolean {
+  const address = parseAddress(withoutZone(text));
+  return address !== undefined && PRIVATE_NETWORKS.some((network) => contains(network, address));
+}
+
 /** How a chain was read. */
 interface Chain {
   readonly ip: string;

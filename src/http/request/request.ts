@@ -9,7 +9,7 @@ import { parseCookies } from '../cookies.ts';
 import { findField, viewOf } from '../headers.ts';
 import { parsePairs } from './query.ts';
 import { RequestBody } from './body.ts';
-import { readTraceContext, USUAL_IDENTITY } from '../request-id.ts';
+import { readTraceContext } from '../request-id.ts';
 import { RequestState, SESSION } from '../state.ts';
 import type { HTTPException } from '../../base/errors.ts';
 import type { BodySource } from './body-stream.ts';
@@ -63,8 +63,8 @@ export interface RequestDefaults extends BodyDefaults {
   readonly state: StateMap;
   /** Which proxies are believed. */
   readonly trust?: ProxyTrust | undefined;
-  /** How they get their ids. Default: as everywhere. */
-  readonly identity?: RequestIdentity | undefined;
+  /** How requests get their ids. */
+  readonly identity: RequestIdentity;
 }
 
 /** Counts the answers of one method of one route. */
@@ -178,7 +178,7 @@ export class TransportRequest implements HttpRequest {
   }
 
   get id(): string {
-    return (this.#id ??= this.identity.idOf(this.#incoming.rawHeaders));
+    return (this.#id ??= this.#defaults.identity.idOf(this.#incoming.rawHeaders));
   }
 
   get trace(): TraceContext {
@@ -192,7 +192,7 @@ export class TransportRequest implements HttpRequest {
 
   /** How it gets its id. @internal */
   get identity(): RequestIdentity {
-    return this.#defaults.identity ?? USUAL_IDENTITY;
+    return this.#defaults.identity;
   }
 
   get route(): CompiledRoute | undefined {
