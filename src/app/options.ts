@@ -2,7 +2,7 @@
  * Options of `new Svc()` and `app.run()`, and the framework's own settings: read once, with ranges and defaults.
  */
 import { SvcError } from '../base/errors.ts';
-import { bool, given, int, readOptions, text } from '../base/options.ts';
+import { bool, given, int, isObject, readOptions, text } from '../base/options.ts';
 import { ACCESS_LOG_NEEDS, readShare } from '../http/middleware/access-log.ts';
 import { RequestIDMiddleware } from '../http/middleware/request-id.ts';
 import { USUAL_IDENTITY } from '../http/request-id.ts';
@@ -102,8 +102,8 @@ export interface RunOptions {
 const FORWARDED_NEEDS = FORWARDED_HEADERS.map((name) => `"${name}"`).join(' or ');
 
 const SVC_OPTIONS = {
-  debug: given<boolean>('true or false', (value) => typeof value === 'boolean'),
-  enableDocs: given<boolean>('true or false', (value) => typeof value === 'boolean'),
+  debug: bool(),
+  enableDocs: bool(),
   authSecret: given<string | readonly string[]>('a string or a list of strings', (value) =>
     [value].flat().every((secret) => typeof secret === 'string'),
   ),
@@ -119,13 +119,13 @@ const SVC_OPTIONS = {
     ACCESS_LOG_NEEDS,
     (value) => typeof value !== 'string' && readShare(value) !== undefined,
   ),
-  decompressBodies: given<boolean>('true or false', (value) => typeof value === 'boolean'),
+  decompressBodies: bool(),
   ...LIMIT_OPTIONS,
   trustProxy: given<TrustProxy>(), // read with the other settings
   forwardedHeader: given<ForwardedHeader>(FORWARDED_NEEDS, (value) =>
     FORWARDED_HEADERS.some((known) => known === value),
   ),
-  trustForwardedHost: given<boolean>('true or false', (value) => typeof value === 'boolean'),
+  trustForwardedHost: bool(),
   logger: given<Logger>('a logger', isObject),
   clock: given<Clock>('a clock', isObject),
   roomBus: given<RoomBus>('a RoomBus', isObject),
@@ -274,8 +274,4 @@ export class Settings {
 /** Drops options that were not given, so that they do not hide the values of `config`. */
 function withoutUndefined(values: object): Record<string, unknown> {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
-}
-
-function isObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null;
 }

@@ -11,7 +11,7 @@ import { Depends, provide, viewOfDependency } from '../routing/di.ts';
 import { LoginRequired, SESSION_SCHEME, SvcError, Unauthorized, withoutStack } from '../base/errors.ts';
 import { InvalidToken, readToken, tokenChecks } from '../crypto/jwt.ts';
 import { Keyring, authSecrets, weaknessOf } from '../crypto/keys.ts';
-import { bool, given, readOptions } from '../base/options.ts';
+import { bool, given, isFunction, readOptions } from '../base/options.ts';
 import { isSchemaClass, planOf } from '../schema/schema.ts';
 import { isThenable } from '../http/pipeline.ts';
 import { SecurityLog } from '../http/security-log.ts';
@@ -155,10 +155,7 @@ class BearerReader {
         realm: given<string>('printable ASCII without quotation marks', isRealm),
         optional: bool(false),
         schema: given<SchemaClass>('a class that extends Schema', isSchemaClass),
-        verify: given<NonNullable<BearerAuthOptions['verify']>>(
-          'a function',
-          (value) => typeof value === 'function',
-        ),
+        verify: given<NonNullable<BearerAuthOptions['verify']>>('a function', isFunction),
       },
     );
     this.#schema = read.schema === undefined ? undefined : planOf(read.schema);

@@ -11,7 +11,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { SCHEMES, audit, challenge, isRealm, mistaken, named, wayIn } from './auth.ts';
 import { Depends, provide } from '../routing/di.ts';
 import { Unauthorized } from '../base/errors.ts';
-import { bool, given, readOptions } from '../base/options.ts';
+import { bool, given, isFunction, isObject, readOptions } from '../base/options.ts';
 import { isToken } from '../http/headers.ts';
 import { isThenable } from '../http/pipeline.ts';
 import type { AuthSource } from './auth.ts';
@@ -71,9 +71,9 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
     optional: bool(false),
     keys: given<Readonly<Record<string, string | readonly string[]>>>(
       'an object: keys by the name of their client',
-      (value) => typeof value === 'object' && value !== null,
+      isObject,
     ),
-    verify: given<LookedUpKeys<unknown>['verify']>('a function', (value) => typeof value === 'function'),
+    verify: given<LookedUpKeys<unknown>['verify']>('a function', isFunction),
   });
   if (header !== undefined && cookie !== undefined)
     mistaken(OWNER, 'a key stands in a header or in a cookie, not in both');

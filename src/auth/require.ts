@@ -11,7 +11,7 @@
 import { BearerAuth, SCHEMES, audit, challenge, mistaken, named, wayOf } from './auth.ts';
 import { Depends, provide } from '../routing/di.ts';
 import { Forbidden, Unauthorized } from '../base/errors.ts';
-import { given, readOptions, text } from '../base/options.ts';
+import { given, isFunction, readOptions, text } from '../base/options.ts';
 import { isThenable } from '../http/pipeline.ts';
 import type { AuthSource, PrincipalOf } from './auth.ts';
 import type { DependencySource } from '../routing/di.ts';
@@ -180,10 +180,7 @@ function textsOf(value: unknown): readonly string[] {
 
 /** A scope-token (RFC 6749 §3.3). */
 const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]+$/;
-const AUTH = given<DependencySource>(
-  'the source of a dependency, such as BearerAuth()',
-  (value) => typeof value === 'function',
-);
+const AUTH = given<DependencySource>('the source of a dependency, such as BearerAuth()', isFunction);
 
 function readNames(
   owner: string,

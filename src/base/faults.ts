@@ -311,9 +311,16 @@ export const FAULTS = {
     remedy: 'Give a value in the range that the message names, or leave the option out for its default',
   },
   E_OPTION_UNKNOWN: {
-    describe: (owner: string, option: string, suggestion: string | undefined): string =>
+    describe: (
+      owner: string,
+      option: string,
+      suggestion: string | undefined,
+      known: readonly string[],
+    ): string =>
       `Cannot configure ${owner}: unknown option "${option}"` +
-      (suggestion === undefined ? '' : `: did you mean "${suggestion}"?`),
+      (suggestion === undefined
+        ? `; the options are ${known.join(', ')}`
+        : `: did you mean "${suggestion}"?`),
     remedy: 'Use one of the documented options; settings of your own belong under config: { … }',
   },
   E_PATH_TEMPLATE: {

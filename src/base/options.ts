@@ -34,9 +34,11 @@ export function number(fallback: number, least: number, greatest: number): Optio
   };
 }
 
-/** `true` or `false`. */
-export function bool(fallback: boolean): OptionKind<boolean> {
-  return { fallback, needs: 'true or false', accepts: (value) => typeof value === 'boolean' };
+/** `true` or `false`; with no fallback it may be absent. */
+export function bool(): OptionKind<boolean | undefined>;
+export function bool(fallback: boolean): OptionKind<boolean>;
+export function bool(fallback?: boolean): OptionKind<boolean | undefined> {
+  return { fallback, needs: 'true or false', accepts: isBoolean };
 }
 
 /** A string; with no fallback it may be absent. */
@@ -63,6 +65,24 @@ export function given<T>(
   return { fallback: undefined, needs, accepts };
 }
 
+export function isBoolean(value: unknown): value is boolean {
+  return typeof value === 'boolean';
+}
+
+export function isFunction(value: unknown): boolean {
+  return typeof value === 'function';
+}
+
+/** Whether a value is an object or an array. */
+export function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}
+
+/** Whether a value is an object and not an array. */
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return isObject(value) && !Array.isArray(value);
+}
+
 /**
  * Reads every option of `kinds` out of `options`. An option that is absent or `undefined` has its fallback.
  *
@@ -76,7 +96,7 @@ export function readOptions<K extends Record<string, OptionKind<unknown>>>(
   const known = Object.keys(kinds);
   for (const name of Object.keys(options)) {
     if (!Object.hasOwn(kinds, name))
-      throw new SvcError('E_OPTION_UNKNOWN', [owner, name, closest(name, known)]);
+      throw new SvcError('E_OPTION_UNKNOWN', [owner, name, closest(name, known), known]);
   }
   const values: Record<string, unknown> = {};
   for (const name of known) {
@@ -103,8 +123,10 @@ export function readGiven<K extends Record<string, OptionKind<unknown>>>(
   const values: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(options)) {
     const kind = Object.hasOwn(kinds, name) ? kinds[name] : undefined;
-    if (kind === undefined)
-      throw new SvcError('E_OPTION_UNKNOWN', [owner, name, closest(name, Object.keys(kinds))]);
+    if (kind === undefined) {
+      const known = Object.keys(kinds);
+      throw new SvcError('E_OPTION_UNKNOWN', [owner, name, closest(name, known), known]);
+    }
     if (value === undefined) continue;
     if (!kind.accepts(value)) throw new SvcError('E_OPTION_RANGE', [owner, name, kind.needs, shown(value)]);
     values[name] = value;

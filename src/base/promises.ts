@@ -47,6 +47,7 @@ export class HandledSteps<T> implements AsyncGenerator<T, void, undefined> {
   }
 }
 
-function ignore(): void {
-  /* the listeners of the promise get it */
+/** A listener that does nothing: for errors that are reported elsewhere. */
+export function ignore(): void {
+  /* reported elsewhere */
 }

@@ -16,7 +16,7 @@ import { systemClock, type Clock } from '../base/clock.ts';
 import { SvcError } from '../base/errors.ts';
 import { SingleFlight, type SharedCall, type Give } from './single-flight.ts';
 import { createLogger, type Logger } from '../observability/log.ts';
-import { bool, given, int, number, readOptions, shown } from '../base/options.ts';
+import { bool, given, int, isFunction, number, readOptions, shown } from '../base/options.ts';
 import type { Awaitable, CacheBackend } from './stores.ts';
 
 /** How results of a function are kept. Times are seconds, fractions allowed. */
@@ -148,7 +148,7 @@ class CachedCalls<A extends readonly unknown[], R> {
       ttlSeconds: number(60, 0.001, TEN_YEARS_SECONDS),
       staleSeconds: number(0, 0, TEN_YEARS_SECONDS),
       negativeTtlSeconds: number(0, 0, DAY_SECONDS),
-      key: given<(...args: A) => string>('a function', (value) => typeof value === 'function'),
+      key: given<(...args: A) => string>('a function', isFunction),
       backend: given<CacheBackend>(
         'a CacheBackend',
         (value) => typeof (value as CacheBackend | null)?.get === 'function',

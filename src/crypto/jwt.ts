@@ -13,7 +13,7 @@ import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { systemClock } from '../base/clock.ts';
 import { SvcError, Unauthorized } from '../base/errors.ts';
 import { Keyring, hmacSha256 } from './keys.ts';
-import { bool, given, int, number, readOptions } from '../base/options.ts';
+import { bool, given, int, isObject, isRecord, number, readOptions } from '../base/options.ts';
 import { objectOf, segmentOf } from './jwt-json.ts';
 import type { Clock } from '../base/clock.ts';
 import type { JsonObject } from './jwt-json.ts';
@@ -89,15 +89,12 @@ const COMMON = {
 const MAKING = {
   ...COMMON,
   expiresInSeconds: int(900, 1, TEN_YEARS_SECONDS),
-  claims: given<Readonly<Record<string, unknown>>>(
-    'an object',
-    (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
-  ),
+  claims: given<Readonly<Record<string, unknown>>>('an object', isRecord),
   id: given<boolean | string>(
     'true, false, or text that is not empty',
     (value) => typeof value === 'boolean' || isText(value),
   ),
-  clock: given<Clock>('a clock', (value) => typeof value === 'object' && value !== null),
+  clock: given<Clock>('a clock', isObject),
 };
 
 /** Claims that createToken() writes itself, and names that would not arrive as they were given. */

@@ -5,6 +5,7 @@
  */
 import { Buffer } from 'node:buffer';
 import { Readable } from 'node:stream';
+import { ignore } from '../base/promises.ts';
 import { SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
 import type { Writable } from 'node:stream';
@@ -267,10 +268,6 @@ export function lengthError(announced: number, found: number): SvcError {
   return new SvcError('E_STREAM', [
     `contentLength announced ${announced} bytes, and its source gave ${found > announced ? `${found} or more` : found}`,
   ]);
-}
-
-export function ignore(): void {
-  /* nobody is there to be told */
 }
 
 /*

@@ -88,7 +88,7 @@ function decodeValue(value: string): string {
 export function serializeCookie(name: string, value: string, options: CookieOptions = {}): string {
   for (const option in options)
     if (!isOption(option) && Object.hasOwn(options, option))
-      throw new SvcError('E_OPTION_UNKNOWN', [OWNER, option, closest(option, OPTIONS)]); // no array of names for each cookie
+      throw new SvcError('E_OPTION_UNKNOWN', [OWNER, option, closest(option, OPTIONS), [...OPTIONS]]);
   const { path = '/', domain, maxAgeSeconds, httpOnly = true, secure, sameSite = 'lax' } = options;
   if (typeof httpOnly !== 'boolean')
     throw new SvcError('E_OPTION_RANGE', [OWNER, 'httpOnly', 'true or false', shown(httpOnly)]);

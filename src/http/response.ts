@@ -3,13 +3,14 @@
  * that come later.
  */
 import { Readable } from 'node:stream';
+import { ignore } from '../base/promises.ts';
 import { statusTitle, SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
 import { inspectAsJson } from '../observability/redact.ts';
 import { HeaderList } from './headers.ts';
 import { needsSecure, serializeCookie } from './cookies.ts';
 import { encodeLocation } from './path.ts';
-import { ignore, isChunks, prime } from './chunks.ts';
+import { isChunks, prime } from './chunks.ts';
 import type { HTTPException, Issue } from '../base/errors.ts';
 import type { HeaderView } from './headers.ts';
 import type { CookieOptions } from './cookies.ts';

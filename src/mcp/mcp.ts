@@ -8,7 +8,7 @@ import { fixedCaller, toolsetOf } from './calls.ts';
 import { McpConversation } from './conversation.ts';
 import { McpDispatcher, serverOptions } from './server.ts';
 import { NEWEST } from './messages.ts';
-import { closest, given, int, number, readOptions } from '../base/options.ts';
+import { closest, given, int, isFunction, isObject, number, readOptions } from '../base/options.ts';
 import { isToken } from '../http/headers.ts';
 import { reserveOutput } from './reserved-output.ts';
 import { Routes } from '../routing/route.ts';
@@ -196,13 +196,6 @@ const FIELDS: OptionKind<Readonly<Record<string, string>> | undefined> = given(
       ([name, field]) => isToken(name) && typeof field === 'string' && VALUE.test(field),
     ),
 );
-
-function isObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null;
-}
-function isFunction(value: unknown): boolean {
-  return typeof value === 'function';
-}
 
 /** What a tool that is no route asks for and says about itself. Every other key is a dependency, as in the spec of a route. */
 export interface ToolSpec extends Pick<

@@ -6,6 +6,7 @@
  *   response       { jsonrpc, id, result | error }      of the client, to nothing that we have asked
  *   anything else  an error, with the id where one can be read
  */
+import { isRecord } from '../base/options.ts';
 
 /** An object of JSON. */
 export type JsonObject = { readonly [name: string]: unknown };
@@ -48,7 +49,7 @@ export class RpcError extends Error {
 
 /** What a value is. Throws nothing. */
 export function readMessage(value: unknown): Message {
-  if (!isObject(value)) return invalid(undefined, 'A message is an object');
+  if (!isRecord(value)) return invalid(undefined, 'A message is an object');
   const id = isRequestId(value['id']) ? value['id'] : undefined;
   if (value['jsonrpc'] !== '2.0') return invalid(id, 'A message says "jsonrpc": "2.0"');
   const { method, params } = value;
@@ -56,7 +57,7 @@ export function readMessage(value: unknown): Message {
   if (typeof method !== 'string') return invalid(id, 'A request says its "method", which is a string');
   if ('id' in value && id === undefined)
     return invalid(undefined, 'The "id" of a request is a string or an integer');
-  if (params !== undefined && !isObject(params)) {
+  if (params !== undefined && !isRecord(params)) {
     if (id === undefined) return { kind: 'notification', method, params: {} };
     return {
       kind: 'invalid',
@@ -93,11 +94,6 @@ export function failure(
 /** Something that is told without being asked. */
 export function notification(method: string, params: JsonObject): JsonObject {
   return { jsonrpc: '2.0', method, params };
-}
-
-/** Whether it is an object of JSON, and no list. */
-export function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function isRequestId(value: unknown): value is RequestId {

@@ -12,7 +12,7 @@
  */
 import { SvcError } from '../base/errors.ts';
 import { serverOptions } from './server.ts';
-import { bool, given, int, readOptions } from '../base/options.ts';
+import { bool, given, int, isFunction, isObject, readOptions } from '../base/options.ts';
 import { Field, list, Schema, str } from '../schema/schema.ts';
 import { isToken } from '../http/headers.ts';
 import { SESSION } from '../http/state.ts';
@@ -75,7 +75,6 @@ export interface McpRoute {
 
 const isList = (value: unknown): boolean =>
   Array.isArray(value) && value.every((item) => typeof item === 'string');
-const isRecord = (value: unknown): boolean => typeof value === 'object' && value !== null;
 
 /** The routes that make up an endpoint. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_CORS` @internal */
 export function mcpRoutes(app: McpApplication, path: string, options: McpMountOptions): readonly McpRoute[] {
@@ -94,8 +93,8 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
     ...terms
   } = readOptions('mountMcp()', options, {
     ...serverOptions(),
-    resources: given<boolean>('true or false', (value) => typeof value === 'boolean'),
-    deps: given<Dependencies>('an object of Depends(…)', isRecord),
+    resources: bool(),
+    deps: given<Dependencies>('an object of Depends(…)', isObject),
     hosts: given<readonly string[]>('a list of names', isList),
     origins: given<Origins>(
       '"*", a list of origins or a function',
@@ -107,14 +106,11 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
     ),
     sessions: bool(true),
     sessionSeconds: int(86_400, 60, 2_592_000),
-    principal: given<NonNullable<McpMountOptions['principal']>>(
-      'a function',
-      (value) => typeof value === 'function',
-    ),
-    authorization: given<NonNullable<McpMountOptions['authorization']>>('{ servers, scopes }', isRecord),
+    principal: given<NonNullable<McpMountOptions['principal']>>('a function', isFunction),
+    authorization: given<NonNullable<McpMountOptions['authorization']>>('{ servers, scopes }', isObject),
     rateLimit: given<RouteRateLimit | false>(
       'false or { perMinute, burst, key }',
-      (value) => value === false || isRecord(value),
+      (value) => value === false || isObject(value),
     ),
     maxBodyBytes: int(10_000_000, 1_000, 1_000_000_000),
   });

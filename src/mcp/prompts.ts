@@ -1,7 +1,8 @@
 /**
  * Prompts: templates of messages that a person picks. Each is a function of the application, called as a request is.
  */
-import { INTERNAL_ERROR, INVALID_PARAMS, RpcError, isObject } from './messages.ts';
+import { isRecord } from '../base/options.ts';
+import { INTERNAL_ERROR, INVALID_PARAMS, RpcError } from './messages.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { ToolContentPart } from './results.ts';
 import type { Dialect, JsonObject } from './messages.ts';
@@ -95,11 +96,11 @@ export function planPrompts(details: readonly RouteDetail[]): readonly PlannedPr
 /** The messages of an answer. @throws RpcError for one that is an error */
 export async function messagesOf(response: Response): Promise<JsonObject> {
   const document: unknown = await response.json().catch(() => undefined);
-  if (response.ok && isObject(document)) return document;
-  const { title = 'Error', detail, errors } = isObject(document) ? document : {};
+  if (response.ok && isRecord(document)) return document;
+  const { title = 'Error', detail, errors } = isRecord(document) ? document : {};
   const problems = Array.isArray(errors)
     ? errors
-        .filter(isObject)
+        .filter(isRecord)
         .map(({ loc, message }) => `${String([loc].flat().at(-1))} ${String(message)}`)
         .join('; ')
     : '';

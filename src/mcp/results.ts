@@ -7,7 +7,8 @@
  *   no JSON             `isError` of a tool that has an output schema: clients throw away other results that do not fit it
  */
 import { STATUS_CODES } from 'node:http';
-import { isObject } from './messages.ts';
+
+import { isRecord } from '../base/options.ts';
 import { JSONResponse, PROBLEM_TYPE } from '../http/response.ts';
 import type { Issue } from '../base/errors.ts';
 import type { Dialect, JsonObject } from './messages.ts';
@@ -120,7 +121,7 @@ function ownContent(bytes: Buffer, dialect: Dialect): ToolResult {
 function refusal(response: Response, type: string, bytes: Buffer, tool: PlannedTool): ToolResult {
   const text = bytes.toString();
   const document = isJson(type) ? parsed(text) : undefined;
-  if (!isObject(document))
+  if (!isRecord(document))
     return failed([summary(response.status, {}, tool), text].filter((part) => part !== '').join('\n'));
   const retry = response.headers.get('retry-after');
   const head =
@@ -150,7 +151,7 @@ function summary(status: number, document: JsonObject, tool: PlannedTool): strin
 const MAX_ISSUES = 50;
 
 function isIssue(value: unknown): value is Issue {
-  return isObject(value) && Array.isArray(value['loc']) && typeof value['message'] === 'string';
+  return isRecord(value) && Array.isArray(value['loc']) && typeof value['message'] === 'string';
 }
 
 function isJson(type: string): boolean {

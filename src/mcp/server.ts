@@ -20,14 +20,13 @@ import {
   SUPPORTED,
   UNSUPPORTED_VERSION,
   failure,
-  isObject,
   legacyDialect,
   modernDialect,
   success,
 } from './messages.ts';
 import { messagesOf } from './prompts.ts';
 import { resourcesOf } from './resources.ts';
-import { bool, int, text } from '../base/options.ts';
+import { bool, int, isRecord, text } from '../base/options.ts';
 import type { CallDeps, Caller, McpApplication, ToolListener, ToolLogLevel } from './calls.ts';
 import type { Dialect, JsonObject, RpcRequest } from './messages.ts';
 import type { Resource } from './resources.ts';
@@ -155,12 +154,12 @@ export class McpDispatcher {
 
   /** Whether a message is of the modern era: it says its version itself, or only that era knows its method. */
   static isModern(method: string, params: JsonObject): boolean {
-    return MODERN_ONLY.has(method) || (isObject(params['_meta']) && VERSION_KEY in params['_meta']);
+    return MODERN_ONLY.has(method) || (isRecord(params['_meta']) && VERSION_KEY in params['_meta']);
   }
 
   /** The version that a modern message says. */
   static versionOf(params: JsonObject): unknown {
-    return isObject(params['_meta']) ? params['_meta'][VERSION_KEY] : undefined;
+    return isRecord(params['_meta']) ? params['_meta'][VERSION_KEY] : undefined;
   }
 
   /** The answer to a request. Never rejects. */
@@ -234,8 +233,8 @@ export class McpDispatcher {
     const { protocolVersion, capabilities, clientInfo } = params;
     if (typeof protocolVersion !== 'string')
       throw new RpcError(INVALID_PARAMS, '"protocolVersion" is a string');
-    if (!isObject(capabilities)) throw new RpcError(INVALID_PARAMS, '"capabilities" is an object');
-    if (!isObject(clientInfo)) throw new RpcError(INVALID_PARAMS, '"clientInfo" is an object');
+    if (!isRecord(capabilities)) throw new RpcError(INVALID_PARAMS, '"capabilities" is an object');
+    if (!isRecord(clientInfo)) throw new RpcError(INVALID_PARAMS, '"clientInfo" is an object');
     const dialect = legacyDialect(protocolVersion) ?? NEWEST_LEGACY;
     exchange.begin({ dialect, logLevel: 'info' });
     const { instructions } = this.#options;
@@ -296,7 +295,7 @@ export class McpDispatcher {
   async #callTool(asked: Asked): Promise<JsonObject> {
     const { name, arguments: given = {} } = asked.params;
     if (typeof name !== 'string') throw new RpcError(INVALID_PARAMS, '"name" is a string');
-    if (!isObject(given)) throw new RpcError(INVALID_PARAMS, '"arguments" is an object');
+    if (!isRecord(given)) throw new RpcError(INVALID_PARAMS, '"arguments" is an object');
     const tool = this.#tools.find(name);
     if (tool === undefined) throw new RpcError(INVALID_PARAMS, `Unknown tool: ${name}`);
     const listener = new Listener(asked);
@@ -317,7 +316,7 @@ export class McpDispatcher {
   async #getPrompt(asked: Asked): Promise<JsonObject> {
     const { name, arguments: given = {} } = asked.params;
     if (typeof name !== 'string') throw new RpcError(INVALID_PARAMS, '"name" is a string');
-    if (!isObject(given)) throw new RpcError(INVALID_PARAMS, '"arguments" is an object');
+    if (!isRecord(given)) throw new RpcError(INVALID_PARAMS, '"arguments" is an object');
     const prompt = this.#tools.prompts.find((known) => known.name === name);
     if (prompt === undefined) throw new RpcError(INVALID_PARAMS, `Unknown prompt: ${name}`);
     return messagesOf(
@@ -369,8 +368,8 @@ export class McpDispatcher {
 
   #complete({ params: { ref, argument } }: Asked): JsonObject {
     if (
-      !isObject(ref) ||
-      !isObject(argument) ||
+      !isRecord(ref) ||
+      !isRecord(argument) ||
       typeof argument['name'] !== 'string' ||
       typeof argument['value'] !== 'string'
     )
@@ -398,7 +397,7 @@ export class McpDispatcher {
 
   /** Nothing ever changes: the stream says so, and stays open until one side ends it. */
   async #listen({ id, params: { notifications: wanted }, exchange }: Asked): Promise<JsonObject> {
-    if (!isObject(wanted)) throw new RpcError(INVALID_PARAMS, '"notifications" is an object');
+    if (!isRecord(wanted)) throw new RpcError(INVALID_PARAMS, '"notifications" is an object');
     const uris = [wanted['resourceSubscriptions'] ?? []]
       .flat()
       .filter((uri) => this.#offered.some((known) => known.uri === uri));
@@ -436,7 +435,7 @@ export function readModern(
       supported: SUPPORTED,
       requested,
     });
-  if (!isObject(meta[`${META}clientCapabilities`]))
+  if (!isRecord(meta[`${META}clientCapabilities`]))
     throw new RpcError(INVALID_PARAMS, `"_meta" of a request has "${META}clientCapabilities"`);
   const level = meta[`${META}logLevel`];
   if (level !== undefined && !isLevel(level))
@@ -510,7 +509,7 @@ function jsonOf(data: unknown): unknown {
 const FIELD = /^[\x21-\x7e](?:[\x20-\x7e]{0,1022}[\x21-\x7e])?$/;
 
 function metaOf({ _meta = {} }: JsonObject): JsonObject {
-  if (!isObject(_meta)) throw new RpcError(INVALID_PARAMS, '"_meta" is an object');
+  if (!isRecord(_meta)) throw new RpcError(INVALID_PARAMS, '"_meta" is an object');
   return _meta;
 }
 

@@ -5,9 +5,9 @@
  *   POST /users  name: 'addUser'   addUser            a name of the spec is the tool's, what no tool may have in it is `_`
  */
 import { JsonSchemas } from '../schema/json-schema.ts';
-import { isObject } from './messages.ts';
+
 import { compileType, FieldType, fileLimit } from '../schema/schema.ts';
-import { closest } from '../base/options.ts';
+import { closest, isRecord } from '../base/options.ts';
 import { fillTemplate, writeSegment } from '../http/path.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 import type { Dialect, JsonObject } from './messages.ts';
@@ -220,7 +220,7 @@ class OutputPlan {
     if (!dialect.hasStructure) return undefined;
     if (dialect.hasAnyStructure) return value;
     if (this.#wrapped !== undefined) return { result: value };
-    return isObject(value) ? value : undefined;
+    return isRecord(value) ? value : undefined;
   }
 }
 
@@ -523,7 +523,7 @@ function multipart(form: readonly (readonly [Slot, unknown])[], issues: Issue[])
           data: content,
           filename = 'file',
           contentType = 'application/octet-stream',
-        } = isObject(file) ? file : {};
+        } = isRecord(file) ? file : {};
         if (
           typeof content === 'string' &&
           BASE64.test(content) &&

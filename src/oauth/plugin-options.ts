@@ -2,7 +2,7 @@
  * What an {@link OAuthPluginOptions} may say, with every default.
  */
 import { SvcError } from '../base/errors.ts';
-import { bool, given, int, oneOf, readOptions, text } from '../base/options.ts';
+import { bool, given, int, isFunction, isObject, oneOf, readOptions, text } from '../base/options.ts';
 import { localPath } from '../http/path.ts';
 import { RateLimiter } from '../http/middleware/rate-limiter.ts';
 import { isScopes } from './tokens/access.ts';
@@ -80,8 +80,6 @@ export interface OAuthPluginOptions {
 
 const YEAR_SECONDS = 31_536_000;
 const DAY_SECONDS = 86_400;
-const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null;
-const isFunction = (value: unknown): boolean => typeof value === 'function';
 const isList = (value: unknown): boolean =>
   Array.isArray(value) && value.every((item) => typeof item === 'string');
 const isLimit = (value: unknown): boolean =>

@@ -10,7 +10,7 @@ import { fstatSync, write, writeSync } from 'node:fs';
 import { isMainThread } from 'node:worker_threads';
 import { isatty } from 'node:tty';
 import { systemClock } from '../base/clock.ts';
-import { given, oneOf, readOptions, text } from '../base/options.ts';
+import { bool, given, isFunction, isObject, oneOf, readOptions, text } from '../base/options.ts';
 import { safeEntries, safeError, safeText, visible } from './redact.ts';
 import type { Clock } from '../base/clock.ts';
 import type { JsonEntry } from './redact.ts';
@@ -52,13 +52,10 @@ export function createLogger(options: LoggerOptions = {}): Logger {
     name: text('svc'),
     level: oneOf(LEVELS, 'info'),
     format: oneOf(['json', 'human', 'auto'], 'auto'),
-    sink: given<LogSink>('a function (line: string) => void', (value) => typeof value === 'function'),
-    clock: given<Clock>('a clock', (value) => typeof value === 'object' && value !== null),
-    fields: given<Record<string, unknown>>(
-      'an object',
-      (value) => typeof value === 'object' && value !== null,
-    ),
-    colour: given<boolean>('true or false', (value) => typeof value === 'boolean'),
+    sink: given<LogSink>('a function (line: string) => void', isFunction),
+    clock: given<Clock>('a clock', isObject),
+    fields: given<Record<string, unknown>>('an object', isObject),
+    colour: bool(),
   });
   const isShown = sink === undefined && isDevice(2) && isTerminal(2);
   const isHuman = format === 'human' || (format === 'auto' && isShown);

@@ -3,7 +3,7 @@
  */
 import { hash } from 'node:crypto';
 import { SvcError } from '../base/errors.ts';
-import { given, readOptions, shown, text } from '../base/options.ts';
+import { given, isRecord, readOptions, shown, text } from '../base/options.ts';
 import { openapiDocument } from './openapi.ts';
 import { notModified } from '../http/files/files.ts';
 import { isKnown } from '../http/files/preconditions.ts';
@@ -20,15 +20,15 @@ export function readOpenApiOptions(options: OpenApiOptions): OpenApiOptions {
     description: text(),
     summary: text(),
     termsOfService: text(),
-    contact: given<Contact>('{ name, url, email }', isObject),
-    license: given<License>('{ name, identifier or url }', isObject),
+    contact: given<Contact>('{ name, url, email }', isRecord),
+    license: given<License>('{ name, identifier or url }', isRecord),
     servers: given<readonly DocumentedServer[]>(
       'a list of { url, description }, at least one',
       (value) => Array.isArray(value) && value.length > 0 && value.every(isServer),
     ),
     tags: given<Readonly<Record<string, string>>>(
       'an object: descriptions by tag',
-      (value) => isObject(value) && Object.values(value as object).every((each) => typeof each === 'string'),
+      (value) => isRecord(value) && Object.values(value as object).every((each) => typeof each === 'string'),
     ),
   });
   const contact =
@@ -92,13 +92,9 @@ function responseOf(document: OpenApiDocument): HttpResponse {
   }); // kept, and asked about each time: the next version may differ
 }
 
-function isObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 function isServer(value: unknown): boolean {
   return (
-    isObject(value) &&
+    isRecord(value) &&
     typeof (value as Partial<DocumentedServer>).url === 'string' &&
     Object.keys(value as object).every((key) => key === 'url' || key === 'description')
   );

@@ -7,6 +7,7 @@
  *   schemas    classes by name under `components`; see schema/json-schema.ts for what they say
  *   meta       `meta: { openapi: { ... } }` is laid over the operation that is made of a route: what cannot be derived
  */
+import { isRecord } from '../base/options.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
 import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
 import { pathParameter, requestBody, textParameters } from './inputs.ts';
@@ -201,17 +202,17 @@ class DocumentWriter {
 
   /** The operation with what `meta.openapi` says: responses by status (null takes one away), parameters by place and name, the rest by member. */
   #laidOver(operation: Operation, own: unknown, detail: RouteDetail): Operation {
-    if (!isObject(own)) {
+    if (!isRecord(own)) {
       this.#report(detail, 'its meta.openapi is no object');
       return operation;
     }
     const { components, responses, parameters, ...rest } = own;
-    if (isObject(components)) {
+    if (isRecord(components)) {
       for (const [section, parts] of Object.entries(components))
-        if (isObject(parts)) this.#brought[section] = { ...this.#brought[section], ...parts };
+        if (isRecord(parts)) this.#brought[section] = { ...this.#brought[section], ...parts };
     }
     const laid: Record<string, unknown> = { ...operation, ...rest };
-    if (isObject(responses))
+    if (isRecord(responses))
       laid['responses'] = Object.fromEntries(
         Object.entries({ ...operation.responses, ...responses }).filter(([, response]) => response !== null),
       );
@@ -327,10 +328,6 @@ function idempotencyKey({ route }: RouteDetail, layers: readonly Middleware[]): 
 function mergedParameters(derived: readonly Parameter[], own: readonly Parameter[]): readonly Parameter[] {
   const keyOf = (parameter: Parameter): string => `${parameter.in} ${parameter.name}`;
   return [...new Map([...derived, ...own].map((parameter) => [keyOf(parameter), parameter])).values()];
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** The object without its undefined members. */

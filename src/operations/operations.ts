@@ -9,7 +9,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { constants } from 'node:os';
 import { Forbidden, Unauthorized } from '../base/errors.ts';
 import { EventLoopDelay } from '../observability/event-loop.ts';
-import { given, int, readOptions, text } from '../base/options.ts';
+import { given, int, isObject, readOptions, text } from '../base/options.ts';
 import { ConnectionMeter } from '../http/server/connection-meter.ts';
 import { isPrivatePeer } from '../http/request/proxy.ts';
 import { HttpResponse, JSON_TYPE } from '../http/response.ts';
@@ -307,10 +307,6 @@ class RouteSeries implements Tally {
 function isSameSecret(given: string, expected: string): boolean {
   const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(given), digest(expected));
-}
-
-function isObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null;
 }
 
 /** What proxies add. One that adds nothing cannot be told from a private client: `ops.metrics.auth` and `port` are for that. */

@@ -9,7 +9,7 @@
  */
 import { Resolution } from './di-plan.ts';
 import { ValidationError } from '../schema/schema.ts';
-import { isThenable } from '../base/promises.ts';
+import { ignore, isThenable } from '../base/promises.ts';
 import { LateAnswer, problem } from '../http/response.ts';
 import { discard, isChunks } from '../http/chunks.ts';
 import { CoreEdge, guarded } from '../http/pipeline.ts';
@@ -298,10 +298,6 @@ class BodyAnswer extends LateAnswer implements JsonTaker {
 
 /** For all routes without dependencies: nothing is ever kept in it, and nobody asks it for the context. */
 let nothingResolved: Resolution | undefined;
-
-function ignore(): void {
-  /* the failure comes back as a value */
-}
 
 /** Nobody will read the answer: what it is made from is ended. @throws `error` */
 async function abandon(response: HttpResponse, error: unknown): Promise<never> {

@@ -4,7 +4,7 @@
 import { SvcError } from '../base/errors.ts';
 import { Dependency } from './di.ts';
 import { declaredHere } from '../base/findings.ts';
-import { closest, given, readOptions, shown, text } from '../base/options.ts';
+import { closest, given, isObject, readOptions, shown, text } from '../base/options.ts';
 import { readDependencies, readSpec } from './spec.ts';
 import { isToken } from '../http/headers.ts';
 import { fillTemplate, parseTemplate } from '../http/path.ts';
@@ -183,10 +183,7 @@ export class Routes {
     const { prefix, tags, deps } = readOptions('Router', options, {
       prefix: text(''),
       tags: given<readonly string[]>('a list of strings', Array.isArray),
-      deps: given<Dependencies>(
-        'an object of Depends(…)',
-        (value) => typeof value === 'object' && value !== null,
-      ),
+      deps: given<Dependencies>('an object of Depends(…)', isObject),
     });
     this.#prefix = checkedPrefix(prefix);
     this.#tags = [...(tags ?? [])];

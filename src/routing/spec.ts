@@ -3,7 +3,18 @@
  */
 import { Dependency } from './di.ts';
 import { SvcError } from '../base/errors.ts';
-import { closest, given, int, readGiven, readOptions, shown, text } from '../base/options.ts';
+import {
+  bool,
+  closest,
+  given,
+  int,
+  isBoolean,
+  isObject,
+  readGiven,
+  readOptions,
+  shown,
+  text,
+} from '../base/options.ts';
 import { REQUEST_TIMEOUT } from '../http/server/limits.ts';
 import { readRouteRateLimit } from '../http/middleware/rate-limiter.ts';
 import type { InputShape, TextInputs } from './di.ts';
@@ -90,9 +101,6 @@ export type ReservedKey =
 /** Dependencies by the name that the handler sees. */
 export type Dependencies = Readonly<Record<string, Dependency<unknown>>>;
 
-const isFlag = (value: unknown): boolean => typeof value === 'boolean';
-const isRecord = (value: unknown): boolean => typeof value === 'object' && value !== null;
-
 /** The options of a route by name. */
 const SPEC = {
   body: given<TypeSource>(),
@@ -109,25 +117,25 @@ const SPEC = {
   summary: text(),
   description: text(),
   tags: given<readonly string[]>('a list of strings', Array.isArray),
-  deprecated: given<boolean>('true or false', isFlag),
+  deprecated: bool(),
   mcp: given<boolean | ToolDescription>(
     'true, false or { name, title, description, annotations }',
-    (value) => isFlag(value) || isRecord(value),
+    (value) => isBoolean(value) || isObject(value),
   ),
   public: given<boolean | string>(
     'true, false or a reason',
-    (value) => isFlag(value) || typeof value === 'string',
+    (value) => isBoolean(value) || typeof value === 'string',
   ),
   allow: given<readonly Allowance[]>('a list of { rule, reason }', Array.isArray),
-  meta: given<Readonly<Record<string, unknown>>>('an object', isRecord),
-  tuple: given<boolean>('true or false', isFlag),
+  meta: given<Readonly<Record<string, unknown>>>('an object', isObject),
+  tuple: bool(),
   maxBodyBytes: given<number>(
     'an integer 0 or more',
     (value) => Number.isSafeInteger(value) && (value as number) >= 0,
   ),
   rateLimit: given<RouteRateLimit | false>(
     'false or { perMinute, burst, key }',
-    (value) => value === false || isRecord(value),
+    (value) => value === false || isObject(value),
   ),
   timeoutMs: given<number | false>(
     'false or an integer 1 … 86400000',
@@ -136,7 +144,7 @@ const SPEC = {
   requestTimeoutMs: REQUEST_TIMEOUT,
   security: given<SecurityRequirement | readonly SecurityRequirement[]>(
     'a requirement or a list of them',
-    isRecord,
+    isObject,
   ),
   use: given<readonly (Middleware | MiddlewareFunction)[]>('a list of middleware', Array.isArray),
 } satisfies Record<keyof RouteSpec, OptionKind<unknown>>;
@@ -172,7 +180,7 @@ export function readSpec(subject: string, spec: unknown): { spec: RouteSpec; dep
 
 /** What the names of tools are made of. */
 const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/;
-const HINT = given<boolean>('true or false', isFlag);
+const HINT = bool();
 
 /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
 function readTool(subject: string, tool: ToolDescription): ToolDescription {
@@ -183,7 +191,7 @@ function readTool(subject: string, tool: ToolDescription): ToolDescription {
     ),
     title: text(),
     description: text(),
-    annotations: given<ToolHints>('an object', isRecord),
+    annotations: given<ToolHints>('an object', isObject),
   });
   if (annotations === undefined) return rest;
   return {

@@ -10,7 +10,18 @@
  */
 import { Dependency } from './di.ts';
 import { BadRequest, HTTPException, SvcError } from '../base/errors.ts';
-import { closest, given, int, oneOf, readOptions, shown, text } from '../base/options.ts';
+import {
+  bool,
+  closest,
+  given,
+  int,
+  isBoolean,
+  isObject,
+  oneOf,
+  readOptions,
+  shown,
+  text,
+} from '../base/options.ts';
 import { ValidationError, compileType } from '../schema/schema.ts';
 import { isToken } from '../http/headers.ts';
 import { readCompression, negotiateDeflate } from '../http/websocket/deflate.ts';
@@ -233,8 +244,6 @@ export interface SocketHub {
   readonly meter: WebSocketMeter;
 }
 
-const isFlag = (value: unknown): boolean => typeof value === 'boolean';
-const isRecord = (value: unknown): boolean => typeof value === 'object' && value !== null;
 const time = (fallback: number, most: number): OptionKind<number | false> => ({
   fallback: fallback === 0 ? false : fallback,
   needs: `false or an integer 100 … ${most}`,
@@ -255,7 +264,7 @@ const SPEC: Readonly<Record<keyof WebSocketSpec, OptionKind<unknown>>> = {
     `'*', a list of origins or a function`,
     (value) => value === '*' || typeof value === 'function' || Array.isArray(value),
   ),
-  allowMissingOrigin: { fallback: false, needs: 'true or false', accepts: isFlag },
+  allowMissingOrigin: { fallback: false, needs: 'true or false', accepts: isBoolean },
   maxMessageBytes: int(1_048_576, 1, 2 ** 30),
   maxBufferedBytes: int(1_048_576, 65_536, 2 ** 30),
   slowConsumer: oneOf<SlowConsumerPolicy>(['disconnect', 'drop-oldest', 'wait'], 'disconnect'),
@@ -265,22 +274,22 @@ const SPEC: Readonly<Record<keyof WebSocketSpec, OptionKind<unknown>>> = {
   maxRooms: int(1_000, 1, 100_000),
   compression: given<boolean | WebSocketCompression>(
     'true, false or { level, thresholdBytes, contextTakeover, windowBits }',
-    (value) => isFlag(value) || isRecord(value),
+    (value) => isBoolean(value) || isObject(value),
   ),
   name: text(),
   summary: text(),
   description: text(),
   tags: given<readonly string[]>('a list of strings', Array.isArray),
-  deprecated: given<boolean>('true or false', isFlag),
+  deprecated: bool(),
   public: given<boolean | string>(
     'true, false or a reason',
-    (value) => isFlag(value) || typeof value === 'string',
+    (value) => isBoolean(value) || typeof value === 'string',
   ),
   allow: given<readonly SocketAllowance[]>('a list of { rule, reason }', Array.isArray),
-  meta: given<Readonly<Record<string, unknown>>>('an object', isRecord),
+  meta: given<Readonly<Record<string, unknown>>>('an object', isObject),
   rateLimit: given<RouteRateLimit | false>(
     'false or { perMinute, burst, key }',
-    (value) => value === false || isRecord(value),
+    (value) => value === false || isObject(value),
   ),
   timeoutMs: given<number | false>(
     'false or an integer 1 … 86400000',
@@ -288,7 +297,7 @@ const SPEC: Readonly<Record<keyof WebSocketSpec, OptionKind<unknown>>> = {
   ),
   security: given<SecurityRequirement | readonly SecurityRequirement[]>(
     'a requirement or a list of them',
-    isRecord,
+    isObject,
   ),
   use: given<readonly (Middleware | MiddlewareFunction)[]>('a list of middleware', Array.isArray),
 };
@@ -330,7 +339,7 @@ export class DeclaredSocket {
     this.subject = `WEBSOCKET ${path}`;
     const handler = typeof rest.at(-1) === 'function' ? rest.at(-1) : undefined;
     const [spec = {}] = handler === undefined ? rest : rest.slice(0, -1);
-    if (!isRecord(spec)) throw new SvcError('E_ROUTE_HANDLER', [this.subject]);
+    if (!isObject(spec)) throw new SvcError('E_ROUTE_HANDLER', [this.subject]);
     const { options, deps } = apart(this.subject, spec as object);
     this.settings = readOptions(this.subject, options, SPEC) as Settings; // each was read by the kind that types it
     this.deps = deps;

@@ -5,7 +5,7 @@
  * schema class holds a way to its plan, not the plan: classes may refer to each other in circles.
  */
 import { SvcError } from '../base/errors.ts';
-import { given, int, readOptions, shown } from '../base/options.ts';
+import { bool, given, int, readOptions, shown } from '../base/options.ts';
 import type { OptionKind } from '../base/options.ts';
 import { FieldType, isSchemaClass } from './types.ts';
 import type {
@@ -132,7 +132,7 @@ const TEXTS = {
     'a pattern as text or RegExp',
     (value) => isText(value) || value instanceof RegExp,
   ),
-  email: given<boolean>('true or false', isFlag),
+  email: bool(),
   format: given<FormatName>(
     `one of ${Object.keys(FORMATS)
       .map((name) => `"${name}"`)
@@ -162,9 +162,9 @@ const ABOUT = {
 };
 const PRESENCE = {
   alias: given<string>('a string that is not empty', (value) => isText(value) && value !== ''),
-  secret: given<boolean>('true or false', isFlag),
-  readOnly: given<boolean>('true or false', isFlag),
-  optional: given<boolean>('true or false', isFlag),
+  secret: bool(),
+  readOnly: bool(),
+  optional: bool(),
   default: given<unknown>(),
 };
 const BY_KIND: Readonly<Partial<Record<string, Readonly<Record<string, OptionKind<unknown>>>>>> = {
@@ -177,9 +177,6 @@ const BY_KIND: Readonly<Partial<Record<string, Readonly<Record<string, OptionKin
   file: FILES,
 };
 
-function isFlag(value: unknown): boolean {
-  return typeof value === 'boolean';
-}
 function isMediaTypes(value: unknown): boolean {
   return (
     Array.isArray(value) &&

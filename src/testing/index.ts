@@ -8,7 +8,7 @@
 /// <reference types="node" preserve="true" />
 import { request as requestHttp } from 'node:http';
 import { CookieJar } from './cookie-jar.ts';
-import { bool, given, readOptions, text } from '../base/options.ts';
+import { bool, given, isObject, readOptions, text } from '../base/options.ts';
 import { answerInMemory, upgradeInMemory } from '../http/server/memory.ts';
 import { HttpServer } from '../http/server/server.ts';
 import { CLOSE } from '../http/websocket/codes.ts';
@@ -314,10 +314,6 @@ function bodyOf(request: TestRequest): { body: WebBody; type?: string } {
     (typeof values === 'string' ? [values] : values).map((value) => [name, value] as [string, string]),
   );
   return { body: new URLSearchParams(pairs) };
-}
-
-function isObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null;
 }
 
 function isEnv(value: unknown): boolean {

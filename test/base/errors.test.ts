@@ -75,9 +75,12 @@ function anyOf(code: FaultCode): SvcError {
 }
 
 test('the faults that suggest a name do so only when there is one', () => {
-  assert.match(new SvcError('E_OPTION_UNKNOWN', ['Thing', 'a', 'b']).message, /did you mean "b"\?$/);
+  assert.match(new SvcError('E_OPTION_UNKNOWN', ['Thing', 'a', 'b', ['b']]).message, /did you mean "b"\?$/);
   assert.match(new SvcError('E_URL_NAME', ['a', 'b']).message, /did you mean "b"\?$/);
-  assert.match(new SvcError('E_OPTION_UNKNOWN', ['Thing', 'a', undefined]).message, /"a"$/);
+  assert.match(
+    new SvcError('E_OPTION_UNKNOWN', ['Thing', 'a', undefined, ['size', 'depth']]).message,
+    /unknown option "a"; the options are size, depth$/,
+  );
   assert.match(new SvcError('E_URL_NAME', ['a', undefined]).message, /"a"$/);
   assert.match(new SvcError('E_METRIC_LABELS', ['svc_a', [], 1]).message, /no label, found 1/);
 });

@@ -70,7 +70,7 @@ test('readOptions() refuses an unknown option, and suggests the one that was mea
   );
   assert.throws(
     () => readOptions('Thing', { somethingElse: 1 }, KINDS),
-    fault('E_OPTION_UNKNOWN', /"somethingElse"$/),
+    fault('E_OPTION_UNKNOWN', /"somethingElse"; the options are max, .*$/),
   );
   assert.throws(() => readOptions('Thing', { toString: 1 }, KINDS), fault('E_OPTION_UNKNOWN', /"toString"/));
 });

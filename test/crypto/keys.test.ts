@@ -318,13 +318,13 @@ const SPREAD: ReadonlySet<string> = new Set([
   'db/redis/link.ts',
   'operations/workers.ts',
 ]);
-/** Boundaries, traces, leases, names of prepared statements, and the mark by which a parent knows its child's messages. Request ids are of http/request-id.ts. */
+/** Boundaries, request ids, traces, leases, names of prepared statements, and the mark by which a parent knows its child's messages. */
 const NAMES_BY_UUID: ReadonlySet<string> = new Set([
   'cli/inspect.ts',
   'db/postgres/runner.ts',
   'http/middleware/idempotency.ts',
-  'http/files/ranges.ts',
-  'http/request/trace-context.ts',
+  'http/files/body.ts',
+  'http/request-id.ts',
 ]);
 
 /** The sources without their comments. */

@@ -8,19 +8,11 @@
  * his choice into a page beside a secret guesses the secret by the page's size (BREACH); answers to a login are the likeliest
  * to hold one. A route says it better: `meta: { compress: false }`, or `true` where a cookie is no secret.
  */
+import { ignore } from '../../base/promises.ts';
 import { given, int, oneOf, readOptions } from '../../base/options.ts';
 import { codersOf, negotiateEncoding } from '../content-codings.ts';
 import { isThenable } from '../pipeline.ts';
-import {
-  checkedChunk,
-  discard,
-  EndlessChunks,
-  gather,
-  ignore,
-  isChunks,
-  isPending,
-  iterate,
-} from '../chunks.ts';
+import { checkedChunk, discard, EndlessChunks, gather, isChunks, isPending, iterate } from '../chunks.ts';
 import { TransportRequest } from '../request/request.ts';
 import { hasNoContent } from '../response.ts';
 import type { Coder, ContentCoding } from '../content-codings.ts';

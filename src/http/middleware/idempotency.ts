@@ -14,7 +14,7 @@
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { BadRequest, HTTPException, SvcError } from '../../base/errors.ts';
-import { bool, given, int, readOptions, shown, text } from '../../base/options.ts';
+import { bool, given, int, isFunction, readOptions, shown, text } from '../../base/options.ts';
 import { MemoryRecordStore } from '../../cache/stores.ts';
 import { clientOf } from '../request/proxy.ts';
 import { isToken } from '../headers.ts';
@@ -140,10 +140,7 @@ export class IdempotencyMiddleware implements Middleware {
       ttlSeconds: int(86_400, 1, 31_536_000),
       required: bool(false),
       leaseSeconds: int(30, 1, 3_600),
-      principal: given<NonNullable<IdempotencyOptions['principal']>>(
-        'a function',
-        (value) => typeof value === 'function',
-      ),
+      principal: given<NonNullable<IdempotencyOptions['principal']>>('a function', isFunction),
       store: given<RecordStore>(
         'a RecordStore',
         (value) => typeof (value as Partial<RecordStore> | null)?.add === 'function',

@@ -2,7 +2,7 @@
  * The middleware that says how requests get their ids, where that is not the usual way of request-id.ts.
  */
 import { SvcError } from '../../base/errors.ts';
-import { bool, given, readOptions, text } from '../../base/options.ts';
+import { bool, given, isFunction, readOptions, text } from '../../base/options.ts';
 import { isToken } from '../headers.ts';
 import { RequestIdentity } from '../request-id.ts';
 import type { Finding } from '../../base/findings.ts';
@@ -48,7 +48,7 @@ export class RequestIDMiddleware implements Middleware {
     const read = readOptions('RequestIDMiddleware', options, {
       header: text('X-Request-Id'),
       acceptIncoming: bool(true),
-      generate: given<() => string>('a function', (value) => typeof value === 'function'),
+      generate: given<() => string>('a function', isFunction),
     });
     if (!isToken(read.header) || TAKEN.has(read.header.toLowerCase())) {
       throw new SvcError('E_OPTION_RANGE', [

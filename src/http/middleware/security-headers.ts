@@ -6,7 +6,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
-import { bool, closest, given, int, oneOf, readOptions, shown } from '../../base/options.ts';
+import { bool, closest, given, int, isRecord, oneOf, readOptions, shown } from '../../base/options.ts';
 import { isFieldValue } from '../headers.ts';
 import { HttpResponse, JSON_TYPE } from '../response.ts';
 import { readTrustProxy } from '../request/proxy.ts';
@@ -294,10 +294,6 @@ function choice<const T extends string>(
 
 function fieldsOf(pairs: readonly (readonly [name: string, value: string | false])[]): string[] {
   return pairs.flatMap(([name, value]) => (value === false ? [] : [name, value]));
-}
-
-function isRecord(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /*

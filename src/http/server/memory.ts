@@ -4,8 +4,9 @@
  */
 import { EventEmitter } from 'node:events';
 import { Readable, duplexPair } from 'node:stream';
+import { ignore } from '../../base/promises.ts';
 import { ClientDisconnected } from '../../base/errors.ts';
-import { checkedChunk, discard, ignore, isChunks, iterate } from '../chunks.ts';
+import { checkedChunk, discard, isChunks, iterate } from '../chunks.ts';
 import { TransportRequest } from '../request/request.ts';
 import { asksForWebSocket } from '../websocket/handshake.ts';
 import { SwitchingProtocols } from './websockets.ts';

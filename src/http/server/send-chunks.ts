@@ -2,9 +2,10 @@
  * Sending bodies in pieces: they are pulled one at a time and wait for the client (back-pressure). When the client leaves, their
  * source is ended; when the source fails after the head has gone, the connection is cut, so that the client sees a truncated answer.
  */
+import { ignore } from '../../base/promises.ts';
 import { ClientDisconnected } from '../../base/errors.ts';
 import { FileBody } from '../files/body.ts';
-import { EndlessChunks, checkedChunk, ignore, isPending, iterate, lengthError, writable } from '../chunks.ts';
+import { EndlessChunks, checkedChunk, isPending, iterate, lengthError, writable } from '../chunks.ts';
 import { SLICE_BYTES } from './slow-readers.ts';
 import type { ServerResponse } from 'node:http';
 import type { HeadTexts } from './request-head.ts';

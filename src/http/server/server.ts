@@ -4,6 +4,7 @@
  *   listen -> request -> handle(req) -> send -> afterwards(outcome)          close(): stop accepting, let what runs finish
  */
 import { createServer } from 'node:http';
+import { ignore } from '../../base/promises.ts';
 import { ClientDisconnected, SvcError } from '../../base/errors.ts';
 import { hasNoBody } from '../request/body-stream.ts';
 import { BodyDeadlines } from '../deadlines.ts';
@@ -16,7 +17,7 @@ import { HttpResponse, LateAnswer } from '../response.ts';
 import { USUAL_LIMITS } from './limits.ts';
 import { Lingering } from './lingering.ts';
 import { SentMessage } from './fast-path/outgoing.ts';
-import { discard, ignore, isChunks } from '../chunks.ts';
+import { discard, isChunks } from '../chunks.ts';
 import { TransportRequest } from '../request/request.ts';
 import { USUAL_IDENTITY } from '../request-id.ts';
 import { send } from './send.ts';

@@ -6,6 +6,7 @@
  *
  * What an open socket keeps of its request is its fields: node:http's objects, several KB, are let go of.
  */
+import { ignore } from '../../base/promises.ts';
 import { ClientDisconnected } from '../../base/errors.ts';
 import { connectionOf } from './connection.ts';
 import { SentMessage } from './fast-path/outgoing.ts';
@@ -269,10 +270,6 @@ export class OpenSockets {
     void this.#app.finish(socket.req, failure);
     this.#host.closed();
   }
-}
-
-function ignore(): void {
-  /* see above */
 }
 
 /**

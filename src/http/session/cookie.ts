@@ -12,7 +12,7 @@
  * purpose, cookie or store key is invalid in another.
  */
 import { createCipheriv, createDecipheriv, randomBytes, timingSafeEqual } from 'node:crypto';
-import { bool, given, oneOf, readOptions, text } from '../../base/options.ts';
+import { bool, oneOf, readOptions, text } from '../../base/options.ts';
 import { hostCookie, serializeCookie } from '../cookies.ts';
 import { hmacSha256 } from '../../crypto/keys.ts';
 import type { HostCookie } from '../cookies.ts';
@@ -56,7 +56,7 @@ export class KeptCookie {
   constructor(owner: string, base: string, options: SessionCookieOptions = {}) {
     const { name, secure, ...attributes } = readOptions(owner, options, {
       name: text(),
-      secure: given<boolean>('true or false', bool(false).accepts),
+      secure: bool(),
       sameSite: oneOf(['strict', 'lax', 'none'], 'lax'),
       path: text('/'),
       domain: text(),

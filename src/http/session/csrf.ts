@@ -15,7 +15,7 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { Forbidden, SvcError } from '../../base/errors.ts';
 import { hmacSha256 } from '../../crypto/keys.ts';
-import { bool, closest, given, readOptions } from '../../base/options.ts';
+import { bool, closest, given, isObject, readOptions } from '../../base/options.ts';
 import { Exemptions } from '../middleware/exemptions.ts';
 import { parseParameters } from '../headers.ts';
 import { OneApplication, isThenable } from '../pipeline.ts';
@@ -107,10 +107,7 @@ export class CSRFMiddleware implements Middleware {
       ),
       allowSameSite: bool(false),
       exemptBearer: bool(false),
-      cookie: given<SessionCookieOptions>(
-        'an object',
-        (value) => typeof value === 'object' && value !== null,
-      ),
+      cookie: given<SessionCookieOptions>('an object', isObject),
     });
     this.#exempt = new Exemptions(exempt);
     this.#own = { trusted: new Set(trustedOrigins), allowsSameSite: allowSameSite, knowsScheme: false };

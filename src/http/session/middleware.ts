@@ -9,7 +9,7 @@
  */
 import { SvcError } from '../../base/errors.ts';
 import { Keyring, authSecrets } from '../../crypto/keys.ts';
-import { bool, given, readOptions } from '../../base/options.ts';
+import { bool, given, isObject, readOptions } from '../../base/options.ts';
 import { MemoryRecordStore } from '../../cache/stores.ts';
 import { OneApplication, isThenable } from '../pipeline.ts';
 import { isServedByMany } from '../middleware/exemptions.ts';
@@ -190,10 +190,6 @@ export function ringOf(view: CompiledView): Keyring | undefined {
 
 function isLifetime(value: unknown): boolean {
   return Number.isInteger(value) && (value as number) >= 1 && (value as number) <= YEAR_SECONDS;
-}
-
-function isObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null;
 }
 
 function isRecordStore(value: unknown): boolean {

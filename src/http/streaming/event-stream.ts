@@ -5,9 +5,10 @@
  *   source - next() - encodeEvent() -\
  *                       heartbeat ---┴-> piece -> the client               a server that stops ends the stream between two events
  */
+import { ignore } from '../../base/promises.ts';
 import { given, int, readOptions, shown } from '../../base/options.ts';
 import { Heartbeat } from './heartbeat.ts';
-import { EndlessChunks, ignore, isPending, iterate } from '../chunks.ts';
+import { EndlessChunks, isPending, iterate } from '../chunks.ts';
 import { checkedSource, HttpResponse, toJson } from '../response.ts';
 import { services } from '../state.ts';
 import { SvcError } from '../../base/errors.ts';

@@ -11,6 +11,7 @@
  * that, however short it is: one object for each byte would be a hundred times what was sent.
  */
 import { constants, isUtf8 } from 'node:buffer';
+import { ignore } from '../../base/promises.ts';
 import { ByteQueue } from '../../base/bytes.ts';
 import {
   OPCODE,
@@ -578,7 +579,3 @@ const DISCARD: FrameSink = {
   onClose: ignore,
   onViolation: ignore,
 };
-
-function ignore(): void {
-  /* nothing is read at rest */
-}

@@ -4,18 +4,10 @@
  * Every failure is a ProviderFailure; every call is bounded by outbound.ts. Discovery happens in the background at start-up
  * when it is needed at all, and again with the first login if the provider was away then: an application starts without it.
  */
+import { isRecord } from '../../base/options.ts';
 import { Discovery } from './discovery.ts';
 import { isExpectedIssuer, verifyIdToken } from './id-token.ts';
-import {
-  Outbound,
-  ProviderFailure,
-  isJson,
-  isObject,
-  jsonObject,
-  jsonValue,
-  withoutNulls,
-  word,
-} from './outbound.ts';
+import { Outbound, ProviderFailure, isJson, jsonObject, jsonValue, withoutNulls, word } from './outbound.ts';
 import { KeySource } from './jwks.ts';
 import { PROTOCOL_PARAMETERS, TENANT, inProcessOf, settingsOf } from './options.ts';
 import { joinClaims, postedName, textOr, userInfoOf } from './user-info.ts';
@@ -331,7 +323,7 @@ export class ProviderClient {
     if (!Array.isArray(list)) throw new ProviderFailure('provider_error', 'emails_not_list');
     const primary = list.find(
       (each): each is { readonly email: string } =>
-        isObject(each) &&
+        isRecord(each) &&
         each['primary'] === true &&
         each['verified'] === true &&
         typeof each['email'] === 'string',
@@ -440,7 +432,7 @@ function jsonOf(answer: OutboundAnswer): Record<string, unknown> {
   let error: unknown;
   try {
     const value: unknown = JSON.parse(answer.body.toString());
-    error = isObject(value) ? value['error'] : undefined;
+    error = isRecord(value) ? value['error'] : undefined;
   } catch {
     /* then its status is all there is to say */
   }

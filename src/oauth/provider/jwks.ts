@@ -4,7 +4,8 @@
  *   kept 10 minutes; a token that none of them fits fetches again, at most once a minute; those who wait share one fetch
  */
 import { createPublicKey } from 'node:crypto';
-import { ProviderFailure, isObject, jsonObject, withoutNulls } from './outbound.ts';
+import { isRecord } from '../../base/options.ts';
+import { ProviderFailure, jsonObject, withoutNulls } from './outbound.ts';
 import type { JsonWebKey, KeyObject } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
 import type { Target } from './discovery.ts';
@@ -47,7 +48,7 @@ export function readKeySet(entries: readonly unknown[]): KeySet {
   const repeated = new Set<string>();
   const keys: VerificationKey[] = [];
   for (const entry of entries.slice(0, MAX_KEYS)) {
-    if (!isObject(entry)) continue;
+    if (!isRecord(entry)) continue;
     const { kid } = entry;
     if (typeof kid === 'string') (seen.has(kid) ? repeated : seen).add(kid);
     const key = readKey(withoutNulls(entry));

@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs';
 import { X509Certificate } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
-import { bool, given, int, oneOf, readOptions, text } from '../../base/options.ts';
+import { bool, given, int, isFunction, isRecord, oneOf, readOptions, text } from '../../base/options.ts';
 import { isLoopback, isWithinSite, problemOfUrl, withoutNulls } from './outbound.ts';
 import { standardUser, textOr } from './user-info.ts';
 import type { Outbound } from './outbound.ts';
@@ -239,7 +239,7 @@ function read(options: OAuthProviderOptions): ResolvedProviderOptions {
     acceptsPostedName: bool(false),
     mapUser: given<(raw: Readonly<Record<string, unknown>>) => MappedUser>(
       'a function (raw) => user',
-      (value) => typeof value === 'function',
+      isFunction,
     ),
     authorizeParams: given<Readonly<Record<string, string>>>(
       'an object of strings',
@@ -365,10 +365,6 @@ function certificates(name: string, file: string): string {
       { cause: error },
     );
   }
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function isTextList(value: unknown): value is readonly string[] {

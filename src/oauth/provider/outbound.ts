@@ -6,6 +6,7 @@
  * No redirect is followed, no proxy asked, no encoding undone: a compressed answer is refused. TLS is always verified,
  * whatever the environment says. Nothing here blocks the event loop, and nothing keeps the process alive but a call itself.
  */
+import { isRecord } from '../../base/options.ts';
 import { lookup as systemLookup } from 'node:dns';
 import http from 'node:http';
 import https from 'node:https';
@@ -414,7 +415,7 @@ export function jsonValue(what: string, answer: OutboundAnswer): unknown {
 /** The JSON object of an answer. @throws ProviderFailure `provider_error` */
 export function jsonObject(what: string, answer: OutboundAnswer): Record<string, unknown> {
   const value = jsonValue(what, answer);
-  if (!isObject(value)) throw new ProviderFailure('provider_error', `${what}_not_object`);
+  if (!isRecord(value)) throw new ProviderFailure('provider_error', `${what}_not_object`);
   return value;
 }
 
@@ -426,11 +427,6 @@ export function isJson(mediaType: string): boolean {
 /** An object without its members that are null, which say nothing: some providers write every member that they know of. */
 export function withoutNulls(object: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null));
-}
-
-/** A JSON object, not an array. */
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /*

@@ -1,8 +1,9 @@
 /**
  * What a provider says of a user, in one form for all of them.
  */
+import { isRecord } from '../../base/options.ts';
 import { parseObject } from '../../crypto/jwt-json.ts';
-import { ProviderFailure, isObject } from './outbound.ts';
+import { ProviderFailure } from './outbound.ts';
 
 /** What `onUser(provider, info)` is given. */
 export interface UserInfo {
@@ -91,7 +92,7 @@ export function userInfoOf(mapped: MappedUser | undefined, raw: Readonly<Record<
 export function postedName(text: string | undefined): string | null {
   const name =
     text === undefined || text.length > MAX_POSTED_CHARACTERS ? undefined : parseObject(text)?.['name'];
-  if (!isObject(name)) return null;
+  if (!isRecord(name)) return null;
   const whole = ['firstName', 'lastName']
     .map((part) => textOr(name[part], '').trim())
     .filter((part) => part !== '')

@@ -8,11 +8,12 @@
  * scheme `DPoP` and a proof of that key alone. `jwk` is the only key a proof may name; ES256, EdDSA and RS256 alone (§11.6).
  */
 import { hash } from 'node:crypto';
+import { isRecord } from '../../base/options.ts';
 import { objectOf } from '../../crypto/jwt-json.ts';
 import { MemoryRecordStore } from '../../cache/stores.ts';
 import { CARRIER } from '../../http/state.ts';
 import { isSignedBy } from '../provider/id-token.ts';
-import { isObject } from '../provider/outbound.ts';
+
 import { readKeySet } from '../provider/jwks.ts';
 import { OAuthError } from '../errors.ts';
 import type { JsonWebKey, KeyObject } from 'node:crypto';
@@ -119,7 +120,7 @@ export class DPoP {
     const accessToken = this.tokenOf(req);
     const bound = (claims as Readonly<Record<string, unknown>>)['cnf'];
     if (bound === undefined && accessToken === undefined) return true;
-    const thumbprint = isObject(bound) ? bound['jkt'] : undefined;
+    const thumbprint = isRecord(bound) ? bound['jkt'] : undefined;
     const proven =
       accessToken === undefined || typeof thumbprint !== 'string'
         ? 'other_scheme'
@@ -176,7 +177,7 @@ function openProof(text: string): Opened | ProofRefusal {
   if (algorithm === undefined) return 'alg';
   if (FORBIDDEN_HEADERS.some((name) => Object.hasOwn(header, name))) return 'header';
   const { jwk } = header;
-  if (!isObject(jwk) || PRIVATE_MEMBERS.some((name) => Object.hasOwn(jwk, name))) return 'jwk';
+  if (!isRecord(jwk) || PRIVATE_MEMBERS.some((name) => Object.hasOwn(jwk, name))) return 'jwk';
   const [key] = readKeySet([jwk]).keys;
   if (key?.algorithms.includes(algorithm) !== true) return 'jwk';
   return { algorithm, key, signed: Buffer.from(`${head}.${payload}`), signature, claims };
