@@ -6,7 +6,7 @@
  *   run     signals -> start -> listen -> serve
  *   close   readiness 503 -> no new connections -> requests in flight -> stop
  *
- * A part that fails at the start stops the parts that had started; the start may be tried again.
+ * A part that fails at the start stops the parts that had started, and runs the shutdown hooks; the start may be tried again.
  */
 import { SvcError } from '../base/errors.ts';
 import { startPlugins, stopPlugins } from '../routing/plugin.ts';
@@ -52,10 +52,15 @@ export interface LifecycleDeps {
   plugins(): readonly Plugin[];
 }
 
+/** A hook of the start, of the stop, or of the start with the clean-up that it returned. */
+interface Hook {
+  readonly start?: () => unknown;
+  stop?: (() => unknown) | undefined;
+}
+
 /** The lifecycle of one application. */
 export class Lifecycle {
-  readonly startupHooks: (() => unknown)[] = [];
-  readonly shutdownHooks: (() => unknown)[] = [];
+  readonly #hooks: Hook[] = [];
   /** Clean-ups of requests that still run. */
   readonly cleanUps: Set<Promise<void>> = new Set();
   readonly #deps: LifecycleDeps;
@@ -67,6 +72,16 @@ export class Lifecycle {
 
   constructor(deps: LifecycleDeps) {
     this.#deps = deps;
+  }
+
+  /** Adds a hook of the start. A function that it returns, or resolves with, runs at the stop. */
+  onStartup(start: () => unknown): void {
+    this.#hooks.push({ start });
+  }
+
+  /** Adds a hook of the stop. */
+  onShutdown(stop: () => unknown): void {
+    this.#hooks.push({ stop });
   }
 
   /** Whether a start has begun that no stop has ended. */
@@ -113,13 +128,29 @@ export class Lifecycle {
     if (plugins.length > 0) await startPlugins(plugins, abort.signal, log);
     try {
       await roomBus?.settled?.(); // from here on messages of other processes arrive
-      for (const hook of this.startupHooks) {
+      for (const hook of this.#hooks) {
+        if (hook.start === undefined) continue;
         abort.signal.throwIfAborted();
-        await hook();
+        const cleanUp = await hook.start();
+        if (typeof cleanUp === 'function') hook.stop = cleanUp as () => unknown;
       }
     } catch (error) {
+      await this.#stopHooks();
       if (plugins.length > 0) await stopPlugins(plugins, log);
       throw error;
+    }
+  }
+
+  /** Runs the hooks of the stop and the clean-ups of the start in reverse. A failure is logged, and stops none of the others. */
+  async #stopHooks(): Promise<void> {
+    for (const hook of this.#hooks.toReversed()) {
+      const { start, stop } = hook;
+      if (start !== undefined) hook.stop = undefined; // the next start returns another one
+      try {
+        await stop?.();
+      } catch (error) {
+        this.#deps.log.error('shutdown_hook_failed', error);
+      }
     }
   }
 
@@ -136,13 +167,7 @@ export class Lifecycle {
     await cleanUp?.();
     rooms.disconnect();
     if (!hasStarted) return;
-    for (const hook of this.shutdownHooks.toReversed()) {
-      try {
-        await hook();
-      } catch (error) {
-        log.error('shutdown_hook_failed', error);
-      }
-    }
+    await this.#stopHooks();
     const plugins = this.#deps.plugins();
     if (plugins.length > 0) await stopPlugins(plugins, log);
   }

@@ -175,17 +175,21 @@ export class Svc extends Router implements McpApplication {
     return this;
   }
 
-  /** Before the first request, in order; a failure ends the start and is what `startup()` rejects with. */
+  /**
+   * Runs a hook before the first request, in order of registration. A function that the hook returns, or resolves with, is its
+   * clean-up: it runs at the stop, as if it had been registered with {@link Svc.onShutdown} here. A failure ends the start:
+   * clean-ups and shutdown hooks run, and `startup()` rejects with it.
+   */
   onStartup(hook: LifecycleHook): this {
     this.assertNotFrozen('register a startup hook');
-    this.#lifecycle.startupHooks.push(() => hook(this));
+    this.#lifecycle.onStartup(() => hook(this));
     return this;
   }
 
-  /** After the last request, in reverse order; a failure is logged and the others run. */
+  /** Runs a hook after the last request, or after a start that failed, in reverse order; a failure is logged and the others run. */
   onShutdown(hook: LifecycleHook): this {
     this.assertNotFrozen('register a shutdown hook');
-    this.#lifecycle.shutdownHooks.push(() => hook(this));
+    this.#lifecycle.onShutdown(() => hook(this));
     return this;
   }
 
@@ -304,7 +308,8 @@ export class Svc extends Router implements McpApplication {
 
   /**
    * Compiles, starts the plugins, runs the startup hooks, then resolves the dependencies of scope `app`; once until
-   * shutdown(), however often it is called. What had started is stopped again when something fails; it may be tried again.
+   * shutdown(), however often it is called. After a failure the parts that had started are stopped and the shutdown hooks run;
+   * the start may be tried again.
    */
   startup(): Promise<void> {
     return this.#lifecycle.startup();

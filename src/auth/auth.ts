@@ -13,7 +13,7 @@ import { InvalidToken, readToken, tokenChecks } from '../crypto/jwt.ts';
 import { Keyring, authSecrets, weaknessOf } from '../crypto/keys.ts';
 import { bool, given, isFunction, readOptions } from '../base/options.ts';
 import { isSchemaClass, planOf } from '../schema/schema.ts';
-import { isThenable } from '../http/pipeline.ts';
+import { isThenable } from '../base/promises.ts';
 import { SecurityLog } from '../http/security-log.ts';
 import { services, stateKey } from '../http/state.ts';
 import type { Claims, TokenChecks, TokenRefusal, TokenRequirements } from '../crypto/jwt.ts';

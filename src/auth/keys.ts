@@ -13,7 +13,7 @@ import { Depends, provide } from '../routing/di.ts';
 import { Unauthorized } from '../base/errors.ts';
 import { bool, given, isFunction, isObject, readOptions } from '../base/options.ts';
 import { isToken } from '../http/headers.ts';
-import { isThenable } from '../http/pipeline.ts';
+import { isThenable } from '../base/promises.ts';
 import type { AuthSource } from './auth.ts';
 import type { Awaitable, Context } from '../http/contracts.ts';
 import type { SecurityLog } from '../http/security-log.ts';

@@ -12,7 +12,7 @@ import { BearerAuth, SCHEMES, audit, challenge, mistaken, named, wayOf } from '.
 import { Depends, provide } from '../routing/di.ts';
 import { Forbidden, Unauthorized } from '../base/errors.ts';
 import { given, isFunction, readOptions, text } from '../base/options.ts';
-import { isThenable } from '../http/pipeline.ts';
+import { isThenable } from '../base/promises.ts';
 import type { AuthSource, PrincipalOf } from './auth.ts';
 import type { DependencySource } from '../routing/di.ts';
 import type { Claims } from '../crypto/jwt.ts';

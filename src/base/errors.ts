@@ -33,6 +33,19 @@ export class SvcError<C extends FaultCode = FaultCode> extends Error {
   }
 }
 
+/**
+ * Returns `error`, which was thrown while `replaced` was handled. The chain of causes of `error` ends with `replaced`, so that a
+ * log shows both. A value that cannot carry a cause becomes part of an AggregateError.
+ */
+export function errorAfter(error: unknown, replaced: unknown): unknown {
+  let last = error;
+  while (last instanceof Error && last !== replaced && last.cause !== undefined) last = last.cause;
+  if (last === replaced) return error;
+  if (!(last instanceof Error) || !Object.isExtensible(last)) return new AggregateError([error, replaced]);
+  Object.defineProperty(last, 'cause', { value: replaced, writable: true, configurable: true });
+  return error;
+}
+
 /** What may accompany an {@link HTTPException}. */
 export interface HTTPExceptionOptions {
   /** Response headers by name, for example `{ 'Retry-After': '60' }`. */

@@ -3,6 +3,7 @@
  *
  *   source - iterate() -> ChunkIterator - prime() -> Primed: its first piece is there, or the source has failed and nothing is sent
  */
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { Buffer } from 'node:buffer';
 import { Readable } from 'node:stream';
 import { ignore } from '../base/promises.ts';
@@ -24,6 +25,15 @@ export function iterate(chunks: Chunks): ChunkIterator {
   if (chunks instanceof Readable) return new NodeChunks(chunks);
   if (Symbol.asyncIterator in chunks) return chunks[Symbol.asyncIterator]();
   return chunks[Symbol.iterator]();
+}
+
+/** Lets the steps of a source run in the async context of this call, and not in that of the server, which pulls them later. */
+export function inContext(source: ChunkIterator): ChunkIterator {
+  const run = AsyncLocalStorage.snapshot();
+  return {
+    next: () => run(() => source.next()),
+    return: () => run(() => source.return?.()),
+  };
 }
 
 /** Ends a source that nobody will read. */
@@ -193,7 +203,7 @@ export function prime(
   signal: AbortSignal | undefined,
 ): Primed | Promise<Primed> {
   if (chunks instanceof Primed) return chunks;
-  const source = iterate(chunks);
+  const source = inContext(iterate(chunks));
   for (let empty = 0; ; empty++) {
     const step = source.next();
     if (isPending(step)) return unlessLeft(source, primeLater(source, step, announced), signal);

@@ -6,7 +6,7 @@
  * `next()` never fails: what an inner layer throws is an answer by the time an outer one sees it, so that each layer can
  * still add its fields. A layer that answers synchronously costs no promise.
  */
-import { ClientDisconnected, HTTPException, SvcError } from '../base/errors.ts';
+import { ClientDisconnected, HTTPException, SvcError, errorAfter } from '../base/errors.ts';
 import { isThenable } from '../base/promises.ts';
 import { HttpResponse, LateAnswer, problem, problemOf } from './response.ts';
 import { DEFAULT_PLAN, toResponse } from './reply.ts';
@@ -19,8 +19,6 @@ import type { TransportRequest } from './request/request.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Counter } from '../observability/metrics.ts';
 import type { Finding } from '../base/findings.ts';
-
-export { isThenable };
 
 /** Answers a request. Never throws, never rejects. */
 export type Layer = (req: TransportRequest) => Awaitable<HttpResponse>;
@@ -53,17 +51,17 @@ export class ErrorRenderer {
     if (handler === undefined) return plainAnswer(error, req, this.#failures);
     try {
       const reply = handler(error, req);
-      return isThenable(reply) ? this.#later(reply, req) : this.#settled(reply, req);
+      return isThenable(reply) ? this.#later(reply, req, error) : this.#settled(reply, req);
     } catch (failure) {
-      return plainAnswer(failure, req, this.#failures);
+      return plainAnswer(errorAfter(failure, error), req, this.#failures);
     }
   }
 
-  async #later(reply: PromiseLike<unknown>, req: TransportRequest): Promise<HttpResponse> {
+  async #later(reply: PromiseLike<unknown>, req: TransportRequest, error: unknown): Promise<HttpResponse> {
     try {
       return await this.#settled(await reply, req);
     } catch (failure) {
-      return plainAnswer(failure, req, this.#failures);
+      return plainAnswer(errorAfter(failure, error), req, this.#failures);
     }
   }
 
@@ -255,7 +253,7 @@ function problemFor(
     return problemOf(error, req.id, trace);
   } catch (failure) {
     // a header that cannot be sent, a detail that is no text
-    log.error('unhandled_error', failure, { ...req.logFields(), status: error.status });
+    log.error('unhandled_error', errorAfter(failure, error), { ...req.logFields(), status: error.status });
     return problem(error.status, req.id, {
       detail: typeof error.detail === 'string' ? error.detail : undefined,
     });

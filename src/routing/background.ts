@@ -2,6 +2,7 @@
  * Background tasks: work that a handler leaves for after its answer. They run one after another when the request's
  * dependencies have been cleaned up; a failure is logged and counted, and stops none of the others.
  */
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { SvcError } from '../base/errors.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Counter, Metrics } from '../observability/metrics.ts';
@@ -23,8 +24,8 @@ export class BackgroundTasks {
   }
 
   /**
-   * Runs `fn(...args)` after the answer has been sent and the dependencies are cleaned up. Not at all, when the handler
-   * fails. Shutdown waits for it. A task may add others.
+   * Runs `fn(...args)` after the answer has been sent and the dependencies are cleaned up, in the async context of this call
+   * (AsyncLocalStorage). Not at all, when the handler fails. Shutdown waits for it. A task may add others.
    *
    * @throws SvcError `E_BACKGROUND_FULL` beyond 1,000 tasks of a request, or 10,000 that wait; `E_BACKGROUND_OVER` when the
    * last one has run
@@ -34,7 +35,7 @@ export class BackgroundTasks {
     if (this.#tasks.length >= MAX_PER_REQUEST)
       throw new SvcError('E_BACKGROUND_FULL', [MAX_PER_REQUEST, 'of one request']);
     this.#runner.reserve();
-    this.#tasks.push(() => fn(...args));
+    this.#tasks.push(AsyncLocalStorage.bind(() => fn(...args)));
     return this;
   }
 

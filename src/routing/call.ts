@@ -7,6 +7,7 @@
  *
  * A step returns a promise only when it has to wait.
  */
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { Resolution } from './di-plan.ts';
 import { ValidationError } from '../schema/schema.ts';
 import { ignore, isThenable } from '../base/promises.ts';
@@ -35,7 +36,7 @@ import type {
   SecurityRequirement,
   StateMap,
 } from '../http/contracts.ts';
-import type { Endpoint, TransportRequest } from '../http/request/request.ts';
+import type { Endpoint, Outcome, TransportRequest } from '../http/request/request.ts';
 import type { JsonTaker } from '../http/request/body.ts';
 import type { Place } from '../base/findings.ts';
 import type { FlatRoute } from './route.ts';
@@ -250,14 +251,15 @@ class RouteCall {
     const { tasks } = resolution;
     if (tasks !== undefined && this.#failure !== undefined) this.#plan.deps.tasks.drop(tasks);
     if (!resolution.hasCleanups && tasks === undefined) return;
-    this.#req.afterwards(async (outcome) => {
+    const leave = async (outcome: Outcome): Promise<void> => {
       const fields = this.#req.logFields();
       const failure = this.#failure ?? (outcome === undefined ? undefined : { error: outcome });
       await resolution.cleanUp('request', failure, (error, label) =>
         this.#plan.deps.log.error('cleanup_failed', error, { ...fields, dependency: label }),
       );
       if (tasks !== undefined) await this.#plan.deps.tasks.run(tasks, fields);
-    });
+    };
+    this.#req.afterwards(AsyncLocalStorage.bind(leave));
   }
 
   /** 400 with every problem; an exception only where somebody has to see one. */

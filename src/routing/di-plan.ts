@@ -2,11 +2,11 @@
  * Dependencies of a route in the order of resolution: each comes after the dependencies that it needs, none needs itself, and none
  * needs one of a shorter scope. Below, their resolution for one request.
  */
-import { SvcError } from '../base/errors.ts';
+import { errorAfter, SvcError } from '../base/errors.ts';
 import { BackgroundTasks } from './background.ts';
 import { Dependency, readSource, readTextInputs } from './di.ts';
 import { shown } from '../base/options.ts';
-import { isThenable } from '../http/pipeline.ts';
+import { isThenable } from '../base/promises.ts';
 import { observeDependency } from '../http/request/event.ts';
 import type { BackgroundRunner } from './background.ts';
 import type { ContextKey, DependencySource, ProviderSpec, ReadSource, Scope, TextInputPlan } from './di.ts';
@@ -386,8 +386,8 @@ export class Resolution {
         if (leaving !== undefined) await leaving; // awaiting nothing would cost a turn for each
       } catch (error) {
         if (current !== undefined && error === current.error) continue;
-        current = { error };
-        onError(error, cleanup.dependency.label);
+        current = { error: current === undefined ? error : errorAfter(error, current.error) };
+        onError(current.error, cleanup.dependency.label);
       }
     }
     return current;

@@ -240,6 +240,34 @@ test('A startup hook that fails ends the start, which may be tried again', async
   assert.deepEqual([tries, isLater], [2, true]);
 });
 
+test('A failed startup hook runs the shutdown hooks and the clean-ups that startup hooks returned, in reverse', async () => {
+  const { app } = make();
+  const order: string[] = [];
+  let isBroken = true;
+  const opening = (name: string) => () => {
+    order.push(`open ${name}`);
+    return () => void order.push(`close ${name}`);
+  };
+  app
+    .onShutdown(() => void order.push('shutdown 1'))
+    .onStartup(opening('a'))
+    .onShutdown(() => void order.push('shutdown 2'))
+    .onStartup(async () => opening('b')())
+    .onStartup(() => {
+      if (isBroken) throw new Error('not yet');
+    })
+    .onStartup(opening('c'));
+  await assert.rejects(app.startup(), { message: 'not yet' });
+  assert.deepEqual(order.splice(0), ['open a', 'open b', 'close b', 'shutdown 2', 'close a', 'shutdown 1']);
+  isBroken = false;
+  await app.startup();
+  await app.shutdown();
+  assert.deepEqual(order, [
+    ...['open a', 'open b', 'open c'],
+    ...['close c', 'close b', 'shutdown 2', 'close a', 'shutdown 1'],
+  ]);
+});
+
 test('A dependency of the whole application that fails ends the start, stops what had started, and may be tried again', async () => {
   const { app } = make();
   const order: string[] = [];

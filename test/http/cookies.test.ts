@@ -126,7 +126,12 @@ for (const [what, name, value, options] of [
 for (const [what, options, code, message] of [
   ['a name of another framework', { maxAge: 60_000 }, 'E_OPTION_UNKNOWN', /did you mean "maxAgeSeconds"/],
   ['a name in another case', { samesite: 'strict' }, 'E_OPTION_UNKNOWN', /did you mean "sameSite"/],
-  ['a promise that nobody keeps', { signed: true }, 'E_OPTION_UNKNOWN', /unknown option "signed"; the options are path, /],
+  [
+    'a promise that nobody keeps',
+    { signed: true },
+    'E_OPTION_UNKNOWN',
+    /unknown option "signed"; the options are path, /,
+  ],
   ['a text for Secure', { secure: 'true' }, 'E_OPTION_RANGE', /"secure" needs true or false/],
   ['a number for HttpOnly', { httpOnly: 0 }, 'E_OPTION_RANGE', /"httpOnly"/],
 ] as const) {

@@ -9,6 +9,7 @@ import {
   SvcError,
 } from '../../src/base/errors.ts';
 import { createMetrics } from '../../src/observability/metrics.ts';
+import { isThenable } from '../../src/base/promises.ts';
 import {
   CoreEdge,
   ErrorRenderer,
@@ -16,7 +17,6 @@ import {
   asMiddleware,
   compose,
   guarded,
-  isThenable,
 } from '../../src/http/pipeline.ts';
 import { HttpResponse, LateAnswer } from '../../src/http/response.ts';
 import { DEFAULT_PLAN } from '../../src/http/reply.ts';

@@ -11,7 +11,7 @@
 import { ignore } from '../../base/promises.ts';
 import { given, int, oneOf, readOptions } from '../../base/options.ts';
 import { codersOf, negotiateEncoding } from '../content-codings.ts';
-import { isThenable } from '../pipeline.ts';
+import { isThenable } from '../../base/promises.ts';
 import { checkedChunk, discard, EndlessChunks, gather, isChunks, isPending, iterate } from '../chunks.ts';
 import { TransportRequest } from '../request/request.ts';
 import { hasNoContent } from '../response.ts';

@@ -14,7 +14,7 @@ import { SvcError } from '../../base/errors.ts';
 import { bool, given, int, readOptions } from '../../base/options.ts';
 import { isToken } from '../headers.ts';
 import { AllowedOrigins, fieldOf } from '../origins.ts';
-import { isThenable } from '../pipeline.ts';
+import { isThenable } from '../../base/promises.ts';
 import { HttpResponse, Prepared } from '../response.ts';
 import type { Env } from '../../base/config.ts';
 import type { Finding } from '../../base/findings.ts';

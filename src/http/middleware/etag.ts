@@ -8,7 +8,7 @@ import { hash } from 'node:crypto';
 import { int, readOptions } from '../../base/options.ts';
 import { notModified } from '../files/files.ts';
 import { isKnown } from '../files/preconditions.ts';
-import { isThenable } from '../pipeline.ts';
+import { isThenable } from '../../base/promises.ts';
 import type { Awaitable, HttpRequest, Middleware, Next } from '../contracts.ts';
 import type { HttpResponse } from '../response.ts';
 

@@ -13,7 +13,7 @@ import { HTTPException, SvcError, TooManyRequests, withoutStack } from '../../ba
 import { given, int, oneOf, readOptions, shown, text } from '../../base/options.ts';
 import { MemoryRateLimitStore } from '../../cache/stores.ts';
 import { clientOf } from '../request/proxy.ts';
-import { isThenable } from '../pipeline.ts';
+import { isThenable } from '../../base/promises.ts';
 import { services } from '../state.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';

@@ -8,7 +8,7 @@
 import { ignore } from '../../base/promises.ts';
 import { given, int, readOptions, shown } from '../../base/options.ts';
 import { Heartbeat } from './heartbeat.ts';
-import { EndlessChunks, isPending, iterate } from '../chunks.ts';
+import { EndlessChunks, inContext, isPending, iterate } from '../chunks.ts';
 import { checkedSource, HttpResponse, toJson } from '../response.ts';
 import { services } from '../state.ts';
 import { SvcError } from '../../base/errors.ts';
@@ -93,8 +93,13 @@ export class EventStreamResponse extends HttpResponse {
   /** @internal */
   override settle(request: Streamed): HttpResponse {
     const answer = super.copy();
+    const source = iterate(this.#source as Chunks);
     answer.body = eventBody(
-      new EventChunks(iterate(this.#source as Chunks), this.#resolved, request.state.get(services).clock),
+      new EventChunks(
+        source instanceof FiniteEvents ? source : inContext(source),
+        this.#resolved,
+        request.state.get(services).clock,
+      ),
       request,
     );
     return answer;
