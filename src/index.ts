@@ -93,16 +93,17 @@ export type {
 export { checkPassword, hashPassword, needsRehash } from './crypto/password.ts';
 export type { CheckPasswordOptions, PasswordOptions, Pepper } from './crypto/password.ts';
 export { Router } from './routing/route.ts';
+export type { Handler, HandlerContext, RouterOptions, Routes } from './routing/route.ts';
 export type {
+  Allowance,
+  Dependencies,
   ErrorStatus,
-  Handler,
-  HandlerContext,
   HandlerResult,
   ReplyOf,
-  RouterOptions,
-  Routes,
-} from './routing/route.ts';
-export type { Allowance, Dependencies, RouteSpec, ToolDescription, ToolHints } from './routing/spec.ts';
+  RouteSpec,
+  ToolDescription,
+  ToolHints,
+} from './routing/spec.ts';
 export {
   Field,
   Schema,

@@ -126,7 +126,7 @@ export class Declarations {
       services,
       config: (key) => config.peek(key),
       errors: new ErrorRenderer({
-        handlers: this.handlers,
+        handlers: [this.handlers],
         log,
         errors,
         debug: this.#deps.isDebug(),

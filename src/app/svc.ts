@@ -56,7 +56,7 @@ import type { OpenApiDocument } from '../openapi/document.ts';
 import type { OpenApiOptions } from '../openapi/openapi.ts';
 import type { Leave } from '../operations/supervision.ts';
 import type { CompiledApplication } from '../routing/compile.ts';
-import type { HandlerResult } from '../routing/route.ts';
+import type { HandlerResult } from '../routing/spec.ts';
 import type { CompileVariant } from './declarations.ts';
 import type { RunOptions, SvcOptions } from './options.ts';
 import type { OpenedServer, RunningServer } from './lifecycle.ts';
@@ -144,13 +144,13 @@ export class Svc extends Router implements McpApplication {
   }
 
   /** A layer around every route, whenever it is registered; the first is outermost. @throws SvcError `E_MIDDLEWARE` */
-  use(middleware: Middleware | MiddlewareFunction): this {
+  override use(middleware: Middleware | MiddlewareFunction): this {
     this.#declarations.addMiddleware(middleware);
     return this;
   }
 
   /** Answers what is thrown of this class, or of a class below it that has no handler of its own. */
-  exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this {
+  override exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this {
     this.assertNotFrozen('register an exception handler');
     if (!this.#declarations.handlers.add(errorClass, handler)) {
       this.#declarations.findings.push({

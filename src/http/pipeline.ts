@@ -31,23 +31,29 @@ export type MiddlewareFunction = (req: HttpRequest, next: Next) => unknown;
 
 /** Turns whatever stopped a request into an answer. */
 export class ErrorRenderer {
-  readonly #handlers: ExceptionHandlers;
+  /** The handlers of the innermost router first, those of the application last. */
+  readonly #handlers: readonly ExceptionHandlers[];
   readonly #failures: FailureDeps;
 
-  constructor({ handlers, ...failures }: FailureDeps & { readonly handlers: ExceptionHandlers }) {
+  constructor({ handlers, ...failures }: FailureDeps & { readonly handlers: readonly ExceptionHandlers[] }) {
     this.#handlers = handlers;
     this.#failures = failures;
   }
 
-  /** Whether anybody wants to see exceptions: if not, a 404 need not become one. */
+  /** A renderer that asks these handlers of routers, the innermost first, before its own. */
+  within(handlers: readonly ExceptionHandlers[]): ErrorRenderer {
+    return new ErrorRenderer({ ...this.#failures, handlers: [...handlers, ...this.#handlers] });
+  }
+
+  /** Whether there is an exception handler: if not, a 404 need not become an exception. */
   get hasHandlers(): boolean {
-    return this.#handlers.size > 0;
+    return this.#handlers.some(({ size }) => size > 0);
   }
 
   /** The answer for an error: of its handler, else as a problem. */
   render(error: unknown, req: TransportRequest): Awaitable<HttpResponse> {
     if (req.expiry !== undefined && isOf(error, req.expiry)) return problem(req.expiry.status, req.id); // what was told to stop has stopped: nobody reads it
-    const handler = this.#handlers.find(error);
+    const handler = this.#find(error);
     if (handler === undefined) return plainAnswer(error, req, this.#failures);
     try {
       const reply = handler(error, req);
@@ -55,6 +61,14 @@ export class ErrorRenderer {
     } catch (failure) {
       return plainAnswer(errorAfter(failure, error), req, this.#failures);
     }
+  }
+
+  #find(error: unknown): ExceptionHandler<unknown> | undefined {
+    for (const handlers of this.#handlers) {
+      const handler = handlers.find(error);
+      if (handler !== undefined) return handler;
+    }
+    return undefined;
   }
 
   async #later(reply: PromiseLike<unknown>, req: TransportRequest, error: unknown): Promise<HttpResponse> {

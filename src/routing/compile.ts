@@ -329,8 +329,8 @@ function compiledSocket(
       remedy: 'Add .onOpen(…) or .onMessage(…), or give websocket() a handler as its last argument',
     });
   }
-  return compiled(flat, SOCKET, deps, deps.report, () => {
-    const opener = socket.compile(sockets, services, (error, req) => deps.errors.report(error, req));
+  return compiled(flat, SOCKET, deps, deps.report, (errors) => {
+    const opener = socket.compile(sockets, services, (error, req) => errors.report(error, req));
     openers.push(opener);
     return { ...flat, handler: (context) => opener.accept(context) };
   });
@@ -347,18 +347,19 @@ function compiled(
   method: string,
   deps: RouteDeps,
   report: (finding: Finding) => void,
-  complete = (): FlatRoute => route,
+  complete: (errors: ErrorRenderer) => FlatRoute = () => route,
 ): RoutedEndpoint | undefined {
   try {
     if (!isFolderOfMount(route)) route.mount?.open(deps.services.clock);
-    const { endpoint, inputs } = compileRoute(complete(), method, deps);
+    const errors = route.handlers.length === 0 ? deps.errors : deps.errors.within(route.handlers);
+    const { endpoint, inputs } = compileRoute(complete(errors), method, within(deps, errors));
     const layers = around(route, deps);
     return {
       inputs,
       endpoint:
         layers.length === 0
           ? endpoint
-          : { ...endpoint, run: compose(layers, (req) => endpoint.run(req), deps.errors) },
+          : { ...endpoint, run: compose(layers, (req) => endpoint.run(req), errors) },
     };
   } catch (error) {
     report({
@@ -375,6 +376,11 @@ function compiled(
     });
     return undefined;
   }
+}
+
+/** Shared parts for a route whose errors are rendered by `errors`. */
+function within(deps: RouteDeps, errors: ErrorRenderer): RouteDeps {
+  return errors === deps.errors ? deps : { ...deps, errors, usualEdge: new CoreEdge(DEFAULT_PLAN, errors) };
 }
 
 /** A fault that belongs to another rule says so itself. */

@@ -8,18 +8,17 @@ import { closest, given, isObject, readOptions, shown, text } from '../base/opti
 import { readDependencies, readSpec } from './spec.ts';
 import { isToken } from '../http/headers.ts';
 import { fillTemplate, parseTemplate } from '../http/path.ts';
-import { asMiddleware } from '../http/pipeline.ts';
+import { asMiddleware, ExceptionHandlers } from '../http/pipeline.ts';
 import { readRouteRateLimit } from '../http/middleware/rate-limiter.ts';
 import { StaticMount } from '../http/files/static.ts';
 import { DeclaredSocket } from './websocket.ts';
 import type { InputOf } from './di.ts';
 import type { Declared, Finding } from '../base/findings.ts';
-import type { Dependencies, ReservedKey, RouteSpec } from './spec.ts';
-import type { Infer, TypeSource, Wire } from '../schema/schema.ts';
+import type { Dependencies, HandlerResult, ReservedKey, RouteSpec } from './spec.ts';
+import type { Infer } from '../schema/schema.ts';
 import type { Context, Middleware } from '../http/contracts.ts';
+import type { ErrorClass, ExceptionHandler, MiddlewareFunction } from '../http/pipeline.ts';
 import type { ParsedTemplate, PathParams, PathTemplate } from '../http/path.ts';
-import type { Reply } from '../http/reply.ts';
-import type { HttpResponse } from '../http/response.ts';
 import type { StaticOptions } from '../http/files/static.ts';
 import type {
   CheckedSocketSpec,
@@ -58,61 +57,15 @@ export type HandlerContext<P extends string, S = object, D = object> = Context &
   Injected<S> &
   Injected<D, keyof S>;
 
-/** Statuses whose replies are no part of `response`, unless it names them. */
-export type ErrorStatus =
-  | 400
-  | 401
-  | 402
-  | 403
-  | 404
-  | 405
-  | 406
-  | 409
-  | 410
-  | 411
-  | 412
-  | 413
-  | 415
-  | 416
-  | 417
-  | 421
-  | 422
-  | 423
-  | 424
-  | 425
-  | 426
-  | 428
-  | 429
-  | 431
-  | 451
-  | 500
-  | 501
-  | 502
-  | 503
-  | 504
-  | 507;
-type Answer<T, S extends number = number> =
-  Reply<T, S> | readonly [body: T, status: S, headers?: Readonly<Record<string, string>>];
-/** What any route may return beside its `response`: nothing at all with 204, errors, and responses made by hand. */
-type OtherReply = Answer<null, 204> | Answer<unknown, ErrorStatus> | HttpResponse | Response;
-/** What a handler may return when its spec has a `response`. */
-export type ReplyOf<R> =
-  | OtherReply
-  | (R extends TypeSource
-      ? Wire<Infer<R>> | Infer<R> | Answer<Wire<Infer<R>>>
-      : { [K in keyof R & number]: Wire<Infer<R[K]>> | Answer<Wire<Infer<R[K]>>, K> }[keyof R & number]);
-/** What a handler may return: anything that http/reply.ts reads, or what `response` asks for. */
-export type HandlerResult<S> = S extends { readonly response: infer R extends object } ? ReplyOf<R> : unknown;
-
 /** Answers requests of one route. */
 export type Handler<P extends string, S = object, D = object, R = unknown> = (
   context: HandlerContext<P, S, D>,
 ) => R | Promise<R>;
 
 /** What every router takes. */
-export interface RouterOptions<D = Dependencies> {
-  /** Before every path of this router: `''`, or `/...` without a slash at the end. */
-  readonly prefix?: string | undefined;
+export interface RouterOptions<D = Dependencies, B extends string = string> {
+  /** Before every path of this router: `''`, or `/...` without a slash at the end. Its parameters are in the type of `params`. */
+  readonly prefix?: PathTemplate<B> | undefined;
   /** Added to the tags of every route. */
   readonly tags?: readonly string[] | undefined;
   /** Dependencies of every route, resolved before its inputs are read, whether its handler looks at them or not. */
@@ -141,7 +94,10 @@ export interface FlatRoute extends DeclaredRoute {
   readonly tags: readonly string[];
   /** By name, those of the outermost router first; of one name, the handler sees the last, and all are resolved. */
   readonly routerDeps: readonly (readonly [name: string, dependency: Dependency<unknown>])[];
+  /** Layers of the routers around the route, the outermost first, then the layers of its spec. */
   readonly use: readonly Middleware[];
+  /** Exception handlers of the routers around the route, the innermost first; empty without any. */
+  readonly handlers: readonly ExceptionHandlers[];
 }
 
 interface Mount {
@@ -155,18 +111,19 @@ interface Surroundings {
   readonly prefix: string;
   readonly tags: readonly string[];
   readonly deps: FlatRoute['routerDeps'];
+  readonly use: readonly Middleware[];
+  readonly handlers: readonly ExceptionHandlers[];
   readonly within: readonly Routes[];
 }
 /** The parameter of a mount's template. */
 const MOUNT_PARAMETER = 'file';
 
-const NOTHING_AROUND: Surroundings = { prefix: '', tags: [], deps: [], within: [] };
+const NOTHING_AROUND: Surroundings = { prefix: '', tags: [], deps: [], use: [], handlers: [], within: [] };
 /** What routes that ask for nothing share: there may be thousands. */
 const NOTHING_ASKED: { readonly spec: RouteSpec; readonly deps: Dependencies } = Object.freeze({
   spec: Object.freeze({}),
   deps: Object.freeze({}),
 });
-const NO_LAYERS: readonly Middleware[] = Object.freeze([]);
 
 /** Routes without their types: what routers of any dependencies have in common. */
 export class Routes {
@@ -175,6 +132,8 @@ export class Routes {
   readonly #deps: Dependencies;
   readonly #routes: DeclaredRoute[] = [];
   readonly #mounts: Mount[] = [];
+  readonly #layers: Middleware[] = [];
+  readonly #handlers: ExceptionHandlers = new ExceptionHandlers();
   #isFrozen = false;
   #named: Map<string, ParsedTemplate> | undefined;
 
@@ -188,6 +147,29 @@ export class Routes {
     this.#prefix = checkedPrefix(prefix);
     this.#tags = [...(tags ?? [])];
     this.#deps = deps === undefined ? NOTHING_ASKED.deps : readDependencies('Router', deps);
+  }
+
+  /**
+   * Adds a layer around every route of this router and of the routers below it, whenever they are registered. Layers of an outer
+   * router surround those of an inner one, and the first layer is the outermost. @throws SvcError `E_MIDDLEWARE`
+   */
+  use(middleware: Middleware | MiddlewareFunction): this {
+    this.assertNotFrozen('add middleware');
+    this.#layers.push(asMiddleware(middleware));
+    return this;
+  }
+
+  /**
+   * Handles what a route or layer of this router throws of this class, or of a class below it. Handlers of an inner router go
+   * before those of an outer one; in one router the handler of the most specific class wins.
+   *
+   * @throws SvcError `E_EXCEPTION_HANDLER`, also when the class has a handler here
+   */
+  exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this {
+    this.assertNotFrozen('register an exception handler');
+    if (!this.#handlers.add(errorClass, handler))
+      throw new SvcError('E_EXCEPTION_HANDLER', [`${errorClass.name} has one in this router`]);
+    return this;
   }
 
   /** Makes the routes of another router, present and future, routes of this one, below `prefix`. */
@@ -216,6 +198,8 @@ export class Routes {
     const prefix = around.prefix + this.#prefix;
     const tags = [...around.tags, ...this.#tags];
     const routerDeps = [...around.deps, ...Object.entries(this.#deps)];
+    const use = this.#layers.length === 0 ? around.use : [...around.use, ...this.#layers];
+    const handlers = this.#handlers.size === 0 ? around.handlers : [this.#handlers, ...around.handlers];
     const flat: FlatRoute[] = [];
     for (const route of this.#routes) {
       const template =
@@ -235,7 +219,8 @@ export class Routes {
         template,
         routerDeps,
         tags: spec.tags === undefined ? tags : [...tags, ...spec.tags],
-        use: spec.use === undefined ? NO_LAYERS : spec.use.map(asMiddleware),
+        use: spec.use === undefined ? use : [...use, ...spec.use.map(asMiddleware)],
+        handlers,
       });
     }
     for (const mount of this.#mounts) {
@@ -254,6 +239,8 @@ export class Routes {
         prefix: prefix + mount.prefix,
         tags,
         deps: routerDeps,
+        use,
+        handlers,
         within: [...around.within, this],
       });
       for (const route of mounted) flat.push(route); // as arguments of one call they could be too many for the stack
@@ -414,58 +401,64 @@ export class Routes {
   }
 }
 
+/** A path with the prefix of its router; the path alone when the type of the prefix is not a literal. */
+type Below<B extends string, P extends string> = string extends B ? P : `${B}${P}`;
+
 /** Collects routes. An application is one; others are made for a part of it and included. */
-export class Router<const D extends Dependencies = Record<never, never>> extends Routes {
+export class Router<
+  const D extends Dependencies = Record<never, never>,
+  const B extends string = '',
+> extends Routes {
   /** @throws SvcError `E_PATH_TEMPLATE` for a prefix that is none, `E_ROUTE_SPEC` for what is no dependency */
-  constructor(options: RouterOptions<D> = {}) {
+  constructor(options: RouterOptions<D, B> = {}) {
     super(options);
   }
 
-  get<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
+  get<const P extends string>(path: PathTemplate<P>, handler: Handler<Below<B, P>, object, D>): this;
   get<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,
     spec: S & CheckedSpec<S>,
-    handler: Handler<P, S, D, R>,
+    handler: Handler<Below<B, P>, S, D, R>,
   ): this;
   get(path: string, ...rest: never[]): this {
     return this.addRoute(GET, path, rest, undefined, get);
   }
 
-  post<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
+  post<const P extends string>(path: PathTemplate<P>, handler: Handler<Below<B, P>, object, D>): this;
   post<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,
     spec: S & CheckedSpec<S>,
-    handler: Handler<P, S, D, R>,
+    handler: Handler<Below<B, P>, S, D, R>,
   ): this;
   post(path: string, ...rest: never[]): this {
     return this.addRoute(POST, path, rest, undefined, post);
   }
 
-  put<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
+  put<const P extends string>(path: PathTemplate<P>, handler: Handler<Below<B, P>, object, D>): this;
   put<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,
     spec: S & CheckedSpec<S>,
-    handler: Handler<P, S, D, R>,
+    handler: Handler<Below<B, P>, S, D, R>,
   ): this;
   put(path: string, ...rest: never[]): this {
     return this.addRoute(PUT, path, rest, undefined, put);
   }
 
-  patch<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
+  patch<const P extends string>(path: PathTemplate<P>, handler: Handler<Below<B, P>, object, D>): this;
   patch<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,
     spec: S & CheckedSpec<S>,
-    handler: Handler<P, S, D, R>,
+    handler: Handler<Below<B, P>, S, D, R>,
   ): this;
   patch(path: string, ...rest: never[]): this {
     return this.addRoute(PATCH, path, rest, undefined, patch);
   }
 
-  delete<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
+  delete<const P extends string>(path: PathTemplate<P>, handler: Handler<Below<B, P>, object, D>): this;
   delete<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,
     spec: S & CheckedSpec<S>,
-    handler: Handler<P, S, D, R>,
+    handler: Handler<Below<B, P>, S, D, R>,
   ): this;
   delete(path: string, ...rest: never[]): this {
     return this.addRoute(DELETE, path, rest, undefined, remove);
@@ -475,13 +468,13 @@ export class Router<const D extends Dependencies = Record<never, never>> extends
   route<const P extends string>(
     path: PathTemplate<P>,
     methods: readonly string[],
-    handler: Handler<P, object, D>,
+    handler: Handler<Below<B, P>, object, D>,
   ): this;
   route<const P extends string, const S extends object, const R extends HandlerResult<S>>(
     path: PathTemplate<P>,
     methods: readonly string[],
     spec: S & CheckedSpec<S>,
-    handler: Handler<P, S, D, R>,
+    handler: Handler<Below<B, P>, S, D, R>,
   ): this;
   route(path: string, methods: readonly string[], ...rest: never[]): this {
     return this.addRoute(methods, path, rest, undefined, route);
@@ -493,17 +486,17 @@ export class Router<const D extends Dependencies = Record<never, never>> extends
    */
   websocket<const P extends string>(
     path: PathTemplate<P>,
-    handler: SocketHandler<SocketContext<P, object, D>>,
+    handler: SocketHandler<SocketContext<Below<B, P>, object, D>>,
   ): this;
   websocket<const P extends string, const S extends object>(
     path: PathTemplate<P>,
     spec: S & CheckedSocketSpec<S>,
-    handler: SocketHandler<SocketContext<P, S, D>, MessageOf<S>>,
+    handler: SocketHandler<SocketContext<Below<B, P>, S, D>, MessageOf<S>>,
   ): this;
   websocket<const P extends string, const S extends object = object>(
     path: PathTemplate<P>,
     spec?: S & CheckedSocketSpec<S>,
-  ): WebSocketRouter<SocketContext<P, S, D>, MessageOf<S>>;
+  ): WebSocketRouter<SocketContext<Below<B, P>, S, D>, MessageOf<S>>;
   websocket(path: string, ...rest: never[]): unknown {
     const socket = this.addSocket(path, rest);
     return typeof rest.at(-1) === 'function' ? this : socket.router;

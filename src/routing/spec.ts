@@ -20,9 +20,11 @@ import { readRouteRateLimit } from '../http/middleware/rate-limiter.ts';
 import type { InputShape, TextInputs } from './di.ts';
 import type { Finding } from '../base/findings.ts';
 import type { OptionKind } from '../base/options.ts';
-import type { TypeSource } from '../schema/schema.ts';
+import type { Infer, TypeSource, Wire } from '../schema/schema.ts';
 import type { Middleware, RouteRateLimit, SecurityRequirement } from '../http/contracts.ts';
 import type { MiddlewareFunction } from '../http/pipeline.ts';
+import type { Reply } from '../http/reply.ts';
+import type { HttpResponse } from '../http/response.ts';
 
 /** A finding of `svc check` that is meant to be there. */
 export interface Allowance {
@@ -226,3 +228,49 @@ export function readDependencies(subject: string, given: Readonly<Record<string,
   }
   return deps;
 }
+
+/** Statuses of errors: `response` need not name them. */
+export type ErrorStatus =
+  | 400
+  | 401
+  | 402
+  | 403
+  | 404
+  | 405
+  | 406
+  | 409
+  | 410
+  | 411
+  | 412
+  | 413
+  | 415
+  | 416
+  | 417
+  | 421
+  | 422
+  | 423
+  | 424
+  | 425
+  | 426
+  | 428
+  | 429
+  | 431
+  | 451
+  | 500
+  | 501
+  | 502
+  | 503
+  | 504
+  | 507;
+type Answer<T, S extends number = number> =
+  Reply<T, S> | readonly [body: T, status: S, headers?: Readonly<Record<string, string>>];
+/** Replies of any route beside its `response`: nothing with 204, errors, and responses that a handler made itself. */
+type OtherReply = Answer<null, 204> | Answer<unknown, ErrorStatus> | HttpResponse | Response;
+/** The type of a handler's return value when its spec has a `response`. */
+export type ReplyOf<R> =
+  | OtherReply
+  | (R extends TypeSource
+      ? Wire<Infer<R>> | Infer<R> | Answer<Wire<Infer<R>>>
+      : { [K in keyof R & number]: Wire<Infer<R[K]>> | Answer<Wire<Infer<R[K]>>, K> }[keyof R & number]);
+/** The type of a handler's return value: anything that http/reply.ts reads, or the type of `response`. */
+export type HandlerResult<S> = S extends { readonly response: infer R extends object } ? ReplyOf<R> : unknown;

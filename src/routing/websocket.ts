@@ -186,7 +186,7 @@ interface Callbacks<C, M> {
 
 /** The handlers of a WebSocket route. `C` is their context, `M` a message. */
 export class WebSocketRouter<C = Context, M = string | Uint8Array> {
-  readonly #callbacks: Callbacks<C, M> = {};
+  readonly #callbacks: Callbacks<never, M> = {}; // without C, so that routers of other prefixes stay assignable
   readonly #subject: string;
   #isFrozen = false;
 
@@ -219,12 +219,12 @@ export class WebSocketRouter<C = Context, M = string | Uint8Array> {
   }
 
   /** Its handlers. Nothing can be added any more. @internal */
-  take(): Callbacks<C, M> {
+  take(): Callbacks<never, M> {
     this.#isFrozen = true;
     return this.#callbacks;
   }
 
-  #set<K extends keyof Callbacks<C, M>>(key: K, fn: NonNullable<Callbacks<C, M>[K]>): this {
+  #set<K extends keyof Callbacks<never, M>>(key: K, fn: NonNullable<Callbacks<C, M>[K]>): this {
     if (this.#isFrozen) throw new SvcError('E_APP_FROZEN', [`add a handler to ${this.#subject}`]);
     if (typeof fn !== 'function') throw new SvcError('E_ROUTE_HANDLER', [this.#subject]);
     if (this.#callbacks[key] !== undefined)
@@ -233,7 +233,7 @@ export class WebSocketRouter<C = Context, M = string | Uint8Array> {
         `on${key[0]!.toUpperCase()}${key.slice(1)}`,
         'has a handler already',
       ]);
-    this.#callbacks[key] = fn as Callbacks<C, M>[K];
+    this.#callbacks[key] = fn as Callbacks<never, M>[K];
     return this;
   }
 }

@@ -43,7 +43,7 @@ async function run(
   options.handlers?.(handlers);
   const unhandled: unknown[] = [];
   const errors = new ErrorRenderer({
-    handlers,
+    handlers: [handlers],
     log: logger,
     debug: options.debug ?? false,
     onUnhandled: (error) => void unhandled.push(error),
@@ -432,7 +432,7 @@ test('isThenable() is true for promises and what looks like one', () => {
 test('compose() hands a promise on that a layer only passes on, with no promise of its own', async () => {
   const { logger } = collectedLog();
   const errors = new ErrorRenderer({
-    handlers: new ExceptionHandlers(),
+    handlers: [new ExceptionHandlers()],
     log: logger,
     debug: false,
     errors: createMetrics({ log: logger }).counter('svc_test_total', 'errors'),
@@ -458,7 +458,7 @@ test('compose() gives a layer a promise of an answer that is made later, and a s
     }
   }
   const errors = new ErrorRenderer({
-    handlers: new ExceptionHandlers(),
+    handlers: [new ExceptionHandlers()],
     log: collectedLog().logger,
     debug: false,
     errors: createMetrics({ log: collectedLog().logger }).counter('svc_late_total', 'errors'),

@@ -180,6 +180,21 @@ admin.get('/x', { db: Depends(connection) }, ({ me, db }) => [me.sub, db.query('
 // @ts-expect-error no such dependency of the router
 admin.get('/y', ({ you }) => you);
 app.includeRouter(admin, '/v1');
+const shop = new Router({ prefix: '/shops/{shop:int}' });
+shop.get('/items/{item}', ({ params }) => {
+  is<Equal<typeof params.shop, number>>();
+  is<Equal<typeof params.item, string>>();
+  // @ts-expect-error neither the prefix nor the path has it
+  return params.order;
+});
+shop.websocket('/chat', (_socket, { params }) => {
+  is<Equal<typeof params.shop, number>>();
+});
+const computed = new Router({ prefix: `/${String(1)}` as string });
+computed.get('/{id}', ({ params }) => is<Equal<typeof params.id, string>>());
+const declareOn = (router: Router): Router => router.get('/x', () => 'x');
+declareOn(shop);
+shop.use((_req, next) => next()).exceptionHandler(ValidationError, (error) => [error.issues, 422]);
 is<
   Equal<
     PathParams<'/a/{b}/{c:float}/{d:path}'>,

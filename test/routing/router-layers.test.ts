@@ -1,0 +1,146 @@
+/**
+ * Middleware and exception handlers of routers.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { HTTPException, NotFound, Router, Svc } from '../../src/index.ts';
+import { TestClient } from '../../src/testing/index.ts';
+import { collectedLog } from '../support/collected-log.ts';
+import type { MiddlewareFunction } from '../../src/http/pipeline.ts';
+
+class Conflict extends Error {}
+class Stale extends Conflict {}
+
+function clientOf(app: Svc): TestClient {
+  return new TestClient(app, { raiseErrors: false });
+}
+
+/** The expectation of an SvcError for `assert.throws()`. */
+function fault(code: string, message: RegExp = /./): { code: string; message: RegExp } {
+  return { code, message };
+}
+
+/** A layer that writes its name into a list, before and after the layers inside. */
+function traced(steps: string[], name: string): MiddlewareFunction {
+  return async (_req, next) => {
+    steps.push(name);
+    const response = await next();
+    steps.push(`/${name}`);
+    return response;
+  };
+}
+
+test('Router.use() surrounds the routes of the router and of routers below it, outside in, and no other route', async () => {
+  const steps: string[] = [];
+  const app = new Svc();
+  const outer = new Router({ prefix: '/outer' });
+  const inner = new Router({ prefix: '/inner' });
+  app.includeRouter(outer);
+  outer.includeRouter(inner);
+  app.get('/', () => 'root');
+  outer.get('/', () => 'outer');
+  inner.get('/', { use: [traced(steps, 'route')] }, () => 'inner');
+  inner.use(traced(steps, 'inner'));
+  outer.use(traced(steps, 'outer 1')).use(traced(steps, 'outer 2'));
+  app.use(traced(steps, 'app'));
+  await using client = clientOf(app);
+  const stepsOf = async (path: string): Promise<string[]> => {
+    assert.equal((await client.get(path)).status, 200);
+    return steps.splice(0).filter((step) => !step.startsWith('/'));
+  };
+  assert.deepEqual(await stepsOf('/'), ['app']);
+  assert.deepEqual(await stepsOf('/outer/'), ['app', 'outer 1', 'outer 2']);
+  await client.get('/outer/inner/');
+  assert.deepEqual(steps.splice(0), [
+    ...['app', 'outer 1', 'outer 2', 'inner', 'route'],
+    ...['/route', '/inner', '/outer 2', '/outer 1', '/app'],
+  ]);
+  await client.get('/outer/missing');
+  assert.deepEqual(steps, ['app', '/app']);
+});
+
+test('a router that is included twice has the layers of both places', async () => {
+  const steps: string[] = [];
+  const app = new Svc();
+  const shared = new Router().get('/x', () => 'x');
+  const guarded = new Router({ prefix: '/guarded' }).use(traced(steps, 'guard')).includeRouter(shared);
+  app.includeRouter(guarded).includeRouter(shared, '/open');
+  await using client = clientOf(app);
+  await client.get('/open/x');
+  assert.deepEqual(steps, []);
+  await client.get('/guarded/x');
+  assert.deepEqual(steps, ['guard', '/guard']);
+});
+
+test('Router.exceptionHandler() handles errors of its routes and layers; the innermost router goes first', async () => {
+  const app = new Svc({ logger: collectedLog().logger });
+  const outer = new Router({ prefix: '/outer' });
+  const inner = new Router({ prefix: '/inner' });
+  app.includeRouter(outer.includeRouter(inner));
+  const failing = (): never => {
+    throw new Stale('stale');
+  };
+  app.get('/', failing);
+  outer.get('/', failing);
+  inner.get('/', failing);
+  inner.get('/async', async () => failing());
+  inner.get('/missing', () => {
+    throw new NotFound('not here');
+  });
+  app.exceptionHandler(Conflict, () => ['app', 409]);
+  outer.exceptionHandler(Stale, () => ['outer', 409]);
+  inner.exceptionHandler(Conflict, () => ['inner', 409]);
+  outer.use((req, next) => {
+    if (req.headers['x-fail'] !== undefined) throw new Stale('in a layer');
+    return next();
+  });
+  await using client = clientOf(app);
+  const answerOf = async (path: string, headers: Record<string, string> = {}): Promise<string> =>
+    (await client.get(path, { headers })).text();
+  assert.equal(await answerOf('/'), 'app');
+  assert.equal(await answerOf('/outer/'), 'outer');
+  assert.equal(await answerOf('/outer/inner/'), 'inner');
+  assert.equal(await answerOf('/outer/inner/async'), 'inner');
+  assert.equal(await answerOf('/outer/', { 'x-fail': '1' }), 'outer');
+  assert.match(await answerOf('/outer/inner/missing'), /"status":404/);
+});
+
+test('Router.exceptionHandler() of HTTPException renders the exceptions of its routes alone', async () => {
+  const app = new Svc();
+  const api = new Router({ prefix: '/api' }).exceptionHandler(HTTPException, (error) => [
+    { error: error.status },
+    error.status,
+  ]);
+  api.get('/x', () => {
+    throw new NotFound();
+  });
+  app.includeRouter(api).get('/x', () => {
+    throw new NotFound();
+  });
+  await using client = clientOf(app);
+  assert.deepEqual(await (await client.get('/api/x')).json(), { error: 404 });
+  assert.match(String((await client.get('/x')).headers.get('content-type')), /problem\+json/);
+});
+
+test('Router.use() and Router.exceptionHandler() refuse what is not a layer, a second handler, and a compiled application', async () => {
+  const router = new Router().get('/x', () => 'x');
+  assert.throws(() => router.use('layer' as never), fault('E_MIDDLEWARE'));
+  router.exceptionHandler(Conflict, () => ['conflict', 409]);
+  assert.throws(
+    () => router.exceptionHandler(Conflict, () => 'again'),
+    fault('E_EXCEPTION_HANDLER', /has one/),
+  );
+  const app = new Svc().includeRouter(router);
+  app.compileAll();
+  assert.throws(() => router.use((_req, next) => next()), fault('E_APP_FROZEN'));
+  assert.throws(() => router.exceptionHandler(Stale, () => 'late'), fault('E_APP_FROZEN'));
+});
+
+test('middleware of a router surrounds the handshakes of its WebSockets', async () => {
+  const app = new Svc();
+  const rooms = new Router({ prefix: '/rooms' }).use(() => ['closed', 403]);
+  rooms.websocket('/chat', async (socket) => socket.send('hello'));
+  app.includeRouter(rooms);
+  await using client = clientOf(app);
+  await assert.rejects(client.websocket('/rooms/chat'), /403/);
+});
