@@ -14,6 +14,7 @@ import { MySqlConnection } from './connection.ts';
 import { MySqlConversation } from './conversation.ts';
 import { MySqlLogin } from './login.ts';
 import { CAPABILITY, COMMAND } from './wire.ts';
+import { ServerDriver, type ServerDriverDeps } from '../wire/server-driver.ts';
 import { isUnixHost, type ServerHost } from '../wire/server-options.ts';
 import {
   Opening,
@@ -23,7 +24,7 @@ import {
   type Endpoint,
   type ServerSocket,
 } from '../wire/server-socket.ts';
-import type { Limit } from '../driver.ts';
+import type { Driver, Limit } from '../driver.ts';
 import type { Greeting } from './messages.ts';
 import type { MySqlConnectionOptions } from './url.ts';
 
@@ -58,6 +59,17 @@ export async function connectMySql(
     connection.destroy();
     throw error;
   }
+}
+
+const READS_ONLY = 'select @@global.read_only';
+
+/** The driver of MySQL, and of MariaDB. */
+export function mySqlDriver(deps: ServerDriverDeps<MySqlConnectionOptions>): Driver {
+  return new ServerDriver<MySqlConnection>(deps, {
+    connect: (host, limit) => connectMySql(host, deps.session, limit),
+    kindOf: async (connection, limit) =>
+      Number(await connection.scalar(READS_ONLY, [], limit)) === 0 ? 'primary off' : 'standby on',
+  });
 }
 
 interface Conversing {
