@@ -75,6 +75,13 @@ function objectProblem(value: object | null): string | undefined {
   return `${value.constructor === Object ? 'a plain object' : 'an object'}: wrap it in json() to store it`;
 }
 
+/** Sets a column of a row; one of the name `__proto__` does not become the prototype. */
+export function setColumn(row: Record<string, unknown>, name: string, value: unknown): void {
+  if (name === '__proto__')
+    Object.defineProperty(row, name, { value, enumerable: true, configurable: true, writable: true });
+  else row[name] = value;
+}
+
 /** Refuses a value by its place, counted from 1. `row`, where there are many, counts from 1 too. */
 export function refuseParameter(position: number, problem: string, row?: number): never {
   throw new SvcError('E_DB_PARAMETER', [

@@ -8,8 +8,7 @@
  * Nothing but the greeting may be there when TLS begins: more was put in by somebody before. MariaDB from 11.4 on has a certificate of
  * its own making where it was given none: that is not refused, but has to be proved in the log-in, by what both know of the password.
  */
-import { ConnectionLost } from '../errors.ts';
-import { watchLimit } from '../limits.ts';
+import { converse } from '../wire/conversation.ts';
 import { MySqlConnection } from './connection.ts';
 import { MySqlConversation } from './conversation.ts';
 import { MySqlLogin } from './login.ts';
@@ -46,7 +45,7 @@ export async function connectMySql(
   options: MySqlConnectionOptions,
   limit: Limit,
 ): Promise<MySqlConnection> {
-  const { conversation, greeting } = await converse(host, options, limit, host.host);
+  const { conversation, greeting } = await logIn(host, options, limit, host.host);
   const connection = new MySqlConnection(
     conversation,
     { ...options, pipelines: options.pipelines && !PROXY.test(greeting.version) },
@@ -72,18 +71,19 @@ export function mySqlDriver(deps: ServerDriverDeps<MySqlConnectionOptions>): Dri
   });
 }
 
-interface Conversing {
+/** A conversation, and who has greeted. */
+interface LoggedIn {
   readonly conversation: MySqlConversation;
   readonly greeting: Greeting;
 }
 
 /** `name`: the host that the certificate must be for, where `at` is its address already. */
-async function converse(
+async function logIn(
   at: ServerHost,
   options: MySqlConnectionOptions,
   limit: Limit,
   name: string,
-): Promise<Conversing> {
+): Promise<LoggedIn> {
   const endpoint = endpointOf(at);
   const login = new MySqlLogin({ host: name, port: at.port }, shownEndpoint(endpoint), options);
   const { link, isUnproved } = await openLink(endpoint, login, options, limit, name);
@@ -92,41 +92,29 @@ async function converse(
       host: at.host,
       remedy: 'Ask for TLS by sslmode=verify-full, or say sslmode=disable',
     });
-  const { socket, incoming } = link;
-  const onEnd = (cause?: Error): void =>
-    login.end(
-      new ConnectionLost('The server closed the connection during the log-in', {
-        sqlstate: '08006',
-        ...(cause instanceof Error && { cause }),
-      }),
-    );
-  incoming.listen((bytes) => login.onBytes(bytes));
-  socket.on('error', onEnd);
-  socket.on('close', onEnd);
-  socket.resume();
-  const watched = watchLimit(limit, options.clock, (error) => login.end(error));
-  try {
-    const { greeting, capabilities, extended, status } = await login.run(link, isUnproved);
-    const dialogue = { capabilities, extended, values: options.values };
-    const conversation = new MySqlConversation(
-      { socket, reader: login.reader, dialogue, status, cancel: () => cancel(link, name, options, greeting) },
-      options.clock,
-    );
-    incoming.listen((bytes) => conversation.onBytes(bytes));
-    socket.off('close', onEnd);
-    try {
-      login.handOver((bytes, from, end, sequence) => conversation.onPacket(bytes, from, end, sequence));
-    } catch (error) {
-      conversation.violated(error);
-    }
-    conversation.check();
-    return { conversation, greeting };
-  } catch (error) {
-    socket.destroy();
-    throw error;
-  } finally {
-    watched?.[Symbol.dispose]();
-  }
+  const { clock } = options;
+  let greeting: Greeting;
+  const conversation = await converse(
+    link,
+    login,
+    limit,
+    clock,
+    async () => {
+      const loggedIn = await login.run(link, isUnproved);
+      const { capabilities, extended, status } = loggedIn;
+      greeting = loggedIn.greeting;
+      return new MySqlConversation({
+        socket: link.socket,
+        reader: login.reader,
+        dialogue: { capabilities, extended, values: options.values },
+        status,
+        clock,
+        cancel: () => cancel(link, name, options, loggedIn.greeting),
+      });
+    },
+    ({ onPacket }) => login.handOver(onPacket),
+  );
+  return { conversation, greeting: greeting! }; // the log-in has it
 }
 
 interface Link {
@@ -193,17 +181,19 @@ async function cancel(
     deadlineMs: clock.monotonicMs() + CANCEL_MS,
     timeoutMs: CANCEL_MS,
   };
-  const { conversation } = await converse(address, { ...options, database: undefined }, limit, name);
+  const { conversation } = await logIn(address, { ...options, database: undefined }, limit, name);
   try {
     conversation.writer.command(COMMAND.query);
     conversation.writer.text(`kill query ${connectionId}`);
     await conversation.finish(
-      conversation.add({
-        sql: 'kill query',
-        kind: 'query',
-        wanted: 'none',
-        sequence: conversation.writer.end(),
-      }),
+      conversation.add(
+        conversation.exchange({
+          sql: 'kill query',
+          kind: 'query',
+          wanted: 'none',
+          sequence: conversation.writer.end(),
+        }),
+      ),
       limit,
     );
   } finally {

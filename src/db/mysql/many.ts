@@ -306,14 +306,16 @@ class Batch {
   /** A request was written, which is answered from this number on. Waits while there is no room for more. */
   added(sequence: number): Promise<void> | undefined {
     if (this.#exchange === undefined) {
-      this.#exchange = this.#conversation.add({
-        sql: this.#sql,
-        kind: 'execute',
-        wanted: 'none',
-        sequence,
-        isOpen: true,
-        memory: this.#statement,
-      });
+      this.#exchange = this.#conversation.add(
+        this.#conversation.exchange({
+          sql: this.#sql,
+          kind: 'execute',
+          wanted: 'none',
+          sequence,
+          isOpen: true,
+          memory: this.#statement,
+        }),
+      );
       this.#finished = this.#conversation.finish(this.#exchange, this.#limit);
       this.#finished.catch(() => undefined); // looked at by end()
     } else this.#exchange.add(sequence);
@@ -426,10 +428,10 @@ class Bulk {
     for (let index = 0; index < types.length; index++) {
       const value: unknown = params[index];
       if (value === null) {
-        writer.uint8(IS_NULL);
+        writer.byte(IS_NULL);
         continue;
       }
-      writer.uint8(IS_VALUE);
+      writer.byte(IS_VALUE);
       const type = writeValue(writer, value);
       if (typeof type === 'string') refuseParameter(index + 1, type, row);
       if (types[index] === undefined) types[index] = type;

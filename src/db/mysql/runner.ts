@@ -11,7 +11,6 @@ import { DataError, DatabaseError } from '../errors.ts';
 import { limitReached } from '../limits.ts';
 import { isOutOfStatements, isStaleStatement, isUnpreparable } from './errors.ts';
 import { fits, kindsKey, pin } from './types.ts';
-import { shownColumns } from './rows.ts';
 import { checkedMySql } from './statement.ts';
 import { MySqlStatements, type KnownStatement } from './statements.ts';
 import { LARGE_BYTES, bytesOf, isLarge, writeParams } from './values.ts';
@@ -19,7 +18,8 @@ import { COMMAND } from './wire.ts';
 import { refuseCount, parameterProblem, refuseParameter, type Params } from '../values.ts';
 import type { Column, Limit } from '../driver.ts';
 import type { MySqlConversation } from './conversation.ts';
-import type { Exchange, ExchangeOptions, RowsWanted } from './exchange.ts';
+import type { RowsWanted } from '../wire/conversation.ts';
+import type { Exchange } from './exchange.ts';
 import type { MySqlConnectionOptions } from './url.ts';
 
 /** What is run, and how. */
@@ -127,7 +127,9 @@ export class MySqlRunner {
     const { writer } = this.conversation;
     writer.command(code);
     await this.conversation.finish(
-      this.conversation.add({ sql: name, kind: 'command', wanted: 'none', sequence: writer.end() }),
+      this.conversation.add(
+        this.conversation.exchange({ sql: name, kind: 'command', wanted: 'none', sequence: writer.end() }),
+      ),
       limit,
     );
   }
@@ -164,13 +166,15 @@ export class MySqlRunner {
     writer.uint32(id);
     writer.uint32(rows);
     return this.conversation.finish(
-      this.conversation.add({
-        sql,
-        kind: 'fetch',
-        wanted: 'objects',
-        sequence: writer.end(),
-        plan: opened.plan,
-      }),
+      this.conversation.add(
+        this.conversation.exchange({
+          sql,
+          kind: 'fetch',
+          wanted: 'objects',
+          sequence: writer.end(),
+          plan: opened.plan,
+        }),
+      ),
       limit,
     );
   }
@@ -217,13 +221,13 @@ export class MySqlRunner {
   /** Waits until nobody is writing; and, where one request is not sent before the last one is answered, until it is. */
   async turn(): Promise<void> {
     while (this.#writing !== undefined || (!this.#options.pipelines && !this.conversation.isQuiet)) {
-      await (this.#writing ?? this.conversation.last?.done.catch(() => undefined));
+      await (this.#writing ?? this.conversation.settledAll());
     }
   }
 
   /** The columns of a result. */
   columns({ plan }: Exchange): readonly Column[] {
-    return plan === undefined ? [] : shownColumns(plan);
+    return plan?.shownColumns() ?? [];
   }
 
   /** Why nothing can be asked now. @throws ConnectionLost, QueryCanceled, QueryTimeout */
@@ -248,7 +252,7 @@ export class MySqlRunner {
     const { writer } = this.conversation;
     writer.command(COMMAND.stmtExecute);
     writer.uint32(id);
-    writer.uint8(flags);
+    writer.byte(flags);
     writer.uint32(1); // how often: always once
   }
 
@@ -359,12 +363,9 @@ export class MySqlRunner {
     writer.command(COMMAND.stmtPrepare);
     writer.text(text);
     this.checkLength(before, text);
-    const exchange = this.conversation.add({
-      sql: text,
-      kind: 'prepare',
-      wanted: 'none',
-      sequence: writer.end(),
-    });
+    const exchange = this.conversation.add(
+      this.conversation.exchange({ sql: text, kind: 'prepare', wanted: 'none', sequence: writer.end() }),
+    );
     try {
       await this.conversation.finish(exchange, limit);
     } catch (error) {
@@ -408,13 +409,15 @@ export class MySqlRunner {
       throw error;
     }
     this.checkLength(before, text);
-    return this.conversation.send({
-      sql: text,
-      kind: 'execute',
-      wanted,
-      sequence: writer.end(),
-      memory: statement,
-    });
+    return this.conversation.send(
+      this.conversation.exchange({
+        sql: text,
+        kind: 'execute',
+        wanted,
+        sequence: writer.end(),
+        memory: statement,
+      }),
+    );
   }
 
   /** Large values, in pieces; they are not answered. Each is looked at before. One that is too long spoils the statement on the server. */
@@ -455,8 +458,8 @@ export class MySqlRunner {
     writer.command(COMMAND.query);
     writer.text(text);
     this.checkLength(before, text);
-    const options: ExchangeOptions = { sql: text, kind: 'query', wanted, sequence: writer.end() };
-    return isAlone ? this.conversation.send(options) : this.conversation.add(options);
+    const exchange = this.conversation.exchange({ sql: text, kind: 'query', wanted, sequence: writer.end() });
+    return isAlone ? this.conversation.send(exchange) : this.conversation.add(exchange);
   }
 }
 

@@ -7,7 +7,7 @@ import { endingLimit, limitReached } from '../limits.ts';
 import { scriptStatements } from '../placeholders.ts';
 import { PostgresRunner } from './runner.ts';
 import type { BeginOptions, ExecuteResult, Limit, Row, Table } from '../driver.ts';
-import type { Conversation } from './conversation.ts';
+import type { PostgresConversation } from './conversation.ts';
 import type { Exchange } from './exchange.ts';
 import type { PostgresConnectionOptions, PostgresSession } from './url.ts';
 import type { PostgresTypes } from './types.ts';
@@ -19,7 +19,7 @@ const READ_WRITE: BeginOptions = { isolation: undefined, isReadOnly: false };
 
 /** See {@link PostgresSession}. */
 export class PostgresConnection implements PostgresSession {
-  readonly #conversation: Conversation;
+  readonly #conversation: PostgresConversation;
   readonly #runner: PostgresRunner;
   readonly #options: PostgresConnectionOptions;
   #isStale = false;
@@ -34,7 +34,7 @@ export class PostgresConnection implements PostgresSession {
   #transactions = 0;
   #portals = 0;
 
-  constructor(conversation: Conversation, options: PostgresConnectionOptions, types: PostgresTypes) {
+  constructor(conversation: PostgresConversation, options: PostgresConnectionOptions, types: PostgresTypes) {
     this.#conversation = conversation;
     this.#options = options;
     this.#runner = new PostgresRunner(conversation, options, types);
@@ -233,7 +233,7 @@ export class PostgresConnection implements PostgresSession {
   }
 
   close(): Promise<void> {
-    return this.#conversation.close();
+    return this.#conversation.leave();
   }
   destroy(): void {
     this.#conversation.destroy();

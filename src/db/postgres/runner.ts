@@ -14,14 +14,15 @@ import { endingLimit, limitReached } from '../limits.ts';
 import { checkedStatement } from '../placeholders.ts';
 import { CAN_COPY, copyRows } from './copy.ts';
 import { isOfTypes, isStalePlan } from './errors.ts';
-import { Exchange, STEP, type RowsWanted, type Step } from './exchange.ts';
+import { Exchange, STEP, type Step } from './exchange.ts';
 import { writeMany, type Many } from './many.ts';
-import { FIND_COLUMNS, FIND_TYPES, foundType, planRows, rereadRows, type RowPlan } from './rows.ts';
+import { FIND_COLUMNS, FIND_TYPES, RowPlan, foundType, rereadRows } from './rows.ts';
 import { PostgresStatements, type KnownStatement } from './statements.ts';
 import { checkCount, needsTypes, writeParams } from './values.ts';
 import type { Column, Limit, Row } from '../driver.ts';
-import type { Conversation } from './conversation.ts';
+import type { PostgresConversation } from './conversation.ts';
 import type { PostgresConnectionOptions } from './url.ts';
+import type { RowsWanted } from '../wire/conversation.ts';
 import type { PostgresTypes } from './types.ts';
 import type { Params } from '../values.ts';
 
@@ -56,7 +57,7 @@ interface Description {
 
 /** See above. */
 export class PostgresRunner {
-  readonly conversation: Conversation;
+  readonly conversation: PostgresConversation;
   readonly statements: PostgresStatements;
   readonly types: PostgresTypes;
   readonly #options: PostgresConnectionOptions;
@@ -67,7 +68,7 @@ export class PostgresRunner {
   /** Somebody writes a request that is not complete yet: whoever comes later waits. */
   #writing: Promise<void> | undefined;
 
-  constructor(conversation: Conversation, options: PostgresConnectionOptions, types: PostgresTypes) {
+  constructor(conversation: PostgresConversation, options: PostgresConnectionOptions, types: PostgresTypes) {
     this.conversation = conversation;
     this.types = types;
     this.#options = options;
@@ -457,7 +458,7 @@ export class PostgresRunner {
     plan: RowPlan | undefined,
   ): Description {
     known.oids = oids ?? [];
-    known.plan = plan === undefined ? undefined : planRows(plan.columns, this.types, false);
+    known.plan = plan === undefined ? undefined : new RowPlan(plan.columns, this.types, false);
     known.isDescribed = oids !== undefined;
     return { oids: known.oids, plan: known.plan };
   }

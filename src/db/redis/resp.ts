@@ -7,7 +7,7 @@
  *
  * Every length is judged before anything is kept for it, and memory is taken for what has arrived, not for what was announced.
  */
-import { ByteQueue } from '../../base/bytes.ts';
+import { ByteQueue, asBuffer } from '../../base/bytes.ts';
 import { ProtocolViolation } from '../errors.ts';
 
 /** What a server refuses, as part of a reply: its first word, and the rest. */
@@ -307,8 +307,4 @@ function mapOf(items: readonly RespValue[]): Map<RespValue, RespValue> {
     map.set(Buffer.isBuffer(key) ? key.toString() : key, items[index + 1]!);
   }
   return map;
-}
-
-function asBuffer(bytes: Uint8Array): Buffer {
-  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
 }

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as read from '../../../src/db/postgres/messages.ts';
-import { MAX_LOGIN_BYTES, MAX_MESSAGE_BYTES, MessageReader } from '../../../src/db/postgres/wire.ts';
+import { MAX_MESSAGE_BYTES, MessageReader } from '../../../src/db/postgres/messages.ts';
+import { MAX_LOGIN_BYTES } from '../../../src/db/wire/bytes.ts';
 import { ProtocolViolation } from '../../../src/db/errors.ts';
 import {
   MAX_PARAMETERS,
