@@ -54,13 +54,11 @@ export class RowPlan implements RowReader {
   }
 
   object(bytes: Buffer, at: number, end: number): Row {
-    const values = this.list(bytes, at, end);
     const names = this.#names;
+    const values = this.list(bytes, at, end);
     const row: Row = {};
-    for (let index = 0; index < names.length; index++) {
-      if (this.#hasProto) setColumn(row, names[index]!, values[index]);
-      else row[names[index]!] = values[index];
-    }
+    if (this.#hasProto) names.forEach((name, index) => setColumn(row, name, values[index]));
+    else for (let index = 0; index < names.length; index++) row[names[index]!] = values[index];
     return row;
   }
 
