@@ -124,7 +124,7 @@ export class MySqlConnection implements PooledConnection {
       if (cursor.opened.rows.length > 0) yield cursor.opened.rows as Row[]; // of a statement that takes no cursor
       if (hasMore(cursor.opened)) yield* this.#chunks(cursor, limit);
     } finally {
-      this.#runner.statements.close({ id: cursor.id === 0 ? undefined : cursor.id });
+      if (cursor.id !== 0) this.#runner.statements.closeHandles(cursor.id);
     }
   }
 
@@ -204,7 +204,7 @@ export class MySqlConnection implements PooledConnection {
   async reset(): Promise<void> {
     await this.rollback();
     await this.#runner.command(COMMAND.resetConnection, 'reset', undefined);
-    this.#runner.statements.clear(true);
+    this.#runner.statements.reset();
     await this.setUp(undefined);
   }
 

@@ -19,8 +19,7 @@ import { refuseCount, refuseParameter, type Parameter, type Params } from '../va
 import type { Dialect, Limit } from '../driver.ts';
 import type { MySqlConversation } from './conversation.ts';
 import type { Exchange } from './exchange.ts';
-import type { MySqlRunner } from './runner.ts';
-import type { KnownStatement } from './statements.ts';
+import type { KnownStatement, MySqlRunner } from './runner.ts';
 
 /** Statements that MariaDB runs in bulk: of one table, and without rows of their own. Others it refuses (1295). */
 const BULK =

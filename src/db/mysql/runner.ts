@@ -9,10 +9,10 @@
  */
 import { DataError, DatabaseError } from '../errors.ts';
 import { limitReached } from '../limits.ts';
+import { PreparedStatements } from '../statements.ts';
 import { isOutOfStatements, isStaleStatement, isUnpreparable } from './errors.ts';
-import { fits, kindsKey, pin } from './types.ts';
+import { fits, kindsKey, pin, type Kinds } from './types.ts';
 import { checkedMySql } from './statement.ts';
-import { MySqlStatements, type KnownStatement } from './statements.ts';
 import { LARGE_BYTES, bytesOf, isLarge, writeParams } from './values.ts';
 import { COMMAND } from './wire.ts';
 import { refuseCount, parameterProblem, refuseParameter, type Params } from '../values.ts';
@@ -20,6 +20,7 @@ import type { Column, Limit } from '../driver.ts';
 import type { MySqlConversation } from './conversation.ts';
 import type { RowsWanted } from '../wire/conversation.ts';
 import type { Exchange } from './exchange.ts';
+import type { RowPlan } from './rows.ts';
 import type { MySqlConnectionOptions } from './url.ts';
 
 /** What is run, and how. */
@@ -41,10 +42,20 @@ export interface Cursor {
 const NO_CURSOR = 0;
 const READ_ONLY_CURSOR = 1;
 
-/** See above. */
+/** A statement that the server has; it has room for 16,382 of all its connections. */
+export interface KnownStatement {
+  /** For the server; undefined for one that cannot be prepared, and is run as text. */
+  readonly id: number | undefined;
+  /** How its rows were read the last time. */
+  plan: RowPlan | undefined;
+  /** Of its parameters, where the server makes values fit them. */
+  readonly kinds: Kinds | undefined;
+}
+
+/** See the top of this file. */
 export class MySqlRunner {
   readonly conversation: MySqlConversation;
-  readonly statements: MySqlStatements;
+  readonly statements: PreparedStatements<KnownStatement, number>;
   /** `max_allowed_packet` of the server. */
   maxPacketBytes: number = 16 * 1024 * 1024;
   readonly #options: MySqlConnectionOptions;
@@ -57,7 +68,7 @@ export class MySqlRunner {
     this.conversation = conversation;
     this.#pinsTypes = pinsTypes;
     this.#options = options;
-    this.statements = new MySqlStatements(options.statementCache);
+    this.statements = new PreparedStatements(options.statementCache, ({ id }) => id);
   }
 
   /** Whether values that do not fit are refused. */
@@ -151,7 +162,7 @@ export class MySqlRunner {
     try {
       await this.conversation.finish(opened, limit);
     } catch (error) {
-      this.statements.close({ id });
+      if (id !== undefined) this.statements.closeHandles(id);
       throw error;
     }
     return { id: id ?? 0, sql: text, opened };
@@ -202,8 +213,8 @@ export class MySqlRunner {
 
   /** Forgets those of a text, and of values like these, which are no good any more. */
   forget(text: string, params: Params): void {
-    this.statements.drop(text);
-    if (this.#pinsTypes) this.statements.drop(variant(text, params));
+    this.statements.delete(text);
+    if (this.#pinsTypes) this.statements.delete(variant(text, params));
   }
 
   /** Lets nobody else write until `work` is done, which writes a request in several pieces. */
@@ -315,7 +326,7 @@ export class MySqlRunner {
   /** Once more where nothing has happened but that a statement was found to be stale. */
   async #onceMore(request: Request, error: unknown, wasKnown: boolean): Promise<Exchange> {
     if (!(error instanceof DatabaseError) || this.conversation.isEnded) throw error;
-    if (isOutOfStatements(error)) this.statements.clear(false);
+    if (isOutOfStatements(error)) this.statements.clear();
     else if (wasKnown && isStaleStatement(error)) this.forget(request.text, request.params);
     else throw error;
     return this.#attempt(request);
@@ -369,13 +380,13 @@ export class MySqlRunner {
     try {
       await this.conversation.finish(exchange, limit);
     } catch (error) {
-      if (exchange.statementId !== 0) this.statements.close({ id: exchange.statementId }); // the limit came between
+      if (exchange.statementId !== 0) this.statements.closeHandles(exchange.statementId); // the limit came between
       if (error instanceof DatabaseError && isUnpreparable(error))
         return { id: undefined, plan: undefined, kinds: undefined };
       throw error;
     }
     if (exchange.parameters !== parameters) {
-      this.statements.close({ id: exchange.statementId });
+      this.statements.closeHandles(exchange.statementId);
       refuseCount(exchange.parameters, parameters); // by the server's own count
     }
     return {

@@ -148,7 +148,7 @@ export class PostgresConnection implements PostgresSession {
 
   async script(sql: string, limit: Limit | undefined): Promise<void> {
     for (const text of scriptStatements(sql)) await this.#runner.simple(text, limit);
-    this.#runner.statements.clear(false); // what they mean may have changed
+    this.#runner.statements.clear(); // what they mean may have changed
   }
 
   async begin(options: BeginOptions, limit: Limit | undefined): Promise<void> {
@@ -229,7 +229,7 @@ export class PostgresConnection implements PostgresSession {
   async reset(): Promise<void> {
     await this.rollback();
     await this.#runner.simple('discard all', undefined);
-    this.#runner.statements.clear(true);
+    this.#runner.statements.reset();
   }
 
   close(): Promise<void> {
@@ -269,7 +269,7 @@ export class PostgresConnection implements PostgresSession {
   }
 
   #onParameter(name: string): void {
-    if (name === 'search_path') this.#runner.statements.clear(false);
+    if (name === 'search_path') this.#runner.statements.clear();
     else if (name === 'in_hot_standby' || name === 'default_transaction_read_only') {
       const { parameters } = this.#conversation;
       const { mustWrite, mustBePrimary = mustWrite } = this.#options;

@@ -1,7 +1,8 @@
 /**
  * DataRow -> objects or lists, by a plan that is made once for each statement and format.
  */
-import { widthOf, utf8, type Decoder, type FoundType, type PostgresTypes } from './types.ts';
+import { widthOf, type Decoder, type FoundType, type PostgresTypes } from './types.ts';
+import { utf8 } from '../wire/bytes.ts';
 import { ProtocolViolation } from '../errors.ts';
 import { setColumn } from '../values.ts';
 import type { RowReader } from '../wire/conversation.ts';

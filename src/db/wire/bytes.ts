@@ -194,3 +194,53 @@ export class ByteWriter {
     return true;
   }
 }
+
+/** Text in UTF-8. The method is Node's own and not in its manual: `toString()` takes a third longer. */
+export function utf8(bytes: Buffer, at: number, end: number): string {
+  return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).utf8Slice(at, end);
+}
+
+/** Digits and other ASCII. */
+export function latin1(bytes: Buffer, at: number, end: number): string {
+  return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).latin1Slice(at, end);
+}
+
+interface Slices {
+  utf8Slice(at: number, end: number): string;
+  latin1Slice(at: number, end: number): string;
+}
+
+/*
+ * Short text in ASCII: made by one call from its bytes, which takes a third of the time that Buffer takes for so few
+ * (test/bench/short-text.ts).
+ */
+
+const { fromCharCode } = String;
+const MAX_ASCII = 0x7f;
+
+/** The text of up to eight bytes, if all of them are ASCII; undefined for any other. */
+export function shortAscii(b: Uint8Array, at: number, end: number): string | undefined {
+  if (end - at > 8) return undefined;
+  for (let index = at; index < end; index++) if (b[index]! > MAX_ASCII) return undefined;
+  let i = at;
+  switch (end - at) {
+    case 0:
+      return '';
+    case 1:
+      return fromCharCode(b[i]!);
+    case 2:
+      return fromCharCode(b[i++]!, b[i]!);
+    case 3:
+      return fromCharCode(b[i++]!, b[i++]!, b[i]!);
+    case 4:
+      return fromCharCode(b[i++]!, b[i++]!, b[i++]!, b[i]!);
+    case 5:
+      return fromCharCode(b[i++]!, b[i++]!, b[i++]!, b[i++]!, b[i]!);
+    case 6:
+      return fromCharCode(b[i++]!, b[i++]!, b[i++]!, b[i++]!, b[i++]!, b[i]!);
+    case 7:
+      return fromCharCode(b[i++]!, b[i++]!, b[i++]!, b[i++]!, b[i++]!, b[i++]!, b[i]!);
+    default:
+      return fromCharCode(b[i++]!, b[i++]!, b[i++]!, b[i++]!, b[i++]!, b[i++]!, b[i++]!, b[i]!);
+  }
+}

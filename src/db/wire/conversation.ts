@@ -19,7 +19,7 @@ const CLOSE_MS = 1_000;
 /** Once so much is written, it is sent before there is more. */
 const FLUSH_BYTES = 64 * 1024;
 
-/** What becomes of rows: `first` keeps one, as an object, `firstList` as a list; `none` keeps none. */
+/** How rows are kept: `first` keeps one, as an object, `firstList` as a list; `none` keeps none. */
 export type RowsWanted = 'none' | 'first' | 'firstList' | 'objects' | 'lists';
 
 /** Makes the result for the owner of an exchange that has ended. `error`: why it has failed, else undefined; to be thrown. */
@@ -50,7 +50,7 @@ export class ServerExchange<Plan extends RowReader> {
   onFirst: (() => void) | undefined;
   protected readonly wanted: RowsWanted;
   readonly #done: PromiseWithResolvers<unknown> = Promise.withResolvers();
-  /** Of this exchange, as answered() has it. */
+  /** The function that answered() was given. */
   #answer: ((exchange: never, error: unknown) => unknown) | undefined;
 
   constructor(sql: string, wanted: RowsWanted, plan: Plan | undefined) {
@@ -416,7 +416,7 @@ function lostBy(error: unknown): unknown {
  * Logs in over a socket, and begins the conversation. `start` runs the log-in and makes the conversation of its result; `handOver` gives
  * the conversation the messages that are in the inbox already, and those to come.
  *
- * @throws what the log-in throws, ConnectionLost, or the limit's error
+ * @throws an error of the log-in, ConnectionLost, or the limit's error
  */
 export async function converse<
   C extends Pick<Conversation<ServerExchange<RowReader>, ByteWriter>, 'onBytes' | 'violated' | 'check'>,
