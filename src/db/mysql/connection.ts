@@ -8,7 +8,7 @@ import { isOfReadingServer } from './errors.ts';
 import { insertRows, runMany } from './many.ts';
 import { MySqlRunner, type Cursor } from './runner.ts';
 import { COMMAND, STATUS } from './wire.ts';
-import { scriptStatements } from '../placeholders.ts';
+import { scriptStatements } from '../script.ts';
 import type { BeginOptions, ExecuteResult, Limit, Row, Table } from '../driver.ts';
 import type { MySqlConversation } from './conversation.ts';
 import type { RowsWanted } from '../wire/conversation.ts';

@@ -12,7 +12,6 @@ import { DatabaseError } from '../errors.ts';
 import { quotedName } from '../dialects.ts';
 import { isStaleStatement } from './errors.ts';
 import { fits, pin } from './types.ts';
-import { checkedMySql } from './statement.ts';
 import { writeParams, writeValue } from './values.ts';
 import { COMMAND, MARIADB, TYPE } from './wire.ts';
 import { refuseCount, refuseParameter, type Parameter, type Params } from '../values.ts';
@@ -78,7 +77,7 @@ export async function runMany(
   rows: Iterable<Params>,
   limit: Limit | undefined,
 ): Promise<number> {
-  const { placeholders } = checkedMySql(sql, runner.conversation.hasPlainBackslashes);
+  const placeholders = runner.placeholdersOf(sql);
   const insert = runner.isStrict ? rowInsertOf(sql, placeholders) : undefined;
   return insert === undefined
     ? runEach(runner, sql, rows, limit)
@@ -188,7 +187,7 @@ async function runEach(
   several?: Several,
 ): Promise<number> {
   const { conversation, pipelines } = runner;
-  const { placeholders } = checkedMySql(sql, conversation.hasPlainBackslashes);
+  const placeholders = runner.placeholdersOf(sql);
   await runner.turn();
   runner.check(sql, limit);
   const canBulk =

@@ -12,7 +12,7 @@ import { limitReached } from '../limits.ts';
 import { PreparedStatements } from '../statements.ts';
 import { isOutOfStatements, isStaleStatement, isUnpreparable } from './errors.ts';
 import { fits, kindsKey, pin, type Kinds } from './types.ts';
-import { checkedMySql } from './statement.ts';
+import { checkedStatement } from '../placeholders.ts';
 import { LARGE_BYTES, bytesOf, isLarge, writeParams } from './values.ts';
 import { COMMAND } from './wire.ts';
 import { refuseCount, parameterProblem, refuseParameter, type Params } from '../values.ts';
@@ -94,7 +94,7 @@ export class MySqlRunner {
     answer: (exchange: Exchange) => T,
   ): Promise<T> {
     try {
-      const { placeholders } = checkedMySql(text, this.conversation.hasPlainBackslashes);
+      const placeholders = this.placeholdersOf(text);
       if (params.length !== placeholders) refuseCount(placeholders, params.length);
       const request: Request = { text, params, wanted, limit };
       const known =
@@ -107,6 +107,11 @@ export class MySqlRunner {
     } catch (error) {
       return Promise.reject(error);
     }
+  }
+
+  /** How many values a statement needs. @throws SvcError `E_DB_STATEMENT` */
+  placeholdersOf(text: string): number {
+    return checkedStatement(text, this.#options.dialect, this.conversation.hasPlainBackslashes).placeholders;
   }
 
   /** Runs text as it is: one statement without values. */
@@ -147,7 +152,7 @@ export class MySqlRunner {
 
   /** Opens a cursor over the rows of a statement of its own, which nobody else runs meanwhile. */
   async open(text: string, params: Params, limit: Limit | undefined): Promise<Cursor> {
-    const { placeholders } = checkedMySql(text, this.conversation.hasPlainBackslashes);
+    const placeholders = this.placeholdersOf(text);
     if (params.length !== placeholders) refuseCount(placeholders, params.length);
     await this.turn();
     this.check(text, limit);

@@ -4,7 +4,7 @@
 import { CommitOutcomeUnknown, ConnectionLost, TransactionAborted, type DatabaseError } from '../errors.ts';
 import { beginTexts, quotedName } from '../dialects.ts';
 import { endingLimit, limitReached } from '../limits.ts';
-import { scriptStatements } from '../placeholders.ts';
+import { scriptStatements } from '../script.ts';
 import { PostgresRunner } from './runner.ts';
 import type { BeginOptions, ExecuteResult, Limit, Row, Table } from '../driver.ts';
 import type { PostgresConversation } from './conversation.ts';
@@ -147,7 +147,7 @@ export class PostgresConnection implements PostgresSession {
   }
 
   async script(sql: string, limit: Limit | undefined): Promise<void> {
-    for (const text of scriptStatements(sql)) await this.#runner.simple(text, limit);
+    for (const text of scriptStatements(sql, 'postgres')) await this.#runner.simple(text, limit);
     this.#runner.statements.clear(); // what they mean may have changed
   }
 

@@ -111,7 +111,7 @@ export class PostgresRunner {
     maxRows: number = 0,
   ): Promise<T> {
     try {
-      const { text, placeholders } = checkedStatement(sql);
+      const { text, placeholders } = checkedStatement(sql, 'postgres');
       checkCount(params, placeholders);
       const request: Request = { text, params, wanted, limit, portal, maxRows };
       const known =
@@ -172,7 +172,7 @@ export class PostgresRunner {
 
   /** One statement for many rows, with one Sync: all of them or none, whether a transaction is open or not. */
   async many(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
-    const { text, placeholders } = checkedStatement(sql);
+    const { text, placeholders } = checkedStatement(sql, 'postgres');
     if (this.#writing !== undefined) await this.turn();
     this.#check(text, limit);
     const source = rows[Symbol.iterator]();
@@ -263,7 +263,7 @@ export class PostgresRunner {
   /** The columns of a result, by the names of their tables and types. */
   async columns(sql: string, { plan }: Exchange, limit: Limit | undefined): Promise<readonly Column[]> {
     if (plan === undefined) return [];
-    const known = this.statements.peek(checkedStatement(sql).text);
+    const known = this.statements.peek(checkedStatement(sql, 'postgres').text);
     if (known?.columns !== undefined && known.plan?.columns === plan.columns) return known.columns;
     const list = (of: (column: RowPlan['columns'][number]) => number): string =>
       `{${plan.columns.map(of).join(',')}}`;

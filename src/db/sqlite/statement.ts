@@ -5,10 +5,9 @@
  * numbers where a statement cannot write, which is 8 % faster on wide results, until one does not fit; then, and where it can
  * write, as bigints. Both by test/bench/db.ts.
  */
-import { SvcError } from '../../base/errors.ts';
 import { TextCache } from '../statements.ts';
 import { decodeValue, encodeParams, rowOf, type SqliteInput } from './values.ts';
-import { scanSqlite, type ScannedText } from './text.ts';
+import { checkedStatement, type ScannedStatement } from '../placeholders.ts';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Column, ExecuteResult, Int8, Row, Table } from '../driver.ts';
 import type { Params } from '../values.ts';
@@ -42,7 +41,7 @@ interface Counters {
 
 /** One statement, prepared. */
 export class SqliteStatement {
-  readonly scanned: ScannedText;
+  readonly scanned: ScannedStatement;
   readonly #statement: StatementSync;
   readonly #int8: Int8;
   readonly #counters: Counters;
@@ -56,7 +55,7 @@ export class SqliteStatement {
 
   constructor(
     statement: StatementSync,
-    scanned: ScannedText,
+    scanned: ScannedStatement,
     int8: Int8,
     counters: Counters,
     target: Target | undefined,
@@ -288,7 +287,7 @@ export class SqliteStatements implements Counters {
 
   /** One that is not kept, for whoever reads it slowly. */
   prepare(text: string): SqliteStatement {
-    const scanned = checkedText(text);
+    const scanned = checkedStatement(text, 'sqlite');
     this.#target = undefined;
     const statement = this.#db.prepare(text);
     return new SqliteStatement(statement, scanned, this.#int8, this, this.#target);
@@ -314,21 +313,4 @@ export class SqliteStatements implements Counters {
   clear(): void {
     this.#kept.clear();
   }
-}
-
-/** What is in the text of one statement. @throws SvcError `E_DB_STATEMENT` for what SQLite would take and run as something else */
-export function checkedText(text: string): ScannedText {
-  const scanned = scanSqlite(text);
-  const problem = problemWith(scanned, text);
-  if (problem !== undefined) throw new SvcError('E_DB_STATEMENT', [problem]);
-  return scanned;
-}
-
-function problemWith({ kind, named, hasMore, keyword }: ScannedText, text: string): string | undefined {
-  if (kind === 'empty') return 'the text has none';
-  if (hasMore) return 'the text has more than one, and only the first would run';
-  if (kind === 'control')
-    return `${keyword.toUpperCase()} would change the transaction of whoever uses the connection next`;
-  if (named !== undefined) return `the placeholder "${named}" has a name or number, a plain ? is needed`;
-  return text.includes('\0') ? 'the text has a NUL, which would end it' : undefined;
 }
