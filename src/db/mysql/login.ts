@@ -19,7 +19,6 @@ import {
   parsecAnswer,
   readParsecSalt,
 } from './auth.ts';
-import { signByPassword } from './eddsa.ts';
 import { mysqlError } from './errors.ts';
 import { readError, readGreeting, readOk, Fields, type Greeting } from './messages.ts';
 import { CAPABILITY, MARIADB, PacketReader, REPLY, wrongSequence, type OnPacket } from './wire.ts';
@@ -67,6 +66,9 @@ const ASK_KEY_CACHING = 0x02;
 const ASK_KEY_SHA256 = 0x01;
 const NONCE_BYTES = 32;
 const PROOF_MARK = 0x01;
+/** Signs by a key that is the hash of the password, of any length; Node.js signs by seeds of 32 bytes only. */
+const UNSPOKEN = 'client_ed25519';
+const NO_SIGNATURE_BYTES = 64;
 
 /** One log-in. Its reader goes on in the conversation. */
 export class MySqlLogin extends ServerLogin<Buffer> {
@@ -82,6 +84,8 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   #isUnproved = false;
   #plugin: AuthPlugin = 'mysql_native_password';
   #nonce: Buffer = Buffer.alloc(0);
+  /** Why the log-in cannot succeed, unless the server goes on with another plugin. */
+  #unspoken: SvcError<'E_DB_CONNECT'> | undefined;
   /** What the server keeps of the password, where the plugin has something of the kind. */
   #hash: Buffer | undefined;
 
@@ -241,6 +245,14 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     const fields = new Fields(packet, 1, packet.length);
     const name = fields.textNul();
     const data = fields.rest();
+    this.#hash = undefined;
+    if (name === UNSPOKEN) {
+      this.#unspoken = this.#refusal(
+        `its account is of the plugin "${UNSPOKEN}", by which Node.js cannot sign: give the account parsec, caching_sha2_password or mysql_native_password`,
+      );
+      return this.#answer(new Uint8Array(NO_SIGNATURE_BYTES)); // an account of two plugins goes on with the other
+    }
+    this.#unspoken = undefined;
     const plugin = this.#options.plugins.find((each) => each === name);
     if (plugin === undefined)
       throw this.#refusal(
@@ -251,16 +263,8 @@ export class MySqlLogin extends ServerLogin<Buffer> {
       data.length > 0 && data[data.length - 1] === 0 && data.length !== NONCE_BYTES
         ? data.subarray(0, -1)
         : data;
-    this.#hash = undefined;
     const password = this.#options.password ?? '';
     switch (plugin) {
-      case 'client_ed25519': {
-        if (this.#nonce.length !== NONCE_BYTES)
-          throw new ProtocolViolation('a nonce of ed25519 that is none');
-        const { signature, publicKey } = signByPassword(password, this.#nonce);
-        this.#hash = publicKey;
-        return this.#answer(signature);
-      }
       case 'sha256_password':
         return this.#sha256(password);
       case 'mysql_clear_password':
@@ -384,7 +388,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   async #next(): Promise<Buffer> {
     for (;;) {
       const packet = this.inbox.shift();
-      if (packet?.[0] === REPLY.error) throw this.#serverError(packet);
+      if (packet?.[0] === REPLY.error) throw this.#unspoken ?? this.#serverError(packet);
       if (packet !== undefined) return packet;
       await this.more();
     }
