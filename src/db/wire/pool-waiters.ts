@@ -33,15 +33,12 @@ export class Waiters<T> {
   readonly #options: WaitersOptions;
   #first: Waiter<T> | undefined;
   #last: Waiter<T> | undefined;
-  #size = 0;
+  /** How many wait. Read only. */
+  size = 0;
   #timer: Disposable | undefined;
 
   constructor(options: WaitersOptions) {
     this.#options = options;
-  }
-
-  get size(): number {
-    return this.#size;
   }
 
   /** Joins the queue. Rejects when the time is over or the limit is reached, whichever comes first. */
@@ -60,7 +57,7 @@ export class Waiters<T> {
     if (this.#last === undefined) this.#first = waiter;
     else this.#last.after = waiter;
     this.#last = waiter;
-    this.#size++;
+    this.size++;
     this.#timer ??= clock.after(timeoutMs, this.#onTime);
     const watched = watchLimit(limit, clock, (error) => this.#giveUp(waiter, error));
     if (this.#isIn(waiter)) waiter.watched = watched;
@@ -114,7 +111,7 @@ export class Waiters<T> {
     if (after === undefined) this.#last = before;
     else after.before = before;
     waiter.before = waiter.after = undefined;
-    this.#size--;
+    this.size--;
     waiter.watched?.[Symbol.dispose]();
   }
 }
