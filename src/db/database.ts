@@ -40,7 +40,7 @@ interface TransactionPlan {
 const PLAIN: TransactionPlan = { begin: WRITING, retries: 0, limit: undefined };
 
 /** What a database is made from, beside its driver. @internal */
-export interface DatabaseDeps {
+interface DatabaseDeps {
   readonly clock: Clock;
   /** `timeoutMs` of every verb that says none; 0 for none. */
   readonly statementTimeoutMs: number;

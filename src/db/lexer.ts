@@ -10,7 +10,7 @@
 import type { Dialect } from './driver.ts';
 
 /** `mark`: what opens or closes an executable comment. `other`: one character. */
-export type TokenKind = 'space' | 'comment' | 'quoted' | 'word' | 'number' | 'placeholder' | 'mark' | 'other';
+type TokenKind = 'space' | 'comment' | 'quoted' | 'word' | 'number' | 'placeholder' | 'mark' | 'other';
 
 interface Syntax {
   readonly space: RegExp;

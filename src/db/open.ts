@@ -78,7 +78,7 @@ export interface PreparedDatabase {
 }
 
 /** A database and the driver under it. @internal */
-export interface OpenedDatabase {
+interface OpenedDatabase {
   readonly driver: Driver;
   readonly database: Database;
 }

@@ -15,7 +15,7 @@ import { TextCache } from './statements.ts';
 import type { Dialect } from './driver.ts';
 
 /** What a statement does, as far as SQLite's driver needs to know. */
-export type StatementKind =
+type StatementKind =
   /** Cannot write. */
   | 'select'
   /** Makes rows: its last key counts. */

@@ -40,7 +40,7 @@ const PROXY = /proxysql|maxscale|aurora|rds.?proxy|vitess|planetscale/i;
  * @throws ConnectionLost when the server cannot be reached, or not now; QueryTimeout, QueryCanceled; a DatabaseError with the
  * server's number when it refuses; SvcError `E_DB_CONNECT` for what no other attempt can change
  */
-export async function connectMySql(
+async function connectMySql(
   host: ServerHost,
   options: MySqlConnectionOptions,
   limit: Limit,

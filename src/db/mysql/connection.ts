@@ -1,7 +1,8 @@
 /**
  * One connection to MySQL or MariaDB, lent to one owner at a time: the verbs, transactions, and what a pool needs to know.
  */
-import { CommitOutcomeUnknown, ConnectionLost, TransactionAborted, type DatabaseError } from '../errors.ts';
+import { TransactionAborted, type DatabaseError } from '../errors.ts';
+import { allRows, commitError, firstRow, firstValue } from '../wire/conversation.ts';
 import { beginTexts } from '../dialects.ts';
 import { limitReached } from '../limits.ts';
 import { isOfReadingServer } from './errors.ts';
@@ -154,13 +155,7 @@ export class MySqlConnection implements PooledConnection {
     try {
       await this.#runner.query('commit', limit);
     } catch (error) {
-      if (isSent && (error instanceof ConnectionLost || this.isBroken))
-        throw new CommitOutcomeUnknown('The connection broke during COMMIT', {
-          sqlstate: '08007',
-          sql: 'commit',
-          cause: error,
-        });
-      throw error;
+      throw isSent ? commitError(error, this.isBroken) : error;
     }
   }
 
@@ -265,15 +260,6 @@ function aborted(sql: string): TransactionAborted {
 
 function result({ affectedRows, lastInsertId }: Exchange): ExecuteResult {
   return { affectedRows, lastInsertId: lastInsertId === 0 ? undefined : lastInsertId };
-}
-function firstRow({ rows }: Exchange): Row | undefined {
-  return rows[0] as Row | undefined;
-} // as was wanted, like those that follow
-function allRows({ rows }: Exchange): Row[] {
-  return rows as Row[];
-}
-function firstValue({ rows }: Exchange): unknown {
-  return rows.length === 0 ? undefined : (rows[0] as unknown[])[0];
 }
 
 /*

@@ -5,14 +5,14 @@
 import { ConnectionLost, ProtocolViolation } from '../errors.ts';
 import { Conversation, type ConversationDeps } from '../wire/conversation.ts';
 import { isFatal, mysqlError } from './errors.ts';
-import { Exchange, type Dialogue, type ExchangeOptions } from './exchange.ts';
+import { Exchange, type Dialogue, type ExchangeDeps } from './exchange.ts';
 import { readError } from './messages.ts';
 import { COMMAND, MAX_PACKET_BYTES, REPLY, STATUS, wrongSequence, type PacketReader } from './wire.ts';
 import { PacketWriter } from './writer.ts';
 import type { Limit } from '../driver.ts';
 
 /** The parts of a conversation, which the log-in has made. */
-export interface MySqlConversationDeps extends Omit<ConversationDeps<PacketWriter>, 'writer'> {
+interface MySqlConversationDeps extends Omit<ConversationDeps<PacketWriter>, 'writer'> {
   readonly reader: PacketReader;
   readonly dialogue: Dialogue;
   readonly status: number;
@@ -57,7 +57,7 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
   }
 
   /** A request, to be added or sent. */
-  exchange(options: ExchangeOptions): Exchange {
+  exchange(options: ExchangeDeps): Exchange {
     return new Exchange(options, this.dialogue);
   }
 

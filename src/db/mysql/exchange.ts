@@ -27,7 +27,7 @@ export interface Dialogue {
 }
 
 /** How an exchange is set up. */
-export interface ExchangeOptions {
+export interface ExchangeDeps {
   /** As it was sent, for errors. */
   readonly sql: string;
   readonly kind: Kind;
@@ -89,7 +89,7 @@ export class Exchange extends ServerExchange<RowPlan> {
   /** By the last packet that told it; undefined after an error. */
   status: number | undefined;
 
-  constructor(options: ExchangeOptions, dialogue: Dialogue) {
+  constructor(options: ExchangeDeps, dialogue: Dialogue) {
     super(options.sql, options.wanted, options.plan);
     this.#kind = options.kind;
     this.#isOpen = options.isOpen === true;

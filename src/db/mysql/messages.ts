@@ -22,7 +22,7 @@ export interface Greeting {
 }
 
 /** That all is well. */
-export interface Ok {
+interface Ok {
   readonly affectedRows: number;
   /** 0 when there is none. Beyond 2^53 - 1 bigint. */
   readonly lastInsertId: number | bigint;

@@ -20,7 +20,7 @@ import type { MySqlValueOptions } from './url.ts';
 export type Decoder = (bytes: Buffer, at: number, end: number) => unknown;
 
 /** How the values of a column are read. */
-export interface ColumnReader {
+interface ColumnReader {
   readonly decode: Decoder;
   /** The bytes of a binary value; 0 where they have their length before them. */
   readonly width: number;

@@ -24,7 +24,7 @@ export interface Place {
 }
 
 /** A type, and whether it is unsigned, as one number. */
-export type ParameterType = number;
+type ParameterType = number;
 
 /**
  * Writes values into a COM_STMT_EXECUTE. `withoutLarge`: those that are, by {@link isLarge}, have been sent before.

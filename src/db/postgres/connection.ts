@@ -1,7 +1,8 @@
 /**
  * One connection to PostgreSQL, lent to one owner at a time: the verbs, transactions, and what a pool needs to know.
  */
-import { CommitOutcomeUnknown, ConnectionLost, TransactionAborted, type DatabaseError } from '../errors.ts';
+import { TransactionAborted, type DatabaseError } from '../errors.ts';
+import { allRows, commitError, firstRow, firstValue } from '../wire/conversation.ts';
 import { beginTexts, quotedName } from '../dialects.ts';
 import { endingLimit, limitReached } from '../limits.ts';
 import { scriptStatements } from '../script.ts';
@@ -175,13 +176,7 @@ export class PostgresConnection implements PostgresSession {
     try {
       ({ tag } = await this.#runner.simple('commit', limit));
     } catch (error) {
-      if (isSent && (error instanceof ConnectionLost || this.isBroken))
-        throw new CommitOutcomeUnknown('The connection broke during COMMIT', {
-          sqlstate: '08007',
-          sql: 'commit',
-          cause: error,
-        });
-      throw error;
+      throw isSent ? commitError(error, this.isBroken) : error;
     } finally {
       this.#over();
     }
@@ -286,12 +281,3 @@ function asItIs(exchange: Exchange): Exchange {
 function result({ affectedRows }: Exchange): ExecuteResult {
   return { affectedRows, lastInsertId: undefined };
 } // `returning` tells it
-function firstRow({ rows }: Exchange): Row | undefined {
-  return rows[0] as Row | undefined;
-} // as was wanted, like those that follow
-function allRows({ rows }: Exchange): Row[] {
-  return rows as Row[];
-}
-function firstValue({ rows }: Exchange): unknown {
-  return rows.length === 0 ? undefined : (rows[0] as unknown[])[0];
-}

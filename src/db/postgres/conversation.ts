@@ -13,7 +13,7 @@ import type { Exchange } from './exchange.ts';
 import type { MessageWriter } from './writer.ts';
 
 /** The parts of a conversation, which the log-in has made. */
-export interface PostgresConversationDeps extends ConversationDeps<MessageWriter> {
+interface PostgresConversationDeps extends ConversationDeps<MessageWriter> {
   readonly parameters: Map<string, string>;
   readonly processId: number;
   readonly log: Logger | undefined;

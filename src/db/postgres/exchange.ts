@@ -32,7 +32,7 @@ export type Step = (typeof STEP)[keyof typeof STEP];
 const TAG_COUNT = /^(?:INSERT \d+|UPDATE|DELETE|MERGE|COPY) (\d+)$/;
 
 /** How an exchange is set up. */
-export interface ExchangeOptions {
+export interface ExchangeDeps {
   /** As it was sent, for errors. */
   readonly sql: string;
   readonly steps: readonly Step[];
@@ -62,7 +62,7 @@ export class Exchange extends ServerExchange<RowPlan> {
   /** A request that the exchange did not ask for, to be answered at once. */
   unasked: 'copy-in' | 'copy-out' | 'refused' | undefined;
 
-  constructor({ sql, wanted, steps, types, plan }: ExchangeOptions) {
+  constructor({ sql, wanted, steps, types, plan }: ExchangeDeps) {
     super(sql, wanted, plan);
     this.#steps = steps;
     this.#types = types;

@@ -280,15 +280,6 @@ export function readNotification(
   return finished(body, { processId: body.int32(), channel: body.text(), payload: body.text() });
 }
 
-/** `G`, `H`, `W`: how many columns are to be copied. */
-export function readCopyColumns(bytes: Buffer, at: number, end: number): number {
-  const body = new BodyReader(bytes, at, end);
-  body.byte();
-  const count = body.count(2);
-  for (let index = 0; index < count; index++) body.int16();
-  return finished(body, count);
-}
-
 function readColumn(body: BodyReader): WireColumn {
   const name = body.text();
   const tableOid = body.uint32();

@@ -27,10 +27,10 @@ export type RespValue =
   string | Buffer | number | bigint | boolean | null | RespError | RespValue[] | Map<RespValue, RespValue>;
 
 /** Told of each complete reply. `isPush`: it answers nothing that was asked. */
-export type OnReply = (value: RespValue, isPush: boolean) => void;
+type OnReply = (value: RespValue, isPush: boolean) => void;
 
 /** What is taken of a server at most. */
-export interface RespLimits {
+interface RespLimits {
   /** Bytes of one reply, all that is in it. */
   readonly maxReplyBytes: number;
 }

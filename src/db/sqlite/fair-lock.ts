@@ -7,7 +7,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 
 /** How turns are given. */
-export interface FairLockOptions {
+interface FairLockDeps {
   /** What is waited for, for messages: `the writing connection`. */
   readonly what: string;
   readonly permits: number;
@@ -26,7 +26,7 @@ interface Waiter {
 
 /** A queue for something that only so many can have. */
 export class FairLock {
-  readonly #options: FairLockOptions;
+  readonly #options: FairLockDeps;
   #free: number;
   #waiting = 0;
   /** Those who gave up stay linked until it would be their turn. */
@@ -35,7 +35,7 @@ export class FairLock {
   #closed: (() => unknown) | undefined;
   #drained: PromiseWithResolvers<void> | undefined;
 
-  constructor(options: FairLockOptions) {
+  constructor(options: FairLockDeps) {
     this.#options = options;
     this.#free = options.permits;
   }

@@ -387,7 +387,7 @@ type ReaderVerb =
   | 'close';
 
 /** How a reader is started. */
-export interface ReaderData {
+interface ReaderData {
   readonly path: string;
   readonly busyTimeoutMs: number;
   readonly statementCache: number;

@@ -4,7 +4,7 @@
  *
  *   ServerLogin -> Conversation: add(exchange) -> the server -> exchange.done
  */
-import { ConnectionLost, ProtocolViolation, type DatabaseError } from '../errors.ts';
+import { CommitOutcomeUnknown, ConnectionLost, ProtocolViolation, type DatabaseError } from '../errors.ts';
 import { watchLimit } from '../limits.ts';
 import { Canceling } from './canceling.ts';
 import type { Socket } from 'node:net';
@@ -105,6 +105,32 @@ export class ServerExchange<Plan extends RowReader> {
       this.#done.reject(failure);
     }
   }
+}
+
+/** The first row of an exchange that wanted it. */
+export function firstRow({ rows }: ServerExchange<RowReader>): Row | undefined {
+  return rows[0] as Row | undefined; // as was wanted, like the others
+}
+
+/** The rows of an exchange that wanted objects. */
+export function allRows({ rows }: ServerExchange<RowReader>): Row[] {
+  return rows as Row[];
+}
+
+/** The first value of an exchange that wanted the first row as a list. */
+export function firstValue({ rows }: ServerExchange<RowReader>): unknown {
+  return rows.length === 0 ? undefined : (rows[0] as unknown[])[0];
+}
+
+/** The error of a COMMIT that was sent: not known to have taken place where the connection broke before its answer. */
+export function commitError(error: unknown, isBroken: boolean): unknown {
+  return error instanceof ConnectionLost || isBroken
+    ? new CommitOutcomeUnknown('The connection broke during COMMIT', {
+        sqlstate: '08007',
+        sql: 'commit',
+        cause: error,
+      })
+    : error;
 }
 
 /** The parts of a conversation, which the log-in has made. */

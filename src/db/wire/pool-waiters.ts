@@ -20,7 +20,7 @@ export interface Waiter<T> {
 }
 
 /** What is thrown at those who wait too long, and how long that is. */
-export interface WaitersOptions {
+interface WaitersDeps {
   readonly clock: Clock;
   readonly timeoutMs: number;
   readonly timedOut: () => Error;
@@ -30,14 +30,14 @@ export interface WaitersOptions {
 
 /** The queue. One timer is enough for it, since all wait equally long. */
 export class Waiters<T> {
-  readonly #options: WaitersOptions;
+  readonly #options: WaitersDeps;
   #first: Waiter<T> | undefined;
   #last: Waiter<T> | undefined;
   /** How many wait. Read only. */
   size = 0;
   #timer: Disposable | undefined;
 
-  constructor(options: WaitersOptions) {
+  constructor(options: WaitersDeps) {
     this.#options = options;
   }
 

@@ -150,19 +150,6 @@ const MESSAGES: readonly (readonly [
   ],
   ['a RowDescription of no columns', write.rowDescription(), read.readRowDescription, []],
   [
-    'CopyInResponse',
-    write.message('G', Buffer.alloc(1), write.int16(2), write.int16(0), write.int16(0)),
-    read.readCopyColumns,
-    2,
-  ],
-  [
-    'CopyOutResponse',
-    write.message('H', Buffer.alloc(1), write.int16(1), write.int16(0)),
-    read.readCopyColumns,
-    1,
-  ],
-  ['CopyBothResponse', write.message('W', Buffer.alloc(1), write.int16(0)), read.readCopyColumns, 0],
-  [
     'ErrorResponse',
     write.failure({
       S: 'FEHLER',
