@@ -25,7 +25,7 @@ interface WaitersDeps {
   readonly timeoutMs: number;
   readonly timedOut: () => Error;
   /** Told whenever somebody has given up. */
-  readonly onLeave: () => void;
+  readonly onLeave?: () => void;
 }
 
 /** The queue. One timer is enough for it, since all wait equally long. */
@@ -96,7 +96,7 @@ export class Waiters<T> {
   #giveUp(waiter: Waiter<T>, error: Error): void {
     this.#leave(waiter);
     waiter.reject(error);
-    this.#options.onLeave();
+    this.#options.onLeave?.();
   }
 
   #isIn(waiter: Waiter<T>): boolean {
