@@ -7,6 +7,7 @@ import { bool, given, int, oneOf, readOptions } from '../base/options.ts';
 import { DatabaseError, atCaller } from './errors.ts';
 import { MAX_TIMEOUT_MS, endingLimit, limitOf, sleepWithin, type QueryOptions } from './limits.ts';
 import { Session, type OpenStream, type Work } from './session.ts';
+import { TracedConnection, queries, tracedSource } from './tracing.ts';
 import { Transaction, refuseInsideTransaction, undo, type TransactionOptions } from './transaction.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Awaitable } from '../cache/stores.ts';
@@ -39,10 +40,14 @@ interface TransactionPlan {
 const PLAIN: TransactionPlan = { begin: WRITING, retries: 0, limit: undefined };
 
 /** What a database is made from, beside its driver. @internal */
-export interface DatabaseDeps {
+interface DatabaseDeps {
   readonly clock: Clock;
   /** `timeoutMs` of every verb that says none; 0 for none. */
   readonly statementTimeoutMs: number;
+  /** What the events of its statements call it. Default `database`. */
+  readonly name?: string | undefined;
+  /** Called with the seconds that a caller has waited for a connection; not for callers that got one at once. */
+  readonly onWait?: ((seconds: number) => void) | undefined;
 }
 
 /** A database that is open, or will be. `openDatabase` makes one; in an application `DatabasePlugin` does. */
@@ -51,16 +56,20 @@ export class Database extends Session {
   readonly #driver: Driver;
   readonly #clock: Clock;
   readonly #statementTimeoutMs: number;
+  readonly #name: string;
+  readonly #onWait: ((seconds: number) => void) | undefined;
   /** Without any, no statement can be inside one. */
   #openTransactions = 0;
 
   /** @internal */
-  constructor(driver: Driver, { clock, statementTimeoutMs }: DatabaseDeps) {
+  constructor(driver: Driver, { clock, statementTimeoutMs, name = 'database', onWait }: DatabaseDeps) {
     super();
     this.#driver = driver;
     this.dialect = driver.dialect;
     this.#clock = clock;
     this.#statementTimeoutMs = statementTimeoutMs;
+    this.#name = name;
+    this.#onWait = onWait;
   }
 
   /** Connections in use, idle, and callers that wait for one. */
@@ -150,9 +159,9 @@ export class Database extends Session {
         options === undefined && this.#statementTimeoutMs === 0
           ? undefined
           : limitOf(options, this.#statementTimeoutMs, this.#clock);
-      const acquired = this.#driver.acquire(options?.longRead === true ? 'read' : purpose, limit);
-      connection = acquired instanceof Promise ? await acquired : acquired;
-      const result = work(connection, limit);
+      const acquired = this.#driver.acquire(limit, options?.longRead === true ? 'read' : purpose);
+      connection = acquired instanceof Promise ? await this.#waited(acquired) : acquired;
+      const result = work(this.#traced(connection), limit);
       return result instanceof Promise ? await result : result;
     } catch (error) {
       throw atCaller(error);
@@ -171,13 +180,14 @@ export class Database extends Session {
           ? undefined
           : limitOf(options, this.#statementTimeoutMs, this.#clock);
       connection = await this.#begin(WRITING, limit);
-      const working = work(connection, limit);
+      const traced = this.#traced(connection);
+      const working = work(traced, limit);
       const result = working instanceof Promise ? await working : working;
-      const committing = connection.commit(endingLimit(limit, 0, this.#clock));
+      const committing = traced.commit(endingLimit(limit, 0, this.#clock));
       if (committing instanceof Promise) await committing;
       return result;
     } catch (error) {
-      if (connection !== undefined) await undo(connection, endingLimit(limit, 0, this.#clock));
+      if (connection !== undefined) await undo(this.#traced(connection), endingLimit(limit, 0, this.#clock));
       throw atCaller(error);
     } finally {
       if (connection !== undefined) this.#driver.release(connection);
@@ -191,7 +201,10 @@ export class Database extends Session {
   ): AsyncGenerator<readonly Row[], void, undefined> {
     try {
       refuseInsideTransaction(this);
-      yield* open(this.#driver, limitOf(options, this.#statementTimeoutMs, this.#clock));
+      const source = queries.hasSubscribers
+        ? tracedSource(this.#driver, this.dialect, this.#name)
+        : this.#driver;
+      yield* open(source, limitOf(options, this.#statementTimeoutMs, this.#clock));
     } catch (error) {
       throw atCaller(error);
     }
@@ -210,16 +223,17 @@ export class Database extends Session {
     );
     this.#openTransactions++;
     try {
+      const traced = this.#traced(connection);
       const tx = new Transaction({
         root: this,
-        connection,
+        connection: traced,
         dialect: this.dialect,
         clock: this.#clock,
         limit,
         statementTimeoutMs: this.#statementTimeoutMs,
         depth: 0,
       });
-      return await tx.drive(fn, connection);
+      return await tx.drive(fn, traced);
     } finally {
       this.#openTransactions--;
       this.#driver.release(connection);
@@ -230,15 +244,29 @@ export class Database extends Session {
     let connection: Connection | undefined;
     try {
       if (this.#openTransactions > 0) refuseInsideTransaction(this);
-      const acquired = this.#driver.acquire(begin.isReadOnly ? 'read' : 'transaction', limit);
-      connection = acquired instanceof Promise ? await acquired : acquired;
-      const beginning = connection.begin(begin, limit);
+      const acquired = this.#driver.acquire(limit, begin.isReadOnly ? 'read' : 'transaction');
+      connection = acquired instanceof Promise ? await this.#waited(acquired) : acquired;
+      const beginning = this.#traced(connection).begin(begin, limit);
       if (beginning instanceof Promise) await beginning;
       return connection;
     } catch (error) {
       if (connection !== undefined) this.#driver.release(connection);
       throw atCaller(error);
     }
+  }
+
+  async #waited(pending: Promise<Connection>): Promise<Connection> {
+    const startedMs = this.#clock.monotonicMs();
+    try {
+      return await pending;
+    } finally {
+      this.#onWait?.((this.#clock.monotonicMs() - startedMs) / 1_000);
+    }
+  }
+
+  /** The connection, or one that publishes its statements while `svc:db:query` has subscribers. */
+  #traced(connection: Connection): Connection {
+    return queries.hasSubscribers ? new TracedConnection(connection, this.dialect, this.#name) : connection;
   }
 
   async #guarded(

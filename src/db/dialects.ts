@@ -23,9 +23,14 @@ export function quotedName(dialect: Dialect, name: string): string {
   ) {
     throw new SvcError('E_DB_IDENTIFIER', [shown(name)]);
   }
-  return dialect === 'mysql' || dialect === 'mariadb'
+  return isMySql(dialect)
     ? `\`${name.replaceAll('`', '``')}\``
     : `"${name.replaceAll('"', '""')}"`;
+}
+
+/** Whether a dialect is that of MySQL, which MariaDB's is, too. */
+export function isMySql(dialect: Dialect): dialect is 'mysql' | 'mariadb' {
+  return dialect === 'mysql' || dialect === 'mariadb';
 }
 
 /** The statements that begin a transaction, in their order. */

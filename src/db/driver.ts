@@ -97,7 +97,7 @@ export interface Connection {
   releaseSavepoint(name: string, limit?: Limit): Awaitable<void>;
   /** Undoes what came after the point, and forgets the point. */
   rollbackTo(name: string, limit?: Limit): Awaitable<void>;
-  /** Keeps it from being lent again: its session has settings that nobody else should have. Where there is more than one. */
+  /** Keeps it from being lent again: its session has settings that no other owner should have. Where there is more than one. */
   retire?(): void;
 }
 
@@ -127,7 +127,7 @@ export interface Driver {
   /** Opens it, so that the first statement need not; a mistake in the address shows here. Once. */
   open(): Promise<void>;
   /** Lends a connection, first come, first served. @throws PoolTimeout, QueryCanceled, QueryTimeout */
-  acquire(purpose: Purpose, limit: Limit | undefined): Awaitable<Connection>;
+  acquire(limit: Limit | undefined, purpose: Purpose): Awaitable<Connection>;
   /** Takes it back. A transaction that is still open is rolled back, and logged: the next owner gets an idle connection. */
   release(connection: Connection): void;
   /** Rows in batches, by a connection of its own where others would have to wait for a slow reader. */

@@ -32,7 +32,7 @@ export {
 export { Migrator } from './migrations/migrations.ts';
 export { openDatabase } from './open.ts';
 export { DatabasePlugin, database, db } from './plugin.ts';
-export type { QueryEvent } from './observed-driver.ts';
+export type { QueryEvent } from './tracing.ts';
 export { DatabaseRecordStore, recordStoreMigration } from './record-store.ts';
 export { Redis, RedisScript } from './redis/redis.ts';
 export { RedisError } from './redis/connection.ts';

@@ -6,31 +6,16 @@ import { SvcError } from '../base/errors.ts';
 import { bool, given, int, oneOf, readOptions } from '../base/options.ts';
 import { Database } from './database.ts';
 import { MAX_TIMEOUT_MS } from './limits.ts';
-import { ObservedDriver } from './observed-driver.ts';
 import { poolEvents, type PoolEventKind } from './wire/pool-settings.ts';
 import { isLocalHost, type SslMode } from './wire/server-options.ts';
 import { SqliteDriver } from './sqlite/sqlite.ts';
 import { MEMORY } from './sqlite/connection.ts';
 import { parseDatabaseUrl, shownUrl, type DatabaseUrl, type SqliteUrl } from './url.ts';
-import { atCaller } from './errors.ts';
 import type { Logger } from '../observability/log.ts';
-import type {
-  Connection,
-  Dialect,
-  Driver,
-  DriverLoad,
-  Int8,
-  Limit,
-  ListenOptions,
-  Notified,
-  Purpose,
-  Row,
-} from './driver.ts';
+import type { Driver, Int8 } from './driver.ts';
 import type { ResolvedPoolOptions } from './wire/pool-settings.ts';
 import type { MySqlUrl } from './mysql/url.ts';
 import type { PostgresUrl } from './postgres/url.ts';
-import type { Awaitable } from '../cache/stores.ts';
-import type { Params } from './values.ts';
 
 const BUSY_MS = 5_000;
 /** Half of what others keep: a server of MySQL has room for 16,382 statements of all its connections. */
@@ -82,14 +67,20 @@ export interface DatabaseOptions {
 
 const UNNAMED: DatabaseObserver = { name: 'database' };
 
-/** A database that has a driver, and is not open yet. @internal */
+/** A database whose address and options are read, and that is not open yet. @internal */
 export interface PreparedDatabase {
-  readonly driver: Driver;
-  readonly database: Database;
   readonly synchronous: 'full' | 'normal';
   readonly isInMemory: boolean;
   /** How a server that is another machine is reached, if it need not prove that it is the right one. */
   readonly unproved: SslMode | undefined;
+  /** Loads the modules of its engine, and opens it. Once. */
+  open(): Promise<OpenedDatabase>;
+}
+
+/** A database and the driver under it. @internal */
+interface OpenedDatabase {
+  readonly driver: Driver;
+  readonly database: Database;
 }
 
 /** Who counts what a database does. @internal */
@@ -112,20 +103,21 @@ export function prepareDatabase(
 ): PreparedDatabase {
   const address = parseDatabaseUrl(url);
   const read = readDatabaseOptions(options, address);
-  const { clock } = read;
-  const inner =
+  const { clock, statementTimeoutMs, synchronous } = read;
+  const { name, onWait } = observer;
+  const makeDriver =
     address.dialect === 'sqlite'
       ? sqliteDriver(address, read, observer)
-      : address.dialect === 'postgres'
-        ? postgresDriver(address, shownUrl(url), read, observer)
-        : mySqlDriver(address, shownUrl(url), read, observer);
-  const driver = new ObservedDriver(inner, { name: observer.name, clock, onWait: observer.onWait });
+      : serverDriver(address, shownUrl(url), read, observer);
   return {
-    driver,
-    database: new Database(driver, { clock, statementTimeoutMs: read.statementTimeoutMs }),
-    synchronous: read.synchronous,
+    synchronous,
     isInMemory: address.dialect === 'sqlite' && address.path === MEMORY,
     unproved: address.dialect === 'sqlite' ? undefined : unprovedMode(address),
+    open: async () => {
+      const driver = await makeDriver();
+      await driver.open();
+      return { driver, database: new Database(driver, { clock, statementTimeoutMs, name, onWait }) };
+    },
   };
 }
 
@@ -133,157 +125,60 @@ function unprovedMode({ hosts, tls: { mode } }: PostgresUrl | MySqlUrl): SslMode
   return mode === 'verify-full' || hosts.every(({ host }) => isLocalHost(host)) ? undefined : mode;
 }
 
-function sqliteDriver({ path }: SqliteUrl, read: ReadOptions, { onStatement }: DatabaseObserver): Driver {
-  const {
-    int8,
-    statementCache,
-    readOnly: isReadOnly,
-    synchronous,
-    busyTimeoutMs,
-    readers,
-    clock,
-    log,
-    pool: { acquireTimeoutMs, maxWaiting },
-  } = read;
-  if (statementCache === 0)
+function sqliteDriver(
+  { path }: SqliteUrl,
+  { readOnly: isReadOnly, pool, ...read }: ReadOptions,
+  { onStatement }: DatabaseObserver,
+): () => Driver {
+  if (read.statementCache === 0)
     throw new SvcError('E_DB_OPTION', ['"statementCache" 0 is for poolers between a program and its server']);
-  return new SqliteDriver({
-    path,
-    isReadOnly,
-    synchronous,
-    busyTimeoutMs,
-    readers,
-    int8,
-    statementCache,
-    acquireTimeoutMs,
-    maxWaiting,
-    clock,
-    log,
-    onStatement,
-  });
+  const { acquireTimeoutMs, maxWaiting } = pool;
+  const driver = new SqliteDriver({ ...read, path, isReadOnly, acquireTimeoutMs, maxWaiting, onStatement });
+  return () => driver;
 }
 
-/** Its modules are loaded when it is opened. */
-function postgresDriver(
-  address: PostgresUrl,
+/** Modules of an engine are loaded when it is opened. */
+function serverDriver(
+  address: PostgresUrl | MySqlUrl,
   shown: string,
-  read: ReadOptions,
+  { readers, busyTimeoutMs, readOnly, synchronous, pool, int8, ...read }: ReadOptions,
   observer: DatabaseObserver,
-): Driver {
-  refuseThoseOfSqlite(read, 'set.lock_timeout');
-  const { int8, statementCache, readOnly, synchronous, clock, log, pool } = read;
-  const { user, password, database, tls, hasPlainStartup, protocol, target } = address;
-  if (readOnly && target === 'read-write')
-    throw new SvcError('E_DB_OPTION', [
-      '"readOnly" and target_session_attrs=read-write contradict each other',
-    ]);
-  const parameters = {
-    ...address.parameters,
-    ...(readOnly ? { default_transaction_read_only: 'on' } : {}),
-    ...(synchronous === 'normal' ? { synchronous_commit: 'off' } : {}),
-  };
-  const session = {
-    user,
-    password,
-    database,
-    tls,
-    parameters,
-    hasPlainStartup,
-    protocol,
-    mustWrite: target === 'read-write',
-    mustBePrimary: target === 'read-write' || target === 'primary',
-    statementCache,
-    int8,
-    clock,
-    log,
-    onStatement: observer.onStatement,
-  };
-  return new DeferredDriver('postgres', async () => {
-    const { PostgresDriver } = await import('./postgres/postgres.ts');
-    return new PostgresDriver({
-      address,
-      shown,
-      pool,
-      session,
-      clock,
-      log,
-      onPoolEvent: poolEventReporter(observer),
-    });
-  });
-}
-
-/** As above. */
-function mySqlDriver(
-  address: MySqlUrl,
-  shown: string,
-  read: ReadOptions,
-  observer: DatabaseObserver,
-): Driver {
-  refuseThoseOfSqlite(read, 'set.innodb_lock_wait_timeout');
-  const { int8, statementCache, readOnly, synchronous, clock, log, pool } = read;
-  const {
-    dialect,
-    user,
-    password,
-    database,
-    tls,
-    plugins,
-    serverPublicKey,
-    allowsKeyRetrieval,
-    applicationName,
-    parameters,
-    isStrict,
-    pipelines,
-    target,
-  } = address;
-  if (readOnly && target === 'read-write')
-    throw new SvcError('E_DB_OPTION', [
-      '"readOnly" and target_session_attrs=read-write contradict each other',
-    ]);
-  if (synchronous === 'normal')
-    throw new SvcError('E_DB_OPTION', [
-      '"synchronous" is for SQLite and PostgreSQL: here the server decides for all (innodb_flush_log_at_trx_commit)',
-    ]);
-  const session = {
-    dialect,
-    user,
-    password,
-    database,
-    tls,
-    plugins,
-    serverPublicKey,
-    allowsKeyRetrieval,
-    applicationName,
-    parameters,
-    isStrict,
-    pipelines,
-    isReadOnly: readOnly,
-    mustWrite: target === 'read-write',
-    statementCache,
-    values: { ...address.values, int8 },
-    clock,
-    log,
-    onStatement: observer.onStatement,
-  };
-  return new DeferredDriver(dialect, async () => {
-    const { MySqlDriver } = await import('./mysql/mysql.ts');
-    return new MySqlDriver({
-      address,
-      shown,
-      pool,
-      session,
-      clock,
-      log,
-      onPoolEvent: poolEventReporter(observer),
-    });
-  });
-}
-
-function refuseThoseOfSqlite({ readers, busyTimeoutMs }: ReadOptions, setting: string): void {
+): () => Promise<Driver> {
+  const { clock, log } = read;
+  const isPostgres = address.dialect === 'postgres';
+  const mustWrite = address.target === 'read-write';
   if (readers > 0)
     throw new SvcError('E_DB_OPTION', ['"readers" are processes for SQLite, and a server has its own']);
   if (busyTimeoutMs !== BUSY_MS)
-    throw new SvcError('E_DB_OPTION', [`"busyTimeoutMs" is for SQLite: write ${setting}=… into the address`]);
+    throw new SvcError('E_DB_OPTION', [
+      `"busyTimeoutMs" is for SQLite: write ${isPostgres ? 'set.lock_timeout' : 'set.innodb_lock_wait_timeout'}=… into the address`,
+    ]);
+  if (readOnly && mustWrite)
+    throw new SvcError('E_DB_OPTION', [
+      '"readOnly" and target_session_attrs=read-write contradict each other',
+    ]);
+  if (synchronous === 'normal' && !isPostgres)
+    throw new SvcError('E_DB_OPTION', [
+      '"synchronous" is for SQLite and PostgreSQL: here the server decides for all (innodb_flush_log_at_trx_commit)',
+    ]);
+  const common = { ...read, mustWrite, onStatement: observer.onStatement };
+  const deps = { address, shown, pool, clock, log, onPoolEvent: poolEventReporter(observer) };
+  if (!isPostgres) {
+    const session = { ...address, ...common, isReadOnly: readOnly, values: { ...address.values, int8 } };
+    return async () => (await import('./mysql/connect.ts')).mySqlDriver({ ...deps, session });
+  }
+  const session = {
+    ...address,
+    ...common,
+    int8,
+    mustBePrimary: mustWrite || address.target === 'primary',
+    parameters: {
+      ...address.parameters,
+      ...(readOnly ? { default_transaction_read_only: 'on' } : {}),
+      ...(synchronous === 'normal' ? { synchronous_commit: 'off' } : {}),
+    },
+  };
+  return async () => new (await import('./postgres/postgres.ts')).PostgresDriver({ ...deps, session });
 }
 
 /** Counts what befalls connections, and tells whoever listens. */
@@ -358,67 +253,9 @@ function readPoolOptions(options: PoolOptions): Omit<ResolvedPoolOptions, 'conne
  * @throws SvcError `E_DB_URL`, `E_DB_OPEN`, `E_DB_OPTION`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */
 export async function openDatabase(url: string, options: DatabaseOptions = {}): Promise<Database> {
-  const { driver, database } = prepareDatabase(url, options);
-  await driver.open();
-  return database;
+  return (await prepareDatabase(url, options).open()).database;
 }
 
 function isObject(value: unknown): boolean {
   return typeof value === 'object' && value !== null;
-}
-
-/*
- * A driver whose modules are loaded when it is opened: who uses SQLite loads nothing of the others.
- */
-
-const NO_LOAD: DriverLoad = { inUse: 0, idle: 0, waiting: 0 };
-
-/** See {@link Driver}. */
-class DeferredDriver implements Driver {
-  readonly dialect: Dialect;
-  readonly #load: () => Promise<Driver>;
-  #driver: Driver | undefined;
-
-  constructor(dialect: Dialect, load: () => Promise<Driver>) {
-    this.dialect = dialect;
-    this.#load = load;
-  }
-
-  get load(): DriverLoad {
-    return this.#driver?.load ?? NO_LOAD;
-  }
-
-  async open(): Promise<void> {
-    const driver = await this.#load();
-    await driver.open();
-    this.#driver = driver;
-  }
-
-  acquire(purpose: Purpose, limit: Limit | undefined): Awaitable<Connection> {
-    return this.#opened().acquire(purpose, limit);
-  }
-  release(connection: Connection): void {
-    this.#opened().release(connection);
-  }
-  stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]> {
-    return this.#opened().stream(sql, params, limit);
-  }
-  ping(limit: Limit | undefined): Awaitable<void> {
-    return this.#opened().ping(limit);
-  }
-
-  listen(channel: string, notified: Notified, options: ListenOptions): Promise<AsyncDisposable> {
-    const driver = this.#opened();
-    if (driver.listen === undefined) throw new SvcError('E_DB_OPTION', [`${this.dialect} has no LISTEN`]);
-    return driver.listen(channel, notified, options);
-  }
-
-  async close(): Promise<void> {
-    await this.#driver?.close();
-  }
-
-  #opened(): Driver {
-    if (this.#driver === undefined) throw atCaller(new SvcError('E_DB_CLOSED', ['run a statement']));
-    return this.#driver;
-  }
 }

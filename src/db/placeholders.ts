@@ -1,17 +1,31 @@
 /**
- * Statements with `?` -> PostgreSQL's `$n`. The only text that we ever rewrite: values are bound, so that a mistake in here could
- * make a statement wrong, and never make a value part of it.
+ * The text of one statement, looked at before it is sent: how many values it wants, and whether it is one statement. For PostgreSQL a
+ * `?` becomes `$n`. That is the only text that we ever rewrite: values are bound, so that a mistake in here could make a statement wrong,
+ * and never make a value part of it.
  *
- *   ?  the next value      ??  the operator ?, as in ??| and @??      $1 $2  as they are, where there is no plain ?
- *
- * Nothing is read inside 'text', E'te\'xt', U&'text', "names", $tag$ text $tag$, comments to the end of the line, and block
- * comments, which nest.
+ *   PostgreSQL   ?  the next value      ??  the operator ?, as in ??| and @??      $1 $2  as they are, where there is no plain ?
+ *   MySQL        the server's own lexer finds the `?`, and this one only finds mistakes before they are sent
+ *   SQLite       node:sqlite fills missing values with NULL, runs only the first of several statements, and would let a stray BEGIN
+ *                capture the statements of other callers
  */
 import { SvcError } from '../base/errors.ts';
-import { LruIndex } from '../cache/lru.ts';
-import { ScriptProblem, splitStatements } from './migrations/split.ts';
-import { isTransactionControl } from './mysql/statement.ts';
+import { isMySql } from './dialects.ts';
+import { NUL, Splitter, isTransactionControl } from './script.ts';
+import { TextCache } from './statements.ts';
 import type { Dialect } from './driver.ts';
+
+/** What a statement does, as far as SQLite's driver needs to know. */
+type StatementKind =
+  /** Cannot write. */
+  | 'select'
+  /** Makes rows: its last key counts. */
+  | 'insert'
+  /** Changes rows; or makes some, of which SQLite has no key: it says not which of both `on conflict do update` did, and has the key that was there before. */
+  | 'update'
+  /** `with ... select` reads, `with ... insert` writes: only running it shows. */
+  | 'with'
+  /** Changes the schema or a setting, so that statements prepared earlier may mean something else. */
+  | 'other';
 
 /** What was found in the text of one statement. */
 export interface ScannedStatement {
@@ -19,237 +33,134 @@ export interface ScannedStatement {
   readonly text: string;
   /** How many values it needs. */
   readonly placeholders: number;
+  readonly kind: StatementKind;
   /** What keeps it from being run as a statement, if anything does. */
   readonly problem: string | undefined;
 }
 
-/** Texts that are remembered; longer ones than this are generated, and rarely twice the same. */
+/** Texts that are remembered. */
 const MAX_KEPT = 1_000;
-const MAX_KEPT_CHARACTERS = 15 * 1024;
-/** Of `$n`: what an Int16 counts. */
-const MAX_NUMBER = 65_535;
+/** An Int16 counts values. */
+const MAX_PLACEHOLDERS = 65_535;
 
-const SPACE = /[ \t\n\r\f\v]+/y;
-const LINE_COMMENT = /--[^\n\r]*/y;
-const WORD = /[A-Za-z_\u0080-\uffff][\w$\u0080-\uffff]*/y;
-const NUMBER = /\d[\w.]*/y;
-const PLAIN_QUOTED = /'[^']*(?:''[^']*)*'(?!')/y;
-const ESCAPED = /'[^'\\]*(?:(?:\\[\s\S]|'')[^'\\]*)*'(?!')/y;
-const CONTINUED = /(?:[ \t\f]|--[^\n\r]*)*[\n\r](?:[ \t\n\r\f]|--[^\n\r]*[\n\r])*(?=')/y;
-const NAME = /"[^"]*(?:""[^"]*)*"(?!")/y;
-const DOLLAR_TAG = /\$(?:[A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)?\$/y;
-const PARAMETER = /\$\d+/y;
-const QUESTION_MARKS = /\?+/y;
+const KINDS: Readonly<Record<string, StatementKind>> = {
+  select: 'select',
+  values: 'select',
+  insert: 'insert',
+  replace: 'insert',
+  update: 'update',
+  delete: 'update',
+  with: 'with',
+};
 
-const CONTROL: ReadonlySet<string> = new Set([
-  'begin',
-  'start',
-  'commit',
-  'end',
-  'rollback',
-  'abort',
-  'savepoint',
-  'release',
-]);
+const kept: Readonly<Record<Dialect, TextCache<ScannedStatement>>> = {
+  sqlite: new TextCache(MAX_KEPT),
+  postgres: new TextCache(MAX_KEPT),
+  mysql: new TextCache(MAX_KEPT),
+  mariadb: new TextCache(MAX_KEPT),
+};
 
-const NUL = 'the text has a NUL, which would end it';
-
-const index = new LruIndex(MAX_KEPT);
-const kept: (ScannedStatement | undefined)[] = [];
-
-/** What is in the text of a statement. Remembered, for the thousand texts that were used last. */
-export function scanPostgres(text: string): ScannedStatement {
-  const slot = index.find(text);
-  if (slot !== 0) {
-    index.use(slot);
-    return kept[slot]!; // every slot in the index has one
-  }
-  const scanned = new Scanner(text).scan();
-  if (text.length <= MAX_KEPT_CHARACTERS)
-    kept[index.isFull ? index.replaceOldest(text) : index.add(text)] = scanned;
-  return scanned;
+/**
+ * What is in the text of a statement. Remembered, for the thousand texts that were used last. `hasPlainBackslashes`: NO_BACKSLASH_ESCAPES
+ * of MySQL is on.
+ */
+export function scanned(
+  text: string,
+  dialect: Dialect,
+  hasPlainBackslashes: boolean = false,
+): ScannedStatement {
+  if (hasPlainBackslashes) return scan(text, dialect, true);
+  const known = kept[dialect].get(text);
+  if (known !== undefined) return known;
+  const found = scan(text, dialect, false);
+  kept[dialect].add(text, found);
+  return found;
 }
 
 /** The same, or why it cannot be run. @throws SvcError `E_DB_STATEMENT` */
-export function checkedStatement(text: string): ScannedStatement {
-  const scanned = scanPostgres(text);
-  if (scanned.problem !== undefined) throw new SvcError('E_DB_STATEMENT', [scanned.problem]);
-  return scanned;
+export function checkedStatement(
+  text: string,
+  dialect: Dialect,
+  hasPlainBackslashes?: boolean,
+): ScannedStatement {
+  const found = scanned(text, dialect, hasPlainBackslashes);
+  if (found.problem !== undefined) throw new SvcError('E_DB_STATEMENT', [found.problem]);
+  return found;
 }
 
-/** The statements of a script, each to be run as it is. @throws SvcError `E_DB_STATEMENT` for one that ends the transaction around it, and for quotes without an end */
-export function scriptStatements(script: string, dialect: Dialect = 'postgres'): readonly string[] {
-  try {
-    return splitStatements(script, dialect).map(({ text, words: [first = '', second] }) => {
-      if (dialect === 'postgres' ? isControl(first, second) : isTransactionControl(first, second))
-        throw new SvcError('E_DB_STATEMENT', [
-          `${first.toUpperCase()} in a script would end or hide the transaction around it`,
-        ]);
-      if (dialect === 'postgres' && text.includes('\0')) throw new SvcError('E_DB_STATEMENT', [NUL]);
-      return text;
-    });
-  } catch (error) {
-    throw error instanceof ScriptProblem
-      ? new SvcError('E_DB_STATEMENT', [`in line ${error.line} ${error.message}`])
-      : error;
-  }
+/** Placeholders of a text, and the text that has them as its server wants. */
+interface Found {
+  text: string;
+  questionMarks: number;
+  /** The largest n of `$n`. */
+  largest: number;
+  /** The first placeholder of SQLite that is not a plain `?`. */
+  named: string | undefined;
+  /** Whether `do update` is in it. */
+  isUpsert: boolean;
 }
 
-/** One pass over a text. */
-class Scanner {
-  readonly #source: string;
-  /** The text so far, with numbers for question marks, and with single ones for doubled ones. */
-  #translated = '';
-  /** From where on the source is not copied yet. */
-  #from = 0;
-  #at = 0;
-  #questionMarks = 0;
-  #largestNumber = 0;
-  /** The first two words. */
-  readonly #words: string[] = [];
-  #lastWord = '';
-  #parentheses = 0;
-  /** Of a function in SQL: what follows `begin atomic` is one body with semicolons. */
-  #isInBody = false;
-  #hasBegun = false;
-  #isEnded = false;
-  #hasMore = false;
-
-  constructor(source: string) {
-    this.#source = source;
-  }
-
-  scan(): ScannedStatement {
-    while (this.#at < this.#source.length) this.#step();
-    const text = this.#from === 0 ? this.#source : this.#translated + this.#source.slice(this.#from);
-    return {
-      text,
-      placeholders: Math.max(this.#questionMarks, this.#largestNumber),
-      problem: this.#problem(),
-    };
-  }
-
-  #step(): void {
-    const character = this.#source[this.#at]!; // scan() looks whether there is one
-    if (this.#take(SPACE) !== undefined || this.#skipComment()) return;
-    if (character === ';') {
-      this.#at++;
-      this.#isEnded ||= this.#hasBegun && this.#parentheses <= 0 && !this.#isInBody;
-      return;
+function scan(source: string, dialect: Dialect, hasPlainBackslashes: boolean): ScannedStatement {
+  const splitter = new Splitter(source, dialect, { hasPlainBackslashes });
+  const { lexer } = splitter;
+  const found: Found = { text: '', questionMarks: 0, largest: 0, named: undefined, isUpsert: false };
+  let copied = 0;
+  let before = '';
+  while (splitter.next()) {
+    if (lexer.kind === 'space' || lexer.kind === 'comment') continue;
+    const { text } = lexer;
+    if (lexer.kind === 'placeholder') {
+      if (dialect === 'postgres' && text.startsWith('?')) {
+        found.text += source.slice(copied, lexer.start) + translated(text, found);
+        copied = lexer.end;
+      } else onPlaceholder(text, dialect, found);
     }
-    this.#hasMore ||= this.#isEnded;
-    this.#hasBegun = true;
-    switch (character) {
-      case "'":
-        return this.#skip(PLAIN_QUOTED);
-      case '"':
-        return this.#skip(NAME);
-      case '$':
-        return this.#onDollar();
-      case '?':
-        return this.#onQuestionMark();
-      default:
-        this.#onOther();
-    }
+    if (lexer.kind === 'word' && /^update$/i.test(text) && /^do$/i.test(before)) found.isUpsert = true;
+    before = text;
   }
-
-  /** Whether a comment was there. Block comments nest; without an end they reach to that of the text. */
-  #skipComment(): boolean {
-    if (this.#take(LINE_COMMENT) !== undefined) return true;
-    if (!this.#source.startsWith('/*', this.#at)) return false;
-    let depth = 0;
-    do {
-      if (this.#source.startsWith('/*', this.#at)) depth++;
-      else if (this.#source.startsWith('*/', this.#at)) depth--;
-      else {
-        this.#at++;
-        continue;
-      }
-      this.#at += 2;
-    } while (depth > 0 && this.#at < this.#source.length);
-    return true;
-  }
-
-  /** A word, with the text behind it that belongs to it: E'...' has its own rules, and `a$b$c` is a name. */
-  #onOther(): void {
-    const word = this.#take(WORD);
-    if (word === undefined) {
-      this.#onCharacter();
-      return;
-    }
-    const lower = word.toLowerCase();
-    if (this.#words.length < 2) this.#words.push(lower);
-    if (lower === 'atomic' && this.#lastWord === 'begin') this.#isInBody = true;
-    this.#lastWord = lower;
-    if (lower === 'e' && this.#source[this.#at] === "'") this.#skipEscaped();
-  }
-
-  #onCharacter(): void {
-    if (this.#take(NUMBER) !== undefined) return;
-    if (this.#source[this.#at] === '(') this.#parentheses++;
-    else if (this.#source[this.#at] === ')') this.#parentheses--;
-    this.#at++;
-  }
-
-  /** Text that goes on after a line break is still text of the same kind. */
-  #skipEscaped(): void {
-    do this.#skip(ESCAPED);
-    while (this.#take(CONTINUED) !== undefined);
-  }
-
-  /** `$1`, or text between `$tag$`. */
-  #onDollar(): void {
-    const parameter = this.#take(PARAMETER);
-    if (parameter !== undefined) {
-      this.#largestNumber = Math.max(this.#largestNumber, Number(parameter.slice(1)));
-      return;
-    }
-    const tag = this.#take(DOLLAR_TAG);
-    if (tag === undefined) {
-      this.#at++;
-      return;
-    }
-    const end = this.#source.indexOf(tag, this.#at);
-    this.#at = end === -1 ? this.#source.length : end + tag.length;
-  }
-
-  /** Each two are an operator's one; one that is left is a placeholder. */
-  #onQuestionMark(): void {
-    const marks = this.#take(QUESTION_MARKS)!.length; // one at least
-    const operators = marks >> 1;
-    this.#translated += `${this.#source.slice(this.#from, this.#at - marks)}${'?'.repeat(operators)}`;
-    if (marks % 2 === 1) this.#translated += `$${++this.#questionMarks}`;
-    this.#from = this.#at;
-  }
-
-  #problem(): string | undefined {
-    if (!this.#hasBegun) return 'the text has none';
-    if (this.#hasMore) return 'the text has more than one';
-    const [first = '', second] = this.#words;
-    if (isControl(first, second))
-      return `${first.toUpperCase()} would change the transaction of whoever uses the connection next`;
-    if (this.#source.includes('\0')) return NUL;
-    if (!this.#source.isWellFormed()) return 'the text has half a surrogate pair, which no encoding can send';
-    if (this.#questionMarks > 0 && this.#largestNumber > 0)
-      return 'it has placeholders of both kinds, ? and $1: use one of them, and write ?? for an operator that is spelled ?';
-    if (Math.max(this.#questionMarks, this.#largestNumber) > MAX_NUMBER)
-      return 'it has more than 65535 placeholders: use executeMany() or insertMany(), or pass a list for "= any (?)"';
-    return undefined;
-  }
-
-  /** Skips what matches; without an end, all that is left: the server will say so. */
-  #skip(pattern: RegExp): void {
-    if (this.#take(pattern) === undefined) this.#at = this.#source.length;
-  }
-
-  #take(pattern: RegExp): string | undefined {
-    pattern.lastIndex = this.#at;
-    const match = pattern.exec(this.#source)?.[0];
-    if (match !== undefined) this.#at += match.length;
-    return match;
-  }
+  found.text += source.slice(copied);
+  const { statements } = splitter;
+  const words = statements[0]?.words ?? [];
+  const kind = Object.hasOwn(KINDS, words[0] ?? '') ? KINDS[words[0]!]! : 'other';
+  return {
+    text: found.text,
+    placeholders: Math.max(found.questionMarks, found.largest),
+    kind: kind === 'insert' && found.isUpsert ? 'update' : kind,
+    problem:
+      statements.length === 0
+        ? 'the text has none'
+        : statements.length > 1
+          ? 'the text has more than one'
+          : isTransactionControl(dialect, words)
+            ? `${words[0]!.toUpperCase()} would change the transaction of whoever uses the connection next`
+            : textProblem(source, dialect, found),
+  };
 }
 
-function isControl(first: string, second: string | undefined): boolean {
-  return CONTROL.has(first) || (first === 'prepare' && second === 'transaction');
+/** Each two question marks are an operator's one; one that is left is a placeholder. */
+function translated(marks: string, found: Found): string {
+  const operators = '?'.repeat(marks.length >> 1);
+  return marks.length % 2 === 0 ? operators : `${operators}$${++found.questionMarks}`;
+}
+
+function onPlaceholder(text: string, dialect: Dialect, found: Found): void {
+  if (text === '?') found.questionMarks++;
+  else if (dialect === 'postgres') found.largest = Math.max(found.largest, Number(text.slice(1)));
+  else found.named ??= text;
+}
+
+function textProblem(
+  source: string,
+  dialect: Dialect,
+  { questionMarks, largest, named }: Found,
+): string | undefined {
+  if (named !== undefined) return `the placeholder "${named}" has a name or number, a plain ? is needed`;
+  if (!isMySql(dialect) && source.includes('\0')) return NUL;
+  if (dialect === 'sqlite') return undefined;
+  if (!source.isWellFormed()) return 'the text has half a surrogate pair, which no encoding can send';
+  if (questionMarks > 0 && largest > 0)
+    return 'it has placeholders of both kinds, ? and $1: use one of them, and write ?? for an operator that is spelled ?';
+  if (Math.max(questionMarks, largest) > MAX_PLACEHOLDERS)
+    return `it has more than 65535 placeholders: use executeMany() or insertMany()${isMySql(dialect) ? '' : ', or pass a list for "= any (?)"'}`;
+  return undefined;
 }

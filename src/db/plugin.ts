@@ -88,7 +88,7 @@ export class DatabasePlugin implements Plugin {
   readonly #described: PreparedDatabase;
   #host: Host | undefined;
   #metrics: DatabaseMetrics | undefined;
-  #running: PreparedDatabase | undefined;
+  #running: Database | undefined;
 
   /** @throws SvcError `E_DB_URL`, `E_DB_OPTION`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(url: string, options: DatabasePluginOptions = {}) {
@@ -116,13 +116,13 @@ export class DatabasePlugin implements Plugin {
       throw new SvcError('E_DB_CLOSED', [
         'use it before the application has started, or after it has stopped',
       ]);
-    return this.#running.database;
+    return this.#running;
   }
 
   register(host: Host): void {
     this.#host = host;
     this.#metrics = DatabaseMetrics.of(host.metrics);
-    this.#metrics.add(() => this.#running?.driver.load);
+    this.#metrics.add(() => this.#running?.load);
     host.provide(database(this.name), () => this.database);
     if (this.name === DEFAULT_NAME) host.provide(durability, () => this.#described);
     host.readiness(this.name, (signal) => this.database.ping({ signal }));
@@ -130,28 +130,27 @@ export class DatabasePlugin implements Plugin {
   }
 
   async startup(signal: AbortSignal): Promise<void> {
-    const running = this.#prepare();
-    await running.driver.open();
+    const { database } = await this.#prepare().open();
     try {
       signal.throwIfAborted();
-      await migrateAtStart(running.database, this.#sources(), this.#policyIn(this.#host!.env), {
+      await migrateAtStart(database, this.#sources(), this.#policyIn(this.#host!.env), {
         name: this.name,
         log: this.#host!.log,
         clock: this.#options.clock ?? this.#host!.clock,
         signal,
       });
     } catch (error) {
-      await running.database.close();
+      await database.close();
       throw error;
     }
-    this.#running = running;
+    this.#running = database;
     this.#host!.log.info('database_opened', { url: shownUrl(this.#url) });
   }
 
   async shutdown(): Promise<void> {
     const running = this.#running;
     this.#running = undefined;
-    await running?.database.close();
+    await running?.close();
   }
 
   /** The database opened by itself, for `svc migrate` and `svc check --live`; `onDone` is told of each migration. */
@@ -162,14 +161,13 @@ export class DatabasePlugin implements Plugin {
     readonly onlyReads?: boolean;
     readonly onDone?: MigratorOptions['onDone'];
   } = {}): Promise<OpenMigrator> {
-    const opened = onlyReads ? this.#prepareToRead() : this.#prepare();
-    await opened.driver.open();
+    const { database } = await (onlyReads ? this.#prepareToRead() : this.#prepare()).open();
     return {
-      migrator: new Migrator(opened.database, this.#sources(), {
+      migrator: new Migrator(database, this.#sources(), {
         clock: this.#options.clock ?? this.#host!.clock,
         onDone,
       }),
-      [Symbol.asyncDispose]: () => opened.database.close(),
+      [Symbol.asyncDispose]: () => database.close(),
     };
   }
 

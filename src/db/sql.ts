@@ -41,7 +41,7 @@ export class Sql {
 }
 
 /** What may stand in a template: a value, or a piece of SQL. */
-export type SqlValue = Parameter | Sql;
+type SqlValue = Parameter | Sql;
 
 /** The text of a template that has no pieces in it, by its literal: joined once, however often it runs. */
 const TEXTS = new WeakMap<TemplateStringsArray, string>();
@@ -93,7 +93,7 @@ function join(values: Iterable<SqlValue>, separator: Sql = COMMA): Sql {
 const COMMA = new Sql([', '], []);
 
 /** The template tag, and the two ways to write what is no value. */
-export interface SqlTag {
+interface SqlTag {
   (strings: TemplateStringsArray, ...values: readonly SqlValue[]): Sql;
   /** A table or column name, quoted; several are joined by dots. @throws SvcError `E_DB_IDENTIFIER` */
   identifier(...names: readonly string[]): Sql;

@@ -52,7 +52,7 @@ function innermost(root: object): Transaction | undefined {
 export type End = Pick<Connection, 'commit' | 'rollback'>;
 
 /** What a transaction needs. @internal */
-export interface TransactionDeps {
+interface TransactionDeps {
   readonly root: object;
   readonly connection: Connection;
   readonly dialect: Dialect;

@@ -150,12 +150,11 @@ function bareClient(db: Bare): Client {
 async function ourClient(path: string): Promise<Client> {
   const log = createLogger({ level: 'warn', sink: () => undefined }).child('database');
   const { statements } = DatabaseMetrics.of(createMetrics({ log }));
-  const { driver, database: db } = prepareDatabase(
+  const { driver, database: db } = await prepareDatabase(
     `sqlite:${path}`,
     { log },
     { name: 'database', onStatement: (seconds) => statements.observe(seconds, 'database') },
-  );
-  await driver.open();
+  ).open();
   if (path === ':memory:') await db.script(SCHEMA);
   const begin = { isolation: undefined, isReadOnly: false };
   const together = (): unknown => db.executeMany(TENTH, TEN);
@@ -174,12 +173,12 @@ async function ourClient(path: string): Promise<Client> {
       'ten inserts in a file, executeMany': together,
       'ten inserts in a file, each awaited': awaited,
       'one row, sync part': (index) => {
-        const connection = driver.acquire('statement', undefined) as Connection; // at once: nobody else has it
+        const connection = driver.acquire(undefined, 'statement') as Connection; // at once: nobody else has it
         connection.fetchOne(ONE, [1 + (index % 2_000)], undefined);
         driver.release(connection);
       },
       'ten inserts, sync part': () => {
-        const connection = driver.acquire('transaction', undefined) as Connection;
+        const connection = driver.acquire(undefined, 'transaction') as Connection;
         connection.begin(begin, undefined);
         for (const row of TEN) connection.execute(TENTH, row, undefined);
         connection.commit();

@@ -3,7 +3,7 @@
  *
  *   node --conditions=svc-source test/bench/short-text.ts
  */
-import { shortAscii } from '../../src/db/values.ts';
+import { shortAscii } from '../../src/db/wire/bytes.ts';
 
 const ROUNDS = 8;
 const TEXTS = 100_000;

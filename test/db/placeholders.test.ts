@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SvcError } from '../../src/base/errors.ts';
-import { checkedStatement, scanPostgres } from '../../src/db/placeholders.ts';
-import { plainTranslation } from '../support/placeholders-reference.ts';
+import { checkedStatement, scanned } from '../../src/db/placeholders.ts';
+import { plainCount, plainTranslation } from '../support/placeholders-reference.ts';
 import { seeded } from '../support/random.ts';
 
 for (const [what, source, text, placeholders] of [
@@ -96,9 +96,10 @@ for (const [what, source, text, placeholders] of [
     2,
   ],
 ] as const) {
-  test(`scanPostgres() translates ${what}`, () => {
-    assert.deepEqual(scanPostgres(source), { text, placeholders, problem: undefined });
-    assert.equal(scanPostgres(source), scanPostgres(source));
+  test(`scanned() translates ${what}`, () => {
+    const { kind: _, ...found } = scanned(source, 'postgres');
+    assert.deepEqual(found, { text, placeholders, problem: undefined });
+    assert.equal(scanned(source, 'postgres'), scanned(source, 'postgres'));
   });
 }
 
@@ -111,8 +112,10 @@ for (const source of [
   'select /* /* */ ?',
   "select E'a\\",
 ]) {
-  test(`scanPostgres() leaves what has no end to the server: ${source}`, () =>
-    assert.deepEqual(scanPostgres(source), { text: source, placeholders: 0, problem: undefined }));
+  test(`scanned() leaves what has no end to the server: ${source}`, () => {
+    const { kind: _, ...found } = scanned(source, 'postgres');
+    assert.deepEqual(found, { text: source, placeholders: 0, problem: undefined });
+  });
 }
 
 for (const [what, source] of [
@@ -140,13 +143,13 @@ for (const [what, source] of [
 ] as const) {
   test(`checkedStatement() refuses ${what}`, () =>
     assert.throws(
-      () => checkedStatement(source),
+      () => checkedStatement(source, 'postgres'),
       (error) => error instanceof SvcError && error.code === 'E_DB_STATEMENT',
     ));
 }
 
 test('checkedStatement() says how an operator is written beside numbers', () => {
-  assert.throws(() => checkedStatement('select a ? $1'), /\?\?/);
+  assert.throws(() => checkedStatement('select a ? $1', 'postgres'), /\?\?/);
 });
 
 for (const [what, source] of [
@@ -164,10 +167,10 @@ for (const [what, source] of [
   ['with a semicolon in front', '; select 1'],
 ] as const) {
   test(`checkedStatement() takes a statement ${what}`, () =>
-    assert.equal(checkedStatement(source).problem, undefined));
+    assert.equal(checkedStatement(source, 'postgres').problem, undefined));
 }
 
-test('scanPostgres() agrees with a plain reference on generated texts', () => {
+test('scanned() agrees with a plain reference on generated texts', () => {
   const pieces = [
     "'",
     "''",
@@ -211,7 +214,7 @@ test('scanPostgres() agrees with a plain reference on generated texts', () => {
   for (let run = 0; run < 100_000; run++) {
     const source = Array.from({ length: random(14) }, () => pieces[random(pieces.length)]!).join('');
     if (/[eE]'[\s\S]*'[ \t]*(?:--[^\n\r]*)?[\n\r]/.test(source)) continue; // text that goes on in the next line: by hand above
-    const { text, placeholders } = scanPostgres(source);
+    const { text, placeholders } = scanned(source, 'postgres');
     const plain = plainTranslation(source);
     assert.equal(text, plain.text, JSON.stringify(source));
     if (plain.placeholders > 0) {
@@ -222,10 +225,100 @@ test('scanPostgres() agrees with a plain reference on generated texts', () => {
   assert.ok(translated > 5_000, String(translated));
 });
 
-test('scanPostgres() reads a long text in time that grows as it does', () => {
-  for (const piece of ["'", '/*', '$a$', '$a', "E'\\", '--', '? ', '??', "E'a'\n", "' --\n"]) {
-    const started = process.cpuUsage().user;
-    scanPostgres(piece.repeat(100_000));
-    assert.ok(process.cpuUsage().user - started < 2_000_000, piece);
+for (const dialect of ['mysql', 'sqlite'] as const) {
+  test(`scanned() for ${dialect} agrees with a plain reference on generated texts`, () => {
+    const pieces = [
+      "'",
+      "''",
+      '"',
+      '`',
+      '[',
+      ']',
+      '?',
+      '?',
+      'a',
+      '\\',
+      "\\'",
+      '--',
+      '-- ',
+      '#',
+      '\n',
+      '/*',
+      '/*!',
+      '*/',
+    ];
+    pieces.push('/', '*', ' ', ';', '(', 'ä', '😀', '1', '-', '$', '_', '?1', '?2');
+    const random = seeded(32);
+    let counted = 0;
+    for (let run = 0; run < 100_000; run++) {
+      const source = Array.from({ length: random(14) }, () => pieces[random(pieces.length)]!).join('');
+      const plain = plainCount(source, dialect);
+      assert.equal(scanned(source, dialect).placeholders, plain, JSON.stringify(source));
+      if (plain > 0) counted++;
+    }
+    assert.ok(counted > 5_000, String(counted));
+  });
+}
+
+for (const [dialect, source, problem] of [
+  ['mysql', 'select 1; select 2', /more than one/],
+  ['mysql', '/*! ; */', /none/],
+  ['mysql', 'xa start 1', /XA would change/],
+  ['mysql', 'select \ud800', /surrogate/],
+  ['sqlite', 'select ?1', /"\?1" has a name or number/],
+  ['sqlite', 'select :a', /":a" has a name or number/],
+  ['sqlite', "explain create trigger t after insert on u begin select ';'; end; select 1", /more than one/],
+  ['sqlite', 'select 1 \0', /NUL/],
+] as const) {
+  test(`checkedStatement() for ${dialect} refuses ${JSON.stringify(source)}`, () =>
+    assert.throws(
+      () => checkedStatement(source, dialect),
+      (error) => error instanceof SvcError && error.code === 'E_DB_STATEMENT' && problem.test(error.message),
+    ));
+}
+
+for (const [dialect, source, placeholders, kind] of [
+  ['mysql', 'select 2*/* ? */3 + ?', 1, 'select'],
+  ['mysql', 'select /*!80000 ? , */ ?', 2, 'select'],
+  ['mysql', 'create procedure p() begin select 1; select 2; end', 0, 'other'],
+  ['mysql', 'alter event e do begin select 1; end', 0, 'other'],
+  ['mariadb', 'select /*M!100100 ? , */ ?', 2, 'select'],
+  ['sqlite', 'insert into t values (?) on conflict do update set a = ?', 2, 'update'],
+  ['sqlite', "insert into t values ('do update')", 0, 'insert'],
+  ['sqlite', 'create temp trigger t after insert on u begin select 1; select 2; end;', 0, 'other'],
+  ['sqlite', '; values (?)', 1, 'select'],
+  ['sqlite', 'with a as (select ?) select * from a', 1, 'with'],
+] as const) {
+  test(`checkedStatement() for ${dialect} takes ${JSON.stringify(source)}`, () => {
+    const found = checkedStatement(source, dialect);
+    assert.deepEqual([found.text, found.placeholders, found.kind], [source, placeholders, kind]);
+  });
+}
+
+test('scanned() reads a long text in time that grows as it does', () => {
+  const pieces = [
+    "'",
+    '/*',
+    '$a$',
+    '$a',
+    "E'\\",
+    '--',
+    '? ',
+    '??',
+    "E'a'\n",
+    "' --\n",
+    '[',
+    '`',
+    '/*!',
+    ';',
+    'a;',
+    '(;\n',
+  ];
+  for (const dialect of ['postgres', 'mysql', 'mariadb', 'sqlite'] as const) {
+    for (const piece of [...pieces, 'create trigger t begin ;']) {
+      const started = process.cpuUsage().user;
+      scanned(piece.repeat(100_000), dialect);
+      assert.ok(process.cpuUsage().user - started < 2_000_000, `${dialect} ${piece}`);
+    }
   }
 });

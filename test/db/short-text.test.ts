@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { shortAscii } from '../../src/db/values.ts';
+import { shortAscii } from '../../src/db/wire/bytes.ts';
 
 test('shortAscii() gives up to eight ASCII characters as Buffer does, wherever they lie', () => {
   const bytes = Buffer.from(Array.from({ length: 128 }, (_, code) => code));

@@ -274,11 +274,10 @@ test('atCaller() leaves alone what is no Error', () => {
 
 test('a connection that comes back with an open transaction is rolled back, and that is logged', async (t) => {
   const { logger, events } = collectedLog();
-  const { driver, database } = prepareDatabase('sqlite::memory:', { log: logger });
-  await driver.open();
+  const { driver, database } = await prepareDatabase('sqlite::memory:', { log: logger }).open();
   t.after(() => driver.close());
   await database.script('create table t (a)');
-  const connection = await driver.acquire('transaction', undefined);
+  const connection = await driver.acquire(undefined, 'transaction');
   await connection.begin({ isolation: undefined, isReadOnly: false }, undefined);
   await connection.execute('insert into t values (1)', [], undefined);
   driver.release(connection);

@@ -65,3 +65,40 @@ export function plainTranslation(source: string): { readonly text: string; reado
   }
   return { text, placeholders: count };
 }
+
+/** How many plain `?` a text of MySQL or SQLite has. Nothing is said about mistakes. */
+export function plainCount(source: string, dialect: 'mysql' | 'sqlite'): number {
+  const isMySql = dialect === 'mysql';
+  let count = 0;
+  let isExecutable = false;
+  for (let at = 0; at < source.length;) {
+    const character = source[at]!;
+    const two = source.slice(at, at + 2);
+    const isDashes =
+      two === '--' && (!isMySql || at + 2 === source.length || /[\s\0-\x1f]/.test(source[at + 2]!));
+    if (isDashes || (isMySql && character === '#')) {
+      while (at < source.length && source[at] !== '\n') at++;
+    } else if (isMySql && source.startsWith('/*!', at)) {
+      isExecutable = true;
+      at += 3;
+    } else if (isExecutable && two === '*/') {
+      isExecutable = false;
+      at += 2;
+    } else if (two === '/*') {
+      const end = source.indexOf('*/', at + 2);
+      at = end === -1 ? source.length : end + 2;
+    } else if (`'"\``.includes(character) || (!isMySql && character === '[')) {
+      const close = character === '[' ? ']' : character;
+      for (at++; at < source.length; at++) {
+        if (isMySql && character !== '`' && source[at] === '\\') at++;
+        else if (source[at] === close && source[at + 1] === close && close !== ']') at++;
+        else if (source[at] === close) break;
+      }
+      at++;
+    } else if (character === '?' && (isMySql || !/\d/.test(source[at + 1] ?? ''))) {
+      count++;
+      at++;
+    } else at++;
+  }
+  return count;
+}

@@ -29,7 +29,7 @@ import {
 import type { Awaitable } from '../../cache/stores.ts';
 import type { Database } from '../database.ts';
 import type { Connection, Dialect, Limit } from '../driver.ts';
-import type { Statement } from './split.ts';
+import type { Statement } from '../script.ts';
 
 /** How a migrator works. */
 export interface MigratorOptions {

@@ -15,7 +15,7 @@ import { hash } from 'node:crypto';
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { SvcError } from '../../base/errors.ts';
-import { ScriptProblem, splitScript, type SplitScript, type Statement } from './split.ts';
+import { ScriptProblem, splitScript, type SplitScript, type Statement } from '../script.ts';
 import type { Dialect } from '../driver.ts';
 
 /** Statements of a plugin, by engine. */

@@ -40,7 +40,7 @@ export function isMigratable<P extends object>(plugin: P): plugin is P & Migrata
 }
 
 /** What goes with a start. */
-export interface MigrationStart {
+interface MigrationStartDeps {
   /** Of the database, for messages. */
   readonly name: string;
   readonly log: Logger;
@@ -57,7 +57,7 @@ export async function migrateAtStart(
   database: Database,
   sources: MigrationSources,
   policy: MigrationPolicy,
-  { name, log, clock, signal }: MigrationStart,
+  { name, log, clock, signal }: MigrationStartDeps,
 ): Promise<void> {
   if (policy === 'ignore') return;
   const migrator = new Migrator(database, sources, {

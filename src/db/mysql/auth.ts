@@ -3,7 +3,6 @@
  *
  *   mysql_native_password   SHA1(pw) ⊕ SHA1(nonce || SHA1(SHA1(pw)))
  *   caching_sha2_password   SHA256(pw) ⊕ SHA256(SHA256(SHA256(pw)) || nonce)        else the password itself, see encryptedPassword()
- *   client_ed25519          Ed25519 by a key that is the hash of the password       eddsa.ts
  *   parsec                  Ed25519 by a key that PBKDF2 makes of the password
  *
  * Nobody who listens learns the password from the first two, but whoever has the hashes of a server can log in by them.

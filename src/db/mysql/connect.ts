@@ -8,12 +8,12 @@
  * Nothing but the greeting may be there when TLS begins: more was put in by somebody before. MariaDB from 11.4 on has a certificate of
  * its own making where it was given none: that is not refused, but has to be proved in the log-in, by what both know of the password.
  */
-import { ConnectionLost } from '../errors.ts';
-import { watchLimit } from '../limits.ts';
+import { converse } from '../wire/conversation.ts';
 import { MySqlConnection } from './connection.ts';
 import { MySqlConversation } from './conversation.ts';
 import { MySqlLogin } from './login.ts';
 import { CAPABILITY, COMMAND } from './wire.ts';
+import { ServerDriver, type ServerDriverDeps } from '../wire/server-driver.ts';
 import { isUnixHost, type ServerHost } from '../wire/server-options.ts';
 import {
   Opening,
@@ -23,7 +23,7 @@ import {
   type Endpoint,
   type ServerSocket,
 } from '../wire/server-socket.ts';
-import type { Limit } from '../driver.ts';
+import type { Driver, Limit } from '../driver.ts';
 import type { Greeting } from './messages.ts';
 import type { MySqlConnectionOptions } from './url.ts';
 
@@ -40,12 +40,12 @@ const PROXY = /proxysql|maxscale|aurora|rds.?proxy|vitess|planetscale/i;
  * @throws ConnectionLost when the server cannot be reached, or not now; QueryTimeout, QueryCanceled; a DatabaseError with the
  * server's number when it refuses; SvcError `E_DB_CONNECT` for what no other attempt can change
  */
-export async function connectMySql(
+async function connectMySql(
   host: ServerHost,
   options: MySqlConnectionOptions,
   limit: Limit,
 ): Promise<MySqlConnection> {
-  const { conversation, greeting } = await converse(host, options, limit, host.host);
+  const { conversation, greeting } = await logIn(host, options, limit, host.host);
   const connection = new MySqlConnection(
     conversation,
     { ...options, pipelines: options.pipelines && !PROXY.test(greeting.version) },
@@ -60,18 +60,30 @@ export async function connectMySql(
   }
 }
 
-interface Conversing {
+const READS_ONLY = 'select @@global.read_only';
+
+/** The driver of MySQL, and of MariaDB. */
+export function mySqlDriver(deps: ServerDriverDeps<MySqlConnectionOptions>): Driver {
+  return new ServerDriver<MySqlConnection>(deps, {
+    connect: (host, limit) => connectMySql(host, deps.session, limit),
+    kindOf: async (connection, limit) =>
+      Number(await connection.scalar(READS_ONLY, [], limit)) === 0 ? 'primary off' : 'standby on',
+  });
+}
+
+/** A conversation, and who has greeted. */
+interface LoggedIn {
   readonly conversation: MySqlConversation;
   readonly greeting: Greeting;
 }
 
 /** `name`: the host that the certificate must be for, where `at` is its address already. */
-async function converse(
+async function logIn(
   at: ServerHost,
   options: MySqlConnectionOptions,
   limit: Limit,
   name: string,
-): Promise<Conversing> {
+): Promise<LoggedIn> {
   const endpoint = endpointOf(at);
   const login = new MySqlLogin({ host: name, port: at.port }, shownEndpoint(endpoint), options);
   const { link, isUnproved } = await openLink(endpoint, login, options, limit, name);
@@ -80,41 +92,29 @@ async function converse(
       host: at.host,
       remedy: 'Ask for TLS by sslmode=verify-full, or say sslmode=disable',
     });
-  const { socket, incoming } = link;
-  const onEnd = (cause?: Error): void =>
-    login.end(
-      new ConnectionLost('The server closed the connection during the log-in', {
-        sqlstate: '08006',
-        ...(cause instanceof Error && { cause }),
-      }),
-    );
-  incoming.listen((bytes) => login.onBytes(bytes));
-  socket.on('error', onEnd);
-  socket.on('close', onEnd);
-  socket.resume();
-  const watched = watchLimit(limit, options.clock, (error) => login.end(error));
-  try {
-    const { greeting, capabilities, extended, status } = await login.run(link, isUnproved);
-    const dialogue = { capabilities, extended, values: options.values };
-    const conversation = new MySqlConversation(
-      { socket, reader: login.reader, dialogue, status, cancel: () => cancel(link, name, options, greeting) },
-      options.clock,
-    );
-    incoming.listen((bytes) => conversation.onBytes(bytes));
-    socket.off('close', onEnd);
-    try {
-      login.handOver((bytes, from, end, sequence) => conversation.onPacket(bytes, from, end, sequence));
-    } catch (error) {
-      conversation.violated(error);
-    }
-    conversation.check();
-    return { conversation, greeting };
-  } catch (error) {
-    socket.destroy();
-    throw error;
-  } finally {
-    watched?.[Symbol.dispose]();
-  }
+  const { clock } = options;
+  let greeting: Greeting;
+  const conversation = await converse(
+    link,
+    login,
+    limit,
+    clock,
+    async () => {
+      const loggedIn = await login.run(link, isUnproved);
+      const { capabilities, extended, status } = loggedIn;
+      greeting = loggedIn.greeting;
+      return new MySqlConversation({
+        socket: link.socket,
+        reader: login.reader,
+        dialogue: { capabilities, extended, values: options.values },
+        status,
+        clock,
+        cancel: () => cancel(link, name, options, loggedIn.greeting),
+      });
+    },
+    ({ onPacket }) => login.handOver(onPacket),
+  );
+  return { conversation, greeting: greeting! }; // the log-in has it
 }
 
 interface Link {
@@ -181,17 +181,19 @@ async function cancel(
     deadlineMs: clock.monotonicMs() + CANCEL_MS,
     timeoutMs: CANCEL_MS,
   };
-  const { conversation } = await converse(address, { ...options, database: undefined }, limit, name);
+  const { conversation } = await logIn(address, { ...options, database: undefined }, limit, name);
   try {
     conversation.writer.command(COMMAND.query);
     conversation.writer.text(`kill query ${connectionId}`);
     await conversation.finish(
-      conversation.add({
-        sql: 'kill query',
-        kind: 'query',
-        wanted: 'none',
-        sequence: conversation.writer.end(),
-      }),
+      conversation.add(
+        conversation.exchange({
+          sql: 'kill query',
+          kind: 'query',
+          wanted: 'none',
+          sequence: conversation.writer.end(),
+        }),
+      ),
       limit,
     );
   } finally {

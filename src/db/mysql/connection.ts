@@ -1,17 +1,19 @@
 /**
  * One connection to MySQL or MariaDB, lent to one owner at a time: the verbs, transactions, and what a pool needs to know.
  */
-import { CommitOutcomeUnknown, ConnectionLost, TransactionAborted, type DatabaseError } from '../errors.ts';
+import { TransactionAborted, type DatabaseError } from '../errors.ts';
+import { allRows, commitError, firstRow, firstValue } from '../wire/conversation.ts';
 import { beginTexts } from '../dialects.ts';
 import { limitReached } from '../limits.ts';
 import { isOfReadingServer } from './errors.ts';
 import { insertRows, runMany } from './many.ts';
 import { MySqlRunner, type Cursor } from './runner.ts';
 import { COMMAND, STATUS } from './wire.ts';
-import { scriptStatements } from '../placeholders.ts';
+import { scriptStatements } from '../script.ts';
 import type { BeginOptions, ExecuteResult, Limit, Row, Table } from '../driver.ts';
 import type { MySqlConversation } from './conversation.ts';
-import type { Exchange, RowsWanted } from './exchange.ts';
+import type { RowsWanted } from '../wire/conversation.ts';
+import type { Exchange } from './exchange.ts';
 import type { MySqlConnectionOptions } from './url.ts';
 import type { PooledConnection } from '../wire/pool-settings.ts';
 import type { Params } from '../values.ts';
@@ -123,7 +125,7 @@ export class MySqlConnection implements PooledConnection {
       if (cursor.opened.rows.length > 0) yield cursor.opened.rows as Row[]; // of a statement that takes no cursor
       if (hasMore(cursor.opened)) yield* this.#chunks(cursor, limit);
     } finally {
-      this.#runner.statements.close({ id: cursor.id === 0 ? undefined : cursor.id });
+      if (cursor.id !== 0) this.#runner.statements.closeHandles(cursor.id);
     }
   }
 
@@ -153,13 +155,7 @@ export class MySqlConnection implements PooledConnection {
     try {
       await this.#runner.query('commit', limit);
     } catch (error) {
-      if (isSent && (error instanceof ConnectionLost || this.isBroken))
-        throw new CommitOutcomeUnknown('The connection broke during COMMIT', {
-          sqlstate: '08007',
-          sql: 'commit',
-          cause: error,
-        });
-      throw error;
+      throw isSent ? commitError(error, this.isBroken) : error;
     }
   }
 
@@ -203,7 +199,7 @@ export class MySqlConnection implements PooledConnection {
   async reset(): Promise<void> {
     await this.rollback();
     await this.#runner.command(COMMAND.resetConnection, 'reset', undefined);
-    this.#runner.statements.clear(true);
+    this.#runner.statements.reset();
     await this.setUp(undefined);
   }
 
@@ -264,15 +260,6 @@ function aborted(sql: string): TransactionAborted {
 
 function result({ affectedRows, lastInsertId }: Exchange): ExecuteResult {
   return { affectedRows, lastInsertId: lastInsertId === 0 ? undefined : lastInsertId };
-}
-function firstRow({ rows }: Exchange): Row | undefined {
-  return rows[0] as Row | undefined;
-} // as was wanted, like those that follow
-function allRows({ rows }: Exchange): Row[] {
-  return rows as Row[];
-}
-function firstValue({ rows }: Exchange): unknown {
-  return rows.length === 0 ? undefined : (rows[0] as unknown[])[0];
 }
 
 /*

@@ -9,18 +9,14 @@
  */
 import { mysqlError } from './errors.ts';
 import { Fields, readColumn, readEof, readError, readOk, readPrepared, type WireColumn } from './messages.ts';
-import { planRows, readRow, readValues, type RowPlan } from './rows.ts';
+import { RowPlan } from './rows.ts';
 import { CAPABILITY, MARIADB, MAX_PAYLOAD, REPLY, STATUS } from './wire.ts';
 import { ProtocolViolation } from '../errors.ts';
-import type { Awaitable } from '../../cache/stores.ts';
-import type { DatabaseError } from '../errors.ts';
+import { ServerExchange, type RowsWanted } from '../wire/conversation.ts';
 import type { MySqlValueOptions } from './url.ts';
 
 /** What is asked: a command that is answered by OK, a text, a statement to prepare, one that is prepared, rows of a cursor. */
 export type Kind = 'command' | 'query' | 'prepare' | 'execute' | 'fetch';
-
-/** What becomes of rows: `first` keeps one, as an object, `firstList` as a list; `none` keeps none. */
-export type RowsWanted = 'none' | 'first' | 'firstList' | 'objects' | 'lists';
 
 /** How answers are read, by what both sides can do. */
 export interface Dialogue {
@@ -31,7 +27,7 @@ export interface Dialogue {
 }
 
 /** How an exchange is set up. */
-export interface ExchangeOptions {
+export interface ExchangeDeps {
   /** As it was sent, for errors. */
   readonly sql: string;
   readonly kind: Kind;
@@ -46,9 +42,6 @@ export interface ExchangeOptions {
   readonly plan?: RowPlan | undefined;
 }
 
-/** Makes of an exchange that has ended what its owner wants. `error`: why it has failed, else undefined; to be thrown. */
-export type Answer<T> = (exchange: Exchange, error: unknown) => Awaitable<T>;
-
 /** Columns of a result, and the packets that described them. */
 interface Definitions {
   readonly columns: WireColumn[];
@@ -62,11 +55,9 @@ const EOF_BYTES = 5;
 /** Packets of a result set that describe columns, at most: what MySQL and MariaDB allow in a table is 4,096. */
 const MAX_COLUMNS = 65_535;
 
-/** See above. */
-export class Exchange {
-  readonly sql: string;
+/** See the top of this file. */
+export class Exchange extends ServerExchange<RowPlan> {
   readonly #kind: Kind;
-  readonly #wanted: RowsWanted;
   readonly #dialogue: Dialogue;
   #step: Step = 'head';
   /** Nothing of the answer has come yet. */
@@ -78,11 +69,6 @@ export class Exchange {
   #answered = 0;
   /** More of them may be written. */
   #isOpen: boolean;
-  /** The next in the queue of its connection. */
-  next: Exchange | undefined;
-
-  /** How the rows of the result are read. */
-  plan: RowPlan | undefined;
   readonly #memory: { plan: RowPlan | undefined } | undefined;
   /** Of a result that is being described: what is still to come, and what has. */
   #lacking = 0;
@@ -96,55 +82,21 @@ export class Exchange {
   /** Whether rows of this result are wanted: those of the first that has any. */
   #isFirstResult = true;
   #hasResult = false;
-  /** Rows as objects or lists. */
-  readonly rows: unknown[] = [];
-  affectedRows = 0;
   lastInsertId: number | bigint = 0;
   /** Of a statement that was prepared. */
   statementId = 0;
   parameters = 0;
   /** By the last packet that told it; undefined after an error. */
   status: number | undefined;
-  error: DatabaseError | undefined;
-  readonly #done: PromiseWithResolvers<unknown> = Promise.withResolvers();
-  #answer: Answer<unknown> | undefined;
-  /** Told when an error came: whoever still writes looks again. */
-  onProgress: (() => void) | undefined;
-  /** Told when it becomes the one that the server works on. */
-  onFirst: (() => void) | undefined;
 
-  constructor(options: ExchangeOptions, dialogue: Dialogue) {
-    this.sql = options.sql;
+  constructor(options: ExchangeDeps, dialogue: Dialogue) {
+    super(options.sql, options.wanted, options.plan);
     this.#kind = options.kind;
-    this.#wanted = options.wanted;
     this.#isOpen = options.isOpen === true;
     if (options.sequence !== 1) this.#sequences = new Map([[0, options.sequence]]);
-    this.plan = options.plan;
     this.#memory = options.memory;
     this.#dialogue = dialogue;
     if (options.kind === 'fetch') this.#step = 'rows';
-  }
-
-  /** Resolves at the end of the answer, whether it was an error or not; rejects when the connection ends before. */
-  get done(): Promise<unknown> {
-    return this.#done.promise;
-  }
-
-  /** Instead of {@link done}: what `answer` makes of it once it has ended, however that was. One promise, where each that awaits another is one more. */
-  answered<T>(answer: Answer<T>): Promise<T> {
-    this.#answer = answer;
-    return this.#done.promise as Promise<T>; // what #end() resolves it with
-  }
-
-  resolve(): void {
-    if (this.#answer === undefined) this.#done.resolve(undefined);
-    else this.#end(this.#answer, this.error);
-  }
-
-  reject(error: unknown): void {
-    this.#done.promise.catch(() => undefined); // whoever still writes will look later
-    if (this.#answer === undefined) this.#done.reject(error);
-    else this.#end(this.#answer, error);
   }
 
   /** One more request of the same kind was written. */
@@ -168,12 +120,6 @@ export class Exchange {
     return this.#isAtHead ? (this.#sequences?.get(this.#answered) ?? 1) : undefined;
   }
 
-  /** The server said no. */
-  fail(error: DatabaseError): void {
-    this.error ??= error;
-    this.onProgress?.();
-  }
-
   /** Takes a packet. True when it was the last one. @throws ProtocolViolation */
   onPacket(bytes: Buffer, at: number, end: number): boolean {
     if (at === end) throw new ProtocolViolation('an empty packet');
@@ -187,14 +133,6 @@ export class Exchange {
         return this.#onDefinition(bytes, at, end);
       case 'definitions-end':
         return this.#onDefinitionsEnd(bytes, at, end);
-    }
-  }
-
-  #end(answer: Answer<unknown>, error: unknown): void {
-    try {
-      this.#done.resolve(answer(this, error));
-    } catch (failure) {
-      this.#done.reject(failure);
     }
   }
 
@@ -215,7 +153,7 @@ export class Exchange {
     const fields = new Fields(bytes, at, end);
     const count = fields.length();
     if (count === 0 || count > MAX_COLUMNS) throw new ProtocolViolation(`${count} columns`);
-    const isDescribed = (this.#dialogue.extended & MARIADB.cacheMetadata) === 0 || fields.uint8() === 1;
+    const isDescribed = (this.#dialogue.extended & MARIADB.cacheMetadata) === 0 || fields.byte() === 1;
     if (fields.left > 0) throw new ProtocolViolation('a number of columns with bytes behind it');
     this.#hasResult = true;
     if (this.#isFirstResult && this.#memory !== undefined) this.plan = this.#memory.plan;
@@ -243,7 +181,7 @@ export class Exchange {
     if (--this.#lacking > 0) return false;
     if (!this.#areParameters && !this.#isSame && this.#isFirstResult)
       this.#remember(
-        planRows(
+        new RowPlan(
           this.#definitions!.columns,
           this.#definitions!.described,
           this.#dialogue.values,
@@ -320,29 +258,8 @@ export class Exchange {
     if (first === REPLY.eof && end - at < MAX_PAYLOAD && (!this.#hasEnds || end - at <= EOF_BYTES)) {
       return this.#onEnd(this.#hasEnds ? readEof(bytes, at, end).status : readOk(bytes, at, end).status);
     }
-    if (this.#wanted !== 'none' && this.#isFirstResult) this.#keep(bytes, at, end);
+    if (this.#isFirstResult) this.keep(bytes, at, end);
     return false;
-  }
-
-  #keep(bytes: Buffer, at: number, end: number): void {
-    const { plan, rows } = this;
-    if (plan === undefined) throw new ProtocolViolation('a row that was not described');
-    switch (this.#wanted) {
-      case 'objects':
-        rows.push(readRow(plan, bytes, at, end));
-        break;
-      case 'lists':
-        rows.push(readValues(plan, bytes, at, end));
-        break;
-      case 'first':
-        if (rows.length === 0) rows.push(readRow(plan, bytes, at, end));
-        break;
-      case 'firstList':
-        if (rows.length === 0) rows.push(readValues(plan, bytes, at, end));
-        break;
-      default:
-        break;
-    }
   }
 
   #onOk(bytes: Buffer, at: number, end: number): boolean {

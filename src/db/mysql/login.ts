@@ -9,7 +9,7 @@
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
-import { ConnectionLost, type DatabaseError, ProtocolViolation } from '../errors.ts';
+import { type DatabaseError, ProtocolViolation } from '../errors.ts';
 import {
   cachingSha2Password,
   certificateProof,
@@ -19,11 +19,11 @@ import {
   parsecAnswer,
   readParsecSalt,
 } from './auth.ts';
-import { signByPassword } from './eddsa.ts';
 import { mysqlError } from './errors.ts';
 import { readError, readGreeting, readOk, Fields, type Greeting } from './messages.ts';
 import { CAPABILITY, MARIADB, PacketReader, REPLY, wrongSequence, type OnPacket } from './wire.ts';
 import { PacketWriter } from './writer.ts';
+import { ServerLogin } from '../wire/conversation.ts';
 import { isLocalHost, isUnixHost, type ServerHost } from '../wire/server-options.ts';
 import { fileOf, type ServerSocket } from '../wire/server-socket.ts';
 import type { AuthPlugin, MySqlConnectionOptions } from './url.ts';
@@ -55,7 +55,7 @@ const WANTED =
   CAPABILITY.deprecateEof;
 const NEEDED = CAPABILITY.protocol41 | CAPABILITY.secureConnection;
 const WANTED_OF_MARIADB = MARIADB.stmtBulkOperations | MARIADB.extendedMetadata | MARIADB.cacheMetadata;
-/** A server says some ten things; one that has not proved itself gets no more of our memory. */
+/** A server says some ten things. */
 const MAX_PACKETS = 50;
 /** Two-plugin accounts switch twice. */
 const MAX_SWITCHES = 3;
@@ -66,48 +66,45 @@ const ASK_KEY_CACHING = 0x02;
 const ASK_KEY_SHA256 = 0x01;
 const NONCE_BYTES = 32;
 const PROOF_MARK = 0x01;
+/** Signs by a key that is the hash of the password, of any length; Node.js signs by seeds of 32 bytes only. */
+const UNSPOKEN = 'client_ed25519';
+const NO_SIGNATURE_BYTES = 64;
 
 /** One log-in. Its reader goes on in the conversation. */
-export class MySqlLogin {
+export class MySqlLogin extends ServerLogin<Buffer> {
   readonly reader: PacketReader;
   readonly #host: ServerHost;
   readonly #shown: string;
   readonly #options: MySqlConnectionOptions;
   readonly #writer = new PacketWriter();
-  readonly #inbox: Buffer[] = [];
-  #count = 0;
   /** The number of the next packet. */
   #sequence = 0;
-  #waiting: PromiseWithResolvers<void> | undefined;
-  #ended: Error | undefined;
   #greeting: Greeting | undefined;
   #link: ServerSocket | undefined;
   #isUnproved = false;
   #plugin: AuthPlugin = 'mysql_native_password';
   #nonce: Buffer = Buffer.alloc(0);
+  /** Why the log-in cannot succeed, unless the server goes on with another plugin. */
+  #unspoken: SvcError<'E_DB_CONNECT'> | undefined;
   /** What the server keeps of the password, where the plugin has something of the kind. */
   #hash: Buffer | undefined;
-  /** Where packets go once it is done. */
-  #onPacket: OnPacket | undefined;
 
   /** `host`: as it was written, for what is local and what is shown. */
   constructor(host: ServerHost, shown: string, options: MySqlConnectionOptions) {
+    super(MAX_PACKETS);
     this.#host = host;
     this.#shown = shown;
     this.#options = options;
-    this.reader = new PacketReader((bytes, at, end, sequence) => {
-      if (this.#onPacket !== undefined) this.#onPacket(bytes, at, end, sequence);
-      else this.#receive(bytes, at, end, sequence);
-    });
+    this.reader = new PacketReader((bytes, at, end, sequence) => this.#onPacket(bytes, at, end, sequence));
   }
 
   /** Waits for the greeting, which is all that may come. @throws DatabaseError when there is none, as 1040; ConnectionLost */
   async greet(more: () => Promise<Buffer>): Promise<Greeting> {
-    return this.#guarded(async () => {
-      while (this.#inbox.length === 0) this.reader.push(await more());
-      if (this.#inbox.length > 1 || this.reader.hasPartial)
+    return this.guarded(async () => {
+      while (this.inbox.length === 0) this.reader.push(await more());
+      if (this.inbox.length > 1 || this.reader.hasPartial)
         throw new ProtocolViolation('more than a greeting, before anything was said to it');
-      const packet = this.#inbox.shift()!; // it is there
+      const packet = this.inbox.shift()!; // it is there
       if (packet[0] === REPLY.error) throw this.#serverError(packet);
       const greeting = (this.#greeting = readGreeting(packet, 0, packet.length));
       if ((greeting.capabilities & NEEDED) !== NEEDED)
@@ -124,25 +121,10 @@ export class MySqlLogin {
     return this.#writer.take();
   }
 
-  /** Bytes of the socket, until the conversation takes them. */
-  onBytes(chunk: Buffer): void {
-    try {
-      this.reader.push(chunk);
-    } catch (error) {
-      this.end(error as Error);
-    }
-  }
-
-  /** Nothing more is to come. */
-  end(error: Error): void {
-    this.#ended ??= error;
-    this.#waiting?.resolve();
-  }
-
-  /** Hands over to the conversation what comes from now on, and what has come already. */
+  /** Gives the conversation the packets to come, and those that have come already. */
   handOver(onPacket: OnPacket): void {
-    this.#onPacket = onPacket;
-    for (const packet of this.#inbox.splice(0)) onPacket(packet, 0, packet.length, 0); // nothing was asked
+    this.reader.onPacket = onPacket;
+    for (const packet of this.inbox.splice(0)) onPacket(packet, 0, packet.length, 0); // nothing was asked
   }
 
   /**
@@ -153,7 +135,7 @@ export class MySqlLogin {
   async run(link: ServerSocket, isUnproved: boolean): Promise<LoggedIn> {
     this.#link = link;
     this.#isUnproved = isUnproved;
-    return this.#guarded(async () => {
+    return this.guarded(async () => {
       const greeting = this.#greeting!; // greet() comes before
       this.#respond(greeting);
       const status = await this.#authenticate();
@@ -177,7 +159,7 @@ export class MySqlLogin {
     const hasExtended = this.#greeting!.extended !== 0;
     this.#writer.uint32((flags | (hasExtended ? 0 : CAPABILITY.longPassword)) >>> 0);
     this.#writer.uint32(OUR_MAX_PACKET);
-    this.#writer.uint8(UTF8MB4);
+    this.#writer.byte(UTF8MB4);
     this.#writer.zeros(19);
     this.#writer.uint32(this.#agreedExtended());
   }
@@ -197,7 +179,7 @@ export class MySqlLogin {
     this.#capabilities(this.#link!.tls === undefined ? agreed : agreed | CAPABILITY.ssl);
     writer.textNul(user);
     const answer = this.#firstAnswer();
-    if ((agreed & CAPABILITY.pluginAuthLenenc) === 0) writer.uint8(answer.length);
+    if ((agreed & CAPABILITY.pluginAuthLenenc) === 0) writer.byte(answer.length);
     else writer.lengthOf(answer.length);
     writer.raw(answer);
     if ((agreed & CAPABILITY.connectWithDb) !== 0) writer.textNul(database!); // agreed only where there is one
@@ -211,7 +193,7 @@ export class MySqlLogin {
   #attributes(attributes: Readonly<Record<string, string>>): void {
     const packed = new PacketWriter();
     for (const text of Object.entries(attributes).flat()) packed.textLength(text);
-    this.#writer.bytes(packed.take());
+    this.#writer.bytesLength(packed.take());
   }
 
   /** Of the plugins that a response may begin with. */
@@ -263,6 +245,14 @@ export class MySqlLogin {
     const fields = new Fields(packet, 1, packet.length);
     const name = fields.textNul();
     const data = fields.rest();
+    this.#hash = undefined;
+    if (name === UNSPOKEN) {
+      this.#unspoken = this.#refusal(
+        `its account is of the plugin "${UNSPOKEN}", by which Node.js cannot sign: give the account parsec, caching_sha2_password or mysql_native_password`,
+      );
+      return this.#answer(new Uint8Array(NO_SIGNATURE_BYTES)); // an account of two plugins goes on with the other
+    }
+    this.#unspoken = undefined;
     const plugin = this.#options.plugins.find((each) => each === name);
     if (plugin === undefined)
       throw this.#refusal(
@@ -273,16 +263,8 @@ export class MySqlLogin {
       data.length > 0 && data[data.length - 1] === 0 && data.length !== NONCE_BYTES
         ? data.subarray(0, -1)
         : data;
-    this.#hash = undefined;
     const password = this.#options.password ?? '';
     switch (plugin) {
-      case 'client_ed25519': {
-        if (this.#nonce.length !== NONCE_BYTES)
-          throw new ProtocolViolation('a nonce of ed25519 that is none');
-        const { signature, publicKey } = signByPassword(password, this.#nonce);
-        this.#hash = publicKey;
-        return this.#answer(signature);
-      }
       case 'sha256_password':
         return this.#sha256(password);
       case 'mysql_clear_password':
@@ -405,36 +387,18 @@ export class MySqlLogin {
 
   async #next(): Promise<Buffer> {
     for (;;) {
-      const packet = this.#inbox.shift();
-      if (packet?.[0] === REPLY.error) throw this.#serverError(packet);
+      const packet = this.inbox.shift();
+      if (packet?.[0] === REPLY.error) throw this.#unspoken ?? this.#serverError(packet);
       if (packet !== undefined) return packet;
-      if (this.#ended !== undefined) throw this.#ended;
-      this.#waiting = Promise.withResolvers();
-      await this.#waiting.promise;
+      await this.more();
     }
   }
 
-  #receive(bytes: Buffer, at: number, end: number, sequence: number): void {
+  #onPacket(bytes: Buffer, at: number, end: number, sequence: number): void {
     if (sequence !== this.#sequence) throw wrongSequence(sequence, this.#sequence);
     this.#sequence = this.reader.sequence;
-    if (++this.#count > MAX_PACKETS)
-      throw new ProtocolViolation('too many packets before the log-in is done');
     if (at === end) throw new ProtocolViolation('an empty packet');
-    this.#inbox.push(Buffer.from(bytes.subarray(at, end)));
-    this.#waiting?.resolve();
-  }
-
-  async #guarded<T>(work: () => Promise<T>): Promise<T> {
-    try {
-      return await work();
-    } catch (error) {
-      if (error instanceof ProtocolViolation)
-        throw new ConnectionLost(`The server broke the protocol: ${error.message}`, {
-          sqlstate: '08P01',
-          cause: error,
-        });
-      throw error;
-    }
+    this.receive(Buffer.from(bytes.subarray(at, end)));
   }
 
   #serverError(packet: Buffer): DatabaseError {

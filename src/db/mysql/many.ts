@@ -12,15 +12,13 @@ import { DatabaseError } from '../errors.ts';
 import { quotedName } from '../dialects.ts';
 import { isStaleStatement } from './errors.ts';
 import { fits, pin } from './types.ts';
-import { checkedMySql } from './statement.ts';
 import { writeParams, writeValue } from './values.ts';
 import { COMMAND, MARIADB, TYPE } from './wire.ts';
 import { refuseCount, refuseParameter, type Parameter, type Params } from '../values.ts';
 import type { Dialect, Limit } from '../driver.ts';
 import type { MySqlConversation } from './conversation.ts';
 import type { Exchange } from './exchange.ts';
-import type { MySqlRunner } from './runner.ts';
-import type { KnownStatement } from './statements.ts';
+import type { KnownStatement, MySqlRunner } from './runner.ts';
 
 /** Statements that MariaDB runs in bulk: of one table, and without rows of their own. Others it refuses (1295). */
 const BULK =
@@ -79,7 +77,7 @@ export async function runMany(
   rows: Iterable<Params>,
   limit: Limit | undefined,
 ): Promise<number> {
-  const { placeholders } = checkedMySql(sql, runner.conversation.hasPlainBackslashes);
+  const placeholders = runner.placeholdersOf(sql);
   const insert = runner.isStrict ? rowInsertOf(sql, placeholders) : undefined;
   return insert === undefined
     ? runEach(runner, sql, rows, limit)
@@ -189,7 +187,7 @@ async function runEach(
   several?: Several,
 ): Promise<number> {
   const { conversation, pipelines } = runner;
-  const { placeholders } = checkedMySql(sql, conversation.hasPlainBackslashes);
+  const placeholders = runner.placeholdersOf(sql);
   await runner.turn();
   runner.check(sql, limit);
   const canBulk =
@@ -306,14 +304,16 @@ class Batch {
   /** A request was written, which is answered from this number on. Waits while there is no room for more. */
   added(sequence: number): Promise<void> | undefined {
     if (this.#exchange === undefined) {
-      this.#exchange = this.#conversation.add({
-        sql: this.#sql,
-        kind: 'execute',
-        wanted: 'none',
-        sequence,
-        isOpen: true,
-        memory: this.#statement,
-      });
+      this.#exchange = this.#conversation.add(
+        this.#conversation.exchange({
+          sql: this.#sql,
+          kind: 'execute',
+          wanted: 'none',
+          sequence,
+          isOpen: true,
+          memory: this.#statement,
+        }),
+      );
       this.#finished = this.#conversation.finish(this.#exchange, this.#limit);
       this.#finished.catch(() => undefined); // looked at by end()
     } else this.#exchange.add(sequence);
@@ -426,10 +426,10 @@ class Bulk {
     for (let index = 0; index < types.length; index++) {
       const value: unknown = params[index];
       if (value === null) {
-        writer.uint8(IS_NULL);
+        writer.byte(IS_NULL);
         continue;
       }
-      writer.uint8(IS_VALUE);
+      writer.byte(IS_VALUE);
       const type = writeValue(writer, value);
       if (typeof type === 'string') refuseParameter(index + 1, type, row);
       if (types[index] === undefined) types[index] = type;

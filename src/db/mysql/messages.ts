@@ -4,6 +4,7 @@
  */
 import { CAPABILITY } from './wire.ts';
 import { ProtocolViolation } from '../errors.ts';
+import { FieldReader } from '../wire/bytes.ts';
 
 /** Handshake V10: what the server says first. */
 export interface Greeting {
@@ -21,7 +22,7 @@ export interface Greeting {
 }
 
 /** That all is well. */
-export interface Ok {
+interface Ok {
   readonly affectedRows: number;
   /** 0 when there is none. Beyond 2^53 - 1 bigint. */
   readonly lastInsertId: number | bigint;
@@ -63,35 +64,18 @@ const NONCE_BYTES = 20;
 const FIXED_FIELDS = 0x0c;
 
 /** Reads one field after the other. */
-export class Fields {
-  readonly #bytes: Buffer;
-  #at: number;
-  readonly #end: number;
-
-  constructor(bytes: Buffer, at: number, end: number) {
-    this.#bytes = bytes;
-    this.#at = at;
-    this.#end = end;
-  }
-
-  get left(): number {
-    return this.#end - this.#at;
-  }
-
-  uint8(): number {
-    return this.#bytes[this.#take(1)]!;
-  } // #take() has looked
+export class Fields extends FieldReader {
   uint16(): number {
-    return this.#bytes.readUInt16LE(this.#take(2));
+    return this.source.readUInt16LE(this.take(2));
   }
   uint32(): number {
-    return this.#bytes.readUInt32LE(this.#take(4));
+    return this.source.readUInt32LE(this.take(4));
   }
   bytes(count: number): Buffer {
-    return this.#bytes.subarray(this.#take(count), this.#at);
+    return this.source.subarray(this.take(count), this.at);
   }
   skip(count: number): void {
-    this.#take(count);
+    this.take(count);
   }
   rest(): Buffer {
     return this.bytes(this.left);
@@ -106,13 +90,13 @@ export class Fields {
 
   /** An integer of any width. */
   integer(): number | bigint {
-    const first = this.uint8();
+    const first = this.byte();
     if (first < 0xfb) return first;
     switch (first) {
       case 0xfc:
         return this.uint16();
       case 0xfd:
-        return this.uint8() + this.uint16() * 0x100;
+        return this.byte() + this.uint16() * 0x100;
       case 0xfe:
         return this.#wide();
       default:
@@ -126,30 +110,23 @@ export class Fields {
 
   /** Bytes up to a NUL, or to the end. */
   textNul(): string {
-    const found = this.#bytes.subarray(this.#at, this.#end).indexOf(0);
+    const found = this.source.subarray(this.at, this.end).indexOf(0);
     const text = this.bytes(found === -1 ? this.left : found).toString();
-    if (found !== -1) this.#at++;
+    if (found !== -1) this.at++;
     return text;
   }
 
   #wide(): number | bigint {
-    const at = this.#take(8);
-    const value = this.#bytes.readUInt32LE(at + 4) * TWO_32 + this.#bytes.readUInt32LE(at);
-    return Number.isSafeInteger(value) ? value : this.#bytes.readBigUInt64LE(at);
-  }
-
-  #take(count: number): number {
-    const at = this.#at;
-    if (count > this.#end - at) throw new ProtocolViolation('a packet that ends too early');
-    this.#at += count;
-    return at;
+    const at = this.take(8);
+    const value = this.source.readUInt32LE(at + 4) * TWO_32 + this.source.readUInt32LE(at);
+    return Number.isSafeInteger(value) ? value : this.source.readBigUInt64LE(at);
   }
 }
 
 /** Handshake V10. @throws ProtocolViolation for what is none, or is older than MySQL 4.1 */
 export function readGreeting(bytes: Buffer, at: number, end: number): Greeting {
   const fields = new Fields(bytes, at, end);
-  const protocol = fields.uint8();
+  const protocol = fields.byte();
   if (protocol !== PROTOCOL_10)
     throw new ProtocolViolation(`version ${protocol} of the protocol, where 10 is spoken`);
   const announced = fields.textNul();
@@ -160,7 +137,7 @@ export function readGreeting(bytes: Buffer, at: number, end: number): Greeting {
   if (fields.left === 0) throw new ProtocolViolation('a greeting of MySQL before 4.1');
   fields.skip(1 + 2); // character set, status
   const capabilities = (low | (fields.uint16() << 16)) >>> 0;
-  const nonceLength = fields.uint8();
+  const nonceLength = fields.byte();
   fields.skip(6);
   const extended = fields.uint32(); // zeros of MySQL
   const secondPart = fields.bytes(Math.min(fields.left, Math.max(13, nonceLength - 8)));
@@ -226,9 +203,9 @@ export function readColumn(bytes: Buffer, at: number, end: number, isExtended: b
     extended,
     charset: fields.uint16(),
     length: fields.uint32(),
-    type: fields.uint8(),
+    type: fields.byte(),
     flags: fields.uint16(),
-    decimals: fields.uint8(),
+    decimals: fields.byte(),
   };
 }
 

@@ -9,17 +9,18 @@
  */
 import { DataError, DatabaseError } from '../errors.ts';
 import { limitReached } from '../limits.ts';
+import { PreparedStatements } from '../statements.ts';
 import { isOutOfStatements, isStaleStatement, isUnpreparable } from './errors.ts';
-import { fits, kindsKey, pin } from './types.ts';
-import { shownColumns } from './rows.ts';
-import { checkedMySql } from './statement.ts';
-import { MySqlStatements, type KnownStatement } from './statements.ts';
+import { fits, kindsKey, pin, type Kinds } from './types.ts';
+import { checkedStatement } from '../placeholders.ts';
 import { LARGE_BYTES, bytesOf, isLarge, writeParams } from './values.ts';
 import { COMMAND } from './wire.ts';
 import { refuseCount, parameterProblem, refuseParameter, type Params } from '../values.ts';
 import type { Column, Limit } from '../driver.ts';
 import type { MySqlConversation } from './conversation.ts';
-import type { Exchange, ExchangeOptions, RowsWanted } from './exchange.ts';
+import type { RowsWanted } from '../wire/conversation.ts';
+import type { Exchange } from './exchange.ts';
+import type { RowPlan } from './rows.ts';
 import type { MySqlConnectionOptions } from './url.ts';
 
 /** What is run, and how. */
@@ -41,10 +42,20 @@ export interface Cursor {
 const NO_CURSOR = 0;
 const READ_ONLY_CURSOR = 1;
 
-/** See above. */
+/** A statement that the server has; it has room for 16,382 of all its connections. */
+export interface KnownStatement {
+  /** For the server; undefined for one that cannot be prepared, and is run as text. */
+  readonly id: number | undefined;
+  /** How its rows were read the last time. */
+  plan: RowPlan | undefined;
+  /** Of its parameters, where the server makes values fit them. */
+  readonly kinds: Kinds | undefined;
+}
+
+/** See the top of this file. */
 export class MySqlRunner {
   readonly conversation: MySqlConversation;
-  readonly statements: MySqlStatements;
+  readonly statements: PreparedStatements<KnownStatement, number>;
   /** `max_allowed_packet` of the server. */
   maxPacketBytes: number = 16 * 1024 * 1024;
   readonly #options: MySqlConnectionOptions;
@@ -57,7 +68,7 @@ export class MySqlRunner {
     this.conversation = conversation;
     this.#pinsTypes = pinsTypes;
     this.#options = options;
-    this.statements = new MySqlStatements(options.statementCache);
+    this.statements = new PreparedStatements(options.statementCache, ({ id }) => id);
   }
 
   /** Whether values that do not fit are refused. */
@@ -83,7 +94,7 @@ export class MySqlRunner {
     answer: (exchange: Exchange) => T,
   ): Promise<T> {
     try {
-      const { placeholders } = checkedMySql(text, this.conversation.hasPlainBackslashes);
+      const placeholders = this.placeholdersOf(text);
       if (params.length !== placeholders) refuseCount(placeholders, params.length);
       const request: Request = { text, params, wanted, limit };
       const known =
@@ -96,6 +107,11 @@ export class MySqlRunner {
     } catch (error) {
       return Promise.reject(error);
     }
+  }
+
+  /** How many values a statement needs. @throws SvcError `E_DB_STATEMENT` */
+  placeholdersOf(text: string): number {
+    return checkedStatement(text, this.#options.dialect, this.conversation.hasPlainBackslashes).placeholders;
   }
 
   /** Runs text as it is: one statement without values. */
@@ -127,14 +143,16 @@ export class MySqlRunner {
     const { writer } = this.conversation;
     writer.command(code);
     await this.conversation.finish(
-      this.conversation.add({ sql: name, kind: 'command', wanted: 'none', sequence: writer.end() }),
+      this.conversation.add(
+        this.conversation.exchange({ sql: name, kind: 'command', wanted: 'none', sequence: writer.end() }),
+      ),
       limit,
     );
   }
 
   /** Opens a cursor over the rows of a statement of its own, which nobody else runs meanwhile. */
   async open(text: string, params: Params, limit: Limit | undefined): Promise<Cursor> {
-    const { placeholders } = checkedMySql(text, this.conversation.hasPlainBackslashes);
+    const placeholders = this.placeholdersOf(text);
     if (params.length !== placeholders) refuseCount(placeholders, params.length);
     await this.turn();
     this.check(text, limit);
@@ -149,7 +167,7 @@ export class MySqlRunner {
     try {
       await this.conversation.finish(opened, limit);
     } catch (error) {
-      this.statements.close({ id });
+      if (id !== undefined) this.statements.closeHandles(id);
       throw error;
     }
     return { id: id ?? 0, sql: text, opened };
@@ -164,13 +182,15 @@ export class MySqlRunner {
     writer.uint32(id);
     writer.uint32(rows);
     return this.conversation.finish(
-      this.conversation.add({
-        sql,
-        kind: 'fetch',
-        wanted: 'objects',
-        sequence: writer.end(),
-        plan: opened.plan,
-      }),
+      this.conversation.add(
+        this.conversation.exchange({
+          sql,
+          kind: 'fetch',
+          wanted: 'objects',
+          sequence: writer.end(),
+          plan: opened.plan,
+        }),
+      ),
       limit,
     );
   }
@@ -198,8 +218,8 @@ export class MySqlRunner {
 
   /** Forgets those of a text, and of values like these, which are no good any more. */
   forget(text: string, params: Params): void {
-    this.statements.drop(text);
-    if (this.#pinsTypes) this.statements.drop(variant(text, params));
+    this.statements.delete(text);
+    if (this.#pinsTypes) this.statements.delete(variant(text, params));
   }
 
   /** Lets nobody else write until `work` is done, which writes a request in several pieces. */
@@ -217,13 +237,13 @@ export class MySqlRunner {
   /** Waits until nobody is writing; and, where one request is not sent before the last one is answered, until it is. */
   async turn(): Promise<void> {
     while (this.#writing !== undefined || (!this.#options.pipelines && !this.conversation.isQuiet)) {
-      await (this.#writing ?? this.conversation.last?.done.catch(() => undefined));
+      await (this.#writing ?? this.conversation.settledAll());
     }
   }
 
   /** The columns of a result. */
   columns({ plan }: Exchange): readonly Column[] {
-    return plan === undefined ? [] : shownColumns(plan);
+    return plan?.shownColumns() ?? [];
   }
 
   /** Why nothing can be asked now. @throws ConnectionLost, QueryCanceled, QueryTimeout */
@@ -248,7 +268,7 @@ export class MySqlRunner {
     const { writer } = this.conversation;
     writer.command(COMMAND.stmtExecute);
     writer.uint32(id);
-    writer.uint8(flags);
+    writer.byte(flags);
     writer.uint32(1); // how often: always once
   }
 
@@ -311,7 +331,7 @@ export class MySqlRunner {
   /** Once more where nothing has happened but that a statement was found to be stale. */
   async #onceMore(request: Request, error: unknown, wasKnown: boolean): Promise<Exchange> {
     if (!(error instanceof DatabaseError) || this.conversation.isEnded) throw error;
-    if (isOutOfStatements(error)) this.statements.clear(false);
+    if (isOutOfStatements(error)) this.statements.clear();
     else if (wasKnown && isStaleStatement(error)) this.forget(request.text, request.params);
     else throw error;
     return this.#attempt(request);
@@ -359,22 +379,19 @@ export class MySqlRunner {
     writer.command(COMMAND.stmtPrepare);
     writer.text(text);
     this.checkLength(before, text);
-    const exchange = this.conversation.add({
-      sql: text,
-      kind: 'prepare',
-      wanted: 'none',
-      sequence: writer.end(),
-    });
+    const exchange = this.conversation.add(
+      this.conversation.exchange({ sql: text, kind: 'prepare', wanted: 'none', sequence: writer.end() }),
+    );
     try {
       await this.conversation.finish(exchange, limit);
     } catch (error) {
-      if (exchange.statementId !== 0) this.statements.close({ id: exchange.statementId }); // the limit came between
+      if (exchange.statementId !== 0) this.statements.closeHandles(exchange.statementId); // the limit came between
       if (error instanceof DatabaseError && isUnpreparable(error))
         return { id: undefined, plan: undefined, kinds: undefined };
       throw error;
     }
     if (exchange.parameters !== parameters) {
-      this.statements.close({ id: exchange.statementId });
+      this.statements.closeHandles(exchange.statementId);
       refuseCount(exchange.parameters, parameters); // by the server's own count
     }
     return {
@@ -408,13 +425,15 @@ export class MySqlRunner {
       throw error;
     }
     this.checkLength(before, text);
-    return this.conversation.send({
-      sql: text,
-      kind: 'execute',
-      wanted,
-      sequence: writer.end(),
-      memory: statement,
-    });
+    return this.conversation.send(
+      this.conversation.exchange({
+        sql: text,
+        kind: 'execute',
+        wanted,
+        sequence: writer.end(),
+        memory: statement,
+      }),
+    );
   }
 
   /** Large values, in pieces; they are not answered. Each is looked at before. One that is too long spoils the statement on the server. */
@@ -455,8 +474,8 @@ export class MySqlRunner {
     writer.command(COMMAND.query);
     writer.text(text);
     this.checkLength(before, text);
-    const options: ExchangeOptions = { sql: text, kind: 'query', wanted, sequence: writer.end() };
-    return isAlone ? this.conversation.send(options) : this.conversation.add(options);
+    const exchange = this.conversation.exchange({ sql: text, kind: 'query', wanted, sequence: writer.end() });
+    return isAlone ? this.conversation.send(exchange) : this.conversation.add(exchange);
   }
 }
 

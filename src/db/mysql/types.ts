@@ -11,7 +11,8 @@
 import { BINARY_CHARSET, type WireColumn } from './messages.ts';
 import { TYPE } from './wire.ts';
 import { ProtocolViolation } from '../errors.ts';
-import { Json, type Params, shortAscii } from '../values.ts';
+import { Json, type Params } from '../values.ts';
+import { latin1, utf8 } from '../wire/bytes.ts';
 import type { Int8 } from '../driver.ts';
 import type { MySqlValueOptions } from './url.ts';
 
@@ -19,7 +20,7 @@ import type { MySqlValueOptions } from './url.ts';
 export type Decoder = (bytes: Buffer, at: number, end: number) => unknown;
 
 /** How the values of a column are read. */
-export interface ColumnReader {
+interface ColumnReader {
   readonly decode: Decoder;
   /** The bytes of a binary value; 0 where they have their length before them. */
   readonly width: number;
@@ -49,7 +50,7 @@ export function readerOf(column: WireColumn, options: MySqlValueOptions, isText:
             (text) => text !== '0',
             isText,
           )
-        : fixed(1, isUnsigned ? (bytes, at) => bytes[at] : signed8, Number, isText);
+        : fixed(1, isUnsigned ? (bytes, at) => bytes[at] : (bytes, at) => bytes.readInt8(at), Number, isText);
     case TYPE.short:
       return fixed(
         2,
@@ -61,13 +62,18 @@ export function readerOf(column: WireColumn, options: MySqlValueOptions, isText:
       return fixed(2, (bytes, at) => bytes.readUInt16LE(at), Number, isText);
     case TYPE.long:
     case TYPE.int24:
-      return fixed(4, isUnsigned ? unsigned32 : signed32, Number, isText);
+      return fixed(
+        4,
+        isUnsigned ? (bytes, at) => bytes.readUInt32LE(at) : (bytes, at) => bytes.readInt32LE(at),
+        Number,
+        isText,
+      );
     case TYPE.longlong:
       return fixed(8, (isUnsigned ? WIDE_UNSIGNED : WIDE)[options.int8], WIDE_TEXT[options.int8], isText);
     case TYPE.float:
       return fixed(4, (bytes, at) => shortest(bytes.readFloatLE(at)), Number, isText);
     case TYPE.double:
-      return fixed(8, double, Number, isText);
+      return fixed(8, (bytes, at) => bytes.readDoubleLE(at), Number, isText);
     case TYPE.decimal:
     case TYPE.newDecimal:
       return { decode: latin1, width: 0 };
@@ -174,20 +180,6 @@ const SIZES: readonly (readonly [most: number, name: string])[] = [
 /** They are told to be bytes, and come as text. */
 const TEXTS_OF_MARIADB: ReadonlySet<string> = new Set(['uuid', 'inet4', 'inet6']);
 
-/** Text in UTF-8. The method is Node's own and not in its manual: `toString()` takes a third longer. */
-export function utf8(bytes: Buffer, at: number, end: number): string {
-  return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).utf8Slice(at, end);
-}
-/** Digits and their kin. */
-export function latin1(bytes: Buffer, at: number, end: number): string {
-  return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).latin1Slice(at, end);
-}
-
-interface Slices {
-  utf8Slice(at: number, end: number): string;
-  latin1Slice(at: number, end: number): string;
-}
-
 function fixed(
   width: number,
   decode: Decoder,
@@ -210,30 +202,9 @@ function json(bytes: Buffer, at: number, end: number): unknown {
 function isSet(bytes: Buffer, at: number, end: number): boolean {
   return end > at && bytes[end - 1] !== 0;
 }
-export function signed8(bytes: Buffer, at: number): number {
-  return (bytes[at]! << 24) >> 24;
-}
-export function signed32(bytes: Buffer, at: number): number {
-  return bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24);
-} // a row is looked at before
-function unsigned32(bytes: Buffer, at: number): number {
-  return signed32(bytes, at) >>> 0;
-}
-
-/** A double, by memory that is seen in two ways: Node's own method puts it there byte by byte. */
-export function double(bytes: Buffer, at: number): number {
-  HALVES[LOW] = signed32(bytes, at);
-  HALVES[1 - LOW] = signed32(bytes, at + 4);
-  return WHOLE[0]!; // it has one
-}
-
-const WHOLE = new Float64Array(1);
-const HALVES = new Int32Array(WHOLE.buffer);
-const LOW = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1 ? 0 : 1;
-
 /** A BIGINT: a number as long as no digit is lost. */
-export function wide(bytes: Buffer, at: number): number | bigint {
-  const value = signed32(bytes, at + 4) * TWO_32 + unsigned32(bytes, at);
+function wide(bytes: Buffer, at: number): number | bigint {
+  const value = bytes.readInt32LE(at + 4) * TWO_32 + bytes.readUInt32LE(at);
   return Number.isSafeInteger(value) ? value : bytes.readBigInt64LE(at);
 }
 
@@ -245,7 +216,7 @@ const WIDE: Readonly<Record<Int8, Decoder>> = {
 
 const WIDE_UNSIGNED: Readonly<Record<Int8, Decoder>> = {
   auto: (bytes, at) => {
-    const value = unsigned32(bytes, at + 4) * TWO_32 + unsigned32(bytes, at);
+    const value = bytes.readUInt32LE(at + 4) * TWO_32 + bytes.readUInt32LE(at);
     return Number.isSafeInteger(value) ? value : bytes.readBigUInt64LE(at);
   },
   bigint: (bytes, at) => bytes.readBigUInt64LE(at),
@@ -289,7 +260,7 @@ function dateTimeOf(
   const date = dateText(bytes, at, end);
   if (end - at < 7)
     return date === ZERO_DATE && zeroDates === 'null' ? null : `${date}T00:00:00${fraction(0, decimals)}`;
-  return `${date}T${clockText(bytes, at + 4)}${fraction(end - at < 11 ? 0 : unsigned32(bytes, at + 7), decimals)}`;
+  return `${date}T${clockText(bytes, at + 4)}${fraction(end - at < 11 ? 0 : bytes.readUInt32LE(at + 7), decimals)}`;
 }
 
 /** Both halves at once: as one text of 19 characters, and not as several that are put together when it is used. */
@@ -356,7 +327,7 @@ function instantOf(
         hour,
         minute,
         second,
-        length < 11 ? 0 : Math.floor(unsigned32(bytes, at + 7) / 1_000),
+        length < 11 ? 0 : Math.floor(bytes.readUInt32LE(at + 7) / 1_000),
       ),
     );
   }
@@ -368,8 +339,8 @@ function timeOf(bytes: Buffer, at: number, end: number, decimals: number): strin
   const length = end - at;
   if (length === 0) return `00:00:00${fraction(0, decimals)}`;
   if (length !== 8 && length !== 12) throw new ProtocolViolation(`a time of ${length} bytes`);
-  const hours = unsigned32(bytes, at + 1) * DAY_HOURS + bytes[at + 5]!;
-  return `${bytes[at] === 0 ? '' : '-'}${TWO[hours] ?? hours}:${TWO[bytes[at + 6]!]}:${TWO[bytes[at + 7]!]}${fraction(length < 12 ? 0 : unsigned32(bytes, at + 8), decimals)}`;
+  const hours = bytes.readUInt32LE(at + 1) * DAY_HOURS + bytes[at + 5]!;
+  return `${bytes[at] === 0 ? '' : '-'}${TWO[hours] ?? hours}:${TWO[bytes[at + 6]!]}:${TWO[bytes[at + 7]!]}${fraction(length < 12 ? 0 : bytes.readUInt32LE(at + 8), decimals)}`;
 }
 
 const ZERO_DATE = '0000-00-00';

@@ -111,7 +111,6 @@ const AUTH_PLUGINS = [
   'mysql_native_password',
   'caching_sha2_password',
   'sha256_password',
-  'client_ed25519',
   'parsec',
   'mysql_clear_password',
 ] as const;

@@ -24,7 +24,7 @@ export interface Place {
 }
 
 /** A type, and whether it is unsigned, as one number. */
-export type ParameterType = number;
+type ParameterType = number;
 
 /**
  * Writes values into a COM_STMT_EXECUTE. `withoutLarge`: those that are, by {@link isLarge}, have been sent before.
@@ -39,7 +39,7 @@ export function writeParams(
   withoutLarge: boolean = false,
 ): void {
   const nulls = writer.reserve((params.length + 7) >> 3);
-  writer.uint8(1); // types follow
+  writer.byte(1); // types follow
   const types = writer.reserve(2 * params.length);
   for (let index = 0; index < params.length; index++) {
     const value: unknown = params[index];
@@ -91,7 +91,7 @@ export function writeValue(writer: PacketWriter, value: unknown): ParameterType 
     case 'bigint':
       return writeBigInt(writer, value);
     case 'boolean':
-      writer.uint8(value ? 1 : 0);
+      writer.byte(value ? 1 : 0);
       return TYPE.tiny;
     case 'object':
       return writeObject(writer, value!); // null is none of its callers' values
@@ -133,7 +133,7 @@ function writeBigInt(writer: PacketWriter, value: bigint): ParameterType | strin
 
 function writeObject(writer: PacketWriter, value: object): ParameterType | string {
   if (value instanceof Uint8Array) {
-    writer.bytes(value);
+    writer.bytesLength(value);
     return TYPE.blob;
   }
   if (value instanceof Json) return writeString(writer, value.text);
@@ -144,13 +144,13 @@ function writeObject(writer: PacketWriter, value: object): ParameterType | strin
 function writeDate(writer: PacketWriter, date: Date): ParameterType | string {
   const year = date.getUTCFullYear();
   if (year < 0 || year > MAX_YEAR) return `the year ${year}, where 0 … 9999 are possible`;
-  writer.uint8(11);
+  writer.byte(11);
   writer.uint16(year);
-  writer.uint8(date.getUTCMonth() + 1);
-  writer.uint8(date.getUTCDate());
-  writer.uint8(date.getUTCHours());
-  writer.uint8(date.getUTCMinutes());
-  writer.uint8(date.getUTCSeconds());
+  writer.byte(date.getUTCMonth() + 1);
+  writer.byte(date.getUTCDate());
+  writer.byte(date.getUTCHours());
+  writer.byte(date.getUTCMinutes());
+  writer.byte(date.getUTCSeconds());
   writer.uint32(date.getUTCMilliseconds() * 1_000);
   return TYPE.datetime;
 }

@@ -8,8 +8,8 @@
  * told of a packet looks whether it is the next. Packets are handed out as places in the chunk they came in: only what lies in two is copied.
  * Chunks are lent: the socket's buffer is read into again.
  */
-import { ByteQueue } from '../../base/bytes.ts';
 import { ProtocolViolation } from '../errors.ts';
+import { FrameReader } from '../wire/bytes.ts';
 
 /** What either side can do; what both can do is spoken. */
 export const CAPABILITY = {
@@ -97,8 +97,6 @@ export const TYPE = {
 
 /** The most that fits into one packet; with exactly so much, another one follows. */
 export const MAX_PAYLOAD = 0xff_ffff;
-/** Nobody needs more before the log-in is done, and until then nobody has proved who they are. */
-export const MAX_LOGIN_BYTES: number = 64 * 1024;
 /** What `max_allowed_packet` can be at most. */
 export const MAX_PACKET_BYTES: number = 1024 ** 3;
 
@@ -107,27 +105,23 @@ const HEADER_BYTES = 4;
 /** Told of each payload: where it begins and ends in `bytes`, which are the reader's: copy what is to stay. And its number, of several the first. */
 export type OnPacket = (bytes: Buffer, at: number, end: number, sequence: number) => void;
 
-/** Cuts a stream of bytes into packets, and puts together what is in several. */
-export class PacketReader {
-  readonly #onPacket: OnPacket;
-  readonly #partial = new ByteQueue();
+/** Cuts a stream of bytes into packets, and puts together one that lies in several. */
+export class PacketReader extends FrameReader {
+  /** Gets each packet. */
+  onPacket: OnPacket;
   /** Payloads of a packet that goes on. */
   #chunks: Buffer[] = [];
   #chunksLength = 0;
-  #isStopped = false;
-  /** The number that comes after the last packet. */
   #sequence = 0;
   #firstSequence = 0;
-  /** The longest payload that is taken. {@link MAX_LOGIN_BYTES} at first. */
-  maxBytes: number = MAX_LOGIN_BYTES;
 
   constructor(onPacket: OnPacket) {
-    this.#onPacket = onPacket;
+    super(HEADER_BYTES);
+    this.onPacket = onPacket;
   }
 
-  /** Whether part of a packet waits for its rest. */
-  get hasPartial(): boolean {
-    return this.#partial.length > 0 || this.#chunks.length > 0;
+  override get hasPartial(): boolean {
+    return super.hasPartial || this.#chunks.length > 0;
   }
 
   /** The number that comes after that of the last packet. */
@@ -135,52 +129,26 @@ export class PacketReader {
     return this.#sequence;
   }
 
-  /** Takes bytes, and tells of every packet that is complete by them. @throws ProtocolViolation */
-  push(chunk: Buffer): void {
-    let at = this.#partial.length > 0 ? this.#finish(chunk) : 0;
-    while (!this.#isStopped && chunk.length - at >= HEADER_BYTES) {
-      const end = at + HEADER_BYTES + this.#lengthOf(chunk, at);
-      if (end > chunk.length) break;
-      this.#onChunk(chunk, at, end);
-      at = end;
-    }
-    if (!this.#isStopped && at < chunk.length) this.#partial.pushCopy(chunk.subarray(at));
-  }
-
-  /** Tells of nothing any more, from the midst of a chunk on. */
-  stop(): void {
-    this.#isStopped = true;
-    this.#partial.clear();
+  override stop(): void {
+    super.stop();
     this.#chunks = [];
   }
 
-  /** Gives the packet that waits as many bytes as it lacks. Where the rest of the chunk begins. */
-  #finish(chunk: Buffer): number {
-    let at = 0;
-    if (this.#partial.length < HEADER_BYTES) {
-      at = Math.min(chunk.length, HEADER_BYTES - this.#partial.length);
-      this.#partial.pushCopy(chunk.subarray(0, at));
-    }
-    const header = this.#partial.peek(HEADER_BYTES);
-    if (header === undefined) return at;
-    const total = HEADER_BYTES + this.#lengthOf(header, 0);
-    const lacking = Math.min(chunk.length - at, total - this.#partial.length);
-    this.#partial.pushCopy(chunk.subarray(at, at + lacking));
-    if (this.#partial.length === total) {
-      const packet = asBuffer(this.#partial.take(total)!); // there are as many
-      this.#onChunk(packet, 0, total);
-    }
-    return at + lacking;
+  protected totalOf(bytes: Buffer, at: number): number {
+    const length = bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16);
+    if (this.#chunksLength + length > this.maxBytes)
+      throw new ProtocolViolation(`a packet of more than ${this.maxBytes} bytes, which are the most`);
+    return HEADER_BYTES + length;
   }
 
-  #onChunk(bytes: Buffer, at: number, end: number): void {
+  protected onFrame(bytes: Buffer, at: number, end: number): void {
     const sequence = bytes[at + 3]!; // the caller has looked
     const from = at + HEADER_BYTES;
     if (this.#chunks.length > 0 && sequence !== this.#sequence) throw wrongSequence(sequence, this.#sequence);
     this.#sequence = (sequence + 1) & 0xff;
     if (this.#chunks.length === 0) {
       if (end - from < MAX_PAYLOAD) {
-        this.#onPacket(bytes, from, end, sequence);
+        this.onPacket(bytes, from, end, sequence);
         return;
       }
       this.#firstSequence = sequence;
@@ -190,22 +158,11 @@ export class PacketReader {
     if (end - from === MAX_PAYLOAD) return;
     const whole = Buffer.concat(this.#chunks, this.#chunksLength);
     [this.#chunks, this.#chunksLength] = [[], 0];
-    this.#onPacket(whole, 0, whole.length, this.#firstSequence);
-  }
-
-  #lengthOf(bytes: Uint8Array, at: number): number {
-    const length = bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16);
-    if (this.#chunksLength + length > this.maxBytes)
-      throw new ProtocolViolation(`a packet of more than ${this.maxBytes} bytes, which are the most`);
-    return length;
+    this.onPacket(whole, 0, whole.length, this.#firstSequence);
   }
 }
 
 /** What to throw for a packet that is not the next one. */
 export function wrongSequence(found: number, expected: number): ProtocolViolation {
   return new ProtocolViolation(`packet number ${found}, where ${expected} is the next`);
-}
-
-function asBuffer(bytes: Uint8Array): Buffer {
-  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
 }

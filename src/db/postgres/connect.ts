@@ -1,10 +1,9 @@
 /**
  * Connects to one PostgreSQL server: socket, TLS, log-in; and asks it, over a second socket, to give up what the first one does.
  */
-import { ConnectionLost } from '../errors.ts';
-import { watchLimit } from '../limits.ts';
+import { converse } from '../wire/conversation.ts';
 import { PostgresConnection } from './connection.ts';
-import { Conversation } from './conversation.ts';
+import { PostgresConversation } from './conversation.ts';
 import { PostgresLogin, type LoggedIn } from './login.ts';
 import { openSocket, type PostgresSocket } from './socket.ts';
 import { PostgresTypes } from './types.ts';
@@ -35,49 +34,32 @@ export async function connectPostgres(
       remedy: 'Ask for TLS by sslmode=verify-full, or say sslmode=disable',
     });
   const login = new PostgresLogin(link, host, options);
-  const { socket, incoming } = link;
-  const onEnd = (cause?: Error): void =>
-    login.end(
-      new ConnectionLost('The server closed the connection during the log-in', {
-        sqlstate: '08006',
-        ...(cause instanceof Error && { cause }),
-      }),
-    );
-  incoming.listen((bytes) => login.onBytes(bytes));
-  socket.on('error', onEnd);
-  socket.on('close', onEnd);
-  socket.resume();
-  const watched = watchLimit(limit, options.clock, (error) => login.end(error));
-  try {
-    const loggedIn = await login.run();
-    const conversation = new Conversation(
-      {
-        socket,
+  const { clock, log } = options;
+  let connection: PostgresConnection;
+  await converse(
+    link,
+    login,
+    limit,
+    clock,
+    async () => {
+      const loggedIn = await login.run();
+      const { parameters, processId } = loggedIn;
+      const conversation = new PostgresConversation({
+        socket: link.socket,
         reader: login.reader,
         writer: login.writer,
-        parameters: loggedIn.parameters,
-        processId: loggedIn.processId,
+        parameters,
+        processId,
+        clock,
+        log,
         cancel: () => cancel(link, host, options, loggedIn),
-      },
-      options.clock,
-      options.log,
-    );
-    incoming.listen((bytes) => conversation.onBytes(bytes));
-    socket.off('close', onEnd);
-    const connection = new PostgresConnection(conversation, options, types);
-    try {
-      login.handOver((type, bytes, at, end) => conversation.onMessage(type, bytes, at, end));
-    } catch (error) {
-      conversation.violated(error);
-    }
-    conversation.check();
-    return connection;
-  } catch (error) {
-    socket.destroy();
-    throw error;
-  } finally {
-    watched?.[Symbol.dispose]();
-  }
+      });
+      connection = new PostgresConnection(conversation, options, types);
+      return conversation;
+    },
+    ({ onMessage }) => login.handOver(onMessage),
+  );
+  return connection!; // made with the conversation
 }
 
 /** CancelRequest (55.2.8): to the same address, encrypted as the connection is. The server answers by closing. */

@@ -1,13 +1,14 @@
 /**
  * One connection to PostgreSQL, lent to one owner at a time: the verbs, transactions, and what a pool needs to know.
  */
-import { CommitOutcomeUnknown, ConnectionLost, TransactionAborted, type DatabaseError } from '../errors.ts';
+import { TransactionAborted, type DatabaseError } from '../errors.ts';
+import { allRows, commitError, firstRow, firstValue } from '../wire/conversation.ts';
 import { beginTexts, quotedName } from '../dialects.ts';
 import { endingLimit, limitReached } from '../limits.ts';
-import { scriptStatements } from '../placeholders.ts';
+import { scriptStatements } from '../script.ts';
 import { PostgresRunner } from './runner.ts';
 import type { BeginOptions, ExecuteResult, Limit, Row, Table } from '../driver.ts';
-import type { Conversation } from './conversation.ts';
+import type { PostgresConversation } from './conversation.ts';
 import type { Exchange } from './exchange.ts';
 import type { PostgresConnectionOptions, PostgresSession } from './url.ts';
 import type { PostgresTypes } from './types.ts';
@@ -19,7 +20,7 @@ const READ_WRITE: BeginOptions = { isolation: undefined, isReadOnly: false };
 
 /** See {@link PostgresSession}. */
 export class PostgresConnection implements PostgresSession {
-  readonly #conversation: Conversation;
+  readonly #conversation: PostgresConversation;
   readonly #runner: PostgresRunner;
   readonly #options: PostgresConnectionOptions;
   #isStale = false;
@@ -34,7 +35,7 @@ export class PostgresConnection implements PostgresSession {
   #transactions = 0;
   #portals = 0;
 
-  constructor(conversation: Conversation, options: PostgresConnectionOptions, types: PostgresTypes) {
+  constructor(conversation: PostgresConversation, options: PostgresConnectionOptions, types: PostgresTypes) {
     this.#conversation = conversation;
     this.#options = options;
     this.#runner = new PostgresRunner(conversation, options, types);
@@ -147,8 +148,8 @@ export class PostgresConnection implements PostgresSession {
   }
 
   async script(sql: string, limit: Limit | undefined): Promise<void> {
-    for (const text of scriptStatements(sql)) await this.#runner.simple(text, limit);
-    this.#runner.statements.clear(false); // what they mean may have changed
+    for (const text of scriptStatements(sql, 'postgres')) await this.#runner.simple(text, limit);
+    this.#runner.statements.clear(); // what they mean may have changed
   }
 
   async begin(options: BeginOptions, limit: Limit | undefined): Promise<void> {
@@ -175,13 +176,7 @@ export class PostgresConnection implements PostgresSession {
     try {
       ({ tag } = await this.#runner.simple('commit', limit));
     } catch (error) {
-      if (isSent && (error instanceof ConnectionLost || this.isBroken))
-        throw new CommitOutcomeUnknown('The connection broke during COMMIT', {
-          sqlstate: '08007',
-          sql: 'commit',
-          cause: error,
-        });
-      throw error;
+      throw isSent ? commitError(error, this.isBroken) : error;
     } finally {
       this.#over();
     }
@@ -229,11 +224,11 @@ export class PostgresConnection implements PostgresSession {
   async reset(): Promise<void> {
     await this.rollback();
     await this.#runner.simple('discard all', undefined);
-    this.#runner.statements.clear(true);
+    this.#runner.statements.reset();
   }
 
   close(): Promise<void> {
-    return this.#conversation.close();
+    return this.#conversation.leave();
   }
   destroy(): void {
     this.#conversation.destroy();
@@ -269,7 +264,7 @@ export class PostgresConnection implements PostgresSession {
   }
 
   #onParameter(name: string): void {
-    if (name === 'search_path') this.#runner.statements.clear(false);
+    if (name === 'search_path') this.#runner.statements.clear();
     else if (name === 'in_hot_standby' || name === 'default_transaction_read_only') {
       const { parameters } = this.#conversation;
       const { mustWrite, mustBePrimary = mustWrite } = this.#options;
@@ -286,12 +281,3 @@ function asItIs(exchange: Exchange): Exchange {
 function result({ affectedRows }: Exchange): ExecuteResult {
   return { affectedRows, lastInsertId: undefined };
 } // `returning` tells it
-function firstRow({ rows }: Exchange): Row | undefined {
-  return rows[0] as Row | undefined;
-} // as was wanted, like those that follow
-function allRows({ rows }: Exchange): Row[] {
-  return rows as Row[];
-}
-function firstValue({ rows }: Exchange): unknown {
-  return rows.length === 0 ? undefined : (rows[0] as unknown[])[0];
-}

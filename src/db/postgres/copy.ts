@@ -5,7 +5,7 @@
 import { Exchange, STEP, type Step } from './exchange.ts';
 import { checkCount, textOf } from './values.ts';
 import type { Limit } from '../driver.ts';
-import type { Conversation } from './conversation.ts';
+import type { PostgresConversation } from './conversation.ts';
 import type { PostgresTypes } from './types.ts';
 import type { Params } from '../values.ts';
 
@@ -30,7 +30,7 @@ export const CAN_COPY = `select c.relkind in ('r', 'p') and not c.relhasrules an
 
 /** Copies all rows or none: the rows copied. Nobody else may write meanwhile. */
 export async function copyRows(
-  conversation: Conversation,
+  conversation: PostgresConversation,
   types: PostgresTypes,
   copy: Copy,
 ): Promise<number> {
@@ -61,7 +61,7 @@ export async function copyRows(
 }
 
 async function writeRows(
-  conversation: Conversation,
+  conversation: PostgresConversation,
   types: PostgresTypes,
   { oids, rows }: Copy,
   exchange: Exchange,

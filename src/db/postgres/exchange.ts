@@ -5,11 +5,11 @@
  *
  * A message that is not the one to come is a violation: the connection ends, for what follows cannot be told apart any more.
  */
-import { SERVER } from './wire.ts';
+import { SERVER } from './messages.ts';
 import * as read from './messages.ts';
-import { planRows, readRow, readValues, type RowPlan } from './rows.ts';
+import { RowPlan } from './rows.ts';
 import { ProtocolViolation } from '../errors.ts';
-import type { Awaitable } from '../../cache/stores.ts';
+import { ServerExchange, type RowsWanted } from '../wire/conversation.ts';
 import type { DatabaseError } from '../errors.ts';
 import type { PostgresTypes } from './types.ts';
 
@@ -29,13 +29,10 @@ export const STEP = {
 /** One of {@link STEP}. */
 export type Step = (typeof STEP)[keyof typeof STEP];
 
-/** What becomes of rows: `first` keeps one, as an object, `firstList` as a list; `none` keeps none. */
-export type RowsWanted = 'none' | 'first' | 'firstList' | 'objects' | 'lists';
-
 const TAG_COUNT = /^(?:INSERT \d+|UPDATE|DELETE|MERGE|COPY) (\d+)$/;
 
 /** How an exchange is set up. */
-export interface ExchangeOptions {
+export interface ExchangeDeps {
   /** As it was sent, for errors. */
   readonly sql: string;
   readonly steps: readonly Step[];
@@ -45,28 +42,16 @@ export interface ExchangeOptions {
   readonly plan?: RowPlan | undefined;
 }
 
-/** Makes of an exchange that has ended what its owner wants. `error`: why it has failed, else undefined; to be thrown. */
-export type Answer<T> = (exchange: Exchange, error: unknown) => Awaitable<T>;
-
-/** See above. */
-export class Exchange {
-  readonly sql: string;
+/** See the top of this file. */
+export class Exchange extends ServerExchange<RowPlan> {
   readonly #steps: readonly Step[];
   readonly #types: PostgresTypes;
-  readonly #wanted: RowsWanted;
   #at = 0;
   /** Pairs of Bind and Execute that were written after the steps, and those that were answered. */
   pairsWritten = 0;
   #pairsRead = 0;
   #isInPair = false;
-  /** The next in the queue of its connection. */
-  next: Exchange | undefined;
-
-  plan: RowPlan | undefined;
   parameterOids: readonly number[] | undefined;
-  /** Rows as objects or lists. */
-  readonly rows: unknown[] = [];
-  affectedRows = 0;
   tag = '';
   /** More rows are there than were asked for. */
   isSuspended = false;
@@ -74,22 +59,13 @@ export class Exchange {
   isParsed = false;
   /** The server waits for what is to be copied. */
   isCopying = false;
-  error: DatabaseError | undefined;
   /** A request that the exchange did not ask for, to be answered at once. */
   unasked: 'copy-in' | 'copy-out' | 'refused' | undefined;
-  readonly #done: PromiseWithResolvers<unknown> = Promise.withResolvers();
-  #answer: Answer<unknown> | undefined;
-  /** Told when an error came or copying may begin: whoever still writes looks again. */
-  onProgress: (() => void) | undefined;
-  /** Told when it becomes the one that the server works on. */
-  onFirst: (() => void) | undefined;
 
-  constructor(options: ExchangeOptions) {
-    this.sql = options.sql;
-    this.#steps = options.steps;
-    this.#wanted = options.wanted;
-    this.#types = options.types;
-    this.plan = options.plan;
+  constructor({ sql, wanted, steps, types, plan }: ExchangeDeps) {
+    super(sql, wanted, plan);
+    this.#steps = steps;
+    this.#types = types;
   }
 
   /** Whether the server ends it without a Sync. */
@@ -97,42 +73,11 @@ export class Exchange {
     return this.#steps[0] === STEP.simple;
   }
 
-  /** Resolves at ReadyForQuery, whether an error came or not; rejects when the connection ends before. */
-  get done(): Promise<unknown> {
-    return this.#done.promise;
-  }
-
-  /** Instead of {@link done}: what `answer` makes of it once it has ended, however that was. One promise, where each that awaits another is one more. */
-  answered<T>(answer: Answer<T>): Promise<T> {
-    this.#answer = answer;
-    return this.#done.promise as Promise<T>; // what #end() resolves it with
-  }
-
-  resolve(): void {
-    if (this.#answer === undefined) this.#done.resolve(undefined);
-    else this.#end(this.#answer, this.error);
-  }
-
-  reject(error: unknown): void {
-    this.#done.promise.catch(() => undefined); // whoever still writes will look later
-    if (this.#answer === undefined) this.#done.reject(error);
-    else this.#end(this.#answer, error);
-  }
-
-  #end(answer: Answer<unknown>, error: unknown): void {
-    try {
-      this.#done.resolve(answer(this, error));
-    } catch (failure) {
-      this.#done.reject(failure);
-    }
-  }
-
   /** The server said no: only ReadyForQuery is to come. */
-  fail(error: DatabaseError): void {
-    this.error ??= error;
+  override fail(error: DatabaseError): void {
     this.#at = this.#steps.length;
     this.#isInPair = false;
-    this.onProgress?.();
+    super.fail(error);
   }
 
   /** Takes a message. True when it was the last one. @throws ProtocolViolation */
@@ -187,7 +132,7 @@ export class Exchange {
 
   #onExecute(type: number, bytes: Buffer, at: number, end: number): boolean {
     if (type === SERVER.dataRow) {
-      this.#onRow(bytes, at, end);
+      this.keep(bytes, at, end);
       return false;
     }
     if (this.#isCopy(type)) return false;
@@ -199,32 +144,12 @@ export class Exchange {
     return this.#onComplete(type, bytes, at, end);
   }
 
-  #onRow(bytes: Buffer, at: number, end: number): void {
-    const { plan, rows } = this;
-    if (this.#wanted === 'none') return;
-    if (plan === undefined) throw new ProtocolViolation('a row that was not described');
-    switch (this.#wanted) {
-      case 'objects':
-        rows.push(readRow(plan, bytes, at, end));
-        break;
-      case 'lists':
-        rows.push(readValues(plan, bytes, at, end));
-        break;
-      case 'first':
-        if (rows.length === 0) rows.push(readRow(plan, bytes, at, end));
-        break;
-      case 'firstList':
-        if (rows.length === 0) rows.push(readValues(plan, bytes, at, end));
-        break;
-    }
-  }
-
   #onDescription(type: number, bytes: Buffer, at: number, end: number): boolean {
     if (type !== SERVER.rowDescription && type !== SERVER.noData) throw unexpected(type);
     this.plan =
       type === SERVER.noData
         ? undefined
-        : planRows(read.readRowDescription(bytes, at, end), this.#types, true);
+        : new RowPlan(read.readRowDescription(bytes, at, end), this.#types, true);
     return this.#advance();
   }
 

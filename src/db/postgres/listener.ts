@@ -17,7 +17,7 @@ const KEEPALIVE_MS = 30_000;
 const ANSWER_MS = 10_000;
 
 /** What a listener is made from. */
-export interface ListenerDeps {
+interface ListenerDeps {
   readonly connect: Connect<PostgresSession>;
   readonly connectTimeoutMs: number;
   readonly clock: Clock;

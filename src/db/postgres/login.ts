@@ -8,12 +8,13 @@
  */
 import { SvcError } from '../../base/errors.ts';
 import { serverEndPoint } from './channel-binding.ts';
-import { ConnectionLost, type DatabaseError, ProtocolViolation } from '../errors.ts';
+import { type DatabaseError, ProtocolViolation } from '../errors.ts';
 import { postgresError } from './errors.ts';
 import { shownHost, type PostgresSocket } from './socket.ts';
-import { MessageReader, SERVER } from './wire.ts';
+import { MessageReader, SERVER, type OnMessage } from './messages.ts';
 import { MessageWriter, PROTOCOL_3_0, PROTOCOL_3_2 } from './writer.ts';
 import { ScramFirst, ScramKeyring, ScramRefusal, md5Password, type ChannelBinding } from './scram.ts';
+import { ServerLogin } from '../wire/conversation.ts';
 import { isLocalHost } from '../wire/server-options.ts';
 import * as read from './messages.ts';
 import type { PostgresConnectionOptions, PostgresHost } from './url.ts';
@@ -34,7 +35,7 @@ const OUR_PARAMETERS: Readonly<Record<string, string>> = {
   TimeZone: 'UTC',
 };
 const POOLER_PARAMETERS: Readonly<Record<string, string>> = { client_encoding: 'UTF8' };
-/** A server says some twenty things; one that has not proved itself gets no more of our memory. */
+/** A server says some twenty things. */
 const MAX_MESSAGES = 500;
 
 /** Shared by all connections of this process: pools to one account log in for the price of one. */
@@ -46,59 +47,32 @@ interface Message {
 }
 
 /** One log-in. Its reader and its writer go on in the conversation. */
-export class PostgresLogin {
+export class PostgresLogin extends ServerLogin<Message> {
   readonly reader: MessageReader;
   readonly writer: MessageWriter = new MessageWriter();
   readonly #link: PostgresSocket;
   readonly #host: PostgresHost;
   readonly #options: PostgresConnectionOptions;
   readonly #version: number;
-  readonly #inbox: Message[] = [];
-  #count = 0;
-  #waiting: PromiseWithResolvers<void> | undefined;
-  #ended: Error | undefined;
   readonly #parameters = new Map<string, string>();
   #processId = 0;
   #key: Buffer = Buffer.alloc(0);
-  /** Where messages go once it is done. */
-  #onMessage: ((type: number, bytes: Buffer, at: number, end: number) => void) | undefined;
 
   constructor(link: PostgresSocket, host: PostgresHost, options: PostgresConnectionOptions) {
+    super(MAX_MESSAGES);
     this.#link = link;
     this.#host = host;
     this.#options = options;
     this.#version = options.protocol === '3.2' ? PROTOCOL_3_2 : PROTOCOL_3_0; // as libpq: poolers and proxies have refused 3.2
-    this.reader = new MessageReader((type, bytes, at, end) => {
-      if (this.#onMessage !== undefined) this.#onMessage(type, bytes, at, end);
-      else this.#receive(type, bytes, at, end);
-    });
+    this.reader = new MessageReader((type, bytes, at, end) =>
+      this.receive({ type, body: Buffer.from(bytes.subarray(at, end)) }),
+    );
   }
 
-  /** Bytes of the socket, until the conversation takes them. */
-  onBytes(chunk: Buffer): void {
-    try {
-      this.reader.push(chunk);
-    } catch (error) {
-      this.end(error as Error);
-    }
-  }
-
-  /** Nothing more is to come. */
-  end(error: Error): void {
-    this.#ended ??=
-      error instanceof ProtocolViolation
-        ? new ConnectionLost(`The server broke the protocol: ${error.message}`, {
-            sqlstate: '08P01',
-            cause: error,
-          })
-        : error;
-    this.#waiting?.resolve();
-  }
-
-  /** Hands over to the conversation what comes from now on, and what has come already. */
-  handOver(onMessage: (type: number, bytes: Buffer, at: number, end: number) => void): void {
-    this.#onMessage = onMessage;
-    for (const { type, body } of this.#inbox.splice(0)) onMessage(type, body, 0, body.length);
+  /** Gives the conversation the messages to come, and those that have come already. */
+  handOver(onMessage: OnMessage): void {
+    this.reader.onMessage = onMessage;
+    for (const { type, body } of this.inbox.splice(0)) onMessage(type, body, 0, body.length);
   }
 
   /** @throws DatabaseError with the server's state; ConnectionLost; SvcError `E_DB_CONNECT` for what no other attempt changes */
@@ -112,17 +86,14 @@ export class PostgresLogin {
     });
     this.#send();
     try {
-      await this.#authenticate();
-      await this.#settle();
+      await this.guarded(async () => {
+        await this.#authenticate();
+        await this.#settle();
+      });
     } catch (error) {
-      if (error instanceof ScramRefusal)
-        throw this.#refusal(`its log-in (SCRAM) is not accepted: ${error.message}`);
-      if (error instanceof ProtocolViolation)
-        throw new ConnectionLost(`The server broke the protocol: ${error.message}`, {
-          sqlstate: '08P01',
-          cause: error,
-        });
-      throw error;
+      throw error instanceof ScramRefusal
+        ? this.#refusal(`its log-in (SCRAM) is not accepted: ${error.message}`)
+        : error;
     }
     return { parameters: this.#parameters, processId: this.#processId, key: this.#key };
   }
@@ -259,26 +230,17 @@ export class PostgresLogin {
     for (;;) {
       const message = this.#arrived();
       if (message !== undefined) return message;
-      if (this.#ended !== undefined) throw this.#ended;
-      this.#waiting = Promise.withResolvers();
-      await this.#waiting.promise;
+      await this.more();
     }
   }
 
   #arrived(): Message | undefined {
-    for (let message = this.#inbox.shift(); message !== undefined; message = this.#inbox.shift()) {
+    for (let message = this.inbox.shift(); message !== undefined; message = this.inbox.shift()) {
       if (message.type === SERVER.error)
         throw this.#serverError(read.readErrorFields(message.body, 0, message.body.length));
       if (message.type !== SERVER.notice) return message;
     }
     return undefined;
-  }
-
-  #receive(type: number, bytes: Buffer, at: number, end: number): void {
-    if (++this.#count > MAX_MESSAGES)
-      throw new ProtocolViolation('too many messages before the log-in is done');
-    this.#inbox.push({ type, body: Buffer.from(bytes.subarray(at, end)) });
-    this.#waiting?.resolve();
   }
 
   #serverError(fields: read.ErrorFields): DatabaseError {

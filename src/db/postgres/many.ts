@@ -4,7 +4,7 @@
 import { Exchange, STEP } from './exchange.ts';
 import { checkCount, writeParams } from './values.ts';
 import type { Limit } from '../driver.ts';
-import type { Conversation } from './conversation.ts';
+import type { PostgresConversation } from './conversation.ts';
 import type { PostgresTypes } from './types.ts';
 import type { Params } from '../values.ts';
 
@@ -27,7 +27,7 @@ const NO_PORTAL = 'svc_undo';
 
 /** Runs it for all rows or for none: the rows affected. Nobody else may write meanwhile. */
 export async function writeMany(
-  conversation: Conversation,
+  conversation: PostgresConversation,
   types: PostgresTypes,
   many: Many,
 ): Promise<number> {
@@ -58,7 +58,7 @@ export async function writeMany(
 }
 
 async function writePairs(
-  conversation: Conversation,
+  conversation: PostgresConversation,
   types: PostgresTypes,
   many: Many,
   exchange: Exchange,
@@ -76,7 +76,7 @@ async function writePairs(
 }
 
 function writePair(
-  { writer }: Conversation,
+  { writer }: PostgresConversation,
   types: PostgresTypes,
   { name, placeholders, oids }: Many,
   params: Params,

@@ -1,8 +1,45 @@
 /**
- * PostgreSQL protocol 3: the bodies of the server's messages (chapter 55.7 of its manual). Every count and length is checked
- * against the end of the message before it is used, and before memory is taken for it.
+ * PostgreSQL protocol 3: the server's messages (chapter 55.7 of its manual). Opens no socket, sets no timer; conversation.ts does.
+ *
+ *   message = type:1  length:4 (counts itself, not the type)  body
+ *
+ * Every count and length in a body is checked against its end before it is used, and before memory is taken for it.
  */
 import { ProtocolViolation } from '../errors.ts';
+import { FieldReader, FrameReader } from '../wire/bytes.ts';
+
+/** What the server says, by the first byte of the message. */
+export const SERVER = {
+  authentication: 0x52,
+  backendKeyData: 0x4b,
+  bindComplete: 0x32,
+  closeComplete: 0x33,
+  commandComplete: 0x43,
+  copyBoth: 0x57,
+  copyData: 0x64,
+  copyDone: 0x63,
+  copyIn: 0x47,
+  copyOut: 0x48,
+  dataRow: 0x44,
+  emptyQuery: 0x49,
+  error: 0x45,
+  negotiateVersion: 0x76,
+  noData: 0x6e,
+  notice: 0x4e,
+  notification: 0x41,
+  parameterDescription: 0x74,
+  parameterStatus: 0x53,
+  parseComplete: 0x31,
+  portalSuspended: 0x73,
+  readyForQuery: 0x5a,
+  rowDescription: 0x54,
+} as const;
+
+/** What the server itself can make at most. */
+export const MAX_MESSAGE_BYTES: number = 1024 ** 3;
+
+const HEADER_BYTES = 5;
+const LENGTH_BYTES = 4;
 
 /** What has the server's authentication message. */
 export type Authentication =
@@ -52,51 +89,61 @@ const UNSUPPORTED: Readonly<Record<number, string>> = {
 const MAX_KEY_BYTES = 256;
 const SALT_BYTES = 4;
 
+/** Where a message is: its type, and where its body begins and ends in `bytes`, which are the reader's: copy what is to stay. */
+export type OnMessage = (type: number, bytes: Buffer, at: number, end: number) => void;
+
+/** Cuts a stream of bytes into messages. */
+export class MessageReader extends FrameReader {
+  /** Gets each message. */
+  onMessage: OnMessage;
+
+  constructor(onMessage: OnMessage) {
+    super(HEADER_BYTES);
+    this.onMessage = onMessage;
+  }
+
+  protected totalOf(bytes: Buffer, at: number): number {
+    const length = bytes.readInt32BE(at + 1);
+    if (length < LENGTH_BYTES)
+      throw new ProtocolViolation(`a message of ${length} bytes, which is less than its length takes`);
+    if (length > this.maxBytes)
+      throw new ProtocolViolation(`a message of ${length} bytes, where ${this.maxBytes} are the most`);
+    return length + 1;
+  }
+
+  protected onFrame(bytes: Buffer, at: number, end: number): void {
+    this.onMessage(bytes[at]!, bytes, at + HEADER_BYTES, end);
+  }
+}
+
 /** Reads a body from its begin to its end. */
-export class BodyReader {
-  readonly #bytes: Buffer;
-  readonly #end: number;
-  #at: number;
-
-  constructor(bytes: Buffer, at: number, end: number) {
-    this.#bytes = bytes;
-    this.#at = at;
-    this.#end = end;
-  }
-
-  get left(): number {
-    return this.#end - this.#at;
-  }
-
-  byte(): number {
-    return this.#bytes[this.#need(1)]!;
-  }
+export class BodyReader extends FieldReader {
   int16(): number {
-    return this.#bytes.readInt16BE(this.#need(2));
+    return this.source.readInt16BE(this.take(2));
   }
   uint16(): number {
-    return this.#bytes.readUInt16BE(this.#need(2));
+    return this.source.readUInt16BE(this.take(2));
   }
   int32(): number {
-    return this.#bytes.readInt32BE(this.#need(4));
+    return this.source.readInt32BE(this.take(4));
   }
   uint32(): number {
-    return this.#bytes.readUInt32BE(this.#need(4));
+    return this.source.readUInt32BE(this.take(4));
   }
 
   /** Text up to a NUL. */
   text(): string {
-    const end = this.#bytes.indexOf(0, this.#at);
-    if (end === -1 || end >= this.#end) throw new ProtocolViolation('text without an end');
-    const text = this.#bytes.toString('utf8', this.#at, end);
-    this.#at = end + 1;
+    const end = this.source.indexOf(0, this.at);
+    if (end === -1 || end >= this.end) throw new ProtocolViolation('text without an end');
+    const text = this.source.toString('utf8', this.at, end);
+    this.at = end + 1;
     return text;
   }
 
   /** A copy. */
   copy(count: number): Buffer {
-    const at = this.#need(count);
-    return Buffer.from(this.#bytes.subarray(at, at + count));
+    const at = this.take(count);
+    return Buffer.from(this.source.subarray(at, at + count));
   }
 
   /** A count of things that take at least so many bytes each. */
@@ -108,14 +155,7 @@ export class BodyReader {
 
   /** @throws ProtocolViolation when something is left */
   done(): void {
-    if (this.#at !== this.#end) throw new ProtocolViolation(`${this.left} bytes too many in a message`);
-  }
-
-  #need(count: number): number {
-    const at = this.#at;
-    if (this.#end - at < count) throw new ProtocolViolation('a message that ends too early');
-    this.#at = at + count;
-    return at;
+    if (this.left !== 0) throw new ProtocolViolation(`${this.left} bytes too many in a message`);
   }
 }
 
@@ -226,8 +266,8 @@ export function readParameterDescription(bytes: Buffer, at: number, end: number)
 
 /** `C`: what was done: `INSERT 0 3`, `SELECT 10`, `ROLLBACK`. */
 export function readCommandTag(bytes: Buffer, at: number, end: number): string {
-  const body = new BodyReader(bytes, at, end);
-  return finished(body, body.text());
+  if (bytes.indexOf(0, at) !== end - 1) throw new ProtocolViolation('text without an end');
+  return bytes.toString('latin1', at, end - 1);
 }
 
 /** `A`: of whom, on which channel, what. */
@@ -238,15 +278,6 @@ export function readNotification(
 ): { readonly processId: number; readonly channel: string; readonly payload: string } {
   const body = new BodyReader(bytes, at, end);
   return finished(body, { processId: body.int32(), channel: body.text(), payload: body.text() });
-}
-
-/** `G`, `H`, `W`: how many columns are to be copied. */
-export function readCopyColumns(bytes: Buffer, at: number, end: number): number {
-  const body = new BodyReader(bytes, at, end);
-  body.byte();
-  const count = body.count(2);
-  for (let index = 0; index < count; index++) body.int16();
-  return finished(body, count);
 }
 
 function readColumn(body: BodyReader): WireColumn {

@@ -1,84 +1,90 @@
 /**
  * DataRow -> objects or lists, by a plan that is made once for each statement and format.
  */
-import { widthOf, utf8, type Decoder, type FoundType, type PostgresTypes } from './types.ts';
+import { widthOf, type Decoder, type FoundType, type PostgresTypes } from './types.ts';
+import { utf8 } from '../wire/bytes.ts';
 import { ProtocolViolation } from '../errors.ts';
+import { setColumn } from '../values.ts';
+import type { RowReader } from '../wire/conversation.ts';
 import type { WireColumn } from './messages.ts';
 import type { Row } from '../driver.ts';
-
-/** How the rows of a statement are read. */
-export interface RowPlan {
-  readonly columns: readonly WireColumn[];
-  readonly names: readonly string[];
-  readonly decoders: readonly Decoder[];
-  /** The bytes a binary value must have; 0 where they may be any. */
-  readonly widths: readonly number[];
-  /** What Bind must ask for, an Int16 for each column; empty for text in all. */
-  readonly formats: Uint8Array;
-  /** A column of this name must not become the prototype. */
-  readonly hasProto: boolean;
-  /** Columns of types that nobody knows yet, by their numbers: they are read as text, to be read again. */
-  readonly unknown: readonly number[];
-}
 
 const NO_FORMATS = new Uint8Array(0);
 const NULL_LENGTH = -1;
 
-/** A plan for rows that come as text, or in binary where that is better. */
-export function planRows(columns: readonly WireColumn[], types: PostgresTypes, isText: boolean): RowPlan {
-  const found = columns.map(({ typeOid }) => types.get(typeOid));
-  const isBinary = found.map((type) => !isText && type?.decodeBinary !== undefined);
-  return {
-    columns,
-    names: columns.map(({ name }) => name),
-    decoders: found.map((type, index) => (isBinary[index] ? type?.decodeBinary : type?.decodeText) ?? utf8),
-    widths: found.map((type, index) => (isBinary[index] ? (widthOf(type!.oid) ?? 0) : 0)), // a binary one was found
-    formats: isBinary.includes(true)
+/** How the rows of a statement are read. */
+export class RowPlan implements RowReader {
+  readonly columns: readonly WireColumn[];
+  readonly names: readonly string[];
+  /** An Int16 for each column, for Bind to ask for; empty for text in all. */
+  readonly formats: Uint8Array;
+  /** Columns of types that are not known yet, by their numbers: they are read as text, to be read again. */
+  readonly unknown: readonly number[];
+  readonly #decoders: readonly Decoder[];
+  /** The bytes a binary value must have; 0 where they may be any. */
+  readonly #widths: readonly number[];
+  /** A column of this name must not become the prototype. */
+  readonly #hasProto: boolean;
+
+  /** For rows that come as text, or in binary where that is better. */
+  constructor(columns: readonly WireColumn[], types: PostgresTypes, isText: boolean) {
+    const found = columns.map(({ typeOid }) => types.get(typeOid));
+    const isBinary = found.map((type) => !isText && type?.decodeBinary !== undefined);
+    this.columns = columns;
+    this.names = columns.map(({ name }) => name);
+    this.formats = isBinary.includes(true)
       ? Uint8Array.from(isBinary.flatMap((is) => [0, is ? 1 : 0]))
-      : NO_FORMATS,
-    hasProto: columns.some(({ name }) => name === '__proto__'),
-    unknown: found.flatMap((type, index) => (type === undefined ? [index] : [])),
-  };
-}
-
-/** A row as an object. Plain: one without prototype would be a slow dictionary, and no test would call it equal. */
-export function readRow(plan: RowPlan, bytes: Buffer, at: number, end: number): Row {
-  const { names, decoders, widths, hasProto } = plan;
-  const row: Row = {};
-  let from = firstValue(names.length, bytes, at, end);
-  for (let index = 0; index < names.length; index++) {
-    const length = lengthAt(bytes, from, end);
-    from += 4;
-    const value =
-      length === NULL_LENGTH ? null : decode(decoders[index]!, widths[index]!, bytes, from, length); // both have one for each name
-    if (length !== NULL_LENGTH) from += length;
-    if (hasProto && names[index] === '__proto__')
-      Object.defineProperty(row, '__proto__', {
-        value,
-        enumerable: true,
-        configurable: true,
-        writable: true,
-      });
-    else row[names[index]!] = value;
+      : NO_FORMATS;
+    this.unknown = found.flatMap((type, index) => (type === undefined ? [index] : []));
+    this.#decoders = found.map(
+      (type, index) => (isBinary[index] ? type?.decodeBinary : type?.decodeText) ?? utf8,
+    );
+    this.#widths = found.map((type, index) => (isBinary[index] ? (widthOf(type!.oid) ?? 0) : 0)); // a binary one was found
+    this.#hasProto = this.names.includes('__proto__');
   }
-  if (from !== end) throw new ProtocolViolation('a row with bytes behind its last value');
-  return row;
-}
 
-/** A row as a list. */
-export function readValues(plan: RowPlan, bytes: Buffer, at: number, end: number): unknown[] {
-  const { decoders, widths } = plan;
-  const values = new Array<unknown>(decoders.length);
-  let from = firstValue(values.length, bytes, at, end);
-  for (let index = 0; index < values.length; index++) {
-    const length = lengthAt(bytes, from, end);
-    from += 4;
-    values[index] =
-      length === NULL_LENGTH ? null : decode(decoders[index]!, widths[index]!, bytes, from, length); // as above
-    if (length !== NULL_LENGTH) from += length;
+  object(bytes: Buffer, at: number, end: number): Row {
+    const { names } = this;
+    const row: Row = {};
+    let from = this.#begin(bytes, at, end);
+    for (let index = 0; index < names.length; index++) {
+      const length = lengthAt(bytes, from, end);
+      from += 4;
+      const value = length === NULL_LENGTH ? null : this.#decode(index, bytes, from, length);
+      if (length !== NULL_LENGTH) from += length;
+      if (this.#hasProto) setColumn(row, names[index]!, value);
+      else row[names[index]!] = value;
+    }
+    if (from !== end) throw new ProtocolViolation('a row with bytes behind its last value');
+    return row;
   }
-  if (from !== end) throw new ProtocolViolation('a row with bytes behind its last value');
-  return values;
+
+  list(bytes: Buffer, at: number, end: number): unknown[] {
+    const values = new Array<unknown>(this.names.length);
+    let from = this.#begin(bytes, at, end);
+    for (let index = 0; index < values.length; index++) {
+      const length = lengthAt(bytes, from, end);
+      from += 4;
+      values[index] = length === NULL_LENGTH ? null : this.#decode(index, bytes, from, length);
+      if (length !== NULL_LENGTH) from += length;
+    }
+    if (from !== end) throw new ProtocolViolation('a row with bytes behind its last value');
+    return values;
+  }
+
+  /** Where the first value is. */
+  #begin(bytes: Buffer, at: number, end: number): number {
+    if (end - at < 2 || bytes.readUInt16BE(at) !== this.names.length)
+      throw new ProtocolViolation('a row of other columns than were described');
+    return at + 2;
+  }
+
+  #decode(index: number, bytes: Buffer, at: number, length: number): unknown {
+    const width = this.#widths[index]!; // there is one for each name, like the decoders
+    if (width !== 0 && width !== length)
+      throw new ProtocolViolation(`a value of ${length} bytes, where its type has ${width}`);
+    return this.#decoders[index]!(bytes, at, at + length);
+  }
 }
 
 /** Reads once more the values of columns whose types were unknown when the rows came. */
@@ -109,24 +115,12 @@ export function foundType([oid, name, elementOid, delimiter, baseOid]: readonly 
   };
 }
 
-function firstValue(columns: number, bytes: Buffer, at: number, end: number): number {
-  if (end - at < 2 || bytes.readUInt16BE(at) !== columns)
-    throw new ProtocolViolation('a row of other columns than were described');
-  return at + 2;
-}
-
 function lengthAt(bytes: Buffer, at: number, end: number): number {
   if (end - at < 4) throw new ProtocolViolation('a row that ends too early');
   const length = bytes.readInt32BE(at);
   if (length < NULL_LENGTH || length > end - at - 4)
     throw new ProtocolViolation('a value that is longer than its row');
   return length;
-}
-
-function decode(decoder: Decoder, width: number, bytes: Buffer, at: number, length: number): unknown {
-  if (width !== 0 && width !== length)
-    throw new ProtocolViolation(`a value of ${length} bytes, where its type has ${width}`);
-  return decoder(bytes, at, at + length);
 }
 
 /** Asks which tables and types columns are of. */

@@ -11,17 +11,18 @@
 import { randomUUID } from 'node:crypto';
 import { DatabaseError, StalePlan } from '../errors.ts';
 import { endingLimit, limitReached } from '../limits.ts';
+import { PreparedStatements } from '../statements.ts';
 import { checkedStatement } from '../placeholders.ts';
 import { CAN_COPY, copyRows } from './copy.ts';
 import { isOfTypes, isStalePlan } from './errors.ts';
-import { Exchange, STEP, type RowsWanted, type Step } from './exchange.ts';
+import { Exchange, STEP, type Step } from './exchange.ts';
 import { writeMany, type Many } from './many.ts';
-import { FIND_COLUMNS, FIND_TYPES, foundType, planRows, rereadRows, type RowPlan } from './rows.ts';
-import { PostgresStatements, type KnownStatement } from './statements.ts';
+import { FIND_COLUMNS, FIND_TYPES, RowPlan, foundType, rereadRows } from './rows.ts';
 import { checkCount, needsTypes, writeParams } from './values.ts';
 import type { Column, Limit, Row } from '../driver.ts';
-import type { Conversation } from './conversation.ts';
+import type { PostgresConversation } from './conversation.ts';
 import type { PostgresConnectionOptions } from './url.ts';
+import type { RowsWanted } from '../wire/conversation.ts';
 import type { PostgresTypes } from './types.ts';
 import type { Params } from '../values.ts';
 
@@ -54,10 +55,27 @@ interface Description {
   readonly plan: RowPlan | undefined;
 }
 
-/** See above. */
+/** A statement that was seen. */
+interface KnownStatement {
+  /** For the server; empty while it has none there. */
+  name: string;
+  /** The types of its parameters, once they are known of the named statement. */
+  oids: readonly number[] | undefined;
+  /** Of rows in binary; undefined when it gives none. */
+  plan: RowPlan | undefined;
+  /** Whether `oids` and `plan` hold. */
+  isDescribed: boolean;
+  /** With the names of their tables and types, once they were asked for. */
+  columns: readonly Column[] | undefined;
+}
+
+/** See the top of this file. */
 export class PostgresRunner {
-  readonly conversation: Conversation;
-  readonly statements: PostgresStatements;
+  readonly conversation: PostgresConversation;
+  readonly statements: PreparedStatements<KnownStatement, string>;
+  /** Names of statements begin so: unlike those of any other connection, for the sake of poolers that mix them. */
+  readonly #prefix = `svc_${randomUUID().slice(0, 6)}_`;
+  #names = 0;
   readonly types: PostgresTypes;
   readonly #options: PostgresConnectionOptions;
   /** The changes that the statements which are kept were prepared behind: see {@link PostgresTypes.changes}. */
@@ -67,12 +85,12 @@ export class PostgresRunner {
   /** Somebody writes a request that is not complete yet: whoever comes later waits. */
   #writing: Promise<void> | undefined;
 
-  constructor(conversation: Conversation, options: PostgresConnectionOptions, types: PostgresTypes) {
+  constructor(conversation: PostgresConversation, options: PostgresConnectionOptions, types: PostgresTypes) {
     this.conversation = conversation;
     this.types = types;
     this.#options = options;
     this.#changes = types.changes;
-    this.statements = new PostgresStatements(options.statementCache, `svc_${randomUUID().slice(0, 6)}_`);
+    this.statements = new PreparedStatements(options.statementCache, ({ name }) => name || undefined);
   }
 
   get isWriting(): boolean {
@@ -93,12 +111,14 @@ export class PostgresRunner {
     maxRows: number = 0,
   ): Promise<T> {
     try {
-      const { text, placeholders } = checkedStatement(sql);
+      const { text, placeholders } = checkedStatement(sql, 'postgres');
       checkCount(params, placeholders);
       const request: Request = { text, params, wanted, limit, portal, maxRows };
       const known =
-        limit === undefined && this.#writing === undefined ? this.statements.described(text) : undefined;
-      return known === undefined ? this.#stepByStep(request, answer) : this.#atOnce(request, known, answer);
+        limit === undefined && this.#writing === undefined ? this.statements.get(text) : undefined;
+      return known?.isDescribed === true
+        ? this.#atOnce(request, known, answer)
+        : this.#stepByStep(request, answer);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -152,7 +172,7 @@ export class PostgresRunner {
 
   /** One statement for many rows, with one Sync: all of them or none, whether a transaction is open or not. */
   async many(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
-    const { text, placeholders } = checkedStatement(sql);
+    const { text, placeholders } = checkedStatement(sql, 'postgres');
     if (this.#writing !== undefined) await this.turn();
     this.#check(text, limit);
     const source = rows[Symbol.iterator]();
@@ -162,13 +182,13 @@ export class PostgresRunner {
       const known = this.#isCaching ? await this.#described(text, limit) : undefined;
       if (this.#writing !== undefined) await this.turn();
       this.#check(text, limit);
-      const { name } = this.statements.seen(text) ?? { name: '' };
+      const { name } = this.statements.peek(text) ?? { name: '' };
       const many: Many = { text, name, placeholders, oids: known?.oids, first: first.value, source, limit };
       return await this.exclusively(() => writeMany(this.conversation, this.types, many));
     } catch (error) {
       if (!(error instanceof DatabaseError && (isOfTypes(error) || isStalePlan(error)))) throw error;
-      const isStale = isStalePlan(error) && this.statements.seen(text)?.isDescribed === true;
-      this.statements.drop(text); // the rows are not there once more: the next call prepares it anew
+      const isStale = isStalePlan(error) && this.statements.peek(text)?.isDescribed === true;
+      this.statements.delete(text); // the rows are not there once more: the next call prepares it anew
       throw isStale ? this.#changed(error) : error;
     } finally {
       source.return?.();
@@ -232,7 +252,7 @@ export class PostgresRunner {
   forgetOld(): void {
     if (this.#changes === this.types.changes) return;
     this.#changes = this.types.changes;
-    this.statements.clear(false);
+    this.statements.clear();
   }
 
   /** Waits until nobody is writing. */
@@ -243,7 +263,7 @@ export class PostgresRunner {
   /** The columns of a result, by the names of their tables and types. */
   async columns(sql: string, { plan }: Exchange, limit: Limit | undefined): Promise<readonly Column[]> {
     if (plan === undefined) return [];
-    const known = this.statements.seen(checkedStatement(sql).text);
+    const known = this.statements.peek(checkedStatement(sql, 'postgres').text);
     if (known?.columns !== undefined && known.plan?.columns === plan.columns) return known.columns;
     const list = (of: (column: RowPlan['columns'][number]) => number): string =>
       `{${plan.columns.map(of).join(',')}}`;
@@ -323,7 +343,7 @@ export class PostgresRunner {
 
   async #withRetry(request: Request): Promise<Exchange> {
     const wasIdle = this.#isIdle;
-    const wasDescribed = this.statements.seen(request.text)?.isDescribed === true;
+    const wasDescribed = this.statements.peek(request.text)?.isDescribed === true;
     try {
       return await this.#attempt(request);
     } catch (error) {
@@ -335,10 +355,10 @@ export class PostgresRunner {
   /** Once more where nothing has happened but that a plan was found to be stale, or the types of its parameters. */
   async #onceMore(request: Request, error: unknown, wasIdle: boolean): Promise<Exchange> {
     const { text, limit } = request;
-    const oids = this.statements.seen(text)?.oids ?? [];
+    const oids = this.statements.peek(text)?.oids ?? [];
     const isOfParameters = oids.length > 0 && error instanceof DatabaseError && isOfTypes(error);
     if (!isOfParameters && !(error instanceof DatabaseError && isStalePlan(error))) throw error;
-    this.statements.drop(text);
+    this.statements.delete(text);
     const isFree = (): boolean => wasIdle && !this.conversation.isEnded && this.conversation.status === 'I';
     if (isOfParameters) {
       if (!isFree() || !(await this.#hasOtherTypes(text, oids, limit)) || !isFree()) throw error;
@@ -354,7 +374,7 @@ export class PostgresRunner {
     const { sqlstate, sql } = error;
     if (this.#changes === this.types.changes && sqlstate === CHANGED) this.types.changes++; // else it is told already, or of this session alone
     this.#changes = this.types.changes;
-    this.statements.clear(false); // what else is about the same
+    this.statements.clear(); // what else is about the same
     return new StalePlan(error.message, { sqlstate, sql, cause: error });
   }
 
@@ -368,14 +388,32 @@ export class PostgresRunner {
     }
   }
 
+  /** The statement of a text that was seen before. One that is seen for the first time is remembered: most that are made of pieces never come again. */
+  #seen(text: string): KnownStatement | undefined {
+    const known = this.statements.get(text);
+    if (known === undefined)
+      this.statements.add(text, {
+        name: '',
+        oids: undefined,
+        plan: undefined,
+        isDescribed: false,
+        columns: undefined,
+      });
+    return known;
+  }
+
+  #nextName(): string {
+    return `${this.#prefix}${++this.#names}`;
+  }
+
   async #attempt(request: Request): Promise<Exchange> {
     const { text, params, limit } = request;
-    let known = this.statements.get(text);
+    let known = this.#seen(text);
     let oids: readonly number[] | undefined;
     if (known?.isDescribed !== true && this.#isCaching && needsTypes(params)) {
       const described = await this.#described(text, limit);
       oids = described.oids;
-      known = this.statements.seen(text);
+      known = this.statements.peek(text);
     }
     const wasNamed = known === undefined || known.name !== '';
     const exchange = this.#send(request, known, oids);
@@ -404,7 +442,7 @@ export class PostgresRunner {
     const closing = this.statements.takeClosing();
     const isNew = known === undefined || known.name === '';
     const isKnown = known?.isDescribed === true;
-    const name = known === undefined ? '' : known.name === '' ? this.statements.nextName() : known.name;
+    const name = known === undefined ? '' : known.name === '' ? this.#nextName() : known.name;
     try {
       for (const each of closing) writer.close('statement', each);
       if (isNew) writer.parse(name, text);
@@ -416,7 +454,7 @@ export class PostgresRunner {
       writer.sync();
     } catch (error) {
       writer.rewind(before);
-      this.statements.putBack(closing);
+      this.statements.closeHandles(...closing);
       throw error;
     }
     if (known !== undefined) known.name = name;
@@ -434,9 +472,9 @@ export class PostgresRunner {
 
   /** What a statement wants and gives. A text that is kept has a name afterwards. */
   async #described(text: string, limit: Limit | undefined): Promise<Description> {
-    const known = this.statements.get(text) ?? this.statements.seen(text);
+    const known = this.#seen(text) ?? this.statements.peek(text);
     if (known?.isDescribed === true) return { oids: known.oids!, plan: known.plan }; // it is described
-    const name = known === undefined ? '' : this.statements.nextName();
+    const name = known === undefined ? '' : this.#nextName();
     const { writer } = this.conversation;
     writer.parse(name, text);
     writer.describe('statement', name);
@@ -446,7 +484,7 @@ export class PostgresRunner {
     await this.conversation.finish(exchange, limit);
     await this.#learn(exchange.parameterOids!, exchange.plan, limit); // it came before ReadyForQuery; nothing has run yet
     if (known === undefined) return { oids: exchange.parameterOids!, plan: exchange.plan };
-    if (known.name !== '') this.statements.putBack([known.name]); // somebody else was faster
+    if (known.name !== '') this.statements.closeHandles(known.name); // somebody else was faster
     known.name = name;
     return this.#remember(known, exchange.parameterOids, exchange.plan);
   }
@@ -457,7 +495,7 @@ export class PostgresRunner {
     plan: RowPlan | undefined,
   ): Description {
     known.oids = oids ?? [];
-    known.plan = plan === undefined ? undefined : planRows(plan.columns, this.types, false);
+    known.plan = plan === undefined ? undefined : new RowPlan(plan.columns, this.types, false);
     known.isDescribed = oids !== undefined;
     return { oids: known.oids, plan: known.plan };
   }

@@ -46,7 +46,7 @@ export type ChannelBinding =
   | { readonly kind: 'tls-server-end-point'; readonly digest: Uint8Array };
 
 /** The exchange succeeded: the server knows the password too. */
-export interface ScramDone {
+interface ScramDone {
   readonly kind: 'verified';
 }
 
@@ -99,7 +99,7 @@ export class ScramFirst {
 }
 
 /** What is waited for after the proof. */
-export class ScramFinal {
+class ScramFinal {
   readonly message: string;
   readonly #expected: Buffer;
 

@@ -10,7 +10,7 @@
  */
 import { arrayFromText } from './arrays.ts';
 import { dateOf, instantFromText, instantOf, timestampFromText, timestampOf } from './dates.ts';
-import { shortAscii } from '../values.ts';
+import { latin1, utf8 } from '../wire/bytes.ts';
 import type { Int8 } from '../driver.ts';
 
 /** A value out of the bytes of a message. */
@@ -150,19 +150,6 @@ export class PostgresTypes {
   #forget(): void {
     for (const oid of [...this.#known.keys()].slice(this.#builtIn)) this.#known.delete(oid);
   }
-}
-
-/** Text in UTF-8. The method is Node's own and not in its manual: `toString()` takes a third longer. */
-export function utf8(bytes: Buffer, at: number, end: number): string {
-  return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).utf8Slice(at, end);
-}
-function latin1(bytes: Buffer, at: number, end: number): string {
-  return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).latin1Slice(at, end);
-}
-
-interface Slices {
-  utf8Slice(at: number, end: number): string;
-  latin1Slice(at: number, end: number): string;
 }
 
 const asIs = (text: string): string => text;

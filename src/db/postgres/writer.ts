@@ -6,6 +6,7 @@
  * A count or length that its field cannot hold throws before the message is complete: rewind() to where it began.
  */
 import { ProtocolViolation } from '../errors.ts';
+import { ByteWriter } from '../wire/bytes.ts';
 
 /** What we say, by the first byte of the message. */
 const CLIENT = {
@@ -33,46 +34,21 @@ const CANCEL_REQUEST = 80_877_102;
 /** Values of one statement: an Int16 counts them. */
 export const MAX_PARAMETERS = 65_535;
 const MAX_INT32 = 2 ** 31 - 1;
-/** Enough for most statements; who writes more has more from then on. */
+/** Enough for most statements; the buffer grows with longer ones. */
 const FIRST_BYTES = 2 * 1024;
-/** A buffer that a large value has made larger is let go of. */
-const KEPT_BYTES = 1024 * 1024;
-/** Text up to here is written character by character as long as it is ASCII: half the time of a call into Node. */
-const SHORT_CHARACTERS = 24;
 
 /** Which of statement and portal is described or closed. */
 export type Target = 'statement' | 'portal';
 
 /** Gathers messages. */
-export class MessageWriter {
-  #bytes: Buffer = Buffer.allocUnsafeSlow(FIRST_BYTES);
-  #at = 0;
+export class MessageWriter extends ByteWriter {
   /** Where the length of the message stands that is being written. */
   #lengthAt = 0;
   /** Where the format codes of its values stand. */
   #formatsAt = 0;
 
-  /** How many bytes are written. */
-  get length(): number {
-    return this.#at;
-  }
-
-  /** What is written, as a copy; then there is nothing. */
-  take(): Buffer {
-    const taken = Buffer.allocUnsafe(this.#at);
-    this.#bytes.copy(taken, 0, 0, this.#at);
-    this.clear();
-    return taken;
-  }
-
-  /** Forgets what was written after there were `length` bytes. */
-  rewind(length: number): void {
-    this.#at = length;
-  }
-
-  clear(): void {
-    this.#at = 0;
-    if (this.#bytes.length > KEPT_BYTES) this.#bytes = Buffer.allocUnsafeSlow(FIRST_BYTES);
+  constructor() {
+    super(FIRST_BYTES);
   }
 
   sslRequest(): void {
@@ -85,7 +61,7 @@ export class MessageWriter {
     this.#beginUntyped();
     this.#int32(CANCEL_REQUEST);
     this.#int32(processId);
-    this.#raw(key);
+    this.raw(key);
     this.#end();
   }
 
@@ -93,43 +69,43 @@ export class MessageWriter {
     this.#beginUntyped();
     this.#int32(version);
     for (const [name, value] of Object.entries(parameters)) {
-      this.#text(name);
-      this.#text(value);
+      this.textNul(name);
+      this.textNul(value);
     }
-    this.#byte(0);
+    this.byte(0);
     this.#end();
   }
 
   /** PasswordMessage: a password in the clear, or its md5. */
   password(text: string): void {
     this.#begin(CLIENT.password);
-    this.#text(text);
+    this.textNul(text);
     this.#end();
   }
 
   saslInitial(mechanism: string, data: string): void {
     this.#begin(CLIENT.password);
-    this.#text(mechanism);
+    this.textNul(mechanism);
     this.valueText(data);
     this.#end();
   }
 
   saslResponse(data: string): void {
     this.#begin(CLIENT.password);
-    this.#utf8(data);
+    this.text(data);
     this.#end();
   }
 
   query(sql: string): void {
     this.#begin(CLIENT.query);
-    this.#text(sql);
+    this.textNul(sql);
     this.#end();
   }
 
   parse(statement: string, sql: string): void {
     this.#begin(CLIENT.parse);
-    this.#text(statement);
-    this.#text(sql);
+    this.textNul(statement);
+    this.textNul(sql);
     this.#int16(0); // the server finds the types out
     this.#end();
   }
@@ -146,87 +122,87 @@ export class MessageWriter {
     if (values > MAX_PARAMETERS)
       throw new ProtocolViolation(`${values} values, where ${MAX_PARAMETERS} are the most`);
     this.#begin(CLIENT.bind);
-    this.#text(portal);
-    this.#text(statement);
+    this.textNul(portal);
+    this.textNul(statement);
     this.#int16(values);
-    this.#ensure(2 * values + 2);
-    this.#formatsAt = this.#at;
-    this.#bytes.fill(0, this.#at, (this.#at += 2 * values));
+    this.ensure(2 * values + 2);
+    this.#formatsAt = this.at;
+    this.bytes.fill(0, this.at, (this.at += 2 * values));
     this.#int16(values);
   }
 
   /** Says that a value, counted from 0, comes in binary. */
   binary(index: number): void {
-    this.#bytes[this.#formatsAt + 2 * index + 1] = 1;
+    this.bytes[this.#formatsAt + 2 * index + 1] = 1;
   }
 
   /** `formats`: an Int16 for each column, 0 text, 1 binary; empty for text in all. */
   endBind(formats: Uint8Array): void {
     this.#int16(formats.length / 2);
-    this.#raw(formats);
+    this.raw(formats);
     this.#end();
   }
 
   valueNull(): void {
-    this.#ensure(4);
-    this.#bytes.writeInt32BE(-1, this.#at);
-    this.#at += 4;
+    this.ensure(4);
+    this.bytes.writeInt32BE(-1, this.at);
+    this.at += 4;
   }
 
   valueText(text: string): void {
-    const at = this.#at;
-    this.#ensure(4);
-    this.#at += 4;
-    this.#utf8(text);
-    this.#bytes.writeInt32BE(this.#at - at - 4, at);
+    const at = this.at;
+    this.ensure(4);
+    this.at += 4;
+    this.text(text);
+    this.bytes.writeInt32BE(this.at - at - 4, at);
   }
 
   valueBytes(value: Uint8Array): void {
     this.#int32(value.length);
-    this.#raw(value);
+    this.raw(value);
   }
 
   valueByte(value: number): void {
-    this.#ensure(5);
-    this.#bytes.writeInt32BE(1, this.#at);
-    this.#bytes[this.#at + 4] = value;
-    this.#at += 5;
+    this.ensure(5);
+    this.bytes.writeInt32BE(1, this.at);
+    this.bytes[this.at + 4] = value;
+    this.at += 5;
   }
 
   valueInt16(value: number): void {
-    this.#ensure(6);
-    this.#bytes.writeInt32BE(2, this.#at);
-    this.#bytes.writeInt16BE(value, this.#at + 4);
-    this.#at += 6;
+    this.ensure(6);
+    this.bytes.writeInt32BE(2, this.at);
+    this.bytes.writeInt16BE(value, this.at + 4);
+    this.at += 6;
   }
 
   valueInt32(value: number): void {
-    this.#ensure(8);
-    this.#bytes.writeInt32BE(4, this.#at);
-    this.#bytes.writeInt32BE(value, this.#at + 4);
-    this.#at += 8;
+    this.ensure(8);
+    this.bytes.writeInt32BE(4, this.at);
+    this.bytes.writeInt32BE(value, this.at + 4);
+    this.at += 8;
   }
 
   /** 64 bits of two's complement, out of two halves. */
   valueInt64(high: number, low: number): void {
-    this.#ensure(12);
-    this.#bytes.writeInt32BE(8, this.#at);
-    this.#bytes.writeInt32BE(high, this.#at + 4);
-    this.#bytes.writeUInt32BE(low, this.#at + 8);
-    this.#at += 12;
+    this.ensure(12);
+    this.bytes.writeInt32BE(8, this.at);
+    this.bytes.writeInt32BE(high, this.at + 4);
+    this.bytes.writeUInt32BE(low, this.at + 8);
+    this.at += 12;
   }
 
   valueFloat64(value: number): void {
-    this.#ensure(12);
-    this.#bytes.writeInt32BE(8, this.#at);
-    this.#bytes.writeDoubleBE(value, this.#at + 4);
-    this.#at += 12;
+    this.ensure(12);
+    this.bytes.writeInt32BE(8, this.at);
+    this.bytes.writeDoubleBE(value, this.at + 4);
+    this.at += 12;
   }
 
   /** `maxRows` 0 for all of them. */
   execute(portal: string, maxRows: number): void {
     this.#begin(CLIENT.execute);
-    this.#text(portal);
+    this.textNul(portal);
     this.#int32(maxRows);
     this.#end();
   }
@@ -246,20 +222,20 @@ export class MessageWriter {
 
   copyFail(reason: string): void {
     this.#begin(CLIENT.copyFail);
-    this.#text(reason);
+    this.textNul(reason);
     this.#end();
   }
 
   copyData(data: Uint8Array): void {
     this.#begin(CLIENT.copyData);
-    this.#raw(data);
+    this.raw(data);
     this.#end();
   }
 
   #named(type: number, target: Target, name: string): void {
     this.#begin(type);
-    this.#byte(target === 'statement' ? 0x53 : 0x50);
-    this.#text(name);
+    this.byte(target === 'statement' ? 0x53 : 0x50);
+    this.textNul(name);
     this.#end();
   }
 
@@ -269,79 +245,32 @@ export class MessageWriter {
   }
 
   #begin(type: number): void {
-    this.#byte(type);
+    this.byte(type);
     this.#beginUntyped();
   }
 
   #beginUntyped(): void {
-    this.#lengthAt = this.#at;
-    this.#ensure(4);
-    this.#at += 4;
+    this.#lengthAt = this.at;
+    this.ensure(4);
+    this.at += 4;
   }
 
   #end(): void {
-    const length = this.#at - this.#lengthAt;
+    const length = this.at - this.#lengthAt;
     if (length > MAX_INT32)
       throw new ProtocolViolation(`a message of ${length} bytes, where ${MAX_INT32} are the most`);
-    this.#bytes.writeInt32BE(length, this.#lengthAt);
-  }
-
-  #byte(value: number): void {
-    this.#ensure(1);
-    this.#bytes[this.#at++] = value;
+    this.bytes.writeInt32BE(length, this.#lengthAt);
   }
 
   #int16(value: number): void {
-    this.#ensure(2);
-    this.#bytes.writeUInt16BE(value, this.#at); // throws beyond 65,535
-    this.#at += 2;
+    this.ensure(2);
+    this.bytes.writeUInt16BE(value, this.at); // throws beyond 65,535
+    this.at += 2;
   }
 
   #int32(value: number): void {
-    this.#ensure(4);
-    this.#bytes.writeInt32BE(value, this.#at); // throws beyond 31 bits
-    this.#at += 4;
-  }
-
-  /** Text with a NUL behind it, so none may be in it. */
-  #text(text: string): void {
-    if (text.includes('\0')) throw new ProtocolViolation('text with a NUL');
-    this.#utf8(text);
-    this.#byte(0);
-  }
-
-  #utf8(text: string): void {
-    const { length } = text;
-    this.#ensure(3 * length); // no UTF-16 unit takes more
-    if (length <= SHORT_CHARACTERS && this.#ascii(text)) return;
-    this.#at += this.#bytes.write(text, this.#at, 'utf8');
-  }
-
-  #ascii(text: string): boolean {
-    const bytes = this.#bytes;
-    let at = this.#at;
-    for (let index = 0; index < text.length; index++) {
-      const code = text.charCodeAt(index);
-      if (code > 0x7f) return false;
-      bytes[at++] = code;
-    }
-    this.#at = at;
-    return true;
-  }
-
-  #raw(bytes: Uint8Array): void {
-    this.#ensure(bytes.length);
-    this.#bytes.set(bytes, this.#at);
-    this.#at += bytes.length;
-  }
-
-  #ensure(count: number): void {
-    const needed = this.#at + count;
-    if (needed <= this.#bytes.length) return;
-    if (needed > MAX_INT32)
-      throw new ProtocolViolation(`messages of ${needed} bytes at once, where ${MAX_INT32} are the most`);
-    const larger = Buffer.allocUnsafeSlow(Math.max(needed, 2 * this.#bytes.length));
-    this.#bytes.copy(larger, 0, 0, this.#at);
-    this.#bytes = larger;
+    this.ensure(4);
+    this.bytes.writeInt32BE(value, this.at); // throws beyond 31 bits
+    this.at += 4;
   }
 }

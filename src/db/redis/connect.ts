@@ -13,7 +13,7 @@ import type { Limit } from '../driver.ts';
 import type { RedisUrl } from './url.ts';
 
 /** How connections are made. */
-export interface RedisConnectOptions {
+export interface RedisConnectDeps {
   readonly address: RedisUrl;
   readonly maxReplyBytes: number;
   readonly maxPending: number;
@@ -31,7 +31,7 @@ export class RedisRefusal extends DatabaseError {}
  * @throws RedisRefusal; ConnectionLost when no server can be reached, or none of them is a primary; QueryTimeout; SvcError `E_DB_CONNECT`
  */
 export async function connectRedis(
-  options: RedisConnectOptions,
+  options: RedisConnectDeps,
   signal?: AbortSignal,
 ): Promise<RedisConnection> {
   const {
@@ -62,7 +62,7 @@ async function connectHost(
     maxPending,
     clientName,
     clock,
-  }: RedisConnectOptions,
+  }: RedisConnectDeps,
   at: ServerHost,
   limit: Limit,
 ): Promise<RedisConnection> {

@@ -26,7 +26,7 @@ export type RedisValue =
   string | Uint8Array | number | bigint | boolean | null | Error | RedisValue[] | Map<RedisValue, RedisValue>;
 
 /** What a connection is made from. */
-export interface RedisConnectionDeps {
+interface RedisConnectionDeps {
   readonly socket: Socket;
   readonly clock: Clock;
   readonly maxReplyBytes: number;

@@ -10,7 +10,7 @@ import { SvcError } from '../../base/errors.ts';
 import { Backoff } from '../wire/backoff.ts';
 import { ConnectionLost } from '../errors.ts';
 import { watchLimit } from '../limits.ts';
-import { RedisRefusal, connectRedis, type RedisConnectOptions } from './connect.ts';
+import { RedisRefusal, connectRedis, type RedisConnectDeps } from './connect.ts';
 import type { Limit } from '../driver.ts';
 import type { RedisConnection } from './connection.ts';
 
@@ -19,8 +19,8 @@ export type RedisEventKind =
   'connected' | 'lost' | 'connect_failed' | 'evicted' | 'timeout' | 'refused' | 'frames_lost';
 
 /** What a link is made from. */
-export interface RedisLinkDeps {
-  readonly options: RedisConnectOptions;
+interface RedisLinkDeps {
+  readonly options: RedisConnectDeps;
   /** Done with each new connection before anybody gets it. Rejecting ends it. */
   readonly prepare?: ((connection: RedisConnection) => Promise<void>) | undefined;
   readonly onEvent: (kind: RedisEventKind, error?: unknown) => void;

@@ -21,7 +21,7 @@ import { isReadable, parseRedisUrl, type RedisUrl } from './url.ts';
 import { shownUrl } from '../url.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Limit } from '../driver.ts';
-import type { RedisConnectOptions } from './connect.ts';
+import type { RedisConnectDeps } from './connect.ts';
 import type { RedisConnection, RedisValue } from './connection.ts';
 import type { RespArgument } from './resp.ts';
 
@@ -54,7 +54,7 @@ export interface RedisCommandOptions {
 }
 
 /** Who counts what a client does. @internal */
-export interface RedisObserver {
+interface RedisObserver {
   /** Seconds, of each command that was answered. */
   readonly onCommand?: (seconds: number) => void;
   readonly onEvent?: (kind: RedisEventKind) => void;
@@ -102,7 +102,7 @@ export class Redis implements AsyncDisposable {
   readonly #clock: Clock;
   readonly #timeoutMs: number;
   readonly #offlineQueue: number;
-  readonly #options: RedisConnectOptions;
+  readonly #options: RedisConnectDeps;
   #log: Logger | undefined;
   #observers: readonly RedisObserver[] = [];
   #link: RedisLink | undefined;

@@ -7,7 +7,7 @@
  *
  * Every length is judged before anything is kept for it, and memory is taken for what has arrived, not for what was announced.
  */
-import { ByteQueue } from '../../base/bytes.ts';
+import { ByteQueue, asBuffer } from '../../base/bytes.ts';
 import { ProtocolViolation } from '../errors.ts';
 
 /** What a server refuses, as part of a reply: its first word, and the rest. */
@@ -27,10 +27,10 @@ export type RespValue =
   string | Buffer | number | bigint | boolean | null | RespError | RespValue[] | Map<RespValue, RespValue>;
 
 /** Told of each complete reply. `isPush`: it answers nothing that was asked. */
-export type OnReply = (value: RespValue, isPush: boolean) => void;
+type OnReply = (value: RespValue, isPush: boolean) => void;
 
 /** What is taken of a server at most. */
-export interface RespLimits {
+interface RespLimits {
   /** Bytes of one reply, all that is in it. */
   readonly maxReplyBytes: number;
 }
@@ -307,8 +307,4 @@ function mapOf(items: readonly RespValue[]): Map<RespValue, RespValue> {
     map.set(Buffer.isBuffer(key) ? key.toString() : key, items[index + 1]!);
   }
   return map;
-}
-
-function asBuffer(bytes: Uint8Array): Buffer {
-  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
 }

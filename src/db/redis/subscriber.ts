@@ -9,7 +9,7 @@ import { ConnectionLost } from '../errors.ts';
 import { RedisLink, type RedisEventKind } from './link.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Limit } from '../driver.ts';
-import type { RedisConnectOptions } from './connect.ts';
+import type { RedisConnectDeps } from './connect.ts';
 import type { RedisConnection } from './connection.ts';
 import type { RespValue } from './resp.ts';
 
@@ -23,8 +23,8 @@ export interface RedisSubscribeOptions {
 }
 
 /** What a subscriber is made from. */
-export interface RedisSubscriberDeps {
-  readonly options: RedisConnectOptions;
+interface RedisSubscriberDeps {
+  readonly options: RedisConnectDeps;
   readonly timeoutMs: number;
   readonly log: () => Logger | undefined;
   readonly onEvent: (kind: RedisEventKind, error?: unknown) => void;

@@ -3,13 +3,12 @@
  * waiting for another process's lock is done beside it, by trying again.
  */
 import { randomInt } from 'node:crypto';
-import { SvcError } from '../../base/errors.ts';
 import { LockTimeout, TransactionAborted } from '../errors.ts';
 import { beginTexts } from '../dialects.ts';
 import { limitReached, sleepWithin } from '../limits.ts';
 import { isBusy, isSqliteFailure, sqliteError, type SqliteFailure } from './errors.ts';
 import { BATCH_ROWS, SqliteStatements, type SqliteStatement } from './statement.ts';
-import { statementsOf } from './text.ts';
+import { scriptStatements } from '../script.ts';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Awaitable } from '../../cache/stores.ts';
 import type { BeginOptions, Connection, ExecuteResult, Int8, Limit, Row, Table } from '../driver.ts';
@@ -138,14 +137,8 @@ export class SqliteConnection implements Connection {
   }
 
   async script(sql: string, limit: Limit | undefined): Promise<void> {
-    if (sql.includes('\0')) throw new SvcError('E_DB_STATEMENT', ['the text has a NUL, which would end it']); // what stands behind it would not run
-    const statements = [...statementsOf(sql)];
-    const control = statements.find(({ scanned }) => scanned.kind === 'control');
-    if (control !== undefined)
-      throw new SvcError('E_DB_STATEMENT', [
-        `${control.scanned.keyword.toUpperCase()} in a script would end or hide the transaction around it`,
-      ]);
-    for (const { text } of statements) await this.#attempt(text, limit, () => this.#db.exec(text));
+    for (const text of scriptStatements(sql, 'sqlite'))
+      await this.#attempt(text, limit, () => this.#db.exec(text));
     this.#statements.clear();
   }
 

@@ -1,14 +1,14 @@
 /**
- * Turns: so many may be taken at once, the others wait in the order in which they came, for so long, and so many of them.
+ * Turns: so many may be taken at once, other callers wait in the order in which they came, for so long, and so many of them.
  */
-import { PoolTimeout, type DatabaseError } from '../errors.ts';
-import { watchLimit } from '../limits.ts';
+import { PoolTimeout } from '../errors.ts';
+import { Waiters } from '../wire/pool-waiters.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 
 /** How turns are given. */
-export interface FairLockOptions {
-  /** What is waited for, for messages: `the writing connection`. */
+interface FairLockDeps {
+  /** The thing that is waited for, for messages: `the writing connection`. */
   readonly what: string;
   readonly permits: number;
   readonly maxWaiting: number;
@@ -16,41 +16,37 @@ export interface FairLockOptions {
   readonly clock: Clock;
 }
 
-interface Waiter {
-  readonly resolve: () => void;
-  readonly reject: (error: unknown) => void;
-  readonly timers: (Disposable | undefined)[];
-  next: Waiter | undefined;
-  isGone: boolean;
-}
-
 /** A queue for something that only so many can have. */
 export class FairLock {
-  readonly #options: FairLockOptions;
+  readonly #deps: FairLockDeps;
+  readonly #waiters: Waiters<void>;
   #free: number;
-  #waiting = 0;
-  /** Those who gave up stay linked until it would be their turn. */
-  #first: Waiter | undefined;
-  #last: Waiter | undefined;
   #closed: (() => unknown) | undefined;
   #drained: PromiseWithResolvers<void> | undefined;
 
-  constructor(options: FairLockOptions) {
-    this.#options = options;
-    this.#free = options.permits;
+  constructor(deps: FairLockDeps) {
+    const { what, permits, acquireTimeoutMs, clock } = deps;
+    this.#deps = deps;
+    this.#free = permits;
+    this.#waiters = new Waiters({
+      clock,
+      timeoutMs: acquireTimeoutMs,
+      timedOut: () =>
+        timeout(`${what} was not free within ${acquireTimeoutMs} ms, ${this.waiting} callers wait`),
+    });
   }
 
   get waiting(): number {
-    return this.#waiting;
+    return this.#waiters.size;
   }
   get inUse(): number {
-    return this.#options.permits - this.#free;
+    return this.#deps.permits - this.#free;
   }
 
   /**
    * Takes a turn: at once without a promise, or when it comes.
    *
-   * @throws PoolTimeout when too many wait, or it takes too long; what `close` was told; QueryCanceled, QueryTimeout
+   * @throws PoolTimeout when too many wait, or it takes too long; the error of {@link close}; QueryCanceled, QueryTimeout
    */
   take(limit: Limit | undefined): Promise<void> | undefined {
     if (this.#closed !== undefined) throw this.#closed();
@@ -58,67 +54,27 @@ export class FairLock {
       this.#free--;
       return undefined;
     }
-    const { what, maxWaiting } = this.#options;
-    if (this.#waiting >= maxWaiting) throw this.#timeout(`${this.#waiting} callers wait for ${what} already`);
-    return this.#wait(limit);
+    const { what, maxWaiting } = this.#deps;
+    if (this.waiting >= maxWaiting) throw timeout(`${this.waiting} callers wait for ${what} already`);
+    return this.#waiters.add(limit, undefined);
   }
 
-  /** Gives the turn to whoever waits longest. */
+  /** Gives the turn to the caller that waits longest. */
   give(): void {
-    for (let waiter = this.#shift(); waiter !== undefined; waiter = this.#shift()) {
-      if (waiter.isGone) continue;
-      this.#leave(waiter);
-      waiter.resolve();
-      return;
-    }
+    const waiter = this.#waiters.shift();
+    if (waiter !== undefined) return waiter.resolve();
+    this.#waiters.end();
     this.#free++;
-    if (this.#free === this.#options.permits) this.#drained?.resolve();
+    if (this.inUse === 0) this.#drained?.resolve();
   }
 
-  /** From now on `take` throws what `error` makes; those who wait already get their turns. Resolves when all turns are given back. */
+  /** From now on `take` throws what `error` makes; callers that wait already get their turns. Resolves when all turns are given back. */
   async close(error: () => unknown): Promise<void> {
     this.#closed = error;
-    if (this.#free === this.#options.permits) return;
-    this.#drained ??= Promise.withResolvers();
-    await this.#drained.promise;
+    if (this.inUse > 0) await (this.#drained ??= Promise.withResolvers()).promise;
   }
+}
 
-  async #wait(limit: Limit | undefined): Promise<void> {
-    const { what, acquireTimeoutMs, clock } = this.#options;
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const waiter: Waiter = { resolve, reject, timers: [], next: undefined, isGone: false };
-    const giveUp = (error: DatabaseError): void => {
-      this.#leave(waiter);
-      reject(error);
-    };
-    if (this.#last === undefined) this.#first = this.#last = waiter;
-    else this.#last = this.#last.next = waiter;
-    this.#waiting++;
-    waiter.timers.push(
-      clock.after(acquireTimeoutMs, () =>
-        giveUp(
-          this.#timeout(`${what} was not free within ${acquireTimeoutMs} ms, ${this.#waiting} callers wait`),
-        ),
-      ),
-    );
-    waiter.timers.push(watchLimit(limit, clock, giveUp));
-    await promise;
-  }
-
-  #leave(waiter: Waiter): void {
-    waiter.isGone = true;
-    this.#waiting--;
-    for (const timer of waiter.timers) timer?.[Symbol.dispose]();
-  }
-
-  #shift(): Waiter | undefined {
-    const waiter = this.#first;
-    this.#first = waiter?.next;
-    if (this.#first === undefined) this.#last = undefined;
-    return waiter;
-  }
-
-  #timeout(problem: string): PoolTimeout {
-    return new PoolTimeout(`No connection to the database: ${problem}`, { sqlstate: '53300' });
-  }
+function timeout(problem: string): PoolTimeout {
+  return new PoolTimeout(`No connection to the database: ${problem}`, { sqlstate: '53300' });
 }

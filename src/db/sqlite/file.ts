@@ -17,7 +17,7 @@ import type { DatabaseSync } from 'node:sqlite';
 const OWNER_ONLY = 0o600;
 
 /** How a file is opened. */
-export interface SqliteFileOptions {
+interface SqliteFileOptions {
   /** A path, or `:memory:`. */
   readonly path: string;
   readonly isReadOnly: boolean;

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { programBeside } from '../../base/package-root.ts';
 import * as errors from '../errors.ts';
 import { watchLimit } from '../limits.ts';
-import { checkedText } from './statement.ts';
+import { checkedStatement } from '../placeholders.ts';
 import { encodeParams, rowOf } from './values.ts';
 import { openFile } from './file.ts';
 import { SqliteConnection } from './connection.ts';
@@ -143,7 +143,7 @@ class SqliteReader implements Connection {
     params: Params,
     limit: Limit | undefined,
   ): AsyncGenerator<readonly Row[], void, undefined> {
-    const inputs = encodeParams(params, checkedText(sql).placeholders);
+    const inputs = encodeParams(params, checkedStatement(sql, 'sqlite').placeholders);
     const stream = await this.#ask<number>('stream', limit, { sql, inputs });
     try {
       for (;;) {
@@ -213,7 +213,10 @@ class SqliteReader implements Connection {
   }
 
   #statement<T>(verb: ReaderVerb, sql: string, params: Params, limit: Limit | undefined): Promise<T> {
-    return this.#ask<T>(verb, limit, { sql, inputs: encodeParams(params, checkedText(sql).placeholders) });
+    return this.#ask<T>(verb, limit, {
+      sql,
+      inputs: encodeParams(params, checkedStatement(sql, 'sqlite').placeholders),
+    });
   }
 
   async #ask<T>(
@@ -384,7 +387,7 @@ type ReaderVerb =
   | 'close';
 
 /** How a reader is started. */
-export interface ReaderData {
+interface ReaderData {
   readonly path: string;
   readonly busyTimeoutMs: number;
   readonly statementCache: number;

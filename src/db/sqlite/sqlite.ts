@@ -84,7 +84,7 @@ export class SqliteDriver implements Driver {
     if (!isReadOnly) this.#options.log?.debug('database_opened', { path });
   }
 
-  acquire(purpose: Purpose, limit: Limit | undefined): Awaitable<Connection> {
+  acquire(limit: Limit | undefined, purpose: Purpose): Awaitable<Connection> {
     const main = this.#opened();
     if (purpose === 'read' && this.#reads !== undefined) return this.#reads.acquire(limit);
     const locked = this.#lock.take(limit);
@@ -123,7 +123,7 @@ export class SqliteDriver implements Driver {
 
   /** Asks the file, not only the connection: one that was deleted or replaced still answers those who had opened it. */
   async ping(limit: Limit | undefined): Promise<void> {
-    const connection = await this.acquire('read', limit);
+    const connection = await this.acquire(limit, 'read');
     try {
       await connection.scalar('pragma schema_version', [], limit);
     } finally {
@@ -226,7 +226,7 @@ export class SqliteDriver implements Driver {
     params: Params,
     limit: Limit | undefined,
   ): AsyncGenerator<readonly Row[], void, undefined> {
-    const connection = await this.acquire('statement', limit);
+    const connection = await this.acquire(limit, 'statement');
     let rows: Row[];
     try {
       rows = await connection.fetchAll(sql, params, limit);
@@ -255,7 +255,7 @@ export class SqliteDriver implements Driver {
       }
       return;
     }
-    const connection = await this.acquire('statement', limit);
+    const connection = await this.acquire(limit, 'statement');
     try {
       await backup(this.#db!, path, { progress }); // acquire() has seen that it is open
     } finally {

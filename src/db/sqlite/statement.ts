@@ -5,16 +5,13 @@
  * numbers where a statement cannot write, which is 8 % faster on wide results, until one does not fit; then, and where it can
  * write, as bigints. Both by test/bench/db.ts.
  */
-import { SvcError } from '../../base/errors.ts';
-import { LruIndex } from '../../cache/lru.ts';
+import { TextCache } from '../statements.ts';
 import { decodeValue, encodeParams, rowOf, type SqliteInput } from './values.ts';
-import { scanSqlite, type ScannedText } from './text.ts';
+import { checkedStatement, type ScannedStatement } from '../placeholders.ts';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Column, ExecuteResult, Int8, Row, Table } from '../driver.ts';
 import type { Params } from '../values.ts';
 
-/** Texts longer than this are not kept: they are generated, and rarely twice the same. */
-const MAX_KEPT_CHARACTERS = 15 * 1024;
 const SQLITE_OK = 0;
 const SQLITE_INSERT = 18;
 /** Takes the name of a table for that of its primary key where the table is WITHOUT ROWID, and only there. pragma_table_list looks at every table: 1.5 ms where there are 600. */
@@ -44,7 +41,7 @@ interface Counters {
 
 /** One statement, prepared. */
 export class SqliteStatement {
-  readonly scanned: ScannedText;
+  readonly scanned: ScannedStatement;
   readonly #statement: StatementSync;
   readonly #int8: Int8;
   readonly #counters: Counters;
@@ -58,7 +55,7 @@ export class SqliteStatement {
 
   constructor(
     statement: StatementSync,
-    scanned: ScannedText,
+    scanned: ScannedStatement,
     int8: Int8,
     counters: Counters,
     target: Target | undefined,
@@ -258,15 +255,14 @@ function all(statement: StatementSync, inputs: readonly SqliteInput[]): unknown 
 export class SqliteStatements implements Counters {
   readonly #db: DatabaseSync;
   readonly #int8: Int8;
-  readonly #index: LruIndex;
-  readonly #kept: (SqliteStatement | undefined)[] = [];
+  readonly #kept: TextCache<SqliteStatement>;
   #compilations = 0;
   #target: Target | undefined;
 
   constructor(db: DatabaseSync, capacity: number, int8: Int8) {
     this.#db = db;
     this.#int8 = int8;
-    this.#index = new LruIndex(capacity);
+    this.#kept = new TextCache(capacity);
     db.setAuthorizer((action, table, _, schema, trigger) => {
       // it allows everything: SQLite asks whenever it compiles, which nothing else tells
       this.#compilations++;
@@ -280,27 +276,18 @@ export class SqliteStatements implements Counters {
     return this.#compilations;
   }
 
-  /** How many are kept. */
-  get size(): number {
-    return this.#index.size;
-  }
-
   /** @throws SvcError `E_DB_STATEMENT`, and what SQLite says about the text */
   get(text: string): SqliteStatement {
-    const slot = this.#index.find(text);
-    if (slot !== 0) {
-      this.#index.use(slot);
-      return this.#kept[slot]!; // every slot in the index has one
-    }
+    const known = this.#kept.get(text);
+    if (known !== undefined) return known;
     const statement = this.prepare(text);
-    if (text.length <= MAX_KEPT_CHARACTERS)
-      this.#kept[this.#index.isFull ? this.#index.replaceOldest(text) : this.#index.add(text)] = statement;
+    this.#kept.add(text, statement);
     return statement;
   }
 
   /** One that is not kept, for whoever reads it slowly. */
   prepare(text: string): SqliteStatement {
-    const scanned = checkedText(text);
+    const scanned = checkedStatement(text, 'sqlite');
     this.#target = undefined;
     const statement = this.#db.prepare(text);
     return new SqliteStatement(statement, scanned, this.#int8, this, this.#target);
@@ -324,26 +311,6 @@ export class SqliteStatements implements Counters {
 
   /** Forgets all: what they mean may have changed. */
   clear(): void {
-    for (const [, slot] of this.#index.entries()) {
-      this.#index.remove(slot);
-      this.#kept[slot] = undefined;
-    }
+    this.#kept.clear();
   }
-}
-
-/** What is in the text of one statement. @throws SvcError `E_DB_STATEMENT` for what SQLite would take and run as something else */
-export function checkedText(text: string): ScannedText {
-  const scanned = scanSqlite(text);
-  const problem = problemWith(scanned, text);
-  if (problem !== undefined) throw new SvcError('E_DB_STATEMENT', [problem]);
-  return scanned;
-}
-
-function problemWith({ kind, named, hasMore, keyword }: ScannedText, text: string): string | undefined {
-  if (kind === 'empty') return 'the text has none';
-  if (hasMore) return 'the text has more than one, and only the first would run';
-  if (kind === 'control')
-    return `${keyword.toUpperCase()} would change the transaction of whoever uses the connection next`;
-  if (named !== undefined) return `the placeholder "${named}" has a name or number, a plain ? is needed`;
-  return text.includes('\0') ? 'the text has a NUL, which would end it' : undefined;
 }

@@ -13,6 +13,7 @@ import {
   parameterProblem,
   refuseCount,
   refuseParameter,
+  setColumn,
 } from '../values.ts';
 import type { Int8, Row } from '../driver.ts';
 
@@ -71,14 +72,7 @@ export function rowOf(names: readonly string[], values: readonly unknown[], int8
   const row: Row = {};
   for (let index = 0; index < names.length; index++) {
     const value = values[index];
-    const name = names[index]!;
-    if (name === '__proto__') define(row, typeof value === 'bigint' ? decodeValue(value, int8) : value);
-    else row[name] = typeof value === 'bigint' ? decodeValue(value, int8) : value;
+    setColumn(row, names[index]!, typeof value === 'bigint' ? decodeValue(value, int8) : value);
   }
   return row;
-}
-
-/** A column of this name is a column, not the prototype. */
-function define(row: Row, value: unknown): void {
-  Object.defineProperty(row, '__proto__', { value, enumerable: true, configurable: true, writable: true });
 }

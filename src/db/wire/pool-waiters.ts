@@ -20,28 +20,25 @@ export interface Waiter<T> {
 }
 
 /** What is thrown at those who wait too long, and how long that is. */
-export interface WaitersOptions {
+interface WaitersDeps {
   readonly clock: Clock;
   readonly timeoutMs: number;
   readonly timedOut: () => Error;
   /** Told whenever somebody has given up. */
-  readonly onLeave: () => void;
+  readonly onLeave?: () => void;
 }
 
 /** The queue. One timer is enough for it, since all wait equally long. */
 export class Waiters<T> {
-  readonly #options: WaitersOptions;
+  readonly #options: WaitersDeps;
   #first: Waiter<T> | undefined;
   #last: Waiter<T> | undefined;
-  #size = 0;
+  /** How many wait. Read only. */
+  size = 0;
   #timer: Disposable | undefined;
 
-  constructor(options: WaitersOptions) {
+  constructor(options: WaitersDeps) {
     this.#options = options;
-  }
-
-  get size(): number {
-    return this.#size;
   }
 
   /** Joins the queue. Rejects when the time is over or the limit is reached, whichever comes first. */
@@ -60,7 +57,7 @@ export class Waiters<T> {
     if (this.#last === undefined) this.#first = waiter;
     else this.#last.after = waiter;
     this.#last = waiter;
-    this.#size++;
+    this.size++;
     this.#timer ??= clock.after(timeoutMs, this.#onTime);
     const watched = watchLimit(limit, clock, (error) => this.#giveUp(waiter, error));
     if (this.#isIn(waiter)) waiter.watched = watched;
@@ -99,7 +96,7 @@ export class Waiters<T> {
   #giveUp(waiter: Waiter<T>, error: Error): void {
     this.#leave(waiter);
     waiter.reject(error);
-    this.#options.onLeave();
+    this.#options.onLeave?.();
   }
 
   #isIn(waiter: Waiter<T>): boolean {
@@ -114,7 +111,7 @@ export class Waiters<T> {
     if (after === undefined) this.#last = before;
     else after.before = before;
     waiter.before = waiter.after = undefined;
-    this.#size--;
+    this.size--;
     waiter.watched?.[Symbol.dispose]();
   }
 }

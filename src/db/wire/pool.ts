@@ -167,7 +167,7 @@ export class Pool<C extends PooledConnection> {
     const { connection } = slot;
     const nowMs = this.#deps.clock.monotonicMs();
     if (connection.isBroken || connection.isStale || nowMs >= slot.retireMs) return this.#drop(slot);
-    const waiter = this.#waiters.shift();
+    const waiter = this.#waiters.size > 0 ? this.#waiters.shift() : undefined;
     if (waiter !== undefined) {
       waiter.resolve(this.#lend(slot, nowMs, waiter.caller));
       return;

@@ -19,7 +19,7 @@ import type { Limit } from '../driver.ts';
 import type { ServerHost, ServerTls } from './server-options.ts';
 
 /** Told of bytes, which are lent: they are others when it has returned. Copy what is to stay. */
-export type OnBytes = (bytes: Buffer) => void;
+type OnBytes = (bytes: Buffer) => void;
 
 /** A socket that is ready for the log-in. */
 export interface ServerSocket {

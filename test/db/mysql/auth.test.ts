@@ -1,14 +1,5 @@
 import assert from 'node:assert/strict';
-import {
-  constants,
-  createHash,
-  createPrivateKey,
-  createPublicKey,
-  generateKeyPairSync,
-  privateDecrypt,
-  sign,
-  verify,
-} from 'node:crypto';
+import { constants, createPublicKey, generateKeyPairSync, privateDecrypt, verify } from 'node:crypto';
 import { test } from 'node:test';
 import {
   cachingSha2Password,
@@ -19,7 +10,6 @@ import {
   parsecAnswer,
   readParsecSalt,
 } from '../../../src/db/mysql/auth.ts';
-import { signByPassword } from '../../../src/db/mysql/eddsa.ts';
 import { ProtocolViolation } from '../../../src/db/errors.ts';
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
@@ -49,44 +39,6 @@ test('nativePassword() answers as the published vector does, and nativeHash() is
   assert.equal(hex(nativePassword('G!ider27', nonce)), '09cff8855e9e705340ff2270d8fb9fadba906b70');
   assert.equal(nativePassword('', nonce).length, 0);
   assert.equal(hex(nativeHash('secret')).toUpperCase(), '14E65567ABDB5135D0CFD9A70B3032C179A49EE7');
-});
-
-test('signByPassword() has the public key that MariaDB documents for "secret", and its signatures are of Ed25519', () => {
-  for (const [password, key] of [
-    ['secret', 'ZIgUREUg5PVgQ6LskhXmO+eZLS0nC8be6HPjYWR4YJY'],
-    ['', undefined],
-    ['grüße, and longer than thirty-two bytes', undefined],
-  ] as const) {
-    for (const message of [
-      Buffer.alloc(32),
-      Buffer.from(Array.from({ length: 32 }, (_, byte) => byte * 7)),
-    ]) {
-      const { signature, publicKey } = signByPassword(password, message);
-      if (key !== undefined) assert.equal(publicKey.toString('base64').replace('=', ''), key);
-      assert.ok(verify(null, message, publicKeyOf(publicKey), signature));
-      assert.ok(!verify(null, Buffer.from('another'), publicKeyOf(publicKey), signature));
-    }
-  }
-});
-
-test('signByPassword() signs by a password of 32 bytes as RFC 8032 does by a seed, key and signature alike', () => {
-  for (let round = 0; round < 16; round++) {
-    const [seed, message] = [
-      createHash('sha256').update(`seed ${round}`).digest(),
-      createHash('sha512').update(`message ${round}`).digest(),
-    ];
-    const key = createPrivateKey({
-      key: Buffer.concat([Buffer.from('302e020100300506032b657004220420', 'hex'), seed]),
-      format: 'der',
-      type: 'pkcs8',
-    });
-    const { signature, publicKey } = signByPassword(seed, message);
-    assert.equal(
-      hex(publicKey),
-      hex(createPublicKey(key).export({ format: 'der', type: 'spki' }).subarray(-32)),
-    );
-    assert.equal(hex(signature), hex(sign(null, message, key)));
-  }
 });
 
 test('parsecAnswer() signs both nonces by a key that comes of password and salt, and readParsecSalt() bounds the work', async () => {

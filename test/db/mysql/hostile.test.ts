@@ -91,12 +91,6 @@ for (const [what, first, said, pattern] of [
     Buffer.concat([Buffer.from([0xff, 0xff, 0xff, 2]), Buffer.alloc(10)]),
     /more than 65536 bytes/,
   ],
-  [
-    'sends no nonce for ed25519',
-    greeting(),
-    packet(2, Buffer.of(0xfe), 'client_ed25519\0', 'short'),
-    /nonce of ed25519/,
-  ],
 ] as const) {
   test(`a server is refused that ${what}, and does not get the password`, async (t) => {
     const { url, received } = await fake(t, first, (_, count) => (count === 0 ? said : undefined));

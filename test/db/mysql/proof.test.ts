@@ -38,8 +38,6 @@ const fingerprintOf = ({ cert }: Pair): Buffer =>
   Buffer.from(new X509Certificate(cert).fingerprint256.replaceAll(':', ''), 'hex');
 /** What a server keeps of the password for mysql_native_password. */
 const nativeHash = (password: string = PASSWORD): Buffer => sha('sha1', sha('sha1', password));
-/** The public key that MariaDB documents for "secret". */
-const ED25519_KEY = Buffer.from('ZIgUREUg5PVgQ6LskhXmO+eZLS0nC8be6HPjYWR4YJY', 'base64');
 /** What a server keeps for parsec: the salt as it sends it, and the public key. */
 function parsecHash(): Buffer {
   const seed = pbkdf2Sync(PASSWORD, SALT.subarray(2), 1024, 32, 'sha512');
@@ -165,13 +163,6 @@ const native =
   (text: Uint8Array) =>
   ({ say }: Talk): void =>
     say(ok(text));
-const ed25519 =
-  (text: Uint8Array) =>
-  async ({ say, next }: Talk): Promise<void> => {
-    say(Buffer.of(0xfe), 'client_ed25519\0', SWITCH_NONCE);
-    await next();
-    say(ok(text));
-  };
 const parsec =
   (text: Uint8Array) =>
   async ({ say, next }: Talk): Promise<void> => {
@@ -184,7 +175,6 @@ const parsec =
 
 for (const [plugin, hash, logIn] of [
   ['mysql_native_password', nativeHash(), native],
-  ['client_ed25519', ED25519_KEY, ed25519],
   ['parsec', parsecHash(), parsec],
 ] as const) {
   for (const [how, text] of [

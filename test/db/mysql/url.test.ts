@@ -57,7 +57,6 @@ test('parseMySqlUrl() has defaults that are safe, and takes what is said by name
     'mysql_native_password',
     'caching_sha2_password',
     'sha256_password',
-    'client_ed25519',
     'parsec',
   ]);
   assert.equal(parse('mysql://app@127.0.0.1/shop').tls.mode, 'disable');

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as read from '../../../src/db/postgres/messages.ts';
-import { MAX_LOGIN_BYTES, MAX_MESSAGE_BYTES, MessageReader } from '../../../src/db/postgres/wire.ts';
+import { MAX_MESSAGE_BYTES, MessageReader } from '../../../src/db/postgres/messages.ts';
+import { MAX_LOGIN_BYTES } from '../../../src/db/wire/bytes.ts';
 import { ProtocolViolation } from '../../../src/db/errors.ts';
 import {
   MAX_PARAMETERS,
@@ -148,19 +149,6 @@ const MESSAGES: readonly (readonly [
     ],
   ],
   ['a RowDescription of no columns', write.rowDescription(), read.readRowDescription, []],
-  [
-    'CopyInResponse',
-    write.message('G', Buffer.alloc(1), write.int16(2), write.int16(0), write.int16(0)),
-    read.readCopyColumns,
-    2,
-  ],
-  [
-    'CopyOutResponse',
-    write.message('H', Buffer.alloc(1), write.int16(1), write.int16(0)),
-    read.readCopyColumns,
-    1,
-  ],
-  ['CopyBothResponse', write.message('W', Buffer.alloc(1), write.int16(0)), read.readCopyColumns, 0],
   [
     'ErrorResponse',
     write.failure({

@@ -9,11 +9,11 @@ import { MySqlConversation } from '../../../src/db/mysql/conversation.ts';
 import { runMany } from '../../../src/db/mysql/many.ts';
 import { MySqlRunner } from '../../../src/db/mysql/runner.ts';
 import { PacketReader } from '../../../src/db/mysql/wire.ts';
-import { Conversation } from '../../../src/db/postgres/conversation.ts';
+import { PostgresConversation } from '../../../src/db/postgres/conversation.ts';
 import { copyRows } from '../../../src/db/postgres/copy.ts';
 import { writeMany } from '../../../src/db/postgres/many.ts';
 import { PostgresTypes } from '../../../src/db/postgres/types.ts';
-import { MessageReader } from '../../../src/db/postgres/wire.ts';
+import { MessageReader } from '../../../src/db/postgres/messages.ts';
 import { MessageWriter } from '../../../src/db/postgres/writer.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { CAPABILITIES, OK, packet, prepared } from '../../support/mysql-bytes.ts';
@@ -115,18 +115,16 @@ interface Under {
 function onPostgres(how: 'executeMany' | 'insertMany'): Under {
   const socket = new SlowSocket();
   const reader = new MessageReader((type, bytes, at, end) => conversation.onMessage(type, bytes, at, end));
-  const conversation = new Conversation(
-    {
-      socket: socket as unknown as Socket,
-      reader,
-      writer: new MessageWriter(),
-      parameters: new Map(),
-      processId: 1,
-      cancel: () => Promise.resolve(),
-    },
-    new ManualClock(),
-    undefined,
-  );
+  const conversation = new PostgresConversation({
+    socket: socket as unknown as Socket,
+    reader,
+    writer: new MessageWriter(),
+    parameters: new Map(),
+    processId: 1,
+    cancel: () => Promise.resolve(),
+    clock: new ManualClock(),
+    log: undefined,
+  });
   const types = new PostgresTypes('auto');
   if (how === 'insertMany')
     socket.onShort = (request) => {
@@ -194,10 +192,14 @@ function onMySql(how: 'each' | 'bulk'): Under {
     conversation.onPacket(bytes, at, end, sequence),
   );
   const dialogue = { capabilities: CAPABILITIES, extended: how === 'bulk' ? 0x4 : 0, values: OPTIONS.values };
-  const conversation = new MySqlConversation(
-    { socket: socket as unknown as Socket, reader, dialogue, status: 2, cancel: () => Promise.resolve() },
-    OPTIONS.clock,
-  );
+  const conversation = new MySqlConversation({
+    socket: socket as unknown as Socket,
+    reader,
+    dialogue,
+    status: 2,
+    cancel: () => Promise.resolve(),
+    clock: OPTIONS.clock,
+  });
   socket.onShort = (request) => {
     if (request[4] === 0x16) conversation.onBytes(prepared(1));
   };

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ScriptProblem, splitStatements } from '../../../src/db/migrations/split.ts';
-import { seeded } from '../../support/random.ts';
-import type { Dialect } from '../../../src/db/driver.ts';
+import { ScriptProblem, splitScript } from '../../src/db/script.ts';
+import { seeded } from '../support/random.ts';
+import type { Dialect } from '../../src/db/driver.ts';
 
 const texts = (script: string, dialect: Dialect = 'sqlite'): string[] =>
-  splitStatements(script, dialect).map(({ text }) => text);
+  splitScript(script, dialect).statements.map(({ text }) => text);
 
 for (const [what, dialect, script, expected] of [
   ['nothing', 'sqlite', '', []],
@@ -207,7 +207,7 @@ for (const [what, dialect, script, expected] of [
     ],
   ],
 ] as const satisfies readonly (readonly [string, Dialect, string, readonly string[]])[]) {
-  test(`splitStatements() for ${dialect}: ${what}`, () => assert.deepEqual(texts(script, dialect), expected));
+  test(`splitScript() for ${dialect}: ${what}`, () => assert.deepEqual(texts(script, dialect), expected));
 }
 
 for (const body of [
@@ -229,12 +229,12 @@ for (const body of [
   'create event e on schedule every 1 day do if 1 then delete from a; else delete from b; end if',
   'alter event e do begin delete from a; delete from b; end',
 ]) {
-  test(`splitStatements() for mariadb finds the end of: ${body}`, () =>
+  test(`splitScript() for mariadb finds the end of: ${body}`, () =>
     assert.deepEqual(texts(`select 1;\n${body};\nselect 2`, 'mariadb'), ['select 1', body, 'select 2']));
 }
 
-test('splitStatements() tells the line of each statement, and its first words', () => {
-  const statements = splitStatements(
+test('splitScript() tells the line of each statement, and its first words', () => {
+  const { statements } = splitScript(
     '-- one\n\ncreate\n  TABLE "x" t (a);\n\n  select 1; insert\ninto t values (1)',
     'sqlite',
   );
@@ -258,15 +258,15 @@ for (const [script, dialect, line, message] of [
   ['do $a$ $b$', 'postgres', 1, /the quote \$a\$ has no end/],
   ["select E'\\'", 'postgres', 1, /the quote '/],
 ] as const) {
-  test(`splitStatements() refuses ${JSON.stringify(script)} in ${dialect}`, () => {
+  test(`splitScript() refuses ${JSON.stringify(script)} in ${dialect}`, () => {
     assert.throws(
-      () => splitStatements(script, dialect),
+      () => splitScript(script, dialect).statements,
       (error) => error instanceof ScriptProblem && error.line === line && message.test(error.message),
     );
   });
 }
 
-test('splitStatements() finds generated statements again, whatever stands between them', () => {
+test('splitScript() finds generated statements again, whatever stands between them', () => {
   const random = seeded(3);
   const pick = <T>(from: readonly T[]): T => from[random(from.length)]!;
   for (let round = 0; round < 500; round++) {

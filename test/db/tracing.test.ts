@@ -9,10 +9,10 @@ import { Depends, provide } from '../../src/routing/di.ts';
 import { TestClient } from '../../src/testing/index.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import type { TestContext } from 'node:test';
-import type { QueryEvent } from '../../src/db/observed-driver.ts';
+import type { QueryEvent } from '../../src/db/tracing.ts';
 
-/** Hears a channel until the test ends. */
-function hear(t: TestContext, channel: string, on: (phase: string, event: never) => void): void {
+/** Subscribes to a channel until the test ends. */
+function subscribe(t: TestContext, channel: string, on: (phase: string, event: never) => void): void {
   const subscribers = Object.fromEntries(
     ['start', 'end', 'asyncStart', 'asyncEnd', 'error'].map((phase) => [
       phase,
@@ -28,7 +28,7 @@ test('svc:db:query tells of each statement without its values, and of what fails
   await using database = await openDatabase('sqlite::memory:');
   await database.script('create table note (id integer primary key, text text)');
   const seen: unknown[] = [];
-  hear(t, 'svc:db:query', (phase, { system, database: name, text, operation, error }: QueryEvent) => {
+  subscribe(t, 'svc:db:query', (phase, { system, database: name, text, operation, error }: QueryEvent) => {
     if (phase === 'start') seen.push([system, name, text, operation]);
     if (phase === 'error') seen.push((error as { code?: string }).code);
   });
@@ -58,7 +58,7 @@ test('svc:db:query tells of transactions, savepoints and streams inside of them;
     await using database = await openDatabase('sqlite::memory:');
     const seen: string[] = [];
     if (isWatched)
-      hear(t, 'svc:db:query', (phase, { text }: QueryEvent) => {
+      subscribe(t, 'svc:db:query', (phase, { text }: QueryEvent) => {
         if (phase === 'end') seen.push(text.split(' ').slice(0, 2).join(' '));
       });
     await database.script('create table note (id integer primary key, text text)');
@@ -101,13 +101,13 @@ test('svc:db:query tells of transactions, savepoints and streams inside of them;
   }
 });
 
-test('a stream that is left, or that fails, is told to its end', async (t) => {
+test('a stream that is left, or that fails, is published to its end', async (t) => {
   await using database = await openDatabase('sqlite::memory:');
   await database.script(
     'create table note (id integer primary key); with recursive n (i) as (select 1 union all select i + 1 from n where i < 5000) insert into note select i from n',
   );
   const phases: string[] = [];
-  hear(t, 'svc:db:query', (phase, { text }: QueryEvent) => {
+  subscribe(t, 'svc:db:query', (phase, { text }: QueryEvent) => {
     if (text.startsWith('select id')) phases.push(phase);
   });
   for await (const _ of database.stream('select id from note')) break;
@@ -130,7 +130,7 @@ test('a stream that is left, or that fails, is told to its end', async (t) => {
   );
 });
 
-test('statements of a request are told inside of its spans', async (t) => {
+test('statements of a request are published inside of its spans', async (t) => {
   const app = new Svc({ logger: collectedLog().logger });
   app.register(new DatabasePlugin('sqlite::memory:'));
   const store = new AsyncLocalStorage<string>();
@@ -138,7 +138,7 @@ test('statements of a request are told inside of its spans', async (t) => {
   start.bindStore(store, (event) => (event as { path: string }).path);
   t.after(() => start.unbindStore(store));
   const seen: unknown[] = [];
-  hear(t, 'svc:db:query', (phase, { text, database }: QueryEvent) => {
+  subscribe(t, 'svc:db:query', (phase, { text, database }: QueryEvent) => {
     if (phase === 'start' && /^select \d$/.test(text)) seen.push([store.getStore(), database, text]);
   });
   app.get('/{id}', { db: Depends(db) }, async ({ db, params }) => {

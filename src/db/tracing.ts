@@ -1,0 +1,150 @@
+/**
+ * Statements for subscribers: the tracing channel `svc:db:query` of node:diagnostics_channel. Costs nothing without one.
+ *
+ *   start -> end -> [error ->] asyncStart -> asyncEnd        src/observability/traced.ts; without the last two where the engine answers at once, as SQLite does
+ */
+import { tracingChannel, type TracingChannel } from 'node:diagnostics_channel';
+import { traced } from '../observability/traced.ts';
+import { quotedName } from './dialects.ts';
+import type { Awaitable } from '../cache/stores.ts';
+import type { BeginOptions, Connection, Dialect, ExecuteResult, Limit, Row, Table } from './driver.ts';
+import type { Params } from './values.ts';
+import type { Failable } from '../observability/traced.ts';
+
+/** The channel. @internal */
+export const queries: TracingChannel<unknown, object> = tracingChannel('svc:db:query');
+
+/** One statement, in the events of `svc:db:query`. OpenTelemetry's names are beside each. */
+export class QueryEvent implements Failable {
+  /** The error that the database, or the verb, refused it with. */
+  error?: unknown;
+  /** `db.system.name` */
+  readonly system: Dialect;
+  /** The name of its plugin; `database` for one that has no other. */
+  readonly database: string;
+  /** `db.query.text`: as it is sent, with placeholders where values are. Values that a program writes into the text itself are in it. */
+  readonly text: string;
+
+  /** @internal */
+  constructor(system: Dialect, database: string, text: string) {
+    this.system = system;
+    this.database = database;
+    this.text = text;
+  }
+
+  /** `db.operation.name`: the first word in capitals, comments before it left out; empty where there is none. */
+  get operation(): string {
+    return FIRST_WORD.exec(this.text)?.[1]?.toUpperCase() ?? '';
+  }
+}
+
+const FIRST_WORD = /^(?:\s|--[^\n]*\n|\/\*(?:[^*]|\*(?!\/))*\*\/)*([a-z]+)/i;
+
+/** A source of streams that publishes each of them as one statement. @internal */
+export function tracedSource(
+  source: Pick<Connection, 'stream'>,
+  dialect: Dialect,
+  name: string,
+): Pick<Connection, 'stream'> {
+  return {
+    stream: (sql, params, limit) =>
+      tracedStream(new QueryEvent(dialect, name, sql), source.stream(sql, params, limit)),
+  };
+}
+
+/** A connection that publishes each statement. @internal */
+export class TracedConnection implements Connection {
+  /** Absent where the connection has none. */
+  readonly insertMany?: (
+    table: string,
+    columns: readonly string[],
+    rows: Iterable<Params>,
+    limit: Limit | undefined,
+  ) => Awaitable<number>;
+  readonly #inner: Connection;
+  readonly #dialect: Dialect;
+  readonly #name: string;
+
+  constructor(inner: Connection, dialect: Dialect, name: string) {
+    this.#inner = inner;
+    this.#dialect = dialect;
+    this.#name = name;
+    if (inner.insertMany !== undefined) {
+      this.insertMany = (table, columns, rows, limit) =>
+        this.#traced(`insert into ${quotedName(dialect, table)}`, () =>
+          inner.insertMany!(table, columns, rows, limit),
+        ); // it was there a line above
+    }
+  }
+
+  get isInTransaction(): boolean {
+    return this.#inner.isInTransaction;
+  }
+
+  execute(sql: string, params: Params, limit: Limit | undefined): Awaitable<ExecuteResult> {
+    return this.#traced(sql, () => this.#inner.execute(sql, params, limit));
+  }
+  fetchOne(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row | undefined> {
+    return this.#traced(sql, () => this.#inner.fetchOne(sql, params, limit));
+  }
+  fetchAll(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row[]> {
+    return this.#traced(sql, () => this.#inner.fetchAll(sql, params, limit));
+  }
+  fetchArrays(sql: string, params: Params, limit: Limit | undefined): Awaitable<Table> {
+    return this.#traced(sql, () => this.#inner.fetchArrays(sql, params, limit));
+  }
+  scalar(sql: string, params: Params, limit: Limit | undefined): Awaitable<unknown> {
+    return this.#traced(sql, () => this.#inner.scalar(sql, params, limit));
+  }
+  executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Awaitable<number> {
+    return this.#traced(sql, () => this.#inner.executeMany(sql, rows, limit));
+  }
+  script(sql: string, limit: Limit | undefined): Awaitable<void> {
+    return this.#traced(sql, () => this.#inner.script(sql, limit));
+  }
+  stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]> {
+    return tracedSource(this.#inner, this.#dialect, this.#name).stream(sql, params, limit);
+  }
+  begin(options: BeginOptions, limit: Limit | undefined): Awaitable<void> {
+    return this.#traced('begin', () => this.#inner.begin(options, limit));
+  }
+  commit(limit?: Limit): Awaitable<void> {
+    return this.#traced('commit', () => this.#inner.commit(limit));
+  }
+  rollback(limit?: Limit): Awaitable<void> {
+    return this.#traced('rollback', () => this.#inner.rollback(limit));
+  }
+  savepoint(name: string, limit?: Limit): Awaitable<void> {
+    return this.#traced(`savepoint ${name}`, () => this.#inner.savepoint(name, limit));
+  }
+  releaseSavepoint(name: string, limit?: Limit): Awaitable<void> {
+    return this.#traced(`release ${name}`, () => this.#inner.releaseSavepoint(name, limit));
+  }
+  rollbackTo(name: string, limit?: Limit): Awaitable<void> {
+    return this.#traced(`rollback to ${name}`, () => this.#inner.rollbackTo(name, limit));
+  }
+  retire(): void {
+    this.#inner.retire?.();
+  }
+
+  #traced<T>(text: string, work: () => Awaitable<T>): Awaitable<T> {
+    return traced(queries, new QueryEvent(this.#dialect, this.#name, text), work);
+  }
+}
+
+/** One statement: from the first batch that is asked for to the last, or until the loop is left. */
+async function* tracedStream(
+  event: QueryEvent,
+  rows: AsyncIterable<readonly Row[]>,
+): AsyncGenerator<readonly Row[], void, undefined> {
+  const reading = Promise.withResolvers<void>();
+  traced(queries, event, () => reading.promise).catch(() => undefined); // the reader of the rows gets it below
+  try {
+    yield* rows;
+  } catch (error) {
+    reading.reject(error);
+    throw error;
+  } finally {
+    reading.resolve();
+  }
+}
