@@ -60,9 +60,7 @@ const TEXTS: ReadonlySet<string> = new Set([
     ...['app', 'app-test', 'container', 'live', 'login', 'package', 'page', 'readme', 'repository'],
     ...['settings', 'storage'],
   ].map((name) => `cli/starter/template/${name}.ts`),
-  ...['answer', 'auth', 'browse', 'form', 'request', 'sample', 'script', 'style'].map(
-    (name) => `openapi/docs/${name}.ts`,
-  ),
+  'openapi/docs/page.generated.ts',
 ]);
 
 interface Import {
@@ -150,7 +148,8 @@ function forbidden(file: string, text: string): string[] {
   const found: string[] = [];
   const code = codeOf(file, text);
   const lines = text.split('\n').length;
-  if (lines > MAX_LINES) found.push(`src/${file} has ${lines} lines: at most ${MAX_LINES}`);
+  if (lines > MAX_LINES && !file.endsWith('.generated.ts'))
+    found.push(`src/${file} has ${lines} lines: at most ${MAX_LINES}`);
   if (!text.startsWith('/**')) found.push(`src/${file} does not open with a doc comment`);
   if (/\b(?:TODO|FIXME)\b/.test(text)) found.push(`src/${file} has a TODO or FIXME`);
   if (/\bnew Function\b|(?<![.\w#])eval\(|\bfrom 'node:vm'/.test(code))
@@ -268,14 +267,14 @@ test('the tables of this test name only files and folders that exist', () => {
   );
 });
 
-test('the only other files in src are the README files of svc/db and svc/oauth', () => {
-  const others = readdirSync(join(ROOT, 'src'), { recursive: true, withFileTypes: true }).filter(
-    (entry) => entry.isFile() && !entry.name.endsWith('.ts'),
-  );
-  assert.deepEqual(
-    others.map((entry) => join(entry.parentPath, entry.name).slice(join(ROOT, 'src').length + 1)).toSorted(),
-    ['db/README.md', 'oauth/README.md'],
-  );
+test('the only other files in src are the README files of svc/db and svc/oauth, and the files of the docs page', () => {
+  const others = readdirSync(join(ROOT, 'src'), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && !entry.name.endsWith('.ts'))
+    .map((entry) => join(entry.parentPath, entry.name).slice(join(ROOT, 'src').length + 1));
+  assert.deepEqual(others.filter((file) => !/^openapi\/docs\/\w+\.(?:html|css|js)$/.test(file)).toSorted(), [
+    'db/README.md',
+    'oauth/README.md',
+  ]);
 });
 
 test('index files are those that package.json exports', () => {
