@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
-import { dirname, join, posix } from 'node:path';
+import { dirname, join, posix, relative, sep } from 'node:path';
 import { test } from 'node:test';
 import { ROOT } from './support/build.ts';
 
@@ -54,14 +54,10 @@ const NAMES_KEPT: Readonly<Record<string, string>> = {
 const CLOCKS: ReadonlySet<string> = new Set(['base/clock.ts', 'base/manual-clock.ts']);
 /** These files import the application, whose name is known at run time only. */
 const LOADERS: ReadonlySet<string> = new Set(['cli/main.ts', 'cli/run.ts', 'cli/load.ts']);
-/** These files hold programs as text between backticks, which is not their own code. */
-const TEXTS: ReadonlySet<string> = new Set([
-  ...[
-    ...['app', 'app-test', 'container', 'live', 'login', 'package', 'page', 'readme', 'repository'],
-    ...['settings', 'storage'],
-  ].map((name) => `cli/starter/template/${name}.ts`),
-  'openapi/docs/page.generated.ts',
-]);
+/** The docs page is text between backticks, which is not code of the module itself. */
+const TEXTS: ReadonlySet<string> = new Set(['openapi/docs/page.generated.ts']);
+/** Files of new projects, which are data of the package. */
+const TEMPLATE = 'cli/starter/template/';
 
 interface Import {
   readonly from: string;
@@ -243,7 +239,7 @@ function sources(): Record<string, string> {
   );
   return Object.fromEntries(
     names
-      .filter((name) => name.endsWith('.ts'))
+      .filter((name) => name.endsWith('.ts') && !name.startsWith(TEMPLATE))
       .map((name) => [name, readFileSync(join(folder, name), 'utf8')]),
   );
 }
@@ -267,14 +263,13 @@ test('the tables of this test name only files and folders that exist', () => {
   );
 });
 
-test('the only other files in src are the README files of svc/db and svc/oauth, and the files of the docs page', () => {
-  const others = readdirSync(join(ROOT, 'src'), { recursive: true, withFileTypes: true })
+test('the only other files in src are two README files, the files of the docs page, and the template of new projects', () => {
+  const folder = join(ROOT, 'src');
+  const others = readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && !entry.name.endsWith('.ts'))
-    .map((entry) => join(entry.parentPath, entry.name).slice(join(ROOT, 'src').length + 1));
-  assert.deepEqual(others.filter((file) => !/^openapi\/docs\/\w+\.(?:html|css|js)$/.test(file)).toSorted(), [
-    'db/README.md',
-    'oauth/README.md',
-  ]);
+    .map(({ parentPath, name }) => posix.join(...relative(folder, join(parentPath, name)).split(sep)))
+    .filter((file) => !file.startsWith(TEMPLATE) && !/^openapi\/docs\/\w+\.(?:html|css|js)$/.test(file));
+  assert.deepEqual(others.toSorted(), ['db/README.md', 'oauth/README.md']);
 });
 
 test('index files are those that package.json exports', () => {
