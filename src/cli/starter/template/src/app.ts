@@ -26,6 +26,7 @@ import {
   reply,
   requireScopes,
   str,
+  uuid,
 } from 'svc';
 import { DatabasePlugin, db } from 'svc/db';
 import { SCOPES, addLogin } from './login.ts';
@@ -74,7 +75,7 @@ class NewNote extends Schema {
 }
 
 class Note extends Schema {
-  id = Field(str);
+  id = Field(uuid);
   text = Field(str);
   createdAt = Field(datetime);
 }
@@ -176,7 +177,7 @@ app.post(
 
 app.post(
   '/delete',
-  { me: Depends(person), store: Depends(notes), form: { id: Field(str) }, ...PAGE },
+  { me: Depends(person), store: Depends(notes), form: { id: Field(uuid) }, ...PAGE },
   async ({ me, store, form }) => {
     await store.delete(me.id, form.id);
     announce(me.id);
