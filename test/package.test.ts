@@ -59,11 +59,12 @@ test('the tarball holds what package.json names, LICENSE and README, and nothing
     'bin/need-node.cjs',
     'src/db/README.md',
     'src/oauth/README.md',
+    'src/cli/starter/template/gitignore',
   ])
     assert.ok(names.includes(`package/${name}`), name);
   const others = names.filter(
     (name) =>
-      !/^package\/(?:package\.json|README\.md|LICENSE|bin\/(?:svc\.js|need-node\.cjs)|src\/(?:db|oauth)\/README\.md|dist\/package\.json|dist\/.+\.(?:js|d\.ts))$/.test(
+      !/^package\/(?:package\.json|README\.md|LICENSE|bin\/(?:svc\.js|need-node\.cjs)|src\/(?:db|oauth)\/README\.md|src\/cli\/starter\/template\/[^.].+|dist\/package\.json|dist\/.+\.(?:js|d\.ts))$/.test(
         name,
       ),
   );
@@ -82,8 +83,9 @@ test('the tarball unpacks to at most 6 MiB and holds one .js and one .d.ts file 
   const size = [...files.values()].reduce((sum, content) => sum + content.length, 0);
   assert.ok(size <= 6 * 1_048_576, `${size} bytes`);
   const sources = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
-    .filter((path) => path.endsWith('.ts'))
-    .map((path) => path.replaceAll('\\', '/').replace(/\.ts$/, ''));
+    .map((path) => path.replaceAll('\\', '/'))
+    .filter((path) => path.endsWith('.ts') && !path.startsWith('cli/starter/template/'))
+    .map((path) => path.replace(/\.ts$/, ''));
   const compiled = [...files.keys()]
     .filter((name) => name.startsWith('package/dist/'))
     .map((name) => name.slice('package/dist/'.length))
@@ -103,7 +105,8 @@ test('dist/package.json repeats "type" and "sideEffects" of package.json and not
 
 test('the tarball holds no test, no secret and no path of the machine that made it', () => {
   for (const [name, content] of filesOf(tarball)) {
-    assert.doesNotMatch(name, /test\/|\.test\.|\.env|\.npmrc|\.tgz$/);
+    const isTemplate = name.startsWith('package/src/cli/starter/template/'); // has the tests of new projects
+    assert.doesNotMatch(name, isTemplate ? /\.env|\.npmrc|\.tgz$/ : /test\/|\.test\.|\.env|\.npmrc|\.tgz$/);
     assert.ok(!content.includes(ROOT), `${name} names ${ROOT}`);
   }
 });

@@ -4,8 +4,7 @@
  *   0  nothing at or above --fail-level     1  findings, or too many warnings     2  not understood
  *   3  the module could not be imported     4  our own fault                      124  out of time
  */
-import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { appendFileSync, readFileSync } from 'node:fs';
 import { findRule, matches, select } from '../check/check.ts';
 import {
   countFindings,
@@ -19,21 +18,20 @@ import {
 } from '../check/report.ts';
 import { CORE_RULES } from '../check/rules.ts';
 import { systemClock } from '../base/clock.ts';
-import { ask, failed, hasColours, printAll, readWord, withoutCrash } from './inspect.ts';
-import { ENV_FILE_HELP, readCount } from './command.ts';
+import { ask, failed, hasColours, printAll, readWord, writeOutput } from './inspect.ts';
+import { ENVIRONMENTS, ENV_FILE_HELP, readCount } from './command.ts';
 import { SvcError } from '../base/errors.ts';
-import { ownPackage, permissionFault } from './load.ts';
+import { codeOf, ownVersion, permissionFault } from './load.ts';
 import { closest } from '../base/options.ts';
 import type { ReportContext } from '../check/report.ts';
 import type { RuleText, Selection } from '../check/check.ts';
 import type { Command, Invocation, Subject } from './command.ts';
-import type { Answer, Asking } from './inspect.ts';
+import type { Answer, AskOptions } from './inspect.ts';
 import type { Finding, Report, Severity } from '../base/findings.ts';
 
 const DEFAULT_TIMEOUT_SECONDS = 60;
 const MAX_TIMEOUT_SECONDS = 86_400;
 const FORMATS = ['human', 'json', 'sarif', 'github', 'gitlab', 'junit'] as const;
-const ENVIRONMENTS = ['production', 'development', 'test'] as const;
 const RULE_IDS = CORE_RULES.map(({ id }) => id);
 const SEVERITIES = ['error', 'warning', 'info'] as const satisfies readonly Severity[];
 
@@ -90,7 +88,7 @@ export const checkCommand: Command = {
     timeout: [],
   },
   takesModule: (values, positionals) => positionals.length > 0 || !isAboutRules(values),
-  check: (values) => void readSettings(values),
+  check: (values) => void readCheckOptions(values),
   absent: ({ values }, given, error) =>
     print(
       failed({ token: '', given }, error.message.replace(/^Cannot load "[^"]*": /, ''), {
@@ -118,14 +116,14 @@ interface Output {
   readonly file: string;
 }
 
-interface Settings extends Selection {
+interface CheckOptions extends Selection {
   readonly format: Format;
   readonly outputs: readonly Output[];
   readonly failLevel: Severity;
   readonly maxWarnings: number | undefined;
   readonly env: string | undefined;
   readonly timeoutMs: number;
-  readonly baseline: Asking['baseline'];
+  readonly baseline: AskOptions['baseline'];
   readonly wants: 'report' | 'live';
 }
 
@@ -134,19 +132,13 @@ function isAboutRules(values: Invocation['values']): boolean {
 }
 
 async function check({ values, subject }: Invocation): Promise<number> {
-  const settings = readSettings(values);
+  const options = readCheckOptions(values);
   if (isAboutRules(values))
-    return printRules(
-      values,
-      settings,
-      subject === undefined ? CORE_RULES : await rulesOf(subject, settings),
-    );
+    return printRules(values, options, subject === undefined ? CORE_RULES : await rulesOf(subject, options));
   const startMs = systemClock.monotonicMs();
-  const answer = withoutCrash(await ask(subject!, settings)); // takesModule
-  if (answer.kind === 'routes' || answer.kind === 'openapi')
-    throw new Error('The child process answered another question');
+  const answer = await ask(subject!, options); // takesModule
   const status = await print(answer, subject!.given, values);
-  if (settings.format === 'human' && process.stderr.isTTY)
+  if (options.format === 'human' && process.stderr.isTTY)
     process.stderr.write(`Checked in ${((systemClock.monotonicMs() - startMs) / 1_000).toFixed(2)} s\n`);
   return status;
 }
@@ -157,22 +149,22 @@ async function print(
   target: string,
   values: Invocation['values'],
 ): Promise<number> {
-  const settings = readSettings(values);
-  const report = select(answer.report, settings);
+  const options = readCheckOptions(values);
+  const report = select(answer.report, options);
   const context = { target, cwd: process.cwd(), rules: answer.rules };
   const isLoaded = answer.kind === 'checked';
   await printAll(
-    render(settings.format, report, context, { settings, isLoaded, hasColour: hasColours(values) }),
+    render(options.format, report, context, { options, isLoaded, hasColour: hasColours(values) }),
   );
-  if (settings.format === 'github') summarize(report, context);
-  for (const { format, file } of settings.outputs)
-    write(file, render(format, report, context, { settings, isLoaded, hasColour: false }));
+  if (options.format === 'github') summarize(report, context);
+  for (const { format, file } of options.outputs)
+    writeOutput(file, render(format, report, context, { options, isLoaded, hasColour: false }));
   if (answer.kind === 'failed') return answer.isLate ? 124 : 3;
-  return fails(report, settings) ? 1 : 0;
+  return fails(report, options) ? 1 : 0;
 }
 
-interface Rendering {
-  readonly settings: Settings;
+interface RenderOptions {
+  readonly options: CheckOptions;
   readonly isLoaded: boolean;
   readonly hasColour: boolean;
 }
@@ -181,7 +173,7 @@ function render(
   format: Format,
   report: Report,
   context: ReportContext,
-  { settings, isLoaded, hasColour }: Rendering,
+  { options, isLoaded, hasColour }: RenderOptions,
 ): string {
   switch (format) {
     case 'human':
@@ -195,21 +187,7 @@ function render(
     case 'gitlab':
       return gitlabReport(report, context);
     case 'junit':
-      return junitReport(report, context, failsBy(settings));
-  }
-}
-
-/** @throws SvcError `E_CLI_USAGE` where the file cannot be written */
-function write(file: string, text: string): void {
-  try {
-    mkdirSync(dirname(file), { recursive: true });
-    writeFileSync(file, `${text}\n`);
-  } catch (error) {
-    throw new SvcError(
-      'E_CLI_USAGE',
-      [`--output ${file} cannot be written: ${(error as NodeJS.ErrnoException).code ?? String(error)}`],
-      { cause: error },
-    );
+      return junitReport(report, context, failsBy(options));
   }
 }
 
@@ -220,37 +198,30 @@ function summarize(report: Report, context: ReportContext): void {
   try {
     appendFileSync(file, githubSummary(report, context));
   } catch (error) {
-    process.stderr.write(
-      `svc: GITHUB_STEP_SUMMARY cannot be written: ${(error as NodeJS.ErrnoException).code ?? String(error)}\n`,
-    );
+    process.stderr.write(`svc: GITHUB_STEP_SUMMARY cannot be written: ${codeOf(error)}\n`);
   }
 }
 
-function ownVersion(): string {
-  return (JSON.parse(readFileSync(ownPackage(), 'utf8')) as { version: string }).version;
-}
-
 /** Whether a finding fails the check by its severity alone. */
-function failsBy({ failLevel }: Settings): (finding: Finding) => boolean {
+function failsBy({ failLevel }: CheckOptions): (finding: Finding) => boolean {
   const failing = SEVERITIES.slice(0, SEVERITIES.indexOf(failLevel) + 1);
   return ({ severity }) => failing.includes(severity);
 }
 
-function fails({ findings }: Report, settings: Settings): boolean {
+function fails({ findings }: Report, options: CheckOptions): boolean {
   return (
-    findings.some(failsBy(settings)) ||
-    (settings.maxWarnings !== undefined && countFindings(findings).warning > settings.maxWarnings)
+    findings.some(failsBy(options)) ||
+    (options.maxWarnings !== undefined && countFindings(findings).warning > options.maxWarnings)
   );
 }
 
-async function rulesOf(subject: Subject, { timeoutMs, env }: Settings): Promise<readonly RuleText[]> {
-  const answer = withoutCrash(await ask(subject, { wants: 'report', timeoutMs, env }));
-  return answer.kind === 'routes' || answer.kind === 'openapi' ? CORE_RULES : answer.rules;
+async function rulesOf(subject: Subject, { timeoutMs, env }: CheckOptions): Promise<readonly RuleText[]> {
+  return (await ask(subject, { wants: 'report', timeoutMs, env })).rules;
 }
 
 async function printRules(
   values: Invocation['values'],
-  { format }: Settings,
+  { format }: CheckOptions,
   rules: readonly RuleText[],
 ): Promise<number> {
   const asJson = (listed: readonly RuleText[]): string =>
@@ -292,7 +263,7 @@ function unknownRule(id: string, near: string | undefined): SvcError<'E_CLI_USAG
 }
 
 /** @throws SvcError `E_CLI_USAGE` */
-function readSettings(values: Invocation['values']): Settings {
+function readCheckOptions(values: Invocation['values']): CheckOptions {
   return {
     baseline: readBaseline(values['baseline']),
     format: readWord(
@@ -314,7 +285,7 @@ function readSettings(values: Invocation['values']): Settings {
 }
 
 /** @throws SvcError `E_CLI_USAGE` where the file cannot be read, or is no document */
-function readBaseline(file: unknown): Asking['baseline'] {
+function readBaseline(file: unknown): AskOptions['baseline'] {
   if (typeof file !== 'string') return undefined;
   const refuse = (problem: string, cause?: unknown): never => {
     throw new SvcError('E_CLI_USAGE', [`--baseline ${file} ${problem}`], { cause });
@@ -323,16 +294,11 @@ function readBaseline(file: unknown): Asking['baseline'] {
   try {
     document = JSON.parse(readFileSync(file, 'utf8'));
   } catch (error) {
-    return refuse(
-      error instanceof SyntaxError
-        ? 'is no JSON'
-        : `cannot be read: ${(error as NodeJS.ErrnoException).code ?? String(error)}`,
-      error,
-    );
+    return refuse(error instanceof SyntaxError ? 'is no JSON' : `cannot be read: ${codeOf(error)}`, error);
   }
   if (typeof document !== 'object' || document === null || !('paths' in document))
     return refuse('is no OpenAPI document: it has no paths');
-  return document as NonNullable<Asking['baseline']>;
+  return document as NonNullable<AskOptions['baseline']>;
 }
 
 /** `sarif=check.sarif` @throws SvcError `E_CLI_USAGE` */

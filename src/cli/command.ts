@@ -54,6 +54,9 @@ export interface Command {
 export const ENV_FILE_HELP =
   '  --env-file <file>   reads variables from a file first; those that are set already win';
 
+/** Environments that an option can name. */
+export const ENVIRONMENTS = ['production', 'development', 'test'] as const;
+
 /** How long a module may take to load before it is said to hang. */
 const LOAD_TIMEOUT_MS = 30_000;
 /** How long somebody who looks on is told nothing. */
@@ -64,18 +67,18 @@ export async function openApplication(
   subject: Subject,
   { isChecked = true }: { readonly isChecked?: boolean } = {},
 ): Promise<Svc> {
-  const app = await settling(
-    loadApplication(subject.target, subject.module),
-    subject.given,
-    'a top-level await',
-    LOAD_TIMEOUT_MS,
-  );
+  const app = await importApplication(subject);
   if (app.env !== 'production') return app;
   if (isChecked) app.assertChecks();
   else
     for (const { rule, severity, subject: about, message } of app.check().findings)
       if (severity === 'error') app.log.warn('check_failed', { rule, subject: about, message });
   return app;
+}
+
+/** Imports the application, and does not check it. @throws SvcError `E_LOAD` */
+export function importApplication({ target, module, given }: Subject): Promise<Svc> {
+  return settling(loadApplication(target, module), given, 'a top-level await', LOAD_TIMEOUT_MS);
 }
 
 /**

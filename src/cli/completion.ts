@@ -8,7 +8,6 @@ import { closest } from '../base/options.ts';
 import type { Command, Invocation } from './command.ts';
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const;
-type Shell = (typeof SHELLS)[number];
 
 /** What a shell is told of an option. */
 interface Option {
@@ -61,14 +60,9 @@ function run(
         (near === undefined || shell !== undefined ? '' : `: did you mean "${near}"?`),
     ]);
   }
-  process.stdout.write(completionScript(shell, commands));
-  return Promise.resolve(0);
-}
-
-/** The script for a shell. */
-export function completionScript(shell: Shell, commands: Readonly<Record<string, Command>>): string {
   const completed = Object.entries(commands).map(([name, command]) => describe(name, command));
-  return { bash, zsh, fish }[shell](completed);
+  process.stdout.write({ bash, zsh, fish }[shell](completed));
+  return Promise.resolve(0);
 }
 
 function describe(name: string, { summary, details, options, verbs = [], choices = {} }: Command): Completed {

@@ -3,13 +3,14 @@
  */
 import { fork } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { fstatSync, writeFileSync } from 'node:fs';
-import { extname } from 'node:path';
+import { fstatSync, mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { makeReport } from '../check/check.ts';
 import { CORE_RULES } from '../check/rules.ts';
 import { systemClock } from '../base/clock.ts';
 import { SvcError } from '../base/errors.ts';
+import { codeOf } from './load.ts';
 import type { RuleText } from '../check/check.ts';
 import type { Subject } from './command.ts';
 import type { Place, Report } from '../base/findings.ts';
@@ -68,17 +69,32 @@ export type Answer = { readonly token: string } & (
 const START_MS = 3_000;
 const GRACE_MS = 1_000;
 
+/** The answer for each job, besides `failed`. An application with mistakes has a report in place of a document. */
+interface Kinds {
+  readonly report: 'checked';
+  readonly live: 'checked';
+  readonly routes: 'routes';
+  readonly openapi: 'openapi' | 'checked';
+}
+
 /** How an application is asked. */
-export interface Asking {
-  readonly wants: Job['wants'];
+export interface AskOptions<W extends Job['wants'] = Job['wants']> {
+  readonly wants: W;
   readonly timeoutMs: number;
   /** Instead of SVC_ENV. */
   readonly env?: string | undefined;
   readonly baseline?: Job['baseline'];
 }
 
-/** Imports an application in a child process and asks about it. Never rejects for anything that the application does. */
-export async function ask(subject: Subject, { wants, timeoutMs, env, baseline }: Asking): Promise<Answer> {
+/**
+ * Imports an application in a child process and asks about it. Never rejects for anything that the application does.
+ *
+ * @throws Error with the child's stack, for our own fault
+ */
+export async function ask<W extends Job['wants']>(
+  subject: Subject,
+  { wants, timeoutMs, env, baseline }: AskOptions<W>,
+): Promise<Extract<Answer, { kind: Kinds[W] | 'failed' }>> {
   const job: Job = {
     token: randomUUID(),
     wants,
@@ -115,7 +131,9 @@ export async function ask(subject: Subject, { wants, timeoutMs, env, baseline }:
   );
   child.send(job);
   try {
-    return await promise;
+    const answer = await promise;
+    if (answer.kind === 'crashed') throw new Error('The child process failed', { cause: answer.stack });
+    return answer as Extract<Answer, { kind: Kinds[W] | 'failed' }>; // by inspect-child.ts
   } finally {
     deadline[Symbol.dispose]();
     child.kill('SIGKILL');
@@ -138,12 +156,6 @@ export function failed(
   };
 }
 
-/** The answer, unless it is our own fault. @throws an Error with the child's stack */
-export function withoutCrash(answer: Answer): Exclude<Answer, { kind: 'crashed' }> {
-  if (answer.kind !== 'crashed') return answer;
-  throw new Error('The child process failed', { cause: answer.stack });
-}
-
 /** A word out of a few, from an option. @throws SvcError `E_CLI_USAGE` */
 export function readWord<const T extends string>(
   option: string,
@@ -158,6 +170,18 @@ export function readWord<const T extends string>(
       `--${option} needs ${words.join(', ').replace(/, ([^,]+)$/, ' or $1')}, found "${String(text)}"`,
     ]);
   return word;
+}
+
+/** Writes a file that an option names. @throws SvcError `E_CLI_USAGE` where that cannot be */
+export function writeOutput(file: string, text: string): void {
+  try {
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, `${text}\n`);
+  } catch (error) {
+    throw new SvcError('E_CLI_USAGE', [`--output ${file} cannot be written: ${codeOf(error)}`], {
+      cause: error,
+    });
+  }
 }
 
 /** There is no room for what is written. */

@@ -96,6 +96,16 @@ export function ownPackage(): string {
   return realpathSync(new URL('package.json', packageRoot()));
 }
 
+/** The version of this copy. */
+export function ownVersion(): string {
+  return (JSON.parse(readFileSync(ownPackage(), 'utf8')) as { version: string }).version;
+}
+
+/** The code of an error of Node, or the error itself as text. */
+export function codeOf(error: unknown): string {
+  return (error as NodeJS.ErrnoException).code ?? String(error);
+}
+
 /** Imports the module and takes its export. @throws SvcError `E_LOAD`, with what Node said translated */
 export async function loadApplication(target: Target, module: URL): Promise<Svc> {
   findTypeScriptToo();

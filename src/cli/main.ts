@@ -3,7 +3,7 @@
  *
  *   0  done      1  failed while running      2  not understood      3  the application did not load or compile      4  our own fault
  */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -18,7 +18,16 @@ import { runCommand } from './run.ts';
 import { SvcError } from '../base/errors.ts';
 import { flush } from '../observability/log.ts';
 import { closest } from '../base/options.ts';
-import { isFault, locate, ownPackage, packageSeenBy, parseTarget, permissionFault } from './load.ts';
+import {
+  codeOf,
+  isFault,
+  locate,
+  ownPackage,
+  ownVersion,
+  packageSeenBy,
+  parseTarget,
+  permissionFault,
+} from './load.ts';
 import { sendToParent } from '../operations/supervision.ts';
 import type { Command } from './command.ts';
 import type { FaultCode } from '../base/faults.ts';
@@ -44,7 +53,7 @@ export async function main(argv: readonly string[]): Promise<void> {
 
 async function dispatch(argv: readonly string[]): Promise<number | undefined> {
   const [name, ...rest] = argv;
-  if (name === '--version' || name === '-V') return print(version());
+  if (name === '--version' || name === '-V') return print(ownVersion());
   if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
     if (name === 'help' && rest[0] !== undefined) return print(helpOf(commandNamed(rest[0])));
     print(overview());
@@ -153,11 +162,9 @@ function loadEnvironment(file: string): void {
   try {
     process.loadEnvFile(file);
   } catch (error) {
-    throw new SvcError(
-      'E_CLI_USAGE',
-      [`--env-file ${file} cannot be read: ${(error as NodeJS.ErrnoException).code ?? String(error)}`],
-      { cause: error },
-    );
+    throw new SvcError('E_CLI_USAGE', [`--env-file ${file} cannot be read: ${codeOf(error)}`], {
+      cause: error,
+    });
   }
 }
 
@@ -196,10 +203,6 @@ function adviceOn({ code, cause, remedy, findings }: SvcError, command: string |
 function print(text: string): 0 {
   process.stdout.write(`${text}\n`);
   return 0;
-}
-
-function version(): string {
-  return (JSON.parse(readFileSync(ownPackage(), 'utf8')) as { version: string }).version;
 }
 
 function overview(): string {

@@ -4,17 +4,15 @@
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { denyStart } from '../app/lifecycle.ts';
-import { ENV_FILE_HELP, readCount, settling } from './command.ts';
+import { ENV_FILE_HELP, importApplication, readCount } from './command.ts';
 import { isMigratable, labelOf, type Migratable } from '../db/migrations/start.ts';
 import { nextNumber } from '../db/migrations/source.ts';
 import { SvcError } from '../base/errors.ts';
-import { loadApplication } from './load.ts';
+import { codeOf } from './load.ts';
 import { closest } from '../base/options.ts';
 import type { Command, Invocation, Subject } from './command.ts';
 import type { MigrationDone, Migrator } from '../db/migrations/migrations.ts';
 
-/** How long a module may take to load before it is said to hang. */
-const LOAD_TIMEOUT_MS = 30_000;
 const DEFAULT_DIRECTORY = 'migrations';
 
 type Action = (migrator: Migrator, values: Invocation['values']) => Promise<number>;
@@ -85,12 +83,7 @@ async function migrate({ positionals, values, subject }: Invocation): Promise<nu
 /** The plugin whose database it is. @throws SvcError `E_LOAD`, `E_MIGRATION_TARGET` */
 async function pluginOf(subject: Subject, name: string | undefined): Promise<Migratable> {
   denyStart(); // a module that starts its application when it is imported must not do so now
-  const app = await settling(
-    loadApplication(subject.target, subject.module),
-    subject.given,
-    'a top-level await',
-    LOAD_TIMEOUT_MS,
-  );
+  const app = await importApplication(subject);
   const plugins = app.inspect().plugins.filter(isMigratable);
   const chosen =
     plugins.find((plugin) => plugin.name === (name ?? 'database')) ??
@@ -177,10 +170,7 @@ async function create({ positionals: [, given, ...surplus], values }: Invocation
   } catch (error) {
     throw new SvcError(
       'E_MIGRATION_FILES',
-      [
-        directory,
-        `the next two files cannot be written (${(error as NodeJS.ErrnoException).code ?? String(error)})`,
-      ],
+      [directory, `the next two files cannot be written (${codeOf(error)})`],
       { cause: error },
     );
   }

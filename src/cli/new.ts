@@ -27,9 +27,9 @@ import {
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { SvcError } from '../base/errors.ts';
 import { ownPackage } from './load.ts';
-import { isPackageName, starterFiles } from './starter/starter.ts';
+import { filesBelow, isPackageName, starterFiles } from './starter/starter.ts';
 import type { Command, Invocation } from './command.ts';
-import type { PackageSource, StarterOptions } from './starter/options.ts';
+import type { PackageSource } from './starter/starter.ts';
 
 export const newCommand: Command = {
   usage: 'svc new <dir> [--name <name>] [--vendor | --registry | --link] [--if-absent]',
@@ -195,15 +195,15 @@ function write(folder: string, place: string, name: string, source: PackageSourc
     vendor: 'file:vendor/svc',
     link: `file:${toOwn.split(sep).join('/')}`,
   };
-  const options: StarterOptions = {
+  const texts = starterFiles({
+    root: own,
     name,
     source,
     dependency: dependency[source],
     engine: engines.node,
     secret: randomBytes(32).toString('hex'),
     password: randomBytes(16).toString('hex'),
-  };
-  const texts = starterFiles(options);
+  });
   for (const { path, text, isPrivate } of texts) {
     mkdirSync(dirname(join(folder, path)), { recursive: true });
     writeFileSync(join(folder, path), text, { flag: 'wx', ...(isPrivate ? { mode: 0o600 } : {}) });
@@ -228,12 +228,13 @@ function copyPackage(own: string, files: readonly string[], to: string): void {
   writeFileSync(join(to, 'package.json'), `${JSON.stringify(manifest, undefined, 2)}\n`);
 }
 
-/** Piece by piece: Node's own copying of folders finds nothing in archives, where Yarn leaves packages. */
+/** Copies file by file: Node's own copying of folders finds nothing in archives, where Yarn leaves packages. */
 function copyTree(from: string, to: string): void {
-  const stats = statSync(from);
-  mkdirSync(dirname(to), { recursive: true });
-  if (stats.isDirectory()) for (const name of readdirSync(from)) copyTree(join(from, name), join(to, name));
-  else writeFileSync(to, readFileSync(from), { mode: stats.mode | 0o200 }); // what is installed may be for reading only
+  for (const file of filesBelow(from)) {
+    const [source, copied] = [join(from, file), join(to, file)];
+    mkdirSync(dirname(copied), { recursive: true });
+    writeFileSync(copied, readFileSync(source), { mode: statSync(source).mode | 0o200 }); // what is installed may be for reading only
+  }
 }
 
 /** The links that npm would make. Windows has junctions, which are absolute, and a script for the command. */

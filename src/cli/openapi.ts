@@ -3,18 +3,14 @@
  *
  *   0  written     2  not understood     3  the module could not be imported, or has mistakes that keep it from compiling
  */
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
 import { makeReport } from '../check/check.ts';
 import { humanReport } from '../check/report.ts';
-import { ask, hasColours, printAll, readWord, withoutCrash } from './inspect.ts';
-import { ENV_FILE_HELP } from './command.ts';
-import { SvcError } from '../base/errors.ts';
+import { ask, hasColours, printAll, readWord, writeOutput } from './inspect.ts';
+import { ENVIRONMENTS, ENV_FILE_HELP } from './command.ts';
 import type { Command, Invocation } from './command.ts';
 
 /** How long the module may take to be imported. */
 const TIMEOUT_MS = 60_000;
-const ENVIRONMENTS = ['production', 'development', 'test'] as const;
 const FORMATS = ['json'] as const;
 
 export const openapiCommand: Command = {
@@ -48,14 +44,8 @@ export const openapiCommand: Command = {
 };
 
 async function run({ values, subject }: Invocation): Promise<number> {
-  const answer = withoutCrash(
-    await ask(subject!, {
-      wants: 'openapi',
-      timeoutMs: TIMEOUT_MS,
-      env: values['env'] as string | undefined,
-    }),
-  ); // takesModule; parseArgs was told that it is a string
-  if (answer.kind === 'routes') throw new Error('The child process answered another question');
+  const env = values['env'] as string | undefined; // parseArgs has it as a string
+  const answer = await ask(subject!, { wants: 'openapi', timeoutMs: TIMEOUT_MS, env }); // takesModule
   if (answer.kind !== 'openapi') {
     const grave = makeReport(answer.report.findings.filter(({ severity }) => severity === 'error'));
     process.stderr.write(
@@ -66,20 +56,6 @@ async function run({ values, subject }: Invocation): Promise<number> {
   for (const problem of answer.problems) process.stderr.write(`svc: ${problem}\n`);
   const file = values['output'] as string | undefined;
   if (file === undefined) await printAll(answer.document);
-  else write(file, answer.document);
+  else writeOutput(file, answer.document);
   return 0;
-}
-
-/** @throws SvcError `E_CLI_USAGE` where the file cannot be written */
-function write(file: string, document: string): void {
-  try {
-    mkdirSync(dirname(file), { recursive: true });
-    writeFileSync(file, `${document}\n`);
-  } catch (error) {
-    throw new SvcError(
-      'E_CLI_USAGE',
-      [`--output ${file} cannot be written: ${(error as NodeJS.ErrnoException).code ?? String(error)}`],
-      { cause: error },
-    );
-  }
 }

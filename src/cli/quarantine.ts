@@ -40,7 +40,7 @@ export function isDenied(error: unknown): boolean {
 }
 
 /** The network is denied. */
-export interface DeniedNetwork {
+interface DeniedNetwork {
   /** What has been tried; grows. */
   readonly tried: readonly Trespass[];
   /** Ends it. */

@@ -2,7 +2,7 @@
  * `svc routes`: the routes of an application as a table, or as JSON.
  */
 import { humanReport, relativeFile, shownPlace } from '../check/report.ts';
-import { ask, hasColours, printAll, readWord, withoutCrash } from './inspect.ts';
+import { ask, hasColours, printAll, readWord } from './inspect.ts';
 import { ENV_FILE_HELP } from './command.ts';
 import type { Command, Invocation } from './command.ts';
 import type { ListedRoute } from './inspect.ts';
@@ -30,9 +30,8 @@ export const routesCommand: Command = {
 };
 
 async function run({ values, subject }: Invocation): Promise<number> {
-  const answer = withoutCrash(await ask(subject!, { wants: 'routes', timeoutMs: TIMEOUT_MS })); // takesModule
+  const answer = await ask(subject!, { wants: 'routes', timeoutMs: TIMEOUT_MS }); // takesModule
   const cwd = process.cwd();
-  if (answer.kind === 'openapi') throw new Error('The child process answered another question');
   if (answer.kind !== 'routes') {
     process.stderr.write(
       `${humanReport(answer.report, { target: subject!.given, cwd, rules: answer.rules }, false)}\n`,

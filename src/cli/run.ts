@@ -36,22 +36,22 @@ export const runCommand: Command = {
   },
   choices: { host: [], port: [], workers: ['auto'] },
   takesModule: true,
-  check: readChoices,
+  check: readRunOptions,
   run,
 };
 
 async function run({ values, subject }: Invocation): Promise<number | undefined> {
-  const choices = readChoices(values);
-  const { workers, reload } = choices;
+  const options = readRunOptions(values);
+  const { workers, reload } = options;
   if ((workers !== undefined || reload) && ownRole() === undefined)
-    return supervise(choices, values['env-file'] as string | undefined); // parseArgs was told that it is a string
+    return supervise(options, values['env-file'] as string | undefined); // parseArgs was told that it is a string
   if (reload) process.env['SVC_ENV'] ??= 'development';
   const app = await openApplication(subject!, { isChecked: values['no-check'] !== true }); // takesModule
-  await settling(app.run(choices), subject!.given, 'a startup hook');
+  await settling(app.run(options), subject!.given, 'a startup hook');
   return undefined;
 }
 
-interface Choices {
+interface RunOptions {
   readonly host: string | undefined;
   readonly port: number | undefined;
   readonly workers: number | 'auto' | undefined;
@@ -59,7 +59,7 @@ interface Choices {
 }
 
 /** @throws SvcError `E_CLI_USAGE` */
-function readChoices(values: Invocation['values']): Choices {
+function readRunOptions(values: Invocation['values']): RunOptions {
   const reload = values['reload'] === true;
   if (reload && values['workers'] !== undefined)
     throw new SvcError('E_CLI_USAGE', ['--workers and --reload exclude each other']);
@@ -74,19 +74,19 @@ function readChoices(values: Invocation['values']): Choices {
 
 /** Starts the processes that serve. The application is theirs: this one does not load it. */
 async function supervise(
-  { host, port, workers }: Choices,
+  { host, port, workers }: RunOptions,
   envFile: string | undefined,
 ): Promise<number | undefined> {
-  const parts = { clock: systemClock, log: createLogger(), handleSignals: true };
+  const deps = { clock: systemClock, log: createLogger(), handleSignals: true };
   if (workers !== undefined) {
     const { countOf, superviseWorkers } = await import('../operations/workers.ts');
-    const outcome = await superviseWorkers({ ...parts, count: countOf(workers) });
+    const outcome = await superviseWorkers({ ...deps, count: countOf(workers) });
     return 'url' in outcome ? undefined : outcome.status || 1; // it has said why
   }
   const { superviseReload } = await import('../operations/reload.ts');
   const config = new Config();
   await superviseReload({
-    ...parts,
+    ...deps,
     envFile,
     host: host ?? config.get('host', '127.0.0.1'),
     port: port ?? config.get('port', 8000),

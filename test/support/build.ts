@@ -56,7 +56,7 @@ function isFresh(): boolean {
 
 function namesOf(folder: string, ending: RegExp): string[] {
   return readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
-    .filter((file) => ending.test(file))
+    .filter((file) => ending.test(file) && !file.startsWith(join('cli', 'starter', 'template'))) // tsc leaves it out
     .map((file) => file.replace(ending, ''))
     .sort();
 }

@@ -1,18 +1,30 @@
 /**
- * The files that `svc new` writes: a path, and the text for a project. Nothing is read or written here; cli/new.ts does.
+ * The files of a new project: those of `template/`, with values in the place of `{{name}}`. Nothing is written here.
+ *
+ * npm leaves files out of a package whose names begin with a dot, so the template has these names without it.
  */
-import { APP_TEST } from './template/app-test.ts';
-import { APP } from './template/app.ts';
-import { COMPOSE, DOCKERFILE, DOCKERIGNORE } from './template/container.ts';
-import { LIVE, LIVE_PAGE, LIVE_TEST } from './template/live.ts';
-import { LOGIN } from './template/login.ts';
-import { MANIFEST, TSCONFIG } from './template/package.ts';
-import { PAGE } from './template/page.ts';
-import { README } from './template/readme.ts';
-import { CI, GITIGNORE } from './template/repository.ts';
-import { ENV, ENV_EXAMPLE, SETTINGS } from './template/settings.ts';
-import { MIGRATION_DOWN, MIGRATION_UP, NOTES, NOTES_TEST, PEOPLE } from './template/storage.ts';
-import type { StarterOptions, Template } from './options.ts';
+import { readFileSync, readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** Source of the package `svc`: the registry, a copy inside the project, or a link to the copy that runs `svc new`. */
+export type PackageSource = 'registry' | 'vendor' | 'link';
+
+/** Values that a new project contains. */
+export interface StarterDeps {
+  /** Folder of this package, which has the template. */
+  readonly root: string;
+  /** Name in package.json. `isPackageName()` accepts it, so no text needs to escape it. */
+  readonly name: string;
+  readonly source: PackageSource;
+  /** Version or address of `svc` under `dependencies`. */
+  readonly dependency: string;
+  /** Range of Node versions that the package needs. */
+  readonly engine: string;
+  /** Secret that signs sessions and tokens; only `.env` has it. */
+  readonly secret: string;
+  /** Password of the database that compose.yaml starts; only `.env` has it. */
+  readonly password: string;
+}
 
 /** A file of the project. */
 export interface StarterFile {
@@ -23,13 +35,49 @@ export interface StarterFile {
   readonly isPrivate: boolean;
 }
 
-/** Every file of a new project, in the order in which a reader wants them. */
-export function starterFiles(options: StarterOptions): readonly StarterFile[] {
-  return Object.entries(TEMPLATES).map(([path, text]) => ({
-    path,
-    text: text(options),
-    isPrivate: path === '.env',
-  }));
+const DOTTED = /^(?:dockerignore|env|github|gitignore)(?=\/|$)/;
+
+const INSTALL: Readonly<Record<PackageSource, string>> = {
+  vendor: 'npm install --offline\n',
+  registry: 'npm install\n',
+  link: '',
+};
+const NOTES: Readonly<Record<PackageSource, string>> = {
+  vendor: 'The package `svc` lies in `vendor/svc`: commit it, and nothing needs a network.',
+  registry: 'The package `svc` comes from your registry.',
+  link: 'It uses the copy of `svc` that made it, through a link. Before it goes elsewhere, name the package instead:\n`npm install svc@<version>`. The image needs that, too.',
+};
+
+/** Every file of a new project, package.json last. */
+export function starterFiles({ root, ...deps }: StarterDeps): readonly StarterFile[] {
+  const values: Readonly<Record<string, string>> = {
+    ...deps,
+    image: deps.name.replace(/^@.*\//, ''), // Docker refuses a scope
+    install: INSTALL[deps.source],
+    packageNote: NOTES[deps.source],
+    copyVendor: deps.source === 'vendor' ? 'COPY vendor ./vendor\n' : '',
+  };
+  const folder = join(root, 'src/cli/starter/template');
+  return filesBelow(folder)
+    .sort((left, right) => Number(left === 'package.json') - Number(right === 'package.json'))
+    .map((name) => {
+      const path = name.replace(DOTTED, '.$&');
+      const text = readFileSync(join(folder, name), 'utf8').replace(
+        /\{\{(\w+)\}\}/g,
+        (slot, key: string) => values[key] ?? slot,
+      );
+      return { path, text, isPrivate: path === '.env' };
+    });
+}
+
+/**
+ * Relative paths of all files below a folder, with slashes; of a file, its own empty path. Works in archives, where Yarn leaves packages.
+ */
+export function filesBelow(path: string, prefix = ''): string[] {
+  if (!statSync(path).isDirectory()) return [prefix];
+  return readdirSync(path).flatMap((name) =>
+    filesBelow(join(path, name), prefix === '' ? name : `${prefix}/${name}`),
+  );
 }
 
 /** Whether npm takes it as the name of a package, and nothing resolves to another one by it. */
@@ -41,31 +89,5 @@ export function isPackageName(name: string): boolean {
   );
 }
 
-/** `svc` is what the project depends on; npm refuses the others. */
+/** `svc` is a dependency of the project; npm refuses the others. */
 const TAKEN: ReadonlySet<string> = new Set(['svc', 'node_modules', 'favicon.ico']);
-
-const TEMPLATES: Readonly<Record<string, Template>> = {
-  'README.md': README,
-  'src/app.ts': APP,
-  'src/settings.ts': SETTINGS,
-  'src/notes.ts': NOTES,
-  'src/people.ts': PEOPLE,
-  'src/login.ts': LOGIN,
-  'src/page.ts': PAGE,
-  'src/live.ts': LIVE,
-  'src/live-page.ts': LIVE_PAGE,
-  'migrations/0001_notes.up.sql': MIGRATION_UP,
-  'migrations/0001_notes.down.sql': MIGRATION_DOWN,
-  'test/app.test.ts': APP_TEST,
-  'test/notes.test.ts': NOTES_TEST,
-  'test/live.test.ts': LIVE_TEST,
-  'tsconfig.json': TSCONFIG,
-  Dockerfile: DOCKERFILE,
-  'compose.yaml': COMPOSE,
-  '.github/workflows/ci.yml': CI,
-  '.dockerignore': DOCKERIGNORE,
-  '.gitignore': GITIGNORE,
-  '.env.example': ENV_EXAMPLE,
-  '.env': ENV,
-  'package.json': MANIFEST,
-};

@@ -10,15 +10,14 @@
 import { NOTHING, html, joined, prose } from './markup.ts';
 import { readDocument } from './document.ts';
 import { operationMarkup } from './operation.ts';
-import { SCRIPT } from './script.ts';
+import { PAGE } from './page.generated.ts';
 import { SchemaWriter } from './schema.ts';
-import { STYLE } from './style.ts';
 import { ContentSecurityPolicy, cspNonce } from '../../http/middleware/security-headers.ts';
 import { csrfTokenIfAny } from '../../http/session/csrf.ts';
 import { HttpResponse } from '../../http/response.ts';
 import { codersOf, negotiateEncoding } from '../../http/content-codings.ts';
-import type { ReadDocument, Section } from './document.ts';
-import type { Markup } from './markup.ts';
+import type { NamedSchema, ReadDocument, Section } from './document.ts';
+import type { Content, Markup } from './markup.ts';
 import type { HttpRequest } from '../../http/contracts.ts';
 import type { ContentCoding } from '../../http/content-codings.ts';
 
@@ -81,69 +80,37 @@ export class DocsPage {
   }
 }
 
-/** The page in three parts; between them the nonce stands. @internal */
-export function pageParts(document: ReadDocument, documentUrl: string): readonly [string, string, string] {
-  const { title } = document;
-  const before = html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="robots" content="noindex">
-<title>${title}</title>
-<link rel="icon" href="${ICON}">
-<style nonce="`;
-  return [
-    before.text,
-    `">${STYLE}</style>\n<script nonce="`,
-    `">${SCRIPT}</script>\n</head>\n${bodyMarkup(document, documentUrl).text}</html>\n`,
-  ];
-}
-
-/** 16 × 16, made by hand, so that no name of another site is in the page. */
-const ICON =
-  'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAABAAAAAQAQMAAAAlPW0iAAAABlBMVEUKW8T///+yrjswAAAAFklEQVR42mNgQALyP0AIjS3fAEIwAACCuQWbb4DS2QAAAABJRU5ErkJggg==';
-
-/** From so many rows on a browser lays out those alone that are in view: of fewer a picture of the whole page has them all. */
+/** From so many rows on a browser lays out only the rows in view. A picture of a page with fewer rows has them all. */
 const MANY_ROWS = 100;
 
-function bodyMarkup(document: ReadDocument, documentUrl: string): Markup {
+/** The page in three parts; between them the nonce stands. @internal */
+export function pageParts(document: ReadDocument, documentUrl: string): readonly string[] {
+  const slots = slotsOf(document, documentUrl);
+  return PAGE.split('{{nonce}}').map((part) =>
+    part.replace(/\{\{(\w+)\}\}/g, (_slot, name: string) => html`${slots[name]!}`.text),
+  );
+}
+
+/** Values of the slots of page.html. */
+function slotsOf(document: ReadDocument, documentUrl: string): Readonly<Record<string, Content>> {
   const { title, sections, schemas, operationCount, hasSecurity } = document;
   const writer = new SchemaWriter(document);
-  return html`<body data-document="${documentUrl}">
-<a class="skip" href="#main">Skip to the operations</a>
-<header class="top" id="top">
-<button class="button icon menu" id="menu" type="button" aria-expanded="false" aria-controls="nav" aria-label="Contents">☰</button>
-<a class="brand" href="#top">${title}</a>
-<search class="search j"><label class="v" for="search">Search operations</label><input id="search" type="search" placeholder="Search" autocomplete="off" spellcheck="false" aria-describedby="count" aria-keyshortcuts="/"><kbd aria-hidden="true">/</kbd></search>
-${hasSecurity && html`<button class="button j" id="authorize" type="button"><span class="l dot"></span><span class="t2">Authorize</span></button>`}
-<button class="button icon theme j" id="theme" type="button" aria-label="Dark colours" aria-pressed="false"></button>
-</header>
-<div class="shell">
-<nav id="nav" aria-label="Contents">
-${sections.map(({ id, name }) => html`<a class="h" href="#${encodeURIComponent(id)}">${name}</a>`)}
-${schemas.size > 0 && html`<a class="h" href="#schemas">Schemas</a>`}
-</nav>
-<main id="main" tabindex="-1"${operationCount + schemas.size >= MANY_ROWS && html` class="many"`}>
-${introMarkup(document, documentUrl)}
-<p class="v" id="count" role="status"></p>
-${operationCount === 0 && html`<p class="none">This interface has no operations yet.</p>`}
-${sections.map((section) => sectionMarkup(section, writer))}
-<p class="none" id="none" hidden>Nothing fits.</p>
-${
-  schemas.size > 0 &&
-  html`<section id="schemas"><h2>Schemas</h2><div class="list">${[...schemas.values()].map(
-    (
-      schema,
-    ) => html`<details class="sc"><summary><h3>${schema.name}</h3></summary><div class="b" id="${schema.id}"><div class="d">${writer.named(schema)}</div></div></details>
-`,
-  )}</div></section>`
-}
-</main>
-</div>
-<p class="v" id="say" role="status"></p>
-</body>
-`;
+  return {
+    title,
+    documentUrl,
+    authorize: hasSecurity ? '' : 'hidden',
+    main: operationCount + schemas.size >= MANY_ROWS ? 'many' : '',
+    contents: [
+      ...sections.map(({ id, name }) => html`<a class="h" href="#${encodeURIComponent(id)}">${name}</a>`),
+      schemas.size > 0 && html`<a class="h" href="#schemas">Schemas</a>`,
+    ],
+    intro: introMarkup(document, documentUrl),
+    sections:
+      operationCount === 0
+        ? html`<p class="none">This interface has no operations yet.</p>`
+        : sections.map((section) => sectionMarkup(section, writer)),
+    schemas: schemas.size > 0 && schemasMarkup([...schemas.values()], writer),
+  };
 }
 
 function introMarkup(
@@ -158,7 +125,7 @@ function introMarkup(
       .map((server) => html`<span>at <code>${server}</code></span>`),
     ...links.map(([text, url]) => html`<a href="${url}" rel="noopener noreferrer">${text}</a>`),
   ];
-  return html`<div class="intro"><h1>${title}${version !== '' && html` <small>${version}</small>`}</h1>${summary !== undefined && html`<p class="lead">${summary}</p>`}${prose(description)}<div class="facts">${joined(facts, ' ')}</div></div>`;
+  return html`<h1>${title}${version !== '' && html` <small>${version}</small>`}</h1>${summary !== undefined && html`<p class="lead">${summary}</p>`}${prose(description)}<div class="facts">${joined(facts, ' ')}</div>`;
 }
 
 function sectionMarkup({ id, name, description, operations }: Section, writer: SchemaWriter): Markup {
@@ -166,6 +133,16 @@ function sectionMarkup({ id, name, description, operations }: Section, writer: S
   return html`<section aria-labelledby="${id}"><h2 id="${id}">${name}</h2>${about}<div class="list">
 ${operations.map((operation) => operationMarkup(operation, writer))}</div></section>
 `;
+}
+
+function schemasMarkup(schemas: readonly NamedSchema[], writer: SchemaWriter): Markup {
+  const rows = schemas.map(
+    (
+      schema,
+    ) => html`<details class="sc"><summary><h3>${schema.name}</h3></summary><div class="b" id="${schema.id}"><div class="d">${writer.named(schema)}</div></div></details>
+`,
+  );
+  return html`<section id="schemas"><h2>Schemas</h2><div class="list">${rows}</div></section>`;
 }
 
 /*

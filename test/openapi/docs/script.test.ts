@@ -1,64 +1,57 @@
 /**
- * The page's script, which the package holds as text: TypeScript checks it by its notes, and what browsers get is the same
- * without them. What it does is tested in a browser, by test/openapi/docs/browser.test.ts; what it computes, here.
+ * Files of the docs page: the module that the package holds is made of them, and TypeScript checks the scripts. Their behaviour is
+ * tested in a browser, by test/openapi/docs/browser.test.ts; their values, here.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { runInNewContext } from 'node:vm';
-import { SCRIPT, SCRIPT_SOURCE } from '../../../src/openapi/docs/script.ts';
-import { SAMPLE } from '../../../src/openapi/docs/sample.ts';
-import { ANSWER } from '../../../src/openapi/docs/answer.ts';
+import { PAGE } from '../../../src/openapi/docs/page.generated.ts';
 import { ROOT } from '../../support/build.ts';
 import { LIBRARY } from '../../support/openapi-documents.ts';
-import { folder } from '../../support/run.ts';
+import { GENERATED, SCRIPTS, generatedPage } from '../../support/pages.ts';
 
-test('the script has no mistake that TypeScript finds by its notes', (t) => {
-  const cwd = folder(t);
-  writeFileSync(join(cwd, 'script.js'), SCRIPT_SOURCE);
+test('page.generated.ts is what "npm run pages" makes of the files beside it', () => {
+  assert.equal(readFileSync(GENERATED, 'utf8'), generatedPage(), 'run "npm run pages"');
+});
+
+test('the scripts of the page have no mistake that TypeScript finds', () => {
+  const flags = '--ignoreConfig --allowJs --checkJs --noEmit --strict --noUnusedLocals --noImplicitAny false';
+  const libraries = '--target esnext --module esnext --lib esnext,dom,dom.iterable --types';
   const { status, stdout } = spawnSync(
     process.execPath,
     [
       join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc'),
-      '--allowJs',
-      '--checkJs',
-      '--noEmit',
-      '--strict',
-      '--noUnusedLocals',
-      '--noUncheckedIndexedAccess',
-      'false',
-      '--noImplicitAny',
-      'false',
-      '--target',
-      'esnext',
-      '--module',
-      'esnext',
-      '--moduleDetection',
-      'force',
-      '--lib',
-      'esnext,dom,dom.iterable',
-      '--types',
-      '',
-      'script.js',
+      ...`${flags} ${libraries}`.split(' '),
+      '', // no package adds types
+      ...SCRIPTS,
     ],
-    { cwd, encoding: 'utf8' },
+    { encoding: 'utf8' },
   );
   assert.equal(stdout, '');
   assert.equal(status, 0);
 });
 
-test('browsers get the script without its notes, and nothing in it ends the element it stands in', () => {
-  assert.doesNotMatch(SCRIPT, /<\/script|<!--/i);
-  assert.doesNotMatch(SCRIPT, /\/\*|^\s*\/\//m);
-  assert.ok(SCRIPT.length < SCRIPT_SOURCE.length * 0.85);
+test('browsers get the script without comments, and nothing in it ends the element it stands in', () => {
+  const [, script] = /<script nonce="\{\{nonce\}\}">([^]*?)<\/script>\n<\/head>/.exec(PAGE)!;
+  assert.doesNotMatch(script!, /<\/script|<!--/i);
+  assert.doesNotMatch(script!, /\/\*|^\s*\/\/|^[ \t]/m);
 });
+
+/** The text of one script. */
+function scriptOf(name: string): string {
+  return readFileSync(
+    SCRIPTS.find((path) => path.endsWith(`${name}.js`))!,
+    'utf8',
+  );
+}
 
 /** The value that the form of an operation begins with. */
 function sample(schema: object, openApi: object = {}): unknown {
   return JSON.parse(
-    runInNewContext(`${SAMPLE}; openApi = given; JSON.stringify(sample(schema) ?? null)`, {
+    runInNewContext(`${scriptOf('sample')}; openApi = given; JSON.stringify(sample(schema) ?? null)`, {
       given: openApi,
       schema,
     }) as string,
@@ -113,9 +106,12 @@ test('sample() follows references, ends in schemas that hold themselves, and nam
 
 /** JSON as it is shown. */
 function shown(text: string): string {
-  return runInNewContext(`const make = (tag, given, text) => text; ${ANSWER}; jsonNodes(given).join('')`, {
-    given: text,
-  }) as string;
+  return runInNewContext(
+    `const make = (tag, given, text) => text; ${scriptOf('try')}; ${scriptOf('answer')}; jsonNodes(given).join('')`,
+    {
+      given: text,
+    },
+  ) as string;
 }
 
 for (const text of [

@@ -1,0 +1,207 @@
+/**
+ * The application: settings, what surrounds every request, the JSON interface, the page, the WebSocket.
+ */
+import { hash } from 'node:crypto';
+import { join } from 'node:path';
+import {
+  BearerAuth,
+  CSRFMiddleware,
+  Depends,
+  Field,
+  HTTPException,
+  LoginRequired,
+  NotFound,
+  RateLimitMiddleware,
+  RedirectResponse,
+  Schema,
+  SecurityHeadersMiddleware,
+  SessionMiddleware,
+  Svc,
+  Unauthorized,
+  createToken,
+  datetime,
+  int,
+  list,
+  provide,
+  reply,
+  requireScopes,
+  str,
+  uuid,
+} from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { SCOPES, addLogin } from './login.ts';
+import { Notes } from './notes.ts';
+import { loginPage, notesPage, problemPage } from './page.ts';
+
+const folder = (name: string): string => join(import.meta.dirname, '..', name);
+
+export const app = new Svc({
+  title: '{{name}}',
+  version: '1.0.0',
+  maxBodyBytes: 100_000,
+  openapi: { description: 'Notes that each person keeps for themselves.' },
+});
+
+// SVC_DATABASE_URL, or DATABASE_URL, which many platforms set. In production "npm run migrate" comes before the start.
+const databaseUrl = app.config.get('databaseUrl', process.env['DATABASE_URL'] ?? 'sqlite:./data.db');
+app.register(new DatabasePlugin(databaseUrl, { migrationDirectory: folder('migrations') }));
+const login = await addLogin(app);
+
+// The first is outermost: each sees the responses of the ones below it, refusals too.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:";
+app.use(new SecurityHeadersMiddleware({ contentSecurityPolicy: policy }));
+app.use(new RateLimitMiddleware({ perMinute: 300 }));
+app.use(new SessionMiddleware());
+app.use(new CSRFMiddleware({ exempt: ['/api/{rest:path}'] })); // other sites cannot send its tokens
+app.mountStatic('/public', folder('public'));
+
+// Programs get an error as a problem (RFC 9457), people a page.
+app.exceptionHandler(HTTPException, (error, req) => {
+  const isForPeople = req.headers['accept']?.includes('text/html') === true && !req.path.startsWith('/api/');
+  if (error instanceof Unauthorized && req.path === '/') return loginPage(app.title, login !== undefined);
+  if (!isForPeople) throw error;
+  if (error instanceof Unauthorized) return new RedirectResponse('/', { status: 303 });
+  return problemPage(req, error);
+});
+
+class NewNote extends Schema {
+  text = Field(str, {
+    minLength: 1,
+    maxLength: 500,
+    pattern: '^(?![^]*\\0)[^]*\\S',
+    description: 'At least one visible character, and no NUL',
+    example: 'Buy milk',
+  });
+}
+
+class Note extends Schema {
+  id = Field(uuid);
+  text = Field(str);
+  createdAt = Field(datetime);
+}
+
+class NoteList extends Schema {
+  items = Field(list(Note));
+  total = Field(int);
+}
+
+const paging = { page: Field(1, { ge: 1, le: 1_000_000 }) };
+const notes = provide({ db: Depends(db) }, ({ db }) => new Notes(db, app.clock));
+
+/** Programs at the JSON interface, by a token in the field `Authorization`; browsers have one in a cookie. */
+const reader = requireScopes('notes:read');
+const writer = requireScopes('notes:write');
+
+/** The person at the page. A login has a session, a token for programs does not. */
+const token = BearerAuth<{ sid?: string; name?: string }>();
+const person = provide({ token: Depends(token) }, ({ token: { sub, sid, name = sub } }) => {
+  if (sid === undefined) throw new LoginRequired();
+  return { id: sub, name };
+});
+
+/** Tells every open page of a person to load its notes again. A room has a short name, a subject may be long. */
+const roomOf = (person: string): string => hash('sha256', person);
+const announce = (person: string): void => app.rooms.broadcast(roomOf(person), 'changed');
+
+// The JSON interface
+
+app.get(
+  '/api/notes',
+  {
+    token: Depends(reader),
+    store: Depends(notes),
+    query: paging,
+    response: NoteList,
+    summary: 'List notes, the newest first',
+  },
+  ({ token, store, query }) => store.list(token.sub, query.page),
+);
+
+app.post(
+  '/api/notes',
+  {
+    token: Depends(writer),
+    store: Depends(notes),
+    body: NewNote,
+    response: Note,
+    status: 201,
+    summary: 'Write a note',
+  },
+  async ({ token, store, body }) => {
+    const note = await store.create(token.sub, body.text);
+    announce(token.sub);
+    return reply(note, 201, { Location: `/api/notes/${note.id}` });
+  },
+);
+
+app.get(
+  '/api/notes/{id:uuid}',
+  { token: Depends(reader), store: Depends(notes), response: Note, summary: 'Read a note' },
+  async ({ token, store, params }) => (await store.get(token.sub, params.id)) ?? missing(),
+);
+
+app.delete(
+  '/api/notes/{id:uuid}',
+  { token: Depends(writer), store: Depends(notes), status: 204, summary: 'Delete a note' },
+  async ({ token, store, params }) => {
+    if (!(await store.delete(token.sub, params.id))) missing();
+    announce(token.sub);
+  },
+);
+
+function missing(): never {
+  throw new NotFound('There is no such note');
+}
+
+// The page: neither tools for MCP clients nor part of /openapi.json
+
+const PAGE = { mcp: false, meta: { docs: false } } as const;
+const home = (): RedirectResponse => new RedirectResponse('/', { status: 303 });
+
+app.get(
+  '/',
+  { me: Depends(person), store: Depends(notes), query: paging, ...PAGE },
+  async ({ me, store, query, req }) =>
+    notesPage(req, app.title, { name: me.name, ...query, ...(await store.list(me.id, query.page)) }),
+);
+
+app.post(
+  '/',
+  { me: Depends(person), store: Depends(notes), form: NewNote, ...PAGE },
+  async ({ me, store, form }) => {
+    await store.create(me.id, form.text);
+    announce(me.id);
+    return home();
+  },
+);
+
+app.post(
+  '/delete',
+  { me: Depends(person), store: Depends(notes), form: { id: Field(uuid) }, ...PAGE },
+  async ({ me, store, form }) => {
+    await store.delete(me.id, form.id);
+    announce(me.id);
+    return home();
+  },
+);
+
+app.post('/token', { me: Depends(person), store: Depends(notes), ...PAGE }, async ({ me, store, req }) => {
+  const token = createToken(me.id, app.config.get('authSecret', ''), {
+    expiresInSeconds: 3_600,
+    claims: { scopes: SCOPES, iat_us: app.clock.nowMicros() }, // a logout ends tokens from before it, to the microsecond
+    clock: app.clock,
+  });
+  return notesPage(req, app.title, { name: me.name, page: 1, token, ...(await store.list(me.id, 1)) });
+});
+
+app.post('/logout', { me: Depends(person), ...PAGE }, async ({ me, req }) => {
+  const response = home();
+  await login?.revokeAll(me.id); // the logins in every browser, and the tokens of programs
+  await login?.logout(req, response);
+  announce(me.id);
+  return response;
+});
+
+app
+  .websocket('/live', { me: Depends(person), summary: 'Says when notes have changed' })
+  .onOpen((socket, { me }) => socket.join(roomOf(me.id)));

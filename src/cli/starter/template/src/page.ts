@@ -1,0 +1,134 @@
+/**
+ * The pages, as HTML. They work without JavaScript; public/live.js loads notes again when they change elsewhere.
+ */
+import { HTMLResponse, csrfField } from 'svc';
+import { PAGE_SIZE } from './notes.ts';
+import type { HTTPException, HttpRequest } from 'svc';
+import type { Note } from './notes.ts';
+
+/** HTML that is safe as it is. */
+class Html {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+type Value = string | number | false | undefined | Html | readonly Html[];
+
+/** Escapes the values of a template, unless they are HTML. */
+function html(strings: TemplateStringsArray, ...values: readonly Value[]): Html {
+  return new Html(String.raw({ raw: strings }, ...values.map(textOf)));
+}
+
+function textOf(value: Value): string {
+  if (value instanceof Html) return value.text;
+  if (typeof value === 'object') return value.map(textOf).join('');
+  if (value === false || value === undefined) return '';
+  return String(value).replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}
+
+function documentOf(title: string, main: Html, status = 200, headers = {}): HTMLResponse {
+  const { text } = html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <title>${title}</title>
+        <link rel="icon" href="data:," />
+        <link rel="stylesheet" href="/public/page.css" />
+        <script src="/public/live.js" defer></script>
+      </head>
+      <body>
+        <main>
+          <h1>${title}</h1>
+          ${main}
+        </main>
+      </body>
+    </html>`;
+  return new HTMLResponse(text, { status, headers: { ...headers, 'Cache-Control': 'no-store' } });
+}
+
+export function loginPage(title: string, hasLogin: boolean): HTMLResponse {
+  const link = html`<p><a class="button" href="/oauth/login">Log in</a></p>`;
+  const warning = html`<p role="alert">There is no login yet: see “Login” in README.md.</p>`;
+  return documentOf(
+    title,
+    html`<p>Notes are for people who have logged in.</p>
+      ${hasLogin ? link : warning}`,
+  );
+}
+
+/** The page for a person who goes astray, or is refused. */
+export function problemPage(
+  req: HttpRequest,
+  { status, message, headers = {} }: HTTPException,
+): HTMLResponse {
+  return documentOf(
+    message,
+    html`<p>Error ${status}, request <code>${req.id}</code></p>
+      <p><a href="/">To the start page</a></p>`,
+    status,
+    headers,
+  );
+}
+
+export interface Shown {
+  readonly name: string;
+  readonly items: readonly Note[];
+  readonly total: number;
+  readonly page: number;
+  /** A new token for programs. */
+  readonly token?: string;
+}
+
+export function notesPage(
+  req: HttpRequest,
+  title: string,
+  { name, items, total, page, token }: Shown,
+): HTMLResponse {
+  const csrf = new Html(csrfField(req));
+  const call = token && `curl -H 'Authorization: Bearer ${token}' ${req.scheme}://${req.host}/api/notes`;
+  return documentOf(
+    title,
+    html`<form class="row" method="post" action="/logout">
+        ${csrf}<span>Logged in as <strong>${name}</strong></span>
+        <button class="quiet">Log out everywhere</button>
+      </form>
+      <form method="post" action="/">
+        ${csrf}<label for="text">New note</label>
+        <div class="row">
+          <input id="text" name="text" required maxlength="500" pattern=".*\\S.*" autocomplete="off" />
+          <button>Add</button>
+        </div>
+      </form>
+      <section id="notes" data-live="/live">
+        <h2>Notes</h2>
+        <p class="soft">${total === 0 ? 'none yet' : total === 1 ? '1 note' : `${total} notes`}</p>
+        <ol>
+          ${items.map((note) => noteOf(note, csrf))}
+        </ol>
+        <nav class="row" aria-label="Pages">
+          ${page > 1 && html`<a href="/?page=${page - 1}">Newer</a>`}
+          ${page * PAGE_SIZE < total && html`<a href="/?page=${page + 1}">Older</a>`}
+        </nav>
+      </section>
+      <form method="post" action="/token">
+        ${csrf}
+        <p>The same notes as JSON, at <code>/api/notes</code>, need a token, which counts for an hour.</p>
+        ${call !== undefined && html`<pre tabindex="0"><code>${call}</code></pre>`}
+        <button class="quiet">Make a token</button>
+      </form>
+      <p class="soft">In development <a href="/docs">/docs</a> shows the interface for programs, and calls it.</p>`,
+  );
+}
+
+function noteOf({ id, text, createdAt }: Note, csrf: Html): Html {
+  const time = createdAt.toISOString();
+  return html`<li><p>${text}</p><form class="row" method="post" action="/delete">
+      ${csrf}<input type="hidden" name="id" value="${id}" />
+      <time class="soft" datetime="${time}">${time.slice(0, 16).replace('T', ' ')} UTC</time>
+      <button class="quiet" aria-label="Delete the note ${text}">Delete</button>
+    </form></li>`;
+}

@@ -1,0 +1,158 @@
+/**
+ * The application, called as browsers and programs call it: on SQLite in memory, or on the server that POSTGRES_URL names.
+ */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { test } from 'node:test';
+import { createToken } from 'svc';
+import { TestClient, WebSocketRefused } from 'svc/testing';
+
+// Before the application is imported, which reads them.
+const authSecret = randomBytes(32).toString('hex');
+Object.assign(process.env, {
+  SVC_ENV: 'test',
+  SVC_DATABASE_URL: process.env['POSTGRES_URL'] ?? 'sqlite::memory:',
+  SVC_AUTH_SECRET: authSecret,
+});
+const { app } = await import('../src/app.ts');
+
+/** The browser of a person who has logged in at the provider of development. */
+async function browserOf(user: string): Promise<TestClient> {
+  const client = new TestClient(app);
+  const begun = new URL((await client.get('/oauth/login')).headers.get('location') ?? '');
+  const form = { ...Object.fromEntries(begun.searchParams), user };
+  const chosen = await client.post(begun.pathname, { form });
+  const { status, headers } = await client.get(chosen.headers.get('location') ?? '');
+  assert.deepEqual([status, headers.get('location')], [303, '/']);
+  return client;
+}
+
+/** Sends a form of the page. */
+async function submit(
+  client: TestClient,
+  path: string,
+  fields: Record<string, string> = {},
+): Promise<Response> {
+  const [, _csrf_token = ''] = /name="_csrf_token" value="([^"]+)"/.exec(await textOf(client)) ?? [];
+  return client.post(path, { form: { ...fields, _csrf_token } });
+}
+
+async function textOf(client: TestClient, path = '/'): Promise<string> {
+  return (await client.get(path)).text();
+}
+
+/** A program with a token that the page has made. */
+async function programOf(browser: TestClient): Promise<TestClient> {
+  const page = await (await submit(browser, '/token')).text();
+  const [, Authorization] = /Authorization: (Bearer [\w.-]+)/.exec(page) ?? assert.fail(page);
+  return new TestClient(app, { headers: { Authorization: Authorization! } });
+}
+
+test('a program writes, lists, reads and deletes a note', async () => {
+  await using browser = await browserOf('ada');
+  await using program = await programOf(browser);
+  const created = await program.post('/api/notes', { json: { text: 'Buy milk' } });
+  const note = (await created.json()) as { id: string; text: string };
+  const location = created.headers.get('location') ?? '';
+  assert.deepEqual([created.status, location, note.text], [201, `/api/notes/${note.id}`, 'Buy milk']);
+  assert.deepEqual(await (await program.get(location)).json(), note);
+  const listed = (await (await program.get('/api/notes')).json()) as { items: unknown[]; total: number };
+  assert.deepEqual(listed.items[0], note);
+  assert.equal((await program.delete(location)).status, 204);
+  assert.equal((await program.delete(location)).status, 404);
+  const { total } = (await (await program.get('/api/notes?page=2')).json()) as { total: number };
+  assert.equal(total, listed.total - 1);
+});
+
+test('a note that does not fit is refused, and the problem says where', async () => {
+  await using browser = await browserOf('ada');
+  await using program = await programOf(browser);
+  for (const text of [undefined, ' \n', 'a\0b', 'x'.repeat(501)]) {
+    const response = await program.post('/api/notes', { json: { text } });
+    assert.equal(response.status, 400);
+    const { errors } = (await response.json()) as { errors: { loc: string[] }[] };
+    assert.equal(errors[0]?.loc[0], 'body');
+  }
+});
+
+test('the notes of other people are not found', async () => {
+  await using ada = await browserOf('ada');
+  await using alan = await browserOf('alan');
+  await using program = await programOf(ada);
+  const { id } = (await (await program.post('/api/notes', { json: { text: 'Only mine' } })).json()) as {
+    id: string;
+  };
+  assert.equal((await alan.get(`/api/notes/${id}`)).status, 404);
+  assert.equal((await alan.delete(`/api/notes/${id}`)).status, 404);
+  await submit(alan, '/delete', { id });
+  assert.doesNotMatch(await textOf(alan), /Only mine/);
+  assert.match(await textOf(ada), /Only mine/);
+});
+
+test('the JSON interface answers 401 without a token, and 403 without the scope', async () => {
+  await using client = new TestClient(app);
+  const token = createToken('dev:ada', authSecret, { claims: { scopes: ['notes:read'] } });
+  const headers = { Authorization: `Bearer ${token}` };
+  assert.equal((await client.get('/api/notes')).status, 401);
+  assert.equal((await client.get('/api/notes', { headers })).status, 200);
+  assert.equal((await client.post('/api/notes', { json: { text: 'x' }, headers })).status, 403);
+  assert.match(await (await client.get('/', { headers })).text(), /Log in</, 'the page is for logins only');
+});
+
+test('the page works with forms alone, and escapes the text of notes', async () => {
+  await using client = await browserOf('ada');
+  const posted = await submit(client, '/', { text: '<script>alert(1)</script>' });
+  assert.deepEqual([posted.status, posted.headers.get('location')], [303, '/']);
+  const page = await textOf(client);
+  assert.match(page, /Logged in as <strong>Ada Lovelace<[^]*&#60;script&#62;alert\(1\)/);
+  const [, id = ''] = /name="id" value="([^"]+)"/.exec(page) ?? [];
+  assert.equal((await submit(client, '/delete', { id })).status, 303);
+  assert.doesNotMatch(await textOf(client), /alert\(1\)/);
+});
+
+test('forms without a token of the page are refused, and forms of other sites', async () => {
+  await using client = await browserOf('ada');
+  for (const path of ['/', '/delete', '/token', '/logout'])
+    assert.equal((await client.post(path, { form: { text: 'x', id: '1' } })).status, 403, path);
+});
+
+test('a logout ends the logins of a person in every browser, and the tokens', async () => {
+  await using here = await browserOf('alan');
+  await using there = await browserOf('alan');
+  await using other = await browserOf('ada');
+  await using program = await programOf(there);
+  assert.equal((await program.get('/api/notes')).status, 200);
+  assert.equal((await submit(here, '/logout')).status, 303);
+  for (const client of [here, there]) assert.match(await textOf(client), /href="\/oauth\/login">Log in</);
+  assert.equal((await program.get('/api/notes')).status, 401);
+  assert.match(await textOf(other), /Logged in as/);
+});
+
+test('an open page learns of changes, however a note was written', async () => {
+  await using browser = await browserOf('ada');
+  await using program = await programOf(browser);
+  await using socket = await browser.websocket('/live');
+  assert.equal((await program.post('/api/notes', { json: { text: 'by a program' } })).status, 201);
+  assert.equal(await socket.receive(), 'changed');
+  assert.equal((await submit(browser, '/', { text: 'by the page' })).status, 303);
+  assert.equal(await socket.receive(), 'changed');
+  await using stranger = new TestClient(app);
+  await assert.rejects(stranger.websocket('/live'), WebSocketRefused);
+});
+
+test('people get errors as pages, programs as problems', async () => {
+  await using client = new TestClient(app);
+  for (const [path, accept, expected] of [
+    ['/nowhere', 'text/html,*/*;q=0.8', 'text/html; charset=utf-8'],
+    ['/nowhere', '*/*', 'application/problem+json'],
+    ['/api/nowhere', 'text/html', 'application/problem+json'],
+  ] as const) {
+    const { status, headers } = await client.get(path, { headers: { accept } });
+    assert.deepEqual([status, headers.get('content-type')], [404, expected]);
+  }
+});
+
+test('readiness has the database', async () => {
+  await using client = new TestClient(app);
+  assert.match(await textOf(client, '/readyz'), /"database":\{"status":"up"/);
+});

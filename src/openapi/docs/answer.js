@@ -1,0 +1,179 @@
+/**
+ * Script of the docs page: sends a request, and shows the response while it comes: status, time, fields, and the body by its
+ * type. JSON is laid out from its text, not parsed and written again, so that no digit of a number is lost.
+ */
+
+const MOST_BYTES = 4e6;
+const MOST_COLOURED = 2e5;
+const FORBIDDEN =
+  'This page may talk to its own site alone, and the browser tells no more: the server may be away, or have sent on to another site.';
+
+/** Sends a request, and shows its response or its failure. */
+async function answer(out, request, signal) {
+  out.replaceChildren(make('p', { class: 'st' }, 'Waiting …'));
+  const restore = lendCookies(request.cookies);
+  const startedMs = performance.now();
+  try {
+    const token = request.needsToken ? await csrfToken() : null;
+    const response = await fetch(request.url, {
+      method: request.method,
+      headers: [...request.headers, ...(token ? [['X-CSRF-Token', token]] : [])],
+      body: payload(request.body),
+      credentials: 'same-origin',
+      cache: 'no-store',
+      signal,
+    });
+    await showResponse(out, response, performance.now() - startedMs, signal);
+    out.scrollIntoView({ block: 'nearest' });
+  } catch (error) {
+    const status = signal.aborted ? 'Stopped' : 'No answer';
+    const why = signal.aborted ? '' : `${error instanceof Error ? `${error.message}. ` : ''}${FORBIDDEN}`;
+    say(status);
+    out.replaceChildren(
+      make('p', { class: 'st' }, make('b', { class: signal.aborted ? '' : 'c5' }, status)),
+      make('p', { class: 'need' }, why),
+    );
+  } finally {
+    restore();
+  }
+}
+
+/** The CSRF token of this session, which the page gets in the response to HEAD. */
+async function csrfToken() {
+  /** @type {RequestInit} */
+  const given = { method: 'HEAD', credentials: 'same-origin', cache: 'no-store' };
+  try {
+    return (await fetch(location.pathname, given)).headers.get('X-CSRF-Token');
+  } catch {
+    return null;
+  }
+}
+
+function payload(body) {
+  if (!body?.parts) return body?.text ?? body?.file;
+  const data = body.isMultipart ? new FormData() : new URLSearchParams();
+  for (const [name, value] of body.parts) data.append(name, value);
+  return data;
+}
+
+/** Sets the cookies of the form for this request. Returns a function that puts the cookies of before back. */
+function lendCookies(cookies) {
+  const pairs = document.cookie
+    .split('; ')
+    .map((pair) => [pair.split('=')[0], pair.slice(pair.indexOf('=') + 1)]);
+  const before = Object.fromEntries(pairs);
+  const lent = cookies.filter(([name, value]) => !value.startsWith('<your ') && before[name] !== value);
+  for (const [name, value] of lent) document.cookie = cookieText(name, value);
+  return () => {
+    for (const [name] of lent)
+      document.cookie = `${cookieText(name, before[name] ?? '')}${before[name] === undefined ? '; max-age=0' : ''}`;
+  };
+}
+
+async function showResponse(out, response, ms, signal) {
+  const size = make('span');
+  const status = make(
+    'p',
+    { class: 'st' },
+    make('b', { class: `c${String(response.status)[0]}` }, response.status),
+    ` ${response.statusText} · ${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`,
+    size,
+  );
+  const bar = make('div', { class: 'bar' }, status);
+  const holder = make('div');
+  const redirect = response.redirected && make('p', { class: 'need' }, `Sent on to ${response.url}`);
+  out.replaceChildren(bar, redirect || '', holder, headerFields(response));
+  const type = (response.headers.get('Content-Type') ?? '').toLowerCase();
+  const isText = type === '' || /^text\/|[/+](json|xml|yaml)|javascript|x-ndjson|jsonl|urlencoded/.test(type);
+  const shown = make('pre', { class: 'w', tabindex: '0', 'aria-label': 'Body of the answer' });
+  const isLive = isText && /event-stream|ndjson|jsonl/.test(type);
+  if (isLive) holder.append(shown);
+  const { bytes, isCut } = await readAll(response, isLive ? (text) => shown.append(text) : undefined, signal);
+  const amount = bytes.size < 1000 ? `${bytes.size} B` : `${(bytes.size / 1000).toFixed(1)} kB`;
+  size.textContent = ` · ${amount}${isCut ? ', cut' : ''}`;
+  say(status.textContent); // the body is there to be read, not to be read out
+  if (bytes.size === 0) return;
+  if (!isText) return holder.replaceChildren(...binary(bytes, type, response));
+  const text = await bytes.text();
+  const isColoured = /[/+]json/.test(type) && text.length <= MOST_COLOURED;
+  shown.replaceChildren(...(isColoured ? jsonNodes(text) : [text]));
+  holder.replaceChildren(shown);
+  const button = make('button', { type: 'button', class: 'button small' }, 'Copy');
+  button.addEventListener('click', () => copy(shown.textContent, button));
+  bar.append(button);
+}
+
+function headerFields({ headers }) {
+  const fields = [...headers];
+  const rows = fields.flatMap(([name, value]) => [make('dt', {}, name), make('dd', {}, value)]);
+  const summary = make('summary', {}, `${fields.length} header fields`);
+  return make('details', { class: 'heads' }, summary, make('dl', {}, ...rows));
+}
+
+/** Reads a body up to a limit, or until it is stopped. `onText` gets its chunks as text. */
+async function readAll(response, onText, signal) {
+  const chunks = [];
+  let size = 0;
+  let isCut = false;
+  const reader = response.body?.getReader();
+  const decoder = new TextDecoder();
+  try {
+    while (reader && !isCut) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      chunks.push(value);
+      size += value.length;
+      onText?.(decoder.decode(value, { stream: true }));
+      isCut = size > MOST_BYTES;
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    isCut = true;
+  }
+  if (isCut) reader.cancel().catch(() => undefined);
+  const [type] = (response.headers.get('Content-Type') ?? '').split(';');
+  return { bytes: new Blob(chunks, { type }), isCut };
+}
+
+function binary(bytes, type, response) {
+  const url = URL.createObjectURL(bytes);
+  const [, name = 'answer'] =
+    /filename="?([^";]+)/.exec(response.headers.get('Content-Disposition') ?? '') ?? [];
+  const link = make('a', { class: 'button small', href: url, download: name }, 'Save the file');
+  const picture = make('img', { src: url, alt: 'The picture that the operation answered with' });
+  return [type.startsWith('image/') ? picture : '', make('div', { class: 'go' }, link)];
+}
+
+const TOKENS = /("(?:\\.|[^"\\])*")(\s*:)?|(-?\d[\d.eE+-]*)|(true|false|null)|([{}[\],])/g;
+
+/** JSON as coloured elements, indented. Text that is not JSON comes as it is. */
+function jsonNodes(text) {
+  if (!isJsonText(text)) return [text];
+  const nodes = [];
+  let depth = 0;
+  let plain = '';
+  const coloured = (kind, token) => {
+    nodes.push(plain, make('span', { class: `js-${kind}` }, token));
+    plain = '';
+  };
+  const line = () => `\n${'  '.repeat(depth)}`;
+  const tokens = [...text.matchAll(TOKENS)];
+  tokens.forEach(([token, string, colon, digits, word], index) => {
+    const isEmpty = /^[{[]$/.test(tokens[index - 1]?.[0] ?? '');
+    const isLast = /^[}\]]$/.test(tokens[index + 1]?.[0] ?? '');
+    if (string) {
+      coloured(colon ? 'k' : 's', string);
+      if (colon) plain += ': ';
+    } else if (digits) coloured('n', digits);
+    else if (word) coloured('l', word);
+    else if (token === ',') plain += token + line();
+    else if (token === '{' || token === '[') {
+      if (!isLast) depth++;
+      plain += isLast ? token : token + line();
+    } else {
+      if (!isEmpty) depth--;
+      plain += isEmpty ? token : line() + token;
+    }
+  });
+  return [...nodes, plain];
+}

@@ -1,0 +1,1283 @@
+/**
+ * The docs page, made by "npm run pages" from page.html, page.css and the scripts beside it.
+ */
+
+/** The page, with slots in double braces. */
+export const PAGE = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8" />
+<meta name="viewport" content="width=device-width, initial-scale=1" />
+<meta name="robots" content="noindex" />
+<title>{{title}}</title>
+<link
+rel="icon"
+href="data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAABAAAAAQAQMAAAAlPW0iAAAABlBMVEUKW8T///+yrjswAAAAFklEQVR42mNgQALyP0AIjS3fAEIwAACCuQWbb4DS2QAAAABJRU5ErkJggg=="
+/>
+<style nonce="{{nonce}}">:root{color-scheme:light dark;--bg:light-dark(#ffffff, #0d1117);--side:light-dark(#f6f7f9, #131820);--hover:light-dark(#f1f3f6, #1a212b);--line:light-dark(#dfe3e8, #2a323d);--edge:light-dark(#868f9c, #6d7887);--text:light-dark(#171b22, #e6eaf0);--soft:light-dark(#555e6c, #9ea9b8);--accent:light-dark(#0a5bc4, #6cb2ff);--on:light-dark(#ffffff, #08131f);--good:light-dark(#0f6b3c, #5fd394);--warn:light-dark(#8a4b00, #f0b15c);--bad:light-dark(#b3202c, #ff8d8d);--patch:light-dark(#6b3fb8, #c3a5ff);--mono:
+ui-monospace, 'SF Mono', SFMono-Regular, Menlo, Consolas, 'Liberation Mono', 'DejaVu Sans Mono', monospace}
+:root[data-theme='light']{color-scheme:light}
+:root[data-theme='dark']{color-scheme:dark}
+*{box-sizing:border-box}
+html{scroll-padding-top:4.5rem;-webkit-text-size-adjust:100%}
+body{margin:0;background:var(--bg);color:var(--text);font:
+15px/1.55 system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif}
+h1,h2,h3,h4,p,ul,dl,dd,pre,figure{margin:0;padding:0}
+h1{font-size:1.75rem;line-height:1.2;letter-spacing:-0.02em;overflow-wrap:anywhere}
+h2{font-size:1.25rem;letter-spacing:-0.01em;overflow-wrap:anywhere}
+h3{font-size:inherit;font-weight:500}
+h4{font-size:0.8125rem;font-weight:650;margin:1.5rem 0 0.5rem;padding-bottom:0.375rem;border-bottom:1px solid var(--line)}
+code,pre,textarea.c,.m{font-family:var(--mono);font-size:0.8125rem}
+code{overflow-wrap:anywhere}
+a{color:var(--accent);text-underline-offset:0.15em}
+p code,li p code{background:var(--hover);padding:0.1em 0.3em;border-radius:0.25rem}
+pre{background:var(--hover);padding:0.75rem 0.875rem;border-radius:0.5rem;overflow:auto;max-height:26rem;line-height:1.5;tab-size:2}
+pre.w{white-space:pre-wrap;overflow-wrap:anywhere}
+s{text-decoration:none;color:var(--warn);font-size:0.75rem;font-weight:600}
+em{font-style:normal;color:var(--bad);font-size:0.75rem;font-weight:600}
+small{font-size:0.75rem;color:var(--soft);margin-left:0.35em}
+summary{cursor:pointer}
+button,input,select,textarea{font:inherit;color:inherit}
+:focus-visible{outline:2px solid var(--accent);outline-offset:2px}
+[hidden]{display:none !important}
+html:not(.js) .j{display:none}
+.v{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
+.skip{position:absolute;left:-999rem;z-index:9;background:var(--accent);color:var(--on);padding:0.5rem 1rem;border-radius:0.375rem}
+.skip:focus{left:1rem;top:0.5rem}
+.top{position:sticky;top:0;z-index:3;display:flex;align-items:center;gap:0.75rem;height:3.5rem;padding:0 1.25rem;background:var(--bg);border-bottom:1px solid var(--line)}
+.brand{font-weight:650;color:var(--text);text-decoration:none;white-space:nowrap;overflow:hidden;text-overflow:ellipsis;flex:0 1 auto;min-width:0}
+.search{position:relative;flex:1 1 20rem;max-width:34rem;margin:0 auto}
+.search input{width:100%;height:2.25rem;padding:0 2.5rem 0 0.875rem;border:1px solid var(--edge);border-radius:0.5rem;background:var(--bg)}
+.search input::placeholder{color:var(--soft);opacity:1}
+.search kbd{position:absolute;right:0.5rem;top:0.4375rem;border:1px solid var(--line);border-radius:0.25rem;padding:0 0.4375rem;font:inherit;font-size:0.8125rem;line-height:1.25rem;color:var(--soft);background:var(--side)}
+.search input:focus + kbd,.search input:not(:placeholder-shown) + kbd{display:none}
+.button{display:inline-flex;align-items:center;gap:0.4rem;height:2.25rem;padding:0 0.875rem;border:1px solid var(--line);border-radius:0.5rem;background:var(--bg);cursor:pointer;white-space:nowrap;font-weight:550;font-size:0.875rem}
+.button:hover{background:var(--hover)}
+.button.main{background:var(--accent);border-color:var(--accent);color:var(--on)}
+.button.main:hover{filter:brightness(1.1)}
+.button.icon{width:2.25rem;padding:0;justify-content:center}
+.button.small{height:1.75rem;padding:0 0.625rem;font-size:0.8125rem}
+.theme::before{content:'';width:0.875rem;height:0.875rem;border-radius:50%;border:1.5px solid currentColor;background:linear-gradient(90deg, currentColor 50%, transparent 50%)}
+.menu{display:none}
+.shell{display:grid;grid-template-columns:18rem minmax(0, 1fr)}
+nav{position:sticky;top:3.5rem;height:calc(100vh - 3.5rem);height:calc(100dvh - 3.5rem);overflow-y:auto;padding:1rem 0.75rem 3rem;border-right:1px solid var(--line);background:var(--side);font-size:0.8125rem;scrollbar-width:thin}
+nav ul{list-style:none}
+nav summary,nav .h{display:block;padding:0.5rem 0.5rem 0.375rem;font-weight:650;color:var(--text);text-decoration:none;list-style:none;border-radius:0.375rem;overflow-wrap:anywhere}
+nav summary::-webkit-details-marker{display:none}
+nav summary::before{content:'';display:inline-block;width:0.35rem;height:0.35rem;margin:0 0.6rem 0.12rem 0.15rem;border:solid var(--soft);border-width:0 1.5px 1.5px 0;transform:rotate(-45deg)}
+nav details[open] > summary::before{transform:rotate(45deg)}
+nav summary:hover,nav a:hover{background:var(--hover)}
+nav li a{display:flex;gap:0.5rem;align-items:baseline;padding:0.25rem 0.5rem;border-radius:0.375rem;color:var(--text);text-decoration:none;line-height:1.4}
+nav li a span{overflow-wrap:anywhere;min-width:0}
+nav li a.here{background:var(--hover);box-shadow:inset 2px 0 var(--accent)}
+nav .m{flex:none;width:2.375rem;font-size:0.625rem;background:none;padding:0;text-align:left;min-width:0}
+main{min-width:0;max-width:84rem;padding:2.25rem clamp(1rem, 3.5vw, 3rem) 6rem}
+main:focus{outline:none}
+.intro{max-width:46rem;margin-bottom:2.5rem}
+.intro .lead{font-size:1.0625rem;margin-top:0.5rem}
+.intro h1 small{font-size:0.8125rem;font-weight:550;letter-spacing:0;vertical-align:middle;padding:0.2rem 0.5rem;border:1px solid var(--line);border-radius:1rem;margin-left:0.5rem;overflow-wrap:anywhere}
+.intro p,.about p,.d > p,.about ul,.d > ul:not(.f){margin-top:0.625rem}
+.intro ul,.about ul,.d > ul:not(.f){padding-left:1.25rem}
+.intro .facts{display:flex;flex-wrap:wrap;gap:0.25rem 1.25rem;color:var(--soft);font-size:0.875rem;margin-top:1rem}
+section{margin-bottom:2.5rem}
+.about{max-width:46rem;color:var(--soft)}
+.list{margin-top:0.875rem;border:1px solid var(--line);border-radius:0.75rem;background:var(--bg);overflow:clip;container-type:inline-size}
+.none{padding:1rem 0;color:var(--soft)}
+.m{display:inline-block;min-width:4rem;padding:0.0625rem 0.5rem;border-radius:0.375rem;text-align:center;font-size:0.6875rem;font-weight:700;letter-spacing:0.02em;line-height:1.375rem;color:var(--c, var(--soft));background:color-mix(in srgb, var(--c, var(--soft)) 11%, var(--bg))}
+.get{--c:var(--good)}
+.post{--c:var(--accent)}
+.put{--c:var(--warn)}
+.patch{--c:var(--patch)}
+.delete{--c:var(--bad)}
+.many .op,.many .sc{content-visibility:auto;contain-intrinsic-size:auto 3rem}
+.op{border-bottom:1px solid var(--line)}
+.op:last-child{border-bottom:0}
+.many .op[open],.many .sc[open]{content-visibility:visible}
+.op > summary,.sc > summary{display:flex;flex-wrap:wrap;align-items:center;gap:0.25rem 0.75rem;padding:0.75rem 1rem;list-style:none}
+.op > summary::-webkit-details-marker,.sc > summary::-webkit-details-marker{display:none}
+.op > summary:hover,.sc > summary:hover{background:var(--hover)}
+.op > summary:focus-visible,.sc > summary:focus-visible{outline-offset:-3px;border-radius:0.375rem}
+.op[open]{box-shadow:inset 3px 0 var(--c, var(--soft))}
+.op[open] > summary{background:var(--side);border-bottom:1px solid var(--line)}
+.op h3{display:flex;align-items:baseline;gap:0.75rem;min-width:min(42%, 30rem)}
+.op h3 code{font-size:0.875rem}
+.op h3 i{font-style:normal;color:var(--c, var(--soft))}
+.s{color:var(--soft);font-size:0.875rem;min-width:0;overflow-wrap:anywhere}
+.l{flex:none;width:0.75rem;height:0.5625rem;border-radius:0.125rem;background:var(--soft);position:relative;margin:0.25rem 0.125rem 0}
+.l::before{content:'';position:absolute;left:0.1875rem;top:-0.3125rem;width:0.375rem;height:0.375rem;border:1.5px solid var(--soft);border-bottom:0;border-radius:0.25rem 0.25rem 0 0;box-sizing:border-box}
+.op > summary > .l{margin-left:auto}
+.dot{margin-top:0.375rem}
+.dot.on,.dot.on::before{background:var(--good);border-color:var(--good)}
+.dot.on::before{background:none}
+.b{scroll-margin-top:3.25rem;padding:1rem 1.25rem 1.5rem;display:grid;gap:1.5rem;overflow-wrap:anywhere}
+.d{min-width:0}
+.d > :first-child{margin-top:0}
+.a{font-size:0.875rem;color:var(--soft);margin-top:0.625rem}
+.a .l{display:inline-block;margin:0 0.375rem 0 0.125rem}
+.f{list-style:none}
+.f > li{padding:0.5rem 0;border-top:1px solid var(--line)}
+.f > li:first-child{border-top:0;padding-top:0.125rem}
+.f > li > code:first-child{font-weight:650}
+.f > li > p{font-size:0.875rem;margin-top:0.125rem}
+.f .f{margin:0.375rem 0 0;padding-left:0.875rem;border-left:2px solid var(--line)}
+.f.peek{margin-top:0.375rem;padding-left:0.875rem;border-left:2px solid var(--line)}
+.peek > p{font-size:0.875rem}
+.f.peek > .f{margin:0;padding:0;border:0}
+.t{font-size:0.8125rem;color:var(--soft);overflow-wrap:anywhere}
+p.t{margin:0.375rem 0}
+.t > code{color:var(--text)}
+.k{font-size:0.8125rem !important;color:var(--soft)}
+.x{display:inline-flex;align-items:center;justify-content:center;min-width:1.5rem;height:1.5rem;margin-left:0.3rem;padding:0 0.25rem;border:1px solid var(--line);border-radius:0.3125rem;background:var(--bg);color:var(--soft);cursor:pointer;font-size:0.75rem;line-height:1;vertical-align:middle}
+.x:hover{background:var(--hover)}
+.r{border:1px solid var(--line);border-radius:0.5rem;margin-top:0.5rem;font-size:0.875rem}
+p.r,.r > summary{padding:0.4375rem 0.75rem}
+.r[open] > summary{border-bottom:1px solid var(--line)}
+.r dd code{font-size:0.75rem;color:var(--soft)}
+.r dl{display:grid;grid-template-columns:max-content minmax(0, 1fr);gap:0.125rem 0.75rem;padding-top:0.5rem;font-size:0.8125rem}
+.r em{color:var(--soft);font-weight:500}
+.r > :not(summary){margin-left:0.75rem;margin-right:0.75rem}
+.r > :last-child:not(summary){margin-bottom:0.75rem}
+.r > b,.r > summary > b,.st > b{display:inline-block;min-width:2rem}
+.c2{color:var(--good)}
+.c3{color:var(--accent)}
+.c4{color:var(--warn)}
+.c5{color:var(--bad)}
+.e{margin-top:0.5rem;font-size:0.875rem}
+.e summary{color:var(--soft);font-size:0.8125rem}
+.e pre{margin-top:0.375rem}
+.sc{border-bottom:1px solid var(--line)}
+.sc:last-child{border-bottom:0}
+.sc h3{font-family:var(--mono);font-size:0.875rem}
+.y{align-self:start;border:1px solid var(--line);border-radius:0.625rem;background:var(--side);min-width:0;font-size:0.875rem}
+.y form{padding:0.875rem 1rem 1rem}
+.y h4{border:0;margin:0;padding:0;font-size:0.875rem}
+.bar{display:flex;align-items:center;justify-content:space-between;gap:0.5rem;min-height:2rem}
+.bar p{min-width:0}
+.y label,dialog label{display:block;margin:0.625rem 0 0.1875rem;font-size:0.8125rem}
+.y label code,dialog label code{font-weight:650}
+.in{width:100%;min-height:2.125rem;padding:0.3125rem 0.625rem;border:1px solid var(--edge);border-radius:0.4375rem;background:var(--bg)}
+textarea.in{display:block;resize:vertical;line-height:1.5}
+.in.wrong{border-color:var(--bad)}
+.in::placeholder{color:var(--soft);opacity:1}
+.wrongs{color:var(--bad);font-size:0.8125rem;margin-top:0.25rem}
+.go{display:flex;gap:0.5rem;margin-top:0.875rem}
+.go .main{flex:1;justify-content:center}
+.y .need{margin-top:0.5rem;color:var(--soft)}
+.curl{border-top:1px solid var(--line);padding:0.5rem 1rem}
+.curl summary{font-size:0.8125rem;color:var(--soft)}
+.curl pre,.out pre{margin-top:0.375rem;background:var(--bg);border:1px solid var(--line)}
+.out{border-top:1px solid var(--line);padding:0.75rem 1rem 1rem}
+.out:empty{display:none}
+.out img{display:block;max-width:100%;margin-top:0.375rem;border:1px solid var(--line);border-radius:0.375rem}
+.st b{font-size:1rem}
+.heads{font-size:0.8125rem;margin-top:0.375rem}
+.heads dl{display:grid;grid-template-columns:minmax(6rem, auto) minmax(0, 1fr);gap:0.125rem 0.75rem;margin-top:0.375rem}
+.heads dt{color:var(--soft);overflow-wrap:anywhere}
+.heads dd{overflow-wrap:anywhere}
+.js-k{color:var(--accent)}
+.js-s{color:var(--good)}
+.js-n{color:var(--warn)}
+.js-l{color:var(--patch)}
+dialog{width:min(32rem, calc(100vw - 2rem));max-height:calc(100dvh - 4rem);padding:1.25rem 1.5rem 1.5rem;border:1px solid var(--line);border-radius:0.75rem;background:var(--bg);color:var(--text)}
+dialog::backdrop{background:rgb(0 0 0/0.45)}
+dialog fieldset{border:1px solid var(--line);border-radius:0.5rem;margin:1rem 0 0;padding:0.25rem 0.875rem 0.875rem;min-width:0}
+dialog legend{font-weight:650;padding:0 0.375rem}
+dialog p{color:var(--soft);font-size:0.8125rem}
+dialog .tick{display:flex;gap:0.5rem;align-items:center;margin-top:1rem;font-size:0.875rem}
+@container (min-width:50rem){.js .b{grid-template-columns:minmax(0, 1fr) minmax(19rem, 44%);gap:1.5rem}
+.y{position:sticky;top:4.5rem;max-height:calc(100vh - 5.5rem);overflow-y:auto}
+}
+@container (max-width:40rem){.s{flex:1 0 100%;order:1}
+.op h3{min-width:0}
+}
+@media (max-width:56rem){.shell{grid-template-columns:minmax(0, 1fr)}
+.top{padding:0 1rem;gap:0.5rem}
+.js .menu{display:inline-flex}
+.brand{display:none}
+.search{flex-basis:6rem}
+.top .t2{position:absolute;clip-path:inset(50%)}
+nav{position:static;height:auto;border-right:0;border-bottom:1px solid var(--line);padding-bottom:1rem}
+.js nav{display:none}
+.js nav.open{display:block;position:fixed;inset:3.5rem 0 0;z-index:2;height:auto}
+main{padding-top:1.5rem}
+.b{padding:0.875rem 1rem 1.25rem}
+h1{font-size:1.5rem}
+}
+@media (prefers-reduced-motion:no-preference){nav summary::before{transition:transform 0.12s}
+.button,.x{transition:background 0.12s}
+}
+@media (forced-colors:active){.m,.button{border:1px solid}
+.l{background:CanvasText}
+}
+@media print{.top,nav,.y,.x{display:none !important}
+.shell{display:block}
+.many .op,.many .sc{content-visibility:visible}
+}
+</style>
+<script nonce="{{nonce}}">(() => {
+'use strict';
+
+const root = document.documentElement;
+const byId = (id) => document.getElementById(id);
+const all = (selector, from = document) => [...from.querySelectorAll(selector)];
+function make(tag, given = {}, ...children) {
+const element = document.createElement(tag);
+for (const [name, value] of Object.entries(given)) {
+if (value === undefined || value === false) continue;
+if (name.startsWith('on')) element.addEventListener(name.slice(2), value);
+else element.setAttribute(name, value === true ? '' : String(value));
+}
+element.append(...children.filter((child) => child !== undefined && child !== false));
+return element;
+}
+const contentOf = (id) => byId(id).content.cloneNode(true);
+function stored(kind, key, value) {
+try {
+const storage = window[kind];
+if (value === undefined) return storage.getItem(key);
+if (value === null) storage.removeItem(key);
+else storage.setItem(key, value);
+} catch {
+}
+return null;
+}
+function say(text) {
+byId('say').textContent = '';
+requestAnimationFrame(() => {
+byId('say').textContent = text;
+});
+}
+async function copy(text, button) {
+try {
+await navigator.clipboard.writeText(text);
+} catch {
+const area = make('textarea', { class: 'v' });
+area.value = text;
+(button.closest('dialog') ?? document.body).append(area);
+area.select();
+document.execCommand('copy');
+area.remove();
+button.focus();
+}
+const label = button.textContent;
+button.textContent = 'Copied';
+say('Copied');
+setTimeout(() => {
+button.textContent = label;
+}, 1200);
+}
+const THEME = 'svc-docs-theme';
+const prefersDark = matchMedia('(prefers-color-scheme: dark)');
+const isDark = () => (root.dataset.theme === undefined ? prefersDark.matches : root.dataset.theme === 'dark');
+function readTheme() {
+const theme = stored('localStorage', THEME);
+if (theme === 'dark' || theme === 'light') root.dataset.theme = theme;
+}
+function startTheme() {
+const button = byId('theme');
+const show = () => button.setAttribute('aria-pressed', String(isDark()));
+button.addEventListener('click', () => {
+const theme = isDark() ? 'light' : 'dark';
+if ((theme === 'dark') === prefersDark.matches) delete root.dataset.theme;
+else root.dataset.theme = theme;
+stored('localStorage', THEME, root.dataset.theme ?? null);
+show();
+});
+prefersDark.addEventListener('change', show);
+show();
+}
+const entries = [];
+function startContents() {
+const nav = byId('nav');
+nav.replaceChildren(...all('main section').map(contentsOf));
+const menu = byId('menu');
+const show = (isOpen) => {
+nav.classList.toggle('open', isOpen);
+menu.setAttribute('aria-expanded', String(isOpen));
+};
+menu.addEventListener('click', () => show(!nav.classList.contains('open')));
+nav.addEventListener('click', ({ target }) => {
+if (target.closest('a')) show(false);
+});
+document.addEventListener('keydown', ({ key }) => {
+if (key !== 'Escape' || !nav.classList.contains('open')) return;
+show(false);
+menu.focus();
+});
+}
+function contentsOf(section) {
+const heading = section.querySelector('h2').textContent;
+const items = all('.op,.sc', section).map((op) => {
+const { id } = op.querySelector('.b');
+const method = op.querySelector('.m');
+const name = op.querySelector('h3 code,h3').textContent;
+const label = make('span', { title: name }, op.querySelector('.s')?.textContent ?? name);
+const given = { href: \`#\${encodeURIComponent(id)}\`, class: method ? op.classList[1] : undefined };
+const link = make('li', {}, make('a', given, method?.cloneNode(true), label));
+const text = \`\${op.querySelector('summary').textContent} \${id} \${heading}\`.toLowerCase();
+entries.push({ op, link, text });
+return link;
+});
+const group = make('details', {}, make('summary', {}, heading), make('ul', {}, ...items));
+group.open = section.id !== 'schemas';
+return group;
+}
+function search() {
+const words = byId('search').value.toLowerCase().split(/\\s+/).filter(Boolean);
+const isSearch = words.length > 0;
+let found = 0;
+for (const { op, link, text } of entries) {
+const fits = words.every((word) => text.includes(word));
+if (op.hidden === fits) op.hidden = link.hidden = !fits;
+if (fits) found++;
+}
+for (const section of all('main section'))
+section.hidden = isSearch && !section.querySelector('.op:not([hidden]),.sc:not([hidden])');
+for (const group of all('nav details')) {
+group.hidden = isSearch && !group.querySelector('li:not([hidden])');
+if (isSearch && !group.hidden) group.open = true;
+}
+byId('none').hidden = found > 0 || entries.length === 0;
+byId('count').textContent = isSearch ? \`\${found} found\` : '';
+}
+function startSearch() {
+const input = byId('search');
+input.addEventListener('input', search);
+input.addEventListener('keydown', ({ key }) => {
+if (key === 'Escape') {
+input.value = '';
+search();
+} else if (key === 'Enter') {
+entries
+.find(({ op }) => !op.hidden)
+?.link.querySelector('a')
+.click();
+}
+});
+document.addEventListener('keydown', (event) => {
+const { key, ctrlKey, metaKey, altKey } = event;
+if (key !== '/' || ctrlKey || metaKey || altKey) return;
+if ((event.target).closest('input,textarea,select,dialog')) return;
+event.preventDefault();
+input.focus();
+});
+if (input.value !== '') search();
+}
+function linked() {
+const hash = location.hash.slice(1);
+return byId(decoded(hash)) ?? byId(hash);
+}
+function follow(isFocused) {
+const target = linked();
+for (const { link, op } of entries) {
+const anchor = link.firstChild;
+const isHere = target !== null && op.contains(target);
+anchor.classList.toggle('here', isHere);
+if (isHere) anchor.setAttribute('aria-current', 'location');
+else anchor.removeAttribute('aria-current');
+}
+const fold = target?.closest('.op,.sc');
+if (!fold) return;
+if (fold.hidden) {
+byId('search').value = '';
+search();
+}
+fold.open = true;
+fold.scrollIntoView({ block: 'start' });
+if (isFocused) fold.querySelector('summary').focus({ preventScroll: true });
+}
+function addPeeks(within, seen) {
+for (const link of all('a[href^="#schema"]', within)) {
+const id = decodeURIComponent(link.getAttribute('href').slice(1));
+const written = byId(id);
+const host = link.closest('li,p');
+if (!written || !host || seen.includes(id) || link.closest('.peek') !== within.closest('.peek')) continue;
+if (host.matches('p.t') && host.nextElementSibling?.matches('.f,.k')) continue;
+const label = \`Members of \${link.textContent}\`;
+const given = { type: 'button', class: 'x', 'aria-expanded': 'false', 'aria-label': label };
+const button = make('button', { ...given, title: 'Show its members here' }, '+');
+let shown;
+button.addEventListener('click', () => {
+if (shown) shown.hidden = !shown.hidden;
+else {
+shown = copyOf(written);
+if (host.tagName === 'LI') host.append(shown);
+else host.after(shown);
+addPeeks(shown, [...seen, id]);
+}
+button.setAttribute('aria-expanded', String(!shown.hidden));
+button.textContent = shown.hidden ? '+' : '–';
+});
+link.after(button);
+}
+}
+function copyOf(written) {
+const copied = make('div', { class: 'peek f' }, ...written.querySelector('.d').cloneNode(true).childNodes);
+for (const inner of all('.x,.peek', copied)) inner.remove();
+return copied;
+}
+function unfolded(fold) {
+const body = fold.querySelector('.b');
+if (!fold.open || fold.dataset.ready) return;
+fold.dataset.ready = 'yes';
+addPeeks(body, [body.id]);
+if (fold.classList.contains('op')) addTry(fold, body);
+}
+function startFolds() {
+const onToggle = ({ target: fold }) => {
+if (!fold.matches('.op,.sc')) return;
+unfolded(fold);
+const body = fold.querySelector('.b');
+if (fold.open && linked() !== body) history.replaceState(null, '', \`#\${encodeURIComponent(body.id)}\`);
+};
+document.addEventListener('toggle', onToggle, true);
+addEventListener('hashchange', () => follow(true));
+document.addEventListener('click', ({ target }) => {
+const link = (target).closest('a[href^="#"]');
+if (link?.getAttribute('href') === location.hash) follow(true);
+});
+for (const fold of all('.op[open],.sc[open]')) unfolded(fold);
+follow(false);
+}
+root.classList.add('js');
+readTheme();
+document.addEventListener('DOMContentLoaded', () => {
+startTheme();
+startContents();
+startSearch();
+startAuth();
+startFolds();
+});
+
+let openApi;
+let loading;
+function loadDocument() {
+return (loading ??= fetchDocument());
+}
+async function fetchDocument() {
+try {
+const response = await fetch(documentUrl(), { credentials: 'same-origin' });
+if (!response.ok) throw new Error(\`status \${response.status}\`);
+openApi = await response.json();
+} catch (error) {
+loading = undefined;
+throw error;
+}
+}
+function documentUrl() {
+return new URL(document.body.dataset.document ?? '', location.href).href;
+}
+function resolved(value) {
+for (let hops = 0; hops < 16 && typeof value?.$ref === 'string'; hops++) {
+if (!value.$ref.startsWith('#/')) return {};
+let found = openApi;
+for (const part of value.$ref.slice(2).split('/')) {
+const key = decoded(part).replace(/~1/g, '/').replace(/~0/g, '~');
+found = found && Object.hasOwn(found, key) ? found[key] : undefined;
+}
+value = found;
+}
+return value && typeof value === 'object' && !value.$ref ? value : {};
+}
+function decoded(text) {
+try {
+return decodeURIComponent(text);
+} catch {
+return text;
+}
+}
+function typeName(schema) {
+const types = [schema.type ?? []].flat();
+if (types.length > 0) return types.find((type) => type !== 'null') ?? 'null';
+if (schema.properties || schema.additionalProperties) return 'object';
+return schema.items || schema.prefixItems ? 'array' : 'string';
+}
+function isFile({ format, contentMediaType, contentEncoding }) {
+if (format === 'binary') return true;
+if (!contentMediaType || contentEncoding) return false;
+return contentMediaType !== 'application/json' && !contentMediaType.startsWith('text/');
+}
+const TEXTS = {
+date: '2026-01-31',
+'date-time': '2026-01-31T12:00:00Z',
+time: '12:00:00Z',
+duration: 'PT1H',
+email: 'ada@example.com',
+uuid: '3fa85f64-5717-4562-b3fc-2c963f66afa6',
+uri: 'urn:example:1',
+'uri-reference': '/path',
+hostname: 'example.com',
+ipv4: '192.0.2.1',
+ipv6: '2001:db8::1',
+byte: '',
+password: 'secret',
+};
+function sample(given, seen = []) {
+const schema = resolved(given);
+const example = exampleOf(schema);
+if (example !== undefined) return example;
+if (seen.includes(schema) || seen.length > 12) return null;
+const inner = [...seen, schema];
+const variants = schema.oneOf ?? schema.anyOf;
+if (Array.isArray(variants) && variants.length > 0) return alternative(schema, variants, inner);
+if (Array.isArray(schema.allOf)) {
+const parts = schema.allOf.map((part) => sample(part, inner));
+return Object.assign({}, ...parts, schema.properties ? members(schema, inner) : {});
+}
+switch (typeName(schema)) {
+case 'object':
+return members(schema, inner);
+case 'array':
+return items(schema, inner);
+case 'integer':
+case 'number':
+return number(schema);
+case 'boolean':
+return true;
+case 'null':
+return null;
+default:
+return words(schema);
+}
+}
+function exampleOf(schema) {
+const { example, examples, const: only, default: usual, enum: choices } = schema;
+return [example, examples?.[0], only, usual, choices?.[0]].find((value) => value !== undefined);
+}
+function alternative({ discriminator }, variants, seen) {
+const variant = variants.find((one) => resolved(one).type !== 'null') ?? variants[0];
+const value = sample(variant, seen);
+const tag = discriminator?.propertyName;
+const [name] = Object.entries(discriminator?.mapping ?? {}).find(([, ref]) => ref === variant.$ref) ?? [];
+return tag && name && value && typeof value === 'object' ? { ...value, [tag]: name } : value;
+}
+function members({ properties, required, additionalProperties }, seen) {
+const shown = Object.entries(properties ?? {}).filter(([name, member]) => {
+const followed = resolved(member);
+const isEndless = seen.includes(followed) && !required?.includes(name);
+return !followed.readOnly && !member.readOnly && !isEndless;
+});
+if (shown.length > 0 || !additionalProperties || additionalProperties === true)
+return Object.fromEntries(shown.map(([name, member]) => [name, sample(member, seen)]));
+return { name: sample(additionalProperties, seen) };
+}
+function items({ prefixItems, items: item, minItems = 0 }, seen) {
+if (Array.isArray(prefixItems)) return prefixItems.map((one) => sample(one, seen));
+if (seen.includes(resolved(item)) && minItems === 0) return [];
+return Array.from({ length: Math.min(minItems || 1, 5) }, () => sample(item, seen));
+}
+function number(schema) {
+const { exclusiveMinimum, exclusiveMaximum } = schema;
+const step = schema.multipleOf || 1;
+const least = schema.minimum ?? (exclusiveMinimum === undefined ? undefined : exclusiveMinimum + step);
+const most = schema.maximum ?? (exclusiveMaximum === undefined ? undefined : exclusiveMaximum - step);
+if (least > 0) return Math.ceil(least / step) * step;
+if (most < step) return Math.floor(most / step) * step;
+return step;
+}
+function words({ format, contentEncoding, minLength = 0, maxLength }) {
+if (Object.hasOwn(TEXTS, format)) return TEXTS[format];
+const text = contentEncoding === 'base64' ? 'aGVsbG8=' : 'text';
+return text.padEnd(Math.min(minLength, 100), 'text').slice(0, maxLength);
+}
+
+const KEPT = 'svc-docs-proofs';
+let proofs = {};
+function schemes() {
+const found = Object.entries(openApi.components?.securitySchemes ?? {});
+return Object.fromEntries(found.map(([name, scheme]) => [name, resolved(scheme)]));
+}
+const isCsrf = (scheme) =>
+scheme.type === 'apiKey' && scheme.in === 'header' && String(scheme.name).toLowerCase() === 'x-csrf-token';
+const isCookie = (scheme) => scheme.type === 'apiKey' && scheme.in === 'cookie';
+const isBasic = (scheme) => scheme.type === 'http' && String(scheme.scheme).toLowerCase() === 'basic';
+function schemeText(scheme) {
+if (isCookie(scheme))
+return \`Cookie \${scheme.name}: your browser sends it by itself once it has it, along with a CSRF token where one is needed.\`;
+switch (scheme.type) {
+case 'http':
+return \`HTTP \${scheme.scheme}\${scheme.bearerFormat ? \` (\${scheme.bearerFormat})\` : ''}\`;
+case 'apiKey':
+return \`API key in the \${scheme.in} \${scheme.name}\`;
+case 'oauth2':
+return 'OAuth 2.0: paste an access token';
+case 'openIdConnect':
+return 'OpenID Connect: paste an access token';
+default:
+return String(scheme.type);
+}
+}
+function labelOf(scheme) {
+if (isBasic(scheme)) return 'Password';
+if (isCookie(scheme)) return 'Value, if your browser does not have it';
+return scheme.type === 'apiKey' ? 'Key' : 'Token';
+}
+function showProofs() {
+const isSet = Object.keys(proofs).length > 0;
+const button = byId('authorize');
+button.firstElementChild.classList.toggle('on', isSet);
+button.lastElementChild.textContent = isSet ? 'Authorized' : 'Authorize';
+document.dispatchEvent(new Event('proofs'));
+}
+function keepProofs(next, isKept) {
+proofs = next;
+stored('sessionStorage', KEPT, isKept && Object.keys(next).length > 0 ? JSON.stringify(next) : null);
+for (const [name, scheme] of Object.entries(schemes()))
+if (next[name] && isCookie(scheme)) document.cookie = cookieText(scheme.name, next[name].value);
+showProofs();
+}
+function cookieText(name, value) {
+const encoded = value.replace(/[;,\\s]/g, encodeURIComponent);
+return \`\${name}=\${encoded}; path=/; SameSite=Strict\${location.protocol === 'https:' ? '; Secure' : ''}\`;
+}
+async function openAuth() {
+try {
+await loadDocument();
+} catch {
+return say('The OpenAPI document cannot be loaded');
+}
+const asked = Object.entries(schemes()).filter(([, scheme]) => !isCsrf(scheme));
+byId(':schemes').replaceChildren(...asked.map(schemeFields));
+byId(':kept').checked = stored('sessionStorage', KEPT) !== null;
+byId(':auth').showModal();
+}
+function schemeFields([name, scheme]) {
+const given = { class: 'in', autocomplete: 'off', spellcheck: 'false' };
+const input = make('input', {
+...given,
+id: \`:proof-\${name}\`,
+type: isBasic(scheme) ? 'password' : 'text',
+});
+input.value = proofs[name]?.value ?? '';
+const user = isBasic(scheme) && make('input', { ...given, id: \`:name-\${name}\` });
+if (user) user.value = proofs[name]?.name ?? '';
+return make(
+'fieldset',
+{},
+make('legend', {}, name),
+make('p', {}, schemeText(scheme)),
+scheme.description && make('p', {}, scheme.description),
+user && make('label', { for: user.id }, 'Name'),
+user,
+make('label', { for: input.id }, labelOf(scheme)),
+input,
+);
+}
+function givenProofs() {
+const given = Object.entries(schemes()).map(([name, scheme]) => {
+const value = byId(\`:proof-\${name}\`)?.value ?? '';
+const user = byId(\`:name-\${name}\`)?.value ?? '';
+if (value.trim() === '' && user === '') return [];
+return [
+name,
+isBasic(scheme) ? { value, name: user } : { value: value.trim().replace(/^bearer\\s+/i, '') },
+];
+});
+return Object.fromEntries(given.filter(({ length }) => length > 0));
+}
+function startAuth() {
+try {
+proofs = JSON.parse(stored('sessionStorage', KEPT) ?? '{}') ?? {};
+} catch {
+}
+const dialog = byId(':auth');
+dialog.querySelector('form').addEventListener('submit', (event) => {
+event.preventDefault();
+keepProofs(givenProofs(), byId(':kept').checked);
+dialog.close();
+say(Object.keys(proofs).length > 0 ? 'Kept' : 'Nothing kept');
+});
+byId(':forget').addEventListener('click', () => {
+for (const input of all('.in', dialog)) input.value = '';
+keepProofs({}, false);
+say('Forgotten');
+});
+byId(':cancel').addEventListener('click', () => dialog.close());
+byId('authorize').addEventListener('click', openAuth);
+showProofs();
+}
+function alternativesOf(operation) {
+const known = schemes();
+return (operation.security ?? openApi.security ?? []).map((alternative) =>
+Object.keys(alternative).map((name) => [name, known[name] ?? {}]),
+);
+}
+function chosenProofs(operation) {
+const alternatives = alternativesOf(operation).filter((one) => one.length > 0);
+const isThere = ([name, scheme]) => proofs[name] || isCsrf(scheme);
+const mayBeThere = ([name, scheme]) => isThere([name, scheme]) || scheme.in === 'cookie';
+return (
+alternatives.find((one) => one.every(isThere)) ?? alternatives.find((one) => one.every(mayBeThere)) ?? []
+);
+}
+function missingProofs(operation) {
+const alternatives = alternativesOf(operation);
+if (alternatives.some((one) => one.length === 0) || chosenProofs(operation).length > 0) return [];
+const namesOf = (one) => one.filter(([, scheme]) => !isCsrf(scheme)).map(([name]) => name);
+return alternatives.map((one) => namesOf(one).join(' and ')).filter(Boolean);
+}
+function addProofs(request, operation) {
+for (const [name, scheme] of chosenProofs(operation)) {
+const proof = proofs[name];
+if (isCookie(scheme)) request.cookies.push([scheme.name, proof?.value ?? \`<your \${scheme.name}>\`]);
+else if (!proof) continue;
+else if (scheme.type === 'apiKey' && scheme.in === 'query')
+request.query.push(pairOf(scheme.name, proof.value));
+else if (scheme.type === 'apiKey') request.headers.push([scheme.name, proof.value]);
+else if (isBasic(scheme))
+request.headers.push(['Authorization', \`Basic \${base64(\`\${proof.name}:\${proof.value}\`)}\`]);
+else request.headers.push(['Authorization', \`Bearer \${proof.value}\`]);
+}
+}
+function base64(text) {
+return btoa(String.fromCharCode(...new TextEncoder().encode(text)));
+}
+
+let lastId = 0;
+const nextId = () => \`:\${++lastId}\`;
+const SAFE = ['GET', 'HEAD', 'OPTIONS', 'TRACE'];
+const PLACES = ['path', 'query', 'header', 'cookie'];
+const asText = (value) => (typeof value === 'string' ? value : JSON.stringify(value));
+const pairOf = (name, value) => \`\${encodeURIComponent(name)}=\${encodeURIComponent(value)}\`;
+async function addTry(fold, body) {
+const panel = make('div', { class: 'y', role: 'group', 'aria-label': 'Try it' });
+body.append(panel);
+try {
+await loadDocument();
+} catch {
+panel.append(contentOf(':failed'));
+panel.querySelector('button').addEventListener('click', () => {
+panel.remove();
+addTry(fold, body);
+});
+return;
+}
+const method = fold.querySelector('.m').textContent;
+const path = fold.querySelector('h3 code').textContent;
+const item = resolved(openApi.paths?.[path]);
+const operation = item[method.toLowerCase()];
+if (!operation) return;
+panel.append(contentOf(':try'));
+const copyLink = panel.querySelector('.bar .button');
+const link = () => \`\${location.href.split('#')[0]}#\${encodeURIComponent(body.id)}\`;
+copyLink.addEventListener('click', () => copy(link(), copyLink));
+startForm(panel, { method, path, item, operation });
+}
+function startForm(panel, { method, path, item, operation }) {
+const [form, command, needs, send, out] = ['form', '.curl pre', '.need', '.main', '.out'].map((selector) =>
+panel.querySelector(selector),
+);
+const fields = mergedParameters(item, operation).map(parameterField);
+const body = operation.requestBody && bodyField(resolved(operation.requestBody));
+panel
+.querySelector('.fields')
+.append(...fields.flatMap(({ elements }) => elements), ...(body?.elements ?? []));
+const request = () => requestOf({ method, path, operation, fields, body });
+const show = () => {
+command.textContent = curl(request());
+const missing = missingProofs(operation);
+needs.hidden = missing.length === 0;
+needs.firstElementChild.textContent = \`Needs \${missing.join(' or ')}.\`;
+};
+let running;
+const submit = async (event) => {
+event.preventDefault();
+if (running) return running.abort();
+const empty = fields.filter((field) => !field.check());
+if (empty.length > 0) return empty[0].focus();
+running = new AbortController();
+send.textContent = 'Stop';
+try {
+await answer(out, request(), running.signal);
+} finally {
+running = undefined;
+send.textContent = 'Send';
+}
+};
+form.addEventListener('submit', submit);
+form.addEventListener('input', show);
+form.addEventListener('change', show);
+form.addEventListener('keydown', ({ key, ctrlKey, metaKey }) => {
+if (key === 'Enter' && (ctrlKey || metaKey)) form.requestSubmit();
+});
+needs.querySelector('button').addEventListener('click', openAuth);
+const copyCommand = panel.querySelector('.curl .button');
+copyCommand.addEventListener('click', () => copy(command.textContent, copyCommand));
+document.addEventListener('proofs', show);
+show();
+}
+function mergedParameters(item, operation) {
+const byName = new Map();
+for (const given of [...(item.parameters ?? []), ...(operation.parameters ?? [])]) {
+const parameter = resolved(given);
+if (parameter.name) byName.set(\`\${parameter.in} \${parameter.name}\`, parameter);
+}
+return [...byName.values()].sort((left, right) => PLACES.indexOf(left.in) - PLACES.indexOf(right.in));
+}
+function parameterField(parameter) {
+const { name, in: place, required: isRequired = false } = parameter;
+const [media] = Object.values(parameter.content ?? {});
+const schema = resolved(parameter.schema ?? media?.schema);
+const field = valueField({ name, place, isRequired, schema, example: exampleIn(parameter) });
+return { ...field, parameter, isJson: media !== undefined };
+}
+function exampleIn(owner) {
+if (owner.example !== undefined) return owner.example;
+const [first] = Object.values(owner.examples ?? {}).map(resolved);
+return first?.value;
+}
+function valueField({ name, place = '', isRequired, schema, example }) {
+const id = nextId();
+const control = controlOf(schema, isRequired);
+const isList = typeName(schema) === 'array';
+const isFiles = control.type === 'file';
+control.id = id;
+control.classList.add('in');
+if (isRequired) control.setAttribute('aria-required', 'true');
+const usual = isRequired ? sample(schema) : (schema.example ?? schema.const);
+const begin = example === undefined ? usual : example;
+if (!isFiles && begin !== undefined && begin !== null)
+control.value = isList && Array.isArray(begin) ? begin.map(asText).join('\\n') : asText(begin);
+if ('placeholder' in control && schema.default !== undefined)
+control.placeholder = \`default \${asText(schema.default)}\`;
+const wrong = make('p', { class: 'wrongs', id: \`\${id}-wrong\`, hidden: true }, 'This is needed');
+const label = make(
+'label',
+{ for: id },
+make('code', {}, name),
+make('span', { class: 't' }, place && \` \${place}\`, isList && !isFiles && ', one on a line'),
+isRequired && make('em', {}, ' required'),
+);
+return {
+name,
+schema,
+elements: [label, control, wrong],
+focus: () => control.focus(),
+values() {
+if (isFiles) return [...control.files];
+return isList ? control.value.split('\\n').filter(Boolean) : [control.value].filter(Boolean);
+},
+check() {
+const isEmpty = place === 'path' && control.value === '';
+control.classList.toggle('wrong', isEmpty);
+control.setAttribute('aria-invalid', String(isEmpty));
+if (isEmpty) control.setAttribute('aria-describedby', wrong.id);
+wrong.hidden = !isEmpty;
+return !isEmpty;
+},
+};
+}
+function controlOf(schema, isRequired) {
+const type = typeName(schema);
+const isList = type === 'array';
+if (isFile(schema) || (isList && isFile(resolved(schema.items))))
+return make('input', { type: 'file', multiple: isList });
+const only = schema.const === undefined ? undefined : [schema.const];
+const choices = schema.enum ?? only ?? (type === 'boolean' ? [true, false] : undefined);
+if (choices) {
+const values = [...(isRequired ? [] : ['']), ...choices.map(String)];
+return make('select', {}, ...values.map((value) => make('option', { value }, value)));
+}
+if (isList || type === 'object')
+return make('textarea', { class: 'c', rows: isList ? 2 : 4, spellcheck: 'false' });
+const isSecret = schema.format === 'password' || (schema.writeOnly && type === 'string');
+return make('input', {
+type: isSecret ? 'password' : 'text',
+inputmode: { integer: 'numeric', number: 'decimal' }[type],
+autocomplete: 'off',
+spellcheck: 'false',
+});
+}
+function bodyField(body) {
+const content = body.content ?? {};
+const types = Object.keys(content);
+if (types.length === 0) return undefined;
+const id = nextId();
+const holder = make('div');
+const options = types.map((type) => make('option', { value: type }, type));
+const select = make('select', { id, class: 'in' }, ...options);
+let editor;
+const choose = () => {
+editor = bodyEditor(select.value, content[select.value] ?? {}, body.required === true);
+holder.replaceChildren(...editor.elements);
+};
+select.addEventListener('change', choose);
+choose();
+const choice = types.length > 1 ? [make('label', { for: id }, 'Media type'), select] : [];
+return { elements: [...choice, holder], read: () => editor.read() };
+}
+function bodyEditor(type, media, isRequired) {
+const schema = resolved(media.schema);
+if (type.startsWith('multipart/') || type === 'application/x-www-form-urlencoded')
+return formEditor(type, schema, exampleIn(media));
+const id = nextId();
+const label = make('label', { for: id }, 'Body', make('span', { class: 't' }, \` \${type}\`));
+const isJson = /[/+]json/.test(type);
+if (!isJson && (isFile(schema) || (!media.schema && !type.startsWith('text/')))) {
+const file = make('input', { id, class: 'in', type: 'file' });
+return { elements: [label, file], read: () => ({ type, file: file.files[0] }) };
+}
+const wrong = make('p', { class: 'wrongs', id: \`\${id}-wrong\` });
+const given = { id, class: 'in c', spellcheck: 'false', 'aria-describedby': wrong.id };
+const area = make('textarea', given);
+area.addEventListener('input', () => {
+const isWrong = isJson && area.value !== '' && !isJsonText(area.value);
+wrong.textContent = isWrong ? 'This is no JSON' : '';
+area.classList.toggle('wrong', isWrong);
+});
+const example = exampleIn(media);
+const begin = example === undefined ? sample(schema) : example;
+area.value = isJson ? JSON.stringify(begin, undefined, 2) : asText(begin ?? '');
+area.rows = Math.min(Math.max(area.value.split('\\n').length, 3), 24);
+const read = () => (area.value === '' && !isRequired ? undefined : { type, text: area.value });
+return { elements: [label, area, wrong], read };
+}
+function isJsonText(text) {
+try {
+JSON.parse(text);
+return true;
+} catch {
+return false;
+}
+}
+function formEditor(type, schema, example) {
+const required = schema.required ?? [];
+const members = Object.entries(schema.properties ?? {}).map(([name, member]) => [name, resolved(member)]);
+const fields = members
+.filter(([, member]) => !member.readOnly)
+.map(([name, member]) =>
+valueField({ name, isRequired: required.includes(name), schema: member, example: example?.[name] }),
+);
+const parts = () => fields.flatMap(({ name, values }) => values().map((value) => [name, value]));
+const isMultipart = type.startsWith('multipart/');
+return {
+elements: fields.flatMap(({ elements }) => elements),
+read: () => ({ type, isMultipart, parts: parts() }),
+};
+}
+function requestOf({ method, path, operation, fields, body }) {
+const hasBody = method !== 'GET' && method !== 'HEAD';
+const request = {
+method,
+url: '',
+query: [],
+headers: [],
+cookies: [],
+body: hasBody ? body?.read() : undefined,
+};
+let filled = path;
+for (const { parameter, isJson, schema, values } of fields) {
+const { name, in: place } = parameter;
+const texts = values();
+if (place === 'path') filled = filled.replace(\`{\${name}}\`, () => encodeURIComponent(texts.join(',')));
+else if (texts.length === 0) continue;
+else if (place === 'query') request.query.push(...queryOf(parameter, isJson ? {} : schema, texts));
+else if (place === 'header') request.headers.push([name, texts.join(',')]);
+else if (place === 'cookie') request.cookies.push([name, texts.join(',')]);
+}
+addProofs(request, operation);
+const wantsToken = alternativesOf(operation).some((one) => one.some(([, scheme]) => isCsrf(scheme)));
+const { text, file, type } = request.body ?? {};
+if (text !== undefined || file) request.headers.push(['Content-Type', type]);
+const query = request.query.length > 0 ? \`?\${request.query.join('&')}\` : '';
+return {
+...request,
+needsToken: wantsToken && !SAFE.includes(method),
+url: base().replace(/\\/$/, '') + filled + query,
+};
+}
+function base() {
+for (const { url, variables } of openApi.servers ?? []) {
+const text = String(url).replace(/\\{([^}]*)\\}/g, (_, name) => variables?.[name]?.default ?? '');
+if (!URL.canParse(text || '.', documentUrl())) continue;
+const found = new URL(text || '.', documentUrl());
+if (found.origin === location.origin) return found.origin + found.pathname;
+}
+const beside = new URL('.', documentUrl());
+return beside.origin + beside.pathname;
+}
+const SEPARATORS = { spaceDelimited: '%20', pipeDelimited: '%7C' };
+function queryOf({ name, style, explode }, schema, texts) {
+const type = typeName(schema);
+if (type === 'array' && explode === false)
+return [\`\${encodeURIComponent(name)}=\${texts.map(encodeURIComponent).join(SEPARATORS[style] ?? ',')}\`];
+if (type === 'object' && isJsonText(texts[0])) {
+const nameOf = (key) => (style === 'deepObject' ? \`\${name}[\${key}]\` : key);
+return Object.entries(JSON.parse(texts[0])).map(([key, value]) => pairOf(nameOf(key), asText(value)));
+}
+return texts.map((text) => pairOf(name, text));
+}
+const quoted = (text) => \`'\${text.replace(/'/g, "'\\\\''")}'\`;
+const METHOD_FLAGS = { GET: '', HEAD: ' -I' };
+function curl({ method, url, headers, cookies, needsToken, body }) {
+const parts = [\`curl\${METHOD_FLAGS[method] ?? \` -X \${method}\`} \${quoted(url)}\`];
+for (const [name, value] of headers) parts.push(\`-H \${quoted(\`\${name}: \${value}\`)}\`);
+if (needsToken) parts.push(\`-H \${quoted('X-CSRF-Token: <token of your session>')}\`);
+if (cookies.length > 0) parts.push(\`-b \${quoted(cookies.map((pair) => pair.join('=')).join('; '))}\`);
+if (body?.text !== undefined) parts.push(\`--data-raw \${quoted(body.text)}\`);
+else if (body?.file) parts.push(\`--data-binary \${quoted(\`@\${body.file.name}\`)}\`);
+for (const [name, value] of body?.parts ?? []) {
+const isAFile = value instanceof File;
+const flag = body.isMultipart ? (isAFile ? '-F' : '--form-string') : '--data-urlencode';
+parts.push(\`\${flag} \${quoted(\`\${name}=\${isAFile ? \`@\${value.name}\` : value}\`)}\`);
+}
+return parts.join(' \\\\\\n  ');
+}
+
+const MOST_BYTES = 4e6;
+const MOST_COLOURED = 2e5;
+const FORBIDDEN =
+'This page may talk to its own site alone, and the browser tells no more: the server may be away, or have sent on to another site.';
+async function answer(out, request, signal) {
+out.replaceChildren(make('p', { class: 'st' }, 'Waiting …'));
+const restore = lendCookies(request.cookies);
+const startedMs = performance.now();
+try {
+const token = request.needsToken ? await csrfToken() : null;
+const response = await fetch(request.url, {
+method: request.method,
+headers: [...request.headers, ...(token ? [['X-CSRF-Token', token]] : [])],
+body: payload(request.body),
+credentials: 'same-origin',
+cache: 'no-store',
+signal,
+});
+await showResponse(out, response, performance.now() - startedMs, signal);
+out.scrollIntoView({ block: 'nearest' });
+} catch (error) {
+const status = signal.aborted ? 'Stopped' : 'No answer';
+const why = signal.aborted ? '' : \`\${error instanceof Error ? \`\${error.message}. \` : ''}\${FORBIDDEN}\`;
+say(status);
+out.replaceChildren(
+make('p', { class: 'st' }, make('b', { class: signal.aborted ? '' : 'c5' }, status)),
+make('p', { class: 'need' }, why),
+);
+} finally {
+restore();
+}
+}
+async function csrfToken() {
+const given = { method: 'HEAD', credentials: 'same-origin', cache: 'no-store' };
+try {
+return (await fetch(location.pathname, given)).headers.get('X-CSRF-Token');
+} catch {
+return null;
+}
+}
+function payload(body) {
+if (!body?.parts) return body?.text ?? body?.file;
+const data = body.isMultipart ? new FormData() : new URLSearchParams();
+for (const [name, value] of body.parts) data.append(name, value);
+return data;
+}
+function lendCookies(cookies) {
+const pairs = document.cookie
+.split('; ')
+.map((pair) => [pair.split('=')[0], pair.slice(pair.indexOf('=') + 1)]);
+const before = Object.fromEntries(pairs);
+const lent = cookies.filter(([name, value]) => !value.startsWith('<your ') && before[name] !== value);
+for (const [name, value] of lent) document.cookie = cookieText(name, value);
+return () => {
+for (const [name] of lent)
+document.cookie = \`\${cookieText(name, before[name] ?? '')}\${before[name] === undefined ? '; max-age=0' : ''}\`;
+};
+}
+async function showResponse(out, response, ms, signal) {
+const size = make('span');
+const status = make(
+'p',
+{ class: 'st' },
+make('b', { class: \`c\${String(response.status)[0]}\` }, response.status),
+\` \${response.statusText} · \${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms\`,
+size,
+);
+const bar = make('div', { class: 'bar' }, status);
+const holder = make('div');
+const redirect = response.redirected && make('p', { class: 'need' }, \`Sent on to \${response.url}\`);
+out.replaceChildren(bar, redirect || '', holder, headerFields(response));
+const type = (response.headers.get('Content-Type') ?? '').toLowerCase();
+const isText = type === '' || /^text\\/|[/+](json|xml|yaml)|javascript|x-ndjson|jsonl|urlencoded/.test(type);
+const shown = make('pre', { class: 'w', tabindex: '0', 'aria-label': 'Body of the answer' });
+const isLive = isText && /event-stream|ndjson|jsonl/.test(type);
+if (isLive) holder.append(shown);
+const { bytes, isCut } = await readAll(response, isLive ? (text) => shown.append(text) : undefined, signal);
+const amount = bytes.size < 1000 ? \`\${bytes.size} B\` : \`\${(bytes.size / 1000).toFixed(1)} kB\`;
+size.textContent = \` · \${amount}\${isCut ? ', cut' : ''}\`;
+say(status.textContent);
+if (bytes.size === 0) return;
+if (!isText) return holder.replaceChildren(...binary(bytes, type, response));
+const text = await bytes.text();
+const isColoured = /[/+]json/.test(type) && text.length <= MOST_COLOURED;
+shown.replaceChildren(...(isColoured ? jsonNodes(text) : [text]));
+holder.replaceChildren(shown);
+const button = make('button', { type: 'button', class: 'button small' }, 'Copy');
+button.addEventListener('click', () => copy(shown.textContent, button));
+bar.append(button);
+}
+function headerFields({ headers }) {
+const fields = [...headers];
+const rows = fields.flatMap(([name, value]) => [make('dt', {}, name), make('dd', {}, value)]);
+const summary = make('summary', {}, \`\${fields.length} header fields\`);
+return make('details', { class: 'heads' }, summary, make('dl', {}, ...rows));
+}
+async function readAll(response, onText, signal) {
+const chunks = [];
+let size = 0;
+let isCut = false;
+const reader = response.body?.getReader();
+const decoder = new TextDecoder();
+try {
+while (reader && !isCut) {
+const { done, value } = await reader.read();
+if (done) break;
+chunks.push(value);
+size += value.length;
+onText?.(decoder.decode(value, { stream: true }));
+isCut = size > MOST_BYTES;
+}
+} catch (error) {
+if (!signal.aborted) throw error;
+isCut = true;
+}
+if (isCut) reader.cancel().catch(() => undefined);
+const [type] = (response.headers.get('Content-Type') ?? '').split(';');
+return { bytes: new Blob(chunks, { type }), isCut };
+}
+function binary(bytes, type, response) {
+const url = URL.createObjectURL(bytes);
+const [, name = 'answer'] =
+/filename="?([^";]+)/.exec(response.headers.get('Content-Disposition') ?? '') ?? [];
+const link = make('a', { class: 'button small', href: url, download: name }, 'Save the file');
+const picture = make('img', { src: url, alt: 'The picture that the operation answered with' });
+return [type.startsWith('image/') ? picture : '', make('div', { class: 'go' }, link)];
+}
+const TOKENS = /("(?:\\\\.|[^"\\\\])*")(\\s*:)?|(-?\\d[\\d.eE+-]*)|(true|false|null)|([{}[\\],])/g;
+function jsonNodes(text) {
+if (!isJsonText(text)) return [text];
+const nodes = [];
+let depth = 0;
+let plain = '';
+const coloured = (kind, token) => {
+nodes.push(plain, make('span', { class: \`js-\${kind}\` }, token));
+plain = '';
+};
+const line = () => \`\\n\${'  '.repeat(depth)}\`;
+const tokens = [...text.matchAll(TOKENS)];
+tokens.forEach(([token, string, colon, digits, word], index) => {
+const isEmpty = /^[{[]$/.test(tokens[index - 1]?.[0] ?? '');
+const isLast = /^[}\\]]$/.test(tokens[index + 1]?.[0] ?? '');
+if (string) {
+coloured(colon ? 'k' : 's', string);
+if (colon) plain += ': ';
+} else if (digits) coloured('n', digits);
+else if (word) coloured('l', word);
+else if (token === ',') plain += token + line();
+else if (token === '{' || token === '[') {
+if (!isLast) depth++;
+plain += isLast ? token : token + line();
+} else {
+if (!isEmpty) depth--;
+plain += isEmpty ? token : line() + token;
+}
+});
+return [...nodes, plain];
+}
+})();</script>
+</head>
+<body data-document="{{documentUrl}}">
+<a class="skip" href="#main">Skip to the operations</a>
+<header class="top" id="top">
+<button
+class="button icon menu"
+id="menu"
+type="button"
+aria-expanded="false"
+aria-controls="nav"
+aria-label="Contents"
+>
+☰
+</button>
+<a class="brand" href="#top">{{title}}</a>
+<search class="search j">
+<label class="v" for="search">Search operations</label>
+<input
+id="search"
+type="search"
+placeholder="Search"
+autocomplete="off"
+spellcheck="false"
+aria-describedby="count"
+aria-keyshortcuts="/"
+/>
+<kbd aria-hidden="true">/</kbd>
+</search>
+<button class="button j" id="authorize" type="button" {{authorize}}>
+<span class="l dot"></span><span class="t2">Authorize</span>
+</button>
+<button
+class="button icon theme j"
+id="theme"
+type="button"
+aria-label="Dark colours"
+aria-pressed="false"
+></button>
+</header>
+<div class="shell">
+<nav id="nav" aria-label="Contents">{{contents}}</nav>
+<main id="main" tabindex="-1" class="{{main}}">
+<div class="intro">{{intro}}</div>
+<p class="v" id="count" role="status"></p>
+{{sections}}
+<p class="none" id="none" hidden>Nothing fits.</p>
+{{schemas}}
+</main>
+</div>
+<p class="v" id="say" role="status"></p>
+<dialog id=":auth" aria-labelledby=":title">
+<form>
+<h2 id=":title">Authorize</h2>
+<p>What you enter goes with the calls you make on this page, to this site and nowhere else.</p>
+<div id=":schemes"></div>
+<div class="tick">
+<input type="checkbox" id=":kept" />
+<label for=":kept">Remember until this tab is closed</label>
+</div>
+<div class="go">
+<button class="button main">Save</button>
+<button class="button" type="button" id=":forget">Forget all</button>
+<button class="button" type="button" id=":cancel">Cancel</button>
+</div>
+</form>
+</dialog>
+<template id=":try">
+<form novalidate>
+<div class="bar">
+<h4>Try it</h4>
+<button class="button small" type="button">Copy link</button>
+</div>
+<p class="need" hidden>
+<span></span>
+<button class="button small" type="button">Authorize</button>
+</p>
+<div class="fields"></div>
+<div class="go"><button class="button main">Send</button></div>
+</form>
+<details class="curl">
+<summary>curl</summary>
+<pre tabindex="0" aria-label="The same as a command"></pre>
+<div class="go"><button class="button small" type="button">Copy</button></div>
+</details>
+<div class="out" role="region" aria-label="Answer"></div>
+</template>
+<template id=":failed">
+<form>
+<h4>Try it</h4>
+<p class="need">
+The OpenAPI document cannot be loaded, so that there is nothing to make a request from.
+</p>
+<div class="go"><button class="button small" type="button">Try again</button></div>
+</form>
+</template>
+</body>
+</html>
+`;

@@ -1,0 +1,286 @@
+/**
+ * Script of the docs page: elements, colours, contents, search, links. The other files of the script are sample.js (values by
+ * schema), auth.js (credentials), try.js (the form of an operation) and answer.js (responses). All of them share one scope.
+ *
+ * The script builds elements and never makes HTML out of text. Its ids begin with a colon, which no id of a document does.
+ */
+
+const root = document.documentElement;
+/** @type {(id: string) => any} */
+const byId = (id) => document.getElementById(id);
+/** @type {(selector: string, from?: ParentNode) => any[]} */
+const all = (selector, from = document) => [...from.querySelectorAll(selector)];
+
+/**
+ * An element with attributes, listeners (on…) and children.
+ *
+ * @type {(tag: string, given?: Record<string, any>, ...children: any[]) => any}
+ */
+function make(tag, given = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(given)) {
+    if (value === undefined || value === false) continue;
+    if (name.startsWith('on')) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? '' : String(value));
+  }
+  element.append(...children.filter((child) => child !== undefined && child !== false));
+  return element;
+}
+
+/** A copy of the elements in a `<template>` of page.html. */
+const contentOf = (id) => byId(id).content.cloneNode(true);
+
+/**
+ * Reads a text from storage, writes it, or with null removes it. Storage may be forbidden, or full.
+ *
+ * @type {(kind: 'localStorage' | 'sessionStorage', key: string, value?: string | null) => string | null}
+ */
+function stored(kind, key, value) {
+  try {
+    const storage = window[kind];
+    if (value === undefined) return storage.getItem(key);
+    if (value === null) storage.removeItem(key);
+    else storage.setItem(key, value);
+  } catch {
+    /* then it is not remembered */
+  }
+  return null;
+}
+
+/** Announces a text to screen readers. */
+function say(text) {
+  byId('say').textContent = '';
+  requestAnimationFrame(() => {
+    byId('say').textContent = text;
+  });
+}
+
+async function copy(text, button) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const area = make('textarea', { class: 'v' });
+    area.value = text;
+    (button.closest('dialog') ?? document.body).append(area);
+    area.select();
+    document.execCommand('copy');
+    area.remove();
+    button.focus();
+  }
+  const label = button.textContent;
+  button.textContent = 'Copied';
+  say('Copied');
+  setTimeout(() => {
+    button.textContent = label;
+  }, 1200);
+}
+
+// ── colours ──
+
+const THEME = 'svc-docs-theme';
+const prefersDark = matchMedia('(prefers-color-scheme: dark)');
+const isDark = () => (root.dataset.theme === undefined ? prefersDark.matches : root.dataset.theme === 'dark');
+
+function readTheme() {
+  const theme = stored('localStorage', THEME);
+  if (theme === 'dark' || theme === 'light') root.dataset.theme = theme;
+}
+
+function startTheme() {
+  const button = byId('theme');
+  const show = () => button.setAttribute('aria-pressed', String(isDark()));
+  button.addEventListener('click', () => {
+    const theme = isDark() ? 'light' : 'dark';
+    if ((theme === 'dark') === prefersDark.matches) delete root.dataset.theme;
+    else root.dataset.theme = theme;
+    stored('localStorage', THEME, root.dataset.theme ?? null);
+    show();
+  });
+  prefersDark.addEventListener('change', show);
+  show();
+}
+
+// ── contents and search ──
+
+/** Operations and schemas, each with its item of the contents and the text that a search looks at. */
+const entries = [];
+
+function startContents() {
+  const nav = byId('nav');
+  nav.replaceChildren(...all('main section').map(contentsOf));
+  const menu = byId('menu');
+  const show = (isOpen) => {
+    nav.classList.toggle('open', isOpen);
+    menu.setAttribute('aria-expanded', String(isOpen));
+  };
+  menu.addEventListener('click', () => show(!nav.classList.contains('open')));
+  nav.addEventListener('click', ({ target }) => {
+    if (target.closest('a')) show(false);
+  });
+  document.addEventListener('keydown', ({ key }) => {
+    if (key !== 'Escape' || !nav.classList.contains('open')) return;
+    show(false);
+    menu.focus();
+  });
+}
+
+/** The group of the contents that stands for a section of the page. */
+function contentsOf(section) {
+  const heading = section.querySelector('h2').textContent;
+  const items = all('.op,.sc', section).map((op) => {
+    const { id } = op.querySelector('.b');
+    const method = op.querySelector('.m');
+    const name = op.querySelector('h3 code,h3').textContent;
+    const label = make('span', { title: name }, op.querySelector('.s')?.textContent ?? name);
+    const given = { href: `#${encodeURIComponent(id)}`, class: method ? op.classList[1] : undefined };
+    const link = make('li', {}, make('a', given, method?.cloneNode(true), label));
+    const text = `${op.querySelector('summary').textContent} ${id} ${heading}`.toLowerCase();
+    entries.push({ op, link, text });
+    return link;
+  });
+  const group = make('details', {}, make('summary', {}, heading), make('ul', {}, ...items));
+  group.open = section.id !== 'schemas';
+  return group;
+}
+
+function search() {
+  const words = byId('search').value.toLowerCase().split(/\s+/).filter(Boolean);
+  const isSearch = words.length > 0;
+  let found = 0;
+  for (const { op, link, text } of entries) {
+    const fits = words.every((word) => text.includes(word));
+    if (op.hidden === fits) op.hidden = link.hidden = !fits;
+    if (fits) found++;
+  }
+  for (const section of all('main section'))
+    section.hidden = isSearch && !section.querySelector('.op:not([hidden]),.sc:not([hidden])');
+  for (const group of all('nav details')) {
+    group.hidden = isSearch && !group.querySelector('li:not([hidden])');
+    if (isSearch && !group.hidden) group.open = true;
+  }
+  byId('none').hidden = found > 0 || entries.length === 0;
+  byId('count').textContent = isSearch ? `${found} found` : '';
+}
+
+function startSearch() {
+  const input = byId('search');
+  input.addEventListener('input', search);
+  input.addEventListener('keydown', ({ key }) => {
+    if (key === 'Escape') {
+      input.value = '';
+      search();
+    } else if (key === 'Enter') {
+      entries
+        .find(({ op }) => !op.hidden)
+        ?.link.querySelector('a')
+        .click();
+    }
+  });
+  document.addEventListener('keydown', (event) => {
+    const { key, ctrlKey, metaKey, altKey } = event;
+    if (key !== '/' || ctrlKey || metaKey || altKey) return;
+    if (/** @type {Element} */ (event.target).closest('input,textarea,select,dialog')) return;
+    event.preventDefault();
+    input.focus();
+  });
+  if (input.value !== '') search(); // the browser has kept it
+}
+
+// ── links ──
+
+/** The element that the address names, encoded or as it is. */
+function linked() {
+  const hash = location.hash.slice(1);
+  return byId(decoded(hash)) ?? byId(hash);
+}
+
+/** Unfolds what the address names, and marks it in the contents. */
+function follow(isFocused) {
+  const target = linked();
+  for (const { link, op } of entries) {
+    const anchor = link.firstChild;
+    const isHere = target !== null && op.contains(target);
+    anchor.classList.toggle('here', isHere);
+    if (isHere) anchor.setAttribute('aria-current', 'location');
+    else anchor.removeAttribute('aria-current');
+  }
+  const fold = target?.closest('.op,.sc');
+  if (!fold) return;
+  if (fold.hidden) {
+    byId('search').value = '';
+    search();
+  }
+  fold.open = true;
+  fold.scrollIntoView({ block: 'start' });
+  if (isFocused) fold.querySelector('summary').focus({ preventScroll: true });
+}
+
+/** Gives the names of schemas a button that shows their members in place. `seen` has the schemas that are open around them. */
+function addPeeks(within, seen) {
+  for (const link of all('a[href^="#schema"]', within)) {
+    const id = decodeURIComponent(link.getAttribute('href').slice(1));
+    const written = byId(id);
+    const host = link.closest('li,p');
+    if (!written || !host || seen.includes(id) || link.closest('.peek') !== within.closest('.peek')) continue;
+    if (host.matches('p.t') && host.nextElementSibling?.matches('.f,.k')) continue; // they stand there
+    const label = `Members of ${link.textContent}`;
+    const given = { type: 'button', class: 'x', 'aria-expanded': 'false', 'aria-label': label };
+    const button = make('button', { ...given, title: 'Show its members here' }, '+');
+    let shown;
+    button.addEventListener('click', () => {
+      if (shown) shown.hidden = !shown.hidden;
+      else {
+        shown = copyOf(written);
+        if (host.tagName === 'LI') host.append(shown);
+        else host.after(shown);
+        addPeeks(shown, [...seen, id]);
+      }
+      button.setAttribute('aria-expanded', String(!shown.hidden));
+      button.textContent = shown.hidden ? '+' : '–';
+    });
+    link.after(button);
+  }
+}
+
+/** A copy of the text about a schema, without the members that are unfolded there. */
+function copyOf(written) {
+  const copied = make('div', { class: 'peek f' }, ...written.querySelector('.d').cloneNode(true).childNodes);
+  for (const inner of all('.x,.peek', copied)) inner.remove();
+  return copied;
+}
+
+/** Prepares an operation or a schema when it is unfolded for the first time. */
+function unfolded(fold) {
+  const body = fold.querySelector('.b');
+  if (!fold.open || fold.dataset.ready) return;
+  fold.dataset.ready = 'yes';
+  addPeeks(body, [body.id]);
+  if (fold.classList.contains('op')) addTry(fold, body);
+}
+
+function startFolds() {
+  const onToggle = ({ target: fold }) => {
+    if (!fold.matches('.op,.sc')) return;
+    unfolded(fold);
+    const body = fold.querySelector('.b');
+    if (fold.open && linked() !== body) history.replaceState(null, '', `#${encodeURIComponent(body.id)}`);
+  };
+  document.addEventListener('toggle', onToggle, true);
+  addEventListener('hashchange', () => follow(true));
+  document.addEventListener('click', ({ target }) => {
+    const link = /** @type {Element} */ (target).closest('a[href^="#"]');
+    if (link?.getAttribute('href') === location.hash) follow(true); // the address does not change
+  });
+  for (const fold of all('.op[open],.sc[open]')) unfolded(fold);
+  follow(false);
+}
+
+root.classList.add('js');
+readTheme();
+document.addEventListener('DOMContentLoaded', () => {
+  startTheme();
+  startContents();
+  startSearch();
+  startAuth();
+  startFolds();
+});

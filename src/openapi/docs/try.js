@@ -1,0 +1,326 @@
+/**
+ * Script of the docs page: what an unfolded operation gets beside its text: fields for parameters, an editor for the body, the
+ * request that they make, and the same request as a command.
+ */
+
+let lastId = 0;
+const nextId = () => `:${++lastId}`;
+const SAFE = ['GET', 'HEAD', 'OPTIONS', 'TRACE'];
+const PLACES = ['path', 'query', 'header', 'cookie'];
+const asText = (value) => (typeof value === 'string' ? value : JSON.stringify(value));
+const pairOf = (name, value) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`;
+
+async function addTry(fold, body) {
+  const panel = make('div', { class: 'y', role: 'group', 'aria-label': 'Try it' });
+  body.append(panel);
+  try {
+    await loadDocument();
+  } catch {
+    panel.append(contentOf(':failed'));
+    panel.querySelector('button').addEventListener('click', () => {
+      panel.remove();
+      addTry(fold, body);
+    });
+    return;
+  }
+  const method = fold.querySelector('.m').textContent;
+  const path = fold.querySelector('h3 code').textContent;
+  const item = resolved(openApi.paths?.[path]);
+  const operation = item[method.toLowerCase()];
+  if (!operation) return;
+  panel.append(contentOf(':try'));
+  const copyLink = panel.querySelector('.bar .button');
+  const link = () => `${location.href.split('#')[0]}#${encodeURIComponent(body.id)}`;
+  copyLink.addEventListener('click', () => copy(link(), copyLink));
+  startForm(panel, { method, path, item, operation });
+}
+
+/** Gives the panel of an operation its fields, and lets it send. */
+function startForm(panel, { method, path, item, operation }) {
+  const [form, command, needs, send, out] = ['form', '.curl pre', '.need', '.main', '.out'].map((selector) =>
+    panel.querySelector(selector),
+  );
+  const fields = mergedParameters(item, operation).map(parameterField);
+  const body = operation.requestBody && bodyField(resolved(operation.requestBody));
+  panel
+    .querySelector('.fields')
+    .append(...fields.flatMap(({ elements }) => elements), ...(body?.elements ?? []));
+  const request = () => requestOf({ method, path, operation, fields, body });
+  const show = () => {
+    command.textContent = curl(request());
+    const missing = missingProofs(operation);
+    needs.hidden = missing.length === 0;
+    needs.firstElementChild.textContent = `Needs ${missing.join(' or ')}.`;
+  };
+  let running;
+  const submit = async (event) => {
+    event.preventDefault();
+    if (running) return running.abort();
+    const empty = fields.filter((field) => !field.check());
+    if (empty.length > 0) return empty[0].focus();
+    running = new AbortController();
+    send.textContent = 'Stop';
+    try {
+      await answer(out, request(), running.signal);
+    } finally {
+      running = undefined;
+      send.textContent = 'Send';
+    }
+  };
+  form.addEventListener('submit', submit);
+  form.addEventListener('input', show);
+  form.addEventListener('change', show);
+  form.addEventListener('keydown', ({ key, ctrlKey, metaKey }) => {
+    if (key === 'Enter' && (ctrlKey || metaKey)) form.requestSubmit();
+  });
+  needs.querySelector('button').addEventListener('click', openAuth);
+  const copyCommand = panel.querySelector('.curl .button');
+  copyCommand.addEventListener('click', () => copy(command.textContent, copyCommand));
+  document.addEventListener('proofs', show);
+  show();
+}
+
+/** The parameters of an operation and of its path; those of the operation count. */
+function mergedParameters(item, operation) {
+  const byName = new Map();
+  for (const given of [...(item.parameters ?? []), ...(operation.parameters ?? [])]) {
+    const parameter = resolved(given);
+    if (parameter.name) byName.set(`${parameter.in} ${parameter.name}`, parameter);
+  }
+  return [...byName.values()].sort((left, right) => PLACES.indexOf(left.in) - PLACES.indexOf(right.in));
+}
+
+// ── fields ──
+
+function parameterField(parameter) {
+  const { name, in: place, required: isRequired = false } = parameter;
+  const [media] = Object.values(parameter.content ?? {});
+  const schema = resolved(parameter.schema ?? media?.schema);
+  const field = valueField({ name, place, isRequired, schema, example: exampleIn(parameter) });
+  return { ...field, parameter, isJson: media !== undefined };
+}
+
+function exampleIn(owner) {
+  if (owner.example !== undefined) return owner.example;
+  const [first] = Object.values(owner.examples ?? {}).map(resolved);
+  return first?.value;
+}
+
+/** A label, a control and the place for a complaint. Lists are written line by line, objects as JSON. */
+function valueField({ name, place = '', isRequired, schema, example }) {
+  const id = nextId();
+  const control = controlOf(schema, isRequired);
+  const isList = typeName(schema) === 'array';
+  const isFiles = control.type === 'file';
+  control.id = id;
+  control.classList.add('in');
+  if (isRequired) control.setAttribute('aria-required', 'true');
+  const usual = isRequired ? sample(schema) : (schema.example ?? schema.const);
+  const begin = example === undefined ? usual : example;
+  if (!isFiles && begin !== undefined && begin !== null)
+    control.value = isList && Array.isArray(begin) ? begin.map(asText).join('\n') : asText(begin);
+  if ('placeholder' in control && schema.default !== undefined)
+    control.placeholder = `default ${asText(schema.default)}`;
+  const wrong = make('p', { class: 'wrongs', id: `${id}-wrong`, hidden: true }, 'This is needed');
+  const label = make(
+    'label',
+    { for: id },
+    make('code', {}, name),
+    make('span', { class: 't' }, place && ` ${place}`, isList && !isFiles && ', one on a line'),
+    isRequired && make('em', {}, ' required'),
+  );
+  return {
+    name,
+    schema,
+    elements: [label, control, wrong],
+    focus: () => control.focus(),
+    values() {
+      if (isFiles) return [...control.files];
+      return isList ? control.value.split('\n').filter(Boolean) : [control.value].filter(Boolean);
+    },
+    check() {
+      const isEmpty = place === 'path' && control.value === '';
+      control.classList.toggle('wrong', isEmpty);
+      control.setAttribute('aria-invalid', String(isEmpty));
+      if (isEmpty) control.setAttribute('aria-describedby', wrong.id);
+      wrong.hidden = !isEmpty;
+      return !isEmpty;
+    },
+  };
+}
+
+function controlOf(schema, isRequired) {
+  const type = typeName(schema);
+  const isList = type === 'array';
+  if (isFile(schema) || (isList && isFile(resolved(schema.items))))
+    return make('input', { type: 'file', multiple: isList });
+  const only = schema.const === undefined ? undefined : [schema.const];
+  const choices = schema.enum ?? only ?? (type === 'boolean' ? [true, false] : undefined);
+  if (choices) {
+    const values = [...(isRequired ? [] : ['']), ...choices.map(String)];
+    return make('select', {}, ...values.map((value) => make('option', { value }, value)));
+  }
+  if (isList || type === 'object')
+    return make('textarea', { class: 'c', rows: isList ? 2 : 4, spellcheck: 'false' });
+  const isSecret = schema.format === 'password' || (schema.writeOnly && type === 'string');
+  return make('input', {
+    type: isSecret ? 'password' : 'text',
+    inputmode: { integer: 'numeric', number: 'decimal' }[type],
+    autocomplete: 'off',
+    spellcheck: 'false',
+  });
+}
+
+// ── bodies ──
+
+/** One editor for each media type, of which one is shown. */
+function bodyField(body) {
+  const content = body.content ?? {};
+  const types = Object.keys(content);
+  if (types.length === 0) return undefined;
+  const id = nextId();
+  const holder = make('div');
+  const options = types.map((type) => make('option', { value: type }, type));
+  const select = make('select', { id, class: 'in' }, ...options);
+  let editor;
+  const choose = () => {
+    editor = bodyEditor(select.value, content[select.value] ?? {}, body.required === true);
+    holder.replaceChildren(...editor.elements);
+  };
+  select.addEventListener('change', choose);
+  choose();
+  const choice = types.length > 1 ? [make('label', { for: id }, 'Media type'), select] : [];
+  return { elements: [...choice, holder], read: () => editor.read() };
+}
+
+function bodyEditor(type, media, isRequired) {
+  const schema = resolved(media.schema);
+  if (type.startsWith('multipart/') || type === 'application/x-www-form-urlencoded')
+    return formEditor(type, schema, exampleIn(media));
+  const id = nextId();
+  const label = make('label', { for: id }, 'Body', make('span', { class: 't' }, ` ${type}`));
+  const isJson = /[/+]json/.test(type);
+  if (!isJson && (isFile(schema) || (!media.schema && !type.startsWith('text/')))) {
+    const file = make('input', { id, class: 'in', type: 'file' });
+    return { elements: [label, file], read: () => ({ type, file: file.files[0] }) };
+  }
+  const wrong = make('p', { class: 'wrongs', id: `${id}-wrong` });
+  const given = { id, class: 'in c', spellcheck: 'false', 'aria-describedby': wrong.id };
+  const area = make('textarea', given);
+  area.addEventListener('input', () => {
+    const isWrong = isJson && area.value !== '' && !isJsonText(area.value);
+    wrong.textContent = isWrong ? 'This is no JSON' : '';
+    area.classList.toggle('wrong', isWrong);
+  });
+  const example = exampleIn(media);
+  const begin = example === undefined ? sample(schema) : example;
+  area.value = isJson ? JSON.stringify(begin, undefined, 2) : asText(begin ?? '');
+  area.rows = Math.min(Math.max(area.value.split('\n').length, 3), 24);
+  const read = () => (area.value === '' && !isRequired ? undefined : { type, text: area.value });
+  return { elements: [label, area, wrong], read };
+}
+
+function isJsonText(text) {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function formEditor(type, schema, example) {
+  const required = schema.required ?? [];
+  const members = Object.entries(schema.properties ?? {}).map(([name, member]) => [name, resolved(member)]);
+  const fields = members
+    .filter(([, member]) => !member.readOnly)
+    .map(([name, member]) =>
+      valueField({ name, isRequired: required.includes(name), schema: member, example: example?.[name] }),
+    );
+  const parts = () => fields.flatMap(({ name, values }) => values().map((value) => [name, value]));
+  const isMultipart = type.startsWith('multipart/');
+  return {
+    elements: fields.flatMap(({ elements }) => elements),
+    read: () => ({ type, isMultipart, parts: parts() }),
+  };
+}
+
+// ── requests ──
+
+function requestOf({ method, path, operation, fields, body }) {
+  const hasBody = method !== 'GET' && method !== 'HEAD';
+  /** @type {any} */
+  const request = {
+    method,
+    url: '',
+    query: [],
+    headers: [],
+    cookies: [],
+    body: hasBody ? body?.read() : undefined,
+  };
+  let filled = path;
+  for (const { parameter, isJson, schema, values } of fields) {
+    const { name, in: place } = parameter;
+    const texts = values();
+    if (place === 'path') filled = filled.replace(`{${name}}`, () => encodeURIComponent(texts.join(',')));
+    else if (texts.length === 0) continue;
+    else if (place === 'query') request.query.push(...queryOf(parameter, isJson ? {} : schema, texts));
+    else if (place === 'header') request.headers.push([name, texts.join(',')]);
+    else if (place === 'cookie') request.cookies.push([name, texts.join(',')]);
+  }
+  addProofs(request, operation);
+  const wantsToken = alternativesOf(operation).some((one) => one.some(([, scheme]) => isCsrf(scheme)));
+  const { text, file, type } = request.body ?? {};
+  if (text !== undefined || file) request.headers.push(['Content-Type', type]);
+  const query = request.query.length > 0 ? `?${request.query.join('&')}` : '';
+  return {
+    ...request,
+    needsToken: wantsToken && !SAFE.includes(method),
+    url: base().replace(/\/$/, '') + filled + query,
+  };
+}
+
+/** The address of the operations: a server of the document that is this site, or else the folder of the document. */
+function base() {
+  for (const { url, variables } of openApi.servers ?? []) {
+    const text = String(url).replace(/\{([^}]*)\}/g, (_, name) => variables?.[name]?.default ?? '');
+    if (!URL.canParse(text || '.', documentUrl())) continue;
+    const found = new URL(text || '.', documentUrl());
+    if (found.origin === location.origin) return found.origin + found.pathname;
+  }
+  const beside = new URL('.', documentUrl());
+  return beside.origin + beside.pathname;
+}
+
+const SEPARATORS = { spaceDelimited: '%20', pipeDelimited: '%7C' };
+
+function queryOf({ name, style, explode }, schema, texts) {
+  const type = typeName(schema);
+  if (type === 'array' && explode === false)
+    return [`${encodeURIComponent(name)}=${texts.map(encodeURIComponent).join(SEPARATORS[style] ?? ',')}`];
+  if (type === 'object' && isJsonText(texts[0])) {
+    const nameOf = (key) => (style === 'deepObject' ? `${name}[${key}]` : key);
+    return Object.entries(JSON.parse(texts[0])).map(([key, value]) => pairOf(nameOf(key), asText(value)));
+  }
+  return texts.map((text) => pairOf(name, text));
+}
+
+/** As a shell reads it. */
+const quoted = (text) => `'${text.replace(/'/g, "'\\''")}'`;
+
+const METHOD_FLAGS = { GET: '', HEAD: ' -I' };
+
+function curl({ method, url, headers, cookies, needsToken, body }) {
+  const parts = [`curl${METHOD_FLAGS[method] ?? ` -X ${method}`} ${quoted(url)}`];
+  for (const [name, value] of headers) parts.push(`-H ${quoted(`${name}: ${value}`)}`);
+  if (needsToken) parts.push(`-H ${quoted('X-CSRF-Token: <token of your session>')}`);
+  if (cookies.length > 0) parts.push(`-b ${quoted(cookies.map((pair) => pair.join('=')).join('; '))}`);
+  if (body?.text !== undefined) parts.push(`--data-raw ${quoted(body.text)}`);
+  else if (body?.file) parts.push(`--data-binary ${quoted(`@${body.file.name}`)}`);
+  for (const [name, value] of body?.parts ?? []) {
+    const isAFile = value instanceof File;
+    const flag = body.isMultipart ? (isAFile ? '-F' : '--form-string') : '--data-urlencode';
+    parts.push(`${flag} ${quoted(`${name}=${isAFile ? `@${value.name}` : value}`)}`);
+  }
+  return parts.join(' \\\n  ');
+}
