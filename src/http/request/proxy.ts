@@ -292,8 +292,10 @@ export class ProxyTrust {
     let count = 0;
     for (let end = list.length; count < MAX_HOPS && end >= 0;) {
       const start = end === 0 ? -1 : list.lastIndexOf(',', end - 1); // a negative position would be taken for 0
-      const address = end - start > MAX_ENTRY_LENGTH ? undefined : read(list.slice(start + 1, end).trim());
+      const entry = end - start > MAX_ENTRY_LENGTH ? undefined : list.slice(start + 1, end).trim();
       end = start;
+      if (entry === '') continue; // an empty element of a list does not count (RFC 9110 §5.6.1)
+      const address = entry === undefined ? undefined : read(entry);
       count++;
       if (address === undefined) break;
       ip = formatAddress(address);
@@ -341,8 +343,12 @@ function readElement(element: string, values: ForwardedValues): Address | undefi
 /** The entry that the hop has written which also wrote the last one read of X-Forwarded-For; where proxies keep a single one, that. */
 function nthFromRight(list: string | undefined, count: number): string | undefined {
   if (list === undefined) return undefined;
-  const entries = list.slice(-MAX_HOPS * MAX_ENTRY_LENGTH).split(',');
-  return entries[Math.max(0, entries.length - count)]!.trim();
+  const entries = list
+    .slice(-MAX_HOPS * MAX_ENTRY_LENGTH)
+    .split(',')
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== '');
+  return entries[Math.max(0, entries.length - count)];
 }
 
 function schemeOf(text: string | undefined): 'http' | 'https' | undefined {

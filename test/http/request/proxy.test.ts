@@ -98,6 +98,20 @@ test('R06: the elements of Forwarded are read in the same way (RFC 7239 §4)', (
   assert.equal(ipOf(1, '10.0.0.1', { forwarded: 'proto=https ; for="192.0.2.4\\3"' }), '192.0.2.43');
 });
 
+test('empty elements of X-Forwarded-* and Forwarded do not count (RFC 9110 §5.6.1)', () => {
+  for (const list of ['1.2.3.4,,', ',1.2.3.4', ' , 1.2.3.4 ,, ', '198.51.100.7,, 1.2.3.4,'])
+    assert.equal(ipOf(1, '10.0.0.1', { 'x-forwarded-for': list }), '1.2.3.4', list);
+  assert.equal(ipOf(['10.0.0.0/8'], '10.0.0.1', { 'x-forwarded-for': '1.2.3.4, 10.0.0.2,,' }), '1.2.3.4');
+  assert.equal(ipOf(1, '10.0.0.1', { forwarded: 'for=1.2.3.4, ,' }), '1.2.3.4');
+  assert.equal(ipOf(1, '10.0.0.1', { 'x-forwarded-for': ',,' }), '10.0.0.1');
+  const { scheme, host } = resolve(1, '10.0.0.1', {
+    'x-forwarded-for': '1.2.3.4',
+    'x-forwarded-proto': 'https,,',
+    'x-forwarded-host': 'a.example,',
+  });
+  assert.deepEqual([scheme, host], ['https', 'a.example']);
+});
+
 test('R07: whoever rotates the leftmost entries through a trusted proxy is still limited', async () => {
   const app = mirror({ trustProxy: 'loopback' }).use(new RateLimitMiddleware({ perMinute: 5 }));
   await using client = new TestClient(app);
