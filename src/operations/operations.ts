@@ -10,7 +10,7 @@ import { BlockList, isIP } from 'node:net';
 import { Forbidden, Unauthorized } from '../base/errors.ts';
 import { EventLoopDelay } from '../observability/event-loop.ts';
 import { given, int, readOptions, text } from '../base/options.ts';
-import { ConnectionMeter } from '../http/server/connection-meter.ts';
+import { ConnectionMeter } from '../http/server/connections.ts';
 import { HttpResponse, JSON_TYPE } from '../http/response.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Env } from '../base/config.ts';
