@@ -176,7 +176,10 @@ export class Connections {
       this.#deps.meter?.enter();
       if (this.#noteTimeout !== undefined) socket.setTimeout = this.#noteTimeout;
       socket.on('close', onClose);
-      this.#adopted?.set(socket, { requests: 0, bytes: 0, sinceMs: this.#deps.clock.monotonicMs() });
+      if (this.#adopted !== undefined) {
+        this.#adopted.set(socket, { requests: 0, bytes: 0, sinceMs: this.#deps.clock.monotonicMs() });
+        this.#timer ??= this.#next();
+      }
       if (this.#open.size > this.#most) {
         this.#refuse();
         socket.destroy();
