@@ -9,15 +9,14 @@
  *   silent       beyond keepAliveTimeoutMs   closed
  *   reading      nothing for sendTimeoutMs   closed: see SlowReaders
  */
-import { allowHalfOpen, noteTimeouts } from './fast-path/connections.ts';
+import { allowHalfOpen, noteTimeouts } from './fast-path/internals.ts';
 import { problem } from '../response.ts';
 import type { IncomingMessage, Server } from 'node:http';
 import type { Server as NetServer, Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { CounterMetric, HistogramSlot, MetricsRegistry } from '../../observability/metrics.ts';
-import type { NoteTimeout } from './fast-path/connections.ts';
-import type { SentMessage } from './fast-path/messages.ts';
+import type { NoteTimeout, SentMessage } from './fast-path/internals.ts';
 import type { Limits } from './options.ts';
 import type { HeadVerdict } from './request-head.ts';
 import type { HttpResponse } from '../response.ts';

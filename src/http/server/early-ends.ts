@@ -10,7 +10,7 @@ import { keepsConnection } from './request-head.ts';
 import type { Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { Connection } from './connections.ts';
-import type { ReceivedMessage, SentMessage } from './fast-path/messages.ts';
+import type { ReceivedMessage, SentMessage } from './fast-path/internals.ts';
 import type { RequestIdentity } from '../request-id.ts';
 
 /** The code by which node:http says that the rest of a request has not come in its time. */

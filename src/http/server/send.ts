@@ -24,11 +24,11 @@ import {
 } from '../chunks.ts';
 import { hasNoContent } from '../response.ts';
 import { SLICE_BYTES } from './connections.ts';
-import { reset } from './fast-path/messages.ts';
+import { reset } from './fast-path/internals.ts';
 import { keepsConnection } from './request-head.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { HeadTexts, SentMessage } from './fast-path/messages.ts';
+import type { HeadTexts, SentMessage } from './fast-path/internals.ts';
 import type { Chunk, ChunkIterator, Chunks } from '../chunks.ts';
 import type { RequestIdentity } from '../request-id.ts';
 import type { HttpResponse } from '../response.ts';

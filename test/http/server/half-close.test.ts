@@ -6,7 +6,7 @@ import { Svc } from '../../../src/app/svc.ts';
 import { StreamingResponse } from '../../../src/http/response.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';
-import { USES_INTERNALS } from '../../../src/http/server/fast-path/messages.ts';
+import { USES_INTERNALS } from '../../../src/http/server/fast-path/internals.ts';
 import type { Socket } from 'node:net';
 
 /** node:http ends our side, too, where it is not asked by `httpAllowHalfOpen` to leave it open. */

@@ -6,7 +6,7 @@ import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { serverOf } from '../../support/inject.ts';
 import { RawClient } from '../../support/raw-http.ts';
-import { USES_INTERNALS } from '../../../src/http/server/fast-path/messages.ts';
+import { USES_INTERNALS } from '../../../src/http/server/fast-path/internals.ts';
 import type { Socket } from 'node:net';
 import type { SvcOptions } from '../../../src/app/options.ts';
 import type { RunningServer } from '../../../src/app/serving.ts';

@@ -10,7 +10,7 @@ import { HttpServer } from '../../../src/http/server/server.ts';
 import { HttpResponse, StreamingResponse } from '../../../src/http/response.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';
-import { USES_INTERNALS } from '../../../src/http/server/fast-path/messages.ts';
+import { USES_INTERNALS } from '../../../src/http/server/fast-path/internals.ts';
 import type { Socket } from 'node:net';
 import type { SvcOptions } from '../../../src/app/options.ts';
 import type { FormPart, HttpRequest } from '../../../src/http/contracts.ts';

@@ -11,7 +11,7 @@ import { ROOT } from '../../../support/build.ts';
 function found(value: string | undefined): Record<string, unknown> {
   const program = `import { createServer } from 'node:http';
     import { Svc } from 'svc';
-    import { MESSAGES, USES_INTERNALS } from './src/http/server/fast-path/messages.ts';
+    import { MESSAGES, USES_INTERNALS } from './src/http/server/fast-path/internals.ts';
     const names = (from) => { const all = []; for (let at = from.prototype; !at.constructor.toString().startsWith('function'); at = Object.getPrototypeOf(at)) all.push(...Object.getOwnPropertyNames(at)); return all; };
     const app = new Svc({ logger: undefined });
     app.get('/', () => 'ok').post('/', async ({ req }) => (await req.text()).length);
@@ -19,7 +19,7 @@ function found(value: string | undefined): Record<string, unknown> {
     const get = await (await fetch(url)).text();
     const post = await (await fetch(url, { method: 'POST', body: 'x'.repeat(1_000_000) })).text();
     await close();
-    console.error(JSON.stringify({ uses: USES_INTERNALS, received: names(MESSAGES.IncomingMessage), sent: names(MESSAGES.ServerResponse), get, post }));`;
+    console.error('found ' + JSON.stringify({ uses: USES_INTERNALS, received: names(MESSAGES.IncomingMessage), sent: names(MESSAGES.ServerResponse), get, post }));`;
   const { SVC_NODE_INTERNALS: _own, ...rest } = process.env;
   const { stderr } = spawnSync(
     process.execPath,
@@ -30,7 +30,7 @@ function found(value: string | undefined): Record<string, unknown> {
       env: value === undefined ? rest : { ...rest, SVC_NODE_INTERNALS: value },
     },
   );
-  return JSON.parse(/^\{.*\}$/m.exec(stderr)?.[0] ?? assert.fail(stderr)) as Record<string, unknown>;
+  return JSON.parse(/^found (.*)$/m.exec(stderr)?.[1] ?? assert.fail(stderr)) as Record<string, unknown>;
 }
 
 /** The members of Node's classes that these override. */

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { test } from 'node:test';
 import { Svc } from '../../../../src/app/svc.ts';
-import { MESSAGES, USES_INTERNALS } from '../../../../src/http/server/fast-path/messages.ts';
+import { MESSAGES, USES_INTERNALS } from '../../../../src/http/server/fast-path/internals.ts';
 import { collectedLog } from '../../../support/collected-log.ts';
 import { RawClient } from '../../../support/raw-http.ts';
 import type { AddressInfo } from 'node:net';

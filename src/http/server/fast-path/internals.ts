@@ -11,8 +11,6 @@
  *
  * The way is chosen once, when this file is loaded. An answer or a request at which tools look through node:http goes the
  * documented way, too: one that subscribes to its diagnostics channels, or that has replaced its methods.
- *
- * connections.ts has the last two rows.
  */
 import { channel } from 'node:diagnostics_channel';
 import { EventEmitter } from 'node:events';
@@ -359,6 +357,44 @@ export const MESSAGES: {
 } = USES_INTERNALS
   ? { IncomingMessage: FastReceived, ServerResponse: FastSent }
   : { IncomingMessage: ReceivedMessage, ServerResponse: SentMessage };
+
+/*
+ * Connections: the last two rows of the table.
+ */
+
+/** Called about the silence between two requests. */
+export interface SilenceWatch {
+  /** The silence before the next request begins. */
+  begin(socket: Socket): void;
+  /** It is over. Returns whether it had begun. */
+  end(socket: Socket): boolean;
+}
+
+/** Stands in for the method of a socket. */
+export type NoteTimeout = (this: Socket, ms: number, onTimeout?: () => void) => Socket;
+
+/**
+ * Takes over the time limit for silent connections. node:http sets it by `socket.setTimeout()` after every answer, and takes it
+ * off before every request; what is returned notes that, in place of that method. Undefined where each connection keeps its timer.
+ */
+export function noteTimeouts(limitMs: number, watch: SilenceWatch): NoteTimeout | undefined {
+  if (!USES_INTERNALS) return undefined;
+  return function noteTimeout(this: Socket, ms: number, onTimeout?: () => void): Socket {
+    // one for all connections
+    if (ms === limitMs && onTimeout === undefined) {
+      watch.begin(this);
+      return this;
+    }
+    return watch.end(this) && ms === 0
+      ? this
+      : (Object.getPrototypeOf(this) as Socket).setTimeout.call(this, ms, onTimeout); // others may set limits of their own
+  };
+}
+
+/** Lets clients of a server end their side and still be answered. Elsewhere node:http ends our side, too. */
+export function allowHalfOpen(server: Server): void {
+  if (USES_INTERNALS) (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
+}
 
 /*
  * The head of an answer as one text, as node:http would write it, for writeText().
