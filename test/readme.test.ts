@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { TestClient } from 'svc/testing';
-import { USUAL_LIMITS } from '../src/http/server/limits.ts';
+import { USUAL_LIMITS } from '../src/http/server/options.ts';
 import { ROOT, build } from './support/build.ts';
 import { folder, project, run, start, write } from './support/run.ts';
 import type { Svc } from 'svc';

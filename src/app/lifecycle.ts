@@ -21,7 +21,7 @@ import type { ServedApplication } from '../http/server/server.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Env } from '../base/config.ts';
 import type { SecureTransport } from '../http/server/tls.ts';
-import type { ServerTlsOptions } from '../http/server/tls-options.ts';
+import type { ServerTlsOptions } from '../http/server/options.ts';
 import type { Operations } from '../operations/operations.ts';
 import type { Leave } from '../operations/supervision.ts';
 import type { ServerOptions } from './options.ts';

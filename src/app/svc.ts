@@ -36,7 +36,7 @@ import type { ErrorClass, ExceptionHandler, MiddlewareFunction } from '../http/p
 import type { RequestDefaults } from '../http/request/request.ts';
 import type { HttpServer } from '../http/server/server.ts';
 import type { SecureTransport } from '../http/server/tls.ts';
-import type { ServerTlsOptions } from '../http/server/tls-options.ts';
+import type { ServerTlsOptions } from '../http/server/options.ts';
 import type { McpApplication } from '../mcp/calls.ts';
 import type {
   CheckedTool,

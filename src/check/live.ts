@@ -2,7 +2,7 @@
  * The checks that ask: whether databases can be reached, and have all their migrations; whether certificates can be read, and last.
  */
 import { thrown } from '../routing/compile.ts';
-import { readTlsOptions } from '../http/server/tls-options.ts';
+import { readTlsOptions } from '../http/server/options.ts';
 import { isMigratable, labelOf, type OpenMigrator } from '../db/migrations/start.ts';
 import type { ApplicationView, ReportFinding } from './check.ts';
 

@@ -400,7 +400,7 @@ const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | St
   tlsKey: String,
 };
 /** Variables that are no settings of an application. */
-const FOREIGN: ReadonlySet<string> = new Set(['SVC_DEBUG', 'SVC_WORKERS']);
+const FOREIGN: ReadonlySet<string> = new Set(['SVC_DEBUG', 'SVC_NODE_INTERNALS', 'SVC_WORKERS']);
 const CASTS = { number: Number, boolean: Boolean, string: String } as const;
 
 function findSettings({ settings, secrets }: ApplicationView, report: ReportFinding): void {

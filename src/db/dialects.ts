@@ -23,9 +23,7 @@ export function quotedName(dialect: Dialect, name: string): string {
   ) {
     throw new SvcError('E_DB_IDENTIFIER', [shown(name)]);
   }
-  return isMySql(dialect)
-    ? `\`${name.replaceAll('`', '``')}\``
-    : `"${name.replaceAll('"', '""')}"`;
+  return isMySql(dialect) ? `\`${name.replaceAll('`', '``')}\`` : `"${name.replaceAll('"', '""')}"`;
 }
 
 /** Whether a dialect is that of MySQL, which MariaDB's is, too. */

@@ -10,7 +10,7 @@ import { constants } from 'node:os';
 import { Forbidden, Unauthorized } from '../base/errors.ts';
 import { EventLoopDelay } from '../observability/event-loop.ts';
 import { given, int, isObject, readOptions, text } from '../base/options.ts';
-import { ConnectionMeter } from '../http/server/connection-meter.ts';
+import { ConnectionMeter } from '../http/server/connections.ts';
 import { isPrivatePeer } from '../http/request/proxy.ts';
 import { HttpResponse, JSON_TYPE } from '../http/response.ts';
 import { isTerminal } from '../observability/log.ts';

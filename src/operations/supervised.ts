@@ -21,7 +21,7 @@ import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../observability/log.ts';
 import type { ServedApplication } from '../http/server/server.ts';
 import type { SecureTransport } from '../http/server/tls.ts';
-import type { ServerTlsOptions } from '../http/server/tls-options.ts';
+import type { ServerTlsOptions } from '../http/server/options.ts';
 import type { Address, Leave, Role, ToChild } from './supervision.ts';
 
 /** A server that runs. */

@@ -15,7 +15,7 @@ import {
   shown,
   text,
 } from '../base/options.ts';
-import { REQUEST_TIMEOUT } from '../http/server/limits.ts';
+import { REQUEST_TIMEOUT } from '../http/server/options.ts';
 import { readRouteRateLimit } from '../http/middleware/rate-limiter.ts';
 import type { InputShape, TextInputs } from './di.ts';
 import type { Finding } from '../base/findings.ts';

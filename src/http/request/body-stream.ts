@@ -37,6 +37,7 @@ export function collect(source: BodySource, declared: number, maxBytes: number, 
   if (declared > maxBytes) return reader.onBody(undefined, tooLarge(maxBytes));
   if (isGone(source)) return reader.onBody(undefined, new ClientDisconnected());
   if (hasNoBody(source)) return reader.onBody(EMPTY, undefined);
+  source.onFirstRead?.();
   const collector = new Collector(source, maxBytes, reader);
   if (source.handTo?.(collector) === true) return;
   // the listeners stay: the source ends with its request, and taking them off costs more than they do
@@ -105,6 +106,7 @@ class Collector implements BodyTaker {
   }
 
   lose(): void {
+    if (this.#reader === undefined) return; // each body that is read as a stream closes
     this.#report(undefined, new ClientDisconnected());
   }
 
@@ -142,6 +144,7 @@ export async function* chunksOf(
   }
   if (source.isLetGo === true) throw new ClientDisconnected();
   if (hasNoBody(source)) return;
+  source.onFirstRead?.();
   try {
     for await (const chunk of source.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       length += chunk.length;
@@ -163,6 +166,7 @@ export function readAhead(
 ): Promise<readonly Uint8Array[]> {
   if (isGone(source)) return Promise.reject(new ClientDisconnected());
   if (hasNoBody(source)) return Promise.resolve([]);
+  source.onFirstRead?.();
   const ahead = new ByteQueue(); // small chunks are copied together
   return new Promise((resolve, reject) => {
     const leave = (): void => void source.off('data', onData).off('end', onEnd).off('close', onClose);
@@ -210,6 +214,8 @@ export interface BodySource extends Readable {
   readonly complete: boolean;
   /** Whether it was thrown away, for its answer had been sent before anybody asked for it. */
   readonly isLetGo?: boolean;
+  /** Called before the body is read for the first time. */
+  readonly onFirstRead?: (() => void) | undefined;
   /** Gives the body to `taker` past the stream; false when it must be read as a stream. */
   handTo?(taker: BodyTaker): boolean;
   /** Lets what follows go into the stream again. */

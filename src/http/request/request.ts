@@ -13,7 +13,7 @@ import { readTraceContext } from '../request-id.ts';
 import { RequestState, SESSION } from '../state.ts';
 import type { HTTPException } from '../../base/errors.ts';
 import type { BodySource } from './body-stream.ts';
-import type { Connection } from '../server/connection.ts';
+import type { Connection } from '../server/connections.ts';
 import type {
   Awaitable,
   BodyOptions,
@@ -50,6 +50,8 @@ export interface Incoming extends BodySource {
 /** The sending side of a transport, as far as a request needs to know it. */
 export interface Outgoing {
   readonly writableFinished: boolean;
+  /** Whether the connection has taken all of it, where that is known before it is finished. */
+  readonly isTaken?: boolean;
   /** Whether it is over, well or not. */
   readonly destroyed: boolean;
   readonly headersSent?: boolean;
@@ -121,6 +123,8 @@ export class TransportRequest implements HttpRequest {
   startedMs = 0;
   /** What those who watch requests are given; undefined while nobody does. Set by the application. @internal */
   event: RequestEvent | undefined;
+  /** Whether its client has ended its side, and may have left. @internal */
+  hasLeft = false;
   readonly #incoming: Incoming;
   readonly #outgoing: Outgoing;
   readonly #defaults: RequestDefaults;
@@ -249,10 +253,16 @@ export class TransportRequest implements HttpRequest {
       if (!this.wasDelivered && this.failure === undefined) abort.abort(new ClientDisconnected());
     };
     if (this.expiry !== undefined) abort.abort(this.expiry);
-    else if (outgoing.destroyed)
-      leave(); // the client left before anybody asked
+    else if (outgoing.destroyed || this.hasLeft)
+      leave(); // the client left before the signal was asked for
     else outgoing.once('close', leave);
     return abort.signal;
+  }
+
+  /** Its client has ended its side, and may have left: the signal aborts, as that of one that has. @internal */
+  leave(): void {
+    this.hasLeft = true;
+    this.#abort?.abort(new ClientDisconnected());
   }
 
   /** Its time is over: whoever listens to the signal stops. Counts once. @internal */
@@ -265,7 +275,12 @@ export class TransportRequest implements HttpRequest {
 
   /** Whether the whole answer has gone out. Node 24.16 says "finished" of one whose socket broke. @internal */
   get wasDelivered(): boolean {
-    return this.#outgoing.writableFinished && (this.#incoming.socket.errored ?? null) === null;
+    const { writableFinished, isTaken } = this.#outgoing;
+    return (
+      !this.hasLeft &&
+      (writableFinished || isTaken === true) &&
+      (this.#incoming.socket.errored ?? null) === null
+    );
   }
 
   body(options: BodyOptions = {}): Promise<Uint8Array> {

@@ -4,39 +4,34 @@
  *   listen -> request -> handle(req) -> send -> afterwards(outcome)          close(): stop accepting, let what runs finish
  */
 import { createServer } from 'node:http';
+import { Server as NetServer } from 'node:net';
 import { ignore } from '../../base/promises.ts';
 import { ClientDisconnected, SvcError } from '../../base/errors.ts';
-import { hasNoBody } from '../request/body-stream.ts';
 import { BodyDeadlines } from '../deadlines.ts';
-import { onClientError, refuseSocket } from './client-errors.ts';
-import { allowHalfClose, connectionOf } from './connection.ts';
-import { BUSY, ConnectionLimits, refusalOf } from './connection-limits.ts';
-import { HeadTexts, judgeHead } from './request-head.ts';
-import { ReceivedMessage } from './fast-path/incoming.ts';
-import { HttpResponse, LateAnswer } from '../response.ts';
-import { USUAL_LIMITS } from './limits.ts';
-import { Lingering } from './lingering.ts';
-import { SentMessage } from './fast-path/outgoing.ts';
+import { BUSY, Connections, connectionOf, refusalOf } from './connections.ts';
+import { Lingering, onClientError, refuseSocket, watchEnd } from './early-ends.ts';
+import { HeadTexts, MESSAGES } from './fast-path/internals.ts';
+import { judgeHead } from './request-head.ts';
+import { USUAL_LIMITS } from './options.ts';
 import { discard, isChunks } from '../chunks.ts';
 import { TransportRequest } from '../request/request.ts';
-import { USUAL_IDENTITY } from '../request-id.ts';
-import { send } from './send.ts';
-import { SlowReaders } from './slow-readers.ts';
+import { HttpResponse, LateAnswer } from '../response.ts';
+import { send, sendLast } from './send.ts';
 import { OpenSockets } from './websockets.ts';
 import type { IncomingMessage, RequestListener, Server, ServerOptions, ServerResponse } from 'node:http';
-import type { AddressInfo, Server as NetServer, Socket } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
-import type { Connection } from './connection.ts';
-import type { ConnectionMeter } from './connection-meter.ts';
+import type { ConnectionMeter } from './connections.ts';
 import type { Awaitable } from '../contracts.ts';
+import type { ReceivedMessage, SentMessage } from './fast-path/internals.ts';
 import type { Answer } from '../response.ts';
-import type { Limits } from './limits.ts';
+import type { Limits } from './options.ts';
 import type { Outcome, RequestDefaults } from '../request/request.ts';
 import type { HeadVerdict } from './request-head.ts';
 import type { RequestIdentity } from '../request-id.ts';
-import type { Sending } from './send-chunks.ts';
+import type { Sending } from './send.ts';
 import type { SecureTransport } from './tls.ts';
 
 /** What a server serves. */
@@ -80,7 +75,7 @@ export interface ListenOptions {
 const LEAVING: HeadVerdict = Object.freeze({ status: 503, detail: 'The server is about to stop' });
 /** How often connections are looked at that take too long. */
 const CHECK_INTERVAL_MS = 1_000;
-/** For how long a client that asks for a tunnel may take to end its side. */
+/** How long a client that asks for a tunnel may take to end its side. */
 const LINGER_MS = 5_000;
 
 /** One listening socket and the requests that came over it. */
@@ -89,14 +84,12 @@ export class HttpServer {
   readonly #server: Server;
   readonly #secure: SecureTransport | undefined;
   readonly #limits: Limits;
-  readonly #crowd: ConnectionLimits;
-  /** Undefined where all routes give a body the same time. */
-  readonly #deadlines: BodyDeadlines | undefined;
+  readonly #connections: Connections;
+  /** Undefined where node:http limits the time of all bodies. */
+  #deadlines: BodyDeadlines | undefined;
   #inFlight = 0;
   /** Requests that are answered, and whose bodies still come. Made for the first. */
   #lingering: Lingering | undefined;
-  /** Those whose 501 is on its way: node:http does not know of them any more. */
-  #askingForTunnels: Set<Socket> | undefined;
   #isDraining = false;
   #endAll: (() => void) | undefined;
   #whenIdle: (() => void) | undefined;
@@ -105,45 +98,49 @@ export class HttpServer {
   /** Connections that another process has accepted; undefined as long as there was none. */
   #adopted: Set<Socket> | undefined;
   #whenAlone: (() => void) | undefined;
-  /** One for every answer: it finds the request on the answer that it is called for. */
-  readonly #onClose = (outgoing: SentMessage): void => this.#closed(outgoing);
-  /** For answers that were made before their request was whole. */
-  readonly #onEarlyFinish = ({ req }: SentMessage): void => {
-    if (req.complete || req.destroyed) return;
-    this.#lingering ??= new Lingering(this.#app.clock, () => this.#leaveSocket());
-    this.#lingering.begin(req as ReceivedMessage); // every one of this server is
-  };
   readonly #sending: Sending;
   /** Made when a request first asks for another protocol: most programs have none. */
   #sockets: OpenSockets | undefined;
-  /** Tells clients that leave from those that have ended their side only. */
-  readonly #watchEnd: ReturnType<typeof allowHalfClose>;
 
   /** `secure` where it speaks TLS. */
   constructor(app: ServedApplication, secure?: SecureTransport) {
     const { clock, log, limits = USUAL_LIMITS, longestRequestMs } = app;
     this.#app = app;
     this.#limits = limits;
-    this.#crowd = new ConnectionLimits({ limits, clock, log, meter: app.connections });
-    if (longestRequestMs !== undefined)
-      this.#deadlines = new BodyDeadlines(clock, (socket) =>
-        onClientError({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }, socket, this.#identity),
-      );
-    const requestTimeout = longestRequestMs ?? limits.requestTimeoutMs;
-    const slow = new SlowReaders({
+    this.#connections = new Connections({
+      limits,
       clock,
-      limitMs: limits.sendTimeoutMs,
-      onCut: (outgoing, id) => this.#onSlowReader(outgoing, id),
+      log,
+      meter: app.connections,
+      onSlowReader: (outgoing, socket) => this.#onSlowReader(outgoing, socket),
+      onLost: (outgoing) => {
+        if (outgoing.request?.isAnswered === true) this.#closed(outgoing); // else #answer() finds it closed
+      },
+      onLateHead: (socket) => this.#onLate(socket),
     });
+    if (longestRequestMs !== undefined)
+      this.#deadlines = new BodyDeadlines(clock, (socket) => this.#onLate(socket));
+    const server = this;
     this.#sending = {
       heads: new HeadTexts(limits.keepAliveTimeoutMs),
-      slow,
       endless: new Set(),
       securesCookies: app.securesCookies,
+      watchReading: (socket, outgoing) => this.#connections.watchReading(socket, outgoing),
+      onOver(this: SentMessage) {
+        server.#closed(this); // one function for all answers
+      },
     };
+    this.#secure = secure;
+    this.#server = this.#createServer(longestRequestMs ?? limits.requestTimeoutMs);
+    app.connections?.watch(this.#server);
+    this.#connections.watch(this.#server, this.isSecure ? 'secureConnection' : 'connection');
+  }
+
+  #createServer(requestTimeout: number): Server {
+    const limits = this.#limits;
     const options: ServerOptions<typeof ReceivedMessage> = {
-      IncomingMessage: ReceivedMessage,
-      ServerResponse: SentMessage as never, // it does not say what it answers, as the type would have it
+      ...MESSAGES,
+      ServerResponse: MESSAGES.ServerResponse as never, // it does not say what it answers, as the type would have it
       requestTimeout,
       headersTimeout: Math.min(limits.headersTimeoutMs, requestTimeout), // node:http refuses a longer one
       keepAliveTimeout: limits.keepAliveTimeoutMs,
@@ -152,34 +149,29 @@ export class HttpServer {
       optimizeEmptyRequests: true,
       requireHostHeader: false, // node:http refuses without a body; see request-head.ts
       shouldUpgradeCallback: (incoming) =>
-        this.#guard(incoming.socket, () => this.#openSockets().isAskedFor(incoming)) === true, // others are answered as they stand: nobody here speaks another protocol (RFC 9110 §7.8)
+        this.#guard(incoming.socket, () => this.#openSockets().isAskedFor(incoming)) === true, // others are answered as they stand: nothing here speaks another protocol (RFC 9110 §7.8)
     };
     const listener: RequestListener = (incoming, outgoing) =>
-      this.#onRequest(incoming, outgoing as SentMessage);
-    this.#secure = secure;
-    this.#server = secure?.createServer(options, listener) ?? createServer(options, listener);
-    const endIdle = this.#server.closeIdleConnections;
-    this.#server.closeIdleConnections = () => slow.spare(() => endIdle.call(this.#server)); // close() of node:http calls it, too
-    this.#server.maxHeadersCount = 0; // beyond it node:http drops fields and says nothing; see request-head.ts
-    this.#server.on('clientError', (error, socket) =>
+      this.#onRequest(incoming as ReceivedMessage, outgoing as SentMessage); // of MESSAGES, as all of this server
+    const server = this.#secure?.createServer(options, listener) ?? createServer(options, listener);
+    const { closeIdleConnections } = server;
+    server.closeIdleConnections = () => this.#connections.closeIdle(() => closeIdleConnections.call(server));
+    server.maxHeadersCount = 0; // beyond it node:http drops fields and says nothing; see request-head.ts
+    server.on('clientError', (error, socket) =>
       this.#guard(socket as Socket, () => onClientError(error, socket as Socket, this.#identity)),
     );
-    this.#server.on('connect', (incoming: IncomingMessage, stream) =>
+    server.on('connect', (incoming: IncomingMessage, stream) =>
       this.#guard(incoming.socket, () => this.#onConnect(incoming.socket, stream)),
     );
-    this.#server.on('upgrade', (incoming, socket, head) =>
+    server.on('upgrade', (incoming, socket, head) =>
       this.#guard(socket as Socket, () => this.#openSockets().onUpgrade(incoming, socket as Socket, head)),
     );
-    this.#server.on('checkExpectation', (incoming: IncomingMessage, outgoing) =>
-      this.#onRequest(incoming, outgoing as SentMessage),
-    );
-    this.#server.on('checkContinue', (incoming: IncomingMessage, outgoing) => {
-      continueLater(incoming as ReceivedMessage, outgoing); // every one of this server is
-      this.#onRequest(incoming, outgoing as SentMessage);
+    server.on('checkExpectation', listener);
+    server.on('checkContinue', (incoming: IncomingMessage, outgoing) => {
+      continueLater(incoming as ReceivedMessage, outgoing);
+      listener(incoming, outgoing);
     });
-    app.connections?.watch(this.#server);
-    this.#crowd.watch(this.#server, this.isSecure ? 'secureConnection' : 'connection');
-    this.#watchEnd = allowHalfClose(this.#server, clock);
+    return server;
   }
 
   /** Requests that have come and are not answered yet; those whose client has left count while their handlers run. */
@@ -208,20 +200,21 @@ export class HttpServer {
     });
   }
 
-  /** Serves a connection that another process has accepted, and that nobody has read yet. */
+  /** Serves a connection that another process has accepted, and that nothing has read yet. */
   adopt(socket: Socket): void {
     if (this.#adopted === undefined) {
       this.#adopted = new Set();
-      this.#server.emit('listening'); // node:http watches its time limits from then on
+      this.#connections.limitHeads(); // node:http watches the time limits of a server that listens only
+      this.#deadlines ??= new BodyDeadlines(this.#app.clock, (late) => this.#onLate(late));
     }
     const adopted = this.#adopted.add(socket);
     socket.once('close', () => {
       adopted.delete(socket);
       if (adopted.size === 0) this.#whenAlone?.();
     });
-    socket.allowHalfOpen = !this.isSecure; // as node:http has those that it accepts itself, and node:https has not: who leaves before the handshake would stay until its time is over
+    socket.allowHalfOpen = !this.isSecure; // as node:http has those that it accepts itself, and node:https has not: a client that leaves before the handshake would stay until its time is over
     this.#server.emit('connection', socket);
-    if (!this.isSecure) socket.resume(); // else whoever decrypts reads it
+    if (!this.isSecure) socket.resume(); // else node:tls reads it
   }
 
   /**
@@ -239,10 +232,8 @@ export class HttpServer {
     const idle = Promise.withResolvers<void>();
     this.#endAll = () => {
       this.#sockets?.terminate();
-      if (this.#askingForTunnels !== undefined) for (const socket of this.#askingForTunnels) socket.destroy();
-      this.#sending.slow.cutAll();
-      this.#secure?.closeAllConnections();
-      this.#server.closeAllConnections(); // those that never sent a request hold close() up otherwise
+      this.#connections.destroy();
+      this.#secure?.closeAllConnections(); // those before their handshake
       idle.resolve();
     };
     let cut = 0;
@@ -274,14 +265,12 @@ export class HttpServer {
     );
   }
 
-  /** Accepts no further connection. Resolves when the last one is gone. */
+  /** Accepts no further connection. Resolves when the last one is gone. close() of node:http would end its time limits, which hold for what still comes. */
   async #refuseOthers(): Promise<void> {
-    const closed = new Promise<void>((resolve) => {
-      this.#server.close(() => resolve());
+    await new Promise((resolve) => {
+      NetServer.prototype.close.call(this.#server, resolve);
     });
-    this.#server.emit('listening'); // node:http has stopped to watch its time limits, which hold for what still comes
-    await closed;
-    this.#server.close(); // and now it need not
+    this.#server.close(); // and now they may end
   }
 
   /** Resolves when no adopted connection is left: node:http counts only those that it accepts itself. */
@@ -294,7 +283,7 @@ export class HttpServer {
   }
 
   get #identity(): RequestIdentity {
-    return this.#app.defaults.identity ?? USUAL_IDENTITY;
+    return this.#app.defaults.identity;
   }
 
   /** What happens on a connection outside of a request. Where it fails, as the first of its kind may when the package has been replaced meanwhile, the connection ends, and not the process. */
@@ -314,88 +303,98 @@ export class HttpServer {
     if (stream !== socket) stream.on('error', ignore); // where it has a body, Node 26 hands that over
     const connection = connectionOf(socket);
     if (connection.waiting === 0 && !connection.hasSaidClose) {
-      const asking = (this.#askingForTunnels ??= new Set());
-      const timer = this.#app.clock.after(LINGER_MS, () => socket.destroy()); // nobody else looks after it any more
-      asking.add(socket);
-      socket.once('close', () => {
-        asking.delete(socket);
-        timer[Symbol.dispose]();
-      });
+      const timer = this.#app.clock.after(LINGER_MS, () => socket.destroy()); // node:http does not look after it any more
+      socket.once('close', () => timer[Symbol.dispose]());
       return refuseSocket(socket, 501, this.#identity);
     }
     connection.abandon();
     socket.destroy();
   }
 
-  #onRequest(incoming: IncomingMessage, outgoing: SentMessage): void {
+  #onLate(socket: Socket): void {
+    onClientError({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }, socket, this.#identity);
+  }
+
+  #onRequest(incoming: ReceivedMessage, outgoing: SentMessage): void {
     const connection = connectionOf(incoming.socket);
     if (connection.hasSaidClose) return void incoming.socket.pause(); // sent behind our "Connection: close": not to be processed (RFC 9112 §9.6)
-    const req = this.#begin(incoming, outgoing, connection);
+    const { clock, defaults } = this.#app;
+    this.#inFlight++;
+    connection.enter(outgoing);
+    const req = new TransportRequest(incoming, outgoing, defaults);
+    outgoing.request = req;
+    req.connection = connection;
+    req.startedMs = clock.monotonicMs();
     let verdict =
-      judgeHead(incoming, this.#limits.maxHeaderFields) ?? this.#crowd.judge(connection, this.#inFlight);
+      judgeHead(incoming, this.#limits.maxHeaderFields) ??
+      this.#connections.judge(connection, this.#inFlight);
     if (verdict === BUSY && this.#app.isProbe?.(req) === true) verdict = undefined;
     if (verdict !== undefined && verdict !== BUSY) connection.hasSaidClose = true;
     const response =
       verdict === undefined || verdict.status === 0 ? this.#app.handle(req) : refusalOf(verdict, req.id);
-    if (this.#deadlines !== undefined && !incoming.complete && !hasNoBody(incoming))
+    if (this.#deadlines !== undefined && !incoming.complete && !incoming.readableEnded)
       this.#limitBody(req, incoming, this.#deadlines);
     if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
     else {
-      this.#watchEnd(incoming.socket, connection);
+      watchEnd(incoming.socket, connection);
       const answer = (settled: HttpResponse): void => this.#answer(req, incoming, outgoing, settled);
       if (response instanceof LateAnswer) response.giveTo(answer);
       else void response.then(answer);
     }
   }
 
-  #begin(incoming: IncomingMessage, outgoing: SentMessage, connection: Connection): TransportRequest {
-    this.#inFlight++;
-    connection.enter(outgoing);
-    const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
-    req.connection = connection;
-    req.startedMs = this.#app.clock.monotonicMs();
-    outgoing.request = req;
-    outgoing.onClose = this.#onClose;
-    return req;
-  }
-
   #limitBody(req: TransportRequest, incoming: IncomingMessage, deadlines: BodyDeadlines): void {
     const limitMs = req.route?.requestTimeoutMs ?? this.#limits.requestTimeoutMs;
-    if (limitMs !== this.#app.longestRequestMs) deadlines.watch(incoming, req.startedMs + limitMs); // else node:http does
+    if (limitMs !== this.#app.longestRequestMs || this.#adopted !== undefined)
+      deadlines.watch(incoming, req.startedMs + limitMs); // else node:http does
   }
 
   #answer(
     req: TransportRequest,
-    incoming: IncomingMessage,
+    incoming: ReceivedMessage,
     outgoing: SentMessage,
     response: HttpResponse,
   ): void {
     this.#app.count(req, response, this.#app.clock.monotonicMs() - req.startedMs);
     req.isAnswered = true;
-    const connection = req.connection!; // #begin() has set it
-    if (isChunks(response.body)) this.#watchEnd(incoming.socket, connection);
-    if (outgoing.closed) {
-      // the client has left while the handler ran
-      if (isChunks(response.body))
-        discard(response.body).catch((error: unknown) => this.#onSourceFailure(req, error));
-      return this.#end(req);
-    }
+    const connection = req.connection!; // #onRequest() has set it
+    if (isChunks(response.body)) watchEnd(incoming.socket, connection);
+    if (outgoing.closed || (req.hasLeft && isChunks(response.body)))
+      return this.#drop(req, outgoing, response);
     try {
       const isLast =
         (this.#isDraining || !this.keepsAlive || connection.hasSaidClose) && connection.endsWith(outgoing);
-      if (!incoming.complete && !hasNoBody(incoming)) outgoing.onFinish = this.#onEarlyFinish;
+      if (!incoming.complete && !incoming.readableEnded)
+        (this.#lingering ??= new Lingering(this.#app.clock, () => this.#leaveSocket())).begin(
+          incoming,
+          outgoing,
+          isLast,
+          () => this.#closed(outgoing),
+        );
       const sending = send(outgoing, response, req, isLast, this.#sending);
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
       if (this.#isDraining) this.#finishEndless();
     } catch (error) {
       // a field or body that node:http refuses
-      req.failure = error;
-      this.#app.countCut?.('failed');
-      this.#app.log.error('response_refused', error, req.logFields());
+      this.#onRefused(req, error);
       if (outgoing.headersSent) return void outgoing.destroy();
+      outgoing.on('close', this.#sending.onOver);
       outgoing.statusMessage = ''; // of the status that was to be sent
       outgoing.writeHead(500, ['Content-Length', '0', req.idField, req.id]).end();
     }
+  }
+
+  /** The client has left while the handler ran, or has ended its side and gets no chunks. */
+  #drop(req: TransportRequest, outgoing: SentMessage, { body }: HttpResponse): void {
+    if (isChunks(body)) discard(body).catch((error: unknown) => this.#onSourceFailure(req, error));
+    outgoing.destroy();
+    this.#closed(outgoing);
+  }
+
+  #onRefused(req: TransportRequest, error: unknown): void {
+    req.failure = error;
+    this.#app.countCut?.('failed');
+    this.#app.log.error('response_refused', error, req.logFields());
   }
 
   /** Streams without an end of their own would hold a server up that stops. */
@@ -411,24 +410,23 @@ export class HttpServer {
   }
 
   /** The client takes nothing of its answer any more. */
-  #onSlowReader(outgoing: ServerResponse, id: string): void {
+  #onSlowReader(outgoing: SentMessage | undefined, socket: Socket): void {
     this.#app.countCut?.('slow');
     this.#app.log.warn('slow_reader_cut', {
-      method: outgoing.req.method,
-      peer: outgoing.socket?.remoteAddress,
-      request_id: id,
+      method: outgoing?.req.method,
+      peer: socket.remoteAddress,
+      request_id: outgoing?.request?.id,
     });
   }
 
-  /** Nothing more goes out. A handler that still runs is waited for: #answer() ends its request. */
+  /** Nothing more goes out of an answer. */
   #closed(outgoing: SentMessage): void {
-    const req = outgoing.request!; // as above
-    req.connection!.leave(outgoing);
-    if (req.isAnswered) this.#end(req);
-  }
-
-  /** The connection is done with the request, and its handler is, too. */
-  #end(req: TransportRequest): void {
+    const req = outgoing.request as TransportRequest | undefined; // of #onRequest()
+    if (req === undefined) return; // it was the last of its connection, and the rest of its request has come meanwhile
+    outgoing.request = undefined;
+    req.connection!.leave(outgoing); // of #onRequest(), too
+    const incoming = outgoing.req as ReceivedMessage; // of MESSAGES
+    if (!incoming.readableEnded) incoming.isLetGo = true; // node:http throws away what nothing reads
     void this.#app.finish(req, req.wasDelivered ? undefined : (req.failure ?? new ClientDisconnected()));
     if (req.late === undefined) this.#leave();
     else void req.late.then(() => this.#leave()); // its handler still runs
@@ -450,7 +448,9 @@ export class HttpServer {
   #openSockets(): OpenSockets {
     return (this.#sockets ??= new OpenSockets(this.#app, {
       begin: (req, incoming) => this.#beginUpgrade(req, incoming),
-      refuse: (req, outgoing, response) => this.#refuseUpgrade(req, outgoing, response),
+      refuse: (req, socket, response) =>
+        this.#guard(socket, () => this.#refuseUpgrade(req, socket, response)) ?? Promise.resolve(),
+      accept: (socket) => this.#connections.release(socket),
       answered: () => this.#leave(),
       closed: () => this.#leaveSocket(),
     }));
@@ -464,40 +464,37 @@ export class HttpServer {
     req.connection = connection;
     req.startedMs = this.#app.clock.monotonicMs();
     const verdict =
-      judgeHead(incoming, this.#limits.maxHeaderFields) ?? this.#crowd.judge(connection, this.#inFlight);
+      judgeHead(incoming, this.#limits.maxHeaderFields) ??
+      this.#connections.judge(connection, this.#inFlight);
     if (verdict !== undefined && verdict.status !== 0) return refusalOf(verdict, req.id);
     return this.#isDraining ? refusalOf(LEAVING, req.id) : undefined;
   }
 
   /** An ordinary answer, the last of its connection. */
-  #refuseUpgrade(req: TransportRequest, outgoing: SentMessage, response: HttpResponse): void {
-    outgoing.request = req;
-    req.connection!.hasSaidClose = true; // #beginUpgrade() has set it
-    try {
-      send(outgoing, response, req, true, this.#sending)?.catch((error: unknown) =>
-        this.#onSourceFailure(req, error),
-      );
-    } catch (error) {
-      // as in #answer()
-      req.failure = error;
-      this.#app.countCut?.('failed');
-      this.#app.log.error('response_refused', error, req.logFields());
-      outgoing.destroy();
-    }
+  #refuseUpgrade(req: TransportRequest, socket: Socket, response: HttpResponse): Promise<void> {
+    const connection = req.connection!; // #beginUpgrade() has set it
+    connection.hasSaidClose = true;
+    connection.waiting++;
+    return sendLast(socket, response, req, this.#sending).catch((error: unknown) =>
+      this.#onSourceFailure(req, error),
+    );
   }
 }
 
 /**
- * "100 Continue" when the body is first read, and never before an answer that does without it: a client that waits for it then
- * need not send what nobody wants (RFC 9110 §10.1.1). Whoever reads goes through `_read`, which node:streams calls first.
+ * "100 Continue" when the body is first asked for, unless it has come by then, and never before an answer that does without it: a
+ * client that waits for it need not send what is not wanted (RFC 9110 §10.1.1).
  */
 function continueLater(incoming: ReceivedMessage, outgoing: ServerResponse): void {
-  const read = incoming._read;
+  const sendContinue = (): void => {
+    if (incoming.complete || outgoing.headersSent || outgoing.destroyed) return;
+    incoming.awaitsContinue = false;
+    outgoing.writeContinue();
+  };
   incoming.awaitsContinue = true;
-  incoming._read = function readAfterContinue(size): void {
-    incoming._read = read;
-    if (!outgoing.headersSent) outgoing.writeContinue();
-    read.call(incoming, size);
+  incoming.onFirstRead = () => {
+    incoming.onFirstRead = undefined;
+    process.nextTick(sendContinue);
   };
 }
 

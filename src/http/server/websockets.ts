@@ -8,8 +8,7 @@
  */
 import { ignore } from '../../base/promises.ts';
 import { ClientDisconnected } from '../../base/errors.ts';
-import { connectionOf } from './connection.ts';
-import { SentMessage } from './fast-path/outgoing.ts';
+import { connectionOf } from './connections.ts';
 import { TransportRequest, pathOf } from '../request/request.ts';
 import { HttpResponse, Prepared } from '../response.ts';
 import { CLOSE } from '../websocket/codes.ts';
@@ -40,8 +39,10 @@ export interface SocketApplication {
 export interface UpgradeHost {
   /** Counts a request. Answers what refuses it, before the application sees it. */
   begin(req: TransportRequest, incoming: IncomingMessage): HttpResponse | undefined;
-  /** Sends an ordinary answer, the last of its connection. */
-  refuse(req: TransportRequest, outgoing: SentMessage, response: HttpResponse): void;
+  /** Sends an ordinary answer, the last of its connection. Resolves when nothing more goes out. */
+  refuse(req: TransportRequest, socket: Socket, response: HttpResponse): Promise<void>;
+  /** A connection becomes a WebSocket. */
+  accept(socket: Socket): void;
   /** A request that has begun is answered: its socket is open, or the last byte of another answer is out. */
   answered(): void;
   /** A socket is gone. */
@@ -171,12 +172,11 @@ export class OpenSockets {
     const outgoing = new UpgradeExchange(incoming);
     const req = new TransportRequest(outgoing.incoming, outgoing, this.#app.defaults);
     const response = this.#host.begin(req, incoming) ?? this.#app.upgrade!(req); // hasSocketAt() has said so
-    if (response instanceof HttpResponse)
-      return this.#answer(req, outgoing, incoming, socket, head, response);
+    if (response instanceof HttpResponse) return this.#answer(req, outgoing, socket, head, response);
     this.#pending.add(socket);
     void response.then((settled) => {
       this.#pending.delete(socket);
-      this.#answer(req, outgoing, incoming, socket, head, settled);
+      this.#answer(req, outgoing, socket, head, settled);
     });
   }
 
@@ -205,7 +205,6 @@ export class OpenSockets {
   #answer(
     req: TransportRequest,
     outgoing: UpgradeExchange,
-    incoming: IncomingMessage,
     socket: Socket,
     head: Buffer,
     response: HttpResponse,
@@ -214,7 +213,7 @@ export class OpenSockets {
     req.isAnswered = true;
     if (socket.destroyed) this.#end(req, outgoing, new ClientDisconnected());
     else if (response instanceof SwitchingProtocols) this.#accept(req, outgoing, socket, head, response);
-    else this.#refuse(req, outgoing, incoming, socket, response);
+    else this.#refuse(req, outgoing, socket, response);
   }
 
   #accept(
@@ -224,6 +223,7 @@ export class OpenSockets {
     head: Buffer,
     response: SwitchingProtocols,
   ): void {
+    this.#host.accept(stream);
     stream.setTimeout(0);
     stream.write(headOf(response, req, this.#app.securesCookies || req.scheme === 'https'), 'latin1');
     const socket = response.open(stream, req, this.#socketHost);
@@ -233,28 +233,13 @@ export class OpenSockets {
     this.#host.answered();
   }
 
-  #refuse(
-    req: TransportRequest,
-    outgoing: UpgradeExchange,
-    incoming: IncomingMessage,
-    socket: Socket,
-    response: HttpResponse,
-  ): void {
-    const answer = new SentMessage(incoming);
-    answer.assignSocket(socket);
-    answer.once('finish', () => {
-      answer.detachSocket(socket);
-      socket.destroySoon();
-      this.#end(req, outgoing, undefined);
-    });
-    this.#pending.add(socket); // no server of node:http knows it any more
-    socket.once('close', () => {
-      this.#pending.delete(socket);
-      this.#end(req, outgoing, new ClientDisconnected());
-    });
-    socket.on('drain', () => answer.emit('drain')); // as node:http does for sockets that it has not given up: a long answer waits for it
+  #refuse(req: TransportRequest, outgoing: UpgradeExchange, socket: Socket, response: HttpResponse): void {
+    this.#pending.add(socket); // node:http does not know it any more
+    socket.once('close', () => this.#pending.delete(socket));
     socket.resume(); // what comes is not read, and no end of it is to be missed
-    this.#host.refuse(req, answer, response);
+    void this.#host
+      .refuse(req, socket, response)
+      .then(() => this.#end(req, outgoing, socket.writableFinished ? undefined : new ClientDisconnected()));
   }
 
   #end(req: TransportRequest, outgoing: UpgradeExchange, outcome: unknown): void {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import test from 'node:test';
 import { constants, zstdCompressSync } from 'node:zlib';
-import { ZstdFrames } from '../../../src/http/request/zstd-frames.ts';
+import { ZstdFrames } from '../../../src/http/request/body-codings.ts';
 
 const contents: Readonly<Record<string, Buffer>> = {
   empty: Buffer.alloc(0),

@@ -1,18 +1,30 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { createServer } from 'node:https';
 import { Socket } from 'node:net';
 import test from 'node:test';
 import { Svc } from '../../../src/app/svc.ts';
 import { systemClock } from '../../../src/base/clock.ts';
-import { connectionOf } from '../../../src/http/server/connection.ts';
-import { ConnectionLimits } from '../../../src/http/server/connection-limits.ts';
-import { ConnectionMeter } from '../../../src/http/server/connection-meter.ts';
-import { USUAL_LIMITS } from '../../../src/http/server/limits.ts';
+import { ConnectionMeter, Connections, connectionOf } from '../../../src/http/server/connections.ts';
+import { USUAL_LIMITS } from '../../../src/http/server/options.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import type { Server } from 'node:http';
 import type { TLSSocket } from 'node:tls';
+
+function connectionsOf(meter: ConnectionMeter): Connections {
+  const ignore = (): void => undefined;
+  return new Connections({
+    limits: USUAL_LIMITS,
+    clock: systemClock,
+    log: collectedLog().logger,
+    meter,
+    onSlowReader: ignore,
+    onLost: ignore,
+    onLateHead: ignore,
+  });
+}
 
 /** The value of a line of the metrics. */
 function value(app: Svc, line: string): number {
@@ -69,22 +81,19 @@ test('svc_connections_refused_total tells why a connection was refused', async (
   );
 });
 
-test('ConnectionMeter counts the requests of a TLS server by the connections above TLS, and handshakes that fail', () => {
+test('ConnectionMeter counts the requests of a TLS server by the connections above TLS, and handshakes that fail', async () => {
   const metrics = createMetrics({ log: collectedLog().logger });
   const meter = new ConnectionMeter(metrics);
   const server = createServer();
   meter.watch(server);
-  new ConnectionLimits({ limits: USUAL_LIMITS, clock: systemClock, log: collectedLog().logger, meter }).watch(
-    server as unknown as Server,
-    'secureConnection',
-  ); // https.Server has no other parts that count
+  connectionsOf(meter).watch(server as unknown as Server, 'secureConnection'); // https.Server has no other parts that count
   const [raw, secure] = [new Socket(), new Socket()];
   server.emit('connection', raw);
   assert.equal(meter.open, 0);
   server.emit('secureConnection', secure as TLSSocket);
   connectionOf(secure).requests++;
   assert.equal(meter.open, 1);
-  secure.destroy();
+  await once(secure.destroy(), 'close');
   server.emit('tlsClientError', new Error('handshake'), secure as TLSSocket);
   server.emit('drop');
   const text = metrics.render();
@@ -98,14 +107,11 @@ test('ConnectionMeter counts the requests of a TLS server by the connections abo
   raw.destroy();
 });
 
-test('ConnectionLimits does not count a connection that is destroyed before the server hears of it: nothing would tell of its end', () => {
+test('Connections does not count a connection that is destroyed before the server gets it: its end would not be noticed', () => {
   const metrics = createMetrics({ log: collectedLog().logger });
   const meter = new ConnectionMeter(metrics);
   const server = createServer();
-  new ConnectionLimits({ limits: USUAL_LIMITS, clock: systemClock, log: collectedLog().logger, meter }).watch(
-    server as unknown as Server,
-    'secureConnection',
-  );
+  connectionsOf(meter).watch(server as unknown as Server, 'secureConnection');
   const socket = new Socket();
   socket.destroy();
   server.emit('secureConnection', socket as TLSSocket);

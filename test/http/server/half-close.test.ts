@@ -6,7 +6,11 @@ import { Svc } from '../../../src/app/svc.ts';
 import { StreamingResponse } from '../../../src/http/response.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';
+import { USES_INTERNALS } from '../../../src/http/server/fast-path/internals.ts';
 import type { Socket } from 'node:net';
+
+/** node:http ends our side, too, where it is not asked by `httpAllowHalfOpen` to leave it open. */
+const skip = USES_INTERNALS ? false : 'SVC_NODE_INTERNALS=off';
 
 /** An application whose handlers wait until they are let go. */
 async function serve(): Promise<
@@ -43,26 +47,42 @@ async function open(port: number): Promise<Socket> {
 
 const get = (path: string, version = '1.1'): string => `GET ${path} HTTP/${version}\r\nHost: a\r\n\r\n`;
 
-test('HttpServer answers a client that has ended its side and still reads, and never aborts its signal', async () => {
-  await using it = await serve();
-  await using client = await RawClient.open(it.port);
+test(
+  'HttpServer aborts the signal of a client that has ended its side, and still sends it the answer',
+  { skip },
+  async () => {
+    await using it = await serve();
+    await using client = await RawClient.open(it.port);
+    client.send(get('/')).socket.end();
+    const signal = await it.entered();
+    const answer = await client.answer();
+    assert.deepEqual([answer.status, answer.text(), signal.aborted], [200, 'done', true]);
+    await client.ended();
+  },
+);
+
+test('HttpServer cuts the connection of a client that has ended its side and gets chunks', async () => {
+  const [entered, gate] = [Promise.withResolvers<AbortSignal>(), Promise.withResolvers<void>()];
+  const app = new Svc({ logger: collectedLog().logger }).get('/', async ({ signal }) => {
+    entered.resolve(signal);
+    await gate.promise;
+    return new StreamingResponse(['one', 'two']);
+  });
+  const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
+  await using _server = { [Symbol.asyncDispose]: server.close };
+  await using client = await RawClient.open(server.port);
   client.send(get('/')).socket.end();
-  const signal = await it.entered();
-  assert.equal((await client.answer()).status, 102);
-  assert.equal((await client.answer()).status, 102);
-  it.release();
-  const answer = await client.answer();
-  assert.deepEqual([answer.status, answer.text(), signal.aborted], [200, 'done', false]);
-  await client.ended();
+  const signal = await entered.promise;
+  if (!signal.aborted) await once(signal, 'abort');
+  gate.resolve();
+  assert.equal((await client.ended()).length, 0);
 });
 
-test('HttpServer answers all that a client has pipelined before it ended its side', async () => {
+test('HttpServer answers all that a client has pipelined before it ended its side', { skip }, async () => {
   await using it = await serve();
   await using client = await RawClient.open(it.port);
   client.send(get('/') + get('/none') + get('/')).socket.end();
   await it.entered();
-  for (let probe = 0; probe < 2; probe++) assert.equal((await client.answer()).status, 102);
-  it.release();
   assert.deepEqual(
     [(await client.answer()).status, (await client.answer()).status, (await client.answer()).status],
     [200, 404, 200],
@@ -81,7 +101,7 @@ test('HttpServer aborts the signal when the client has left, before its answer h
   }
 });
 
-test('HttpServer takes a client of HTTP/1.0 that ends its side for gone: it cannot be asked', async () => {
+test('HttpServer aborts the signal of a client of HTTP/1.0 that ends its side', async () => {
   await using it = await serve();
   const socket = await open(it.port);
   socket.write(get('/', '1.0'));

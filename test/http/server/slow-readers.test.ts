@@ -1,61 +1,156 @@
 import assert from 'node:assert/strict';
-import { EventEmitter } from 'node:events';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { Duplex } from 'node:stream';
 import test from 'node:test';
-import { SlowReaders } from '../../../src/http/server/slow-readers.ts';
+import { StreamingResponse, Svc } from 'svc';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
-import type { ServerResponse } from 'node:http';
-import type { heldBytes } from '../../../src/http/server/slow-readers.ts';
+import { collectedLog } from '../../support/collected-log.ts';
+import { serverOf } from '../../support/inject.ts';
+import type { RunningServer } from '../../../src/app/lifecycle.ts';
 
-/** An answer of which nothing more is taken, watched by a limit of 8 s; how much the kernel holds of it is what `held` says. */
-function stuck(clock: ManualClock, held: () => number | undefined): { readonly cuts: readonly string[] } {
-  const cuts: string[] = [];
-  const outgoing = Object.assign(new EventEmitter(), {
-    closed: false,
-    socket: { bytesWritten: 5_000_000, writableLength: 1_000_000 },
-    destroy: () => outgoing.emit('close'),
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+const LIMIT_MS = 8_000;
+/** Far more than what the kernel takes of one connection. */
+const BIG = 'x'.repeat(16_000_000);
+const SLICE = 'x'.repeat(65_536);
+const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
+
+type Served = {
+  app: Svc;
+  clock: ManualClock;
+  server: RunningServer;
+  events: Record<string, unknown>[];
+  connect(socket: Duplex): void;
+} & AsyncDisposable;
+
+async function serve(answer: () => unknown): Promise<Served> {
+  const clock = new ManualClock();
+  const { logger, events } = collectedLog();
+  const app = new Svc({ clock, logger, sendTimeoutMs: LIMIT_MS }).get('/', answer as () => string);
+  let server: RunningServer | undefined;
+  const node = await serverOf(async () => {
+    server = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
   });
-  const reported = ((sockets: readonly unknown[]) =>
-    new Map(
-      sockets.flatMap((socket) => (held() === undefined ? [] : [[socket, held()]])),
-    )) as unknown as typeof heldBytes;
-  new SlowReaders({ clock, limitMs: 8_000, onCut: (_outgoing, id) => cuts.push(id), held: reported }).watch(
-    outgoing as unknown as ServerResponse,
-    'its id',
-  );
-  return { cuts };
+  return {
+    app,
+    clock,
+    events,
+    server: server!, // run() has made it
+    connect: (socket) => void node.emit('connection', socket),
+    [Symbol.asyncDispose]: () => server!.close(),
+  };
 }
 
-test('SlowReaders spares a client to whom the kernel gives what it took before, and cuts it once it takes nothing of that either', async () => {
-  const clock = new ManualClock();
-  let held = 4_000_000;
-  const { cuts } = stuck(clock, () => held);
-  for (let seconds = 0; seconds < 60; seconds++) {
-    held -= 8_192;
-    await clock.advance(1_000);
+const cuts = ({ events }: Served): unknown[] => events.filter(({ event }) => event === 'slow_reader_cut');
+
+/** A connection that takes a write only when it is allowed to. */
+function stepwise(): Duplex & { allow: (() => void) | undefined; bytesWritten: number } {
+  const socket: Duplex & { allow: (() => void) | undefined; bytesWritten: number } = Object.assign(
+    new Duplex({
+      read: () => undefined,
+      write(bytes: Buffer, _encoding, done: () => void) {
+        socket.bytesWritten += bytes.length;
+        socket.allow = done;
+      },
+    }),
+    {
+      bytesWritten: 0,
+      allow: undefined,
+      setTimeout: () => socket,
+      setNoDelay: () => socket,
+      remoteAddress: '192.0.2.1',
+    },
+  );
+  socket.push(GET);
+  socket.resume();
+  return socket;
+}
+
+test('HttpServer spares a client that takes one write of an answer within its time, and cuts it when it takes none', async () => {
+  await using it = await serve(
+    () =>
+      new StreamingResponse(
+        (function* () {
+          for (;;) yield SLICE;
+        })(),
+      ),
+  );
+  const socket = stepwise();
+  it.connect(socket);
+  while (socket.allow === undefined) await turn();
+  for (let round = 0; round < 10; round++) {
+    await it.clock.advance(LIMIT_MS - 1_000);
+    const { allow } = socket;
+    socket.allow = undefined;
+    allow!();
+    while (socket.allow === undefined) await turn();
   }
-  assert.deepEqual(cuts, []);
-  await clock.advance(7_000);
-  assert.deepEqual(cuts, []);
-  await clock.advance(5_000);
-  assert.deepEqual(cuts, ['its id']);
-  assert.equal(clock.pending, 0);
+  assert.deepEqual(cuts(it), []);
+  await it.clock.advance(LIMIT_MS + LIMIT_MS / 2);
+  assert.equal(cuts(it).length, 1);
+  assert.equal(socket.destroyed, true);
 });
 
-test('SlowReaders cuts a client that takes a byte now and then of what the kernel holds', async () => {
-  const clock = new ManualClock();
-  let held = 4_000_000;
-  const { cuts } = stuck(clock, () => held--);
-  await clock.advance(7_000);
-  assert.deepEqual(cuts, []);
-  await clock.advance(5_000);
-  assert.deepEqual(cuts, ['its id']);
+test('HttpServer cuts a client that never reads, tells its request, and looks at nothing any more', async () => {
+  await using it = await serve(() => BIG);
+  const client = connect(it.server.port, '127.0.0.1');
+  client.pause();
+  client.write('GET / HTTP/1.1\r\nHost: a\r\nX-Request-Id: slow-1\r\n\r\n');
+  const before = it.clock.pending;
+  while (it.clock.pending === before) await turn(); // it is watched
+  const closed = once(
+    client.on('error', () => undefined),
+    'close',
+  );
+  for (let waited = 0; waited < 60 && cuts(it).length === 0; waited++) {
+    await turn();
+    await it.clock.advance(1_000);
+  }
+  const [cut] = cuts(it) as Record<string, unknown>[];
+  assert.deepEqual([cut?.['request_id'], cut?.['method'], cut?.['peer']], ['slow-1', 'GET', '127.0.0.1']);
+  client.resume();
+  await closed;
+  while (it.clock.pending > before) await turn();
 });
 
-test('SlowReaders goes by what was taken where the kernel does not say what it holds', async () => {
-  const clock = new ManualClock();
-  const { cuts } = stuck(clock, () => undefined);
-  await clock.advance(7_000);
-  assert.deepEqual(cuts, []);
-  await clock.advance(5_000);
-  assert.deepEqual(cuts, ['its id']);
-});
+test(
+  'HttpServer holds a bounded part of long answers for 80 clients that never read',
+  { timeout: 120_000 },
+  async () => {
+    await using it = await serve(
+      () =>
+        new StreamingResponse(
+          (function* () {
+            for (let count = 0; count < 16_000_000 / SLICE.length; count++) yield Buffer.from(SLICE);
+          })(),
+        ),
+    );
+    const before = process.memoryUsage().arrayBuffers;
+    const clients = Array.from({ length: 80 }, () => {
+      const client = connect(it.server.port, '127.0.0.1');
+      client.on('error', () => undefined).pause();
+      client.write(GET);
+      return client;
+    });
+    const inFlight = (): number => it.app.operations.inFlight();
+    while (inFlight() < clients.length) await turn();
+    for (let quiet = 0, last = -1; quiet < 200; quiet++) {
+      // until nothing moves any more: the kernel has taken what it takes
+      await turn();
+      const { arrayBuffers } = process.memoryUsage();
+      if (arrayBuffers !== last) quiet = 0;
+      last = arrayBuffers;
+    }
+    const held = process.memoryUsage().arrayBuffers - before;
+    assert.ok(held < 80 * 1_000_000, `${held} bytes are held`); // 1,280 MB are to be sent
+    const closed = Promise.all(clients.map((client) => once(client, 'close')));
+    for (let waited = 0; waited < 60 && inFlight() > 0; waited++) {
+      await it.clock.advance(1_000);
+      await turn();
+    }
+    assert.equal(cuts(it).length, clients.length);
+    for (const client of clients) client.destroy();
+    await closed;
+  },
+);

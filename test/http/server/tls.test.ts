@@ -14,7 +14,7 @@ import { Config } from '../../../src/base/config.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { HttpServer } from '../../../src/http/server/server.ts';
 import { SecureTransport, examinePair } from '../../../src/http/server/tls.ts';
-import { readTlsOptions } from '../../../src/http/server/tls-options.ts';
+import { readTlsOptions } from '../../../src/http/server/options.ts';
 import { FIRST, SECOND } from '../../support/certificates.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';

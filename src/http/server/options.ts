@@ -1,12 +1,12 @@
 /**
- * The limits of a server: for how long a client may take, and how much there may be of it. Each is a setting of its own.
+ * The options of a server: its limits, and what TLS needs. Read without loading what does TLS, which most applications leave to a proxy.
  *
  *   connection --headers---> request --body---> answer -----------> taken --silence---> next request
  *              headersTimeoutMs                    sendTimeoutMs      keepAliveTimeoutMs
  *              \------ requestTimeoutMs ---/
  */
 import { SvcError } from '../../base/errors.ts';
-import { given, int, shown } from '../../base/options.ts';
+import { given, int, oneOf, readOptions, shown, text } from '../../base/options.ts';
 import { variableOf } from '../../base/config.ts';
 import type { Config } from '../../base/config.ts';
 import type { OptionKind } from '../../base/options.ts';
@@ -47,11 +47,11 @@ const KINDS: { readonly [K in keyof Limits]: OptionKind<number> } = {
   maxHeaderBytes: int(16_384, 1_024, 1_048_576),
   maxHeaderFields: int(200, 10, 10_000),
 };
-const NAMES = Object.keys(KINDS) as (keyof Limits)[]; // of a literal
+const NAMES = Object.keys(KINDS) as (keyof Limits)[]; // KINDS is a literal
 /** Proxies keep idle connections for a minute. One that is closed as the next request comes over it would fail it. */
 const BEHIND_PROXY_MS = 65_000;
 
-/** The limits of a server that nobody has set any for. */
+/** The default limits. */
 export const USUAL_LIMITS: Limits = Object.freeze(
   Object.fromEntries(NAMES.map((name) => [name, KINDS[name].fallback])) as unknown as Limits,
 ); // each name has been read
@@ -60,7 +60,7 @@ export const USUAL_LIMITS: Limits = Object.freeze(
 export const LIMIT_OPTIONS: { readonly [K in keyof Limits]: OptionKind<number | undefined> } =
   Object.fromEntries(
     NAMES.map((name) => [name, given<number>(KINDS[name].needs, KINDS[name].accepts)]),
-  ) as Record<keyof Limits, OptionKind<number | undefined>>; // as above
+  ) as Record<keyof Limits, OptionKind<number | undefined>>; // each name has been read
 
 /** How a route says `requestTimeoutMs`. @internal */
 export const REQUEST_TIMEOUT: OptionKind<number | undefined> = LIMIT_OPTIONS.requestTimeoutMs;
@@ -81,5 +81,54 @@ export function readLimits(config: Config, isBehindProxy: boolean): Limits {
       ]);
     return value;
   };
-  return Object.fromEntries(NAMES.map((name) => [name, read(name)])) as unknown as Limits; // as above
+  return Object.fromEntries(NAMES.map((name) => [name, read(name)])) as unknown as Limits; // each name has been read
 }
+
+/** A certificate and its key: PEM, or paths of PEM files, which SIGHUP reads again. `undefined` means not given. */
+export interface TlsOptions {
+  /** The certificate, then those that lead to its authority. Default: the file that SVC_TLS_CERT names. */
+  readonly cert?: string | undefined;
+  /** Its private key. Default: the file that SVC_TLS_KEY names. */
+  readonly key?: string | undefined;
+  /** The passphrase of the key, if it is encrypted. */
+  readonly passphrase?: string | undefined;
+  /** The authorities of clients: given, every client must show a certificate that one of them has signed. */
+  readonly ca?: string | undefined;
+  /** The oldest version that is spoken. Default `TLSv1.2`. */
+  readonly minVersion?: 'TLSv1.2' | 'TLSv1.3' | undefined;
+}
+
+/** The options of TLS, read. */
+export interface ServerTlsOptions extends TlsOptions {
+  readonly cert: string;
+  readonly key: string;
+  readonly minVersion: 'TLSv1.2' | 'TLSv1.3';
+}
+
+/** The options above the settings `tlsCert` and `tlsKey`; undefined without TLS. @throws SvcError `E_TLS`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+export function readTlsOptions(
+  options: TlsOptions | undefined,
+  config: Config,
+): ServerTlsOptions | undefined {
+  const { minVersion, ...rest } = readOptions('tls', options ?? {}, {
+    cert: text(),
+    key: text(),
+    passphrase: text(),
+    ca: text(),
+    minVersion: oneOf(['TLSv1.2', 'TLSv1.3'], 'TLSv1.2'),
+  });
+  const cert = rest.cert ?? config.get('tlsCert', undefined, TEXT);
+  const key = rest.key ?? config.get('tlsKey', undefined, TEXT);
+  if (options === undefined && cert === undefined && key === undefined) return undefined;
+  if (cert === undefined || key === undefined)
+    throw new SvcError('E_TLS', [cert === undefined ? 'there is no certificate' : 'there is no key']);
+  return { ...rest, cert, key, minVersion };
+}
+
+const TEXT = { cast: String };
+
+/** The option of run(). @internal */
+export const TLS_OPTION: OptionKind<TlsOptions | undefined> = given<TlsOptions>(
+  '{ cert, key }',
+  (value) => typeof value === 'object' && value !== null,
+);
