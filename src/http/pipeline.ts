@@ -108,7 +108,8 @@ export class CoreEdge {
   }
 
   answer(value: unknown, req: TransportRequest): Awaitable<HttpResponse> {
-    if (isThenable(value)) return this.#settle(value, req);
+    if (typeof (value as Partial<PromiseLike<unknown>> | null | undefined)?.then === 'function')
+      return this.#settle(value as PromiseLike<unknown>, req);
     try {
       const response = toResponse(value, this.#plan).settle(req);
       return response instanceof HttpResponse ? response : this.#settle(response, req);

@@ -49,7 +49,7 @@ export class RequestIdentity {
       const incoming = findField(rawHeaders, this.name);
       if (incoming !== undefined && VALID_ID.test(incoming)) return incoming;
     }
-    return this.fresh();
+    return this.#generate === undefined ? randomUUID() : this.#made(this.#generate);
   }
 
   /** An id for what is no request yet, or has none. */

@@ -283,7 +283,7 @@ export class CounterMetric implements Counter {
   /** The series of these label values, so that a hot path need not look for it. */
   slot(...labels: string[]): CounterSlot {
     const offset = this.#table.offset(labels[0], labels[1], labels[2], labels.slice(3));
-    return { add: (amount) => this.#increase(offset, amount) };
+    return { add: this.#increase.bind(this, offset) };
   }
 
   snapshot(): MetricSnapshot {
@@ -369,7 +369,7 @@ export class HistogramMetric implements Histogram {
   /** The series of these label values, so that a hot path need not look for it. */
   slot(...labels: string[]): HistogramSlot {
     const offset = this.#table.offset(labels[0], labels[1], labels[2], labels.slice(3));
-    return { observe: (value) => this.#count(offset, value) };
+    return { observe: this.#count.bind(this, offset) };
   }
 
   snapshot(): MetricSnapshot {

@@ -140,7 +140,7 @@ class RouteCall {
     const req = this.#req;
     const { inputs, bodyOptions, isSurrounded } = this.#plan;
     try {
-      const issues = this.#readOf([], inputs, undefined);
+      const issues = inputs.length === 0 ? undefined : this.#readOf([], inputs, undefined);
       if (!isSurrounded && req.event === undefined) {
         const answer = new BodyAnswer(this, issues, edge, req);
         req.takeJson(bodyOptions, answer);
@@ -192,7 +192,7 @@ class RouteCall {
     if (!result.ok) return this.#refuse(issues === undefined ? result.issues : [...issues, ...result.issues]);
     if (issues !== undefined) return this.#refuse(issues);
     (this.#context as unknown as Record<string, unknown>)[key] = result.value;
-    return this.#resolveLate();
+    return this.#plan.late.length === 0 ? this.#handle() : this.#resolveLate();
   }
 
   #resolveLate(): unknown {
@@ -208,7 +208,8 @@ class RouteCall {
     const { event } = this.#req;
     const value =
       event === undefined ? this.#plan.handler(context) : observeHandler(event, this.#plan.handler, context);
-    if (!this.#resolution.hasCleanups && this.#resolution.tasks === undefined) return value; // the pipeline reads it
+    if (this.#plan.size === 0 || (!this.#resolution.hasCleanups && this.#resolution.tasks === undefined))
+      return value; // the pipeline reads it
     return isThenable(value) ? value.then((settled) => this.#finish(settled)) : this.#finish(value);
   }
 

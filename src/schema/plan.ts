@@ -68,12 +68,13 @@ export function fieldsOf<T extends object>(
 /** Compiles any type: a token, a schema class, a native constructor. `owner` names it in errors. @throws SvcError as {@link planOf} */
 export function compileType<S extends TypeSource>(source: S, owner = 'a type'): CompiledType<Infer<S>> {
   const node = readWhole(source, owner);
-  const check = node.kind === 'object' ? undefined : jsonCheck(node);
+  const plan = node.kind === 'object' ? classPlan(source as SchemaClass) : undefined;
+  const check = plan === undefined ? jsonCheck(node) : undefined;
   return Object.freeze({
     node,
     parseJson: (input: unknown, at?: string, isPlainJson = false) =>
       check === undefined
-        ? (planOf(source as SchemaClass).parseJson(input, at, isPlainJson) as Result<Infer<S>>)
+        ? (plan!.parseJson(input, at, isPlainJson) as Result<Infer<S>>) // one of the two is there
         : runCheck<Infer<S>>(check, input, at, false, isPlainJson),
   });
 }
@@ -226,7 +227,7 @@ export class Plan implements SchemaPlan<object>, Constructed {
   }
 
   build(values: unknown[], input: unknown, extras: Readonly<Record<string, unknown>> | undefined): object {
-    return construct(this, this.#inCallOrder(values), input, extras);
+    return construct(this, this.#slots === undefined ? values : this.#inCallOrder(values), input, extras);
   }
 
   isReserved(name: string): boolean {

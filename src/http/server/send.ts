@@ -78,7 +78,8 @@ export function send(
     return sendLong(outgoing, response, body, length, req, isLast, sending);
   const isText = typeof body === 'string' && !isLast && response.status !== UPGRADE_REQUIRED;
   if (isText && outgoing.takesText) {
-    const head = sending.heads.of(response, req.identity, req.id, isSecured(response, req, sending), length);
+    const isSecure = response.hasWaitingCookies && isSecured(response, req, sending);
+    const head = sending.heads.of(response, req.identity, req.id, isSecure, length);
     if (head !== '') {
       outgoing.writeText(response.status, head + body, isAscii, sending.onOver);
       if (outgoing.writableLength !== 0) sending.watchReading(outgoing.req.socket, outgoing);

@@ -365,7 +365,7 @@ export class HttpServer {
       const isLast =
         (this.#isDraining || !this.keepsAlive || connection.hasSaidClose) && connection.endsWith(outgoing);
       if (!incoming.complete && !incoming.readableEnded)
-        (this.#lingering ??= new Lingering(this.#app.clock, () => this.#leaveSocket())).begin(
+        (this.#lingering ??= new Lingering(this.#app.clock, () => this.#endWhenIdle())).begin(
           incoming,
           outgoing,
           isLast,
@@ -434,10 +434,10 @@ export class HttpServer {
 
   #leave(): void {
     this.#inFlight--;
-    this.#leaveSocket();
+    if (this.#isDraining) this.#endWhenIdle();
   }
 
-  #leaveSocket(): void {
+  #endWhenIdle(): void {
     if (this.#isDraining && this.#isIdle)
       setImmediate(() => {
         // what was sent is on its way by then
@@ -452,7 +452,7 @@ export class HttpServer {
         this.#guard(socket, () => this.#refuseUpgrade(req, socket, response)) ?? Promise.resolve(),
       accept: (socket) => this.#connections.release(socket),
       answered: () => this.#leave(),
-      closed: () => this.#leaveSocket(),
+      closed: () => this.#endWhenIdle(),
     }));
   }
 
