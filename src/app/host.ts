@@ -8,7 +8,15 @@ import { sortPlugins } from '../routing/plugin.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Config, Env } from '../base/config.ts';
 import type { Finding, Place } from '../base/findings.ts';
-import type { ContributedMigration, Host, Middleware, Plugin, Rule, RouterLike } from '../http/contracts.ts';
+import type {
+  ContributedMigration,
+  Host,
+  Middleware,
+  Plugin,
+  Rule,
+  RouterLike,
+  Services,
+} from '../http/contracts.ts';
 import type { MiddlewareFunction } from '../http/pipeline.ts';
 import type { AppState } from '../http/state.ts';
 import type { Logger } from '../observability/log.ts';
@@ -116,4 +124,25 @@ export class Plugins {
       migrations: this.#migrations,
     };
   }
+}
+
+/** Services for middleware and plugins, read anew each time: a test client may replace environment and clock. */
+export function servicesOf(app: Services): Services {
+  return {
+    get env() {
+      return app.env;
+    },
+    get clock() {
+      return app.clock;
+    },
+    get log() {
+      return app.log;
+    },
+    get metrics() {
+      return app.metrics;
+    },
+    get config() {
+      return app.config;
+    },
+  };
 }

@@ -12,11 +12,14 @@ import { SvcError } from '../base/errors.ts';
 import { startPlugins, stopPlugins } from '../routing/plugin.ts';
 import { HttpServer } from '../http/server/server.ts';
 import { endOnSignals } from '../operations/operations.ts';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
 import type { RoomBus } from '../cache/stores.ts';
 import type { Plugin } from '../http/contracts.ts';
 import type { Rooms } from '../http/websocket/rooms.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Application } from './application.ts';
+import type { EmbeddedListener } from '../http/server/embedded.ts';
 import type { ServedApplication } from '../http/server/server.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Env } from '../base/config.ts';
@@ -182,6 +185,12 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
+/** Listeners of the events of a node:http server. */
+export interface RequestListeners {
+  readonly request: (incoming: IncomingMessage, outgoing: ServerResponse) => void;
+  readonly upgrade: (incoming: IncomingMessage, socket: Duplex, head: Buffer) => void;
+}
+
 /** Where a server has been opened, and how it ends. */
 export interface OpenedServer {
   readonly host: string;
@@ -252,6 +261,36 @@ export class Serving {
       if (isFirst) await this.#deps.shutdown(); // parts that have started would keep the process alive
       throw error;
     }
+  }
+
+  /** Listeners for another server. The application starts with the first request, and a start that fails is tried again. */
+  listeners(): RequestListeners {
+    const { lifecycle, log } = this.#deps;
+    let embedded: EmbeddedListener | undefined;
+    const start = async (): Promise<EmbeddedListener> => {
+      await this.#deps.startup();
+      const { EmbeddedListener } = await import('../http/server/embedded.ts');
+      return (embedded ??= new EmbeddedListener(this.#deps.application()));
+    };
+    const run = (use: (listener: EmbeddedListener) => void, refuse: () => void): void => {
+      if (embedded !== undefined && lifecycle.hasBegun) return use(embedded);
+      start().then(use, (error: unknown) => {
+        log.error('startup_failed', error);
+        refuse();
+      });
+    };
+    return {
+      request: (incoming, outgoing) =>
+        run(
+          (listener) => listener.request(incoming, outgoing),
+          () => outgoing.writeHead(503, ['Content-Length', '0', 'Retry-After', '5']).end(),
+        ),
+      upgrade: (incoming, socket, head) =>
+        run(
+          (listener) => listener.upgrade(incoming, socket, head),
+          () => socket.destroy(),
+        ),
+    };
   }
 
   /** The TLS transport, undefined without TLS. @throws SvcError `E_TLS` */

@@ -23,6 +23,7 @@ import { BackgroundRunner } from '../routing/background.ts';
 import { Router } from '../routing/route.ts';
 import { Application } from './application.ts';
 import { Declarations } from './declarations.ts';
+import { servicesOf } from './host.ts';
 import { assertStartAllowed, Lifecycle, Serving } from './lifecycle.ts';
 import { metricsRoutes } from './operation-routes.ts';
 import { Settings, readRunOptions, readSvcOptions } from './options.ts';
@@ -59,7 +60,7 @@ import type { CompiledApplication } from '../routing/compile.ts';
 import type { HandlerResult } from '../routing/spec.ts';
 import type { CompileVariant } from './declarations.ts';
 import type { RunOptions, SvcOptions } from './options.ts';
-import type { OpenedServer, RunningServer } from './lifecycle.ts';
+import type { OpenedServer, RequestListeners, RunningServer } from './lifecycle.ts';
 
 /** Marks applications, whichever copy of the package made them. */
 export const APP_BRAND: symbol = Symbol.for('svc.app');
@@ -92,6 +93,7 @@ export class Svc extends Router implements McpApplication {
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_CONFIG_CAST`, `E_TRUST_PROXY` */
   constructor(options: SvcOptions = {}) {
     super();
+    this.fetch = this.fetch.bind(this);
     const { logger, clock, roomBus, ops, openapi, settings } = readSvcOptions(options);
     Object.defineProperty(this, APP_BRAND, { value: true });
     this.config = new Config({ values: settings });
@@ -320,7 +322,20 @@ export class Svc extends Router implements McpApplication {
     return this.#lifecycle.shutdown();
   }
 
-  /** Answers a web request in process, starting the application if need be. */
+  /**
+   * Listeners for a server of node:http or node:https, or of another framework: `createServer(app.requestListener().request)`,
+   * `express().use('/api', app.requestListener().request)`, `server.on('upgrade', app.requestListener().upgrade)`. The application
+   * starts with the first request, and `shutdown()` stops it.
+   *
+   * The other server keeps the limits of connections: header size, times for heads and bodies, keep-alive, the number of
+   * connections, requests in flight, slow readers and draining are its own. `maxHeaderFields`, `maxBodyBytes`, time limits of
+   * routes and every middleware hold as usual. A body parser of the other framework must not read the body first.
+   */
+  requestListener(): RequestListeners {
+    return this.#serving.listeners();
+  }
+
+  /** Answers a web request in process, starting the application if need be. Works without `this`: `export default { fetch: app.fetch }`. */
   async fetch(request: Request): Promise<Response> {
     await this.startup();
     const { answerInMemory } = await import('../http/server/memory.ts');
@@ -466,25 +481,4 @@ export class Svc extends Router implements McpApplication {
       )
     );
   }
-}
-
-/** Services for middleware and plugins, read anew each time: a test client may replace environment and clock. */
-function servicesOf(app: Svc): Services {
-  return {
-    get env() {
-      return app.env;
-    },
-    get clock() {
-      return app.clock;
-    },
-    get log() {
-      return app.log;
-    },
-    get metrics() {
-      return app.metrics;
-    },
-    get config() {
-      return app.config;
-    },
-  };
 }

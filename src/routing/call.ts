@@ -141,7 +141,7 @@ class RouteCall {
     const { inputs, bodyOptions, isSurrounded } = this.#plan;
     try {
       const issues = inputs.length === 0 ? undefined : this.#readOf([], inputs, undefined);
-      if (!isSurrounded && req.event === undefined) {
+      if (!isSurrounded && req.event === undefined && !req.keepsContext) {
         const answer = new BodyAnswer(this, issues, edge, req);
         req.takeJson(bodyOptions, answer);
         return answer;

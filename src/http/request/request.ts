@@ -119,6 +119,8 @@ export class TransportRequest implements HttpRequest {
   late: Promise<HttpResponse> | undefined;
   /** What it came over, where that is a server's connection. @internal */
   connection: Connection | undefined;
+  /** Whether code of another server runs around the request: it may have entered an AsyncLocalStorage. @internal */
+  keepsContext = false;
   /** When it came, by the monotonic clock. Set by the transport. @internal */
   startedMs = 0;
   /** What those who watch requests are given; undefined while nobody does. Set by the application. @internal */

@@ -282,7 +282,8 @@ function sendEndless(
   endless.add(chunks);
   outgoing.once('close', () => endless.delete(chunks));
   const source = chunks[Symbol.asyncIterator]() as unknown as ChunkIterator; // itself, which is taken now
-  if (outgoing.destroyed || !chunks.attach(outgoing)) return sendChunks(outgoing, source, -1);
+  const isOurs = 'writeShared' in outgoing; // and not a message of another server
+  if (outgoing.destroyed || !isOurs || !chunks.attach(outgoing)) return sendChunks(outgoing, source, -1);
   outgoing.once('close', () => chunks.return());
   return undefined;
 }

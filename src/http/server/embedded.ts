@@ -1,0 +1,117 @@
+/**
+ * An application under a server that is not its own (`app.requestListener()`): node:http's, or that of another framework.
+ *
+ *   request   (incoming, outgoing) -> handle(req) -> send -> finish(req, outcome)
+ *   upgrade   (incoming, socket, head) -> a WebSocket, or a response that refuses it
+ *
+ * The messages belong to the other server, so only documented parts of node:http are used.
+ */
+import { ClientDisconnected } from '../../base/errors.ts';
+import { discard, isChunks } from '../chunks.ts';
+import { TransportRequest } from '../request/request.ts';
+import { HttpResponse, LateAnswer } from '../response.ts';
+import { refusalOf } from './connections.ts';
+import { refuseSocket } from './early-ends.ts';
+import { HeadTexts } from './fast-path/internals.ts';
+import { USUAL_LIMITS } from './options.ts';
+import { judgeHead } from './request-head.ts';
+import { send, sendLast } from './send.ts';
+import { OpenSockets } from './websockets.ts';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import type { SentMessage } from './fast-path/internals.ts';
+import type { Sending } from './send.ts';
+import type { ServedApplication } from './server.ts';
+
+/** Answers requests and handshakes that another server has received. */
+export class EmbeddedListener {
+  readonly #app: ServedApplication;
+  readonly #maxHeaderFields: number;
+  readonly #sending: Sending;
+  readonly #sockets: OpenSockets;
+
+  constructor(app: ServedApplication) {
+    const { limits = USUAL_LIMITS } = app;
+    this.#app = app;
+    this.#maxHeaderFields = limits.maxHeaderFields;
+    const finish = (outgoing: SentMessage): void => this.#finish(outgoing);
+    this.#sending = {
+      heads: new HeadTexts(limits.keepAliveTimeoutMs),
+      endless: new Set(),
+      securesCookies: app.securesCookies,
+      watchReading: () => undefined, // the other server limits the time of its connections
+      onOver(this: SentMessage) {
+        finish(this);
+      },
+    };
+    this.#sockets = new OpenSockets(app, {
+      begin: (req, incoming) => this.#begin(req, incoming),
+      refuse: (req, socket, response) =>
+        sendLast(socket, response, req, this.#sending).catch((error: unknown) => this.#onFailure(req, error)),
+      accept: () => undefined,
+      answered: () => undefined,
+      closed: () => undefined,
+    });
+  }
+
+  /** A listener of the event `request`. */
+  request(incoming: IncomingMessage, response: ServerResponse): void {
+    const outgoing = response as SentMessage; // its own members are absent, and send() does without them
+    const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
+    req.keepsContext = true;
+    outgoing.request = req;
+    const answer = this.#begin(req, incoming) ?? this.#app.handle(req);
+    if (answer instanceof HttpResponse) return this.#answer(req, outgoing, answer);
+    const settle = (settled: HttpResponse): void => this.#answer(req, outgoing, settled);
+    if (answer instanceof LateAnswer) answer.giveTo(settle);
+    else void answer.then(settle);
+  }
+
+  /** A listener of the event `upgrade`. A request for anything else than a WebSocket of the application is refused with 404. */
+  upgrade(incoming: IncomingMessage, stream: Duplex, head: Buffer): void {
+    const socket = stream as Socket; // of every server of node:http and node:https
+    if (this.#sockets.isAskedFor(incoming)) return this.#sockets.onUpgrade(incoming, socket, head);
+    socket.on('error', () => socket.destroy());
+    refuseSocket(socket, 404, this.#app.defaults.identity);
+  }
+
+  /** Starts the clock of a request. Returns the response to a malformed head. */
+  #begin(req: TransportRequest, incoming: IncomingMessage): HttpResponse | undefined {
+    req.startedMs = this.#app.clock.monotonicMs();
+    const verdict = judgeHead(incoming, this.#maxHeaderFields);
+    return verdict === undefined || verdict.status === 0 ? undefined : refusalOf(verdict, req.id);
+  }
+
+  #answer(req: TransportRequest, outgoing: SentMessage, response: HttpResponse): void {
+    this.#app.count(req, response, this.#app.clock.monotonicMs() - req.startedMs);
+    req.isAnswered = true;
+    if (outgoing.destroyed) {
+      if (isChunks(response.body))
+        discard(response.body).catch((error: unknown) => this.#onFailure(req, error));
+      return this.#finish(outgoing);
+    }
+    try {
+      send(outgoing, response, req, false, this.#sending)?.catch((error: unknown) =>
+        this.#onFailure(req, error),
+      );
+    } catch (error) {
+      // a field or body that node:http refuses
+      this.#onFailure(req, error, 'response_refused');
+      outgoing.destroy();
+    }
+  }
+
+  #finish(outgoing: SentMessage): void {
+    const req = outgoing.request as TransportRequest | undefined; // of request()
+    if (req === undefined) return;
+    outgoing.request = undefined;
+    void this.#app.finish(req, req.wasDelivered ? undefined : (req.failure ?? new ClientDisconnected()));
+  }
+
+  #onFailure(req: TransportRequest, error: unknown, event = 'response_failed'): void {
+    req.failure = error;
+    this.#app.countCut?.('failed');
+    this.#app.log.error(event, error, req.logFields());
+  }
+}
