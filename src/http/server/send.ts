@@ -219,6 +219,9 @@ export function sendLast(
   sending.watchReading(socket);
   const outgoing = new LastAnswer(socket, hasContent && length < 0);
   const over = new Promise<void>((resolve) => outgoing.once('close', resolve));
+  outgoing.on('error', ignore); // "close" follows
+  if (isCounted && length > SLICE_BYTES)
+    return sendChunks(outgoing, slicesOf(body, length === body.length), -1).then(() => over);
   if (!isChunks(body)) outgoing.end(isCounted ? body : undefined);
   else if (!hasContent) {
     outgoing.end();
