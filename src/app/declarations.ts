@@ -12,17 +12,17 @@ import { passesAtStart } from '../check/graph-rules.ts';
 import { ErrorRenderer, ExceptionHandlers, asMiddleware } from '../http/pipeline.ts';
 import { compileApplication } from '../routing/compile.ts';
 import { Plugins } from './host.ts';
-import { operationRoutes } from './operation-routes.ts';
+import { metricsRoutes, operationRoutes } from './operation-routes.ts';
 import type { FaultCode } from '../base/faults.ts';
 import type { Declared, Finding, Report } from '../base/findings.ts';
 import type { ApplicationView, CoreRule, Examination } from '../check/check.ts';
 import type { Middleware, Plugin, Rule, Services } from '../http/contracts.ts';
-import type { MiddlewareFunction } from '../http/pipeline.ts';
+import type { MiddlewareFunction, ErrorClass, ExceptionHandler } from '../http/pipeline.ts';
 import type { Counter } from '../observability/metrics.ts';
 import type { Toolbox } from '../mcp/mcp.ts';
 import type { OpenApiOptions } from '../openapi/openapi.ts';
 import type { BackgroundRunner } from '../routing/background.ts';
-import type { Compilation } from '../routing/compile.ts';
+import type { Compilation, CompiledApplication } from '../routing/compile.ts';
 import type { DependencySource } from '../routing/di.ts';
 import type { Routes } from '../routing/route.ts';
 import type { SocketHub } from '../routing/websocket.ts';
@@ -92,12 +92,25 @@ export class Declarations {
     this.#rules.push(checkedRule(rule, this.rules, options));
   }
 
+  /** Adds an exception handler; one that takes the place of another is a finding. @throws SvcError `E_EXCEPTION_HANDLER` */
+  addExceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): void {
+    if (this.handlers.add(errorClass, handler)) return;
+    this.findings.push({
+      rule: 'SVC123',
+      severity: 'info',
+      subject: `exception handler of ${errorClass.name}`,
+      place: declaredHere().place,
+      message: 'there is another one of this class, which never runs',
+      remedy: 'Keep one handler for each class',
+    });
+  }
+
   /** Compiles as much as can be. Plugins register first. */
   build(variant: CompileVariant = {}): Compilation {
     const { declaredRoutes, operations, config, conditions, openapi } = this.#deps;
     const found = this.plugins.registerAll((finding) => this.findings.push(finding));
     const hasDocs = config.get('enableDocs', conditions.env !== 'production');
-    const compilation = this.compileRoutes(
+    const compilation = this.#compileRoutes(
       {
         routes: declaredRoutes,
         operations: operationRoutes(operations, hasDocs ? openapi : undefined, () => compilation.view),
@@ -110,8 +123,22 @@ export class Declarations {
     return compilation;
   }
 
+  /** Compiles what serves; nothing can be declared any more. @throws SvcError `E_COMPILE` with every finding that prevents a start */
+  compile(): CompiledApplication {
+    const compilation = this.build();
+    this.assertMayStart(compilation);
+    const compiled = compilation.serve();
+    this.toolbox?.freeze();
+    return compiled;
+  }
+
+  /** Compiles the metrics alone, for a port of their own. */
+  metrics(): CompiledApplication {
+    return this.#compileRoutes({ routes: metricsRoutes(this.#deps.operations) }).serve();
+  }
+
   /** Compiles routes with the exception handlers and plugins of the application, inside the given middleware. */
-  compileRoutes(
+  #compileRoutes(
     routes: { routes: Routes; operations?: Routes; tools?: Routes | undefined },
     variant: CompileVariant = {},
     middleware: readonly Middleware[] = [],

@@ -8,7 +8,6 @@
 import { systemClock } from '../base/clock.ts';
 import { Config } from '../base/config.ts';
 import { SvcError } from '../base/errors.ts';
-import { declaredHere } from '../base/findings.ts';
 import { examineLive } from '../check/check.ts';
 import { AppState, services } from '../http/state.ts';
 import { WebSocketMeter } from '../http/websocket/meter.ts';
@@ -25,7 +24,6 @@ import { Application } from './application.ts';
 import { Declarations } from './declarations.ts';
 import { servicesOf } from './host.ts';
 import { assertStartAllowed, Lifecycle, Serving } from './lifecycle.ts';
-import { metricsRoutes } from './operation-routes.ts';
 import { Settings, readRunOptions, readSvcOptions } from './options.ts';
 import type { RoomBus } from '../cache/stores.ts';
 import type { Clock } from '../base/clock.ts';
@@ -35,9 +33,6 @@ import type { ApplicationView, CoreRule } from '../check/check.ts';
 import type { Awaitable, CompiledRoute, Middleware, Plugin, Rule, Services } from '../http/contracts.ts';
 import type { ErrorClass, ExceptionHandler, MiddlewareFunction } from '../http/pipeline.ts';
 import type { RequestDefaults } from '../http/request/request.ts';
-import type { HttpServer } from '../http/server/server.ts';
-import type { SecureTransport } from '../http/server/tls.ts';
-import type { ServerTlsOptions } from '../http/server/options.ts';
 import type { McpApplication } from '../mcp/calls.ts';
 import type {
   CheckedTool,
@@ -55,12 +50,11 @@ import type { Logger } from '../observability/log.ts';
 import type { Counter, MetricsRegistry } from '../observability/metrics.ts';
 import type { OpenApiDocument } from '../openapi/document.ts';
 import type { OpenApiOptions } from '../openapi/openapi.ts';
-import type { Leave } from '../operations/supervision.ts';
 import type { CompiledApplication } from '../routing/compile.ts';
 import type { HandlerResult } from '../routing/spec.ts';
 import type { CompileVariant } from './declarations.ts';
 import type { RunOptions, SvcOptions } from './options.ts';
-import type { OpenedServer, RequestListeners, RunningServer } from './lifecycle.ts';
+import type { RequestListeners, RunningServer } from './lifecycle.ts';
 
 /** Marks applications, whichever copy of the package made them. */
 export const APP_BRAND: symbol = Symbol.for('svc.app');
@@ -80,8 +74,10 @@ export class Svc extends Router implements McpApplication {
   readonly operations: Operations;
   readonly #openapi: OpenApiOptions;
   readonly #declarations: Declarations;
-  readonly #lifecycle: Lifecycle;
-  readonly #serving: Serving;
+  /** @internal */
+  readonly lifecycle: Lifecycle;
+  /** @internal */
+  readonly serving: Serving;
   readonly #errors: Counter;
   readonly #slowReaders: Counter;
   #testEnv: Env | undefined;
@@ -123,8 +119,8 @@ export class Svc extends Router implements McpApplication {
     const shared = servicesOf(this);
     this.state.set(services, shared);
     this.#declarations = this.#declare(shared, tasks);
-    this.#lifecycle = this.#makeLifecycle(roomBus);
-    this.#serving = this.#makeServing();
+    this.lifecycle = this.#makeLifecycle(roomBus);
+    this.serving = this.#makeServing();
     this.#readSettings(); // a variable that cannot be read fails here, not at the first request
   }
 
@@ -154,16 +150,7 @@ export class Svc extends Router implements McpApplication {
   /** Answers what is thrown of this class, or of a class below it that has no handler of its own. */
   override exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this {
     this.assertNotFrozen('register an exception handler');
-    if (!this.#declarations.handlers.add(errorClass, handler)) {
-      this.#declarations.findings.push({
-        rule: 'SVC123',
-        severity: 'info',
-        subject: `exception handler of ${errorClass.name}`,
-        place: declaredHere().place,
-        message: 'there is another one of this class, which never runs',
-        remedy: 'Keep one handler for each class',
-      });
-    }
+    this.#declarations.addExceptionHandler(errorClass, handler);
     return this;
   }
 
@@ -184,14 +171,14 @@ export class Svc extends Router implements McpApplication {
    */
   onStartup(hook: LifecycleHook): this {
     this.assertNotFrozen('register a startup hook');
-    this.#lifecycle.onStartup(() => hook(this));
+    this.lifecycle.onStartup(() => hook(this));
     return this;
   }
 
   /** Runs a hook after the last request, or after a start that failed, in reverse order; a failure is logged and the others run. */
   onShutdown(hook: LifecycleHook): this {
     this.assertNotFrozen('register a shutdown hook');
-    this.#lifecycle.onShutdown(() => hook(this));
+    this.lifecycle.onShutdown(() => hook(this));
     return this;
   }
 
@@ -314,12 +301,12 @@ export class Svc extends Router implements McpApplication {
    * the start may be tried again.
    */
   startup(): Promise<void> {
-    return this.#lifecycle.startup();
+    return this.lifecycle.startup();
   }
 
   /** Waits for clean-ups of requests, then runs the shutdown hooks: those of an application that has started, once. */
   shutdown(): Promise<void> {
-    return this.#lifecycle.shutdown();
+    return this.lifecycle.shutdown();
   }
 
   /**
@@ -332,7 +319,7 @@ export class Svc extends Router implements McpApplication {
    * routes and every middleware hold as usual. A body parser of the other framework must not read the body first.
    */
   requestListener(): RequestListeners {
-    return this.#serving.listeners();
+    return this.serving.listeners();
   }
 
   /** Answers a web request in process, starting the application if need be. Works without `this`: `export default { fetch: app.fetch }`. */
@@ -352,7 +339,7 @@ export class Svc extends Router implements McpApplication {
   async run(options: RunOptions = {}): Promise<RunningServer> {
     const { server, workers, reload } = readRunOptions(options, this.config);
     assertStartAllowed(); // before anything is awaited: its place is the caller's
-    if (workers === undefined && !reload) return this.#serving.run(server);
+    if (workers === undefined && !reload) return this.serving.run(server);
     const { runSupervised } = await import('../operations/supervise.ts');
     return runSupervised(this, workers === undefined ? { reload: true } : { workers }, server);
   }
@@ -367,11 +354,6 @@ export class Svc extends Router implements McpApplication {
     return this.#applicationOf(this.#declarations.build(variant).serve());
   }
 
-  /** Starts plugins and hooks, for a test client. @internal */
-  startParts(): Promise<void> {
-    return this.#lifecycle.startParts();
-  }
-
   /** Replaces environment and clock, for a test client. @throws SvcError `E_APP_FROZEN` @internal */
   withEnvironment(conditions: { readonly env?: Env | undefined; readonly clock?: Clock | undefined }): void {
     const { env = this.env, clock = this.#clock } = conditions;
@@ -384,19 +366,6 @@ export class Svc extends Router implements McpApplication {
   /** Settings of requests, for a test client. @internal */
   get defaults(): RequestDefaults {
     return this.#readSettings().defaults;
-  }
-
-  /** The TLS transport, for a supervised process. @internal */
-  secure(options: ServerTlsOptions | undefined): Promise<SecureTransport | undefined> {
-    return this.#serving.secure(options);
-  }
-
-  /** Serves with a server whose connections a parent accepts. @internal */
-  serve(
-    server: HttpServer,
-    opened: OpenedServer,
-  ): Promise<RunningServer & { close(how?: Leave): Promise<void> }> {
-    return this.#serving.serve(server, opened);
   }
 
   #declare(shared: Services, tasks: BackgroundRunner): Declarations {
@@ -434,27 +403,21 @@ export class Svc extends Router implements McpApplication {
 
   #makeServing(): Serving {
     return new Serving({
-      lifecycle: this.#lifecycle,
+      lifecycle: this.lifecycle,
       startup: () => this.startup(),
       shutdown: () => this.shutdown(),
       operations: this.operations,
       log: this.log,
       application: () => this.application(),
-      metricsApplication: () => {
-        const routes = metricsRoutes(this.operations);
-        return this.application().beside(this.#declarations.compileRoutes({ routes }).serve().handle);
-      },
+      metricsApplication: () => this.application().beside(this.#declarations.metrics().handle),
       clock: () => this.#clock,
       env: () => this.env,
     });
   }
 
   #compile(): Application {
-    const compilation = this.#declarations.build();
-    this.#declarations.assertMayStart(compilation);
-    const compiled = compilation.serve();
+    const compiled = this.#declarations.compile();
     this.freeze();
-    this.#declarations.toolbox?.freeze();
     this.config.freeze();
     this.#settings = this.#readSettings();
     return this.#applicationOf(compiled);
@@ -469,7 +432,7 @@ export class Svc extends Router implements McpApplication {
       operations: this.operations,
       errors: this.#errors,
       slowReaders: this.#slowReaders,
-      cleanUps: this.#lifecycle.cleanUps,
+      cleanUps: this.lifecycle.cleanUps,
     });
   }
 

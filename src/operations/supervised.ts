@@ -42,15 +42,17 @@ export interface SupervisedApplication {
   application(): ServedApplication;
   startup(): Promise<void>;
   shutdown(): Promise<void>;
-  secure(options: ServerTlsOptions | undefined): Promise<SecureTransport | undefined>;
-  serve(
-    server: HttpServer,
-    options: Address & {
-      readonly drainMs: number;
-      readonly handleSignals: boolean;
-      readonly isSupervised: boolean;
-    },
-  ): Promise<SupervisedServer>;
+  readonly serving: {
+    secure(options: ServerTlsOptions | undefined): Promise<SecureTransport | undefined>;
+    serve(
+      server: HttpServer,
+      options: Address & {
+        readonly drainMs: number;
+        readonly handleSignals: boolean;
+        readonly isSupervised: boolean;
+      },
+    ): Promise<SupervisedServer>;
+  };
 }
 
 /** Where to listen, for how long to drain, and whether signals are ours. */
@@ -103,7 +105,7 @@ class SupervisedChild {
   async serve(): Promise<SupervisedServer> {
     const { host, port, drainMs, handleSignals, tls } = this.#options;
     if (handleSignals) this.#leaveOnSignal();
-    const secure = await this.#app.secure(tls);
+    const secure = await this.#app.serving.secure(tls);
     await this.#app.startup().catch((error: unknown) => {
       if (this.#ending === undefined) throw error;
       return this.#ending; // that is why it failed
@@ -115,7 +117,7 @@ class SupervisedChild {
     attend(() => this.#onParentGone());
     onParentMessage((message, socket) => this.#onMessage(message, socket));
     void sendToParent({ svc: 'wants', host, port, isSecure: server.isSecure, env: this.#app.env, drainMs });
-    const running = await this.#app.serve(server, {
+    const running = await this.#app.serving.serve(server, {
       ...(await this.#address.promise),
       drainMs,
       handleSignals: false,

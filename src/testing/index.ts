@@ -257,7 +257,7 @@ export class TestClient implements AsyncDisposable {
         if (this.#raises) this.#errors.set(requestId, error);
       },
     });
-    await this.#app.startParts();
+    await this.#app.lifecycle.startParts();
     this.#leave = await served.start();
     if (this.#listens) {
       this.#server = new HttpServer(served);
