@@ -143,7 +143,10 @@ export type MessageOf<S> = S extends { readonly message: infer T extends TypeSou
   ? Infer<T>
   : string | Uint8Array;
 
-/** A WebSocket as its handlers see it. `for await (const message of socket)` takes its messages and ends with it. */
+/**
+ * A WebSocket as its handlers see it. `for await (const message of socket)` takes its messages and ends with it. Code that leaves
+ * the loop keeps the socket: it may send, close, or iterate again.
+ */
 export interface Socket<M = string | Uint8Array> extends AsyncIterable<M> {
   /** The subprotocol that both speak; empty when none was agreed upon. */
   readonly protocol: string;
@@ -173,7 +176,7 @@ export interface Socket<M = string | Uint8Array> extends AsyncIterable<M> {
   broadcastJson(room: string, value: unknown): void;
 }
 
-/** Takes a socket from its opening to its end: the socket closes when it returns. */
+/** Takes a socket from its opening to its end. The socket closes with 1000 when it returns; when it throws, as for an error of a listener. */
 export type SocketHandler<C, M = string | Uint8Array> = (socket: Socket<M>, context: C) => Awaitable<void>;
 
 /** What is called when something happens on a socket, one after the other: the next message when the handler of the one before has settled. */

@@ -182,7 +182,7 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
   }
 
   #onClose(code: number, reason: string): void {
-    this.#write(OPCODE.close, code === CLOSE.noStatus ? Buffer.alloc(0) : closePayload(code, ''));
+    this.#write(OPCODE.close, code === CLOSE.noStatus ? Buffer.alloc(0) : closePayload(code, reason));
     this.#hasSaidClose = true;
     this.#over({ code, reason, wasClean: true });
   }

@@ -244,13 +244,13 @@ export class WebSocketConnection
     this.#deps.rooms.broadcastJson(room, value, { except: this });
   }
 
-  /** The messages, one after the other; ends with the socket. @throws SvcError `E_WEBSOCKET_ITERATED` when something else takes them already */
+  /** The messages, one after the other; ends with the socket, which stays open when the code leaves the loop. @throws SvcError `E_WEBSOCKET_ITERATED` when something else takes them already */
   [Symbol.asyncIterator](): AsyncIterator<unknown, undefined> {
     if (this.#inbox?.isIterated === true || this.#deps.listener.onMessage !== undefined)
       throw new SvcError('E_WEBSOCKET_ITERATED', []);
     return (this.#inbox ??= new Inbox()).iterate(
       () => this.#proceed(),
-      () => this.close(),
+      () => this.#proceed(),
     );
   }
 
@@ -304,7 +304,7 @@ export class WebSocketConnection
   /** @internal */
   onClose(code: number, reason: string): void {
     if (this.#state === 'open')
-      this.#sender.sendControl(OPCODE.close, code === CLOSE.noStatus ? EMPTY : closePayload(code, '')); // §5.5.1: the code is echoed
+      this.#sender.sendControl(OPCODE.close, code === CLOSE.noStatus ? EMPTY : closePayload(code, reason)); // §5.5.1: the code is echoed; so is the reason
     this.#closed({ code, reason, wasClean: true });
     this.#endStream();
   }
