@@ -11,7 +11,8 @@
 import { constants, deflateRawSync, inflateRawSync } from 'node:zlib';
 import { bool, int, readOptions } from '../../base/options.ts';
 import { isToken } from '../headers.ts';
-import type { Inflated } from './frames.ts';
+import { FrameReader } from './frames.ts';
+import type { FrameSink, Inflated } from './frames.ts';
 
 /** How messages are compressed. `undefined` means not given. */
 export interface WebSocketCompression {
@@ -153,6 +154,26 @@ const LEAST_CHUNK_BYTES = 1_024,
 /** Memory for the search of repetitions, as zlib's `memLevel` has it: as much as a message of that size can use. */
 const LEAST_LEVEL = 1,
   MOST_LEVEL = 8;
+
+/** Returns the reader of a socket that inflates; `ownsChunks` as in the options of a reader. */
+export function inflatingReader(
+  { clientBits, clientTakesOver }: DeflateAgreement,
+  maxMessageBytes: number,
+  ownsChunks: boolean,
+  sink: FrameSink,
+): FrameReader {
+  const inflater = new MessageInflater(clientBits, clientTakesOver);
+  const inflate = (bytes: Uint8Array, maxBytes: number): Inflated => inflater.inflate(bytes, maxBytes);
+  return new FrameReader({ isMasked: true, maxMessageBytes, ownsChunks, inflate }, sink);
+}
+
+/** Returns the deflater of a socket. */
+export function deflaterOf(
+  { serverBits, serverTakesOver }: DeflateAgreement,
+  { level }: ResolvedCompressionOptions,
+): MessageDeflater {
+  return new MessageDeflater(serverBits, level, serverTakesOver);
+}
 
 /** Deflates the messages that one side sends. */
 export class MessageDeflater {

@@ -28,6 +28,7 @@ export class Inbox {
   readonly #messages: (string | Buffer)[] = [];
   #bytes = 0;
   #isIterated = false;
+  #isReplyDue = false;
   #waiter: Waiter | undefined;
 
   /** Whether code iterates the messages, so that no handler takes them. */
@@ -38,6 +39,11 @@ export class Inbox {
   /** Whether the iterating code waits for a message. */
   get isAwaited(): boolean {
     return this.#waiter !== undefined;
+  }
+
+  /** Whether iterating code has taken a message and does not wait for the next one: a reply may come. */
+  get isReplyDue(): boolean {
+    return this.#isReplyDue;
   }
 
   get hasMessages(): boolean {
@@ -97,6 +103,7 @@ export class Inbox {
 
   #next(onWait: () => void): Promise<IteratorResult<unknown, undefined>> {
     if (this.#waiter !== undefined) return Promise.reject(new SvcError('E_WEBSOCKET_ITERATED', [])); // one message is awaited already
+    this.#isReplyDue = false;
     this.#isIterated = true; // again, behind a message that could not be decoded
     return new Promise((resolve, reject) => {
       this.#waiter = { resolve, reject };
@@ -111,6 +118,7 @@ export class Inbox {
   answer(decoder: MessageDecoder): void {
     while (this.#waiter !== undefined && this.#messages.length > 0) {
       const waiter = this.#waiter;
+      this.#isReplyDue = true;
       try {
         const value = decoder.decode(this.shift());
         this.#waiter = undefined;
