@@ -34,8 +34,8 @@ import type { Awaitable } from '../contracts.ts';
 import type { Beating, Heartbeat } from '../streaming/heartbeat.ts';
 import type { TransportRequest } from '../request/request.ts';
 import type { WebSocketClose } from './closing.ts';
-import type { DeflateAgreement } from './deflate.ts';
-import type { FrameReader, FrameSink, SpareReaders } from './frames.ts';
+import type { DeflateAgreement, InflatingSink } from './deflate.ts';
+import type { FrameReader, SpareReaders } from './frames.ts';
 import type { SocketListener } from './handlers.ts';
 import type { LivenessTerms } from './liveness.ts';
 import type { RoomMember, Rooms } from './rooms.ts';
@@ -80,7 +80,7 @@ export interface SocketHost {
 const LINGER_MS = 2_000;
 
 /** Reasons for which nothing is read. */
-const HOLD = { inbox: 1, pressure: 2 } as const;
+const HOLD = { inbox: 1, pressure: 2, inflating: 4 } as const;
 
 type State = 'open' | 'answering' | 'closing' | 'closed';
 
@@ -89,7 +89,7 @@ type State = 'open' | 'answering' | 'closing' | 'closed';
  * when it is needed (test/bench/websocket.ts: idle).
  */
 export class WebSocketConnection
-  implements FrameSink, SenderOwner, StreamOwner, RoomMember, Beating, AsyncIterable<unknown>
+  implements InflatingSink, SenderOwner, StreamOwner, RoomMember, Beating, AsyncIterable<unknown>
 {
   /** Passed to the handlers with the socket. @internal */
   readonly context: unknown;
@@ -309,7 +309,8 @@ export class WebSocketConnection
   /** The peer has ended its side. Replies that wait go out first. @internal */
   onStreamEnd(): void {
     const isSending = this.#state === 'closed' && !this.#stream.writableEnded;
-    if (this.#state !== 'answering' && !isSending) destroyAfterEnd(this.#stream);
+    const isInflating = (this.#holds & HOLD.inflating) !== 0;
+    if (this.#state !== 'answering' && !isSending && !isInflating) destroyAfterEnd(this.#stream);
   }
 
   /** @internal */
@@ -341,9 +342,19 @@ export class WebSocketConnection
   }
 
   /** @internal */
+  onInflating(isInflating: boolean): void {
+    this.#hold(HOLD.inflating, isInflating);
+    if (this.#stream.readableEnded) queueMicrotask(() => this.onStreamEnd()); // behind the message
+  }
+
+  /** @internal */
   beat(): void {
     if (this.#state !== 'open') return;
-    const found = this.#watch.beat(this.#deps, this.#stream, (this.#holds & HOLD.inbox) === 0);
+    const found = this.#watch.beat(
+      this.#deps,
+      this.#stream,
+      (this.#holds & (HOLD.inbox | HOLD.inflating)) === 0,
+    );
     if (found === 'idle') this.close(CLOSE.normal, 'nothing was sent for too long');
     else if (found === 'silent')
       this.#sender.sendControl(OPCODE.ping, this.#ping?.payload ?? EMPTY); // a peer may answer the newest ping alone
@@ -450,7 +461,7 @@ export class WebSocketConnection
   }
 
   #hold(why: number, isHeld: boolean): void {
-    if (this.#state !== 'open') return; // an ending socket is read to the end
+    if (this.#state !== 'open' && why !== HOLD.inflating) return; // an ending socket is read to the end
     const before = this.#holds;
     this.#holds = isHeld ? before | why : before & ~why;
     if ((before === 0) === (this.#holds === 0)) return;
@@ -503,7 +514,7 @@ export class WebSocketConnection
     this.#ending.close = { code, reason, wasClean: false }; // until the peer has agreed
     this.#setTimer(this.#deps.closeTimeoutMs, () => this.terminate());
     inbox?.clear();
-    this.#holds = 0;
+    this.#holds &= HOLD.inflating;
     this.#leave();
     this.#sender.sendControl(OPCODE.close, closePayload(code, reason));
     this.#sender.flush();
