@@ -84,7 +84,7 @@ export interface WebSocketSpec extends TextInputs {
   readonly heartbeatMs?: number | false | undefined;
   /** How long a client may send no message, 100 ... 86_400_000 ms; then the socket closes with 1000. Default false: for ever. */
   readonly idleTimeoutMs?: number | false | undefined;
-  /** How long a client may take to answer a close frame, 10 ... 60_000 ms. Default 5_000. */
+  /** How long a client may take to answer a close frame, and handlers to reply to messages before one, 10 ... 60_000 ms. Default 5_000. */
   readonly closeTimeoutMs?: number | undefined;
   /** Rooms that one socket may be in, 1 ... 100_000. Default 1_000. */
   readonly maxRooms?: number | undefined;
@@ -143,21 +143,27 @@ export type MessageOf<S> = S extends { readonly message: infer T extends TypeSou
   ? Infer<T>
   : string | Uint8Array;
 
-/** A WebSocket as its handlers see it. `for await (const message of socket)` takes its messages and ends with it. */
+/**
+ * A WebSocket as its handlers see it. `for await (const message of socket)` takes its messages and ends with it. Code that leaves
+ * the loop keeps the socket: it may send, close, or iterate again.
+ */
 export interface Socket<M = string | Uint8Array> extends AsyncIterable<M> {
   /** The subprotocol that both speak; empty when none was agreed upon. */
   readonly protocol: string;
-  /** Whether messages can be sent: neither side has begun to close. */
+  /**
+   * Whether messages can be sent: neither side has closed. When the client closes behind messages, it stays true while their handlers
+   * run, at most for `closeTimeoutMs`: replies go out before the close frame is answered.
+   */
   readonly isOpen: boolean;
   /** Bytes that were sent and that the system has not taken yet. */
   readonly bufferedAmount: number;
   /**
-   * Sends text as a text message, bytes as a binary one; bytes must not be written to afterwards. What is sent to a socket that has
-   * closed is left out. @throws SvcError `E_WEBSOCKET_DATA`; `E_WEBSOCKET_FULL` with the policy `wait`, when there is no room
+   * Sends text as a text message, bytes as a binary one; bytes must not be written to afterwards. Returns false when the socket has
+   * closed, or closes for it: the message is left out. @throws SvcError `E_WEBSOCKET_DATA`; `E_WEBSOCKET_FULL` with the policy `wait`, when there is no room
    */
-  send(data: string | Uint8Array): void;
-  /** Sends a value as JSON text. @throws SvcError `E_REPLY` for what has no JSON form */
-  sendJson(value: unknown): void;
+  send(data: string | Uint8Array): boolean;
+  /** Sends a value as JSON text. Returns what {@link send} does. @throws SvcError `E_REPLY` for what has no JSON form */
+  sendJson(value: unknown): boolean;
   /** Resolves when there is room for more; at once when there is, or when the socket has closed. */
   drain(): Promise<void>;
   /** Asks whether the peer is there. Resolves with the milliseconds that took, or undefined when the socket has closed before. */
@@ -173,15 +179,15 @@ export interface Socket<M = string | Uint8Array> extends AsyncIterable<M> {
   broadcastJson(room: string, value: unknown): void;
 }
 
-/** Takes a socket from its opening to its end: the socket closes when it returns. */
-export type SocketHandler<C, M = string | Uint8Array> = (socket: Socket<M>, context: C) => Awaitable<void>;
+/** Takes a socket from its opening to its end. The socket closes with 1000 when it returns; when it throws, as for an error of a listener. */
+export type SocketHandler<C, M = string | Uint8Array> = (socket: Socket<M>, context: C) => Awaitable<unknown>;
 
 /** What is called when something happens on a socket, one after the other: the next message when the handler of the one before has settled. */
 interface Callbacks<C, M> {
-  open?: (socket: Socket<M>, context: C) => Awaitable<void>;
-  message?: (socket: Socket<M>, message: M, context: C) => Awaitable<void>;
-  close?: (socket: Socket<M>, close: WebSocketClose, context: C) => Awaitable<void>;
-  error?: (socket: Socket<M>, error: unknown, context: C) => Awaitable<void>;
+  open?: (socket: Socket<M>, context: C) => Awaitable<unknown>;
+  message?: (socket: Socket<M>, message: M, context: C) => Awaitable<unknown>;
+  close?: (socket: Socket<M>, close: WebSocketClose, context: C) => Awaitable<unknown>;
+  error?: (socket: Socket<M>, error: unknown, context: C) => Awaitable<unknown>;
 }
 
 /** The handlers of a WebSocket route. `C` is their context, `M` a message. */
@@ -385,7 +391,7 @@ export class DeclaredSocket {
   #listener(): SocketListener<WebSocketConnection> {
     const decode = decoder(this.settings.message, this.subject);
     const handler = this.#handler as
-      ((socket: WebSocketConnection, context: unknown) => Awaitable<void>) | undefined; // the overloads of websocket() have typed them
+      ((socket: WebSocketConnection, context: unknown) => Awaitable<unknown>) | undefined; // the overloads of websocket() have typed them
     if (handler !== undefined) {
       return {
         decode,

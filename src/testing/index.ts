@@ -8,6 +8,9 @@
 /// <reference types="node" preserve="true" />
 import { request as requestHttp } from 'node:http';
 import { CookieJar } from './cookie-jar.ts';
+import { systemClock } from '../base/clock.ts';
+import { HTTPException } from '../base/errors.ts';
+import { ignore } from '../base/promises.ts';
 import { bool, given, isObject, readOptions, text } from '../base/options.ts';
 import { answerInMemory, upgradeInMemory } from '../http/server/memory.ts';
 import { HttpServer } from '../http/server/server.ts';
@@ -19,7 +22,7 @@ import type { Env } from '../base/config.ts';
 import type { Context } from '../http/contracts.ts';
 import type { ServedApplication } from '../http/server/server.ts';
 import type { WebSocketConnection } from '../http/websocket/websocket.ts';
-import type { TestWebSocketOptions } from './websocket.ts';
+import type { ErrorSource, TestWebSocketOptions } from './websocket.ts';
 
 export { CookieJar } from './cookie-jar.ts';
 export { ManualClock } from '../base/manual-clock.ts';
@@ -45,7 +48,10 @@ export interface TestClientOptions {
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Goes over a real socket on a free port of 127.0.0.1. Default false. */
   readonly listen?: boolean | undefined;
-  /** Whether a call rejects with an error that no handler of the application took, instead of answering 500. Default true. */
+  /**
+   * Whether a call rejects with an error that no handler of the application took, instead of answering 500. The error of a socket's
+   * handler rejects `receive()`, `close()` and `closed` of the {@link TestWebSocket}, else `close()` of the client. Default true.
+   */
   readonly raiseErrors?: boolean | undefined;
   /** Sources of dependencies, and what stands in for them with this client. The application stays as it is. */
   readonly overrides?:
@@ -72,6 +78,8 @@ export interface TestRequest {
 
 /** How long requests in flight may take when a client that listens closes. */
 const CLOSE_DEADLINE_MS = 5_000;
+/** How long handlers of sockets in memory may run when a client closes. */
+const LAST_WORDS_MS = 1_000;
 
 /** How many clients use an application: the last one to close shuts it down. */
 const clientsOf = new WeakMap<Svc, number>();
@@ -86,8 +94,10 @@ export class TestClient implements AsyncDisposable {
   readonly #raises: boolean;
   readonly #overrides: ReadonlyMap<unknown, (context: Context) => unknown>;
   readonly #errors = new Map<string, unknown>();
-  /** The application's ends of the sockets that are open. */
-  readonly #sockets = new Set<WebSocketConnection>();
+  /** The application's ends of the sockets in memory. Each promise resolves when no handler runs. */
+  readonly #sockets = new Map<WebSocketConnection, Promise<void>>();
+  /** The client's ends of all sockets. */
+  readonly #opened: TestWebSocket[] = [];
   #baseUrl: string;
   #server: HttpServer | undefined;
   #ready: Promise<ServedApplication> | undefined;
@@ -213,10 +223,13 @@ export class TestClient implements AsyncDisposable {
     const cookie = this.cookies.headerFor(url);
     if (cookie !== '' && !headers.has('cookie')) headers.set('cookie', cookie);
     const answer = this.#listens
-      ? await openSocket(url, headers)
+      ? await openSocket(url, headers, this.#takeError)
       : await this.#openInMemory(served, new Request(url, { headers }));
     for (const field of answer.headers.getSetCookie()) this.cookies.take(field, url);
-    if (answer instanceof TestWebSocket) return answer;
+    if (answer instanceof TestWebSocket) {
+      this.#opened.push(answer);
+      return answer;
+    }
     this.#rethrow(answer);
     throw new WebSocketRefused(answer);
   }
@@ -224,12 +237,18 @@ export class TestClient implements AsyncDisposable {
   async #openInMemory(served: ServedApplication, request: Request): Promise<Response | TestWebSocket> {
     const opened = await upgradeInMemory(served, request, '127.0.0.1');
     if (opened instanceof Response) return opened;
-    this.#sockets.add(opened.socket);
-    opened.stream.once('close', () => this.#sockets.delete(opened.socket));
-    return new TestWebSocket(opened.stream, opened.headers);
+    const { socket, stream, over } = opened;
+    this.#sockets.set(
+      socket,
+      over.then(() => void this.#sockets.delete(socket)),
+    );
+    return new TestWebSocket(stream, opened.headers, undefined, this.#takeError);
   }
 
-  /** Stops listening, and shuts the application down when no other client uses it. Closing again changes nothing. */
+  /**
+   * Stops listening, and shuts the application down when no other client uses it. Closing again changes nothing. @throws what a
+   * socket's handler threw, when no call on the socket has thrown it
+   */
   close(): Promise<void> {
     return (this.#closing ??= this.#close());
   }
@@ -242,19 +261,30 @@ export class TestClient implements AsyncDisposable {
     await this.#ready?.catch(() => {
       /* told to whoever sent the request */
     });
-    for (const socket of this.#sockets) socket.close(CLOSE.goingAway, 'the server stops');
+    for (const socket of this.#sockets.keys()) socket.close(CLOSE.goingAway, 'the server stops');
+    await this.#lastWords();
     await this.#server?.close(CLOSE_DEADLINE_MS);
     const others = clientsOf.get(this.#app)! - 1; // counted by the constructor
     clientsOf.set(this.#app, others);
     await this.#leave?.();
     if (others === 0) await this.#app.shutdown();
+    for (const socket of this.#opened) socket.rethrow();
+  }
+
+  /** Resolves when no handler of a socket in memory runs, or one runs for too long. */
+  async #lastWords(): Promise<void> {
+    if (this.#sockets.size === 0) return;
+    const limit = new AbortController();
+    const isLate = systemClock.sleep(LAST_WORDS_MS, limit.signal).catch(ignore);
+    await Promise.race([Promise.all(this.#sockets.values()), isLate]);
+    limit.abort();
   }
 
   async #start(): Promise<ServedApplication> {
     const served = this.#app.variant({
       overrides: this.#overrides,
       onUnhandled: (error, requestId) => {
-        if (this.#raises) this.#errors.set(requestId, error);
+        if (this.#raises && !(error instanceof HTTPException)) this.#errors.set(requestId, error);
       },
     });
     await this.#app.lifecycle.startParts();
@@ -267,21 +297,27 @@ export class TestClient implements AsyncDisposable {
   }
 
   #rethrow(response: Response): void {
-    const id = response.headers.get(this.#app.defaults.identity.field) ?? '';
-    if (!this.#errors.has(id)) return;
+    const taken = this.#takeError(response.headers);
+    if (taken !== undefined) throw taken.error;
+  }
+
+  /** Returns the error of the request that was answered with these fields, once. */
+  readonly #takeError: ErrorSource = (headers) => {
+    const id = headers.get(this.#app.defaults.identity.field) ?? '';
+    if (!this.#errors.has(id)) return undefined;
     const error = this.#errors.get(id);
     this.#errors.delete(id);
-    throw error;
-  }
+    return { error };
+  };
 }
 
 /** Over a real socket. */
-function openSocket(url: URL, headers: Headers): Promise<Response | TestWebSocket> {
+function openSocket(url: URL, headers: Headers, takeError: ErrorSource): Promise<Response | TestWebSocket> {
   return new Promise((resolve, reject) => {
     const outgoing = requestHttp(url, { headers: Object.fromEntries(headers), agent: false });
     outgoing.once('error', reject);
     outgoing.once('upgrade', (incoming, socket, head) =>
-      resolve(new TestWebSocket(socket, headersOf(incoming.rawHeaders), head)),
+      resolve(new TestWebSocket(socket, headersOf(incoming.rawHeaders), head, takeError)),
     );
     outgoing.once('response', (incoming) => {
       const chunks: Buffer[] = [];

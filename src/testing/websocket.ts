@@ -10,6 +10,7 @@ import { MessageDeflater, MessageInflater } from '../http/websocket/deflate.ts';
 import { CLOSE, OPCODE } from '../http/websocket/codes.ts';
 import { FrameReader } from '../http/websocket/frames.ts';
 import { closePayload, encodeMaskedFrame } from '../http/websocket/encode.ts';
+import { handled } from '../base/promises.ts';
 import { toJson } from '../http/response.ts';
 import type { Duplex } from 'node:stream';
 import type { WebSocketClose } from '../http/websocket/closing.ts';
@@ -36,33 +37,44 @@ export class WebSocketRefused extends Error {
   }
 }
 
+/** Returns the error of the handlers of a socket whose handshake was answered with these fields, once. @internal */
+export type ErrorSource = (headers: Headers) => HandlerError | undefined;
+
+interface HandlerError {
+  readonly error: unknown;
+}
+
 interface Waiter {
   resolve(message: string | Uint8Array): void;
-  reject(error: Error): void;
+  reject(error: unknown): void;
 }
 
 /** A client's end of a WebSocket. */
 export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncDisposable {
   /** The fields of the answer. */
   readonly headers: Headers;
-  /** Settles when the connection is over. */
-  readonly closed: Promise<WebSocketClose>;
+  readonly #closed: PromiseWithResolvers<WebSocketClose> = Promise.withResolvers();
+  readonly #takeError: ErrorSource;
+  /** What a handler of the application has thrown. */
+  #failure: HandlerError | undefined;
+  /** Whether the test waits for the end, which rejects with the error. */
+  #isAwaited = false;
+  /** Whether the test has the error. */
+  #isRaised = false;
   readonly #stream: Duplex;
   readonly #reader: FrameReader;
   readonly #deflater: MessageDeflater | undefined;
   readonly #messages: (string | Uint8Array)[] = [];
   readonly #waiters: Waiter[] = [];
-  readonly #settle: (close: WebSocketClose) => void;
   #close: WebSocketClose | undefined;
   #hasSaidClose = false;
 
   /** @internal */
-  constructor(stream: Duplex, headers: Headers, head?: Buffer) {
+  constructor(stream: Duplex, headers: Headers, head?: Buffer, takeError: ErrorSource = () => undefined) {
     this.#stream = stream;
     this.headers = headers;
-    const { promise, resolve } = Promise.withResolvers<WebSocketClose>();
-    this.closed = promise;
-    this.#settle = resolve;
+    this.#takeError = takeError;
+    handled(this.#closed.promise);
     const extensions = headers.get('sec-websocket-extensions');
     const takesOver = (side: string): boolean =>
       extensions?.includes(`${side}_no_context_takeover`) === false;
@@ -101,6 +113,13 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
     return this.headers.get('sec-websocket-protocol') ?? '';
   }
 
+  /** Settles when the connection is over. Rejects with what a handler of the application has thrown. */
+  get closed(): Promise<WebSocketClose> {
+    this.#isAwaited = true;
+    this.#isRaised ||= this.#failure !== undefined;
+    return this.#closed.promise.then((close) => close); // a rejection of this one needs a listener
+  }
+
   /** Sends text as a text message, bytes as a binary one. */
   send(data: string | Uint8Array): void {
     const bytes = Buffer.from(data as string);
@@ -122,11 +141,11 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
     this.#stream.write(bytes);
   }
 
-  /** The next message; rejects when the socket closes before one comes. */
+  /** The next message; rejects when the socket closes before one comes, with what a handler of the application has thrown if it did. */
   receive(): Promise<string | Uint8Array> {
     const message = this.#messages.shift();
     if (message !== undefined) return Promise.resolve(message);
-    if (this.#close !== undefined) return Promise.reject(closedError(this.#close));
+    if (this.#close !== undefined) return Promise.reject(this.#raise(this.#close));
     return new Promise((resolve, reject) => {
       this.#waiters.push({ resolve, reject });
     });
@@ -137,7 +156,7 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
     return JSON.parse(String(await this.receive())) as unknown;
   }
 
-  /** Closes, and says how the connection ended. */
+  /** Closes, and says how the connection ended. Rejects as {@link closed} does. */
   close(code?: number, reason = ''): Promise<WebSocketClose> {
     if (!this.#hasSaidClose && this.#close === undefined)
       this.#write(OPCODE.close, code === undefined ? Buffer.alloc(0) : closePayload(code, reason));
@@ -160,14 +179,37 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
 
   async *[Symbol.asyncIterator](): AsyncGenerator<string | Uint8Array, void, undefined> {
     while (this.#messages.length > 0 || this.#close === undefined) {
-      const message = await this.receive().catch(() => undefined);
+      const message = await this.receive().catch((error: unknown) => {
+        if (this.#failure !== undefined) throw error;
+        return undefined;
+      });
       if (message === undefined) return;
       yield message;
     }
+    this.rethrow();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.close(CLOSE.normal);
+    const wasRaised = this.#isRaised;
+    await this.close(CLOSE.normal).catch((error: unknown) => {
+      if (!wasRaised) throw error;
+    });
+  }
+
+  /** @throws what a handler of the application has thrown, unless the test has it. @internal */
+  rethrow(): void {
+    this.#failure ??= this.#takeError(this.headers);
+    if (this.#failure === undefined || this.#isRaised) return;
+    this.#isRaised = true;
+    throw this.#failure.error;
+  }
+
+  /** Returns the error for a call that finds the socket closed. */
+  #raise(close: WebSocketClose): unknown {
+    this.#failure ??= this.#takeError(this.headers);
+    if (this.#failure === undefined) return closedError(close);
+    this.#isRaised = true;
+    return this.#failure.error;
   }
 
   #write(opcode: number, payload: Buffer, isCompressed = false): void {
@@ -182,7 +224,7 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
   }
 
   #onClose(code: number, reason: string): void {
-    this.#write(OPCODE.close, code === CLOSE.noStatus ? Buffer.alloc(0) : closePayload(code, ''));
+    this.#write(OPCODE.close, code === CLOSE.noStatus ? Buffer.alloc(0) : closePayload(code, reason));
     this.#hasSaidClose = true;
     this.#over({ code, reason, wasClean: true });
   }
@@ -190,10 +232,13 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
   #over(close: WebSocketClose): void {
     if (this.#close !== undefined) return;
     this.#close = close;
-    this.#settle(close);
+    this.#failure = this.#takeError(this.headers);
+    this.#isRaised = this.#isAwaited && this.#failure !== undefined;
+    if (this.#failure === undefined) this.#closed.resolve(close);
+    else this.#closed.reject(this.#failure.error);
     this.#stream.end();
     this.#stream.resume();
-    for (const waiter of this.#waiters.splice(0)) waiter.reject(closedError(close));
+    for (const waiter of this.#waiters.splice(0)) waiter.reject(this.#raise(close));
   }
 }
 

@@ -134,6 +134,8 @@ export interface OpenedInMemory {
   readonly headers: Headers;
   readonly stream: Duplex;
   readonly socket: WebSocketConnection;
+  /** Resolves when the socket has closed and none of its handlers runs. */
+  readonly over: Promise<void>;
 }
 
 /** Answers a request that asks for a WebSocket: with the client's end of an open one, or an ordinary answer. */
@@ -171,14 +173,18 @@ export async function upgradeInMemory(
   for (let index = 0; index < fields.length; index += 2) headers.append(fields[index]!, fields[index + 1]!);
   headers.set(req.idField, req.id);
   const [server, client] = duplexPair();
+  const { promise: over, resolve } = Promise.withResolvers<void>();
   const socket = response.open(server, req, {
     onClosed: () => outgoing.close(false),
-    onOver: (_socket, failure) => void app.finish(req, failure),
+    onOver: (_socket, failure) => {
+      resolve();
+      void app.finish(req, failure);
+    },
   });
   server.once('close', () => setImmediate(() => client.destroy())); // behind what was sent before
   client.once('close', () => server.destroy());
   socket.start(Buffer.alloc(0)); // what it sends waits in the stream until the client listens
-  return { headers, stream: client, socket };
+  return { headers, stream: client, socket, over };
 }
 
 function lengthOf(response: HttpResponse, isHead: boolean): number {

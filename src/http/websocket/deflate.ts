@@ -8,10 +8,16 @@
  * Context takeover without a stream for each connection, which would hold 300 KB: what either side has said last, at most a
  * window of it, is the dictionary of the next message. That is the same DEFLATE history, and takes what was said at most.
  */
-import { constants, deflateRawSync, inflateRawSync } from 'node:zlib';
+import { promisify } from 'node:util';
+import { constants, deflateRawSync, inflateRaw, inflateRawSync } from 'node:zlib';
 import { bool, int, readOptions } from '../../base/options.ts';
 import { isToken } from '../headers.ts';
-import type { Inflated } from './frames.ts';
+import { isThenable } from '../../base/promises.ts';
+import { FrameReader } from './frames.ts';
+import { hasBudget, inThread, spend, whenBudget } from './turns.ts';
+import type { ZlibOptions } from 'node:zlib';
+import type { Awaitable } from '../contracts.ts';
+import type { FrameSink, Inflated } from './frames.ts';
 
 /** How messages are compressed. `undefined` means not given. */
 export interface WebSocketCompression {
@@ -148,11 +154,52 @@ const TAIL: Buffer = Buffer.of(0x00, 0x00, 0xff, 0xff);
 /** The same and a last block, also empty: what breaks off within a block then has no end, and is not taken for less than it was. */
 const END_OF_MESSAGE: Buffer = Buffer.of(...TAIL, 0x01, 0x00, 0x00, 0xff, 0xff);
 const NOTHING: Buffer = Buffer.alloc(0);
+/** Longest message that is inflated on the event loop, which takes up to 4 ms. */
+const SHORT_BYTES = 1_048_576;
+/** Time that a byte takes to deflate, in bytes that are inflated. */
+const DEFLATE_COST = 8;
+/** Memory that a thread inflates into before it asks for more. */
+const LONG_CHUNK_BYTES = 262_144;
 const LEAST_CHUNK_BYTES = 1_024,
   MOST_CHUNK_BYTES = 65_536;
 /** Memory for the search of repetitions, as zlib's `memLevel` has it: as much as a message of that size can use. */
 const LEAST_LEVEL = 1,
   MOST_LEVEL = 8;
+
+/** Socket that a reader inflates for. */
+export interface InflatingSink extends FrameSink {
+  /** Whether messages are of use. */
+  readonly isOpen: boolean;
+  /** A message is inflated, and nothing may be read; or no more. */
+  onInflating(isInflating: boolean): void;
+}
+
+/** Returns the reader of a socket that inflates; `ownsChunks` as in the options of a reader. */
+export function inflatingReader(
+  { clientBits, clientTakesOver }: DeflateAgreement,
+  maxMessageBytes: number,
+  ownsChunks: boolean,
+  sink: InflatingSink,
+): FrameReader {
+  const inflater = new MessageInflater(clientBits, clientTakesOver);
+  const inflate = (bytes: Uint8Array, maxBytes: number): Awaitable<Inflated> => {
+    if (!sink.isOpen) return NOTHING;
+    const inflated = inflater.inflateInTurn(bytes, maxBytes);
+    if (!isThenable(inflated)) return inflated;
+    sink.onInflating(true);
+    void inflated.then(() => sink.onInflating(false)); // before the reader goes on with the message
+    return inflated;
+  };
+  return new FrameReader({ isMasked: true, maxMessageBytes, ownsChunks, inflate }, sink);
+}
+
+/** Returns the deflater of a socket. */
+export function deflaterOf(
+  { serverBits, serverTakesOver }: DeflateAgreement,
+  { level }: ResolvedCompressionOptions,
+): MessageDeflater {
+  return new MessageDeflater(serverBits, level, serverTakesOver);
+}
 
 /** Deflates the messages that one side sends. */
 export class MessageDeflater {
@@ -195,6 +242,7 @@ export function deflateMessage(
   level: number,
   dictionary: Buffer = NOTHING,
 ): Buffer {
+  spend(DEFLATE_COST * bytes.length); // messages to be inflated wait for a later turn
   const reach = Math.ceil(Math.log2(bytes.length + dictionary.length + 512)); // a larger window has nothing to refer to, and 256 KB to be cleared
   const windowBits = Math.max(LEAST_BITS, Math.min(bits, reach));
   const memLevel = Math.max(LEAST_LEVEL, Math.min(MOST_LEVEL, reach - 6));
@@ -209,6 +257,8 @@ export function deflateMessage(
   return deflated.subarray(0, deflated.length - TAIL.length);
 }
 
+const inflateInThread = promisify<Buffer, ZlibOptions, Buffer>(inflateRaw);
+
 /** Inflates the messages that the other side sends. */
 export class MessageInflater {
   #history: History | undefined;
@@ -220,20 +270,60 @@ export class MessageInflater {
   /** A message inflated, or why it is not: never more than `maxBytes`, however little has come. */
   inflate(bytes: Uint8Array, maxBytes: number): Inflated {
     if (bytes.length === 0) return NOTHING; // a second flush without data between gives nothing at all
-    const dictionary = this.#history?.bytes ?? NOTHING;
     try {
-      const inflated = inflateRawSync(Buffer.concat([bytes, END_OF_MESSAGE]), {
-        maxOutputLength: Math.max(1, maxBytes),
-        chunkSize: chunkFor(4 * bytes.length),
-        ...(dictionary.length === 0 ? {} : { dictionary }),
-      });
-      if (inflated.length > maxBytes) return 'too big'; // of 0
-      this.#history?.add(inflated);
-      return inflated;
+      const options = this.#options(maxBytes, chunkFor(4 * bytes.length));
+      return this.#took(inflateRawSync(inputOf(bytes), options), maxBytes);
     } catch (error) {
-      return (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE' ? 'too big' : 'corrupt';
+      return failureOf(error);
     }
   }
+
+  /**
+   * Inflates as {@link inflate} does, without holding other work of the process up: short messages at once, or when a turn has
+   * budget for them; long ones in a thread. The next message must wait for the promise, which never rejects.
+   */
+  inflateInTurn(bytes: Uint8Array, maxBytes: number): Awaitable<Inflated> {
+    if (bytes.length > SHORT_BYTES) return this.#inflateLong(bytes, maxBytes);
+    if (hasBudget()) return this.#inflateShort(bytes, maxBytes);
+    return new Promise((resolve) => whenBudget(() => resolve(this.#inflateShort(bytes, maxBytes))));
+  }
+
+  /** Inflates at once up to the length of a short message. Few bytes may inflate to many. */
+  #inflateShort(bytes: Uint8Array, maxBytes: number): Awaitable<Inflated> {
+    const most = Math.min(maxBytes, SHORT_BYTES);
+    const inflated = this.inflate(bytes, most);
+    spend(bytes.length + (typeof inflated === 'string' ? most : inflated.length));
+    return inflated === 'too big' && most < maxBytes ? this.#inflateLong(bytes, maxBytes) : inflated;
+  }
+
+  async #inflateLong(bytes: Uint8Array, maxBytes: number): Promise<Inflated> {
+    try {
+      const options = this.#options(maxBytes, LONG_CHUNK_BYTES);
+      return this.#took(await inThread(() => inflateInThread(inputOf(bytes), options)), maxBytes);
+    } catch (error) {
+      return failureOf(error);
+    }
+  }
+
+  #options(maxBytes: number, chunkSize: number): ZlibOptions {
+    const dictionary = this.#history?.bytes ?? NOTHING;
+    const maxOutputLength = Math.max(1, maxBytes);
+    return { maxOutputLength, chunkSize, ...(dictionary.length === 0 ? {} : { dictionary }) };
+  }
+
+  #took(inflated: Buffer, maxBytes: number): Inflated {
+    if (inflated.length > maxBytes) return 'too big'; // of 0
+    this.#history?.add(inflated);
+    return inflated;
+  }
+}
+
+function inputOf(bytes: Uint8Array): Buffer {
+  return Buffer.concat([bytes, END_OF_MESSAGE]);
+}
+
+function failureOf(error: unknown): Inflated {
+  return (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE' ? 'too big' : 'corrupt';
 }
 
 function chunkFor(bytes: number): number {

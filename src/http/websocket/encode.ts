@@ -149,3 +149,24 @@ function maskWords(bytes: Uint8Array, from: number, to: number, mask: number): v
   for (; at < length; at++) words[at]! ^= twice;
   maskBytes(bytes, start + 8 * length, to, key);
 }
+
+/** Unmasks short text. Returns whether it is ASCII. */
+export function unmaskAscii(bytes: Uint8Array, from: number, to: number, mask: number): boolean {
+  const mask0 = mask & 0xff,
+    mask1 = (mask >>> 8) & 0xff,
+    mask2 = (mask >>> 16) & 0xff,
+    mask3 = mask >>> 24;
+  let seen = 0;
+  let at = from;
+  for (const last = to - 3; at < last; at += 4) {
+    seen |=
+      (bytes[at] = bytes[at]! ^ mask0) |
+      (bytes[at + 1] = bytes[at + 1]! ^ mask1) |
+      (bytes[at + 2] = bytes[at + 2]! ^ mask2) |
+      (bytes[at + 3] = bytes[at + 3]! ^ mask3);
+  }
+  if (at < to) seen |= bytes[at] = bytes[at]! ^ mask0;
+  if (at + 1 < to) seen |= bytes[at + 1] = bytes[at + 1]! ^ mask1;
+  if (at + 2 < to) seen |= bytes[at + 2] = bytes[at + 2]! ^ mask2;
+  return seen < 0x80;
+}

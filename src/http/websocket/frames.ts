@@ -11,7 +11,7 @@
  * that, however short it is: one object for each byte would be a hundred times what was sent.
  */
 import { constants, isUtf8 } from 'node:buffer';
-import { ignore } from '../../base/promises.ts';
+import { ignore, isThenable } from '../../base/promises.ts';
 import { ByteQueue } from '../../base/bytes.ts';
 import {
   OPCODE,
@@ -24,8 +24,9 @@ import {
   MOST_CONTROL_BYTES,
   isCloseCode,
 } from './codes.ts';
-import { applyMask, readMask, rotateMask } from './encode.ts';
+import { applyMask, readMask, rotateMask, unmaskAscii } from './encode.ts';
 import { Utf8Check } from './text.ts';
+import type { Awaitable } from '../contracts.ts';
 
 /** Who is told what the bytes say. */
 export interface FrameSink {
@@ -53,8 +54,8 @@ export interface FrameReaderOptions {
   readonly maxMessageBytes: number;
   /** Whether nobody else has the chunks: memory of one of which nothing is handed out goes back at once. Default false. */
   readonly ownsChunks?: boolean | undefined;
-  /** Takes the compression off whole messages, where it was negotiated. */
-  readonly inflate?: ((bytes: Uint8Array, maxBytes: number) => Inflated) | undefined;
+  /** Takes the compression off whole messages, where it was negotiated. Nothing is read before its promise resolves; it never rejects. */
+  readonly inflate?: ((bytes: Uint8Array, maxBytes: number) => Awaitable<Inflated>) | undefined;
 }
 
 const RSV2_3 = 0x30,
@@ -101,6 +102,7 @@ export class FrameReader {
   /** Chunks that came while reading was stopped. */
   #later: Buffer[] | undefined;
   #isStopped = false;
+  #isInflating = false;
   #isReading = false;
   #isOver = false;
   /** Whether bytes of the chunk have been handed out, or wait for the rest of their message. */
@@ -147,7 +149,7 @@ export class FrameReader {
       this.#state === this.#header &&
       this.#messageOpcode === 0 &&
       this.#gatheredBytes === 0 &&
-      !this.#isStopped &&
+      !this.#isHalted &&
       !this.#isReading &&
       !this.#isOver
     );
@@ -163,7 +165,7 @@ export class FrameReader {
   /** Reads what can be read, and keeps the rest. */
   push(chunk: Buffer): void {
     if (this.#isOver || chunk.length === 0) return;
-    if (this.#isStopped || this.#isReading) (this.#later ??= []).push(chunk);
+    if (this.#isHalted || this.#isReading) (this.#later ??= []).push(chunk);
     else {
       this.#take(chunk);
       this.#read();
@@ -189,16 +191,20 @@ export class FrameReader {
     this.#later = this.#parts = this.#room = this.#text = this.#gathered = undefined;
   }
 
+  get #isHalted(): boolean {
+    return this.#isStopped || this.#isInflating;
+  }
+
   #read(): void {
     this.#isReading = true;
     try {
       do {
-        while (!this.#isStopped && this.#state()); // a state consumes its bytes and names the next one, or returns false: more needed
-      } while (!this.#isStopped && this.#next());
+        while (!this.#isHalted && this.#state()); // a state consumes its bytes and names the next one, or returns false: more needed
+      } while (!this.#isHalted && this.#next());
     } finally {
       this.#isReading = false;
     }
-    if (!this.#isStopped) this.#take(NOTHING); // all of it is read
+    if (!this.#isHalted) this.#take(NOTHING); // all of it is read
   }
 
   /** The next chunk, and what becomes of the one before. */
@@ -428,14 +434,25 @@ export class FrameReader {
   }
 
   #deliver(opcode: number, payload: Buffer, isChecked: boolean): boolean {
-    let bytes = payload;
-    if (this.#isCompressed) {
-      const inflated = this.#inflate!(payload, this.#maxMessageBytes); // RSV1 is refused without it
-      if (inflated === 'too big')
-        return this.#fail(CLOSE.messageTooBig, `a message has more than ${this.#maxMessageBytes} bytes`);
-      if (inflated === 'corrupt') return this.#fail(CLOSE.invalidData, 'a message cannot be inflated');
-      bytes = inflated;
-    }
+    if (!this.#isCompressed) return this.#handOver(opcode, payload, isChecked);
+    const inflated = this.#inflate!(payload, this.#maxMessageBytes); // RSV1 is refused without it
+    if (!isThenable(inflated)) return this.#handInflated(opcode, inflated);
+    this.#isInflating = true;
+    void inflated.then((result) => {
+      this.#isInflating = false;
+      if (!this.#isOver && this.#handInflated(opcode, result)) this.#read();
+    });
+    return false;
+  }
+
+  #handInflated(opcode: number, inflated: Inflated): boolean {
+    if (inflated === 'too big')
+      return this.#fail(CLOSE.messageTooBig, `a message has more than ${this.#maxMessageBytes} bytes`);
+    if (inflated === 'corrupt') return this.#fail(CLOSE.invalidData, 'a message cannot be inflated');
+    return this.#handOver(opcode, inflated, false);
+  }
+
+  #handOver(opcode: number, bytes: Buffer, isChecked: boolean): boolean {
     if (opcode === OPCODE.binary) this.#sink.onBinary(bytes);
     else if (bytes.length > constants.MAX_STRING_LENGTH)
       return this.#fail(CLOSE.messageTooBig, 'a text is longer than a string can be');
@@ -505,27 +522,6 @@ function headSize(second: number): number {
 
 function readUint32(bytes: Uint8Array, at: number): number {
   return ((bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!) >>> 0;
-}
-
-/** Unmasks short text. Answers whether it is ASCII. */
-function unmaskAscii(bytes: Uint8Array, from: number, to: number, mask: number): boolean {
-  const mask0 = mask & 0xff,
-    mask1 = (mask >>> 8) & 0xff,
-    mask2 = (mask >>> 16) & 0xff,
-    mask3 = mask >>> 24;
-  let seen = 0;
-  let at = from;
-  for (const last = to - 3; at < last; at += 4) {
-    seen |=
-      (bytes[at] = bytes[at]! ^ mask0) |
-      (bytes[at + 1] = bytes[at + 1]! ^ mask1) |
-      (bytes[at + 2] = bytes[at + 2]! ^ mask2) |
-      (bytes[at + 3] = bytes[at + 3]! ^ mask3);
-  }
-  if (at < to) seen |= bytes[at] = bytes[at]! ^ mask0;
-  if (at + 1 < to) seen |= bytes[at + 1] = bytes[at + 1]! ^ mask1;
-  if (at + 2 < to) seen |= bytes[at + 2] = bytes[at + 2]! ^ mask2;
-  return seen < 0x80;
 }
 
 /** In memory of its own: a part of a chunk, or of a pool, would hold all of that. */

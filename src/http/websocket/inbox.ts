@@ -16,6 +16,8 @@ export interface MessageDecoder {
   decode(data: string | Buffer): unknown;
 }
 
+const DONE: IteratorReturnResult<undefined> = { done: true, value: undefined };
+
 interface Waiter {
   resolve(result: IteratorResult<unknown, undefined>): void;
   reject(error: unknown): void;
@@ -26,6 +28,7 @@ export class Inbox {
   readonly #messages: (string | Buffer)[] = [];
   #bytes = 0;
   #isIterated = false;
+  #isReplyDue = false;
   #waiter: Waiter | undefined;
 
   /** Whether code iterates the messages, so that no handler takes them. */
@@ -36,6 +39,11 @@ export class Inbox {
   /** Whether the iterating code waits for a message. */
   get isAwaited(): boolean {
     return this.#waiter !== undefined;
+  }
+
+  /** Whether iterating code has taken a message and does not wait for the next one: a reply may come. */
+  get isReplyDue(): boolean {
+    return this.#isReplyDue;
   }
 
   get hasMessages(): boolean {
@@ -74,37 +82,50 @@ export class Inbox {
 
   /**
    * Iterates the messages. Calls `onWait` when the code waits for a message, which {@link answer} gives to it; `onStop` when
-   * the code stops early.
+   * the code leaves the loop. Other code may iterate then.
    */
   iterate(onWait: () => void, onStop: () => void): AsyncIterator<unknown, undefined> {
     this.#isIterated = true;
+    let hasLeft = false;
     return {
-      next: () => this.#next(onWait),
+      next: () => (hasLeft ? Promise.resolve(DONE) : this.#next(onWait)),
       return: () => {
-        onStop();
-        return Promise.resolve({ done: true, value: undefined });
+        if (!hasLeft) {
+          hasLeft = true;
+          this.#isIterated = false;
+          this.end();
+          onStop();
+        }
+        return Promise.resolve(DONE);
       },
     };
   }
 
   #next(onWait: () => void): Promise<IteratorResult<unknown, undefined>> {
     if (this.#waiter !== undefined) return Promise.reject(new SvcError('E_WEBSOCKET_ITERATED', [])); // one message is awaited already
+    this.#isReplyDue = false;
+    this.#isIterated = true; // again, behind a message that could not be decoded
     return new Promise((resolve, reject) => {
       this.#waiter = { resolve, reject };
       onWait();
     });
   }
 
-  /** Gives messages to the iterating code, as long as it waits and there are some. An error of `decode` rejects its promise. */
+  /**
+   * Gives messages to the iterating code, as long as it waits and there are some. An error of `decode` rejects its promise. A
+   * `for await` loop ends with that and does not say so, thus other code may iterate then.
+   */
   answer(decoder: MessageDecoder): void {
     while (this.#waiter !== undefined && this.#messages.length > 0) {
       const waiter = this.#waiter;
+      this.#isReplyDue = true;
       try {
         const value = decoder.decode(this.shift());
         this.#waiter = undefined;
         waiter.resolve({ done: false, value });
       } catch (error) {
         this.#waiter = undefined;
+        this.#isIterated = false;
         waiter.reject(error);
       }
     }
@@ -114,7 +135,7 @@ export class Inbox {
   end(): void {
     const waiter = this.#waiter;
     this.#waiter = undefined;
-    waiter?.resolve({ done: true, value: undefined });
+    waiter?.resolve(DONE);
   }
 }
 

@@ -22,7 +22,7 @@ export interface LivenessTerms {
 }
 
 /** Returns the milliseconds between two beats; Infinity without intervals. */
-export function tickMs({ heartbeatMs, idleTimeoutMs }: LivenessTerms): number {
+function tickMs({ heartbeatMs, idleTimeoutMs }: LivenessTerms): number {
   return Math.min(heartbeatMs || Infinity, idleTimeoutMs || Infinity) / TICKS;
 }
 
@@ -34,13 +34,48 @@ export function startBeats(terms: LivenessTerms, socket: Beating): Heartbeat | u
 
 let lastPhase = 0;
 
-/** Returns the beat that the next socket begins at. */
-export function nextPhase(): number {
-  return (lastPhase = (lastPhase + 1) % TICKS);
+/** Signs of life of one peer. */
+export class PeerWatch {
+  #isAlive = true;
+  #isPinged = false;
+  #quietTicks = 0;
+  #beatTicks = (lastPhase = (lastPhase + 1) % TICKS);
+  #taken = -1;
+
+  /** The peer has sent bytes. */
+  onBytes(): void {
+    this.#isAlive = true;
+  }
+
+  /** The peer has sent a message. */
+  onMessage(): void {
+    this.#quietTicks = 0;
+  }
+
+  /**
+   * Returns what a beat finds. `idle`: no message for too long. `silent`: nothing came since the last check, so the peer must be
+   * pinged. `lost`: it did not answer, or took nothing of the bytes that wait for it. Silence counts only while the peer is
+   * read and no bytes wait.
+   */
+  beat(terms: LivenessTerms, stream: Duplex, isRead: boolean): 'idle' | 'silent' | 'lost' | undefined {
+    const { heartbeatMs, idleTimeoutMs } = terms;
+    const intervalMs = tickMs(terms);
+    if (idleTimeoutMs > 0 && ++this.#quietTicks * intervalMs > idleTimeoutMs) return 'idle';
+    if (heartbeatMs === 0 || ++this.#beatTicks * intervalMs < heartbeatMs) return undefined;
+    this.#beatTicks = 0;
+    const taken = takenBytes(stream);
+    const isStuck = taken !== -1 && taken === this.#taken;
+    const isSilent = !this.#isAlive && this.#isPinged && isRead && taken === -1;
+    this.#taken = taken;
+    if (isStuck || isSilent) return 'lost';
+    this.#isPinged = !this.#isAlive;
+    this.#isAlive = false;
+    return this.#isPinged ? 'silent' : undefined;
+  }
 }
 
 /** Returns the bytes of a stream that the system has taken; -1 when none wait. */
-export function takenBytes(stream: Duplex & { readonly bytesWritten?: number }): number {
+function takenBytes(stream: Duplex & { readonly bytesWritten?: number }): number {
   return stream.writableLength === 0 ? -1 : (stream.bytesWritten ?? 0) - stream.writableLength;
 }
 

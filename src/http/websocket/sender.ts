@@ -62,6 +62,8 @@ class Backlog {
   ping: Buffer | undefined;
   /** A close frame that others kept waiting. */
   close: Buffer | undefined;
+  /** Called when the queue is empty. */
+  onEmpty: (() => void) | undefined;
   isHigh = false;
   waiters: (() => void)[] | undefined;
 
@@ -118,6 +120,16 @@ export class FrameSender {
   /** What is written to: given back when it has been sent. */
   get #open(): Batch {
     return (this.#batch ??= Batch.take());
+  }
+
+  /** Takes nothing more, and calls `then` when no frame waits in the queue. */
+  finish(then: () => void): void {
+    this.flush();
+    this.#isOver = true;
+    this.#release();
+    const backlog = this.#backlog;
+    if (backlog?.queue === undefined) then();
+    else backlog.onEmpty = then;
   }
 
   /** Sends nothing more, and forgets what waits; but not a close frame: whoever has closed, too, wants nothing of what is before it. */
@@ -228,6 +240,7 @@ export class FrameSender {
       this.#takeFromQueue(backlog);
       this.flush();
     } while (backlog.queue !== undefined && !stream.writableNeedDrain && !stream.destroyed);
+    if (backlog.queue === undefined) backlog.onEmpty?.();
     this.#feel();
     if (this.bufferedAmount < HIGH_WATER_BYTES || !this.#isBlocked()) this.#release();
     if (backlog.isEmpty) this.#backlog = undefined;

@@ -9,6 +9,7 @@ import type { Duplex } from 'node:stream';
 export interface StreamOwner {
   receive(chunk: Buffer): void;
   onDrain(): void;
+  onStreamEnd(): void;
   onStreamClose(): void;
 }
 
@@ -38,7 +39,7 @@ function onDrain(this: OwnedStream): void {
   this[OWNER]!.onDrain();
 }
 function onEnd(this: OwnedStream): void {
-  destroyAfterEnd(this);
+  this[OWNER]!.onStreamEnd();
 }
 function onClose(this: OwnedStream): void {
   this[OWNER]!.onStreamClose();

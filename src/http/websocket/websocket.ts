@@ -3,7 +3,8 @@
  *
  *   stream -> FrameReader -> inbox -> handler          handler -> FrameSender -> stream
  *
- *   open -> closing (our close frame is sent) -> closed       a peer that closes first is answered, and the connection ends
+ *   open -> closing (our close frame is sent) -> closed
+ *   open -> answering (the peer has closed; handlers reply to messages before that) -> closed, and the connection ends
  *
  *   stream-events.ts   events of the stream
  *   inbox.ts           messages that wait
@@ -20,12 +21,11 @@ import { isThenable } from '../../base/promises.ts';
 import { toJson } from '../response.ts';
 import { Ending, closeFor } from './closing.ts';
 import { CLOSE, OPCODE, isCloseCode } from './codes.ts';
-import { MessageDeflater, MessageInflater } from './deflate.ts';
+import { deflaterOf, inflatingReader } from './deflate.ts';
 import { closePayload } from './encode.ts';
-import { FrameReader } from './frames.ts';
 import { callHandler } from './handlers.ts';
 import { Inbox } from './inbox.ts';
-import { RoundTrip, nextPhase, startBeats, takenBytes, tickMs } from './liveness.ts';
+import { PeerWatch, RoundTrip, startBeats } from './liveness.ts';
 import { FrameSender } from './sender.ts';
 import { destroyAfterEnd, listen } from './stream-events.ts';
 import type { Duplex } from 'node:stream';
@@ -34,8 +34,8 @@ import type { Awaitable } from '../contracts.ts';
 import type { Beating, Heartbeat } from '../streaming/heartbeat.ts';
 import type { TransportRequest } from '../request/request.ts';
 import type { WebSocketClose } from './closing.ts';
-import type { DeflateAgreement } from './deflate.ts';
-import type { FrameSink, SpareReaders } from './frames.ts';
+import type { DeflateAgreement, InflatingSink } from './deflate.ts';
+import type { FrameReader, SpareReaders } from './frames.ts';
 import type { SocketListener } from './handlers.ts';
 import type { LivenessTerms } from './liveness.ts';
 import type { RoomMember, Rooms } from './rooms.ts';
@@ -80,16 +80,16 @@ export interface SocketHost {
 const LINGER_MS = 2_000;
 
 /** Reasons for which nothing is read. */
-const HOLD = { inbox: 1, pressure: 2 } as const;
+const HOLD = { inbox: 1, pressure: 2, inflating: 4 } as const;
 
-type State = 'open' | 'closing' | 'closed';
+type State = 'open' | 'answering' | 'closing' | 'closed';
 
 /**
  * A WebSocket as its handlers see it. Most sockets are idle, so state that only some of them need is an object of its own, made
  * when it is needed (test/bench/websocket.ts: idle).
  */
 export class WebSocketConnection
-  implements FrameSink, SenderOwner, StreamOwner, RoomMember, Beating, AsyncIterable<unknown>
+  implements InflatingSink, SenderOwner, StreamOwner, RoomMember, Beating, AsyncIterable<unknown>
 {
   /** Passed to the handlers with the socket. @internal */
   readonly context: unknown;
@@ -106,15 +106,11 @@ export class WebSocketConnection
   #state: State = 'open';
   #end: Ending | undefined;
   #holds = 0;
-  /** Whether a handler runs. */
-  #isBusy = true;
+  /** The handler that runs: for a message, or another one. */
+  #running: 'nothing' | 'message' | 'other' = 'other';
   #inbox: Inbox | undefined;
   #heart: Heartbeat | undefined;
-  #isAlive = true;
-  #isPinged = false;
-  #quietTicks = 0;
-  #beatTicks: number;
-  #taken = -1;
+  readonly #watch = new PeerWatch();
   #rooms: Set<string> | undefined;
   #ping: RoundTrip | undefined;
 
@@ -127,24 +123,9 @@ export class WebSocketConnection
     this.req = req;
     this.#host = host;
     const isSocket = stream instanceof NetSocket && !('encrypted' in stream);
-    if (deflate !== undefined) {
-      const inflater = new MessageInflater(deflate.clientBits, deflate.clientTakesOver);
-      this.#reader = new FrameReader(
-        {
-          isMasked: true,
-          maxMessageBytes: deps.maxMessageBytes,
-          ownsChunks: isSocket,
-          inflate: (bytes, most) => inflater.inflate(bytes, most),
-        },
-        this,
-      );
-    }
-    const deflater =
-      deflate === undefined
-        ? undefined
-        : new MessageDeflater(deflate.serverBits, deps.compression!.level, deflate.serverTakesOver); // agreed upon by these settings
+    if (deflate !== undefined) this.#reader = inflatingReader(deflate, deps.maxMessageBytes, isSocket, this);
+    const deflater = deflate === undefined ? undefined : deflaterOf(deflate, deps.compression!); // agreed upon by these settings
     this.#sender = new FrameSender(stream, deps, this, deflater, isSocket);
-    this.#beatTicks = nextPhase();
   }
 
   /** Opens the socket. `head` are bytes that came with the handshake. @internal */
@@ -157,7 +138,7 @@ export class WebSocketConnection
     if (isOver && head.length === 0) stream.destroy();
     if (stream.destroyed) {
       // the peer has left already: handlers are not called
-      this.#isBusy = false;
+      this.#running = 'nothing';
       this.#ending.isReported = this.#ending.isHandled = true;
       return this.onStreamClose();
     }
@@ -166,15 +147,15 @@ export class WebSocketConnection
       () => this.#proceed(),
     );
     if (head.length > 0) this.receive(Buffer.from(head)); // a copy: the chunk of the handshake has other parts
-    if (isOver) destroyAfterEnd(stream);
+    if (isOver) this.onStreamEnd();
     else if (this.#holds === 0) stream.resume();
   }
 
   // -- methods for handlers --
 
-  /** Whether messages can be sent: neither side has begun to close. */
+  /** Whether messages can be sent: neither side has closed, or replies to messages before the close frame of the peer may come. */
   get isOpen(): boolean {
-    return this.#state === 'open';
+    return this.#state === 'open' || this.#state === 'answering';
   }
 
   /** Bytes that were sent and that the system has not taken yet. */
@@ -183,19 +164,20 @@ export class WebSocketConnection
   }
 
   /**
-   * Sends text as a text message, bytes as a binary one. Bytes must not be written to afterwards. What is sent to a socket that
-   * is closed, or closing, is left out. @throws SvcError `E_WEBSOCKET_FULL` with the policy `wait`, when there is no room
+   * Sends text as a text message, bytes as a binary one. Bytes must not be written to afterwards. Returns false when the socket is
+   * closed, or closes for it: the message is left out. @throws SvcError `E_WEBSOCKET_FULL` with the policy `wait`, when there is no room
    */
-  send(data: string | Uint8Array): void {
-    if (this.#state !== 'open') return;
+  send(data: string | Uint8Array): boolean {
+    if (!this.isOpen) return false;
     if (typeof data === 'string') this.#sender.sendText(data);
     else if (data instanceof Uint8Array) this.#sender.sendBytes(data);
     else throw new SvcError('E_WEBSOCKET_DATA', [data === null ? 'null' : typeof data]);
+    return this.isOpen;
   }
 
-  /** Sends a value as JSON text. @throws SvcError `E_REPLY` for what has no JSON form */
-  sendJson(value: unknown): void {
-    if (this.#state === 'open') this.#sender.sendText(toJson(value));
+  /** Sends a value as JSON text. Returns what {@link send} does. @throws SvcError `E_REPLY` for what has no JSON form */
+  sendJson(value: unknown): boolean {
+    return this.isOpen && this.send(toJson(value));
   }
 
   /** Resolves when there is room for more; see {@link bufferedAmount}. */
@@ -216,7 +198,7 @@ export class WebSocketConnection
   /** Closes: what was sent goes out first. `reason` is cut to 123 bytes. @throws SvcError `E_WEBSOCKET_CLOSE` for a code that is not sent */
   close(code: number = CLOSE.normal, reason = ''): void {
     if (!isCloseCode(code)) throw new SvcError('E_WEBSOCKET_CLOSE', [code]);
-    if (this.#state === 'open') this.#sayClose(code, reason);
+    if (this.isOpen) this.#sayClose(code, reason);
   }
 
   /** Gets what is sent to a room from now on. @throws SvcError `E_ROOM` beyond `maxRooms`, and for what is no name */
@@ -244,13 +226,13 @@ export class WebSocketConnection
     this.#deps.rooms.broadcastJson(room, value, { except: this });
   }
 
-  /** The messages, one after the other; ends with the socket. @throws SvcError `E_WEBSOCKET_ITERATED` when something else takes them already */
+  /** The messages, one after the other; ends with the socket, which stays open when the code leaves the loop. @throws SvcError `E_WEBSOCKET_ITERATED` when something else takes them already */
   [Symbol.asyncIterator](): AsyncIterator<unknown, undefined> {
     if (this.#inbox?.isIterated === true || this.#deps.listener.onMessage !== undefined)
       throw new SvcError('E_WEBSOCKET_ITERATED', []);
     return (this.#inbox ??= new Inbox()).iterate(
       () => this.#proceed(),
-      () => this.close(),
+      () => this.#proceed(),
     );
   }
 
@@ -268,7 +250,7 @@ export class WebSocketConnection
 
   /** @internal */
   receive(chunk: Buffer): void {
-    this.#isAlive = true;
+    this.#watch.onBytes();
     this.#deps.meter?.bytesIn.add(chunk.length);
     if (this.#end?.isGone === true) return;
     const reader = (this.#reader ??= this.#deps.readers.take(this, this.#sender.canReuse));
@@ -303,10 +285,12 @@ export class WebSocketConnection
 
   /** @internal */
   onClose(code: number, reason: string): void {
-    if (this.#state === 'open')
-      this.#sender.sendControl(OPCODE.close, code === CLOSE.noStatus ? EMPTY : closePayload(code, '')); // §5.5.1: the code is echoed
-    this.#closed({ code, reason, wasClean: true });
-    this.#endStream();
+    if (this.#state !== 'open') return this.#agree();
+    this.#state = 'answering';
+    this.#ending.close = { code, reason, wasClean: false }; // until it is answered
+    this.#leave();
+    if (this.#mayReply) this.#setTimer(this.#deps.closeTimeoutMs, () => this.#answerClose());
+    else this.#answerClose();
   }
 
   /** @internal */
@@ -322,8 +306,16 @@ export class WebSocketConnection
     this.#sender.onDrain();
   }
 
+  /** The peer has ended its side. Replies that wait go out first. @internal */
+  onStreamEnd(): void {
+    const isSending = this.#state === 'closed' && !this.#stream.writableEnded;
+    const isInflating = (this.#holds & HOLD.inflating) !== 0;
+    if (this.#state !== 'answering' && !isSending && !isInflating) destroyAfterEnd(this.#stream);
+  }
+
   /** @internal */
   onStreamClose(): void {
+    this.#sender.end();
     this.#reader?.end();
     this.#reader = undefined;
     this.#ending.isGone = true;
@@ -334,7 +326,7 @@ export class WebSocketConnection
 
   /** The client does not take what it is sent. @internal */
   onTooSlow(): void {
-    if (this.#state !== 'open') return;
+    if (!this.isOpen) return;
     this.#deps.log.warn('websocket_slow_consumer', {
       ...this.req.logFields(),
       buffered_bytes: this.bufferedAmount,
@@ -350,43 +342,35 @@ export class WebSocketConnection
   }
 
   /** @internal */
-  beat(): void {
-    const { heartbeatMs, idleTimeoutMs } = this.#deps;
-    if (this.#state !== 'open') return;
-    const intervalMs = tickMs(this.#deps);
-    if (idleTimeoutMs > 0 && ++this.#quietTicks * intervalMs > idleTimeoutMs)
-      return this.close(CLOSE.normal, 'nothing was sent for too long');
-    if (heartbeatMs > 0 && ++this.#beatTicks * intervalMs >= heartbeatMs) {
-      this.#beatTicks = 0;
-      this.#checkPeer();
-    }
+  onInflating(isInflating: boolean): void {
+    this.#hold(HOLD.inflating, isInflating);
+    if (this.#stream.readableEnded) queueMicrotask(() => this.onStreamEnd()); // behind the message
   }
 
-  /**
-   * Pings a peer that sent nothing since the last check, and ends a lost one: it did not answer, or took nothing of the bytes
-   * that wait for it. Silence counts only while the peer is read and no bytes wait.
-   */
-  #checkPeer(): void {
-    const taken = takenBytes(this.#stream);
-    const isStuck = taken !== -1 && taken === this.#taken;
-    const isSilent = !this.#isAlive && this.#isPinged && (this.#holds & HOLD.inbox) === 0 && taken === -1;
-    this.#taken = taken;
-    if (isStuck || isSilent) {
+  /** @internal */
+  beat(): void {
+    if (this.#state !== 'open') return;
+    const found = this.#watch.beat(
+      this.#deps,
+      this.#stream,
+      (this.#holds & (HOLD.inbox | HOLD.inflating)) === 0,
+    );
+    if (found === 'idle') this.close(CLOSE.normal, 'nothing was sent for too long');
+    else if (found === 'silent')
+      this.#sender.sendControl(OPCODE.ping, this.#ping?.payload ?? EMPTY); // a peer may answer the newest ping alone
+    else if (found === 'lost') {
       this.#deps.log.debug('websocket_peer_lost', this.req.logFields());
-      return this.terminate();
+      this.terminate();
     }
-    this.#isPinged = !this.#isAlive;
-    this.#isAlive = false;
-    if (this.#isPinged) this.#sender.sendControl(OPCODE.ping, this.#ping?.payload ?? EMPTY); // a peer may answer the newest ping alone
   }
 
   // -- messages --
 
   #onMessage(data: string | Buffer): void {
-    this.#quietTicks = 0;
+    this.#watch.onMessage();
     this.#deps.meter?.messagesIn.add(1);
     if (this.#state !== 'open') return; // §7.1.6: messages behind our close frame are ignored
-    if (this.#isBusy || this.#inbox?.isIterated === true) this.#keep(data);
+    if (this.#running !== 'nothing' || this.#inbox?.isIterated === true) this.#keep(data);
     else this.#handle(data);
   }
 
@@ -403,37 +387,34 @@ export class WebSocketConnection
     try {
       const running = listener.onMessage(this, listener.decode(data));
       if (!isThenable(running)) return;
-      this.#isBusy = true;
+      this.#running = 'message';
       running.then(
         () => this.#settled(),
         (error: unknown) => this.#failed(error, () => this.#settled()),
       );
     } catch (error) {
+      this.#running = 'message';
       this.#failed(error, () => this.#settled());
     }
   }
 
   #settled(): void {
-    this.#isBusy = false;
+    this.#running = 'nothing';
     this.#proceed();
   }
 
   /** Calls a handler, then `then`. An error goes to onError first. */
-  #run(handler: () => Awaitable<void>, then: () => void): void {
-    this.#isBusy = true;
+  #run(handler: () => Awaitable<unknown>, then: () => void): void {
+    this.#running = 'other';
     const done = (): void => {
-      this.#isBusy = false;
+      this.#running = 'nothing';
       then();
     };
     callHandler(handler, done, (error) => this.#failed(error, done));
   }
 
-  #failed(error: unknown, then: () => void): void {
-    this.#isBusy = true;
-    const done = (): void => {
-      this.#isBusy = false;
-      then();
-    };
+  /** Calls onError while the handler that failed counts as running. */
+  #failed(error: unknown, done: () => void): void {
     const giveUp = (failure: unknown): void => {
       this.#giveUp(failure);
       done();
@@ -448,24 +429,39 @@ export class WebSocketConnection
     this.#ending.failure ??= error;
     const close = closeFor(error);
     if (close.code === CLOSE.internalError) this.#deps.onUnhandled(error, this.req);
-    if (this.#state === 'open') this.#sayClose(close.code, close.reason);
+    if (this.isOpen) this.#sayClose(close.code, close.reason);
   }
 
   /** Hands over the messages that wait, as far as they are taken; behind the last one reports the end. */
   #proceed(): void {
     const inbox = this.#inbox;
     if (inbox !== undefined) {
-      while (!this.#isBusy && !inbox.isIterated && inbox.hasMessages) this.#handle(inbox.shift());
+      while (this.#running === 'nothing' && !inbox.isIterated && inbox.hasMessages)
+        this.#handle(inbox.shift());
       inbox.answer(this.#deps.listener);
       if (inbox.hasRoom) this.#hold(HOLD.inbox, false);
     }
-    if (this.#end?.close === undefined || (inbox?.hasMessages === true && !inbox.isIterated)) return;
+    if (this.#state === 'answering' && !this.#mayReply) return this.#answerClose(); // which comes back
+    if (
+      this.#state === 'answering' ||
+      this.#end?.close === undefined ||
+      (inbox?.hasMessages === true && !inbox.isIterated)
+    )
+      return;
     inbox?.end();
-    if (!this.#isBusy) this.#reportClose();
+    if (this.#running === 'nothing') this.#reportClose();
+  }
+
+  /** Whether a message is being handled, or waits for that. */
+  get #mayReply(): boolean {
+    if (this.#running === 'message') return true;
+    const inbox = this.#inbox;
+    if (inbox === undefined) return false;
+    return inbox.hasMessages || (inbox.isReplyDue && (inbox.isIterated || this.#running === 'other'));
   }
 
   #hold(why: number, isHeld: boolean): void {
-    if (this.#state !== 'open') return; // an ending socket is read to the end
+    if (this.#state !== 'open' && why !== HOLD.inflating) return; // an ending socket is read to the end
     const before = this.#holds;
     this.#holds = isHeld ? before | why : before & ~why;
     if ((before === 0) === (this.#holds === 0)) return;
@@ -501,13 +497,24 @@ export class WebSocketConnection
     return (this.#end ??= new Ending());
   }
 
+  /** Calls `then` unless the socket gets further with its end before. */
+  #setTimer(delayMs: number, then: () => void): void {
+    this.#ending.stopTimer();
+    this.#ending.timer = this.#deps.clock.after(delayMs, then);
+  }
+
   #sayClose(code: number, reason: string): void {
     const inbox = this.#inbox;
+    const isAnswer = this.#state === 'answering';
     this.#state = 'closing';
+    if (isAnswer) {
+      inbox?.clear();
+      return queueMicrotask(() => this.#answerClose()); // not now, because a handler may be in progress
+    }
     this.#ending.close = { code, reason, wasClean: false }; // until the peer has agreed
-    this.#ending.timer = this.#deps.clock.after(this.#deps.closeTimeoutMs, () => this.terminate());
+    this.#setTimer(this.#deps.closeTimeoutMs, () => this.terminate());
     inbox?.clear();
-    this.#holds = 0;
+    this.#holds &= HOLD.inflating;
     this.#leave();
     this.#sender.sendControl(OPCODE.close, closePayload(code, reason));
     this.#sender.flush();
@@ -517,15 +524,31 @@ export class WebSocketConnection
     }); // up to its close frame; not now, because a message may be in progress
   }
 
+  /** Answers the close frame of the peer, with its code and its reason (§5.5.1). */
+  #answerClose(): void {
+    if (this.#state === 'closed') return;
+    const { code, reason } = this.#ending.close!; // the peer's
+    const payload = code === CLOSE.noStatus ? EMPTY : closePayload(code, reason);
+    this.#sender.sendControl(OPCODE.close, payload);
+    this.#agree();
+  }
+
+  /** Ends the connection when what was sent is out, or too slow: both sides have closed. */
+  #agree(): void {
+    this.#closed({ ...this.#ending.close!, wasClean: true }); // one side has closed before
+    this.#setTimer(this.#deps.closeTimeoutMs, () => this.#endStream());
+    this.#sender.finish(() => this.#endStream());
+  }
+
   /** Ends the socket: no message comes or goes any more. */
   #closed(close: WebSocketClose): void {
     if (this.#state === 'closed') return;
-    const said = this.#state === 'closing' ? this.#ending.close : undefined;
+    const said = this.#state === 'open' ? undefined : this.#ending.close;
     const how = (this.#ending.close = said === undefined ? close : { ...said, wasClean: close.wasClean });
     this.#state = 'closed';
     this.#holds = 0;
     this.#leave();
-    this.#sender.end();
+    if (!close.wasClean) this.#sender.end();
     this.#ping?.end();
     this.#deps.meter?.leave(how.code);
     this.#host.onClosed(this);
@@ -539,14 +562,16 @@ export class WebSocketConnection
     this.#rooms = undefined;
   }
 
-  /** Ends the connection when close frames are exchanged. The server does so first (§7.1.1). */
+  /** Ends the connection. The server does so first (§7.1.1). */
   #endStream(): void {
-    const ending = this.#ending;
-    ending.stopTimer();
-    if (this.#stream.destroyed) return;
-    this.#stream.end();
-    this.#stream.resume(); // up to the end of its side
-    ending.timer = this.#deps.clock.after(LINGER_MS, () => this.terminate());
+    this.#ending.stopTimer();
+    const stream = this.#stream;
+    if (stream.destroyed) return;
+    this.#sender.end();
+    stream.end();
+    this.#setTimer(LINGER_MS, () => this.terminate());
+    if (stream.readableEnded) destroyAfterEnd(stream);
+    else stream.resume(); // up to the end of its side
   }
 
   #reportClose(): void {
