@@ -70,7 +70,7 @@ export class EmbeddedListener {
 
   /** A listener of the event `upgrade`. A request for anything else than a WebSocket of the application is refused with 404. */
   upgrade(incoming: IncomingMessage, stream: Duplex, head: Buffer): void {
-    const socket = stream as Socket; // of every server of node:http and node:https
+    const socket = stream as Socket; // servers of node:http and node:https have sockets
     if (this.#sockets.isAskedFor(incoming)) return this.#sockets.onUpgrade(incoming, socket, head);
     socket.on('error', () => socket.destroy());
     refuseSocket(socket, 404, this.#app.defaults.identity);
@@ -103,7 +103,7 @@ export class EmbeddedListener {
   }
 
   #finish(outgoing: SentMessage): void {
-    const req = outgoing.request as TransportRequest | undefined; // of request()
+    const req = outgoing.request as TransportRequest | undefined; // request() has set it
     if (req === undefined) return;
     outgoing.request = undefined;
     void this.#app.finish(req, req.wasDelivered ? undefined : (req.failure ?? new ClientDisconnected()));
