@@ -28,7 +28,8 @@ import type {
   TypeNode,
   TypeSource,
 } from '../schema/schema.ts';
-import type { BodyOptions, Middleware, SecurityRequirement, Services } from '../http/contracts.ts';
+import type { Middleware, SecurityRequirement, Services } from '../http/contracts.ts';
+import type { JsonBodyOptions } from '../http/request/body.ts';
 import type { FileKeeper } from '../http/request/form.ts';
 import type { CoreEdge, ErrorRenderer } from '../http/pipeline.ts';
 import type { ReplyPlan } from '../http/reply.ts';
@@ -44,6 +45,8 @@ export interface RouteDeps {
   /** The layers around every route. */
   readonly middleware: readonly Middleware[];
   readonly services: Services;
+  /** Whether declared JSON bodies need a Content-Type, where the route does not say. */
+  readonly strictContentType: boolean;
   /** The edge of all routes that say nothing of their replies. */
   readonly usualEdge: CoreEdge;
 }
@@ -52,7 +55,7 @@ export interface RouteDeps {
 export interface RoutePlan extends Steps {
   readonly deps: RouteDeps;
   readonly handler: (context: object) => unknown;
-  readonly bodyOptions: BodyOptions;
+  readonly bodyOptions: JsonBodyOptions;
   /** Whether code of the application runs before the body is read. It may have entered an AsyncLocalStorage. */
   readonly isSurrounded: boolean;
   readonly reply: ReplyPlan;
