@@ -6,11 +6,13 @@ import { Readable } from 'node:stream';
 import { ignore } from '../base/promises.ts';
 import { statusTitle, SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
+import { bytesOf } from '../base/bytes.ts';
 import { inspectAsJson } from '../observability/redact.ts';
 import { HeaderList } from './headers.ts';
 import { needsSecure, serializeCookie } from './cookies.ts';
 import { encodeLocation } from './path.ts';
 import { isChunks, prime } from './chunks.ts';
+import type { ByteSource } from '../base/bytes.ts';
 import type { HTTPException, Issue } from '../base/errors.ts';
 import type { HeaderView } from './headers.ts';
 import type { CookieOptions } from './cookies.ts';
@@ -76,7 +78,7 @@ const UNPREPARED = new Prepared(0, NO_FIELDS);
 
 /** A response. Middleware may change its status, fields and body until it is sent. */
 export class HttpResponse {
-  body: ResponseBody;
+  #body: ResponseBody;
   /** The length of a body given in pieces, when it is known; else -1. */
   contentLength = -1;
   #status: number;
@@ -89,8 +91,8 @@ export class HttpResponse {
   readonly #isForOne: boolean;
 
   /** @throws SvcError `E_HEADER`; RangeError for a status that no final response has */
-  constructor(body: ResponseBody = null, options: ResponseOptions | Prepared = {}) {
-    this.body = body;
+  constructor(body: ResponseBody | ByteSource = null, options: ResponseOptions | Prepared = {}) {
+    this.#body = bodyOf(body);
     this.#isForOne = options instanceof Prepared;
     if (options instanceof Prepared) {
       this.#status = options.status;
@@ -103,6 +105,14 @@ export class HttpResponse {
     if (mediaType !== undefined) this.headers.set('Content-Type', mediaType);
     if (headers !== undefined)
       for (const [name, value] of Object.entries(headers)) this.headers.set(name, value);
+  }
+
+  /** The content. Buffers and views of every kind become a `Uint8Array` when they are set. */
+  get body(): ResponseBody {
+    return this.#body;
+  }
+  set body(body: ResponseBody | ByteSource) {
+    this.#body = bodyOf(body);
   }
 
   /** The fields, to be read and changed. */
@@ -210,6 +220,11 @@ function sayNoPromise(prototype: HttpResponse): void {
   Object.defineProperty(prototype, 'then', { value: undefined, writable: true, configurable: true });
 }
 
+function bodyOf(body: ResponseBody | ByteSource): ResponseBody {
+  if (typeof body !== 'object' || body === null) return body;
+  return bytesOf(body) ?? (body as Chunks); // other objects are chunks
+}
+
 /** Statuses whose answers have no content (RFC 9110 §6.4.1). */
 export function hasNoContent(status: number): boolean {
   return status === 204 || status === 304 || status === 205;
@@ -278,7 +293,7 @@ export function checkedSource<T>(source: T): T & Chunks {
  */
 export class StreamingResponse extends HttpResponse {
   /** @throws SvcError `E_STREAM` for what gives no pieces, and for a `contentLength` that is no length */
-  constructor(chunks: Chunks | ReadableStream<string | Uint8Array>, options: StreamingOptions = {}) {
+  constructor(chunks: Chunks | ReadableStream<string | ByteSource>, options: StreamingOptions = {}) {
     const { contentLength = -1, ...rest } = options;
     if (contentLength !== -1 && !(Number.isSafeInteger(contentLength) && contentLength >= 0))
       throw new SvcError('E_STREAM', [
