@@ -115,14 +115,14 @@ function json(value: unknown, plan: ReplyPlan): HttpResponse {
   return new HttpResponse(toJson(value), JSON_.get(plan.status ?? 200));
 }
 
-/** `[body, status]` or `[body, status, headers]`: the status an integer 200 ... 599, the body neither number nor array. */
+/** `[body, status]` or `[body, status, headers]`: the status an integer 200 ... 599, the body anything but a number. */
 function isTuple(
   value: readonly unknown[],
 ): value is [body: unknown, status: number, headers?: Record<string, string>] {
   if (value.length !== 2 && value.length !== 3) return false;
   const [body, status, headers] = value;
   if (!Number.isInteger(status) || (status as number) < 200 || (status as number) > 599) return false;
-  if (typeof body === 'number' || Array.isArray(body)) return false;
+  if (typeof body === 'number') return false;
   return (
     value.length === 2 ||
     (typeof headers === 'object' && headers !== null && Object.getPrototypeOf(headers) === Object.prototype)

@@ -79,7 +79,7 @@ export interface RouteSpec extends TextInputs {
   readonly allow?: readonly Allowance[] | undefined;
   /** Yours: anything that middleware or rules want to know about the route, at `req.route.meta`. */
   readonly meta?: Readonly<Record<string, unknown>> | undefined;
-  /** `false`: an array `[body, status]` is a list, never a reply with a status. */
+  /** `false`: an array `[body, status]` is a list, never a reply with a status. Needed for lists of two whose second may be an integer 200 ... 599. */
   readonly tuple?: boolean | undefined;
   /** The most bytes of a body that this route reads. Default 10,000,000. */
   readonly maxBodyBytes?: number | undefined;

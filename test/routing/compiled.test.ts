@@ -840,3 +840,21 @@ test('A JSON body that no request can fill, for it needs a file, is SVC107; a fi
     assert.deepEqual(errorsOf(body), ['SVC107']);
   assert.deepEqual(errorsOf(Post), []);
 });
+
+test('a list beside a status is body and status; tuple: false and response: list(…) reply with the list (SPEC.md §1)', async () => {
+  await using it = setUp((app) => {
+    app.get('/usual', () => [[1, 2], 201]);
+    app.get('/by-status', { response: { 201: list(int) } }, () => [[1, 2], 201]);
+    app.get('/lists', { tuple: false }, () => [[1, 2], 201]);
+    app.get('/declared', { response: list(any) }, () => [[1, 2], 201]);
+  });
+  for (const [path, status, text] of [
+    ['/usual', 201, '[1,2]'],
+    ['/by-status', 201, '[1,2]'],
+    ['/lists', 200, '[[1,2],201]'],
+    ['/declared', 200, '[[1,2],201]'],
+  ] as const) {
+    const response = await it.client.get(path);
+    assert.deepEqual([response.status, await response.text()], [status, text], path);
+  }
+});
