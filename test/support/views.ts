@@ -1,5 +1,5 @@
 /**
- * The same bytes in every kind of buffer and view.
+ * Some bytes in every kind of buffer and view.
  */
 
 /** Buffers and views by their names. The number of `bytes` is a multiple of four. */
