@@ -3,7 +3,7 @@
  * that come later.
  */
 import { Readable } from 'node:stream';
-import { ignore } from '../base/promises.ts';
+import { FORGOTTEN_AWAIT, ignore, isThenable } from '../base/promises.ts';
 import { statusTitle, SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
 import { bytesOf } from '../base/bytes.ts';
@@ -220,8 +220,10 @@ function sayNoPromise(prototype: HttpResponse): void {
   Object.defineProperty(prototype, 'then', { value: undefined, writable: true, configurable: true });
 }
 
+/** @throws SvcError `E_REPLY` for a promise */
 function bodyOf(body: ResponseBody | ByteSource): ResponseBody {
   if (typeof body !== 'object' || body === null) return body;
+  if (isThenable(body)) throw new SvcError('E_REPLY', [`the body ${FORGOTTEN_AWAIT}`]);
   return bytesOf(body) ?? (body as Chunks); // other objects are chunks
 }
 
@@ -389,11 +391,11 @@ function head(status: number): string {
 }
 
 /*
- * JSON.stringify, with bigints as decimal strings. A value without a JSON form and a cycle are errors that name their place.
- * JSON.stringify decides everything else: a Map or a Set inside an object becomes `{}`.
+ * JSON.stringify, with bigints as decimal strings. A value without a JSON form, a cycle and a promise are errors that name their
+ * place. JSON.stringify decides everything else: a Map or a Set inside an object becomes `{}`.
  */
 
-/** The JSON text of a value. @throws SvcError `E_REPLY` with the place of a cycle, or of what cannot be JSON */
+/** The JSON text of a value. @throws SvcError `E_REPLY` with the place of a cycle, a promise, or of what cannot be JSON */
 export function toJson(value: unknown): string {
   let text: string | undefined;
   try {
@@ -403,7 +405,34 @@ export function toJson(value: unknown): string {
     text = slowJson(value);
   }
   if (text === undefined) throw new SvcError('E_REPLY', [`${describe(value)} has no JSON form`]);
+  if (text.includes('{}') && hasPromise(value)) throw forgottenAwait(value); // a promise becomes that, and little else does
   return text;
+}
+
+/** Whether there is a promise in a value that has a JSON form. */
+function hasPromise(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  if (Array.isArray(value)) return value.some(hasPromise);
+  if (isThenable(value)) return true;
+  if (typeof (value as { toJSON?: unknown }).toJSON === 'function')
+    return hasPromise((value as { toJSON(): unknown }).toJSON());
+  for (const key of Object.keys(value))
+    if (hasPromise((value as Readonly<Record<string, unknown>>)[key])) return true;
+  return false;
+}
+
+/** The error for a promise in a value: where it is, as JSON.stringify comes to it. */
+function forgottenAwait(value: unknown): SvcError {
+  const paths = new Map<unknown, string>();
+  let found: string | undefined;
+  JSON.stringify(value, function (this: unknown, key: string, member: unknown): unknown {
+    const above = paths.get(this); // undefined for what JSON.stringify puts around the value
+    const path = above === undefined ? '$' : Array.isArray(this) ? `${above}[${key}]` : `${above}.${key}`;
+    if (isThenable(member)) found ??= path;
+    else if (typeof member === 'object') paths.set(member, path);
+    return found === undefined && typeof member !== 'bigint' ? member : null;
+  });
+  return new SvcError('E_REPLY', [`${found ?? '$'} ${FORGOTTEN_AWAIT}`]);
 }
 
 function describe(value: unknown): string {
