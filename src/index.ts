@@ -190,6 +190,8 @@ export type { EventStreamOptions, Events, ServerSentEvent } from './http/streami
 export type { ErrorClass, ExceptionHandler, MiddlewareFunction } from './http/pipeline.ts';
 export { FileResponse } from './http/files/files.ts';
 export type { FileOptions } from './http/files/files.ts';
+export { checkPreconditions } from './http/files/preconditions.ts';
+export type { CurrentState, PreconditionOptions } from './http/files/preconditions.ts';
 export { IdempotencyMiddleware } from './http/middleware/idempotency.ts';
 export type { IdempotencyOptions } from './http/middleware/idempotency.ts';
 export type { LimitOptions } from './http/server/options.ts';

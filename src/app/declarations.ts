@@ -46,6 +46,8 @@ export interface DeclarationDeps extends Omit<HostDeps, 'use' | 'addRule'> {
   readonly sockets: SocketHub;
   /** Whether replies of 5xx show stack traces. */
   isDebug(): boolean;
+  /** Whether declared JSON bodies need a Content-Type. */
+  isContentTypeStrict(): boolean;
   assertNotFrozen(action: string): void;
 }
 
@@ -162,6 +164,7 @@ export class Declarations {
       placeOfMiddleware: (layer) => this.#middlewarePlaces.get(layer)?.place,
       tasks,
       state,
+      strictContentType: this.#deps.isContentTypeStrict(),
       overrides: variant.overrides ?? new Map(),
       sockets,
     });

@@ -48,6 +48,11 @@ export interface SvcOptions extends LimitOptions {
    */
   readonly decompressBodies?: boolean | undefined;
   /**
+   * Whether content without `Content-Type` is 415 where a route declares `body`. Default true: a page of another origin can send such
+   * content with a user's cookies, and no preflight asks first. A route's `strictContentType` wins. SVC_STRICT_CONTENT_TYPE.
+   */
+  readonly strictContentType?: boolean | undefined;
+  /**
    * The proxies in front, whose word counts for `req.ip`, `req.scheme` and `req.host`: how many there are, or their addresses,
    * networks (`10.0.0.0/8`), `loopback`, `private`, `linklocal`. In the variable SVC_TRUST_PROXY with commas. Default: none.
    */
@@ -118,6 +123,7 @@ const SVC_OPTIONS = {
     (value) => typeof value !== 'string' && readShare(value) !== undefined,
   ),
   decompressBodies: bool(),
+  strictContentType: bool(),
   ...LIMIT_OPTIONS,
   trustProxy: given<TrustProxy>(), // read with the other settings
   forwardedHeader: given<ForwardedHeader>(FORWARDED_NEEDS, (value) =>
@@ -226,6 +232,8 @@ export class Settings {
   readonly limits: Limits;
   /** The part of all requests that has a line in the access log. */
   readonly accessLog: number;
+  /** Whether declared JSON bodies need a Content-Type. */
+  readonly strictContentType: boolean;
 
   /** @throws SvcError `E_CONFIG_CAST`, `E_TRUST_PROXY` */
   constructor(
@@ -248,6 +256,7 @@ export class Settings {
         'another value',
       ]);
     this.accessLog = share;
+    this.strictContentType = config.get('strictContentType', true);
     const header = config.get<ForwardedHeader | undefined>('forwardedHeader', 'x-forwarded', {
       cast: (text) => FORWARDED_HEADERS.find((known) => known === text),
       needs: FORWARDED_NEEDS,

@@ -386,6 +386,7 @@ export class Svc extends Router implements McpApplication {
       errors: this.#errors,
       sockets: { rooms: this.rooms, meter: new WebSocketMeter(this.metrics) },
       isDebug: () => this.#readSettings().debug,
+      isContentTypeStrict: () => this.#readSettings().strictContentType,
       assertNotFrozen: (action) => this.assertNotFrozen(action),
     });
   }

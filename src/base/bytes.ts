@@ -1,10 +1,12 @@
 /**
- * ByteQueue: chunks in, n bytes out; under each codec.
+ * bytesOf(): the bytes of whatever holds some. ByteQueue: chunks in, n bytes out; under each codec.
  *
  * What lies inside one chunk is handed out without a copy. Small chunks that arrive while others wait are gathered in
  * buffers of our own: a peer that sends byte by byte costs one byte each, not one object each. Every byte is copied a
  * bounded number of times, however it arrives and however often it is looked at.
  */
+
+import { types } from 'node:util';
 
 /** Chunks up to this size are copied together rather than kept: an object costs more. */
 const SMALL_BYTES = 512;
@@ -12,6 +14,18 @@ const GATHERED_BYTES = 4_096;
 /** Places of taken chunks are let go of when they are this many, and more than are left. */
 const MAX_EMPTY_CHUNKS = 32;
 const NONE = new Uint8Array(0);
+
+/** An `ArrayBuffer` or `SharedArrayBuffer`, or a view of one: a `Buffer`, typed array or `DataView`. */
+export type ByteSource = ArrayBufferLike | ArrayBufferView;
+
+/** The bytes of a buffer or view, undefined for other values. Shared memory, which others may write to, is copied. */
+export function bytesOf(value: unknown): Uint8Array | undefined {
+  if (value instanceof Uint8Array && !types.isSharedArrayBuffer(value.buffer)) return value;
+  if (types.isAnyArrayBuffer(value)) return bytesOf(new Uint8Array(value));
+  if (!ArrayBuffer.isView(value)) return undefined;
+  const bytes = new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
+  return types.isSharedArrayBuffer(value.buffer) ? new Uint8Array(bytes) : bytes;
+}
 
 /**
  * Bytes in the order of their arrival. Chunks that are pushed belong to the queue: they must not be written to afterwards.

@@ -477,7 +477,7 @@ export const FAULTS = {
   E_STREAM: {
     describe: (problem: string): string => `Cannot send the answer in pieces: ${problem}`,
     remedy:
-      'Give an iterable, an async iterable or a stream of strings and Uint8Arrays; objects go through NDJSONResponse or EventStreamResponse, and contentLength is left out where it is not known',
+      'Give an iterable, an async iterable or a stream of strings and bytes; objects go through NDJSONResponse or EventStreamResponse, and contentLength is left out where it is not known',
   },
   E_TLS: {
     describe: (problem: string): string => `Cannot serve TLS: ${problem}`,

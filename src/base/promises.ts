@@ -12,6 +12,9 @@ export function isThenable(value: unknown): value is PromiseLike<unknown> {
   );
 }
 
+/** Message for a promise in place of its value: it stands behind the place. */
+export const FORGOTTEN_AWAIT = 'is a promise: await it';
+
 /** Returns the promise; its rejection may stay without a listener. */
 export function handled<T>(reading: Promise<T>): Promise<T> {
   reading.catch(ignore);

@@ -7,8 +7,10 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { Buffer } from 'node:buffer';
 import { Readable } from 'node:stream';
 import { ignore } from '../base/promises.ts';
+import { bytesOf } from '../base/bytes.ts';
 import { SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
+import type { ByteSource } from '../base/bytes.ts';
 import type { Writable } from 'node:stream';
 
 /** Whether a step is yet to come. */
@@ -41,12 +43,12 @@ export async function discard(chunks: Chunks): Promise<void> {
   await iterate(chunks).return?.();
 }
 
-/** The piece of a step. @throws SvcError `E_STREAM` for what is neither text nor bytes */
+/** The chunk of a step: text as it is, bytes as a `Uint8Array`. @throws SvcError `E_STREAM` for other values */
 export function checkedChunk(value: unknown): Chunk {
-  if (typeof value === 'string' || value instanceof Uint8Array) return value;
-  throw new SvcError('E_STREAM', [
-    `its source gave ${shown(value)} where a string or a Uint8Array is needed`,
-  ]);
+  if (typeof value === 'string') return value;
+  const bytes = bytesOf(value);
+  if (bytes !== undefined) return bytes;
+  throw new SvcError('E_STREAM', [`its source gave ${shown(value)} where a string or bytes are needed`]);
 }
 
 class WebChunks implements ChunkIterator {
@@ -284,12 +286,12 @@ export function lengthError(announced: number, found: number): SvcError {
  * Bodies in pieces: what they are. Who reads them: chunks.ts.
  */
 
-/** Strings are sent as UTF-8, bytes as they are. */
+/** A chunk as it is sent: a string as UTF-8, bytes as they are. */
 export type Chunk = string | Uint8Array;
-/** What can be sent piece by piece. */
-export type Chunks = AsyncIterable<Chunk> | Iterable<Chunk>;
-/** What {@link ChunkIterator.next} answers: a piece, or that there are no more. */
-export type ChunkStep = IteratorResult<Chunk, unknown>;
+/** Anything that can be sent in chunks: strings, buffers, and views of them. */
+export type Chunks = AsyncIterable<string | ByteSource> | Iterable<string | ByteSource>;
+/** The result of {@link ChunkIterator.next}: a chunk for {@link checkedChunk}, or the end. */
+export type ChunkStep = IteratorResult<string | ByteSource, unknown>;
 
 /** What pieces are pulled from. */
 export interface ChunkIterator {
@@ -300,7 +302,7 @@ export interface ChunkIterator {
 
 /** Whether a body comes in pieces. */
 export function isChunks(body: unknown): body is Chunks {
-  return typeof body === 'object' && body !== null && !(body instanceof Uint8Array);
+  return typeof body === 'object' && body !== null && !ArrayBuffer.isView(body);
 }
 
 /** Some text. */

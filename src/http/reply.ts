@@ -4,7 +4,7 @@
  *   HttpResponse, web Response          as it is
  *   reply(body, status?, headers?)      and its literals [body, status], [body, status, headers]
  *   string                              text/plain; charset=utf-8
- *   Uint8Array                          application/octet-stream
+ *   ArrayBuffer, and views of one       application/octet-stream
  *   undefined, null                     204, unless the route names a status
  *   anything else                       application/json
  */
@@ -19,6 +19,7 @@ import {
   TEXT_TYPE,
   toJson,
 } from './response.ts';
+import { bytesOf } from '../base/bytes.ts';
 import { SvcError } from '../base/errors.ts';
 import { formChunks } from './chunks.ts';
 
@@ -114,14 +115,14 @@ function json(value: unknown, plan: ReplyPlan): HttpResponse {
   return new HttpResponse(toJson(value), JSON_.get(plan.status ?? 200));
 }
 
-/** `[body, status]` or `[body, status, headers]`: the status an integer 200 ... 599, the body neither number nor array. */
+/** `[body, status]` or `[body, status, headers]`: the status an integer 200 ... 599, the body anything but a number. */
 function isTuple(
   value: readonly unknown[],
 ): value is [body: unknown, status: number, headers?: Record<string, string>] {
   if (value.length !== 2 && value.length !== 3) return false;
   const [body, status, headers] = value;
   if (!Number.isInteger(status) || (status as number) < 200 || (status as number) > 599) return false;
-  if (typeof body === 'number' || Array.isArray(body)) return false;
+  if (typeof body === 'number') return false;
   return (
     value.length === 2 ||
     (typeof headers === 'object' && headers !== null && Object.getPrototypeOf(headers) === Object.prototype)
@@ -146,7 +147,8 @@ const BYTES = new PreparedType(BYTES_TYPE);
 
 /** The response of bytes and web responses, undefined for instances of other classes. @throws SvcError `E_REPLY` for what people return by mistake, which would become `{}` */
 function unusualReply(value: object, status: number): HttpResponse | undefined {
-  if (value instanceof Uint8Array) return new HttpResponse(value, BYTES.get(status));
+  const bytes = bytesOf(value);
+  if (bytes !== undefined) return new HttpResponse(bytes, BYTES.get(status));
   if (value instanceof Response) return fromWeb(value);
   const refuse = (what: string, remedy: string): never => {
     throw new SvcError('E_REPLY', [`it is ${what}: ${remedy}`]);
@@ -160,7 +162,6 @@ function unusualReply(value: object, status: number): HttpResponse | undefined {
   }
   if (value instanceof Map || value instanceof Set)
     return refuse(`a ${value.constructor.name}`, 'turn it into an object or array first');
-  if (value instanceof ArrayBuffer) return refuse('an ArrayBuffer', 'wrap it in a Uint8Array');
   if (value instanceof Blob || value instanceof FormData || value instanceof URLSearchParams)
     return refuse(`a ${value.constructor.name}`, 'wrap it in new Response(…)');
   if (value instanceof Error) return refuse('an Error', 'throw it instead');

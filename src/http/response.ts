@@ -3,14 +3,16 @@
  * that come later.
  */
 import { Readable } from 'node:stream';
-import { ignore } from '../base/promises.ts';
+import { FORGOTTEN_AWAIT, ignore, isThenable } from '../base/promises.ts';
 import { statusTitle, SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
+import { bytesOf } from '../base/bytes.ts';
 import { inspectAsJson } from '../observability/redact.ts';
 import { HeaderList } from './headers.ts';
 import { needsSecure, serializeCookie } from './cookies.ts';
 import { encodeLocation } from './path.ts';
 import { isChunks, prime } from './chunks.ts';
+import type { ByteSource } from '../base/bytes.ts';
 import type { HTTPException, Issue } from '../base/errors.ts';
 import type { HeaderView } from './headers.ts';
 import type { CookieOptions } from './cookies.ts';
@@ -76,7 +78,7 @@ const UNPREPARED = new Prepared(0, NO_FIELDS);
 
 /** A response. Middleware may change its status, fields and body until it is sent. */
 export class HttpResponse {
-  body: ResponseBody;
+  #body: ResponseBody;
   /** The length of a body given in pieces, when it is known; else -1. */
   contentLength = -1;
   #status: number;
@@ -89,8 +91,8 @@ export class HttpResponse {
   readonly #isForOne: boolean;
 
   /** @throws SvcError `E_HEADER`; RangeError for a status that no final response has */
-  constructor(body: ResponseBody = null, options: ResponseOptions | Prepared = {}) {
-    this.body = body;
+  constructor(body: ResponseBody | ByteSource = null, options: ResponseOptions | Prepared = {}) {
+    this.#body = bodyOf(body);
     this.#isForOne = options instanceof Prepared;
     if (options instanceof Prepared) {
       this.#status = options.status;
@@ -103,6 +105,14 @@ export class HttpResponse {
     if (mediaType !== undefined) this.headers.set('Content-Type', mediaType);
     if (headers !== undefined)
       for (const [name, value] of Object.entries(headers)) this.headers.set(name, value);
+  }
+
+  /** The content. Buffers and views of every kind become a `Uint8Array` when they are set. */
+  get body(): ResponseBody {
+    return this.#body;
+  }
+  set body(body: ResponseBody | ByteSource) {
+    this.#body = bodyOf(body);
   }
 
   /** The fields, to be read and changed. */
@@ -210,6 +220,13 @@ function sayNoPromise(prototype: HttpResponse): void {
   Object.defineProperty(prototype, 'then', { value: undefined, writable: true, configurable: true });
 }
 
+/** @throws SvcError `E_REPLY` for a promise */
+function bodyOf(body: ResponseBody | ByteSource): ResponseBody {
+  if (typeof body !== 'object' || body === null) return body;
+  if (isThenable(body)) throw new SvcError('E_REPLY', [`the body ${FORGOTTEN_AWAIT}`]);
+  return bytesOf(body) ?? (body as Chunks); // other objects are chunks
+}
+
 /** Statuses whose answers have no content (RFC 9110 §6.4.1). */
 export function hasNoContent(status: number): boolean {
   return status === 204 || status === 304 || status === 205;
@@ -278,7 +295,7 @@ export function checkedSource<T>(source: T): T & Chunks {
  */
 export class StreamingResponse extends HttpResponse {
   /** @throws SvcError `E_STREAM` for what gives no pieces, and for a `contentLength` that is no length */
-  constructor(chunks: Chunks | ReadableStream<string | Uint8Array>, options: StreamingOptions = {}) {
+  constructor(chunks: Chunks | ReadableStream<string | ByteSource>, options: StreamingOptions = {}) {
     const { contentLength = -1, ...rest } = options;
     if (contentLength !== -1 && !(Number.isSafeInteger(contentLength) && contentLength >= 0))
       throw new SvcError('E_STREAM', [
@@ -374,11 +391,11 @@ function head(status: number): string {
 }
 
 /*
- * JSON.stringify, with bigints as decimal strings. A value without a JSON form and a cycle are errors that name their place.
- * JSON.stringify decides everything else: a Map or a Set inside an object becomes `{}`.
+ * JSON.stringify, with bigints as decimal strings. A value without a JSON form, a cycle and a promise are errors that name their
+ * place. JSON.stringify decides everything else: a Map or a Set inside an object becomes `{}`.
  */
 
-/** The JSON text of a value. @throws SvcError `E_REPLY` with the place of a cycle, or of what cannot be JSON */
+/** The JSON text of a value. @throws SvcError `E_REPLY` with the place of a cycle, a promise, or of what cannot be JSON */
 export function toJson(value: unknown): string {
   let text: string | undefined;
   try {
@@ -388,7 +405,34 @@ export function toJson(value: unknown): string {
     text = slowJson(value);
   }
   if (text === undefined) throw new SvcError('E_REPLY', [`${describe(value)} has no JSON form`]);
+  if (text.includes('{}') && hasPromise(value)) throw forgottenAwait(value); // a promise becomes that, and little else does
   return text;
+}
+
+/** Whether there is a promise in a value that has a JSON form. */
+function hasPromise(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  if (Array.isArray(value)) return value.some(hasPromise);
+  if (isThenable(value)) return true;
+  if (typeof (value as { toJSON?: unknown }).toJSON === 'function')
+    return hasPromise((value as { toJSON(): unknown }).toJSON());
+  for (const key of Object.keys(value))
+    if (hasPromise((value as Readonly<Record<string, unknown>>)[key])) return true;
+  return false;
+}
+
+/** The error for a promise in a value: where it is, as JSON.stringify comes to it. */
+function forgottenAwait(value: unknown): SvcError {
+  const paths = new Map<unknown, string>();
+  let found: string | undefined;
+  JSON.stringify(value, function (this: unknown, key: string, member: unknown): unknown {
+    const above = paths.get(this); // undefined for what JSON.stringify puts around the value
+    const path = above === undefined ? '$' : Array.isArray(this) ? `${above}[${key}]` : `${above}.${key}`;
+    if (isThenable(member)) found ??= path;
+    else if (typeof member === 'object') paths.set(member, path);
+    return found === undefined && typeof member !== 'bigint' ? member : null;
+  });
+  return new SvcError('E_REPLY', [`${found ?? '$'} ${FORGOTTEN_AWAIT}`]);
 }
 
 function describe(value: unknown): string {

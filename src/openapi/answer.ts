@@ -6,7 +6,7 @@ import { SvcError } from '../base/errors.ts';
 import { given, isRecord, readOptions, shown, text } from '../base/options.ts';
 import { openapiDocument } from './openapi.ts';
 import { notModified } from '../http/files/files.ts';
-import { isKnown } from '../http/files/preconditions.ts';
+import { judge, preconditionFailed } from '../http/files/preconditions.ts';
 import { HttpResponse, JSON_TYPE } from '../http/response.ts';
 import type { CompilationView } from '../routing/compile.ts';
 import type { OpenApiOptions } from './openapi.ts';
@@ -74,12 +74,12 @@ export class OpenApiAnswer {
     return (this.#document ??= openapiDocument(this.#view(), this.#options));
   }
 
-  /** 304 for whoever has it. */
+  /** The document, or 304 for a client that has it. @throws HTTPException 412 */
   answer(req: HttpRequest): HttpResponse {
     const response = (this.#response ??= responseOf(this.document));
-    return isKnown(req, { etag: response.headers.get('ETag'), lastModified: undefined })
-      ? notModified(response.copy())
-      : response;
+    const verdict = judge(req, { etag: response.headers.get('ETag'), lastModified: undefined });
+    if (verdict === 'failed') throw preconditionFailed();
+    return verdict === 'not-modified' ? notModified(response.copy()) : response;
   }
 }
 

@@ -28,7 +28,6 @@ import type { Issue } from '../base/errors.ts';
 import type { RouteDeps, RoutePlan, Steps } from './steps.ts';
 import type {
   Awaitable,
-  BodyOptions,
   CompiledRoute,
   Context,
   HttpRequest,
@@ -379,7 +378,6 @@ function endpointOf(
 /** Of routes that ask for nothing: there may be thousands, and they share what they have in common. */
 const NO_SECURITY: readonly SecurityRequirement[] = Object.freeze([]);
 const NO_INPUTS: RouteInputs = Object.freeze({ texts: Object.freeze([]), body: undefined, form: undefined });
-const NO_OPTIONS: BodyOptions = Object.freeze({});
 const NO_META: Readonly<Record<string, unknown>> = Object.freeze({});
 
 function plainEndpoint(
@@ -399,7 +397,10 @@ function planRoute(route: FlatRoute, subject: string, steps: Steps, deps: RouteD
     ...steps,
     deps,
     handler: handlerOf(route),
-    bodyOptions: spec.maxBodyBytes === undefined ? NO_OPTIONS : { maxBytes: spec.maxBodyBytes },
+    bodyOptions:
+      steps.body === undefined
+        ? { maxBytes: spec.maxBodyBytes }
+        : { maxBytes: spec.maxBodyBytes, needsType: spec.strictContentType ?? deps.strictContentType },
     isSurrounded: deps.middleware.length > 0 || use.length > 0 || steps.early.length > 0,
     reply: replyPlan(spec, subject),
     security: withOwn(steps.security, spec),

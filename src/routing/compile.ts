@@ -55,6 +55,8 @@ export interface Declarations {
   readonly errors: ErrorRenderer;
   readonly tasks: BackgroundRunner;
   readonly state: StateMap;
+  /** Whether declared JSON bodies need a Content-Type, where the route does not say. */
+  readonly strictContentType: boolean;
   /** Sources of dependencies, and what stands in for them. */
   readonly overrides: ReadonlyMap<unknown, DependencySource>;
   config(key: string): unknown;
@@ -125,6 +127,7 @@ export function compileApplication(declarations: Declarations): Compilation {
     report,
     middleware,
     services,
+    strictContentType: declarations.strictContentType,
     usualEdge: new CoreEdge(DEFAULT_PLAN, errors),
   };
   const isSocket = (route: FlatRoute): boolean => route.socket !== undefined;

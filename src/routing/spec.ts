@@ -81,10 +81,12 @@ export interface RouteSpec extends TextInputs {
   readonly allow?: readonly Allowance[] | undefined;
   /** Yours: anything that middleware or rules want to know about the route, at `req.route.meta`. */
   readonly meta?: Readonly<Record<string, unknown>> | undefined;
-  /** `false`: an array `[body, status]` is a list, never a reply with a status. */
+  /** `false`: an array `[body, status]` is a list, never a reply with a status. Needed for lists of two whose second may be an integer 200 ... 599. */
   readonly tuple?: boolean | undefined;
   /** The most bytes of a body that this route reads. Default 10,000,000. */
   readonly maxBodyBytes?: number | undefined;
+  /** Whether content for `body` without `Content-Type` is 415, in place of the setting `strictContentType`. Default true. */
+  readonly strictContentType?: boolean | undefined;
   /** How often one client may call it, in place of what the rate limit middleware says; false: as often as it likes. */
   readonly rateLimit?: RouteRateLimit | false | undefined;
   /** How long it may take to answer, 1 ... 86_400_000 ms, in place of what the timeout middleware says, or without any; false: as long as it likes. Beyond it: 503. */
@@ -135,6 +137,7 @@ const SPEC = {
     'an integer 0 or more',
     (value) => Number.isSafeInteger(value) && (value as number) >= 0,
   ),
+  strictContentType: bool(),
   rateLimit: given<RouteRateLimit | false>(
     'false or { perMinute, burst, key }',
     (value) => value === false || isObject(value),

@@ -4,6 +4,7 @@
  */
 import { planOfShape, readTextInputs } from './di.ts';
 import { SvcError } from '../base/errors.ts';
+import { FORGOTTEN_AWAIT, isThenable } from '../base/promises.ts';
 import {
   FieldType,
   compileSerializer,
@@ -17,6 +18,7 @@ import {
 import type { BackgroundRunner } from './background.ts';
 import type { DependencyGraph, PlannedDependency } from './di-plan.ts';
 import type { TextInputPlan } from './di.ts';
+import type { Issue } from '../base/errors.ts';
 import type { Declared, Finding } from '../base/findings.ts';
 import type { Logger } from '../observability/log.ts';
 import type { FlatRoute } from './route.ts';
@@ -28,7 +30,8 @@ import type {
   TypeNode,
   TypeSource,
 } from '../schema/schema.ts';
-import type { BodyOptions, Middleware, SecurityRequirement, Services } from '../http/contracts.ts';
+import type { Middleware, SecurityRequirement, Services } from '../http/contracts.ts';
+import type { JsonBodyOptions } from '../http/request/body.ts';
 import type { FileKeeper } from '../http/request/form.ts';
 import type { CoreEdge, ErrorRenderer } from '../http/pipeline.ts';
 import type { ReplyPlan } from '../http/reply.ts';
@@ -44,6 +47,8 @@ export interface RouteDeps {
   /** The layers around every route. */
   readonly middleware: readonly Middleware[];
   readonly services: Services;
+  /** Whether declared JSON bodies need a Content-Type, where the route does not say. */
+  readonly strictContentType: boolean;
   /** The edge of all routes that say nothing of their replies. */
   readonly usualEdge: CoreEdge;
 }
@@ -52,7 +57,7 @@ export interface RouteDeps {
 export interface RoutePlan extends Steps {
   readonly deps: RouteDeps;
   readonly handler: (context: object) => unknown;
-  readonly bodyOptions: BodyOptions;
+  readonly bodyOptions: JsonBodyOptions;
   /** Whether code of the application runs before the body is read. It may have entered an AsyncLocalStorage. */
   readonly isSurrounded: boolean;
   readonly reply: ReplyPlan;
@@ -230,13 +235,22 @@ export function replyPlanOf(
       if (result === undefined || result.ok) return result?.value;
       throw new SvcError('E_RESPONSE_MISMATCH', [
         subject,
-        result.issues
-          .slice(0, 10)
-          .map((issue) => `${issue.loc.join('.') || 'the value'} ${issue.message}`)
-          .join('; '),
+        [...new Set(result.issues.slice(0, 10).map((issue) => inWords(issue, body)))].join('; '),
       ]);
     },
   };
+}
+
+/** An issue of a reply in words. A promise on the way to its place is the issue itself. */
+function inWords({ loc, message }: Issue, body: unknown): string {
+  const at = (length: number): string => loc.slice(0, length).join('.') || 'the value';
+  let value = body;
+  for (let depth = 0; depth <= loc.length; depth++) {
+    if (isThenable(value)) return `${at(depth)} ${FORGOTTEN_AWAIT}`;
+    if (typeof value !== 'object' || value === null) break;
+    value = (value as Readonly<Record<string | number, unknown>>)[loc[depth]!];
+  }
+  return `${at(loc.length)} ${message}`;
 }
 
 function isTypeSource(response: NonNullable<RouteSpec['response']>): response is TypeSource {

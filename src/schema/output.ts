@@ -6,6 +6,7 @@
  *   Date -> RFC 3339, bytes -> base64, bigint -> decimal text (an integer field: the number, if it is safe), absent -> its default
  */
 import type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
+import { FORGOTTEN_AWAIT, isThenable } from '../base/promises.ts';
 import { toBase64 } from './formats.ts';
 import {
   anyCheck,
@@ -83,7 +84,7 @@ export function outputCheck(node: TypeNode): Check {
     case 'list':
       return listCheck(outputCheck(node.item), node, new Plain(node.item));
     case 'record':
-      return recordCheck(outputCheck(node.item), node);
+      return noPromise(recordCheck(outputCheck(node.item), node));
     case 'nullable':
       return nullableCheck(outputCheck(node.inner));
     case 'lazy':
@@ -95,6 +96,11 @@ export function outputCheck(node: TypeNode): Check {
     default:
       return jsonCheck(node);
   }
+}
+
+/** Refuses promises, which pass for objects without members. */
+function noPromise(check: Check): Check {
+  return (value, run) => (isThenable(value) ? run.fail('type', FORGOTTEN_AWAIT) : check(value, run));
 }
 
 /** A value of one class that passes its check, converted. */
@@ -132,6 +138,7 @@ const anyOutput: Check = (value, run) => {
 };
 
 function partsOutput(value: object, run: Run): unknown {
+  if (isThenable(value)) return run.fail('type', FORGOTTEN_AWAIT);
   if (run.depth >= MAX_DEPTH) return tooDeep(run);
   run.depth++;
   const before = run.count;
@@ -205,6 +212,10 @@ function compileOutput(plan: ObjectPlan): Check {
       return new Whole(values);
     }
     const out: Record<string, unknown> = {}; // without the members that are absent
+    if (isThenable(value)) {
+      run.depth--;
+      return run.fail('type', FORGOTTEN_AWAIT);
+    }
     for (let i = 0; i < values.length; i++) if (values[i] !== undefined) out[wires[i]!] = values[i];
     if (plan.extra === 'allow' && !extraOutput(plan, value as Input, out, run)) isGood = false;
     run.depth--;

@@ -196,7 +196,7 @@ for (const method of ['GET', 'POST']) {
         const server = await app.run({ port: 0, handleSignals: false });
         const answer = await exchange(
           server.url,
-          `${method} / HTTP/1.1\r\nHost: a\r\n${fields}${method === 'POST' ? 'Content-Length: 2\r\n\r\n{}' : '\r\n'}${behind}`,
+          `${method} / HTTP/1.1\r\nHost: a\r\n${fields}${method === 'POST' ? 'Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}' : '\r\n'}${behind}`,
         );
         await server.close();
         assert.match(answer, /^HTTP\/1\.1 200 OK\r\n/);

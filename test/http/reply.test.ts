@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { DEFAULT_PLAN, Reply, fromWeb, reply, toResponse } from '../../src/http/reply.ts';
 import { HttpResponse, JSONResponse, StreamingResponse } from '../../src/http/response.ts';
+import { viewsOf } from '../support/views.ts';
 import type { ReplyPlan } from '../../src/http/reply.ts';
 
 function read(value: unknown, plan: ReplyPlan = DEFAULT_PLAN): unknown[] {
@@ -51,7 +52,11 @@ for (const [what, value, expected] of [
   ['a list whose status is too high', ['x', 600], [200, JSON_, '["x",600]']],
   ['a list whose status is a fraction', ['x', 200.5], [200, JSON_, '["x",200.5]']],
   ['a list of two numbers', [200, 404], [200, JSON_, '[200,404]']],
-  ['a list that begins with a list', [[1], 200], [200, JSON_, '[[1],200]']],
+  ['a list with a status', [[1, 2], 201], [201, JSON_, '[1,2]']],
+  ['a list that looks like a tuple, with a status', [['x', 404], 201], [201, JSON_, '["x",404]']],
+  ['an empty list with a status and fields', [[], 404, {}], [404, JSON_, '[]']],
+  ['two lists', [[1], [200]], [200, JSON_, '[[1],[200]]']],
+  ['a list with what is no status', [[1], 199], [200, JSON_, '[[1],199]']],
   ['a list with a list for headers', ['x', 200, []], [200, JSON_, '["x",200,[]]']],
   ['a list with null for headers', ['x', 200, null], [200, JSON_, '["x",200,null]']],
   ['a list with an instance for headers', ['x', 200, new Point()], [200, JSON_, '["x",200,{"x":1}]']],
@@ -84,6 +89,19 @@ test('toResponse() gives the status of the plan to what names none', () => {
     ),
     [404, 409, 200, 418],
   );
+});
+
+test('toResponse() sends buffers and views of every kind as their bytes, at their offset', () => {
+  for (const [what, view] of viewsOf(Uint8Array.of(1, 2, 3, 4))) {
+    for (const value of [view, reply(view), [view, 200]]) {
+      const response = toResponse(value, DEFAULT_PLAN);
+      assert.deepEqual(
+        [response.status, response.headers.get('content-type'), [...(response.body as Uint8Array)]],
+        [200, 'application/octet-stream', [1, 2, 3, 4]],
+        what,
+      );
+    }
+  }
 });
 
 test('toResponse() never reads a list as a tuple when the plan does not', () => {
@@ -149,7 +167,6 @@ for (const [what, make] of [
   ['a class', () => Point],
   ['a Map', () => new Map()],
   ['a Set', () => new Set()],
-  ['an ArrayBuffer', () => new ArrayBuffer(1)],
   ['a Blob', () => new Blob(['x'])],
   ['a File', () => new File(['x'], 'x.txt')],
   ['FormData', () => new FormData()],

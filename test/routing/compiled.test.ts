@@ -29,6 +29,7 @@ import {
 } from '../../src/index.ts';
 import { TestClient } from '../../src/testing/index.ts';
 import { collectedLog } from '../support/collected-log.ts';
+import { served } from '../support/served.ts';
 import type { HttpRequest, SvcOptions } from '../../src/index.ts';
 import type { TestRequest } from '../../src/testing/index.ts';
 
@@ -204,11 +205,59 @@ for (const [what, { request, status }] of Object.entries(REFUSED)) {
   });
 }
 
-test('body: application/*+json is JSON, and so is a body without a type', async () => {
+test('body: application/*+json is JSON', async () => {
   await using it = setUp((app) => app.post('/', { body: int }, ({ body }) => ({ body })));
-  for (const type of ['application/merge-patch+json', 'application/json; charset=utf-8'])
+  for (const type of ['application/merge-patch+json', 'application/json; charset=utf-8', 'APPLICATION/JSON'])
     assert.equal((await it.client.post('/', { body: '7', headers: { 'content-type': type } })).status, 200);
-  assert.equal((await it.client.post('/', { body: new Uint8Array([55]) })).status, 200);
+});
+
+const UNTYPED: TestRequest = { body: new Uint8Array([55]) };
+
+test('body: content without Content-Type is 415, unless strictContentType of the route or the application is false', async () => {
+  const declare = (app: Svc): void => {
+    const handler = ({ body }: { readonly body: number }): unknown => ({ body });
+    app.post('/usual', { body: int }, handler);
+    app.post('/strict', { body: int, strictContentType: true }, handler);
+    app.post('/lenient', { body: int, strictContentType: false }, handler);
+    app.post('/handler', async ({ req }) => ({ body: await req.json() }));
+  };
+  for (const [options, usual] of [
+    [{}, 415],
+    [{ strictContentType: true }, 415],
+    [{ strictContentType: false }, 200],
+  ] as const) {
+    await using it = setUp(declare, options);
+    const statuses = await Promise.all(
+      ['/usual', '/strict', '/lenient', '/handler'].map(
+        async (path) => (await it.client.post(path, UNTYPED)).status,
+      ),
+    );
+    assert.deepEqual(statuses, [usual, 415, 200, 200]);
+    const typed = { body: '7', headers: { 'content-type': 'text/plain' } };
+    assert.equal((await it.client.post('/lenient', typed)).status, 415, 'another type stays another type');
+    assert.equal((await it.client.post('/usual', {})).status, 400, 'no content is no JSON');
+    assert.equal((await it.client.post('/usual', { json: 7 })).status, 200);
+  }
+});
+
+test('body: content without Content-Type is 415 on a socket, inside of middleware and with dependencies, with a length and in chunks', async () => {
+  const app = new Svc({ logger: collectedLog().logger });
+  app.post('/plain', { body: int }, ({ body }) => ({ body }));
+  app.post('/inside', { body: int, use: [(_req, next) => next()] }, ({ body }) => ({ body }));
+  app.post('/depends', { body: int, one: Depends(() => 1) }, ({ body }) => ({ body }));
+  await using server = await served(app);
+  for (const path of ['/plain', '/inside', '/depends']) {
+    for (const [content, status] of [
+      ['Content-Length: 1\r\n\r\n7', 415],
+      ['Transfer-Encoding: chunked\r\n\r\n1\r\n7\r\n0\r\n\r\n', 415],
+      ['Content-Type: \r\nContent-Length: 1\r\n\r\n7', 415],
+      ['Content-Length: 0\r\n\r\n', 400],
+      ['\r\n', 400],
+      ['Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n', 400],
+      ['content-type: application/json\r\nContent-Length: 1\r\n\r\n7', 200],
+    ] as const)
+      assert.equal((await server.ask('POST', path, content)).status, status, content);
+  }
 });
 
 test('maxBodyBytes of a route caps whatever reads its body, below the cap of the application, and no other route', async () => {
@@ -790,4 +839,22 @@ test('A JSON body that no request can fill, for it needs a file, is SVC107; a fi
   for (const body of [Photo, Album, list(Photo), nullable(Photo), file, list(file)])
     assert.deepEqual(errorsOf(body), ['SVC107']);
   assert.deepEqual(errorsOf(Post), []);
+});
+
+test('a list beside a status is body and status; tuple: false and response: list(…) reply with the list (SPEC.md §1)', async () => {
+  await using it = setUp((app) => {
+    app.get('/usual', () => [[1, 2], 201]);
+    app.get('/by-status', { response: { 201: list(int) } }, () => [[1, 2], 201]);
+    app.get('/lists', { tuple: false }, () => [[1, 2], 201]);
+    app.get('/declared', { response: list(any) }, () => [[1, 2], 201]);
+  });
+  for (const [path, status, text] of [
+    ['/usual', 201, '[1,2]'],
+    ['/by-status', 201, '[1,2]'],
+    ['/lists', 200, '[[1,2],201]'],
+    ['/declared', 200, '[[1,2],201]'],
+  ] as const) {
+    const response = await it.client.get(path);
+    assert.deepEqual([response.status, await response.text()], [status, text], path);
+  }
 });

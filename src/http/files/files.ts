@@ -10,7 +10,7 @@ import { HTTPException, NotFound } from '../../base/errors.ts';
 import { contentDisposition, httpDate } from '../headers.ts';
 import { contentRange, FileBody, layOut, openFile, readRanges } from './body.ts';
 import { isChunks } from '../chunks.ts';
-import { fieldOf, isSameForRange, judge } from './preconditions.ts';
+import { fieldOf, isSameForRange, judge, preconditionFailed } from './preconditions.ts';
 import { BYTES_TYPE, HttpResponse } from '../response.ts';
 import type { FileState, OpenFile, Slice } from './body.ts';
 import type { Validators } from './preconditions.ts';
@@ -134,11 +134,7 @@ function sizeOf(source: Buffer | OpenFile): number {
 function select(request: Answered, answer: HttpResponse, content: Content): HttpResponse {
   const verdict = judge(request, content);
   if (verdict === 'failed') throw preconditionFailed();
-  return verdict === 'not-modified' ? notModified(answer) : deliver(request, answer, content);
-}
-
-export function preconditionFailed(): HTTPException {
-  return new HTTPException(412, 'The content is not the one that the request was made for');
+  return verdict === 'not-modified' ? notModified(answer, content.size) : deliver(request, answer, content);
 }
 
 /** The part of it that `Range` asks for, or all of it. @throws HTTPException 416 */
@@ -195,8 +191,34 @@ const OF_CONTENT: ReadonlySet<string> = new Set([
   'accept-ranges',
 ]);
 
-/** The answer as 304: what is about the content goes, everything else stays. Pieces stay, too: who sends it ends their source. */
-export function notModified(answer: HttpResponse): HttpResponse {
+/** The 200 that a 304 stands for. */
+export interface Selected {
+  readonly flat: readonly string[];
+  /** The number of its bytes, or -1. */
+  readonly size: number;
+}
+
+const selected = new WeakMap<HttpResponse, Selected>();
+
+/** Notes which 200 a 304 stands for: layers around it say what they would have said of that (§15.4.5). */
+export function standsFor(answer: HttpResponse, whole: Selected): HttpResponse {
+  selected.set(answer, whole);
+  return answer;
+}
+
+/** The 200 that a 304 stands for, where we have made it. */
+export function selectedBy(answer: HttpResponse): Selected | undefined {
+  return selected.get(answer);
+}
+
+function lengthOf({ body, contentLength }: HttpResponse): number {
+  if (typeof body === 'string') return Buffer.byteLength(body);
+  return body instanceof Uint8Array ? body.length : contentLength;
+}
+
+/** The answer as 304: what is about the content goes, everything else stays. Pieces stay, too: who sends it ends their source. `size` is that of its content, or -1. */
+export function notModified(answer: HttpResponse, size: number = lengthOf(answer)): HttpResponse {
+  standsFor(answer, { flat: [...answer.headers.flat], size });
   answer.status = 304;
   if (!isChunks(answer.body)) answer.body = null;
   answer.contentLength = -1;

@@ -4,7 +4,9 @@
  *   If-Match, else If-Unmodified-Since -> 412      If-None-Match, else If-Modified-Since -> 304      then ranges (body.ts)
  */
 import { systemClock } from '../../base/clock.ts';
-import { parseHttpDate } from '../headers.ts';
+import { HTTPException, SvcError } from '../../base/errors.ts';
+import { httpDate, parseHttpDate } from '../headers.ts';
+import type { HttpRequest } from '../contracts.ts';
 import type { Answered } from '../response.ts';
 
 /** What tells two states of a resource apart, as the fields say it. */
@@ -16,6 +18,65 @@ export interface Validators {
 
 /** What preconditions come to. */
 export type Verdict = 'send' | 'not-modified' | 'failed';
+
+/** What {@link checkPreconditions} compares: what a GET of the resource would say of it now. */
+export interface CurrentState {
+  /** Its `ETag`, with its quotes: `'"v3"'`. A weak one (`'W/"v3"'`) never matches `If-Match`. */
+  readonly etag?: string | undefined;
+  /** Its `Last-Modified`. Seconds count. */
+  readonly lastModified?: Date | undefined;
+}
+
+/** Options of {@link checkPreconditions}. */
+export interface PreconditionOptions {
+  /** Whether a request for a resource that exists needs `If-Match` or `If-Unmodified-Since`: 428 (RFC 6585 §3). Default false. */
+  readonly isRequired?: boolean | undefined;
+}
+
+/**
+ * Ends a request whose preconditions fail, before a handler of PUT, PATCH or DELETE changes the resource, so that no client overwrites
+ * what it has not seen. `current` is the state of the resource, undefined while it does not exist: `If-None-Match: *` creates it once.
+ *
+ *   const note = await notes.find(params.id);
+ *   checkPreconditions(req, { etag: `"${note.version}"` }, { isRequired: true });
+ *
+ * `If-Match` counts before `If-Unmodified-Since`, as RFC 9110 §13.2.2 has it; strong tags alone match. Between this check and the
+ * change another request may come: make the change depend on the version, too.
+ *
+ * @throws HTTPException 412, 428; SvcError `E_HEADER` for a tag without quotes
+ */
+export function checkPreconditions(
+  req: HttpRequest,
+  current: CurrentState | undefined,
+  { isRequired = false }: PreconditionOptions = {},
+): void {
+  const { headers } = req;
+  const match = headers['if-match'];
+  if (current === undefined) {
+    if (match !== undefined) throw preconditionFailed(); // also "*": there is nothing (§13.1.1)
+    return;
+  }
+  const { etag, lastModified } = current;
+  if (etag !== undefined && !TAG.test(etag))
+    throw new SvcError('E_HEADER', ['ETag', 'a tag has quotes: "v3", or W/"v3" where it is weak']);
+  if (isRequired && match === undefined && headers['if-unmodified-since'] === undefined)
+    throw new HTTPException(428, 'The request must say with If-Match which state of the resource it is for');
+  const validators = {
+    etag,
+    lastModified: lastModified === undefined ? undefined : httpDate(lastModified.getTime()),
+  };
+  if (isWithheld(req, validators)) throw preconditionFailed();
+  const none = headers['if-none-match'];
+  if (none !== undefined && req.method !== 'GET' && req.method !== 'HEAD' && listsTag(none, etag, false))
+    throw preconditionFailed(); // a GET is answered with 304, by ETagMiddleware
+}
+
+/** One entity tag (RFC 9110 §8.8.3). */
+const TAG = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"$/;
+
+export function preconditionFailed(): HTTPException {
+  return new HTTPException(412, 'The content is not the one that the request was made for');
+}
 
 /** A field of the request, its view not built for that where it need not. */
 export function fieldOf(request: Answered, name: string): string | undefined {

@@ -7,8 +7,8 @@ import { systemClock } from '../../base/clock.ts';
 import { Forbidden, NotFound } from '../../base/errors.ts';
 import { bool, given, int, oneOf, readOptions, text } from '../../base/options.ts';
 import { negotiateEncoding } from '../content-codings.ts';
-import { deliver, preconditionFailed } from './files.ts';
-import { fieldOf, judge } from './preconditions.ts';
+import { deliver, standsFor } from './files.ts';
+import { fieldOf, judge, preconditionFailed } from './preconditions.ts';
 import { HttpResponse, Prepared, RedirectResponse } from '../response.ts';
 import { StaticFolder, hidesSeparator, openStatic, readStaticPath } from './static-folder.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -127,7 +127,10 @@ export class StaticMount {
     const verdict = judge(req, content);
     if (verdict === 'failed') throw preconditionFailed();
     if (verdict === 'not-modified')
-      return new HttpResponse(null, new Prepared(304, form.knownFields.slice()));
+      return standsFor(new HttpResponse(null, new Prepared(304, form.knownFields.slice())), {
+        flat: form.fields,
+        size: content.size,
+      });
     if (content.source !== undefined || req.method === 'HEAD') return deliver(req, answerOf(form), content);
     return this.#sendLarge(req, entry, form);
   }

@@ -13,10 +13,12 @@ import { given, int, oneOf, readOptions } from '../../base/options.ts';
 import { codersOf, negotiateEncoding } from '../content-codings.ts';
 import { isThenable } from '../../base/promises.ts';
 import { checkedChunk, discard, EndlessChunks, gather, isChunks, isPending, iterate } from '../chunks.ts';
+import { selectedBy } from '../files/files.ts';
 import { TransportRequest } from '../request/request.ts';
 import { hasNoContent } from '../response.ts';
 import type { Coder, ContentCoding } from '../content-codings.ts';
 import type { ChunkIterator, Chunks, ChunkStep } from '../chunks.ts';
+import type { HeaderList } from '../headers.ts';
 import type { HttpResponse } from '../response.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, Next } from '../contracts.ts';
@@ -106,12 +108,12 @@ export class CompressionMiddleware implements Middleware {
   }
 
   #finish(req: HttpRequest, response: HttpResponse): Awaitable<HttpResponse> {
-    if (response.status === 304) return revalidated(req, response);
+    if (response.status === 304) return this.#revalidated(req, response);
     const { body, status } = response;
     if (hasNoContent(status) || req.route?.meta['compress'] === false) return response;
     if (status === 206) return partOf(response);
     if (body === null && (req.method !== 'HEAD' || response.contentLength === -1)) return response; // HEAD of a file has its length alone
-    if (!this.#isLongEnough(response) || !isFit(response, req.route?.meta['compress'] === true))
+    if (!this.#isLongEnough(response) || !isFit(response.headers.flat, req.route?.meta['compress'] === true))
       return response;
     response.headers.vary('Accept-Encoding');
     const coding = negotiateEncoding(req.headers['accept-encoding'], this.#encodings);
@@ -125,6 +127,23 @@ export class CompressionMiddleware implements Middleware {
         : this.#compressChunks(req, response, body, coding);
     }
     return this.#compress(req, response, typeof body === 'string' ? Buffer.from(body) : body, coding);
+  }
+
+  /** A 304 says of its 200 what the client would have got with that (RFC 9110 §15.4.5). */
+  #revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
+    const whole = selectedBy(response);
+    if (whole === undefined) return revalidated(req, response);
+    const { headers } = response;
+    const says = req.route?.meta['compress'];
+    const isCoded =
+      says !== false &&
+      (whole.size === -1 || whole.size >= this.#thresholdBytes) &&
+      isFit(whole.flat, says === true) &&
+      (says === true || !headers.has('set-cookie'));
+    if (!isCoded) return response;
+    headers.vary('Accept-Encoding');
+    if (negotiateEncoding(req.headers['accept-encoding'], this.#encodings) !== undefined) weaken(headers);
+    return response;
   }
 
   #isLongEnough({ body, contentLength }: HttpResponse): boolean {
@@ -206,7 +225,7 @@ function misplaced({ kind, constructor }: Middleware, severity: Finding['severit
 }
 
 /** Whether the fields of an answer allow for it. */
-function isFit({ headers: { flat } }: HttpResponse, mayHaveCookies: boolean): boolean {
+function isFit(flat: readonly string[], mayHaveCookies: boolean): boolean {
   let isCompressible = false;
   for (let index = 0; index < flat.length; index += 2) {
     const value = flat[index + 1]!;
@@ -248,9 +267,14 @@ function coded(response: HttpResponse, body: Uint8Array | Chunks, coding: Conten
   response.contentLength = -1;
   headers.set('Content-Encoding', coding);
   headers.delete('Accept-Ranges'); // of other bytes
-  const tag = headers.get('etag');
-  if (tag?.startsWith('"') === true) headers.set('ETag', `W/${tag}`); // the same content, other bytes (RFC 9110 §8.8.3)
+  weaken(headers);
   return response;
+}
+
+/** The same content has other bytes (RFC 9110 §8.8.3). */
+function weaken(headers: HeaderList): void {
+  const tag = headers.get('etag');
+  if (tag?.startsWith('"') === true) headers.set('ETag', `W/${tag}`);
 }
 
 /** Ranges are of the bytes as they are; what the whole would have varied by is said with them (RFC 9110 §15.3.7). */
@@ -264,14 +288,13 @@ function partOf(response: HttpResponse): HttpResponse {
 }
 
 /**
- * The tag of an answer that was compressed is known to its client as a weak one, and goes back as that. What it varied by is
- * said again (RFC 9110 §15.4.5): of every 304, since nothing tells what type its content has.
+ * A 304 that a handler has made, of a 200 that is not known. The tag of an answer that was compressed is known to its client as a
+ * weak one, and goes back as that. Nothing tells what type the content has, so each of them varies.
  */
 function revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
   response.headers.vary('Accept-Encoding');
-  const tag = response.headers.get('etag');
-  if (tag?.startsWith('"') === true && req.headers['if-none-match']?.includes(`W/${tag}`) === true)
-    response.headers.set('ETag', `W/${tag}`);
+  if (req.headers['if-none-match']?.includes(`W/${response.headers.get('etag')}`) === true)
+    weaken(response.headers);
   return response;
 }
 

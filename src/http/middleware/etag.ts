@@ -1,5 +1,6 @@
 /**
- * Conditional GET for answers that handlers make (RFC 9110 §8.8.3, §13.1): a tag made of the content, and 304 for who has it.
+ * Conditional GET for answers that handlers make (RFC 9110 §8.8.3, §13.1): a tag made of the content, 304 for clients that have it,
+ * and 412 for those that want other content.
  *
  * The handler runs all the same; what is saved is the body on its way. Inside of compression: the tag is weak, so it says
  * the same of every coding.
@@ -7,7 +8,7 @@
 import { hash } from 'node:crypto';
 import { int, readOptions } from '../../base/options.ts';
 import { notModified } from '../files/files.ts';
-import { isKnown } from '../files/preconditions.ts';
+import { judge, preconditionFailed } from '../files/preconditions.ts';
 import { isThenable } from '../../base/promises.ts';
 import type { Awaitable, HttpRequest, Middleware, Next } from '../contracts.ts';
 import type { HttpResponse } from '../response.ts';
@@ -20,7 +21,7 @@ export interface ETagOptions {
 
 /**
  * Gives 200 answers to GET and HEAD a weak `ETag` of their content, and answers 304 to `If-None-Match` or
- * `If-Modified-Since`. For all routes, `app.use(new ETagMiddleware())`, or for one, in its `use`.
+ * `If-Modified-Since`, 412 to `If-Match` or `If-Unmodified-Since`. Handlers that change something call {@link checkPreconditions}. For all routes, `app.use(new ETagMiddleware())`, or for one, in its `use`.
  *
  * An `ETag` or `Last-Modified` that the handler has set is kept and compared. Left alone: streams, bodies beyond
  * `maxBytes`, answers that set a cookie, and those with `Cache-Control: no-store`.
@@ -56,8 +57,10 @@ export class ETagMiddleware implements Middleware {
       if (isBounded) headers.set('ETag', (etag = tagOf(body)));
     }
     const lastModified = headers.get('last-modified');
-    const isJudged = etag !== undefined || lastModified !== undefined;
-    return isJudged && isKnown(req, { etag, lastModified }) ? notModified(response) : response;
+    if (etag === undefined && lastModified === undefined) return response;
+    const verdict = judge(req, { etag, lastModified });
+    if (verdict === 'failed') throw preconditionFailed();
+    return verdict === 'not-modified' ? notModified(response) : response;
   }
 }
 

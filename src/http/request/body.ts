@@ -36,6 +36,12 @@ export interface BodyOwner {
   afterwards(fn: () => Awaitable<void>): void;
 }
 
+/** How a JSON body is read. */
+export interface JsonBodyOptions extends BodyOptions {
+  /** Whether content without a Content-Type is 415. */
+  readonly needsType?: boolean | undefined;
+}
+
 /** Who gets the value of a JSON body, or why there is none. Neither may throw. */
 export interface JsonTaker {
   /** `isPlainJson`: without escapes in the text no string can have a lone surrogate, which saves the validator the search. */
@@ -130,7 +136,7 @@ export class RequestBody implements BodyReader {
 
   /** What `use` makes of the value. */
   json<T>(
-    options: BodyOptions,
+    options: JsonBodyOptions,
     use: (value: unknown, isPlainJson: boolean) => T | PromiseLike<T>,
   ): Promise<T> {
     return handled(
@@ -149,11 +155,12 @@ export class RequestBody implements BodyReader {
     );
   }
 
-  takeJson(options: BodyOptions, taker: JsonTaker): void {
-    const { type } = this.#fields;
-    if (type !== undefined && type !== 'application/json' && !isJsonType(type))
-      return taker.failed(new HTTPException(415, 'The request body must be application/json'));
-    this.#readFor(new JsonReader(taker), 'json()', options, DEFAULT_MAX_BYTES);
+  takeJson(options: JsonBodyOptions, taker: JsonTaker): void {
+    const { type, length } = this.#fields;
+    const lacksType = type === undefined && options.needsType === true;
+    if (lacksType ? length > 0 : type !== undefined && type !== 'application/json' && !isJsonType(type))
+      return taker.failed(notJson());
+    this.#readFor(new JsonReader(taker, lacksType), 'json()', options, DEFAULT_MAX_BYTES);
   }
 
   /** Of its files only what `keeper` says is kept. */
@@ -376,13 +383,17 @@ class PromiseReader<T> extends LimitedReader {
 /** For the value of its JSON. */
 class JsonReader extends LimitedReader {
   readonly #taker: JsonTaker;
+  /** Whether any content is 415. Its length is not always known before it is read. */
+  readonly #lacksType: boolean;
 
-  constructor(taker: JsonTaker) {
+  constructor(taker: JsonTaker, lacksType: boolean) {
     super();
     this.#taker = taker;
+    this.#lacksType = lacksType;
   }
 
   protected received(bytes: Uint8Array): void {
+    if (this.#lacksType && bytes.length > 0) return this.#taker.failed(notJson());
     let text: string;
     let value: unknown;
     try {
@@ -436,6 +447,10 @@ function isDeeper(value: object, levels: number): boolean {
 
 function isNest(value: unknown): value is object {
   return typeof value === 'object' && value !== null;
+}
+
+function notJson(): HTTPException {
+  return new HTTPException(415, 'The request body must be application/json, and say so in Content-Type');
 }
 
 function isJsonType(declared: string): boolean {

@@ -117,9 +117,9 @@ export class ReceivedForm implements FormFields {
   }
 }
 
-/** @throws HTTPException 413, 400 for what is no UTF-8 */
+/** The fields of an urlencoded body. @throws HTTPException 413 beyond a limit, 400 for escapes that are not UTF-8 */
 export function parseUrlencoded(body: string, { maxFields, maxFieldBytes }: ResolvedFormOptions): FormFields {
-  const pairs = parsePairs(body, maxFields);
+  const pairs = parsePairs(body, maxFields, true);
   if (pairs === undefined)
     throw new PayloadTooLarge(`The form is too large: there are more than ${maxFields} fields`, {
       code: 'max_fields',

@@ -1,8 +1,11 @@
 /**
  * Names with values out of `application/x-www-form-urlencoded` text: query strings and forms.
  *
- * Decoded as the URL Standard has it (§5.1): "+" is a space, a malformed escape stays as it is, bad UTF-8 becomes U+FFFD.
+ * Decoded as the URL Standard has it (§5.1): "+" is a space, a malformed escape stays as it is. Bad UTF-8 is refused in forms and
+ * becomes U+FFFD in query strings, which come out of links that others have written.
  */
+import { Buffer, isUtf8 } from 'node:buffer'; // the global of that name is a getter
+import { BadRequest } from '../../base/errors.ts';
 
 /** Values by name, of which there may be several. */
 export interface MultiMap {
@@ -67,8 +70,12 @@ export class Pairs implements MultiMap {
   }
 }
 
-/** Parses `a=1&b=2`. Answers undefined when there are more than `maxPairs` pairs. */
-export function parsePairs(text: string, maxPairs: number = Infinity): Pairs | undefined {
+/**
+ * Parses `a=1&b=2`. Returns undefined when there are more than `maxPairs` pairs.
+ *
+ * @throws BadRequest for escapes that are not UTF-8, where `isStrict`
+ */
+export function parsePairs(text: string, maxPairs: number = Infinity, isStrict = false): Pairs | undefined {
   const names: string[] = [];
   const values: string[] = [];
   let equals = -1; // kept from pair to pair: one that is far off is looked for once, not once a pair
@@ -78,8 +85,8 @@ export function parsePairs(text: string, maxPairs: number = Infinity): Pairs | u
       if (names.length === maxPairs) return undefined;
       if (equals < start) equals = indexFrom(text, '=', start);
       const stop = Math.min(equals, end);
-      names.push(decodePart(text.slice(start, stop)));
-      values.push(stop === end ? '' : decodePart(text.slice(stop + 1, end)));
+      names.push(decodePart(text.slice(start, stop), isStrict));
+      values.push(stop === end ? '' : decodePart(text.slice(stop + 1, end), isStrict));
     }
     start = end + 1;
   }
@@ -92,12 +99,26 @@ function indexFrom(text: string, part: string, start: number): number {
   return at === -1 ? text.length : at;
 }
 
-function decodePart(part: string): string {
+function decodePart(part: string, isStrict: boolean): string {
   const spaced = part.includes('+') ? part.replaceAll('+', ' ') : part;
   if (!spaced.includes('%')) return spaced.isWellFormed() ? spaced : spaced.toWellFormed();
   try {
     return decodeURIComponent(spaced).toWellFormed();
   } catch {
-    return new URLSearchParams(`_=${part.replaceAll('&', '%26')}`).get('_')!;
+    return isStrict
+      ? strictlyDecoded(spaced)
+      : new URLSearchParams(`_=${part.replaceAll('&', '%26')}`).get('_')!;
   }
+}
+
+/** A text with malformed escapes, which stay. @throws BadRequest for bytes that are not UTF-8 */
+function strictlyDecoded(text: string): string {
+  const decoded = Buffer.from(text)
+    .toString('latin1')
+    .replace(/%([\da-f]{2})/gi, (_escape, digits: string) =>
+      String.fromCharCode(Number.parseInt(digits, 16)),
+    );
+  const bytes = Buffer.from(decoded, 'latin1');
+  if (isUtf8(bytes)) return bytes.toString();
+  throw new BadRequest('The form is not valid UTF-8: a name or a value has another escape', { code: 'utf8' });
 }

@@ -30,7 +30,7 @@ import type { Answer, HttpResponse } from '../response.ts';
 import type { HeaderView } from '../headers.ts';
 import type { Forwarding, ProxyTrust } from './proxy.ts';
 import type { MultiMap, Pairs } from './query.ts';
-import type { BodyDefaults, JsonTaker } from './body.ts';
+import type { BodyDefaults, JsonBodyOptions, JsonTaker } from './body.ts';
 import type { RequestEvent } from './event.ts';
 import type { RequestIdentity, TraceContext } from '../request-id.ts';
 import type { Match } from '../router.ts';
@@ -308,14 +308,14 @@ export class TransportRequest implements HttpRequest {
 
   /** `json()` together with what is made of the value; see {@link JsonTaker}. @internal */
   readJson<T>(
-    options: BodyOptions,
+    options: JsonBodyOptions,
     use: (value: unknown, isPlainJson: boolean) => T | PromiseLike<T>,
   ): Promise<T> {
     return this.#content.json(options, use);
   }
 
   /** The same without a promise. @internal */
-  takeJson(options: BodyOptions, taker: JsonTaker): void {
+  takeJson(options: JsonBodyOptions, taker: JsonTaker): void {
     this.#content.takeJson(options, taker);
   }
 

@@ -3,6 +3,7 @@ import { readdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { Field, Schema, Svc, bool, file, int, lazy, list, nullable, str } from '../../../src/index.ts';
 import { TestClient } from '../../../src/testing/index.ts';
+import { served } from '../../support/served.ts';
 import { MULTIPART, UploadFolder, formRequest, textOf } from '../../support/form-requests.ts';
 import { field, fileOf, written } from '../../support/multipart-reference.ts';
 import type { FormFields, FormOptions, HttpRequest } from '../../../src/index.ts';
@@ -176,6 +177,43 @@ const LIMITS: readonly (readonly [options: FormOptions, code: string | undefined
   [{ maxHeaderBytes: 64 }, 'max_header_bytes'],
   [{ maxBytes: 500 }, undefined],
 ];
+test('an urlencoded form with escapes that are not UTF-8 is 400, and one with malformed escapes keeps them as they are', async () => {
+  const app = new Svc({ env: 'test' });
+  const handler = async ({ req }: { readonly req: HttpRequest }): Promise<unknown> => {
+    const form = await req.form();
+    return [...form.keys()].map((name) => [name, form.getAll(name)]);
+  };
+  app.post('/read', handler);
+  app.post('/declared', { form: { a: Field('') } }, ({ form }) => [['a', [form.a]]]);
+  await using server = await served(app);
+  const send = async (path: string, body: string): Promise<readonly [number, unknown]> => {
+    const head = `Content-Type: application/x-www-form-urlencoded\r\nContent-Length: ${body.length}\r\n\r\n`;
+    const answer = await server.ask('POST', path, head + body); // text is sent as Latin-1, byte for byte
+    const { code } = answer.json() as { code?: string };
+    return [answer.status, code ?? answer.json()];
+  };
+  for (const path of ['/read', '/declared']) {
+    for (const body of [
+      'a=%ff',
+      'a=%C3',
+      'a=x%E2%82+',
+      'a=%ED%A0%80',
+      'a=%zz%ff',
+      'a=\xff',
+      'a=\xc3%A4',
+    ].concat(path === '/read' ? ['%ff=a', 'b=1&%C3%28'] : []))
+      assert.deepEqual(await send(path, body), [400, 'utf8'], body);
+    for (const [body, value] of [
+      ['a=%EF%BF%BD', '\ufffd'],
+      ['a=%zz%', '%zz%'],
+      ['a=%zz%C3%A4+', '%zzä '],
+      ['a=100%', '100%'],
+      ['a=\xc3\xa4%', 'ä%'],
+    ] as const)
+      assert.deepEqual(await send(path, body), [200, [['a', [value]]]], body);
+  }
+});
+
 test('form() and parts() answer 413 to what is beyond a limit, and keep nothing of it', async (t) => {
   const folder = new UploadFolder(t);
   for (const [options, code] of LIMITS) {
