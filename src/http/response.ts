@@ -92,7 +92,7 @@ export class HttpResponse {
 
   /** @throws SvcError `E_HEADER`; RangeError for a status that no final response has */
   constructor(body: ResponseBody | ByteSource = null, options: ResponseOptions | Prepared = {}) {
-    this.#body = bodyOf(body);
+    this.#body = typeof body === 'string' ? body : bodyOf(body);
     this.#isForOne = options instanceof Prepared;
     if (options instanceof Prepared) {
       this.#status = options.status;

@@ -68,14 +68,15 @@ export function fieldsOf<T extends object>(
 /** Compiles any type: a token, a schema class, a native constructor. `owner` names it in errors. @throws SvcError as {@link planOf} */
 export function compileType<S extends TypeSource>(source: S, owner = 'a type'): CompiledType<Infer<S>> {
   const node = readWhole(source, owner);
-  const plan = node.kind === 'object' ? classPlan(source as SchemaClass) : undefined;
-  const check = plan === undefined ? jsonCheck(node) : undefined;
+  if (node.kind === 'object') {
+    const plan = planOf(source as SchemaClass<object>) as SchemaPlan<Infer<S>>; // the class is the source
+    return Object.freeze({ node, parseJson: plan.parseJson.bind(plan) });
+  }
+  const check = jsonCheck(node);
   return Object.freeze({
     node,
     parseJson: (input: unknown, at?: string, isPlainJson = false) =>
-      check === undefined
-        ? (plan!.parseJson(input, at, isPlainJson) as Result<Infer<S>>) // one of the two is there
-        : runCheck<Infer<S>>(check, input, at, false, isPlainJson),
+      runCheck<Infer<S>>(check, input, at, false, isPlainJson),
   });
 }
 

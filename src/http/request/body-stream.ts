@@ -18,7 +18,7 @@ export function tooLarge(maxBytes: number): PayloadTooLarge {
 
 /** Whether it can no longer be read: its sender has left, or it was thrown away. */
 function isGone(source: BodySource): boolean {
-  return source.isLetGo === true || (source.destroyed && !hasNoBody(source));
+  return source.isLetGo === true || (source.destroyed && !source.readableEnded);
 }
 
 /** Told of the whole body, or of why there is none. */
@@ -36,7 +36,7 @@ export interface BodyReader {
 export function collect(source: BodySource, declared: number, maxBytes: number, reader: BodyReader): void {
   if (declared > maxBytes) return reader.onBody(undefined, tooLarge(maxBytes));
   if (isGone(source)) return reader.onBody(undefined, new ClientDisconnected());
-  if (hasNoBody(source)) return reader.onBody(EMPTY, undefined);
+  if (source.readableEnded) return reader.onBody(EMPTY, undefined);
   source.onFirstRead?.();
   const collector = new Collector(source, maxBytes, reader);
   if (source.handTo?.(collector) === true) return;
@@ -143,7 +143,7 @@ export async function* chunksOf(
     yield chunk;
   }
   if (source.isLetGo === true) throw new ClientDisconnected();
-  if (hasNoBody(source)) return;
+  if (source.readableEnded) return;
   source.onFirstRead?.();
   try {
     for await (const chunk of source.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
@@ -165,7 +165,7 @@ export function readAhead(
   isEnough: (chunk: Uint8Array) => boolean,
 ): Promise<readonly Uint8Array[]> {
   if (isGone(source)) return Promise.reject(new ClientDisconnected());
-  if (hasNoBody(source)) return Promise.resolve([]);
+  if (source.readableEnded) return Promise.resolve([]);
   source.onFirstRead?.();
   const ahead = new ByteQueue(); // small chunks are copied together
   return new Promise((resolve, reject) => {
@@ -229,12 +229,4 @@ export interface BodyTaker {
   end(): void;
   /** The sender left before. */
   lose(): void;
-}
-
-/**
- * Whether there is nothing to read. A request without Content-Length and Transfer-Encoding never emits an event under
- * `optimizeEmptyRequests`, so this must be asked first.
- */
-export function hasNoBody(source: BodySource): boolean {
-  return source.readableEnded;
 }

@@ -62,9 +62,9 @@ const REPLACEMENT = '\ufffd';
 export class RequestBody implements BodyReader {
   readonly #owner: BodyOwner;
   readonly #incoming: BodySource;
+  /** The fields of the request's head that describe the body. */
+  readonly #fields: BodyHead;
   readonly #defaults: BodyDefaults;
-  /** What its head says of it; undefined until somebody asks. */
-  #head: BodyHead | undefined;
   /** Who waits for it; undefined until somebody does. */
   #first: LimitedReader | undefined;
   #others: LimitedReader[] | undefined;
@@ -84,6 +84,7 @@ export class RequestBody implements BodyReader {
     this.#owner = owner;
     this.#incoming = incoming;
     this.#defaults = defaults;
+    this.#fields = new BodyHead(incoming.rawHeaders);
   }
 
   bytes(options: BodyOptions): Promise<Uint8Array> {
@@ -115,10 +116,6 @@ export class RequestBody implements BodyReader {
   #coding(): BodyCoding | undefined {
     const { coding } = this.#fields;
     return coding === undefined ? undefined : bodyCodingOf(coding, this.#defaults.decompressBodies === true);
-  }
-
-  get #fields(): BodyHead {
-    return (this.#head ??= new BodyHead(this.#incoming.rawHeaders));
   }
 
   text(options: BodyOptions): Promise<string> {
@@ -270,7 +267,7 @@ export class RequestBody implements BodyReader {
 
   /** @throws HTTPException 415 */
   #start(first: LimitedReader, maxBytes: number): void {
-    const coding = this.#coding();
+    const coding = this.#fields.coding === undefined ? undefined : this.#coding();
     this.#first = first;
     const reader: BodyReader =
       coding === undefined

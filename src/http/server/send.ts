@@ -70,7 +70,7 @@ export function send(
   sending: Sending,
 ): Promise<void> | undefined {
   const { body } = response;
-  if (hasNoContent(response.status) || body === null || isChunks(body))
+  if (hasNoContent(response.status) || body === null || (typeof body !== 'string' && isChunks(body)))
     return sendOther(outgoing, response, req, isLast, sending);
   const length = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength;
   const isAscii = length === body.length;

@@ -358,9 +358,9 @@ export class HttpServer {
     this.#app.count(req, response, this.#app.clock.monotonicMs() - req.startedMs);
     req.isAnswered = true;
     const connection = req.connection!; // #onRequest() has set it
-    if (isChunks(response.body)) watchEnd(incoming.socket, connection);
-    if (outgoing.closed || (req.hasLeft && isChunks(response.body)))
-      return this.#drop(req, outgoing, response);
+    const isStream = typeof response.body !== 'string' && isChunks(response.body);
+    if (isStream) watchEnd(incoming.socket, connection);
+    if (outgoing.closed || (req.hasLeft && isStream)) return this.#drop(req, outgoing, response);
     try {
       const isLast =
         (this.#isDraining || !this.keepsAlive || connection.hasSaidClose) && connection.endsWith(outgoing);
