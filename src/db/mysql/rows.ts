@@ -22,6 +22,8 @@ export class RowPlan implements RowReader {
   /** The packets that described the columns: the same ones are not read again. */
   readonly described: readonly Buffer[];
   readonly #names: readonly string[];
+  /** The keys of a list. */
+  readonly #numbers: readonly number[];
   readonly #decoders: readonly Decoder[];
   /** The bytes of a binary value; 0 where they have their length before them. */
   readonly #widths: readonly number[];
@@ -39,6 +41,7 @@ export class RowPlan implements RowReader {
     this.columns = columns;
     this.described = described;
     this.#names = columns.map(({ name }) => name);
+    this.#numbers = [...columns.keys()];
     this.#decoders = readers.map(({ decode }) => decode);
     this.#widths = readers.map(({ width }) => width);
     this.#hasProto = this.#names.includes('__proto__');
@@ -55,31 +58,50 @@ export class RowPlan implements RowReader {
 
   object(bytes: Buffer, at: number, end: number): Row {
     const names = this.#names;
-    const values = this.list(bytes, at, end);
     const row: Row = {};
-    if (this.#hasProto) names.forEach((name, index) => setColumn(row, name, values[index]));
-    else for (let index = 0; index < names.length; index++) row[names[index]!] = values[index];
+    if (this.#hasProto)
+      this.list(bytes, at, end).forEach((value, index) => setColumn(row, names[index]!, value));
+    else this.#read(row, names, bytes, at, end);
     return row;
   }
 
   list(bytes: Buffer, at: number, end: number): unknown[] {
     const values = new Array<unknown>(this.#names.length);
-    const last = this.isText ? this.#text(values, bytes, at, end) : this.#binary(values, bytes, at, end);
-    if (last !== end) throw new ProtocolViolation('a row with bytes behind its last value');
+    this.#read(values as unknown as Row, this.#numbers, bytes, at, end);
     return values;
   }
 
-  /** Where the last value ends. */
-  #binary(values: unknown[], bytes: Buffer, at: number, end: number): number {
+  /** Sets the values of a row by their keys. A list that is made into an object afterwards costs 5 % of a query of 1,000 rows. */
+  #read(
+    row: Record<string | number, unknown>,
+    keys: readonly (string | number)[],
+    bytes: Buffer,
+    at: number,
+    end: number,
+  ): void {
+    const last = this.isText
+      ? this.#text(row, keys, bytes, at, end)
+      : this.#binary(row, keys, bytes, at, end);
+    if (last !== end) throw new ProtocolViolation('a row with bytes behind its last value');
+  }
+
+  /** Returns where the last value ends. */
+  #binary(
+    row: Record<string | number, unknown>,
+    keys: readonly (string | number)[],
+    bytes: Buffer,
+    at: number,
+    end: number,
+  ): number {
     const decoders = this.#decoders;
     const widths = this.#widths;
-    let from = firstValue(values.length, bytes, at, end);
-    for (let index = 0; index < values.length; index++) {
+    let from = firstValue(keys.length, bytes, at, end);
+    for (let index = 0; index < keys.length; index++) {
       if (isNull(bytes, at, index)) {
-        values[index] = null;
+        row[keys[index]!] = null;
         continue;
       }
-      const width = widths[index]!; // as many as names, like the decoders
+      const width = widths[index]!; // as many as keys, like the decoders
       let to = from + width;
       if (width === 0) {
         const length = bytes[from]!;
@@ -87,24 +109,30 @@ export class RowPlan implements RowReader {
         else [from, to] = longValue(bytes, from, end);
       }
       if (to > end) throw new ProtocolViolation('a value that is longer than its row');
-      values[index] = decoders[index]!(bytes, from, to);
+      row[keys[index]!] = decoders[index]!(bytes, from, to);
       from = to;
     }
     return from;
   }
 
-  #text(values: unknown[], bytes: Buffer, at: number, end: number): number {
+  #text(
+    row: Record<string | number, unknown>,
+    keys: readonly (string | number)[],
+    bytes: Buffer,
+    at: number,
+    end: number,
+  ): number {
     let from = at;
-    for (let index = 0; index < values.length; index++) {
+    for (let index = 0; index < keys.length; index++) {
       if (from >= end) throw new ProtocolViolation('a row that ends too early');
       if (bytes[from] === NULL_MARK) {
-        values[index] = null;
+        row[keys[index]!] = null;
         from++;
         continue;
       }
       const [start, to] = longValue(bytes, from, end);
       if (to > end) throw new ProtocolViolation('a value that is longer than its row');
-      values[index] = this.#decoders[index]!(bytes, start, to);
+      row[keys[index]!] = this.#decoders[index]!(bytes, start, to);
       from = to;
     }
     return from;
