@@ -38,7 +38,7 @@ export interface SvcOptions extends LimitOptions {
   readonly title?: string | undefined;
   /** Default `production`; the variable SVC_ENV wins. */
   readonly env?: Env | undefined;
-  /** The cap of every request body in bytes. Default: none but those of `json()`, `text()` and `form()`. */
+  /** The cap of every request body in bytes, unless its route has a `maxBodyBytes`. Default: none but those of `json()`, `text()` and `form()`. */
   readonly maxBodyBytes?: number | undefined;
   /** Where uploaded files are kept that do not fit in memory, until their requests are over. Default: the system's folder for temporary files. SVC_UPLOAD_DIRECTORY. */
   readonly uploadDirectory?: string | undefined;

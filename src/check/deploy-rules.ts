@@ -108,6 +108,28 @@ export function findUnlimited(view: ApplicationView, report: ReportFinding): voi
   }
 }
 
+/** The cap of forms that have none of their own. */
+const FORM_BYTES = 10_000_000;
+
+/** SVC214 */
+export function findLimitConflicts(view: ApplicationView, report: ReportFinding): void {
+  const setting = view.settings.peek('maxBodyBytes');
+  const usual = Math.min(FORM_BYTES, setting === undefined ? Infinity : Number(setting));
+  for (const detail of ownRoutes(view)) {
+    const { form } = detail.inputs;
+    const cap = detail.declared.spec.maxBodyBytes ?? usual;
+    for (const { name, node } of form?.fields ?? []) {
+      const limit = fileLimit(node);
+      if (limit === undefined || limit === Infinity || limit <= cap) continue;
+      report(
+        subjectOf(detail),
+        `its file "${name}" may have ${limit} bytes, but its body no more than ${cap}: larger ones are 413`,
+        detail.route.place,
+      );
+    }
+  }
+}
+
 /** What nobody need look out for beyond a message of this size is no limit. */
 const LARGE_MESSAGE_BYTES = 67_108_864;
 

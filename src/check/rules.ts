@@ -19,6 +19,7 @@ import {
   enginesOf,
   findExposedInsides,
   findMissingHeaders,
+  findLimitConflicts,
   findUnlimited,
   satisfies,
 } from './deploy-rules.ts';
@@ -241,6 +242,14 @@ export const CORE_RULES: readonly CoreRule[] = [
     why: 'Whatever lies in a directory of static files can be read by everybody who knows, or guesses, its name',
     remedy:
       'Serve a directory that holds nothing but what is meant to be public, and leave links and names with a dot out of it',
+  },
+  {
+    id: 'SVC214',
+    severity: 'error',
+    phase: 'security',
+    run: findLimitConflicts,
+    why: 'The smaller of two limits decides, so what the larger one promises is refused',
+    remedy: 'Give the route a maxBodyBytes above what its fields may have together, or lower their maxLength',
   },
   {
     id: 'SVC301',

@@ -56,13 +56,13 @@ export interface HttpRequest {
    * nothing was sent: to HTTP/1.0, behind the head of the answer, and without a socket. @throws SvcError `E_HEADER`
    */
   earlyHints(links: string | readonly string[]): boolean;
-  /** The whole body. No cap of its own: `maxBytes`, else the application's `maxBodyBytes`; beyond it 413. */
+  /** The whole body. No cap of its own: `maxBytes`, and `maxBodyBytes` of the route, else of the application; beyond it 413. */
   body(options?: BodyOptions): Promise<Uint8Array>;
   /** The body as it arrives, capped as `body()`. Not to be combined with the others. */
   stream(options?: BodyOptions): AsyncIterable<Uint8Array>;
-  /** The body parsed as JSON; 10 MB unless `maxBytes` says otherwise. 400 when malformed or nested deeper than 1,000 levels, 415 when declared as another type. */
+  /** The body parsed as JSON; 10 MB unless `maxBytes`, or `maxBodyBytes` of the route, says otherwise. 400 when malformed or nested deeper than 1,000 levels, 415 when declared as another type. */
   json(options?: BodyOptions): Promise<unknown>;
-  /** The body as UTF-8 text; 10 MB unless `maxBytes` says otherwise. */
+  /** The body as UTF-8 text; capped as `json()`. */
   text(options?: BodyOptions): Promise<string>;
   /**
    * The fields and files of a form, urlencoded or multipart; 10 MB unless `maxBytes`, or `maxBodyBytes` of the route, says

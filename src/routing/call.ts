@@ -369,7 +369,7 @@ function endpointOf(
   return {
     route: new RouteRecord(route, method, security),
     readParams: paramsReader(route.template.parameters),
-    maxBodyBytes: route.spec.maxBodyBytes ?? Infinity,
+    maxBodyBytes: route.spec.maxBodyBytes,
     tally: undefined,
     run,
   } satisfies Endpoint & { run: Core };

@@ -83,7 +83,7 @@ export interface RouteSpec extends TextInputs {
   readonly meta?: Readonly<Record<string, unknown>> | undefined;
   /** `false`: an array `[body, status]` is a list, never a reply with a status. Needed for lists of two whose second may be an integer 200 ... 599. */
   readonly tuple?: boolean | undefined;
-  /** The most bytes of a body that this route reads. Default 10,000,000. */
+  /** The most bytes of a body that this route reads, in place of the setting `maxBodyBytes`, be it more or less. Default: that setting, and 10,000,000 for JSON, text and forms. */
   readonly maxBodyBytes?: number | undefined;
   /** Whether content for `body` without `Content-Type` is 415, in place of the setting `strictContentType`. Default true. */
   readonly strictContentType?: boolean | undefined;

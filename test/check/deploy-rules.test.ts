@@ -4,9 +4,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { NotFound } from '../../src/base/errors.ts';
-import { Field, file } from '../../src/schema/schema.ts';
+import { Field, file, list } from '../../src/schema/schema.ts';
 import { CORSMiddleware } from '../../src/http/middleware/cors.ts';
 import { SecurityHeadersMiddleware } from '../../src/http/middleware/security-headers.ts';
+import type { Svc } from '../../src/app/svc.ts';
 import { found, quiet, subjects } from '../support/found.ts';
 
 const handler = (): string => 'x';
@@ -108,6 +109,29 @@ test('SVC212 warns of limits that are none', () => {
     'setting maxBodyBytes: 1099511627776 is as good as no limit: a few clients can hold all that the process has',
     'setting requestTimeoutMs: 86400000 is as good as no limit: a few clients can hold all that the process has',
   ]);
+});
+
+test('SVC214 finds files of forms that may be larger than the body that holds them', () => {
+  const declare = (app: Svc, maxBodyBytes: number | undefined): Svc =>
+    app.post(
+      '/a',
+      {
+        public: true,
+        maxBodyBytes,
+        form: {
+          photo: Field(file, { maxLength: 20_000_000 }),
+          papers: Field(list(file), { maxLength: 3 }),
+          small: Field(file, { maxLength: 1_000 }),
+        },
+      },
+      handler,
+    );
+  const says = (cap: number): string =>
+    `POST /a: its file "photo" may have 20000000 bytes, but its body no more than ${cap}: larger ones are 413`;
+  assert.deepEqual(found(declare(quiet(), undefined), 'SVC214'), [says(10_000_000)]);
+  assert.deepEqual(found(declare(quiet({ maxBodyBytes: 5_000 }), undefined), 'SVC214'), [says(5_000)]);
+  assert.deepEqual(found(declare(quiet(), 19_999_999), 'SVC214'), [says(19_999_999)]);
+  assert.deepEqual(found(declare(quiet({ maxBodyBytes: 5_000 }), 20_000_000), 'SVC214'), []);
 });
 
 test('SVC105 tells of HEAD without GET, and of OPTIONS that preflights never reach', () => {

@@ -260,7 +260,7 @@ test('body: content without Content-Type is 415 on a socket, inside of middlewar
   }
 });
 
-test('maxBodyBytes of a route caps whatever reads its body, below the cap of the application, and no other route', async () => {
+test('maxBodyBytes of a route caps whatever reads its body, in place of the cap of the application, and no other route', async () => {
   await using it = setUp(
     (app) => {
       app.post('/small', { maxBodyBytes: 10 }, async ({ req }) => (await req.body()).length);
@@ -288,7 +288,8 @@ test('maxBodyBytes of a route caps whatever reads its body, below the cap of the
     await sizes('/form', (length) => ({ form: { a: 'x'.repeat(length - 2) } }), 10, 11),
     [200, 413],
   );
-  assert.deepEqual(await sizes('/large', (length) => ({ json: 'x'.repeat(length - 2) }), 50, 51), [200, 413]);
+  const json = (length: number): TestRequest => ({ json: 'x'.repeat(length - 2) });
+  assert.deepEqual(await sizes('/large', json, 50, 51, 1_000, 1_001), [200, 200, 200, 413]);
   assert.deepEqual(await sizes('/usual', body, 50, 51), [200, 413]);
 });
 
@@ -857,4 +858,27 @@ test('a list beside a status is body and status; tuple: false and response: list
     const response = await it.client.get(path);
     assert.deepEqual([response.status, await response.text()], [status, text], path);
   }
+});
+
+test('maxBodyBytes of a route lets JSON, text, bytes and forms have more than 10 MB, and more than the application lets in', async () => {
+  const size = 10_500_000;
+  await using it = setUp(
+    (app) => {
+      const spec = { maxBodyBytes: size };
+      app.post('/json', spec, async ({ req }) => String(await req.json()).length);
+      app.post('/declared', { ...spec, body: str }, ({ body }) => body.length);
+      app.post('/text', spec, async ({ req }) => (await req.text()).length);
+      app.post('/bytes', spec, async ({ req }) => (await req.body()).length);
+      app.post('/less', spec, async ({ req }) => (await req.text({ maxBytes: 1_000_000 })).length);
+    },
+    { maxBodyBytes: 100 },
+  );
+  const text = `"${'x'.repeat(size - 2)}"`;
+  const post = async (path: string, body: string): Promise<number> =>
+    (await it.client.post(path, { body, headers: JSON_TYPE })).status;
+  for (const path of ['/json', '/declared', '/text', '/bytes']) {
+    assert.equal(await post(path, text), 200, path);
+    assert.equal(await post(path, `${text} `), 413, path);
+  }
+  assert.equal(await post('/less', text), 413);
 });

@@ -26,6 +26,7 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
     'SVC208',
     'SVC209',
     'SVC210',
+    'SVC214',
     'SVC212',
     'SVC302',
     'SVC303',

@@ -301,14 +301,16 @@ export class OpenFile implements FileState {
   readonly size: number;
   readonly mtimeMs: number;
   readonly ino: number;
+  readonly dev: number;
   readonly #handle: FileHandle;
   #closing: Promise<void> | undefined;
 
-  constructor(handle: FileHandle, { size, mtimeMs, ino }: Stats) {
+  constructor(handle: FileHandle, { size, mtimeMs, ino, dev }: Stats) {
     this.#handle = handle;
     this.size = size;
     this.mtimeMs = mtimeMs;
     this.ino = ino;
+    this.dev = dev;
   }
 
   /** Reads into the block; answers how many bytes, 0 at the end. */

@@ -116,6 +116,22 @@ export class StaticFolder {
     );
   }
 
+  /** Opens a file whose path has been looked up: no link that has been put in its place since is followed, nor in that of a folder on its way. */
+  async openFile(path: string): Promise<OpenFile | undefined> {
+    let file: OpenFile | undefined;
+    try {
+      file = await openFile(path, false);
+      if (file === undefined || this.#options.followsSymlinks || (await isAt(path, file))) return file;
+    } catch (error) {
+      if (!isAbsence(error) && !isDenial(error)) {
+        await file?.close();
+        throw error;
+      }
+    }
+    await file?.close();
+    return undefined;
+  }
+
   async #look(key: string, segments: readonly string[], now: Moment): Promise<StaticEntry | undefined> {
     const entry = await this.#entryOf(key, segments, this.#cache.known(key), now);
     if (entry === undefined) this.#cache.delete(key);
@@ -228,7 +244,7 @@ export class StaticFolder {
       known.fields.includes('Vary') === form.varies;
     if (isKnown) return known;
     if (state.size > SMALL_BYTES) return this.#fields(path, state, undefined, form, now.wallMs);
-    const file = await openStatic(path);
+    const file = await this.openFile(path);
     if (file === undefined) return undefined;
     try {
       const source = file.size <= SMALL_BYTES ? await file.readAll() : undefined;
@@ -269,14 +285,14 @@ export class StaticFolder {
   }
 }
 
-/** Opens a file whose path has been looked up: a link that has been put in its place is not followed. */
-export async function openStatic(path: string): Promise<OpenFile | undefined> {
-  try {
-    return await openFile(path, false);
-  } catch (error) {
-    if (isDenial(error)) return undefined;
-    throw error;
-  }
+/**
+ * Whether an open file is what a path leads to without any link. Its folders are looked at before and behind the file, for they may
+ * have been exchanged in between.
+ */
+async function isAt(path: string, { dev, ino }: OpenFile): Promise<boolean> {
+  if ((await realpath(path)) !== path) return false;
+  const found = await stat(path);
+  return found.dev === dev && found.ino === ino && (await realpath(path)) === path;
 }
 
 /** To a client, what this process may not read is not there. */

@@ -10,7 +10,7 @@ import { negotiateEncoding } from '../content-codings.ts';
 import { deliver, standsFor } from './files.ts';
 import { fieldOf, judge, preconditionFailed } from './preconditions.ts';
 import { HttpResponse, Prepared, RedirectResponse } from '../response.ts';
-import { StaticFolder, hidesSeparator, openStatic, readStaticPath } from './static-folder.ts';
+import { StaticFolder, hidesSeparator, readStaticPath } from './static-folder.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Awaitable, HttpRequest } from '../contracts.ts';
 import type { Answered } from '../response.ts';
@@ -137,7 +137,7 @@ export class StaticMount {
 
   /** A large file is read as it is sent: from the file that is there now, with the fields of that one. */
   async #sendLarge(req: Answered, entry: FileEntry, known: Representation): Promise<HttpResponse> {
-    const file = await openStatic(known.path);
+    const file = await this.folder.openFile(known.path);
     if (file === undefined) throw new NotFound();
     req.afterwards?.(() => file.close());
     const form = this.folder.reopened(known, entry, file, this.#clock);

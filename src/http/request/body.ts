@@ -19,7 +19,7 @@ import type { MultiMap } from './query.ts';
 
 /** What bodies have from their application. */
 export interface BodyDefaults {
-  /** The cap of every body, whatever a call asks for. */
+  /** The cap of every body whose route has none, whatever a call asks for. */
   readonly maxBodyBytes: number;
   /** Whether content codings of bodies are taken off; if not, they are refused. */
   readonly decompressBodies?: boolean | undefined;
@@ -29,8 +29,8 @@ export interface BodyDefaults {
 
 /** The request that it belongs to. */
 export interface BodyOwner {
-  /** The cap below the application's. */
-  readonly maxBodyBytes: number;
+  /** The cap of its route, in place of the application's. */
+  readonly maxBodyBytes: number | undefined;
   field(name: string): string | undefined;
   /** Runs `fn` when the request is over. */
   afterwards(fn: () => Awaitable<void>): void;
@@ -170,7 +170,7 @@ export class RequestBody implements BodyReader {
     const resolved = readFormOptions('form()', options, this.#defaults.uploadDirectory);
     const { boundary } = formTypeOf(this.#fields.type);
     if (boundary === undefined)
-      return this.#read('form()', options, this.#formBytes(), (bytes) =>
+      return this.#read('form()', options, DEFAULT_FORM_BYTES, (bytes) =>
         parseUrlencoded(decodeUtf8(bytes), resolved),
       );
     return (this.#form = this.#collectForm(boundary, options, resolved, keeper));
@@ -182,11 +182,10 @@ export class RequestBody implements BodyReader {
     resolved: ResolvedFormOptions,
     keeper: FileKeeper | undefined,
   ): Promise<FormFields> {
-    const fallback = this.#formBytes();
     const chunks =
       this.#first === undefined
-        ? this.#chunks('form()', this.#limit(options, fallback))
-        : [await this.#read('form()', options, fallback, same)];
+        ? this.#chunks('form()', this.#limit(options, DEFAULT_FORM_BYTES))
+        : [await this.#read('form()', options, DEFAULT_FORM_BYTES, same)];
     const { readMultipart, uploadStore } = await import('./multipart-form.ts');
     const store = uploadStore(resolved);
     this.#owner.afterwards(() => store.close());
@@ -201,7 +200,7 @@ export class RequestBody implements BodyReader {
     const resolved = readFormOptions('parts()', options, this.#defaults.uploadDirectory);
     const { boundary } = formTypeOf(this.#fields.type);
     if (boundary === undefined) throw new HTTPException(415, 'The request body must be multipart/form-data');
-    const chunks = this.#chunks('parts()', this.#limit(options, this.#formBytes()));
+    const chunks = this.#chunks('parts()', this.#limit(options, DEFAULT_FORM_BYTES));
     const { partsOf } = await import('./multipart-form.ts');
     yield* partsOf(chunks, boundary, resolved);
   }
@@ -225,14 +224,10 @@ export class RequestBody implements BodyReader {
     return leading.fields;
   }
 
-  /** What a form may have that does not say: as much as its route reads, or else not much. */
-  #formBytes(): number {
-    const { maxBodyBytes } = this.#owner;
-    return maxBodyBytes === Infinity ? DEFAULT_FORM_BYTES : maxBodyBytes;
-  }
-
+  /** What a call may read that does not say: what its route lets in, else `fallback`. */
   #limit(options: BodyOptions, fallback: number): number {
-    const { maxBytes = fallback } = options;
+    const { maxBodyBytes: ofRoute } = this.#owner;
+    const { maxBytes = ofRoute ?? fallback } = options;
     if (typeof maxBytes !== 'number' || !(maxBytes >= 0))
       throw new SvcError('E_OPTION_RANGE', [
         'a body reader',
@@ -240,7 +235,7 @@ export class RequestBody implements BodyReader {
         'a number of bytes, 0 or more',
         shown(maxBytes),
       ]);
-    return Math.min(maxBytes, this.#defaults.maxBodyBytes, this.#owner.maxBodyBytes);
+    return Math.min(maxBytes, ofRoute ?? this.#defaults.maxBodyBytes);
   }
 
   /** What `use` makes of the body. */

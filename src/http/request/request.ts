@@ -79,8 +79,8 @@ export interface Endpoint {
   readonly route: CompiledRoute;
   /** The parameters of the path out of its raw captures. */
   readParams(captures: readonly string[]): Readonly<Record<string, unknown>>;
-  /** The cap of its bodies in bytes, below the application's. */
-  readonly maxBodyBytes: number;
+  /** The cap of its bodies in bytes; undefined: the application's. */
+  readonly maxBodyBytes: number | undefined;
   /** What counts its answers, once that has been found. */
   tally?: Tally | undefined;
   /** Answers. Never throws, never rejects. */
@@ -336,10 +336,10 @@ export class TransportRequest implements HttpRequest {
     return this.#content.leadingFields();
   }
 
-  /** The cap of its body below the application's: that of its route. @internal */
-  get maxBodyBytes(): number {
+  /** The cap of its route's bodies, in place of the application's. @internal */
+  get maxBodyBytes(): number | undefined {
     const { match } = this;
-    return match.kind === 'found' ? match.endpoint.maxBodyBytes : Infinity;
+    return match.kind === 'found' ? match.endpoint.maxBodyBytes : undefined;
   }
 
   get #content(): RequestBody {

@@ -613,6 +613,36 @@ test('mountStatic() sends a large file as it is when it is opened, with the fiel
   rmSync(join(root, 'moved.bin'));
 });
 
+test('mountStatic() follows no folder that has become a link since its files were looked up, unless followSymlinks is true', async (t) => {
+  await using it = await site();
+  const open = new Svc({ logger: collectedLog().logger });
+  open.mountStatic('/static', root, { followSymlinks: true });
+  await open.startup();
+  t.after(() => open.shutdown());
+  const followed = async (path: string): Promise<number> =>
+    (await open.fetch(new Request(`http://a.example${path}`))).status;
+  for (const [name, inside, outside] of [
+    ['large.bin', Buffer.alloc(200_000, 'i'), Buffer.alloc(200_000, 'o')],
+    ['small.txt', 'inside', 'outside'],
+  ] as const) {
+    put(`public/swapped/${name}`, inside);
+    put(`elsewhere/${name}`, outside);
+    const path = `/static/swapped/${name}`;
+    const before = await it.get(path);
+    assert.deepEqual([before.status, before.text()], [200, inside.toString()]);
+    assert.equal(await followed(path), 200);
+    renameSync(join(root, 'swapped'), join(root, 'swapped_before'));
+    symlinkSync('../elsewhere', join(root, 'swapped'));
+    const after = await it.get(path);
+    assert.ok(!after.text().includes('o'.repeat(10)) && !after.text().startsWith('outside'), name);
+    if (name === 'large.bin') assert.equal(after.status, 404);
+    assert.equal(await followed(path), 200);
+    rmSync(join(root, 'swapped'));
+    rmSync(join(root, 'swapped_before'), { recursive: true });
+    rmSync(join(area, 'elsewhere'), { recursive: true });
+  }
+});
+
 test('mountStatic() takes a file that it may not read for one that is not there', async (t) => {
   await using it = await site();
   chmodSync(area, 0o755);
