@@ -39,7 +39,11 @@ export const app = new Svc({
   title: '{{name}}',
   version: '1.0.0',
   maxBodyBytes: 100_000,
-  openapi: { description: 'Notes that each person keeps for themselves.' },
+  openapi: {
+    description: 'Notes that each person keeps for themselves.',
+    contact: { name: 'The team of {{name}}' },
+    license: { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' },
+  },
 });
 
 // SVC_DATABASE_URL, or DATABASE_URL, which many platforms set. In production "npm run migrate" comes before the start.
