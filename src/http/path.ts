@@ -4,7 +4,8 @@
  *   template = 1*( "/" segment )       segment = literal | "{" name [ ":" converter ] "}"
  *   converter = str (default) | int | float | uuid | path (the rest of the path; last segment only)
  *
- * Literals are written decoded (`/café`); paths are decoded once, segment by segment, before they are matched.
+ * Literals are written decoded (`/café`); paths are decoded once, segment by segment, before they are matched. A segment that begins
+ * with ":" or "*" is refused, for other frameworks have parameters there; with a backslash before it (`/\\:id` in source) it is literal.
  */
 import { SvcError } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
@@ -45,10 +46,20 @@ type Unreadable<K> = K extends `${string}:${infer C}`
 export type PathParams<P extends string> = string extends P
   ? Readonly<Record<string, string | number>>
   : { readonly [K in Placeholders<P> as NameOf<K> & string]: ValueOf<K> };
+/** A template of Express in our spelling. */
+type Respelt<P extends string> = P extends `${infer Before}/:${infer Rest}`
+  ? Rest extends `${infer Name}/${infer More}`
+    ? `${Before}/{${Name}}${Respelt<`/${More}`>}`
+    : `${Before}/{${Rest}}`
+  : P extends `${infer Before}/*${infer Name}`
+    ? `${Before}/{${Name extends '' ? 'path' : Name}:path}`
+    : P;
 /** `P` itself, or a sentence that says what is wrong with it: shown by the compiler in place of the expected type. */
-export type PathTemplate<P extends string> = [Unreadable<Placeholders<P>>] extends [never]
-  ? P
-  : Unreadable<Placeholders<P>>;
+export type PathTemplate<P extends string> = P extends `${string}/${':' | '*'}${string}`
+  ? `Write "${Respelt<P>}": parameters stand in braces`
+  : [Unreadable<Placeholders<P>>] extends [never]
+    ? P
+    : Unreadable<Placeholders<P>>;
 
 /** How a converter reads a segment. `rank` orders by specificity: the lower is tried first. */
 export interface Converter {
@@ -125,7 +136,7 @@ export interface PathParameter {
   readonly name: string;
   readonly converter: Converter;
 }
-/** A template, read: literals and parameters in turn, `literals.length === parameters.length + 1`. */
+/** A template, as it is written and read: literals and parameters in turn, `literals.length === parameters.length + 1`. */
 export interface ParsedTemplate {
   readonly template: string;
   /** The text before each parameter, and the text after the last one; empty only at the end. */
@@ -135,7 +146,35 @@ export interface ParsedTemplate {
 
 /** Whether it has what may make a literal unreadable, braces apart. By hand, as all that every template goes through: an expression is compiled twice, for more than most tables take. */
 function isUnclear(template: string): boolean {
-  return template.includes('%') || template.includes('?') || template.includes('#');
+  return (
+    template.includes('%') ||
+    template.includes('?') ||
+    template.includes('#') ||
+    template.includes('/:') ||
+    template.includes('/*') ||
+    template.includes('/\\')
+  );
+}
+
+/** Parameters as Express writes them, each a segment of its own. */
+const FOREIGN = /\/[:*]/;
+
+/** Shows how a template of Express is written here. */
+function refuseForeign(template: string): never {
+  const respelt = template
+    .replace(/\/:(\w+)[^/]*/g, '/{$1}')
+    .replace(/\/\*(\w*)$/, (_rest, name: string) => `/{${name === '' ? 'path' : name}:path}`)
+    .replace(/\/\*(\w+)/g, '/{$1}');
+  const proposal = FOREIGN.test(respelt) ? 'parameters stand in braces' : `write "${respelt}"`;
+  return refuse(
+    template,
+    `${proposal}; a segment that begins with ":" or "*" itself has a backslash before it`,
+  );
+}
+
+/** Literal text without the backslashes that keep ":" and "*" literal. */
+function unescaped(literal: string): string {
+  return literal.replace(/\/\\(?=[:*])/g, '/');
 }
 
 /** What no literal has. */
@@ -145,13 +184,16 @@ const UNREADABLE = /[{}?#]|%[0-9a-f]{2}/i;
  * Reads a template.
  *
  * @throws SvcError `E_PATH_TEMPLATE`: no leading slash, a parameter that shares its segment, an unknown converter, a
- * name that is no identifier or is used twice, `path` before the end, `?`, `#` or an escape in a literal
+ * name that is no identifier or is used twice, `path` before the end, `?`, `#` or an escape in a literal, a segment that begins with
+ * `:` or `*`
  */
 export function parseTemplate(template: string): ParsedTemplate {
   if (typeof template !== 'string' || template[0] !== '/')
     return refuse(template, 'it does not begin with "/"');
   if (!template.isWellFormed()) return refuse(template, 'it has a lone surrogate');
-  if (!template.includes('{') && !template.includes('}') && !isUnclear(template))
+  const isPlain = !isUnclear(template);
+  if (!isPlain && FOREIGN.test(template)) return refuseForeign(template);
+  if (isPlain && !template.includes('{') && !template.includes('}'))
     return { template, literals: [template], parameters: NO_PARAMETERS };
   let texts = '';
   let from = 0;
@@ -167,15 +209,12 @@ export function parseTemplate(template: string): ParsedTemplate {
     from = close + 1;
   }
   const literals = literalsOf(template, count);
-  if (
-    template.includes('}', from) ||
-    (isUnclear(template) && literals.some((literal) => UNREADABLE.test(literal)))
-  )
+  if (template.includes('}', from) || (!isPlain && literals.some((literal) => UNREADABLE.test(literal))))
     return refuseUnreadable(template);
   const parameters = count === 0 ? NO_PARAMETERS : readParameters(texts, template);
   if (from < template.length && parameters.at(-1)?.converter === CONVERTERS.path)
     return refuse(template, NOT_LAST);
-  return { template, literals, parameters };
+  return { template, literals: isPlain ? literals : literals.map(unescaped), parameters };
 }
 
 function refuse(template: string, problem: string): never {

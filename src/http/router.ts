@@ -129,10 +129,11 @@ export class RoutingTable<T> {
   add(method: string, template: string | ParsedTemplate, endpoint: T): T | undefined {
     const parsed = typeof template === 'string' ? parseTemplate(template) : template;
     // the Map is asked with the path as it came, so a text with "%", which always comes as an escape, belongs in the tree
+    const [literal] = parsed.literals as readonly [string];
     const hasPercent = parsed.template.includes('%');
     this.#hasPercent ||= hasPercent;
     const isStatic = parsed.parameters.length === 0 && !hasPercent;
-    const leaf = isStatic ? this.#staticLeaf(parsed.template) : this.#treeLeaf(parsed);
+    const leaf = isStatic ? this.#staticLeaf(literal) : this.#treeLeaf(parsed);
     const index = indexOfMethod(leaf, method);
     if (index !== -1) return leaf.endpoints[index];
     leaf.methods = this.#listWith(leaf.methods, method);

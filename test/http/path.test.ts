@@ -8,6 +8,7 @@ import {
   restoreSlashes,
 } from '../../src/http/path.ts';
 import { seeded } from '../support/random.ts';
+import type { SvcError } from '../../src/base/errors.ts';
 import type { ConverterName } from '../../src/http/path.ts';
 
 test('parseTemplate() reads literals and parameters in turn', () => {
@@ -301,4 +302,46 @@ test('encodeLocation() leaves a URL as it is, and encodes what a field could not
   assert.equal(encodeLocation('/a b"<>\\^`{|}é😀'), '/a%20b%22%3C%3E%5C%5E%60%7B%7C%7D%C3%A9%F0%9F%98%80');
   assert.equal(encodeLocation('/a\r\nSet-Cookie: b=c\0'), '/a%0D%0ASet-Cookie:%20b=c%00');
   assert.equal(encodeLocation('/\ud800'), '/%EF%BF%BD');
+});
+
+test('parseTemplate() refuses templates of Express, and shows how they are written', () => {
+  for (const [template, respelt] of [
+    ['/u/:id', '/u/{id}'],
+    ['/u/:id/notes/:note', '/u/{id}/notes/{note}'],
+    ['/u/:id(\\d+)', '/u/{id}'],
+    ['/u/:id?', '/u/{id}'],
+    ['/files/*', '/files/{path:path}'],
+    ['/files/*rest', '/files/{rest:path}'],
+    ['/*', '/{path:path}'],
+    ['/a/*name/b', '/a/{name}/b'],
+    ['/{a}/:b', '/{a}/{b}'],
+  ] as const) {
+    assert.throws(
+      () => parseTemplate(template),
+      (error: SvcError) => error.code === 'E_PATH_TEMPLATE' && error.message.includes(`write "${respelt}"`),
+      template,
+    );
+    parseTemplate(respelt);
+  }
+  for (const template of ['/a/*/b', '/:', '/a/:-'])
+    assert.throws(
+      () => parseTemplate(template),
+      { code: 'E_PATH_TEMPLATE', message: /stand in braces/ },
+      template,
+    );
+});
+
+test('parseTemplate() reads ":" and "*" as text behind a backslash, and within a segment', () => {
+  for (const [template, literals] of [
+    ['/\\:id', ['/:id']],
+    ['/\\*', ['/*']],
+    ['/a/\\:b/\\*c', ['/a/:b/*c']],
+    ['/{a}/\\:b', ['/', '/:b']],
+    ['/\\:a/{b}', ['/:a/', '']],
+    ['/things:batch', ['/things:batch']],
+    ['/a*', ['/a*']],
+    ['/a\\:b', ['/a\\:b']],
+    ['/\\a', ['/\\a']],
+  ] as const)
+    assert.deepEqual(parseTemplate(template).literals, literals, template);
 });

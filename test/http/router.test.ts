@@ -327,3 +327,20 @@ test('RoutingTable.match() is fast on pathological paths in a branching table', 
   const elapsedMs = cpuMs() - started;
   assert.ok(elapsedMs < 500, `${elapsedMs} ms`);
 });
+
+test('RoutingTable matches segments that begin with ":" and "*" where their templates have a backslash', () => {
+  const table = new RoutingTable<string>();
+  for (const template of ['/\\:id', '/a/\\*', '/\\:x/{id}']) table.add('GET', template, template);
+  assert.notEqual(table.add('GET', '/\\:id', 'again'), undefined);
+  table.freeze();
+  for (const [path, endpoint] of [
+    ['/:id', '/\\:id'],
+    ['/%3Aid', '/\\:id'],
+    ['/a/*', '/a/\\*'],
+    ['/:x/1', '/\\:x/{id}'],
+  ] as const) {
+    const match = table.match('GET', path);
+    assert.equal(match.kind === 'found' && match.endpoint, endpoint, path);
+  }
+  for (const path of ['/1', '/\\:id', '/a/b']) assert.equal(table.match('GET', path).kind, 'none', path);
+});

@@ -139,7 +139,17 @@ app.get('/o', { response: Address }, () => reply({ town: 'x' }, 200));
 // @ts-expect-error a list is not one of its items
 app.get('/p', { response: list(Address) }, () => ({ city: 'x' }));
 
+// a segment that begins with ":" or "*" has a backslash before it
+app.get('/\\:id/\\*', () => 1);
+app.get('/things:batch', () => 1);
+
 // what is refused, with a sentence
+// @ts-expect-error Write "/users/{id}/notes/{note}": parameters stand in braces
+app.get('/users/:id/notes/:note', () => 1);
+// @ts-expect-error Write "/files/{path:path}": parameters stand in braces
+app.get('/files/*', { summary: 'x' }, () => 1);
+// @ts-expect-error Write "/files/{rest:path}": parameters stand in braces
+app.websocket('/files/*rest');
 // @ts-expect-error Unknown path converter "integer"
 app.get('/users/{id:integer}', () => 1);
 // @ts-expect-error Unknown path converter "integer"
