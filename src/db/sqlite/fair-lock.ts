@@ -2,7 +2,7 @@
  * Turns: so many may be taken at once, other callers wait in the order in which they came, for so long, and so many of them.
  */
 import { PoolTimeout } from '../errors.ts';
-import { Waiters } from '../wire/pool-waiters.ts';
+import { Waiters } from '../waiters.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 

@@ -13,7 +13,7 @@ import { SvcError } from '../../base/errors.ts';
 import { Backoff } from './backoff.ts';
 import { type Caller, ConnectionLost, PoolTimeout, atCaller, callerHere } from '../errors.ts';
 import { isPassing, type PoolDeps } from './pool-settings.ts';
-import { Waiters } from './pool-waiters.ts';
+import { Waiters } from '../waiters.ts';
 import type { Awaitable } from '../../cache/stores.ts';
 import type { DriverLoad, Limit } from '../driver.ts';
 import type { PooledConnection } from './pool-settings.ts';

@@ -2,10 +2,10 @@
  * Callers that wait for a connection, first come, first served, each for so long. Whoever gives up leaves the queue at once:
  * a server that is down for hours leaves nothing behind here.
  */
-import { watchLimit } from '../limits.ts';
-import type { Clock } from '../../base/clock.ts';
-import type { Caller } from '../errors.ts';
-import type { Limit } from '../driver.ts';
+import { watchLimit } from './limits.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Caller } from './errors.ts';
+import type { Limit } from './driver.ts';
 
 /** One of those who wait. */
 export interface Waiter<T> {
