@@ -118,7 +118,7 @@ class BearerKeys {
   constructor(state: StateMap, own: Keyring | undefined, secret: Secrets | undefined) {
     const shared = state.get(services);
     const issuer = state.has(tokenIssuer) ? state.get(tokenIssuer) : undefined;
-    this.issuer = own === undefined || own.current.id === issuer?.keyId ? issuer : undefined; // both may name one secret
+    this.issuer = own === undefined || own.current.id === issuer?.keyId ? issuer : undefined; // the issuer and the own keyring may have one key
     this.keyring = own ?? Keyring.of(authSecrets(shared.config));
     this.audit = SecurityLog.of(shared);
     this.#services = shared;

@@ -341,12 +341,12 @@ export function isWrite({ route, declared }: RouteDetail): boolean {
   return declared.socket === undefined && !SAFE_METHODS.has(route.method);
 }
 
-/** Whether its author has said that it is open to everybody. */
+/** Whether the route is declared public. */
 export function isPublic({ declared: { spec } }: RouteDetail): boolean {
   return spec.public !== undefined && spec.public !== false;
 }
 
-/** Whether nobody gets through without a credential. */
+/** Whether every request needs a credential. */
 export function isGuarded({ route: { security } }: RouteDetail): boolean {
   return security.some(({ isOptional }) => isOptional !== true);
 }
@@ -361,7 +361,7 @@ export function shapeOf({ declared }: Pick<RouteDetail, 'declared'>): string {
   return segmentsOf(declared.template).join('/');
 }
 
-/** Those around a route, the outermost first. */
+/** Middleware around a route, the outermost first. */
 export function layersOf({ middleware }: ApplicationView, { use }: FlatRoute): readonly Middleware[] {
   return [...middleware, ...use];
 }

@@ -120,7 +120,7 @@ const GIVES_OBJECT = '\u0002';
 const OPENING = '([{';
 const CLOSING = ')]}';
 
-/** Its parts; undefined where there is no code to read, as of native functions. */
+/** The parts of a function's text; undefined when there is no code to read, as of native functions. */
 function partsOf(fn: AnyFunction): FunctionSource | undefined {
   return split(codeOf(fn));
 }

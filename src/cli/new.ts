@@ -233,7 +233,7 @@ function copyTree(from: string, to: string): void {
   for (const file of filesBelow(from)) {
     const [source, copied] = [join(from, file), join(to, file)];
     mkdirSync(dirname(copied), { recursive: true });
-    writeFileSync(copied, readFileSync(source), { mode: statSync(source).mode | 0o200 }); // what is installed may be for reading only
+    writeFileSync(copied, readFileSync(source), { mode: statSync(source).mode | 0o200 }); // installed files may be read-only
   }
 }
 

@@ -44,7 +44,7 @@ async function run({ values, subject }: Invocation): Promise<number | undefined>
   const options = readRunOptions(values);
   const { workers, reload } = options;
   if ((workers !== undefined || reload) && ownRole() === undefined)
-    return supervise(options, values['env-file'] as string | undefined); // parseArgs was told that it is a string
+    return supervise(options, values['env-file'] as string | undefined); // parseArgs returns a string for it
   if (reload) process.env['SVC_ENV'] ??= 'development';
   const app = await openApplication(subject!, { isChecked: values['no-check'] !== true }); // takesModule
   await settling(app.run(options), subject!.given, 'a startup hook');

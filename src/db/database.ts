@@ -44,7 +44,7 @@ interface DatabaseDeps {
   readonly clock: Clock;
   /** `timeoutMs` of every verb that says none; 0 for none. */
   readonly statementTimeoutMs: number;
-  /** What the events of its statements call it. Default `database`. */
+  /** The name of the database in the events of its statements. Default `database`. */
   readonly name?: string | undefined;
   /** Called with the seconds that a caller has waited for a connection; not for callers that got one at once. */
   readonly onWait?: ((seconds: number) => void) | undefined;

@@ -14,7 +14,7 @@ import { NUL, Splitter, isTransactionControl } from './script.ts';
 import { TextCache } from './statements.ts';
 import type { Dialect } from './driver.ts';
 
-/** What a statement does, as far as SQLite's driver needs to know. */
+/** Effects of a statement that SQLite's driver needs to know. */
 type StatementKind =
   /** Cannot write. */
   | 'select'
@@ -61,8 +61,8 @@ const kept: Readonly<Record<Dialect, TextCache<ScannedStatement>>> = {
 };
 
 /**
- * What is in the text of a statement. Remembered, for the thousand texts that were used last. `hasPlainBackslashes`: NO_BACKSLASH_ESCAPES
- * of MySQL is on.
+ * Returns the scan of a statement's text, from a cache of the thousand texts used last. `hasPlainBackslashes` is true with
+ * NO_BACKSLASH_ESCAPES of MySQL.
  */
 export function scanned(
   text: string,

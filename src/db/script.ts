@@ -15,7 +15,7 @@ import type { Dialect } from './driver.ts';
 export interface Statement {
   readonly text: string;
   readonly line: number;
-  /** Its first words in small letters, of which no more than four are kept. */
+  /** The first four words of the statement, in lower case. */
   readonly words: readonly string[];
 }
 
@@ -210,7 +210,7 @@ export class Splitter implements SplitScript {
     else if (this.#last === 'end') {
       const isItsOwn =
         this.#closed === word || (word === 'loop' && /^(?:while|for)$/.test(this.#closed ?? '')); // as Oracle writes them
-      if (BLOCK.test(word) && this.#closed !== undefined && !isItsOwn) this.#blocks.push(this.#closed); // it closed what was not counted
+      if (BLOCK.test(word) && this.#closed !== undefined && !isItsOwn) this.#blocks.push(this.#closed); // this `end` closes a block that was not counted
     } else if ((word === 'begin' && hasBody) || (word === 'atomic' && this.#last === 'begin'))
       this.#blocks.push('begin');
     else if (hasBody && (word === 'case' || BLOCK.test(word)) && this.#isAtStatement())
@@ -223,7 +223,7 @@ export class Splitter implements SplitScript {
     OPENS_BLOCK.lastIndex = this.lexer.start;
     if (!OPENS_BLOCK.test(this.lexer.source)) return false;
     if (this.#blocks.length === 0) return this.#isAtBody();
-    if (this.#last === 'do' && BEFORE_STATEMENT.test(this.#beforeLast)) return false; // it is a statement itself, with an expression: `do if(a, b, c)`
+    if (this.#last === 'do' && BEFORE_STATEMENT.test(this.#beforeLast)) return false; // `do` is a statement of its own with an expression: `do if(a, b, c)`
     return (
       BEFORE_STATEMENT.test(this.#last) &&
       !(/^(?:then|else)$/.test(this.#last) && this.#blocks.at(-1) === EXPRESSION)

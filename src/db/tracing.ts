@@ -73,7 +73,7 @@ export class TracedConnection implements Connection {
       this.insertMany = (table, columns, rows, limit) =>
         this.#traced(`insert into ${quotedName(dialect, table)}`, () =>
           inner.insertMany!(table, columns, rows, limit),
-        ); // it was there a line above
+        ); // the condition above has checked that it exists
     }
   }
 

@@ -90,7 +90,7 @@ function problemOf(origin: string): string | undefined {
  * A client that sends neither field is not a browser, or an old one: its requests are not judged.
  */
 
-/** Whose pages count as our own. */
+/** Pages that count as the application's own. */
 export interface OwnPages {
   /** Other origins, as browsers send them. */
   readonly trusted: ReadonlySet<string>;
@@ -100,7 +100,7 @@ export interface OwnPages {
   readonly knowsScheme: boolean;
 }
 
-/** What says that a page of another origin has sent the request; undefined when nothing does. */
+/** Returns the field that names a page of another origin as the sender; undefined when no field does. */
 export function foreignPage(
   req: HttpRequest,
   { trusted, allowsSameSite, knowsScheme }: OwnPages,

@@ -99,7 +99,7 @@ export interface TraceContext {
   readonly parentId: string | undefined;
   /** The span of this request, 16 hex digits: new for each. */
   readonly spanId: string;
-  /** Whether the caller may have recorded the trace. False where it begins here: whoever records decides anew. */
+  /** Whether the caller may have recorded the trace. False when the trace begins here: each recorder decides for itself. */
   readonly isSampled: boolean;
   /** `tracestate` to be passed on; empty where there is none, or one that is malformed. */
   readonly state: string;
@@ -135,12 +135,12 @@ export function readTraceContext(
 }
 
 /**
- * The fields of a call made for this request: `traceparent`, and `tracestate` where there is one. Each call gets a span id of
- * its own, so ask anew for each; `spanId` (16 hex digits) names one that somebody records.
+ * Returns the fields of a call that is made for this request: `traceparent`, and `tracestate` when there is one. Each call
+ * needs a span id of its own, so call this once per call; `spanId` (16 hex digits) names a span that is recorded.
  *
  *   await fetch(url, { headers: traceHeaders(req) });
  *
- * They tell whoever is called the trace id: for services of your own, not for strangers.
+ * The fields disclose the trace id to the receiver: send them to services of your own only.
  */
 export function traceHeaders(
   { trace }: { readonly trace: TraceContext },

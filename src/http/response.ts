@@ -453,7 +453,7 @@ function slowJson(value: unknown): string | undefined {
   }
 }
 
-/** Where a value contains itself, or is nested deeper than anybody reads. */
+/** Returns the place where a value contains itself, or is nested deeper than 512 levels. */
 function cycleIn(value: unknown, path: string, above: Set<object>): string | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   if (above.has(value)) return `a cycle at ${path}`;
@@ -467,7 +467,7 @@ function cycleIn(value: unknown, path: string, above: Set<object>): string | und
   return undefined;
 }
 
-/** What a request is answered with: now or later. */
+/** The response to a request, now or later. */
 export type Answer = Awaitable<HttpResponse> | LateAnswer;
 
 /**
@@ -478,7 +478,7 @@ export class LateAnswer implements PromiseLike<HttpResponse> {
   #answer: HttpResponse | undefined;
   #taker: ((answer: HttpResponse) => void) | undefined;
 
-  /** It is here, or will be: called once. A promise never rejects. */
+  /** Takes the response, or a promise of it that never rejects. Called once. */
   protected settle(answer: Awaitable<HttpResponse>): void {
     if (!(answer instanceof HttpResponse)) return void answer.then((settled) => this.settle(settled));
     this.#answer = answer;

@@ -197,7 +197,7 @@ const FIELDS: OptionKind<Readonly<Record<string, string>> | undefined> = given(
     ),
 );
 
-/** What a tool that is no route asks for and says about itself. Every other key is a dependency, as in the spec of a route. */
+/** The spec of a tool that is not a route. Every other key is a dependency, as in the spec of a route. */
 export interface ToolSpec extends Pick<
   RouteSpec,
   | 'response'
@@ -216,20 +216,20 @@ export interface ToolSpec extends Pick<
   readonly title?: string | undefined;
   /** For models: what it does, and when to use it. */
   readonly description?: string | undefined;
-  /** Its arguments: fields, or a schema class. */
+  /** The arguments: fields, or a schema class. */
   readonly args?: InputShape | undefined;
   /** Default: it may change and overwrite things. */
   readonly annotations?: ToolHints | undefined;
 }
 
-/** What a prompt asks for and says about itself. Every other key is a dependency. */
+/** The spec of a prompt. Every other key is a dependency. */
 export interface PromptSpec extends Pick<
   RouteSpec,
   'headers' | 'cookies' | 'timeoutMs' | 'rateLimit' | 'security' | 'use' | 'meta' | 'public'
 > {
   readonly title?: string | undefined;
   readonly description?: string | undefined;
-  /** Its arguments, which clients send as text: fields, or a schema class. */
+  /** The arguments, which clients send as text: fields, or a schema class. */
   readonly args?: InputShape | undefined;
 }
 
@@ -237,13 +237,13 @@ export interface PromptSpec extends Pick<
 export type CheckedTool<S, O> = {
   readonly [K in keyof S]: K extends keyof O ? O[K] : CheckedSpec<S>[K & keyof CheckedSpec<S>];
 };
-/** What the function of a tool or prompt gets. */
+/** The context of a tool's or prompt's function. */
 export type ToolContext<S> = Context &
   Injected<S, keyof ToolSpec> &
   (S extends { readonly args: infer A extends InputShape }
     ? { readonly args: InputOf<A> }
     : { readonly args: Record<never, never> });
-/** What a prompt gives: text of the user, or messages. */
+/** The result of a prompt: text of the user, or messages. */
 export type PromptReply = string | readonly PromptMessage[];
 
 /** Begins the path of each. */

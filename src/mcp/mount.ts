@@ -238,7 +238,7 @@ function usualPrincipal(context: Context, names: readonly string[]): string {
   return all.every((credential) => credential === undefined) ? '' : JSON.stringify(all);
 }
 
-/** What it lets in. */
+/** Options of the guard. */
 export interface GuardOptions {
   readonly hosts: readonly string[] | undefined;
   readonly origins: Origins;
@@ -311,7 +311,11 @@ export class McpGuard implements Middleware {
   }
 }
 
-/** What stands before the first bearer challenge, and that challenge with its parameters, up to where that of another scheme begins (RFC 9110 §11.6.1). Each character has one way to be read: with two, a list of twenty took as many steps as 2²⁰. */
+/**
+ * Matches the text before the first bearer challenge, and the challenge with its parameters, up to the challenge
+ * of another scheme (RFC 9110 §11.6.1). Each character matches in one way only: with two ways, a list of twenty
+ * took 2^20 steps.
+ */
 const BEARER =
   /^((?:(?:[^",]|"(?:[^"\\]|\\.)*")*,)*?[ \t]*)(bearer(?![^\s,])((?: +|, *)[^\s=,]+ *= *(?:"(?:[^"\\]|\\.)*"|[^\s",]+))*)/i;
 

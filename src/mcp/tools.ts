@@ -268,14 +268,14 @@ type Part = 'path' | 'query' | 'body' | 'form' | 'whole';
 interface Slot {
   readonly argument: string;
   readonly part: Part;
-  /** What the route calls it. */
+  /** The name of the argument in the route. */
   readonly name: string;
   readonly schema: JsonSchema;
   readonly isRequired: boolean;
   readonly isFile: boolean;
 }
 
-/** What a request is made of. */
+/** The parts of a request. */
 export interface RequestInput {
   /** The path with its query. */
   readonly target: string;
@@ -284,7 +284,7 @@ export interface RequestInput {
 
 /** The arguments of one tool. */
 export class ArgumentPlan {
-  /** Of an object; what it refers to is in its `$defs`. */
+  /** The schema of an object; its references lead to its `$defs`. */
   readonly schema: JsonSchema;
   /** The fields that the route reads, in lower case: they are those of the caller. */
   readonly fields: readonly string[];
@@ -292,7 +292,7 @@ export class ArgumentPlan {
   readonly #template: ParsedTemplate;
   readonly #slots: readonly Slot[];
   readonly #byName: ReadonlyMap<string, Slot>;
-  /** What kind of body the route reads. */
+  /** The kind of body that the route reads. */
   readonly #body: 'json' | 'form' | 'files' | undefined;
 
   constructor(subject: string, template: ParsedTemplate, inputs: RouteInputs) {
@@ -350,7 +350,7 @@ export class ArgumentPlan {
     };
   }
 
-  /** What the model calls the place of an issue: `query.page` is `page`. */
+  /** Returns the model's name for the place of an issue: `query.page` is `page`. */
   placeOf(loc: Issue['loc']): string {
     const [part, name, ...rest] = loc;
     if (part === 'argument') return String(name);
@@ -504,7 +504,7 @@ function fileSchema(field: FieldPlan, schemas: JsonSchemas): JsonSchema {
   return description === undefined ? schema : { ...schema, description };
 }
 
-/** What a text source is given for a value: each item of a list on its own; nothing for what is not there. */
+/** Returns the texts of a value: one for each item of a list; none for an absent value. */
 function textsOf(value: unknown): string[] {
   if (Array.isArray(value)) return value.flatMap((item: unknown) => textsOf(item));
   if (value === null) return [''];

@@ -202,7 +202,7 @@ function isoTime(ms: number): string {
 /** Takes one line, without its line feed. Must not throw, and must not wait. */
 export type LogSink = (line: string) => void;
 
-/** What a {@link LineQueue} needs of a file descriptor. Bytes before `offset` are written already. */
+/** Operations of a file descriptor for a {@link LineQueue}. Bytes before `offset` are written already. */
 export interface LogDevice {
   /** True when write(2) may wait for a reader or a disk. */
   readonly canBlock: boolean;
@@ -223,7 +223,7 @@ const BATCH_CHARACTERS = 16_384;
 const RETRY_MS = 10;
 const DISK_FULL_RETRY_MS = 1_000;
 const EXIT_PAUSE_MS = 5;
-/** Half a second in all, however slowly somebody reads. */
+/** Half a second in all, however slow the reader is. */
 const MAX_EXIT_PAUSES = 100;
 const TRY_LATER: ReadonlySet<string | undefined> = new Set(['EAGAIN', 'EWOULDBLOCK', 'EINTR']);
 const DISK_FULL: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
@@ -260,7 +260,7 @@ export class LineQueue {
     else if (this.#state === 'idle') this.#schedule();
   }
 
-  /** Writes what is queued before it returns, or gives up: a pipe that nobody reads holds nothing up for more than half a second. */
+  /** Writes the queue before it returns. It gives up after half a second: a pipe without a reader must not block the process. */
   flush(): void {
     if (this.#state === 'closed') return;
     // a batch in the thread pool gets there by itself, even when the process exits; it should get there first
@@ -378,7 +378,7 @@ export class LineQueue {
         if (this.#state === 'waiting') this.#run();
       });
     } else {
-      // EPIPE, EBADF, EIO: nobody is there any more, which is no reason to stop serving
+      // EPIPE, EBADF, EIO: there is no reader any more, and the server goes on
       this.#state = 'closed';
       this.#lines = [];
       this.#batch = undefined;
@@ -419,7 +419,7 @@ function isNonBlocking(): boolean {
   try {
     const kind = fstatSync(2);
     if (!kind.isFIFO() && !kind.isSocket()) return false;
-    // its first use opens descriptor 2 as a stream, which sets O_NONBLOCK; Node takes that back at exit
+    // the first use of process.stderr opens descriptor 2 as a stream, which sets O_NONBLOCK; Node clears it at exit
     return process.stderr.writable;
   } catch {
     return false;
@@ -495,7 +495,7 @@ function unquoted(json: string): string {
   return /^"[\w.:/@+-]+"$/.test(json) ? json.slice(1, -1) : json;
 }
 
-/** Whether somebody sits at it; false once the terminal is gone. */
+/** Whether a file descriptor is a terminal; false once the terminal is gone. */
 export function isTerminal(descriptor: number): boolean {
   return isatty(descriptor);
 }

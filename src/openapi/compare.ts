@@ -342,7 +342,7 @@ export interface Documents {
 /** Tells of a place, `title` or `items[].id`, and what it refuses now. */
 export type Narrowed = (path: string, what: string) => void;
 
-/** Every way in which `later` takes less than `earlier`, each told once. */
+/** Yields every way in which `later` accepts less than `earlier`, each once. */
 export function findNarrowing(
   earlier: JsonSchema,
   later: JsonSchema,
@@ -484,7 +484,7 @@ class Comparison {
     for (const choice of choicesOf(earlier) ?? [withoutNotes(earlier)]) {
       const isTaken = after.some((candidate) => {
         let isNarrower = false;
-        const seen = new Map([...this.#seen].map(([schema, others]) => [schema, new Set(others)])); // what fails is not to be taken for seen
+        const seen = new Map([...this.#seen].map(([schema, others]) => [schema, new Set(others)])); // a comparison that failed does not count as seen
         new Comparison(
           this.#documents,
           () => {

@@ -356,8 +356,8 @@ export function shapeOf(template: ParsedTemplate): string {
 }
 
 /**
- * What generated clients call an operation: the name of its route, which is unique already; else its method and path,
- * `GET /notes/{id}` as `getNotesById`. Names that would be the same are numbered in order of declaration.
+ * Returns the names of operations in generated clients: the name of the route, which is unique already; else its method and
+ * path, `GET /notes/{id}` as `getNotesById`. Equal names are numbered in order of declaration.
  */
 export function operationIds(details: readonly RouteDetail[]): ReadonlyMap<RouteDetail, string> {
   const taken = new Set<string>();

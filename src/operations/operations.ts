@@ -332,7 +332,7 @@ function isPrivateRequest(req: HttpRequest): boolean {
  * TLS files, or after the terminal is closed, SIGHUP ends the process, as it does by default.
  */
 
-/** What ends with the process, and how long it may take. */
+/** The parts that end with the process, and their deadline. */
 export interface Ending {
   readonly clock: Clock;
   readonly log: Logger;
@@ -349,7 +349,7 @@ export interface SignalWatch extends Disposable {
   readonly isEnding: boolean;
 }
 
-/** Closes and ends the process with 0 when told to end. */
+/** Closes on the first SIGTERM or SIGINT, then ends the process with 0. A second signal ends it at once. */
 export function endOnSignals({ clock, log, deadlineMs, close, renew }: Ending): SignalWatch {
   const hadTerminal = renew !== undefined && isTerminal(0);
   let isEnding = false;

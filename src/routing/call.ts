@@ -326,7 +326,7 @@ export class RequestContext implements Context {
   }
 }
 
-/** What a route reads of a request besides its path: for documents, and for whoever makes requests of them. */
+/** Inputs of a route besides its path, for documents and for callers such as MCP. */
 export interface RouteInputs {
   /** Query, headers and cookies: its own, and those of everything that it depends on. */
   readonly texts: readonly TextInputPlan[];
@@ -375,7 +375,7 @@ function endpointOf(
   } satisfies Endpoint & { run: Core };
 }
 
-/** Of routes that ask for nothing: there may be thousands, and they share what they have in common. */
+/** Shared parts of routes without inputs: there may be thousands of them. */
 const NO_SECURITY: readonly SecurityRequirement[] = Object.freeze([]);
 const NO_INPUTS: RouteInputs = Object.freeze({ texts: Object.freeze([]), body: undefined, form: undefined });
 const NO_META: Readonly<Record<string, unknown>> = Object.freeze({});
@@ -407,7 +407,7 @@ function planRoute(route: FlatRoute, subject: string, steps: Steps, deps: RouteD
   };
 }
 
-/** What a route says itself comes behind what its dependencies say: one or a list of them. */
+/** Adds the route's own security, one or a list, behind that of its dependencies. */
 function withOwn(
   security: readonly SecurityRequirement[],
   { security: own }: RouteSpec,

@@ -315,21 +315,21 @@ export interface PlannedDependency {
   isNeeded: boolean;
 }
 
-/** What ended a request early. In an object, since anything can be thrown. */
+/** The error that ended a request early, in an object, because any value can be thrown. */
 export interface Failure {
   readonly error: unknown;
 }
 
-/** What the dependencies of one request share while they are resolved. */
+/** The state of the dependencies of one request while they are resolved. */
 export class Resolution {
   readonly context: Context;
-  /** Of the request, where somebody watches it. */
+  /** The event of the request, when it is observed. */
   readonly #event: RequestEvent | undefined;
   readonly values: unknown[];
   /** Validated inputs by slot. */
   readonly inputs: (Readonly<Record<string, unknown>> | undefined)[];
   tasks: BackgroundTasks | undefined;
-  /** Those that others need, by slot, once they are under way; they never reject. */
+  /** Promises of dependencies that others need, by slot, once they are under way; they never reject. */
   #waiting: (Promise<void> | undefined)[] | undefined;
   #pending = 0;
   /** The failure of the lowest slot. */
@@ -417,7 +417,7 @@ export class Resolution {
     return this.#event === undefined ? this.#call(dependency) : this.#callObserved(dependency, this.#event);
   }
 
-  /** Those of scope `app` are there already. */
+  /** Dependencies of scope `app` are resolved already. */
   #callObserved(dependency: PlannedDependency, event: RequestEvent): unknown {
     const { scope, label } = dependency;
     return scope === 'app'

@@ -222,7 +222,7 @@ export class TextInputPlan {
     this.#lists = new Set(plan.fields.filter((field) => field.isList).map((field) => field.wireName));
   }
 
-  /** What the client calls a member: the name of the header, or the member's own. */
+  /** Returns the client's name for a member: the name of the header, or the member's own. */
   nameOf(wireName: string): string {
     return this.#fieldNames.get(wireName) ?? wireName;
   }

@@ -353,7 +353,7 @@ const KIND = { none: 0, text: 1, integer: 2, number: 3, flag: 4, formatted: 5, c
 const NO_PATTERN = /(?!)/;
 const MAX_CHOICES = 8;
 
-/** What of one type is plain. Looked at some hundred million times: its properties are public, in one shape. */
+/** The plain values of one type. Read some hundred million times: its properties are public, in one shape. */
 export class Plain {
   /** Accepts nothing: every value goes to its check. */
   static readonly nothing: Plain = new Plain({ kind: 'any', constraints: {} });
@@ -379,7 +379,7 @@ export class Plain {
     );
     this.low = constraints.ge ?? -Number.MAX_VALUE;
     this.high = constraints.le ?? Number.MAX_VALUE;
-    this.pattern = format?.short?.pattern ?? format?.pattern ?? NO_PATTERN; // what is longer goes to its check
+    this.pattern = format?.short?.pattern ?? format?.pattern ?? NO_PATTERN; // a longer text goes to its check
     this.choices = node.kind === 'literal' ? [...node.values] : []; // frozen ones are read through a call
   }
 

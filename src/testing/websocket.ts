@@ -55,7 +55,7 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
   readonly headers: Headers;
   readonly #closed: PromiseWithResolvers<WebSocketClose> = Promise.withResolvers();
   readonly #takeError: ErrorSource;
-  /** What a handler of the application has thrown. */
+  /** The error that a handler of the application has thrown. */
   #failure: HandlerError | undefined;
   /** Whether the test waits for the end, which rejects with the error. */
   #isAwaited = false;

@@ -173,7 +173,7 @@ async function ourClient(path: string): Promise<Client> {
       'ten inserts in a file, executeMany': together,
       'ten inserts in a file, each awaited': awaited,
       'one row, sync part': (index) => {
-        const connection = driver.acquire(undefined, 'statement') as Connection; // at once: nobody else has it
+        const connection = driver.acquire(undefined, 'statement') as Connection; // at once: the connection is not shared
         connection.fetchOne(ONE, [1 + (index % 2_000)], undefined);
         driver.release(connection);
       },

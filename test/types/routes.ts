@@ -143,7 +143,7 @@ app.get('/p', { response: list(Address) }, () => ({ city: 'x' }));
 app.get('/\\:id/\\*', () => 1);
 app.get('/things:batch', () => 1);
 
-// what is refused, with a sentence
+// mistakes are refused with a sentence
 // @ts-expect-error Write "/users/{id}/notes/{note}": parameters stand in braces
 app.get('/users/:id/notes/:note', () => 1);
 // @ts-expect-error Write "/files/{path:path}": parameters stand in braces

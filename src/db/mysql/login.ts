@@ -104,7 +104,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
       while (this.inbox.length === 0) this.reader.push(await more());
       if (this.inbox.length > 1 || this.reader.hasPartial)
         throw new ProtocolViolation('more than a greeting, before anything was said to it');
-      const packet = this.inbox.shift()!; // it is there
+      const packet = this.inbox.shift()!; // the loop has filled the inbox
       if (packet[0] === REPLY.error) throw this.#serverError(packet);
       const greeting = (this.#greeting = readGreeting(packet, 0, packet.length));
       if ((greeting.capabilities & NEEDED) !== NEEDED)

@@ -48,7 +48,7 @@ export interface KnownStatement {
   readonly id: number | undefined;
   /** How its rows were read the last time. */
   plan: RowPlan | undefined;
-  /** Of its parameters, where the server makes values fit them. */
+  /** Kinds of the statement's parameters, when the server converts values. */
   readonly kinds: Kinds | undefined;
 }
 

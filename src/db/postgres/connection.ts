@@ -149,7 +149,7 @@ export class PostgresConnection implements PostgresSession {
 
   async script(sql: string, limit: Limit | undefined): Promise<void> {
     for (const text of scriptStatements(sql, 'postgres')) await this.#runner.simple(text, limit);
-    this.#runner.statements.clear(); // what they mean may have changed
+    this.#runner.statements.clear(); // the types may have changed
   }
 
   async begin(options: BeginOptions, limit: Limit | undefined): Promise<void> {

@@ -8,7 +8,7 @@
 import { ProtocolViolation } from '../errors.ts';
 import { FieldReader, FrameReader } from '../wire/bytes.ts';
 
-/** What the server says, by the first byte of the message. */
+/** Messages of the server, by their first byte. */
 export const SERVER = {
   authentication: 0x52,
   backendKeyData: 0x4b,
@@ -35,7 +35,7 @@ export const SERVER = {
   rowDescription: 0x54,
 } as const;
 
-/** What the server itself can make at most. */
+/** The longest message that a server can send. */
 export const MAX_MESSAGE_BYTES: number = 1024 ** 3;
 
 const HEADER_BYTES = 5;

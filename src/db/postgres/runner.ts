@@ -61,7 +61,7 @@ interface KnownStatement {
   name: string;
   /** The types of its parameters, once they are known of the named statement. */
   oids: readonly number[] | undefined;
-  /** Of rows in binary; undefined when it gives none. */
+  /** Column formats of rows in binary; undefined for a statement without rows. */
   plan: RowPlan | undefined;
   /** Whether `oids` and `plan` hold. */
   isDescribed: boolean;
@@ -374,7 +374,7 @@ export class PostgresRunner {
     const { sqlstate, sql } = error;
     if (this.#changes === this.types.changes && sqlstate === CHANGED) this.types.changes++; // else it is told already, or of this session alone
     this.#changes = this.types.changes;
-    this.statements.clear(); // what else is about the same
+    this.statements.clear(); // other statements may be stale for the same reason
     return new StalePlan(error.message, { sqlstate, sql, cause: error });
   }
 
@@ -484,7 +484,7 @@ export class PostgresRunner {
     await this.conversation.finish(exchange, limit);
     await this.#learn(exchange.parameterOids!, exchange.plan, limit); // it came before ReadyForQuery; nothing has run yet
     if (known === undefined) return { oids: exchange.parameterOids!, plan: exchange.plan };
-    if (known.name !== '') this.statements.closeHandles(known.name); // somebody else was faster
+    if (known.name !== '') this.statements.closeHandles(known.name); // another caller was faster
     known.name = name;
     return this.#remember(known, exchange.parameterOids, exchange.plan);
   }

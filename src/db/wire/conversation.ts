@@ -369,7 +369,7 @@ export abstract class Conversation<E extends ServerExchange<RowReader>, W extend
   }
 }
 
-/** It will not be answered. */
+/** Rejects an exchange that gets no response. */
 function refuse(exchange: ServerExchange<RowReader>, error: Error): void {
   exchange.reject(exchange.error ?? error);
   exchange.onProgress?.();

@@ -185,9 +185,9 @@ const MAX_RANGES = 16;
 const MAX_FIELD_LENGTH = 1_000;
 
 /**
- * What a `Range` asks of content of `size` bytes: the slices in the order they were asked for, `unsatisfiable` (416) when
- * none of them lies within, or `whole` where the field does not count. It does not when it is malformed or of another
- * unit (§14.2), and when it asks for too much: more than 16 ranges, or any that overlap, which only costs the server.
+ * Reads `Range` for content of `size` bytes: the slices in the order of the request, `unsatisfiable` (416) when no slice
+ * lies within the content, or `whole` when the field is ignored. It is ignored when it is malformed, has another unit
+ * (§14.2), or asks for too much: more than 16 ranges, or ranges that overlap, which only cost the server.
  */
 export function readRanges(field: string, size: number): readonly Slice[] | 'unsatisfiable' | 'whole' {
   if (field.length > MAX_FIELD_LENGTH || !/^bytes=/i.test(field)) return 'whole';
@@ -257,7 +257,7 @@ export function layOut(slices: readonly Slice[], size: number, mediaType: string
   return { mediaType: `multipart/byteranges; boundary=${boundary}`, parts, length };
 }
 
-/** Of a text or slice, in bytes. */
+/** The length of a text or slice, in bytes. */
 export function lengthOf(part: Uint8Array | Slice): number {
   return part instanceof Uint8Array ? part.length : part.end - part.start;
 }
@@ -266,7 +266,7 @@ export function lengthOf(part: Uint8Array | Slice): number {
  * An open regular file: its state when it was opened, its bytes, and whether it has changed since.
  */
 
-/** What tells two states of a file apart. */
+/** Distinguishes two states of a file. */
 export interface FileState {
   readonly size: number;
   readonly mtimeMs: number;
@@ -293,10 +293,10 @@ export function isAbsence(error: unknown): boolean {
   return ABSENT.has((error as NodeJS.ErrnoException).code);
 }
 
-// a pipe put in its place blocks nobody
+// opening a pipe in its place must not block
 const FLAGS = constants.O_RDONLY | constants.O_NONBLOCK;
 
-/** Closes itself after the last read under way, however often it is told to. */
+/** An open file. close() waits for the last read under way; later calls return the same promise. */
 export class OpenFile implements FileState {
   readonly size: number;
   readonly mtimeMs: number;
@@ -328,12 +328,12 @@ export class OpenFile implements FileState {
     return bytes.subarray(0, at);
   }
 
-  /** Whether nobody has written to it since it was opened. */
+  /** Whether the file is unchanged since it was opened. */
   async isUnchanged(): Promise<boolean> {
     return isSameState(this, await this.#handle.stat());
   }
 
-  /** Whether it was told to close. */
+  /** Whether close() was called. */
   get isClosed(): boolean {
     return this.#closing !== undefined;
   }

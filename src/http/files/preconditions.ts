@@ -19,11 +19,11 @@ export interface Validators {
 /** What preconditions come to. */
 export type Verdict = 'send' | 'not-modified' | 'failed';
 
-/** What {@link checkPreconditions} compares: what a GET of the resource would say of it now. */
+/** The present state of a resource, as a GET would describe it, for {@link checkPreconditions}. */
 export interface CurrentState {
-  /** Its `ETag`, with its quotes: `'"v3"'`. A weak one (`'W/"v3"'`) never matches `If-Match`. */
+  /** The value of `ETag` with its quotes: `'"v3"'`. A weak tag (`'W/"v3"'`) never matches `If-Match`. */
   readonly etag?: string | undefined;
-  /** Its `Last-Modified`. Seconds count. */
+  /** The value of `Last-Modified`, compared in whole seconds. */
   readonly lastModified?: Date | undefined;
 }
 

@@ -271,7 +271,7 @@ function coded(response: HttpResponse, body: Uint8Array | Chunks, coding: Conten
   return response;
 }
 
-/** The same content has other bytes (RFC 9110 §8.8.3). */
+/** A strong tag becomes weak: the compressed content has other bytes (RFC 9110 §8.8.3). */
 function weaken(headers: HeaderList): void {
   const tag = headers.get('etag');
   if (tag?.startsWith('"') === true) headers.set('ETag', `W/${tag}`);
@@ -313,7 +313,7 @@ export class CompressedChunks extends EndlessChunks {
   readonly #onEnd: () => void;
   #source: ChunkIterator | undefined;
   #encoder: Encoder | undefined;
-  /** What the source was asked for while what it had given went out. */
+  /** The step that was requested from the source while earlier output was sent. */
   #asked: PromiseLike<ChunkStep> | undefined;
   /** Whether the encoder holds something back. */
   #isDirty = false;
@@ -363,11 +363,11 @@ export class CompressedChunks extends EndlessChunks {
     if (this.#chunks instanceof EndlessChunks) this.#chunks.finish();
   }
 
-  /** What the encoder holds back, if the source lets it wait. */
+  /** Returns the output that the encoder holds back, unless the source has its next chunk at once. */
   async #flushBefore(step: PromiseLike<ChunkStep>, encoder: Encoder): Promise<Buffer | undefined> {
     if (!this.#isDirty) return undefined;
     this.#asked = step;
-    step.then(undefined, ignore); // told to whoever asks again
+    step.then(undefined, ignore); // the next call reports the error
     if (!this.#isEager && (await isReady(step))) return undefined;
     this.#isDirty = false;
     const coded = await encoder.flush();
@@ -409,7 +409,7 @@ class Encoder {
   constructor({ stream, flush }: Coder) {
     this.#stream = stream();
     this.#flush = flush;
-    this.#stream.on('data', (chunk: Buffer) => this.#chunks.push(chunk)).on('error', ignore); // told by the call that fails
+    this.#stream.on('data', (chunk: Buffer) => this.#chunks.push(chunk)).on('error', ignore); // the call that fails reports it
   }
 
   write(chunk: string | Uint8Array): Promise<Buffer> {
@@ -435,7 +435,7 @@ class Encoder {
   #ask(how: (done: (error?: Error | null) => void) => void): Promise<Buffer> {
     if (this.#stream.destroyed) return Promise.resolve(EMPTY); // while a piece was awaited, which is no failure
     return new Promise((resolve, reject) => {
-      const lose = (): void => resolve(EMPTY); // it was closed, and nobody waits any more
+      const lose = (): void => resolve(EMPTY); // the encoder was closed, and no call waits for it
       this.#stream.once('close', lose);
       how((error) => {
         this.#stream.off('close', lose);
@@ -446,7 +446,7 @@ class Encoder {
   }
 
   #take(): Buffer {
-    while (this.#stream.read() !== null); // what has not been told by "data" yet is told now
+    while (this.#stream.read() !== null); // reports output that no "data" event has reported yet
     const chunks = this.#chunks;
     this.#chunks = [];
     return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);

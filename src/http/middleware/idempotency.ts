@@ -387,7 +387,7 @@ function isMethods(value: unknown): boolean {
  *              done       executed; the response is not kept, because it is too large or a stream
  */
 
-/** What is known of a request that has come before. `print` is its fingerprint. */
+/** The record of an earlier request with the same key. `print` is the fingerprint of that request. */
 export type IdempotencyRecord =
   | { readonly kind: 'claimed'; readonly print: string; readonly owner: string }
   | {
@@ -399,7 +399,7 @@ export type IdempotencyRecord =
     }
   | { readonly kind: 'done'; readonly print: string; readonly status: number };
 
-/** Of a longer field nothing is read. */
+/** The longest field that is read, in characters. */
 const MAX_FIELD = 1_024;
 const MAX_KEY = 255;
 /** A string with parameters, which have no meaning here (RFC 9651 §3.3.3). */
@@ -420,7 +420,7 @@ export function readIdempotencyKey(field: string): string | undefined {
   return key.length > 0 && key.length <= MAX_KEY ? key : undefined;
 }
 
-/** By what a record is kept: none of what it is made of can be told from it. */
+/** The key of a record: a hash, so that it discloses none of its parts. */
 export function recordKey(parts: readonly string[]): string {
   return `idempotency:${createHash('sha256').update(JSON.stringify(parts)).digest('base64url')}`;
 }
@@ -497,7 +497,10 @@ export function encodeRecord(record: IdempotencyRecord): string {
   }
 }
 
-/** What {@link encodeRecord} wrote; undefined for anything else, which only another version of the program can have written. */
+/**
+ * Decodes a record of {@link encodeRecord}; undefined for any other text, which only another version of the
+ * program can have written.
+ */
 export function decodeRecord(text: string): IdempotencyRecord | undefined {
   const { k: kind, p: print, o: owner, s: status, f: fields, t: body, b: bytes } = jsonObject(text);
   if (typeof print !== 'string') return undefined;

@@ -354,7 +354,7 @@ const FREE: ReadonlySet<string> = new Set([
   'reportTo',
   'upgradeInsecureRequests',
 ]);
-/** Those that stand alone. */
+/** Keywords that must stand alone. */
 const BARE: ReadonlySet<string> = new Set(['sandbox', 'upgradeInsecureRequests', 'trustedTypes']);
 const KEYWORDS = [
   'self',
@@ -422,7 +422,7 @@ function read(given: Readonly<Record<string, unknown>>): Map<DirectiveName, read
     // not what the caller's type promises
     if (!(DIRECTIVE_NAMES as readonly string[]).includes(name)) throw unknown(name, DIRECTIVE_NAMES);
     if (value === false) continue;
-    const known = name as DirectiveName; // it is in the list
+    const known = name as DirectiveName; // the list has the name
     const isText = (item: unknown): item is string => typeof item === 'string';
     const items: readonly unknown[] =
       value === true && BARE.has(name) ? [] : Array.isArray(value) ? value : [value];
@@ -469,7 +469,7 @@ function unknown(name: string, names: readonly string[]): SvcError {
   ]);
 }
 
-/** What no browser would take as it was meant. */
+/** Returns why browsers would misread a source; undefined when they would not. */
 function checked(name: DirectiveName, sources: readonly string[]): readonly string[] {
   const refuse = (problem: string): never => {
     throw new SvcError('E_CSP', [wireName(name), problem]);

@@ -226,7 +226,7 @@ export class ZstdFrames {
   #wanted = MAGIC_BYTES;
   #value = 0;
   #got = 0;
-  /** Bytes that nobody looks at. */
+  /** Bytes that are not read. */
   #passing = 0;
   /** Whether the frame ends behind them. */
   #isEnding = false;

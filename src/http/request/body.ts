@@ -224,7 +224,7 @@ export class RequestBody implements BodyReader {
     return leading.fields;
   }
 
-  /** What a call may read that does not say: what its route lets in, else `fallback`. */
+  /** The limit of a call that names none: that of its route, else `fallback`. */
   #limit(options: BodyOptions, fallback: number): number {
     const { maxBodyBytes: ofRoute } = this.#owner;
     const { maxBytes = ofRoute ?? fallback } = options;

@@ -137,8 +137,8 @@ export function withoutZone(text: string): string {
 }
 
 /**
- * What a client is counted by: its IPv4 address, or the first `ipv6Bits` bits of its IPv6 address, for a client of IPv6 has a
- * whole network (RFC 6177 §2). Text that is no address stays as it is.
+ * Returns the key under which a client is counted: its IPv4 address, or the first `ipv6Bits` bits of its IPv6 address,
+ * because an IPv6 client has a whole network (RFC 6177 §2). Text that is not an address is returned as it is.
  */
 export function clientOf(text: string, ipv6Bits: number): string {
   if (!text.includes(':')) return text;

@@ -261,7 +261,7 @@ export class TransportRequest implements HttpRequest {
     return abort.signal;
   }
 
-  /** Its client has ended its side, and may have left: the signal aborts, as that of one that has. @internal */
+  /** Called when the client has ended its side, and may have left: aborts the signal. @internal */
   leave(): void {
     this.hasLeft = true;
     this.#abort?.abort(new ClientDisconnected());

@@ -71,7 +71,7 @@ export class Connection {
   /** An answer has gone, or never will. */
   leave(outgoing: SentMessage): void {
     if (this.newest === outgoing) this.newest = undefined;
-    else this.earlier?.splice(this.earlier.indexOf(outgoing), 1); // it was the newest once
+    else this.earlier?.splice(this.earlier.indexOf(outgoing), 1); // the response was the newest once
     this.waiting--;
   }
 
@@ -481,7 +481,7 @@ export class ConnectionMeter {
     this.#open++;
   }
 
-  /** It is gone, and has brought so many requests. */
+  /** Counts a closed connection and the number of its requests. */
   leave(requests: number): void {
     this.#open--;
     this.#requests.observe(requests);

@@ -94,11 +94,11 @@ export function refuseSocket(socket: Socket, status: number, identity: RequestId
 }
 
 /*
- * A client that ends its side, and may have left: the end of a connection looks the same.
+ * A client that ends its side of the connection, and may have left: both look the same.
  *
- *   its answer comes in chunks, and has begun    its connection is cut: the next chunk may never come
- *   its answer is not there yet                  the signal of its request aborts, as when it leaves; the answer that its
- *                                                handler makes is sent nevertheless, to a client that has ended its side only
+ *   a response in chunks has begun     the connection is cut: the next chunk may never come
+ *   there is no response yet           the signal of the request aborts; the handler's response is still sent, because the
+ *                                      client may have ended its side only
  */
 
 /** Watches for the end of a client's side, for a request that is not answered at once: a listener costs an idle connection memory. */
@@ -153,7 +153,7 @@ export class Lingering {
       Reflect.deleteProperty(outgoing, 'end');
       if ((error ?? null) !== null) return; // "close" follows
       outgoing.isTaken = true;
-      const isChunked = outgoing.isStream && !outgoing.endsWithConnection; // its end is a chunk, which node:http sends
+      const isChunked = outgoing.isStream && !outgoing.endsWithConnection; // node:http sends the last chunk at its end
       this.#linger(incoming, () => (isChunked ? outgoing.end() : socket.destroySoon()));
       if (!isChunked) socket.end();
       onTaken();

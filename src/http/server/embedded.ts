@@ -57,7 +57,7 @@ export class EmbeddedListener {
 
   /** A listener of the event `request`. */
   request(incoming: IncomingMessage, response: ServerResponse): void {
-    const outgoing = response as SentMessage; // its own members are absent, and send() does without them
+    const outgoing = response as SentMessage; // members of SentMessage are absent, and send() does without them
     const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
     req.keepsContext = true;
     outgoing.request = req;

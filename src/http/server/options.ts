@@ -88,7 +88,7 @@ export function readLimits(config: Config, isBehindProxy: boolean): Limits {
 export interface TlsOptions {
   /** The certificate, then those that lead to its authority. Default: the file that SVC_TLS_CERT names. */
   readonly cert?: string | undefined;
-  /** Its private key. Default: the file that SVC_TLS_KEY names. */
+  /** The private key. Default: the file that SVC_TLS_KEY names. */
   readonly key?: string | undefined;
   /** The passphrase of the key, if it is encrypted. */
   readonly passphrase?: string | undefined;

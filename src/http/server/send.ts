@@ -42,7 +42,7 @@ export interface SentTo {
   readonly scheme: 'http' | 'https';
 }
 
-/** What holds for every answer of a server. */
+/** Settings of all responses of a server. */
 export interface Sending {
   /** Whether cookies that wait for it get `Secure` even without TLS. */
   readonly securesCookies: boolean;
@@ -88,7 +88,7 @@ export function send(
   }
   begin(outgoing, response, req, isLast, sending, length);
   if (isAscii)
-    outgoing.end(body, 'latin1'); // the same bytes as in UTF-8, for a copy in place of a conversion
+    outgoing.end(body, 'latin1'); // latin1 gives the bytes of UTF-8 here, and copies instead of converting
   else outgoing.end(body);
   if (outgoing.writableLength !== 0) sending.watchReading(outgoing.req.socket, outgoing);
   return undefined;
@@ -227,7 +227,7 @@ export function sendLast(
     outgoing.end();
     return discard(body).then(() => over);
   } else if (body instanceof FileBody)
-    return body.sendTo(outgoing as Writable as ServerResponse).then(() => over); // it uses what any stream has
+    return body.sendTo(outgoing as Writable as ServerResponse).then(() => over); // sendTo() uses methods that every stream has
   else return sendChunks(outgoing, iterate(body), contentLength).then(() => over);
   return over;
 }
@@ -293,7 +293,7 @@ function sendEndless(
 
 /** Bytes that are sent before others get a turn: a source that is always ready would keep the process to itself. */
 const TURN_BYTES = 1_048_576;
-/** What a chunk counts for besides its bytes. */
+/** The cost of a chunk besides its bytes. */
 const CHUNK_COST = 64;
 
 /** A character has up to three bytes, those of two units four. */
@@ -324,7 +324,7 @@ async function sendChunks(
   } catch (error) {
     if (outgoing.destroyed && isAbort(error)) return;
     end();
-    await nextTurn(); // what was written in this one goes out at its end: a client that sees nothing takes the request for one that was never served
+    await nextTurn(); // output of this turn goes out at its end: a client that receives nothing would take the request for one that was never served
     outgoing.destroy();
     throw error;
   }
@@ -382,7 +382,7 @@ export function* slicesOf(chunk: Chunk, isAscii = false): Generator<Chunk, void,
   const most = isAscii ? SLICE_BYTES : SLICE_CHARACTERS;
   for (let at = 0, end: number; at < chunk.length; at = end) {
     end = at + most;
-    if (!isAscii && isHighSurrogate(chunk.charCodeAt(end - 1))) end--; // its other half follows
+    if (!isAscii && isHighSurrogate(chunk.charCodeAt(end - 1))) end--; // the other half of the pair follows
     yield chunk.slice(at, end);
   }
 }

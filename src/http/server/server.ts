@@ -140,7 +140,7 @@ export class HttpServer {
     const limits = this.#limits;
     const options: ServerOptions<typeof ReceivedMessage> = {
       ...MESSAGES,
-      ServerResponse: MESSAGES.ServerResponse as never, // it does not say what it answers, as the type would have it
+      ServerResponse: MESSAGES.ServerResponse as never, // the type asks for a class that is generic in its request
       requestTimeout,
       headersTimeout: Math.min(limits.headersTimeoutMs, requestTimeout), // node:http refuses a longer one
       keepAliveTimeout: limits.keepAliveTimeoutMs,
@@ -152,7 +152,7 @@ export class HttpServer {
         this.#guard(incoming.socket, () => this.#openSockets().isAskedFor(incoming)) === true, // others are answered as they stand: nothing here speaks another protocol (RFC 9110 §7.8)
     };
     const listener: RequestListener = (incoming, outgoing) =>
-      this.#onRequest(incoming as ReceivedMessage, outgoing as SentMessage); // of MESSAGES, as all of this server
+      this.#onRequest(incoming as ReceivedMessage, outgoing as SentMessage); // MESSAGES makes all messages of this server
     const server = this.#secure?.createServer(options, listener) ?? createServer(options, listener);
     const { closeIdleConnections } = server;
     server.closeIdleConnections = () => this.#connections.closeIdle(() => closeIdleConnections.call(server));
@@ -233,7 +233,7 @@ export class HttpServer {
     this.#endAll = () => {
       this.#sockets?.terminate();
       this.#connections.destroy();
-      this.#secure?.closeAllConnections(); // those before their handshake
+      this.#secure?.closeAllConnections(); // connections before the end of their TLS handshake
       idle.resolve();
     };
     let cut = 0;
@@ -421,11 +421,11 @@ export class HttpServer {
 
   /** Nothing more goes out of an answer. */
   #closed(outgoing: SentMessage): void {
-    const req = outgoing.request as TransportRequest | undefined; // of #onRequest()
-    if (req === undefined) return; // it was the last of its connection, and the rest of its request has come meanwhile
+    const req = outgoing.request as TransportRequest | undefined; // #onRequest() has set it
+    if (req === undefined) return; // the response was the last of its connection, and the rest of the request has arrived meanwhile
     outgoing.request = undefined;
-    req.connection!.leave(outgoing); // of #onRequest(), too
-    const incoming = outgoing.req as ReceivedMessage; // of MESSAGES
+    req.connection!.leave(outgoing); // #onRequest() has set it, too
+    const incoming = outgoing.req as ReceivedMessage; // MESSAGES makes it
     if (!incoming.readableEnded) incoming.isLetGo = true; // node:http throws away what nothing reads
     void this.#app.finish(req, req.wasDelivered ? undefined : (req.failure ?? new ClientDisconnected()));
     if (req.late === undefined) this.#leave();

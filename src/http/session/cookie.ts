@@ -177,7 +177,7 @@ function isShared(directive: string): boolean {
   return /^(?:public|s-maxage\b.*)$/i.test(directive);
 }
 
-/** `signed`: whoever holds it can read it, nobody can change it. `sealed`: nobody can read it either. */
+/** `signed`: the holder can read the value and cannot change it. `sealed`: the holder cannot read it either. */
 export type Protection = 'signed' | 'sealed';
 
 /** When a value was made and when it ends, in whole seconds since the epoch. */
@@ -189,7 +189,7 @@ export interface ValueTimes {
 /** Why a value is refused. `forged`: changed, cut, of another name, purpose or application. */
 export type ValueRefusal = 'malformed' | 'unknown_key' | 'forged' | 'expired';
 
-/** What a value says, or why it says nothing. */
+/** The content of a value, or why it is invalid. */
 export type ReadValue =
   | {
       readonly kind: 'valid';
@@ -236,7 +236,7 @@ export class ProtectedValues {
     return `${text}.${hmacSha256(key, bound(name, text))}`;
   }
 
-  /** What a text says that was kept under `name`. Never throws, whatever the text is. */
+  /** Opens a value that was made for `name`. Never throws, whatever the text is. */
   read(name: string, text: string, nowSeconds: number): ReadValue {
     const parts =
       text.length > this.#maxCharacters ? null : (this.#protection === 'signed' ? SIGNED : SEALED).exec(text);

@@ -312,7 +312,7 @@ export class MessageInflater {
   }
 
   #took(inflated: Buffer, maxBytes: number): Inflated {
-    if (inflated.length > maxBytes) return 'too big'; // of 0
+    if (inflated.length > maxBytes) return 'too big'; // only with a limit of 0, which zlib does not accept
     this.#history?.add(inflated);
     return inflated;
   }

@@ -156,7 +156,7 @@ export class SharedMessage {
     return this.#opcode === OPCODE.text;
   }
 
-  /** Its bytes, without a frame around them. */
+  /** The bytes of the message, without a frame. */
   get payload(): Buffer {
     return this.#payload;
   }

@@ -73,7 +73,7 @@ export class DocsPage {
     if (req.method === 'HEAD') {
       const token = csrfTokenIfAny(req);
       if (token !== undefined) response.headers.set(TOKEN_FIELD, token);
-      response.body = []; // content of a length that nobody knows: the page is not written for this
+      response.body = []; // content of unknown length: the page is not written for HEAD
       response.headers.vary('Accept-Encoding');
       const coding = negotiateEncoding(req.headers['accept-encoding'], CODINGS);
       if (coding !== undefined) response.headers.set('Content-Encoding', coding);

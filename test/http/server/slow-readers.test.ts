@@ -98,7 +98,7 @@ test('HttpServer cuts a client that never reads, tells its request, and looks at
   client.pause();
   client.write('GET / HTTP/1.1\r\nHost: a\r\nX-Request-Id: slow-1\r\n\r\n');
   const before = it.clock.pending;
-  while (it.clock.pending === before) await turn(); // it is watched
+  while (it.clock.pending === before) await turn(); // the socket is watched
   const closed = once(
     client.on('error', () => undefined),
     'close',

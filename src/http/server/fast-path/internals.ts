@@ -90,7 +90,7 @@ export class ReceivedMessage extends IncomingMessage {
 
   /** Lets the rest of the body go into the stream. */
   takeBack(): void {
-    /* it goes there */
+    /* the stream gets every chunk */
   }
 }
 
@@ -181,7 +181,7 @@ class FastReceived extends ReceivedMessage {
       this.bodyTaker = undefined;
       this.isBodyTaken = true;
       process.nextTick(endOf, taker);
-      if (this.isLetGo) super.push(null); // its answer has gone: the server waits for "close"
+      if (this.isLetGo) super.push(null); // the response has gone: the server waits for "close"
     }
     return true;
   }
@@ -203,7 +203,7 @@ export interface AnsweredRequest {
   readonly id: string;
   /** Whether there is an answer. */
   readonly isAnswered: boolean;
-  /** Its client has ended its side, and may have left. */
+  /** Called when the client has ended its side, and may have left. */
   leave(): void;
 }
 
@@ -366,7 +366,7 @@ export const MESSAGES: {
 export interface SilenceWatch {
   /** The silence before the next request begins. */
   begin(socket: Socket): void;
-  /** It is over. Returns whether it had begun. */
+  /** Ends the silence. Returns whether it had begun. */
   end(socket: Socket): boolean;
 }
 
