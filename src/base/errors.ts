@@ -33,17 +33,33 @@ export class SvcError<C extends FaultCode = FaultCode> extends Error {
   }
 }
 
+/** Errors whose cause {@link errorAfter} has set. An error that is thrown again gets the new cause in place of the old one. */
+const REPLACING = new WeakSet<Error>();
+const MAX_CAUSES = 8;
+
 /**
  * Returns `error`, which was thrown while `replaced` was handled. The chain of causes of `error` ends with `replaced`, so that a
- * log shows both. A value that cannot carry a cause becomes part of an AggregateError.
+ * log shows both. A value that is not an Error becomes part of an AggregateError. An error that cannot have a cause, and one that is
+ * a cause of `replaced` itself, is returned as it is.
  */
 export function errorAfter(error: unknown, replaced: unknown): unknown {
+  if (!(error instanceof Error)) return new AggregateError([error, replaced]);
   let last = error;
-  while (last instanceof Error && last !== replaced && last.cause !== undefined) last = last.cause;
-  if (last === replaced) return error;
-  if (!(last instanceof Error) || !Object.isExtensible(last)) return new AggregateError([error, replaced]);
+  for (let depth = 0; !REPLACING.has(last) && last.cause instanceof Error && depth < MAX_CAUSES; depth++)
+    last = last.cause;
+  const isKnown = isCauseOf(replaced, error) || isCauseOf(error, replaced);
+  if (isKnown || !Object.isExtensible(last) || (last.cause !== undefined && !REPLACING.has(last)))
+    return error;
+  REPLACING.add(last);
   Object.defineProperty(last, 'cause', { value: replaced, writable: true, configurable: true });
   return error;
+}
+
+/** Whether `error` is `other`, or stands in its chain of causes. */
+function isCauseOf(error: unknown, other: unknown): boolean {
+  let at = other;
+  for (let depth = 0; at !== error && at instanceof Error && depth < MAX_CAUSES; depth++) at = at.cause;
+  return at === error;
 }
 
 /** What may accompany an {@link HTTPException}. */

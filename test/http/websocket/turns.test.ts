@@ -4,7 +4,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { deflateMessage } from '../../../src/http/websocket/deflate.ts';
-import { hasBudget, inThread, spend, whenBudget } from '../../../src/http/websocket/turns.ts';
 import { LIMITED_SUITE, until } from '../../support/endings.ts';
 import { loggedApp, messagesOf, openRaw, packet, portOf } from '../../support/raw-websocket.ts';
 import { frame } from '../../support/ws-frames.ts';
@@ -28,6 +27,11 @@ function countTurns(): { readonly count: () => void; all: number; most: number }
   };
   return counts;
 }
+
+/** A copy of the module of its own: sockets of other tests may still inflate. */
+const { hasBudget, inThread, spend, whenBudget } = (await import(
+  new URL('../../../src/http/websocket/turns.ts?own', import.meta.url).href
+)) as typeof import('../../../src/http/websocket/turns.ts');
 
 describe('the budget of a turn', LIMITED_SUITE, () => {
   test('lets work wait for later turns, in order, and overtakes none', async () => {
