@@ -157,11 +157,13 @@ export function compileApplication(declarations: Declarations): Compilation {
   const whole =
     tools.length === 0 ? view : { ...view, routes: [...routes, ...tools.map((detail) => detail.route)] };
   for (const layer of middleware) askMiddleware(layer, whole, declarations.placeOfMiddleware(layer), report);
-  for (const { use, declared } of new Set(
-    [...details, ...tools].flatMap((detail) => (detail.declared.use.length === 0 ? [] : detail.declared)),
-  )) {
+  // routes without layers of their own share the list of their router: each list is asked once
+  const lists = new Map(
+    [...details, ...tools].map(({ declared }) => [declared.use, declared.declared.place]),
+  );
+  for (const [use, place] of lists) {
     for (const layer of use)
-      askMiddleware(layer, { ...whole, middleware: [...middleware, ...use] }, declared.place, report);
+      askMiddleware(layer, { ...whole, middleware: [...middleware, ...use] }, place, report);
   }
   return {
     view,

@@ -144,3 +144,19 @@ test('middleware of a router surrounds the handshakes of its WebSockets', async 
   await using client = clientOf(app);
   await assert.rejects(client.websocket('/rooms/chat'), /403/);
 });
+
+test('a layer of a router is compiled once for all routes that share it', () => {
+  let count = 0;
+  const layer = {
+    kind: 'counted',
+    compile: () => {
+      count++;
+      return [];
+    },
+    handle: (_req: unknown, next: () => unknown) => next(),
+  };
+  const router = new Router({ prefix: '/x' }).use(layer as never);
+  for (let index = 0; index < 50; index++) router.get(`/${index}`, () => index);
+  new Svc().includeRouter(router).compileAll();
+  assert.equal(count, 1);
+});
