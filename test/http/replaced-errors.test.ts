@@ -70,11 +70,34 @@ test('errorAfter() puts the replaced error at the end of the chain of causes, on
   assert.equal(errorAfter(root, root), root);
 });
 
-test('errorAfter() keeps both in an AggregateError when the new error cannot have a cause', () => {
+test('errorAfter() keeps a thrown value that is not an Error in an AggregateError', () => {
   const root = new Root('root');
-  for (const error of ['text', undefined, Object.freeze(new HTTPException(400))]) {
+  for (const error of ['text', undefined]) {
     const both = errorAfter(error, root);
     assert.ok(both instanceof AggregateError);
     assert.deepEqual(both.errors, [error, root]);
   }
+});
+
+test('errorAfter() gives an error that is thrown again the new cause in place of the old one', () => {
+  const shared = new Error('shared');
+  for (let round = 0; round < 3; round++) {
+    const root = new Root(`root ${round}`);
+    assert.equal(errorAfter(shared, root), shared);
+    assert.equal(shared.cause, root);
+    assert.equal(root.cause, undefined);
+  }
+});
+
+test('errorAfter() makes no circle, and leaves an error alone that cannot have a cause', () => {
+  const inner = new HTTPException(404);
+  const wrapper = new Error('wrapper', { cause: inner });
+  assert.equal(errorAfter(inner, wrapper), inner); // a handler that throws the cause of what it was given
+  assert.equal(inner.cause, undefined);
+  const [left, right] = [new Error('left'), new Error('right')];
+  left.cause = right;
+  right.cause = left;
+  assert.equal(errorAfter(left, new Root('root')), left);
+  const frozen = Object.freeze(new HTTPException(400));
+  assert.equal(errorAfter(frozen, new Root('root')), frozen);
 });
