@@ -8,7 +8,7 @@
  */
 import { systemClock } from '../base/clock.ts';
 import { StoreFull } from '../base/errors.ts';
-import { given, int, readOptions } from '../base/options.ts';
+import { given, int, isObject, readOptions } from '../base/options.ts';
 import type { Clock } from '../base/clock.ts';
 
 /** A value, or a promise of it. */
@@ -341,6 +341,16 @@ export class MemoryRoomBus implements RoomBus {
         this.#subscribers = new Set([...this.#subscribers].filter((other) => other !== subscriber));
       },
     };
+  }
+}
+
+/** The members of a record that is kept as JSON; none for a text that another program has written. */
+export function recordMembers(text: string): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? (value as Readonly<Record<string, unknown>>) : {};
+  } catch {
+    return {};
   }
 }
 

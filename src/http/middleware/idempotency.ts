@@ -15,7 +15,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { BadRequest, HTTPException, SvcError } from '../../base/errors.ts';
 import { bool, given, int, isFunction, readOptions, shown, text } from '../../base/options.ts';
-import { MemoryRecordStore } from '../../cache/stores.ts';
+import { MemoryRecordStore, recordMembers } from '../../cache/stores.ts';
 import { clientOf } from '../request/proxy.ts';
 import { isToken } from '../headers.ts';
 import { OneApplication } from '../pipeline.ts';
@@ -502,7 +502,7 @@ export function encodeRecord(record: IdempotencyRecord): string {
  * program can have written.
  */
 export function decodeRecord(text: string): IdempotencyRecord | undefined {
-  const { k: kind, p: print, o: owner, s: status, f: fields, t: body, b: bytes } = jsonObject(text);
+  const { k: kind, p: print, o: owner, s: status, f: fields, t: body, b: bytes } = recordMembers(text);
   if (typeof print !== 'string') return undefined;
   if (kind === 'claimed' && typeof owner === 'string') return { kind, print, owner };
   if (!Number.isInteger(status) || (status as number) < 200 || (status as number) > 599) return undefined;
@@ -517,13 +517,4 @@ export function decodeRecord(text: string): IdempotencyRecord | undefined {
     : typeof bytes === 'string'
       ? { ...answered, body: Buffer.from(bytes, 'base64') }
       : undefined;
-}
-
-function jsonObject(text: string): Readonly<Record<string, unknown>> {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
-  } catch {
-    return {};
-  }
 }

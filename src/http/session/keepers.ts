@@ -12,6 +12,7 @@ import { SecurityLog } from '../security-log.ts';
 import { MissingTls, ProtectedValues } from './cookie.ts';
 import { NO_DATA, RequestSession } from './values.ts';
 import type { Keyring } from '../../crypto/keys.ts';
+import { recordMembers } from '../../cache/stores.ts';
 import type { RecordStore } from '../../cache/stores.ts';
 import type { Awaitable, HttpRequest, Services } from '../contracts.ts';
 import type { HostCookie } from '../cookies.ts';
@@ -333,7 +334,7 @@ function encoded({ values, flashes }: SessionData, bornSeconds: number, id?: str
 
 /** What {@link encoded} wrote; undefined for anything else, which only another version of the program can have written. */
 function decoded(text: string): StoredSession | undefined {
-  const { i: id = '', b: bornSeconds, v: values, f: flashes = [] } = jsonObject(text);
+  const { i: id = '', b: bornSeconds, v: values, f: flashes = [] } = recordMembers(text);
   if (
     typeof id !== 'string' ||
     typeof bornSeconds !== 'number' ||
@@ -352,15 +353,6 @@ function decoded(text: string): StoredSession | undefined {
       flashes: pairs.map(([kind, message]) => ({ kind: String(kind), text: String(message) })),
     },
   };
-}
-
-function jsonObject(text: string): Readonly<Record<string, unknown>> {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
-  } catch {
-    return {};
-  }
 }
 
 /** A session as it would be kept, and how much room that takes. */
