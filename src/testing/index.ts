@@ -6,7 +6,7 @@
  *   assert.equal(response.status, 201);
  */
 /// <reference types="node" preserve="true" />
-import { request as requestHttp } from 'node:http';
+import { http } from '../base/node-http.ts';
 import { CookieJar } from './cookie-jar.ts';
 import { systemClock } from '../base/clock.ts';
 import { HTTPException } from '../base/errors.ts';
@@ -314,7 +314,7 @@ export class TestClient implements AsyncDisposable {
 /** Over a real socket. */
 function openSocket(url: URL, headers: Headers, takeError: ErrorSource): Promise<Response | TestWebSocket> {
   return new Promise((resolve, reject) => {
-    const outgoing = requestHttp(url, { headers: Object.fromEntries(headers), agent: false });
+    const outgoing = http.request(url, { headers: Object.fromEntries(headers), agent: false });
     outgoing.once('error', reject);
     outgoing.once('upgrade', (incoming, socket, head) =>
       resolve(new TestWebSocket(socket, headersOf(incoming.rawHeaders), head, takeError)),

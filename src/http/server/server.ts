@@ -3,8 +3,8 @@
  *
  *   listen -> request -> handle(req) -> send -> afterwards(outcome)          close(): stop accepting, let what runs finish
  */
-import { createServer } from 'node:http';
 import { Server as NetServer } from 'node:net';
+import { http } from '../../base/node-http.ts';
 import { ignore } from '../../base/promises.ts';
 import { ClientDisconnected, SvcError } from '../../base/errors.ts';
 import { BodyDeadlines } from '../deadlines.ts';
@@ -153,7 +153,7 @@ export class HttpServer {
     };
     const listener: RequestListener = (incoming, outgoing) =>
       this.#onRequest(incoming as ReceivedMessage, outgoing as SentMessage); // MESSAGES makes all messages of this server
-    const server = this.#secure?.createServer(options, listener) ?? createServer(options, listener);
+    const server = this.#secure?.createServer(options, listener) ?? http.createServer(options, listener);
     const { closeIdleConnections } = server;
     server.closeIdleConnections = () => this.#connections.closeIdle(() => closeIdleConnections.call(server));
     server.maxHeadersCount = 0; // beyond it node:http drops fields and says nothing; see request-head.ts

@@ -8,11 +8,11 @@
  */
 import { isRecord } from '../../base/options.ts';
 import { lookup as systemLookup } from 'node:dns';
-import http from 'node:http';
 import https from 'node:https';
 import { BlockList, isIP } from 'node:net';
+import { http } from '../../base/node-http.ts';
 import type { LookupAddress } from 'node:dns';
-import type { ClientRequest, IncomingMessage } from 'node:http';
+import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
 import type { LookupFunction, Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 
@@ -66,7 +66,7 @@ interface Waiting {
 /** Calls to one provider: at most 16 at once, at most 64 waiting for their turn, each no longer than a stage may take. */
 export class Outbound {
   readonly #deps: OutboundDeps;
-  readonly #agents: { readonly plain: http.Agent; readonly tls: https.Agent };
+  readonly #agents: { readonly plain: Agent; readonly tls: https.Agent };
   readonly #waiting = new Set<Waiting>();
   readonly #closing = new AbortController();
   #running = 0;
