@@ -36,7 +36,6 @@ async function client(
   document: OpenApiDocument,
   files: Readonly<Record<string, string>>,
 ): Promise<string | undefined> {
-  if (process.env['FAST_TESTS'] === '1') return void t.skip('FAST_TESTS=1');
   const tools = scratch(t, 'openapi-client', PACKAGES);
   if (tools === undefined) return undefined;
   const cwd = temporary(t, {

@@ -114,27 +114,23 @@ const cases = allCases().filter(({ awaits }) => awaits.every((method) => method 
 const isAlone = ({ kind, imports, args, rule }: Case): boolean =>
   kind === 'clean' || imports !== 'well' || args.length > 0 || OF_THE_COMMAND.has(rule);
 
-test(
-  'svc check finds what is marked in each application of the corpus, where it is marked, and nothing else',
-  { skip: process.env['FAST_TESTS'] === '1' && 'FAST_TESTS=1: it starts a process for many of them' },
-  async (t) => {
-    const wrong: string[] = [];
-    let checked = 0;
-    const note = ({ kind, name }: Case, found: readonly string[]): void => {
-      checked++;
-      wrong.push(...found.map((problem) => `${kind}/${name}: ${problem}`));
-    };
-    const shared = cases.filter((each) => !isAlone(each));
-    const waiting = cases.filter(isAlone);
-    assert.ok(waiting.length >= 40, `${waiting.length} by the command`);
-    await Promise.all([
-      together(t, shared).then((all) => all.forEach((found, index) => note(shared[index]!, found))),
-      ...Array.from({ length: LANES - 1 }, async () => {
-        for (let each = waiting.shift(); each !== undefined; each = waiting.shift())
-          note(each, await byCommand(t, each));
-      }),
-    ]);
-    assert.deepEqual(wrong, []);
-    assert.ok(checked >= 180, `${checked}`);
-  },
-);
+test('svc check finds what is marked in each application of the corpus, where it is marked, and nothing else', async (t) => {
+  const wrong: string[] = [];
+  let checked = 0;
+  const note = ({ kind, name }: Case, found: readonly string[]): void => {
+    checked++;
+    wrong.push(...found.map((problem) => `${kind}/${name}: ${problem}`));
+  };
+  const shared = cases.filter((each) => !isAlone(each));
+  const waiting = cases.filter(isAlone);
+  assert.ok(waiting.length >= 40, `${waiting.length} by the command`);
+  await Promise.all([
+    together(t, shared).then((all) => all.forEach((found, index) => note(shared[index]!, found))),
+    ...Array.from({ length: LANES - 1 }, async () => {
+      for (let each = waiting.shift(); each !== undefined; each = waiting.shift())
+        note(each, await byCommand(t, each));
+    }),
+  ]);
+  assert.deepEqual(wrong, []);
+  assert.ok(checked >= 180, `${checked}`);
+});

@@ -4,7 +4,7 @@
  * MariaDB is one of our own; MARIADB_URL and MYSQL_URL name others, whose user may make accounts. What is encrypted is tried on
  * those when CA_FILE names the authority of their certificate, CLIENT_CERT_FILE and CLIENT_KEY_FILE one of ours that it has signed:
  *
- *   MYSQL_URL=mysql://root:secret@127.0.0.1/svc CA_FILE=/ca.pem … node --conditions=svc-source --test test/db/mysql/accounts.test.ts
+ *   MYSQL_URL=mysql://root:secret@127.0.0.1/svc CA_FILE=/ca.pem … node --conditions=svc-source --test test/db/mysql/accounts.integration.test.ts
  */
 import assert from 'node:assert/strict';
 import { chmodSync } from 'node:fs';
