@@ -52,7 +52,8 @@ export class ErrorRenderer {
 
   /** The answer for an error: of its handler, else as a problem. */
   render(error: unknown, req: TransportRequest): Awaitable<HttpResponse> {
-    if (req.expiry !== undefined && isOf(error, req.expiry)) return problem(req.expiry.status, req.id); // what was told to stop has stopped: nobody reads it
+    if (req.expiry !== undefined && (isOf(error, req.expiry) || isDiscardedBody(error)))
+      return problem(req.expiry.status, req.id); // the handler has stopped, as its signal asked: this response is not read
     const handler = this.#find(error);
     if (handler === undefined) return plainAnswer(error, req, this.#failures);
     try {
@@ -95,6 +96,11 @@ function isOf(error: unknown, reason: Error): boolean {
   return (
     error === reason || (error instanceof Error && error.name === 'AbortError' && error.cause === reason)
   );
+}
+
+/** Whether an error says that a body was thrown away behind its response: to a handler that runs beyond its time. */
+function isDiscardedBody(error: unknown): boolean {
+  return error instanceof SvcError && error.code === 'E_BODY_DISCARDED';
 }
 
 /** Makes the response of what a handler or middleware returns or throws. Never throws, never rejects. */

@@ -2,7 +2,7 @@
  * The connections of a server: what is remembered of each, what is too much, and which take too long.
  *
  *   connections  1 ... maxConnections        served
- *                ... a tenth more            the first request is answered with 503, and the connection ends
+ *                ... a tenth more            the first request is answered with 503, a probe as ever, and the connection ends
  *                beyond                      closed without an answer
  *   in flight    beyond maxInFlight          503, but for probes: an orchestrator would restart what is merely busy
  *   pipelined    beyond maxPipelined         one more is answered, and the connection ends: a client sends the rest again (RFC 9112 §9.3.2)
@@ -118,11 +118,14 @@ const REPORT_PAUSE_MS = 60_000;
 const RETRY_AFTER = '1';
 
 /** Too many connections: this one ends with its answer. */
-const SURPLUS: HeadVerdict = Object.freeze({ status: 503, detail: 'The server has too many connections' });
+export const SURPLUS: HeadVerdict = Object.freeze({
+  status: 503,
+  detail: 'The server has too many connections',
+});
 /** Too many requests: the connection stays. */
 export const BUSY: HeadVerdict = Object.freeze({ status: 503, detail: 'The server has too many requests' });
-/** Too many requests of one connection: served, as its last. */
-const LAST_PIPELINED: HeadVerdict = Object.freeze({ status: 0, detail: '' });
+/** Served, as the last request of its connection: a probe over a connection too many, and one request too many of a connection. */
+export const LAST: HeadVerdict = Object.freeze({ status: 0, detail: '' });
 
 /** The answer to what is refused. */
 export function refusalOf({ status, detail }: HeadVerdict, id: string): HttpResponse {
@@ -196,7 +199,7 @@ export class Connections {
       this.#report('maxInFlight');
       return BUSY;
     }
-    return connection.waiting > this.#deps.limits.maxPipelined ? LAST_PIPELINED : undefined;
+    return connection.waiting > this.#deps.limits.maxPipelined ? LAST : undefined;
   }
 
   /** Watches how fast a client takes an answer that is under way. */

@@ -8,7 +8,7 @@ import { http } from '../../base/node-http.ts';
 import { ignore } from '../../base/promises.ts';
 import { ClientDisconnected, SvcError } from '../../base/errors.ts';
 import { BodyDeadlines } from '../deadlines.ts';
-import { BUSY, Connections, connectionOf, refusalOf } from './connections.ts';
+import { BUSY, Connections, LAST, SURPLUS, connectionOf, refusalOf } from './connections.ts';
 import { Lingering, onClientError, refuseSocket, watchEnd } from './early-ends.ts';
 import { HeadTexts, MESSAGES } from './fast-path/internals.ts';
 import { judgeHead } from './request-head.ts';
@@ -328,7 +328,8 @@ export class HttpServer {
     let verdict =
       judgeHead(incoming, this.#limits.maxHeaderFields) ??
       this.#connections.judge(connection, this.#inFlight);
-    if (verdict === BUSY && this.#app.isProbe?.(req) === true) verdict = undefined;
+    if ((verdict === BUSY || verdict === SURPLUS) && this.#app.isProbe?.(req) === true)
+      verdict = verdict === BUSY ? undefined : LAST;
     if (verdict !== undefined && verdict !== BUSY) connection.hasSaidClose = true;
     const response =
       verdict === undefined || verdict.status === 0 ? this.#app.handle(req) : refusalOf(verdict, req.id);
