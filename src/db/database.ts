@@ -5,10 +5,16 @@ import { randomInt } from 'node:crypto';
 import { SvcError } from '../base/errors.ts';
 import { bool, given, int, oneOf, readOptions } from '../base/options.ts';
 import { DatabaseError, atCaller } from './errors.ts';
-import { MAX_TIMEOUT_MS, endingLimit, limitOf, sleepWithin, type QueryOptions } from './limits.ts';
+import { MAX_TIMEOUT_MS, endingLimit, limitOf, settledBy, sleepWithin, type QueryOptions } from './limits.ts';
 import { Session, type OpenStream, type Work } from './session.ts';
 import { TracedConnection, queries, tracedSource } from './tracing.ts';
-import { Transaction, refuseInsideTransaction, undo, type TransactionOptions } from './transaction.ts';
+import {
+  Transaction,
+  committedBy,
+  refuseInsideTransaction,
+  undo,
+  type TransactionOptions,
+} from './transaction.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Awaitable } from '../cache/stores.ts';
 import type {
@@ -153,6 +159,7 @@ export class Database extends Session {
   /** @internal */
   async run<T>(purpose: Purpose, work: Work<T>, options: QueryOptions | undefined): Promise<T> {
     let connection: Connection | undefined;
+    let late: Promise<unknown> | undefined;
     try {
       if (this.#openTransactions > 0) refuseInsideTransaction(this);
       const limit =
@@ -162,11 +169,14 @@ export class Database extends Session {
       const acquired = this.#driver.acquire(limit, options?.longRead === true ? 'read' : purpose);
       connection = acquired instanceof Promise ? await this.#waited(acquired) : acquired;
       const result = work(this.#traced(connection), limit);
-      return result instanceof Promise ? await result : result;
+      if (!(result instanceof Promise)) return result;
+      return await settledBy(result, limit, this.#clock, (rest) => {
+        late = rest;
+      });
     } catch (error) {
       throw atCaller(error);
     } finally {
-      if (connection !== undefined) this.#driver.release(connection);
+      if (connection !== undefined) this.#release(connection, late);
     }
   }
 
@@ -174,6 +184,10 @@ export class Database extends Session {
   async whole<T>(work: Work<T>, options: QueryOptions | undefined): Promise<T> {
     let limit: Limit | undefined;
     let connection: Connection | undefined;
+    let late: Promise<unknown> | undefined;
+    const onLate = (rest: Promise<unknown>): void => {
+      late = rest;
+    };
     try {
       limit =
         options === undefined && this.#statementTimeoutMs === 0
@@ -182,15 +196,20 @@ export class Database extends Session {
       connection = await this.#begin(WRITING, limit);
       const traced = this.#traced(connection);
       const working = work(traced, limit);
-      const result = working instanceof Promise ? await working : working;
+      const result =
+        working instanceof Promise ? await settledBy(working, limit, this.#clock, onLate) : working;
       const committing = traced.commit(endingLimit(limit, 0, this.#clock));
-      if (committing instanceof Promise) await committing;
+      if (committing instanceof Promise) await committedBy(committing, limit, this.#clock, onLate);
       return result;
     } catch (error) {
-      if (connection !== undefined) await undo(this.#traced(connection), endingLimit(limit, 0, this.#clock));
+      if (connection !== undefined) {
+        const undone = this.#undone(this.#traced(connection), limit, late);
+        if (late === undefined) await settledBy(undone, limit, this.#clock, onLate).catch(() => undefined);
+        else late = undone;
+      }
       throw atCaller(error);
     } finally {
-      if (connection !== undefined) this.#driver.release(connection);
+      if (connection !== undefined) this.#release(connection, late);
     }
   }
 
@@ -204,7 +223,8 @@ export class Database extends Session {
       const source = queries.hasSubscribers
         ? tracedSource(this.#driver, this.dialect, this.#name)
         : this.#driver;
-      yield* open(source, limitOf(options, this.#statementTimeoutMs, this.#clock));
+      const limit = limitOf(options, this.#statementTimeoutMs, this.#clock);
+      yield* limit === undefined ? open(source, limit) : withinLimit(open(source, limit), limit, this.#clock);
     } catch (error) {
       throw atCaller(error);
     }
@@ -222,9 +242,10 @@ export class Database extends Session {
         : limitOf(undefined, this.#statementTimeoutMs, this.#clock, limit),
     );
     this.#openTransactions++;
+    let tx: Transaction | undefined;
     try {
       const traced = this.#traced(connection);
-      const tx = new Transaction({
+      tx = new Transaction({
         root: this,
         connection: traced,
         dialect: this.dialect,
@@ -236,23 +257,43 @@ export class Database extends Session {
       return await tx.drive(fn, traced);
     } finally {
       this.#openTransactions--;
-      this.#driver.release(connection);
+      this.#release(connection, tx?.behind);
     }
   }
 
   async #begin(begin: BeginOptions, limit: Limit | undefined): Promise<Connection> {
     let connection: Connection | undefined;
+    let late: Promise<unknown> | undefined;
     try {
       if (this.#openTransactions > 0) refuseInsideTransaction(this);
       const acquired = this.#driver.acquire(limit, begin.isReadOnly ? 'read' : 'transaction');
       connection = acquired instanceof Promise ? await this.#waited(acquired) : acquired;
       const beginning = this.#traced(connection).begin(begin, limit);
-      if (beginning instanceof Promise) await beginning;
+      if (beginning instanceof Promise)
+        await settledBy(beginning, limit, this.#clock, (rest) => {
+          late = rest;
+        });
       return connection;
     } catch (error) {
-      if (connection !== undefined) this.#driver.release(connection);
+      if (connection !== undefined) this.#release(connection, late);
       throw atCaller(error);
     }
+  }
+
+  /** Gives a connection back; when its caller did not wait for what is `late`, as soon as that has settled. */
+  #release(connection: Connection, late: Promise<unknown> | undefined): void {
+    if (late === undefined) return this.#driver.release(connection);
+    const release = (): void => this.#driver.release(connection);
+    void late.then(release, release);
+  }
+
+  async #undone(
+    connection: Connection,
+    limit: Limit | undefined,
+    late: Promise<unknown> | undefined,
+  ): Promise<void> {
+    await late?.catch(() => undefined); // its caller has been told
+    await undo(connection, endingLimit(limit, 0, this.#clock));
   }
 
   async #waited(pending: Promise<Connection>): Promise<Connection> {
@@ -274,7 +315,9 @@ export class Database extends Session {
     work: (limit: Limit | undefined) => Awaitable<void>,
   ): Promise<void> {
     try {
-      await work(limitOf(options, this.#statementTimeoutMs, this.#clock));
+      const limit = limitOf(options, this.#statementTimeoutMs, this.#clock);
+      const working = work(limit);
+      if (working instanceof Promise) await settledBy(working, limit, this.#clock, () => undefined);
     } catch (error) {
       throw atCaller(error);
     }
@@ -284,6 +327,32 @@ export class Database extends Session {
   async #pause(attempt: number, limit: Limit | undefined): Promise<void> {
     const longestMs = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** attempt);
     await sleepWithin(longestMs - (randomInt(0, 1_000) / 2_000) * longestMs, limit, this.#clock);
+  }
+}
+
+/** The rows of a source until its limit: its end is not waited for beyond that. */
+async function* withinLimit(
+  source: AsyncIterable<readonly Row[]>,
+  limit: Limit,
+  clock: Clock,
+): AsyncGenerator<readonly Row[], void, undefined> {
+  const rows = source[Symbol.asyncIterator]();
+  let hasEnded = false;
+  const within = <T>(work: Promise<T>): Promise<T> =>
+    settledBy(work, limit, clock, () => {
+      hasEnded = true; // its reader has left, and it ends by itself
+      void rows.return?.().catch(() => undefined);
+    });
+  try {
+    for (;;) {
+      const next = await within(rows.next());
+      hasEnded = next.done === true;
+      if (next.done === true) return;
+      yield next.value;
+    }
+  } finally {
+    const leaving = hasEnded ? undefined : rows.return?.();
+    if (leaving !== undefined) await settledBy(leaving, limit, clock, () => undefined);
   }
 }
 

@@ -14,6 +14,9 @@ import type { Params } from './values.ts';
 /** The SQL that is spoken. */
 export type Dialect = 'sqlite' | 'postgres' | 'mysql' | 'mariadb';
 
+/** How instants arrive: as a `Date`, which cuts microseconds, or as ISO 8601 in UTC with all digits, `2024-02-29T12:00:00.123456Z`. */
+export type Timestamps = 'date' | 'string';
+
 /** How integers wider than 53 bits arrive: see DatabaseOptions.int8. */
 export type Int8 = 'auto' | 'bigint' | 'string';
 

@@ -71,6 +71,45 @@ export function endingLimit(
     : { signal: undefined, deadlineMs: nowMs + timeoutMs, timeoutMs: Math.round(timeoutMs) };
 }
 
+/** How long after its limit a caller still waits for a server that is told to give up: most answer at once, and then the outcome is known. */
+const ANSWER_MS = 200;
+
+/**
+ * Settles as `work` does, or rejects with the limit's error when the limit was reached and {@link ANSWER_MS} later there is still no
+ * answer. Calls `onLate` then: `work` goes on behind the caller.
+ */
+export function settledBy<T>(
+  work: Promise<T>,
+  limit: Limit | undefined,
+  clock: Clock,
+  onLate: (work: Promise<unknown>) => void,
+): Promise<T> {
+  if (limit === undefined) return work;
+  return new Promise((resolve, reject) => {
+    let answer: Disposable | undefined;
+    const watched = watchLimit(limit, clock, (error) => {
+      answer = clock.after(ANSWER_MS, () => {
+        onLate(work);
+        reject(error);
+      });
+    });
+    const stop = (): void => {
+      watched?.[Symbol.dispose]();
+      answer?.[Symbol.dispose]();
+    };
+    work.then(
+      (value) => {
+        stop();
+        resolve(value);
+      },
+      (error: unknown) => {
+        stop();
+        reject(error as Error); // of the work
+      },
+    );
+  });
+}
+
 /** What to throw when the limit has been reached, else undefined. */
 export function limitReached(
   limit: Limit | undefined,

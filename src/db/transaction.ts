@@ -6,8 +6,8 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { SvcError } from '../base/errors.ts';
-import { atCaller } from './errors.ts';
-import { endingLimit, limitOf, limitReached, type QueryOptions } from './limits.ts';
+import { CommitOutcomeUnknown, atCaller } from './errors.ts';
+import { endingLimit, limitOf, limitReached, settledBy, type QueryOptions } from './limits.ts';
 import { Session, type OpenStream, type Work } from './session.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Awaitable } from '../cache/stores.ts';
@@ -21,7 +21,7 @@ export interface TransactionOptions {
   readonly readOnly?: boolean | undefined;
   /** How often the callback is run again after a serialization failure, a deadlock or a lock timeout, 0 ... 100. Default 0. */
   readonly retries?: number | undefined;
-  /** Bounds the waiting and each statement; the callback itself is not interrupted. `timeoutMs` bounds its end, too, which has at least 5 seconds. */
+  /** Bounds the waiting, each statement and the end; the callback itself is not interrupted. When the callback took longer, the end has 5 seconds. */
   readonly signal?: AbortSignal | undefined;
   readonly timeoutMs?: number | undefined;
 }
@@ -73,6 +73,10 @@ export class Transaction extends Session {
   #idle: PromiseWithResolvers<void> | undefined;
   /** Settles when the nested transaction that runs now has ended. */
   #nested: Promise<void> | undefined;
+  /** Statements whose callers went at their limits, and that have no answer yet. */
+  #late = 0;
+  /** What ends it behind the back of its caller. Never rejects. */
+  #behind: Promise<unknown> | undefined;
 
   /** @internal */
   constructor(deps: TransactionDeps) {
@@ -86,6 +90,11 @@ export class Transaction extends Session {
     return this.#isOver;
   }
 
+  /** Settles when its connection is in order again, if the caller did not wait for that. Never rejects. @internal */
+  get behind(): Promise<unknown> | undefined {
+    return this.#behind;
+  }
+
   /**
    * A transaction inside this one, by a savepoint: when `fn` throws, only what it did is undone. While it runs, statements on
    * this handle wait. Inside `fn` use the handle it is given.
@@ -93,7 +102,7 @@ export class Transaction extends Session {
    * @throws SvcError `E_DB_OVER`, `E_DB_NESTED`
    */
   transaction<T>(fn: (tx: Transaction) => Awaitable<T>, options?: QueryOptions): Promise<T> {
-    return this.#enter(options, (_connection, limit) => this.#nest(fn, limit), 0);
+    return this.#enter(options, (_connection, limit) => this.#nest(fn, limit), 0, true);
   }
 
   /** @internal */
@@ -111,13 +120,14 @@ export class Transaction extends Session {
     open: OpenStream,
     options: QueryOptions | undefined,
   ): AsyncGenerator<readonly Row[], void, undefined> {
-    const rows = await this.#enter(options, (connection, limit) =>
-      open(connection, limit)[Symbol.asyncIterator](),
+    let limit: Limit | undefined;
+    const rows = await this.#enter(options, (connection, given) =>
+      open(connection, (limit = given))[Symbol.asyncIterator](),
     );
     let isDone = false;
     try {
       for (;;) {
-        const next = await this.#enter(undefined, () => rows.next()); // between two batches it may end, and waits for nobody
+        const next = await this.#enter(undefined, () => this.#within(rows.next(), limit)); // between two batches it may end, and waits for nobody
         if (next.done === true) {
           isDone = true;
           return;
@@ -125,7 +135,11 @@ export class Transaction extends Session {
         yield next.value;
       }
     } finally {
-      if (!isDone) await rows.return?.();
+      const leaving = isDone ? undefined : rows.return?.();
+      if (leaving !== undefined) {
+        if (this.#late > 0) this.#hold(leaving);
+        else await this.#within(leaving, this.#callersEnding());
+      }
     }
   }
 
@@ -139,17 +153,20 @@ export class Transaction extends Session {
         this,
       );
     } catch (error) {
-      await this.#settle();
-      await undo(end, this.#ending());
+      await this.#undo(end, false);
       throw error;
     }
     this.#isOver = true;
-    if (this.#inFlight > 0) await this.#settle();
+    let isLate = false;
     try {
+      if (this.#inFlight > 0)
+        await settledBy(this.#settle(), this.#callersEnding(), this.#deps.clock, () => {
+          isLate = true;
+        });
       const committing = end.commit(this.#ending());
-      if (committing instanceof Promise) await committing;
+      if (committing instanceof Promise) await this.#committed(committing);
     } catch (error) {
-      await undo(end, this.#ending());
+      await this.#undo(end, isLate);
       throw atCaller(error);
     }
     return value;
@@ -159,6 +176,7 @@ export class Transaction extends Session {
     options: QueryOptions | undefined,
     work: Work<T>,
     defaultMs: number = this.#deps.statementTimeoutMs,
+    isCallback: boolean = false,
   ): Promise<T> {
     if (this.#isOver) throw atCaller(new SvcError('E_DB_OVER', []));
     this.#inFlight++;
@@ -168,17 +186,40 @@ export class Transaction extends Session {
         options === undefined && outer === undefined && defaultMs === 0
           ? undefined
           : limitOf(options, defaultMs, clock, outer);
-      while (this.#nested !== undefined) await this.#waitFor(this.#nested); // looked at again: whoever waited longer may have begun another
+      while (this.#nested !== undefined)
+        await settledBy(this.#waitFor(this.#nested), limit, clock, () => undefined); // looked at again: whoever waited longer may have begun another
       const reached = limitReached(limit, clock);
       if (reached !== undefined) throw reached;
       const result = work(connection, limit);
-      return result instanceof Promise ? await result : result;
+      if (!(result instanceof Promise)) return result;
+      return await (limit === undefined || isCallback ? result : this.#within(result, limit));
     } catch (error) {
       throw atCaller(error);
     } finally {
-      this.#inFlight--;
-      if (this.#inFlight === 0) this.#idle?.resolve();
+      this.#leave();
     }
+  }
+
+  #leave(): void {
+    this.#inFlight--;
+    if (this.#inFlight > 0) return;
+    this.#idle?.resolve();
+    this.#idle = undefined;
+  }
+
+  /** Waits no longer than the limit. What has no answer by then is waited for before the connection is used by others. */
+  #within<T>(work: Promise<T>, limit: Limit | undefined): Promise<T> {
+    return settledBy(work, limit, this.#deps.clock, (late) => this.#hold(late));
+  }
+
+  #hold(late: Promise<unknown>): void {
+    this.#inFlight++;
+    this.#late++;
+    const settled = (): void => {
+      this.#late--;
+      this.#leave();
+    };
+    late.then(settled, settled);
   }
 
   #waitFor(nested: Promise<void>): Promise<void> {
@@ -201,30 +242,87 @@ export class Transaction extends Session {
     const name = `svc_${depth + 1}`;
     const ended = Promise.withResolvers<void>();
     this.#nested = ended.promise;
+    let inner: Transaction | undefined;
     try {
-      await connection.savepoint(name, this.#ending());
-      const inner = new Transaction({ ...this.#deps, limit, depth: depth + 1, outer: this });
+      const marking = connection.savepoint(name, this.#ending());
+      if (marking instanceof Promise) await this.#within(marking, this.#callersEnding());
+      inner = new Transaction({ ...this.#deps, limit, depth: depth + 1, outer: this });
       return await inner.drive(fn, {
         commit: (last) => connection.releaseSavepoint(name, last),
         rollback: (last) => connection.rollbackTo(name, last),
       });
     } finally {
-      this.#nested = undefined;
-      ended.resolve();
+      const over = (): void => {
+        this.#nested = undefined;
+        ended.resolve();
+      };
+      if (inner?.behind === undefined) over();
+      else this.#hold(inner.behind.then(over));
     }
   }
 
+  /** Of what ends it, for the server. */
   #ending(): Limit | undefined {
     return endingLimit(this.#deps.limit, this.#deps.statementTimeoutMs, this.#deps.clock);
+  }
+
+  /** How long the caller waits for the end: no longer than for all of it, unless the callback took that long. */
+  #callersEnding(): Limit | undefined {
+    const { limit, clock } = this.#deps;
+    return limitReached(limit, clock) === undefined ? this.#callersLimit() : this.#ending();
+  }
+
+  #callersLimit(): Limit | undefined {
+    const { limit, statementTimeoutMs, clock } = this.#deps;
+    return limitOf(undefined, statementTimeoutMs, clock, limit);
+  }
+
+  #committed(committing: Promise<void>): Promise<void> {
+    const { clock, depth } = this.#deps;
+    const onLate = (late: Promise<unknown>): void => this.#hold(late);
+    return depth === 0
+      ? committedBy(committing, this.#callersEnding(), clock, onLate)
+      : settledBy(committing, this.#callersEnding(), clock, onLate);
+  }
+
+  /** Undoes it when what is under way has ended; its caller waits for that while the server answers. */
+  async #undo(end: End, isLate: boolean): Promise<void> {
+    this.#isOver = true;
+    const undone = this.#settle().then(() => undo(end, this.#ending()));
+    if (isLate || this.#late > 0) this.#behind = undone;
+    else
+      await settledBy(undone, this.#callersLimit(), this.#deps.clock, (late) => {
+        this.#behind = late;
+      }).catch(() => undefined); // why it is undone matters more
   }
 
   /** From now on it is dead; what was under way is waited for, whether somebody awaits it or not. */
   async #settle(): Promise<void> {
     this.#isOver = true;
-    while (this.#inFlight > 0) {
-      this.#idle = Promise.withResolvers();
-      await this.#idle.promise;
-    }
+    while (this.#inFlight > 0) await (this.#idle ??= Promise.withResolvers()).promise;
+  }
+}
+
+/** Waits for COMMIT no longer than the limit: its outcome is unknown then. @internal */
+export async function committedBy(
+  committing: Promise<void>,
+  limit: Limit | undefined,
+  clock: Clock,
+  onLate: (late: Promise<unknown>) => void,
+): Promise<void> {
+  let isLate = false;
+  try {
+    await settledBy(committing, limit, clock, (late) => {
+      isLate = true;
+      onLate(late);
+    });
+  } catch (cause) {
+    if (!isLate) throw cause;
+    throw new CommitOutcomeUnknown('The server has not answered COMMIT in time', {
+      sqlstate: '08007',
+      sql: 'commit',
+      cause,
+    });
   }
 }
 

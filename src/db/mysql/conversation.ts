@@ -37,6 +37,7 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     super({ ...deps, writer: new PacketWriter() }, MAX_PACKET_BYTES);
     this.#reader = deps.reader;
     this.dialogue = dialogue;
+    this.writer.hasTextInstants = dialogue.values.timestamps === 'string';
     this.#status = status;
   }
 

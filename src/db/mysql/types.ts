@@ -2,7 +2,7 @@
  * The types of MySQL and MariaDB: a column's bytes -> a JavaScript value.
  *
  *   TINYINT ... INT, YEAR, FLOAT, DOUBLE -> number · BIGINT -> number, bigint where that is not exact (option int8); unsigned ones too
- *   DECIMAL -> string, no digit lost · TIMESTAMP -> Date, for the session is in UTC · DATE DATETIME TIME -> ISO text: they have no zone
+ *   DECIMAL -> string, no digit lost · TIMESTAMP -> Date, or text (option timestamps), for the session is in UTC · DATE DATETIME TIME -> ISO text: they have no zone
  *   BIT(1) -> boolean, wider ones -> Uint8Array · JSON -> what JSON.parse gives · BINARY BLOB GEOMETRY -> Uint8Array · the rest -> text
  *
  * Rows of prepared statements come in binary, those of others as text; both come to the same value, but for a FLOAT, of which text
@@ -307,7 +307,7 @@ function ones(value: number): number {
   return ZERO + (value % 10);
 }
 
-/** An instant, since the session is in UTC; microseconds are cut. */
+/** An instant, since the session is in UTC; of a Date microseconds are cut. */
 function instantOf(
   bytes: Buffer,
   at: number,
@@ -317,6 +317,7 @@ function instantOf(
 ): Date | string | null {
   const length = end - at;
   if (length >= 4 && bytes[at + 2] !== 0 && bytes[at + 3] !== 0) {
+    if (options.timestamps === 'string') return `${dateTimeOf(bytes, at, end, decimals, options)!}Z`; // it is no zero date
     checkTime(length);
     const [hour, minute, second] = length < 7 ? [0, 0, 0] : [bytes[at + 4]!, bytes[at + 5]!, bytes[at + 6]!];
     return new Date(
@@ -391,7 +392,7 @@ function isZero(text: string, { zeroDates }: MySqlValueOptions): boolean {
   return zeroDates === 'null' && /^0000-00-00 00:00:00(?:\.0*)?$/.test(text);
 }
 
-function instantFromText(text: string, { zeroDates }: MySqlValueOptions): Date | string | null {
+function instantFromText(text: string, { zeroDates, timestamps }: MySqlValueOptions): Date | string | null {
   const match = /^(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d+))?$/.exec(text);
   if (match === null) return text;
   const [, year, month, day, hour, minute, second, digits = ''] = match;
@@ -399,6 +400,7 @@ function instantFromText(text: string, { zeroDates }: MySqlValueOptions): Date |
     return year === '0000' && month === '00' && day === '00' && zeroDates === 'null'
       ? null
       : text.replace(' ', 'T');
+  if (timestamps === 'string') return `${text.replace(' ', 'T')}Z`;
   return new Date(
     utc(
       Number(year),

@@ -13,7 +13,7 @@ import { isUnixHost, type ServerHost } from '../wire/server-options.ts';
 import { parseServerUrl, type Refuse, type ServerUrl, type UrlRules } from '../wire/server-url.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
-import type { Int8 } from '../driver.ts';
+import type { Int8, Timestamps } from '../driver.ts';
 import type { ServerTls } from '../wire/server-options.ts';
 
 /** What an address says. */
@@ -44,6 +44,7 @@ const rules = (dialect: 'mysql' | 'mariadb'): UrlRules => ({
     zero_dates: ['null', 'string'],
     tinyint1_is_boolean: ['0', '1'],
     json: ['parse', 'text'],
+    timestamps: ['date', 'string'],
   },
   ours: new Set([
     'time_zone',
@@ -80,6 +81,7 @@ export function parseMySqlUrl(dialect: 'mysql' | 'mariadb', rest: string, refuse
       zeroDates: settings.get('zero_dates') === 'string' ? 'string' : 'null',
       hasBooleans: is('tinyint1_is_boolean', false),
       parsesJson: settings.get('json') !== 'text',
+      timestamps: url.timestamps,
     },
   };
 }
@@ -126,6 +128,7 @@ export interface MySqlValueOptions {
   readonly hasBooleans: boolean;
   /** Whether JSON is parsed; text otherwise. */
   readonly parsesJson: boolean;
+  readonly timestamps: Timestamps;
 }
 
 /** What a connection needs, whichever server it goes to. */

@@ -118,8 +118,15 @@ function writeFloat(writer: PacketWriter, value: number): ParameterType | string
 
 function writeString(writer: PacketWriter, value: string): ParameterType | string {
   if (!value.isWellFormed()) return parameterProblem(value)!; // that is one
-  writer.textLength(value);
+  writer.textLength(writer.hasTextInstants ? withoutZone(value) : value);
   return TYPE.varString;
+}
+
+/** The session is in UTC, and servers refuse a `Z`. */
+function withoutZone(text: string): string {
+  return text.endsWith('Z') && /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z$/.test(text)
+    ? text.slice(0, -1)
+    : text;
 }
 
 /** BIGINT UNSIGNED has one bit more than other engines have. */

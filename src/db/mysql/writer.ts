@@ -19,6 +19,8 @@ export class PacketWriter extends ByteWriter {
   /** Where the packet stands that is being written, and its number. */
   #packetAt = 0;
   #sequence = 0;
+  /** Whether text that is an instant in UTC is bound as what the server takes for one. */
+  hasTextInstants = false;
 
   constructor() {
     super(FIRST_BYTES);

@@ -57,6 +57,11 @@ export function instantOf(high: number, low: number): Date | string {
   return Math.abs(ms) <= MAX_DATE_MS ? new Date(ms) : timestampText(days, inDay, '+00');
 }
 
+/** A binary timestamptz as text in UTC, with six digits always: such texts sort as their instants do. */
+export function utcOf(high: number, low: number): string {
+  return infinity(high, low) ?? timestampText(...splitMicros(high, low), 'Z', true);
+}
+
 /** What the server writes for a timestamp, as ISO 8601 has it. */
 export function timestampFromText(text: string): string {
   return text.replace(' ', 'T');
@@ -64,8 +69,24 @@ export function timestampFromText(text: string): string {
 
 /** What the server writes for a timestamptz, in whatever zone. */
 export function instantFromText(text: string): Date | string {
+  const read = splitText(text);
+  if (read === undefined) return text;
+  const ms = EPOCH_MS + read.seconds * 1_000 + Math.floor(read.micros / 1_000);
+  return Math.abs(ms) <= MAX_DATE_MS ? new Date(ms) : timestampFromText(text);
+}
+
+/** As text in UTC, with six digits always. */
+export function utcFromText(text: string): string {
+  const read = splitText(text);
+  if (read === undefined) return text;
+  const days = Math.floor(read.seconds / DAY_SECONDS);
+  return timestampText(days, (read.seconds - days * DAY_SECONDS) * SECOND_MICROS + read.micros, 'Z', true);
+}
+
+/** Seconds since 2000-01-01 UTC, and microseconds. */
+function splitText(text: string): { readonly seconds: number; readonly micros: number } | undefined {
   const match = TIMESTAMP.exec(text);
-  if (match === null) return text;
+  if (match === null) return undefined;
   const [
     ,
     year,
@@ -83,10 +104,14 @@ export function instantFromText(text: string): Date | string {
   ] = match;
   const days = daysOf(bc === undefined ? Number(year) : 1 - Number(year), Number(month), Number(day));
   const offset = (Number(offsetHours) * 60 + Number(offsetMinutes)) * 60 + Number(offsetSeconds);
-  const seconds =
-    (Number(hour) * 60 + Number(minute)) * 60 + Number(second) - (sign === '-' ? -offset : offset);
-  const ms = EPOCH_MS + days * DAY_MS + seconds * 1_000 + Number(fraction.slice(0, 3).padEnd(3, '0'));
-  return Math.abs(ms) <= MAX_DATE_MS ? new Date(ms) : timestampFromText(text);
+  return {
+    seconds:
+      days * DAY_SECONDS +
+      (Number(hour) * 60 + Number(minute)) * 60 +
+      Number(second) -
+      (sign === '-' ? -offset : offset),
+    micros: Number(fraction.padEnd(6, '0')),
+  };
 }
 
 /** A Date as the binary timestamp and timestamptz have it, in two halves. */
@@ -112,10 +137,11 @@ export function instantText(date: Date): string {
   return timestampText(days - EPOCH_DAYS, (date.getTime() - days * DAY_MS) * 1_000, 'Z');
 }
 
-function timestampText(days: number, inDay: number, zone: string): string {
+function timestampText(days: number, inDay: number, zone: string, hasAllDigits: boolean = false): string {
   const seconds = Math.floor(inDay / SECOND_MICROS);
   const micros = inDay - seconds * SECOND_MICROS;
-  const fraction = micros === 0 ? '' : `.${String(micros).padStart(6, '0').replace(/0+$/, '')}`;
+  const digits = String(micros).padStart(6, '0');
+  const fraction = hasAllDigits ? `.${digits}` : micros === 0 ? '' : `.${digits.replace(/0+$/, '')}`;
   const time = `${TWO[Math.floor(seconds / 3_600)]!}:${TWO[Math.floor(seconds / 60) % 60]!}:${TWO[seconds % 60]!}${fraction}${zone}`;
   const date = dateText(days);
   return date.endsWith(' BC') ? `${date.slice(0, -3)}T${time} BC` : `${date}T${time}`;

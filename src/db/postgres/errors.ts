@@ -69,13 +69,22 @@ const QUOTES_VALUES = /^(?:22|58|42601|42602|42704|42883|42P01|42703|3F000|0A)/;
 /** Encodings are named beside the bytes that they cannot have. */
 const ENCODING = /^(?:UTF8|LATIN\d+|WIN\d+|SQL_ASCII|EUC_\w{2,3}|ISO_8859_\d|KOI8[RU])$/;
 
-/** Of named statements whose plan is no longer any good: prepared once more, they may run. */
-const STALE: ReadonlySet<string> = new Set(['0A000', '26000', '42P05']);
+/** The result of a named statement has other columns than when it was prepared. */
+const CHANGED = '0A000';
+/** States of named statements whose plan is no longer any good: prepared once more, they may run. */
+const STALE: ReadonlySet<string> = new Set([CHANGED, '26000', '42P05']);
 
 /** Where PostgreSQL finds that: functions and features have the same state for what they do not do. */
 const FINDS_STALE = 'RevalidateCachedQuery';
+/** Where PL/pgSQL raises errors of any state, with any text. */
+const RAISES = 'exec_stmt_raise';
 /** Errors of a state that a stale plan has, and of somebody else. */
 const OTHERS = new WeakSet<DatabaseError>();
+
+/** Internal errors, never translated, about an object of the catalogs that a plan refers to and that was dropped. */
+const DROPPED_OBJECT = /^(?:cache lookup failed for [\w ]+|could not open relation with OID) \d+/;
+/** Checked errors about one: translated, but for the word. */
+const DROPPED_OID = /\bOID \d+\b/;
 
 /** What a value of another type is refused with, and a type that fits no column or operator. */
 const OF_TYPES: ReadonlySet<string> = new Set(['22003', '22007', '22008', '22P02', '42804', '42883']);
@@ -92,13 +101,27 @@ export function postgresError(fields: ErrorFields, sql: string | undefined): Dat
     table,
     columns: columnsOf(fields),
   });
-  if (sqlstate === '0A000' && routine !== undefined && routine !== FINDS_STALE) OTHERS.add(error);
+  if (routine === RAISES || (sqlstate === '0A000' && routine !== undefined && routine !== FINDS_STALE))
+    OTHERS.add(error);
   return error;
 }
 
 /** Whether a statement may run when it is prepared once more. */
 export function isStalePlan(error: DatabaseError): boolean {
-  return error.sqlstate !== undefined && STALE.has(error.sqlstate) && !OTHERS.has(error);
+  return (
+    error.sqlstate !== undefined && (STALE.has(error.sqlstate) || isOfDropped(error)) && !OTHERS.has(error)
+  );
+}
+
+/** Whether the schema has changed under a prepared statement: then statements of other connections are as stale. */
+export function isOfChangedSchema(error: DatabaseError): boolean {
+  return error.sqlstate === CHANGED || isOfDropped(error);
+}
+
+/** Whether an object is gone that a plan refers to by its OID: a type that was replaced, for one. */
+function isOfDropped({ sqlstate, message }: DatabaseError): boolean {
+  if (sqlstate === 'XX000') return DROPPED_OBJECT.test(message);
+  return sqlstate?.startsWith('42') === true && DROPPED_OID.test(message);
 }
 
 /** Whether a named statement may have been refused for the types that its parameters were given when it was prepared: columns may have others by now. */

@@ -14,7 +14,7 @@ import { endingLimit, limitReached } from '../limits.ts';
 import { PreparedStatements } from '../statements.ts';
 import { checkedStatement } from '../placeholders.ts';
 import { CAN_COPY, copyRows } from './copy.ts';
-import { isOfTypes, isStalePlan } from './errors.ts';
+import { isOfChangedSchema, isOfTypes, isStalePlan } from './errors.ts';
 import { Exchange, STEP, type Step } from './exchange.ts';
 import { writeMany, type Many } from './many.ts';
 import { FIND_COLUMNS, FIND_TYPES, RowPlan, foundType, rereadRows } from './rows.ts';
@@ -31,8 +31,6 @@ const RUN: readonly Step[] = [STEP.bind, STEP.execute, STEP.ready];
 const DESCRIBE_AND_RUN: readonly Step[] = [STEP.parameters, STEP.rows, ...RUN];
 const PARSE_AND_RUN: readonly Step[] = [STEP.parse, ...DESCRIBE_AND_RUN];
 const PREPARE: readonly Step[] = [STEP.parse, STEP.parameters, STEP.rows, STEP.ready];
-/** What a statement that is kept is refused with when a table has changed. */
-const CHANGED = '0A000';
 const SIMPLE: readonly Step[] = [STEP.simple];
 
 /** So few rows are inserted without asking what else could be done. */
@@ -372,7 +370,7 @@ export class PostgresRunner {
   /** What a stale plan ends a transaction with: when that is run again, it is prepared behind the change. */
   #changed(error: DatabaseError): DatabaseError {
     const { sqlstate, sql } = error;
-    if (this.#changes === this.types.changes && sqlstate === CHANGED) this.types.changes++; // else it is told already, or of this session alone
+    if (this.#changes === this.types.changes && isOfChangedSchema(error)) this.types.changes++; // else it is told already, or of this session alone
     this.#changes = this.types.changes;
     this.statements.clear(); // other statements may be stale for the same reason
     return new StalePlan(error.message, { sqlstate, sql, cause: error });

@@ -2,16 +2,24 @@
  * PostgreSQL's types: a column's bytes -> a JavaScript value.
  *
  *   bool -> boolean · int2 int4 oid float4 float8 -> number · int8 -> number, bigint where that is not exact (option int8)
- *   numeric, money -> string, no digit lost · timestamptz -> Date · date timestamp time interval -> ISO text: they have no zone
+ *   numeric, money -> string, no digit lost · timestamptz -> Date, or text (option timestamps) · date timestamp time interval -> ISO text: they have no zone
  *   json jsonb -> what JSON.parse gives · bytea -> Uint8Array · arrays of all of these, nested, NULL is null · the rest -> text
  *
  * Each type is read from text; some of fixed width from binary as well, which is faster and comes to the same value.
  * A `uuid` is a slice of text, and float4 comes in its shortest form: both are better off as text.
  */
 import { arrayFromText } from './arrays.ts';
-import { dateOf, instantFromText, instantOf, timestampFromText, timestampOf } from './dates.ts';
+import {
+  dateOf,
+  instantFromText,
+  instantOf,
+  timestampFromText,
+  timestampOf,
+  utcFromText,
+  utcOf,
+} from './dates.ts';
 import { latin1, utf8 } from '../wire/bytes.ts';
-import type { Int8 } from '../driver.ts';
+import type { Int8, Timestamps } from '../driver.ts';
 
 /** A value out of the bytes of a message. */
 export type Decoder = (bytes: Buffer, at: number, end: number) => unknown;
@@ -123,8 +131,8 @@ export class PostgresTypes {
   /** How often a table was found to be another than when a statement was prepared: what other connections have prepared may be as old. */
   changes: number = 0;
 
-  constructor(int8: Int8) {
-    for (const [type, arrayOid] of builtIns(int8)) {
+  constructor(int8: Int8, timestamps: Timestamps = 'date') {
+    for (const [type, arrayOid] of builtIns(int8, timestamps)) {
       this.#known.set(type.oid, type);
       if (arrayOid !== 0) this.#known.set(arrayOid, arrayOf(arrayOid, `${type.name}[]`, type));
     }
@@ -154,7 +162,8 @@ export class PostgresTypes {
 
 const asIs = (text: string): string => text;
 
-function builtIns(int8: Int8): (readonly [PostgresType, arrayOid: number])[] {
+function builtIns(int8: Int8, timestamps: Timestamps): (readonly [PostgresType, arrayOid: number])[] {
+  const isText = timestamps === 'string';
   return [
     [
       textual(
@@ -197,8 +206,10 @@ function builtIns(int8: Int8): (readonly [PostgresType, arrayOid: number])[] {
       textual(
         'timestamptz',
         OID.timestamptz,
-        instantFromText,
-        (bytes, at) => instantOf(bytes.readInt32BE(at), bytes.readUInt32BE(at + 4)),
+        isText ? utcFromText : instantFromText,
+        isText
+          ? (bytes, at) => utcOf(bytes.readInt32BE(at), bytes.readUInt32BE(at + 4))
+          : (bytes, at) => instantOf(bytes.readInt32BE(at), bytes.readUInt32BE(at + 4)),
         latin1,
       ),
       1185,

@@ -13,7 +13,7 @@
 import { parseServerUrl, type Refuse, type ServerUrl, type UrlRules } from '../wire/server-url.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
-import type { Int8 } from '../driver.ts';
+import type { Int8, Timestamps } from '../driver.ts';
 import type { PooledConnection } from '../wire/pool-settings.ts';
 import type { ServerHost, ServerTls } from '../wire/server-options.ts';
 
@@ -39,6 +39,7 @@ const RULES: UrlRules = {
     application_name: undefined,
     options: undefined,
     startup: ['full', 'plain'],
+    timestamps: ['date', 'string'],
     max_protocol_version: ['3.0', '3.2', 'latest'],
   },
   ours: new Set([
@@ -112,6 +113,7 @@ export interface PostgresConnectionOptions {
   /** Prepared statements kept; 0 for poolers in transaction mode. */
   readonly statementCache: number;
   readonly int8: Int8;
+  readonly timestamps?: Timestamps | undefined;
   readonly clock: Clock;
   readonly log: Logger | undefined;
   /** Told in seconds how long each statement has run. */

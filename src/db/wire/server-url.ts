@@ -7,6 +7,7 @@
  */
 import { isIP } from 'node:net';
 import { closest } from '../../base/options.ts';
+import type { Timestamps } from '../driver.ts';
 import {
   isLocalHost,
   isUnixHost,
@@ -49,6 +50,7 @@ export interface ServerUrl {
   readonly parameters: Readonly<Record<string, string>>;
   /** For each host. */
   readonly connectTimeoutMs: number;
+  readonly timestamps: Timestamps;
   /** Undefined when it does not say. */
   readonly statementCache: number | undefined;
   /** Everything behind the `?`, checked against the rules. */
@@ -120,6 +122,7 @@ export function parseServerUrl(rest: string, rules: UrlRules, refuse: Refuse): S
     connectTimeoutMs:
       integer('connect_timeout', settings.get('connect_timeout'), 1, 3_600, refuse, DEFAULT_CONNECT_SECONDS) *
       1_000,
+    timestamps: settings.get('timestamps') === 'string' ? 'string' : 'date',
     statementCache: settings.has('statement_cache')
       ? integer('statement_cache', settings.get('statement_cache'), 0, 10_000, refuse, 0)
       : undefined,

@@ -51,7 +51,14 @@ test('parseMySqlUrl() has defaults that are safe, and takes what is said by name
       plain.values,
       plain.applicationName,
     ],
-    ['verify-full', false, true, true, { zeroDates: 'null', hasBooleans: false, parsesJson: true }, 'svc'],
+    [
+      'verify-full',
+      false,
+      true,
+      true,
+      { zeroDates: 'null', hasBooleans: false, parsesJson: true, timestamps: 'date' },
+      'svc',
+    ],
   );
   assert.deepEqual(plain.plugins, [
     'mysql_native_password',
@@ -61,7 +68,7 @@ test('parseMySqlUrl() has defaults that are safe, and takes what is said by name
   ]);
   assert.equal(parse('mysql://app@127.0.0.1/shop').tls.mode, 'disable');
   const all = parse(
-    'mariadb://app@db/shop?sslmode=require&auth_plugins=parsec,mysql_clear_password&server_public_key=/k.pem&allow_public_key_retrieval=1&sql_mode=server&pipelining=0&zero_dates=string&tinyint1_is_boolean=1&json=text&application_name=worker&set.innodb_lock_wait_timeout=5&connect_timeout=3&statement_cache=7',
+    'mariadb://app@db/shop?sslmode=require&auth_plugins=parsec,mysql_clear_password&server_public_key=/k.pem&allow_public_key_retrieval=1&sql_mode=server&pipelining=0&zero_dates=string&tinyint1_is_boolean=1&json=text&timestamps=string&application_name=worker&set.innodb_lock_wait_timeout=5&connect_timeout=3&statement_cache=7',
   );
   assert.deepEqual(
     [
@@ -80,7 +87,7 @@ test('parseMySqlUrl() has defaults that are safe, and takes what is said by name
       true,
       false,
       false,
-      { zeroDates: 'string', hasBooleans: true, parsesJson: false },
+      { zeroDates: 'string', hasBooleans: true, parsesJson: false, timestamps: 'string' },
     ],
   );
   assert.deepEqual(

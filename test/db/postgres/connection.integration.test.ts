@@ -222,6 +222,62 @@ withPostgres(
   },
 );
 
+withPostgres('a statement whose types were replaced is prepared again once', async (t) => {
+  const connection = await connected(t);
+  const run = (text: string): Promise<void> => connection.script(text, undefined);
+  await run("create type pg_temp.mood as enum ('low'); create domain pg_temp.size as integer");
+  await run(
+    "create temp table item (id int primary key, mood pg_temp.mood); insert into item values (1, 'low')",
+  );
+  const path = await connection.scalar(
+    'select nspname from pg_namespace where oid = pg_my_temp_schema()',
+    [],
+    undefined,
+  );
+  const insert = 'insert into item values (?, ?) on conflict (id) do update set mood = excluded.mood';
+  const uses: Record<string, () => Promise<unknown>> = {
+    insert: () => connection.execute(insert, [1, 'low'], undefined).then(({ affectedRows }) => affectedRows),
+    many: () => connection.executeMany(insert, [[1, 'low']], undefined),
+    read: () => connection.scalar('select id from item where mood = ?', ['low'], undefined),
+    limited: () =>
+      connection.scalar('select count(*) from item where mood = ?', ['low'], {
+        signal: new AbortController().signal,
+        deadlineMs: Infinity,
+        timeoutMs: 0,
+      }),
+    domain: () => connection.scalar('select count(?::pg_temp.size)', [1], undefined),
+  };
+  const replaced = async (): Promise<void> => {
+    for (let use = 0; use < 3; use++) for (const each of Object.values(uses)) await each();
+    for (const text of [
+      `alter type ${String(path)}.mood rename to old_mood`,
+      `create type ${String(path)}.mood as enum ('low', 'high')`,
+      `alter table ${String(path)}.item alter mood type ${String(path)}.mood using mood::text::${String(path)}.mood`,
+      `drop type ${String(path)}.old_mood`,
+      `drop domain ${String(path)}.size`,
+      `create domain ${String(path)}.size as text`,
+    ])
+      await connection.execute(text, [], undefined);
+  };
+  for (const [name, use] of Object.entries(uses)) {
+    await replaced();
+    if (name === 'many')
+      await assert.rejects(use(), (error) => error instanceof StatementError && error.isRetryable);
+    assert.equal(Number(await use()), 1, name);
+    assert.equal(Number(await use()), 1, name);
+    await replaced();
+    await connection.begin(WRITING, undefined);
+    if (name !== 'many') assert.equal(Number(await use()), 1, `${name}, first in a transaction`);
+    await connection.rollback();
+    await replaced();
+    await connection.begin(WRITING, undefined);
+    await connection.scalar('select 1', [], undefined);
+    await assert.rejects(use(), (error) => error instanceof StatementError && error.isRetryable, name);
+    await connection.rollback();
+    assert.equal(Number(await use()), 1, `${name}, in the transaction that is run again`);
+  }
+});
+
 withPostgres('a statement takes what a column takes since its type was changed', async (t) => {
   const connection = await connected(t);
   await withTable(connection);

@@ -20,7 +20,7 @@ import {
   TransactionAborted,
   UniqueViolation,
 } from '../../../src/db/index.ts';
-import { isFatal, isStalePlan, postgresError } from '../../../src/db/postgres/errors.ts';
+import { isFatal, isOfChangedSchema, isStalePlan, postgresError } from '../../../src/db/postgres/errors.ts';
 import { readErrorFields, type ErrorFields } from '../../../src/db/postgres/messages.ts';
 import { failure } from '../../support/postgres-bytes.ts';
 
@@ -142,6 +142,33 @@ for (const [what, letters, columns] of [
   test(`an error's columns are ${what}`, () =>
     assert.deepEqual(postgresError(fields(letters), undefined).columns, columns));
 }
+
+test('isStalePlan() knows references to objects of the catalogs that were dropped, unless a function raises them', () => {
+  const stale = (letters: Record<string, string>): boolean =>
+    isStalePlan(postgresError(fields(letters), undefined));
+  for (const [M, C = 'XX000'] of [
+    ['cache lookup failed for type 16388'],
+    ['cache lookup failed for access method family 16388'],
+    ['could not open relation with OID 16388'],
+    ['type with OID 16388 does not exist', '42704'],
+    ['Typ mit OID 16388 existiert nicht', '42704'],
+  ] as const) {
+    assert.equal(stale({ C, M }), true, M);
+    assert.equal(isOfChangedSchema(postgresError(fields({ C, M }), undefined)), true, M);
+    assert.equal(stale({ C, M, R: 'exec_stmt_raise' }), false, M);
+  }
+  assert.deepEqual(
+    [
+      stale({ C: 'XX000', M: 'tuple concurrently updated' }),
+      stale({ C: '42704', M: 'type "x" does not exist' }),
+    ],
+    [false, false],
+  );
+  assert.deepEqual(
+    ['0A000', '26000'].map((C) => isOfChangedSchema(postgresError(fields({ C }), undefined))),
+    [true, false],
+  );
+});
 
 test('isStalePlan() and isFatal() tell what they say', () => {
   assert.deepEqual(

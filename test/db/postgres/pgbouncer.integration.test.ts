@@ -50,7 +50,7 @@ test('callers behind PgBouncer give up at any moment, and no connection is spoil
 });
 
 test('a statement behind PgBouncer ends on the server when its time is over', { skip }, async (t) => {
-  const db = await emptied(t, { pool: { max: 2 } });
+  const db = await emptied(t, { pool: { max: 1 } });
   await assert.rejects(db.execute('select pg_sleep(62)', [], { timeoutMs: 50 }), QueryTimeout);
   assert.equal(
     await db.scalar(

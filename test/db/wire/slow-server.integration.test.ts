@@ -181,7 +181,7 @@ const OPTIONS: MySqlConnectionOptions = {
   pipelines: true,
   mustWrite: false,
   statementCache: 10,
-  values: { int8: 'auto', zeroDates: 'null', hasBooleans: false, parsesJson: true },
+  values: { int8: 'auto', zeroDates: 'null', hasBooleans: false, parsesJson: true, timestamps: 'date' },
   clock: new ManualClock(),
   log: undefined,
 };

@@ -1,0 +1,138 @@
+/**
+ * `timestamps=string`: instants with microseconds, on every engine that has them.
+ */
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { openDatabase } from '../../src/db/index.ts';
+import { instantFromText, utcFromText, utcOf } from '../../src/db/postgres/dates.ts';
+import { mysqlUrl, needsEngine } from './../support/mysql-database.ts';
+import { needsPostgres, postgresUrl } from '../support/postgres-database.ts';
+import type { Database } from '../../src/db/index.ts';
+import type { Scope } from '../support/run.ts';
+
+const ENGINES: readonly (readonly [
+  name: string,
+  type: string,
+  address: (t: TestContext, scope: Scope) => Promise<string | undefined>,
+])[] = [
+  ['PostgreSQL', 'timestamptz', async (t, scope) => (needsPostgres(t) ? postgresUrl(scope) : undefined)],
+  [
+    'MariaDB',
+    'timestamp(6) null',
+    async (t, scope) => (needsEngine(t, 'mariadb') ? mysqlUrl(scope, 'mariadb') : undefined),
+  ],
+  [
+    'MySQL',
+    'timestamp(6) null',
+    async (t, scope) => (needsEngine(t, 'mysql') ? mysqlUrl(scope, 'mysql') : undefined),
+  ],
+];
+
+for (const [name, type, address] of ENGINES) {
+  const open = async (t: TestContext, query: string): Promise<Database | undefined> => {
+    const ends: (() => void | Promise<void>)[] = [];
+    t.after(async () => {
+      for (const end of ends.reverse()) await end();
+    });
+    const url = await address(t, { after: (end) => void ends.push(end) });
+    if (url === undefined) return undefined;
+    const db = await openDatabase(`${url}${url.includes('?') ? '&' : '?'}${query}`);
+    ends.push(() => db.close());
+    await db.script(`create table event (id integer primary key, at ${type})`);
+    return db;
+  };
+
+  test(`${name} with timestamps=string gives instants with microseconds, and takes them back`, async (t) => {
+    const db = await open(t, 'timestamps=string');
+    if (db === undefined) return;
+    const instants = Array.from({ length: 23 }, (_, id) => `2024-02-29T12:00:00.1234${String(id + 10)}Z`);
+    for (const [id, at] of instants.slice(0, 3).entries())
+      await db.execute('insert into event (id, at) values (?, ?)', [id, at]);
+    assert.equal(
+      await db.insertMany(
+        'event',
+        ['id', 'at'],
+        instants.slice(3).map((at, index) => [index + 3, at]),
+      ),
+      20,
+    );
+    for (let use = 0; use < 3; use++)
+      assert.deepEqual(
+        (await db.fetchAll('select at from event order by at')).map(({ at }) => at),
+        instants,
+      );
+    assert.equal(await db.scalar('select id from event where at = ?', [instants[7]!]), 7);
+    const read: unknown[] = [];
+    for (let after = '2000-01-01T00:00:00Z'; ;) {
+      const page = await db.fetchAll('select at from event where at > ? order by at limit 5', [after]);
+      if (page.length === 0) break;
+      read.push(...page.map(({ at }) => at));
+      after = page.at(-1)!['at'] as string;
+    }
+    assert.deepEqual(read, instants);
+    await db.execute('insert into event (id, at) values (?, ?), (?, ?)', [
+      100,
+      new Date('2024-03-10T02:30:00.500Z'),
+      101,
+      null,
+    ]);
+    assert.match(
+      String(await db.scalar('select at from event where id = 100')),
+      /^2024-03-10T02:30:00\.50*Z$/,
+    );
+    assert.equal(await db.scalar('select at from event where id = 101'), null);
+  });
+
+  test(`${name} gives instants as dates unless its address says otherwise`, async (t) => {
+    const db = await open(t, 'timestamps=date');
+    if (db === undefined) return;
+    await db.execute('insert into event (id, at) values (?, ?)', [1, '2024-02-29T12:00:00.123456']);
+    assert.deepEqual(await db.scalar('select at from event'), new Date('2024-02-29T12:00:00.123Z'));
+  });
+}
+
+test('PostgreSQL with timestamps=string reads arrays, other zones, and instants that no Date can be', async (t) => {
+  if (!needsPostgres(t)) return;
+  const ends: (() => void | Promise<void>)[] = [];
+  t.after(async () => {
+    for (const end of ends.reverse()) await end();
+  });
+  const url = await postgresUrl(
+    { after: (end) => void ends.push(end) },
+    '&timestamps=string&set.TimeZone=Asia/Kolkata',
+  );
+  const db = await openDatabase(url);
+  ends.push(() => db.close());
+  for (const instant of [
+    '2024-02-29T12:00:00.000001Z',
+    '2024-02-29T23:59:59.900000Z',
+    '1969-12-31T23:59:59.999999Z',
+    '0044-03-15T00:00:00.000000Z BC',
+    '294276-12-31T23:59:59.999999Z',
+    'infinity',
+    '-infinity',
+  ])
+    for (let use = 0; use < 3; use++) {
+      assert.deepEqual(
+        await db.fetchOne('select ?::timestamptz as one, array[?::timestamptz] as list', [instant, instant]),
+        {
+          one: instant,
+          list: [instant],
+        },
+      );
+    }
+});
+
+test('utcFromText() agrees with instantFromText() and with utcOf()', () => {
+  for (const [text, utc] of [
+    ['2024-02-29 12:00:00.123456+00', '2024-02-29T12:00:00.123456Z'],
+    ['2024-02-29 00:00:00.5+05:30', '2024-02-28T18:30:00.500000Z'],
+    ['1883-11-18 12:03:58-00:01:15', '1883-11-18T12:05:13.000000Z'],
+  ] as const) {
+    assert.equal(utcFromText(text), utc);
+    assert.equal((instantFromText(text) as Date).getTime(), Math.floor(new Date(utc).getTime()));
+  }
+  assert.equal(utcFromText('infinity'), 'infinity');
+  assert.equal(utcOf(0, 1), '2000-01-01T00:00:00.000001Z');
+  assert.equal(utcOf(-1, 2 ** 32 - 1), '1999-12-31T23:59:59.999999Z');
+});

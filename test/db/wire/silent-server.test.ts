@@ -1,0 +1,212 @@
+/**
+ * Servers that go silent in the midst of a session: callers settle at their limits, and connections are given up behind them.
+ */
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import {
+  CommitOutcomeUnknown,
+  ConnectionLost,
+  QueryCanceled,
+  QueryTimeout,
+  openDatabase,
+  type Database,
+  type DatabaseOptions,
+} from '../../../src/db/index.ts';
+import { mysqlUrl, needsEngine } from '../../support/mysql-database.ts';
+import { needsPostgres, postgresUrl } from '../../support/postgres-database.ts';
+import { silencedProxy, type SilencedProxy } from '../../support/silenced-proxy.ts';
+
+/** Long before a connection is given up, 5 s after the limit. */
+const SOON_MS = 3_000;
+const LIMIT = { timeoutMs: 300 };
+
+interface Silenced extends SilencedProxy {
+  readonly db: Database;
+}
+
+/** An idle connection that was cut a moment ago may be lent once more before its end is seen. */
+async function answered(db: Database): Promise<unknown> {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await db.scalar('select 2');
+    } catch (error) {
+      if (attempt === 3 || !(error instanceof ConnectionLost)) throw error;
+    }
+  }
+}
+
+async function soon(work: Promise<unknown>, expected: new (message: string) => Error): Promise<void> {
+  const startedMs = performance.now();
+  await assert.rejects(work, expected);
+  const tookMs = performance.now() - startedMs;
+  assert.ok(tookMs < SOON_MS, `${Math.round(tookMs)} ms`);
+}
+
+for (const [name, address] of [
+  ['PostgreSQL', async (t) => (needsPostgres(t) ? postgresUrl(t) : undefined)],
+  ['MariaDB', async (t) => (needsEngine(t, 'mariadb') ? mysqlUrl(t, 'mariadb') : undefined)],
+] as const satisfies readonly (readonly [string, (t: TestContext) => Promise<string | undefined>])[]) {
+  const silent = (
+    what: string,
+    run: (silenced: Silenced) => Promise<void>,
+    options: DatabaseOptions = {},
+  ): void => {
+    test(`${name} that goes silent: ${what}`, async (t) => {
+      const ends: (() => void | Promise<void>)[] = [];
+      t.after(async () => {
+        for (const end of ends.reverse()) await end();
+      });
+      const scope = { after: (end: () => void | Promise<void>) => void ends.push(end) };
+      const url = await address({ after: scope.after, skip: t.skip.bind(t) } as unknown as TestContext);
+      if (url === undefined) return;
+      const proxy = await silencedProxy(scope, url);
+      const db = await openDatabase(proxy.url, { ...options, pool: { max: 3, ...options.pool } });
+      ends.push(async () => {
+        proxy.restore();
+        await db.close();
+      });
+      await db.script('create table item (id int primary key)');
+      await Promise.all([1, 2, 3].map(() => db.scalar('select 1')));
+      await run({ ...proxy, db });
+      proxy.restore();
+      assert.equal(await answered(db), 2, 'it works again');
+      assert.equal(db.load.inUse, 0);
+    });
+  };
+
+  silent('each verb rejects at its timeoutMs', async ({ db, silence }) => {
+    silence();
+    await soon(db.scalar('select 2', [], LIMIT), QueryTimeout);
+    await soon(db.execute('insert into item values (1)', [], LIMIT), QueryTimeout);
+    await soon(db.executeMany('insert into item values (?)', [[1], [2]], LIMIT), QueryTimeout);
+  });
+
+  silent('each verb rejects when its signal is aborted', async ({ db, silence }) => {
+    silence();
+    await soon(db.fetchAll('select 2', [], { signal: AbortSignal.timeout(100) }), QueryCanceled);
+    await soon(db.script('select 2', { signal: AbortSignal.timeout(100) }), QueryCanceled);
+  });
+
+  silent(
+    'a stream rejects at its timeoutMs, at its first rows and at later ones',
+    async ({ db, silence }) => {
+      await db.insertMany(
+        'item',
+        ['id'],
+        Array.from({ length: 2_000 }, (_, id) => [id]),
+      );
+      const rows = db.stream('select id from item', [], LIMIT);
+      await rows.next();
+      silence();
+      await soon(
+        (async () => {
+          for await (const row of rows) void row;
+        })(),
+        QueryTimeout,
+      );
+      await soon(db.stream('select id from item', [], LIMIT).next(), QueryTimeout);
+    },
+  );
+
+  silent(
+    'a statement of a transaction rejects at its limit, and so does the transaction',
+    async ({ db, silence }) => {
+      await soon(
+        db.transaction(async (tx) => {
+          await tx.scalar('select 1');
+          silence();
+          await tx.scalar('select 2', [], LIMIT);
+        }),
+        QueryTimeout,
+      );
+    },
+  );
+
+  silent('a stream of a transaction rejects at its limit', async ({ db, silence }) => {
+    await soon(
+      db.transaction(async (tx) => {
+        silence();
+        for await (const row of tx.stream('select 2', [], LIMIT)) void row;
+      }),
+      QueryTimeout,
+    );
+  });
+
+  silent(
+    'a nested transaction rejects at its limit, and so does the one around it',
+    async ({ db, silence }) => {
+      await soon(
+        db.transaction(async (tx) => {
+          await tx.transaction(async (inner) => {
+            silence();
+            await inner.scalar('select 2', [], LIMIT);
+          });
+        }),
+        QueryTimeout,
+      );
+      await soon(
+        db.transaction(async (tx) => {
+          await tx.transaction(() => undefined);
+        }, LIMIT),
+        QueryTimeout,
+      );
+    },
+  );
+
+  silent('a transaction whose callback fails rejects with that at its limit', async ({ db, silence }) => {
+    await soon(
+      db.transaction(async (tx) => {
+        await tx.scalar('select 1');
+        silence();
+        throw new RangeError('mine');
+      }, LIMIT),
+      RangeError,
+    );
+  });
+
+  silent('the outcome of a COMMIT is unknown at the limit of its transaction', async ({ db, silence }) => {
+    const committing = db.transaction(async (tx) => {
+      await tx.execute('insert into item values (5)');
+      silence();
+    }, LIMIT);
+    await soon(committing, CommitOutcomeUnknown);
+    await committing.catch(({ code, cause }: CommitOutcomeUnknown) => {
+      assert.equal(code, 'commit_unknown');
+      assert.ok(cause instanceof QueryTimeout);
+    });
+  });
+
+  silent(
+    'the outcome of a COMMIT is unknown when the signal of its transaction is aborted',
+    async ({ db, silence }) => {
+      await soon(
+        db.transaction(
+          async (tx) => {
+            await tx.execute('insert into item values (5)');
+            silence();
+          },
+          { signal: AbortSignal.timeout(500) },
+        ),
+        CommitOutcomeUnknown,
+      );
+    },
+  );
+
+  silent(
+    'statementTimeoutMs is such a limit, of statements, BEGIN, COMMIT and ping',
+    async ({ db, silence }) => {
+      const committing = db.transaction(async (tx) => {
+        await tx.execute('insert into item values (5)');
+        silence();
+      });
+      await soon(committing, CommitOutcomeUnknown);
+      await soon(
+        db.transaction(() => undefined),
+        QueryTimeout,
+      );
+      await soon(db.scalar('select 1'), QueryTimeout);
+      await soon(db.ping(), QueryTimeout);
+    },
+    { statementTimeoutMs: 500 },
+  );
+}
