@@ -11,8 +11,7 @@
  *   User.accepts(data)                  whether it fits, and nothing more
  *
  * A class is compiled when it is first used: constructed once by a probe (construct.ts), its declarations read
- * (nodes.ts), turned into closures (compile.ts, text.ts, output.ts), and into a plan for accepts()
- * (accepts.ts). Its options are read then, and never again.
+ * (nodes.ts), turned into closures (compile.ts, text.ts, output.ts). Its options are read then, and never again.
  */
 import { inspect } from 'node:util';
 import { BadRequest } from '../base/errors.ts';
