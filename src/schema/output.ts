@@ -175,7 +175,7 @@ function unionOutput(node: Extract<TypeNode, { kind: 'union' }>): Check {
 }
 
 /** The compiled output of an object plan. */
-export function objectOutput(plan: ObjectPlan): Check {
+function objectOutput(plan: ObjectPlan): Check {
   let check = CHECKS.get(plan);
   if (check === undefined) CHECKS.set(plan, (check = compileOutput(plan)));
   return check;

@@ -45,22 +45,16 @@ export {
   uuid,
 } from './types.ts';
 export type {
-  ConstraintsOf,
   CountOptions,
   Extra,
   FieldOptions,
-  FieldSource,
   FileFieldOptions,
-  FileLike,
   FormatName,
   Infer,
-  ItemOptions,
   Literal,
   NumberOptions,
-  OptionsOf,
   PlainOptions,
   SaveOptions,
-  ScalarKind,
   SchemaClass,
   TextOptions,
   TypeSource,
@@ -68,11 +62,11 @@ export type {
   Wire,
 } from './types.ts';
 export { plansOf, plansWithin } from './nodes.ts';
-export type { About, Constraints, FieldPlan, ObjectPlan, TypeNode, Variant } from './nodes.ts';
+export type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
 export { compileSerializer, compileType, fieldsOf, misfitsOf, planOf } from './plan.ts';
 export type { CompiledType, FieldHazard, SchemaPlan } from './plan.ts';
 export { fileLimit, textProblem } from './text.ts';
-export type { TextInput, TextMap } from './text.ts';
+export type { TextInput } from './text.ts';
 export type { Result } from './validation-run.ts';
 export type { Serializer } from './output.ts';
 export { patternHazard } from './pattern.ts';

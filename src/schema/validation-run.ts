@@ -299,7 +299,7 @@ export function isPlainObject(value: unknown): value is Record<string, unknown> 
 }
 
 /** Whether an object with this prototype is one without a class. */
-export function isPlainPrototype(prototype: unknown): boolean {
+function isPlainPrototype(prototype: unknown): boolean {
   return prototype === OBJECT_PROTOTYPE || prototype === null || isForeignPrototype(prototype);
 }
 
