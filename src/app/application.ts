@@ -23,7 +23,7 @@ import type { CompilationView, CompiledApplication } from '../routing/compile.ts
 import type { Settings } from './options.ts';
 
 /** The parts of an application that serving needs. */
-export interface ApplicationDeps {
+interface ApplicationDeps {
   readonly compiled: CompiledApplication;
   readonly settings: Settings;
   readonly clock: Clock;

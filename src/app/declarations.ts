@@ -37,7 +37,7 @@ export interface CompileVariant {
 }
 
 /** The parts of an application that compiling needs. */
-export interface DeclarationDeps extends Omit<HostDeps, 'use' | 'addRule'> {
+interface DeclarationDeps extends Omit<HostDeps, 'use' | 'addRule'> {
   readonly declaredRoutes: Routes;
   readonly openapi: OpenApiOptions;
   readonly services: Services;

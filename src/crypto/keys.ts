@@ -25,7 +25,7 @@ export interface RingKey {
 }
 
 /** RFC 7518 §3.2: a key of the same size as the hash output or larger. */
-export const LEAST_SECRET_BYTES = 32;
+const LEAST_SECRET_BYTES = 32;
 /** A token or cookie that names no key is tried with each, so there must be few. */
 const MOST_SECRETS = 16;
 /** Rings remembered; a program has one, or one per tenant. The oldest goes first. */

@@ -11,7 +11,7 @@ import { SvcError } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
 
 /** What each converter gives a handler. */
-export interface ConverterTypes {
+interface ConverterTypes {
   /** One segment, not empty. */
   str: string;
   /** `-?(0|[1-9]\d*)`, safe integers only: beyond ±(2^53-1) the path is another one (404). */
@@ -422,7 +422,7 @@ function plainDecimal(value: number): string {
  */
 
 /** Reads the raw captures of a path, in their order. */
-export type ParamsReader = (captures: readonly string[]) => Readonly<Record<string, unknown>>;
+type ParamsReader = (captures: readonly string[]) => Readonly<Record<string, unknown>>;
 
 const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
 /** By names and converters: as many as the templates of the program differ in. */

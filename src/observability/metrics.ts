@@ -346,7 +346,7 @@ class GaugeMetric {
 }
 
 /** A histogram of a {@link MetricsRegistry}. */
-export class HistogramMetric implements Histogram {
+class HistogramMetric implements Histogram {
   readonly name: string;
   readonly #help: string;
   readonly #limits: readonly number[];

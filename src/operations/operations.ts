@@ -22,7 +22,7 @@ import type { Awaitable, HttpRequest } from '../http/contracts.ts';
 import type { Tally, TransportRequest } from '../http/request/request.ts';
 
 /** Who may read `/metrics`, and where. */
-export interface MetricsAccess {
+interface MetricsAccess {
   /** A bearer token (16 characters or more), or a function that says yes. Given, it replaces the rule of private peers. */
   readonly auth?: string | ((req: HttpRequest) => Awaitable<boolean>) | undefined;
   /** Serves `/metrics` on a port of its own, and not on the application's. */
@@ -32,7 +32,7 @@ export interface MetricsAccess {
 }
 
 /** Who may read `/docs` and `/openapi.json`, where they are shown at all. */
-export interface DocsAccess {
+interface DocsAccess {
   /** A bearer token (16 characters or more), or a function that says yes: it may look at the session. Default: everybody. */
   readonly auth?: string | ((req: HttpRequest) => Awaitable<boolean>) | undefined;
 }
@@ -344,7 +344,7 @@ export interface Ending {
 }
 
 /** Listeners for the signals of a process; disposing takes them off again. */
-export interface SignalWatch extends Disposable {
+interface SignalWatch extends Disposable {
   /** Whether the process is about to end. */
   readonly isEnding: boolean;
 }

@@ -24,7 +24,7 @@ import type { SupervisedServer } from './supervised.ts';
 import type { Address, Child, ProcessEnd, ToParent } from './supervision.ts';
 
 /** What a reloading parent needs to know. */
-export interface ReloadOptions {
+interface ReloadOptions {
   /** Where to listen while no child has said where: the first one may be broken. */
   readonly host: string;
   readonly port: number;

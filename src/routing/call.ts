@@ -42,7 +42,7 @@ import type { FlatRoute } from './route.ts';
 import type { RouteSpec } from './spec.ts';
 
 /** The route as the innermost layer. */
-export function callsOf(plan: RoutePlan, edge: CoreEdge): Core {
+function callsOf(plan: RoutePlan, edge: CoreEdge): Core {
   if (plan.body !== undefined && plan.size === 0) return (req) => new RouteCall(plan, req).answerBody(edge);
   return guarded((req) => new RouteCall(plan, req).start(), edge);
 }
@@ -308,7 +308,7 @@ async function abandon(response: HttpResponse, error: unknown): Promise<never> {
 }
 
 /** What a handler, dependency or hook gets: each part is taken from the request when it is read. */
-export class RequestContext implements Context {
+class RequestContext implements Context {
   readonly req: HttpRequest;
 
   constructor(req: TransportRequest) {

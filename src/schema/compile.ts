@@ -122,7 +122,7 @@ export function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.noth
     run.depth++;
     let mark = run.count,
       isGood = true;
-    const items: unknown[] = [...value]; // copies faster than new Array(n) is made, and leaves no holes
+    const items: unknown[] = run.isDry ? value : [...value]; // copies faster than new Array(n) is made, and leaves no holes
     for (let i = 0; i < items.length; i++) {
       if (plain.accepts(items[i], run.isPlainJson)) continue;
       const out = item(items[i], run);
@@ -130,7 +130,7 @@ export function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.noth
         mark = run.place(mark, i);
         isGood = false;
         if (run.isFull) break;
-      } else items[i] = out;
+      } else if (!run.isDry) items[i] = out;
     }
     run.depth--;
     return isGood ? items : FAIL;
@@ -196,7 +196,7 @@ function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
 /** What stands in for a member that the input does not have. */
 export function absence(field: FieldPlan): (run: Run) => unknown {
   const fallback = field.default;
-  if (typeof fallback === 'function') return () => (fallback as () => unknown)();
+  if (typeof fallback === 'function') return (run) => (run.isDry ? undefined : (fallback as () => unknown)());
   if (field.hasDefault) return () => fallback;
   return field.isRequired ? (run) => run.fail('required', 'is required') : () => undefined;
 }
@@ -216,7 +216,8 @@ function compileObject(plan: ObjectPlan): Check {
     const isGood = run.count === before && !run.isFull;
     const extras = run.isMore ? unknown?.(value, run) : undefined;
     run.depth--;
-    return isGood && extras !== FAIL ? plan.build(values, value, extras) : FAIL;
+    if (!isGood || extras === FAIL) return FAIL;
+    return run.isDry ? value : plan.build(values, value, extras);
   };
 }
 
@@ -316,7 +317,7 @@ function memberOf(field: FieldPlan): Member {
 /** The members of an object. */
 export type Input = Readonly<Record<string, unknown>>;
 /** What becomes of members that no field takes: the ones that are kept, if any, or FAIL. */
-export type UnknownMembers = (input: Input, run: Run) => Input | typeof FAIL | undefined;
+type UnknownMembers = (input: Input, run: Run) => Input | typeof FAIL | undefined;
 
 /** Members that no field takes: refused, or kept when they are JSON and hide nothing of the class. */
 export function unknownMembers(plan: ObjectPlan): UnknownMembers {

@@ -81,7 +81,7 @@ export type TypeSource =
 export type FieldSource = TypeSource | string | number | boolean;
 
 /** How a token is put together. */
-export type Shape =
+type Shape =
   | { readonly kind: ScalarKind }
   | { readonly kind: 'list' | 'record'; readonly item: TypeSource; readonly options: object | undefined }
   | { readonly kind: 'nullable'; readonly inner: TypeSource }
@@ -118,7 +118,7 @@ export type Infer<S> = S extends { readonly '~value': infer T }
             : never;
 
 /** What every field may say about itself. */
-export interface DescriptiveOptions<T> {
+interface DescriptiveOptions<T> {
   readonly title?: string | undefined;
   readonly description?: string | undefined;
   /** Shown in documents; never used as a value. */

@@ -48,11 +48,14 @@ export class Run {
   readonly isForm: boolean;
   /** The input is what JSON.parse() made of a text without `\\u`: no string has a lone surrogate, no object a class. */
   readonly isPlainJson: boolean;
+  /** Only the verdict is asked for: no default function is called, and no object built. */
+  readonly isDry: boolean;
   #issues: Draft[] | undefined;
 
-  constructor(isForm: boolean, isPlainJson: boolean) {
+  constructor(isForm: boolean, isPlainJson: boolean, isDry = false) {
     this.isForm = isForm;
     this.isPlainJson = isPlainJson;
+    this.isDry = isDry;
   }
 
   fail(code: string, message: string): typeof FAIL {
@@ -296,7 +299,7 @@ export function isPlainObject(value: unknown): value is Record<string, unknown> 
 }
 
 /** Whether an object with this prototype is one without a class. */
-export function isPlainPrototype(prototype: unknown): boolean {
+function isPlainPrototype(prototype: unknown): boolean {
   return prototype === OBJECT_PROTOTYPE || prototype === null || isForeignPrototype(prototype);
 }
 

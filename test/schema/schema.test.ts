@@ -374,7 +374,6 @@ test('Schema refuses initialisers that call Field() differently from when they w
   }
   assert.equal(More.parse({ a: 'x' }).b, 'none');
   throwsFault(() => More.parse({ a: 'more' }), 'E_SCHEMA_FIELD_CALLS', /more than 1 times/);
-  throwsFault(() => new More({ a: 'more' }), 'E_SCHEMA_FIELD_CALLS', /more often/);
   class Other extends Schema {
     a = Field(str);
     b = this.a === 'other' ? Field(str) : Field(int);
@@ -432,7 +431,7 @@ test('Schema construction that breaks off leaves nothing behind', () => {
   assert.equal(new Strict({ a: 12 }).a, 12);
 });
 
-test('Schema construction with #private members that breaks off leaves nothing behind', () => {
+test('Schema construction that breaks off in a #private member is swept by the next microtask', async () => {
   class Breaking extends Schema {
     a = Field(str);
     #b = ((): number => {
@@ -445,8 +444,10 @@ test('Schema construction with #private members that breaks off leaves nothing b
     }
   }
   assert.throws(() => new Breaking({ a: 'boom', c: 'c' }), RangeError);
-  assert.deepEqual(fieldsOf({ c: Field(str) }).parseJson({ c: 'x' }), { ok: true, value: { c: 'x' } });
   assert.equal(new Breaking({ a: 'a', c: 'c' }).b(), 1);
+  assert.equal(Breaking.parse({ a: 'a', c: 'c' }).b(), 1);
+  await null;
+  assert.deepEqual(fieldsOf({ c: Field(str) }).parseJson({ c: 'x' }), { ok: true, value: { c: 'x' } });
 });
 
 test('Schema construction that loses its last call is swept by the next microtask', async () => {

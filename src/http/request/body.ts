@@ -28,7 +28,7 @@ export interface BodyDefaults {
 }
 
 /** The request that it belongs to. */
-export interface BodyOwner {
+interface BodyOwner {
   /** The cap of its route, in place of the application's. */
   readonly maxBodyBytes: number | undefined;
   field(name: string): string | undefined;

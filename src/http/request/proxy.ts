@@ -29,7 +29,7 @@ export interface Network {
 
 const GROUPS = 8;
 /** Bits before an IPv4 address in its mapped form. */
-export const MAPPED_BITS = 96;
+const MAPPED_BITS = 96;
 /** `0000:0000:0000:0000:0000:ffff:255.255.255.255` */
 const MAX_LENGTH = 45;
 
@@ -160,7 +160,7 @@ export interface Forwarding {
 }
 
 /** The fields of one request: by lower-case name, several joined with commas. */
-export type ReadField = (name: string) => string | undefined;
+type ReadField = (name: string) => string | undefined;
 
 /** Entries of a chain that are read, trusted as they may be. */
 const MAX_HOPS = 32;
