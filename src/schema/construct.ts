@@ -43,65 +43,50 @@ let probing: Probe | undefined;
 let isSweepDue = false;
 
 /** A construction in progress. */
-class Frame {
+interface Frame {
   readonly of: Constructed;
-  readonly calls: readonly Call[];
   readonly values: readonly unknown[];
   readonly data: unknown;
   readonly extras: object | undefined;
   readonly outer: Frame | undefined;
   /** Set when the frame was opened by `new`, not by parse(). */
   readonly instance: object | undefined;
-  isTaken = false;
-  cursor = 0;
+  isTaken: boolean;
+  /** How often `Field()` has been called. */
+  cursor: number;
+}
 
-  constructor(
-    of: Constructed,
-    values: readonly unknown[],
-    data: unknown,
-    extras: object | undefined,
-    instance: object | undefined,
-  ) {
-    this.of = of;
-    this.calls = of.learnt.calls;
-    this.values = values;
-    this.data = data;
-    this.extras = extras;
-    this.outer = current;
-    this.instance = instance;
+/** The value of the next call of `Field()`. */
+function nextValue(frame: Frame, source: FieldSource): unknown {
+  const { values, instance } = frame;
+  const index = frame.cursor++;
+  const call = frame.of.learnt.calls[index];
+  if (call === undefined || (source !== call.source && !isSameKind(source, call.source)))
+    return refuse(frame, call);
+  if (instance !== undefined) {
+    if (Object.hasOwn(instance, call.name) !== call.isRedefined) return refuse(frame, call);
+    if (frame.cursor === values.length) current = frame.outer;
   }
+  return values[index];
+}
 
-  /** The value of the next call. */
-  next(source: FieldSource): unknown {
-    const i = this.cursor++;
-    const call = this.calls[i];
-    if (call === undefined || !isSameSource(source, call.source)) return this.#refuse(call);
-    if (this.instance !== undefined) {
-      if (Object.hasOwn(this.instance, call.name) !== call.isRedefined) return this.#refuse(call);
-      if (this.cursor === this.values.length) current = this.outer;
-    }
-    return this.values[i];
-  }
+/** Whether an initialiser of an instance has thrown: the member that is made before the next call is missing. */
+function isBroken({ of, cursor }: Frame, instance: object): boolean {
+  const after = of.learnt.calls[cursor]?.after;
+  return after !== undefined && !Object.hasOwn(instance, after);
+}
 
-  /** Whether an initialiser of the instance has thrown: the member that is made before the next call is missing. */
-  get isBroken(): boolean {
-    const after = this.calls[this.cursor]?.after;
-    return this.instance !== undefined && after !== undefined && !Object.hasOwn(this.instance, after);
-  }
-
-  #refuse(call: Call | undefined): never {
-    if (this.instance !== undefined) current = this.outer;
-    const problem =
-      call === undefined
-        ? `its initialisers called Field() more than ${this.values.length} times`
-        : `call ${this.cursor} of Field() is not the one that declared "${call.name}"`;
-    throw new SvcError('E_SCHEMA_FIELD_CALLS', [this.of.name, problem]);
-  }
+function refuse({ of, values, cursor, instance, outer }: Frame, call: Call | undefined): never {
+  if (instance !== undefined) current = outer;
+  const problem =
+    call === undefined
+      ? `its initialisers called Field() more than ${values.length} times`
+      : `call ${cursor} of Field() is not the one that declared "${call.name}"`;
+  throw new SvcError('E_SCHEMA_FIELD_CALLS', [of.name, problem]);
 }
 
 /** Fresh tokens such as `list(str)` are new objects every time: their kind is compared. */
-function isSameSource(source: FieldSource, expected: FieldSource): boolean {
-  if (source === expected) return true;
+function isSameKind(source: FieldSource, expected: FieldSource): boolean {
   if (typeof source === 'object')
     return typeof expected === 'object' && source.shape.kind === expected.shape.kind;
   return typeof source === typeof expected && typeof source !== 'function';
@@ -118,8 +103,8 @@ function sweepLater(): void {
 
 /** One call of `Field()`: its value, or a marker. */
 export function called(source: FieldSource, options: object | undefined): unknown {
-  while (current?.isBroken === true) current = current.outer;
-  if (current !== undefined) return current.next(source);
+  while (current?.instance !== undefined && isBroken(current, current.instance)) current = current.outer;
+  if (current !== undefined) return nextValue(current, source);
   return probing === undefined ? new FieldMarker(source, options) : probing.call(source, options);
 }
 
@@ -130,7 +115,16 @@ export function construct(
   data: unknown,
   extras: object | undefined,
 ): object {
-  const frame = new Frame(of, values, data, extras, undefined);
+  const frame: Frame = {
+    of,
+    values,
+    data,
+    extras,
+    outer: current,
+    instance: undefined,
+    isTaken: false,
+    cursor: 0,
+  };
   current = frame;
   try {
     const instance = new of.schema(data as never); // any class of schemas takes what it was given
@@ -171,8 +165,17 @@ export function enterDirectly(
 ): void {
   if (extras !== undefined) Object.assign(instance, extras);
   sweepLater();
-  const frame = new Frame(of, values, undefined, undefined, instance);
-  if (values.length > 0) current = frame;
+  if (values.length > 0)
+    current = {
+      of,
+      values,
+      data: undefined,
+      extras: undefined,
+      outer: current,
+      instance,
+      isTaken: false,
+      cursor: 0,
+    };
 }
 
 /** Runs code of others, such as default functions, so that its calls of `Field()` are nobody's. */
