@@ -109,6 +109,72 @@ test('a second signal ends a process at once, while it starts and while it drain
   }
 });
 
+for (const [what, args] of [
+  ['alone', []],
+  ['with --reload', ['--reload']],
+] as const) {
+  test(`SIGHUP drains a process ${what} that it renews nothing in, and ends it with 0`, async (t) => {
+    const cwd = project(t, {
+      'app.ts': `${HEAD}let release;\napp.get('/slow', async () => { console.log('begun'); await new Promise((resolve) => { release = resolve; process.on('SIGUSR2', resolve); }); return String(process.pid); });\napp.get('/pid', () => String(process.pid));\napp.onShutdown(() => console.log('stopped'));\n`,
+    });
+    const server = start(t, process.execPath, [BIN, 'run', 'app.ts:app', '--port', '0', ...args], { cwd });
+    const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
+    const pid = Number(await (await fetch(`${url!}/pid`)).text());
+    const answer = fetch(`${url!}/slow`).then((response) => response.text());
+    await server.printed(/begun/);
+    server.child.kill('SIGHUP');
+    await server.printed(/"event":"draining"/);
+    process.kill(pid, 'SIGUSR2');
+    assert.equal(await answer, String(pid));
+    const { status, signal, stdout } = await server.ended;
+    assert.deepEqual([status, signal], [0, null]);
+    assert.match(stdout, /stopped/);
+  });
+}
+
+for (const [what, statement, event] of [
+  [
+    'a rejection that is not handled',
+    "void Promise.reject(new TypeError('nobody waits'));",
+    'unhandled_rejection',
+  ],
+  [
+    'an exception in a callback',
+    "setImmediate(() => { throw new TypeError('nobody waits'); });",
+    'uncaught_exception',
+  ],
+] as const) {
+  test(`svc run ends with one line in the log and status 1 for ${what}`, async (t) => {
+    const cwd = project(t, {
+      'app.ts': `${HEAD}app.get('/', () => {\n  ${statement}\n  return 'done';\n});\n`,
+    });
+    const server = start(t, process.execPath, [BIN, 'run', 'app.ts', '--port', '0'], { cwd });
+    const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
+    await fetch(url!).catch(() => undefined); // the process may end before its response has gone
+    const { status, signal, stderr } = await server.ended;
+    assert.deepEqual([status, signal], [1, null]);
+    const last = stderr.trimEnd().split('\n').at(-1)!;
+    const { level, event: found, place, error } = JSON.parse(last) as Record<string, unknown>;
+    assert.deepEqual([level, found], ['error', event]);
+    assert.match(String(place), /app\.ts:4:\d+$/);
+    assert.deepEqual((error as Record<string, unknown>)['name'], 'TypeError');
+    assert.equal(stderr.match(/nobody waits/g)!.length, 2); // in the message and the stack of one line
+  });
+}
+
+test('svc run leaves an error that nothing catches to a listener of the application', async (t) => {
+  const cwd = project(t, {
+    'app.ts': `${HEAD}process.on('uncaughtException', () => console.log('caught by the application'));\napp.get('/', () => {\n  void Promise.reject(new Error('x'));\n  return 'done';\n});\n`,
+  });
+  const server = start(t, process.execPath, [BIN, 'app.ts:app', '--port', '0'], { cwd }); // "run" is meant
+  const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
+  await fetch(url!);
+  await server.printed(/caught by the application/);
+  assert.equal(await (await fetch(url!)).text(), 'done');
+  server.child.kill('SIGTERM');
+  assert.equal((await server.ended).status, 0);
+});
+
 test('SIGHUP renews the certificate of a process and of workers, whose connections go on', async (t) => {
   const cwd = project(t, {
     'app.ts': `${HEAD}app.get('/', () => String(process.pid));\n`,

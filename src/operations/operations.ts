@@ -329,7 +329,7 @@ function isPrivateRequest(req: HttpRequest): boolean {
 
 /*
  * Signals of the process. The first SIGTERM or SIGINT stops it in order, the second at once. SIGHUP reloads the TLS files. Without
- * TLS files, or after the terminal is closed, SIGHUP ends the process, as it does by default.
+ * TLS files, or after the terminal is closed, SIGHUP stops the process in order, too.
  */
 
 /** The parts that end with the process, and their deadline. */
@@ -339,7 +339,7 @@ export interface Ending {
   /** After which the process ends with 1 whatever still runs: a hook that hangs, a task that never settles. */
   readonly deadlineMs: number;
   close(): Promise<void>;
-  /** On SIGHUP. */
+  /** On SIGHUP; undefined: SIGHUP stops the process. */
   readonly renew?: (() => void) | undefined;
 }
 
@@ -349,9 +349,9 @@ interface SignalWatch extends Disposable {
   readonly isEnding: boolean;
 }
 
-/** Closes on the first SIGTERM or SIGINT, then ends the process with 0. A second signal ends it at once. */
+/** Closes on the first SIGTERM or SIGINT, or SIGHUP that renews nothing, then ends the process with 0. A second signal ends it at once. */
 export function endOnSignals({ clock, log, deadlineMs, close, renew }: Ending): SignalWatch {
-  const hadTerminal = renew !== undefined && isTerminal(0);
+  const hadTerminal = isTerminal(0);
   let isEnding = false;
   const onSignal = (signal: NodeJS.Signals): void => {
     if (isEnding) process.exit(128 + constants.signals[signal]);
@@ -373,12 +373,11 @@ export function endOnSignals({ clock, log, deadlineMs, close, renew }: Ending): 
     );
   };
   const onHangUp = (signal: NodeJS.Signals): void => {
-    if (hadTerminal && !isTerminal(0)) return onSignal(signal);
+    if (renew === undefined || (hadTerminal && !isTerminal(0))) return onSignal(signal);
     log.info('signal', { signal });
-    renew!(); // or it would not be listened for
+    renew();
   };
-  process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
-  if (renew !== undefined) process.on('SIGHUP', onHangUp);
+  process.on('SIGTERM', onSignal).on('SIGINT', onSignal).on('SIGHUP', onHangUp);
   return {
     get isEnding() {
       return isEnding;

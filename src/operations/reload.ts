@@ -258,7 +258,7 @@ function environmentWithout(envFile: string | undefined): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([name, value]) => given[name] !== value));
 }
 
-/** The first SIGTERM or SIGINT lets the child finish what it has begun, the second ends both at once. */
+/** The first SIGTERM, SIGINT or SIGHUP lets the child finish what it has begun, the second ends both at once. */
 function obeySignals(reloader: Reloader, log: Logger): Disposable {
   let isEnding = false;
   const onEnd = (signal: NodeJS.Signals): void => {
@@ -273,6 +273,8 @@ function obeySignals(reloader: Reloader, log: Logger): Disposable {
       process.exit(0);
     });
   };
-  process.on('SIGTERM', onEnd).on('SIGINT', onEnd);
-  return { [Symbol.dispose]: () => void process.off('SIGTERM', onEnd).off('SIGINT', onEnd) };
+  process.on('SIGTERM', onEnd).on('SIGINT', onEnd).on('SIGHUP', onEnd);
+  return {
+    [Symbol.dispose]: () => void process.off('SIGTERM', onEnd).off('SIGINT', onEnd).off('SIGHUP', onEnd),
+  };
 }

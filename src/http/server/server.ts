@@ -114,7 +114,10 @@ export class HttpServer {
       meter: app.connections,
       onSlowReader: (outgoing, socket) => this.#onSlowReader(outgoing, socket),
       onLost: (outgoing) => {
-        if (outgoing.request?.isAnswered === true) this.#closed(outgoing); // else #answer() finds it closed
+        const { request } = outgoing;
+        if (request === undefined) return;
+        const isDeferred = (request as TransportRequest).connection!.withdraw(outgoing); // #onRequest() has set it
+        if (isDeferred || request.isAnswered) this.#closed(outgoing); // else #answer() finds it closed
       },
       onLateHead: (socket) => this.#onLate(socket),
     });
@@ -151,8 +154,7 @@ export class HttpServer {
       shouldUpgradeCallback: (incoming) =>
         this.#guard(incoming.socket, () => this.#openSockets().isAskedFor(incoming)) === true, // others are answered as they stand: nothing here speaks another protocol (RFC 9110 §7.8)
     };
-    const listener: RequestListener = (incoming, outgoing) =>
-      this.#onRequest(incoming as ReceivedMessage, outgoing as SentMessage); // MESSAGES makes all messages of this server
+    const listener = this.#onRequest.bind(this) as (...messages: never[]) => void as RequestListener; // MESSAGES makes all messages of this server
     const server = this.#secure?.createServer(options, listener) ?? http.createServer(options, listener);
     const { closeIdleConnections } = server;
     server.closeIdleConnections = () => this.#connections.closeIdle(() => closeIdleConnections.call(server));
@@ -318,26 +320,35 @@ export class HttpServer {
   #onRequest(incoming: ReceivedMessage, outgoing: SentMessage): void {
     const connection = connectionOf(incoming.socket);
     if (connection.hasSaidClose) return void incoming.socket.pause(); // sent behind our "Connection: close": not to be processed (RFC 9112 §9.6)
-    const { clock, defaults } = this.#app;
     this.#inFlight++;
     connection.enter(outgoing);
-    const req = new TransportRequest(incoming, outgoing, defaults);
+    const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
     outgoing.request = req;
     req.connection = connection;
-    req.startedMs = clock.monotonicMs();
     let verdict =
       judgeHead(incoming, this.#limits.maxHeaderFields) ??
       this.#connections.judge(connection, this.#inFlight);
     if ((verdict === BUSY || verdict === SURPLUS) && this.#app.isProbe?.(req) === true)
       verdict = verdict === BUSY ? undefined : LAST;
     if (verdict !== undefined && verdict !== BUSY) connection.hasSaidClose = true;
+    if (connection.waiting === 1) this.#start(req, incoming, outgoing, verdict);
+    else (connection.deferred ??= []).push({ outgoing, verdict });
+  }
+
+  #start(
+    req: TransportRequest,
+    incoming: ReceivedMessage,
+    outgoing: SentMessage,
+    verdict: HeadVerdict | undefined,
+  ): void {
+    req.startedMs = this.#app.clock.monotonicMs();
     const response =
       verdict === undefined || verdict.status === 0 ? this.#app.handle(req) : refusalOf(verdict, req.id);
     if (this.#deadlines !== undefined && !incoming.complete && !incoming.readableEnded)
       this.#limitBody(req, incoming, this.#deadlines);
     if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
     else {
-      watchEnd(incoming.socket, connection);
+      watchEnd(incoming.socket, req.connection!, req); // #onRequest() has set it
       const answer = (settled: HttpResponse): void => this.#answer(req, incoming, outgoing, settled);
       if (response instanceof LateAnswer) response.giveTo(answer);
       else void response.then(answer);
@@ -360,7 +371,7 @@ export class HttpServer {
     req.isAnswered = true;
     const connection = req.connection!; // #onRequest() has set it
     const isStream = typeof response.body !== 'string' && isChunks(response.body);
-    if (isStream) watchEnd(incoming.socket, connection);
+    if (isStream) watchEnd(incoming.socket, connection, req);
     if (outgoing.closed || (req.hasLeft && isStream)) return this.#drop(req, outgoing, response);
     try {
       const isLast =
@@ -425,12 +436,18 @@ export class HttpServer {
     const req = outgoing.request as TransportRequest | undefined; // #onRequest() has set it
     if (req === undefined) return; // the response was the last of its connection, and the rest of the request has arrived meanwhile
     outgoing.request = undefined;
-    req.connection!.leave(outgoing); // #onRequest() has set it, too
+    const connection = req.connection!; // #onRequest() has set it, too
+    connection.leave(outgoing);
     const incoming = outgoing.req as ReceivedMessage; // MESSAGES makes it
     if (!incoming.readableEnded) incoming.isLetGo = true; // node:http throws away what nothing reads
     void this.#app.finish(req, req.wasDelivered ? undefined : (req.failure ?? new ClientDisconnected()));
     if (req.late === undefined) this.#leave();
     else void req.late.then(() => this.#leave()); // its handler still runs
+    if (connection.deferred === undefined) return;
+    const next = connection.takeDeferred(incoming.socket);
+    if (next === undefined) return;
+    const { outgoing: later, verdict } = next;
+    this.#start(later.request as TransportRequest, later.req as ReceivedMessage, later, verdict); // #onRequest() has set the request, MESSAGES makes the message
   }
 
   #leave(): void {
