@@ -243,10 +243,10 @@ export const FAULTS = {
     remedy: 'Put its .up.sql and .down.sql beside the others, or go forward with another migration',
   },
   E_MIGRATION_FAILED: {
-    describe: (origin: string, where: string, problem: string): string =>
-      `Cannot run ${origin}: ${where}: ${problem}`,
+    describe: (origin: string, where: string, problem: string, outcome: string): string =>
+      `Cannot run ${origin}: ${where}: ${problem}; ${outcome}`,
     remedy:
-      'Mend the statement and migrate again; what ran in the transaction of this migration has been undone',
+      'Mend the statement and migrate again; when the migration is unfinished now: svc migrate repair <module>',
   },
   E_MIGRATION_FILES: {
     describe: (path: string, problem: string): string =>
@@ -273,7 +273,7 @@ export const FAULTS = {
     describe: (name: string): string =>
       `Cannot migrate: ${name} runs without a transaction, was begun, and has not ended`,
     remedy:
-      'If no process runs it any more, undo what it did, delete its row from svc_migrations, and migrate again',
+      'If no process runs it any more, undo or complete what it did, then: svc migrate repair <module> --as pending, or --as applied',
   },
   E_NEW_FOLDER: {
     describe: (folder: string, problem: string): string =>

@@ -23,6 +23,7 @@ const ACTIONS: Readonly<Record<string, Action>> = {
   down: async (migrator, values) =>
     printRest(await migrator.down({ steps: readSteps(values) }), 'Nothing to undo'),
   status: printStatus,
+  repair,
 };
 
 export const migrateCommand: Command = {
@@ -30,12 +31,14 @@ export const migrateCommand: Command = {
     'svc migrate up <module>[:<app>] [--to <id>] [--database <name>] [--env-file <file>]',
     'svc migrate down <module>[:<app>] [--steps <number>] [--database <name>] [--env-file <file>]',
     'svc migrate status <module>[:<app>] [--database <name>] [--env-file <file>]',
+    'svc migrate repair <module>[:<app>] [--as applied|pending] [--database <name>] [--env-file <file>]',
     'svc migrate new <name> [--directory <path>]',
   ].join('\n       '),
-  summary: 'applies, undoes, lists and creates migrations of a database',
+  summary: 'applies, undoes, lists, repairs and creates migrations of a database',
   details: [
     '  --to <id>           up: stops after this one, for example 0003',
     '  --steps <number>    down: how many to undo, the last one first; default 1',
+    '  --as applied        repair: notes the unfinished migration as done, once you have completed it; "pending" when you have undone it',
     `  --directory <path>  new: the folder to write the two files into; default ${DEFAULT_DIRECTORY}`,
     '  --database <name>   the plugin whose database it is, where there are several; default "database"',
     ENV_FILE_HELP,
@@ -49,15 +52,19 @@ export const migrateCommand: Command = {
   options: {
     to: { type: 'string' },
     steps: { type: 'string' },
+    as: { type: 'string' },
     directory: { type: 'string' },
     database: { type: 'string' },
     'env-file': { type: 'string' },
   },
-  choices: { to: [], steps: [], database: [] },
-  verbs: ['up', 'down', 'status', 'new'],
+  choices: { to: [], steps: [], as: ['applied', 'pending'], database: [] },
+  verbs: ['up', 'down', 'status', 'repair', 'new'],
   words: 1,
   takesModule: (_values, positionals) => actionOf(positionals) !== 'new',
-  check: (values) => void readSteps(values),
+  check: (values) => {
+    readSteps(values);
+    readAs(values);
+  },
   run: (invocation) =>
     actionOf(invocation.positionals) === 'new' ? create(invocation) : migrate(invocation),
 };
@@ -101,6 +108,8 @@ async function pluginOf(subject: Subject, name: string | undefined): Promise<Mig
 
 // -- what is done --
 
+const NONE_UNFINISHED = 'No migration is unfinished\n';
+
 /** Those that have been told of: a plugin may tell of none while it works. */
 const printed = new Set<MigrationDone>();
 
@@ -131,6 +140,38 @@ async function printStatus(migrator: Migrator): Promise<number> {
 /** @throws SvcError `E_CLI_USAGE` */
 function readSteps(values: Invocation['values']): number {
   return readCount('steps', values['steps'], 1, 9_999) ?? 1;
+}
+
+/** Shows the unfinished migration, or notes what has become of it. */
+async function repair(migrator: Migrator, values: Invocation['values']): Promise<number> {
+  const as = readAs(values);
+  if (as !== undefined) {
+    const repaired = await migrator.repair(as);
+    process.stdout.write(
+      repaired === undefined ? NONE_UNFINISHED : `${as.padEnd(10)}  ${labelOf(repaired)}\n`,
+    );
+    return 0;
+  }
+  const unfinished = await migrator.unfinished();
+  if (unfinished === undefined) {
+    process.stdout.write(NONE_UNFINISHED);
+    return 0;
+  }
+  const label = labelOf(unfinished);
+  const statements = unfinished.statements.map(
+    ({ line, text }) => `  line ${line}: ${text.replace(/\s+/g, ' ').trim()}\n`,
+  );
+  process.stdout.write(
+    `unfinished  ${label}${unfinished.isRunning ? '  (a process is migrating)' : ''}\n${statements.join('')}` +
+      'Look which of its statements the database has. Undo them, and note it by --as pending; or run the rest, and note it by --as applied.\n',
+  );
+  return 1;
+}
+
+/** @throws SvcError `E_CLI_USAGE` */
+function readAs({ as }: Invocation['values']): 'applied' | 'pending' | undefined {
+  if (as === undefined || as === 'applied' || as === 'pending') return as;
+  throw new SvcError('E_CLI_USAGE', [`--as must be applied or pending, found "${String(as)}"`]);
 }
 
 /** Writes the next two files; no two migrations have one name. @throws SvcError `E_CLI_USAGE`, `E_MIGRATION_FILES` */

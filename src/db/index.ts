@@ -60,7 +60,7 @@ export type {
   Table,
 } from './driver.ts';
 export type { QueryOptions } from './limits.ts';
-export type { MigrationDone, MigratorOptions } from './migrations/migrations.ts';
+export type { MigrationDone, MigratorOptions, UnfinishedMigration } from './migrations/migrations.ts';
 export type { ContributedMigration, MigrationSources } from './migrations/source.ts';
 export type { Migratable, MigrationPolicy, OpenMigrator } from './migrations/start.ts';
 export type { MigrationState } from './migrations/state.ts';

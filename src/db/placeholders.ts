@@ -100,7 +100,13 @@ interface Found {
   isUpsert: boolean;
 }
 
-function scan(source: string, dialect: Dialect, hasPlainBackslashes: boolean): ScannedStatement {
+/** `isNumbered`: the text has placeholders of the form `$1`, so that each `?` in it is an operator. */
+function scan(
+  source: string,
+  dialect: Dialect,
+  hasPlainBackslashes: boolean,
+  isNumbered: boolean = false,
+): ScannedStatement {
   const splitter = new Splitter(source, dialect, { hasPlainBackslashes });
   const { lexer } = splitter;
   const found: Found = { text: '', questionMarks: 0, largest: 0, named: undefined, isUpsert: false };
@@ -111,7 +117,7 @@ function scan(source: string, dialect: Dialect, hasPlainBackslashes: boolean): S
     const { text } = lexer;
     if (lexer.kind === 'placeholder') {
       if (dialect === 'postgres' && text.startsWith('?')) {
-        found.text += source.slice(copied, lexer.start) + translated(text, found);
+        found.text += source.slice(copied, lexer.start) + translated(text, found, isNumbered);
         copied = lexer.end;
       } else onPlaceholder(text, dialect, found);
     }
@@ -119,6 +125,7 @@ function scan(source: string, dialect: Dialect, hasPlainBackslashes: boolean): S
     before = text;
   }
   found.text += source.slice(copied);
+  if (found.questionMarks > 0 && found.largest > 0) return scan(source, dialect, hasPlainBackslashes, true);
   const { statements } = splitter;
   const words = statements[0]?.words ?? [];
   const kind = Object.hasOwn(KINDS, words[0] ?? '') ? KINDS[words[0]!]! : 'other';
@@ -137,8 +144,9 @@ function scan(source: string, dialect: Dialect, hasPlainBackslashes: boolean): S
   };
 }
 
-/** Each two question marks are an operator's one; one that is left is a placeholder. */
-function translated(marks: string, found: Found): string {
+/** Each two question marks are an operator's one; one that is left is a placeholder, or among numbered ones an operator. */
+function translated(marks: string, found: Found, isNumbered: boolean): string {
+  if (isNumbered) return '?'.repeat((marks.length + 1) >> 1);
   const operators = '?'.repeat(marks.length >> 1);
   return marks.length % 2 === 0 ? operators : `${operators}$${++found.questionMarks}`;
 }
@@ -158,8 +166,6 @@ function textProblem(
   if (!isMySql(dialect) && source.includes('\0')) return NUL;
   if (dialect === 'sqlite') return undefined;
   if (!source.isWellFormed()) return 'the text has half a surrogate pair, which no encoding can send';
-  if (questionMarks > 0 && largest > 0)
-    return 'it has placeholders of both kinds, ? and $1: use one of them, and write ?? for an operator that is spelled ?';
   if (Math.max(questionMarks, largest) > MAX_PLACEHOLDERS)
     return `it has more than 65535 placeholders: use executeMany() or insertMany()${isMySql(dialect) ? '' : ', or pass a list for "= any (?)"'}`;
   return undefined;

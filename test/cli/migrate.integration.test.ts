@@ -120,7 +120,7 @@ test('svc migrate tells with status 1 what fails, with its remedy, and which fil
   assert.deepEqual([status, stdout], [1, '']);
   assert.match(
     stderr,
-    /^svc: Cannot run migrations\/0003_bad\.up\.sql: in line 1, "create table notes \(id\)": table notes already exists\n {5}Mend the statement/,
+    /^svc: Cannot run migrations\/0003_bad\.up\.sql: in line 1, "create table notes \(id\)": table notes already exists; nothing of it remains\n {5}Mend the statement/,
   );
   const absent = await svc(['migrate', 'status', 'app.ts'], { cwd, env: { FOLDER: 'absent' } });
   assert.equal(absent.status, 1);
@@ -183,7 +183,7 @@ test('svc migrate new writes the next two files, and reads no application', asyn
 });
 
 for (const [args, message] of [
-  [['migrate'], /migrate needs one of up, down, status, new/],
+  [['migrate'], /migrate needs one of up, down, status, repair, new/],
   [['migrate', 'upp', 'app.ts'], /unknown word "upp" after migrate: did you mean "up"\?/],
   [['migrate', 'sideways'], /unknown word "sideways" after migrate: there are up/],
   [['migrate', 'up'], /migrate needs a module/],
@@ -200,6 +200,30 @@ for (const [args, message] of [
     assert.match(stderr, message);
   });
 }
+
+test('svc migrate repair shows an unfinished migration, and notes what became of it', async (t) => {
+  const cwd = project(t, {
+    ...FILES,
+    'migrations/0002_owner.up.sql':
+      '-- svc: no-transaction\nalter table notes add column owner;\ninsert into\n  missing values (1);',
+  });
+  const repair = (...args: readonly string[]): Promise<Ended> =>
+    svc(['migrate', 'repair', 'app.ts', ...args], { cwd });
+  const none = await repair();
+  assert.deepEqual([none.status, none.stdout], [0, 'No migration is unfinished\n']);
+  assert.equal((await svc(['migrate', 'up', 'app.ts'], { cwd })).status, 1);
+  const shown = await repair();
+  assert.equal(shown.status, 1);
+  assert.match(
+    shown.stdout,
+    /^unfinished {2}0002_owner\n {2}line 2: alter table notes add column owner\n {2}line 3: insert into missing values \(1\)\nLook which .*--as pending.*--as applied\.\n$/,
+  );
+  const wrong = await repair('--as', 'done');
+  assert.deepEqual([wrong.status, /--as must be applied or pending/.test(wrong.stderr)], [2, true]);
+  const done = await repair('--as', 'applied');
+  assert.deepEqual([done.status, done.stdout], [0, 'applied     0002_owner\n']);
+  assert.equal((await svc(['migrate', 'status', 'app.ts'], { cwd })).status, 0);
+});
 
 test('svc check --live finds pending, changed and unfinished migrations, and a database that cannot be opened, by SVC402', async (t) => {
   const cwd = project(t, FILES);

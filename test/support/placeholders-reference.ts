@@ -3,12 +3,16 @@
  */
 
 /** The text with `$n` for each `?`, and how many there were. Nothing is said about mistakes. */
-export function plainTranslation(source: string): { readonly text: string; readonly placeholders: number } {
+export function plainTranslation(
+  source: string,
+  isNumbered: boolean = false,
+): { readonly text: string; readonly placeholders: number } {
   const isWordStart = (character: string): boolean => /[A-Za-z_]/.test(character) || character >= '\u0080';
   const isWord = (character: string): boolean => isWordStart(character) || /[0-9$]/.test(character);
   let text = '';
   let count = 0;
   let at = 0;
+  let numbers = 0;
   const copy = (until: number): void => {
     text += source.slice(at, until);
     at = until;
@@ -49,9 +53,10 @@ export function plainTranslation(source: string): { readonly text: string; reado
       let end = at;
       while (end < source.length && /[\w.]/.test(source[end]!)) end++;
       copy(end);
-    } else if (character === '$' && /[0-9]/.test(source[at + 1] ?? ''))
+    } else if (character === '$' && /[0-9]/.test(source[at + 1] ?? '')) {
+      numbers = Math.max(numbers, Number(/^\$([0-9]+)/.exec(source.slice(at))![1]));
       copy(at + /^\$[0-9]+/.exec(source.slice(at))![0].length);
-    else if (character === '$') {
+    } else if (character === '$') {
       const tag = /^\$(?:[A-Za-z_\u0080-\uffff][A-Za-z0-9_\u0080-\uffff]*)?\$/.exec(source.slice(at))?.[0];
       const end = tag === undefined ? at + 1 : source.indexOf(tag, at + tag.length);
       copy(end === -1 ? source.length : tag === undefined ? end : end + tag.length);
@@ -59,11 +64,11 @@ export function plainTranslation(source: string): { readonly text: string; reado
       text += '?';
       at += 2;
     } else if (character === '?') {
-      text += `$${++count}`;
+      text += isNumbered ? '?' : `$${++count}`;
       at++;
     } else copy(at + 1);
   }
-  return { text, placeholders: count };
+  return count > 0 && numbers > 0 ? plainTranslation(source, true) : { text, placeholders: count };
 }
 
 /** How many plain `?` a text of MySQL or SQLite has. Nothing is said about mistakes. */

@@ -26,6 +26,35 @@ const CHANGES_ROWS: ReadonlySet<string> = new Set([
   'do',
 ]);
 
+/** Held by the session that runs a migration without a transaction; the number after {@link POSTGRES_LOCK}. */
+const POSTGRES_RUNNER = '8319946623122237299';
+const POSTGRES_RUNS =
+  "select count(*) from pg_locks where locktype = 'advisory' and granted and database = (select oid from pg_database where datname = current_database()) and (classid::bigint << 32) + objid::bigint = ";
+
+/** Takes what {@link isRunning} looks at, where the lock of a transaction would not last: until {@link runnerEnds}, or the end of the session. */
+export async function runnerBegins(connection: Connection, dialect: Dialect): Promise<void> {
+  if (dialect === 'postgres')
+    await connection.scalar(`select pg_try_advisory_lock(${POSTGRES_RUNNER})`, [], undefined);
+}
+
+/** Gives it back: a pooler's session goes on. */
+export async function runnerEnds(connection: Connection, dialect: Dialect): Promise<void> {
+  if (dialect !== 'postgres') return;
+  try {
+    await connection.scalar(`select pg_advisory_unlock(${POSTGRES_RUNNER})`, [], undefined);
+  } catch {
+    // the session has ended, and its locks with it
+  }
+}
+
+/** Whether a process is running a migration, by its lock; undefined for SQLite, where nothing tells. */
+export async function isRunning(connection: Connection, dialect: Dialect): Promise<boolean | undefined> {
+  if (dialect === 'sqlite') return undefined;
+  return dialect === 'postgres'
+    ? Number(await connection.scalar(`${POSTGRES_RUNS}${POSTGRES_RUNNER}`, [], undefined)) > 0
+    : Number(await connection.scalar(`select is_free_lock(${MYSQL_NAME})`, [], undefined)) === 0;
+}
+
 /** Whether DDL ends the transaction around it. */
 export function commitsByItself(dialect: Dialect): boolean {
   return dialect === 'mysql' || dialect === 'mariadb';

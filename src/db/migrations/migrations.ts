@@ -14,12 +14,14 @@ import { SvcError } from '../../base/errors.ts';
 import { given, int, readOptions, shown } from '../../base/options.ts';
 import { CommitOutcomeUnknown, ConnectionLost, DatabaseError } from '../errors.ts';
 import { limitOf } from '../limits.ts';
-import { commitsByItself, isUndoneTogether, locked } from './lock.ts';
+import { commitsByItself, isRunning, isUndoneTogether, locked, runnerBegins, runnerEnds } from './lock.ts';
 import { readMigrations, type Migration, type MigrationSources, type Script } from './source.ts';
 import {
+  isUnfinished,
   lastOf,
   nextOf,
   readApplied,
+  refuseUnfinished,
   statesOf,
   type Applied,
   type Choose,
@@ -47,6 +49,20 @@ export interface MigrationDone {
   readonly name: string;
   readonly durationMs: number;
 }
+
+/** A migration that was begun and has not ended. */
+export interface UnfinishedMigration {
+  readonly id: string;
+  readonly name: string;
+  /** Whether a process runs it still, as far as its lock tells: never of SQLite. */
+  readonly isRunning: boolean;
+  /** What it does on its way up, with the lines of its file; none when no source knows it. */
+  readonly statements: readonly Pick<Statement, 'text' | 'line'>[];
+}
+
+/** Outcomes of a migration that has failed. */
+const UNDONE = 'nothing of it remains';
+const UNFINISHED = 'the statements before that remain, and the migration is unfinished';
 
 /** How often to look whether somebody else has ended an unfinished one. */
 const POLL_MS = 200;
@@ -143,6 +159,67 @@ export class Migrator {
     );
   }
 
+  /** The migration that was begun, commits statement by statement, and has not ended; undefined when there is none. Writes nothing. */
+  async unfinished(): Promise<UnfinishedMigration | undefined> {
+    const migrations = this.#migrations();
+    const { dialect } = this.#database;
+    return this.#database.run(
+      'statement',
+      async (connection) => {
+        const row = (await readApplied(connection, dialect)).find(isUnfinished);
+        if (row === undefined) return undefined;
+        const { id, name } = row;
+        return {
+          id,
+          name,
+          isRunning: (await isRunning(connection, dialect)) === true,
+          statements: migrations.find((migration) => migration.id === id)?.up.statements ?? [],
+        };
+      },
+      undefined,
+    );
+  }
+
+  /**
+   * Notes that an unfinished migration is applied, or pending, when its statements were completed or undone by hand. Returns the one that was
+   * noted; undefined when none is unfinished.
+   *
+   * @throws SvcError `E_MIGRATION_UNFINISHED` while a process runs it; `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED`
+   */
+  async repair(
+    as: 'applied' | 'pending',
+    { signal }: { readonly signal?: AbortSignal | undefined } = {},
+  ): Promise<MigrationState | undefined> {
+    const migrations = this.#migrations();
+    return this.#database.run(
+      'transaction',
+      async (connection) => this.#repair(connection, migrations, as, signal),
+      { signal },
+    );
+  }
+
+  async #repair(
+    connection: Connection,
+    migrations: readonly Migration[],
+    as: 'applied' | 'pending',
+    signal: AbortSignal | undefined,
+  ): Promise<MigrationState | undefined> {
+    const { dialect } = this.#database;
+    const limit = limitOf({ signal, timeoutMs: this.#lockMs }, 0, this.#clock)!; // with a time there is a limit
+    if ((await isRunning(connection, dialect)) === true)
+      refuseUnfinished(await readApplied(connection, dialect));
+    let found: Applied | undefined;
+    const isStill = (rows: readonly Applied[]): boolean => (found = rows.find(isUnfinished)) !== undefined;
+    await locked(connection, dialect, limit, true, isStill, async () => {
+      const row = found!; // by isStill()
+      const known = migrations.find(({ id }) => id === row.id);
+      await this.#note(connection, known ?? row, as === 'applied' ? 'up' : 'down', true);
+    });
+    return found === undefined
+      ? undefined
+      : { id: found.id, name: found.name, state: as, appliedAt: undefined };
+  }
+
   #migrations(): Migration[] {
     return readMigrations(this.#sources, this.#database.dialect);
   }
@@ -183,18 +260,21 @@ export class Migrator {
     }
   }
 
-  /** What is to be done, without a lock: to be looked at again under one. An unfinished one may be somebody else's, and is waited for. */
+  /** What is to be done, without a lock: to be looked at again under one. An unfinished one may be another process's, and is waited for while that runs. */
   async #chosen(connection: Connection, limit: Limit, choose: Choose): Promise<Task | undefined> {
-    for (;;) {
+    const { dialect } = this.#database;
+    for (let isDead = false; ;) {
       try {
-        return choose(await readApplied(connection, this.#database.dialect));
+        return choose(await readApplied(connection, dialect));
       } catch (error) {
         if (
           !(error instanceof SvcError && error.code === 'E_MIGRATION_UNFINISHED') ||
+          isDead ||
           this.#clock.monotonicMs() + POLL_MS > limit.deadlineMs
         )
           throw error;
-        await this.#clock.sleep(POLL_MS, limit.signal);
+        isDead = (await isRunning(connection, dialect)) === false; // looked at once more: it may have ended in between
+        if (!isDead) await this.#clock.sleep(POLL_MS, limit.signal);
       }
     }
   }
@@ -219,22 +299,25 @@ export class Migrator {
     };
     const end = async (): Promise<void> => {
       await goHome(connection, dialect, home);
-      if (!script.hasForeignKeys && dialect === 'sqlite') await checkForeignKeys(connection, script);
+      if (!script.hasForeignKeys && dialect === 'sqlite') await checkForeignKeys(connection, script, outcome);
       await note(true);
     };
     let isAtEnd = false;
-    if (isUndoneTogether(dialect, script)) {
+    const isTogether = isUndoneTogether(dialect, script);
+    const outcome = isTogether ? UNDONE : UNFINISHED;
+    if (isTogether) {
       try {
         return await withoutForeignKeys(connection, dialect, script, () =>
           locked(connection, dialect, limit, true, isStill, async () => {
             await begin();
-            for (const statement of script.statements) await runStatement(connection, script, statement);
+            for (const statement of script.statements)
+              await runStatement(connection, script, statement, UNDONE);
             isAtEnd = true; // with the commit, which deferred constraints wait for
             await end();
           }),
         );
       } catch (error) {
-        throw isAtEnd ? endProblem(script, error) : error;
+        throw isAtEnd ? endProblem(script, error, UNDONE) : error;
       }
     }
     const bare = async (): Promise<void> => {
@@ -244,7 +327,7 @@ export class Migrator {
         if (commitsByItself(dialect)) await connection.script('set autocommit = 1', undefined); // where it was 0 this commits: or rows and note would be undone when the connection ends
         await end();
       } catch (error) {
-        throw endProblem(script, error);
+        throw endProblem(script, error, UNFINISHED);
       }
     };
     if (commitsByItself(dialect))
@@ -253,11 +336,18 @@ export class Migrator {
         await bare();
       });
     return withoutForeignKeys(connection, dialect, script, async () => {
-      const isMine = await locked(connection, dialect, limit, true, isStill, async () => {
-        await note(false);
-      });
-      if (isMine) await bare();
-      return isMine;
+      let isRunner = false;
+      try {
+        const isMine = await locked(connection, dialect, limit, true, isStill, async () => {
+          await runnerBegins(connection, dialect);
+          isRunner = true;
+          await note(false);
+        });
+        if (isMine) await bare();
+        return isMine;
+      } finally {
+        if (isRunner) await runnerEnds(connection, dialect);
+      }
     });
   }
 
@@ -269,7 +359,7 @@ export class Migrator {
   ): Promise<void> {
     for (const [index, statement] of script.statements.entries()) {
       try {
-        await runStatement(connection, script, statement);
+        await runStatement(connection, script, statement, index === 0 ? UNDONE : UNFINISHED);
       } catch (error) {
         if (index === 0) await this.#note(connection, migration, direction === 'up' ? 'down' : 'up', true);
         throw error;
@@ -283,7 +373,7 @@ export class Migrator {
    */
   async #note(
     connection: Connection,
-    { id, name, checksum }: Migration,
+    { id, name, checksum }: Pick<Migration, 'id' | 'name' | 'checksum'>,
     direction: 'up' | 'down',
     isFinished: boolean,
   ): Promise<void> {
@@ -341,7 +431,7 @@ async function withoutForeignKeys(
   }
 }
 
-async function checkForeignKeys(connection: Connection, { origin }: Script): Promise<void> {
+async function checkForeignKeys(connection: Connection, { origin }: Script, outcome: string): Promise<void> {
   const broken = await connection.fetchAll('pragma foreign_key_check', [], undefined);
   if (broken.length === 0) return;
   const tables = [...new Set(broken.map(({ table }) => `"${String(table)}"`))].join(', ');
@@ -349,18 +439,19 @@ async function checkForeignKeys(connection: Connection, { origin }: Script): Pro
     origin,
     'at its end',
     `${broken.length} row${broken.length === 1 ? '' : 's'} of ${tables} would refer to rows that are not there`,
+    outcome,
   ]);
 }
 
 /** What the database refuses behind the last statement, as the migration's. Of a connection that was lost it is not: nobody knows. */
-function endProblem({ origin }: Script, error: unknown): unknown {
+function endProblem({ origin }: Script, error: unknown, outcome: string): unknown {
   if (
     !(error instanceof DatabaseError) ||
     error instanceof ConnectionLost ||
     error instanceof CommitOutcomeUnknown
   )
     return error;
-  return new SvcError('E_MIGRATION_FAILED', [origin, 'at its end', error.message], { cause: error });
+  return new SvcError('E_MIGRATION_FAILED', [origin, 'at its end', error.message, outcome], { cause: error });
 }
 
 /** @throws SvcError `E_MIGRATION_FAILED` with the line and the beginning of the statement */
@@ -368,6 +459,7 @@ async function runStatement(
   connection: Connection,
   { origin, hasTransaction }: Script,
   { text, line }: Statement,
+  outcome: string,
 ): Promise<void> {
   connection.retire?.(); // a dump sets row_security and foreign_key_checks, and may fail before it sets them back
   try {
@@ -380,7 +472,7 @@ async function runStatement(
         : '';
     throw new SvcError(
       'E_MIGRATION_FAILED',
-      [origin, `in line ${line}, "${beginningOf(text)}"`, said + hint],
+      [origin, `in line ${line}, "${beginningOf(text)}"`, said + hint, outcome],
       { cause: error },
     );
   }

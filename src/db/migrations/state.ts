@@ -126,12 +126,18 @@ export function lastOf(migrations: readonly Migration[], rows: readonly Applied[
   return { migration, script: migration.down() };
 }
 
-function refuseUnfinished(rows: readonly Applied[]): void {
-  const unfinished = rows.find((row) => row.applied_at === null);
+/** @throws SvcError `E_MIGRATION_UNFINISHED` when one is */
+export function refuseUnfinished(rows: readonly Applied[]): void {
+  const unfinished = rows.find(isUnfinished);
   if (unfinished !== undefined)
     throw new SvcError('E_MIGRATION_UNFINISHED', [
       isOfFile(unfinished.id) ? `${unfinished.id}_${unfinished.name}` : unfinished.id,
     ]);
+}
+
+/** Whether a migration was begun, and has not ended. */
+export function isUnfinished({ applied_at }: Applied): boolean {
+  return applied_at === null;
 }
 
 /** Ids of plugins have a slash. */

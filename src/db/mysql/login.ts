@@ -9,7 +9,7 @@
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
-import { type DatabaseError, ProtocolViolation } from '../errors.ts';
+import { ConnectionLost, type DatabaseError, ProtocolViolation, QueryTimeout } from '../errors.ts';
 import {
   cachingSha2Password,
   certificateProof,
@@ -24,6 +24,7 @@ import { readError, readGreeting, readOk, Fields, type Greeting } from './messag
 import { CAPABILITY, MARIADB, PacketReader, REPLY, wrongSequence, type OnPacket } from './wire.ts';
 import { PacketWriter } from './writer.ts';
 import { ServerLogin } from '../wire/conversation.ts';
+import { foreignServer } from '../wire/foreign-server.ts';
 import { isLocalHost, isUnixHost, type ServerHost } from '../wire/server-options.ts';
 import { fileOf, type ServerSocket } from '../wire/server-socket.ts';
 import type { AuthPlugin, MySqlConnectionOptions } from './url.ts';
@@ -101,7 +102,13 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   /** Waits for the greeting, which is all that may come. @throws DatabaseError when there is none, as 1040; ConnectionLost */
   async greet(more: () => Promise<Buffer>): Promise<Greeting> {
     return this.guarded(async () => {
-      while (this.inbox.length === 0) this.reader.push(await more());
+      while (this.inbox.length === 0) {
+        const bytes = await this.#greeted(more);
+        const foreign = foreignServer(bytes, 'MySQL');
+        if (foreign !== undefined)
+          throw new SvcError('E_DB_CONNECT', [this.#shown, `it is ${foreign}, and none of MySQL or MariaDB`]);
+        this.reader.push(bytes);
+      }
       if (this.inbox.length > 1 || this.reader.hasPartial)
         throw new ProtocolViolation('more than a greeting, before anything was said to it');
       const packet = this.inbox.shift()!; // the loop has filled the inbox
@@ -111,6 +118,18 @@ export class MySqlLogin extends ServerLogin<Buffer> {
         throw new ProtocolViolation('a server of before MySQL 4.1');
       return greeting;
     });
+  }
+
+  async #greeted(more: () => Promise<Buffer>): Promise<Buffer> {
+    try {
+      return await more();
+    } catch (cause) {
+      if (!(cause instanceof QueryTimeout)) throw cause;
+      throw new ConnectionLost(
+        `${this.#shown} said nothing for ${this.#options.dialect === 'mysql' ? 'MySQL' : 'MariaDB'} to begin with: a server of another kind may be at this address, or the server is overloaded`,
+        { sqlstate: '08001', cause },
+      );
+    }
   }
 
   /** SSLRequest: all that is said in the clear. */

@@ -59,7 +59,19 @@ export async function connectPostgres(
     },
     ({ onMessage }) => login.handOver(onMessage),
   );
+  if (options.hasPlainStartup) await setUp(connection!, limit);
   return connection!; // made with the conversation
+}
+
+/** Dates are text behind a pooler, and only ISO 8601 says which part is the month. Poolers keep this setting for each client. */
+async function setUp(connection: PostgresConnection, limit: Limit): Promise<void> {
+  if (/^ISO\b/.test(connection.parameters.get('DateStyle') ?? '')) return;
+  try {
+    await connection.script('set DateStyle = ISO', limit);
+  } catch (error) {
+    connection.destroy();
+    throw error;
+  }
 }
 
 /** CancelRequest (55.2.8): to the same address, encrypted as the connection is. The server answers by closing. */

@@ -8,13 +8,14 @@
  */
 import { SvcError } from '../../base/errors.ts';
 import { serverEndPoint } from './channel-binding.ts';
-import { type DatabaseError, ProtocolViolation } from '../errors.ts';
+import { ProtocolViolation } from '../errors.ts';
 import { postgresError } from './errors.ts';
 import { shownHost, type PostgresSocket } from './socket.ts';
 import { MessageReader, SERVER, type OnMessage } from './messages.ts';
 import { MessageWriter, PROTOCOL_3_0, PROTOCOL_3_2 } from './writer.ts';
 import { ScramFirst, ScramKeyring, ScramRefusal, md5Password, type ChannelBinding } from './scram.ts';
 import { ServerLogin } from '../wire/conversation.ts';
+import { foreignServer } from '../wire/foreign-server.ts';
 import { isLocalHost } from '../wire/server-options.ts';
 import * as read from './messages.ts';
 import type { PostgresConnectionOptions, PostgresHost } from './url.ts';
@@ -35,6 +36,9 @@ const OUR_PARAMETERS: Readonly<Record<string, string>> = {
   TimeZone: 'UTC',
 };
 const POOLER_PARAMETERS: Readonly<Record<string, string>> = { client_encoding: 'UTF8' };
+/** What PgBouncer refuses a start-up message with. */
+const UNSUPPORTED = /unsupported startup parameter(?: in options)?: "?([\w.]+)/;
+const PROTOCOL_VIOLATION = '08P01';
 /** A server says some twenty things. */
 const MAX_MESSAGES = 500;
 
@@ -55,6 +59,7 @@ export class PostgresLogin extends ServerLogin<Message> {
   readonly #options: PostgresConnectionOptions;
   readonly #version: number;
   readonly #parameters = new Map<string, string>();
+  #isFirst = true;
   #processId = 0;
   #key: Buffer = Buffer.alloc(0);
 
@@ -243,7 +248,22 @@ export class PostgresLogin extends ServerLogin<Message> {
     return undefined;
   }
 
-  #serverError(fields: read.ErrorFields): DatabaseError {
+  /** Recognises a server of another kind, which would be tried again for as long as callers wait. */
+  override onBytes(chunk: Buffer): void {
+    const foreign = this.#isFirst ? foreignServer(chunk, 'PostgreSQL') : undefined;
+    this.#isFirst = false;
+    if (foreign === undefined) super.onBytes(chunk);
+    else this.end(this.#refusal(`it is ${foreign}, and none of PostgreSQL`));
+  }
+
+  #serverError(fields: read.ErrorFields): Error {
+    const [, parameter] = UNSUPPORTED.exec(fields.message) ?? [];
+    if (fields.sqlstate === PROTOCOL_VIOLATION && parameter !== undefined)
+      return this.#refusal(
+        Object.keys(this.#options.parameters).some((name) => name.toLowerCase() === parameter.toLowerCase())
+          ? `a pooler is between, which does not take the setting "${parameter}" at the start: leave it out of the address, and set it for the account (alter role … set ${parameter} = …)`
+          : `a pooler is between, which does not take the setting "${parameter}" at the start: write startup=plain&statement_cache=0 into the address`,
+      );
     const error = postgresError(fields, undefined);
     error.message = `${shownHost(this.#host)} refused the log-in of "${this.#options.user}" to "${this.#options.database}": ${error.message}`;
     return error;

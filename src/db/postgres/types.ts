@@ -18,6 +18,7 @@ import {
   utcFromText,
   utcOf,
 } from './dates.ts';
+import { intervalFromText } from './intervals.ts';
 import { latin1, utf8 } from '../wire/bytes.ts';
 import type { Int8, Timestamps } from '../driver.ts';
 
@@ -84,7 +85,6 @@ const TEXTS: readonly (readonly [string, number, number])[] = [
   ['xml', 142, 143],
   ['time', 1083, 1183],
   ['timetz', 1266, 1270],
-  ['interval', 1186, 1187],
   ['money', 790, 791],
   ['inet', 869, 1041],
   ['cidr', 650, 651],
@@ -214,6 +214,7 @@ function builtIns(int8: Int8, timestamps: Timestamps): (readonly [PostgresType, 
       ),
       1185,
     ],
+    [textual('interval', 1186, intervalFromText, undefined, latin1), 1187],
     [textual('json', OID.json, JSON.parse), 199],
     [textual('jsonb', OID.jsonb, JSON.parse), 3807],
     [textual('box', 603, asIs, undefined, utf8, ';'), 1020],

@@ -15,7 +15,9 @@ import {
   ProtocolViolation,
   ReadOnly,
 } from '../errors.ts';
+import { SvcError } from '../../base/errors.ts';
 import { watchLimit } from '../limits.ts';
+import { foreignServer } from '../wire/foreign-server.ts';
 import { RespError, RespReader, RespWriter, type RespArgument, type RespValue } from './resp.ts';
 import type { Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
@@ -235,6 +237,14 @@ export class RedisConnection {
     try {
       this.#reader.push(chunk);
     } catch (error) {
+      const foreign = foreignServer(chunk, 'Redis');
+      if (foreign !== undefined)
+        return this.#violated(
+          new SvcError('E_DB_CONNECT', [
+            `${this.#socket.remoteAddress ?? ''}:${this.#socket.remotePort ?? ''}`,
+            `it is ${foreign}, and none of Redis`,
+          ]),
+        );
       const problem = error instanceof ProtocolViolation ? error.message : 'a value that cannot be read';
       this.#violated(
         new ConnectionLost(`The server broke the protocol: ${problem}`, { sqlstate: '08P01', cause: error }),

@@ -92,6 +92,59 @@ test(
   },
 );
 
+test(
+  'dates and intervals behind PgBouncer are ISO 8601, whatever the account has set',
+  { skip },
+  async (t) => {
+    const admin = await emptied(t, { pool: { max: 1 } });
+    const role = String(await admin.scalar('select current_user'));
+    await admin.script(
+      `alter role "${role}" set datestyle = 'German, DMY'; alter role "${role}" set intervalstyle = 'postgres_verbose'`,
+    );
+    await admin.scalar(
+      'select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and usename = current_user',
+    );
+    try {
+      const db = await openDatabase(await address());
+      t.after(() => db.close());
+      assert.deepEqual(
+        await db.fetchOne(
+          "select '2024-03-10'::date as day, '2024-03-10 02:30'::timestamp as local, '2024-03-10T02:30:00Z'::timestamptz as at, '1 day -2 hours'::interval as lasts",
+        ),
+        {
+          day: '2024-03-10',
+          local: '2024-03-10T02:30:00',
+          at: new Date('2024-03-10T02:30:00Z'),
+          lasts: 'P1DT-2H',
+        },
+      );
+    } finally {
+      await admin.script(`alter role "${role}" reset datestyle; alter role "${role}" reset intervalstyle`);
+    }
+  },
+);
+
+test(
+  'an address without startup=plain is refused by PgBouncer at once, and told the option',
+  { skip },
+  async () => {
+    const url = await sharedPgbouncer();
+    const startedMs = performance.now();
+    await assert.rejects(openDatabase(url), (error: Error) => {
+      assert.match(
+        error.message,
+        /does not take the setting "intervalstyle" at the start: write startup=plain&statement_cache=0/i,
+      );
+      return true;
+    });
+    await assert.rejects(
+      openDatabase(`${url}?startup=plain&statement_cache=0&set.search_path=app`),
+      /"search_path".*alter role/,
+    );
+    assert.ok(performance.now() - startedMs < 3_000);
+  },
+);
+
 test('migrations behind PgBouncer are applied once by those that start together', { skip }, async (t) => {
   await emptied(t);
   const sources = {

@@ -1,0 +1,169 @@
+/**
+ * Migrations that commit statement by statement, and fail or stop on their way: on every engine.
+ */
+import assert from 'node:assert/strict';
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { Migrator, openDatabase, type Database } from '../../../src/db/index.ts';
+import { mysqlUrl, needsEngine } from '../../support/mysql-database.ts';
+import { needsPostgres, postgresUrl } from '../../support/postgres-database.ts';
+import { folder, type Scope } from '../../support/run.ts';
+
+/** Less than the lock is waited for. */
+const SOON_MS = 20_000;
+const LOCK_SECONDS = 60;
+
+interface Engine {
+  readonly name: string;
+  readonly address: (t: TestContext, scope: Scope) => Promise<string | undefined>;
+  /** A statement that takes a second. */
+  readonly slow: string;
+}
+
+const SERVERS: readonly Engine[] = [
+  {
+    name: 'PostgreSQL',
+    address: async (t, scope) => (needsPostgres(t) ? postgresUrl(scope) : undefined),
+    slow: 'select pg_sleep(1)',
+  },
+  {
+    name: 'MariaDB',
+    address: async (t, scope) => (needsEngine(t, 'mariadb') ? mysqlUrl(scope, 'mariadb') : undefined),
+    slow: 'select sleep(1)',
+  },
+  {
+    name: 'MySQL',
+    address: async (t, scope) => (needsEngine(t, 'mysql') ? mysqlUrl(scope, 'mysql') : undefined),
+    slow: 'select sleep(1)',
+  },
+];
+const SQLITE: Engine = {
+  name: 'SQLite',
+  address: async (_t, scope) => `sqlite:///${join(folder(scope, {}), 'data.db')}`,
+  slow: 'select 1',
+};
+
+interface Opened {
+  readonly db: Database;
+  readonly directory: string;
+  readonly migrator: Migrator;
+  readonly url: string;
+  readonly scope: Scope;
+}
+
+async function open(t: TestContext, { address }: Engine, second: string): Promise<Opened | undefined> {
+  const ends: (() => void | Promise<void>)[] = [];
+  t.after(async () => {
+    for (const end of ends.reverse()) await end();
+  });
+  const scope = { after: (end: () => void | Promise<void>) => void ends.push(end) };
+  const url = await address(t, scope);
+  if (url === undefined) return undefined;
+  const db = await openDatabase(url);
+  ends.push(() => db.close());
+  const directory = folder(scope, {
+    '0001_half.up.sql': `-- svc: no-transaction\ncreate table half (id integer);\n${second};\n`,
+    '0002_more.up.sql': 'create table more (id integer)',
+  });
+  return {
+    db,
+    directory,
+    url,
+    scope,
+    migrator: new Migrator(db, { directory }, { lockSeconds: LOCK_SECONDS }),
+  };
+}
+
+const states = async (migrator: Migrator): Promise<string[]> =>
+  (await migrator.status()).map(({ id, state }) => `${id} ${state}`);
+
+for (const engine of [...SERVERS, SQLITE]) {
+  test(`${engine.name}: repair() notes an unfinished migration as pending when it was undone, or as applied when it was completed`, async (t) => {
+    const opened = await open(t, engine, 'insert into missing values (1)');
+    if (opened === undefined) return;
+    const { db, migrator, directory } = opened;
+    assert.equal(await migrator.unfinished(), undefined);
+    assert.equal(await migrator.repair('applied'), undefined);
+    await assert.rejects(migrator.up(), {
+      code: 'E_MIGRATION_FAILED',
+      message: /in line 3.*; the statements before that remain, and the migration is unfinished$/,
+    });
+    const unfinished = await migrator.unfinished();
+    assert.deepEqual(
+      [
+        unfinished!.id,
+        unfinished!.name,
+        unfinished!.isRunning,
+        unfinished!.statements.map(({ line }) => line),
+      ],
+      ['0001', 'half', false, [2, 3]],
+    );
+    await db.script('drop table half');
+    assert.equal((await migrator.repair('pending'))!.id, '0001');
+    assert.deepEqual(await states(migrator), ['0001 pending', '0002 pending']);
+    await assert.rejects(migrator.up(), { code: 'E_MIGRATION_FAILED' });
+    assert.equal((await migrator.repair('applied'))!.state, 'applied');
+    assert.deepEqual(await states(migrator), ['0001 applied', '0002 pending']);
+    assert.deepEqual(
+      (await migrator.up()).map(({ id }) => id),
+      ['0002'],
+    );
+    writeFileSync(
+      join(directory, '0003_gone.up.sql'),
+      '-- svc: no-transaction\ncreate table gone (id integer); insert into missing values (1)',
+    );
+    await assert.rejects(migrator.up(), { code: 'E_MIGRATION_FAILED' });
+    rmSync(join(directory, '0003_gone.up.sql'));
+    assert.deepEqual((await migrator.unfinished())!.statements, []);
+    await migrator.repair('pending');
+    assert.deepEqual(await states(migrator), ['0001 applied', '0002 applied']);
+  });
+}
+
+for (const engine of SERVERS) {
+  test(`${engine.name}: a migration whose process is gone is reported at once, and not waited for`, async (t) => {
+    const opened = await open(t, engine, 'insert into missing values (1)');
+    if (opened === undefined) return;
+    const { migrator } = opened;
+    await assert.rejects(migrator.up(), { code: 'E_MIGRATION_FAILED' });
+    const startedMs = performance.now();
+    await assert.rejects(migrator.up(), { code: 'E_MIGRATION_UNFINISHED' });
+    await assert.rejects(migrator.down(), { code: 'E_MIGRATION_UNFINISHED' });
+    assert.ok(performance.now() - startedMs < SOON_MS);
+  });
+
+  test(`${engine.name}: a migration that a process runs is waited for, and cannot be repaired meanwhile`, async (t) => {
+    const opened = await open(t, engine, engine.slow);
+    if (opened === undefined) return;
+    const { migrator, directory, url, scope } = opened;
+    const other = await openDatabase(url);
+    scope.after(() => other.close());
+    const running = migrator.up({ to: '0001' });
+    const second = new Migrator(other, { directory }, { lockSeconds: LOCK_SECONDS });
+    while ((await states(second))[0] !== '0001 unfinished')
+      await new Promise((resolve) => setImmediate(resolve));
+    assert.equal((await second.unfinished())!.isRunning, true);
+    await assert.rejects(second.repair('applied'), { code: 'E_MIGRATION_UNFINISHED' });
+    assert.deepEqual(
+      (await second.up()).map(({ id }) => id),
+      ['0002'],
+    );
+    assert.deepEqual(
+      (await running).map(({ id }) => id),
+      ['0001'],
+    );
+  });
+}
+
+test('PostgreSQL: a migration in a transaction that fails leaves nothing, and says so', async (t) => {
+  const opened = await open(t, SERVERS[0]!, 'select 1');
+  if (opened === undefined) return;
+  const { directory, migrator } = opened;
+  writeFileSync(
+    join(directory, '0001_half.up.sql'),
+    'create table half (id integer); insert into missing values (1)',
+  );
+  await assert.rejects(migrator.up(), { code: 'E_MIGRATION_FAILED', message: /; nothing of it remains$/ });
+  assert.deepEqual(await states(migrator), ['0001 pending', '0002 pending']);
+});

@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import { Redis, openDatabase } from '../../../src/db/index.ts';
+import { foreignServer } from '../../../src/db/wire/foreign-server.ts';
+
+/** Less than failed attempts are repeated for. */
+const SOON_MS = 3_000;
+const GREETING = Buffer.from('4a0000000a352e352e352d31302e31312e31392d4d617269614442002600000000', 'hex');
+const HTTP = 'HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n';
+
+/** A server that says one thing, at once or when it is spoken to. */
+async function saying(t: TestContext, bytes: string | Buffer, isFirst: boolean): Promise<number> {
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined);
+    if (isFirst) socket.write(bytes);
+    else socket.once('data', () => socket.write(bytes));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  return (server.address() as AddressInfo).port;
+}
+
+for (const [kind, bytes, isFirst, schemes] of [
+  ['a server of MySQL or MariaDB', GREETING, true, ['postgres', 'redis']],
+  ['an HTTP server', HTTP, false, ['postgres', 'redis']],
+  ['a server of Redis or Valkey', '-ERR unknown command\r\n', false, ['postgres']],
+  ['an SSH server', 'SSH-2.0-OpenSSH_9.2\r\n', true, ['postgres', 'mysql', 'mariadb', 'redis']],
+  ['a mail or FTP server', '220 mail.example ESMTP\r\n', true, ['postgres', 'mysql', 'redis']],
+] as const)
+  for (const scheme of schemes)
+    test(`an address of ${scheme} that leads to ${kind} is refused at once, and says so`, async (t) => {
+      const port = await saying(t, bytes, isFirst);
+      const startedMs = performance.now();
+      const opening =
+        scheme === 'redis'
+          ? new Redis(`redis://127.0.0.1:${port}/0`).open()
+          : openDatabase(`${scheme}://root:secret@127.0.0.1:${port}/test`);
+      await assert.rejects(opening, (error: Error) => {
+        assert.ok(error.message.includes(`it is ${kind}`), error.message);
+        return true;
+      });
+      assert.ok(performance.now() - startedMs < SOON_MS);
+    });
+
+test('foreignServer() knows no server of the kind that is expected, nor of few bytes', () => {
+  assert.equal(foreignServer(GREETING, 'MySQL'), undefined);
+  assert.equal(foreignServer(Buffer.from('-NOAUTH x'), 'Redis'), undefined);
+  assert.equal(foreignServer(GREETING.subarray(0, 4), 'Redis'), undefined);
+  assert.equal(foreignServer(Buffer.from('R\0\0\0\x08\0\0\0\0', 'latin1'), 'PostgreSQL'), undefined);
+});
