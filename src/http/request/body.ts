@@ -49,7 +49,6 @@ export interface JsonTaker {
   failed(error: unknown): void;
 }
 
-const DIGIT_0 = 0x30;
 /** Levels of lists and objects in a JSON body that no schema looks at: far beyond any data, and far from where JSON.stringify and other recursions run out of stack. */
 const MAX_DEPTH = 1_000;
 const DEFAULT_MAX_BYTES = 10_000_000;
@@ -309,7 +308,7 @@ class BodyHead {
           break;
         case 14:
           if (this.length === -1 && (name === 'Content-Length' || isNamed(name, 'content-length')))
-            this.length = lengthOf(value);
+            this.length = Number(value);
           break;
         case 16:
           if (isNamed(name, 'content-encoding'))
@@ -317,17 +316,6 @@ class BodyHead {
       }
     }
   }
-}
-
-/** A length in digits, as the parser has seen to it. By hand: `Number(text)` is 0.5 % of a profile of a small POST. */
-function lengthOf(digits: string): number {
-  let length = 0;
-  for (let index = 0; index < digits.length; index++) {
-    const digit = digits.charCodeAt(index) - DIGIT_0;
-    if (digit < 0 || digit > 9) return Number(digits); // of a transport that has no parser
-    length = 10 * length + digit;
-  }
-  return length;
 }
 
 /** Who waits for a body. */
