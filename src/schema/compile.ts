@@ -16,7 +16,6 @@ import {
   formatCheck,
   integerCheck,
   isInputObject,
-  isWellFormed,
   keyProblem,
   literalCheck,
   literalMessage,
@@ -392,7 +391,7 @@ export class Plain {
           typeof value === 'string' &&
           value.length >= this.shortest &&
           value.length <= this.longest &&
-          (isPlainJson || isWellFormed(value))
+          (isPlainJson || value.isWellFormed())
         );
       case 2:
         return (
