@@ -20,6 +20,7 @@ import type { Logger } from '../observability/log.ts';
 import type { Counter } from '../observability/metrics.ts';
 import type { Operations } from '../operations/operations.ts';
 import type { CompilationView, CompiledApplication } from '../routing/compile.ts';
+import type { CompileVariant } from './declarations.ts';
 import type { Settings } from './options.ts';
 
 /** The parts of an application that serving needs. */
@@ -35,6 +36,8 @@ interface ApplicationDeps {
   readonly slowReaders: Counter;
   /** Clean-ups that run after their responses; a shutdown waits for them. */
   readonly cleanUps: Set<Promise<void>>;
+  /** Called with every error of a clean-up, which has been logged. */
+  readonly onFailedAfter?: CompileVariant['onFailedAfter'];
 }
 
 type CleanUp = (outcome: Outcome) => Awaitable<void>;
@@ -156,6 +159,7 @@ export class Application implements ServedApplication {
         await cleanUp(outcome);
       } catch (error) {
         this.log.error('cleanup_failed', error, req.logFields());
+        this.#deps.onFailedAfter?.(error, req.id);
       }
     }
   }

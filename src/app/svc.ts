@@ -351,7 +351,7 @@ export class Svc extends Router implements McpApplication {
 
   /** The application compiled in another way, for a test client. @throws SvcError `E_COMPILE` @internal */
   variant(variant: CompileVariant): Application {
-    return this.#applicationOf(this.#declarations.build(variant).serve());
+    return this.#applicationOf(this.#declarations.build(variant).serve(), variant);
   }
 
   /** Replaces environment and clock, for a test client. @throws SvcError `E_APP_FROZEN` @internal */
@@ -424,7 +424,7 @@ export class Svc extends Router implements McpApplication {
     return this.#applicationOf(compiled);
   }
 
-  #applicationOf(compiled: CompiledApplication): Application {
+  #applicationOf(compiled: CompiledApplication, { onFailedAfter }: CompileVariant = {}): Application {
     return new Application({
       compiled,
       settings: this.#readSettings(),
@@ -434,6 +434,7 @@ export class Svc extends Router implements McpApplication {
       errors: this.#errors,
       slowReaders: this.#slowReaders,
       cleanUps: this.lifecycle.cleanUps,
+      onFailedAfter,
     });
   }
 

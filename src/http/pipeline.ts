@@ -85,6 +85,11 @@ export class ErrorRenderer {
     return toResponse(reply, DEFAULT_PLAN).settle(req);
   }
 
+  /** Passes on an error of a clean-up or a background task, which has been logged, and which no response can tell. */
+  failedAfter(error: unknown, requestId: string): void {
+    this.#failures.onFailedAfter?.(error, requestId);
+  }
+
   /** An error that nothing handled behind the answer: on a WebSocket. */
   report(error: unknown, req: TransportRequest): void {
     reportFailure(error, req, this.#failures);
@@ -237,6 +242,8 @@ interface FailureDeps {
   readonly debug: boolean;
   /** Told of every unhandled error and the request it stopped: a test client rethrows it. */
   readonly onUnhandled?: ((error: unknown, requestId: string) => void) | undefined;
+  /** Called with every error of a clean-up or a background task; the id is empty where it belongs to no request. */
+  readonly onFailedAfter?: ((error: unknown, requestId: string) => void) | undefined;
 }
 
 /** No handler of the application's: HTTP exceptions as they say, everything else 500 and one line in the log. */

@@ -36,7 +36,7 @@ interface ReloadOptions {
 }
 
 /** A child that has not gone by then is killed. */
-const END_MS = 3_000;
+const END_MS = 4_000;
 
 class Reloader {
   readonly #options: ReloadOptions;

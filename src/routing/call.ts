@@ -252,12 +252,15 @@ class RouteCall {
     if (tasks !== undefined && this.#failure !== undefined) this.#plan.deps.tasks.drop(tasks);
     if (!resolution.hasCleanups && tasks === undefined) return;
     const leave = async (outcome: Outcome): Promise<void> => {
+      const { errors, log } = this.#plan.deps;
       const fields = this.#req.logFields();
+      const onFailed = (error: unknown): void => errors.failedAfter(error, this.#req.id);
       const failure = this.#failure ?? (outcome === undefined ? undefined : { error: outcome });
-      await resolution.cleanUp('request', failure, (error, label) =>
-        this.#plan.deps.log.error('cleanup_failed', error, { ...fields, dependency: label }),
-      );
-      if (tasks !== undefined) await this.#plan.deps.tasks.run(tasks, fields);
+      await resolution.cleanUp('request', failure, (error, label) => {
+        log.error('cleanup_failed', error, { ...fields, dependency: label });
+        onFailed(error);
+      });
+      if (tasks !== undefined) await this.#plan.deps.tasks.run(tasks, fields, onFailed);
     };
     this.#req.afterwards(AsyncLocalStorage.bind(leave));
   }

@@ -75,6 +75,8 @@ export interface ListenOptions {
 const LEAVING: HeadVerdict = Object.freeze({ status: 503, detail: 'The server is about to stop' });
 /** How often connections are looked at that take too long. */
 const CHECK_INTERVAL_MS = 1_000;
+/** How long handlers whose connections were cut may take to end, so that their clean-ups run before anything else stops. */
+const LAST_WORDS_MS = 1_000;
 /** How long a client that asks for a tunnel may take to end its side. */
 const LINGER_MS = 5_000;
 
@@ -93,6 +95,8 @@ export class HttpServer {
   #isDraining = false;
   #endAll: (() => void) | undefined;
   #whenIdle: (() => void) | undefined;
+  /** Called when no handler runs any more, during close(). */
+  #whenHandled: (() => void) | undefined;
   /** Whether a connection stays open for further requests. */
   keepsAlive = true;
   /** Connections that another process has accepted; undefined as long as there was none. */
@@ -221,8 +225,9 @@ export class HttpServer {
 
   /**
    * Stops accepting, answers what is in flight with `Connection: close`, and resolves when the last connection is gone and
-   * the last handler has answered, or after `deadlineMs` without mercy. Connections without a request are closed after
-   * `graceMs`, which counts for adopted ones only. Answers how many requests were cut.
+   * the last handler has answered, or after `deadlineMs` without mercy: connections are cut, and handlers that still run have a
+   * second more to end. Connections without a request are closed after `graceMs`, which counts for adopted ones only. Answers how
+   * many requests were cut.
    */
   async close(deadlineMs: number, graceMs = 0): Promise<number> {
     const adopted = this.#adopted;
@@ -248,8 +253,17 @@ export class HttpServer {
     await closed;
     this.closeIdle();
     await idle.promise;
-    await this.#sockets?.ended();
+    await Promise.all([this.#handled(), this.#sockets?.ended()]);
     return cut;
+  }
+
+  /** Resolves when no handler runs any more, or has had the time to end. */
+  async #handled(): Promise<void> {
+    if (this.#inFlight === 0) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#whenHandled = resolve;
+    using _limit = this.#app.clock.after(LAST_WORDS_MS, resolve);
+    await promise;
   }
 
   /** During close(): ends the connections on which no request is being answered, and every other with its answer. */
@@ -452,7 +466,9 @@ export class HttpServer {
 
   #leave(): void {
     this.#inFlight--;
-    if (this.#isDraining) this.#endWhenIdle();
+    if (!this.#isDraining) return;
+    if (this.#inFlight === 0) this.#whenHandled?.();
+    this.#endWhenIdle();
   }
 
   #endWhenIdle(): void {
