@@ -504,6 +504,68 @@ test('svc check of 300 routes takes less than 300 ms after the import', async (t
   assert.ok(ms < 300, `${ms} ms`);
 });
 
+// ── sources ──
+
+const SEARCH =
+  "export const find = (db, text) => db.fetchAll(`select * from notes where text = '${text}'`);\n";
+
+test('svc check reads the modules that the application imports, in TypeScript and JavaScript, and names line and column', async (t) => {
+  for (const [name, extension] of [
+    ['types', 'ts'],
+    ['none', 'js'],
+  ] as const) {
+    const { status, document } = await check(t, {
+      'app.ts': `${APP}import { find } from './lib/find.${extension}';\napp.get('/notes', {}, ({ req }) => find({ fetchAll: String }, req.query.get('text') ?? ''));\n`,
+      [`lib/find.${extension}`]:
+        extension === 'ts'
+          ? SEARCH.replace('(db, text)', '(db: { fetchAll(x: string): string }, text: string)')
+          : SEARCH,
+    });
+    const [finding, ...others] = document.findings;
+    assert.deepEqual([status, others], [1, []], name);
+    assert.deepEqual(
+      [finding!.rule, finding!.severity, finding!.subject, finding!.place],
+      [
+        'SVC601',
+        'error',
+        'function find',
+        { file: `lib/find.${extension}`, line: 1, column: extension === 'ts' ? 88 : 47 },
+      ],
+    );
+  }
+});
+
+test('a comment allows a finding of the sources, of middleware and of settings, with a reason and up to its day', async (t) => {
+  const app = (comment: string): string =>
+    `import { HTMLResponse, Svc } from 'svc';\n// svc-allow SVC208: read by our own team only\nexport const app = new Svc({ config: { debug: true } });\napp.get('/', {}, ({ query }) => new HTMLResponse('<p>' + query.name)); ${comment}\n`;
+  const allowed = await check(t, {
+    'app.ts': app('// svc-allow SVC608 until 2999-12-31: behind our own gateway'),
+  });
+  assert.deepEqual(
+    [allowed.status, allowed.document.findings, allowed.document.suppressed.length],
+    [0, [], 2],
+  );
+  for (const [comment, message] of [
+    ['// svc-allow SVC608 until 2020-01-31: it was for a while', /it was allowed until 2020-01-31/],
+    ['// svc-allow SVC608', /its allowance gives no reason/],
+    ['// svc-allow SVC608 until tomorrow: later', /is not of the form 2027-01-31/],
+  ] as const) {
+    const { status, document } = await check(t, { 'app.ts': app(comment) });
+    assert.equal(status, 1);
+    assert.match(document.findings[0]!.message, message);
+  }
+  const other = await check(t, { 'app.ts': app('// svc-allow SVC601: another rule') });
+  assert.deepEqual(brief(other.document), [['SVC608', 'app.ts:4']]);
+});
+
+test('svc check of a source that is not JavaScript goes on with the others', async (t) => {
+  const { status, document } = await check(t, {
+    'app.ts': `${APP}import('./later.js').catch(() => undefined);\n`,
+    'later.js': 'this is not JavaScript',
+  });
+  assert.deepEqual([status, document.findings], [0, []]);
+});
+
 // ── rules, help, colours ──
 
 test('svc check --list names every rule, and those of an application with it', async (t) => {

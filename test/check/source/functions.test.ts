@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { codeOf, withoutText } from '../../src/check/source.ts';
+import { codeOf, withoutText } from '../../../src/check/source/functions.ts';
 
 for (const [source, expected] of [
   ['a(); // readFileSync()\nb()', 'a(); \nb()'],
@@ -14,7 +14,7 @@ for (const [source, expected] of [
   ['a / b / c', 'a / b / c'],
   ['return /x`/', 'return / /'],
   ['"unclosed', '""'],
-  ['`unclosed ${a', '`` ()'],
+  ['`unclosed ${a', '`` (a)'],
   ['/* unclosed', ''],
   ['a\\b', 'a\\b'],
 ] as const) {

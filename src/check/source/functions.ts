@@ -6,10 +6,8 @@
  * Reading text finds mistakes before a request shows them. It is a hint and not a proof: a finding that rests on it is a
  * warning at most.
  */
+import { tokensOf } from './tokens.ts';
 
-/** Where a text literal, comment or regular expression may begin, and where an expression cannot end. */
-const BEFORE_REGEXP =
-  /(?:^|[=([{,;:!&|?+\-*%<>~^]|\b(?:return|typeof|case|in|of|void|delete|do|else|yield|await))\s*$/;
 const codes = new WeakMap<(...args: never[]) => unknown, string>();
 
 /** The code of a function: comments are gone, strings are empty, what stands in `${...}` stays. Of a native function: nothing. */
@@ -24,85 +22,33 @@ function isNative(fn: (...args: never[]) => unknown): boolean {
   return /\{\s*\[native code\]\s*\}\s*$/.test(Function.prototype.toString.call(fn));
 }
 
-/** JavaScript without comments and with empty literals. */
+/** JavaScript without comments and with empty literals; a template becomes its expressions, in parentheses. */
 export function withoutText(source: string): string {
   let code = '';
-  for (let index = 0; index < source.length;) {
-    const char = source[index]!;
-    const next = source[index + 1];
-    if (char === '/' && next === '/') index = endOf(source, '\n', index + 2);
-    else if (char === '/' && next === '*') index = endOf(source, '*/', index + 2);
-    else if (char === '"' || char === "'") {
-      code += char + char;
-      index = afterQuoted(source, index);
-    } else if (char === '`') {
-      const template = readTemplate(source, index);
-      code += template.code;
-      index = template.end;
-    } else if (char === '/' && BEFORE_REGEXP.test(code.slice(-40))) {
-      code += '/ /';
-      index = afterRegExp(source, index);
-    } else {
-      code += char;
-      index++;
-    }
-  }
-  return code;
+  let at = 0;
+  let open = 0;
+  const tokens = tokensOf(source);
+  tokens.forEach((token, index) => {
+    const { kind, text, start, end } = token;
+    code += source.slice(at, start);
+    at = end;
+    if (text === '${') open++;
+    if (kind === 'string') code += text[0]! + text[0]!;
+    else if (kind === 'pattern') code += '/ /';
+    else if (kind === 'punctuator') {
+      const isBefore = tokens[index + 1]?.kind === 'template';
+      const isAfter = tokens[index - 1]?.kind === 'template';
+      if (text === '}' && isBefore) open--;
+      code += isBefore || isAfter ? templateMark(text, isBefore) : text;
+    } else if (kind !== 'comment' && kind !== 'template') code += text;
+  });
+  return code + ')'.repeat(open);
 }
 
-function endOf(source: string, mark: string, from: number): number {
-  const found = source.indexOf(mark, from);
-  return found === -1 ? source.length : found + (mark === '\n' ? 0 : mark.length);
-}
-
-function afterQuoted(source: string, from: number): number {
-  let index = from + 1;
-  while (index < source.length && source[index] !== source[from]) index += source[index] === '\\' ? 2 : 1;
-  return index + 1;
-}
-
-function afterRegExp(source: string, from: number): number {
-  let isInClass = false;
-  let index = from + 1;
-  for (; index < source.length && source[index] !== '\n'; index++) {
-    const char = source[index];
-    if (char === '\\') index++;
-    else if (char === '[') isInClass = true;
-    else if (char === ']') isInClass = false;
-    else if (char === '/' && !isInClass) break;
-  }
-  return index + 1;
-}
-
-/** A template becomes its expressions, in parentheses. */
-function readTemplate(source: string, from: number): { readonly code: string; readonly end: number } {
-  let code = '``';
-  let index = from + 1;
-  while (index < source.length && source[index] !== '`') {
-    if (source[index] === '\\') index += 2;
-    else if (source[index] === '$' && source[index + 1] === '{') {
-      const end = afterBraces(source, index + 1);
-      code += ` (${withoutText(source.slice(index + 2, end - 1))})`;
-      index = end;
-    } else index++;
-  }
-  return { code, end: index + 1 };
-}
-
-/** The position after the brace that closes the one at `from`; strings and templates inside are passed over. */
-function afterBraces(source: string, from: number): number {
-  let depth = 0;
-  for (let index = from; index < source.length;) {
-    const char = source[index]!;
-    if (char === '"' || char === "'") index = afterQuoted(source, index);
-    else if (char === '`') index = readTemplate(source, index).end;
-    else {
-      if (char === '{') depth++;
-      if (char === '}' && --depth === 0) return index + 1;
-      index++;
-    }
-  }
-  return source.length;
+/** Returns the code for the marks of a template: `` ` `` at its start, `${`, `}`, and `` ` `` at its end. */
+function templateMark(mark: string, isBefore: boolean): string {
+  if (mark === '`') return isBefore ? '``' : '';
+  return mark === '}' ? ')' : ' (';
 }
 
 type AnyFunction = (...args: never[]) => unknown;
