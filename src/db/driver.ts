@@ -75,6 +75,8 @@ export interface Connection {
   fetchOne(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row | undefined>;
   fetchAll(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row[]>;
   fetchArrays(sql: string, params: Params, limit: Limit | undefined): Awaitable<Table>;
+  /** All results of a statement that may have several, where the engine has such. */
+  fetchSets?(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row[][]>;
   /** The first value of the first row; undefined when there is no row. */
   scalar(sql: string, params: Params, limit: Limit | undefined): Awaitable<unknown>;
   /** One statement for many rows, all inside the transaction that is open: the rows affected. */

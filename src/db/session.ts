@@ -65,6 +65,27 @@ export abstract class Session {
     );
   }
 
+  /**
+   * The rows of each result, for a procedure that gives several: of MySQL and MariaDB. A statement that gives one result is a list of
+   * one. The other verbs refuse several results.
+   */
+  fetchSets(query: Sql, options?: QueryOptions): Promise<Row[][]>;
+  fetchSets(query: string, params?: Params, options?: QueryOptions): Promise<Row[][]>;
+  fetchSets(query: string | Sql, second?: Params | QueryOptions, third?: QueryOptions): Promise<Row[][]> {
+    return this.run(
+      'statement',
+      async (connection, limit) => {
+        const [text, params] = [textOf(query, this.dialect), paramsOf(query, second)];
+        return (
+          (await connection.fetchSets?.(text, params, limit)) ?? [
+            await connection.fetchAll(text, params, limit),
+          ]
+        );
+      },
+      optionsOf(query, second, third),
+    );
+  }
+
   /** All rows as lists, with their columns: for results in which two columns have one name. */
   fetchArrays(query: Sql, options?: QueryOptions): Promise<Table>;
   fetchArrays(query: string, params?: Params, options?: QueryOptions): Promise<Table>;

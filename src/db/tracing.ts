@@ -61,6 +61,8 @@ export class TracedConnection implements Connection {
     rows: Iterable<Params>,
     limit: Limit | undefined,
   ) => Awaitable<number>;
+  /** Absent where the connection has none. */
+  readonly fetchSets?: (sql: string, params: Params, limit: Limit | undefined) => Awaitable<Row[][]>;
   readonly #inner: Connection;
   readonly #dialect: Dialect;
   readonly #name: string;
@@ -69,6 +71,8 @@ export class TracedConnection implements Connection {
     this.#inner = inner;
     this.#dialect = dialect;
     this.#name = name;
+    if (inner.fetchSets !== undefined)
+      this.fetchSets = (sql, params, limit) => this.#traced(sql, () => inner.fetchSets!(sql, params, limit)); // the condition has checked that it exists
     if (inner.insertMany !== undefined) {
       this.insertMany = (table, columns, rows, limit) =>
         this.#traced(`insert into ${quotedName(dialect, table)}`, () =>

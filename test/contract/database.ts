@@ -133,6 +133,15 @@ export function databaseContract(
 
   // ── verbs ──
 
+  contract('fetchSets() gives the rows of one result as a list of one', async (db) => {
+    await add(db, 'a');
+    assert.deepEqual(await db.fetchSets('select label from item where id > ?', [0]), [[{ label: 'a' }]]);
+    assert.deepEqual(await db.fetchSets(sql`select label from item where label = ${'b'}`), [[]]);
+    assert.deepEqual(await db.transaction((tx) => tx.fetchSets('select label from item')), [
+      [{ label: 'a' }],
+    ]);
+  });
+
   contract('tells affected rows and the last key of an insert', async (db) => {
     const { tellsKeys } = wordsOf(db);
     assert.deepEqual(await db.execute('insert into item (id, label) values (?, ?)', [7, 'a']), {

@@ -94,6 +94,10 @@ export class MySqlConnection implements PooledConnection {
     }));
   }
 
+  fetchSets(sql: string, params: Params, limit: Limit | undefined): Promise<Row[][]> {
+    return this.#run(sql, params, limit, 'sets', ({ sets }) => sets);
+  }
+
   scalar(sql: string, params: Params, limit: Limit | undefined): Promise<unknown> {
     return this.#run(sql, params, limit, 'firstList', firstValue);
   }

@@ -11,8 +11,9 @@ import { mysqlError } from './errors.ts';
 import { Fields, readColumn, readEof, readError, readOk, readPrepared, type WireColumn } from './messages.ts';
 import { RowPlan } from './rows.ts';
 import { CAPABILITY, MARIADB, MAX_PAYLOAD, REPLY, STATUS } from './wire.ts';
-import { ProtocolViolation } from '../errors.ts';
+import { ProtocolViolation, StatementError } from '../errors.ts';
 import { ServerExchange, type RowsWanted } from '../wire/conversation.ts';
+import type { Row } from '../driver.ts';
 import type { MySqlValueOptions } from './url.ts';
 
 /** What is asked: a command that is answered by OK, a text, a statement to prepare, one that is prepared, rows of a cursor. */
@@ -79,7 +80,8 @@ export class Exchange extends ServerExchange<RowPlan> {
   #same = 0;
   /** Those that are not. */
   #definitions: Definitions | undefined;
-  /** Whether rows of this result are wanted: those of the first that has any. */
+  /** The rows of each result that has any, where several are wanted. */
+  readonly sets: Row[][] = [];
   #isFirstResult = true;
   #hasResult = false;
   lastInsertId: number | bigint = 0;
@@ -156,7 +158,10 @@ export class Exchange extends ServerExchange<RowPlan> {
     const isDescribed = (this.#dialogue.extended & MARIADB.cacheMetadata) === 0 || fields.byte() === 1;
     if (fields.left > 0) throw new ProtocolViolation('a number of columns with bytes behind it');
     this.#hasResult = true;
-    if (this.#isFirstResult && this.#memory !== undefined) this.plan = this.#memory.plan;
+    if (!this.#isFirstResult) {
+      if (this.wanted === 'sets') this.plan = undefined;
+      else if (this.wanted !== 'none') this.fail(severalResults(this.sql));
+    } else if (this.#memory !== undefined) this.plan = this.#memory.plan;
     if (isDescribed) this.#describe(count);
     else if (this.plan === undefined || this.plan.isText || this.plan.columns.length !== count)
       throw new ProtocolViolation('rows that were never described');
@@ -179,7 +184,7 @@ export class Exchange extends ServerExchange<RowPlan> {
     if (bytes[at] === REPLY.error) return this.#onError(bytes, at, end);
     if (!this.#areParameters) this.#onColumn(bytes, at, end); // of a parameter nothing is told
     if (--this.#lacking > 0) return false;
-    if (!this.#areParameters && !this.#isSame && this.#isFirstResult)
+    if (!this.#areParameters && !this.#isSame && this.#isWanted)
       this.#remember(
         new RowPlan(
           this.#definitions!.columns,
@@ -195,7 +200,7 @@ export class Exchange extends ServerExchange<RowPlan> {
 
   #remember(plan: RowPlan): void {
     this.plan = plan;
-    if (this.#memory !== undefined) this.#memory.plan = plan;
+    if (this.#isFirstResult && this.#memory !== undefined) this.#memory.plan = plan;
   }
 
   /** Those that are described as before are not read again, nor kept once more. */
@@ -258,7 +263,7 @@ export class Exchange extends ServerExchange<RowPlan> {
     if (first === REPLY.eof && end - at < MAX_PAYLOAD && (!this.#hasEnds || end - at <= EOF_BYTES)) {
       return this.#onEnd(this.#hasEnds ? readEof(bytes, at, end).status : readOk(bytes, at, end).status);
     }
-    if (this.#isFirstResult) this.keep(bytes, at, end);
+    if (this.#isWanted) this.keep(bytes, at, end);
     return false;
   }
 
@@ -272,7 +277,10 @@ export class Exchange extends ServerExchange<RowPlan> {
   /** The end of an answer, or of one of its results. */
   #onEnd(status: number): boolean {
     this.status = status;
-    if (this.#hasResult) this.#isFirstResult = false;
+    if (this.#hasResult) {
+      this.#isFirstResult = false;
+      if (this.wanted === 'sets') this.sets.push(this.rows.splice(0) as Row[]); // as was wanted
+    }
     this.#hasResult = false;
     if ((status & STATUS.moreResults) !== 0) {
       this.#step = 'head';
@@ -295,10 +303,22 @@ export class Exchange extends ServerExchange<RowPlan> {
     return this.isOver;
   }
 
+  /** Whether rows of this result are kept. */
+  get #isWanted(): boolean {
+    return this.#isFirstResult || this.wanted === 'sets';
+  }
+
   /** Whether descriptions end with a packet of their own, and rows with one that says little. */
   get #hasEnds(): boolean {
     return (this.#dialogue.capabilities & CAPABILITY.deprecateEof) === 0;
   }
+}
+
+function severalResults(sql: string): StatementError {
+  return new StatementError('The statement gives several results, and has run: use fetchSets()', {
+    sqlstate: '0A000',
+    sql,
+  });
 }
 
 function unexpected(first: number): ProtocolViolation {

@@ -19,8 +19,8 @@ const CLOSE_MS = 1_000;
 /** Once so much is written, it is sent before there is more. */
 const FLUSH_BYTES = 64 * 1024;
 
-/** How rows are kept: `first` keeps one, as an object, `firstList` as a list; `none` keeps none. */
-export type RowsWanted = 'none' | 'first' | 'firstList' | 'objects' | 'lists';
+/** How rows are kept: `first` keeps one, as an object, `firstList` as a list; `none` keeps none. `sets`: objects, of several results. */
+export type RowsWanted = 'none' | 'first' | 'firstList' | 'objects' | 'lists' | 'sets';
 
 /** Makes the result for the owner of an exchange that has ended. `error`: why it has failed, else undefined; to be thrown. */
 export type Answer<E, T> = (exchange: E, error: unknown) => Awaitable<T>;
@@ -94,7 +94,7 @@ export class ServerExchange<Plan extends RowReader> {
     if (plan === undefined) throw new ProtocolViolation('a row that was not described');
     if (rows.length > 0 && (wanted === 'first' || wanted === 'firstList')) return;
     rows.push(
-      wanted === 'first' || wanted === 'objects' ? plan.object(bytes, at, end) : plan.list(bytes, at, end),
+      wanted === 'firstList' || wanted === 'lists' ? plan.list(bytes, at, end) : plan.object(bytes, at, end),
     );
   }
 

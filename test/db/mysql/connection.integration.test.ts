@@ -248,13 +248,40 @@ for (const [name, engine] of [
   );
 
   on(
-    'of several results the first one with rows is given, and all are read',
+    'fetchSets() gives each result of a procedure, and the other verbs refuse several',
     async (db) => {
       await db.script(
         'create procedure several(in n int) begin select n as first; select n + 1 as second, n + 2 as third; do 0; end; create procedure none() do 0',
       );
-      for (let use = 0; use < 3; use++)
-        assert.deepEqual(await db.fetchAll('call several(?)', [5]), [{ first: 5 }]);
+      await db.script(
+        'create procedure one(in n int) select n as first; create procedure empty() begin select 1 as a from dual where 1 = 0; select 2 as b; end',
+      );
+      for (let use = 0; use < 3; use++) {
+        assert.deepEqual(await db.fetchSets('call several(?)', [5]), [
+          [{ first: 5 }],
+          [{ second: 6, third: 7 }],
+        ]);
+        assert.deepEqual(await db.fetchSets('call one(?)', [5]), [[{ first: 5 }]]);
+        assert.deepEqual(await db.fetchAll('call one(?)', [5]), [{ first: 5 }]);
+        assert.deepEqual(await db.fetchSets('call empty()'), [[], [{ b: 2 }]]);
+        assert.deepEqual(await db.fetchSets('call none()'), []);
+        for (const refused of [
+          db.fetchAll('call several(?)', [5]),
+          db.fetchOne('call several(?)', [5]),
+          db.fetchArrays('call several(?)', [5]),
+          db.scalar('call several(?)', [5]),
+          db.stream('call several(?)', [5]).next(),
+        ])
+          await assert.rejects(
+            refused,
+            (error) => error instanceof StatementError && /fetchSets\(\)/.test(error.message),
+          );
+      }
+      assert.deepEqual(await db.transaction((tx) => tx.fetchSets('call several(?)', [1])), [
+        [{ first: 1 }],
+        [{ second: 2, third: 3 }],
+      ]);
+      assert.equal((await db.execute('call several(?)', [5])).affectedRows, 0);
       assert.equal((await db.execute('call none()')).affectedRows, 0);
       assert.equal(await db.scalar('select 1'), 1);
     },
