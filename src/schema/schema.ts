@@ -48,6 +48,7 @@ export {
 export type {
   ConstraintsOf,
   CountOptions,
+  ListOptions,
   Extra,
   FieldOptions,
   FieldSource,
