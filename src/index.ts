@@ -15,6 +15,7 @@ export type { ConditionOptions, RoleRequirement, ScopeRequirement } from './auth
 export {
   BadRequest,
   ClientDisconnected,
+  Conflict,
   Forbidden,
   HTTPException,
   InternalError,
@@ -27,6 +28,7 @@ export {
   SvcError,
   TooManyRequests,
   Unauthorized,
+  UnprocessableContent,
 } from './base/errors.ts';
 export { BackgroundTasks } from './routing/background.ts';
 export { MemoryCache } from './cache/cache.ts';
@@ -48,7 +50,7 @@ export type {
   ProviderSpec,
   Scope,
 } from './routing/di.ts';
-export type { HTTPExceptionOptions, Issue } from './base/errors.ts';
+export type { HTTPExceptionOptions, Issue, TooManyRequestsOptions } from './base/errors.ts';
 export type { FaultCode } from './base/faults.ts';
 export type { Finding, Place, Report, Severity } from './base/findings.ts';
 export { InvalidToken, createToken, verifyToken } from './crypto/jwt.ts';
@@ -128,6 +130,7 @@ export {
 } from './schema/schema.ts';
 export type {
   CountOptions,
+  ListOptions,
   FieldOptions,
   FieldType,
   FileFieldOptions,

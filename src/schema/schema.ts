@@ -46,6 +46,7 @@ export {
 } from './types.ts';
 export type {
   CountOptions,
+  ListOptions,
   Extra,
   FieldOptions,
   FileFieldOptions,

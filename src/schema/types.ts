@@ -157,6 +157,14 @@ export interface CountOptions {
   readonly minLength?: number | undefined;
   readonly maxLength?: number | undefined;
 }
+/** Lists. */
+export interface ListOptions extends CountOptions {
+  /**
+   * Also takes items with commas between them in texts: `?ids=1,2,3` beside `?ids=1&ids=2&ids=3`, in a query, a cookie and a form. An
+   * item cannot hold a comma then; an empty text has no items. Headers take commas without it (RFC 9110 §5.6.1).
+   */
+  readonly separator?: ',' | undefined;
+}
 /** Files: lengths are in bytes; what is beyond `maxLength` is read over, and not kept. */
 export interface FileFieldOptions extends CountOptions {
   /** The types that the client may say it is: `['image/png', 'image/*']`. It may lie: look at the bytes before you depend on it. */
@@ -205,7 +213,7 @@ export const file: FieldType<UploadFile, FileFieldOptions> = new FieldType({ kin
 export function list<S extends TypeSource>(
   item: S,
   itemOptions?: ItemOptions<S>,
-): FieldType<Infer<S>[], CountOptions> {
+): FieldType<Infer<S>[], ListOptions> {
   return new FieldType({ kind: 'list', item, options: itemOptions });
 }
 /** An object with any member names but `__proto__`; `valueOptions` constrain each value, the options of the field their number. */

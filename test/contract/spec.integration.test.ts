@@ -29,6 +29,7 @@ import {
   HTMLResponse,
   HTTPException,
   HttpResponse,
+  Conflict,
   InternalError,
   InvalidToken,
   JSONResponse,
@@ -46,7 +47,9 @@ import {
   StreamingResponse,
   Svc,
   TextResponse,
+  TooManyRequests,
   Unauthorized,
+  UnprocessableContent,
   cached,
   checkPassword,
   createLogger,
@@ -2263,7 +2266,7 @@ row(
 
 row(
   '§7 Exception classes / sentence 1',
-  'HTTPException and its seven subclasses answer with their statuses',
+  'HTTPException and its seven subclasses answer with their statuses, as do Conflict, UnprocessableContent and TooManyRequests',
   async (t) => {
     const family = [
       [BadRequest, 400],
@@ -2273,17 +2276,20 @@ row(
       [MethodNotAllowed, 405],
       [PayloadTooLarge, 413],
       [InternalError, 500],
+      [Conflict, 409],
+      [UnprocessableContent, 422],
+      [TooManyRequests, 429],
     ] as const;
     const { app } = make();
     for (const [Family, status] of family)
       app.get(`/${status}`, () => {
         throw new Family('because', { headers: { 'X-Why': 'yes' } });
       });
-    app.get('/409', () => {
-      throw new HTTPException(409, 'because', { headers: { 'X-Why': 'yes' } });
+    app.get('/410', () => {
+      throw new HTTPException(410, 'because', { headers: { 'X-Why': 'yes' } });
     });
     const client = clientOf(t, app);
-    for (const status of [...family.map(([, code]) => code), 409]) {
+    for (const status of [...family.map(([, code]) => code), 410]) {
       const response = await client.get(`/${status}`);
       const { status: reported, detail } = (await response.json()) as Record<string, unknown>;
       assert.deepEqual(

@@ -316,6 +316,24 @@ test('Parameters offer what a text can say, and nothing else', () => {
   });
 });
 
+test('Lists with separator "," are style form without explode, in queries, cookies and forms (OpenAPI 3.1 §4.8.12.2)', () => {
+  const app = make();
+  const ids = (): number[] | undefined => Field(list(int), { separator: ',', optional: true });
+  app.get('/', { query: { ids: ids() }, cookies: { ids: ids() }, headers: { ids: ids() } }, none);
+  app.post('/', { form: { ids: ids(), name: Field(str) } }, none);
+  const schema = { type: 'array', items: INT };
+  assert.deepEqual(parameters(operation(app, '/')), {
+    'query ids': { schema, style: 'form', explode: false },
+    'cookie ids': { schema, style: 'form', explode: false },
+    'header ids': { schema },
+  });
+  const { content } = operation(app, '/', 'post').requestBody!;
+  assert.deepEqual(content['application/x-www-form-urlencoded']!.encoding, {
+    ids: { style: 'form', explode: false },
+  });
+  assert.equal(content['multipart/form-data']!.encoding, undefined);
+});
+
 test('Bodies are JSON, or forms: both types without files, multipart with those that are needed', () => {
   const app = make();
   app

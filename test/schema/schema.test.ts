@@ -1472,6 +1472,26 @@ test('text that is repeated makes a list, and is refused elsewhere', () => {
   assert.equal(readText(Field(list(int), { maxLength: 1 }), { x: ['1', '2'] }), 'x max_length');
 });
 
+test('text of a list with separator "," is split at commas, beside repetition', () => {
+  const ids = Field(list(int), { separator: ',', maxLength: 3 });
+  assert.deepEqual(readText(ids, { x: '1,2' }), [1, 2]);
+  assert.deepEqual(readText(ids, { x: ['1,2', '3'] }), [1, 2, 3]);
+  assert.equal(readText(ids, { x: '1,,2' }), 'x.1 type');
+  assert.equal(readText(ids, { x: '1,b' }), 'x.1 type');
+  assert.equal(readText(ids, { x: '1,2,3,4' }), 'x max_length');
+  assert.deepEqual(readText(ids, { x: '' }), []);
+  assert.equal(readText(ids, {}), 'x required');
+  assert.deepEqual(readText(Field(list(str), { separator: ',' }), { x: 'a,,b ' }), ['a', '', 'b ']);
+  assert.deepEqual(readText(Field(list(str), { separator: ',' }), { x: '' }), []);
+  assert.deepEqual(readText(Field(nullable(list(int)), { separator: ',' }), { x: '1,2' }), [1, 2]);
+  assert.deepEqual(readText(Field(list(str)), { x: 'a,b' }), ['a,b']);
+  for (const field of [
+    () => Field(list(str), { separator: ';' } as never),
+    () => Field(str, { separator: ',' } as never),
+  ])
+    assert.throws(() => fieldsOf({ x: field() }), { code: /E_OPTION_(?:RANGE|UNKNOWN)/ });
+});
+
 test('text is read from maps with getAll(), and forms have files and ticked boxes', () => {
   const query = new URLSearchParams('x=1&x=2&y=3');
   const plan = fieldsOf({ x: Field(list(int)), y: Field(int), z: Field(0) });
