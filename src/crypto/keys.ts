@@ -266,7 +266,7 @@ function entropyBits(secret: string): number {
  *   inner = SHA-256(key ⊕ 3636... || text)      mac = SHA-256(key ⊕ 5c5c... || inner)      blocks of 64 bytes; a longer key is hashed first
  *
  * The same as createHmac() in 0.64 of its time, which goes into a stream and two native objects for each text
- * (test/bench/jwt.ts). The inner hash passes as text of one character a byte: as a Buffer it would cost more than it saves.
+ * (topic `jwt` of test/bench/table.ts). The inner hash passes as text of one character a byte: as a Buffer it would cost more than it saves.
  */
 
 const BLOCK_BYTES = 64;
