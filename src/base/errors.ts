@@ -110,7 +110,7 @@ export class HTTPException extends Error {
 
 /**
  * Makes an exception that says nothing of where: nobody reads the stack of a refusal, and a flood makes many. Capturing it costs more
- * than all the rest (`refused` of test/bench/rate-limit.ts). @internal
+ * than all the rest (`tooLarge` of test/bench/http.ts). @internal
  */
 export function withoutStack<T extends HTTPException>(make: () => T): T {
   const { stackTraceLimit } = Error;

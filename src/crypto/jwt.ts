@@ -402,7 +402,7 @@ export class InvalidToken extends Unauthorized {
   readonly reason: TokenRefusal;
 
   constructor(reason: TokenRefusal) {
-    // no stack: it would say where tokens are verified, and taking it costs ten times the rest (test/bench/jwt.ts)
+    // no stack: it would say where tokens are verified, and taking it costs ten times the rest (topic `jwt` of test/bench/table.ts)
     const limit = Error.stackTraceLimit;
     Error.stackTraceLimit = 0;
     super('The access token is invalid or has expired', REFUSED);

@@ -174,7 +174,7 @@ const ON_ITS_WAY = new HttpResponse();
 function wrap(middleware: Middleware, inner: Layer, errors: ErrorRenderer): Layer {
   const edge = new CoreEdge({ ...DEFAULT_PLAN, middleware: nameOf(middleware) }, errors);
   return (req) => {
-    let passed: Awaitable<HttpResponse> | undefined; // with no flag beside it: 0.92 of a layer on Node 24, 0.98 on 26 (test/bench/growth.ts --parts=layers)
+    let passed: Awaitable<HttpResponse> | undefined; // with no flag beside it: 0.92 of a layer on Node 24, 0.98 on 26 (`mw5` of test/bench/http.ts)
     try {
       const value: unknown = middleware.handle(req, () => {
         if (passed !== undefined) throw new SvcError('E_NEXT_TWICE', [nameOf(middleware)]);
@@ -184,7 +184,7 @@ function wrap(middleware: Middleware, inner: Layer, errors: ErrorRenderer): Laye
         return answer;
       });
       if (passed !== undefined && value === passed) return passed; // as it came: it has been read, and never fails
-      // then() on the promise itself, and not on a copy of it: 7 % of a layer (test/bench/growth.ts --parts=layers)
+      // then() on the promise itself, and not on a copy of it: 7 % of a layer (`mw5` of test/bench/http.ts)
       if (isPlainPromise(value))
         return value.then(
           (settled: unknown) => edge.answer(settled, req),

@@ -2,7 +2,7 @@
  * Nodes -> closures that validate JSON, compiled once; no source text is ever generated. Strict: "3" is no int, and `null`
  * no value unless the type says so. Text sources are text.ts's.
  *
- * Closures are megamorphic calls of some 12 ns a field (test/bench/validate.ts), so there is one per field and nothing
+ * Closures are megamorphic calls of some 12 ns a field (topic `validate` of test/bench/table.ts), so there is one per field and nothing
  * between: no options objects, no try/catch, no paths.
  */
 import { FAIL } from './types.ts';
@@ -236,7 +236,7 @@ export class Members {
   /**
    * The values in order of declaration; problems are noted in `run`. Each member is read once, with `for ... in` as long as
    * the object keeps that order: three times as fast as looking it up by name, which is megamorphic here
-   * (test/bench/validate.ts). A field that the object passes over is looked up, so that any order is right. Whether there are
+   * (topic `validate` of test/bench/table.ts). A field that the object passes over is looked up, so that any order is right. Whether there are
    * members that are no fields is seen by the way: to look for them in an object of five takes 58 ns.
    */
   read(object: Input, run: Run): unknown[] {
@@ -345,7 +345,7 @@ export function unknownMembers(plan: ObjectPlan): UnknownMembers {
 
 /*
  * A closure call costs about 10 ns, because one call site meets twenty checks; comparing a short text or a number in place costs two
- * (test/bench/validate.ts). {@link Plain} only accepts: a value that it does not accept goes to the check of its type.
+ * (topic `validate` of test/bench/table.ts). {@link Plain} only accepts: a value that it does not accept goes to the check of its type.
  */
 
 /** The cases of {@link Plain.accepts}. There the numbers are written out: of these V8 makes a table, and the function is small enough to go into its callers. */

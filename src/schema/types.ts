@@ -247,7 +247,7 @@ export function lazy<S extends TypeSource>(get: () => S): FieldType<Infer<S>, Co
 
 type Eq<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 type Fields<T> = { [K in keyof T]-?: T[K] extends (...a: never[]) => unknown ? never : K }[keyof T];
-/** Whether no member is read-only, as getters are. Asked of the whole: of each member it is the dearest part of {@link Wire} (test/bench/types.ts). */
+/** Whether no member is read-only, as getters are. Asked of the whole: of each member it is the dearest part of {@link Wire}. */
 type IsWritable<T> = Eq<T, { -readonly [K in keyof T]: T[K] }>;
 type Loose<T, W = IsWritable<T>> = {
   [K in Fields<T>]-?: undefined extends T[K]

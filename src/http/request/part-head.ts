@@ -23,10 +23,43 @@ export interface PartHead {
 
 /** More fields than this no part has. */
 const MAX_FIELDS = 32;
+const NAME = 'Content-Disposition: form-data; name="';
+const FILENAME = '"; filename="';
+const TYPE = '"\r\nContent-Type: ';
+/** What is read more closely: escapes, slashes, and all that is not ASCII to look at. */
+const UNUSUAL = /[^ -~]|[\\%/]/;
+const PLAIN_TYPE = /^[\w.+-]+\/[\w.+-]+$/;
 const DEFAULT_TYPE = 'text/plain';
 
 /** Reads the lines of a head, without the empty one behind them; or says what is wrong with them. */
 export function parsePartHead(text: string): PartHead | string {
+  return usualHead(text) ?? anyHead(text);
+}
+
+/**
+ * The two heads that browsers write, as they write them; undefined for any other, however right. Looked at by its quotes: 0.3 µs
+ * instead of 0.9 (topic `multipart` of test/bench/table.ts).
+ */
+function usualHead(text: string): PartHead | undefined {
+  if (!text.startsWith(NAME)) return undefined;
+  const nameEnd = text.indexOf('"', NAME.length);
+  if (nameEnd === -1) return undefined;
+  const name = text.slice(NAME.length, nameEnd);
+  if (UNUSUAL.test(name)) return undefined;
+  if (nameEnd === text.length - 1) return { name, filename: undefined, contentType: DEFAULT_TYPE };
+  if (!text.startsWith(FILENAME, nameEnd)) return undefined;
+  const fileStart = nameEnd + FILENAME.length;
+  const fileEnd = text.indexOf('"', fileStart);
+  if (fileEnd === -1 || !text.startsWith(TYPE, fileEnd)) return undefined;
+  const filename = text.slice(fileStart, fileEnd);
+  const contentType = text.slice(fileEnd + TYPE.length);
+  return UNUSUAL.test(filename) || filename.startsWith('.') || !PLAIN_TYPE.test(contentType)
+    ? undefined
+    : { name, filename, contentType };
+}
+
+/** Any head that is right. */
+function anyHead(text: string): PartHead | string {
   let disposition: string | undefined, type: string | undefined, encoding: string | undefined;
   const lines = text.split('\r\n', MAX_FIELDS + 1);
   if (lines.length > MAX_FIELDS) return `a part has more than ${MAX_FIELDS} fields in its head`;
