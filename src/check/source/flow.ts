@@ -6,7 +6,7 @@
 import { boundIn } from './modules.ts';
 import { calledName, childrenOf, pathOf, walk } from './nodes.ts';
 import { isHarmless } from './routes.ts';
-import { assigns, endsFunction, isPresence, isTypeTest, leadOf, Names, OWN, returnsOf } from './values.ts';
+import { assigns, endsFunction, isPresence, leadOf, Names, OWN, returnsOf } from './values.ts';
 import type { Project, SourceModule } from './modules.ts';
 import type { Call, Fn, Node } from './nodes.ts';
 import type { Handlers, Role } from './routes.ts';
@@ -185,13 +185,15 @@ export class Flow {
 
   #if({ test, yes, no }: Extract<Node, { type: 'if' }>, names: Names): void {
     this.#scan(test, names);
-    const paths = this.#checkedIn(test, names);
-    const isNegated = /^!|!==?/.test(this.#module.source.slice(test.start, test.end));
-    names.during(isNegated ? [] : paths, () => this.#statement(yes, names));
-    if (no !== undefined) names.during(isNegated ? paths : [], () => this.#statement(no, names));
-    const leaves = endsFunction(yes) || (no !== undefined && endsFunction(no));
-    const replaced = paths.filter((path) => assigns(yes, path));
-    for (const path of leaves ? paths : replaced) names.check(path);
+    const judged = this.#judgedIn(test, names);
+    names.during(judged.yes, () => this.#statement(yes, names));
+    if (no !== undefined) names.during(judged.no, () => this.#statement(no, names));
+    const replaced = [...judged.yes, ...judged.no].filter((path) => assigns(yes, path));
+    const known = [
+      ...(endsFunction(yes) ? judged.no : []),
+      ...(no !== undefined && endsFunction(no) ? judged.yes : []),
+    ];
+    for (const path of [...known, ...replaced]) names.check(path);
   }
 
   #loop({ kind, head, body }: Extract<Node, { type: 'loop' }>, names: Names): void {
@@ -214,24 +216,40 @@ export class Flow {
 
   // -- tests --
 
-  /** Paths of values that a condition judges by what they hold, not only by whether they are there. */
-  #checkedIn(test: Node, names: Names): string[] {
-    const found: string[] = [];
-    walk(test, (node) => {
-      if (node.type === 'function') return false;
+  /**
+   * Paths of values that a condition judges by what they hold, not only by whether they are there: known where it holds, and where it does
+   * not. A value that equals another is known in one case; one that was handed to a test counts as known in both.
+   */
+  #judgedIn(test: Node, names: Names, isNegated = false): { yes: string[]; no: string[] } {
+    const yes: string[] = [];
+    const no: string[] = [];
+    const add = (found: readonly string[], isIn: 'yes' | 'no' | 'both'): void => {
+      if (isIn !== 'no') yes.push(...found);
+      if (isIn !== 'yes') no.push(...found);
+    };
+    const visit = (node: Node, negated: boolean): void => {
+      if (node.type === 'function') return;
+      if (node.type === 'unary' && node.operator === '!' && node.value !== undefined)
+        return visit(node.value, !negated);
       if (node.type === 'call') {
-        if (/^(?:isArray|isNaN|Boolean|isInteger|get|getAll)$/.test(calledName(node) ?? '')) return false;
-        for (const arg of node.args) found.push(...this.#pathsWithin(arg, names));
-        if (node.callee.type === 'member') found.push(...this.#pathsWithin(node.callee.object, names));
+        if (/^(?:isArray|isNaN|Boolean|isInteger|get|getAll)$/.test(calledName(node) ?? '')) return;
+        for (const arg of node.args) add(this.#pathsWithin(arg, names), 'both');
+        if (node.callee.type === 'member') add(this.#pathsWithin(node.callee.object, names), 'both');
+        return;
       }
-      if (node.type === 'binary' && /^[!=]==?$|^in$/.test(node.operator)) {
+      if (node.type === 'binary' && node.operator === 'in')
+        return add(this.#pathsWithin(node.left, names), 'both');
+      if (node.type === 'binary' && /^[!=]==?$/.test(node.operator)) {
         const sides = [node.left, node.right];
-        if (!sides.some(isPresence))
-          for (const side of sides) if (!isTypeTest(side)) found.push(...this.#pathsWithin(side, names));
+        if (sides.some(isPresence)) return;
+        const isEqual = node.operator.startsWith('=') !== negated;
+        for (const side of sides) add(this.#pathsWithin(side, names), isEqual ? 'yes' : 'no');
+        return;
       }
-      return true;
-    });
-    return found;
+      for (const child of childrenOf(node)) visit(child, negated);
+    };
+    visit(test, isNegated);
+    return { yes, no };
   }
 
   #pathsWithin(node: Node, names: Names): string[] {
@@ -280,17 +298,14 @@ export class Flow {
       }
       case 'choice': {
         this.#scan(node.test, names);
-        const paths = this.#checkedIn(node.test, names);
-        names.during(paths, () => {
-          this.#scan(node.yes, names);
-          this.#scan(node.no, names);
-        });
+        const judged = this.#judgedIn(node.test, names);
+        names.during(judged.yes, () => this.#scan(node.yes, names));
+        names.during(judged.no, () => this.#scan(node.no, names));
         return;
       }
       case 'binary': {
         this.#scan(node.left, names);
-        const paths =
-          node.operator === '&&' || node.operator === '||' ? this.#checkedIn(node.left, names) : [];
+        const paths = this.#judgedIn(node.left, names)[node.operator === '||' ? 'no' : 'yes'];
         names.during(paths, () => this.#scan(node.right, names));
         return;
       }
@@ -384,8 +399,12 @@ export class Flow {
         return this.#binary(node, names);
       case 'choice': {
         let value: Given | undefined;
-        names.during(this.#checkedIn(node.test, names), () => {
-          value = this.#value(node.yes, names) ?? this.#value(node.no, names);
+        const judged = this.#judgedIn(node.test, names);
+        names.during(judged.yes, () => {
+          value = this.#value(node.yes, names);
+        });
+        names.during(judged.no, () => {
+          value ??= this.#value(node.no, names);
         });
         return value;
       }

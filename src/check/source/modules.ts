@@ -5,7 +5,7 @@
  *   file -> text -> without types -> statements and expressions -> imports -> further files
  */
 import { readFileSync, realpathSync, statSync } from 'node:fs';
-import { findPackageJSON, isBuiltin, stripTypeScriptTypes } from 'node:module';
+import { SourceMap, findPackageJSON, isBuiltin, stripTypeScriptTypes } from 'node:module';
 import { basename, dirname, extname, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { ownFolders } from '../../base/package-root.ts';
@@ -53,9 +53,12 @@ export class SourceModule {
   readonly #names = new WeakMap<Node, ReadonlyMap<string, Binding>>();
   #lines: number[] | undefined;
 
-  constructor(file: string, source: string) {
+  readonly #map: SourceMap | undefined;
+
+  constructor(file: string, { source, map }: Readable) {
     this.file = file;
     this.source = source;
+    this.#map = map;
     const { body, comments } = parse(source);
     this.body = body;
     this.comments = comments;
@@ -74,7 +77,12 @@ export class SourceModule {
       if (this.#lines[middle]! <= offset) low = middle;
       else high = middle - 1;
     }
-    return { file: pathToFileURL(this.file).href, line: low + 1, column: offset - this.#lines[low]! + 1 };
+    const column = offset - this.#lines[low]!;
+    const file = pathToFileURL(this.file).href;
+    const entry = this.#map?.findEntry(low, column);
+    return entry !== undefined && 'originalLine' in entry
+      ? { file, line: entry.originalLine + 1, column: entry.originalColumn + 1 }
+      : { file, line: low + 1, column: column + 1 };
   }
 
   /** Every specifier that it imports from. */
@@ -163,7 +171,7 @@ export function readProject(entries: readonly string[]): Project {
       return undefined;
     }
   };
-  for (const entry of entries) read(entry);
+  for (const entry of entries) read(realpathSync(entry));
   for (const module of modules.values()) {
     // grows while it is read
     for (const specifier of module.specifiers) {
@@ -176,15 +184,32 @@ export function readProject(entries: readonly string[]): Project {
   return { modules: [...modules.values()], unread };
 }
 
-/** JavaScript, with every character where it stands in the file. @throws Error for syntax that is more than types */
-function sourceOf(file: string): string {
+/** The code of a module, and where its parts were if they have moved. */
+interface Readable {
+  readonly source: string;
+  readonly map?: SourceMap | undefined;
+}
+
+/** JavaScript. Where types are all that TypeScript adds, every character stands where it does in the file. @throws Error for JSX */
+function sourceOf(file: string): Readable {
   if (statSync(file).size > MAX_FILE_BYTES) throw new Error(`it has more than ${MAX_FILE_BYTES} bytes`);
   const text = readFileSync(file, 'utf8');
-  if (!/\.[mc]?ts$/.test(file)) return text;
+  if (!/\.[mc]?ts$/.test(file)) return { source: text };
   const { emitWarning } = process;
   process.emitWarning = () => undefined; // that the function is experimental
   try {
-    return stripTypeScriptTypes(text);
+    return { source: stripTypeScriptTypes(text) };
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX') throw error;
+    const source = stripTypeScriptTypes(text, { mode: 'transform', sourceMap: true }); // enums, parameter properties
+    const map = /\/\/# sourceMappingURL=data:application\/json;base64,(\S+)\s*$/.exec(source)?.[1];
+    return {
+      source,
+      map:
+        map === undefined
+          ? undefined
+          : new SourceMap(JSON.parse(Buffer.from(map, 'base64').toString()) as never), // as Node.js wrote it
+    };
   } finally {
     process.emitWarning = emitWarning;
   }

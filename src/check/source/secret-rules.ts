@@ -26,7 +26,7 @@ function wordOf(node: Node): string {
   if (node.type === 'call') {
     const [first] = node.args;
     const isRead = /^(?:get|header|field)$/.test(calledName(node) ?? '') && first?.type === 'text';
-    return isRead ? bare(first.value) : /^(?:digest|sign)$/.test(calledName(node) ?? '') ? 'digest' : '';
+    return isRead ? bare(first.value) : '';
   }
   const path = pathOf(node);
   return path === undefined ? '' : bare(path.slice(path.lastIndexOf('.') + 1));
@@ -40,7 +40,7 @@ function bare(name: string): string {
 
 const SECRET_WORD =
   /(?:secret|apikey|accesskey|signature|hmac|password|passwd|passphrase|csrftoken|accesstoken|authtoken|bearertoken|admintoken|resettoken|sharedkey|webhookkey|passwordhash|internaltoken|servicetoken)$/;
-const MAYBE_SECRET_WORD = /(?:token|digest|mac|hash|sig|key|otp|code|pin|auth|authorization)$/;
+const MAYBE_SECRET_WORD = /(?:token|mac|sig|key)$/;
 /** Names of values that a secret is compared with. */
 const OTHER_SIDE =
   /^(?:expected|computed|calculated|actual|given|provided|received|wanted|supplied|presented)/;
@@ -52,12 +52,11 @@ function findComparisons(sources: Sources, report: ReportNode): void {
     if (sides.some((side) => !['name', 'member', 'call', 'template', 'await'].includes(side.type))) continue;
     if (sides.some((side) => side.type === 'name' && side.name === 'undefined')) continue;
     const words = sides.map(wordOf);
-    const isSecret = words.some((word) => SECRET_WORD.test(word));
-    const isEnvironment = sides.some((side) => isSecretSetting(side, module));
+    const isConstant = sides.some((side) => literal(side, module)?.type === 'text');
+    const isSecret = words.some((word) => SECRET_WORD.test(word)) && !isConfirmation(words) && !isConstant;
     const isCheck =
-      isSecret || words.some((word) => MAYBE_SECRET_WORD.test(word) && /sig|mac|digest|token|key/.test(word));
-    const other = words.some((word) => OTHER_SIDE.test(word)) || words.includes('digest');
-    if (!isEnvironment && !(isSecret && !isConfirmation(words)) && !(isCheck && other)) continue;
+      words.some((word) => MAYBE_SECRET_WORD.test(word)) && words.some((word) => OTHER_SIDE.test(word));
+    if (!isSecret && !isCheck && !sides.some((side) => isSecretSetting(side, module))) continue;
     report(
       'SVC621',
       module,
@@ -88,7 +87,7 @@ function isSecretSetting(node: Node, module: SourceModule): boolean {
 // -- SVC622 --
 
 const SECRET_NAME =
-  /(?:token|secret|password|passwd|nonce|otp|salt|csrf|apikey|sessionid|sid|resetcode|invitecode|verificationcode|magiclink|onetimecode|pin|passcode|recoverycode)s?$/;
+  /^(?:csp|page|script)?nonce$|(?:token|secret|password|passwd|otp|salt|csrf|apikey|sessionid|sid|resetcode|invitecode|verificationcode|magiclink|onetimecode|pin|passcode|recoverycode)s?$/;
 
 function findRandom(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
@@ -144,6 +143,7 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
         ? call.args.at(meaning === 'crypto.hash' ? 1 : 0)
         : undefined;
     if (text === undefined || /pwnedpasswords|haveibeenpwned/i.test(module.source)) continue;
+    if (/bcrypt|argon2|scrypt|pbkdf2/i.test(module.source)) continue; // it is hashed once more
     if (mentions(text, (word) => PASSWORD.test(word)))
       report(
         'SVC623',

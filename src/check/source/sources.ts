@@ -112,9 +112,14 @@ export function meaningOf(node: Node, module: SourceModule, depth = 0): string |
   return node.name;
 }
 
+const meanings = new WeakMap<Call, string>();
+
 /** Returns the meaning of what a call calls. */
-export function meaningOfCall({ callee }: Call, module: SourceModule): string {
-  return meaningOf(callee, module) ?? pathOf(callee) ?? '';
+export function meaningOfCall(call: Call, module: SourceModule): string {
+  let meaning = meanings.get(call);
+  if (meaning === undefined)
+    meanings.set(call, (meaning = meaningOf(call.callee, module) ?? pathOf(call.callee) ?? ''));
+  return meaning;
 }
 
 /** The text of a node as it is written, on one line and not too long. */

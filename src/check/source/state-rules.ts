@@ -170,6 +170,10 @@ function isWithin(node: Node, outer: Node): boolean {
 const STORES =
   /^(?:create|insert|insertOne|insertMany|update|updateOne|updateMany|findByIdAndUpdate|findOneAndUpdate|upsert|save|build|bulkCreate|set|merge|patch|values|assign)$/;
 
+/** Objects whose methods write what they are given. */
+const MODEL =
+  /^(?:[A-Z]\w*|\w*(?:prisma|knex|[Dd]b|[Mm]odel|[Rr]epo(?:sitory)?|[Cc]ollection|[Tt]able)(?:\.\w+)?)$/;
+
 /** SVC633: looks at one call. */
 export function findMerged({ call, module, given }: Visit, report: ReportNode): void {
   const name = calledName(call);
@@ -209,7 +213,14 @@ export function findMerged({ call, module, given }: Visit, report: ReportNode): 
     /^(?:headers|cookies|session|cache|map|Map|res|response|reply)$/i.test(path?.split('.').at(-2) ?? '')
   )
     return;
+  const owner =
+    path
+      ?.replace(/^this\./, '')
+      .split('.')
+      .slice(0, -1)
+      .join('.') ?? '';
   for (const arg of call.args) {
+    if (!MODEL.test(owner) && !(arg.type === 'object' && /^(?:insert|create)/.test(name))) continue; // another function may pick what it needs
     const whole = wholeBody(arg, given);
     if (whole !== undefined) return tell(arg, whole);
   }

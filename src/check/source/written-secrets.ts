@@ -4,7 +4,7 @@
 import { weaknessOf } from '../../crypto/keys.ts';
 import { calledName, entryOf, pathOf } from './nodes.ts';
 import { literal } from './routes.ts';
-import { meaningOf } from './sources.ts';
+import { meaningOfCall } from './sources.ts';
 import type { SourceModule } from './modules.ts';
 import type { Node } from './nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
@@ -33,7 +33,7 @@ const TAKES_SECRET: readonly (readonly [function_: RegExp, argument: number | st
 
 function findWritten(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
-    const meaning = meaningOf(call.callee, module) ?? '';
+    const meaning = meaningOfCall(call, module);
     for (const [pattern, where, what] of TAKES_SECRET) {
       if (!pattern.test(meaning)) continue;
       const arg =

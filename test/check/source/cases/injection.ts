@@ -13,6 +13,13 @@ app.get('/one/{name}', { db: Depends(db) }, async ({ db, params }) => {
 `,
   'SQL by pieces, a sort column, and a list of conditions': `
 export function routes(router, db) {
+  router.get('/all', {}, async ({ query }) => {
+    const text = query.q === 'all' ? '' : query.q;
+    if (text === 'none') return [];
+    await db.fetchAll(\`select id from notes where title = '\${text}'\`); // SVC601
+    if (text !== 'one' && text !== 'two') throw new BadRequest();
+    return db.fetchAll(\`select id from notes where title = '\${text}'\`);
+  });
   router.get('/notes', {}, async ({ req }) => {
     const sort = req.query.get('sort') ?? 'id';
     const where = [];
@@ -91,6 +98,18 @@ class Sort extends Schema { by = Field(str, { pattern: '^[a-z]+$' }); }
 app.post('/c', { body: Sort }, ({ db, body }) => db.fetchAll(\`select * from notes order by \${body.by}\`));
 export function known(name) { if (!/^[a-z]+$/.test(name)) throw new Error('no'); return name; }
 app.get('/d', {}, ({ db, query }) => db.fetchAll(\`select * from \${known(query.table)}\`));
+`,
+  'SQL in TypeScript that is more than types': `
+// FILE app.ts
+enum Sort { Name = 'name' }
+class Store {
+  constructor(private readonly db: Database, readonly sort: Sort) {}
+  route() {
+    return ({ query }: Context) => query;
+  }
+}
+app.get('/a', {}, ({ db, query }: Context) =>
+  db.fetchAll(\`select * from t where a = '\${query.a}'\`)); // SVC601
 `,
   commands: `
 import { exec, execFile, execSync, spawn } from 'node:child_process';

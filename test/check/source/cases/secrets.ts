@@ -11,11 +11,14 @@ app.post('/hook', {}, async ({ req, body }) => {
   if (body.token !== expectedToken) throw new Unauthorized(); // SVC621
   if (form.password === user.passwordHash) return 1; // SVC621
 });
+const MAGIC = 'NTLMSSP';
 app.post('/right', {}, ({ req, form }) => {
   if (token === undefined || token === '' || typeof secret === 'string') return 0;
   if (form.password !== form.passwordAgain) throw new BadRequest();
   if (secret.length !== 32) return 1;
   if (type === 'password') return 2;
+  if (header.digest !== computedDigest) throw new BadRequest();
+  if (signature !== MAGIC) throw new BadRequest();
   if (file.hash === other.hash) return 3;
   if (token.kind === previous.kind) return 4;
   return timingSafeEqual(a, b);
@@ -28,6 +31,8 @@ export function makeToken() {
 const sessionId = String(Math.random()); // SVC622
 const record = { resetToken: 'r' + Math.random() }; // SVC622
 const otp = Math.floor(100000 + Math.random() * 900000); // SVC622
+const cspNonce = Math.random().toString(36); // SVC622
+const call = { SignatureNonce: Math.random() };
 const delay = Math.random() * 1000;
 const color = pick(Math.random());
 const jitter = { statusCode: 200, wait: Math.random() };
@@ -40,6 +45,13 @@ const b = crypto.createHash('md5').update(salt + form.password).digest('hex'); /
 const c = hash('sha256', user.password); // SVC623
 const d = createHash('sha256').update(content).digest('hex');
 const e = hash('sha256', token);
+`,
+  'passwords that are hashed twice': `
+import { createHash } from 'node:crypto';
+import bcrypt from 'bcrypt';
+export async function slow(password) {
+  return await bcrypt.hash(createHash('sha512').update(password).digest('base64'), 12);
+}
 `,
   'tokens that are decoded': `
 import jwt from 'jsonwebtoken';

@@ -38,7 +38,8 @@ const all = cached(async () => db.fetchAll('select * from rates'));
 app.patch('/me', {}, async ({ req, user, db }) => {
   const body = await req.json();
   Object.assign(user, body); // SVC633
-  await users.update(user.id, body); // SVC633
+  await this.userModel.update(user.id, body); // SVC633
+  await service.update(user.id, body);
   await users.insert({ ...body, owner: user.id }); // SVC633
   return {};
 });
