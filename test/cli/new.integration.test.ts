@@ -220,7 +220,7 @@ test('a new project does not start in production before its database is migrated
   );
   const headers = {
     'Content-Type': 'application/json',
-    Authorization: `Bearer ${createToken('github:1', secret, { claims: { scopes: ['notes:read', 'notes:write'] } })}`,
+    Authorization: `Bearer ${createToken('github:1', secret, { type: 'at+jwt', claims: { scopes: ['notes:read', 'notes:write'] } })}`,
   };
   for (const time of [1, 2]) {
     const server = start(t, ...svc('run'));
