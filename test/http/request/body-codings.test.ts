@@ -1,13 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
-import {
-  brotliCompressSync,
-  deflateRawSync,
-  deflateSync,
-  gzipSync,
-  zstdCompressSync,
-} from 'node:zlib';
+import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { Field, IdempotencyMiddleware, Schema, Svc, str } from 'svc';
 import { TestClient } from 'svc/testing';
 import { decodedChunks } from '../../../src/http/request/body-codings.ts';
