@@ -15,6 +15,7 @@ export type { ConditionOptions, RoleRequirement, ScopeRequirement } from './auth
 export {
   BadRequest,
   ClientDisconnected,
+  Conflict,
   Forbidden,
   HTTPException,
   InternalError,
@@ -27,6 +28,7 @@ export {
   SvcError,
   TooManyRequests,
   Unauthorized,
+  UnprocessableContent,
 } from './base/errors.ts';
 export { BackgroundTasks } from './routing/background.ts';
 export { MemoryCache } from './cache/cache.ts';
@@ -34,6 +36,7 @@ export type { MemoryCacheOptions } from './cache/cache.ts';
 export { cached } from './cache/cached.ts';
 export type { Cached, CachedOptions, CachedStats } from './cache/cached.ts';
 export { systemClock } from './base/clock.ts';
+export { escapeHtml } from './base/html.ts';
 export type { Clock } from './base/clock.ts';
 export { Config } from './base/config.ts';
 export type { CastOptions, Env } from './base/config.ts';
@@ -47,7 +50,7 @@ export type {
   ProviderSpec,
   Scope,
 } from './routing/di.ts';
-export type { HTTPExceptionOptions, Issue } from './base/errors.ts';
+export type { HTTPExceptionOptions, Issue, TooManyRequestsOptions } from './base/errors.ts';
 export type { FaultCode } from './base/faults.ts';
 export type { Finding, Place, Report, Severity } from './base/findings.ts';
 export { InvalidToken, createToken, verifyToken } from './crypto/jwt.ts';
@@ -127,6 +130,7 @@ export {
 } from './schema/schema.ts';
 export type {
   CountOptions,
+  ListOptions,
   FieldOptions,
   FieldType,
   FileFieldOptions,

@@ -54,6 +54,8 @@ const NAMES_KEPT: Readonly<Record<string, string>> = {
 const CLOCKS: ReadonlySet<string> = new Set(['base/clock.ts', 'base/manual-clock.ts']);
 /** These files import the application, whose name is known at run time only. */
 const LOADERS: ReadonlySet<string> = new Set(['cli/main.ts', 'cli/run.ts', 'cli/load.ts']);
+/** This file gives `node:http` to all others, without loading what they do not use. */
+const NODE_HTTP = 'base/node-http.ts';
 /** The docs page is text between backticks, which is not code of the module itself. */
 const TEXTS: ReadonlySet<string> = new Set(['openapi/docs/page.generated.ts']);
 /** Files of new projects, which are data of the package. */
@@ -150,7 +152,12 @@ function forbidden(file: string, text: string): string[] {
   if (/\b(?:TODO|FIXME)\b/.test(text)) found.push(`src/${file} has a TODO or FIXME`);
   if (/\bnew Function\b|(?<![.\w#])eval\(|\bfrom 'node:vm'/.test(code))
     found.push(`src/${file} generates code from strings`);
-  if (/(?<![.\w])require\(|\bcreateRequire\b|\bgetBuiltinModule\b|\bprocess\.binding\b/.test(code))
+  if (/^import (?!type\b)[^'";]*'node:http'/m.test(code))
+    found.push(`src/${file} imports node:http, which loads Node's fetch client: import src/${NODE_HTTP}`);
+  if (
+    file !== NODE_HTTP &&
+    /(?<![.\w])require\(|\bcreateRequire\b|\bgetBuiltinModule\b|\bprocess\.binding\b/.test(code)
+  )
     found.push(`src/${file} imports in a way that this test does not see`);
   const time = CLOCKS.has(file)
     ? null
@@ -367,6 +374,14 @@ for (const [what, files, expected] of [
     'an import that is known at run time only',
     { [SVC]: `${DOC}await import(name);` },
     [/known at run time only/],
+  ],
+  [
+    'an import of node:http, but for types',
+    {
+      [SVC]: `${DOC}import type { Server } from 'node:http';\nimport { createServer } from 'node:http';`,
+      'base/node-http.ts': `${DOC}export const http = process.getBuiltinModule('node:http');`,
+    },
+    [/app\/svc\.ts imports node:http, which loads/],
   ],
   ['a hidden import', { [SVC]: `${DOC}const fs = process.getBuiltinModule('fs');` }, [/does not see/]],
   [

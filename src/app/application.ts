@@ -1,7 +1,7 @@
 /**
  * A compiled application: matches a request, handles it, counts it and finishes it. Nothing can be added to it any more.
  *
- *   server -> handle(req) -> Answer -> count(req, response) -> sent -> finish(req, outcome)
+ *   handle(req) -> count(req, response) -> the server sends it -> finish(req, outcome)
  *
  * Servers, test clients, `app.fetch()` and MCP call it.
  */
@@ -20,10 +20,11 @@ import type { Logger } from '../observability/log.ts';
 import type { Counter } from '../observability/metrics.ts';
 import type { Operations } from '../operations/operations.ts';
 import type { CompilationView, CompiledApplication } from '../routing/compile.ts';
+import type { CompileVariant } from './declarations.ts';
 import type { Settings } from './options.ts';
 
 /** The parts of an application that serving needs. */
-export interface ApplicationDeps {
+interface ApplicationDeps {
   readonly compiled: CompiledApplication;
   readonly settings: Settings;
   readonly clock: Clock;
@@ -35,6 +36,8 @@ export interface ApplicationDeps {
   readonly slowReaders: Counter;
   /** Clean-ups that run after their responses; a shutdown waits for them. */
   readonly cleanUps: Set<Promise<void>>;
+  /** Called with every error of a clean-up, which has been logged. */
+  readonly onFailedAfter?: CompileVariant['onFailedAfter'];
 }
 
 type CleanUp = (outcome: Outcome) => Awaitable<void>;
@@ -52,11 +55,11 @@ export class Application implements ServedApplication {
   readonly view: CompilationView;
   /** Matches a request and answers it. Never throws, never rejects. */
   readonly handle: Core;
-  /** Answers a request for a WebSocket: with 101, or another response to refuse it. */
+  /** Answers a request for a WebSocket: with 101, or with another response that refuses it. Never throws, never rejects. */
   readonly upgrade: Core;
   readonly hasSocketAt: (path: string) => boolean;
   readonly routeAt: (method: string, path: string) => CompiledRoute | undefined;
-  /** Loads the runtime of WebSockets and resolves dependencies of scope `app`. Returns how to clean them up. */
+  /** Loads the code of WebSockets and resolves the dependencies of scope `app`. Returns a function that cleans them up. */
   readonly start: () => Promise<() => Promise<void>>;
   readonly isProbe: (req: TransportRequest) => boolean = isProbe;
   readonly #deps: ApplicationDeps;
@@ -85,20 +88,20 @@ export class Application implements ServedApplication {
     this.#functions = this.#withHandle(compiled.handleTool);
   }
 
-  /** Counts a response before it is sent; `durationMs` is the time to make it. */
+  /** Counts a response just before it is sent. `durationMs`: how long it took to make. */
   count(req: TransportRequest, response: HttpResponse, durationMs: number): void {
     this.#deps.operations.count(req, response.status, durationMs);
     if (this.#accessLog !== undefined) req.event ??= new RequestEvent(req);
     if (req.event !== undefined) answerRequest(req.event, response, durationMs);
   }
 
-  /** Counts a response that was not sent whole: its source failed, or its client did not read. */
+  /** Counts a response that failed: node:http refused it, the source of its body failed, or its client did not read. */
   countCut(why: 'failed' | 'slow'): void {
     if (why === 'failed') this.#deps.errors.add(1);
     else this.#deps.slowReaders.add(1);
   }
 
-  /** Ends a request: access log, then its clean-ups; a promise where these take time. Never throws, never rejects. */
+  /** Ends a request: writes the access log, then runs its clean-ups. Returns a promise when there are any. Never throws, never rejects. */
   finish(req: TransportRequest, outcome: Outcome): Awaitable<void> {
     if (req.event !== undefined) {
       endRequest(req.event, outcome);
@@ -108,7 +111,7 @@ export class Application implements ServedApplication {
     return cleanUps === undefined ? undefined : this.#cleanUp(cleanUps, req, outcome);
   }
 
-  /** Runs a clean-up of a request that has ended. */
+  /** Runs a clean-up that was registered after its request had ended. */
   runLate(req: TransportRequest, cleanUp: CleanUp, outcome: Outcome): void {
     void this.#cleanUp([cleanUp], req, outcome);
   }
@@ -125,9 +128,9 @@ export class Application implements ServedApplication {
     return answerInMemory(isFunction ? this.#functions : this, request, remoteAddress, prepare);
   }
 
-  /** Serves other routes with the settings of this application, without a count of their requests: the metrics on their own port. */
+  /** Serves other routes (the metrics on a port of their own) with the settings of this application, without counting their requests. */
   beside(handle: Core): ServedApplication {
-    return { ...this.#withHandle(handle), count: countEvent };
+    return { ...this.#withHandle(handle), count: publishResponse };
   }
 
   #withHandle(handle: Core): ServedApplication {
@@ -156,13 +159,14 @@ export class Application implements ServedApplication {
         await cleanUp(outcome);
       } catch (error) {
         this.log.error('cleanup_failed', error, req.logFields());
+        this.#deps.onFailedAfter?.(error, req.id);
       }
     }
   }
 }
 
-/** Passes the response on to subscribers of the request's event. */
-function countEvent(req: TransportRequest, response: HttpResponse, durationMs: number): void {
+/** Passes the response on to subscribers of the request's event, and counts nothing. */
+function publishResponse(req: TransportRequest, response: HttpResponse, durationMs: number): void {
   if (req.event !== undefined) answerRequest(req.event, response, durationMs);
 }
 

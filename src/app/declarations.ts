@@ -32,12 +32,14 @@ import type { HostDeps } from './host.ts';
 export interface CompileVariant {
   /** Called with every error that nothing handled. */
   readonly onUnhandled?: ((error: unknown, requestId: string) => void) | undefined;
+  /** Called with every error of a clean-up or a background task; the id is empty where it belongs to no request. */
+  readonly onFailedAfter?: ((error: unknown, requestId: string) => void) | undefined;
   /** Replacements of dependency sources. */
   readonly overrides?: ReadonlyMap<unknown, DependencySource> | undefined;
 }
 
 /** The parts of an application that compiling needs. */
-export interface DeclarationDeps extends Omit<HostDeps, 'use' | 'addRule'> {
+interface DeclarationDeps extends Omit<HostDeps, 'use' | 'addRule'> {
   readonly declaredRoutes: Routes;
   readonly openapi: OpenApiOptions;
   readonly services: Services;
@@ -160,6 +162,7 @@ export class Declarations {
         errors,
         debug: this.#deps.isDebug(),
         onUnhandled: variant.onUnhandled,
+        onFailedAfter: variant.onFailedAfter,
       }),
       placeOfMiddleware: (layer) => this.#middlewarePlaces.get(layer)?.place,
       tasks,

@@ -43,7 +43,7 @@ export function assertStartAllowed(): void {
 }
 
 /** The parts of an application that its lifecycle needs. */
-export interface LifecycleDeps {
+interface LifecycleDeps {
   readonly log: Logger;
   readonly rooms: Rooms;
   readonly roomBus: RoomBus | undefined;
@@ -192,7 +192,7 @@ export interface RequestListeners {
 }
 
 /** Where a server has been opened, and how it ends. */
-export interface OpenedServer {
+interface OpenedServer {
   readonly host: string;
   readonly port: number;
   readonly url: string;
@@ -208,7 +208,7 @@ const LAST_REQUEST_MS = 100;
 const SHUTDOWN_MS = 10_000;
 
 /** The parts of an application that listening needs. */
-export interface ServingDeps {
+interface ServingDeps {
   readonly lifecycle: Lifecycle;
   /** The application's own methods, which a subclass may override. */
   startup(): Promise<void>;

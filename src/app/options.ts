@@ -139,7 +139,7 @@ const SVC_OPTIONS = {
 } as const;
 
 /** The options of `new Svc()`, apart: objects that the application uses, and settings, which `config` and variables may override. */
-export interface ReadSvcOptions {
+interface ReadSvcOptions {
   readonly logger: Logger | undefined;
   readonly clock: Clock | undefined;
   readonly roomBus: RoomBus | undefined;

@@ -3,7 +3,7 @@
  *
  *   declarations.ts   declarations -> compilation and findings
  *   application.ts    the compiled application, which serves
- *   lifecycle.ts      start and stop
+ *   lifecycle.ts      start and stop, and the HTTP server of run() (http/server/server.ts)
  */
 import { systemClock } from '../base/clock.ts';
 import { Config } from '../base/config.ts';
@@ -82,7 +82,7 @@ export class Svc extends Router implements McpApplication {
   readonly #slowReaders: Counter;
   #testEnv: Env | undefined;
   #clock: Clock;
-  /** Undefined until the application is compiled. */
+  /** Undefined until the application is compiled: until then each reader reads the settings anew. */
   #settings: Settings | undefined;
   #application: Application | undefined;
 
@@ -121,10 +121,10 @@ export class Svc extends Router implements McpApplication {
     this.#declarations = this.#declare(shared, tasks);
     this.lifecycle = this.#makeLifecycle(roomBus);
     this.serving = this.#makeServing();
-    this.#readSettings(); // a variable that cannot be read fails here, not at the first request
+    this.#readSettings(); // a setting that cannot be read fails here, not at the first request
   }
 
-  /** The environment: decides what is protected and what is shown. */
+  /** `development`, `test` or `production`: which endpoints are protected, and how much an error response shows. */
   get env(): Env {
     return this.#settings?.env ?? this.#testEnv ?? this.config.env;
   }
@@ -141,13 +141,13 @@ export class Svc extends Router implements McpApplication {
     return this.#clock;
   }
 
-  /** A layer around every route, whenever it is registered; the first is outermost. @throws SvcError `E_MIDDLEWARE` */
+  /** Adds middleware around every route, also around routes that were registered before. The first is the outermost. @throws SvcError `E_MIDDLEWARE` */
   override use(middleware: Middleware | MiddlewareFunction): this {
     this.#declarations.addMiddleware(middleware);
     return this;
   }
 
-  /** Answers what is thrown of this class, or of a class below it that has no handler of its own. */
+  /** Handles errors of this class, and of its subclasses that have no handler of their own. */
   override exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this {
     this.assertNotFrozen('register an exception handler');
     this.#declarations.addExceptionHandler(errorClass, handler);
@@ -155,8 +155,8 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * Adds a plugin. Whenever it is called, plugins are registered in the order of what they require when the application
-   * compiles, started in that order and stopped in reverse.
+   * Adds a plugin. The order of the calls does not matter: when the application compiles, each plugin comes after the plugins
+   * that it requires. They start in that order and stop in reverse.
    */
   register(plugin: Plugin): this {
     this.assertNotFrozen(`register the plugin "${plugin.name}"`);
@@ -183,8 +183,8 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * A tool for MCP clients that is no route: its `args` are fields, every other key of the spec is as a route has it. A call goes
-   * through the middleware as a request does. @throws SvcError `E_MCP_NAME`, `E_ROUTE_SPEC`
+   * A tool for MCP clients that is not a route. `args` declares its arguments; all other keys mean what they mean for a route. A
+   * call goes through the middleware as a request does. @throws SvcError `E_MCP_NAME`, `E_ROUTE_SPEC`
    */
   tool<const S extends object, const R extends HandlerResult<S>>(
     name: string,
@@ -196,7 +196,7 @@ export class Svc extends Router implements McpApplication {
     return this;
   }
 
-  /** A prompt for MCP clients: what a person picks, and a model reads. Its `args` come as text. @throws SvcError `E_MCP_NAME`, `E_ROUTE_SPEC` */
+  /** A prompt for MCP clients: a person picks it, a model reads it. Its arguments arrive as text. @throws SvcError `E_MCP_NAME`, `E_ROUTE_SPEC` */
   prompt<const S extends object>(
     name: string,
     spec: S & CheckedTool<S, PromptSpec>,
@@ -213,7 +213,7 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * Calls a tool as a client would, in process: through middleware, guards and validation, with the fields in `headers` and no others.
+   * Calls a tool as a client would, in process: through middleware, guards and validation, with only the header fields in `headers`.
    * A refusal of the route is a result with `isError`. @throws SvcError `E_MCP_TOOL`
    */
   mcpCall(
@@ -258,7 +258,7 @@ export class Svc extends Router implements McpApplication {
     return this.#declarations.check();
   }
 
-  /** Refuses an application of which a check finds an error. @throws SvcError `E_COMPILE` with the findings @internal */
+  /** Throws when check() finds an error. @throws SvcError `E_COMPILE` with the findings @internal */
   assertChecks(): void {
     const { ok, findings } = this.check();
     if (!ok) throw new SvcError('E_COMPILE', [findings], { findings });
@@ -282,8 +282,8 @@ export class Svc extends Router implements McpApplication {
   /**
    * Finds every mistake and builds what serves. Called by startup(); calling it again does nothing.
    *
-   * @throws SvcError `E_COMPILE` with all that check() reports, when a mistake between declarations or a rule of the phase
-   * `graph` is among it. Errors of other rules keep nothing from starting but `svc run` in production.
+   * @throws SvcError `E_COMPILE` with all that check() reports, when it finds a mistake between declarations or an error of
+   * a rule of the phase `graph`. Errors of other rules only keep `svc run` in production from starting.
    */
   compileAll(): this {
     this.application();
@@ -296,15 +296,15 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * Compiles, starts the plugins, runs the startup hooks, then resolves the dependencies of scope `app`; once until
-   * shutdown(), however often it is called. After a failure the parts that had started are stopped and the shutdown hooks run;
+   * Compiles, starts the plugins, runs the startup hooks, then resolves the dependencies of scope `app`. Further
+   * calls do nothing until shutdown(). After a failure the parts that had started are stopped and the shutdown hooks run;
    * the start may be tried again.
    */
   startup(): Promise<void> {
     return this.lifecycle.startup();
   }
 
-  /** Waits for clean-ups of requests, then runs the shutdown hooks: those of an application that has started, once. */
+  /** Waits for the clean-ups of requests, then runs the shutdown hooks. Does nothing when the application has not started. It does not close the server of run(). */
   shutdown(): Promise<void> {
     return this.lifecycle.shutdown();
   }
@@ -332,13 +332,13 @@ export class Svc extends Router implements McpApplication {
   /**
    * Starts and listens. Resolves when requests are accepted; SIGTERM and SIGINT then drain, shut down and end the process.
    *
-   * With `workers` or `reload` this process only supervises others that run the same program, in which the same call serves.
+   * With `workers` or `reload` this process only supervises worker processes. They run the same program, and serve in this same call.
    *
    * @throws SvcError `E_LISTEN`, `E_COMPILE`, `E_WORKERS`, `E_TLS`, and whatever a startup hook throws
    */
   async run(options: RunOptions = {}): Promise<RunningServer> {
     const { server, workers, reload } = readRunOptions(options, this.config);
-    assertStartAllowed(); // before anything is awaited: its place is the caller's
+    assertStartAllowed(); // before the first `await`, while the caller is on the stack: the error names its line
     if (workers === undefined && !reload) return this.serving.run(server);
     const { runSupervised } = await import('../operations/supervise.ts');
     return runSupervised(this, workers === undefined ? { reload: true } : { workers }, server);
@@ -351,7 +351,7 @@ export class Svc extends Router implements McpApplication {
 
   /** The application compiled in another way, for a test client. @throws SvcError `E_COMPILE` @internal */
   variant(variant: CompileVariant): Application {
-    return this.#applicationOf(this.#declarations.build(variant).serve());
+    return this.#applicationOf(this.#declarations.build(variant).serve(), variant);
   }
 
   /** Replaces environment and clock, for a test client. @throws SvcError `E_APP_FROZEN` @internal */
@@ -424,7 +424,7 @@ export class Svc extends Router implements McpApplication {
     return this.#applicationOf(compiled);
   }
 
-  #applicationOf(compiled: CompiledApplication): Application {
+  #applicationOf(compiled: CompiledApplication, { onFailedAfter }: CompileVariant = {}): Application {
     return new Application({
       compiled,
       settings: this.#readSettings(),
@@ -434,6 +434,7 @@ export class Svc extends Router implements McpApplication {
       errors: this.#errors,
       slowReaders: this.#slowReaders,
       cleanUps: this.lifecycle.cleanUps,
+      onFailedAfter,
     });
   }
 

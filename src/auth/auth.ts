@@ -93,7 +93,10 @@ function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): Au
   });
 }
 
-/** Issues the access tokens of an application: finds them in a request, and may refuse a valid one. A plugin provides it. */
+/** `typ` of the access tokens of a {@link TokenIssuer} (RFC 9068 §2.1): another token that is signed with the same secret is none. */
+export const ACCESS_TOKEN_TYPE = 'at+jwt';
+
+/** Issues the access tokens of an application, of type `at+jwt`: finds them in a request, and may refuse a valid one. A plugin provides it. */
 export interface TokenIssuer {
   /** The name of the key that it signs with. */
   readonly keyId: string;
@@ -103,6 +106,8 @@ export interface TokenIssuer {
   accepts(claims: Claims, req: HttpRequest): Awaitable<boolean>;
   /** The challenge of another scheme than `Bearer` that it takes tokens by; with the error, if there is one and the request has come by that scheme. */
   challenge?(req: HttpRequest, error: 'invalid_token' | undefined): string;
+  /** Further fields of a 401. */
+  fields?(): Readonly<Record<string, string>>;
 }
 
 /** Where the issuer is found, for tokens that are signed with the secret of the application. */
@@ -139,6 +144,8 @@ const SCHEME = /^bearer(?: |$)/i;
 /** Reads the token of a request as its options say. */
 class BearerReader {
   readonly #checks: TokenChecks;
+  /** For tokens of an issuer. */
+  readonly #issuedChecks: TokenChecks;
   readonly #schema: SchemaPlan | undefined;
   readonly #verify: BearerAuthOptions['verify'];
   readonly #isOptional: boolean;
@@ -148,6 +155,10 @@ class BearerReader {
   constructor({ realm, schema, verify, optional, ...requirements }: BearerAuthOptions) {
     const owner = 'BearerAuth()';
     this.#checks = tokenChecks(owner, requirements);
+    this.#issuedChecks = tokenChecks(owner, {
+      ...requirements,
+      type: requirements.type ?? ACCESS_TOKEN_TYPE,
+    });
     const read = readOptions(
       owner,
       { realm, schema, verify, optional },
@@ -179,7 +190,8 @@ class BearerReader {
       const headers = this.#challenges(undefined, req, keys); // the issuer's code: what that throws keeps its stack
       throw withoutStack(() => new Unauthorized('An access token is needed', { headers }));
     }
-    const found = readToken(keys.keyring, token, this.#checks, keys.nowSeconds);
+    const checks = keys.issuer === undefined ? this.#checks : this.#issuedChecks;
+    const found = readToken(keys.keyring, token, checks, keys.nowSeconds);
     if (typeof found === 'string') throw this.#refusal(found, req, keys);
     const claims = this.#schema === undefined ? found : this.#checked(found);
     if (claims === undefined) throw this.#refusal('schema', req, keys);
@@ -217,11 +229,11 @@ class BearerReader {
     const other = issuer?.challenge?.(req, error);
     if (other === undefined) return own;
     const bearer = SCHEME.test(req.headers['authorization'] ?? '') ? own : this.#absent;
-    return { 'WWW-Authenticate': `${bearer['WWW-Authenticate']}, ${other}` };
+    return { ...issuer?.fields?.(), 'WWW-Authenticate': `${bearer['WWW-Authenticate']}, ${other}` };
   }
 }
 
-type Challenge = Readonly<Record<'WWW-Authenticate', string>>;
+type Challenge = Readonly<Record<string, string>> & { readonly 'WWW-Authenticate': string };
 
 /** With the realm in its challenge. */
 class RefusedToken extends InvalidToken {

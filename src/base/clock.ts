@@ -15,6 +15,13 @@ export interface Clock {
   after(ms: number, fn: () => void): Disposable;
   /** Resolves after `ms`; rejects with the signal's reason when it is aborted first. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
+  /** Lets `ms` pass where a pause is an end in itself, and no timer of a test. Default: {@link sleep}; a clock that is moved by hand moves. */
+  pass?(ms: number): Promise<void>;
+}
+
+/** Lets time pass by a clock. */
+export function pass(clock: Clock, ms: number): Promise<void> {
+  return clock.pass?.(ms) ?? clock.sleep(ms);
 }
 
 /** Beyond it, wall and monotonic time have parted. */

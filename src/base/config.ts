@@ -16,7 +16,7 @@ import type { Declared, Place } from './findings.ts';
 export type Env = 'production' | 'development' | 'test';
 
 /** What a {@link Config} is made from. Nothing of it is read again, or written to. */
-export interface ConfigOptions {
+interface ConfigOptions {
   /** The lowest layer: the framework's own defaults. */
   readonly defaults?: Readonly<Record<string, unknown>> | undefined;
   /** The `config` of `new Svc({ config })`. */
@@ -37,10 +37,10 @@ export interface CastOptions<T> {
 }
 
 /** The layer that answers for a key; `none` when no layer has it. */
-export type ConfigSource = 'default' | 'argument' | 'dict' | 'environment' | 'none';
+type ConfigSource = 'default' | 'argument' | 'dict' | 'environment' | 'none';
 
 /** One key that has been read, for `svc check`. */
-export interface ConfigRead {
+interface ConfigRead {
   readonly key: string;
   readonly variable: string;
   /** What the text becomes; `undefined` when it was asked for neither with a default nor with a cast. */
@@ -51,7 +51,7 @@ export interface ConfigRead {
 }
 
 /** A variable `SVC_*` that nobody has read, and the name it was probably meant to be. */
-export interface UnknownVariable {
+interface UnknownVariable {
   readonly variable: string;
   readonly suggestion: string | undefined;
 }

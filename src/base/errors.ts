@@ -94,7 +94,7 @@ export class HTTPException extends Error {
   constructor(
     status: number,
     detail?: string,
-    options: HTTPExceptionOptions & { readonly issues?: readonly Issue[] } = {},
+    options: HTTPExceptionOptions & { readonly issues?: readonly Issue[] | undefined } = {},
   ) {
     super(detail ?? statusTitle(status), 'cause' in options ? { cause: options.cause } : undefined);
     if (!Number.isInteger(status) || status < 400 || status > 599)
@@ -110,7 +110,7 @@ export class HTTPException extends Error {
 
 /**
  * Makes an exception that says nothing of where: nobody reads the stack of a refusal, and a flood makes many. Capturing it costs more
- * than all the rest (`refused` of test/bench/rate-limit.ts). @internal
+ * than all the rest (`tooLarge` of test/bench/http.ts). @internal
  */
 export function withoutStack<T extends HTTPException>(make: () => T): T {
   const { stackTraceLimit } = Error;
@@ -164,12 +164,45 @@ export class InternalError extends HTTPException {
     super(500, detail, options);
   }
 }
-/** 429: too often. With `Retry-After` and the fields of the limit. */
-export class TooManyRequests extends HTTPException {
+/** 409: the request conflicts with the state of what it is about: a name is taken, a version is old. */
+export class Conflict extends HTTPException {
   constructor(detail?: string, options?: HTTPExceptionOptions) {
-    super(429, detail, options);
+    super(409, detail, options);
   }
 }
+/** 422: the input is well-formed and breaks a rule of the application. Input that does not fit its schema is {@link BadRequest}. */
+export class UnprocessableContent extends HTTPException {
+  constructor(
+    detail?: string,
+    options?: HTTPExceptionOptions & { readonly issues?: readonly Issue[] | undefined },
+  ) {
+    super(422, detail, options);
+  }
+}
+/** What may accompany {@link TooManyRequests}. */
+export interface TooManyRequestsOptions extends HTTPExceptionOptions {
+  /** After how many seconds the client may try again, 0 or more: sent as `Retry-After`, rounded up. */
+  readonly retryAfterSeconds?: number | undefined;
+}
+/** 429: too often. Say when the client may try again: `new TooManyRequests('Three exports an hour', { retryAfterSeconds: 1_200 })`. */
+export class TooManyRequests extends HTTPException {
+  /** @throws RangeError for `retryAfterSeconds` below 0 and for what is not a finite number */
+  constructor(detail?: string, { retryAfterSeconds, ...options }: TooManyRequestsOptions = {}) {
+    super(429, detail, {
+      ...options,
+      ...(retryAfterSeconds === undefined
+        ? {}
+        : { headers: { ...options.headers, 'Retry-After': retryAfter(retryAfterSeconds) } }),
+    });
+  }
+}
+
+function retryAfter(seconds: number): string {
+  if (!Number.isFinite(seconds) || seconds < 0)
+    throw new RangeError(`TooManyRequests needs retryAfterSeconds of 0 or more, found ${seconds}`);
+  return String(Math.ceil(seconds));
+}
+
 /** 503: the time of the request is over. Also the reason of `req.signal`, and what is thrown into generators then. */
 export class RequestTimeout extends HTTPException {
   constructor(detail = 'The request took too long', options?: HTTPExceptionOptions) {

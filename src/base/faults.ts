@@ -42,6 +42,12 @@ export const FAULTS = {
       `Cannot read the request body as ${what}: its stream has been taken already`,
     remedy: 'Call stream() or one of body(), json(), text(), form(), not both',
   },
+  E_BODY_DISCARDED: {
+    describe: (): string =>
+      'Cannot read the request body: the response was sent before the body was read, and what came of it was thrown away',
+    remedy:
+      'Read the body in the handler, before it returns, and hand the value to the background task or clean-up that needs it',
+  },
   E_CACHED_KEY: {
     describe: (problem: string): string => `Cannot cache the call: ${problem}, which makes no key`,
     remedy:

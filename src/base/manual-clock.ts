@@ -76,6 +76,11 @@ export class ManualClock implements Clock {
     await turn();
   }
 
+  /** Moves on: who waits by this would wait for ever. */
+  pass(ms: number): Promise<void> {
+    return this.advance(ms);
+  }
+
   /** Sets the wall clock, as an administrator would: neither timers nor monotonicMs() take notice. */
   setWallMs(epochMs: number): void {
     this.#wallMs = epochMs;

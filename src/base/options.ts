@@ -13,7 +13,7 @@ export interface OptionKind<T> {
 }
 
 /** The values an options table describes. */
-export type OptionValues<K> = { readonly [N in keyof K]: K[N] extends OptionKind<infer T> ? T : never };
+type OptionValues<K> = { readonly [N in keyof K]: K[N] extends OptionKind<infer T> ? T : never };
 
 /** An integer of `least ... greatest`. */
 export function int(fallback: number, least: number, greatest: number): OptionKind<number> {

@@ -45,7 +45,7 @@ export class MemoryCache implements CacheBackend {
   #values: unknown[] = [undefined];
   /**
    * By slot: when it expires, and how many bytes it takes; grown by doubling. The deadline of a value that is not kept as it
-   * is has a minus, so that get() hands out what needs nothing else after one comparison (test/bench/cache.ts).
+   * is has a minus, so that get() hands out what needs nothing else after one comparison (topic `cache` of test/bench/table.ts).
    */
   #deadlines: Float64Array = new Float64Array(FIRST_SLOTS);
   #sizes: Float64Array = new Float64Array(FIRST_SLOTS);

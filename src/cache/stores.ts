@@ -89,21 +89,15 @@ export interface MemoryRecordStoreOptions {
 /** What has expired leaves with later writes, two at a time, so no write pays for all of them. */
 const SWEPT_PER_WRITE = 2;
 
-interface StoredRecord {
-  readonly key: string;
+interface StoredRecord extends Timed {
   value: string;
-  deadlineMs: number;
-  /** Its place in the heap. */
-  place: number;
 }
 
 /** Records of one process. A heap by deadline finds what has expired in O(log n), so "full" means full of live records. */
 export class MemoryRecordStore implements RecordStore {
   readonly #maxRecords: number;
   readonly #clock: Clock;
-  readonly #records = new Map<string, StoredRecord>();
-  /** A binary heap: the earliest deadline first. */
-  readonly #heap: StoredRecord[] = [];
+  readonly #records = new ExpiryHeap<StoredRecord>();
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: MemoryRecordStoreOptions = {}) {
@@ -117,7 +111,7 @@ export class MemoryRecordStore implements RecordStore {
 
   /** How many records it holds, those not yet swept too. */
   get size(): number {
-    return this.#heap.length;
+    return this.#records.size;
   }
 
   get(key: string): string | undefined {
@@ -151,78 +145,35 @@ export class MemoryRecordStore implements RecordStore {
   delete(key: string): boolean {
     const known = this.#live(key, this.#clock.monotonicMs());
     if (known === undefined) return false;
-    this.#remove(known);
+    this.#records.remove(known);
     return true;
   }
 
   #live(key: string, nowMs: number): StoredRecord | undefined {
     const known = this.#records.get(key);
-    if (known === undefined || nowMs < known.deadlineMs) return known;
-    this.#remove(known);
+    if (known === undefined || nowMs < known.timeMs) return known;
+    this.#records.remove(known);
     return undefined;
   }
 
   #insert(key: string, value: string, nowMs: number, ttlMs: number): void {
     if (!(ttlMs > 0)) return;
-    if (this.#heap.length >= this.#maxRecords) throw new StoreFull(); // #sweep() found nothing to remove: all are live
-    const record = { key, value, deadlineMs: nowMs + ttlMs, place: this.#heap.length };
-    this.#records.set(key, record);
-    this.#heap.push(record);
-    this.#rise(record);
+    if (this.#records.size >= this.#maxRecords) throw new StoreFull(); // #sweep() found nothing to remove: all are live
+    this.#records.add({ key, value, timeMs: nowMs + ttlMs, place: -1 });
   }
 
   #write(record: StoredRecord, value: string, nowMs: number, ttlMs: number): void {
-    if (!(ttlMs > 0)) return this.#remove(record);
+    if (!(ttlMs > 0)) return this.#records.remove(record);
     record.value = value;
-    record.deadlineMs = nowMs + ttlMs;
-    this.#rise(record);
-    this.#sink(record);
+    this.#records.move(record, nowMs + ttlMs);
   }
 
   #sweep(nowMs: number): void {
     for (let count = 0; count < SWEPT_PER_WRITE; count++) {
-      const first = this.#heap[0];
-      if (first === undefined || nowMs < first.deadlineMs) return;
-      this.#remove(first);
+      const { first } = this.#records;
+      if (first === undefined || nowMs < first.timeMs) return;
+      this.#records.remove(first);
     }
-  }
-
-  #remove(record: StoredRecord): void {
-    this.#records.delete(record.key);
-    const last = this.#heap.pop()!; // `record` is in the heap, so it is not empty
-    if (last === record) return;
-    this.#put(last, record.place);
-    this.#rise(last);
-    this.#sink(last);
-  }
-
-  #rise(record: StoredRecord): void {
-    while (record.place > 0) {
-      const parent = this.#heap[(record.place - 1) >> 1]!;
-      if (parent.deadlineMs <= record.deadlineMs) return;
-      this.#swap(parent, record);
-    }
-  }
-
-  #sink(record: StoredRecord): void {
-    for (;;) {
-      const left = this.#heap[2 * record.place + 1];
-      const right = this.#heap[2 * record.place + 2];
-      const earlier = right !== undefined && right.deadlineMs < left!.deadlineMs ? right : left;
-      if (earlier === undefined || earlier.deadlineMs >= record.deadlineMs) return;
-      this.#swap(record, earlier);
-    }
-  }
-
-  #swap(upper: StoredRecord, lower: StoredRecord): void {
-    const place = lower.place;
-    this.#put(lower, upper.place);
-    this.#put(upper, place);
-  }
-
-  #put(record: StoredRecord, place: number): void {
-    this.#heap[place] = record;
-    record.place = place;
   }
 }
 
@@ -249,7 +200,8 @@ const DRIFT_MS = 0.001;
  */
 export class MemoryRateLimitStore implements RateLimitStore {
   readonly #clock: Clock;
-  readonly #buckets: ExpiryHeap;
+  readonly #maxBuckets: number;
+  readonly #buckets = new ExpiryHeap<Timed>();
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: MemoryRateLimitStoreOptions = {}) {
@@ -257,7 +209,7 @@ export class MemoryRateLimitStore implements RateLimitStore {
       maxBuckets: int(10_000, 1, 10_000_000),
       clock: given<Clock>(),
     });
-    this.#buckets = new ExpiryHeap(maxBuckets);
+    this.#maxBuckets = maxBuckets;
     this.#clock = clock ?? systemClock;
   }
 
@@ -269,21 +221,20 @@ export class MemoryRateLimitStore implements RateLimitStore {
   take(key: string, rule: RateLimitRule, cost = 1): RateLimitResult {
     const buckets = this.#buckets;
     const nowMs = this.#clock.monotonicMs();
-    const slot = buckets.find(key);
+    const bucket = buckets.get(key);
+    const evicted = bucket === undefined && buckets.size >= this.#maxBuckets ? buckets.first : undefined;
     const fromMs = Math.max(
       nowMs,
-      slot !== 0
-        ? buckets.timeOf(slot)
-        : buckets.isFull
-          ? inherited(buckets.earliestMs, nowMs, rule, cost)
-          : nowMs,
+      bucket?.timeMs ?? (evicted === undefined ? nowMs : inherited(evicted.timeMs, nowMs, rule, cost)),
     );
     const result = takeFrom(fromMs - nowMs, rule, cost);
     if (!result.isAllowed || cost === 0) return result;
     const arrivalMs = fromMs + (cost * rule.periodMs) / rule.limit;
-    if (slot !== 0) buckets.postpone(slot, arrivalMs);
-    else if (buckets.isFull) buckets.replaceEarliest(key, arrivalMs);
-    else buckets.add(key, arrivalMs);
+    if (bucket !== undefined) buckets.move(bucket, arrivalMs);
+    else {
+      if (evicted !== undefined) buckets.remove(evicted);
+      buckets.add({ key, timeMs: arrivalMs, place: -1 });
+    }
     return result;
   }
 }
@@ -354,122 +305,80 @@ export function recordMembers(text: string): Readonly<Record<string, unknown>> {
   }
 }
 
-/*
- * Keys in the order of their expiry times, for stores that drop the entry that expires first.
- *
- *   Map: key -> slot        heap: a binary heap of slots, the earliest time first        places: the index of each slot in the heap
- *
- * A look-up is O(1), a write O(log n). Slots, times and places are typed arrays that grow by doubling.
- */
+/** An entry of an {@link ExpiryHeap}. */
+interface Timed {
+  readonly key: string;
+  timeMs: number;
+  /** Its index in the heap. */
+  place: number;
+}
 
-const FIRST_SLOTS = 64;
-
-/** At most `capacity` keys. Slots are 1 ... capacity; 0 means none. */
-export class ExpiryHeap {
-  readonly #capacity: number;
-  readonly #slots = new Map<string, number>();
-  readonly #keys: string[] = [''];
-  /** By slot. */
-  #timesMs: Float64Array = new Float64Array(FIRST_SLOTS);
-  #places: Int32Array = new Int32Array(FIRST_SLOTS);
-  /** Slots by place, from 0. */
-  #heap: Int32Array = new Int32Array(FIRST_SLOTS);
-
-  constructor(capacity: number) {
-    this.#capacity = capacity;
-  }
+/** Entries by key, and a binary heap of them with the earliest time first. A look-up is O(1), a write O(log n). */
+export class ExpiryHeap<T extends Timed> {
+  readonly #entries = new Map<string, T>();
+  readonly #heap: T[] = [];
 
   get size(): number {
-    return this.#slots.size;
+    return this.#heap.length;
   }
 
-  get isFull(): boolean {
-    return this.#slots.size >= this.#capacity;
+  /** The entry with the earliest time. */
+  get first(): T | undefined {
+    return this.#heap[0];
   }
 
-  /** The earliest time of all. The index must not be empty. */
-  get earliestMs(): number {
-    return this.#timesMs[this.#heap[0]!]!;
+  get(key: string): T | undefined {
+    return this.#entries.get(key);
   }
 
-  /** The slot of a key, or 0. */
-  find(key: string): number {
-    return this.#slots.get(key) ?? 0;
+  /** Adds an entry whose key is new. */
+  add(entry: T): void {
+    this.#entries.set(entry.key, entry);
+    this.#put(entry, this.#heap.length);
+    this.#rise(entry);
   }
 
-  timeOf(slot: number): number {
-    return this.#timesMs[slot]!;
+  move(entry: T, timeMs: number): void {
+    entry.timeMs = timeMs;
+    this.#rise(entry);
+    this.#sink(entry);
   }
 
-  /** Gives a slot a time that is no earlier than the one it has. */
-  postpone(slot: number, timeMs: number): void {
-    this.#timesMs[slot] = timeMs;
-    this.#sink(slot, timeMs);
+  remove(entry: T): void {
+    this.#entries.delete(entry.key);
+    const last = this.#heap.pop()!; // `entry` is in the heap, so it is not empty
+    if (last === entry) return;
+    this.#put(last, entry.place);
+    this.move(last, last.timeMs);
   }
 
-  /** Takes in a key that has no slot. The index must not be full. */
-  add(key: string, timeMs: number): void {
-    const place = this.#slots.size;
-    const slot = this.#keys.push(key) - 1;
-    if (slot >= this.#timesMs.length) this.#grow();
-    this.#slots.set(key, slot);
-    this.#timesMs[slot] = timeMs;
-    this.#rise(slot, place, timeMs);
-  }
-
-  /** Gives the slot of the earliest time to another key, with whatever time. The index must not be empty. */
-  replaceEarliest(key: string, timeMs: number): void {
-    const slot = this.#heap[0]!;
-    this.#slots.delete(this.#keys[slot]!);
-    this.#keys[slot] = key;
-    this.#slots.set(key, slot);
-    this.#timesMs[slot] = timeMs;
-    this.#sink(slot, timeMs);
-  }
-
-  /** Moves what is later down until the slot's place above it is free. */
-  #rise(slot: number, from: number, timeMs: number): void {
-    let place = from;
-    while (place > 0) {
-      const parent = this.#heap[(place - 1) >> 1]!;
-      if (this.#timesMs[parent]! <= timeMs) break;
-      this.#put(parent, place);
-      place = (place - 1) >> 1;
+  #rise(entry: T): void {
+    while (entry.place > 0) {
+      const parent = this.#heap[(entry.place - 1) >> 1]!;
+      if (parent.timeMs <= entry.timeMs) return;
+      this.#swap(parent, entry);
     }
-    this.#put(slot, place);
   }
 
-  /** Moves what is earlier up until the slot's place below it is free. */
-  #sink(slot: number, timeMs: number): void {
-    const heap = this.#heap;
-    const timesMs = this.#timesMs;
-    const { size } = this.#slots;
-    let place = this.#places[slot]!;
-    for (let child = 2 * place + 1; child < size; child = 2 * place + 1) {
-      if (child + 1 < size && timesMs[heap[child + 1]!]! < timesMs[heap[child]!]!) child++;
-      const earlier = heap[child]!;
-      if (timesMs[earlier]! > timeMs) break; // below those of the same time: the last to come is the last to go
-      this.#put(earlier, place);
-      place = child;
+  /** Moves an entry below those of the same time: the last to come is the last to go. */
+  #sink(entry: T): void {
+    for (;;) {
+      const left = this.#heap[2 * entry.place + 1];
+      const right = this.#heap[2 * entry.place + 2];
+      const earlier = right !== undefined && right.timeMs < left!.timeMs ? right : left;
+      if (earlier === undefined || earlier.timeMs > entry.timeMs) return;
+      this.#swap(entry, earlier);
     }
-    this.#put(slot, place);
   }
 
-  #put(slot: number, place: number): void {
-    this.#heap[place] = slot;
-    this.#places[slot] = place;
+  #swap(upper: T, lower: T): void {
+    const { place } = lower;
+    this.#put(lower, upper.place);
+    this.#put(upper, place);
   }
 
-  #grow(): void {
-    const length = 2 * this.#timesMs.length;
-    const [timesMs, places, heap] = [
-      new Float64Array(length),
-      new Int32Array(length),
-      new Int32Array(length),
-    ];
-    timesMs.set(this.#timesMs);
-    places.set(this.#places);
-    heap.set(this.#heap);
-    [this.#timesMs, this.#places, this.#heap] = [timesMs, places, heap];
+  #put(entry: T, place: number): void {
+    this.#heap[place] = entry;
+    entry.place = place;
   }
 }

@@ -63,9 +63,9 @@ export type ReportFinding = (
   particulars?: Particulars,
 ) => void;
 
-/** A rule of this package. Without `run` it is found elsewhere: while loading or compiling. */
+/** A rule of this package. Without `run` it is found elsewhere: while loading or compiling, or in the sources. */
 export interface CoreRule extends Omit<Rule, 'run' | 'phase'> {
-  readonly phase: Rule['phase'] | 'load';
+  readonly phase: Rule['phase'] | 'load' | 'source';
   run?(view: ApplicationView, report: ReportFinding): Awaitable<void>;
 }
 
@@ -283,7 +283,7 @@ function isAbout({ subject, place }: Finding, declared: RouteDetail['declared'],
 }
 
 /** Why an allowance does not count. It holds to the end of its last day, UTC. */
-function problemOf({ reason, until }: Allowance, nowMs: number): string | undefined {
+export function problemOf({ reason, until }: Allowance, nowMs: number): string | undefined {
   if (typeof reason !== 'string' || reason.trim() === '') return 'its allowance gives no reason';
   if (until === undefined) return undefined;
   const startMs = /^\d{4}-\d\d-\d\d$/.test(until) ? Date.parse(`${until}T00:00:00Z`) : Number.NaN;

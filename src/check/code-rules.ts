@@ -2,11 +2,8 @@
  * Rules that read the code of handlers, dependencies and middleware: calls that stop the whole process while they work,
  * clean-up that may never run, dependencies that nobody uses.
  */
-import * as childProcess from 'node:child_process';
-import * as crypto from 'node:crypto';
-import * as fs from 'node:fs';
-import * as zlib from 'node:zlib';
-import { codeOf, givesNothing, takenBy, withoutOnce } from './source.ts';
+import { isBlockingName } from './source/blocking.ts';
+import { codeOf, givesNothing, takenBy, withoutOnce } from './source/functions.ts';
 import { ownRoutes, subjectOf } from './check.ts';
 import { functionOf, viewOfDependency } from '../routing/di.ts';
 import { closest } from '../base/options.ts';
@@ -57,7 +54,7 @@ function reportBlocking(
   const calls = new Set(
     [...code.matchAll(BLOCKING)]
       .map(([, name]) => name!)
-      .filter((name) => isBlocking(name) && !isDefinedIn(code, name)),
+      .filter((name) => isBlockingName(name) && !isDefinedIn(code, name)),
   );
   if (calls.size > 0)
     report(subject, `${who} calls ${[...calls].join(', ')}, for which every other request waits`, place);
@@ -236,21 +233,4 @@ function insideOf(code: string, from: number): string {
     if (code[index] === ')' && --depth === 0) return code.slice(from, index);
   }
   return code.slice(from);
-}
-
-/** These are over in microseconds, as `createHmac()` is. */
-const QUICK: ReadonlySet<string> = new Set(['randomFillSync', 'hkdfSync', 'generateKeySync']);
-/** Those of Node, and of libraries that hash passwords. Others are called so for what they synchronize. */
-const NAMES: ReadonlySet<string> = new Set([
-  ...[fs, crypto, zlib, childProcess]
-    .flatMap((module) => Object.keys(module))
-    .filter((name) => name.endsWith('Sync') && !QUICK.has(name)),
-  'hashSync',
-  'compareSync',
-  'genSaltSync',
-]);
-
-/** Whether everybody waits for what is called so. */
-function isBlocking(name: string): boolean {
-  return NAMES.has(name);
 }

@@ -2,7 +2,7 @@
  * Rules about what routes take and give: bodies without a schema, replies without one, schemas that no reply could fit, and
  * inputs of any length from anybody.
  */
-import { callsOfRequest, codeOf, repliesWithObject } from './source.ts';
+import { callsOfRequest, codeOf, repliesWithObject } from './source/functions.ts';
 import { isAboutSecrets, isIssuing } from './access-rules.ts';
 import { isGuarded, isPublic, isWrite, ownRoutes, subjectOf } from './check.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';

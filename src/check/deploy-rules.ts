@@ -4,7 +4,7 @@
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { callsOfRequest, codeOf } from './source.ts';
+import { callsOfRequest, codeOf } from './source/functions.ts';
 import { ownRoutes, subjectOf } from './check.ts';
 import { fileLimit } from '../schema/schema.ts';
 import type { ApplicationView, ReportFinding } from './check.ts';

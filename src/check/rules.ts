@@ -2,7 +2,7 @@
  * The catalogue of checks: every rule of this package by its id, and those among them that look at a compiled application.
  *
  * An id is for ever. What has no `run` is found where it happens: while loading (cli/inspect-child.ts) or compiling
- * (routing/compile.ts, routing/di.ts, routing/plugin.ts, routing/route.ts).
+ * (routing/compile.ts, routing/di.ts, routing/plugin.ts, routing/route.ts), or in the sources (source/examine.ts).
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -31,6 +31,7 @@ import {
   findUnreachable,
 } from './graph-rules.ts';
 import { findSecrets } from './secrets.ts';
+import { SOURCE_RULES } from './source/catalogue.ts';
 import { SvcError } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
 import { CONVERTERS } from '../http/path.ts';
@@ -361,6 +362,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     why: 'Every process that starts, each worker and each rolling deploy, waits for the import',
     remedy: 'Import what is needed later when it is needed, and do what takes long in app.onStartup()',
   },
+  ...SOURCE_RULES,
 ];
 
 /** All of them: what is imported with this function is not needed until it is called. */

@@ -5,7 +5,10 @@
  */
 import { systemClock } from '../base/clock.ts';
 import { makeReport } from '../check/check.ts';
+import { fileURLToPath } from 'node:url';
 import { findBreakingChanges } from '../check/document-rules.ts';
+import { allowInline } from '../check/source/allowances.ts';
+import { examineSources } from '../check/source/examine.ts';
 import { CORE_RULES } from '../check/rules.ts';
 import { denyStart } from '../app/lifecycle.ts';
 import { Denied, HandleWatch, denyNetwork, isDenied } from './quarantine.ts';
@@ -87,17 +90,15 @@ async function work(job: Job): Promise<Answer> {
   const found = trespassed();
   if (job.wants === 'live') network.allow();
   const live = job.wants === 'live' ? await app.checkLive() : undefined;
-  const report =
-    live === undefined
-      ? checked
-      : makeReport([...checked.findings, ...live.findings], [...checked.suppressed, ...live.suppressed]);
+  const sources = examineSources([fileURLToPath(job.module)]);
+  const report = makeReport(
+    [...found, ...more, ...checked.findings, ...(live?.findings ?? []), ...sources.findings],
+    [...checked.suppressed, ...(live?.suppressed ?? [])],
+  );
   return {
     token: job.token,
     kind: 'checked',
-    report:
-      found.length + more.length === 0
-        ? report
-        : makeReport([...found, ...more, ...report.findings], report.suppressed),
+    report: allowInline(report, sources.project.modules, app.rules, app.inspect().nowMs),
     rules: texts(app.rules),
   };
 }

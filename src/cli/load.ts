@@ -33,7 +33,8 @@ export function parseTarget(target: string): Target {
 /** The file or package that a module name means, seen from `cwd`. @throws SvcError `E_LOAD` */
 export function locate(target: Target, cwd: string): URL {
   const path = resolve(cwd, target.module);
-  const found = [path, `${path}.ts`, `${path}.mts`, `${path}.js`, `${path}.mjs`].find(isFile);
+  const extensions = namesFolder(target.module) ? [''] : EXTENSIONS;
+  const found = extensions.map((extension) => path + extension).find(isFile);
   if (found !== undefined) return pathToFileURL(realpathSync(found));
   const inPackage = /^[./\\]/.test(target.module) ? undefined : resolvedFrom(cwd, target.module);
   if (inPackage?.protocol !== 'file:')
@@ -42,6 +43,14 @@ export function locate(target: Target, cwd: string): URL {
       `there is no such file in ${cwd}, and no such package${hint(path, target.module)}`,
     ]);
   return inPackage;
+}
+
+/** The extensions that a file's name may lack, in the order in which they are tried. */
+const EXTENSIONS = ['', '.ts', '.mts', '.js', '.mjs'];
+
+/** Whether a name can only be that of a folder: ".", ".." and "src/" do not mean "../shop.ts" and "src.ts". */
+function namesFolder(module: string): boolean {
+  return /(?:^|[/\\])\.{0,2}$/.test(module);
 }
 
 /** Whether there is something of that name that is no folder. */

@@ -45,10 +45,19 @@ const COMMANDS: Readonly<Record<string, Command>> = {
 
 /** Runs a command. Ends the process with its status, unless a server keeps it alive. */
 export async function main(argv: readonly string[]): Promise<void> {
-  const status = await dispatch(argv).catch((error: unknown) => report(error, argv[0]));
+  const named = withCommand(argv);
+  const status = await dispatch(named).catch((error: unknown) => report(error, named[0]));
   if (status === undefined) return;
   flush();
   process.exit(status);
+}
+
+/** The arguments with their command: `svc app.ts:app` means `svc run app.ts:app`. */
+function withCommand(argv: readonly string[]): readonly string[] {
+  const [first = ''] = argv;
+  const isTarget =
+    !first.startsWith('-') && !Object.hasOwn(COMMANDS, first) && parseTarget(first).module !== first;
+  return isTarget ? ['run', ...argv] : argv;
 }
 
 async function dispatch(argv: readonly string[]): Promise<number | undefined> {
@@ -67,7 +76,9 @@ async function dispatch(argv: readonly string[]): Promise<number | undefined> {
 function commandNamed(name: string): Command {
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (command !== undefined) return command;
-  const near = closest(name, [...Object.keys(COMMANDS), '--version', '--help']);
+  const near = /\.[mc]?[jt]s$/.test(name)
+    ? `svc run ${name}`
+    : closest(name, [...Object.keys(COMMANDS), '--version', '--help']);
   throw new SvcError('E_CLI_USAGE', [
     `${name.startsWith('-') ? 'unknown option' : 'unknown command'} "${name}"` +
       (near === undefined ? '' : `: did you mean "${near}"?`),
@@ -214,6 +225,7 @@ function overview(): string {
     'svc: a web application framework for Node.js',
     '',
     'Usage: svc <command> [options]',
+    '       svc <module>:<app> [options]    as svc run',
     '',
     ...lines,
     '',

@@ -4,9 +4,12 @@
 import { systemClock } from '../base/clock.ts';
 import { ENV_FILE_HELP, openApplication, readCount, settling } from './command.ts';
 import { Config } from '../base/config.ts';
+import { fileOfPlace, placeOf } from '../base/findings.ts';
 import { SvcError } from '../base/errors.ts';
-import { createLogger } from '../observability/log.ts';
+import { createLogger, flush } from '../observability/log.ts';
 import { ownRole } from '../operations/supervision.ts';
+import type { Svc } from '../app/svc.ts';
+import type { Logger } from '../observability/log.ts';
 import type { Command, Invocation } from './command.ts';
 
 export const runCommand: Command = {
@@ -24,7 +27,9 @@ export const runCommand: Command = {
     '',
     'The module is a .ts or .js file, or a package; the export is "app" unless named.',
     'SIGTERM and SIGINT let requests in flight finish, then end the process; a second one ends it at once.',
-    'With --workers, SIGHUP replaces one process after the other, without a request that fails.',
+    'With --workers, SIGHUP replaces one process after the other, without a request that fails; with TLS it reads the',
+    'certificate again; else it ends the process as SIGTERM does.',
+    'An error that nothing catches is one line in the log, and ends the process with status 1.',
   ].join('\n'),
   options: {
     'no-check': { type: 'boolean' },
@@ -46,9 +51,27 @@ async function run({ values, subject }: Invocation): Promise<number | undefined>
   if ((workers !== undefined || reload) && ownRole() === undefined)
     return supervise(options, values['env-file'] as string | undefined); // parseArgs returns a string for it
   if (reload) process.env['SVC_ENV'] ??= 'development';
-  const app = await openApplication(subject!, { isChecked: values['no-check'] !== true }); // takesModule
+  let app: Svc | undefined;
+  endOnUncaught(() => app?.log ?? createLogger());
+  app = await openApplication(subject!, { isChecked: values['no-check'] !== true }); // takesModule
   await settling(app.run(options), subject!.given, 'a startup hook');
   return undefined;
+}
+
+/**
+ * Ends the process with one line in the log and status 1 for an error that nothing catches: a rejection that is not handled, or an
+ * exception in a callback. A listener of the application's own takes the place of this one.
+ */
+function endOnUncaught(log: () => Logger): void {
+  process.on('uncaughtException', (error, origin) => {
+    if (process.listenerCount('uncaughtException') > 1) return;
+    const place = placeOf(error.stack ?? '');
+    const fields = place.line === 0 ? {} : { place: `${fileOfPlace(place)}:${place.line}:${place.column}` };
+    if (origin === 'unhandledRejection') log().error('unhandled_rejection', error, fields);
+    else log().error('uncaught_exception', error, fields);
+    flush();
+    process.exit(1);
+  });
 }
 
 interface RunOptions {

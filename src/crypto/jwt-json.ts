@@ -39,17 +39,22 @@ function textOf(segment: string): string | undefined {
 
 /** The object that a text is, or undefined. */
 export function parseObject(text: string): JsonObject | undefined {
+  const value = parseValue(text);
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as JsonObject)
+    : undefined; // checked
+}
+
+/** The value that a JSON text is, or undefined. */
+export function parseValue(text: string): unknown {
   let value: unknown;
   try {
     value = JSON.parse(text); // V8's parser does not recurse: depth costs memory, never the stack
   } catch {
     return undefined;
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
-  const members = countMembers(value as JsonObject, 1);
-  return members === REFUSED || (members !== mostNames(text) && hasRepeatedName(text))
-    ? undefined
-    : (value as JsonObject); // checked above
+  const members = countInside(value, 0);
+  return members === REFUSED || (members !== mostNames(text) && hasRepeatedName(text)) ? undefined : value;
 }
 
 const REFUSED = -1;

@@ -25,7 +25,7 @@ export interface RingKey {
 }
 
 /** RFC 7518 §3.2: a key of the same size as the hash output or larger. */
-export const LEAST_SECRET_BYTES = 32;
+const LEAST_SECRET_BYTES = 32;
 /** A token or cookie that names no key is tried with each, so there must be few. */
 const MOST_SECRETS = 16;
 /** Rings remembered; a program has one, or one per tenant. The oldest goes first. */
@@ -266,7 +266,7 @@ function entropyBits(secret: string): number {
  *   inner = SHA-256(key ⊕ 3636... || text)      mac = SHA-256(key ⊕ 5c5c... || inner)      blocks of 64 bytes; a longer key is hashed first
  *
  * The same as createHmac() in 0.64 of its time, which goes into a stream and two native objects for each text
- * (test/bench/jwt.ts). The inner hash passes as text of one character a byte: as a Buffer it would cost more than it saves.
+ * (topic `jwt` of test/bench/table.ts). The inner hash passes as text of one character a byte: as a Buffer it would cost more than it saves.
  */
 
 const BLOCK_BYTES = 64;

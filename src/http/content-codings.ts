@@ -19,7 +19,7 @@ import type { Transform } from 'node:stream';
 export type ContentCoding = 'zstd' | 'br' | 'gzip';
 
 /** How much effort each coding may make. */
-export interface CodingLevels {
+interface CodingLevels {
   readonly zstd: number;
   readonly br: number;
   readonly gzip: number;

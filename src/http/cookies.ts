@@ -87,7 +87,7 @@ function decodeValue(value: string): string {
  */
 export function serializeCookie(name: string, value: string, options: CookieOptions = {}): string {
   for (const option in options)
-    if (!isOption(option) && Object.hasOwn(options, option))
+    if (!OPTIONS.has(option) && Object.hasOwn(options, option))
       throw new SvcError('E_OPTION_UNKNOWN', [OWNER, option, closest(option, OPTIONS), [...OPTIONS]]);
   const { path = '/', domain, maxAgeSeconds, httpOnly = true, secure, sameSite = 'lax' } = options;
   if (typeof httpOnly !== 'boolean')
@@ -140,21 +140,6 @@ const OPTIONS: ReadonlySet<string> = new Set([
   'secure',
   'sameSite',
 ] satisfies (keyof CookieOptions)[]);
-
-/** Whether `OPTIONS` has it, asked for each name of each cookie: five cost 14 ns less than by `has()`, a tenth of a cookie. */
-function isOption(option: string): boolean {
-  switch (option as keyof CookieOptions) {
-    case 'path':
-    case 'domain':
-    case 'maxAgeSeconds':
-    case 'httpOnly':
-    case 'secure':
-    case 'sameSite':
-      return true;
-    default:
-      return false;
-  }
-}
 
 /** The "=" between the two is not counted. */
 const MAX_PAIR_BYTES = 4_097;

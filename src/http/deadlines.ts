@@ -3,7 +3,7 @@
  *
  *   add -> ... -> the oldest        the timer is set for that one; when it is gone, it is set anew as soon as it goes off
  *
- * A timer of the clock for each request costs two to four times as much (test/bench/resilience.ts), and most are never due.
+ * A timer of the clock for each request costs two to four times as much, and most are never due.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';

@@ -276,7 +276,7 @@ export function contentDisposition(filename: string, type: DispositionType = 'at
 }
 
 /** A media type or similar value with parameters: `text/html; charset="utf-8"` (RFC 9110 §5.6.6, §8.3.1). */
-export interface Parameterised {
+interface Parameterised {
   /** In lower case. */
   readonly value: string;
   /** By lower-case name; quoted values unquoted. */

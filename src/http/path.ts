@@ -11,7 +11,7 @@ import { SvcError } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
 
 /** What each converter gives a handler. */
-export interface ConverterTypes {
+interface ConverterTypes {
   /** One segment, not empty. */
   str: string;
   /** `-?(0|[1-9]\d*)`, safe integers only: beyond ±(2^53-1) the path is another one (404). */
@@ -65,58 +65,26 @@ export type PathTemplate<P extends string> = P extends `${string}/${':' | '*'}${
 export interface Converter {
   readonly name: ConverterName;
   readonly rank: number;
-  /** Whether `path[start, end)` is of this kind. Runs on the decoded path and allocates nothing. */
+  /** Whether `path[start, end)` is of this kind. Runs on the decoded path. */
   test(path: string, start: number, end: number): boolean;
   /** The value of a segment that `test` has accepted. */
   read(segment: string): string | number;
 }
 
-const ZERO = 48,
-  NINE = 57,
-  MINUS = 45,
-  DOT = 46;
-
-/** The index behind the digits of a decimal integer without superfluous zeros, or -1. */
-function endOfInteger(path: string, start: number, end: number): number {
-  let at = start;
-  if (path.charCodeAt(at) === MINUS) at++;
-  const first = at;
-  while (at < end && path.charCodeAt(at) >= ZERO && path.charCodeAt(at) <= NINE) at++;
-  if (at === first || (path.charCodeAt(first) === ZERO && at > first + 1)) return -1;
-  return at;
+/** A test for segments that match a pattern, and whose number is one that JavaScript holds. */
+function matching(
+  pattern: RegExp,
+  isHeld: (value: number) => boolean = () => true,
+): (path: string, start: number, end: number) => boolean {
+  return (path, start, end) => {
+    const segment = path.slice(start, end);
+    return pattern.test(segment) && isHeld(Number(segment));
+  };
 }
 
-/** The digits of 2^53-1, and a sign: what is longer need not be read. */
-const MAX_INT_LENGTH = 17;
-
-function isInt(path: string, start: number, end: number): boolean {
-  return (
-    end - start <= MAX_INT_LENGTH &&
-    endOfInteger(path, start, end) === end &&
-    (end - start < 16 || Number.isSafeInteger(Number(path.slice(start, end))))
-  );
-}
-
-function isFloat(path: string, start: number, end: number): boolean {
-  let at = endOfInteger(path, start, end);
-  if (at === -1) return false;
-  if (at < end) {
-    if (path.charCodeAt(at) !== DOT || at + 1 === end) return false;
-    for (at++; at < end; at++) if (path.charCodeAt(at) < ZERO || path.charCodeAt(at) > NINE) return false;
-  }
-  return end - start < 300 || Number.isFinite(Number(path.slice(start, end)));
-}
-
-function isUuid(path: string, start: number, end: number): boolean {
-  if (end - start !== 36) return false;
-  for (let at = 0; at < 36; at++) {
-    const code = path.charCodeAt(start + at);
-    if (at === 8 || at === 13 || at === 18 || at === 23) {
-      if (code !== MINUS) return false;
-    } else if (!(code >= ZERO && code <= NINE) && !((code | 32) >= 97 && (code | 32) <= 102)) return false;
-  }
-  return true;
-}
+const isInt = matching(/^-?(?:0|[1-9]\d*)$/, Number.isSafeInteger);
+const isFloat = matching(/^-?(?:0|[1-9]\d*)(?:\.\d+)?$/, Number.isFinite);
+const isUuid = matching(/^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i);
 
 const same = (segment: string): string => segment;
 // + 0 turns -0, which "-0" reads as, into 0
@@ -144,18 +112,6 @@ export interface ParsedTemplate {
   readonly parameters: readonly PathParameter[];
 }
 
-/** Whether it has what may make a literal unreadable, braces apart. By hand, as all that every template goes through: an expression is compiled twice, for more than most tables take. */
-function isUnclear(template: string): boolean {
-  return (
-    template.includes('%') ||
-    template.includes('?') ||
-    template.includes('#') ||
-    template.includes('/:') ||
-    template.includes('/*') ||
-    template.includes('/\\')
-  );
-}
-
 /** Parameters as Express writes them, each a segment of its own. */
 const FOREIGN = /\/[:*]/;
 
@@ -172,13 +128,9 @@ function refuseForeign(template: string): never {
   );
 }
 
-/** Literal text without the backslashes that keep ":" and "*" literal. */
-function unescaped(literal: string): string {
-  return literal.replace(/\/\\(?=[:*])/g, '/');
-}
-
 /** What no literal has. */
 const UNREADABLE = /[{}?#]|%[0-9a-f]{2}/i;
+const PARAMETER = /^\{([^{}]*)\}$/;
 
 /**
  * Reads a template.
@@ -191,102 +143,49 @@ export function parseTemplate(template: string): ParsedTemplate {
   if (typeof template !== 'string' || template[0] !== '/')
     return refuse(template, 'it does not begin with "/"');
   if (!template.isWellFormed()) return refuse(template, 'it has a lone surrogate');
-  const isPlain = !isUnclear(template);
-  if (!isPlain && FOREIGN.test(template)) return refuseForeign(template);
-  if (isPlain && !template.includes('{') && !template.includes('}'))
-    return { template, literals: [template], parameters: NO_PARAMETERS };
-  let texts = '';
-  let from = 0;
-  let count = 0;
-  for (let open = template.indexOf('{'); open !== -1; open = template.indexOf('{', from)) {
-    // by hand: split() by an expression makes the table of 200 routes take an eighth longer
-    const close = template.indexOf('}', from);
-    if (!isParameter(template, open, close)) return refuseUnreadable(template);
-    const text = template.slice(open + 1, close);
-    texts = count === 0 ? text : `${texts}/${text}`;
-    OPENED[count] = open;
-    CLOSED[count++] = close;
-    from = close + 1;
+  if (FOREIGN.test(template)) return refuseForeign(template);
+  const literals: string[] = [];
+  const parameters: PathParameter[] = [];
+  let literal = '';
+  for (const segment of template.slice(1).split('/')) {
+    literal += '/';
+    const parameter = PARAMETER.exec(segment)?.[1];
+    if (parameter === undefined) {
+      if (UNREADABLE.test(segment)) return refuseUnreadable(template, segment);
+      literal += segment.replace(/^\\(?=[:*])/, ''); // a backslash keeps ":" and "*" literal
+      continue;
+    }
+    if (parameters.at(-1)?.converter === CONVERTERS.path) return refuse(template, NOT_LAST);
+    parameters.push(readParameter(parameter, template, parameters));
+    literals.push(literal);
+    literal = '';
   }
-  const literals = literalsOf(template, count);
-  if (template.includes('}', from) || (!isPlain && literals.some((literal) => UNREADABLE.test(literal))))
-    return refuseUnreadable(template);
-  const parameters = count === 0 ? NO_PARAMETERS : readParameters(texts, template);
-  if (from < template.length && parameters.at(-1)?.converter === CONVERTERS.path)
-    return refuse(template, NOT_LAST);
-  return { template, literals: isPlain ? literals : literals.map(unescaped), parameters };
+  literals.push(literal);
+  if (literal !== '' && parameters.at(-1)?.converter === CONVERTERS.path) return refuse(template, NOT_LAST);
+  return { template, literals, parameters };
 }
 
 function refuse(template: string, problem: string): never {
   throw new SvcError('E_PATH_TEMPLATE', [String(template), problem]);
 }
 
-/** Where the braces of the template that is being read are. One pair of lists serves all, as long as the longest that a program has declared. */
-const OPENED: number[] = [];
-const CLOSED: number[] = [];
-
-/** The text around `count` parameters, in a list as long as it is: one that is pushed to has room for 16 more, and there may be thousands of templates. */
-function literalsOf(template: string, count: number): readonly string[] {
-  if (count === 1) return [template.slice(0, OPENED[0]), template.slice(CLOSED[0]! + 1)];
-  const literals: string[] = new Array(count + 1);
-  for (let at = 0; at <= count; at++)
-    literals[at] = template.slice(
-      at === 0 ? 0 : CLOSED[at - 1]! + 1,
-      at === count ? template.length : OPENED[at],
-    );
-  return literals;
-}
-
-/** Whether these braces make up a whole segment, and have no others within. */
-function isParameter(template: string, open: number, close: number): boolean {
-  if (
-    close < open ||
-    template[open - 1] !== '/' ||
-    (close + 1 < template.length && template[close + 1] !== '/')
-  )
-    return false;
-  for (let at = open + 1; at < close; at++) if (template[at] === '{' || template[at] === '/') return false;
-  return true;
-}
-
-/** Names the first segment that is not. */
-function refuseUnreadable(template: string): never {
-  const segment = template
-    .slice(1)
-    .split('/')
-    .find((part) => UNREADABLE.test(part) && !/^\{[^{}]*\}$/.test(part))!; // a literal has it
+function refuseUnreadable(template: string, segment: string): never {
   if (/[{}]/.test(segment))
     refuse(template, `the segment "${segment}" mixes a parameter with text, or lacks a brace`);
   return refuse(template, `the segment "${segment}" has "?", "#" or an escape: write it decoded`);
 }
 
-/** One list for all templates without any: paramsReader() keeps what it makes by the list. */
-const NO_PARAMETERS: readonly PathParameter[] = Object.freeze([]);
 const NOT_LAST = 'a path parameter takes the rest of the path, so it must be last';
-/** By what stands between the braces, with slashes between them. There may be thousands of routes, and few names for their parameters: equal lists are one. */
-const PARAMETERS = new Map<string, readonly PathParameter[]>();
+const IDENTIFIER = /^[A-Za-z_$][\w$]*$/;
 
-function readParameters(texts: string, template: string): readonly PathParameter[] {
-  const known = PARAMETERS.get(texts);
-  if (known !== undefined) return known;
-  const parameters: PathParameter[] = [];
-  for (const text of texts.split('/')) {
-    if (parameters.at(-1)?.converter === CONVERTERS.path) return refuse(template, NOT_LAST);
-    parameters.push(readParameter(text, template));
-  }
-  const names = parameters.map((parameter) => parameter.name);
-  const twice = names.find((name, index) => names.indexOf(name) !== index);
-  if (twice !== undefined) return refuse(template, `the parameter "${twice}" is there twice`);
-  PARAMETERS.set(texts, parameters);
-  return parameters;
-}
-
-function readParameter(text: string, template: string): PathParameter {
+function readParameter(text: string, template: string, before: readonly PathParameter[]): PathParameter {
   const colon = text.indexOf(':');
   const name = colon === -1 ? text : text.slice(0, colon);
   const converter = colon === -1 ? 'str' : text.slice(colon + 1);
-  if (!isIdentifier(name) || name === '__proto__')
+  if (!IDENTIFIER.test(name) || name === '__proto__')
     return refuse(template, `"${name}" cannot name a parameter: use a JavaScript identifier`);
+  if (before.some((other) => other.name === name))
+    return refuse(template, `the parameter "${name}" is there twice`);
   if (!Object.hasOwn(CONVERTERS, converter)) {
     const near = closest(converter, Object.keys(CONVERTERS));
     return refuse(
@@ -295,16 +194,6 @@ function readParameter(text: string, template: string): PathParameter {
     );
   }
   return { name, converter: CONVERTERS[converter as ConverterName] };
-}
-
-/** ASCII letters, digits, `_` and `$`, no digit first. */
-function isIdentifier(name: string): boolean {
-  for (let at = 0; at < name.length; at++) {
-    const code = name.charCodeAt(at);
-    const isLetter = ((code | 32) >= 97 && (code | 32) <= 122) || code === 95 || code === 36;
-    if (!isLetter && (at === 0 || code < ZERO || code > NINE)) return false;
-  }
-  return name !== '';
 }
 
 /**
@@ -422,25 +311,18 @@ function plainDecimal(value: number): string {
  */
 
 /** Reads the raw captures of a path, in their order. */
-export type ParamsReader = (captures: readonly string[]) => Readonly<Record<string, unknown>>;
+type ParamsReader = (captures: readonly string[]) => Readonly<Record<string, unknown>>;
 
 const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
+const noParams: ParamsReader = () => NO_PARAMS;
 /** By names and converters: as many as the templates of the program differ in. */
 const READERS = new Map<string, ParamsReader>();
-/** By the very list, which templates share. */
-const READERS_OF = new WeakMap<readonly PathParameter[], ParamsReader>();
-
 /**
  * The reader of these parameters. Routes whose parameters are called the same have one reader: with a constructor of its own
  * for each route, every look-up of 200 routes meets another hidden class (topic `router` of test/bench/table.ts).
  */
 export function paramsReader(parameters: readonly PathParameter[]): ParamsReader {
-  let reader = READERS_OF.get(parameters);
-  if (reader === undefined) READERS_OF.set(parameters, (reader = readerByKey(parameters)));
-  return reader;
-}
-
-function readerByKey(parameters: readonly PathParameter[]): ParamsReader {
+  if (parameters.length === 0) return noParams;
   const key = parameters.map(({ name, converter }) => `${name}:${converter.name}`).join('/'); // names are identifiers
   let reader = READERS.get(key);
   if (reader === undefined) READERS.set(key, (reader = readerOf(parameters)));
@@ -460,33 +342,12 @@ function asKey(name: string): string {
  * against 23 (routes `param` of test/bench/http.ts). Its prototype is Object's: these are plain objects to everybody.
  */
 function readerOf(parameters: readonly PathParameter[]): ParamsReader {
-  if (parameters.length === 0) return () => NO_PARAMS;
   const names = parameters.map((parameter) => asKey(parameter.name));
   const reads = parameters.map((parameter) => parameter.converter.read);
-  const [name0, name1, name2] = names as [string, string, string];
-  const [read0, read1, read2] = reads as [
-    PathParameter['converter']['read'],
-    PathParameter['converter']['read'],
-    PathParameter['converter']['read'],
-  ];
-  function One(this: Record<string, unknown>, captures: readonly string[]): void {
-    this[name0] = read0(captures[0]!);
-  }
-  function Two(this: Record<string, unknown>, captures: readonly string[]): void {
-    this[name0] = read0(captures[0]!);
-    this[name1] = read1(captures[1]!);
-  }
-  function Three(this: Record<string, unknown>, captures: readonly string[]): void {
-    this[name0] = read0(captures[0]!);
-    this[name1] = read1(captures[1]!);
-    this[name2] = read2(captures[2]!);
-  }
-  function More(this: Record<string, unknown>, captures: readonly string[]): void {
+  function Values(this: Record<string, unknown>, captures: readonly string[]): void {
     for (let index = 0; index < names.length; index++) this[names[index]!] = reads[index]!(captures[index]!);
   }
-  const Params = ([One, Two, Three][names.length - 1] ?? More) as unknown as new (
-    captures: readonly string[],
-  ) => Record<string, unknown>; // functions used as constructors have no type of their own
+  const Params = Values as unknown as new (captures: readonly string[]) => Record<string, unknown>; // a function used as a constructor has no type of its own
   Params.prototype = Object.prototype;
   return (captures) => new Params(captures);
 }

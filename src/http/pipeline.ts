@@ -52,7 +52,8 @@ export class ErrorRenderer {
 
   /** The answer for an error: of its handler, else as a problem. */
   render(error: unknown, req: TransportRequest): Awaitable<HttpResponse> {
-    if (req.expiry !== undefined && isOf(error, req.expiry)) return problem(req.expiry.status, req.id); // what was told to stop has stopped: nobody reads it
+    if (req.expiry !== undefined && (isOf(error, req.expiry) || isDiscardedBody(error)))
+      return problem(req.expiry.status, req.id); // the handler has stopped, as its signal asked: this response is not read
     const handler = this.#find(error);
     if (handler === undefined) return plainAnswer(error, req, this.#failures);
     try {
@@ -84,6 +85,11 @@ export class ErrorRenderer {
     return toResponse(reply, DEFAULT_PLAN).settle(req);
   }
 
+  /** Passes on an error of a clean-up or a background task, which has been logged, and which no response can tell. */
+  failedAfter(error: unknown, requestId: string): void {
+    this.#failures.onFailedAfter?.(error, requestId);
+  }
+
   /** An error that nothing handled behind the answer: on a WebSocket. */
   report(error: unknown, req: TransportRequest): void {
     reportFailure(error, req, this.#failures);
@@ -95,6 +101,11 @@ function isOf(error: unknown, reason: Error): boolean {
   return (
     error === reason || (error instanceof Error && error.name === 'AbortError' && error.cause === reason)
   );
+}
+
+/** Whether an error says that a body was thrown away behind its response: to a handler that runs beyond its time. */
+function isDiscardedBody(error: unknown): boolean {
+  return error instanceof SvcError && error.code === 'E_BODY_DISCARDED';
 }
 
 /** Makes the response of what a handler or middleware returns or throws. Never throws, never rejects. */
@@ -163,7 +174,7 @@ const ON_ITS_WAY = new HttpResponse();
 function wrap(middleware: Middleware, inner: Layer, errors: ErrorRenderer): Layer {
   const edge = new CoreEdge({ ...DEFAULT_PLAN, middleware: nameOf(middleware) }, errors);
   return (req) => {
-    let passed: Awaitable<HttpResponse> | undefined; // with no flag beside it: 0.92 of a layer on Node 24, 0.98 on 26 (test/bench/growth.ts --parts=layers)
+    let passed: Awaitable<HttpResponse> | undefined; // with no flag beside it: 0.92 of a layer on Node 24, 0.98 on 26 (`mw5` of test/bench/http.ts)
     try {
       const value: unknown = middleware.handle(req, () => {
         if (passed !== undefined) throw new SvcError('E_NEXT_TWICE', [nameOf(middleware)]);
@@ -173,7 +184,7 @@ function wrap(middleware: Middleware, inner: Layer, errors: ErrorRenderer): Laye
         return answer;
       });
       if (passed !== undefined && value === passed) return passed; // as it came: it has been read, and never fails
-      // then() on the promise itself, and not on a copy of it: 7 % of a layer (test/bench/growth.ts --parts=layers)
+      // then() on the promise itself, and not on a copy of it: 7 % of a layer (`mw5` of test/bench/http.ts)
       if (isPlainPromise(value))
         return value.then(
           (settled: unknown) => edge.answer(settled, req),
@@ -231,6 +242,8 @@ interface FailureDeps {
   readonly debug: boolean;
   /** Told of every unhandled error and the request it stopped: a test client rethrows it. */
   readonly onUnhandled?: ((error: unknown, requestId: string) => void) | undefined;
+  /** Called with every error of a clean-up or a background task; the id is empty where it belongs to no request. */
+  readonly onFailedAfter?: ((error: unknown, requestId: string) => void) | undefined;
 }
 
 /** No handler of the application's: HTTP exceptions as they say, everything else 500 and one line in the log. */

@@ -20,7 +20,7 @@ import type { Chunks, Primed } from './chunks.ts';
 import type { Awaitable } from '../cache/stores.ts';
 
 /** What a response holds: text, bytes, nothing, or pieces that are pulled while they are sent. */
-export type ResponseBody = string | Uint8Array | null | Chunks;
+type ResponseBody = string | Uint8Array | null | Chunks;
 
 /** What every response class takes besides its body. `undefined` means not given. */
 export interface ResponseOptions {
@@ -214,7 +214,7 @@ export class HttpResponse {
 
 /**
  * Tells at once that responses are no promises. Whatever a promise is resolved with is asked for its `then`, and what has none is
- * asked down to Object: two promises of each asynchronous layer, which costs 0.9 of what it did (test/bench/growth.ts --parts=layers).
+ * asked down to Object: two promises of each asynchronous layer, which costs 0.9 of what it did (`mw5` of test/bench/http.ts).
  */
 function sayNoPromise(prototype: HttpResponse): void {
   Object.defineProperty(prototype, 'then', { value: undefined, writable: true, configurable: true });
@@ -348,7 +348,7 @@ export const PROBLEM_TYPE = 'application/problem+json';
 const PROBLEM = new PreparedType(PROBLEM_TYPE);
 
 /** What a problem says besides its status. Nothing here comes from the request but issues' places and the request id. */
-export interface ProblemDetails {
+interface ProblemDetails {
   readonly detail?: string | undefined;
   readonly code?: string | undefined;
   readonly issues?: readonly Issue[] | undefined;

@@ -35,7 +35,7 @@ export interface McpApplication {
 }
 
 /** A compiled application, as tools call it. @internal */
-export interface McpTarget {
+interface McpTarget {
   readonly view: Pick<CompilationView, 'details' | 'middleware' | 'tools'>;
   /** The route of a method and a path. */
   routeAt(method: string, path: string): CompiledRoute | undefined;

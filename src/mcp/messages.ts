@@ -137,9 +137,7 @@ function dialect(version: string): Dialect {
 }
 
 /** The oldest first. */
-export const LEGACY: readonly Dialect[] = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'].map(
-  dialect,
-);
+const LEGACY: readonly Dialect[] = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'].map(dialect);
 /** The newest first: the one to prefer stands in front. */
 export const MODERN: readonly Dialect[] = ['2026-07-28'].map(dialect);
 

@@ -66,7 +66,7 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
 }
 
 /** A route of the endpoint. @internal */
-export interface McpRoute {
+interface McpRoute {
   readonly methods: readonly string[];
   readonly path: string;
   readonly spec: object;
@@ -239,7 +239,7 @@ function usualPrincipal(context: Context, names: readonly string[]): string {
 }
 
 /** Options of the guard. */
-export interface GuardOptions {
+interface GuardOptions {
   readonly hosts: readonly string[] | undefined;
   readonly origins: Origins;
   /** Where the authorization of the endpoint is described: a path of this application. */

@@ -6,8 +6,8 @@
  *   4xx, 5xx            `isError`: a summary that a model can act on, then the problem document
  *   no JSON             `isError` of a tool that has an output schema: clients throw away other results that do not fit it
  */
-import { STATUS_CODES } from 'node:http';
 
+import { http } from '../base/node-http.ts';
 import { isRecord } from '../base/options.ts';
 import { JSONResponse, PROBLEM_TYPE } from '../http/response.ts';
 import type { Issue } from '../base/errors.ts';
@@ -85,7 +85,7 @@ function plain(
 
 function emptyAnswer({ status, headers }: Response): string {
   const location = headers.get('location');
-  return `${status} ${STATUS_CODES[status] ?? ''}`.trim() + (location === null ? '' : `: ${location}`);
+  return `${status} ${http.STATUS_CODES[status] ?? ''}`.trim() + (location === null ? '' : `: ${location}`);
 }
 
 function partOf(type: string, bytes: Buffer, tool: PlannedTool, dialect: Dialect): ToolContentPart {
@@ -137,7 +137,7 @@ function refusal(response: Response, type: string, bytes: Buffer, tool: PlannedT
 
 /** One line about it, and one for each problem of the input, by the name of the argument. */
 function summary(status: number, document: JsonObject, tool: PlannedTool): string {
-  const { title = STATUS_CODES[status] ?? 'Error', detail, errors } = document;
+  const { title = http.STATUS_CODES[status] ?? 'Error', detail, errors } = document;
   const head = `${status} ${String(title)}` + (typeof detail === 'string' ? `: ${detail}` : '');
   const lines = Array.isArray(errors)
     ? errors

@@ -16,7 +16,7 @@ import type { Clock } from '../base/clock.ts';
 import type { ConversationDeps } from './conversation.ts';
 
 /** Where messages come from and go to. */
-export interface StdioDeps extends Omit<ConversationDeps, 'send'> {
+interface StdioDeps extends Omit<ConversationDeps, 'send'> {
   readonly input: Readable;
   readonly output: Writable;
   readonly clock: Clock;
@@ -101,7 +101,7 @@ async function within(clock: Clock, ms: number, wanted: Promise<void>): Promise<
  */
 
 /** What becomes of a line. */
-export interface LineHandler {
+interface LineHandler {
   onLine(text: string): void;
   /** It cannot be read. */
   onBadLine(problem: 'long' | 'encoding'): void;

@@ -89,7 +89,7 @@ export function planTools(
 }
 
 /** What a tool is called. */
-export interface NamedTool {
+interface NamedTool {
   readonly detail: RouteDetail;
   /** What it would be called if it were alone. */
   readonly wanted: string;

@@ -27,12 +27,13 @@ export function isRefusal(error: unknown): error is HTTPException {
 }
 
 /** A handler whose refusals are answered as OAuth has them, whatever exception handlers the application has. */
-export function answering(
-  run: (req: HttpRequest) => Awaitable<HttpResponse>,
-): (context: Context) => Promise<HttpResponse> {
-  return async ({ req }) => {
+export function answering<C extends Context>(
+  run: (req: HttpRequest, context: C) => Awaitable<HttpResponse>,
+): (context: C) => Promise<HttpResponse> {
+  return async (context) => {
+    const { req } = context;
     try {
-      return unstored(await run(req));
+      return unstored(await run(req, context));
     } catch (error) {
       if (isRefusal(error)) return refusal(error, req);
       throw error; // OAuthAnswers gives it its form

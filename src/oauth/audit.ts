@@ -6,7 +6,7 @@
  */
 import { HTTPException } from '../base/errors.ts';
 import { OAuthError } from './errors.ts';
-import { ProviderFailure } from './provider/outbound.ts';
+import { ProviderFailure } from './provider/failure.ts';
 import type { Counter, Metrics } from '../observability/metrics.ts';
 import type { Logger } from '../observability/log.ts';
 import type { HttpRequest } from '../http/contracts.ts';
@@ -42,7 +42,8 @@ export class Audit {
   }
 
   loginStarted(req: HttpRequest, provider: string): void {
-    this.#log.info('login_started', { provider, ...fieldsOf(req) });
+    // as often as a stranger likes: not worth a line at info
+    this.#log.debug('login_started', { provider, ...fieldsOf(req) });
   }
 
   loginSucceeded(
@@ -53,6 +54,22 @@ export class Audit {
     const fields = { provider: login.provider, sub: login.sub, login_id: login.id, ...fieldsOf(req) };
     this.#log.info('login_succeeded', { ...fields, category: 'authn_login_success' });
     this.#log.info('token_issued', { ...fields, category: 'authn_token_created' });
+  }
+
+  codeIssued(req: HttpRequest, provider: string, sub: string): void {
+    this.#log.info('code_issued', { provider, sub, ...fieldsOf(req) });
+  }
+
+  linkStarted(req: HttpRequest, provider: string, sub: string): void {
+    this.#log.info('link_started', { provider, sub, ...fieldsOf(req) });
+  }
+
+  accountLinked(req: HttpRequest, provider: string, sub: string): void {
+    this.#log.info('account_linked', { provider, sub, ...fieldsOf(req) });
+  }
+
+  accountUnlinked(req: HttpRequest, provider: string, sub: string): void {
+    this.#log.info('account_unlinked', { provider, sub, ...fieldsOf(req) });
   }
 
   /** `reason` is a word of ours, or text of a provider: it is cut, and escaped by the logger. */

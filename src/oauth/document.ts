@@ -16,10 +16,11 @@ export interface DocumentedMode {
   readonly mode: 'json' | 'cookie';
   readonly dpop: 'off' | 'optional' | 'required';
   readonly errorPath: string | undefined;
+  readonly nativeRedirects: readonly string[];
 }
 
 /** The endpoints by name. */
-export type EndpointName = 'login' | 'callback' | 'token' | 'revoke';
+export type EndpointName = 'login' | 'callback' | 'token' | 'revoke' | 'link' | 'unlink';
 
 const TEXT = { type: 'string' } as const;
 const REF = '#/components';
@@ -50,7 +51,7 @@ type Endpoint = Pick<Described, 'summary' | 'description'> & {
 
 const ENDPOINTS: Readonly<Record<EndpointName, (terms: DocumentedMode, method: 'GET' | 'POST') => Endpoint>> =
   {
-    login: ({ mode, errorPath }) => ({
+    login: ({ mode, errorPath, dpop, nativeRedirects }) => ({
       summary: 'Begin a login',
       description:
         'Sends the browser to the identity provider, with a PKCE challenge (RFC 7636) and a state that counts once.',
@@ -66,6 +67,25 @@ const ENDPOINTS: Readonly<Record<EndpointName, (terms: DocumentedMode, method: '
           type: 'string',
           enum: ['none', 'login', 'consent', 'select_account'],
         }),
+        ...(nativeRedirects.length === 0
+          ? []
+          : [
+              query('client_redirect_uri', 'Where the code for a native client goes'),
+              query('code_challenge', 'S256 of the verifier of the client', {
+                type: 'string',
+                pattern: '^[\\w-]{43}$',
+              }),
+              query('code_challenge_method', 'How it was made', { type: 'string', const: 'S256' }),
+              query('client_state', 'Sent back to the client', { type: 'string', maxLength: 500 }),
+            ]),
+        ...(dpop === 'off'
+          ? []
+          : [
+              query('dpop_jkt', 'The thumbprint of the key that the tokens are bound to from the start', {
+                type: 'string',
+                pattern: '^[\\w-]{43}$',
+              }),
+            ]),
         ...(mode === 'json'
           ? []
           : [query('return_to', 'Where the browser goes afterwards: a path of this application')]),
@@ -78,7 +98,7 @@ const ENDPOINTS: Readonly<Record<EndpointName, (terms: DocumentedMode, method: '
           : { 303: redirect('The login cannot begin, where pages say so') }),
       },
     }),
-    callback: ({ mode }, method) => ({
+    callback: ({ mode, nativeRedirects }, method) => ({
       summary: method === 'GET' ? 'End a login' : 'End a login, for providers that answer with a form',
       description: `Where the identity provider sends the browser: what it brings is exchanged for ${mode === 'json' ? 'tokens' : 'cookies'}.`,
       ...(method === 'GET'
@@ -103,12 +123,12 @@ const ENDPOINTS: Readonly<Record<EndpointName, (terms: DocumentedMode, method: '
                   ...(method === 'POST' ? { 'text/html': { schema: TEXT } } : {}),
                 },
               },
-        ...(mode === 'json'
+        ...(mode === 'json' && nativeRedirects.length === 0
           ? {}
           : { 303: redirect('The login has succeeded, or failed where pages say so') }),
       },
     }),
-    token: ({ mode, dpop }) => ({
+    token: ({ mode, dpop, nativeRedirects }) => ({
       summary: 'Refresh an access token',
       description:
         'Gives another pair for a refresh token (RFC 6749 §6), which does not count any more: used again, it ends the login.',
@@ -127,13 +147,55 @@ const ENDPOINTS: Readonly<Record<EndpointName, (terms: DocumentedMode, method: '
           }),
       requestBody: body(
         {
-          grant_type: { type: 'string', const: 'refresh_token' },
+          grant_type:
+            nativeRedirects.length === 0
+              ? { type: 'string', const: 'refresh_token' }
+              : { type: 'string', enum: ['refresh_token', 'authorization_code'] },
+          ...(nativeRedirects.length === 0
+            ? {}
+            : { code: TEXT, code_verifier: TEXT, client_redirect_uri: TEXT }),
           refresh_token: TEXT,
           scope: { type: 'string', description: 'Fewer scopes, with spaces between them' },
         },
-        mode === 'json' ? ['refresh_token'] : [],
+        mode === 'json' && nativeRedirects.length === 0 ? ['refresh_token'] : [],
       ),
       responses: { 200: { description: 'The next pair', content: json('TokenAnswer') }, 204: null },
+    }),
+    link: ({ mode }) => ({
+      summary: 'Link another account',
+      description:
+        'For a user who is logged in, by an access token or, from a page of this origin, by cookies: leads to the identity provider, whose account is added to the user.',
+      requestBody: body(
+        {
+          redirect_uri: { type: 'string', format: 'uri' },
+          scope: TEXT,
+          login_hint: TEXT,
+          prompt: TEXT,
+          ...(mode === 'json' ? {} : { return_to: TEXT }),
+        },
+        [],
+      ),
+      responses: {
+        200: {
+          description: 'The address of the provider, for programs',
+          content: {
+            'application/json': {
+              schema: {
+                type: 'object',
+                required: ['authorization_url'],
+                properties: { authorization_url: { type: 'string', format: 'uri' } },
+              },
+            },
+          },
+        },
+        303: redirect('To the identity provider, for browsers'),
+      },
+    }),
+    unlink: () => ({
+      summary: 'Unlink an account',
+      description:
+        'Takes the accounts of this provider from the user who is logged in, unless there is no other way in.',
+      responses: { 204: { description: 'It is unlinked' }, 200: null },
     }),
     revoke: ({ mode }) => ({
       summary: 'Log out',

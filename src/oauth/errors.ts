@@ -8,6 +8,7 @@ import { HTTPException } from '../base/errors.ts';
 export type OAuthErrorCode =
   | 'access_denied'
   | 'account_selection_required'
+  | 'account_taken'
   | 'consent_required'
   | 'interaction_required'
   | 'invalid_dpop_proof'
@@ -17,6 +18,7 @@ export type OAuthErrorCode =
   | 'invalid_scope'
   | 'invalid_state'
   | 'issuer_mismatch'
+  | 'last_login_method'
   | 'login_required'
   | 'provider_error'
   | 'provider_timeout'
@@ -24,7 +26,8 @@ export type OAuthErrorCode =
   | 'server_error'
   | 'state_browser_mismatch'
   | 'temporarily_unavailable'
-  | 'unsupported_grant_type';
+  | 'unsupported_grant_type'
+  | 'use_dpop_nonce';
 
 const ASK = 'Nobody can be logged in without being asked: log in again, without prompt=none';
 
@@ -34,6 +37,7 @@ export const OAUTH_ERRORS: Readonly<
 > = {
   access_denied: { status: 400, description: 'The login was cancelled, or this account may not log in' },
   account_selection_required: { status: 400, description: ASK },
+  account_taken: { status: 409, description: 'This account belongs to another user already' },
   consent_required: { status: 400, description: ASK },
   interaction_required: { status: 400, description: ASK },
   invalid_dpop_proof: { status: 400, description: 'The DPoP proof is missing or not valid for this request' },
@@ -45,6 +49,10 @@ export const OAUTH_ERRORS: Readonly<
   issuer_mismatch: {
     status: 400,
     description: 'The answer comes from another identity provider than the login was begun with',
+  },
+  last_login_method: {
+    status: 409,
+    description: 'There would be no other way to log in: link another account first',
   },
   login_required: { status: 400, description: ASK },
   provider_error: { status: 502, description: 'The identity provider has refused or misanswered: try again' },
@@ -60,6 +68,7 @@ export const OAUTH_ERRORS: Readonly<
     description: 'The service cannot answer right now: try again in a moment',
   },
   unsupported_grant_type: { status: 400, description: 'The grant_type is refresh_token, or left out' },
+  use_dpop_nonce: { status: 400, description: 'The DPoP proof needs the nonce of the field DPoP-Nonce' },
 };
 
 /** What may accompany an {@link OAuthError}. */

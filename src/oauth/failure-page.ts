@@ -3,6 +3,7 @@
  * ask for HTML, get the JSON of answers.ts.
  */
 import { hash, randomBytes } from 'node:crypto';
+import { escapeHtml } from '../base/html.ts';
 import { HTMLResponse } from '../http/response.ts';
 import type { FormFields, HttpRequest } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
@@ -90,17 +91,13 @@ function showPage(
 <body>
 <main>
 <h1>You are not logged in</h1>
-<p>${escaped(text)}.</p>
-<p>${again === undefined ? 'Go' : `<a href="${escaped(again)}">Log in again</a>, or go`} to the <a href="/">start page</a>.</p>
-<p><small>${escaped(error)}, request ${escaped(id)}</small></p>
+<p>${escapeHtml(text)}.</p>
+<p>${again === undefined ? 'Go' : `<a href="${escapeHtml(again)}">Log in again</a>, or go`} to the <a href="/">start page</a>.</p>
+<p><small>${escapeHtml(error)}, request ${escapeHtml(id)}</small></p>
 </main>
 </body>
 </html>
 `;
-}
-
-function escaped(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
 /*
@@ -124,7 +121,7 @@ const FIELDS = [
 export function repostPage(form: FormFields): HttpResponse {
   const nonce = randomBytes(16).toString('base64');
   const fields = FIELDS.flatMap((name) =>
-    form.getAll(name).map((value) => `<input type="hidden" name="${name}" value="${escape(value)}">`),
+    form.getAll(name).map((value) => `<input type="hidden" name="${name}" value="${escapeHtml(value)}">`),
   ).join('');
   const page = `<!doctype html>
 <html lang="en">
@@ -148,8 +145,4 @@ export function repostPage(form: FormFields): HttpResponse {
       'Content-Security-Policy': `default-src 'none'; script-src 'nonce-${nonce}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'`,
     },
   });
-}
-
-function escape(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }

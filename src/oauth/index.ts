@@ -4,18 +4,44 @@
 /// <reference types="node" preserve="true" />
 export { currentUser } from './login-state.ts';
 export type { UserAnswer } from './tokens/access.ts';
-export type { OnUser } from './endpoints.ts';
+export type { OnLink, OnUnlink, OnUser, OnUserContext } from './hooks.ts';
+export type { ProviderTokenAnswer, ProviderTokenOptions, ProviderTokens } from './provider-tokens.ts';
 export { OAUTH_ERRORS, OAuthError } from './errors.ts';
 export type { OAuthErrorCode, OAuthErrorOptions } from './errors.ts';
+export type { IssueOptions, IssuedLogin } from './logins.ts';
+export type { TokenBody } from './token-responses.ts';
 export { OAuthPlugin } from './plugin.ts';
 export type { SessionInfo } from './plugin.ts';
-export type { OAuthLimits, OAuthPluginOptions } from './plugin-options.ts';
-export { OAuthProvider, githubProvider, googleProvider } from './provider/presets.ts';
+export type { OAuthLimits } from './limits.ts';
+export type { OAuthPluginOptions } from './plugin-options.ts';
+export {
+  OAuthProvider,
+  appleProvider,
+  auth0Provider,
+  cognitoProvider,
+  discordProvider,
+  facebookProvider,
+  githubProvider,
+  gitlabProvider,
+  googleProvider,
+  keycloakProvider,
+  linkedinProvider,
+  microsoftProvider,
+  oidcProvider,
+  oktaProvider,
+  slackProvider,
+  spotifyProvider,
+  twitchProvider,
+  xProvider,
+} from './provider/presets.ts';
 export type {
+  AppleKey,
+  ClientSecretMaker,
   IdTokenAlgorithm,
   MappedUser,
   OAuthProviderOptions,
   PresetOptions,
+  ProviderPreset,
   UserInfo,
 } from './provider/presets.ts';
 export type { RefreshVerdict, RefreshedLogin } from './tokens/refresh.ts';

@@ -1,14 +1,17 @@
 /**
- * Login states: made when a login begins, bound to the browser that began it, taken once.
+ * Login states: made when a login begins, kept by the browser that began it, used once.
  *
- *   state     the name of a key and 32 random bytes, in the URL; its hash in the store
- *   secret    32 random bytes, in a cookie of this login alone; its hash in the store
- *   verifier  derived from the state and a key (login-state.ts): stored nowhere
+ *   state     key id, second, 32 random bytes, tag: in the URL. The tag tells states of ours from invented ones without a look-up
+ *   cookie    what the login was begun with, sealed (AES-256-GCM) for this state alone; one cookie a login
+ *   verifier  derived from the state and a key, as is the nonce: stored nowhere
  *
- * A state that comes back in another browser is left alone, so nobody can spoil somebody else's login.
+ * Nothing is stored when a login begins, so a flood of logins evicts none. The callback records that a state was used. A state
+ * that comes back in another browser is left alone, so it still works in its own.
  */
-import { createHmac, hash, randomBytes } from 'node:crypto';
+import { createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { isRecord } from '../base/options.ts';
 import { hostCookie } from '../http/cookies.ts';
+import { ProtectedValues } from '../http/session/cookie.ts';
 import { OAuthError } from './errors.ts';
 import { sessionKey } from '../http/session/middleware.ts';
 import type { KeyObject } from 'node:crypto';
@@ -17,13 +20,38 @@ import type { Env } from '../base/config.ts';
 import type { Keyring } from '../crypto/keys.ts';
 import type { HttpRequest, SessionKey } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
-import type { StateRow, TokenStore } from './tokens/store.ts';
+import type { SingleUse } from './single-use.ts';
+
+/** The user who is about to link another identity. */
+export interface LinkingUser {
+  readonly sub: string;
+  /** The login of the user's access token; null where a session says who it is. */
+  readonly loginId: string | null;
+}
+
+/** The client that gets a code at the end of a login, in place of tokens. */
+export interface ClientLogin {
+  readonly redirectUri: string;
+  /** S256 of the client's verifier (RFC 7636 §4.2). */
+  readonly challenge: string;
+  /** Sent back as it is. */
+  readonly state: string | null;
+}
 
 /** What a login is begun with. */
 export interface BegunLogin {
   readonly provider: string;
   readonly redirectUri: string;
+  /** Where the browser goes afterwards, in cookie mode; a local path. */
   readonly returnTo: string | null;
+  /** Scopes of the provider that were asked for, where not those it is configured with. */
+  readonly scopes: readonly string[] | null;
+  /** The key that its tokens are bound to from the start (RFC 9449 §10). */
+  readonly keyThumbprint: string | null;
+  /** Null: the callback answers the browser. */
+  readonly client: ClientLogin | null;
+  /** Null: it is a login. */
+  readonly link: LinkingUser | null;
 }
 
 /** What goes to the provider, and what the browser keeps. */
@@ -31,111 +59,104 @@ export interface Begun {
   readonly state: string;
   readonly challenge: string;
   readonly nonce: string;
-  /** Adds the cookie of this login to the answer, and removes those of logins that are too many. */
+  /** Adds the cookie of this login to the response, and removes those of logins that are too many. */
   remember(response: HttpResponse): void;
 }
 
 /** A login that has come back. */
 export interface ReturnedLogin {
-  readonly row: StateRow;
+  readonly login: BegunLogin;
+  /** When it was begun, in microseconds. */
+  readonly startedAt: number;
   readonly verifier: string;
+  readonly nonce: string;
+}
+
+/** What the cookie of a login holds. */
+interface SealedLogin extends BegunLogin {
+  readonly startedAt: number;
 }
 
 const COOKIE = 'svc_oauth_';
 /** Logins that one browser may have under way: each of its tabs one. */
 const MAX_PENDING = 8;
-/** How many states that are not over the store holds, of all browsers; about, when several processes add to them. */
-const MAX_STATES = 100_000;
-/** How many go at once when there are so many. */
-const DROPPED = 1_000;
-/** For how long the number of states is believed, in microseconds. */
-const COUNT_TTL = 1_000_000;
+/** Characters of all cookies of logins under way: a request head has 16 KiB for everything. */
+const MAX_PENDING_CHARACTERS = 6_144;
+const RANDOM_BYTES = 32;
+const TAG_BYTES = 16;
+const STATE = /^([\w-]{1,64})\.([0-9a-z]{1,10})\.[\w-]{43}\.([\w-]{22})$/;
+/** Used states are remembered this much longer than they are valid, for clocks that differ. */
+const MARGIN_MS = 60_000;
 
 /** Begins logins and takes them back. */
 export class LoginStates {
-  readonly #store: TokenStore;
+  readonly #used: SingleUse;
   readonly #clock: Clock;
   readonly #env: Env;
   readonly #keys: Keyring;
-  /** In microseconds. */
-  readonly #ttl: number;
-  #counted = { states: 0, at: -Infinity };
+  readonly #cookies: ProtectedValues;
+  readonly #ttlSeconds: number;
 
   constructor(parts: {
-    readonly store: TokenStore;
+    readonly used: SingleUse;
     readonly clock: Clock;
     readonly env: Env;
-    /** For the verifiers. */ readonly keys: Keyring;
+    /** Of the application: keys for tags, verifiers and cookies are derived from it. */
+    readonly keys: Keyring;
     readonly ttlSeconds: number;
   }) {
-    this.#store = parts.store;
+    this.#used = parts.used;
     this.#clock = parts.clock;
     this.#env = parts.env;
-    this.#keys = parts.keys;
-    this.#ttl = parts.ttlSeconds * 1_000_000;
+    this.#keys = parts.keys.derive('svc-oauth-pkce');
+    this.#cookies = new ProtectedValues(parts.keys, 'svc-oauth-login', 'sealed');
+    this.#ttlSeconds = parts.ttlSeconds;
   }
 
-  /** Stores a new state. When there are too many, the oldest go: who floods the table shortens logins under way, and keeps nobody from a new one. */
-  async begin(req: HttpRequest, login: BegunLogin): Promise<Begun> {
-    const now = this.#clock.nowMicros();
-    await this.#makeRoom(now);
+  /** Makes a state. */
+  begin(req: HttpRequest, login: BegunLogin): Begun {
+    const startedAt = this.#clock.nowMicros();
+    const issuedSeconds = Math.floor(startedAt / 1_000_000);
     const { id, key } = this.#keys.current;
-    const state = `${id}.${randomBytes(32).toString('base64url')}`;
-    const secret = randomBytes(32).toString('base64url');
-    const nonce = randomBytes(32).toString('base64url');
+    const untagged = `${id}.${issuedSeconds.toString(36)}.${randomBytes(RANDOM_BYTES).toString('base64url')}`;
+    const state = `${untagged}.${tagOf(untagged, key).toString('base64url')}`;
     const stateHash = hash('sha256', state, 'hex');
-    await this.#store.addState({
-      ...login,
-      stateHash,
-      browserHash: hash('sha256', secret, 'hex'),
-      nonce,
-      createdAt: now,
-      expiresAt: now + this.#ttl,
-    });
     const { name, secure } = hostCookie(COOKIE + stateHash.slice(0, 8), req, this.#env);
     const options = { secure, path: '/', sameSite: 'lax', httpOnly: true } as const;
+    const sealed = this.#cookies.write(stateHash, JSON.stringify({ ...login, startedAt }), {
+      issuedSeconds,
+      expiresSeconds: issuedSeconds + this.#ttlSeconds,
+    });
     return {
       state,
-      nonce,
+      nonce: nonceOf(state, key),
       challenge: challengeOf(verifierOf(state, key)),
       remember: (response) => {
-        for (const old of this.#surplus(req)) response.deleteCookie(old, options);
-        response.setCookie(name, `${(now / 1_000_000).toFixed(0)}.${secret}`, {
-          ...options,
-          maxAgeSeconds: this.#ttl / 1_000_000,
-        });
+        for (const old of this.#surplus(req, sealed.length)) response.deleteCookie(old, options);
+        response.setCookie(name, sealed, { ...options, maxAgeSeconds: this.#ttlSeconds });
       },
     };
   }
 
-  /**
-   * Takes a state out: of several requests that bring it, one goes on. @throws OAuthError `invalid_state`,
-   * `state_browser_mismatch`
-   */
+  /** Uses a state up: of several requests that bring it, one goes on. @throws OAuthError `invalid_state`, `state_browser_mismatch` */
   async take(req: HttpRequest, state: string, provider: string): Promise<ReturnedLogin> {
-    const now = this.#clock.nowMicros();
+    const key = this.#keyOf(state);
     const stateHash = hash('sha256', state, 'hex');
-    const secret = this.#secretOf(req, stateHash);
-    const row =
-      secret === undefined
-        ? undefined
-        : await this.#store.takeState(stateHash, hash('sha256', secret, 'hex'), provider, now);
-    if (row !== undefined) {
-      const key = this.#keys.find(state.slice(0, state.indexOf('.')))?.key;
-      if (key === undefined) throw new OAuthError('invalid_state', { reason: 'key_has_left' });
-      return { row, verifier: verifierOf(state, key) };
+    const opened = this.#open(req, stateHash);
+    if (typeof opened === 'string') {
+      if (await this.#used.isUsed('state', stateHash)) throw invalid('used');
+      throw new OAuthError('state_browser_mismatch', { reason: opened });
     }
-    const other = await this.#store.findState(stateHash, now);
-    if (other === undefined) throw new OAuthError('invalid_state', { reason: 'unknown_used_or_expired' });
-    if (other.provider !== provider) throw new OAuthError('invalid_state', { reason: 'other_provider' });
-    throw new OAuthError('state_browser_mismatch', {
-      reason: secret === undefined ? 'no_cookie' : 'other_browser',
-    });
+    const { startedAt, ...login } = opened;
+    if (login.provider !== provider) throw invalid('other_provider');
+    if (!(await this.#used.use('state', stateHash, this.#ttlSeconds * 1_000 + MARGIN_MS)))
+      throw invalid('used');
+    return { login, startedAt, verifier: verifierOf(state, key), nonce: nonceOf(state, key) };
   }
 
-  /** Whether the browser has brought the cookie of this login. */
+  /** Returns whether the browser has sent the cookie of this login. */
   isKnown(req: HttpRequest, state: string): boolean {
-    return this.#secretOf(req, hash('sha256', state, 'hex')) !== undefined;
+    return typeof this.#open(req, hash('sha256', state, 'hex')) !== 'string';
   }
 
   /** Removes the cookie of a login that has come back. */
@@ -144,37 +165,71 @@ export class LoginStates {
     if (req.cookies[name] !== undefined) response.deleteCookie(name, { secure, path: '/' });
   }
 
-  /** The browser's secret for a state, out of its cookie. */
-  #secretOf(req: HttpRequest, stateHash: string): string | undefined {
+  /** The key that has made a state. @throws OAuthError `invalid_state` for one that is not of ours, or too old */
+  #keyOf(state: string): KeyObject {
+    const parts = STATE.exec(state);
+    if (parts === null) throw invalid('unknown');
+    const [, id, seconds, tag] = parts as unknown as [string, string, string, string];
+    const key = this.#keys.find(id)?.key;
+    if (key === undefined) throw invalid('key_has_left');
+    const expected = tagOf(state.slice(0, -tag.length - 1), key).toString('base64url');
+    if (!timingSafeEqual(Buffer.from(expected), Buffer.from(tag))) throw invalid('unknown');
+    if (this.#clock.nowMs() >= (parseInt(seconds, 36) + this.#ttlSeconds) * 1_000) throw invalid('expired');
+    return key;
+  }
+
+  /** The login in the cookie of a state, or why there is none. */
+  #open(req: HttpRequest, stateHash: string): SealedLogin | 'no_cookie' | 'other_browser' {
     const { name } = hostCookie(COOKIE + stateHash.slice(0, 8), req, this.#env);
-    return /^\d{1,12}\.([\w-]{43})$/.exec(req.cookies[name] ?? '')?.[1];
+    const text = req.cookies[name];
+    if (text === undefined) return 'no_cookie';
+    const read = this.#cookies.read(stateHash, text, this.#clock.nowMs() / 1_000);
+    if (read.kind === 'refused') return 'other_browser';
+    const login: unknown = JSON.parse(read.payload); // written by begin(), and authentic
+    return isRecord(login) ? (login as unknown as SealedLogin) : 'other_browser';
   }
 
-  /** The names of the oldest login cookies, so that with the one to come there are {@link MAX_PENDING}. */
-  #surplus(req: HttpRequest): string[] {
+  /** The names of the oldest login cookies, so that with the one to come there are neither too many nor too long ones. */
+  #surplus(req: HttpRequest, length: number): string[] {
     const prefix = hostCookie(COOKIE, req, this.#env).name;
-    const pending = Object.entries(req.cookies).filter(
-      ([name]) => name.startsWith(prefix) && name.length === prefix.length + 8,
-    );
-    const ageOf = (value: string): number => Number.parseInt(value, 10) || 0; // ours begin with the time; what is none is the oldest
-    return pending
-      .sort(([, left], [, right]) => ageOf(left) - ageOf(right))
-      .slice(0, Math.max(0, pending.length - MAX_PENDING + 1))
-      .map(([name]) => name);
-  }
-
-  async #makeRoom(now: number): Promise<void> {
-    if (now - this.#counted.at > COUNT_TTL)
-      this.#counted = { states: await this.#store.countStates(now), at: now };
-    if (this.#counted.states++ < MAX_STATES) return;
-    this.#counted.states -= DROPPED; // before anything is waited for: of many logins that begin now, one makes room
-    while ((await this.#store.cleanUp(now, DROPPED)) >= DROPPED); // those that are over would be taken for the oldest
-    await this.#store.dropOldestStates(DROPPED);
+    const pending = Object.entries(req.cookies)
+      .filter(([name]) => name.startsWith(prefix) && name.length === prefix.length + 8)
+      .sort(([, left], [, right]) => issuedOf(left) - issuedOf(right));
+    let characters = pending.reduce((sum, [, value]) => sum + value.length, length);
+    const surplus: string[] = [];
+    for (const [name, value] of pending) {
+      if (pending.length - surplus.length < MAX_PENDING && characters <= MAX_PENDING_CHARACTERS) break;
+      surplus.push(name);
+      characters -= value.length;
+    }
+    return surplus;
   }
 }
 
-/** The application's subject of whoever has logged in; set by the callback where the session middleware is in use. */
+/** When a sealed value was made; 0, the oldest, for text that is none. */
+function issuedOf(sealed: string): number {
+  return Number.parseInt(sealed.split('.', 3)[2] ?? '', 10) || 0;
+}
+
+function invalid(reason: string): OAuthError {
+  return new OAuthError('invalid_state', { reason });
+}
+
+/** The application's subject of the user who has logged in; set by the callback where the session middleware is in use. */
 export const currentUser: SessionKey<string> = sessionKey('svc_user');
+
+function tagOf(untagged: string, key: KeyObject): Buffer {
+  return createHmac('sha256', key)
+    .update('svc-oauth-state\0')
+    .update(untagged)
+    .digest()
+    .subarray(0, TAG_BYTES);
+}
+
+/** The nonce of a login by OpenID Connect (Core §3.1.2.1): 43 characters. */
+function nonceOf(state: string, key: KeyObject): string {
+  return createHmac('sha256', key).update('svc-oidc-nonce\0').update(state).digest('base64url');
+}
 
 /*
  * Proof key for code exchange (RFC 7636), method S256 on every flow. The verifier is never stored: it is derived from the

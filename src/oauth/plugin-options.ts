@@ -4,43 +4,39 @@
 import { SvcError } from '../base/errors.ts';
 import { bool, given, int, isFunction, isObject, oneOf, readOptions, text } from '../base/options.ts';
 import { localPath } from '../http/path.ts';
-import { RateLimiter } from '../http/middleware/rate-limiter.ts';
+import { problemOfClientRedirect } from './client-redirects.ts';
+import { readLimits } from './limits.ts';
+import { hasNoAuthority } from './redirects.ts';
 import { isScopes } from './tokens/access.ts';
 import type { Secrets } from '../crypto/keys.ts';
-import type { OptionKind } from '../base/options.ts';
 import type { Awaitable } from '../http/contracts.ts';
-import type { EndpointLimits, OnUser } from './endpoints.ts';
+import type { OnLink, OnUnlink, OnUser } from './hooks.ts';
+import type { EndpointLimits, OAuthLimits } from './limits.ts';
 import type { OAuthProvider } from './provider/presets.ts';
 import type { RefreshVerdict, RefreshedLogin } from './tokens/refresh.ts';
-
-/** How often who may come, each a minute. `false` switches one off. */
-export interface OAuthLimits {
-  /** Logins begun, by address. Default 20. */
-  readonly login?: number | false | undefined;
-  /** Callbacks, by address. Default 20. */
-  readonly callback?: number | false | undefined;
-  /** Refreshes, and as many revocations, by login. Default 60. */
-  readonly token?: number | false | undefined;
-  /** Texts that are no refresh token of ours, by address. Default 600. */
-  readonly forged?: number | false | undefined;
-}
 
 /** What an {@link OAuthPlugin} is made from. */
 export interface OAuthPluginOptions {
   /** Default: the application's. Given here as well as there, both must be the same. */
   readonly authSecret?: Secrets | undefined;
-  /** Where people log in: one, or `providers`. */
+  /** Where people log in: one, or `providers`. Neither: logins are the application's, by `issue()`. */
   readonly provider?: OAuthProvider | undefined;
   /** Several, each under its own name; `/oauth/login` is that of the first. */
   readonly providers?: readonly OAuthProvider[] | undefined;
-  /** Finds or creates the user: its answer is the subject of the tokens. Nothing, or a 4xx exception, means that this one may not log in. */
-  readonly onUser: OnUser;
+  /** Needed with a provider. Finds or creates the user: its answer is the subject of the tokens. Nothing, or a 4xx exception, means that this one may not log in. */
+  readonly onUser?: OnUser | undefined;
+  /** Adds an identity to a user who is logged in: turns `POST /oauth/{provider}/link` on. */
+  readonly onLink?: OnLink | undefined;
+  /** Takes the identities of a provider from a user: turns `POST /oauth/{provider}/unlink` on. Needs `onLink`. */
+  readonly onUnlink?: OnUnlink | undefined;
   /** Asked at every refresh: `false` ends the login; scopes and claims in its answer count for the new access token. */
   readonly onRefresh?: ((login: RefreshedLogin) => Awaitable<RefreshVerdict>) | undefined;
   /** Compared byte for byte. In production https only. Default, outside production: the callback of this server on the loopback interface. */
   readonly allowedRedirectUris?: readonly string[] | undefined;
   /** Redirect URIs of native applications, http on 127.0.0.1 or [::1], in production too (RFC 8252 §7.3). Default false. */
   readonly allowLoopbackRedirects?: boolean | undefined;
+  /** Where codes for native clients and single-page applications may go (RFC 8252 §7). Not in cookie mode. Default none. */
+  readonly nativeRedirects?: readonly string[] | undefined;
   /** `json`: the callback answers with the tokens. `cookie`: they go into cookies that no script can read. Default `json`. */
   readonly mode?: 'json' | 'cookie' | undefined;
   /** In cookie mode: where the browser goes after a login that named no `return_to`. A local path. Default `/`. */
@@ -65,9 +61,13 @@ export interface OAuthPluginOptions {
   readonly concurrency?: 'coalesce' | 'strict' | undefined;
   /** Tokens bound to a key of the client (RFC 9449): `optional` binds the logins of whoever sends proofs, `required` refreshes no other. Not in cookie mode. Default `off`. */
   readonly dpop?: 'off' | 'optional' | 'required' | undefined;
+  /** Nonces of the server in proofs (RFC 9449 §8): `offered` with each token response and refusal, or `required`. Default `offered`. */
+  readonly dpopNonces?: 'offered' | 'required' | undefined;
   /** Whether access tokens from before a `revokeAll()` are refused at once. Costs a look-up per subject every 5 s. Default false. */
   readonly enforceValidAfter?: boolean | undefined;
   readonly limits?: OAuthLimits | undefined;
+  /** Whether the provider's tokens are kept, sealed, for `providerToken()`. Default false. */
+  readonly storeProviderTokens?: boolean | undefined;
   /** `iss` of access tokens. Default none. */
   readonly issuer?: string | undefined;
   /** `aud` of access tokens. Default none. */
@@ -82,8 +82,6 @@ const YEAR_SECONDS = 31_536_000;
 const DAY_SECONDS = 86_400;
 const isList = (value: unknown): boolean =>
   Array.isArray(value) && value.every((item) => typeof item === 'string');
-const isLimit = (value: unknown): boolean =>
-  value === false || (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= 1_000_000);
 
 /** The options as they count. */
 export interface ReadOptions {
@@ -91,9 +89,12 @@ export interface ReadOptions {
   readonly provider: OAuthProvider | undefined;
   readonly providers: readonly OAuthProvider[] | undefined;
   readonly onUser: OnUser | undefined;
+  readonly onLink: OnLink | undefined;
+  readonly onUnlink: OnUnlink | undefined;
   readonly onRefresh: OAuthPluginOptions['onRefresh'];
   readonly allowedRedirectUris: readonly string[];
   readonly allowLoopbackRedirects: boolean;
+  readonly nativeRedirects: readonly string[];
   readonly mode: 'json' | 'cookie';
   readonly afterLogin: string;
   readonly errorPath: string | undefined;
@@ -106,8 +107,10 @@ export interface ReadOptions {
   readonly clockSkewMs: number;
   readonly concurrency: 'coalesce' | 'strict';
   readonly dpop: 'off' | 'optional' | 'required';
+  readonly dpopNonces: 'offered' | 'required';
   readonly enforceValidAfter: boolean;
   readonly limits: EndpointLimits;
+  readonly storeProviderTokens: boolean;
   readonly issuer: string | undefined;
   readonly audience: string | undefined;
   readonly keepSession: readonly string[];
@@ -121,6 +124,7 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
     limits,
     refreshGraceSeconds,
     allowedRedirectUris = [],
+    nativeRedirects = [],
     afterLogin = '/',
     scopes = [],
     keepSession = [],
@@ -133,9 +137,18 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
     provider: given<OAuthProvider>('a provider', isObject),
     providers: given<readonly OAuthProvider[]>('a list of providers', Array.isArray),
     onUser: given<OnUser>('a function (provider, info) => subject', isFunction),
+    onLink: given<OnLink>('a function (sub, provider, info)', isFunction),
+    onUnlink: given<OnUnlink>('a function (sub, provider)', isFunction),
     onRefresh: given<NonNullable<OAuthPluginOptions['onRefresh']>>('a function', isFunction),
-    allowedRedirectUris: given<readonly string[]>('a list of URLs', isList),
+    allowedRedirectUris: given<readonly string[]>(
+      'a list of URLs, each with "//" behind its scheme',
+      (value) => isList(value) && !(value as readonly string[]).some(hasNoAuthority),
+    ),
     allowLoopbackRedirects: bool(false),
+    nativeRedirects: given<readonly string[]>(
+      'a list of addresses',
+      (value) => isList(value) && (value as readonly string[]).every((entry) => entry !== ''),
+    ),
     mode: oneOf(['json', 'cookie'], 'json'),
     afterLogin: given<string>('a local path', (value) => localPath(value) !== undefined),
     errorPath: given<string>(
@@ -151,13 +164,39 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
     clockSkewMs: int(0, 0, 5_000),
     concurrency: oneOf(['coalesce', 'strict'], 'coalesce'),
     dpop: oneOf(['off', 'optional', 'required'], 'off'),
+    dpopNonces: oneOf(['offered', 'required'], 'offered'),
     enforceValidAfter: bool(false),
     limits: given<OAuthLimits>('an object', isObject),
+    storeProviderTokens: bool(false),
     issuer: text(),
     audience: text(),
     keepSession: given<readonly string[]>('a list of names', isList),
     keepAddress: bool(true),
   });
+  nativeRedirects.forEach((entry, index) => {
+    const problem = problemOfClientRedirect(entry);
+    if (problem !== undefined)
+      throw new SvcError('E_OPTION_RANGE', [
+        'OAuthPlugin',
+        'nativeRedirects',
+        'addresses of clients (RFC 8252 §7)',
+        `one whose entry ${index + 1} ${problem}`,
+      ]);
+  });
+  if (nativeRedirects.length > 0 && read.mode === 'cookie')
+    throw new SvcError('E_OPTION_RANGE', [
+      'OAuthPlugin',
+      'nativeRedirects',
+      'left out in cookie mode: clients cannot refresh by cookies that they do not have',
+      'a list',
+    ]);
+  if (read.onUnlink !== undefined && read.onLink === undefined)
+    throw new SvcError('E_OPTION_RANGE', [
+      'OAuthPlugin',
+      'onLink',
+      'a function where there is an onUnlink',
+      'none',
+    ]);
   if (read.mode === 'cookie' && read.dpop !== 'off')
     throw new SvcError('E_OPTION_RANGE', [
       'OAuthPlugin',
@@ -169,35 +208,11 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
   return {
     ...read,
     allowedRedirectUris,
+    nativeRedirects: [...nativeRedirects],
     afterLogin,
     scopes,
     keepSession,
     refreshGraceSeconds: graceSeconds,
-    limits: limitersOf(limits ?? {}),
+    limits: readLimits(limits ?? {}),
   };
 }
-
-/** The limits of the endpoints, each over the memory of this process. */
-function limitersOf(limits: OAuthLimits): EndpointLimits {
-  const values = readOptions('OAuthPlugin limits', limits, {
-    login: LIMIT(20),
-    callback: LIMIT(20),
-    token: LIMIT(60),
-    forged: LIMIT(600),
-  });
-  const limiter = (name: string, perMinute: number | false): RateLimiter | undefined =>
-    perMinute === false ? undefined : new RateLimiter({ name, perMinute });
-  return {
-    login: limiter('oauth-login', values.login),
-    callback: limiter('oauth-callback', values.callback),
-    token: limiter('oauth-token', values.token),
-    revoke: limiter('oauth-revoke', values.token),
-    forged: limiter('oauth-forged', values.forged),
-  };
-}
-
-const LIMIT = (fallback: number): OptionKind<number | false> => ({
-  fallback,
-  needs: 'false or an integer 1 … 1000000',
-  accepts: isLimit,
-});

@@ -1,7 +1,7 @@
 /**
  * What `svc check` says of the plugin.
  */
-import { problemInProduction } from './provider/options.ts';
+import { problemInProduction, weaknessesOf } from './provider/options.ts';
 import { problemsOfRedirect } from './redirects.ts';
 import type { Env } from '../base/config.ts';
 import type { Durability } from '../db/plugin.ts';
@@ -24,7 +24,8 @@ export function rulesOf(
         'Name each redirect URI exactly as it is registered at the provider: allowedRedirectUris: ["https://app.example/oauth/callback"]',
       run(_view, report) {
         const { allowedRedirectUris, allowLoopbackRedirects: allowsLoopback } = options;
-        if (allowedRedirectUris.length === 0 && env === 'production')
+        const hasProvider = options.provider !== undefined || options.providers !== undefined;
+        if (hasProvider && allowedRedirectUris.length === 0 && env === 'production')
           report(subject, 'no redirect URI is allowed, so that nobody can log in');
         allowedRedirectUris.forEach((entry, index) => {
           for (const problem of problemsOfRedirect(entry, { env, allowsLoopback }))
@@ -59,6 +60,36 @@ export function rulesOf(
           const problem = problemInProduction(provider);
           if (problem !== undefined) report(subject, `provider "${provider.name}" ${problem}`);
         }
+      },
+    },
+    {
+      id: 'oauth/native-redirects',
+      severity: 'warning',
+      phase: 'security',
+      why: 'Any application on a device may claim a private-use scheme or a port of the loopback interface: only PKCE keeps the code from it',
+      remedy:
+        'Leave out nativeRedirects where there is no native client or single-page application; prefer https addresses that the platform verifies',
+      run(_view, report) {
+        if (options.nativeRedirects.length > 0)
+          report(
+            subject,
+            `codes may go to ${options.nativeRedirects.length} addresses of clients (nativeRedirects)`,
+          );
+      },
+    },
+    {
+      id: 'oauth/weak-provider',
+      severity: 'warning',
+      phase: 'security',
+      why: 'Nonce and PKCE bind a login to its browser where a code or a token is stolen on the way; what a provider leaves out, nothing else replaces',
+      remedy:
+        'Leave out usesNonce, usesPkce, clientIdName and HS256 where the provider knows better; where it does not, this is how it is',
+      run(_view, report) {
+        for (const provider of options.provider === undefined
+          ? (options.providers ?? [])
+          : [options.provider])
+          for (const weakness of weaknessesOf(provider))
+            report(subject, `provider "${provider.name}" ${weakness}`);
       },
     },
     {

@@ -1,48 +1,34 @@
 /**
- * The plugin: options read, parts put together, routes declared. What happens at the routes is endpoints.ts.
+ * The plugin: options read, routes declared, clean-up. What happens at the routes is login-endpoints.ts and token-endpoints.ts.
  *
  *   GET /oauth/login   GET|POST /oauth/callback   POST /oauth/token   POST /oauth/revoke
  *   with several providers also GET /oauth/{provider}/login and GET|POST /oauth/{provider}/callback
  */
 import { randomInt } from 'node:crypto';
+import { BearerAuth, tokenIssuer } from '../auth/auth.ts';
 import { NotFound, SvcError } from '../base/errors.ts';
-import { Keyring, authSecrets } from '../crypto/keys.ts';
-import { tokenIssuer } from '../auth/auth.ts';
-import { db, durability } from '../db/plugin.ts';
-import { readTrustProxy } from '../http/request/proxy.ts';
-import { foreignPage } from '../http/origins.ts';
-import { services } from '../http/state.ts';
-import { AccessTokens } from './tokens/access.ts';
+import { int, readOptions } from '../base/options.ts';
+import { durability } from '../db/plugin.ts';
+import { recordStoreMigration } from '../db/record-store.ts';
 import { OAuthAnswers, answering } from './answers.ts';
-import { Audit } from './audit.ts';
+import { Depends } from '../routing/di.ts';
+import { PREFIX, PROVIDER_TOKEN_TABLE, USED_TABLE, assemble } from './assembly.ts';
 import { describeEndpoint } from './document.ts';
-import { DPoP } from './tokens/dpop.ts';
-import { Endpoints } from './endpoints.ts';
 import { FailurePages } from './failure-page.ts';
-import { LoginStates } from './login-state.ts';
 import { readPluginOptions } from './plugin-options.ts';
 import { rulesOf } from './plugin-rules.ts';
-import { ProviderClient } from './provider/client.ts';
 import { OAuthProvider } from './provider/presets.ts';
-import { RedirectAllowlist } from './redirects.ts';
-import { RefreshTokenCodec } from './tokens/refresh-codec.ts';
-import { RefreshTokens } from './tokens/refresh.ts';
-import { TokenCookies } from './tokens/cookies.ts';
-import { MemoryTokenStore } from './tokens/store.ts';
-import { OAUTH_TABLES, SqlTokenStore } from './tokens/sql-store.ts';
-import { ValidAfterGate, marginOf } from './tokens/valid-after.ts';
-import type { TokenIssuer } from '../auth/auth.ts';
-import type { Clock } from '../base/clock.ts';
-import type { Config } from '../base/config.ts';
-import type { Secrets } from '../crypto/keys.ts';
-import type { Logger } from '../observability/log.ts';
-import type { Awaitable, Host, HttpRequest, Plugin } from '../http/contracts.ts';
+import { OAUTH_TABLES } from './tokens/sql-store.ts';
+import type { Claims } from '../crypto/jwt.ts';
+import type { Awaitable, Context, Host, HttpRequest, Plugin } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
-import type { OwnPages } from '../http/origins.ts';
+import type { Registered } from './assembly.ts';
 import type { EndpointName } from './document.ts';
-import type { ConnectedProvider } from './endpoints.ts';
+import type { ConnectedProvider } from './authorization.ts';
 import type { OAuthPluginOptions, ReadOptions } from './plugin-options.ts';
-import type { LoginRow, TokenStore } from './tokens/store.ts';
+import type { IssueOptions, IssuedLogin } from './logins.ts';
+import type { ProviderTokenAnswer, ProviderTokenOptions, StoredProviderTokens } from './provider-tokens.ts';
+import type { LoginRow } from './tokens/store.ts';
 
 /** A login as its owner may see it. */
 export interface SessionInfo {
@@ -56,9 +42,9 @@ export interface SessionInfo {
   readonly isCurrent: boolean;
 }
 
-const PREFIX = '/oauth';
-const HOLD_MS = 25;
-const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
+/** The claims of an access token, where a route asks for them and there is one. */
+type MaybeUser = Context & { readonly me?: Claims | undefined };
+
 const CLEAN_UP_MS = 600_000;
 const CLEAN_UP_BATCH = 1_000;
 const ROUTE = {
@@ -85,16 +71,21 @@ export class OAuthPlugin implements Plugin {
   constructor(options: OAuthPluginOptions) {
     this.#options = readPluginOptions(options);
     const { provider, providers } = this.#options;
-    if ((provider === undefined) === (providers === undefined))
+    if (provider !== undefined && providers !== undefined)
       throw new SvcError('E_OAUTH_PROVIDERS', ['give either provider or providers']);
-    this.#providers = provider === undefined ? [...providers!] : [provider];
-    if (this.#providers.length === 0 || !this.#providers.every((one) => one instanceof OAuthProvider))
+    this.#providers = provider !== undefined ? [provider] : [...(providers ?? [])];
+    if (providers?.length === 0 || !this.#providers.every((one) => one instanceof OAuthProvider))
       throw new SvcError('E_OAUTH_PROVIDERS', [
         'each is made by githubProvider(), googleProvider() or new OAuthProvider()',
       ]);
     if (new Set(this.#providers.map((one) => one.name)).size < this.#providers.length)
       throw new SvcError('E_OAUTH_PROVIDERS', ['two have the same name']);
-    if (this.#options.onUser === undefined)
+    const isAlone = this.#providers.length === 0;
+    if (isAlone && (this.#options.onUser !== undefined || this.#options.onLink !== undefined))
+      throw new SvcError('E_OAUTH_PROVIDERS', [
+        'give provider or providers where there is an onUser or onLink',
+      ]);
+    if (!isAlone && this.#options.onUser === undefined)
       throw new SvcError('E_OPTION_RANGE', [
         'OAuthPlugin',
         'onUser',
@@ -132,6 +123,51 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
+   * A login of the application, by password, passkey or whatever else it has checked: the user gets the same rotating refresh tokens as by a
+   * provider. In JSON mode send `body`; in cookie mode give the response, and the tokens are in its cookies. `session` is renewed where
+   * `SessionMiddleware` is in use. To be called from a POST route of this origin: behind `CSRFMiddleware`, or where cookies do not count.
+   *
+   * @throws SvcError `E_OPTION_RANGE`, `E_OAUTH_USER` for a subject, scopes or claims that cannot be in a token; OAuthError `invalid_dpop_proof`,
+   * `use_dpop_nonce`, `access_denied`, `temporarily_unavailable`
+   */
+  async issue(sub: string, options: IssueOptions): Promise<IssuedLogin> {
+    return this.#use().logins.issue(sub, options);
+  }
+
+  /**
+   * The provider's access token of a subject, for calls to the provider's API: of its last login there, refreshed where it ends within
+   * `minValiditySeconds`. Several processes never refresh at once. `kind` tells why there is none. Needs `storeProviderTokens`.
+   *
+   * @throws SvcError `E_OPTION_RANGE`; OAuthError `provider_error`, `provider_timeout`, `temporarily_unavailable` when the provider or the database does not answer
+   */
+  async providerToken(
+    sub: string,
+    provider: string,
+    options: ProviderTokenOptions = {},
+  ): Promise<ProviderTokenAnswer> {
+    const { minValiditySeconds } = readOptions('OAuthPlugin.providerToken()', options, {
+      minValiditySeconds: int(60, 0, 3_600),
+    });
+    return this.#storedTokens().get(sub, provider, minValiditySeconds);
+  }
+
+  /** Forgets the provider's tokens of a subject: when an account is removed. Returns whether there were any. */
+  async forgetProviderToken(sub: string, provider: string): Promise<boolean> {
+    return this.#storedTokens().forget(sub, provider);
+  }
+
+  #storedTokens(): StoredProviderTokens {
+    const { providerTokens } = this.#use();
+    if (providerTokens !== undefined) return providerTokens;
+    throw new SvcError('E_OPTION_RANGE', [
+      'OAuthPlugin',
+      'storeProviderTokens',
+      'true for providerToken()',
+      'false',
+    ]);
+  }
+
+  /**
    * Logs out whoever has sent this request, for a route of the application: ends the login of the refresh cookie (cookie mode), takes
    * the cookies of the plugin out of the browser by `response`, and destroys `req.session` where `SessionMiddleware` is in use. Answers
    * whether a login was ended; the rest is done in any case. In JSON mode there is no cookie: `revokeSession(me.sub, me.sid)` ends the
@@ -140,13 +176,13 @@ export class OAuthPlugin implements Plugin {
    * @throws OAuthError `temporarily_unavailable` when the database does not answer; nothing has been changed then
    */
   async logout(req: HttpRequest, response: HttpResponse): Promise<boolean> {
-    return this.#use().endpoints.logout(req, response);
+    return this.#use().tokenEndpoints.logout(req, response);
   }
 
   /** Called by the application. */
   register(host: Host): void {
-    const parts = (this.#registered = this.#assemble(host));
-    const { endpoints, connected } = parts;
+    const parts = (this.#registered = assemble(host, this.#options, this.#providers));
+    const { loginEndpoints, tokenEndpoints, connected } = parts;
     host.use(
       new OAuthAnswers(
         PREFIX,
@@ -159,7 +195,8 @@ export class OAuthPlugin implements Plugin {
     const route = (
       path: string,
       methods: readonly ('GET' | 'POST')[],
-      run: (req: HttpRequest) => Awaitable<HttpResponse>,
+      run: (req: HttpRequest, context: MaybeUser) => Awaitable<HttpResponse>,
+      dependencies: object = {},
     ): void => {
       for (const method of methods) {
         const { meta, ...texts } = describeEndpoint(
@@ -170,27 +207,39 @@ export class OAuthPlugin implements Plugin {
         host.routes.route(
           PREFIX + path,
           [method],
-          { ...ROUTE, ...texts, meta: { ...ROUTE.meta, ...meta } },
-          answering(run),
+          { ...ROUTE, ...dependencies, ...texts, meta: { ...ROUTE.meta, ...meta } },
+          answering(run) as (context: Context) => Promise<HttpResponse>, // with what the dependencies give
         );
       }
     };
-    const [first] = [...connected.values()] as [ConnectedProvider]; // there is one at least
-    route('/login', ['GET'], (req) => endpoints.login(req, first));
-    route('/callback', ['GET', 'POST'], (req) => endpoints.callback(req, first));
-    route('/token', ['POST'], (req) => endpoints.token(req));
-    route('/revoke', ['POST'], (req) => endpoints.revoke(req));
+    const [first] = connected.values();
+    if (first !== undefined) {
+      route('/login', ['GET'], (req) => loginEndpoints.login(req, first));
+      route('/callback', ['GET', 'POST'], (req) => loginEndpoints.callback(req, first));
+    }
+    route('/token', ['POST'], (req) => tokenEndpoints.token(req));
+    route('/revoke', ['POST'], (req) => tokenEndpoints.revoke(req));
+    const named = (req: HttpRequest): ConnectedProvider => {
+      const found = connected.get(String(req.pathParams['provider']));
+      if (found === undefined) throw new NotFound();
+      return found;
+    };
+    const { links } = parts;
+    if (links !== undefined) {
+      const { authSecret, issuer, audience } = this.#options;
+      const user = { me: Depends(BearerAuth(authSecret, { optional: true, issuer, audience })) };
+      route('/{provider}/link', ['POST'], (req, { me }) => links.link(req, named(req), me), user);
+      if (links.canUnlink)
+        route('/{provider}/unlink', ['POST'], (req, { me }) => links.unlink(req, named(req), me), user);
+    }
     if (connected.size > 1) {
-      const named = (req: HttpRequest): ConnectedProvider => {
-        const found = connected.get(String(req.pathParams['provider']));
-        if (found === undefined) throw new NotFound();
-        return found;
-      };
-      route('/{provider}/login', ['GET'], (req) => endpoints.login(req, named(req)));
-      route('/{provider}/callback', ['GET', 'POST'], (req) => endpoints.callback(req, named(req)));
+      route('/{provider}/login', ['GET'], (req) => loginEndpoints.login(req, named(req)));
+      route('/{provider}/callback', ['GET', 'POST'], (req) => loginEndpoints.callback(req, named(req)));
     }
     host.migration('oauth_logins', OAUTH_TABLES);
-    if (parts.hasIssuer) host.provide(tokenIssuer, () => parts.issuer);
+    host.migration('oauth_used', recordStoreMigration(USED_TABLE));
+    host.migration('oauth_provider_tokens', recordStoreMigration(PROVIDER_TOKEN_TABLE));
+    host.provide(tokenIssuer, () => parts.issuer);
     for (const rule of rulesOf(this.#options, {
       env: host.env,
       storage: parts.isPersistent ? host.get(durability) : undefined,
@@ -220,138 +269,6 @@ export class OAuthPlugin implements Plugin {
     return this.#registered;
   }
 
-  #assemble(host: Host): Registered {
-    const options = this.#options;
-    const { config } = host.get(services);
-    const secrets = this.#secrets(config);
-    const ring = Keyring.of(secrets);
-    const { clock, env } = host;
-    const log = host.log.child('svc_oauth');
-    const audit = new Audit(log, host.metrics);
-    const isPersistent = host.has(db);
-    const store: TokenStore = isPersistent
-      ? new SqlTokenStore(() => host.get(db), clock)
-      : new MemoryTokenStore();
-    const codec = new RefreshTokenCodec(ring);
-    const access = new AccessTokens({
-      secrets,
-      clock,
-      log,
-      ttlSeconds: options.accessTtlSeconds,
-      issuer: options.issuer,
-      audience: options.audience,
-      scopes: options.scopes,
-      isForCookies: options.mode === 'cookie',
-      isExact: options.enforceValidAfter,
-    });
-    const cookies = options.mode === 'cookie' ? new TokenCookies(env, options.accessTtlSeconds) : undefined;
-    const refreshTokens = new RefreshTokens({
-      store,
-      codec,
-      clock,
-      audit,
-      onRefresh: access.checked(options.onRefresh),
-      policy: {
-        idleTtl: options.refreshIdleTtlSeconds * 1_000_000,
-        absoluteTtl: options.refreshAbsoluteTtlSeconds * 1_000_000,
-        grace: options.refreshGraceSeconds * 1_000_000,
-        clockSkew: options.clockSkewMs * 1_000,
-        concurrency: options.concurrency,
-        holdMs: HOLD_MS,
-        apart: options.enforceValidAfter ? marginOf(options.clockSkewMs * 1_000) : 0,
-      },
-    });
-    const connect = (provider: OAuthProvider): ProviderClient =>
-      new ProviderClient(provider, { clock, log, metrics: host.metrics });
-    const connected = new Map(
-      this.#providers.map((provider) => [provider.name, { provider, client: connect(provider) }]),
-    );
-    const allowlists = new Map(
-      this.#providers.map(({ name }, index) => [
-        name,
-        new RedirectAllowlist(options.allowedRedirectUris, {
-          env,
-          callbackPaths:
-            index === 0
-              ? [`${PREFIX}/callback`, ...(connected.size > 1 ? [`${PREFIX}/${name}/callback`] : [])]
-              : [`${PREFIX}/${name}/callback`],
-        }),
-      ]),
-    );
-    const ownPages = {
-      trusted: new Set<string>(),
-      allowsSameSite: false,
-      knowsScheme: readTrustProxy(config.peek('trustProxy')) !== undefined,
-    };
-    const dpop =
-      options.dpop === 'off'
-        ? undefined
-        : new DPoP({ isRequired: options.dpop === 'required', clock, audit });
-    const endpoints = new Endpoints({
-      states: new LoginStates({
-        store,
-        clock,
-        env,
-        keys: ring.derive('svc-oauth-pkce'),
-        ttlSeconds: options.stateTtlSeconds,
-      }),
-      allowlistOf: (provider) => allowlists.get(provider)!,
-      refreshTokens,
-      codec,
-      audit,
-      clock,
-      cookies,
-      dpop,
-      access,
-      onUser: options.onUser!,
-      limits: options.limits,
-      afterLogin: options.afterLogin,
-      keepSession: options.keepSession,
-      keepsAddress: options.keepAddress,
-      ownPages, // there is an onUser: the constructor has seen to it
-    });
-    const gate = options.enforceValidAfter
-      ? new ValidAfterGate(store, clock, options.clockSkewMs * 1_000)
-      : undefined;
-    const issuer: TokenIssuer = {
-      keyId: ring.current.id,
-      tokenOf: (req) =>
-        dpop !== undefined
-          ? dpop.tokenOf(req)
-          : cookies === undefined || isForeign(req, ownPages)
-            ? undefined
-            : cookies.accessTokenOf(req),
-      accepts:
-        dpop === undefined
-          ? (claims) => gate?.allows(claims) ?? true
-          : async (claims, req) => (await dpop.accepts(claims, req)) && (gate?.allows(claims) ?? true),
-    };
-    if (dpop !== undefined) issuer.challenge = (req, error) => dpop.challengeOf(req, error);
-    return {
-      store,
-      clock,
-      audit,
-      endpoints,
-      connected,
-      connect,
-      gate,
-      hasIssuer: gate !== undefined || cookies !== undefined || dpop !== undefined,
-      issuer,
-      isPersistent,
-      log,
-    };
-  }
-
-  /** The plugin's own, else the application's; both, if they say the same. */
-  #secrets(config: Config): Secrets {
-    const own = this.#options.authSecret;
-    if (own === undefined) return authSecrets(config);
-    const [shared] = [config.peek('authSecret')].flat();
-    if (typeof shared === 'string' && shared !== '' && [own].flat()[0] !== shared)
-      throw new SvcError('E_OAUTH_SECRET', []);
-    return own;
-  }
-
   /** Every ten minutes, more or less: several processes should not all come at once. */
   #scheduleCleanUp(): void {
     const { clock, log } = this.#use();
@@ -364,7 +281,7 @@ export class OAuthPlugin implements Plugin {
     });
   }
 
-  /** Removes login states and logins that are over, in batches. Done by itself every ten minutes. Answers how many rows went. */
+  /** Removes logins that are over, in batches. Done by itself every ten minutes. Returns how many rows went. */
   async cleanUp(): Promise<number> {
     const { store, clock } = this.#use();
     let removed = 0;
@@ -374,31 +291,6 @@ export class OAuthPlugin implements Plugin {
       if (count < CLEAN_UP_BATCH) return removed;
     }
   }
-}
-
-/** What register() has put together. */
-interface Registered {
-  readonly store: TokenStore;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly audit: Audit;
-  readonly endpoints: Endpoints;
-  readonly connected: ReadonlyMap<string, ConnectedProvider>;
-  readonly connect: (provider: OAuthProvider) => ProviderClient;
-  readonly gate: ValidAfterGate | undefined;
-  /** Whether `issuer` has anything to say. */
-  readonly hasIssuer: boolean;
-  readonly issuer: TokenIssuer;
-  readonly isPersistent: boolean;
-}
-
-/**
- * Whether the access cookie does not count, since a page of another origin may have made the browser send it. SameSite=Lax keeps it
- * from other sites; this is for sibling hosts, and for browsers without that. A WebSocket is opened by GET, and is no reading.
- */
-function isForeign(req: HttpRequest, ownPages: OwnPages): boolean {
-  const isRead = SAFE_METHODS.has(req.method) && req.headers['upgrade'] === undefined;
-  return !isRead && foreignPage(req, ownPages) !== undefined;
 }
 
 function sessionOf(row: LoginRow, currentId: string | undefined): SessionInfo {

@@ -32,35 +32,62 @@ export function problemsOfRedirect(entry: string, { env, allowsLoopback }: Redir
   return problems;
 }
 
-/** The redirect URIs that logins may name. Whether entries can be in it is asked by {@link problemsOfRedirect}, at start. */
+/** Returns whether a text is `https:host/path`, which URL parsers mend and providers compare byte for byte. */
+export function hasNoAuthority(entry: string): boolean {
+  return /^https?:(?!\/\/)/i.test(entry);
+}
+
+/** The redirect URIs that logins at one provider may name. Whether entries can be in the list is asked by {@link problemsOfRedirect}, at start. */
 export class RedirectAllowlist {
   readonly #entries: ReadonlySet<string>;
+  readonly #hasList: boolean;
   readonly #env: Env;
-  /** Of the callbacks that are allowed without a list; the first is the usual one. */
   readonly #callbackPaths: readonly string[];
+  /** The entry for logins that name none; undefined where several could be meant. */
+  readonly #usual: string | undefined;
 
+  /**
+   * `callbackPaths`: of this provider, the first is the usual one. `otherPaths`: of the other providers, whose entries are not
+   * for logins here, since their callbacks refuse the state.
+   */
   constructor(
     entries: readonly string[],
-    { env, callbackPaths }: { readonly env: Env; readonly callbackPaths: readonly string[] },
+    {
+      env,
+      callbackPaths,
+      otherPaths = [],
+    }: {
+      readonly env: Env;
+      readonly callbackPaths: readonly string[];
+      readonly otherPaths?: readonly string[];
+    },
   ) {
-    this.#entries = new Set(entries);
+    const possible = entries.filter((entry) => !endsInOneOf(entry, otherPaths));
+    const own = possible.filter((entry) => endsInOneOf(entry, callbackPaths));
+    const [only, ...others] = own.length > 0 ? own : possible;
+    this.#entries = new Set(possible);
+    this.#hasList = entries.length > 0;
     this.#env = env;
     this.#callbackPaths = callbackPaths;
+    this.#usual = others.length === 0 ? only : undefined;
   }
 
   /**
-   * The redirect URI of a login that names `given`, or undefined when it may not be. None given means the only entry. Without
-   * a list, outside production, the callbacks of this very server on the loopback interface are allowed: `host` is the
-   * request's.
+   * The redirect URI of a login that names `given`, or undefined when it may not be. None given means the only entry that ends in
+   * a callback path of this provider, else the only entry. Without a list, outside production, the callbacks of this very server
+   * on the loopback interface are allowed: `host` is the request's.
    */
   choose(given: string | undefined, host: string): string | undefined {
-    if (this.#entries.size > 0) {
-      if (given !== undefined) return this.#entries.has(given) ? given : undefined;
-      return this.#entries.size === 1 ? [...this.#entries][0] : undefined;
-    }
+    if (this.#hasList)
+      return given === undefined ? this.#usual : this.#entries.has(given) ? given : undefined;
     if (this.#env === 'production' || !/^(?:127\.0\.0\.1|localhost)(?::\d{1,5})?$/.test(host))
       return undefined;
     const own = this.#callbackPaths.map((path) => `http://${host}${path}`);
     return given === undefined ? own[0] : own.find((uri) => uri === given);
   }
+}
+
+function endsInOneOf(entry: string, paths: readonly string[]): boolean {
+  const path = URL.parse(entry)?.pathname;
+  return path !== undefined && paths.some((each) => path.endsWith(each));
 }

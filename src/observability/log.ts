@@ -389,7 +389,7 @@ export class LineQueue {
 let queue: LineQueue | undefined;
 
 /** The sink that every logger has unless it is given another: standard error, one queue for the process, flushed at exit. */
-export function stderrSink(): LogSink {
+function stderrSink(): LogSink {
   const lines = (queue ??= openQueue());
   return (line) => lines.push(line);
 }
@@ -427,10 +427,10 @@ function isNonBlocking(): boolean {
 }
 
 /** How severe an event is. */
-export type EventLevel = 'debug' | 'info' | 'warn' | 'error';
+type EventLevel = 'debug' | 'info' | 'warn' | 'error';
 
 /** An event, its fields written and redacted already. */
-export interface LogEvent {
+interface LogEvent {
   readonly timeMs: number;
   readonly level: EventLevel;
   readonly logger: string;
@@ -447,11 +447,7 @@ const COLOURS: Readonly<Record<EventLevel, string>> = {
 const PLAIN = '\x1b[0m';
 
 /** `time` is that of the event in RFC 3339. */
-export function humanLine(
-  { level, logger, event, fields }: LogEvent,
-  time: string,
-  isColoured: boolean,
-): string {
+function humanLine({ level, logger, event, fields }: LogEvent, time: string, isColoured: boolean): string {
   const label = level.toUpperCase().padEnd(5);
   let line = `${time.slice(11, 23)} ${isColoured ? COLOURS[level] + label + PLAIN : label} ${unquoted(safeText(logger))} ${unquoted(safeText(event))}`;
   let stack = '';

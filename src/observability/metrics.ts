@@ -187,7 +187,7 @@ class SeriesTable {
 
   /**
    * The first few label sets, which are mostly the busiest, by comparing: 7 ns a count against 30 by Maps, since equal
-   * strings of a program are mostly the same string. test/bench/metrics.ts.
+   * strings of a program are mostly the same string (topic `metrics` of test/bench/table.ts).
    */
   #early(first: string | undefined, second: string | undefined, third: string | undefined): number {
     for (let index = 0; index < this.#firsts.length; index++) {
@@ -346,7 +346,7 @@ class GaugeMetric {
 }
 
 /** A histogram of a {@link MetricsRegistry}. */
-export class HistogramMetric implements Histogram {
+class HistogramMetric implements Histogram {
   readonly name: string;
   readonly #help: string;
   readonly #limits: readonly number[];

@@ -11,7 +11,7 @@
 import type { JsonSchema } from '../schema/json-schema.ts';
 
 /** What breaks clients. */
-export interface BreakingChange {
+interface BreakingChange {
   /** `POST /films`, with the parameters as the later document names them; of the earlier one where the operation is gone. */
   readonly subject: string;
   readonly message: string;
@@ -340,15 +340,10 @@ export interface Documents {
 }
 
 /** Tells of a place, `title` or `items[].id`, and what it refuses now. */
-export type Narrowed = (path: string, what: string) => void;
+type Narrowed = (path: string, what: string) => void;
 
 /** Yields every way in which `later` accepts less than `earlier`, each once. */
-export function findNarrowing(
-  earlier: JsonSchema,
-  later: JsonSchema,
-  documents: Documents,
-  report: Narrowed,
-): void {
+function findNarrowing(earlier: JsonSchema, later: JsonSchema, documents: Documents, report: Narrowed): void {
   new Comparison(documents, report).compare(earlier, later, '');
 }
 

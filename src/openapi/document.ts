@@ -17,13 +17,23 @@ export interface Parameter {
   readonly required?: boolean;
   readonly description?: string;
   readonly schema: JsonSchema;
+  /** How a list becomes text, where that is not as its place has it (§4.8.12.2). */
+  readonly style?: 'form';
+  readonly explode?: false;
   readonly example?: unknown;
+}
+
+/** How a member of a form is written (§4.8.15). */
+export interface Encoding {
+  readonly contentType?: string;
+  readonly style?: 'form';
+  readonly explode?: false;
 }
 
 /** A form of a body (§4.8.14). */
 export interface MediaType {
   readonly schema: JsonSchema;
-  readonly encoding?: Readonly<Record<string, { readonly contentType: string }>>;
+  readonly encoding?: Readonly<Record<string, Encoding>>;
 }
 
 /** What a request brings (§4.8.13). */

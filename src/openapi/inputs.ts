@@ -8,7 +8,7 @@ import { fileLimit, textProblem } from '../schema/schema.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { TextInputPlan } from '../routing/di.ts';
 import type { JsonSchema, JsonSchemas } from '../schema/json-schema.ts';
-import type { MediaType, Parameter, RequestBody } from './document.ts';
+import type { Encoding, MediaType, Parameter, RequestBody } from './document.ts';
 import type { FieldPlan, SchemaPlan, TypeNode } from '../schema/schema.ts';
 import type { ConverterName, PathParameter } from '../http/path.ts';
 
@@ -76,14 +76,16 @@ function formContent(form: SchemaPlan, schemas: JsonSchemas): Record<string, Med
   const fields = form.fields.filter((field) => isSendable(field, true));
   const files = fields.filter(isFile);
   const content: Record<string, MediaType> = {};
-  if (!files.some((field) => field.isRequired))
+  if (!files.some((field) => field.isRequired)) {
+    const texts = fields.filter((field) => !isFile(field));
+    const lists = texts.filter((field) => isSeparated(field.node));
     content['application/x-www-form-urlencoded'] = {
-      schema: formSchema(
-        form,
-        fields.filter((field) => !isFile(field)),
-        schemas,
-      ),
+      schema: formSchema(form, texts, schemas),
+      ...(lists.length === 0
+        ? {}
+        : { encoding: Object.fromEntries(lists.map((field) => [field.wireName, BY_COMMA])) }),
     };
+  }
   const encoding = Object.fromEntries(
     fields.flatMap((field) => {
       const contentType = partTypes(field.node);
@@ -150,8 +152,26 @@ function textParameter(
     ...(field.isRequired ? { required: true } : {}),
     ...(typeof description === 'string' ? { description } : {}),
     schema,
+    ...(from !== 'header' && isSeparated(field.node) ? BY_COMMA : {}),
     ...(Array.isArray(examples) ? { example: examples[0] as unknown } : {}),
   };
+}
+
+/** How a list is written whose items may have commas between them (§4.8.12.2). */
+const BY_COMMA: Encoding = { style: 'form', explode: false };
+
+/** Whether it is a list whose items may have commas between them. */
+function isSeparated(node: TypeNode): boolean {
+  switch (node.kind) {
+    case 'list':
+      return node.constraints.separator !== undefined;
+    case 'nullable':
+      return isSeparated(node.inner);
+    case 'lazy':
+      return isSeparated(node.resolve());
+    default:
+      return false;
+  }
 }
 
 /** Two parts of a route that read the same text: both must be content with it. */
@@ -191,7 +211,7 @@ function textNode(node: TypeNode, place: TextPlace, isRequired: boolean): TypeNo
     case 'list': {
       const { minLength = 0, maxLength = 1 } = node.constraints;
       const least = isRequired && minLength === 0 ? { minLength: 1 } : {}; // without items there is no text
-      const most = place === 'cookie' ? { maxLength: Math.min(1, maxLength) } : {}; // a cookie is there once
+      const most = place === 'cookie' && !isSeparated(node) ? { maxLength: Math.min(1, maxLength) } : {}; // a cookie is there once
       return {
         ...node,
         item: textNode(node.item, place, true),

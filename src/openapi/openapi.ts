@@ -45,7 +45,7 @@ export interface OpenApiOptions {
 }
 
 /** What a document could not say, or not as it was declared. */
-export interface OpenApiProblem {
+interface OpenApiProblem {
   /** `GET /users/{name}` */
   readonly subject: string;
   readonly message: string;
@@ -340,7 +340,7 @@ function defined<T extends object>(object: T): T {
  */
 
 /** The path of a template with these names for its parameters: literal text encoded as it is sent. */
-export function documentedPath({ literals, parameters }: ParsedTemplate, names: readonly string[]): string {
+function documentedPath({ literals, parameters }: ParsedTemplate, names: readonly string[]): string {
   return (
     parameters.map((_, index) => `${encodeLiteral(literals[index]!)}{${names[index]!}}`).join('') +
     encodeLiteral(literals.at(-1)!)
@@ -359,7 +359,7 @@ export function shapeOf(template: ParsedTemplate): string {
  * Returns the names of operations in generated clients: the name of the route, which is unique already; else its method and
  * path, `GET /notes/{id}` as `getNotesById`. Equal names are numbered in order of declaration.
  */
-export function operationIds(details: readonly RouteDetail[]): ReadonlyMap<RouteDetail, string> {
+function operationIds(details: readonly RouteDetail[]): ReadonlyMap<RouteDetail, string> {
   const taken = new Set<string>();
   const ids = new Map<RouteDetail, string>();
   const give = (detail: RouteDetail, wanted: string): void => {
@@ -423,7 +423,7 @@ export function tagsOf({ declared: { tags, template } }: RouteDetail): readonly 
 }
 
 /** The path that all templates begin with, segment by segment. */
-export function commonPath(templates: readonly string[]): string {
+function commonPath(templates: readonly string[]): string {
   const [first = '/', ...others] = templates;
   const segments = first.split('/');
   let length = segments.findIndex((segment) => segment.startsWith('{'));

@@ -6,7 +6,7 @@
  *
  * Every refusal is a problem (RFC 9457). They are written once, under `components`.
  */
-import { STATUS_CODES } from 'node:http';
+import { http } from '../base/node-http.ts';
 import { FieldType, compileType } from '../schema/schema.ts';
 import { CSRFMiddleware } from '../http/session/csrf.ts';
 import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
@@ -253,7 +253,7 @@ function isRedirect(status: number): boolean {
 }
 
 function titleOf(status: number): string {
-  return STATUS_CODES[status] ?? (status < 300 ? 'Success' : status < 400 ? 'Redirection' : 'Error');
+  return http.STATUS_CODES[status] ?? (status < 300 ? 'Success' : status < 400 ? 'Redirection' : 'Error');
 }
 
 function isTypeSource(response: NonNullable<RouteSpec['response']>): response is TypeSource {

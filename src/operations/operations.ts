@@ -22,7 +22,7 @@ import type { Awaitable, HttpRequest } from '../http/contracts.ts';
 import type { Tally, TransportRequest } from '../http/request/request.ts';
 
 /** Who may read `/metrics`, and where. */
-export interface MetricsAccess {
+interface MetricsAccess {
   /** A bearer token (16 characters or more), or a function that says yes. Given, it replaces the rule of private peers. */
   readonly auth?: string | ((req: HttpRequest) => Awaitable<boolean>) | undefined;
   /** Serves `/metrics` on a port of its own, and not on the application's. */
@@ -32,7 +32,7 @@ export interface MetricsAccess {
 }
 
 /** Who may read `/docs` and `/openapi.json`, where they are shown at all. */
-export interface DocsAccess {
+interface DocsAccess {
   /** A bearer token (16 characters or more), or a function that says yes: it may look at the session. Default: everybody. */
   readonly auth?: string | ((req: HttpRequest) => Awaitable<boolean>) | undefined;
 }
@@ -329,7 +329,7 @@ function isPrivateRequest(req: HttpRequest): boolean {
 
 /*
  * Signals of the process. The first SIGTERM or SIGINT stops it in order, the second at once. SIGHUP reloads the TLS files. Without
- * TLS files, or after the terminal is closed, SIGHUP ends the process, as it does by default.
+ * TLS files, or after the terminal is closed, SIGHUP stops the process in order, too.
  */
 
 /** The parts that end with the process, and their deadline. */
@@ -339,19 +339,19 @@ export interface Ending {
   /** After which the process ends with 1 whatever still runs: a hook that hangs, a task that never settles. */
   readonly deadlineMs: number;
   close(): Promise<void>;
-  /** On SIGHUP. */
+  /** On SIGHUP; undefined: SIGHUP stops the process. */
   readonly renew?: (() => void) | undefined;
 }
 
 /** Listeners for the signals of a process; disposing takes them off again. */
-export interface SignalWatch extends Disposable {
+interface SignalWatch extends Disposable {
   /** Whether the process is about to end. */
   readonly isEnding: boolean;
 }
 
-/** Closes on the first SIGTERM or SIGINT, then ends the process with 0. A second signal ends it at once. */
+/** Closes on the first SIGTERM or SIGINT, or SIGHUP that renews nothing, then ends the process with 0. A second signal ends it at once. */
 export function endOnSignals({ clock, log, deadlineMs, close, renew }: Ending): SignalWatch {
-  const hadTerminal = renew !== undefined && isTerminal(0);
+  const hadTerminal = isTerminal(0);
   let isEnding = false;
   const onSignal = (signal: NodeJS.Signals): void => {
     if (isEnding) process.exit(128 + constants.signals[signal]);
@@ -373,12 +373,11 @@ export function endOnSignals({ clock, log, deadlineMs, close, renew }: Ending): 
     );
   };
   const onHangUp = (signal: NodeJS.Signals): void => {
-    if (hadTerminal && !isTerminal(0)) return onSignal(signal);
+    if (renew === undefined || (hadTerminal && !isTerminal(0))) return onSignal(signal);
     log.info('signal', { signal });
-    renew!(); // or it would not be listened for
+    renew();
   };
-  process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
-  if (renew !== undefined) process.on('SIGHUP', onHangUp);
+  process.on('SIGTERM', onSignal).on('SIGINT', onSignal).on('SIGHUP', onHangUp);
   return {
     get isEnding() {
       return isEnding;

@@ -24,7 +24,7 @@ import type { SupervisedServer } from './supervised.ts';
 import type { Address, Child, ProcessEnd, ToParent } from './supervision.ts';
 
 /** What a reloading parent needs to know. */
-export interface ReloadOptions {
+interface ReloadOptions {
   /** Where to listen while no child has said where: the first one may be broken. */
   readonly host: string;
   readonly port: number;
@@ -36,7 +36,7 @@ export interface ReloadOptions {
 }
 
 /** A child that has not gone by then is killed. */
-const END_MS = 3_000;
+const END_MS = 4_000;
 
 class Reloader {
   readonly #options: ReloadOptions;
@@ -258,7 +258,7 @@ function environmentWithout(envFile: string | undefined): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([name, value]) => given[name] !== value));
 }
 
-/** The first SIGTERM or SIGINT lets the child finish what it has begun, the second ends both at once. */
+/** The first SIGTERM, SIGINT or SIGHUP lets the child finish what it has begun, the second ends both at once. */
 function obeySignals(reloader: Reloader, log: Logger): Disposable {
   let isEnding = false;
   const onEnd = (signal: NodeJS.Signals): void => {
@@ -273,6 +273,8 @@ function obeySignals(reloader: Reloader, log: Logger): Disposable {
       process.exit(0);
     });
   };
-  process.on('SIGTERM', onEnd).on('SIGINT', onEnd);
-  return { [Symbol.dispose]: () => void process.off('SIGTERM', onEnd).off('SIGINT', onEnd) };
+  process.on('SIGTERM', onEnd).on('SIGINT', onEnd).on('SIGHUP', onEnd);
+  return {
+    [Symbol.dispose]: () => void process.off('SIGTERM', onEnd).off('SIGINT', onEnd).off('SIGHUP', onEnd),
+  };
 }

@@ -34,7 +34,7 @@ interface Waiting {
 }
 
 /** Says why nobody serves. */
-export type UnavailablePage = (req: HttpRequest) => HttpResponse;
+type UnavailablePage = (req: HttpRequest) => HttpResponse;
 
 /** One port, and the connections that come in. */
 export class SocketHandoff {

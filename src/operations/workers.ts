@@ -25,7 +25,7 @@ import type { SupervisedServer } from './supervised.ts';
 import type { Address, Child, Leave, ProcessEnd, RoomMessage, ToParent } from './supervision.ts';
 
 /** What workers are supervised with. */
-export interface WorkersOptions {
+interface WorkersOptions {
   /** 1 ... 1024. */
   readonly count: number;
   readonly clock: Clock;

@@ -74,14 +74,19 @@ export class BackgroundRunner {
     this.#waiting++;
   }
 
-  /** Runs them in order, and those that they add. Never rejects. */
-  async run(tasks: BackgroundTasks, fields: Record<string, unknown>): Promise<void> {
+  /** Runs them in order, and those that they add. `onFailed` is called with every failure. Never rejects. */
+  async run(
+    tasks: BackgroundTasks,
+    fields: Record<string, unknown>,
+    onFailed: (error: unknown) => void,
+  ): Promise<void> {
     for (let task = tasks.next(); task !== undefined; task = tasks.next()) {
       try {
         await task();
       } catch (error) {
         this.#failures.add(1);
         this.#log.error('background_task_failed', error, fields);
+        onFailed(error);
       } finally {
         this.#waiting--;
       }

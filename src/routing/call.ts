@@ -42,7 +42,7 @@ import type { FlatRoute } from './route.ts';
 import type { RouteSpec } from './spec.ts';
 
 /** The route as the innermost layer. */
-export function callsOf(plan: RoutePlan, edge: CoreEdge): Core {
+function callsOf(plan: RoutePlan, edge: CoreEdge): Core {
   if (plan.body !== undefined && plan.size === 0) return (req) => new RouteCall(plan, req).answerBody(edge);
   return guarded((req) => new RouteCall(plan, req).start(), edge);
 }
@@ -252,12 +252,15 @@ class RouteCall {
     if (tasks !== undefined && this.#failure !== undefined) this.#plan.deps.tasks.drop(tasks);
     if (!resolution.hasCleanups && tasks === undefined) return;
     const leave = async (outcome: Outcome): Promise<void> => {
+      const { errors, log } = this.#plan.deps;
       const fields = this.#req.logFields();
+      const onFailed = (error: unknown): void => errors.failedAfter(error, this.#req.id);
       const failure = this.#failure ?? (outcome === undefined ? undefined : { error: outcome });
-      await resolution.cleanUp('request', failure, (error, label) =>
-        this.#plan.deps.log.error('cleanup_failed', error, { ...fields, dependency: label }),
-      );
-      if (tasks !== undefined) await this.#plan.deps.tasks.run(tasks, fields);
+      await resolution.cleanUp('request', failure, (error, label) => {
+        log.error('cleanup_failed', error, { ...fields, dependency: label });
+        onFailed(error);
+      });
+      if (tasks !== undefined) await this.#plan.deps.tasks.run(tasks, fields, onFailed);
     };
     this.#req.afterwards(AsyncLocalStorage.bind(leave));
   }
@@ -308,7 +311,7 @@ async function abandon(response: HttpResponse, error: unknown): Promise<never> {
 }
 
 /** What a handler, dependency or hook gets: each part is taken from the request when it is read. */
-export class RequestContext implements Context {
+class RequestContext implements Context {
   readonly req: HttpRequest;
 
   constructor(req: TransportRequest) {

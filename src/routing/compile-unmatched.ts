@@ -15,7 +15,7 @@ import type { Endpoint, TransportRequest } from '../http/request/request.ts';
 import type { RoutingTable } from '../http/router.ts';
 
 /** What such answers are made of. */
-export interface UnmatchedDeps {
+interface UnmatchedDeps {
   readonly errors: ErrorRenderer;
   /** Every method that there is, as `Allow` has them. */
   readonly allMethods: string;

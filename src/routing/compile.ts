@@ -187,7 +187,10 @@ export function compileApplication(declarations: Declarations): Compilation {
           await Promise.all(openers.map((opener) => opener.load()));
           const leave = await graph.start(new StartContext(state));
           return async () => {
-            await leave((error, label) => log.error('cleanup_failed', error, { dependency: label }));
+            await leave((error, label) => {
+              log.error('cleanup_failed', error, { dependency: label });
+              errors.failedAfter(error, '');
+            });
           };
         },
       };

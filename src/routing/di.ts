@@ -106,7 +106,7 @@ export type ContextKey = 'req' | 'signal' | 'state' | 'params';
 type ProviderKey = keyof ProviderSpec | ContextKey;
 
 /** `S`, or a sentence at each key that is neither. */
-export type CheckedProvider<S> = {
+type CheckedProvider<S> = {
   readonly [K in keyof S]: K extends keyof ProviderSpec
     ? ProviderSpec[K]
     : K extends ContextKey
@@ -152,7 +152,7 @@ export interface ReadSource {
 }
 
 /** A dependency as checks see it. */
-export interface DependencyView {
+interface DependencyView {
   readonly label: string;
   readonly secrets: readonly string[];
   /** Its own, without those of what it needs. */

@@ -73,7 +73,7 @@ export interface RouterOptions<D = Dependencies, B extends string = string> {
 }
 
 /** A route as somebody wrote it down. */
-export interface DeclaredRoute {
+interface DeclaredRoute {
   readonly methods: readonly string[];
   readonly path: string;
   /** The path, read; undefined where it is empty: there is one only with what is before it. */

@@ -112,7 +112,7 @@ export interface WebSocketSpec extends TextInputs {
 }
 
 /** Names that no dependency may take. */
-export type ReservedSocketKey =
+type ReservedSocketKey =
   keyof WebSocketSpec | 'params' | 'req' | 'signal' | 'state' | 'body' | 'form' | 'response' | 'status';
 
 /** `S`, or a sentence at each key that is neither option nor dependency. */

@@ -2,7 +2,7 @@
  * Nodes -> closures that validate JSON, compiled once; no source text is ever generated. Strict: "3" is no int, and `null`
  * no value unless the type says so. Text sources are text.ts's.
  *
- * Closures are megamorphic calls of some 12 ns a field (test/bench/validate.ts), so there is one per field and nothing
+ * Closures are megamorphic calls of some 12 ns a field (topic `validate` of test/bench/table.ts), so there is one per field and nothing
  * between: no options objects, no try/catch, no paths.
  */
 import { FAIL } from './types.ts';
@@ -16,7 +16,6 @@ import {
   formatCheck,
   integerCheck,
   isInputObject,
-  isWellFormed,
   keyProblem,
   literalCheck,
   literalMessage,
@@ -122,7 +121,7 @@ export function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.noth
     run.depth++;
     let mark = run.count,
       isGood = true;
-    const items: unknown[] = [...value]; // copies faster than new Array(n) is made, and leaves no holes
+    const items: unknown[] = run.isDry ? value : [...value]; // copies faster than new Array(n) is made, and leaves no holes
     for (let i = 0; i < items.length; i++) {
       if (plain.accepts(items[i], run.isPlainJson)) continue;
       const out = item(items[i], run);
@@ -130,7 +129,7 @@ export function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.noth
         mark = run.place(mark, i);
         isGood = false;
         if (run.isFull) break;
-      } else items[i] = out;
+      } else if (!run.isDry) items[i] = out;
     }
     run.depth--;
     return isGood ? items : FAIL;
@@ -196,7 +195,7 @@ function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
 /** What stands in for a member that the input does not have. */
 export function absence(field: FieldPlan): (run: Run) => unknown {
   const fallback = field.default;
-  if (typeof fallback === 'function') return () => (fallback as () => unknown)();
+  if (typeof fallback === 'function') return (run) => (run.isDry ? undefined : (fallback as () => unknown)());
   if (field.hasDefault) return () => fallback;
   return field.isRequired ? (run) => run.fail('required', 'is required') : () => undefined;
 }
@@ -216,7 +215,8 @@ function compileObject(plan: ObjectPlan): Check {
     const isGood = run.count === before && !run.isFull;
     const extras = run.isMore ? unknown?.(value, run) : undefined;
     run.depth--;
-    return isGood && extras !== FAIL ? plan.build(values, value, extras) : FAIL;
+    if (!isGood || extras === FAIL) return FAIL;
+    return run.isDry ? value : plan.build(values, value, extras);
   };
 }
 
@@ -236,7 +236,7 @@ export class Members {
   /**
    * The values in order of declaration; problems are noted in `run`. Each member is read once, with `for ... in` as long as
    * the object keeps that order: three times as fast as looking it up by name, which is megamorphic here
-   * (test/bench/validate.ts). A field that the object passes over is looked up, so that any order is right. Whether there are
+   * (topic `validate` of test/bench/table.ts). A field that the object passes over is looked up, so that any order is right. Whether there are
    * members that are no fields is seen by the way: to look for them in an object of five takes 58 ns.
    */
   read(object: Input, run: Run): unknown[] {
@@ -316,7 +316,7 @@ function memberOf(field: FieldPlan): Member {
 /** The members of an object. */
 export type Input = Readonly<Record<string, unknown>>;
 /** What becomes of members that no field takes: the ones that are kept, if any, or FAIL. */
-export type UnknownMembers = (input: Input, run: Run) => Input | typeof FAIL | undefined;
+type UnknownMembers = (input: Input, run: Run) => Input | typeof FAIL | undefined;
 
 /** Members that no field takes: refused, or kept when they are JSON and hide nothing of the class. */
 export function unknownMembers(plan: ObjectPlan): UnknownMembers {
@@ -345,7 +345,7 @@ export function unknownMembers(plan: ObjectPlan): UnknownMembers {
 
 /*
  * A closure call costs about 10 ns, because one call site meets twenty checks; comparing a short text or a number in place costs two
- * (test/bench/validate.ts). {@link Plain} only accepts: a value that it does not accept goes to the check of its type.
+ * (topic `validate` of test/bench/table.ts). {@link Plain} only accepts: a value that it does not accept goes to the check of its type.
  */
 
 /** The cases of {@link Plain.accepts}. There the numbers are written out: of these V8 makes a table, and the function is small enough to go into its callers. */
@@ -391,7 +391,7 @@ export class Plain {
           typeof value === 'string' &&
           value.length >= this.shortest &&
           value.length <= this.longest &&
-          (isPlainJson || isWellFormed(value))
+          (isPlainJson || value.isWellFormed())
         );
       case 2:
         return (

@@ -1,13 +1,13 @@
 /**
- * How `Field()` knows what it is called for, without decorators: who is being constructed right now.
+ * How `Field()` knows which member it is called for, without decorators: by the object under construction.
  *
  *   probe      a class is constructed once to learn its fields; its `this` is a Proxy that sees which member each call is assigned to
  *   frame      an instance is constructed from validated values: the n-th call returns the n-th value
  *   neither    a plain shape, `query: { page: Field(1) }`: the call returns a marker, read by fieldsOf()
  *
  * Frames nest, since initialisers may construct other schemas. A frame that parse() opens is closed by its `finally`. One
- * that `new User(data)` opens cannot be: nothing runs after the last initialiser. It closes with the last call, and if an
- * initialiser throws before, it is found stale by the next call, or swept by the microtask that follows.
+ * that `new User(data)` opens cannot be: nothing runs after the last initialiser. It closes with the last call. If an
+ * initialiser throws before, the next call finds that the member before it is missing, or the microtask that follows closes it.
  */
 import { SvcError } from '../base/errors.ts';
 import { FieldMarker } from './nodes.ts';
@@ -20,6 +20,8 @@ export interface Call extends Declaration {
   readonly name: string;
   /** The member existed before: a base class or a constructor made it. */
   readonly isRedefined: boolean;
+  /** The public member that was defined last before the call. */
+  readonly after: string | undefined;
 }
 
 /** What a probe learnt. */
@@ -27,10 +29,6 @@ export interface Learnt {
   readonly calls: readonly Call[];
   /** Own members of an instance, computed ones included. */
   readonly ownNames: ReadonlySet<string>;
-  /** Code other than `Field()` runs before the last call, so that a construction may break off. */
-  readonly canBreak: boolean;
-  /** Makes instances without running initialisers, where they would do nothing but call `Field()`; else undefined. */
-  readonly direct: Builder | undefined;
 }
 
 /** What a construction needs to know of its class. */
@@ -42,72 +40,56 @@ export interface Constructed {
 
 let current: Frame | undefined;
 let probing: Probe | undefined;
-/** The last class that `new` completed in this turn: a further call from its initialisers is one too many. */
-let lastDirect: string | undefined;
 let isSweepDue = false;
 
 /** A construction in progress. */
-class Frame {
+interface Frame {
   readonly of: Constructed;
-  readonly calls: readonly Call[];
   readonly values: readonly unknown[];
   readonly data: unknown;
   readonly extras: object | undefined;
   readonly outer: Frame | undefined;
   /** Set when the frame was opened by `new`, not by parse(). */
   readonly instance: object | undefined;
-  isTaken = false;
-  cursor = 0;
+  isTaken: boolean;
+  /** How often `Field()` has been called. */
+  cursor: number;
+}
 
-  constructor(
-    of: Constructed,
-    values: readonly unknown[],
-    data: unknown,
-    extras: object | undefined,
-    instance: object | undefined,
-  ) {
-    this.of = of;
-    this.calls = of.learnt.calls;
-    this.values = values;
-    this.data = data;
-    this.extras = extras;
-    this.outer = current;
-    this.instance = instance;
+/** The value of the next call of `Field()`. */
+function nextValue(frame: Frame, source: FieldSource): unknown {
+  const { values, instance } = frame;
+  const index = frame.cursor++;
+  const call = frame.of.learnt.calls[index];
+  if (call === undefined || (source !== call.source && !isSameKind(source, call.source)))
+    return refuse(frame, call);
+  if (instance !== undefined) {
+    if (Object.hasOwn(instance, call.name) !== call.isRedefined) return refuse(frame, call);
+    if (frame.cursor === values.length) current = frame.outer;
   }
+  return values[index];
+}
 
-  /** The value of the next call. */
-  next(source: FieldSource): unknown {
-    const i = this.cursor++;
-    const call = this.calls[i];
-    if (call === undefined || !isSameSource(source, call.source)) return this.#refuse(call);
-    if (this.instance !== undefined) {
-      if (Object.hasOwn(this.instance, call.name) !== call.isRedefined) return this.#refuse(call);
-      if (this.cursor === this.values.length) close(this);
-    }
-    return this.values[i];
-  }
+/** Whether an initialiser of an instance has thrown: the member that is made before the next call is missing. */
+function isBroken({ of, cursor }: Frame, instance: object): boolean {
+  const after = of.learnt.calls[cursor]?.after;
+  return after !== undefined && !Object.hasOwn(instance, after);
+}
 
-  #refuse(call: Call | undefined): never {
-    if (this.instance !== undefined) current = this.outer;
-    const problem =
-      call === undefined
-        ? `its initialisers called Field() more than ${this.values.length} times`
-        : `call ${this.cursor} of Field() is not the one that declared "${call.name}"`;
-    throw new SvcError('E_SCHEMA_FIELD_CALLS', [this.of.name, problem]);
-  }
+function refuse({ of, values, cursor, instance, outer }: Frame, call: Call | undefined): never {
+  if (instance !== undefined) current = outer;
+  const problem =
+    call === undefined
+      ? `its initialisers called Field() more than ${values.length} times`
+      : `call ${cursor} of Field() is not the one that declared "${call.name}"`;
+  throw new SvcError('E_SCHEMA_FIELD_CALLS', [of.name, problem]);
 }
 
 /** Fresh tokens such as `list(str)` are new objects every time: their kind is compared. */
-function isSameSource(source: FieldSource, expected: FieldSource): boolean {
-  if (source === expected) return true;
+function isSameKind(source: FieldSource, expected: FieldSource): boolean {
   if (typeof source === 'object')
     return typeof expected === 'object' && source.shape.kind === expected.shape.kind;
   return typeof source === typeof expected && typeof source !== 'function';
-}
-
-function close(frame: Frame): void {
-  current = frame.outer;
-  lastDirect = frame.of.name;
 }
 
 function sweepLater(): void {
@@ -116,34 +98,14 @@ function sweepLater(): void {
   queueMicrotask(() => {
     isSweepDue = false;
     current = undefined;
-    lastDirect = undefined;
   });
 }
 
 /** One call of `Field()`: its value, or a marker. */
 export function called(source: FieldSource, options: object | undefined): unknown {
-  while (current !== undefined) {
-    if (current.instance === undefined || !current.of.learnt.canBreak || isInitialising(current.of.name))
-      return current.next(source);
-    current = current.outer; // its construction broke off
-  }
-  if (probing !== undefined) return probing.call(source, options);
-  if (lastDirect !== undefined && isInitialising(lastDirect)) {
-    throw new SvcError('E_SCHEMA_FIELD_CALLS', [
-      lastDirect,
-      'its initialisers called Field() more often than when they were learnt',
-    ]);
-  }
-  return new FieldMarker(source, options);
-}
-
-/** Whether the call stack is within the member initialisers, or the constructor, of that class. A matter of some µs: rare paths only. */
-function isInitialising(name: string): boolean {
-  const { stackTraceLimit } = Error;
-  Error.stackTraceLimit = 16;
-  const { stack } = new Error();
-  Error.stackTraceLimit = stackTraceLimit;
-  return typeof stack !== 'string' || stack.includes(`at new ${name} `); // V8 names both <instance_members_initializer> and this
+  while (current?.instance !== undefined && isBroken(current, current.instance)) current = current.outer;
+  if (current !== undefined) return nextValue(current, source);
+  return probing === undefined ? new FieldMarker(source, options) : probing.call(source, options);
 }
 
 /** Constructs an instance from validated values; `data` is what they were validated from, and what its constructor gets. */
@@ -153,9 +115,16 @@ export function construct(
   data: unknown,
   extras: object | undefined,
 ): object {
-  const { direct } = of.learnt;
-  if (direct !== undefined && extras === undefined) return new direct(values);
-  const frame = new Frame(of, values, data, extras, undefined);
+  const frame: Frame = {
+    of,
+    values,
+    data,
+    extras,
+    outer: current,
+    instance: undefined,
+    isTaken: false,
+    cursor: 0,
+  };
   current = frame;
   try {
     const instance = new of.schema(data as never); // any class of schemas takes what it was given
@@ -196,9 +165,17 @@ export function enterDirectly(
 ): void {
   if (extras !== undefined) Object.assign(instance, extras);
   sweepLater();
-  const frame = new Frame(of, values, undefined, undefined, instance);
-  if (values.length === 0) lastDirect = of.name;
-  else current = frame;
+  if (values.length > 0)
+    current = {
+      of,
+      values,
+      data: undefined,
+      extras: undefined,
+      outer: current,
+      instance,
+      isTaken: false,
+      cursor: 0,
+    };
 }
 
 /** Runs code of others, such as default functions, so that its calls of `Field()` are nobody's. */
@@ -254,10 +231,14 @@ const ABSORBING: object = new Proxy(() => undefined, {
 class Probe {
   readonly #schema: SchemaClass;
   readonly #standIn: (declaration: Declaration) => unknown;
-  readonly #calls: { readonly marker: FieldMarker; name: string | undefined; isRedefined: boolean }[] = [];
+  readonly #calls: {
+    readonly marker: FieldMarker;
+    readonly after: string | undefined;
+    name: string | undefined;
+    isRedefined: boolean;
+  }[] = [];
   readonly #ownNames = new Set<string>();
-  #othersBefore = 0;
-  #lastOther = -1;
+  #lastName: string | undefined;
   #isEntered = false;
 
   constructor(schema: SchemaClass, standIn: (declaration: Declaration) => unknown) {
@@ -276,13 +257,13 @@ class Probe {
 
   call(source: FieldSource, options: object | undefined): FieldMarker {
     const marker = new FieldMarker(source, options);
-    this.#calls.push({ marker, name: undefined, isRedefined: false });
+    this.#calls.push({ marker, after: this.#lastName, name: undefined, isRedefined: false });
     return marker;
   }
 
   /** A member is being defined: when its value is a marker, the call has found its name. */
   #defined(target: object, key: string | symbol, descriptor: PropertyDescriptor): PropertyDescriptor {
-    if (typeof key === 'string') this.#ownNames.add(key);
+    if (typeof key === 'string') this.#ownNames.add((this.#lastName = key));
     const call = this.#calls.find((candidate) => candidate.marker === descriptor.value);
     if (call === undefined) {
       if (descriptor.value instanceof FieldType)
@@ -290,8 +271,6 @@ class Probe {
           `"${String(key)}" of ${this.#schema.name}`,
           'it is a type, and not made by Field()',
         ]);
-      this.#lastOther = this.#calls.length;
-      this.#othersBefore++;
       return descriptor;
     }
     if (typeof key === 'symbol')
@@ -308,102 +287,14 @@ class Probe {
   }
 
   result(): Learnt {
-    const calls = this.#calls.map(({ marker: { source, options }, name, isRedefined }, i): Call => {
+    const calls = this.#calls.map(({ marker: { source, options }, name, isRedefined, after }, i): Call => {
       if (name === undefined)
         throw new SvcError('E_SCHEMA_PROBE', [
           this.#schema.name,
           `call ${i + 1} of Field() is not assigned to a public member`,
         ]);
-      return { name, isRedefined, source, options };
+      return { name, isRedefined, after, source, options };
     });
-    // Initialisers of #private members are not seen by a Proxy: the source tells.
-    const texts = sourcesOf(this.#schema);
-    const canBreak =
-      (this.#othersBefore > 0 && this.#lastOther < calls.length) || texts.some((text) => text.includes('#'));
-    const isDirect =
-      this.#othersBefore === 0 &&
-      !canBreak &&
-      calls.every(({ name, isRedefined }) => !isRedefined && !(name in this.#schema.prototype)) &&
-      texts.reduce((sum, text) => sum + plainFieldsIn(text), 0) === calls.length;
-    return {
-      calls,
-      ownNames: this.#ownNames,
-      canBreak,
-      direct: isDirect
-        ? builderOf(
-            calls.map(({ name }) => name),
-            this.#schema.prototype as object,
-          )
-        : undefined,
-    };
+    return { calls, ownNames: this.#ownNames };
   }
-}
-
-/** The source of a schema class and of the classes above it, up to `Schema`. */
-function sourcesOf(schema: SchemaClass): string[] {
-  const texts: string[] = [];
-  for (
-    let at: unknown = schema;
-    typeof at === 'function' && !Object.hasOwn(at, '~schema');
-    at = Object.getPrototypeOf(at)
-  )
-    texts.push(Function.prototype.toString.call(at));
-  return texts;
-}
-
-/**
- * How many members are written as `name = Field(...)` and nothing else, or NaN for a class with a constructor: an initialiser
- * that does more, such as `(count++, Field(int))`, does not count, so that the class is constructed as it stands.
- */
-function plainFieldsIn(text: string): number {
-  return /\bconstructor\s*\(/.test(text)
-    ? Number.NaN
-    : (text.match(/(?:^|[{;}\s])(?:[\w$]+|'[^']*'|"[^"]*")\s*=\s*(?:[\w$]+\.)?Field\(/g)?.length ?? 0);
-}
-
-/*
- * Objects of known members: built by a constructor of their own, so that V8 gives all of them one hidden class.
- */
-
-/** Makes an object from the values of its members, in their order. */
-type Builder = new (values: readonly unknown[]) => object;
-
-/**
- * A constructor of objects with these members, in this order, by assignment: a fifth of what running initialisers costs
- * (test/bench/validate.ts). The first eight are written out: a place of its own for each member, rather than one place for
- * all, is five times as fast, because V8 learns by the place which member is set there. No name is one of the prototype's.
- */
-export function builderOf(names: readonly string[], prototype: object): Builder {
-  const count = names.length;
-  const [name0, name1, name2, name3, name4, name5, name6, name7] = names as [
-    string,
-    string,
-    string,
-    string,
-    string,
-    string,
-    string,
-    string,
-  ]; // as far as `count` goes
-  function Instance(this: Record<string, unknown>, values: readonly unknown[]): void {
-    if (count === 0) return;
-    this[name0] = values[0];
-    if (count === 1) return;
-    this[name1] = values[1];
-    if (count === 2) return;
-    this[name2] = values[2];
-    if (count === 3) return;
-    this[name3] = values[3];
-    if (count === 4) return;
-    this[name4] = values[4];
-    if (count === 5) return;
-    this[name5] = values[5];
-    if (count === 6) return;
-    this[name6] = values[6];
-    if (count === 7) return;
-    this[name7] = values[7];
-    for (let index = 8; index < count; index++) this[names[index]!] = values[index];
-  }
-  Instance.prototype = prototype;
-  return Instance as unknown as Builder; // a function used as a constructor has no type of its own
 }

@@ -161,7 +161,7 @@ export function toBase64(bytes: Uint8Array): string {
 const HIGH_SURROGATE = /[\ud800-\udbff]/;
 
 /** The number of Unicode code points. The pattern fails at once on text without two-byte characters, which most is. */
-export function codePoints(text: string): number {
+function codePoints(text: string): number {
   if (!HIGH_SURROGATE.test(text)) return text.length;
   let count = text.length;
   for (let i = 0; i < text.length - 1; i++) {

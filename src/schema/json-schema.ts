@@ -19,7 +19,7 @@ export type JsonSchema = { [keyword: string]: unknown };
 export type Direction = 'input' | 'output';
 
 /** How documents are written. */
-export interface JsonSchemaOptions {
+interface JsonSchemaOptions {
   /** Where the definitions will stand. Default `#/components/schemas/`. */
   readonly prefix?: string | undefined;
   /** Adds `discriminator` to tagged unions, which only OpenAPI knows. Default false. */

@@ -36,6 +36,8 @@ export interface Constraints {
   readonly format?: FormatName;
   /** Of files, in lower case: `type/subtype` or `type/*`. */
   readonly contentTypes?: readonly string[];
+  /** Of lists: what may stand between their items in one text. */
+  readonly separator?: ',';
 }
 
 /** What documents say about a type or a field. */
@@ -155,6 +157,7 @@ const FILES = {
     isMediaTypes,
   ),
 };
+const LISTS = { ...COUNTS, separator: given<','>('","', (value) => value === ',') };
 const ABOUT = {
   title: given<string>('a string', isText),
   description: given<string>('a string', isText),
@@ -171,7 +174,7 @@ const BY_KIND: Readonly<Partial<Record<string, Readonly<Record<string, OptionKin
   str: TEXTS,
   int: NUMBERS,
   float: NUMBERS,
-  list: COUNTS,
+  list: LISTS,
   record: COUNTS,
   bytes: COUNTS,
   file: FILES,
@@ -304,7 +307,7 @@ function constraintsOf(read: Read, owner: string): Constraints {
   const pattern =
     read['pattern'] === undefined ? undefined : patternOf(read['pattern'] as string | RegExp, owner);
   const found: Record<string, unknown> = { pattern, format, hazard: pattern && analysePattern(pattern) };
-  for (const name of ['minLength', 'maxLength', 'ge', 'le', 'gt', 'lt', 'multipleOf'])
+  for (const name of ['minLength', 'maxLength', 'ge', 'le', 'gt', 'lt', 'multipleOf', 'separator'])
     found[name] = read[name];
   found['contentTypes'] = (read['contentTypes'] as readonly string[] | undefined)?.map((type) =>
     type.toLowerCase(),

@@ -20,7 +20,6 @@ import {
 } from './validation-run.ts';
 import { FAIL } from './types.ts';
 import type { Check, Result, Run } from './validation-run.ts';
-import { builderOf } from './construct.ts';
 import {
   absence,
   deferred,
@@ -176,7 +175,7 @@ function unionOutput(node: Extract<TypeNode, { kind: 'union' }>): Check {
 }
 
 /** The compiled output of an object plan. */
-export function objectOutput(plan: ObjectPlan): Check {
+function objectOutput(plan: ObjectPlan): Check {
   let check = CHECKS.get(plan);
   if (check === undefined) CHECKS.set(plan, (check = compileOutput(plan)));
   return check;
@@ -195,8 +194,6 @@ function compileOutput(plan: ObjectPlan): Check {
     ),
   );
   const wires = plan.fields.map((field) => field.wireName);
-  const Whole =
-    plan.extra === 'allow' || wires.includes('__proto__') ? undefined : builderOf(wires, Object.prototype);
   return (value, run) => {
     if (typeof value !== 'object' || value === null || Array.isArray(value))
       return run.fail('type', 'must be an object');
@@ -207,12 +204,8 @@ function compileOutput(plan: ObjectPlan): Check {
       ? members.readOwn(value as Input, run)
       : members.read(value as Input, run);
     let isGood = run.count === before && !run.isFull;
-    if (isGood && Whole !== undefined && !values.includes(undefined)) {
-      run.depth--;
-      return new Whole(values);
-    }
     const out: Record<string, unknown> = {}; // without the members that are absent
-    if (isThenable(value)) {
+    if ((!isGood || values.includes(undefined)) && isThenable(value)) {
       run.depth--;
       return run.fail('type', FORGOTTEN_AWAIT);
     }

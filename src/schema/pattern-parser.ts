@@ -18,14 +18,14 @@ export const ALL: CharSet = (1n << 129n) - 1n;
 /** Every character outside ASCII. */
 export const OTHER: CharSet = 1n << 128n;
 /** `\d`. */
-export const DIGITS: CharSet = rangeSet(48, 57);
+const DIGITS: CharSet = rangeSet(48, 57);
 /** `\w`. */
 export const WORDS: CharSet = DIGITS | rangeSet(65, 90) | rangeSet(97, 122) | setOf('_');
 /** `\s`. */
-export const SPACES: CharSet = setOf('\t\n\v\f\r ') | OTHER;
+const SPACES: CharSet = setOf('\t\n\v\f\r ') | OTHER;
 
 /** Returns the set of the code points `from` to `to`, both included. */
-export function rangeSet(from: number, to: number): CharSet {
+function rangeSet(from: number, to: number): CharSet {
   const low =
     from < 128 && to >= from
       ? ((1n << BigInt(Math.min(to, 127) + 1)) - 1n) & ~((1n << BigInt(from)) - 1n)
@@ -34,7 +34,7 @@ export function rangeSet(from: number, to: number): CharSet {
 }
 
 /** Returns the set of the characters of a text. */
-export function setOf(text: string): CharSet {
+function setOf(text: string): CharSet {
   let set = 0n;
   for (const char of text) set |= rangeSet(char.codePointAt(0)!, char.codePointAt(0)!);
   return set;

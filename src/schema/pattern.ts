@@ -26,7 +26,7 @@ interface State {
 }
 
 /** Automaton of one tree. Read no result when {@link isTooLarge} is true. */
-export class PatternAutomaton {
+class PatternAutomaton {
   /** True when the tree needs more than MAX_STATES states. */
   isTooLarge = false;
   readonly #states: State[] = [];

@@ -10,14 +10,13 @@ import { apart, construct, learn } from './construct.ts';
 import { FieldMarker, plansWithin, readField, readType } from './nodes.ts';
 import { outputCheck, serializerOf } from './output.ts';
 import { textCheck } from './text.ts';
-import { FieldType, isSchemaClass } from './types.ts';
-import { fitsObject, shapeOf } from './accepts.ts';
+import { FAIL, FieldType, isSchemaClass } from './types.ts';
+import { Run } from './validation-run.ts';
 import type { Constructed, Learnt } from './construct.ts';
 import type { Declaration, FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
 import type { Serializer } from './output.ts';
 import type { Check, Result } from './validation-run.ts';
 import type { TextInput } from './text.ts';
-import type { Shape } from './accepts.ts';
 import type { Extra, Infer, SchemaClass, TypeSource } from './types.ts';
 
 const PLANS = new WeakMap<SchemaClass, Plan>();
@@ -174,7 +173,6 @@ export class Plan implements SchemaPlan<object>, Constructed {
   readonly #slots: readonly number[] | undefined;
   #check: Check | undefined;
   #members: Check | undefined;
-  #shape: Shape | undefined;
   #written: readonly (readonly [FieldPlan, Check])[] | undefined;
 
   constructor(schema: SchemaClass) {
@@ -202,11 +200,8 @@ export class Plan implements SchemaPlan<object>, Constructed {
 
   /** Whether {@link parseJson} would take it. */
   accepts(input: unknown): boolean {
-    const shape = (this.#shape ??= shapeOf(this));
-    return (
-      fitsObject(shape, input, 0) ||
-      (input instanceof this.schema && fitsObject(shape, this.#asInput(input), 0))
-    ); // asked last: most inputs are none
+    this.#check ??= objectCheck(this);
+    return this.#check(this.#asInput(input), new Run(false, false, true)) !== FAIL;
   }
 
   parseText(input: TextInput, at?: string, isForm = false): Result<object> {

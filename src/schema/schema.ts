@@ -11,8 +11,7 @@
  *   User.accepts(data)                  whether it fits, and nothing more
  *
  * A class is compiled when it is first used: constructed once by a probe (construct.ts), its declarations read
- * (nodes.ts), turned into closures (compile.ts, text.ts, output.ts), and into a plan for accepts()
- * (accepts.ts). Its options are read then, and never again.
+ * (nodes.ts), turned into closures (compile.ts, text.ts, output.ts). Its options are read then, and never again.
  */
 import { inspect } from 'node:util';
 import { BadRequest } from '../base/errors.ts';
@@ -46,22 +45,17 @@ export {
   uuid,
 } from './types.ts';
 export type {
-  ConstraintsOf,
   CountOptions,
+  ListOptions,
   Extra,
   FieldOptions,
-  FieldSource,
   FileFieldOptions,
-  FileLike,
   FormatName,
   Infer,
-  ItemOptions,
   Literal,
   NumberOptions,
-  OptionsOf,
   PlainOptions,
   SaveOptions,
-  ScalarKind,
   SchemaClass,
   TextOptions,
   TypeSource,
@@ -69,11 +63,11 @@ export type {
   Wire,
 } from './types.ts';
 export { plansOf, plansWithin } from './nodes.ts';
-export type { About, Constraints, FieldPlan, ObjectPlan, TypeNode, Variant } from './nodes.ts';
+export type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
 export { compileSerializer, compileType, fieldsOf, misfitsOf, planOf } from './plan.ts';
 export type { CompiledType, FieldHazard, SchemaPlan } from './plan.ts';
 export { fileLimit, textProblem } from './text.ts';
-export type { TextInput, TextMap } from './text.ts';
+export type { TextInput } from './text.ts';
 export type { Result } from './validation-run.ts';
 export type { Serializer } from './output.ts';
 export { patternHazard } from './pattern.ts';

@@ -121,7 +121,9 @@ function textFieldCheck(node: TypeNode): Check {
   if (node.kind === 'any') return (raw, run) => anyCheck(raw, run);
   if (node.kind === 'list') {
     const check = listCheck(textItemCheck(node.item), node);
-    return (raw, run) => check(Array.isArray(raw) ? raw : [raw], run);
+    if (node.constraints.separator === undefined)
+      return (raw, run) => check(Array.isArray(raw) ? raw : [raw], run);
+    return (raw, run) => check([raw].flat().flatMap(separated), run);
   }
   const isEmptyNull = node.kind === 'nullable' && !takesEmpty(node);
   const check =
@@ -129,6 +131,11 @@ function textFieldCheck(node: TypeNode): Check {
       ? textFieldCheck(node.inner)
       : onceOnly(textItemCheck(node));
   return isEmptyNull ? (raw, run) => (raw === '' ? null : check(raw, run)) : check;
+}
+
+/** The items of a text; of none that is empty. A file is an item itself. */
+function separated(raw: unknown): unknown[] {
+  return typeof raw !== 'string' ? [raw] : raw === '' ? [] : raw.split(',');
 }
 
 function onceOnly(check: Check): Check {

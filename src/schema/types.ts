@@ -81,7 +81,7 @@ export type TypeSource =
 export type FieldSource = TypeSource | string | number | boolean;
 
 /** How a token is put together. */
-export type Shape =
+type Shape =
   | { readonly kind: ScalarKind }
   | { readonly kind: 'list' | 'record'; readonly item: TypeSource; readonly options: object | undefined }
   | { readonly kind: 'nullable'; readonly inner: TypeSource }
@@ -118,7 +118,7 @@ export type Infer<S> = S extends { readonly '~value': infer T }
             : never;
 
 /** What every field may say about itself. */
-export interface DescriptiveOptions<T> {
+interface DescriptiveOptions<T> {
   readonly title?: string | undefined;
   readonly description?: string | undefined;
   /** Shown in documents; never used as a value. */
@@ -156,6 +156,14 @@ export interface NumberOptions {
 export interface CountOptions {
   readonly minLength?: number | undefined;
   readonly maxLength?: number | undefined;
+}
+/** Lists. */
+export interface ListOptions extends CountOptions {
+  /**
+   * Also takes items with commas between them in texts: `?ids=1,2,3` beside `?ids=1&ids=2&ids=3`, in a query, a cookie and a form. An
+   * item cannot hold a comma then; an empty text has no items. Headers take commas without it (RFC 9110 §5.6.1).
+   */
+  readonly separator?: ',' | undefined;
 }
 /** Files: lengths are in bytes; what is beyond `maxLength` is read over, and not kept. */
 export interface FileFieldOptions extends CountOptions {
@@ -205,7 +213,7 @@ export const file: FieldType<UploadFile, FileFieldOptions> = new FieldType({ kin
 export function list<S extends TypeSource>(
   item: S,
   itemOptions?: ItemOptions<S>,
-): FieldType<Infer<S>[], CountOptions> {
+): FieldType<Infer<S>[], ListOptions> {
   return new FieldType({ kind: 'list', item, options: itemOptions });
 }
 /** An object with any member names but `__proto__`; `valueOptions` constrain each value, the options of the field their number. */
@@ -239,7 +247,7 @@ export function lazy<S extends TypeSource>(get: () => S): FieldType<Infer<S>, Co
 
 type Eq<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 type Fields<T> = { [K in keyof T]-?: T[K] extends (...a: never[]) => unknown ? never : K }[keyof T];
-/** Whether no member is read-only, as getters are. Asked of the whole: of each member it is the dearest part of {@link Wire} (test/bench/types.ts). */
+/** Whether no member is read-only, as getters are. Asked of the whole: of each member it is the dearest part of {@link Wire}. */
 type IsWritable<T> = Eq<T, { -readonly [K in keyof T]: T[K] }>;
 type Loose<T, W = IsWritable<T>> = {
   [K in Fields<T>]-?: undefined extends T[K]

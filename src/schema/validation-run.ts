@@ -48,11 +48,14 @@ export class Run {
   readonly isForm: boolean;
   /** The input is what JSON.parse() made of a text without `\\u`: no string has a lone surrogate, no object a class. */
   readonly isPlainJson: boolean;
+  /** Only the verdict is asked for: no default function is called, and no object built. */
+  readonly isDry: boolean;
   #issues: Draft[] | undefined;
 
-  constructor(isForm: boolean, isPlainJson: boolean) {
+  constructor(isForm: boolean, isPlainJson: boolean, isDry = false) {
     this.isForm = isForm;
     this.isPlainJson = isPlainJson;
+    this.isDry = isDry;
   }
 
   fail(code: string, message: string): typeof FAIL {
@@ -111,7 +114,7 @@ function locationOf(path: Path | undefined, at: string | undefined): (string | n
 
 /** A member name of the input as a path may show it. */
 function clipped(key: string): string {
-  return key.length <= MAX_KEY_LENGTH && isWellFormed(key)
+  return key.length <= MAX_KEY_LENGTH && key.isWellFormed()
     ? key
     : `${key.slice(0, MAX_KEY_LENGTH).toWellFormed()}…`;
 }
@@ -138,21 +141,10 @@ export function stringCheck(constraints: Constraints): Check {
     if (typeof value !== 'string') return run.fail('type', 'must be a string');
     if (!hasAtLeast(value, minLength)) return run.fail('min_length', tooShort);
     if (!hasAtMost(value, maxLength)) return run.fail('max_length', tooLong);
-    if (needsLook && !run.isPlainJson && !isWellFormed(value))
+    if (needsLook && !run.isPlainJson && !value.isWellFormed())
       return run.fail('unicode', 'must not contain lone surrogates');
     return rest === undefined ? value : (rest(value, run) ?? value);
   };
-}
-
-/** Up to this length looking at each character, some 1.5 ns, is less than a call of the built-in method, 8 ns whatever the length. */
-const FEW_CHARACTERS = 5;
-
-/** The built-in method, but for strings of a few characters (test/bench/validate.ts). */
-export function isWellFormed(text: string): boolean {
-  if (text.length > FEW_CHARACTERS) return text.isWellFormed();
-  for (let i = 0; i < text.length; i++)
-    if ((text.charCodeAt(i) & 0xf800) === 0xd800) return text.isWellFormed();
-  return true;
 }
 
 function stringRest({ format, pattern, hazard }: Constraints): Rest<string> {
@@ -296,11 +288,11 @@ export function isPlainObject(value: unknown): value is Record<string, unknown> 
 }
 
 /** Whether an object with this prototype is one without a class. */
-export function isPlainPrototype(prototype: unknown): boolean {
+function isPlainPrototype(prototype: unknown): boolean {
   return prototype === OBJECT_PROTOTYPE || prototype === null || isForeignPrototype(prototype);
 }
 
-/** The same of a part of an input; to ask for a prototype costs 6 ns (test/bench/validate.ts), which JSON has no need of. */
+/** The same of a part of an input; to ask for a prototype costs 6 ns (topic `validate` of test/bench/table.ts), which JSON has no need of. */
 export function isInputObject(value: unknown, run: Run): value is Record<string, unknown> {
   return run.isPlainJson
     ? typeof value === 'object' && value !== null && !Array.isArray(value)

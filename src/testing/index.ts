@@ -6,10 +6,10 @@
  *   assert.equal(response.status, 201);
  */
 /// <reference types="node" preserve="true" />
-import { request as requestHttp } from 'node:http';
+import { http } from '../base/node-http.ts';
 import { CookieJar } from './cookie-jar.ts';
 import { systemClock } from '../base/clock.ts';
-import { HTTPException } from '../base/errors.ts';
+import { HTTPException, errorAfter } from '../base/errors.ts';
 import { ignore } from '../base/promises.ts';
 import { bool, given, isObject, readOptions, text } from '../base/options.ts';
 import { answerInMemory, upgradeInMemory } from '../http/server/memory.ts';
@@ -50,7 +50,8 @@ export interface TestClientOptions {
   readonly listen?: boolean | undefined;
   /**
    * Whether a call rejects with an error that no handler of the application took, instead of answering 500. The error of a socket's
-   * handler rejects `receive()`, `close()` and `closed` of the {@link TestWebSocket}, else `close()` of the client. Default true.
+   * handler rejects `receive()`, `close()` and `closed` of the {@link TestWebSocket}, else `close()` of the client. The error of a
+   * background task or a clean-up rejects the call, and `close()` of the client where the response came before. Default true.
    */
   readonly raiseErrors?: boolean | undefined;
   /** Sources of dependencies, and what stands in for them with this client. The application stays as it is. */
@@ -94,6 +95,8 @@ export class TestClient implements AsyncDisposable {
   readonly #raises: boolean;
   readonly #overrides: ReadonlyMap<unknown, (context: Context) => unknown>;
   readonly #errors = new Map<string, unknown>();
+  /** The ids of requests of which a background task or a clean-up has failed; one of them is empty for clean-ups of scope `app`. */
+  readonly #failedAfter = new Set<string>();
   /** The application's ends of the sockets in memory. Each promise resolves when no handler runs. */
   readonly #sockets = new Map<WebSocketConnection, Promise<void>>();
   /** The client's ends of all sockets. */
@@ -247,7 +250,7 @@ export class TestClient implements AsyncDisposable {
 
   /**
    * Stops listening, and shuts the application down when no other client uses it. Closing again changes nothing. @throws what a
-   * socket's handler threw, when no call on the socket has thrown it
+   * socket's handler, a background task or a clean-up threw, when no other call has thrown it; several as AggregateError
    */
   close(): Promise<void> {
     return (this.#closing ??= this.#close());
@@ -269,6 +272,10 @@ export class TestClient implements AsyncDisposable {
     await this.#leave?.();
     if (others === 0) await this.#app.shutdown();
     for (const socket of this.#opened) socket.rethrow();
+    const late = [...this.#failedAfter]
+      .filter((id) => this.#errors.has(id))
+      .map((id) => this.#errors.get(id));
+    if (late.length > 0) throw late.length === 1 ? late[0] : new AggregateError(late);
   }
 
   /** Resolves when no handler of a socket in memory runs, or one runs for too long. */
@@ -285,6 +292,12 @@ export class TestClient implements AsyncDisposable {
       overrides: this.#overrides,
       onUnhandled: (error, requestId) => {
         if (this.#raises && !(error instanceof HTTPException)) this.#errors.set(requestId, error);
+      },
+      onFailedAfter: (error, requestId) => {
+        if (!this.#raises) return;
+        this.#failedAfter.add(requestId);
+        const before = this.#errors.get(requestId);
+        this.#errors.set(requestId, before === undefined ? error : errorAfter(error, before));
       },
     });
     await this.#app.lifecycle.startParts();
@@ -314,7 +327,7 @@ export class TestClient implements AsyncDisposable {
 /** Over a real socket. */
 function openSocket(url: URL, headers: Headers, takeError: ErrorSource): Promise<Response | TestWebSocket> {
   return new Promise((resolve, reject) => {
-    const outgoing = requestHttp(url, { headers: Object.fromEntries(headers), agent: false });
+    const outgoing = http.request(url, { headers: Object.fromEntries(headers), agent: false });
     outgoing.once('error', reject);
     outgoing.once('upgrade', (incoming, socket, head) =>
       resolve(new TestWebSocket(socket, headersOf(incoming.rawHeaders), head, takeError)),

@@ -17,6 +17,7 @@ import {
   str,
 } from '../../src/index.ts';
 import { collectedLog } from '../support/collected-log.ts';
+import type { SvcError } from '../../src/base/errors.ts';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
@@ -101,6 +102,18 @@ test('requestListener() streams, broadcasts events, and runs clean-ups and tasks
     text += (await reader.read()).value ?? assert.fail('the stream has ended');
   }
   await reader.cancel();
+});
+
+test('requestListener() says to a task that asks for a body that its handler has not read what happened, in place of an empty body', async (t) => {
+  const failed = Promise.withResolvers<unknown>();
+  const app = new Svc();
+  app.post('/', { tasks: Depends(BackgroundTasks) }, ({ tasks, req }) => {
+    tasks.add(async () => failed.resolve(await req.text().catch((error: unknown) => error)));
+    return 'done';
+  });
+  const url = await embed(t, app);
+  assert.equal(await (await fetch(url, { method: 'POST', body: 'body' })).text(), 'done');
+  assert.equal(((await failed.promise) as SvcError).code, 'E_BODY_DISCARDED');
 });
 
 test('the AsyncLocalStorage of another framework holds in handlers of requestListener()', async (t) => {

@@ -9,6 +9,7 @@ import { stateKey } from '../../src/http/state.ts';
 import { HttpResponse } from '../../src/http/response.ts';
 import { Router } from '../../src/routing/route.ts';
 import { collectedLog } from '../support/collected-log.ts';
+import { RawClient } from '../support/raw-http.ts';
 import type { SvcOptions } from '../../src/app/options.ts';
 import type { TransportRequest } from '../../src/http/request/request.ts';
 
@@ -627,3 +628,36 @@ test('a signal ends the process with 1 when the application does not shut down i
   process.emit('SIGTERM', 'SIGTERM');
   assert.deepEqual(exits, [1, 143]);
 });
+
+for (const [what, hangs] of [
+  ['the clean-up of a handler that sees its signal abort', false],
+  ['a second, of a handler that never ends', true],
+] as const) {
+  test(`run() stops plugins behind its drain deadline after ${what}`, async () => {
+    const steps: string[] = [];
+    const begun = Promise.withResolvers<void>();
+    function* connection(): Generator<string, void> {
+      try {
+        yield 'open';
+      } finally {
+        steps.push('clean-up');
+      }
+    }
+    const { logger } = collectedLog();
+    const app = new Svc({ logger });
+    app.register({ name: 'db', register: () => undefined, shutdown: () => void steps.push('plugin stops') });
+    app.get('/', { db: Depends(connection) }, async ({ signal }) => {
+      begun.resolve();
+      await (hangs ? new Promise(() => undefined) : once(signal, 'abort'));
+      for (let turns = 0; turns < 10; turns++) await new Promise((resolve) => setImmediate(resolve)); // a rollback
+      steps.push('handler ends');
+    });
+    const { port, close } = await app.run({ port: 0, handleSignals: false, drainSeconds: 0 });
+    await using client = await RawClient.open(port);
+    client.get('/');
+    await begun.promise;
+    await close();
+    assert.deepEqual(steps, hangs ? ['plugin stops'] : ['handler ends', 'clean-up', 'plugin stops']);
+    assert.equal((await client.ended()).length, 0);
+  });
+}

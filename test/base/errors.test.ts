@@ -4,6 +4,7 @@ import * as errors from '../../src/base/errors.ts';
 import {
   BadRequest,
   ClientDisconnected,
+  Conflict,
   Forbidden,
   HTTPException,
   InternalError,
@@ -12,7 +13,9 @@ import {
   PayloadTooLarge,
   statusTitle,
   SvcError,
+  TooManyRequests,
   Unauthorized,
+  UnprocessableContent,
 } from '../../src/base/errors.ts';
 import { FAULTS, type FaultArguments, type FaultCode } from '../../src/base/faults.ts';
 
@@ -93,6 +96,9 @@ for (const [Class, status] of [
   [MethodNotAllowed, 405],
   [PayloadTooLarge, 413],
   [InternalError, 500],
+  [Conflict, 409],
+  [UnprocessableContent, 422],
+  [TooManyRequests, 429],
 ] as const) {
   test(`${Class.name} is an HTTPException ${status} with its own name`, () => {
     const error = new Class('why', { headers: { A: 'b' }, code: 'c', cause: 1 });
@@ -117,6 +123,20 @@ test('HTTPException takes the statuses of errors only', () => {
   assert.equal(new HTTPException(599).status, 599);
   const issues = [{ loc: ['body', 'a'], code: 'min', message: 'too small' }];
   assert.deepEqual(new BadRequest('bad', { issues }).issues, issues);
+});
+
+test('TooManyRequests says as Retry-After in how many whole seconds the client may try again', () => {
+  const headers = { 'X-Why': 'yes' };
+  assert.deepEqual(new TooManyRequests('often', { retryAfterSeconds: 1.2, headers }).headers, {
+    'X-Why': 'yes',
+    'Retry-After': '2',
+  });
+  assert.equal(new TooManyRequests('often', { retryAfterSeconds: 0 }).headers!['Retry-After'], '0');
+  assert.equal(new TooManyRequests('often', { headers }).headers, headers);
+  for (const retryAfterSeconds of [-1, Number.NaN, Infinity])
+    assert.throws(() => new TooManyRequests('often', { retryAfterSeconds }), RangeError);
+  const issues = [{ loc: ['body', 'a'], code: 'taken', message: 'is taken' }];
+  assert.deepEqual(new UnprocessableContent('no', { issues }).issues, issues);
 });
 
 test('statusTitle() names registered statuses, and the class of others', () => {

@@ -49,6 +49,13 @@ test('the catalogue is in order, and each rule says why and what to do without a
     for (const text of [why, remedy]) assert.match(text, /^[A-Z].*[^.]$/, id);
 });
 
+test('the manual has a row for each rule, in the order of their ids', () => {
+  const manual = readFileSync(join(ROOT, 'README.md'), 'utf8');
+  const rows = [...manual.matchAll(/^\| (SVC\d{3}) \| \S/gm)].map(([, id]) => id!);
+  assert.deepEqual(rows, [...new Set(rows)].sort());
+  assert.deepEqual(rows, [...new Set([...CORE_RULES.map(({ id }) => id), 'SVC209'])].sort());
+});
+
 test('each rule of the catalogue has the severity that tests know it by', () => {
   assert.deepEqual(
     CORE_RULES.map(({ id, severity }) => [id, severity]),

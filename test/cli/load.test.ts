@@ -70,6 +70,14 @@ test('locate() finds a file as named, and with the extensions .ts, .mts, .js and
   }
 });
 
+test('locate() takes ".", ".." and a name with a slash at its end for folders, whatever files are beside them', (t) => {
+  const cwd = folder(t, { 'shop.ts': '', 'shop/app.ts': '', 'shop/src.ts': '', 'shop/src/app.ts': '' });
+  for (const module of ['.', './', '..', '../shop/', 'src/', 'src/..']) {
+    const found = fault('E_LOAD', /it is a folder$/);
+    assert.throws(() => locate({ module, exportName: 'app' }, join(cwd, 'shop')), found, module);
+  }
+});
+
 test('locate() follows symbolic links to the real file', (t) => {
   const cwd = folder(t, { 'real.ts': '' });
   symlinkSync(join(cwd, 'real.ts'), join(cwd, 'link.ts'));

@@ -540,13 +540,18 @@ test('J18 verifyToken() wants the type that it is told, with application/ or wit
     refused(forge(header), 'type', { type: 'at+jwt' });
   assert.equal(verify(forge(HEADER), { type: 'JWT' })['sub'], 'ada');
   refused(forge('{"alg":"HS256"}'), 'type', { type: 'JWT' });
+  refused(forge('{"alg":"HS256","typ":"at+jwt"}'), 'type', { type: 'JWT' });
+  assert.equal(
+    verify(forge('{"alg":"HS256","typ":"at+jwt"}'))['sub'],
+    'ada',
+    'an access token, where none is required',
+  );
 });
 
 test('J19 verifyToken() without a type takes JWT or none, and nothing that is a token of another kind', () => {
   for (const typ of [
     '"dpop+jwt"',
     '"logout+jwt"',
-    '"at+jwt"',
     '"secevent+jwt"',
     '5',
     'null',
@@ -825,6 +830,8 @@ test('J31 verifyToken() refuses an exp that is no time, and does not take it for
     '-1',
     '"NaN"',
     '""',
+    '253402300800', // beyond the year 9999: milliseconds
+    '1767225600000',
   ]) {
     const token = forge(HEADER, `{"sub":"ada","exp":${exp}}`);
     refused(token, 'claim type');

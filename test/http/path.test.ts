@@ -64,14 +64,6 @@ for (const [template, why] of [
   });
 }
 
-test('templates of the same parameters share one list of them', () => {
-  assert.equal(
-    parseTemplate('/a/{id:int}/b/{name}').parameters,
-    parseTemplate('/{id:int}/{name}').parameters,
-  );
-  assert.notEqual(parseTemplate('/{name}/{id:int}').parameters, parseTemplate('/{id:int}/{name}').parameters);
-});
-
 test('parseTemplate() reads and refuses what an expression would, on generated templates', () => {
   const random = seeded(28);
   const PIECES = [
@@ -111,27 +103,10 @@ test('parseTemplate() reads and refuses what an expression would, on generated t
       ];
     };
     if (isClear && isNamed && isInOrder) assert.deepEqual(parse(), [literals, names], template);
-    else
-      assert.throws(
-        parse,
-        { code: 'E_PATH_TEMPLATE', message: isClear ? /parameter/ : /the segment/ },
-        template,
-      );
+    else assert.throws(parse, { code: 'E_PATH_TEMPLATE' }, template);
     if (isClear && names.length > 0) read++;
   }
   assert.ok(read > 1_000);
-});
-
-test('parseTemplate() takes as a name what the expression of an ASCII identifier takes', () => {
-  for (let code = 0; code < 0x300; code++) {
-    const char = String.fromCharCode(code);
-    if ('{}/:'.includes(char)) continue;
-    for (const name of [char, `a${char}`, `_${char}b`]) {
-      const read = (): unknown => parseTemplate(`/{${name}}`).parameters[0]!.name;
-      if (/^[A-Za-z_$][\w$]*$/.test(name)) assert.equal(read(), name);
-      else assert.throws(read, { code: 'E_PATH_TEMPLATE' }, JSON.stringify(name));
-    }
-  }
 });
 
 test('parseTemplate() refuses what is no string, and suggests a converter', () => {

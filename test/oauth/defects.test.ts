@@ -19,7 +19,7 @@ test('Defect 1: the callback needs no redirect_uri; the one that is bound to the
 test('Defect 2: a state is taken once, by its browser alone, its verifier is stored nowhere, and begun logins are bounded', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { state } = await site.begin();
-  const rows = JSON.stringify(await site.app.state.db.fetchAll('SELECT * FROM svc_oauth_state'));
+  const rows = JSON.stringify(await site.app.state.db.fetchAll('SELECT * FROM svc_oauth_used'));
   await refusedAs(
     await site.back({ code: 'c', state }, { client: site.browser() }),
     400,
@@ -36,10 +36,8 @@ test('Defect 2: a state is taken once, by its browser alone, its verifier is sto
 test('Defect 3: refreshes at the same time do not fork the chain, and one whose answer never left can be done again', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { refresh_token: token } = await site.login();
-  const answers = await site.settle(
-    Promise.all(
-      Array.from({ length: 5 }, () => site.client.post('/oauth/token', { form: { refresh_token: token } })),
-    ),
+  const answers = await Promise.all(
+    Array.from({ length: 5 }, () => site.client.post('/oauth/token', { form: { refresh_token: token } })),
   );
   const successors = new Set(
     await Promise.all(answers.map(async (answer) => ((await answer.json()) as Tokens).refresh_token)),

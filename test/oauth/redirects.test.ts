@@ -96,6 +96,47 @@ test('D03 A redirect_uri that is there twice, as a list or empty is refused; non
   await refusedAs(await several.client.get('/oauth/login'), 400, 'invalid_redirect_uri');
 });
 
+test('A login at one of several providers gets the entry that ends in its callback path, and never that of another', async () => {
+  const [github, google, page] = [
+    'https://app.example/oauth/callback',
+    'https://app.example/base/oauth/google/callback',
+    'https://app.example/spa/done',
+  ];
+  await using site = await LoginSite.open({
+    env: 'production',
+    names: ['github', 'google'],
+    plugin: { allowedRedirectUris: [github, google, page] },
+  });
+  const at = async (path: string, uri?: string): Promise<string | null> =>
+    (
+      await site.begin(uri === undefined ? {} : { redirect_uri: uri }, { path: `/oauth/${path}login` })
+    ).page.searchParams.get('redirect_uri');
+  assert.equal(await at(''), github);
+  assert.equal(await at('github/'), github);
+  assert.equal(await at('google/'), google);
+  for (const path of ['', 'google/']) assert.equal(await at(path, page), page);
+  for (const [path, uri] of [
+    ['google/', github],
+    ['', google],
+    ['github/', google],
+  ] as const)
+    await refusedAs(
+      await site.client.get(`/oauth/${path}login`, { query: { redirect_uri: uri } }),
+      400,
+      'invalid_redirect_uri',
+    );
+});
+
+test('An entry without "//" behind its scheme is refused at construction', async () => {
+  for (const uri of ['https:app.example/cb', 'HTTPS:/app.example/cb', 'http:app.example'])
+    await assert.rejects(LoginSite.open({ plugin: { allowedRedirectUris: [uri] } }), {
+      code: 'E_OPTION_RANGE',
+    });
+  await assert.rejects(LoginSite.open({ provider: { authorizeUrl: 'https:id.example/authorize' } }), {
+    code: 'E_OAUTH_PROVIDER',
+  });
+});
+
 test('D03 Without a list only the callback of this very server on the loopback interface will do, and not in production', async () => {
   const options = { callbackPaths: ['/oauth/callback', '/oauth/x/callback'] };
   const list = new RedirectAllowlist([], { env: 'development', ...options });

@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
+import { text } from 'node:stream/consumers';
 import test from 'node:test';
 import { BackgroundTasks, Depends, NotFound, Svc, provide } from '../../src/index.ts';
 import { TestClient } from '../../src/testing/index.ts';
 import { collectedLog } from '../support/collected-log.ts';
-import type { Context } from '../../src/index.ts';
+import { served } from '../support/served.ts';
+import { RawClient } from '../support/raw-http.ts';
+import type { Context, HttpRequest } from '../../src/index.ts';
 
 /** An application, what it logs, and a client that is answered 500 instead of being thrown at. */
 function setUp(
@@ -258,3 +261,30 @@ test('Svc.shutdown() waits for background tasks', async () => {
   await closing;
   assert.deepEqual(steps, ['task', 'shutdown hook', 'closed']);
 });
+
+for (const [what, body, read] of [
+  ['body()', 'Content-Type: text/plain\r\nContent-Length: 4\r\n\r\nbody', (req) => req.body()],
+  ['json()', 'Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}', (req) => req.json()],
+  ['stream()', 'Content-Length: 4\r\n\r\nbody', (req) => text(req.stream())],
+] as [string, string, (req: HttpRequest) => Promise<unknown>][]) {
+  test(`A background task that asks by ${what} for a body that its handler has not read fails with E_BODY_DISCARDED, and the client is still there`, async () => {
+    const { logger, events } = collectedLog();
+    const app = new Svc({ logger });
+    app.post('/', { tasks }, ({ tasks: given, req }) => {
+      given.add(() => read(req));
+      return 'done';
+    });
+    const server = await served(app);
+    await using client = await RawClient.open(server.port);
+    for (const _ of [1, 2]) {
+      client.send(`POST / HTTP/1.1\r\nHost: a\r\n${body}`);
+      assert.equal((await client.answer()).text(), 'done');
+    }
+    await server[Symbol.asyncDispose](); // waits for the tasks
+    const failures = events.filter(({ event }) => event === 'background_task_failed');
+    assert.deepEqual(
+      failures.map(({ error }) => (error as { code?: unknown }).code),
+      ['E_BODY_DISCARDED', 'E_BODY_DISCARDED'],
+    );
+  });
+}

@@ -20,9 +20,10 @@ import { HttpServer } from '../../src/http/server/server.ts';
 import { TestClient } from '../../src/testing/index.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 import { collectedLog } from '../support/collected-log.ts';
+import { served } from '../support/served.ts';
 import { LIMITED, gateOf, soon } from '../support/endings.ts';
 import { RawClient } from '../support/raw-http.ts';
-import type { Context, DependencySource, Finding, SvcOptions } from '../../src/index.ts';
+import type { Context, DependencySource, Finding, Issue, SvcOptions } from '../../src/index.ts';
 import type { TestClientOptions } from '../../src/testing/index.ts';
 import type { TestContext } from 'node:test';
 
@@ -253,6 +254,26 @@ test('provide() reports problems of its inputs beside those of the route, by the
       ['cookie', 'theme'],
     ],
   );
+});
+
+test('A list with separator "," is read from a query, a cookie and a form, over a socket', async () => {
+  const ids = Field(list(int), { separator: ',' });
+  const app = new Svc({ logger: collectedLog().logger });
+  app.get('/', { query: { ids }, cookies: { ids } }, ({ query, cookies }) => ({
+    ...query,
+    cookie: cookies.ids,
+  }));
+  app.post('/', { form: { ids } }, ({ form }) => form.ids);
+  await using server = await served(app);
+  const read = await server.ask('GET', '/?ids=1,2&ids=3%2C4', 'Cookie: ids=5,6\r\n\r\n');
+  assert.deepEqual(read.json(), { ids: [1, 2, 3, 4], cookie: [5, 6] });
+  const refused = await server.ask('GET', '/?ids=1,x', 'Cookie: ids=5\r\n\r\n');
+  assert.deepEqual(
+    [refused.status, (refused.json()['errors'] as Issue[])[0]!.loc],
+    [400, ['query', 'ids', 1]],
+  );
+  const form = 'Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 9\r\n\r\nids=7,8,9';
+  assert.deepEqual(JSON.parse((await server.ask('POST', '/', form)).text()), [7, 8, 9]);
 });
 
 test('A comma list of 16,000 blanks is split in no time', async () => {

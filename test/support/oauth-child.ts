@@ -2,6 +2,8 @@
  * A process that refreshes tokens of a database beside others: told by messages what to do, until it is ended or ends itself.
  */
 import { systemClock } from '../../src/base/clock.ts';
+import { DatabaseRecordStore } from '../../src/db/record-store.ts';
+import { SingleUse } from '../../src/oauth/single-use.ts';
 import { OAuthError } from '../../src/oauth/errors.ts';
 import { SqlTokenStore } from '../../src/oauth/tokens/sql-store.ts';
 import { oauthDatabase, patient, tokensIn, tokensOver } from './oauth-tokens.ts';
@@ -42,6 +44,8 @@ export interface Outcome {
 }
 
 const database = await oauthDatabase(process.argv[2]!, patient(process.argv[2]!));
+const records = new DatabaseRecordStore(database, { table: 'svc_oauth_used' });
+const used = new SingleUse(() => records);
 const machines = {
   coalesce: tokensIn(database),
   strict: tokensIn(database, { concurrency: 'strict' }),
@@ -128,13 +132,10 @@ async function obey(order: Order): Promise<Omit<Outcome, 'id' | 'reuses'>> {
     }
     case 'take': {
       await systemClock.sleep(Math.max(0, order.atMs - systemClock.nowMs()));
-      const { store } = machines.quick;
       const taken = await Promise.all(
-        Array.from({ length: order.count }, () =>
-          store.takeState(order.stateHash, 'browser', 'dev', systemClock.nowMicros()),
-        ),
+        Array.from({ length: order.count }, () => used.use('state', order.stateHash, 60_000)),
       );
-      return { results: taken.map((row) => (row === undefined ? 'none' : 'taken')), rotations: 0 };
+      return { results: taken.map((isFirst) => (isFirst ? 'taken' : 'none')), rotations: 0 };
     }
     case 'die':
       await refreshAndDie(order.token, order.afterMs);

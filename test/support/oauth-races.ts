@@ -262,18 +262,7 @@ export async function begunBefore(
 /** B03: a state that all processes want is given out once. */
 export async function takenOnce(fleet: Fleet, rounds: number): Promise<number> {
   for (let round = 0; round < rounds; round++) {
-    const now = systemClock.nowMicros();
-    const stateHash = `state-${now}`;
-    await fleet.own.store.addState({
-      stateHash,
-      browserHash: 'browser',
-      provider: 'dev',
-      redirectUri: 'https://app.example/cb',
-      returnTo: null,
-      nonce: 'n',
-      createdAt: now,
-      expiresAt: now + 60_000_000,
-    });
+    const stateHash = `state-${systemClock.nowMicros()}`;
     const { results } = await fleet.all((_index, atMs) => ({ kind: 'take', stateHash, count: 8, atMs }));
     assert.equal(results.filter((result) => result === 'taken').length, 1);
   }
@@ -337,6 +326,22 @@ export class Sites {
     const exit = once(child, 'exit');
     assert.equal(await this.#post(String(said), token), 'cut');
     assert.equal((await exit)[1], 'SIGKILL');
+  }
+
+  /** A process beside the others, to be killed. */
+  async victim(): Promise<{
+    readonly refresh: (token: string) => Promise<string>;
+    readonly kill: () => Promise<void>;
+  }> {
+    const { child, said } = await forked(this.#scope, 'oauth-site.ts', [this.url, 'no limits']);
+    return {
+      refresh: (token) => this.#post(String(said), token),
+      kill: async () => {
+        const exit = once(child, 'exit');
+        child.kill('SIGKILL');
+        await exit;
+      },
+    };
   }
 
   /** Again where the connection was an old one: its server may have closed it just now. */
@@ -437,4 +442,69 @@ export async function killedOverHttp(sites: Sites, kills: number): Promise<numbe
     assert.ok(isToken(await sites.refresh(retried)));
   }
   return kills;
+}
+
+/** What became of refreshes that were in flight when their process was killed. */
+export interface KilledUnderLoad {
+  readonly inFlight: number;
+  /** Logins that ended although their client has presented each token until it had the next one. */
+  readonly lost: number;
+  /** Replays afterwards, all of which must end their login. */
+  readonly caught: number;
+}
+
+/** Clients refresh one after the other at a process that is killed -9; each repeats its last refresh at another process, then replays. */
+export async function killedUnderLoad(
+  sites: Sites,
+  kills: number,
+  clients: number,
+  random: (below: number) => number,
+): Promise<KilledUnderLoad> {
+  let [inFlight, lost, caught] = [0, 0, 0];
+  for (let kill = 0; kill < kills; kill++) {
+    const victim = await sites.victim();
+    const work = async (): Promise<void> => {
+      let token = (await sites.own.issue('alice')).refreshToken;
+      let next = await victim.refresh(token);
+      for (; isToken(next); next = await victim.refresh(token)) token = next;
+      assert.equal(next, 'cut');
+      inFlight++;
+      const retried = await sites.refresh(token);
+      if (!isToken(retried)) return void lost++;
+      assert.equal(
+        await sites.refresh(token, 1),
+        '400 invalid_grant',
+        'a replay, in another process if there is one',
+      );
+      caught++;
+    };
+    const working = Promise.all(Array.from({ length: clients }, work));
+    await systemClock.sleep(300 + random(200));
+    await victim.kill();
+    await working;
+  }
+  return { inFlight, lost, caught };
+}
+
+/** Pairs of requests that overlap, at two processes: the login lives, and a replay afterwards is caught. Answers how many logins were lost. */
+export async function overlapping(
+  sites: Sites,
+  rounds: number,
+  count: number,
+): Promise<{ readonly rounds: number; readonly lost: number; readonly caught: number }> {
+  let [lost, caught] = [0, 0];
+  for (let round = 0; round < rounds; round++) {
+    const { refreshToken } = await sites.own.issue('alice');
+    const results = await sites.race(refreshToken, count);
+    const tokens = results.filter(isToken);
+    assert.equal(new Set(tokens).size, 1, JSON.stringify([...new Set(results)]));
+    const next = await sites.refresh(tokens[0]!);
+    if (!isToken(next)) {
+      lost++;
+      continue;
+    }
+    assert.equal(await sites.refresh(tokens[0]!, 1), '400 invalid_grant');
+    caught++;
+  }
+  return { rounds, lost, caught };
 }

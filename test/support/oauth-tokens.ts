@@ -2,7 +2,7 @@
  * Refresh tokens over a database, as the plugin puts them together, without an application around them.
  */
 import { systemClock } from '../../src/base/clock.ts';
-import { Migrator, openDatabase } from '../../src/db/index.ts';
+import { Migrator, openDatabase, recordStoreMigration } from '../../src/db/index.ts';
 import { Keyring } from '../../src/crypto/keys.ts';
 import { createMetrics } from '../../src/observability/metrics.ts';
 import { Audit } from '../../src/oauth/audit.ts';
@@ -45,7 +45,10 @@ export function patient(url: string): DatabaseOptions {
 export async function oauthDatabase(url: string, options: DatabaseOptions = {}): Promise<Database> {
   const database = await openDatabase(url, options);
   await new Migrator(database, {
-    contributed: [{ plugin: 'oauth', id: 'oauth_logins', sql: OAUTH_TABLES }],
+    contributed: [
+      { plugin: 'oauth', id: 'oauth_logins', sql: OAUTH_TABLES },
+      { plugin: 'oauth', id: 'oauth_used', sql: recordStoreMigration('svc_oauth_used') },
+    ],
   }).up();
   return database;
 }
@@ -102,9 +105,14 @@ export function tokensOver(
     async refresh(text, arrivedAt = clock.nowMicros()) {
       const token = codec.parse(text);
       if (token === undefined) throw new Error('The token is none of ours');
-      return (
-        await tokens.refresh(token, { arrivedAt, scopes: undefined, keyThumbprint: null, req: undefined })
-      ).refreshToken;
+      const refreshed = await tokens.refresh(token, {
+        arrivedAt,
+        scopes: undefined,
+        keyThumbprint: null,
+        req: undefined,
+      });
+      await tokens.markDelivered(refreshed);
+      return refreshed.refreshToken;
     },
   };
 }

@@ -21,14 +21,17 @@ export interface RawAnswer {
 /** A connection of its own. */
 export class RawClient implements AsyncDisposable {
   readonly socket: Socket;
-  #bytes: Buffer = Buffer.alloc(0);
+  /** What has come and has not been read, in the chunks in which it came: they are joined once, when they are read. */
+  #chunks: Buffer[] = [];
+  #length = 0;
   #hasEnded = false;
   #wake: (() => void) | undefined;
 
   private constructor(socket: Socket) {
     this.socket = socket;
     socket.on('data', (chunk: Buffer) => {
-      this.#bytes = Buffer.concat([this.#bytes, chunk]);
+      this.#chunks.push(chunk);
+      this.#length += chunk.length;
       this.#wake?.();
     });
     const end = (): void => {
@@ -83,12 +86,12 @@ export class RawClient implements AsyncDisposable {
   /** Resolves once the server has closed the connection; with what came unread before. */
   async ended(): Promise<Buffer> {
     while (!this.#hasEnded) await this.#more();
-    return this.#bytes;
+    return this.#joined();
   }
 
-  /** What has come and has not been read. */
+  /** The number of bytes that have come and have not been read. */
   get unread(): number {
-    return this.#bytes.length;
+    return this.#length;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -106,7 +109,7 @@ export class RawClient implements AsyncDisposable {
     const length = fields.get('content-length')?.[0];
     if (length !== undefined) return this.#exactly(Number(length));
     if (fields.get('transfer-encoding') === undefined)
-      return { body: await this.ended().then(() => this.#take(this.#bytes.length)), isWhole: true };
+      return { body: await this.ended().then(() => this.#take(this.#length)), isWhole: true };
     const chunks: Buffer[] = [];
     for (;;) {
       const line = await this.#until((bytes) => bytes.indexOf('\r\n'), 2).catch(() => undefined);
@@ -119,28 +122,34 @@ export class RawClient implements AsyncDisposable {
   }
 
   async #exactly(length: number): Promise<{ body: Buffer; isWhole: boolean }> {
-    while (this.#bytes.length < length && !this.#hasEnded) await this.#more();
-    return { isWhole: this.#bytes.length >= length, body: this.#take(Math.min(length, this.#bytes.length)) };
+    while (this.#length < length && !this.#hasEnded) await this.#more();
+    return { isWhole: this.#length >= length, body: this.#take(Math.min(length, this.#length)) };
   }
 
   async #until(find: (bytes: Buffer) => number, skip: number): Promise<Buffer> {
     for (;;) {
-      const at = find(this.#bytes);
+      const at = find(this.#joined());
       if (at !== -1) {
         const found = this.#take(at);
         this.#take(skip);
         return found;
       }
       if (this.#hasEnded)
-        throw new Error(`The connection ended; unread: ${JSON.stringify(this.#bytes.toString('latin1'))}`);
+        throw new Error(`The connection ended; unread: ${JSON.stringify(this.#joined().toString('latin1'))}`);
       await this.#more();
     }
   }
 
   #take(length: number): Buffer {
-    const taken = this.#bytes.subarray(0, length);
-    this.#bytes = this.#bytes.subarray(length);
-    return taken;
+    const bytes = this.#joined();
+    this.#chunks = length < bytes.length ? [bytes.subarray(length)] : [];
+    this.#length = bytes.length - length;
+    return bytes.subarray(0, length);
+  }
+
+  #joined(): Buffer {
+    if (this.#chunks.length !== 1) this.#chunks = [Buffer.concat(this.#chunks)];
+    return this.#chunks[0]!;
   }
 
   #more(): Promise<void> {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
+  BackgroundTasks,
   Depends,
   HTMLResponse,
   InternalError,
@@ -367,4 +368,82 @@ test('TestClient puts overrides in the place of dependencies, for itself alone',
   assert.equal(await (await staged.get('/')).text(), 'staged, hello object');
   assert.equal(await (await plain.get('/')).text(), 'real, hello object');
   assert.equal(await (await app.fetch(new Request('http://localhost/'))).text(), 'real, hello object');
+});
+
+/** An application of which what runs behind the response fails. */
+function failsBehind(): Svc {
+  const app = quiet();
+  const tasks = Depends(BackgroundTasks);
+  function* connection(): Generator<string, void> {
+    yield 'open';
+    throw new Error('the clean-up failed');
+  }
+  app.get('/task', { tasks }, ({ tasks: given }) => {
+    given.add(() => Promise.reject(new NotFound('the task failed'))); // no client gets it as a status
+    return 'done';
+  });
+  app.get('/clean-up', { connection: Depends(connection) }, () => 'done');
+  app.get('/both', { connection: Depends(connection), tasks }, ({ tasks: given }) => {
+    given.add(() => {
+      throw new Error('the task failed');
+    });
+    return 'done';
+  });
+  app.get('/stream', { connection: Depends(connection) }, () => new StreamingResponse(['a', 'b']));
+  return app;
+}
+
+test('TestClient raises errors of background tasks and clean-ups from the call', async () => {
+  await using client = new TestClient(failsBehind());
+  await assert.rejects(client.get('/task'), /the task failed/);
+  await assert.rejects(client.get('/clean-up'), /the clean-up failed/);
+  await assert.rejects(client.get('/both'), (error: Error) => {
+    assert.equal(error.message, 'the task failed');
+    assert.match((error.cause as Error).message, /the clean-up failed/);
+    return true;
+  });
+});
+
+test('TestClient.close() raises errors of clean-ups that came behind a response, several together', async () => {
+  const client = new TestClient(failsBehind());
+  assert.equal(await (await client.get('/stream')).text(), 'ab');
+  await assert.rejects(client.close(), /the clean-up failed/);
+  const other = new TestClient(failsBehind());
+  for (let count = 0; count < 2; count++) await (await other.get('/stream')).text();
+  await assert.rejects(other.close(), (error: AggregateError) => error.errors.length === 2);
+});
+
+test('TestClient over a socket raises errors of background tasks from the call, or from close()', async () => {
+  const client = new TestClient(failsBehind(), { listen: true });
+  const said = await client.get('/task').then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  const atClose = await client.close().then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  assert.deepEqual([said, atClose].filter((error) => error !== undefined).length, 1);
+  assert.match(String(said ?? atClose), /the task failed/);
+});
+
+test('TestClient.close() raises errors of clean-ups of scope app', async () => {
+  const app = quiet();
+  function* pool(): Generator<string, void> {
+    yield 'pool';
+    throw new Error('the pool does not close');
+  }
+  app.get('/', { pool: Depends(pool, { scope: 'app' }) }, ({ pool: given }) => given);
+  const client = new TestClient(app);
+  assert.equal(await (await client.get('/')).text(), 'pool');
+  await assert.rejects(client.close(), /the pool does not close/);
+});
+
+test('TestClient with raiseErrors: false leaves errors of background tasks and clean-ups to the log', async () => {
+  await using client = new TestClient(failsBehind(), { raiseErrors: false });
+  for (const path of ['/task', '/clean-up', '/both', '/stream'])
+    assert.equal(
+      (await client.get(path).then(async (response) => [response.status, await response.text()]))[0],
+      200,
+    );
 });

@@ -106,7 +106,10 @@ export class MySqlLogin extends ServerLogin<Buffer> {
         const bytes = await this.#greeted(more);
         const foreign = foreignServer(bytes, 'MySQL');
         if (foreign !== undefined)
-          throw new SvcError('E_DB_CONNECT', [this.#shown, `it is ${foreign}, and none of MySQL or MariaDB`]);
+          throw new SvcError('E_DB_CONNECT', [
+            this.#shown,
+            `it is ${foreign}, not a MySQL or MariaDB server`,
+          ]);
         this.reader.push(bytes);
       }
       if (this.inbox.length > 1 || this.reader.hasPartial)

@@ -253,7 +253,7 @@ export class PostgresLogin extends ServerLogin<Message> {
     const foreign = this.#isFirst ? foreignServer(chunk, 'PostgreSQL') : undefined;
     this.#isFirst = false;
     if (foreign === undefined) super.onBytes(chunk);
-    else this.end(this.#refusal(`it is ${foreign}, and none of PostgreSQL`));
+    else this.end(this.#refusal(`it is ${foreign}, not a PostgreSQL server`));
   }
 
   #serverError(fields: read.ErrorFields): Error {

@@ -84,7 +84,7 @@ async function asksForTls(opening: Opening, mayBePlain: boolean): Promise<boolea
   if (answer[0] === YES) return true;
   if (answer[0] === ERROR)
     throw opening.refusal('it does not know of TLS (its answer is not shown: nobody has proved whose it is)');
-  if (answer[0] !== NO) throw opening.refusal('its answer is none of PostgreSQL');
+  if (answer[0] !== NO) throw opening.refusal('its answer is not that of a PostgreSQL server');
   if (!mayBePlain) throw opening.refusal('it does not offer TLS, and the address asks for it (sslmode)');
   opening.socket.resume();
   return false;

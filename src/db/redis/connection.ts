@@ -242,7 +242,7 @@ export class RedisConnection {
         return this.#violated(
           new SvcError('E_DB_CONNECT', [
             `${this.#socket.remoteAddress ?? ''}:${this.#socket.remotePort ?? ''}`,
-            `it is ${foreign}, and none of Redis`,
+            `it is ${foreign}, not a Redis server`,
           ]),
         );
       const problem = error instanceof ProtocolViolation ? error.message : 'a value that cannot be read';

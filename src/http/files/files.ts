@@ -37,7 +37,7 @@ export interface Content extends Validators {
 }
 
 /** Whether a file was written to so lately that another write may leave the same time behind (RFC 9110 §8.8.2.2). */
-export function isYoung({ mtimeMs }: FileState, nowMs: number): boolean {
+function isYoung({ mtimeMs }: FileState, nowMs: number): boolean {
   return nowMs - mtimeMs < YOUNG_MS;
 }
 
@@ -192,7 +192,7 @@ const OF_CONTENT: ReadonlySet<string> = new Set([
 ]);
 
 /** The 200 that a 304 stands for. */
-export interface Selected {
+interface Selected {
   readonly flat: readonly string[];
   /** The number of its bytes, or -1. */
   readonly size: number;

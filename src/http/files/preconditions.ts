@@ -17,7 +17,7 @@ export interface Validators {
 }
 
 /** What preconditions come to. */
-export type Verdict = 'send' | 'not-modified' | 'failed';
+type Verdict = 'send' | 'not-modified' | 'failed';
 
 /** The present state of a resource, as a GET would describe it, for {@link checkPreconditions}. */
 export interface CurrentState {

@@ -18,7 +18,7 @@ import type { FileState, OpenFile } from './body.ts';
 import type { Content } from './files.ts';
 
 /** How the files of a folder are served. */
-export interface FolderOptions {
+interface FolderOptions {
   readonly index: readonly string[];
   readonly allowsDotfiles: boolean;
   readonly followsSymlinks: boolean;
@@ -350,7 +350,7 @@ export interface FileEntry {
   readonly checkedMs: number;
 }
 /** A folder with an index, asked for without the slash at its end. */
-export interface FolderEntry {
+interface FolderEntry {
   readonly kind: 'folder';
   readonly checkedMs: number;
 }
@@ -434,7 +434,7 @@ function bytesOf(entry: StaticEntry): number {
 export type DotfilePolicy = 'ignore' | 'deny' | 'allow';
 
 /** A path that may be looked up; or `none` (404), `denied` (403). */
-export type StaticPath =
+type StaticPath =
   { readonly kind: 'path'; readonly segments: readonly string[] } | { readonly kind: 'none' | 'denied' };
 
 const NONE: StaticPath = Object.freeze({ kind: 'none' });

@@ -13,7 +13,7 @@
  * next attempt executes anew: at least once from there on, for nobody can know how far the first one had come.
  */
 import { createHash, randomUUID } from 'node:crypto';
-import { BadRequest, HTTPException, SvcError } from '../../base/errors.ts';
+import { BadRequest, Conflict, HTTPException, SvcError, UnprocessableContent } from '../../base/errors.ts';
 import { bool, given, int, isFunction, readOptions, shown, text } from '../../base/options.ts';
 import { MemoryRecordStore, recordMembers } from '../../cache/stores.ts';
 import { clientOf } from '../request/proxy.ts';
@@ -281,7 +281,7 @@ export class IdempotencyMiddleware implements Middleware {
     const record = decodeRecord(text);
     if (record !== undefined && record.print !== print) {
       this.#count('mismatch');
-      throw new HTTPException(422, `${this.header} has been used for another request`, {
+      throw new UnprocessableContent(`${this.header} has been used for another request`, {
         code: 'idempotency_key_reused',
       });
     }
@@ -300,7 +300,7 @@ export class IdempotencyMiddleware implements Middleware {
 
   #inProgress(): HTTPException {
     this.#count('in_progress');
-    return new HTTPException(409, 'The same request is being executed', {
+    return new Conflict('The same request is being executed', {
       code: 'idempotency_in_progress',
       headers: { 'Retry-After': '1' },
     });

@@ -11,12 +11,10 @@ import { isThenable } from '../../base/promises.ts';
 import { OneApplication } from '../pipeline.ts';
 import { isServedByMany } from './exemptions.ts';
 import { parseTemplate } from '../path.ts';
-import { ProxyWatch, readTrustProxy } from '../request/proxy.ts';
 import { BURST, Gate, KEY, Limit, PER_MINUTE, STORE_OPTIONS, checkedName } from './rate-limiter.ts';
 import { HttpResponse } from '../response.ts';
 import { RoutingTable } from '../router.ts';
 import type { Finding } from '../../base/findings.ts';
-import type { Metrics } from '../../observability/metrics.ts';
 import type { RateLimitResult } from '../../cache/stores.ts';
 import type {
   Awaitable,
@@ -26,7 +24,6 @@ import type {
   Middleware,
   Next,
   RateLimitKey,
-  Services,
 } from '../contracts.ts';
 import type { ParsedTemplate } from '../path.ts';
 import type { RateLimitStoreOptions } from './rate-limiter.ts';
@@ -70,15 +67,6 @@ interface Rule {
   readonly limit: Limit;
 }
 
-/** One for all layers of an application. */
-const watches = new WeakMap<Metrics, ProxyWatch>();
-
-function watchOf({ metrics, log }: Services): ProxyWatch {
-  let watch = watches.get(metrics);
-  if (watch === undefined) watches.set(metrics, (watch = new ProxyWatch(log)));
-  return watch;
-}
-
 /** Stands for methods that no rule names. */
 const OTHER = '*';
 
@@ -100,8 +88,6 @@ export class RateLimitMiddleware implements Middleware {
   /** Of routes that have one of their own; null: none at all. */
   readonly #ofRoutes = new WeakMap<CompiledRoute, Limit | null>();
   #nowMs: () => number = () => 0;
-  /** Until it is known whether there is a proxy that nobody has named. */
-  #watch: ProxyWatch | undefined;
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_PATH_TEMPLATE` */
   constructor(options: RateLimitOptions = {}) {
@@ -142,7 +128,6 @@ export class RateLimitMiddleware implements Middleware {
   }
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
-    if (this.#watch !== undefined) this.#look(req, this.#watch);
     const limit = this.#limitFor(req);
     if (limit === null) return next();
     const result = this.#gate.take(limit, req, limit.keyOf(req), 1);
@@ -156,7 +141,6 @@ export class RateLimitMiddleware implements Middleware {
     const stranger = this.#application.claim('middleware rate-limit', view);
     if (stranger !== undefined) return yield stranger;
     this.#gate.attach(services);
-    this.#watch = readTrustProxy(view.config('trustProxy')) === undefined ? watchOf(services) : undefined;
     this.#nowMs = () => services.clock.nowMs();
     const others = middleware.filter((layer) => layer.kind === 'rate-limit');
     for (const route of routes) this.#enter(route, others[0] === this);
@@ -240,11 +224,6 @@ export class RateLimitMiddleware implements Middleware {
           'Name the proxies instead (trustProxy), and leave out the key: req.ip is the address of the client then',
       };
     }
-  }
-
-  #look(req: HttpRequest, watch: ProxyWatch): void {
-    if (!watch.isOver) watch.look(req);
-    if (watch.isOver) this.#watch = undefined;
   }
 
   #limitFor(req: HttpRequest): Limit | null {

@@ -12,7 +12,7 @@ import { types } from 'node:util';
 import { HTTPException, SvcError, TooManyRequests, withoutStack } from '../../base/errors.ts';
 import { given, int, oneOf, readOptions, shown, text } from '../../base/options.ts';
 import { MemoryRateLimitStore } from '../../cache/stores.ts';
-import { clientOf } from '../request/proxy.ts';
+import { ProxyWatch, clientOf, readTrustProxy } from '../request/proxy.ts';
 import { isThenable } from '../../base/promises.ts';
 import { services } from '../state.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -225,6 +225,8 @@ export class Gate {
   readonly #ipv6Prefix: number;
   #services: Services | undefined;
   #deps: GateDeps | undefined;
+  /** Until it is known whether there is a proxy that `trustProxy` does not name. */
+  #watch: ProxyWatch | undefined;
 
   constructor(options: {
     readonly store: RateLimitStore | undefined;
@@ -245,6 +247,8 @@ export class Gate {
     const { clock: before, memories, reported } = this.#deps ?? {};
     const isSame = clock === before;
     this.#services = services;
+    this.#watch =
+      readTrustProxy(services.config.peek('trustProxy')) === undefined ? watchOf(services) : undefined;
     this.#deps = {
       clock,
       log: services.log.child('svc_security'),
@@ -261,6 +265,7 @@ export class Gate {
     key: string | undefined,
     cost: number,
   ): Awaitable<RateLimitResult | undefined> {
+    if (this.#watch !== undefined) this.#look(req, this.#watch);
     const store = this.#given ?? this.#memoryOf(limit);
     const bucket = limit.bucket(typeof key === 'string' ? key : clientOf(req.ip, this.#ipv6Prefix));
     try {
@@ -273,6 +278,11 @@ export class Gate {
     } catch (error) {
       return this.#failed(error);
     }
+  }
+
+  #look(req: HttpRequest, watch: ProxyWatch): void {
+    if (!watch.isOver) watch.look(req);
+    if (watch.isOver) this.#watch = undefined;
   }
 
   /** One for each limit: who makes up keys for one does not crowd the others. */
@@ -325,6 +335,15 @@ interface GateDeps {
   readonly refusals: Counter;
   /** Of which clients the log has heard: one event a bucket and minute, in as little memory as the buckets. */
   readonly reported: MemoryRateLimitStore;
+}
+
+/** One watch for all limits of an application. */
+const watches = new WeakMap<Metrics, ProxyWatch>();
+
+function watchOf({ metrics, log }: Services): ProxyWatch {
+  let watch = watches.get(metrics);
+  if (watch === undefined) watches.set(metrics, (watch = new ProxyWatch(log)));
+  return watch;
 }
 
 /** No bucket begins with a line end: names have none. */

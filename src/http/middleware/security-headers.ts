@@ -374,7 +374,7 @@ const KEYWORDS = [
 ];
 
 /** Everything from this site, no plug-ins, no frames around, no other base, forms to this site alone. */
-export const DEFAULT_DIRECTIVES: Directives = Object.freeze({
+const DEFAULT_DIRECTIVES: Directives = Object.freeze({
   defaultSrc: "'self'",
   baseUri: "'none'",
   formAction: "'self'",

@@ -2,7 +2,7 @@
  * Request bodies: a stream collected into bytes under a limit that holds while they arrive.
  */
 import { ByteQueue } from '../../base/bytes.ts';
-import { ClientDisconnected, PayloadTooLarge, withoutStack } from '../../base/errors.ts';
+import { ClientDisconnected, PayloadTooLarge, SvcError, withoutStack } from '../../base/errors.ts';
 import type { Readable } from 'node:stream';
 
 const EMPTY: Uint8Array = Buffer.alloc(0);
@@ -16,9 +16,12 @@ export function tooLarge(maxBytes: number): PayloadTooLarge {
   return withoutStack(() => new PayloadTooLarge(`The request body is larger than ${maxBytes} bytes`));
 }
 
-/** Whether it can no longer be read: its sender has left, or it was thrown away. */
-function isGone(source: BodySource): boolean {
-  return source.isLetGo === true || (source.destroyed && !source.readableEnded);
+/** Why a body can no longer be read: its sender has left, or it was thrown away behind its response. Undefined where it can. */
+function lossOf(source: BodySource): Error | undefined {
+  const { destroyed, complete } = source;
+  if (source.isLetGo === true)
+    return destroyed && !complete ? new ClientDisconnected() : new SvcError('E_BODY_DISCARDED', []);
+  return destroyed && !source.readableEnded ? new ClientDisconnected() : undefined;
 }
 
 /** Told of the whole body, or of why there is none. */
@@ -31,11 +34,13 @@ export interface BodyReader {
  * of the body needs one promise, not two.
  *
  * Fails with PayloadTooLarge before the first byte is kept when `declared` is too large, else with the first byte too many;
- * with ClientDisconnected when the sender left first, or had its answer before anybody asked for the body. Nothing is allocated by what a client announces.
+ * with ClientDisconnected when the sender left first, and with E_BODY_DISCARDED when it had its response before the body was asked for.
+ * Nothing is allocated by what a client announces.
  */
 export function collect(source: BodySource, declared: number, maxBytes: number, reader: BodyReader): void {
   if (declared > maxBytes) return reader.onBody(undefined, tooLarge(maxBytes));
-  if (isGone(source)) return reader.onBody(undefined, new ClientDisconnected());
+  const loss = lossOf(source);
+  if (loss !== undefined) return reader.onBody(undefined, loss);
   if (source.readableEnded) return reader.onBody(EMPTY, undefined);
   source.onFirstRead?.();
   const collector = new Collector(source, maxBytes, reader);
@@ -142,7 +147,8 @@ export async function* chunksOf(
     if (length > maxBytes) throw tooLarge(maxBytes);
     yield chunk;
   }
-  if (source.isLetGo === true) throw new ClientDisconnected();
+  const loss = lossOf(source);
+  if (loss !== undefined) throw loss;
   if (source.readableEnded) return;
   source.onFirstRead?.();
   try {
@@ -164,7 +170,8 @@ export function readAhead(
   source: BodySource,
   isEnough: (chunk: Uint8Array) => boolean,
 ): Promise<readonly Uint8Array[]> {
-  if (isGone(source)) return Promise.reject(new ClientDisconnected());
+  const loss = lossOf(source);
+  if (loss !== undefined) return Promise.reject(loss);
   if (source.readableEnded) return Promise.resolve([]);
   source.onFirstRead?.();
   const ahead = new ByteQueue(); // small chunks are copied together
@@ -212,7 +219,7 @@ export interface BodySource extends Readable {
   readonly rawHeaders: readonly string[];
   /** Whether the message was received whole. */
   readonly complete: boolean;
-  /** Whether it was thrown away, for its answer had been sent before anybody asked for it. */
+  /** Whether it was thrown away, for its response had been sent before it was asked for. */
   readonly isLetGo?: boolean;
   /** Called before the body is read for the first time. */
   readonly onFirstRead?: (() => void) | undefined;

@@ -3,8 +3,8 @@
  *
  *   one byte in each `length` bytes is looked at: where it occurs nowhere in the delimiter, none can lie across it (Horspool)
  *
- * Four such bytes are fetched at once, none waiting for another: 50 MiB take 6 ms, with indexOf() 19 (`file` of
- * test/bench/multipart.ts). In text most bytes occur in the delimiter, and the processor's own search for its first byte is
+ * Four such bytes are fetched at once, none waiting for another: 50 MiB take 6 ms, with indexOf() 19
+ * (topic `multipart` of test/bench/table.ts). In text most bytes occur in the delimiter, and the processor's own search for its first byte is
  * the faster one: whoever does not get on leaves the rest to it.
  */
 

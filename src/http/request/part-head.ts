@@ -38,7 +38,7 @@ export function parsePartHead(text: string): PartHead | string {
 
 /**
  * The two heads that browsers write, as they write them; undefined for any other, however right. Looked at by its quotes: 0.3 µs
- * instead of 0.9 (`files` of test/bench/multipart.ts).
+ * instead of 0.9 (topic `multipart` of test/bench/table.ts).
  */
 function usualHead(text: string): PartHead | undefined {
   if (!text.startsWith(NAME)) return undefined;

@@ -12,6 +12,7 @@
  * Addresses are eight groups of 16 bits, and IPv4 is read as IPv4-mapped IPv6 (RFC 4291 §2.5.5.2), so an address is equal in every
  * notation: 1.2.3.4, ::ffff:1.2.3.4, ::ffff:102:304. IPv6 is written as RFC 5952 recommends.
  */
+import { isIP } from 'node:net';
 import { SvcError } from '../../base/errors.ts';
 import { closest, shown } from '../../base/options.ts';
 import type { Logger } from '../../observability/log.ts';
@@ -27,50 +28,25 @@ export interface Network {
   readonly bits: number;
 }
 
-const GROUPS = 8;
 /** Bits before an IPv4 address in its mapped form. */
-export const MAPPED_BITS = 96;
-/** `0000:0000:0000:0000:0000:ffff:255.255.255.255` */
-const MAX_LENGTH = 45;
-
+const MAPPED_BITS = 96;
 /** The address of a text, or undefined. Octets have no leading zeros, which some read as octal; a zone (`%eth0`) is refused. */
 export function parseAddress(text: string): Address | undefined {
-  if (text.length > MAX_LENGTH) return undefined;
-  if (!text.includes(':')) {
-    const octets = parseOctets(text);
-    return octets === undefined ? undefined : [0, 0, 0, 0, 0, 0xffff, ...octets];
+  const family = text.includes('%') ? 0 : isIP(text);
+  if (family === 0) return undefined;
+  if (family === 4) {
+    const [a, b, c, d] = text.split('.').map(Number) as [number, number, number, number]; // by isIP()
+    return [0, 0, 0, 0, 0, 0xffff, (a << 8) | b, (c << 8) | d];
   }
-  const gap = text.indexOf('::');
-  const left = parseGroups(gap === -1 ? text : text.slice(0, gap), gap === -1);
-  const right = gap === -1 ? [] : parseGroups(text.slice(gap + 2), true);
-  if (left === undefined || right === undefined) return undefined;
-  const missing = GROUPS - left.length - right.length;
-  if (gap === -1 ? missing !== 0 : missing < 1) return undefined;
-  return [...left, ...Array<number>(missing).fill(0), ...right];
+  const [left, right = []] = shortest(text)
+    .split('::')
+    .map((side) => (side === '' ? [] : side.split(':').map((group) => parseInt(group, 16))));
+  return [...left!, ...Array<number>(8 - left!.length - right.length).fill(0), ...right];
 }
 
-/** `a:b:c`, of which the last may be IPv4; nothing at all has no group. */
-function parseGroups(text: string, isEnd: boolean): number[] | undefined {
-  if (text === '') return [];
-  const groups: number[] = [];
-  const parts = text.split(':');
-  for (const [index, part] of parts.entries()) {
-    if (/^[0-9a-f]{1,4}$/i.test(part)) groups.push(parseInt(part, 16));
-    else {
-      const octets = isEnd && index === parts.length - 1 ? parseOctets(part) : undefined;
-      if (octets === undefined) return undefined;
-      groups.push(...octets);
-    }
-  }
-  return groups;
-}
-
-/** `1.2.3.4` as two groups. */
-function parseOctets(text: string): readonly [number, number] | undefined {
-  const match = /^(0|[1-9]\d{0,2})\.(0|[1-9]\d{0,2})\.(0|[1-9]\d{0,2})\.(0|[1-9]\d{0,2})$/.exec(text);
-  if (match === null) return undefined;
-  const [a, b, c, d] = match.slice(1).map(Number) as [number, number, number, number]; // four groups have matched
-  return a > 255 || b > 255 || c > 255 || d > 255 ? undefined : [(a << 8) | b, (c << 8) | d];
+/** An IPv6 address in lower case, with its longest run of zeros left out and an IPv4 end in two groups (RFC 5952 §4). */
+function shortest(text: string): string {
+  return new URL(`http://[${text}]`).hostname.slice(1, -1);
 }
 
 /** Whether it is an IPv4 address in whatever form. */
@@ -91,18 +67,7 @@ export function formatAddress(address: Address): string {
     const [high, low] = address.slice(6) as [number, number];
     return `${high >> 8}.${high & 0xff}.${low >> 8}.${low & 0xff}`;
   }
-  let start = 0,
-    length = 0;
-  for (let index = 0; index < GROUPS; index++) {
-    let end = index;
-    while (end < GROUPS && address[end] === 0) end++;
-    if (end - index > length) [start, length] = [index, end - index];
-    index = end;
-  }
-  const hex = address.map((group) => group.toString(16));
-  return length < 2
-    ? hex.join(':')
-    : `${hex.slice(0, start).join(':')}::${hex.slice(start + length).join(':')}`;
+  return shortest(address.map((group) => group.toString(16)).join(':'));
 }
 
 /** `10.0.0.0/8`, `fd00::/8`, or one address; undefined for anything else. Bits behind the prefix do not matter. */
@@ -160,7 +125,7 @@ export interface Forwarding {
 }
 
 /** The fields of one request: by lower-case name, several joined with commas. */
-export type ReadField = (name: string) => string | undefined;
+type ReadField = (name: string) => string | undefined;
 
 /** Entries of a chain that are read, trusted as they may be. */
 const MAX_HOPS = 32;

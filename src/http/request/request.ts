@@ -91,7 +91,7 @@ export interface Endpoint {
 export type Outcome = unknown;
 
 /** Runs what is to happen after a request that has ended already. */
-export interface LateRunner {
+interface LateRunner {
   runLate(req: TransportRequest, fn: (outcome: Outcome) => Awaitable<void>, outcome: Outcome): void;
 }
 

@@ -20,7 +20,7 @@ import { OpenSockets } from './websockets.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import type { SentMessage } from './fast-path/internals.ts';
+import type { ReceivedMessage, SentMessage } from './fast-path/internals.ts';
 import type { Sending } from './send.ts';
 import type { ServedApplication } from './server.ts';
 
@@ -106,6 +106,8 @@ export class EmbeddedListener {
     const req = outgoing.request as TransportRequest | undefined; // request() has set it
     if (req === undefined) return;
     outgoing.request = undefined;
+    const incoming = outgoing.req as ReceivedMessage; // isLetGo is absent, and set here
+    if (!incoming.readableEnded) incoming.isLetGo = true; // node:http throws away what has not been read
     void this.#app.finish(req, req.wasDelivered ? undefined : (req.failure ?? new ClientDisconnected()));
   }
 

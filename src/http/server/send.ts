@@ -5,8 +5,8 @@
  * their source is ended; when the source fails after the head has gone, the connection is cut, so that the client sees a truncated answer.
  */
 import { Buffer } from 'node:buffer'; // the global of that name is a getter, which is called for each answer
-import { STATUS_CODES } from 'node:http';
 import { Writable } from 'node:stream';
+import { http } from '../../base/node-http.ts';
 import { systemClock } from '../../base/clock.ts';
 import { ClientDisconnected } from '../../base/errors.ts';
 import { ignore } from '../../base/promises.ts';
@@ -212,7 +212,7 @@ export function sendLast(
         ? -1
         : 0;
   const fields = headOf(response, req, true, sending, length);
-  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'unknown'}\r\nDate: ${httpDate(systemClock.nowMs())}\r\n`;
+  let head = `HTTP/1.1 ${status} ${http.STATUS_CODES[status] ?? 'unknown'}\r\nDate: ${httpDate(systemClock.nowMs())}\r\n`;
   for (let index = 0; index < fields.length; index += 2)
     head += `${fields[index]!}: ${fields[index + 1]!}\r\n`;
   socket.write(`${head}\r\n`, 'latin1');

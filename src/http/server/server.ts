@@ -3,12 +3,12 @@
  *
  *   listen -> request -> handle(req) -> send -> afterwards(outcome)          close(): stop accepting, let what runs finish
  */
-import { createServer } from 'node:http';
 import { Server as NetServer } from 'node:net';
+import { http } from '../../base/node-http.ts';
 import { ignore } from '../../base/promises.ts';
 import { ClientDisconnected, SvcError } from '../../base/errors.ts';
 import { BodyDeadlines } from '../deadlines.ts';
-import { BUSY, Connections, connectionOf, refusalOf } from './connections.ts';
+import { BUSY, Connections, LAST, SURPLUS, connectionOf, refusalOf } from './connections.ts';
 import { Lingering, onClientError, refuseSocket, watchEnd } from './early-ends.ts';
 import { HeadTexts, MESSAGES } from './fast-path/internals.ts';
 import { judgeHead } from './request-head.ts';
@@ -75,6 +75,8 @@ export interface ListenOptions {
 const LEAVING: HeadVerdict = Object.freeze({ status: 503, detail: 'The server is about to stop' });
 /** How often connections are looked at that take too long. */
 const CHECK_INTERVAL_MS = 1_000;
+/** How long handlers whose connections were cut may take to end, so that their clean-ups run before anything else stops. */
+const LAST_WORDS_MS = 1_000;
 /** How long a client that asks for a tunnel may take to end its side. */
 const LINGER_MS = 5_000;
 
@@ -93,6 +95,8 @@ export class HttpServer {
   #isDraining = false;
   #endAll: (() => void) | undefined;
   #whenIdle: (() => void) | undefined;
+  /** Called when no handler runs any more, during close(). */
+  #whenHandled: (() => void) | undefined;
   /** Whether a connection stays open for further requests. */
   keepsAlive = true;
   /** Connections that another process has accepted; undefined as long as there was none. */
@@ -114,7 +118,10 @@ export class HttpServer {
       meter: app.connections,
       onSlowReader: (outgoing, socket) => this.#onSlowReader(outgoing, socket),
       onLost: (outgoing) => {
-        if (outgoing.request?.isAnswered === true) this.#closed(outgoing); // else #answer() finds it closed
+        const { request } = outgoing;
+        if (request === undefined) return;
+        const isDeferred = (request as TransportRequest).connection!.withdraw(outgoing); // #onRequest() has set it
+        if (isDeferred || request.isAnswered) this.#closed(outgoing); // else #answer() finds it closed
       },
       onLateHead: (socket) => this.#onLate(socket),
     });
@@ -151,9 +158,8 @@ export class HttpServer {
       shouldUpgradeCallback: (incoming) =>
         this.#guard(incoming.socket, () => this.#openSockets().isAskedFor(incoming)) === true, // others are answered as they stand: nothing here speaks another protocol (RFC 9110 §7.8)
     };
-    const listener: RequestListener = (incoming, outgoing) =>
-      this.#onRequest(incoming as ReceivedMessage, outgoing as SentMessage); // MESSAGES makes all messages of this server
-    const server = this.#secure?.createServer(options, listener) ?? createServer(options, listener);
+    const listener = this.#onRequest.bind(this) as (...messages: never[]) => void as RequestListener; // MESSAGES makes all messages of this server
+    const server = this.#secure?.createServer(options, listener) ?? http.createServer(options, listener);
     const { closeIdleConnections } = server;
     server.closeIdleConnections = () => this.#connections.closeIdle(() => closeIdleConnections.call(server));
     server.maxHeadersCount = 0; // beyond it node:http drops fields and says nothing; see request-head.ts
@@ -219,8 +225,9 @@ export class HttpServer {
 
   /**
    * Stops accepting, answers what is in flight with `Connection: close`, and resolves when the last connection is gone and
-   * the last handler has answered, or after `deadlineMs` without mercy. Connections without a request are closed after
-   * `graceMs`, which counts for adopted ones only. Answers how many requests were cut.
+   * the last handler has answered, or after `deadlineMs` without mercy: connections are cut, and handlers that still run have a
+   * second more to end. Connections without a request are closed after `graceMs`, which counts for adopted ones only. Answers how
+   * many requests were cut.
    */
   async close(deadlineMs: number, graceMs = 0): Promise<number> {
     const adopted = this.#adopted;
@@ -246,8 +253,17 @@ export class HttpServer {
     await closed;
     this.closeIdle();
     await idle.promise;
-    await this.#sockets?.ended();
+    await Promise.all([this.#handled(), this.#sockets?.ended()]);
     return cut;
+  }
+
+  /** Resolves when no handler runs any more, or has had the time to end. */
+  async #handled(): Promise<void> {
+    if (this.#inFlight === 0) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#whenHandled = resolve;
+    using _limit = this.#app.clock.after(LAST_WORDS_MS, resolve);
+    await promise;
   }
 
   /** During close(): ends the connections on which no request is being answered, and every other with its answer. */
@@ -318,25 +334,35 @@ export class HttpServer {
   #onRequest(incoming: ReceivedMessage, outgoing: SentMessage): void {
     const connection = connectionOf(incoming.socket);
     if (connection.hasSaidClose) return void incoming.socket.pause(); // sent behind our "Connection: close": not to be processed (RFC 9112 §9.6)
-    const { clock, defaults } = this.#app;
     this.#inFlight++;
     connection.enter(outgoing);
-    const req = new TransportRequest(incoming, outgoing, defaults);
+    const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
     outgoing.request = req;
     req.connection = connection;
-    req.startedMs = clock.monotonicMs();
     let verdict =
       judgeHead(incoming, this.#limits.maxHeaderFields) ??
       this.#connections.judge(connection, this.#inFlight);
-    if (verdict === BUSY && this.#app.isProbe?.(req) === true) verdict = undefined;
+    if ((verdict === BUSY || verdict === SURPLUS) && this.#app.isProbe?.(req) === true)
+      verdict = verdict === BUSY ? undefined : LAST;
     if (verdict !== undefined && verdict !== BUSY) connection.hasSaidClose = true;
+    if (connection.waiting === 1) this.#start(req, incoming, outgoing, verdict);
+    else (connection.deferred ??= []).push({ outgoing, verdict });
+  }
+
+  #start(
+    req: TransportRequest,
+    incoming: ReceivedMessage,
+    outgoing: SentMessage,
+    verdict: HeadVerdict | undefined,
+  ): void {
+    req.startedMs = this.#app.clock.monotonicMs();
     const response =
       verdict === undefined || verdict.status === 0 ? this.#app.handle(req) : refusalOf(verdict, req.id);
     if (this.#deadlines !== undefined && !incoming.complete && !incoming.readableEnded)
       this.#limitBody(req, incoming, this.#deadlines);
     if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
     else {
-      watchEnd(incoming.socket, connection);
+      watchEnd(incoming.socket, req.connection!, req); // #onRequest() has set it
       const answer = (settled: HttpResponse): void => this.#answer(req, incoming, outgoing, settled);
       if (response instanceof LateAnswer) response.giveTo(answer);
       else void response.then(answer);
@@ -359,7 +385,7 @@ export class HttpServer {
     req.isAnswered = true;
     const connection = req.connection!; // #onRequest() has set it
     const isStream = typeof response.body !== 'string' && isChunks(response.body);
-    if (isStream) watchEnd(incoming.socket, connection);
+    if (isStream) watchEnd(incoming.socket, connection, req);
     if (outgoing.closed || (req.hasLeft && isStream)) return this.#drop(req, outgoing, response);
     try {
       const isLast =
@@ -424,17 +450,25 @@ export class HttpServer {
     const req = outgoing.request as TransportRequest | undefined; // #onRequest() has set it
     if (req === undefined) return; // the response was the last of its connection, and the rest of the request has arrived meanwhile
     outgoing.request = undefined;
-    req.connection!.leave(outgoing); // #onRequest() has set it, too
+    const connection = req.connection!; // #onRequest() has set it, too
+    connection.leave(outgoing);
     const incoming = outgoing.req as ReceivedMessage; // MESSAGES makes it
     if (!incoming.readableEnded) incoming.isLetGo = true; // node:http throws away what nothing reads
     void this.#app.finish(req, req.wasDelivered ? undefined : (req.failure ?? new ClientDisconnected()));
     if (req.late === undefined) this.#leave();
     else void req.late.then(() => this.#leave()); // its handler still runs
+    if (connection.deferred === undefined) return;
+    const next = connection.takeDeferred(incoming.socket);
+    if (next === undefined) return;
+    const { outgoing: later, verdict } = next;
+    this.#start(later.request as TransportRequest, later.req as ReceivedMessage, later, verdict); // #onRequest() has set the request, MESSAGES makes the message
   }
 
   #leave(): void {
     this.#inFlight--;
-    if (this.#isDraining) this.#endWhenIdle();
+    if (!this.#isDraining) return;
+    if (this.#inFlight === 0) this.#whenHandled?.();
+    this.#endWhenIdle();
   }
 
   #endWhenIdle(): void {

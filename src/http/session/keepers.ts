@@ -28,7 +28,7 @@ export interface SessionKeeper {
 }
 
 /** What sessions are kept by. Lifetimes in seconds. */
-export interface SessionDeps {
+interface SessionDeps {
   readonly services: Services;
   readonly ring: Keyring;
   readonly cookie: KeptCookie;

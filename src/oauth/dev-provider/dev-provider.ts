@@ -7,7 +7,7 @@
  * It listens on 127.0.0.1 by itself, is mounted on an application, or answers what is handed to `handle()`. Not in production.
  */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
-import { createServer } from 'node:http';
+import { http } from '../../base/node-http.ts';
 import { systemClock } from '../../base/clock.ts';
 import { SvcError } from '../../base/errors.ts';
 import { localPath } from '../../http/path.ts';
@@ -142,7 +142,7 @@ export class DevProvider {
 
   /** Listens on 127.0.0.1. Rejects when the port is taken. */
   async start(): Promise<void> {
-    const server = createServer((request, response) => void serve(request, response, this.#handling));
+    const server = http.createServer((request, response) => void serve(request, response, this.#handling));
     await new Promise<void>((resolve, reject) =>
       server.once('error', reject).listen(this.#port, '127.0.0.1', resolve),
     );

@@ -2,6 +2,7 @@
  * What DevProvider says, apart from what it remembers: its answers, its metadata, and which requests are wrong.
  */
 import { hash } from 'node:crypto';
+import { escapeHtml } from '../../base/html.ts';
 import type { DevAlgorithm } from './keys.ts';
 
 /** Somebody to log in as. */
@@ -199,16 +200,16 @@ export function pickerPage(
   users: readonly PickableUser[],
 ): string {
   const hidden = Object.entries(parameters).map(
-    ([name, value]) => `<input type="hidden" name="${escaped(name)}" value="${escaped(value)}">`,
+    ([name, value]) => `<input type="hidden" name="${escapeHtml(name)}" value="${escapeHtml(value)}">`,
   );
   const buttons = users.map(
     ({ sub, name, email }) =>
-      `<button name="user" value="${escaped(sub)}">${escaped(name)}<small>${escaped(email ?? sub)}</small></button>`,
+      `<button name="user" value="${escapeHtml(sub)}">${escapeHtml(name)}<small>${escapeHtml(email ?? sub)}</small></button>`,
   );
   return page(
     'Choose who to be',
     `<p>This stands in for an identity provider during development. Nobody is asked for a password.</p>
-<form method="post" action="${escaped(action)}">
+<form method="post" action="${escapeHtml(action)}">
 ${hidden.join('\n')}
 ${buttons.join('\n')}
 <button name="deny" value="1">Cancel the login</button>
@@ -218,7 +219,7 @@ ${buttons.join('\n')}
 
 /** Says why nobody is sent anywhere. */
 function errorPage(problem: string): string {
-  return page('This login cannot go on', `<p>${escaped(problem)}</p>`);
+  return page('This login cannot go on', `<p>${escapeHtml(problem)}</p>`);
 }
 
 function page(title: string, body: string): string {
@@ -238,8 +239,4 @@ ${body}
 </body>
 </html>
 `;
-}
-
-function escaped(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }

@@ -7,9 +7,13 @@
 import { isRecord } from '../../base/options.ts';
 import { Discovery } from './discovery.ts';
 import { isExpectedIssuer, verifyIdToken } from './id-token.ts';
-import { Outbound, ProviderFailure, isJson, jsonObject, jsonValue, withoutNulls, word } from './outbound.ts';
+import { ProviderFailure } from './failure.ts';
+import { jsonObject, jsonValue } from './json-answer.ts';
+import { Outbound } from './outbound.ts';
+import { formEncoded, readTokenAnswer } from './token-answer.ts';
 import { KeySource } from './jwks.ts';
-import { PROTOCOL_PARAMETERS, TENANT, inProcessOf, settingsOf } from './options.ts';
+import { inProcessOf, settingsOf } from './options.ts';
+import { PROTOCOL_PARAMETERS, TENANT } from './protocol.ts';
 import { joinClaims, postedName, textOr, userInfoOf } from './user-info.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
@@ -19,9 +23,8 @@ import type { Endpoints, Target } from './discovery.ts';
 import type { IdTokenClaims } from './id-token.ts';
 import type { OutboundAnswer, OutboundCall, Resolve } from './outbound.ts';
 import type { InProcess, OAuthProvider, ResolvedProviderOptions } from './options.ts';
+import type { TokenAnswer } from './token-answer.ts';
 import type { MappedUser, UserInfo } from './user-info.ts';
-
-export { ProviderFailure } from './outbound.ts';
 
 /** What a login asks of the provider. */
 export interface AuthorizationRequest {
@@ -54,7 +57,7 @@ export interface Identification {
 /** Who it is, and what the provider handed out. */
 export interface Identified {
   readonly info: UserInfo;
-  readonly tokens: ProviderTokens;
+  readonly tokens: TokenAnswer;
 }
 
 /** What a client is made with. */
@@ -111,7 +114,7 @@ export class ProviderClient {
       call: (call: OutboundCall): Promise<OutboundAnswer> =>
         this.#call(call.url === this.#options.discoveryUrl ? 'discovery' : 'jwks', call),
     };
-    this.#discovery = new Discovery(this.#options, measured);
+    this.#discovery = new Discovery(this.#options, measured, deps.clock);
     this.#keys = new KeySource(measured, deps.clock, jwks?.keys);
   }
 
@@ -149,8 +152,9 @@ export class ProviderClient {
     authorizeUrl: string,
     { redirectUri, state, challenge, nonce, scopes, extra = {} }: AuthorizationRequest,
   ): string {
-    const { clientId, usesOpenId, authorizeParams } = this.#options;
-    if (usesOpenId && nonce === undefined) throw new TypeError('A login by OpenID Connect needs a nonce'); // our bug: nothing else could notice a replayed id_token
+    const { clientId, clientIdName, usesOpenId, usesNonce, usesPkce, authorizeParams } = this.#options;
+    if (usesOpenId && usesNonce && nonce === undefined)
+      throw new TypeError('A login by OpenID Connect needs a nonce'); // our bug: nothing else could notice a replayed id_token
     const asked = (scopes ?? this.#options.scopes).filter((scope) => scope !== 'openid');
     const scope = [...(usesOpenId ? ['openid'] : []), ...asked].join(' ');
     const [address, query = ''] = (
@@ -160,13 +164,12 @@ export class ProviderClient {
     const fixed = new Set([...kept.map(nameOf), ...Object.keys(authorizeParams)]);
     const ours = new URLSearchParams({
       response_type: 'code',
-      client_id: clientId,
+      [clientIdName]: clientId,
       redirect_uri: redirectUri,
       ...(scope === '' ? {} : { scope }),
       state,
-      code_challenge: challenge,
-      code_challenge_method: 'S256',
-      ...(usesOpenId && nonce !== undefined ? { nonce } : {}),
+      ...(usesPkce ? { code_challenge: challenge, code_challenge_method: 'S256' } : {}),
+      ...(usesOpenId && usesNonce && nonce !== undefined ? { nonce } : {}),
       ...Object.fromEntries(
         Object.entries(authorizeParams).filter(([name]) => !kept.some((pair) => nameOf(pair) === name)),
       ),
@@ -221,30 +224,59 @@ export class ProviderClient {
     this.#outbound.close();
   }
 
-  /** RFC 6749 §4.1.3; the client authenticates exactly once (§2.3.1), Basic with both parts form-encoded first. */
+  /** Other tokens for a refresh token (RFC 6749 §6). @throws ProviderFailure, with the provider's error code in `providerCode` */
+  async refresh(refreshToken: string): Promise<TokenAnswer> {
+    const form = new URLSearchParams({ grant_type: 'refresh_token', refresh_token: refreshToken });
+    return readTokenAnswer(
+      await this.#askToken(await this.#discovery.endpoints(), form, undefined),
+      this.#options,
+    );
+  }
+
+  /** RFC 6749 §4.1.3. */
   #exchange(
-    { token, clientAuth }: Endpoints,
+    endpoints: Endpoints,
     { code, redirectUri, verifier, signal }: Identification,
   ): Promise<OutboundAnswer> {
-    const { clientId, clientSecret = '' } = this.#options;
     const form = new URLSearchParams({
       grant_type: 'authorization_code',
       code,
       redirect_uri: redirectUri,
-      code_verifier: verifier,
+      ...(this.#options.usesPkce ? { code_verifier: verifier } : {}),
     });
+    return this.#askToken(endpoints, form, signal);
+  }
+
+  /** The client authenticates exactly once (RFC 6749 §2.3.1), Basic with both parts form-encoded first. */
+  #askToken(
+    { token, clientAuth }: Endpoints,
+    form: URLSearchParams,
+    signal: AbortSignal | undefined,
+  ): Promise<OutboundAnswer> {
+    const { clientId, clientIdName } = this.#options;
+    const clientSecret = this.#clientSecret();
     const headers: Record<string, string> = { 'content-type': 'application/x-www-form-urlencoded' };
     if (clientAuth === 'basic')
       headers['authorization'] =
         `Basic ${Buffer.from(`${formEncoded(clientId)}:${formEncoded(clientSecret)}`).toString('base64')}`;
-    else form.set('client_id', clientId);
+    else form.set(clientIdName, clientId);
     if (clientAuth === 'post') form.set('client_secret', clientSecret);
     return this.#call('token', { method: 'POST', ...token, headers, body: form.toString(), signal });
   }
 
+  #clientSecret(): string {
+    const { clientSecret = '' } = this.#options;
+    if (typeof clientSecret === 'string') return clientSecret;
+    try {
+      return clientSecret(Math.floor(this.#deps.clock.nowMs() / 1_000));
+    } catch (error) {
+      throw new ProviderFailure('provider_error', 'client_secret', { cause: error });
+    }
+  }
+
   #verify(
     { keys }: Endpoints,
-    { idToken, accessToken }: ProviderTokens,
+    { idToken, accessToken }: TokenAnswer,
     { nonce, maxAgeSeconds }: Identification,
   ): Promise<IdTokenClaims> {
     const {
@@ -254,6 +286,8 @@ export class ProviderClient {
       idTokenAlgorithms: algorithms,
       leewaySeconds,
       maxAgeSeconds: fixedSeconds,
+      usesNonce,
+      clientSecret,
     } = this.#options;
     if (idToken === undefined) throw new ProviderFailure('provider_error', 'id_token_missing');
     const nowSeconds = Math.floor(this.#deps.clock.nowMs() / 1000);
@@ -262,7 +296,8 @@ export class ProviderClient {
       tenants,
       clientId,
       algorithms,
-      nonce,
+      nonce: usesNonce ? nonce : null,
+      secret: algorithms.includes('HS256') ? (clientSecret as string) : undefined, // the constructor has refused others
       accessToken,
       maxAgeSeconds: fixedSeconds ?? maxAgeSeconds,
       leewaySeconds,
@@ -278,7 +313,7 @@ export class ProviderClient {
   /** The user info over the claims. They must speak of the same user (OpenID Connect Core §5.3.2). */
   async #read(
     userinfo: Target | undefined,
-    { accessToken }: ProviderTokens,
+    { accessToken }: TokenAnswer,
     claims: IdTokenClaims | undefined,
     signal: AbortSignal | undefined,
   ): Promise<Record<string, unknown>> {
@@ -307,7 +342,7 @@ export class ProviderClient {
   /** With an e-mail endpoint the primary verified address counts; a token that may not read the list (403, 404) leaves what there was. */
   async #withEmail(
     user: MappedUser | undefined,
-    { accessToken }: ProviderTokens,
+    { accessToken }: TokenAnswer,
     signal: AbortSignal | undefined,
   ): Promise<MappedUser | undefined> {
     const { emailsUrl } = this.#options;
@@ -355,99 +390,7 @@ function bearer(accessToken: string): Readonly<Record<string, string>> {
   return { authorization: `Bearer ${accessToken}` };
 }
 
-/** `application/x-www-form-urlencoded`, as RFC 6749 §2.3.1 wants it inside Basic. */
-function formEncoded(text: string): string {
-  return new URLSearchParams({ '': text }).toString().slice(1);
-}
-
 /** The name of a `name=value` pair of a query. */
 function nameOf(pair: string): string {
   return new URLSearchParams(pair).keys().next().value ?? '';
-}
-
-/*
- * The token endpoint's answer (RFC 6749 §5.1): checked member by member before anything is done with it.
- */
-
-/** What the provider has handed out. Secrets: never logged, never sent on. */
-interface ProviderTokens {
-  readonly accessToken: string;
-  readonly refreshToken?: string;
-  readonly expiresInSeconds?: number;
-  readonly scope?: string;
-  readonly idToken?: string;
-}
-
-const MAX_TOKEN_CHARACTERS = 16_384;
-
-/** Reads the answer. An error is one whatever its status is: GitHub sends it with 200. @throws ProviderFailure `provider_error` */
-function readTokenAnswer(
-  answer: OutboundAnswer,
-  { tokenAnswer, tokenTypes }: Pick<ResolvedProviderOptions, 'tokenAnswer' | 'tokenTypes'>,
-): ProviderTokens {
-  const members =
-    tokenAnswer === 'form' && answer.mediaType === 'application/x-www-form-urlencoded'
-      ? formOf(answer)
-      : withoutNulls(jsonOf(answer));
-  if (members['error'] !== undefined)
-    throw new ProviderFailure(
-      'provider_error',
-      `token_error_${typeof members['error'] === 'string' ? word(members['error']) : 'odd'}`,
-    );
-  const {
-    access_token: accessToken,
-    token_type: type,
-    refresh_token: refreshToken,
-    expires_in: expires,
-    scope,
-    id_token: idToken,
-  } = members;
-  // Visible ASCII only (RFC 6750 §2.1): it is about to stand in a header.
-  if (
-    typeof accessToken !== 'string' ||
-    accessToken.length > MAX_TOKEN_CHARACTERS ||
-    !/^[\x21-\x7e]+$/.test(accessToken)
-  )
-    throw new ProviderFailure('provider_error', 'token_access_token');
-  if (typeof type !== 'string' || !tokenTypes.includes(type.toLowerCase()))
-    throw new ProviderFailure('provider_error', 'token_type');
-  if (idToken !== undefined && typeof idToken !== 'string')
-    throw new ProviderFailure('provider_error', 'token_id_token');
-  const expiresInSeconds =
-    typeof expires === 'string' && /^\d{1,10}$/.test(expires) ? Number(expires) : expires; // a number, by §5.1; some write text
-  return {
-    accessToken,
-    ...(textOr(refreshToken, '') === '' ? {} : { refreshToken: refreshToken as string }),
-    ...(Number.isSafeInteger(expiresInSeconds) && (expiresInSeconds as number) >= 0
-      ? { expiresInSeconds: expiresInSeconds as number }
-      : {}),
-    ...(textOr(scope, '') === '' ? {} : { scope: scope as string }),
-    ...(idToken === undefined ? {} : { idToken }),
-  };
-}
-
-/** A refusal (§5.2) is JSON with another status: its code goes to the log. */
-function jsonOf(answer: OutboundAnswer): Record<string, unknown> {
-  if (answer.status === 200 || !isJson(answer.mediaType)) return jsonObject('token', answer);
-  let error: unknown;
-  try {
-    const value: unknown = JSON.parse(answer.body.toString());
-    error = isRecord(value) ? value['error'] : undefined;
-  } catch {
-    /* then its status is all there is to say */
-  }
-  throw new ProviderFailure(
-    'provider_error',
-    `token_status_${answer.status}${typeof error === 'string' ? `_${word(error)}` : ''}`,
-  );
-}
-
-function formOf(answer: OutboundAnswer): Record<string, unknown> {
-  if (answer.status !== 200) throw new ProviderFailure('provider_error', `token_status_${answer.status}`);
-  const members: Record<string, unknown> = Object.create(null);
-  for (const [name, value] of new URLSearchParams(answer.body.toString())) {
-    if (name in members) throw new ProviderFailure('provider_error', 'token_repeated_member');
-    members[name] = value;
-  }
-  return members;
 }

@@ -1,14 +1,17 @@
 /**
  * Where a provider's endpoints are: what the application says, then what the provider's own description says.
  *
- * The description is fetched when it is first needed, once for all who wait for it, and stays for the life of the process; a
- * fetch that fails is tried again by the next who needs it. With every endpoint given, or with `metadata`, nothing is fetched.
+ * The description is fetched when it is first needed, once for all who wait for it, and again in the background when it is an hour
+ * old: until that has succeeded, what is known counts. A first fetch that fails is tried again by the next who needs it. With every endpoint given, or with `metadata`, nothing is fetched.
  * Endpoints that a provider on a public address has named itself must be public too (server-side request forgery).
  */
-import { ProviderFailure, jsonObject, withoutNulls } from './outbound.ts';
-import { readMetadata } from './options.ts';
+import { ProviderFailure } from './failure.ts';
+import { jsonObject, withoutNulls } from './json-answer.ts';
+import { readMetadata } from './metadata.ts';
+import type { Clock } from '../../base/clock.ts';
 import type { Outbound } from './outbound.ts';
-import type { Metadata, ResolvedProviderOptions } from './options.ts';
+import type { Metadata } from './metadata.ts';
+import type { ResolvedProviderOptions } from './options.ts';
 
 /** An address to call. */
 export interface Target {
@@ -29,26 +32,42 @@ export interface Endpoints {
   readonly sendsIssuer: boolean;
 }
 
+const TTL_MS = 3_600_000;
+const RETRY_MS = 60_000;
+
 /** Finds the endpoints of one provider. */
 export class Discovery {
   readonly #options: ResolvedProviderOptions;
   readonly #outbound: Pick<Outbound, 'call'>;
   #endpoints: Endpoints | undefined;
   #flight: Promise<Endpoints> | undefined;
+  readonly #clock: Clock;
+  /** When the description is fetched once more. */
+  #refreshMs = Infinity;
 
-  constructor(options: ResolvedProviderOptions, outbound: Pick<Outbound, 'call'>) {
+  constructor(options: ResolvedProviderOptions, outbound: Pick<Outbound, 'call'>, clock: Clock) {
     this.#options = options;
     this.#outbound = outbound;
+    this.#clock = clock;
     if (!needsDiscovery(options)) this.#endpoints = pinned(options);
   }
 
   /** The endpoints, found already or now. @throws ProviderFailure as Outbound.call(), and `provider_error` for a description that cannot be used */
   endpoints(): Endpoints | Promise<Endpoints> {
-    if (this.#endpoints !== undefined) return this.#endpoints;
+    if (this.#endpoints !== undefined) {
+      if (this.#clock.monotonicMs() >= this.#refreshMs) this.#refresh();
+      return this.#endpoints;
+    }
     this.#flight ??= this.#discover().finally(() => {
       this.#flight = undefined;
     });
     return this.#flight;
+  }
+
+  /** Fetches the description in the background. A failure leaves what is known; the next attempt is a minute later. */
+  #refresh(): void {
+    this.#refreshMs = this.#clock.monotonicMs() + RETRY_MS;
+    this.#discover().catch(() => undefined);
   }
 
   async #discover(): Promise<Endpoints> {
@@ -60,6 +79,7 @@ export class Discovery {
     if (typeof metadata === 'string')
       throw new ProviderFailure('provider_error', `discovery_${metadata.replaceAll(' ', '_')}`);
     this.#endpoints = join(this.#options, metadata, !answer.isPrivate);
+    this.#refreshMs = this.#clock.monotonicMs() + TTL_MS;
     return this.#endpoints;
   }
 }

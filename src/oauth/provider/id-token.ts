@@ -7,11 +7,12 @@
  * providers send with every token, are not looked at (RFC 8725 §3.10); `crit` and what changes how it is read are refused. Every refusal is a ProviderFailure `provider_error` whose reason says which check; the client never learns it.
  */
 import { isUtf8 } from 'node:buffer';
-import { constants, hash, verify } from 'node:crypto';
+import { constants, createHmac, hash, timingSafeEqual, verify } from 'node:crypto';
+import { LATEST_SECONDS } from '../../crypto/jwt.ts';
 import { parseObject } from '../../crypto/jwt-json.ts';
 import { chooseKeys } from './jwks.ts';
-import { ProviderFailure } from './outbound.ts';
-import { GUID, TENANT } from './options.ts';
+import { ProviderFailure } from './failure.ts';
+import { GUID, TENANT } from './protocol.ts';
 import type { KeySet, VerificationKey } from './jwks.ts';
 import type { IdTokenAlgorithm } from './options.ts';
 
@@ -22,7 +23,10 @@ export interface IdTokenRules {
   readonly tenants: readonly string[] | undefined;
   readonly clientId: string;
   readonly algorithms: readonly IdTokenAlgorithm[];
-  readonly nonce: string | undefined;
+  /** Null for providers that leave it out. */
+  readonly nonce: string | undefined | null;
+  /** The client secret, where `algorithms` is HS256. */
+  readonly secret?: string | undefined;
   /** What came with it: `at_hash` is its hash. */
   readonly accessToken: string;
   /** The login must not be older than this, when it was asked for. */
@@ -62,6 +66,7 @@ const BASE64URL = /^[\w-]+$/;
 const FORBIDDEN_HEADERS = ['crit', 'b64', 'cty', 'zip', 'enc'];
 /** RFC 7518 §3.3 to §3.5; of Ed25519 it is the one inside (RFC 8037 §3.1). */
 const HASHES: Readonly<Record<IdTokenAlgorithm, string>> = {
+  HS256: 'sha256',
   RS256: 'sha256',
   RS384: 'sha384',
   RS512: 'sha512',
@@ -88,12 +93,22 @@ export async function verifyIdToken(
   keys: IdTokenKeys,
 ): Promise<IdTokenClaims> {
   const decoded = open(token, rules.algorithms);
+  if (decoded.algorithm === 'HS256') {
+    if (rules.secret === undefined || !isSignedWith(rules.secret, decoded)) throw refused('signature');
+    return check(decoded, rules);
+  }
   const found = await signerAmong(decoded, await keys.current());
   if (found !== 'signed') {
     const fresh = await (found === 'unknown' ? keys.again() : keys.renewed?.());
     if (fresh === undefined || (await signerAmong(decoded, fresh)) !== 'signed') throw refused('signature');
   }
   return check(decoded, rules);
+}
+
+/** Whether the secret that client and provider share has signed (RFC 7518 §3.2). */
+function isSignedWith(secret: string, { signed, signature }: DecodedIdToken): boolean {
+  const expected = createHmac('sha256', secret).update(signed).digest();
+  return signature.length === expected.length && timingSafeEqual(signature, expected);
 }
 
 /** Takes a token apart without believing it. */
@@ -184,7 +199,8 @@ function check({ claims, algorithm }: DecodedIdToken, rules: IdTokenRules): IdTo
   if (!isExpectedIssuer(claims['iss'], claims['tid'], rules)) throw refused('iss');
   checkAudience(claims['aud'], claims['azp'], rules.clientId);
   if (typeof sub !== 'string' || sub === '' || sub.length > MAX_SUBJECT_CHARACTERS) throw refused('sub');
-  if (rules.nonce === undefined || claims['nonce'] !== rules.nonce) throw refused('nonce');
+  if (rules.nonce !== null && (rules.nonce === undefined || claims['nonce'] !== rules.nonce))
+    throw refused('nonce');
   checkTimes(claims, rules);
   if (claims['at_hash'] !== undefined && claims['at_hash'] !== atHashOf(rules.accessToken, algorithm))
     throw refused('at_hash');
@@ -219,11 +235,16 @@ function checkTimes(
   if (!isTime(iat) || iat - leewaySeconds > nowSeconds) throw refused('iat');
   if (nbf !== undefined && (!isTime(nbf) || nbf - leewaySeconds > nowSeconds)) throw refused('nbf');
   if (maxAgeSeconds === undefined) return;
-  if (!isTime(authTime) || authTime + maxAgeSeconds + leewaySeconds < nowSeconds) throw refused('auth_time');
+  if (
+    !isTime(authTime) ||
+    authTime - leewaySeconds > nowSeconds ||
+    authTime + maxAgeSeconds + leewaySeconds < nowSeconds
+  )
+    throw refused('auth_time');
 }
 
 function isTime(value: unknown): value is number {
-  return typeof value === 'number' && Number.isFinite(value) && value >= 0;
+  return typeof value === 'number' && value >= 0 && value <= LATEST_SECONDS;
 }
 
 /** The left half of the token's hash (§3.1.3.6), by the hash of the signature's algorithm. */

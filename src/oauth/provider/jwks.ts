@@ -2,10 +2,12 @@
  * The keys of a provider (RFC 7517): which of them may verify an id_token, and when they are fetched.
  *
  *   kept 10 minutes; a token that none of them fits fetches again, at most once a minute; those who wait share one fetch
+ *   where a fetch fails the keys at hand go on for a day, and the next fetch is a minute later
  */
 import { createPublicKey } from 'node:crypto';
 import { isRecord } from '../../base/options.ts';
-import { ProviderFailure, jsonObject, withoutNulls } from './outbound.ts';
+import { ProviderFailure } from './failure.ts';
+import { jsonObject, withoutNulls } from './json-answer.ts';
 import type { JsonWebKey, KeyObject } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
 import type { Target } from './discovery.ts';
@@ -14,6 +16,10 @@ import type { IdTokenAlgorithm } from './options.ts';
 
 const TTL_MS = 600_000;
 const UNKNOWN_KEY_MS = 60_000;
+/** How long keys count whose provider does not answer. Longer, and a key that was withdrawn would count for ever. */
+const STALE_MS = 86_400_000;
+/** After a fetch that failed, the keys at hand are used this long without another: each login would wait for its end. */
+const RETRY_MS = 60_000;
 /** More than any provider has; each is read once per fetch. */
 const MAX_KEYS = 64;
 const MIN_RSA_BITS = 2_048;
@@ -74,6 +80,7 @@ export class KeySource {
   #set: KeySet | undefined;
   #fetchedMs = -Infinity;
   #unknownMs = -Infinity;
+  #failedMs = -Infinity;
   #flight: Promise<KeySet> | undefined;
 
   /** `pinned`: the keys themselves; then nothing is ever fetched. */
@@ -83,11 +90,18 @@ export class KeySource {
     this.#pinned = pinned === undefined ? undefined : readKeySet(pinned);
   }
 
-  /** The keys, fetched if they are older than ten minutes. @throws ProviderFailure */
+  /** The keys, fetched if they are older than ten minutes. Those of up to a day count where the fetch fails. @throws ProviderFailure */
   current(target: Target | undefined): KeySet | Promise<KeySet> {
     if (this.#pinned !== undefined) return this.#pinned;
-    if (this.#set !== undefined && this.#clock.monotonicMs() < this.#fetchedMs + TTL_MS) return this.#set;
-    return this.#fetch(target);
+    const nowMs = this.#clock.monotonicMs();
+    const known = nowMs < this.#fetchedMs + STALE_MS ? this.#set : undefined;
+    if (known === undefined) return this.#fetch(target);
+    if (nowMs < this.#fetchedMs + TTL_MS || nowMs < this.#failedMs + RETRY_MS) return known;
+    return this.#fetch(target).catch((error: unknown) => {
+      if (!(error instanceof ProviderFailure)) throw error;
+      this.#failedMs = this.#clock.monotonicMs();
+      return known;
+    });
   }
 
   /** The keys once more, for a token that none of them fits; undefined when that has been asked for within a minute. @throws ProviderFailure */

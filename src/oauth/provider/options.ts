@@ -5,130 +5,30 @@ import { readFileSync } from 'node:fs';
 import { X509Certificate } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
 import { bool, given, int, isFunction, isRecord, oneOf, readOptions, text } from '../../base/options.ts';
-import { isLoopback, isWithinSite, problemOfUrl, withoutNulls } from './outbound.ts';
+import { isLoopback } from './addresses.ts';
+import { withoutNulls } from './json-answer.ts';
+import { problemOf } from './problems.ts';
+import { GUID, TENANT, URLS, WELL_KNOWN } from './protocol.ts';
 import { standardUser, textOr } from './user-info.ts';
+import type { OptionKind } from '../../base/options.ts';
 import type { Outbound } from './outbound.ts';
+import type {
+  ClientSecretMaker,
+  IdTokenAlgorithm,
+  OAuthProviderOptions,
+  ResolvedProviderOptions,
+} from './option-types.ts';
 import type { MappedUser } from './user-info.ts';
 
-/** Signatures that an id_token may be accepted with. Nothing symmetric, never `none` (RFC 8725 §3.1). */
-export type IdTokenAlgorithm =
-  'RS256' | 'RS384' | 'RS512' | 'PS256' | 'PS384' | 'PS512' | 'ES256' | 'ES384' | 'ES512' | 'EdDSA';
-
-/** What an {@link OAuthProvider} is made from. `undefined` means not given. */
-export interface OAuthProviderOptions {
-  /** Short name for routes, logs and metrics: `[a-z][a-z0-9-]*`, at most 32 characters. */
-  readonly name: string;
-  readonly clientId: string;
-  /** From the environment. Needed unless `clientAuth` is `none`. */
-  readonly clientSecret?: string | undefined;
-  /**
-   * How the token endpoint learns who we are: in the form, by HTTP Basic, or not (a public client, PKCE alone). Default: what
-   * the provider's metadata name, `post` before `basic`; without metadata `post`.
-   */
-  readonly clientAuth?: 'post' | 'basic' | 'none' | undefined;
-  /** The provider's name of itself, compared byte for byte. With `{tenantid}` in it, any GUID may stand there (see `tenants`). */
-  readonly issuer?: string | undefined;
-  /** Default: `issuer` + `/.well-known/openid-configuration`, read when an endpoint below is missing. */
-  readonly discoveryUrl?: string | undefined;
-  /** The discovery document itself (OpenID Connect Discovery §3, RFC 8414 §2): nothing is fetched at start-up. */
-  readonly metadata?: Readonly<Record<string, unknown>> | undefined;
-  /** The endpoints, each before what discovery says. */
-  readonly authorizeUrl?: string | undefined;
-  readonly tokenUrl?: string | undefined;
-  readonly userinfoUrl?: string | undefined;
-  readonly jwksUrl?: string | undefined;
-  /** Where the user's e-mail addresses are listed in GitHub's form, `[{ email, primary, verified }]`. */
-  readonly emailsUrl?: string | undefined;
-  /** The keys themselves, `{ keys: [ ... ] }` (RFC 7517 §5): nothing is fetched to verify an id_token. */
-  readonly jwks?: { readonly keys: readonly unknown[] } | undefined;
-  /** Default `['openid', 'email', 'profile']` when there is an issuer or discovery, else none. `openid` brings nonce and id_token. */
-  readonly scopes?: readonly string[] | undefined;
-  /** Signatures accepted. Default `['RS256']`. */
-  readonly idTokenAlgorithms?: readonly IdTokenAlgorithm[] | undefined;
-  /** Tenants that may stand for `{tenantid}`, as lower-case GUIDs. Default: every tenant. */
-  readonly tenants?: readonly string[] | undefined;
-  /** Accepted values of `token_type`, in any case. Default `['bearer']`. */
-  readonly tokenTypes?: readonly string[] | undefined;
-  /** How the token endpoint answers. Default `json`; `form` is for providers older than RFC 6749. */
-  readonly tokenAnswer?: 'json' | 'form' | undefined;
-  /** Whether `email_verified` may be the text "true". Default false. */
-  readonly acceptsTextVerified?: boolean | undefined;
-  /**
-   * Whether a name that nothing else tells may come from the form field `user`, which Sign in with Apple posts with a person's
-   * first login and never again. The browser brings it: it is what people call themselves. Default false.
-   */
-  readonly acceptsPostedName?: boolean | undefined;
-  /** Turns what the provider says into a user. Default: the standard claims. */
-  readonly mapUser?: ((raw: Readonly<Record<string, unknown>>) => MappedUser) | undefined;
-  /** Added to every authorization URL, for example `{ access_type: 'online' }`. `max_age`, in whole seconds, is enforced: the id_token's `auth_time` must be there, and not be older. */
-  readonly authorizeParams?: Readonly<Record<string, string>> | undefined;
-  /** Whether discovered endpoints must be at the issuer's host or below it. Default false. */
-  readonly requireSameSite?: boolean | undefined;
-  /** PEM file of the authorities that sign the provider's certificate, in place of those that Node.js knows. */
-  readonly caFile?: string | undefined;
-  /** Lets `http://` through to the loopback interface. Default false. */
-  readonly allowInsecure?: boolean | undefined;
-  /** For connecting, TLS, the first byte and the whole body each, 100 ... 60_000. Default 10_000. */
-  readonly timeoutMs?: number | undefined;
-  /** How far the clocks may differ when an id_token is judged, 0 ... 300. Default 60. */
-  readonly leewaySeconds?: number | undefined;
-}
-
-/** Every option with its default in place. Holds the client secret. */
-export interface ResolvedProviderOptions {
-  readonly name: string;
-  readonly clientId: string;
-  readonly clientSecret: string | undefined;
-  readonly clientAuth: 'post' | 'basic' | 'none' | undefined;
-  readonly issuer: string | undefined;
-  readonly discoveryUrl: string | undefined;
-  readonly metadata: Readonly<Record<string, unknown>> | undefined;
-  readonly authorizeUrl: string | undefined;
-  readonly tokenUrl: string | undefined;
-  readonly userinfoUrl: string | undefined;
-  readonly jwksUrl: string | undefined;
-  readonly emailsUrl: string | undefined;
-  readonly jwks: { readonly keys: readonly unknown[] } | undefined;
-  readonly scopes: readonly string[];
-  readonly usesOpenId: boolean;
-  readonly idTokenAlgorithms: readonly IdTokenAlgorithm[];
-  readonly tenants: readonly string[] | undefined;
-  readonly tokenTypes: readonly string[];
-  readonly tokenAnswer: 'json' | 'form';
-  readonly acceptsPostedName: boolean;
-  readonly mapUser: (raw: Readonly<Record<string, unknown>>) => MappedUser;
-  readonly authorizeParams: Readonly<Record<string, string>>;
-  /** How long ago people may have proven who they are: `max_age` of `authorizeParams`. */
-  readonly maxAgeSeconds: number | undefined;
-  readonly requireSameSite: boolean;
-  /** The text of `caFile`. */
-  readonly ca: string | undefined;
-  readonly allowInsecure: boolean;
-  readonly timeoutMs: number;
-  readonly leewaySeconds: number;
-}
-
-/** Parameters of an authorization URL that are ours alone. */
-export const PROTOCOL_PARAMETERS: ReadonlySet<string> = new Set([
-  'response_type',
-  'response_mode',
-  'client_id',
-  'client_secret',
-  'redirect_uri',
-  'scope',
-  'state',
-  'nonce',
-  'code_challenge',
-  'code_challenge_method',
-  'code_verifier',
-  'request',
-  'request_uri',
-]);
-/** In place of a tenant's id, in an issuer. */
-export const TENANT = '{tenantid}';
-export const GUID: RegExp = /^[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}$/;
+export type {
+  ClientSecretMaker,
+  IdTokenAlgorithm,
+  OAuthProviderOptions,
+  ResolvedProviderOptions,
+} from './option-types.ts';
 
 const ID_TOKEN_ALGORITHMS: readonly string[] = [
+  'HS256',
   'RS256',
   'RS384',
   'RS512',
@@ -140,8 +40,8 @@ const ID_TOKEN_ALGORITHMS: readonly string[] = [
   'ES512',
   'EdDSA',
 ] satisfies readonly IdTokenAlgorithm[];
-const URLS = ['authorizeUrl', 'tokenUrl', 'userinfoUrl', 'jwksUrl', 'emailsUrl', 'discoveryUrl'] as const;
-const WELL_KNOWN = '/.well-known/openid-configuration';
+/** A host as `URL.hostname` has it, without a port. */
+const HOST = /^(?:[a-z\d_-]+(?:\.[a-z\d_-]+)*|\[[\da-f:]+\])$/;
 
 let settings: (provider: OAuthProvider) => ResolvedProviderOptions;
 
@@ -196,9 +96,31 @@ export function problemInProduction(provider: OAuthProvider): string | undefined
   const isElsewhere = [issuer, ...URLS.map((name) => urls[name])].some(
     (url) => url !== undefined && !isLoopback(new URL(url.replace(TENANT, 'common')).hostname),
   );
-  return allowInsecure && isElsewhere
+  return allowInsecure !== false && isElsewhere
     ? 'is on another machine, and has allowInsecure: what it names may lead to this machine without TLS'
     : undefined;
+}
+
+const ALLOW_INSECURE: OptionKind<boolean | readonly string[]> = {
+  fallback: false,
+  needs: 'true, false or a list of hosts',
+  accepts: (value) =>
+    typeof value === 'boolean' || (isTextList(value) && value.every((host) => HOST.test(host))),
+};
+
+/** In what a provider is weaker than the standard, in words: for `svc check`. */
+export function weaknessesOf(provider: OAuthProvider): string[] {
+  const { usesNonce, usesPkce, usesOpenId, idTokenAlgorithms, clientIdName } = settingsOf(provider);
+  return [
+    ...(usesOpenId && !usesNonce
+      ? ['has no nonce: an id_token that was stolen is not told from a new one']
+      : []),
+    ...(usesPkce ? [] : ['has no PKCE: a code that was stolen can be used with the client secret']),
+    ...(idTokenAlgorithms.includes('HS256')
+      ? ['signs id_tokens with the client secret: a copy of it logs in as any user']
+      : []),
+    ...(clientIdName === 'client_id' ? [] : [`calls client_id "${clientIdName}", which is not OAuth 2.0`]),
+  ];
 }
 
 function read(options: OAuthProviderOptions): ResolvedProviderOptions {
@@ -207,7 +129,10 @@ function read(options: OAuthProviderOptions): ResolvedProviderOptions {
   const { caFile, acceptsTextVerified, ...values } = readOptions('OAuthProvider', options, {
     name: text(''),
     clientId: text(''),
-    clientSecret: text(),
+    clientSecret: given<string | ClientSecretMaker>(
+      'a string, or a function (nowSeconds) => string',
+      (value) => typeof value === 'string' || isFunction(value),
+    ),
     clientAuth: given<'post' | 'basic' | 'none'>(
       'one of "post", "basic", "none"',
       (value) => value === 'post' || value === 'basic' || value === 'none',
@@ -245,9 +170,12 @@ function read(options: OAuthProviderOptions): ResolvedProviderOptions {
       'an object of strings',
       (value) => isRecord(value) && Object.values(value).every((each) => typeof each === 'string'),
     ),
+    usesNonce: bool(true),
+    usesPkce: bool(true),
+    clientIdName: text('client_id'),
     requireSameSite: bool(false),
     caFile: text(),
-    allowInsecure: bool(false),
+    allowInsecure: ALLOW_INSECURE,
     timeoutMs: int(10_000, 100, 60_000),
     leewaySeconds: int(60, 0, 300),
   });
@@ -279,75 +207,6 @@ function read(options: OAuthProviderOptions): ResolvedProviderOptions {
   return result;
 }
 
-/** The first thing that cannot be right. */
-function problemOf(given: ResolvedProviderOptions): string | undefined {
-  if (!/^[a-z][a-z0-9-]{0,31}$/.test(given.name))
-    return 'its name is not of the form [a-z][a-z0-9-]*, at most 32 characters';
-  if (!isVisible(given.clientId)) return 'its clientId is empty, or has spaces or control characters';
-  if (given.clientAuth === 'none' ? given.clientSecret !== undefined : !isVisible(given.clientSecret ?? '')) {
-    return given.clientAuth === 'none'
-      ? 'it has a clientSecret although clientAuth is "none"'
-      : 'its clientSecret is empty, or has spaces or control characters';
-  }
-  return problemOfIssuer(given) ?? problemOfUrls(given) ?? problemOfParts(given);
-}
-
-function problemOfUrls(given: ResolvedProviderOptions): string | undefined {
-  for (const name of URLS) {
-    const problem =
-      given[name] === undefined
-        ? undefined
-        : problemOfUrl(given[name].replace(TENANT, 'common'), given.allowInsecure);
-    if (problem !== undefined) return `its ${name} ${problem}`;
-  }
-  return undefined;
-}
-
-function problemOfIssuer(given: ResolvedProviderOptions): string | undefined {
-  const { issuer } = given;
-  if (issuer === undefined) {
-    if (given.discoveryUrl !== undefined)
-      return `its issuer is missing: it can be derived only from a discoveryUrl that ends in ${WELL_KNOWN}`;
-    return given.usesOpenId ? 'its scopes include "openid", which needs an issuer' : undefined;
-  }
-  const problem = problemOfUrl(issuer.replace(TENANT, 'common'), given.allowInsecure);
-  if (problem !== undefined) return `its issuer ${problem}`;
-  if (issuer.includes('?')) return 'its issuer has a query'; // RFC 8414 §2
-  const metadata =
-    given.metadata === undefined ? undefined : readMetadata(given.metadata, { ...given, issuer });
-  if (typeof metadata === 'string') return `its metadata cannot be used: ${metadata}`;
-  return given.tenants !== undefined && !issuer.includes(TENANT)
-    ? `it has tenants, and an issuer without ${TENANT}`
-    : undefined;
-}
-
-function problemOfParts(given: ResolvedProviderOptions): string | undefined {
-  const taken = Object.entries(given.authorizeParams).find(
-    ([name, value]) => PROTOCOL_PARAMETERS.has(name) && !(name === 'response_mode' && value === 'form_post'),
-  )?.[0];
-  if (taken !== undefined) return `its authorizeParams include "${taken}", which the login sets itself`;
-  if (given.authorizeParams['max_age'] !== undefined && !/^\d{1,9}$/.test(given.authorizeParams['max_age']))
-    return 'its authorizeParams have a max_age that is no whole number of seconds';
-  const odd = given.scopes.find((scope) => !/^[\x21\x23-\x5b\x5d-\x7e]+$/.test(scope)); // RFC 6749 §3.3
-  if (odd !== undefined) return 'its scopes include one with spaces, quotes or control characters';
-  if (given.issuer !== undefined && given.metadata === undefined) return undefined; // discovery tells what is missing here
-  const {
-    authorization_endpoint: authorize,
-    token_endpoint: token,
-    userinfo_endpoint: userinfo,
-    jwks_uri: keys,
-  } = given.metadata ?? {};
-  if ((given.authorizeUrl ?? authorize) === undefined || (given.tokenUrl ?? token) === undefined)
-    return 'it has neither an issuer to discover nor both authorizeUrl and tokenUrl';
-  if (given.usesOpenId)
-    return given.jwks === undefined && (given.jwksUrl ?? keys) === undefined
-      ? 'its keys are neither given by jwks or jwksUrl nor named by its metadata'
-      : undefined;
-  return (given.userinfoUrl ?? userinfo) === undefined
-    ? 'it has neither an id_token (scope "openid") nor a userinfoUrl: nobody says who the user is'
-    : undefined;
-}
-
 /** The issuer that a discovery URL belongs to (OpenID Connect Discovery §4). */
 function issuerOf(discoveryUrl: string | undefined): string | undefined {
   return discoveryUrl?.endsWith(WELL_KNOWN) === true ? discoveryUrl.slice(0, -WELL_KNOWN.length) : undefined;
@@ -375,79 +234,6 @@ function isAlgorithmList(value: unknown): boolean {
   return isTextList(value) && value.length > 0 && value.every((each) => ID_TOKEN_ALGORITHMS.includes(each));
 }
 
-function isVisible(value: string): boolean {
-  return value !== '' && !/[\0-\x20\x7f]/.test(value);
-}
-
 function texts(): ReturnType<typeof given<readonly string[]>> {
   return given<readonly string[]>('a list of strings', isTextList);
-}
-
-/*
- * A provider's description of itself (OpenID Connect Discovery §3, RFC 8414 §2): JSON -> what a client needs of it.
- */
-
-/** What was read. */
-export interface Metadata {
-  readonly authorizeUrl: string | undefined;
-  readonly tokenUrl: string | undefined;
-  readonly userinfoUrl: string | undefined;
-  readonly jwksUrl: string | undefined;
-  /** How the token endpoint authenticates clients: of what it supports, the first of `post` and `basic`. */
-  readonly clientAuth: 'post' | 'basic' | undefined;
-  /** Whether every authorization answer has `iss` (RFC 9207 §3). */
-  readonly sendsIssuer: boolean;
-}
-
-/** How a description is judged. */
-export interface MetadataRules {
-  readonly issuer: string;
-  readonly allowInsecure: boolean;
-  readonly requireSameSite: boolean;
-}
-
-const ENDPOINTS = {
-  authorizeUrl: 'authorization_endpoint',
-  tokenUrl: 'token_endpoint',
-  userinfoUrl: 'userinfo_endpoint',
-  jwksUrl: 'jwks_uri',
-} as const;
-
-/** The metadata, or in a few words why they cannot be used. The issuer is compared byte for byte (RFC 8414 §3.3). */
-export function readMetadata(
-  document: Readonly<Record<string, unknown>>,
-  { issuer, allowInsecure, requireSameSite }: MetadataRules,
-): Metadata | string {
-  if (document['issuer'] !== issuer) return 'issuer is not the one configured';
-  const urls: Record<keyof typeof ENDPOINTS, string | undefined> = {
-    authorizeUrl: undefined,
-    tokenUrl: undefined,
-    userinfoUrl: undefined,
-    jwksUrl: undefined,
-  };
-  for (const [name, member] of Object.entries(ENDPOINTS) as [keyof typeof ENDPOINTS, string][]) {
-    const url = document[member];
-    if (url === undefined) continue;
-    const problem = problemOfUrl(url as string, allowInsecure); // which refuses what is no string
-    if (problem !== undefined) return `${member} ${problem}`;
-    if (requireSameSite && !isWithinSite(new URL(url as string).hostname, new URL(issuer).hostname))
-      return `${member} is not within the issuer's site`;
-    urls[name] = url as string;
-  }
-  return {
-    ...urls,
-    clientAuth: clientAuthOf(document['token_endpoint_auth_methods_supported']),
-    sendsIssuer: document['authorization_response_iss_parameter_supported'] === true,
-  };
-}
-
-/** A list that is absent means HTTP Basic (OpenID Connect Discovery §3); one without either of the two leaves the choice open. */
-function clientAuthOf(methods: unknown): 'post' | 'basic' | undefined {
-  if (methods === undefined) return 'basic';
-  if (!Array.isArray(methods)) return undefined;
-  return methods.includes('client_secret_post')
-    ? 'post'
-    : methods.includes('client_secret_basic')
-      ? 'basic'
-      : undefined;
 }

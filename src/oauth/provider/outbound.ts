@@ -6,13 +6,14 @@
  * No redirect is followed, no proxy asked, no encoding undone: a compressed answer is refused. TLS is always verified,
  * whatever the environment says. Nothing here blocks the event loop, and nothing keeps the process alive but a call itself.
  */
-import { isRecord } from '../../base/options.ts';
 import { lookup as systemLookup } from 'node:dns';
-import http from 'node:http';
 import https from 'node:https';
-import { BlockList, isIP } from 'node:net';
+import { isIP } from 'node:net';
+import { http } from '../../base/node-http.ts';
+import { isPrivateAddress } from './addresses.ts';
+import { ProviderFailure, word } from './failure.ts';
 import type { LookupAddress } from 'node:dns';
-import type { ClientRequest, IncomingMessage } from 'node:http';
+import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
 import type { LookupFunction, Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 
@@ -66,7 +67,7 @@ interface Waiting {
 /** Calls to one provider: at most 16 at once, at most 64 waiting for their turn, each no longer than a stage may take. */
 export class Outbound {
   readonly #deps: OutboundDeps;
-  readonly #agents: { readonly plain: http.Agent; readonly tls: https.Agent };
+  readonly #agents: { readonly plain: Agent; readonly tls: https.Agent };
   readonly #waiting = new Set<Waiting>();
   readonly #closing = new AbortController();
   #running = 0;
@@ -308,160 +309,4 @@ function lookupOf(resolve: Resolve, isGuarded: boolean): LookupFunction {
       else callback(null, first.address, first.family);
     });
   };
-}
-
-/*
- * Where provider calls may go: https, http only to this very machine and only when allowed, and for addresses that the
- * provider named itself nothing private (server-side request forgery).
- */
-
-/** Networks that lead to this machine or stay inside a site: RFC 6890, RFC 4193, RFC 6598, RFC 2544, RFC 5737, RFC 3849, RFC 2765. */
-const PRIVATE: readonly (readonly [network: string, prefix: number])[] = [
-  ['0.0.0.0', 8],
-  ['10.0.0.0', 8],
-  ['100.64.0.0', 10],
-  ['127.0.0.0', 8],
-  ['169.254.0.0', 16],
-  ['172.16.0.0', 12],
-  ['192.0.0.0', 24],
-  ['192.0.2.0', 24],
-  ['192.88.99.0', 24],
-  ['192.168.0.0', 16],
-  ['198.18.0.0', 15],
-  ['198.51.100.0', 24],
-  ['203.0.113.0', 24],
-  ['224.0.0.0', 4],
-  ['240.0.0.0', 4],
-  ['::', 96],
-  ['::ffff:0:0:0', 96],
-  ['64:ff9b:1::', 48],
-  ['100::', 64],
-  ['2001::', 23],
-  ['2001:db8::', 32],
-  ['2002::', 16],
-  ['3fff::', 20],
-  ['5f00::', 16],
-  ['fc00::', 7],
-  ['fe80::', 10],
-  ['fec0::', 10],
-  ['ff00::', 8],
-];
-
-const privateNetworks = new BlockList();
-for (const [network, prefix] of PRIVATE)
-  privateNetworks.addSubnet(network, prefix, isIP(network) === 6 ? 'ipv6' : 'ipv4');
-
-/**
- * Whether an IP address is no public one. IPv4 inside IPv6 (`::ffff:127.0.0.1`, and NAT64, RFC 6052) counts as the IPv4
- * address; what is no address at all counts as private.
- */
-export function isPrivateAddress(address: string): boolean {
-  const bare = address.replace(/^\[|\]$|%.*$/g, '');
-  const version = isIP(bare);
-  if (version !== 6) return version === 0 || privateNetworks.check(bare, 'ipv4');
-  const inside = /^\[64:ff9b::(?:([\da-f]{1,4}):)?([\da-f]{1,4})?\]$/.exec(
-    new URL(`http://[${bare}]`).hostname,
-  );
-  if (inside === null) return privateNetworks.check(bare, 'ipv6');
-  const bits = Buffer.from((inside[1] ?? '').padStart(4, '0') + (inside[2] ?? '').padStart(4, '0'), 'hex');
-  return privateNetworks.check(bits.join('.'), 'ipv4');
-}
-
-/** Why a URL may not be called; undefined when it may. In words, the URL not repeated. */
-export function problemOfUrl(text: string, allowsInsecure: boolean): string | undefined {
-  if (typeof text !== 'string' || !URL.canParse(text)) return 'is no absolute URL';
-  const url = new URL(text);
-  if (/[\s\\]|[^\x21-\x7e]/.test(text))
-    return 'has spaces, backslashes or characters that a URL has to escape';
-  if (url.username !== '' || url.password !== '') return 'has user information';
-  if (text.includes('#')) return 'has a fragment';
-  if (url.protocol === 'https:') return undefined;
-  if (url.protocol !== 'http:') return 'is not https';
-  if (!isLoopback(url.hostname)) return 'is not https, and leads to another machine';
-  return allowsInsecure
-    ? undefined
-    : 'is not https: allowInsecure lets http through to the loopback interface';
-}
-
-/** Names and addresses of this very machine, as `URL.hostname` writes them. */
-export function isLoopback(hostname: string): boolean {
-  return (
-    hostname === 'localhost' || hostname === '[::1]' || (isIP(hostname) === 4 && hostname.startsWith('127.'))
-  );
-}
-
-/** Whether a host is `site`, or a name below it. */
-export function isWithinSite(host: string, site: string): boolean {
-  return host === site || host.endsWith(`.${site}`);
-}
-
-/*
- * Answers of a provider that must be JSON: status 200, a JSON media type, valid UTF-8, and the form expected.
- */
-
-const utf8 = new TextDecoder('utf-8', { fatal: true });
-
-/** The JSON value of an answer. `what` begins the reason of a failure. @throws ProviderFailure `provider_error` */
-export function jsonValue(what: string, answer: OutboundAnswer): unknown {
-  if (answer.status !== 200) throw new ProviderFailure('provider_error', `${what}_status_${answer.status}`);
-  if (!isJson(answer.mediaType)) throw new ProviderFailure('provider_error', `${what}_media_type`);
-  try {
-    return JSON.parse(utf8.decode(answer.body));
-  } catch {
-    throw new ProviderFailure('provider_error', `${what}_not_json`); // without the cause, which quotes the text
-  }
-}
-
-/** The JSON object of an answer. @throws ProviderFailure `provider_error` */
-export function jsonObject(what: string, answer: OutboundAnswer): Record<string, unknown> {
-  const value = jsonValue(what, answer);
-  if (!isRecord(value)) throw new ProviderFailure('provider_error', `${what}_not_object`);
-  return value;
-}
-
-/** `application/json`, or any type with its suffix (RFC 6839 §3.1). */
-export function isJson(mediaType: string): boolean {
-  return /^application\/(?:[\w.-]+\+)?json$/.test(mediaType);
-}
-
-/** An object without its members that are null, which say nothing: some providers write every member that they know of. */
-export function withoutNulls(object: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null));
-}
-
-/*
- * What goes wrong with an identity provider: a code that decides the answer, and a reason for the log.
- */
-
-/** What the client is told: 502, 504, 503 and 400. */
-export type ProviderFailureCode =
-  'provider_error' | 'provider_timeout' | 'temporarily_unavailable' | 'issuer_mismatch';
-
-const MAX_REASON_CHARACTERS = 120;
-
-/**
- * An identity provider has refused, misanswered or not answered at all.
- *
- * `reason` is for the log only: words of ours such as `token_status_500`, at most 120 visible ASCII characters, never a
- * token, a code, a secret or a body.
- */
-export class ProviderFailure extends Error {
-  readonly code: ProviderFailureCode;
-  readonly reason: string;
-
-  constructor(code: ProviderFailureCode, reason: string, options: { readonly cause?: unknown } = {}) {
-    const bounded = word(reason, MAX_REASON_CHARACTERS);
-    super(
-      `The identity provider failed: ${bounded}`,
-      'cause' in options ? { cause: options.cause } : undefined,
-    );
-    this.name = 'ProviderFailure';
-    this.code = code;
-    this.reason = bounded;
-  }
-}
-
-/** Text from outside as a reason may carry it: visible ASCII, everything else `?`, cut to `most` characters. */
-export function word(text: string, most: number = 40): string {
-  return text.slice(0, most).replace(/[^\x21-\x7e]/g, '?');
 }

@@ -1,85 +1,247 @@
 /**
- * Identity providers by name: two presets, whose quirks are data here and nowhere else.
- *
- *   GitHub   numeric id; e-mail addresses at an endpoint of their own; errors with status 200; no id_token
- *   Google   OpenID Connect with published endpoints; `access_type` says whether a refresh token is wanted: it is not
+ * Functions that make providers: one for each name of the table in preset-table.ts, and for products that everybody runs at an
+ * address of their own.
  */
+import { createPrivateKey, sign } from 'node:crypto';
+import { SvcError } from '../../base/errors.ts';
 import { OAuthProvider } from './options.ts';
+import { PRESETS } from './preset-table.ts';
+import { GUID, TENANT } from './protocol.ts';
 import { textOr } from './user-info.ts';
-import type { OAuthProviderOptions } from './options.ts';
+import type { KeyObject } from 'node:crypto';
+import type { ClientSecretMaker, OAuthProviderOptions } from './options.ts';
+import type { Preset, PresetName } from './preset-table.ts';
 import type { MappedUser } from './user-info.ts';
 
-export { OAuthProvider, type IdTokenAlgorithm, type OAuthProviderOptions } from './options.ts';
+export {
+  OAuthProvider,
+  type ClientSecretMaker,
+  type IdTokenAlgorithm,
+  type OAuthProviderOptions,
+} from './options.ts';
 export { type MappedUser, type UserInfo } from './user-info.ts';
 
-/** What a preset may be given beside its credentials: any option, in place of the preset's own. */
+/** Options of a preset beside its credentials: any option, in place of the preset's own. */
 export type PresetOptions = Omit<Partial<OAuthProviderOptions>, 'clientId' | 'clientSecret'>;
+
+/** Makes a provider from a client id, a client secret, and options in place of the preset's own. @throws SvcError `E_OAUTH_PROVIDER` */
+export type ProviderPreset = (
+  clientId: string,
+  clientSecret: string,
+  options?: PresetOptions,
+) => OAuthProvider;
+
+function made(
+  name: string,
+  preset: Preset,
+  clientId: string,
+  clientSecret: string | ClientSecretMaker,
+  options: PresetOptions = {},
+): OAuthProvider {
+  const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)); // undefined means not given
+  return new OAuthProvider({ name, ...preset, ...given, clientId, clientSecret });
+}
+
+function presetOf(name: PresetName): ProviderPreset {
+  return (clientId, clientSecret, options) => made(name, PRESETS[name], clientId, clientSecret, options);
+}
 
 /**
  * GitHub, as `github`. Subject: the numeric id as text, for logins can be renamed and taken by others. E-mail: the primary
  * one if GitHub has verified it. Server installations: give `issuer`, `authorizeUrl`, `tokenUrl`, `userinfoUrl`, `emailsUrl`.
- *
- * @throws SvcError `E_OAUTH_PROVIDER` for an empty id or secret
  */
-export function githubProvider(
+export const githubProvider: ProviderPreset = presetOf('github');
+/** Google, as `google`. Subject: `sub`. Only the keys are fetched besides the login itself. */
+export const googleProvider: ProviderPreset = presetOf('google');
+/** GitLab, as `gitlab`. Installations of your own: give `issuer`. */
+export const gitlabProvider: ProviderPreset = presetOf('gitlab');
+/** Discord, as `discord`. `emailVerified` as Discord says. */
+export const discordProvider: ProviderPreset = presetOf('discord');
+/** Facebook, as `facebook`. No e-mail is ever verified; people may have none. */
+export const facebookProvider: ProviderPreset = presetOf('facebook');
+/** LinkedIn, as `linkedin`. It knows neither nonce nor PKCE, which is a finding. */
+export const linkedinProvider: ProviderPreset = presetOf('linkedin');
+/** X, formerly Twitter, as `x`. Without the scope `users.email` there is no e-mail. */
+export const xProvider: ProviderPreset = presetOf('x');
+/** Slack, as `slack` (Sign in with Slack). */
+export const slackProvider: ProviderPreset = presetOf('slack');
+/** Twitch, as `twitch`. */
+export const twitchProvider: ProviderPreset = presetOf('twitch');
+/** Spotify, as `spotify`. No e-mail is ever verified. */
+export const spotifyProvider: ProviderPreset = presetOf('spotify');
+
+/** Any OpenID Connect provider, by its issuer: its endpoints are discovered. The name is needed in `options`, or `oidc`. @throws SvcError `E_OAUTH_PROVIDER` */
+export function oidcProvider(
+  issuer: string,
   clientId: string,
   clientSecret: string,
-  options: PresetOptions = {},
+  options?: PresetOptions,
 ): OAuthProvider {
-  return new OAuthProvider({
-    name: 'github',
-    issuer: 'https://github.com/login/oauth', // what GitHub sends as `iss` when it does (RFC 9207)
-    authorizeUrl: 'https://github.com/login/oauth/authorize',
-    tokenUrl: 'https://github.com/login/oauth/access_token',
-    userinfoUrl: 'https://api.github.com/user',
-    emailsUrl: 'https://api.github.com/user/emails',
-    scopes: ['read:user', 'user:email'],
-    clientAuth: 'post',
-    mapUser: githubUser,
-    ...defined(options),
+  return made('oidc', { issuer }, clientId, clientSecret, options);
+}
+
+/** Auth0, as `auth0`. `domain`: `tenant.eu.auth0.com`, or a domain of your own; its issuer ends in a slash. @throws SvcError `E_OAUTH_PROVIDER` */
+export function auth0Provider(
+  domain: string,
+  clientId: string,
+  clientSecret: string,
+  options?: PresetOptions,
+): OAuthProvider {
+  return made('auth0', { issuer: `https://${hostOf('auth0', domain)}/` }, clientId, clientSecret, options);
+}
+
+/** Keycloak, as `keycloak`. `baseUrl`: `https://id.example`, for old versions with `/auth`. @throws SvcError `E_OAUTH_PROVIDER` */
+export function keycloakProvider(
+  baseUrl: string,
+  realm: string,
+  clientId: string,
+  clientSecret: string,
+  options?: PresetOptions,
+): OAuthProvider {
+  const issuer = `${baseUrl.replace(/\/$/, '')}/realms/${encodeURIComponent(realm)}`;
+  return made('keycloak', { issuer }, clientId, clientSecret, options);
+}
+
+/** Okta, as `okta`. `server`: the id of the authorization server, default `default`; empty text for that of the organization. @throws SvcError `E_OAUTH_PROVIDER` */
+export function oktaProvider(
+  domain: string,
+  clientId: string,
+  clientSecret: string,
+  { server = 'default', ...options }: PresetOptions & { readonly server?: string | undefined } = {},
+): OAuthProvider {
+  const path = server === '' ? '' : `/oauth2/${encodeURIComponent(server)}`;
+  return made(
+    'okta',
+    { issuer: `https://${hostOf('okta', domain)}${path}` },
     clientId,
     clientSecret,
-  });
+    options,
+  );
 }
+
+/** Amazon Cognito, as `cognito`. `poolId`: `eu-central-1_AbCdEfGhI`, whose first part is the region. It writes `email_verified` as text. @throws SvcError `E_OAUTH_PROVIDER` */
+export function cognitoProvider(
+  poolId: string,
+  clientId: string,
+  clientSecret: string,
+  options?: PresetOptions,
+): OAuthProvider {
+  const region = /^([a-z]{2}(?:-[a-z]+)+-\d+)_[A-Za-z0-9]+$/.exec(poolId)?.[1];
+  if (region === undefined)
+    throw new SvcError('E_OAUTH_PROVIDER', [
+      'cognito',
+      'its poolId is not of the form eu-central-1_AbCdEfGhI',
+    ]);
+  const issuer = `https://cognito-idp.${region}.amazonaws.com/${poolId}`;
+  return made('cognito', { issuer, acceptsTextVerified: true }, clientId, clientSecret, options);
+}
+
+/** Work and school accounts, personal accounts, or both. */
+const AUDIENCES: ReadonlySet<string> = new Set(['common', 'organizations', 'consumers']);
+/** The tenant of all personal accounts. */
+const PERSONAL = '9188040d-6c67-4c5b-b112-36a304b66dad';
 
 /**
- * Google, as `google`. Subject: `sub`. Its endpoints are Google's published ones, so that only the keys are fetched besides
- * the login itself.
+ * Microsoft Entra, as `microsoft`. `tenant`: the GUID of one tenant; `organizations`, `consumers` or `common` for many, of which `tenants`
+ * may list some. Subject: `sub`, which is of this client alone; `raw.tid` and `raw.oid` say who it is elsewhere. No e-mail is verified
+ * unless the claim `xms_edov` says so: an administrator of any tenant can write any address.
  *
- * @throws SvcError `E_OAUTH_PROVIDER` for an empty id or secret
+ * @throws SvcError `E_OAUTH_PROVIDER`
  */
-export function googleProvider(
+export function microsoftProvider(
+  tenant: string,
   clientId: string,
   clientSecret: string,
-  options: PresetOptions = {},
+  options?: PresetOptions,
 ): OAuthProvider {
-  return new OAuthProvider({
-    name: 'google',
-    issuer: 'https://accounts.google.com',
-    authorizeUrl: 'https://accounts.google.com/o/oauth2/v2/auth',
-    tokenUrl: 'https://oauth2.googleapis.com/token',
-    userinfoUrl: 'https://openidconnect.googleapis.com/v1/userinfo',
-    jwksUrl: 'https://www.googleapis.com/oauth2/v3/certs',
+  const isOne = GUID.test(tenant) || tenant === 'consumers';
+  if (!isOne && !AUDIENCES.has(tenant))
+    throw new SvcError('E_OAUTH_PROVIDER', [
+      'microsoft',
+      'its tenant is neither a lower-case GUID nor common, organizations or consumers',
+    ]);
+  const base = `https://login.microsoftonline.com/${tenant}`;
+  const preset: Preset = {
+    issuer: `https://login.microsoftonline.com/${!isOne ? TENANT : tenant === 'consumers' ? PERSONAL : tenant}/v2.0`,
+    authorizeUrl: `${base}/oauth2/v2.0/authorize`,
+    tokenUrl: `${base}/oauth2/v2.0/token`,
+    jwksUrl: `${base}/discovery/v2.0/keys`,
+    userinfoUrl: 'https://graph.microsoft.com/oidc/userinfo',
     scopes: ['openid', 'email', 'profile'],
     clientAuth: 'post',
-    authorizeParams: { access_type: 'online' },
-    ...defined(options),
-    clientId,
-    clientSecret,
-  });
+    mapUser: microsoftUser,
+  };
+  return made('microsoft', preset, clientId, clientSecret, options);
 }
 
-function githubUser(raw: Readonly<Record<string, unknown>>): MappedUser {
-  const id = raw['id'];
+/** The picture needs an access token, so it is not given. */
+function microsoftUser(raw: Readonly<Record<string, unknown>>): MappedUser {
+  const verified = raw['xms_edov'];
   return {
-    subject: Number.isSafeInteger(id) && (id as number) > 0 ? String(id) : undefined,
-    email: textOr(raw['email'], null), // the public one, if any: not vouched for, and replaced by the e-mail endpoint's
-    name: textOr(raw['name'], textOr(raw['login'], null)),
-    picture: textOr(raw['avatar_url'], null),
+    subject: textOr(raw['sub'], undefined),
+    email: textOr(raw['email'], null),
+    emailVerified: verified === true || verified === 1 || verified === '1' || verified === 'true',
+    name: textOr(raw['name'], null),
   };
 }
 
-/** Without members that are undefined, which mean not given. */
-function defined(options: PresetOptions): PresetOptions {
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+/** The key of Sign in with Apple. */
+export interface AppleKey {
+  readonly teamId: string;
+  readonly keyId: string;
+  /** The text of the `.p8` file: PKCS #8 in PEM, on P-256. */
+  readonly privateKey: string;
+}
+
+/** How long a client secret for Apple counts: it is made anew for each call. */
+const APPLE_SECRET_SECONDS = 300;
+
+/**
+ * Sign in with Apple, as `apple`. The client secret is made from the key for each call, so none has to be renewed. `clientId`: the Services ID.
+ * The name comes with a person's first login only: keep it in `onUser`, and match nobody by it.
+ *
+ * @throws SvcError `E_OAUTH_PROVIDER`
+ */
+export function appleProvider(clientId: string, key: AppleKey, options?: PresetOptions): OAuthProvider {
+  const privateKey = appleKeyOf(key);
+  const segment = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const secretOf: ClientSecretMaker = (nowSeconds) => {
+    const signed = `${segment({ alg: 'ES256', kid: key.keyId })}.${segment({
+      iss: key.teamId,
+      iat: nowSeconds,
+      exp: nowSeconds + APPLE_SECRET_SECONDS,
+      aud: PRESETS.apple.issuer,
+      sub: clientId,
+    })}`;
+    const signature = sign('sha256', Buffer.from(signed), { key: privateKey, dsaEncoding: 'ieee-p1363' });
+    return `${signed}.${signature.toString('base64url')}`;
+  };
+  return made('apple', PRESETS.apple, clientId, secretOf, options);
+}
+
+function appleKeyOf({ teamId, keyId, privateKey }: AppleKey): KeyObject {
+  if (![teamId, keyId].every((id) => typeof id === 'string' && /^[A-Z0-9]{10}$/.test(id)))
+    throw new SvcError('E_OAUTH_PROVIDER', ['apple', 'its teamId or keyId is not ten letters and digits']);
+  let key: KeyObject | undefined;
+  try {
+    key = createPrivateKey(privateKey);
+  } catch {
+    /* without the cause, which may show the key */
+  }
+  if (key?.asymmetricKeyDetails?.namedCurve !== 'prime256v1')
+    throw new SvcError('E_OAUTH_PROVIDER', [
+      'apple',
+      'its privateKey is not the text of a .p8 file: a key on P-256',
+    ]);
+  return key;
+}
+
+/** @throws SvcError `E_OAUTH_PROVIDER` for what is not a host name */
+function hostOf(name: string, domain: string): string {
+  if (!/^[a-z\d-]+(?:\.[a-z\d-]+)+$/.test(domain))
+    throw new SvcError('E_OAUTH_PROVIDER', [
+      name,
+      'its domain is not a host name such as tenant.example.com',
+    ]);
+  return domain;
 }

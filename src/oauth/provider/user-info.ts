@@ -3,7 +3,7 @@
  */
 import { isRecord } from '../../base/options.ts';
 import { parseObject } from '../../crypto/jwt-json.ts';
-import { ProviderFailure } from './outbound.ts';
+import { ProviderFailure } from './failure.ts';
 
 /** What `onUser(provider, info)` is given. */
 export interface UserInfo {

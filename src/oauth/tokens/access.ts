@@ -2,6 +2,7 @@
  * Access tokens, and what the application's hooks say goes into them: checked before anything is stored or rotated, so that
  * a mistake there costs nobody their login.
  */
+import { ACCESS_TOKEN_TYPE } from '../../auth/auth.ts';
 import { createToken } from '../../crypto/jwt.ts';
 import { HTTPException, SvcError } from '../../base/errors.ts';
 import { OAuthError } from '../errors.ts';
@@ -89,6 +90,7 @@ export class AccessTokens {
       issuer,
       audience,
       id: true,
+      type: ACCESS_TOKEN_TYPE,
       clock: issuing,
       claims: { ...user.claims, scopes: [...user.scopes], sid: loginId, ...exact, ...bound },
     });

@@ -3,14 +3,13 @@
  *
  *   DPoP: { typ: 'dpop+jwt', alg, jwk } . { jti, htm, htu, iat, ath } . signature by the private key of jwk
  *
- * The callback is a redirect, which has no proof: a login is bound by the first refresh that brings one, in the statement that rotates
- * its token. From then on nothing but that key refreshes it, its access tokens say `cnf: { jkt }` (§6.1), and count with the
+ * A login is bound from its start where it names the key (`dpop_jkt`, §10): the callback is a redirect, which has no proof. Others are
+ * bound by the first refresh that brings a proof, in the statement that rotates the token. From then on nothing but that key refreshes it, its access tokens say `cnf: { jkt }` (§6.1), and count with the
  * scheme `DPoP` and a proof of that key alone. `jwk` is the only key a proof may name; ES256, EdDSA and RS256 alone (§11.6).
  */
 import { hash } from 'node:crypto';
 import { isRecord } from '../../base/options.ts';
 import { objectOf } from '../../crypto/jwt-json.ts';
-import { MemoryRecordStore } from '../../cache/stores.ts';
 import { CARRIER } from '../../http/state.ts';
 import { isSignedBy } from '../provider/id-token.ts';
 
@@ -21,6 +20,8 @@ import type { Clock } from '../../base/clock.ts';
 import type { Claims } from '../../crypto/jwt.ts';
 import type { HttpRequest } from '../../http/contracts.ts';
 import type { Audit } from '../audit.ts';
+import type { SingleUse } from '../single-use.ts';
+import type { DpopNonces } from './dpop-nonces.ts';
 import type { SignatureInput } from '../provider/id-token.ts';
 import type { VerificationKey } from '../provider/jwks.ts';
 
@@ -38,6 +39,7 @@ export type ProofRefusal =
   | 'htu'
   | 'iat'
   | 'ath'
+  | 'nonce'
   | 'other_key'
   | 'replayed';
 
@@ -62,39 +64,57 @@ const MAX_JTI_CHARACTERS = 256;
 const MAX_AGE_SECONDS = 60;
 /** A proof may be from 60 seconds ahead, and then counts for another 60. */
 const REMEMBERED_MS = 2 * MAX_AGE_SECONDS * 1_000 + 1_000;
-const MAX_REMEMBERED = 1_000_000;
 /** Fields that came twice are joined with a comma, which no proof has. */
 const COMPACT = /^([\w-]+)\.([\w-]+)\.([\w-]+)$/;
 const CREDENTIALS = /^dpop +([\w.~+/-]+=*)$/i;
 const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
 const FORBIDDEN_HEADERS = ['crit', 'b64', 'jku', 'x5u', 'x5c', 'zip', 'enc'];
 
-/** Judges proofs. Which were used is remembered in this process alone. */
+/** Judges proofs. Each counts once, at whichever process. */
 export class DPoP {
   readonly #isRequired: boolean;
   readonly #clock: Clock;
   readonly #audit: Audit;
-  readonly #used: MemoryRecordStore;
+  readonly #used: SingleUse;
+  readonly #nonces: DpopNonces;
+  readonly #requiresNonce: boolean;
   /** Several dependencies may ask about one request, whose proof counts once. */
   readonly #judged = new WeakMap<HttpRequest, Promise<boolean>>();
-  /** Whose proof was refused, whatever their token is worth. */
-  readonly #unproven = new WeakSet<HttpRequest>();
+  /** Requests whose proof was refused, and the error of the challenge. */
+  readonly #unproven = new WeakMap<HttpRequest, 'invalid_dpop_proof' | 'use_dpop_nonce'>();
 
-  /** `isRequired`: nobody refreshes without a proof. */
-  constructor(parts: { readonly isRequired: boolean; readonly clock: Clock; readonly audit: Audit }) {
+  /** `isRequired`: no refresh without a proof. `requiresNonce`: no proof without a nonce of this server. */
+  constructor(parts: {
+    readonly isRequired: boolean;
+    readonly requiresNonce: boolean;
+    readonly nonces: DpopNonces;
+    readonly used: SingleUse;
+    readonly clock: Clock;
+    readonly audit: Audit;
+  }) {
     this.#isRequired = parts.isRequired;
     this.#clock = parts.clock;
     this.#audit = parts.audit;
-    this.#used = new MemoryRecordStore({ clock: parts.clock, maxRecords: MAX_REMEMBERED });
+    this.#used = parts.used;
+    this.#nonces = parts.nonces;
+    this.#requiresNonce = parts.requiresNonce;
   }
 
-  /** The thumbprint of the key that a refresh has proved to hold; null without a proof. @throws OAuthError `invalid_dpop_proof` */
+  /** The nonce for the next proof of a client (§8.2). */
+  get nonce(): string {
+    return this.#nonces.current();
+  }
+
+  /** The thumbprint of the key that a refresh has proved to hold; null without a proof. @throws OAuthError `invalid_dpop_proof`, `use_dpop_nonce` */
   async keyOf(req: HttpRequest, loginId: string): Promise<string | null> {
     if (req.headers['dpop'] === undefined && !this.#isRequired) return null;
     const proven = await this.#prove(req, {});
     if (typeof proven === 'object') return proven.thumbprint;
     this.#audit.refreshRefused(req, `dpop_${proven}`, loginId);
-    throw new OAuthError('invalid_dpop_proof', { reason: proven });
+    throw new OAuthError(proven === 'nonce' ? 'use_dpop_nonce' : 'invalid_dpop_proof', {
+      reason: proven,
+      headers: { 'DPoP-Nonce': this.nonce },
+    });
   }
 
   /** The access token of `Authorization: DPoP ...` (§7.1). */
@@ -105,7 +125,7 @@ export class DPoP {
   /** The challenge of a resource (§7.1). The error is that of the scheme that was tried; a proof that is none has its own. */
   challengeOf(req: HttpRequest, error: string | undefined): string {
     if (error === undefined || this.tokenOf(req) === undefined) return `DPoP ${ALGS}`;
-    return `DPoP error="${this.#unproven.has(carrierOf(req)) ? 'invalid_dpop_proof' : error}", ${ALGS}`;
+    return `DPoP error="${this.#unproven.get(carrierOf(req)) ?? error}", ${ALGS}`;
   }
 
   /** Whether an access token counts here: one that is bound with a proof of its key, one that is not as `Bearer`. */
@@ -126,7 +146,8 @@ export class DPoP {
         ? 'other_scheme'
         : await this.#prove(req, { accessToken, thumbprint });
     if (typeof proven === 'object') return true;
-    if (proven !== 'other_scheme' && proven !== 'other_key') this.#unproven.add(req);
+    if (proven !== 'other_scheme' && proven !== 'other_key')
+      this.#unproven.set(req, proven === 'nonce' ? 'use_dpop_nonce' : 'invalid_dpop_proof');
     this.#audit.proofRefused(req, proven);
     return false;
   }
@@ -143,10 +164,12 @@ export class DPoP {
     if (!(await isSignedBy(opened, opened.key))) return 'signature';
     const refusal = refusalOf(opened.claims, req, this.#clock.nowMs() / 1_000, expected.accessToken);
     if (refusal !== undefined) return refusal;
+    const { nonce } = opened.claims;
+    if (nonce === undefined ? this.#requiresNonce : !this.#nonces.accepts(nonce)) return 'nonce';
     const thumbprint = thumbprintOf(opened.key.key);
     if (expected.thumbprint !== undefined && expected.thumbprint !== thumbprint) return 'other_key';
     const use = hash('sha256', `${thumbprint} ${String(opened.claims['jti'])}`, 'base64url');
-    return this.#used.add(use, '', REMEMBERED_MS) ? { thumbprint } : 'replayed';
+    return (await this.#used.use('proof', use, REMEMBERED_MS)) ? { thumbprint } : 'replayed';
   }
 }
 

@@ -1,12 +1,14 @@
 /**
- * The life of a refresh token: issued, rotated on every use, replayed to those who raced, revoked on theft.
+ * The life of a refresh token: issued, rotated on every use, replayed for requests that overlap, revoked on theft.
  *
- *   rotate: one UPDATE decides who wins -> 25 ms for those who were on their way -> delivery mark -> answer
- *   lose:   the row tells whether it was the same moment (the same successor is computed again) or theft (the login ends)
+ *   rotate: one UPDATE decides who wins -> 25 ms for requests under way -> response to the socket -> delivery mark
+ *   lose:   wait for the mark -> before it: the same successor, computed again; behind it: theft, the login ends
  *
- * One row a login, so a revocation cannot be outrun; the successor is derived, so nobody ever gets a second one. What a
- * crash leaves behind is a successor that nobody has: the old token still leads to it (`deliveredAt` null).
+ * A rotation is complete when its response has been handed to the socket. Until then the presented token leads to its
+ * successor (`deliveredAt` null), so a crash before that moment loses nothing. One row a login, so a revocation cannot be
+ * outrun; the successor is derived, so there is never a second one.
  */
+import { pass } from '../../base/clock.ts';
 import { isLive } from './store.ts';
 import { OAuthError } from '../errors.ts';
 import { hashOf } from './refresh-codec.ts';
@@ -75,9 +77,13 @@ export interface Issued {
   readonly issuedAt: number;
 }
 
-/** What a refresh gives. */
+/** The result of a refresh, to be sent to the client. When it has gone out, {@link RefreshTokens.markDelivered} completes the rotation. */
 export interface Refreshed {
   readonly refreshToken: string;
+  /** Rotations of the login up to this refresh token. */
+  readonly generation: number;
+  /** When the response was ready for the socket, in microseconds: a request that arrives later is no longer an overlapping one. */
+  readonly readyAt: number;
   readonly login: LoginRow;
   readonly scopes: readonly string[];
   readonly claims: Readonly<Record<string, unknown>>;
@@ -85,8 +91,19 @@ export interface Refreshed {
   readonly issuedAt: number;
 }
 
-/** A successor that nobody was given within this time belongs to a request that has died, in strict mode too. */
+interface RefreshContext {
+  readonly request: RefreshRequest;
+  /** {@link Refreshed.issuedAt} */
+  readonly issuedAt: number;
+  /** When it was known who has won, by the monotonic clock. */
+  readonly knownAtMs: number;
+}
+
+/** In strict mode: a successor that was not delivered within this time belongs to a request that has died. */
 const ABANDONED_AFTER = 5_000_000;
+/** How long a request waits for the delivery mark of the one that has rotated its token, in milliseconds. Without a mark that process has died. */
+const DELIVERY_WAIT_MS = 1_000;
+const DELIVERY_POLL_MS = 10;
 
 /** Issues, rotates and revokes. */
 export class RefreshTokens {
@@ -95,14 +112,17 @@ export class RefreshTokens {
   readonly #clock: Clock;
   readonly #audit: Audit;
   readonly #policy: RefreshPolicy;
+  readonly #pause: (ms: number) => Promise<void>;
   readonly #onRefresh: ((login: RefreshedLogin) => Awaitable<RefreshVerdict>) | undefined;
 
+  /** `pause` lets time pass; for tests that look at it. */
   constructor(parts: {
     readonly store: TokenStore;
     readonly codec: RefreshTokenCodec;
     readonly clock: Clock;
     readonly audit: Audit;
     readonly policy: RefreshPolicy;
+    readonly pause?: ((ms: number) => Promise<void>) | undefined;
     readonly onRefresh: ((login: RefreshedLogin) => Awaitable<RefreshVerdict>) | undefined;
   }) {
     this.#store = parts.store;
@@ -110,6 +130,7 @@ export class RefreshTokens {
     this.#clock = parts.clock;
     this.#audit = parts.audit;
     this.#policy = parts.policy;
+    this.#pause = parts.pause ?? ((ms) => pass(parts.clock, ms));
     this.#onRefresh = parts.onRefresh;
   }
 
@@ -157,7 +178,7 @@ export class RefreshTokens {
     const { apart } = this.#policy;
     const short = revokedAt + apart - row.createdAt;
     if (apart === 0 || short < 0 || short > 2 * apart) return row.createdAt; // beyond what clocks may differ by, one was set back: it would wait for hours
-    await this.#clock.sleep(Math.floor(short / 1_000) + 2); // timers may be a millisecond early
+    await this.#pause(Math.floor(short / 1_000) + 2); // timers may be a millisecond early
     const issuedAt = this.#clock.nowMicros();
     await this.#revokedBefore(row, startedAt);
     if ((await this.#store.findLogin(row.id))?.revokedAt !== null)
@@ -179,17 +200,10 @@ export class RefreshTokens {
       now,
       idleExpiresAt: now + this.#policy.idleTtl,
     });
-    const row = await this.#store.findLogin(token.id);
-    if (row === undefined) throw this.#refusal(request, 'unknown_login', token.id);
-    if (!isLive(row, now))
-      throw this.#refusal(
-        request,
-        row.revokedAt === null ? 'expired' : `revoked_${row.revokeReason ?? 'before'}`,
-        token.id,
-      );
-    return isWinner
-      ? this.#answer(next, row, 'rotated', request, now)
-      : this.#replay(token, row, request, now);
+    const knownAtMs = this.#clock.monotonicMs(); // not `now`, which is from before the commit: a slow disk would use up the hold
+    const row = await this.#living(token.id, request);
+    const context = { request, issuedAt: now, knownAtMs };
+    return isWinner ? this.#answer(next, row, 'rotated', context) : this.#replay(token, row, context);
   }
 
   /** Ends the login of a token, whichever of its generations it is (RFC 7009). Whether this call did. */
@@ -217,13 +231,21 @@ export class RefreshTokens {
     throw new OAuthError('invalid_scope');
   }
 
-  /** The token has been rotated already, or never was this login's. */
-  async #replay(
-    token: RefreshToken,
-    row: LoginRow,
-    request: RefreshRequest,
-    now: number,
-  ): Promise<Refreshed> {
+  /** Completes a rotation whose response has gone out. Whatever presents the token before it from now on ends the login. */
+  async markDelivered({ login, generation, readyAt }: Refreshed): Promise<void> {
+    await this.#store.markDelivered(login.id, generation, readyAt);
+  }
+
+  /** Ends a login whose code was used twice (RFC 6749 §4.1.2). */
+  async endReused(req: HttpRequest | undefined, id: string): Promise<void> {
+    const row = await this.#store.findLogin(id);
+    if (row !== undefined && (await this.#end(row, 'reuse'))) this.#audit.reuseDetected(req, row);
+  }
+
+  /** Judges a token that has been rotated already, or never was one of this login. */
+  async #replay(token: RefreshToken, found: LoginRow, context: RefreshContext): Promise<Refreshed> {
+    const { request } = context;
+    const row = await this.#whenDelivered(token, found, request);
     if (token.generation > row.generation) throw this.#refusal(request, 'ahead_of_store', row.id); // a restored backup, or a lost commit
     if (token.generation === row.generation) {
       // another key, or a valid tag around another secret: the keys of the ring have leaked
@@ -244,7 +266,37 @@ export class RefreshTokens {
     // after reuse has been looked for: whoever has bound a stolen token must not be safe from its owner, who has another key
     if (row.keyThumbprint !== request.keyThumbprint) throw this.#refusal(request, 'other_key', row.id);
     this.#assertGranted(row, request);
-    return this.#answer(successor, row, 'replayed', request, now);
+    return this.#answer(successor, row, 'replayed', context);
+  }
+
+  /** The row of a login once the response to its last rotation has gone out; after a second without a mark, as it is: that process has died. */
+  async #whenDelivered(token: RefreshToken, found: LoginRow, request: RefreshRequest): Promise<LoginRow> {
+    const isPredecessor = found.generation === token.generation + 1 && hashOf(token) === found.previousHash;
+    let row = found;
+    for (let waitedMs = 0; isPredecessor && row.deliveredAt === null; waitedMs += DELIVERY_POLL_MS) {
+      if (waitedMs >= DELIVERY_WAIT_MS) break;
+      await this.#pause(DELIVERY_POLL_MS);
+      row = await this.#living(token.id, request);
+      // rotated again meanwhile: the mark is gone, and a request from within the hold overlapped for certain
+      if (
+        row.generation !== found.generation &&
+        request.arrivedAt < (found.rotatedAt ?? 0) + this.#policy.holdMs * 1_000
+      )
+        throw this.#refusal(request, 'concurrent', row.id);
+    }
+    return row;
+  }
+
+  /** The row of a login that is neither revoked nor over. @throws OAuthError `invalid_grant` */
+  async #living(id: string, request: RefreshRequest): Promise<LoginRow> {
+    const row = await this.#store.findLogin(id);
+    if (row === undefined) throw this.#refusal(request, 'unknown_login', id);
+    if (isLive(row, this.#clock.nowMicros())) return row;
+    throw this.#refusal(
+      request,
+      row.revokedAt === null ? 'expired' : `revoked_${row.revokeReason ?? 'before'}`,
+      id,
+    );
   }
 
   async #onReuse(row: LoginRow, request: RefreshRequest): Promise<never> {
@@ -256,15 +308,13 @@ export class RefreshTokens {
     return this.#store.revoke(row.id, reason, this.#clock.nowMicros());
   }
 
-  /** Nobody is answered before the mark, and nobody before those who were on their way had their chance to come. */
+  /** Waits until requests under way had their chance to come, then gives the answer. */
   async #answer(
     next: RefreshToken,
     row: LoginRow,
     how: 'rotated' | 'replayed',
-    request: RefreshRequest,
-    issuedAt: number,
+    { request, issuedAt, knownAtMs }: RefreshContext,
   ): Promise<Refreshed> {
-    const knownAtMs = this.#clock.monotonicMs(); // not `rotatedAt`, which is from before the commit: a slow disk would use up the hold
     const verdict = await this.#onRefresh?.({
       id: row.id,
       sub: row.sub,
@@ -280,12 +330,12 @@ export class RefreshTokens {
     }
     const { scopes = row.scopes, claims = row.claims } = typeof verdict === 'object' ? verdict : {};
     await this.#hold(knownAtMs);
-    await this.#store.markDelivered(row.id, next.generation, this.#clock.nowMicros());
-    const ended = (await this.#store.findLogin(row.id))?.revokeReason;
-    if (ended !== null) throw this.#refusal(request, `revoked_${ended ?? 'before'}`, row.id); // while it was held
+    await this.#living(row.id, request); // it may have been revoked while it was held
     this.#audit.tokenRefreshed(request.req, row, how);
     return {
       issuedAt,
+      generation: next.generation,
+      readyAt: this.#clock.nowMicros(),
       refreshToken: this.#codec.format(next),
       login: row,
       scopes:
@@ -299,8 +349,8 @@ export class RefreshTokens {
     const { holdMs } = this.#policy;
     if (holdMs === 0) return;
     const leftMs = Math.ceil(holdMs - 1 - (this.#clock.monotonicMs() - sinceMs));
-    if (leftMs > 0) await this.#clock.sleep(leftMs);
-    await this.#clock.sleep(1);
+    if (leftMs > 0) await this.#pause(leftMs);
+    await this.#pause(1);
   }
 
   #refusal(request: RefreshRequest, reason: string, id: string): OAuthError {

@@ -6,13 +6,14 @@
  * never `invalid_grant`: clients would log their users out.
  */
 import { randomInt } from 'node:crypto';
+import { pass } from '../../base/clock.ts';
 import { SvcError } from '../../base/errors.ts';
 import { DatabaseError } from '../../db/errors.ts';
 import { OAuthError } from '../errors.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../db/database.ts';
 import type { Parameter } from '../../db/values.ts';
-import type { LoginRow, RevokeReason, Rotation, StateRow, TokenStore } from './store.ts';
+import type { LoginRow, RevokeReason, Rotation, TokenStore } from './store.ts';
 
 const ATTEMPTS = 4;
 const RETRY_AFTER_SECONDS = 1;
@@ -59,18 +60,7 @@ interface LoginRecord {
   readonly cnf_jkt: string | null;
 }
 
-interface StateRecord {
-  readonly state_hash: string;
-  readonly browser_hash: string;
-  readonly provider: string;
-  readonly redirect_uri: string;
-  readonly return_to: string | null;
-  readonly nonce: string;
-  readonly created_at: number;
-  readonly expires_at: number;
-}
-
-/** Logins and login states in a database. */
+/** Logins in a database. */
 export class SqlTokenStore implements TokenStore {
   readonly #database: () => Database;
   readonly #clock: Clock;
@@ -79,78 +69,6 @@ export class SqlTokenStore implements TokenStore {
   constructor(database: () => Database, clock: Clock) {
     this.#database = database;
     this.#clock = clock;
-  }
-
-  async addState(row: StateRow): Promise<void> {
-    await this.#execute(
-      'INSERT INTO svc_oauth_state (state_hash, browser_hash, provider, redirect_uri, return_to, nonce, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
-      [
-        row.stateHash,
-        row.browserHash,
-        row.provider,
-        row.redirectUri,
-        row.returnTo,
-        row.nonce,
-        row.createdAt,
-        row.expiresAt,
-      ],
-    );
-  }
-
-  async countStates(now: number): Promise<number> {
-    return Number(
-      await this.#run((database) =>
-        database.scalar('SELECT COUNT(*) FROM svc_oauth_state WHERE expires_at > ?', [now]),
-      ),
-    );
-  }
-
-  /** As `#deleteBatch`, by the index that the clean-up has. */
-  dropOldestStates(count: number): Promise<number> {
-    return this.#execute(
-      this.#limitsInside()
-        ? 'DELETE FROM svc_oauth_state WHERE state_hash IN (SELECT state_hash FROM svc_oauth_state ORDER BY expires_at LIMIT ?)'
-        : 'DELETE FROM svc_oauth_state ORDER BY expires_at LIMIT ?',
-      [count],
-    );
-  }
-
-  /** Two statements, since MySQL has no RETURNING: the deletion decides. */
-  async takeState(
-    stateHash: string,
-    browserHash: string,
-    provider: string,
-    now: number,
-  ): Promise<StateRow | undefined> {
-    const row = await this.findState(stateHash, now);
-    if (row?.browserHash !== browserHash || row.provider !== provider) return undefined;
-    return (await this.#execute(
-      'DELETE FROM svc_oauth_state WHERE state_hash = ? AND browser_hash = ? AND provider = ? AND expires_at > ?',
-      [stateHash, browserHash, provider, now],
-    )) === 1
-      ? row
-      : undefined;
-  }
-
-  async findState(stateHash: string, now: number): Promise<StateRow | undefined> {
-    const row = await this.#run((database) =>
-      database.fetchOne<StateRecord>(
-        'SELECT state_hash, browser_hash, provider, redirect_uri, return_to, nonce, created_at, expires_at FROM svc_oauth_state WHERE state_hash = ? AND expires_at > ?',
-        [stateHash, now],
-      ),
-    );
-    return row === undefined
-      ? undefined
-      : {
-          stateHash: row.state_hash,
-          browserHash: row.browser_hash,
-          provider: row.provider,
-          redirectUri: row.redirect_uri,
-          returnTo: row.return_to,
-          nonce: row.nonce,
-          createdAt: row.created_at,
-          expiresAt: row.expires_at,
-        };
   }
 
   async addLogin(row: LoginRow): Promise<void> {
@@ -208,8 +126,8 @@ export class SqlTokenStore implements TokenStore {
 
   async markDelivered(id: string, generation: number, now: number): Promise<void> {
     await this.#execute(
-      'UPDATE svc_oauth_login SET delivered_at = ? WHERE id = ? AND gen = ? AND delivered_at IS NULL',
-      [now, id, generation],
+      'UPDATE svc_oauth_login SET delivered_at = ? WHERE id = ? AND gen = ? AND (delivered_at IS NULL OR delivered_at > ?)',
+      [now, id, generation, now],
     );
   }
 
@@ -263,24 +181,13 @@ export class SqlTokenStore implements TokenStore {
     return rows.map(loginOf);
   }
 
-  async cleanUp(now: number, batch: number): Promise<number> {
-    return (
-      (await this.#deleteBatch('svc_oauth_state', 'state_hash', 'expires_at', now, batch)) +
-      (await this.#deleteBatch('svc_oauth_login', 'id', 'abs_expires_at', now, batch))
-    );
-  }
-
-  /** Whether LIMIT stands inside IN, as MySQL and MariaDB do not have it; the others have none behind DELETE. */
-  #limitsInside(): boolean {
+  cleanUp(now: number, batch: number): Promise<number> {
     const { dialect } = this.#database();
-    return dialect === 'sqlite' || dialect === 'postgres';
-  }
-
-  #deleteBatch(table: string, key: string, end: string, now: number, batch: number): Promise<number> {
+    // MySQL and MariaDB have no LIMIT inside IN; the others have none behind DELETE
     return this.#execute(
-      this.#limitsInside()
-        ? `DELETE FROM ${table} WHERE ${key} IN (SELECT ${key} FROM ${table} WHERE ${end} <= ? LIMIT ?)`
-        : `DELETE FROM ${table} WHERE ${end} <= ? LIMIT ?`,
+      dialect === 'sqlite' || dialect === 'postgres'
+        ? 'DELETE FROM svc_oauth_login WHERE id IN (SELECT id FROM svc_oauth_login WHERE abs_expires_at <= ? LIMIT ?)'
+        : 'DELETE FROM svc_oauth_login WHERE abs_expires_at <= ? LIMIT ?',
       [now, batch],
     );
   }
@@ -315,7 +222,7 @@ export class SqlTokenStore implements TokenStore {
             reason: 'store',
             headers: { 'Retry-After': String(RETRY_AFTER_SECONDS) },
           });
-        await this.#clock.sleep(1 + randomInt(PAUSE_MS * 2 ** (attempt - 1)));
+        await pass(this.#clock, 1 + randomInt(PAUSE_MS * 2 ** (attempt - 1)));
       }
     }
   }
@@ -348,7 +255,8 @@ function loginOf(row: LoginRecord): LoginRow {
 }
 
 /*
- * The tables of the plugin, for each engine. Times are microseconds since the epoch as integers: no time zones, no
+ * The tables of the plugin, for each engine. `svc_oauth_state` was for logins under way, which browsers keep now: a migration that has
+ * been applied does not change, and processes of the version before may still run. Times are microseconds since the epoch as integers: no time zones, no
  * fractions cut off. Subjects compare byte for byte: in a collation that does not, "Alice" would end the logins of "alice".
  */
 

@@ -1,5 +1,5 @@
 /**
- * What the plugin keeps: logins, login states, and from when on a subject's tokens count. A contract, and its implementation
+ * What the plugin keeps: logins, and from when on a subject's tokens count. A contract, and its implementation
  * in memory for development; sql-store.ts keeps it in a database.
  *
  * Each method decides atomically by itself: none needs a transaction around it. Times are microseconds since the epoch.
@@ -29,7 +29,7 @@ export interface LoginRow {
   readonly createdAt: number;
   readonly lastUsedAt: number;
   readonly rotatedAt: number | null;
-  /** When the current refresh token was handed to the network; null while nobody can have it. */
+  /** When the response with the current refresh token was handed to the socket; null before that. */
   readonly deliveredAt: number | null;
   readonly idleExpiresAt: number;
   readonly absoluteExpiresAt: number;
@@ -39,20 +39,6 @@ export interface LoginRow {
   readonly ip: string | null;
   /** The thumbprint of the key that its tokens are bound to (RFC 9449). */
   readonly keyThumbprint: string | null;
-}
-
-/** A login that has been begun. */
-export interface StateRow {
-  /** Hex SHA-256 of the state, and of the secret in the browser's cookie. */
-  readonly stateHash: string;
-  readonly browserHash: string;
-  readonly provider: string;
-  readonly redirectUri: string;
-  /** Where the browser goes afterwards, in cookie mode; a local path. */
-  readonly returnTo: string | null;
-  readonly nonce: string;
-  readonly createdAt: number;
-  readonly expiresAt: number;
 }
 
 /** One rotation: what must be so, and what is so afterwards. */
@@ -70,26 +56,11 @@ export interface Rotation {
 
 /** What the plugin keeps. */
 export interface TokenStore {
-  addState(row: StateRow): Promise<void>;
-  /** How many states there are that are not over. */
-  countStates(now: number): Promise<number>;
-  /** Removes at most so many states, those first that end first. Answers how many. */
-  dropOldestStates(count: number): Promise<number>;
-  /** Takes a state out: of several that try, one gets it. Nothing happens unless browser and provider are right and it is not over. */
-  takeState(
-    stateHash: string,
-    browserHash: string,
-    provider: string,
-    now: number,
-  ): Promise<StateRow | undefined>;
-  /** A live state, whoever it belongs to. */
-  findState(stateHash: string, now: number): Promise<StateRow | undefined>;
-
   addLogin(row: LoginRow): Promise<void>;
   findLogin(id: string): Promise<LoginRow | undefined>;
   /** Rotates a live login that is still as presented, and binds it to the key that was proved. Whether it did: of several that try, one gets `true`. */
   rotate(rotation: Rotation): Promise<boolean>;
-  /** The current token is about to be handed to the network. */
+  /** The response with the token of this generation has been handed to the socket at `now`. Of several marks the earliest stays. */
   markDelivered(id: string, generation: number, now: number): Promise<void>;
   /** Whether this call ended it. */
   revoke(id: string, reason: RevokeReason, now: number): Promise<boolean>;
@@ -101,49 +72,14 @@ export interface TokenStore {
   validAfter(sub: string): Promise<number>;
   /** The logins of a subject that are not over, the latest used first. */
   listLogins(sub: string, now: number): Promise<readonly LoginRow[]>;
-  /** Removes what is over, at most so many rows of each kind. Answers how many. Revoked logins stay until their absolute end. */
+  /** Removes logins that are over, at most so many. Returns how many. Revoked logins stay until their absolute end. */
   cleanUp(now: number, batch: number): Promise<number>;
 }
 
 /** A {@link TokenStore} of one process, forgotten with it: for development and tests. */
 export class MemoryTokenStore implements TokenStore {
-  readonly #states = new Map<string, StateRow>();
   readonly #logins = new Map<string, LoginRow>();
   readonly #validAfter = new Map<string, number>();
-
-  async addState(row: StateRow): Promise<void> {
-    this.#states.set(row.stateHash, row);
-  }
-
-  async countStates(now: number): Promise<number> {
-    let count = 0;
-    for (const row of this.#states.values()) if (row.expiresAt > now) count++;
-    return count;
-  }
-
-  async dropOldestStates(count: number): Promise<number> {
-    const oldest = [...this.#states.values()]
-      .sort((left, right) => left.expiresAt - right.expiresAt)
-      .slice(0, count);
-    for (const row of oldest) this.#states.delete(row.stateHash);
-    return oldest.length;
-  }
-
-  async takeState(
-    stateHash: string,
-    browserHash: string,
-    provider: string,
-    now: number,
-  ): Promise<StateRow | undefined> {
-    const row = await this.findState(stateHash, now);
-    if (row?.browserHash !== browserHash || row.provider !== provider) return undefined;
-    return this.#states.delete(stateHash) ? row : undefined;
-  }
-
-  async findState(stateHash: string, now: number): Promise<StateRow | undefined> {
-    const row = this.#states.get(stateHash);
-    return row !== undefined && row.expiresAt > now ? row : undefined;
-  }
 
   async addLogin(row: LoginRow): Promise<void> {
     this.#logins.set(row.id, row);
@@ -187,7 +123,7 @@ export class MemoryTokenStore implements TokenStore {
 
   async markDelivered(id: string, generation: number, now: number): Promise<void> {
     const row = this.#logins.get(id);
-    if (row?.generation === generation && row.deliveredAt === null)
+    if (row?.generation === generation && (row.deliveredAt === null || row.deliveredAt > now))
       this.#logins.set(id, { ...row, deliveredAt: now });
   }
 
@@ -221,11 +157,9 @@ export class MemoryTokenStore implements TokenStore {
   }
 
   async cleanUp(now: number, batch: number): Promise<number> {
-    const states = [...this.#states.values()].filter((row) => row.expiresAt <= now).slice(0, batch);
     const logins = [...this.#logins.values()].filter((row) => row.absoluteExpiresAt <= now).slice(0, batch);
-    for (const row of states) this.#states.delete(row.stateHash);
     for (const row of logins) this.#logins.delete(row.id);
-    return states.length + logins.length;
+    return logins.length;
   }
 }
 

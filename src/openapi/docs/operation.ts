@@ -1,7 +1,7 @@
 /**
  * One operation -> HTML: what it is for, what it needs, what it takes, what it answers. Read without JavaScript, tried with it.
  */
-import { STATUS_CODES } from 'node:http';
+import { http } from '../../base/node-http.ts';
 import { NOTHING, html, inline, joined, prose } from './markup.ts';
 import { record, text } from './document.ts';
 import { isFile } from './schema.ts';
@@ -103,7 +103,7 @@ function statusMarkup({ status }: DocumentedResponse): Markup {
 }
 
 function phraseOf({ status, description }: DocumentedResponse): Markup {
-  return inline(description === '' ? (STATUS_CODES[status] ?? '') : description);
+  return inline(description === '' ? (http.STATUS_CODES[status] ?? '') : description);
 }
 
 function headersMarkup(headers: DocumentedResponse['headers'], schemas: SchemaWriter): Markup {

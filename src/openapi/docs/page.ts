@@ -153,7 +153,7 @@ function schemasMarkup(schemas: readonly NamedSchema[], writer: SchemaWriter): M
  * The page on the wire: the same bytes around a nonce that is another one each time, compressed for each answer.
  *
  * Kept bytes cannot be shared, then; they need not be. Of 500 operations the page has 1.3 MB, of which br makes 37 kB in 5 ms,
- * in another thread, and a page of the common size takes 1 ms (test/bench/docs-page.ts). Hashes in place of the nonce would
+ * in another thread, and a page of the common size takes 1 ms. Hashes in place of the nonce would
  * save that, and a policy that names the page's content would have to be made anew by whoever adds to it.
  */
 

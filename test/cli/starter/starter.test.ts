@@ -1,5 +1,5 @@
 /**
- * The files of a new project, as texts. test/cli/new.test.ts runs them.
+ * The files of a new project, as texts. test/cli/new.integration.test.ts runs them.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';

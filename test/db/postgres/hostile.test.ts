@@ -336,7 +336,6 @@ for (const [what, bytes] of [
   ['a message of 2 GiB', Buffer.concat([Buffer.from('S'), write.int32(2 ** 31 - 1)])],
   ['a message that is shorter than its length', Buffer.concat([Buffer.from('R'), write.int32(3)])],
   ['a row', write.dataRow('x')],
-  ['a web page', Buffer.from('HTTP/1.1 400 Bad Request\r\n\r\n')],
   ['one more question after the first', Buffer.concat([write.authentication(0), write.authentication(3)])],
   ['ReadyForQuery at once', write.ready()],
   ['ReadyForQuery in a transaction', Buffer.concat([write.authentication(0), write.ready('T')])],
@@ -360,6 +359,14 @@ for (const [what, bytes] of [
     await assert.rejects(connect(host), lost);
   });
 }
+
+test('a log-in that a web server answers fails with E_DB_CONNECT, which names it', async (t) => {
+  const host = await serving(t, async (socket, next) => {
+    await next();
+    socket.write('HTTP/1.1 400 Bad Request\r\n\r\n');
+  });
+  await assert.rejects(connect(host), { code: 'E_DB_CONNECT', message: /it is an HTTP server/ });
+});
 
 test('an older server may say so, and a notice or two may come before the end', async (t) => {
   const host = await serving(t, async (socket, next) => {

@@ -209,6 +209,23 @@ test('HttpServer answers surplus connections with 503, closes those beyond, coun
   }
 });
 
+test('HttpServer answers a probe over a surplus connection, as its last', async () => {
+  await using it = await serve((app) => app.get('/', () => 'ok'), { maxConnections: 20 });
+  const within = await Promise.all(Array.from({ length: 20 }, () => RawClient.open(it.server.port)));
+  for (const client of within) assert.equal((await client.send(GET).answer()).status, 200);
+  for (const [path, status] of [
+    ['/healthz', 200],
+    ['/', 503],
+    ['/readyz', 200],
+  ] as const) {
+    await using surplus = await RawClient.open(it.server.port);
+    const answer = await surplus.get(path).get('/').answer();
+    assert.deepEqual([path, answer.status, answer.field('connection')], [path, status, 'close']);
+    assert.equal((await surplus.ended()).length, 0);
+  }
+  for (const client of within) await client[Symbol.asyncDispose]();
+});
+
 test('HttpServer answers requests beyond maxInFlight with 503 and keeps their connection; probes it serves', async () => {
   const release = Promise.withResolvers<void>();
   await using it = await serve(
@@ -251,7 +268,7 @@ test('HttpServer serves as many pipelined requests as maxPipelined says and one 
   );
   await using client = await RawClient.open(it.server.port);
   client.send(GET.repeat(2_000));
-  while (seen < 4) await tick();
+  while (it.app.operations.inFlight() < 4) await tick();
   client.send(GET.repeat(2_000)); // read no more
   await tick();
   release.resolve();

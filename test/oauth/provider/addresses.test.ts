@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isPrivateAddress, isWithinSite, problemOfUrl } from '../../../src/oauth/provider/outbound.ts';
+import { isPrivateAddress, isWithinSite, problemOfUrl } from '../../../src/oauth/provider/addresses.ts';
 
 test('N04: isPrivateAddress() knows addresses of this machine and of sites, IPv4 inside IPv6 too', () => {
   const privates = [

@@ -5,7 +5,7 @@ import { inspect } from 'node:util';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { ProviderClient } from '../../../src/oauth/provider/client.ts';
-import { ProviderFailure } from '../../../src/oauth/provider/outbound.ts';
+import { ProviderFailure } from '../../../src/oauth/provider/failure.ts';
 import { OAuthProvider, githubProvider } from '../../../src/oauth/provider/presets.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { FakeProvider, RSA, challengeOf, jwk } from '../support/fake-provider.ts';
@@ -453,6 +453,7 @@ test('B14: identify() refuses a token answer that is not JSON, and a form unless
     [{ body: 'null' }, 'token_not_object'],
     [{ body: Buffer.from([0x22, 0xff, 0x22]) }, 'token_not_json'],
     [{ body: '' }, 'token_not_json'],
+    [{ body: '{"access_token":"a","access_token":"b","token_type":"bearer"}' }, 'token_ambiguous_json'],
     [{ status: 400, body: { error: 'invalid_grant' } }, 'token_status_400_invalid_grant'],
     [{ status: 401, body: '<' }, 'token_status_401'],
     [{ status: 500, body: '[]' }, 'token_status_500'],
@@ -526,6 +527,8 @@ test('B18: identify() refuses user info with an error, no object, or no subject 
     [{ status: 401, body: {} }, 'userinfo_status_401'],
     [{ status: 500, body: {} }, 'userinfo_status_500'],
     [{ body: '[]' }, 'userinfo_not_object'],
+    [{ body: '{"sub":"ada","sub":"eve"}' }, 'userinfo_ambiguous_json'],
+    [{ body: '{"sub":"ada","a":[{"b":1,"\\u0062":2}]}' }, 'userinfo_ambiguous_json'],
     [{ body: '"ada"' }, 'userinfo_not_object'],
     [{ body: {} }, 'user_subject'],
     [{ body: { sub: 5 } }, 'user_subject'],

@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { Discovery } from '../../../src/oauth/provider/discovery.ts';
-import { Outbound, ProviderFailure } from '../../../src/oauth/provider/outbound.ts';
-import { OAuthProvider, readMetadata, settingsOf } from '../../../src/oauth/provider/options.ts';
+import { ProviderFailure } from '../../../src/oauth/provider/failure.ts';
+import { Outbound } from '../../../src/oauth/provider/outbound.ts';
+import { readMetadata } from '../../../src/oauth/provider/metadata.ts';
+import { OAuthProvider, settingsOf } from '../../../src/oauth/provider/options.ts';
 import { FakeProvider } from '../support/fake-provider.ts';
 import type { OutboundAnswer, OutboundCall } from '../../../src/oauth/provider/outbound.ts';
 import type { OAuthProviderOptions } from '../../../src/oauth/provider/options.ts';
@@ -43,7 +45,7 @@ function discovery(
       isPrivate,
     });
   };
-  return { found: new Discovery(settingsOf(provider(options)), { call }), calls };
+  return { found: new Discovery(settingsOf(provider(options)), { call }, new ManualClock()), calls };
 }
 
 const reason =
@@ -219,7 +221,7 @@ test('Discovery asks once for all who wait, keeps what it found, and asks again 
     answers.push(answer);
     return answer.promise;
   };
-  const found = new Discovery(settingsOf(provider()), { call });
+  const found = new Discovery(settingsOf(provider()), { call }, new ManualClock());
   const first = [found.endpoints(), found.endpoints()];
   assert.equal(answers.length, 1);
   answers[0]!.reject(new ProviderFailure('provider_timeout', 'connect'));
@@ -234,6 +236,35 @@ test('Discovery asks once for all who wait, keeps what it found, and asks again 
   assert.equal((await second).clientAuth, 'basic');
   assert.equal(found.endpoints(), found.endpoints());
   assert.equal(answers.length, 2);
+});
+
+test('Discovery reads the description again after an hour, in the background, and keeps what it knows until that succeeds', async () => {
+  const clock = new ManualClock();
+  const answers: { token: string | undefined }[] = [{ token: 'one' }, { token: undefined }, { token: 'two' }];
+  let calls = 0;
+  const call = async (): Promise<OutboundAnswer> => {
+    const { token } = answers[calls++]!;
+    if (token === undefined) throw new ProviderFailure('provider_timeout', 'connect');
+    return {
+      status: 200,
+      mediaType: 'application/json',
+      body: Buffer.from(JSON.stringify({ ...METADATA, token_endpoint: `https://id.example/${token}` })),
+      isPrivate: true,
+    };
+  };
+  const found = new Discovery(settingsOf(provider({ issuer: METADATA.issuer })), { call }, clock);
+  const tokenUrl = async (): Promise<string> => (await found.endpoints()).token.url;
+  assert.equal(await tokenUrl(), 'https://id.example/one');
+  await clock.advance(3_599_999);
+  assert.deepEqual([await tokenUrl(), calls], ['https://id.example/one', 1]);
+  await clock.advance(1);
+  assert.deepEqual([await tokenUrl(), calls], ['https://id.example/one', 2], 'which fails');
+  await clock.advance(59_999);
+  assert.deepEqual([await tokenUrl(), calls], ['https://id.example/one', 2]);
+  await clock.advance(1);
+  await tokenUrl();
+  await clock.advance(0);
+  assert.deepEqual([await tokenUrl(), calls], ['https://id.example/two', 3]);
 });
 
 test('Discovery takes a member that is null for one that is not there, in what it reads and in what it is given', async () => {

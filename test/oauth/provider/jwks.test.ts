@@ -3,7 +3,8 @@ import { generateKeyPairSync } from 'node:crypto';
 import { test } from 'node:test';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { KeySource, chooseKeys, readKeySet } from '../../../src/oauth/provider/jwks.ts';
-import { Outbound, ProviderFailure } from '../../../src/oauth/provider/outbound.ts';
+import { ProviderFailure } from '../../../src/oauth/provider/failure.ts';
+import { Outbound } from '../../../src/oauth/provider/outbound.ts';
 import { EC, EC384, EC521, ED, FakeProvider, RSA, jwk } from '../support/fake-provider.ts';
 import type { Target } from '../../../src/oauth/provider/discovery.ts';
 
@@ -122,6 +123,23 @@ test('N08: KeySource keeps keys for ten minutes, and then fetches them again', a
   await clock.advance(1);
   assert.notEqual(await keys.current(target), first);
   assert.equal(fake.count('jwks'), 2);
+});
+
+test('Where a fetch fails KeySource goes on with known keys for a day, and asks once a minute', async () => {
+  await using fake = await FakeProvider.start();
+  const { keys, clock, target } = source(fake);
+  const known = await keys.current(target);
+  await clock.advance(600_000);
+  for (let minute = 0; minute < 3; minute++) {
+    fake.failNext('jwks', { status: 503 });
+    for (let count = 0; count < 5; count++) assert.equal(await keys.current(target), known);
+    assert.equal(fake.count('jwks'), 2 + minute);
+    await clock.advance(60_000);
+  }
+  assert.notEqual(await keys.current(target), known, 'it answers again');
+  await clock.advance(86_400_000);
+  fake.failNext('jwks', { status: 503 });
+  await assert.rejects(Promise.resolve(keys.current(target)), ProviderFailure);
 });
 
 test('N08: KeySource shares one fetch among all who wait', async () => {

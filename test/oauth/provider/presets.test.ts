@@ -6,9 +6,9 @@ import { test } from 'node:test';
 import { inspect } from 'node:util';
 import { SvcError } from '../../../src/base/errors.ts';
 import { OAuthProvider, githubProvider, googleProvider } from '../../../src/oauth/provider/presets.ts';
-import { settingsOf } from '../../../src/oauth/provider/options.ts';
+import { problemInProduction, settingsOf } from '../../../src/oauth/provider/options.ts';
 import { joinClaims, postedName, standardUser, userInfoOf } from '../../../src/oauth/provider/user-info.ts';
-import { ProviderFailure } from '../../../src/oauth/provider/outbound.ts';
+import { ProviderFailure } from '../../../src/oauth/provider/failure.ts';
 import { AUTHORITY_PEM } from '../support/tls.ts';
 import type { OAuthProviderOptions } from '../../../src/oauth/provider/presets.ts';
 
@@ -95,6 +95,28 @@ test('OAuthProvider shows its name, client id, issuer and scopes, and has defaul
     [other.issuer, other.scopes, settingsOf(other).tokenTypes],
     ['https://own.test', ['a'], ['bearer', 'n_a']],
   );
+});
+
+test('allowInsecure names hosts that are reached without TLS, and production refuses them', () => {
+  const compose = (allowInsecure: boolean | readonly string[], host = 'keycloak:8080'): OAuthProvider =>
+    new OAuthProvider({
+      name: 'kc',
+      clientId: 'client',
+      clientSecret: 's',
+      issuer: `http://${host}/realms/x`,
+      allowInsecure,
+    });
+  assert.match(problemInProduction(compose(['keycloak']))!, /allowInsecure/);
+  compose(['keycloak', 'other.internal'], '127.0.0.1:8080');
+  for (const [allowed, host] of [
+    [true, 'keycloak:8080'],
+    [['other'], 'keycloak:8080'],
+    [['keycloak'], 'keycloak.evil.example'],
+    [['keycloak'], 'evil-keycloak'],
+  ] as const)
+    assert.throws(() => compose(allowed, host), { code: 'E_OAUTH_PROVIDER' });
+  for (const bad of [['http://keycloak'], ['keycloak:8080'], ['*'], [''], 'keycloak'])
+    assert.throws(() => compose(bad as never), { code: 'E_OPTION_RANGE' });
 });
 
 test('OAuthProvider prints without its client secret, however it is printed', () => {
@@ -185,7 +207,7 @@ test('OAuthProvider refuses what cannot work, each with what is wrong', () => {
 test('OAuthProvider refuses options of the wrong kind, and those it does not know: a switch for TLS is not among them (N06)', () => {
   for (const [name, value] of Object.entries({
     clientAuth: 'jwt',
-    idTokenAlgorithms: ['HS256'],
+    idTokenAlgorithms: ['HS512'],
     jwks: [],
     mapUser: 5,
     scopes: 'openid',

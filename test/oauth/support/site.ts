@@ -6,7 +6,6 @@ import { SessionMiddleware, Svc } from 'svc';
 import { DatabasePlugin } from 'svc/db';
 import { OAuthPlugin, OAuthProvider } from 'svc/oauth';
 import { ManualClock, TestClient } from 'svc/testing';
-import { systemClock } from '../../../src/base/clock.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { FakeProvider } from './fake-provider.ts';
 import type { Env, SvcOptions } from 'svc';
@@ -25,6 +24,8 @@ export interface LoginSiteOptions {
   readonly app?: SvcOptions;
   /** Default: in production. */
   readonly hasDatabase?: boolean;
+  /** Which one. Default: SQLite in memory. */
+  readonly database?: () => Promise<SiteDatabase>;
   readonly hasSession?: boolean;
   /** What else the application has. */
   readonly more?: (app: Svc) => void;
@@ -128,10 +129,14 @@ export class LoginSite implements AsyncDisposable {
 
   static async open(options: LoginSiteOptions = {}): Promise<LoginSite> {
     const fake = await FakeProvider.start();
-    const { env = 'test', hasDatabase = env === 'production' || LoginSite.databases !== undefined } = options;
+    const {
+      env = 'test',
+      database: make = LoginSite.databases,
+      hasDatabase = env === 'production' || make !== undefined,
+    } = options;
     const database = !hasDatabase
       ? undefined
-      : ((await LoginSite.databases?.()) ?? { plugin: new DatabasePlugin('sqlite::memory:') });
+      : ((await make?.()) ?? { plugin: new DatabasePlugin('sqlite::memory:') });
     try {
       return new LoginSite(fake, database, options);
     } catch (error) {
@@ -181,29 +186,15 @@ export class LoginSite implements AsyncDisposable {
     return (await response.json()) as Tokens;
   }
 
-  /** What a promise comes to while time passes. */
-  async settle<T>(promise: Promise<T>): Promise<T> {
-    let isSettled = false;
-    const settled = promise.finally(() => {
-      isSettled = true;
-    });
-    settled.catch(() => undefined);
-    while (!isSettled) {
-      await this.clock.advance(5);
-      if (LoginSite.databases !== undefined) await systemClock.sleep(1); // a server takes its time, whatever the clock of the test says
-    }
-    return settled;
-  }
-
-  /** A refresh, and the time that its answer is held. */
+  /** A refresh. The hold moves the clock by itself. */
   refresh(
     token: string,
     more: Readonly<Record<string, string>> = {},
     client: TestClient = this.client,
   ): Promise<Response> {
-    return this.settle(
-      client.post('/oauth/token', { form: { grant_type: 'refresh_token', refresh_token: token, ...more } }),
-    );
+    return client.post('/oauth/token', {
+      form: { grant_type: 'refresh_token', refresh_token: token, ...more },
+    });
   }
 
   async refreshed(token: string): Promise<Tokens> {

@@ -3,20 +3,27 @@
  */
 import assert from 'node:assert/strict';
 import { createHash, createPublicKey, generateKeyPairSync, sign } from 'node:crypto';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { BearerAuth, Depends, requireScopes } from 'svc';
+import { DatabasePlugin } from 'svc/db';
 import { OAuthPlugin } from 'svc/oauth';
 import { ManualClock } from 'svc/testing';
 import { AppState, RequestState } from '../../../src/http/state.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { Audit } from '../../../src/oauth/audit.ts';
+import { Keyring } from '../../../src/crypto/keys.ts';
+import { MemoryRecordStore } from '../../../src/cache/stores.ts';
+import { SingleUse } from '../../../src/oauth/single-use.ts';
+import { DpopNonces } from '../../../src/oauth/tokens/dpop-nonces.ts';
 import { DPoP, thumbprintOf } from '../../../src/oauth/tokens/dpop.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { seeded } from '../../support/random.ts';
-import { LoginSite, claimsOf, fakeProvider, refusedAs } from '../support/site.ts';
+import { folder } from '../../support/run.ts';
+import { LoginSite, SECRET, claimsOf, fakeProvider, refusedAs } from '../support/site.ts';
 import type { JsonWebKey, KeyObject } from 'node:crypto';
 import type { HttpRequest } from '../../../src/http/contracts.ts';
-import type { LoginSiteOptions, Tokens } from '../support/site.ts';
+import type { LoginSiteOptions, SiteDatabase, Tokens } from '../support/site.ts';
 
 /** A client's key, and how it signs. */
 interface ClientKey {
@@ -79,12 +86,10 @@ function open(
 }
 
 const refresh = (site: LoginSite, token: string, dpop?: string): Promise<Response> =>
-  site.settle(
-    site.client.post('/oauth/token', {
-      form: { refresh_token: token },
-      headers: dpop === undefined ? {} : { dpop },
-    }),
-  );
+  site.client.post('/oauth/token', {
+    form: { refresh_token: token },
+    headers: dpop === undefined ? {} : { dpop },
+  });
 
 async function bound(site: LoginSite, key: ClientKey = EC): Promise<Tokens> {
   const response = await refresh(site, (await site.login()).refresh_token, proof(site.clock, key));
@@ -112,8 +117,12 @@ function judge(clock: ManualClock): {
   readonly reasonOf: (text: string, parts?: Partial<HttpRequest>) => Promise<string>;
 } {
   const { logger } = collectedLog();
+  const records = new MemoryRecordStore({ clock });
   const dpop = new DPoP({
     isRequired: false,
+    requiresNonce: false,
+    nonces: new DpopNonces(Keyring.of(SECRET), clock),
+    used: new SingleUse(() => records),
     clock,
     audit: new Audit(logger, createMetrics({ log: logger })),
   });
@@ -125,7 +134,8 @@ function judge(clock: ManualClock): {
       );
       return 'accepted';
     } catch (error) {
-      assert.equal((error as { code?: string }).code, 'invalid_dpop_proof');
+      const { code } = error as { code?: string };
+      assert.ok(code === 'invalid_dpop_proof' || code === 'use_dpop_nonce', code);
       return (error as { reason: string }).reason;
     }
   };
@@ -267,6 +277,86 @@ test('T24 A proof counts once for as long as it could, and its id is that of its
   assert.equal(answers.filter((each) => each === 'accepted').length, 1);
 });
 
+test('T24 A proof that one process has used is refused by another (RFC 9449 §11.1)', async (t) => {
+  const url = `sqlite:${join(folder(t), 'data.db')}`;
+  const database = (): Promise<SiteDatabase> =>
+    Promise.resolve({ plugin: new DatabasePlugin(url, { migrations: 'apply' }) });
+  await using one = await open('optional', { database });
+  await using two = await open('optional', { database });
+  const { refresh_token: first } = await one.login();
+  const { refresh_token: other } = await one.login();
+  await two.client.get('/healthz');
+  const used = proof(one.clock);
+  assert.equal((await refresh(one, first, used)).status, 200);
+  await refusedAs(await refresh(two, other, used), 400, 'invalid_dpop_proof');
+  assert.equal((await refresh(two, other, proof(two.clock))).status, 200);
+});
+
+test('T24 Every token response and refusal has a nonce; one that is too old is refused (RFC 9449 §8)', async () => {
+  await using site = await open('optional');
+  const { refresh_token: token } = await site.login();
+  const refused = await refresh(site, token, 'x');
+  const nonce = refused.headers.get('dpop-nonce')!;
+  assert.match(nonce, /^[\w-]+\.[\w-]{22}$/);
+  await refusedAs(refused, 400, 'invalid_dpop_proof');
+  const next = await refresh(site, token, proof(site.clock, EC, { claims: { nonce } }));
+  assert.equal(next.status, 200);
+  assert.equal(next.headers.get('dpop-nonce'), nonce);
+  const { access_token: access, refresh_token: again } = (await next.json()) as Tokens;
+  await site.clock.advance(600_000);
+  for (const bad of [nonce, 'x', 1, `${nonce.slice(0, -1)}${nonce.endsWith('A') ? 'B' : 'A'}`]) {
+    const response = await refresh(site, again, proof(site.clock, EC, { claims: { nonce: bad } }));
+    assert.notEqual(response.headers.get('dpop-nonce'), nonce);
+    await refusedAs(response, 400, 'use_dpop_nonce');
+  }
+  const challenged = await site.client.get('/me', {
+    headers: {
+      authorization: `DPoP ${access}`,
+      dpop: proof(site.clock, EC, {
+        claims: { htm: 'GET', htu: 'http://localhost/me', ath: athOf(access), nonce },
+      }),
+    },
+  });
+  assert.equal(challenged.status, 401);
+  assert.match(challenged.headers.get('www-authenticate')!, /DPoP error="use_dpop_nonce"/);
+  assert.match(challenged.headers.get('dpop-nonce')!, /^[\w-]+\.[\w-]{22}$/);
+});
+
+test('T24 With dpopNonces required a proof without a nonce is refused, with one for the next attempt', async () => {
+  await using site = await open('optional', { plugin: { dpopNonces: 'required' } });
+  const { refresh_token: token } = await site.login();
+  const refused = await refresh(site, token, proof(site.clock));
+  const nonce = refused.headers.get('dpop-nonce')!;
+  await refusedAs(refused, 400, 'use_dpop_nonce');
+  assert.equal((await refresh(site, token, proof(site.clock, EC, { claims: { nonce } }))).status, 200);
+});
+
+test('T24 A login that names its key is bound from the first token (RFC 9449 §10)', async () => {
+  await using site = await open('required');
+  const { state } = await site.begin({ dpop_jkt: EC.jkt });
+  const tokens = (await (await site.back({ code: 'c', state })).json()) as Tokens;
+  assert.equal(tokens.token_type, 'DPoP');
+  assert.deepEqual(claimsOf(tokens.access_token)['cnf'], { jkt: EC.jkt });
+  const asBearer = await site.client.get('/me', {
+    headers: { authorization: `Bearer ${tokens.access_token}` },
+  });
+  assert.equal(asBearer.status, 401);
+  await refusedAs(await refresh(site, tokens.refresh_token, proof(site.clock, OTHER)), 400, 'invalid_grant');
+  assert.equal((await refresh(site, tokens.refresh_token, proof(site.clock))).status, 200);
+  for (const jkt of ['x', EC.jkt.slice(1), `${EC.jkt}x`])
+    await refusedAs(
+      await site.client.get('/oauth/login', { query: { dpop_jkt: jkt } }),
+      400,
+      'invalid_request',
+    );
+  await using off = await open('off');
+  await refusedAs(
+    await off.client.get('/oauth/login', { query: { dpop_jkt: EC.jkt } }),
+    400,
+    'invalid_request',
+  );
+});
+
 test('T24 No mutation of a proof is one', async () => {
   const clock = new ManualClock();
   const { reasonOf } = judge(clock);
@@ -322,14 +412,12 @@ test('T24 Of several keys that would bind a login, one does', async () => {
   await using site = await open('optional', { hasDatabase: true });
   const { refresh_token: token } = await site.login();
   const keys = [EC, OTHER, EC, OTHER, keyOf('EdDSA')];
-  const answers = await site.settle(
-    Promise.all(
-      keys.map((key) =>
-        site.client.post('/oauth/token', {
-          form: { refresh_token: token },
-          headers: { dpop: proof(site.clock, key) },
-        }),
-      ),
+  const answers = await Promise.all(
+    keys.map((key) =>
+      site.client.post('/oauth/token', {
+        form: { refresh_token: token },
+        headers: { dpop: proof(site.clock, key) },
+      }),
     ),
   );
   const won = new Set<unknown>(),

@@ -30,6 +30,7 @@ function machine(
     secrets?: readonly string[];
     onRefresh?: () => Awaitable<RefreshVerdict>;
     clock?: ManualClock;
+    pause?: (ms: number) => Promise<void>;
   } = {},
 ) {
   const clock = parts.clock ?? new ManualClock();
@@ -42,6 +43,7 @@ function machine(
     clock,
     audit: new Audit(logger.child('svc_oauth'), createMetrics({ log: logger })),
     onRefresh: parts.onRefresh,
+    pause: parts.pause ?? ((ms) => clock.advance(ms)),
     policy: {
       idleTtl: 14 * 86_400 * SECOND,
       absoluteTtl: 90 * 86_400 * SECOND,
@@ -65,7 +67,8 @@ function machine(
       ip: null,
       keyThumbprint: null,
     });
-  const refresh = (
+  /** A refresh whose response has not gone out. */
+  const answer = (
     text: string,
     request: { arrivedAt?: number; scopes?: readonly string[]; keyThumbprint?: string | null } = {},
   ): Promise<Refreshed> => {
@@ -78,8 +81,18 @@ function machine(
       req: undefined,
     });
   };
+  const refresh = async (...given: Parameters<typeof answer>): Promise<Refreshed> => {
+    const refreshed = await answer(...given);
+    await tokens.markDelivered(refreshed);
+    return refreshed;
+  };
   const names = (): unknown[] => events.map((event) => event['event']);
-  return { clock, store, codec, tokens, login, refresh, events, names };
+  return { clock, store, codec, tokens, login, answer, refresh, events, names };
+}
+
+/** A clock that only the test moves: pauses wait for it. */
+function still(clock = new ManualClock()): { clock: ManualClock; pause: (ms: number) => Promise<void> } {
+  return { clock, pause: (ms) => clock.sleep(ms) };
 }
 
 /** Time passes for requests that are under way: they go as far as they can first. */
@@ -185,20 +198,69 @@ for (const count of [2, 5, 20, 100]) {
   });
 }
 
-test('Nobody is answered before the hold is over and the delivery is marked', async () => {
-  const { login, refresh, clock, store } = machine({ holdMs: 25 });
+test('A refresh is answered when the hold is over, and is complete when its response has gone out', async () => {
+  const clock = new ManualClock();
+  const { login, answer, tokens, store } = machine({ holdMs: 25 }, { clock, pause: (ms) => clock.sleep(ms) });
   const { refreshToken, login: row } = await login();
   let answered = false;
-  const answer = refresh(refreshToken).then((given) => {
+  const answering = answer(refreshToken).then((given) => {
     answered = true;
     return given;
   });
   await pass(clock, 24);
   assert.equal(answered, false);
-  assert.equal((await store.findLogin(row.id))?.deliveredAt, null);
   await clock.advance(1);
-  await answer;
-  assert.notEqual((await store.findLogin(row.id))?.deliveredAt, null);
+  const refreshed = await answering;
+  assert.equal((await store.findLogin(row.id))?.deliveredAt, null);
+  const readyAt = clock.nowMicros();
+  await clock.advance(3);
+  await tokens.markDelivered(refreshed);
+  assert.equal(
+    (await store.findLogin(row.id))?.deliveredAt,
+    readyAt,
+    'the moment before the response went out',
+  );
+});
+
+test('A response that was never handed to the socket leaves its token the current one', async () => {
+  const { login, answer, refresh, clock } = machine();
+  const { refreshToken } = await login();
+  const lost = await answer(refreshToken);
+  await clock.advance(60_000);
+  const retried = await refresh(refreshToken);
+  assert.equal(retried.refreshToken, lost.refreshToken);
+  await clock.advance(1);
+  await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
+});
+
+test('A token that comes behind the response is found to be replayed although the mark is late', async () => {
+  const { login, answer, refresh, tokens, clock, names } = machine();
+  const { refreshToken } = await login();
+  const first = await answer(refreshToken);
+  await clock.advance(1);
+  const replay = refresh(refreshToken);
+  await clock.advance(0);
+  await tokens.markDelivered(first);
+  await assert.rejects(replay, refused('invalid_grant', 'reuse'));
+  assert.ok(names().includes('token_reuse_detected'));
+});
+
+test('A request that overlaps is refused without harm when the successor has been used meanwhile', async () => {
+  const clock = new ManualClock();
+  const { login, answer, refresh, tokens } = machine({ holdMs: 25 }, still(clock));
+  const { refreshToken } = await login();
+  const [first, second] = [answer(refreshToken), answer(refreshToken)];
+  const refusedSecond = assert.rejects(second, refused('invalid_grant', 'concurrent'));
+  await pass(clock, 25);
+  const won = await first;
+  await tokens.markDelivered(won);
+  const third = answer(won.refreshToken);
+  await pass(clock, 25);
+  await refusedSecond;
+  await tokens.markDelivered(await third);
+  const last = refresh((await third).refreshToken);
+  await pass(clock, 25);
+  assert.ok((await last).refreshToken);
 });
 
 test('T08 With concurrency strict one of many gets a token, the others are refused, and the login lives', async () => {
@@ -552,7 +614,7 @@ test('V08 A login waits so for no clock that was set back since it began: it wou
 test('V07 A login that waits so is not admitted when it is revoked meanwhile', async () => {
   for (const lag of [0, 5_000]) {
     // of the process that revokes
-    const { login, store, clock } = machine({ apart: 10_000 });
+    const { login, store, clock } = machine({ apart: 10_000 }, still());
     await store.revokeAll('alice', clock.nowMicros());
     await clock.advance(1);
     const waiting = assert.rejects(login(), refused('access_denied', 'revoked_meanwhile'));
@@ -564,26 +626,6 @@ test('V07 A login that waits so is not admitted when it is revoked meanwhile', a
   }
 });
 
-test('Nobody is answered before the mark is committed: until then a retry is no theft', async () => {
-  const marking = Promise.withResolvers<void>();
-  const store = new (class extends MemoryTokenStore {
-    override async markDelivered(...row: Parameters<MemoryTokenStore['markDelivered']>): Promise<void> {
-      await marking.promise;
-      return super.markDelivered(...row);
-    }
-  })();
-  const { login, refresh } = machine({}, { store });
-  const { refreshToken } = await login();
-  let isAnswered = false;
-  const answer = refresh(refreshToken).finally(() => {
-    isAnswered = true;
-  });
-  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
-  assert.equal(isAnswered, false);
-  marking.resolve();
-  assert.ok((await answer).refreshToken);
-});
-
 test('A commit that took longer than the hold does not use it up', async () => {
   const clock = new ManualClock();
   const memory = new MemoryTokenStore();
@@ -593,7 +635,7 @@ test('A commit that took longer than the hold does not use it up', async () => {
     await clock.sleep(40); // the disk
     return isWinner;
   };
-  const { login, refresh, store } = machine({ holdMs: 25 }, { store: memory, clock });
+  const { login, refresh, store } = machine({ holdMs: 25 }, { store: memory, ...still(clock) });
   const { refreshToken, login: row } = await login();
   const answer = refresh(refreshToken);
   await pass(clock, 40);
@@ -608,7 +650,7 @@ test('A hook that took longer than the hold leaves one turn of the loop of it', 
   const clock = new ManualClock();
   const { login, refresh } = machine(
     { holdMs: 25 },
-    { clock, onRefresh: () => clock.sleep(60).then(() => true) },
+    { ...still(clock), onRefresh: () => clock.sleep(60).then(() => true) },
   );
   const { refreshToken } = await login();
   const answer = refresh(refreshToken);
@@ -619,7 +661,7 @@ test('A hook that took longer than the hold leaves one turn of the loop of it', 
 });
 
 test('After a stall of the event loop those who had come meanwhile still get the same token', async () => {
-  const { login, refresh, clock } = machine({ holdMs: 25 });
+  const { login, refresh, clock } = machine({ holdMs: 25 }, still());
   const { refreshToken } = await login();
   const first = refresh(refreshToken);
   await pass(clock, 24); // the first part is over, and what waits on sockets is read

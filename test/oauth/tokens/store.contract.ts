@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { Awaitable } from '../../../src/http/contracts.ts';
-import type { LoginRow, StateRow, TokenStore } from '../../../src/oauth/tokens/store.ts';
+import type { LoginRow, TokenStore } from '../../../src/oauth/tokens/store.ts';
 
 /** A store under test, empty. */
 export interface TokenStoreUnderTest {
@@ -41,20 +41,6 @@ export function loginRow(parts: Partial<LoginRow> = {}): LoginRow {
     userAgent: 'curl/8',
     ip: '192.0.2.1',
     keyThumbprint: null,
-    ...parts,
-  };
-}
-
-function stateRow(parts: Partial<StateRow> = {}): StateRow {
-  return {
-    stateHash: 's'.repeat(64),
-    browserHash: 'b'.repeat(64),
-    provider: 'dev',
-    redirectUri: 'https://app.example/oauth/callback',
-    returnTo: null,
-    nonce: 'n'.repeat(43),
-    createdAt: NOW,
-    expiresAt: NOW + 600_000_000,
     ...parts,
   };
 }
@@ -240,69 +226,10 @@ export function tokenStoreContract(
     );
   });
 
-  contract('takes a state out once, for its own browser and provider', async (store) => {
-    await store.addState(stateRow());
-    const { stateHash, browserHash } = stateRow();
-    assert.equal(await store.takeState(stateHash, 'x'.repeat(64), 'dev', NOW), undefined);
-    assert.equal(await store.takeState(stateHash, browserHash, 'other', NOW), undefined);
-    assert.equal(await store.takeState(stateHash, browserHash, 'dev', NOW + 600_000_000), undefined);
-    assert.deepEqual(await store.findState(stateHash, NOW), stateRow());
-    const taken = await Promise.all(
-      Array.from({ length: 50 }, () => store.takeState(stateHash, browserHash, 'dev', NOW)),
-    );
-    assert.equal(taken.filter((row) => row !== undefined).length, 1);
-    assert.deepEqual(
-      taken.find((row) => row !== undefined),
-      stateRow(),
-    );
-    assert.equal(await store.findState(stateHash, NOW), undefined);
-  });
-
-  contract('does not find a state that is over', async (store) => {
-    await store.addState(stateRow({ returnTo: '/inbox?a=1' }));
-    assert.equal((await store.findState(stateRow().stateHash, NOW))?.returnTo, '/inbox?a=1');
-    assert.equal(await store.findState(stateRow().stateHash, NOW + 600_000_000), undefined);
-  });
-
-  contract('counts the states that are not over', async (store) => {
-    assert.equal(await store.countStates(NOW), 0);
-    for (let index = 0; index < 4; index++)
-      await store.addState(stateRow({ stateHash: String(index).padEnd(64, '0'), expiresAt: NOW + index }));
-    assert.deepEqual(
-      [
-        await store.countStates(NOW - 1),
-        await store.countStates(NOW),
-        await store.countStates(NOW + 1),
-        await store.countStates(NOW + 3),
-      ],
-      [4, 3, 2, 0],
-    );
-  });
-
-  contract('drops the states that end first, as many as asked for', async (store) => {
-    assert.equal(await store.dropOldestStates(3), 0);
-    const rows = [3, 0, 4, 1, 2].map((index) =>
-      stateRow({ stateHash: String(index).padEnd(64, '0'), expiresAt: NOW + 10 + index }),
-    );
-    for (const row of rows) await store.addState(row);
-    await store.addLogin(loginRow());
-    assert.equal(await store.dropOldestStates(2), 2);
-    for (const row of rows)
-      assert.equal(
-        (await store.findState(row.stateHash, NOW)) !== undefined,
-        row.expiresAt >= NOW + 12,
-        row.stateHash[0],
-      );
-    assert.equal(await store.dropOldestStates(100), 3);
-    assert.equal(await store.countStates(NOW), 0);
-    assert.deepEqual(await store.findLogin('login-1'), loginRow());
-  });
-
   contract(
     'cleans up what is over in batches, and keeps revoked logins until their absolute end',
     async (store) => {
       for (let index = 0; index < 5; index++) {
-        await store.addState(stateRow({ stateHash: String(index).padEnd(64, '0'), expiresAt: NOW + index }));
         await store.addLogin(
           loginRow({
             id: `login-${index}`,
@@ -312,10 +239,9 @@ export function tokenStoreContract(
           }),
         );
       }
-      assert.equal(await store.cleanUp(NOW + 2, 2), 4);
       assert.equal(await store.cleanUp(NOW + 2, 2), 2);
+      assert.equal(await store.cleanUp(NOW + 2, 2), 1);
       assert.equal(await store.cleanUp(NOW + 2, 2), 0);
-      assert.equal(await store.countStates(NOW), 2);
       assert.notEqual(await store.findLogin('login-3'), undefined);
       assert.equal(await store.findLogin('login-2'), undefined);
     },

@@ -1,5 +1,5 @@
 /**
- * `/docs` as an application serves it: fields, codings, nonces, tokens. test/openapi/docs/browser.test.ts looks at it in a browser.
+ * `/docs` as an application serves it: fields, codings, nonces, tokens. test/openapi/docs/browser.integration.test.ts looks at it in a browser.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

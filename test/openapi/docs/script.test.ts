@@ -1,6 +1,6 @@
 /**
  * Files of the docs page: the module that the package holds is made of them, and TypeScript checks the scripts. Their behaviour is
- * tested in a browser, by test/openapi/docs/browser.test.ts; their values, here.
+ * tested in a browser, by test/openapi/docs/browser.integration.test.ts; their values, here.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';

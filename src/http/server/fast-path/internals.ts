@@ -14,18 +14,18 @@
  */
 import { channel } from 'node:diagnostics_channel';
 import { EventEmitter } from 'node:events';
-import { IncomingMessage, OutgoingMessage, STATUS_CODES, Server, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
+import { http } from '../../../base/node-http.ts';
 import { systemClock } from '../../../base/clock.ts';
 import { httpDate, isAsciiValue, isNamed, isToken } from '../../headers.ts';
-import type { IncomingHttpHeaders } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { SharedChunk } from '../../chunks.ts';
 import type { BodyTaker } from '../../request/body-stream.ts';
 import type { RequestIdentity } from '../../request-id.ts';
 import type { HttpResponse } from '../../response.ts';
 
-const { end, write, writeHead } = ServerResponse.prototype;
+const { end, write, writeHead } = http.ServerResponse.prototype;
 
 /** Whether these methods are Node's own: tools may have replaced them before this file was loaded. */
 function areOwn(): boolean {
@@ -53,13 +53,13 @@ export function isObserved(): boolean {
     OBSERVED[0]!.hasSubscribers ||
     OBSERVED[1]!.hasSubscribers ||
     OBSERVED[2]!.hasSubscribers ||
-    Server.prototype.emit !== EventEmitter.prototype.emit
+    http.Server.prototype.emit !== EventEmitter.prototype.emit
   );
 }
 
 /** Whether tools have replaced the methods by which node:http sends answers. */
 function isPatched(): boolean {
-  const { prototype } = ServerResponse;
+  const { prototype } = http.ServerResponse;
   return (
     prototype.end !== end ||
     prototype.write !== write ||
@@ -69,7 +69,7 @@ function isPatched(): boolean {
 }
 
 /** A request as node:http documents it. Its server reads `rawHeaders`, and requires a Host itself. */
-export class ReceivedMessage extends IncomingMessage {
+export class ReceivedMessage extends http.IncomingMessage {
   /** Whether its answer was over before all of it was read: what is left was thrown away. Set by the server. @internal */
   declare isLetGo: boolean;
   /** Whether its sender waits for "100 Continue". Set by the server. @internal */
@@ -94,7 +94,7 @@ export class ReceivedMessage extends IncomingMessage {
   }
 }
 
-const mapOf = Object.getOwnPropertyDescriptor(IncomingMessage.prototype, 'headers') as {
+const mapOf = Object.getOwnPropertyDescriptor(http.IncomingMessage.prototype, 'headers') as {
   get(this: IncomingMessage): IncomingHttpHeaders;
   set(this: IncomingMessage, headers: IncomingHttpHeaders): void;
 };
@@ -208,7 +208,7 @@ export interface AnsweredRequest {
 }
 
 /** An answer as node:http documents it. */
-export class SentMessage extends ServerResponse {
+export class SentMessage extends http.ServerResponse {
   /** The request that it answers. Set by the server. */
   declare request: AnsweredRequest | undefined;
   /** Whether its body comes in chunks, and its length is not known. Set by its sender. */
@@ -260,10 +260,10 @@ export function reset(socket: Socket): void {
   }
 }
 
-const hasFinished = Object.getOwnPropertyDescriptor(OutgoingMessage.prototype, 'writableFinished') as {
+const hasFinished = Object.getOwnPropertyDescriptor(http.OutgoingMessage.prototype, 'writableFinished') as {
   get(this: ServerResponse): boolean;
 };
-const hasHead = Object.getOwnPropertyDescriptor(OutgoingMessage.prototype, 'headersSent') as {
+const hasHead = Object.getOwnPropertyDescriptor(http.OutgoingMessage.prototype, 'headersSent') as {
   get(this: ServerResponse): boolean;
 };
 
@@ -319,7 +319,7 @@ class FastSent extends SentMessage {
     onOver: (this: SentMessage) => void,
   ): void {
     this.statusCode = status;
-    this.statusMessage = STATUS_CODES[status] ?? 'unknown';
+    this.statusMessage = http.STATUS_CODES[status] ?? 'unknown';
     this.isWritten = true;
     this.finished = true;
     this.socket!.write(text, isAscii ? 'latin1' : 'utf8', (error) => {
@@ -460,7 +460,7 @@ export class HeadTexts {
 
 /** The status line and the fields, each checked as node:http does: what is not as it should be is left to it. */
 function startOf(status: number, fields: readonly string[], idName: string): string {
-  let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'unknown'}\r\n`;
+  let text = `HTTP/1.1 ${status} ${http.STATUS_CODES[status] ?? 'unknown'}\r\n`;
   for (let index = 0; index < fields.length; index += 2) {
     const name = fields[index]!;
     const value = fields[index + 1]!;

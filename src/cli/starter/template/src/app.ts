@@ -191,6 +191,7 @@ app.post(
 
 app.post('/token', { me: Depends(person), store: Depends(notes), ...PAGE }, async ({ me, store, req }) => {
   const token = createToken(me.id, app.config.get('authSecret', ''), {
+    type: 'at+jwt', // as those of the login, or BearerAuth() takes none of them
     expiresInSeconds: 3_600,
     claims: { scopes: SCOPES, iat_us: app.clock.nowMicros() }, // a logout ends tokens from before it, to the microsecond
     clock: app.clock,

@@ -91,7 +91,10 @@ test('the notes of other people are not found', async () => {
 
 test('the JSON interface answers 401 without a token, and 403 without the scope', async () => {
   await using client = new TestClient(app);
-  const token = createToken('dev:ada', authSecret, { claims: { scopes: ['notes:read'] } });
+  const token = createToken('dev:ada', authSecret, {
+    type: 'at+jwt',
+    claims: { scopes: ['notes:read'] },
+  });
   const headers = { Authorization: `Bearer ${token}` };
   assert.equal((await client.get('/api/notes')).status, 401);
   assert.equal((await client.get('/api/notes', { headers })).status, 200);

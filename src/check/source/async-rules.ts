@@ -1,0 +1,365 @@
+/**
+ * Promises that are not awaited, and work that holds up everything else: SVC611 … SVC614, SVC634, SVC635, and SVC501 in functions that
+ * handlers call.
+ */
+import { calledName, entryOf, functionAround, pathOf, walk } from './nodes.ts';
+import { meaningOfCall } from './sources.ts';
+import { isBlockingName } from './blocking.ts';
+import type { SourceModule } from './modules.ts';
+import type { Call, Fn, Node } from './nodes.ts';
+import type { ReportNode, Sources } from './sources.ts';
+
+/** Runs every rule of this file. */
+export function findAsyncMistakes(sources: Sources, report: ReportNode): void {
+  findForgotten(sources, report);
+  findAsyncCallbacks(sources, report);
+  findPipes(sources, report);
+  findOutsideTransaction(sources, report);
+  findCollected(sources, report);
+  findEndless(sources, report);
+  findBlockingHelpers(sources, report);
+}
+
+// -- SVC611 --
+
+const OURS = /^(?:svc\.)?(?:checkPassword|hashPassword)$/;
+const DATABASE = /(?:^|\.)#?_?(?:db|tx|trx|database)$/i;
+const OF_DATABASE = /^(?:execute|executeMany|fetchOne|fetchAll|fetchArrays|scalar|script|transaction)$/;
+const LIMITER = /(?:^|\.)#?\w*limit(?:er)?s?$/i;
+
+/** Returns what a call gives a promise of; undefined for calls that rules do not know. */
+function promiseOf(
+  call: Call,
+  module: SourceModule,
+  sources: Sources,
+): { readonly name: string; readonly isOurs: boolean } | undefined {
+  if (call.isNew) return undefined;
+  const meaning = meaningOfCall(call, module);
+  if (OURS.test(meaning)) return { name: meaning.replace('svc.', ''), isOurs: true };
+  const { callee } = call;
+  if (callee.type === 'member' && callee.property !== undefined) {
+    const owner = pathOf(callee.object) ?? '';
+    const isDatabase = DATABASE.test(owner) && OF_DATABASE.test(callee.property);
+    if (isDatabase || (LIMITER.test(owner) && callee.property === 'take'))
+      return { name: `${owner}.${callee.property}`, isOurs: true };
+  }
+  const fn = sources.handlers.resolve(callee, module);
+  return fn?.isAsync === true && !fn.isGenerator
+    ? { name: pathOf(callee) ?? 'the function', isOurs: false }
+    : undefined;
+}
+
+function findForgotten(sources: Sources, report: ReportNode): void {
+  for (const { module, node: call } of sources.all('call')) {
+    const use = useOf(call);
+    if (use === undefined) continue;
+    const promise = promiseOf(call, module, sources);
+    if (promise === undefined) continue;
+    if (use === 'condition')
+      report(
+        'SVC611',
+        module,
+        call,
+        `${promise.name}() is not awaited: its promise counts as true, whatever comes of it`,
+      );
+    else if (use === 'statement' && promise.isOurs)
+      report(
+        'SVC611',
+        module,
+        call,
+        `${promise.name}() is not awaited: the answer goes out before it is done, and its errors are lost`,
+        { severity: 'warning' },
+      );
+    else if (use === 'kept' && promise.isOurs) {
+      const kept = keptPromise(call);
+      if (kept !== undefined)
+        report(
+          'SVC611',
+          module,
+          call,
+          `${promise.name}() is not awaited: "${kept}" is a promise and not what comes of it`,
+        );
+    }
+  }
+}
+
+/** Returns what becomes of a promise: nothing (`statement`), a test of whether it is there, or a name; undefined where it may be waited for. */
+function useOf(call: Call): 'statement' | 'condition' | 'kept' | undefined {
+  const { parent } = call;
+  switch (parent?.type) {
+    case 'statement':
+      return 'statement';
+    case 'unary':
+      return parent.operator === '!' ? 'condition' : undefined;
+    case 'if':
+      return parent.test === call ? 'condition' : undefined;
+    case 'choice':
+      return parent.test === call ? 'condition' : undefined;
+    case 'binary':
+      if (parent.operator === '&&' && parent.left === call) return 'condition';
+      if (/^[!=]==?$/.test(parent.operator)) return 'condition';
+      return (parent.operator === '&&' || parent.operator === '||') && isTest(parent)
+        ? 'condition'
+        : undefined;
+    case 'member':
+      return parent.object === call && !/^(?:then|catch|finally)$/.test(parent.property ?? 'then')
+        ? 'condition'
+        : undefined;
+    case 'declarator':
+      return 'kept';
+    default:
+      return undefined;
+  }
+}
+
+function isTest(node: Node): boolean {
+  const { parent } = node;
+  if (parent?.type === 'binary' && /^(?:&&|\|\|)$/.test(parent.operator)) return isTest(parent);
+  return (parent?.type === 'if' || parent?.type === 'choice') && parent.test === node;
+}
+
+/** The name that holds a promise and is used as if it were the value: tested, or asked for a member. */
+function keptPromise(call: Call): string | undefined {
+  const declarator = call.parent;
+  const fn = functionAround(call);
+  if (declarator?.type !== 'declarator' || fn === undefined) return undefined;
+  if (declarator.target.type === 'object' || declarator.target.type === 'list')
+    return 'what is taken out of it';
+  if (declarator.target.type !== 'name') return undefined;
+  const { name } = declarator.target;
+  let isMisused = false;
+  let isAwaited = false;
+  walk(fn, (node) => {
+    if (node.type !== 'name' || node.name !== name || node === declarator.target) return;
+    const { parent } = node;
+    const isMisuse =
+      (parent?.type === 'unary' && parent.operator === '!') ||
+      ((parent?.type === 'if' || parent?.type === 'choice') && parent.test === node) ||
+      (parent?.type === 'binary' && /^(?:[!=]==?|&&|\|\|)$/.test(parent.operator)) ||
+      (parent?.type === 'member' &&
+        parent.object === node &&
+        !/^(?:then|catch|finally)$/.test(parent.property ?? 'then'));
+    if (isMisuse) isMisused = true;
+    else isAwaited = true; // it may be handed on, or awaited
+  });
+  return isMisused && !isAwaited ? name : undefined;
+}
+
+// -- SVC612 --
+
+const ASKS_NOTHING = /^(?:forEach)$/;
+const TESTS = /^(?:filter|some|every|find|findIndex|findLast|sort|toSorted)$/;
+
+function findAsyncCallbacks(sources: Sources, report: ReportNode): void {
+  for (const { module, node: call } of sources.all('call')) {
+    const name = call.callee.type === 'member' ? calledName(call) : undefined;
+    const [callback] = call.args;
+    if (name === undefined || callback === undefined || !(ASKS_NOTHING.test(name) || TESTS.test(name)))
+      continue;
+    const fn =
+      callback.type === 'function'
+        ? callback
+        : callback.type === 'name'
+          ? sources.handlers.resolve(callback, module)
+          : undefined;
+    if (fn?.isAsync !== true) continue;
+    if (TESTS.test(name))
+      report(
+        'SVC612',
+        module,
+        callback,
+        `${name}() gets a promise from its function, which counts as true for every element`,
+        { severity: 'error' },
+      );
+    else if (has(fn, 'await'))
+      report(
+        'SVC612',
+        module,
+        callback,
+        'forEach() does not wait for an asynchronous function: what follows runs before it is done, and its errors are lost',
+      );
+  }
+}
+
+function has(fn: Fn, type: Node['type']): boolean {
+  let found = false;
+  walk(fn, (node) => {
+    if (node.type === type) found = true;
+    return !found;
+  });
+  return found;
+}
+
+// -- SVC613 --
+
+const STREAMS =
+  /(?:createReadStream|createWriteStream|create(?:Gzip|Gunzip|Deflate|Inflate|Brotli\w+)|Readable\.from|\.stdout|\.stdin)\b/;
+
+function findPipes(sources: Sources, report: ReportNode): void {
+  for (const { module, node: call } of sources.all('call')) {
+    if (call.callee.type !== 'member' || call.callee.property !== 'pipe' || call.args.length === 0) continue;
+    if (call.parent?.type === 'member' && call.parent.property === 'on') continue;
+    const { object } = call.callee;
+    const text = [object, call.args[0]!].map((node) => sourceOf(node, module)).join(' ');
+    if (!STREAMS.test(text)) continue;
+    const name = pathOf(object);
+    const around = functionAround(call);
+    const code = module.source.slice(around?.start ?? 0, around?.end);
+    const handles =
+      /\.(?:on|once)\(\s*['"]error['"]/.test(code) || (name !== undefined && /\bfinished\(/.test(code));
+    if (!handles)
+      report(
+        'SVC613',
+        module,
+        call,
+        'pipe() passes on no errors: one of a stream ends the process, or leaves the other stream open',
+      );
+  }
+}
+
+/** How an expression is written, and for a name, what it was made with. */
+function sourceOf(node: Node, module: SourceModule): string {
+  const written = module.source.slice(node.start, node.end);
+  if (node.type !== 'name') return written;
+  const binding = module.lookup(node.name, node);
+  const value =
+    binding?.kind === 'declared' && binding.node.type === 'declarator' ? binding.node.value : undefined;
+  return value === undefined ? written : module.source.slice(value.start, value.end);
+}
+
+// -- SVC614 --
+
+function findOutsideTransaction(sources: Sources, report: ReportNode): void {
+  for (const { module, node: call } of sources.all('call')) {
+    if (call.callee.type !== 'member' || call.callee.property !== 'transaction') continue;
+    const owner = pathOf(call.callee.object);
+    const [work] = call.args;
+    if (owner === undefined || work?.type !== 'function') continue;
+    if (work.params.some((param) => param.type === 'name' && param.name === owner)) continue;
+    walk(work, (node) => {
+      if (node.type !== 'call' || node.callee.type !== 'member' || pathOf(node.callee.object) !== owner)
+        return;
+      if (OF_DATABASE.test(node.callee.property ?? '') || node.callee.property === 'stream')
+        report(
+          'SVC614',
+          module,
+          node,
+          `${owner}.${node.callee.property!}() inside of ${owner}.transaction() is not part of the transaction`,
+        );
+    });
+  }
+}
+
+// -- SVC634 --
+
+function findCollected(sources: Sources, report: ReportNode): void {
+  const isBounded = sources.project.modules.some(({ source }) => /\bmaxBodyBytes\s*:/.test(source));
+  for (const { module, node: loop } of sources.all('loop')) {
+    if (loop.kind !== 'of') continue;
+    const over = loop.head[1]!; // it has two parts
+    const call = over.type === 'call' ? over : undefined;
+    const path = pathOf(call?.callee ?? over) ?? '';
+    if (!/(?:^|\.)(?:req|request)(?:\.stream|\.raw)?$/.test(path)) continue;
+    if (call !== undefined && (isBounded || call.args.length > 0)) continue;
+    reportCollecting(loop.body, module, over, report);
+  }
+  for (const { module, node: call } of sources.all('call')) {
+    if (call.callee.type !== 'member' || call.callee.property !== 'on') continue;
+    const [event, listener] = call.args;
+    if (event?.type !== 'text' || event.value !== 'data' || listener?.type !== 'function') continue;
+    if (/(?:^|\.)(?:req|request)$/.test(pathOf(call.callee.object) ?? ''))
+      reportCollecting(listener, module, call, report);
+  }
+}
+
+function reportCollecting(body: Node, module: SourceModule, at: Node, report: ReportNode): void {
+  let keeps = false;
+  let measures = false;
+  walk(body, (node) => {
+    if (node.type === 'call' && calledName(node) === 'push') keeps = true;
+    if (node.type === 'assign' && node.operator === '+=') keeps = true;
+    if (node.type === 'binary' && /^[<>]=?$/.test(node.operator)) measures = true;
+  });
+  if (keeps && !measures)
+    report('SVC634', module, at, 'the body is collected without a limit: one client can fill the memory');
+}
+
+// -- SVC635 --
+
+function findEndless(sources: Sources, report: ReportNode): void {
+  for (const { module, node: call } of sources.all('call')) {
+    const meaning = meaningOfCall(call, module);
+    if (!/^(?:fetch|undici\.fetch|https?\.(?:get|request))$/.test(meaning)) continue;
+    if (sources.reachedFrom(functionAround(call)) === undefined) continue;
+    const options = call.args.slice(1).find(({ type }) => type === 'object');
+    const isOther = call.args.slice(1).some(({ type }) => type !== 'object' && type !== 'function');
+    const hasSpread = options?.type === 'object' && options.entries.some(({ type }) => type === 'spread');
+    const isLimited = ['signal', 'timeout', 'dispatcher'].some(
+      (key) => entryOf(options, key) !== undefined || entryOf(call.args[0], key) !== undefined,
+    );
+    if (isOther || hasSpread || isLimited || /\.setTimeout\(/.test(parentText(call, module))) continue;
+    report(
+      'SVC635',
+      module,
+      call,
+      `${meaning.replace('undici.', '')}() waits as long as the other side likes, and the client with it`,
+    );
+  }
+}
+
+function parentText(call: Call, module: SourceModule): string {
+  const around = functionAround(call);
+  return module.source.slice(around?.start ?? call.start, around?.end ?? call.end);
+}
+
+// -- SVC501 in functions that handlers call --
+
+function findBlockingHelpers(sources: Sources, report: ReportNode): void {
+  for (const { module, node: call } of sources.all('call')) {
+    const name = calledName(call);
+    if (name === undefined || !isBlockingName(name)) continue;
+    const around = functionAround(call);
+    const from = sources.reachedFrom(around);
+    if (from === undefined || isWithin(call, from) || isOnce(call)) continue; // the handler itself is read as it runs
+    if (sources.handlers.resolve(call.callee, module) !== undefined) continue;
+    report(
+      'SVC501',
+      module,
+      call,
+      `${name}() holds up every other request: handlers call "${around!.name ?? nameOf(around!) ?? 'this function'}"`,
+    );
+  }
+}
+
+function isWithin(node: Node, fn: Fn): boolean {
+  for (let at: Node | undefined = node; at !== undefined; at = at.parent) if (at === fn) return true;
+  return false;
+}
+
+function nameOf(fn: Fn): string | undefined {
+  return fn.parent?.type === 'declarator' && fn.parent.target.type === 'name'
+    ? fn.parent.target.name
+    : undefined;
+}
+
+/** `text ??= readFileSync(…)`, and `if (text === undefined) text = …`. */
+function isOnce(call: Call): boolean {
+  for (let at: Node | undefined = call; at !== undefined && at.type !== 'function'; at = at.parent) {
+    if (at.type === 'assign' && /^(?:\?\?|\|\|)=$/.test(at.operator)) return true;
+    if (at.type === 'if' && at.parent !== undefined) {
+      const { test } = at;
+      const name =
+        test.type === 'unary' && test.operator === '!'
+          ? pathOf(test.value!)
+          : test.type === 'binary'
+            ? pathOf(test.left)
+            : undefined;
+      let isSet = false;
+      walk(at.yes, (node) => {
+        if (node.type === 'assign' && name !== undefined && pathOf(node.target) === name) isSet = true;
+      });
+      if (isSet) return true;
+    }
+  }
+  return false;
+}

@@ -1,0 +1,23 @@
+/**
+ * Calls that hold up the whole process while they work: synchronous functions of Node.js, and of packages that hash passwords.
+ */
+import * as childProcess from 'node:child_process';
+import * as crypto from 'node:crypto';
+import * as fs from 'node:fs';
+import * as zlib from 'node:zlib';
+
+/** These are over in microseconds, as `createHmac()` is. */
+const QUICK: ReadonlySet<string> = new Set(['randomFillSync', 'hkdfSync', 'generateKeySync']);
+const NAMES: ReadonlySet<string> = new Set([
+  ...[fs, crypto, zlib, childProcess]
+    .flatMap((module) => Object.keys(module))
+    .filter((name) => name.endsWith('Sync') && !QUICK.has(name)),
+  'hashSync',
+  'compareSync',
+  'genSaltSync',
+]);
+
+/** Whether every other request waits for a function of this name. */
+export function isBlockingName(name: string): boolean {
+  return NAMES.has(name);
+}

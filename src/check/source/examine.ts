@@ -1,0 +1,81 @@
+/**
+ * The source phase: reads the modules of a project and runs every rule over them.
+ *
+ *   entries -> modules -> calls, functions, handlers -> rules -> findings, each at its line and column
+ */
+import { basename } from 'node:path';
+import { findAsyncMistakes } from './async-rules.ts';
+import { SOURCE_RULES } from './catalogue.ts';
+import { Flow } from './flow.ts';
+import { findInjection } from './injection-rules.ts';
+import { readProject } from './modules.ts';
+import { functionAround } from './nodes.ts';
+import { isRouteCall } from './routes.ts';
+import { findLoggedRequests, findSecretMistakes } from './secret-rules.ts';
+import { Sources } from './sources.ts';
+import { findWrittenSecrets } from './written-secrets.ts';
+import { findMerged, findStateMistakes } from './state-rules.ts';
+import type { SourceModule } from './modules.ts';
+import type { Node } from './nodes.ts';
+import type { ReportNode } from './sources.ts';
+import type { Finding } from '../../base/findings.ts';
+import type { Project } from './modules.ts';
+
+/** The findings in the sources of a project, and its modules. */
+export interface SourceReport {
+  readonly findings: readonly Finding[];
+  readonly project: Project;
+}
+
+/** Texts of rules that others have declared: SVC205 and SVC501 look at sources as well. */
+const OF_OTHERS: Readonly<Record<string, { severity: Finding['severity']; remedy: string }>> = {
+  SVC205: {
+    severity: 'error',
+    remedy:
+      'Read it from the environment, and let the start fail where it is absent: process.env["API_SECRET"]',
+  },
+  SVC501: { severity: 'warning', remedy: 'Use the asynchronous form, or a worker' },
+};
+
+/** Reads the modules that are imported from these files, and finds what is wrong in them. Never throws for what they hold. */
+export function examineSources(entries: readonly string[]): SourceReport {
+  const project = readProject(entries);
+  const sources = new Sources(project);
+  const findings = new Map<string, Finding>();
+  const report: ReportNode = (rule, module, node, message, more = {}) => {
+    const { severity, remedy } = SOURCE_RULES.find(({ id }) => id === rule) ?? OF_OTHERS[rule]!; // a rule of one of the two
+    const key = `${rule} ${module.file} ${node.start}`;
+    if (findings.has(key)) return;
+    const place = module.placeAt(node.start);
+    findings.set(key, { rule, severity, subject: subjectOf(node, module), message, remedy, ...more, place });
+  };
+  findAsyncMistakes(sources, report);
+  findSecretMistakes(sources, report);
+  findWrittenSecrets(sources, report);
+  findStateMistakes(sources, report);
+  new Flow(sources.handlers, (visit) => {
+    findInjection(visit, report);
+    findLoggedRequests(visit, report);
+    findMerged(visit, report);
+  }).run(project);
+  return { findings: [...findings.values()], project };
+}
+
+/** Names what a node is part of: a route, a function, or its file. */
+function subjectOf(node: Node, module: SourceModule): string {
+  for (let at: Node | undefined = node; at !== undefined; at = at.parent) {
+    if (at.type !== 'call' || !isRouteCall(at)) continue;
+    const [path] = at.args;
+    const method = at.callee.type === 'member' ? at.callee.property! : ''; // isRouteCall
+    if (path?.type === 'text') return `${method.toUpperCase()} ${path.value}`;
+  }
+  for (let fn = functionAround(node); fn !== undefined; fn = functionAround(fn)) {
+    const name =
+      fn.name ??
+      (fn.parent?.type === 'declarator' && fn.parent.target.type === 'name'
+        ? fn.parent.target.name
+        : undefined);
+    if (name !== undefined) return `function ${name}`;
+  }
+  return `module ${basename(module.file)}`;
+}

@@ -1,0 +1,515 @@
+/**
+ * Expressions of a module, out of its tokens.
+ */
+import type { Block, Entry, Fn, Node, Spread } from './nodes.ts';
+import type { Token } from './tokens.ts';
+
+/** Text that could not be read, with where. */
+export class Unreadable extends Error {
+  readonly offset: number;
+
+  constructor(message: string, offset: number) {
+    super(message);
+    this.offset = offset;
+  }
+}
+
+/** How tightly operators of two operands bind; `**` and assignments bind to the right. */
+const PRECEDENCE: ReadonlyMap<string, number> = new Map(
+  [
+    ['??', '||'],
+    ['&&'],
+    ['|'],
+    ['^'],
+    ['&'],
+    ['==', '!=', '===', '!=='],
+    ['<', '>', '<=', '>=', 'in', 'instanceof'],
+    ['<<', '>>', '>>>'],
+    ['+', '-'],
+    ['*', '/', '%'],
+    ['**'],
+  ].flatMap((operators, level) => operators.map((operator) => [operator, level + 1] as const)),
+);
+const ASSIGNMENT = /^(?:=|\+=|-=|\*=|\/=|%=|\*\*=|<<=|>>=|>>>=|&=|\|=|\^=|&&=|\|\|=|\?\?=)$/;
+const UNARY: ReadonlySet<string> = new Set(['!', '~', '+', '-', '++', '--', 'typeof', 'void', 'delete']);
+const END: Token = { kind: 'punctuator', text: '', start: 0, end: 0, isFirstOfLine: true };
+const ESCAPES: Readonly<Record<string, string>> = {
+  n: '\n',
+  r: '\r',
+  t: '\t',
+  b: '\b',
+  f: '\f',
+  v: '\v',
+  0: '\0',
+};
+
+/** Reads expressions. Bodies of functions are statements, which the class that extends this one reads. */
+export abstract class ExpressionReader {
+  protected readonly tokens: readonly Token[];
+  protected readonly textEnd: Token;
+  protected at = 0;
+  /** Whether `in` belongs to the head of a loop. */
+  protected isInHead = false;
+
+  constructor(tokens: readonly Token[], length: number) {
+    this.tokens = tokens;
+    this.textEnd = { ...END, start: length, end: length };
+  }
+
+  // -- tokens --
+
+  protected peek(ahead = 0): Token {
+    return this.tokens[this.at + ahead] ?? this.textEnd;
+  }
+
+  protected take(): Token {
+    return this.tokens[this.at++] ?? this.textEnd;
+  }
+
+  /** Whether the next token is a punctuator or a word. */
+  protected is(text: string, ahead = 0): boolean {
+    const token = this.peek(ahead);
+    return token.text === text && (token.kind === 'punctuator' || token.kind === 'name');
+  }
+
+  protected skip(text: string): boolean {
+    if (!this.is(text)) return false;
+    this.at++;
+    return true;
+  }
+
+  protected expect(text: string): Token {
+    if (!this.is(text)) this.refuse(`"${text}" was expected`);
+    return this.take();
+  }
+
+  protected refuse(problem: string): never {
+    throw new Unreadable(problem, this.peek().start);
+  }
+
+  protected get lastEnd(): number {
+    return this.tokens[this.at - 1]?.end ?? 0;
+  }
+
+  /** Statements between braces. */
+  protected abstract block(): Block;
+
+  // -- expressions --
+
+  protected decorators(): void {
+    while (this.skip('@')) this.suffixes(this.primary());
+  }
+
+  protected expression(): Node {
+    const { start } = this.peek();
+    const first = this.assignment();
+    if (!this.is(',')) return first;
+    const items = [first];
+    while (this.skip(',')) items.push(this.assignment());
+    return { type: 'sequence', items, start, end: this.lastEnd };
+  }
+
+  protected assignment(): Node {
+    const token = this.peek();
+    const { start } = token;
+    if (token.text === 'yield' && token.kind === 'name') return this.yieldOf(start);
+    if (token.text === '...' && token.kind === 'punctuator') {
+      this.take();
+      return { type: 'spread', value: this.assignment(), start, end: this.lastEnd };
+    }
+    const arrow = this.arrow(start);
+    if (arrow !== undefined) return arrow;
+    const target = this.conditional();
+    const { text, kind } = this.peek();
+    if (kind !== 'punctuator' || !ASSIGNMENT.test(text)) return target;
+    this.take();
+    return { type: 'assign', operator: text, target, value: this.assignment(), start, end: this.lastEnd };
+  }
+
+  protected yieldOf(start: number): Node {
+    this.take();
+    this.skip('*');
+    const next = this.peek();
+    const isAlone =
+      next === this.textEnd ||
+      next.isFirstOfLine ||
+      (next.kind === 'punctuator' && /^[)\]};,:]$/.test(next.text));
+    const value = isAlone ? undefined : this.assignment();
+    return { type: 'unary', operator: 'yield', value, start, end: this.lastEnd };
+  }
+
+  /** An arrow function, where one begins here. */
+  protected arrow(start: number): Fn | undefined {
+    const isAsync =
+      this.is('async') && !this.peek(1).isFirstOfLine && (this.peek(1).kind === 'name' || this.is('(', 1));
+    const ahead = isAsync ? 1 : 0;
+    const first = this.peek(ahead);
+    if (first.kind === 'name' && this.is('=>', ahead + 1)) {
+      this.at += ahead;
+      const param: Node = { type: 'name', name: this.take().text, start: first.start, end: first.end };
+      return this.arrowBody(start, [param], isAsync);
+    }
+    if (first.text !== '(' || first.kind !== 'punctuator') return undefined;
+    const close = this.closing(this.at + ahead);
+    if (this.tokens[close + 1]?.text !== '=>') return undefined;
+    this.at += ahead;
+    return this.arrowBody(start, this.params(), isAsync);
+  }
+
+  protected arrowBody(start: number, params: readonly Node[], isAsync: boolean): Fn {
+    this.expect('=>');
+    const isExpression = !this.is('{');
+    const before = this.isInHead;
+    if (!isExpression) this.isInHead = false;
+    const body = isExpression ? [this.assignment()] : this.block().body;
+    this.isInHead = before;
+    return {
+      type: 'function',
+      name: undefined,
+      params,
+      body,
+      isExpression,
+      isAsync,
+      isGenerator: false,
+      isArrow: true,
+      start,
+      end: this.lastEnd,
+    };
+  }
+
+  /** The index of the token that closes the parenthesis at an index. */
+  protected closing(from: number): number {
+    let depth = 0;
+    for (let at = from; at < this.tokens.length; at++) {
+      const { kind, text } = this.tokens[at]!;
+      if (kind !== 'punctuator') continue;
+      if (text === '(' || text === '[' || text === '{' || text === '${') depth++;
+      else if ((text === ')' || text === ']' || text === '}') && --depth === 0) return at;
+    }
+    return this.tokens.length;
+  }
+
+  protected params(): Node[] {
+    this.expect('(');
+    return this.list(')');
+  }
+
+  protected list(close: string): Node[] {
+    const before = this.isInHead;
+    this.isInHead = false;
+    const items: Node[] = [];
+    while (!this.skip(close)) {
+      if (this.skip(',')) continue; // a hole
+      if (this.at >= this.tokens.length) this.refuse('a list does not end');
+      if (this.is('@')) this.decorators();
+      items.push(this.assignment());
+      if (!this.is(close)) this.expect(',');
+    }
+    this.isInHead = before;
+    return items;
+  }
+
+  protected conditional(): Node {
+    const { start } = this.peek();
+    const test = this.binary(0);
+    if (!this.is('?')) return test;
+    this.take();
+    const before = this.isInHead;
+    this.isInHead = false;
+    const yes = this.assignment();
+    this.isInHead = before;
+    this.expect(':');
+    const no = this.assignment();
+    return { type: 'choice', test, yes, no, start, end: this.lastEnd };
+  }
+
+  protected binary(least: number): Node {
+    const { start } = this.peek();
+    let left = this.unary();
+    for (;;) {
+      const { text, kind } = this.peek();
+      if (kind !== 'punctuator' && text !== 'in' && text !== 'instanceof') return left;
+      const level = PRECEDENCE.get(text);
+      if (level === undefined || level <= least || (text === 'in' && this.isInHead)) return left;
+      this.take();
+      const right = this.binary(text === '**' ? level - 1 : level);
+      left = { type: 'binary', operator: text, left, right, start, end: this.lastEnd };
+    }
+  }
+
+  protected unary(): Node {
+    const token = this.peek();
+    const { start, text, kind } = token;
+    const isWord = kind === 'name';
+    if (isWord && text === 'await' && !this.isNameHere()) {
+      this.take();
+      return { type: 'await', value: this.unary(), start, end: this.lastEnd };
+    }
+    if ((kind === 'punctuator' || isWord) && UNARY.has(text) && !(isWord && this.isNameHere())) {
+      this.take();
+      return { type: 'unary', operator: text, value: this.unary(), start, end: this.lastEnd };
+    }
+    const value = this.suffixes(this.primary());
+    const after = this.peek();
+    if ((after.text === '++' || after.text === '--') && after.kind === 'punctuator' && !after.isFirstOfLine) {
+      this.take();
+      return { type: 'unary', operator: after.text, value, start, end: this.lastEnd };
+    }
+    return value;
+  }
+
+  /** Whether a word such as `await` is a name here: nothing that it could be applied to comes next. */
+  protected isNameHere(): boolean {
+    const next = this.peek(1);
+    return next.kind === 'punctuator' && !/^(?:[([{`!~+\-@/]|\+\+|--|\$\{)$/.test(next.text);
+  }
+
+  protected suffixes(value: Node, isCallee = false): Node {
+    const { start } = value;
+    let node = value;
+    for (;;) {
+      const { text, kind } = this.peek();
+      if (kind !== 'punctuator') return node;
+      if (text === '.' || text === '?.') {
+        this.take();
+        if (text === '?.' && (this.is('(') || this.is('['))) continue;
+        if (this.is('`')) continue;
+        node = {
+          type: 'member',
+          object: node,
+          property: this.take().text,
+          index: undefined,
+          start,
+          end: this.lastEnd,
+        };
+      } else if (text === '[') {
+        this.take();
+        const [first, ...more] = this.list(']');
+        const index = more.at(-1) ?? first;
+        node = { type: 'member', object: node, property: undefined, index, start, end: this.lastEnd };
+      } else if (text === '(' && !isCallee) {
+        this.take();
+        node = { type: 'call', callee: node, args: this.list(')'), isNew: false, start, end: this.lastEnd };
+      } else if (text === '`') node = this.template(node);
+      else return node;
+    }
+  }
+
+  protected template(tag: Node | undefined): Node {
+    const open = this.expect('`');
+    const texts: string[] = [];
+    const values: Node[] = [];
+    const before = this.isInHead;
+    this.isInHead = false;
+    for (;;) {
+      texts.push(this.peek().kind === 'template' ? this.take().text : '');
+      if (!this.skip('${')) break;
+      values.push(this.expression());
+      this.expect('}');
+    }
+    this.isInHead = before;
+    this.expect('`');
+    return { type: 'template', tag, texts, values, start: tag?.start ?? open.start, end: this.lastEnd };
+  }
+
+  protected primary(): Node {
+    const token = this.peek();
+    const { start, text, kind } = token;
+    const end = token.end;
+    switch (kind) {
+      case 'string':
+        this.take();
+        return { type: 'text', value: unquoted(text), start, end };
+      case 'number':
+        this.take();
+        return { type: 'value', raw: text, start, end };
+      case 'pattern': {
+        this.take();
+        const close = text.lastIndexOf('/');
+        return { type: 'pattern', source: text.slice(1, close), flags: text.slice(close + 1), start, end };
+      }
+      case 'private':
+        this.take();
+        return { type: 'name', name: text, start, end };
+      case 'name':
+        return this.word(token);
+      default:
+        return this.bracketed(token);
+    }
+  }
+
+  protected bracketed({ start, text }: Token): Node {
+    switch (text) {
+      case '(': {
+        this.take();
+        const items = this.list(')');
+        return items.length === 1 ? items[0]! : { type: 'sequence', items, start, end: this.lastEnd };
+      }
+      case '[':
+        this.take();
+        return { type: 'list', items: this.list(']'), start, end: this.lastEnd };
+      case '{':
+        return this.object();
+      case '`':
+        return this.template(undefined);
+      case '@':
+        this.decorators();
+        return this.classOf();
+      case '...': {
+        this.take();
+        return { type: 'spread', value: this.primary(), start, end: this.lastEnd };
+      }
+      default:
+        return this.refuse(`"${text}" was not expected`);
+    }
+  }
+
+  protected word({ start, text, end }: Token): Node {
+    switch (text) {
+      case 'function':
+        return this.functionOf(start, false);
+      case 'async':
+        if (!this.is('function', 1) || this.peek(1).isFirstOfLine) break;
+        this.take();
+        return this.functionOf(start, true);
+      case 'class':
+        return this.classOf();
+      case 'new':
+        return this.newCall(start);
+      case 'true':
+      case 'false':
+      case 'null':
+        this.take();
+        return { type: 'value', raw: text, start, end };
+      default:
+    }
+    this.take();
+    return { type: 'name', name: text, start, end };
+  }
+
+  protected newCall(start: number): Node {
+    this.take();
+    if (this.skip('.')) {
+      this.take();
+      return { type: 'name', name: 'new.target', start, end: this.lastEnd };
+    }
+    const callee = this.suffixes(this.primary(), true);
+    const args = this.skip('(') ? this.list(')') : [];
+    return { type: 'call', callee, args, isNew: true, start, end: this.lastEnd };
+  }
+
+  protected functionOf(start: number, isAsync: boolean): Fn {
+    this.expect('function');
+    const isGenerator = this.skip('*');
+    const name = this.peek().kind === 'name' ? this.take().text : undefined;
+    return this.functionRest(start, { name, isAsync, isGenerator });
+  }
+
+  protected functionRest(
+    start: number,
+    kind: { readonly name: string | undefined; readonly isAsync: boolean; readonly isGenerator: boolean },
+  ): Fn {
+    const params = this.params();
+    const before = this.isInHead;
+    this.isInHead = false;
+    const { body } = this.block();
+    this.isInHead = before;
+    return {
+      type: 'function',
+      ...kind,
+      params,
+      body,
+      isExpression: false,
+      isArrow: false,
+      start,
+      end: this.lastEnd,
+    };
+  }
+
+  protected classOf(): Node {
+    const { start } = this.expect('class');
+    const name = this.peek().kind === 'name' && !this.is('extends') ? this.take().text : undefined;
+    const base = this.skip('extends') ? this.suffixes(this.primary()) : undefined;
+    this.expect('{');
+    const members: (Entry | Block)[] = [];
+    while (!this.skip('}')) {
+      if (this.skip(';')) continue;
+      this.decorators();
+      if (this.is('static') && this.is('{', 1)) {
+        this.take();
+        members.push(this.block());
+      } else members.push(this.member(';'));
+    }
+    return { type: 'class', name, base, members, start, end: this.lastEnd };
+  }
+
+  protected object(): Node {
+    const { start } = this.expect('{');
+    const entries: (Entry | Spread)[] = [];
+    const before = this.isInHead;
+    this.isInHead = false;
+    while (!this.skip('}')) {
+      const from = this.peek().start;
+      if (this.skip('...'))
+        entries.push({ type: 'spread', value: this.assignment(), start: from, end: this.lastEnd });
+      else entries.push(this.member(','));
+      if (!this.is('}')) this.expect(',');
+    }
+    this.isInHead = before;
+    return { type: 'object', entries, start, end: this.lastEnd };
+  }
+
+  /** A member of an object (`between` is a comma) or of a class (a semicolon). */
+  protected member(between: ',' | ';'): Entry {
+    const { start } = this.peek();
+    const isStatic = between === ';' && this.modifier('static');
+    this.modifier('accessor');
+    const isAsync = this.modifier('async');
+    const isGenerator = this.skip('*');
+    if (!isGenerator && !this.modifier('get')) this.modifier('set');
+    const token = this.take();
+    let key: string | undefined = token.kind === 'string' ? unquoted(token.text) : token.text;
+    let computed: Node | undefined;
+    if (token.text === '[' && token.kind === 'punctuator') {
+      computed = this.assignment();
+      this.expect(']');
+      key = computed.type === 'text' ? computed.value : undefined;
+    }
+    const made = (value: Node | undefined, isShorthand = false): Entry => {
+      if (between === ';') this.skip(';');
+      return { type: 'entry', key, computed, value, isShorthand, isStatic, start, end: this.lastEnd };
+    };
+    if (this.is('(')) return made(this.functionRest(start, { name: key, isAsync, isGenerator }));
+    if (this.skip(between === ',' ? ':' : '=')) return made(this.assignment());
+    if (between === ';') return made(undefined);
+    const name: Node = { type: 'name', name: token.text, start: token.start, end: token.end };
+    if (!this.skip('=')) return made(name, true);
+    const value = this.assignment();
+    return made({ type: 'assign', operator: '=', target: name, value, start, end: this.lastEnd }, true);
+  }
+
+  /** Whether a word stands before the name of a member, and is not the name itself. */
+  protected modifier(word: string): boolean {
+    if (!this.is(word)) return false;
+    const next = this.peek(1);
+    const isName = next.kind === 'punctuator' && next.text !== '[' && next.text !== '*';
+    if (isName || (next.isFirstOfLine && word !== 'static')) return false;
+    this.take();
+    return true;
+  }
+}
+
+/** The value of a string literal; a name as it is. */
+export function unquoted(text: string): string {
+  if (!/^["']/.test(text)) return text;
+  const inside = text.slice(1, text.endsWith(text[0]!) && text.length > 1 ? -1 : undefined);
+  if (!inside.includes('\\')) return inside;
+  return inside.replace(
+    /\\(?:u\{([\dA-Fa-f]+)\}|u([\dA-Fa-f]{4})|x([\dA-Fa-f]{2})|(\r\n|[^]))/g,
+    (_whole, long: string | undefined, four: string | undefined, two: string | undefined, char: string) => {
+      const code = long ?? four ?? two;
+      if (code !== undefined) return String.fromCodePoint(Math.min(Number.parseInt(code, 16), 0x10ffff));
+      return /[\r\n]/.test(char) ? '' : (ESCAPES[char] ?? char);
+    },
+  );
+}

@@ -1,0 +1,556 @@
+/**
+ * Shows which calls get what of a request: within one function, the functions inside of it, and the functions of the project that it calls
+ * itself. A value counts as checked as soon as code compares it or hands it to a test; what an unknown function returns counts as
+ * made safe. So a mistake may be missed, and what is found is one.
+ */
+import { boundIn } from './modules.ts';
+import { calledName, childrenOf, pathOf, walk } from './nodes.ts';
+import { isHarmless } from './routes.ts';
+import { assigns, endsFunction, isPresence, leadOf, Names, OWN, returnsOf } from './values.ts';
+import type { Project, SourceModule } from './modules.ts';
+import type { Call, Fn, Node } from './nodes.ts';
+import type { Handlers, Role } from './routes.ts';
+import type { Given } from './values.ts';
+
+/** A call, and what of a request its arguments hold. */
+export interface Visit {
+  readonly call: Call;
+  readonly module: SourceModule;
+  given(node: Node | undefined): Given | undefined;
+}
+
+const PARTS =
+  /^(?:params|pathParams|query|body|form|headers|cookies|args|rawBody|files|searchParams|rawHeaders)$/;
+const READERS =
+  /^(?:json|text|form|body|parts|stream|formData|param|queries|header|get|query|leadingFields)$/;
+/** Members that cannot carry anything. */
+const HARMLESS_MEMBERS = /^(?:length|size|byteLength|constructor)$/;
+/** Harmless members of headers; below, of addresses. */
+const HARMLESS_HEADERS = /^(?:host|accept|accept-encoding|content-type|content-length)$/;
+const HARMLESS_OF_ADDRESS = /^(?:pathname|protocol)$/;
+/** Methods whose result holds what they were called on. */
+const PASSING =
+  /^(?:toString|valueOf|trim|trimStart|trimEnd|toLowerCase|toUpperCase|normalize|slice|substring|substr|split|join|concat|padStart|padEnd|at|get|getAll|charAt|repeat|map|filter|flatMap|find|reverse|sort|flat|values|entries|keys|pop|shift|then|json|text|toSorted|with|first|last|bytes)$/;
+/** Functions whose result holds their arguments. */
+const PASSING_FUNCTIONS =
+  /^(?:String|decodeURIComponent|decodeURI|unescape|JSON\.(?:parse|stringify)|structuredClone|Object\.(?:values|entries|fromEntries|assign|freeze)|Array\.from|Buffer\.from|URL|Promise\.(?:all|resolve)|(?:path\.|posix\.|path\.posix\.)?(?:join|resolve|normalize)|fileURLToPath|pathToFileURL|String\.raw|format|util\.format)$/;
+const KEEPING = /^(?:push|unshift|append|add|concat)$/;
+const ASSERTING = /(?:assert|check|ensure|valid|verify|must|guard|require|expect|allow|reject|refuse)/i;
+const MAX_DEPTH = 2;
+
+/** Follows the requests of a project and shows every call to `visit`. */
+export class Flow {
+  readonly #handlers: Handlers;
+  readonly #visit: (visit: Visit) => void;
+  #module!: SourceModule; // set before anything is read
+  readonly #stack: Fn[] = [];
+  #returned: Given | undefined;
+
+  constructor(handlers: Handlers, visit: (visit: Visit) => void) {
+    this.#handlers = handlers;
+    this.#visit = visit;
+  }
+
+  run({ modules }: Project): void {
+    for (const module of modules) {
+      this.#module = module;
+      this.#statements(module.body.body, new Names());
+    }
+  }
+
+  // -- functions --
+
+  /** A function where it is written. */
+  #enter(
+    fn: Fn,
+    around: Names,
+    roles: readonly (Role | undefined)[],
+    given: readonly (Given | undefined)[] = [],
+  ): void {
+    const names = new Names(around);
+    const returned = this.#returned;
+    fn.params.forEach((param, index) => {
+      const role = roles[index];
+      const value =
+        given[index] ??
+        (role === undefined
+          ? this.#byName(param)
+          : {
+              kind: role.kind,
+              what: role.kind === 'request' ? 'request' : 'the message',
+              route: role.route,
+              lead: '',
+              text: '',
+            });
+      this.#bind(param, value, names);
+    });
+    this.#body(fn, names);
+    this.#returned = returned;
+  }
+
+  #byName(param: Node): Given | undefined {
+    const target = param.type === 'assign' ? param.target : param;
+    if (target.type === 'name' && /^(?:req|request|ctx)$/.test(target.name))
+      return { kind: 'request', what: target.name, lead: '', text: '' };
+    if (target.type !== 'object') return undefined;
+    const hasRequest = target.entries.some((entry) => entry.type === 'entry' && entry.key === 'req');
+    return hasRequest ? { kind: 'request', what: 'request', lead: '', text: '' } : undefined;
+  }
+
+  #body(fn: Fn, names: Names): void {
+    const [only] = fn.body;
+    if (fn.isExpression && only !== undefined) {
+      this.#scan(only, names);
+      this.#returned ??= this.#value(only, names);
+    } else this.#statements(fn.body, names);
+  }
+
+  /** Returns what a function of the project gives back for what it is given. */
+  #call(fn: Fn, args: readonly (Given | undefined)[], hasSpread: boolean): Given | undefined {
+    if (
+      this.#stack.length >= MAX_DEPTH ||
+      this.#stack.includes(fn) ||
+      hasSpread ||
+      args.every((arg) => arg === undefined)
+    )
+      return undefined;
+    const [module, returned] = [this.#module, this.#returned];
+    this.#module = this.#handlers.homeOf(fn);
+    this.#returned = undefined;
+    this.#stack.push(fn);
+    const names = new Names();
+    fn.params.forEach((param, index) => this.#bind(param, args[index], names));
+    this.#body(fn, names);
+    const result: Given | undefined = this.#returned;
+    this.#stack.pop();
+    this.#module = module;
+    this.#returned = returned;
+    return result;
+  }
+
+  #bind(target: Node, value: Given | undefined, names: Names): void {
+    for (const { local, path } of boundIn(target)) {
+      let given = value;
+      for (const key of path) given = given === undefined ? undefined : this.#member(given, key);
+      names.set(local, given);
+    }
+  }
+
+  // -- statements --
+
+  #statements(body: readonly Node[], names: Names): void {
+    for (const statement of body) this.#statement(statement, names);
+  }
+
+  #statement(node: Node, names: Names): void {
+    switch (node.type) {
+      case 'declare':
+        for (const { target, value } of node.items) {
+          if (value !== undefined) this.#scan(value, names);
+          this.#bind(target, value === undefined ? undefined : this.#value(value, names), names);
+        }
+        return;
+      case 'leave':
+        if (node.value === undefined) return;
+        this.#scan(node.value, names);
+        if (node.how === 'return') this.#returned ??= this.#value(node.value, names);
+        return;
+      case 'if':
+        return this.#if(node, names);
+      case 'loop':
+        return this.#loop(node, names);
+      case 'block':
+        return this.#statements(node.body, names);
+      case 'try':
+        for (const part of [node.block, node.handler, node.finalizer])
+          if (part !== undefined) this.#statement(part, names);
+        return;
+      case 'switch': {
+        this.#scan(node.value, names);
+        const paths = this.#pathsOf(node.value, names);
+        for (const { test, body } of node.cases)
+          names.during(test === undefined ? [] : paths, () => this.#statements(body, names));
+        return;
+      }
+      case 'export':
+        if (node.declared !== undefined) this.#statement(node.declared, names);
+        return;
+      case 'statement':
+        this.#scan(node.value, names);
+        return this.#asserted(node.value, names);
+      default:
+        this.#scan(node, names);
+    }
+  }
+
+  #if({ test, yes, no }: Extract<Node, { type: 'if' }>, names: Names): void {
+    this.#scan(test, names);
+    const judged = this.#judgedIn(test, names);
+    names.during(judged.yes, () => this.#statement(yes, names));
+    if (no !== undefined) names.during(judged.no, () => this.#statement(no, names));
+    const replaced = [...judged.yes, ...judged.no].filter((path) => assigns(yes, path));
+    const known = [
+      ...(endsFunction(yes) ? judged.no : []),
+      ...(no !== undefined && endsFunction(no) ? judged.yes : []),
+    ];
+    for (const path of [...known, ...replaced]) names.check(path);
+  }
+
+  #loop({ kind, head, body }: Extract<Node, { type: 'loop' }>, names: Names): void {
+    if (kind === 'of' || kind === 'in') {
+      const [target, over] = head as [Node, Node]; // it has two parts
+      this.#scan(over, names);
+      const value = this.#value(over, names);
+      if (target.type === 'declare') for (const item of target.items) this.#bind(item.target, value, names);
+      else this.#bind(target, value, names);
+    } else for (const part of head) this.#statement(part, names);
+    this.#statement(body, names);
+  }
+
+  /** `assertKnown(sort);` */
+  #asserted(node: Node, names: Names): void {
+    const call = node.type === 'await' ? node.value : node;
+    if (call.type !== 'call' || !ASSERTING.test(calledName(call) ?? '')) return;
+    for (const arg of call.args) for (const path of this.#pathsOf(arg, names)) names.check(path);
+  }
+
+  // -- tests --
+
+  /**
+   * Paths of values that a condition judges by what they hold, not only by whether they are there: known where it holds, and where it does
+   * not. A value that equals another is known in one case; one that was handed to a test counts as known in both.
+   */
+  #judgedIn(test: Node, names: Names, isNegated = false): { yes: string[]; no: string[] } {
+    const yes: string[] = [];
+    const no: string[] = [];
+    const add = (found: readonly string[], isIn: 'yes' | 'no' | 'both'): void => {
+      if (isIn !== 'no') yes.push(...found);
+      if (isIn !== 'yes') no.push(...found);
+    };
+    const visit = (node: Node, negated: boolean): void => {
+      if (node.type === 'function') return;
+      if (node.type === 'unary' && node.operator === '!' && node.value !== undefined)
+        return visit(node.value, !negated);
+      if (node.type === 'call') {
+        if (/^(?:isArray|isNaN|Boolean|isInteger|get|getAll)$/.test(calledName(node) ?? '')) return;
+        for (const arg of node.args) add(this.#pathsWithin(arg, names), 'both');
+        if (node.callee.type === 'member') add(this.#pathsWithin(node.callee.object, names), 'both');
+        return;
+      }
+      if (node.type === 'binary' && node.operator === 'in')
+        return add(this.#pathsWithin(node.left, names), 'both');
+      if (node.type === 'binary' && /^[!=]==?$/.test(node.operator)) {
+        const sides = [node.left, node.right];
+        if (sides.some(isPresence)) return;
+        const isEqual = node.operator.startsWith('=') !== negated;
+        for (const side of sides) add(this.#pathsWithin(side, names), isEqual ? 'yes' : 'no');
+        return;
+      }
+      for (const child of childrenOf(node)) visit(child, negated);
+    };
+    visit(test, isNegated);
+    return { yes, no };
+  }
+
+  #pathsWithin(node: Node, names: Names): string[] {
+    const found: string[] = [];
+    walk(node, (part) => {
+      found.push(...this.#pathsOf(part, names));
+      return part.type !== 'function';
+    });
+    return found;
+  }
+
+  /** The path of an expression that holds something from outside, its beginnings, and where it comes from. */
+  #pathsOf(node: Node, names: Names): string[] {
+    if (node.type !== 'name' && node.type !== 'member' && node.type !== 'call') return [];
+    const path = pathOf(node);
+    const object = node.type === 'member' ? this.#value(node.object, names) : undefined;
+    const value =
+      this.#value(node, names) ??
+      (object?.kind === 'outside' && object.part === undefined ? object : undefined);
+    if (value?.kind !== 'outside') return [];
+    const beginning =
+      path?.includes('.') === true && object?.part === undefined && object?.kind === 'outside'
+        ? path.slice(0, path.lastIndexOf('.'))
+        : undefined;
+    return [path, beginning, value.part === undefined ? value.what : undefined].filter(
+      (each) => each !== undefined,
+    );
+  }
+
+  // -- expressions --
+
+  /** Looks at every call inside of an expression, in the order in which they run. */
+  #scan(node: Node, names: Names): void {
+    switch (node.type) {
+      case 'function':
+        return this.#enter(node, names, this.#handlers.rolesOf(node));
+      case 'call':
+        return this.#scanCall(node, names);
+      case 'assign': {
+        this.#scan(node.value, names);
+        const path = pathOf(node.target);
+        const value = this.#value(node.value, names);
+        if (path === undefined) this.#bind(node.target, value, names);
+        else if (node.operator === '=' || value !== undefined) names.set(path, value ?? undefined);
+        return;
+      }
+      case 'choice': {
+        this.#scan(node.test, names);
+        const judged = this.#judgedIn(node.test, names);
+        names.during(judged.yes, () => this.#scan(node.yes, names));
+        names.during(judged.no, () => this.#scan(node.no, names));
+        return;
+      }
+      case 'binary': {
+        this.#scan(node.left, names);
+        const paths = this.#judgedIn(node.left, names)[node.operator === '||' ? 'no' : 'yes'];
+        names.during(paths, () => this.#scan(node.right, names));
+        return;
+      }
+      case 'class':
+        for (const member of node.members) {
+          if (member.type === 'block') this.#statements(member.body, names);
+          else if (member.value !== undefined) this.#scan(member.value, new Names(names));
+        }
+        return;
+      case 'declare':
+      case 'leave':
+      case 'if':
+      case 'loop':
+      case 'try':
+      case 'switch':
+      case 'block':
+      case 'statement':
+        return this.#statement(node, names);
+      default:
+        for (const child of childrenOf(node)) this.#scan(child, names);
+    }
+  }
+
+  #scanCall(call: Call, names: Names): void {
+    this.#scan(call.callee, names);
+    const receiver = call.callee.type === 'member' ? this.#value(call.callee.object, names) : undefined;
+    const isRoute = call.args.some((arg) => arg.type === 'function' && this.#handlers.isHandler(arg));
+    for (const arg of call.args) {
+      if (arg.type !== 'function') this.#scan(arg, names);
+      else {
+        const element =
+          !isRoute && receiver?.kind === 'outside' ? { ...receiver, part: undefined } : undefined;
+        this.#enter(arg, names, this.#handlers.rolesOf(arg), [element]);
+      }
+    }
+    if (call.callee.type === 'member' && KEEPING.test(call.callee.property ?? '')) {
+      const kept = call.args.map((arg) => this.#value(arg, names)).find((value) => value?.kind === 'outside');
+      const path = pathOf(call.callee.object);
+      if (kept !== undefined && path !== undefined && names.get(path) === undefined) names.set(path, kept);
+    }
+    const module = this.#module;
+    this.#visit({
+      call,
+      module,
+      given: (node) => (node === undefined ? undefined : this.#outside(node, names)),
+    });
+    if (!isUsed(call)) this.#value(call, names); // follows it into the function
+  }
+
+  #outside(node: Node, names: Names): Given | undefined {
+    const value = this.#value(node, names);
+    return value?.kind === 'outside' ? value : undefined;
+  }
+
+  /** Returns the part of a request that an expression holds. */
+  #value(node: Node, names: Names): Given | undefined {
+    const path = node.type === 'await' ? undefined : pathOf(node);
+    if (path !== undefined && names.isChecked(path)) return undefined;
+    const value = this.#uncheckedValue(node, path, names);
+    return value?.kind === 'outside' && value.part === undefined && names.isChecked(value.what)
+      ? undefined
+      : value;
+  }
+
+  #uncheckedValue(node: Node, path: string | undefined, names: Names): Given | undefined {
+    switch (node.type) {
+      case 'name':
+        return names.get(node.name);
+      case 'member': {
+        const known = path === undefined ? undefined : names.get(path);
+        if (known !== undefined) return known;
+        const object = this.#value(node.object, names);
+        if (object === undefined) return undefined;
+        const property = node.property ?? (node.index?.type === 'text' ? node.index.value : undefined);
+        return property === undefined
+          ? object.kind === 'outside'
+            ? { ...object, part: undefined }
+            : undefined
+          : this.#member(object, property);
+      }
+      case 'call':
+        return this.#valueOfCall(node, names);
+      case 'await':
+      case 'spread':
+        return this.#value(node.value, names);
+      case 'template':
+        return node.tag === undefined || pathOf(node.tag) === 'String.raw'
+          ? this.#template(node, names)
+          : undefined;
+      case 'binary':
+        return this.#binary(node, names);
+      case 'choice': {
+        let value: Given | undefined;
+        const judged = this.#judgedIn(node.test, names);
+        names.during(judged.yes, () => {
+          value = this.#value(node.yes, names);
+        });
+        names.during(judged.no, () => {
+          value ??= this.#value(node.no, names);
+        });
+        return value;
+      }
+      case 'assign':
+        return this.#value(node.value, names);
+      case 'sequence':
+        return node.items.length === 0 ? undefined : this.#value(node.items.at(-1)!, names);
+      case 'list':
+        return first(node.items, (item) => this.#value(item, names));
+      case 'object':
+        return first(node.entries, (entry) =>
+          entry.type === 'spread' ? this.#value(entry, names) : undefined,
+        );
+      default:
+        return undefined;
+    }
+  }
+
+  #member(object: Given, property: string): Given | undefined {
+    const made = (what: string, more: Partial<Given> = {}): Given => ({
+      kind: 'outside',
+      what,
+      route: object.route,
+      isRaw: object.isRaw,
+      lead: '',
+      text: '',
+      ...more,
+    });
+    if (object.kind === 'request') {
+      if (property === 'req' || property === 'request') return object;
+      return PARTS.test(property) ? made(property, { part: property }) : undefined;
+    }
+    if (HARMLESS_MEMBERS.test(property)) return undefined;
+    if (object.part === 'headers' && HARMLESS_HEADERS.test(property)) return undefined;
+    if (object.part === undefined && HARMLESS_OF_ADDRESS.test(property)) return undefined;
+    if (object.part !== undefined && isHarmless(object.route, object.part, property)) return undefined;
+    return made(`${object.what}.${property}`);
+  }
+
+  #valueOfCall(call: Call, names: Names): Given | undefined {
+    const { callee, args } = call;
+    const path = pathOf(callee);
+    if (callee.type === 'member' && callee.property !== undefined) {
+      const receiver = this.#value(callee.object, names);
+      if (receiver?.kind === 'request') {
+        if (!READERS.test(callee.property)) return undefined;
+        const name = args[0]?.type === 'text' ? `.${args[0].value}` : '';
+        const isWhole = /^(?:json|form)$/.test(callee.property);
+        return {
+          ...receiver,
+          kind: 'outside',
+          what: isWhole ? 'body' : `${callee.property}${name}`,
+          part: isWhole ? 'body' : undefined,
+          isRaw: callee.property === 'json',
+        };
+      }
+      if (receiver?.kind === 'outside') {
+        if (!PASSING.test(callee.property)) return undefined;
+        const [name] = args;
+        if (/^(?:get|getAll)$/.test(callee.property) && name?.type === 'text')
+          return this.#member(receiver, name.value);
+        const [fn] = args;
+        if (/^(?:map|flatMap)$/.test(callee.property) && fn?.type === 'function')
+          return this.#mapped(fn, receiver, names);
+        return { ...receiver, part: undefined };
+      }
+    }
+    if (path !== undefined && PASSING_FUNCTIONS.test(path)) {
+      const value = first(args, (arg) => this.#value(arg, names));
+      return value?.kind === 'outside'
+        ? { ...value, part: path === 'JSON.parse' ? value.part : undefined }
+        : undefined;
+    }
+    const fn = this.#handlers.resolve(callee, this.#module);
+    if (fn === undefined || fn.isGenerator) return undefined;
+    return this.#call(
+      fn,
+      args.map((arg) => this.#value(arg, names)),
+      args.some(({ type }) => type === 'spread'),
+    );
+  }
+
+  /** Returns what a function makes of the elements of a list. */
+  #mapped(fn: Fn, list: Given, around: Names): Given | undefined {
+    const names = new Names(around);
+    const [param] = fn.params;
+    if (param !== undefined) this.#bind(param, { ...list, part: undefined }, names);
+    const results = fn.isExpression ? fn.body : returnsOf(fn);
+    return first(results, (result) => this.#value(result, names));
+  }
+
+  #template(node: Extract<Node, { type: 'template' }>, names: Names): Given | undefined {
+    const values = node.values.map((value) => this.#value(value, names));
+    const index = values.findIndex((value) => value?.kind === 'outside');
+    if (index === -1) return undefined;
+    const text = node.texts
+      .map((part, at) => `${part} ${values[at]?.text ?? this.#literalText(node.values[at])} `)
+      .join('');
+    const start = node.texts[0]!; // a template has at least one
+    const before = index === 0 ? start : start === '' ? OWN : start;
+    return {
+      ...values[index]!,
+      part: undefined,
+      lead: index === 0 ? before + values[0]!.lead : before,
+      text,
+    };
+  }
+
+  #binary({ operator, left, right }: Extract<Node, { type: 'binary' }>, names: Names): Given | undefined {
+    if (operator === '&&') return this.#value(right, names);
+    if (operator === '||' || operator === '??') return this.#value(left, names) ?? this.#value(right, names);
+    if (operator !== '+') return undefined;
+    const [before, after] = [this.#outside(left, names), this.#outside(right, names)];
+    const given = before ?? after;
+    if (given === undefined) return undefined;
+    const text = `${before?.text ?? this.#literalText(left)} ${after?.text ?? this.#literalText(right)}`;
+    const lead = before?.lead ?? (leadOf(left) || OWN);
+    return { ...given, part: undefined, lead, text };
+  }
+
+  /** The literal text of an expression, and of constants that it names. */
+  #literalText(node: Node | undefined, depth = 0): string {
+    if (node === undefined || depth > 4) return '';
+    if (node.type === 'text') return node.value;
+    if (node.type === 'template') return node.texts.join(' ? ');
+    if (node.type === 'binary')
+      return `${this.#literalText(node.left, depth + 1)} ${this.#literalText(node.right, depth + 1)}`;
+    if (node.type !== 'name') return '';
+    const binding = this.#module.lookup(node.name, node);
+    return binding?.kind === 'declared' &&
+      binding.node.type === 'declarator' &&
+      binding.module === this.#module
+      ? this.#literalText(binding.node.value, depth + 1)
+      : '';
+  }
+}
+
+function first<T extends Node>(nodes: readonly T[], find: (node: T) => Given | undefined): Given | undefined {
+  for (const node of nodes) {
+    const found = find(node);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** Whether something is made of the result of a call: then its value was asked for. */
+function isUsed({ parent }: Call): boolean {
+  return parent?.type === 'declarator' || parent?.type === 'assign' || parent?.type === 'leave';
+}

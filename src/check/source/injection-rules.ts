@@ -1,0 +1,243 @@
+/**
+ * Calls that do what a client says: SQL, commands, code, patterns, redirects, paths, addresses, HTML (SVC601 … SVC608).
+ */
+import { calledName, entryOf } from './nodes.ts';
+import { meaningOfCall, writtenOf } from './sources.ts';
+import { OWN } from './values.ts';
+import type { Visit } from './flow.ts';
+import type { Node } from './nodes.ts';
+import type { ReportNode } from './sources.ts';
+import type { Given } from './values.ts';
+
+const SQL =
+  /\b(?:select\b[^]*\bfrom|insert\s+into|update\b[^]*\bset|delete\s+from|replace\s+into|order\s+by|group\s+by|where|having|limit|union|values\s*\(|create\s+(?:table|index)|drop\s+(?:table|index)|alter\s+table|truncate|exec(?:ute)?\s)\b/i;
+/** Methods of databases; the names of the second group mean other things as well. */
+const RUNS_SQL =
+  /^(?:fetchAll|fetchOne|fetchArrays|executeMany|script|\$queryRawUnsafe|\$executeRawUnsafe|unsafe|execute|query|raw|exec|prepare|run|all|get|each|scalar|stream|multi|none|one|many|any|oneOrNone|manyOrNone|whereRaw|orderByRaw|havingRaw)$/;
+const NEVER_OTHERWISE =
+  /^(?:fetchAll|fetchOne|fetchArrays|\$queryRawUnsafe|\$executeRawUnsafe|whereRaw|orderByRaw|havingRaw)$/;
+
+/** Whether a given value has a fixed beginning that no client can change. */
+function isAnchored({ lead }: Given): boolean {
+  return (
+    lead.startsWith(OWN) ||
+    /^\/[^/\\]/.test(lead) ||
+    /^[a-z][a-z\d+.-]*:\/\/[^/]+\//i.test(lead) ||
+    /^[#?]/.test(lead)
+  );
+}
+
+/** Looks at one call. */
+export function findInjection(visit: Visit, report: ReportNode): void {
+  const meaning = meaningOfCall(visit.call, visit.module);
+  const name = calledName(visit.call);
+  findSql(visit, name, report);
+  findCommands(visit, meaning, report);
+  findCode(visit, meaning, report);
+  findPatterns(visit, meaning, report);
+  findRedirects(visit, meaning, name, report);
+  findPaths(visit, meaning, name, report);
+  findAddresses(visit, meaning, report);
+  findHtml(visit, meaning, name, report);
+}
+
+/** SVC601 */
+function findSql({ call, module, given }: Visit, name: string | undefined, report: ReportNode): void {
+  const [statement] = call.args;
+  if (
+    name === undefined ||
+    statement === undefined ||
+    call.isNew ||
+    call.callee.type !== 'member' ||
+    !RUNS_SQL.test(name)
+  )
+    return;
+  const text =
+    statement.type === 'object' ? (entryOf(statement, 'text') ?? entryOf(statement, 'sql')) : statement;
+  const value = given(text);
+  if (value === undefined) return;
+  if (!SQL.test(value.text) && !NEVER_OTHERWISE.test(name)) return;
+  report(
+    'SVC601',
+    module,
+    text!,
+    `the SQL statement is written with ${value.what}, so that a client can change what it does`,
+  );
+}
+
+const SHELL = /^child_process\.(?:exec|execSync)$/;
+const PROGRAM = /^child_process\.(?:execFile|execFileSync|spawn|spawnSync|fork)$/;
+
+/** SVC602 */
+function findCommands({ call, module, given }: Visit, meaning: string, report: ReportNode): void {
+  const [command, args, options] = call.args;
+  if (command === undefined) return;
+  const tell = (node: Node, value: Given): void =>
+    report(
+      'SVC602',
+      module,
+      node,
+      `the command is made of ${value.what}, so that a client can run any other`,
+    );
+  if (SHELL.test(meaning)) {
+    const value = given(command);
+    if (value !== undefined) tell(command, value);
+  } else if (PROGRAM.test(meaning)) {
+    const program = given(command);
+    if (program !== undefined) return tell(command, program);
+    const shell = entryOf(options ?? args, 'shell');
+    const hasShell =
+      (shell !== undefined && !(shell.type === 'value' && shell.raw === 'false')) ||
+      (command.type === 'text' && /(?:^|\/)(?:sh|bash|zsh|cmd(?:\.exe)?|powershell)$/.test(command.value));
+    const value = hasShell ? given(args) : undefined;
+    if (value !== undefined) tell(args!, value);
+  }
+}
+
+const RUNS_CODE =
+  /^(?:eval|Function|vm\.(?:runInContext|runInNewContext|runInThisContext|compileFunction|Script)|import|require)$/;
+
+/** SVC603 */
+function findCode({ call, module, given }: Visit, meaning: string, report: ReportNode): void {
+  if (!RUNS_CODE.test(meaning)) return;
+  for (const arg of call.args) {
+    const value = given(arg);
+    if (value !== undefined)
+      return report(
+        'SVC603',
+        module,
+        arg,
+        `${meaning}() runs ${value.what} as code: a client can do whatever the process can`,
+      );
+  }
+}
+
+/** SVC604 */
+function findPatterns({ call, module, given }: Visit, meaning: string, report: ReportNode): void {
+  const [source] = call.args;
+  if (meaning !== 'RegExp' || source === undefined) return;
+  const value = given(source);
+  if (value !== undefined)
+    report(
+      'SVC604',
+      module,
+      source,
+      `the pattern is made of ${value.what}: a client can write one that keeps the process busy`,
+    );
+}
+
+/** SVC605 */
+function findRedirects(
+  { call, module, given }: Visit,
+  meaning: string,
+  name: string | undefined,
+  report: ReportNode,
+): void {
+  const target = redirectTarget(call, meaning, name);
+  const value = given(target);
+  if (value === undefined || isAnchored(value)) return;
+  report('SVC605', module, target!, `it sends browsers to ${value.what}, which may be any other site`);
+}
+
+function redirectTarget(call: Visit['call'], meaning: string, name: string | undefined): Node | undefined {
+  if (/(?:^|\.)RedirectResponse$/.test(meaning) || meaning === 'Response.redirect') return call.args[0];
+  if (name === 'redirect' && call.callee.type === 'member')
+    return call.args.find(({ type }) => type !== 'value');
+  if (
+    /^(?:setHeader|header|set)$/.test(name ?? '') &&
+    call.args[0]?.type === 'text' &&
+    /^location$/i.test(call.args[0].value)
+  )
+    return call.args[1];
+  for (const arg of call.args) {
+    const headers = entryOf(arg, 'headers') ?? arg;
+    const location = entryOf(headers, 'Location') ?? entryOf(headers, 'location');
+    if (location !== undefined) return location;
+  }
+  return undefined;
+}
+
+const OPENS_FILE =
+  /^fs(?:\/promises|\.promises)?\.(?:readFile|createReadStream|createWriteStream|writeFile|appendFile|unlink|rm|rmdir|readdir|open|opendir|stat|lstat|access|exists|copyFile|cp|rename|mkdir|openAsBlob|readlink|symlink|truncate)(?:Sync)?$/;
+const TWO_PATHS = /(?:copyFile|cp|rename|symlink)(?:Sync)?$/;
+
+/** SVC606 */
+function findPaths(
+  { call, module, given }: Visit,
+  meaning: string,
+  name: string | undefined,
+  report: ReportNode,
+): void {
+  const [first, second] = call.args;
+  const paths = OPENS_FILE.test(meaning)
+    ? TWO_PATHS.test(meaning)
+      ? [first, second]
+      : [first]
+    : /(?:^|\.)FileResponse$/.test(meaning) ||
+        (/^(?:sendFile|download)$/.test(name ?? '') &&
+          call.callee.type === 'member' &&
+          entryOf(second, 'root') === undefined &&
+          entryOf(call.args.at(-1), 'root') === undefined) ||
+        (name === 'save' && call.callee.type === 'member' && call.args.length === 1)
+      ? [first]
+      : [];
+  for (const path of paths) {
+    const value = given(path);
+    if (value === undefined || (name === 'save' && !/filename|originalname|\bname$/.test(value.what)))
+      continue;
+    report(
+      'SVC606',
+      module,
+      path!,
+      `the path is made of ${value.what}: with ".." in it, it leads to any file`,
+    );
+  }
+}
+
+const ASKS =
+  /^(?:fetch|undici\.(?:fetch|request)|https?\.(?:get|request)|got(?:\.\w+)?|axios(?:\.(?:get|post|put|patch|delete|head|request))?|node-fetch|superagent\.\w+|needle(?:\.\w+)?)$/;
+
+/** SVC607 */
+function findAddresses({ call, module, given }: Visit, meaning: string, report: ReportNode): void {
+  const [address] = call.args;
+  if (!ASKS.test(meaning) || address === undefined) return;
+  const target =
+    address.type === 'object'
+      ? (entryOf(address, 'url') ?? entryOf(address, 'host') ?? entryOf(address, 'hostname'))
+      : address;
+  const value = given(target);
+  if (value === undefined || hasHost(value)) return;
+  report('SVC607', module, target!, `the server asks whatever ${value.what} names: its own network, too`);
+}
+
+function hasHost({ lead }: Given): boolean {
+  return lead.startsWith(OWN) || /^[a-z][a-z\d+.-]*:\/\/[^/]+[/?#]/i.test(lead);
+}
+
+/** SVC608 */
+function findHtml(
+  { call, module, given }: Visit,
+  meaning: string,
+  name: string | undefined,
+  report: ReportNode,
+): void {
+  const [body, options] = call.args;
+  if (body === undefined) return;
+  const isHtml = /(?:^|\.)HTMLResponse$/.test(meaning);
+  const mayBeHtml =
+    /^(?:svc\.)?(?:HttpResponse|Response)$/.test(meaning) &&
+    options !== undefined &&
+    /text\/html/.test(module.source.slice(options.start, options.end));
+  const isSent = /^(?:send|end|write)$/.test(name ?? '') && call.callee.type === 'member';
+  const isShown = name === 'html' && call.callee.type === 'member';
+  if (!isHtml && !mayBeHtml && !isSent && !isShown) return;
+  const value = given(body);
+  if (value === undefined || value.part !== undefined) return;
+  if (isSent && !/<[a-z!/]/i.test(value.text)) return;
+  report(
+    'SVC608',
+    module,
+    body,
+    `${value.what} stands in the page as it came: a client can put scripts into it (${writtenOf(module, body)})`,
+  );
+}

@@ -1,0 +1,427 @@
+/**
+ * The modules of a project: the one that is checked and all that it imports, but for packages. Types are stripped by Node.js itself,
+ * which leaves every place in the text as it was.
+ *
+ *   file -> text -> without types -> statements and expressions -> imports -> further files
+ */
+import { readFileSync, realpathSync, statSync } from 'node:fs';
+import { SourceMap, findPackageJSON, isBuiltin, stripTypeScriptTypes } from 'node:module';
+import { basename, dirname, extname, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { ownFolders } from '../../base/package-root.ts';
+import { walk } from './nodes.ts';
+import { parse } from './syntax.ts';
+import type { Place } from '../../base/findings.ts';
+import type { Block, ClassNode, Declarator, Fn, Node } from './nodes.ts';
+import type { Token } from './tokens.ts';
+
+/** More files than this are not read: the check says so. */
+const MAX_FILES = 5_000;
+/** A longer file is generated, and not read. */
+const MAX_FILE_BYTES = 2_000_000;
+const EXTENSIONS = ['.ts', '.mts', '.cts', '.js', '.mjs', '.cjs'];
+
+/** The meaning of a name. */
+export type Binding =
+  | { readonly kind: 'declared'; readonly module: SourceModule; readonly node: Fn | ClassNode | Declarator }
+  /** A parameter, a caught error, or the target of a loop. */
+  | { readonly kind: 'parameter'; readonly owner: Node }
+  /** A name of a package or of Node.js: `randomBytes` of `node:crypto`. */
+  | { readonly kind: 'external'; readonly from: string; readonly imported: string }
+  /** A module of the project as a whole: `import * as notes`. */
+  | { readonly kind: 'module'; readonly module: SourceModule };
+
+interface Imported {
+  readonly from: string;
+  readonly imported: string;
+}
+
+/** A module as rules see it. */
+export class SourceModule {
+  readonly file: string;
+  readonly source: string;
+  readonly body: Block;
+  readonly comments: readonly Token[];
+  readonly imports: ReadonlyMap<string, Imported>;
+  /** Modules of the project by the text of their import. */
+  readonly resolved: Map<string, SourceModule> = new Map();
+  readonly #exports: ReadonlyMap<
+    string,
+    { readonly local: string; readonly from: string | undefined } | Node
+  >;
+  readonly #all: readonly string[];
+  readonly #names = new WeakMap<Node, ReadonlyMap<string, Binding>>();
+  #lines: number[] | undefined;
+
+  readonly #map: SourceMap | undefined;
+
+  constructor(file: string, { source, map }: Readable) {
+    this.file = file;
+    this.source = source;
+    this.#map = map;
+    const { body, comments } = parse(source);
+    this.body = body;
+    this.comments = comments;
+    this.imports = importsOf(body);
+    const { byName, all } = exportsOf(body);
+    this.#exports = byName;
+    this.#all = all;
+  }
+
+  /** The place of an offset in the text: one-based line and column. */
+  placeAt(offset: number): Place {
+    this.#lines ??= lineStarts(this.source);
+    let [low, high] = [0, this.#lines.length - 1];
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.#lines[middle]! <= offset) low = middle;
+      else high = middle - 1;
+    }
+    const column = offset - this.#lines[low]!;
+    const file = pathToFileURL(this.file).href;
+    const entry = this.#map?.findEntry(low, column);
+    return entry !== undefined && 'originalLine' in entry
+      ? { file, line: entry.originalLine + 1, column: entry.originalColumn + 1 }
+      : { file, line: low + 1, column: column + 1 };
+  }
+
+  /** Every specifier that it imports from. */
+  get specifiers(): readonly string[] {
+    const found = new Set([...this.imports.values()].map(({ from }) => from));
+    for (const statement of this.body.body)
+      if ((statement.type === 'import' || statement.type === 'export') && statement.from !== undefined)
+        found.add(statement.from);
+    if (/\b(?:import|require)\s*\(/.test(this.source)) {
+      walk(this.body, (node) => {
+        const [first] = node.type === 'call' ? node.args : [];
+        if (first?.type === 'text' && node.type === 'call' && node.callee.type === 'name')
+          if (node.callee.name === 'import' || node.callee.name === 'require') found.add(first.value);
+      });
+    }
+    return [...found];
+  }
+
+  /** Returns the meaning of a name where a node uses it. */
+  lookup(name: string, at: Node): Binding | undefined {
+    for (let scope: Node | undefined = at; scope !== undefined; scope = scope.parent) {
+      if (!isScope(scope)) continue;
+      const found = this.#namesOf(scope).get(name);
+      if (found !== undefined) return found;
+    }
+    const imported = this.imports.get(name);
+    return imported === undefined ? undefined : this.#bindingOf(imported);
+  }
+
+  /** Returns what it exports by a name. */
+  exported(name: string, depth = 0): Binding | undefined {
+    const found = this.#exports.get(name);
+    if (depth > 20) return undefined; // modules that export each other's names
+    if (found === undefined) {
+      for (const from of this.#all) {
+        const binding = this.resolved.get(from)?.exported(name, depth + 1);
+        if (binding !== undefined) return binding;
+      }
+      return undefined;
+    }
+    if ('type' in found)
+      return found.type === 'function' || found.type === 'class' || found.type === 'declarator'
+        ? { kind: 'declared', module: this, node: found }
+        : found.type === 'name'
+          ? this.lookup(found.name, this.body)
+          : undefined;
+    if (found.from === undefined) return this.lookup(found.local, this.body);
+    return this.#bindingOf({ from: found.from, imported: found.local });
+  }
+
+  #bindingOf({ from, imported }: Imported): Binding | undefined {
+    const module = this.resolved.get(from);
+    if (module === undefined) return { kind: 'external', from: from.replace(/^node:/, ''), imported };
+    return imported === '*' ? { kind: 'module', module } : module.exported(imported);
+  }
+
+  #namesOf(scope: Node): ReadonlyMap<string, Binding> {
+    let names = this.#names.get(scope);
+    if (names === undefined) this.#names.set(scope, (names = namesIn(scope, this)));
+    return names;
+  }
+}
+
+/** The modules of a project. */
+export interface Project {
+  readonly modules: readonly SourceModule[];
+  /** Files that could not be read as JavaScript, with why. */
+  readonly unread: readonly { readonly file: string; readonly why: string }[];
+}
+
+/** Reads files, and all that they import. Never throws for what they hold. */
+export function readProject(entries: readonly string[]): Project {
+  const modules = new Map<string, SourceModule>();
+  const unread: { file: string; why: string }[] = [];
+  const own = ownFolders();
+  const read = (file: string): SourceModule | undefined => {
+    const known = modules.get(file);
+    if (known !== undefined || modules.size + unread.length >= MAX_FILES) return known;
+    try {
+      const module = new SourceModule(file, sourceOf(file));
+      modules.set(file, module);
+      return module;
+    } catch (error) {
+      if (!unread.some((other) => other.file === file))
+        unread.push({ file, why: (error as Error).message.split('\n')[0]! });
+      return undefined;
+    }
+  };
+  for (const entry of entries) read(realpathSync(entry));
+  for (const module of modules.values()) {
+    // grows while it is read
+    for (const specifier of module.specifiers) {
+      const file = locate(specifier, module.file);
+      if (file === undefined || own.some((folder) => file.startsWith(folder))) continue;
+      const found = read(file);
+      if (found !== undefined) module.resolved.set(specifier, found);
+    }
+  }
+  return { modules: [...modules.values()], unread };
+}
+
+/** The code of a module, and where its parts were if they have moved. */
+interface Readable {
+  readonly source: string;
+  readonly map?: SourceMap | undefined;
+}
+
+/** JavaScript. Where types are all that TypeScript adds, every character stands where it does in the file. @throws Error for JSX */
+function sourceOf(file: string): Readable {
+  if (statSync(file).size > MAX_FILE_BYTES) throw new Error(`it has more than ${MAX_FILE_BYTES} bytes`);
+  const text = readFileSync(file, 'utf8');
+  if (!/\.[mc]?ts$/.test(file)) return { source: text };
+  const { emitWarning } = process;
+  process.emitWarning = () => undefined; // that the function is experimental
+  try {
+    return { source: stripTypeScriptTypes(text) };
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX') throw error;
+    const source = stripTypeScriptTypes(text, { mode: 'transform', sourceMap: true }); // enums, parameter properties
+    const map = /\/\/# sourceMappingURL=data:application\/json;base64,(\S+)\s*$/.exec(source)?.[1];
+    return {
+      source,
+      map:
+        map === undefined
+          ? undefined
+          : new SourceMap(JSON.parse(Buffer.from(map, 'base64').toString()) as never), // as Node.js wrote it
+    };
+  } finally {
+    process.emitWarning = emitWarning;
+  }
+}
+
+/** The file that an import means; undefined for packages, Node.js, and what is not JavaScript. */
+function locate(specifier: string, from: string): string | undefined {
+  if (isBuiltin(specifier)) return undefined;
+  const path = /^\.{0,2}\//.test(specifier)
+    ? onDisk(resolve(dirname(from), specifier.replace(/[?#].*$/, '')))
+    : throughPackage(specifier, from);
+  if (path === undefined || !EXTENSIONS.includes(extname(path))) return undefined;
+  const file = realpathSync(path);
+  return file.includes('/node_modules/') ||
+    file.includes('\\node_modules\\') ||
+    basename(file).endsWith('.d.ts')
+    ? undefined
+    : file;
+}
+
+function onDisk(path: string): string | undefined {
+  const candidates = [
+    path,
+    ...EXTENSIONS.map((extension) => path + extension),
+    ...EXTENSIONS.map((extension) => resolve(path, `index${extension}`)),
+    path.replace(/js$/, 'ts'),
+  ];
+  return candidates.find((candidate) => statSync(candidate, { throwIfNoEntry: false })?.isFile() === true);
+}
+
+/** `#notes` by `imports` of package.json, and packages of the same workspace. */
+function throughPackage(specifier: string, from: string): string | undefined {
+  try {
+    const isOwn = specifier.startsWith('#');
+    const [name] = isOwn ? [specifier] : /^(?:@[^/]+\/)?[^/]+/.exec(specifier)!;
+    const manifest = isOwn ? findPackageJSON('..', from) : findPackageJSON(specifier, from);
+    if (manifest === undefined) return undefined;
+    const { imports, exports, main } = JSON.parse(readFileSync(manifest, 'utf8')) as Record<string, unknown>;
+    const key = isOwn ? specifier : `.${specifier.slice(name!.length)}`;
+    const target = targetOf(isOwn ? imports : (exports ?? { '.': main ?? './index.js' }), key);
+    return target === undefined ? undefined : onDisk(resolve(dirname(manifest), target));
+  } catch {
+    return undefined; // absent or not readable: Node.js reports it at import
+  }
+}
+
+/** Returns what a name means in `imports` or `exports` of package.json: with `*` for any text, and by condition. */
+function targetOf(table: unknown, key: string): string | undefined {
+  if (typeof table === 'string') return key === '.' ? table : undefined;
+  if (typeof table !== 'object' || table === null) return undefined;
+  for (const [pattern, target] of Object.entries(table)) {
+    const [before, after] = pattern.split('*') as [string, string | undefined];
+    const isMatch = after === undefined ? pattern === key : key.startsWith(before) && key.endsWith(after);
+    if (!isMatch) continue;
+    const found = byCondition(target);
+    return after === undefined
+      ? found
+      : found?.replaceAll('*', key.slice(before.length, key.length - after.length));
+  }
+  return key === '.' && !Object.keys(table).some((each) => each.startsWith('.'))
+    ? byCondition(table)
+    : undefined;
+}
+
+function byCondition(target: unknown): string | undefined {
+  if (typeof target === 'string') return target;
+  if (typeof target !== 'object' || target === null) return undefined;
+  for (const [condition, inner] of Object.entries(target))
+    if (/^(?:node|import|module|default|require)$/.test(condition)) return byCondition(inner);
+  return undefined;
+}
+
+function lineStarts(source: string): number[] {
+  const starts = [0];
+  for (let at = source.indexOf('\n'); at !== -1; at = source.indexOf('\n', at + 1)) starts.push(at + 1);
+  return starts;
+}
+
+// -- names --
+
+function importsOf(body: Block): Map<string, Imported> {
+  const imports = new Map<string, Imported>();
+  for (const statement of body.body) {
+    if (statement.type === 'import')
+      for (const { imported, local } of statement.names)
+        imports.set(local, { from: statement.from, imported });
+    if (statement.type === 'declare') for (const item of statement.items) addRequired(item, imports);
+  }
+  return imports;
+}
+
+/** `const { exec } = require('node:child_process')`, and `await import(…)`. */
+function addRequired({ target, value }: Declarator, imports: Map<string, Imported>): void {
+  const call = value?.type === 'await' ? value.value : value;
+  if (call?.type !== 'call' || call.callee.type !== 'name') return;
+  const [first] = call.args;
+  if (!/^(?:require|import)$/.test(call.callee.name) || first?.type !== 'text') return;
+  const from = first.value;
+  if (target.type === 'name') imports.set(target.name, { from, imported: '*' });
+  for (const { key, local } of boundIn(target))
+    if (key !== undefined) imports.set(local, { from, imported: key });
+}
+
+type Exported = { readonly local: string; readonly from: string | undefined } | Node;
+
+function exportsOf(body: Block): { byName: Map<string, Exported>; all: string[] } {
+  const byName = new Map<string, Exported>();
+  const all: string[] = [];
+  for (const statement of body.body) {
+    if (statement.type === 'statement') addAssigned(statement.value, byName);
+    if (statement.type !== 'export') continue;
+    const { declared, from, names, isDefault } = statement;
+    for (const { local, exported } of names) {
+      if (exported === '*')
+        all.push(from!); // there is a module behind `*`
+      else byName.set(exported, { local, from });
+    }
+    if (isDefault && declared !== undefined) byName.set('default', declared);
+    else if (declared?.type === 'function' || declared?.type === 'class')
+      byName.set(declared.name!, declared); // it is a declaration
+    else if (declared?.type === 'declare')
+      for (const item of declared.items) if (item.target.type === 'name') byName.set(item.target.name, item);
+  }
+  return { byName, all };
+}
+
+/** `module.exports = { a, b: … }`, `exports.a = …` */
+function addAssigned(node: Node, byName: Map<string, Exported>): void {
+  if (node.type !== 'assign' || node.target.type !== 'member') return;
+  const { object, property } = node.target;
+  const isExports = object.type === 'name' && object.name === 'exports';
+  const isModule = object.type === 'name' && object.name === 'module' && property === 'exports';
+  const isNested = object.type === 'member' && object.property === 'exports';
+  if ((isExports || isNested) && property !== undefined) byName.set(property, node.value);
+  if (!isModule) return;
+  byName.set('default', node.value);
+  if (node.value.type !== 'object') return;
+  for (const entry of node.value.entries)
+    if (entry.type === 'entry' && entry.key !== undefined && entry.value !== undefined)
+      byName.set(entry.key, entry.value);
+}
+
+/** Names that a pattern binds, with the key of the object that each is taken from. */
+export function boundIn(
+  target: Node,
+  key?: string,
+): { readonly key: string | undefined; readonly local: string; readonly path: readonly string[] }[] {
+  switch (target.type) {
+    case 'name':
+      return [{ key, local: target.name, path: key === undefined ? [] : [key] }];
+    case 'assign':
+      return boundIn(target.target, key);
+    case 'spread':
+      return boundIn(target.value, key);
+    case 'list':
+      return target.items.flatMap((item) => boundIn(item));
+    case 'object':
+      return target.entries.flatMap((entry) => {
+        if (entry.type === 'spread') return boundIn(entry.value);
+        const inner = entry.value === undefined ? [] : boundIn(entry.value, entry.key);
+        return key === undefined ? inner : inner.map((bound) => ({ ...bound, path: [key, ...bound.path] }));
+      });
+    default:
+      return [];
+  }
+}
+
+function isScope({ type }: Node): boolean {
+  return (
+    type === 'function' ||
+    type === 'block' ||
+    type === 'loop' ||
+    type === 'try' ||
+    type === 'case' ||
+    type === 'class'
+  );
+}
+
+/** Returns the names that a scope declares itself: not what scopes inside of it do. */
+function namesIn(scope: Node, module: SourceModule): Map<string, Binding> {
+  const names = new Map<string, Binding>();
+  const declare = (node: Node): void => {
+    const declared = node.type === 'export' ? node.declared : node;
+    if (declared?.type === 'declare') for (const item of declared.items) bind(item);
+    else if (
+      (declared?.type === 'function' || declared?.type === 'class') &&
+      declared.name !== undefined &&
+      (node.type === 'export' || node === declared)
+    )
+      names.set(declared.name, { kind: 'declared', module, node: declared });
+  };
+  const bind = (item: Declarator): void => {
+    if (item.target.type === 'name' && !module.imports.has(item.target.name))
+      names.set(item.target.name, { kind: 'declared', module, node: item });
+    else if (scope !== module.body || !boundIn(item.target).some(({ local }) => module.imports.has(local)))
+      for (const { local } of boundIn(item.target))
+        names.set(local, { kind: 'declared', module, node: item });
+  };
+  const parameters = (targets: readonly Node[]): void => {
+    for (const target of targets)
+      for (const { local } of boundIn(target)) names.set(local, { kind: 'parameter', owner: scope });
+  };
+  if (scope.type === 'function') {
+    parameters(scope.params);
+    if (!scope.isExpression) scope.body.forEach(declare);
+  } else if (scope.type === 'block' || scope.type === 'case') scope.body.forEach(declare);
+  else if (scope.type === 'loop') {
+    const [first] = scope.head;
+    if (first?.type === 'declare') {
+      if (scope.kind === 'for') declare(first);
+      else parameters(first.items.map(({ target }) => target));
+    }
+  } else if (scope.type === 'try' && scope.param !== undefined) parameters([scope.param]);
+  return names;
+}

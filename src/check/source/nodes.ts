@@ -1,0 +1,277 @@
+/**
+ * The structure of a module as rules see it: statements and expressions with their places in the text.
+ *
+ * Patterns of declarations and parameters are expressions too: `{ a, b = 1 }` is an object, `b = 1` an assignment.
+ */
+
+/** Where a node stands in the text, and what it is part of. */
+interface Placed {
+  readonly start: number;
+  readonly end: number;
+  /** Undefined for the module. Set once the whole module is read. */
+  parent?: Node | undefined;
+}
+
+export interface Name extends Placed {
+  readonly type: 'name';
+  readonly name: string;
+}
+/** A string literal, by its value. */
+export interface Text extends Placed {
+  readonly type: 'text';
+  readonly value: string;
+}
+/** A number, `true`, `false` or `null`, as it is written. */
+export interface Value extends Placed {
+  readonly type: 'value';
+  readonly raw: string;
+}
+/** A regular expression literal. */
+export interface Pattern extends Placed {
+  readonly type: 'pattern';
+  readonly source: string;
+  readonly flags: string;
+}
+export interface Template extends Placed {
+  readonly type: 'template';
+  readonly tag: Node | undefined;
+  /** One more than there are values. */
+  readonly texts: readonly string[];
+  readonly values: readonly Node[];
+}
+export interface Member extends Placed {
+  readonly type: 'member';
+  readonly object: Node;
+  /** The name behind the dot; undefined for `object[index]`. */
+  readonly property: string | undefined;
+  readonly index: Node | undefined;
+}
+export interface Call extends Placed {
+  readonly type: 'call';
+  readonly callee: Node;
+  readonly args: readonly Node[];
+  readonly isNew: boolean;
+}
+export interface Fn extends Placed {
+  readonly type: 'function';
+  readonly name: string | undefined;
+  readonly params: readonly Node[];
+  /** Statements; of an arrow without braces, the one expression. */
+  readonly body: readonly Node[];
+  readonly isExpression: boolean;
+  readonly isAsync: boolean;
+  readonly isGenerator: boolean;
+  readonly isArrow: boolean;
+}
+export interface ClassNode extends Placed {
+  readonly type: 'class';
+  readonly name: string | undefined;
+  readonly base: Node | undefined;
+  readonly members: readonly (Entry | Block)[];
+}
+/** A member of an object or a class. */
+export interface Entry extends Placed {
+  readonly type: 'entry';
+  /** Undefined where it is computed. */
+  readonly key: string | undefined;
+  readonly computed: Node | undefined;
+  readonly value: Node | undefined;
+  readonly isShorthand: boolean;
+  readonly isStatic: boolean;
+}
+export interface ObjectNode extends Placed {
+  readonly type: 'object';
+  readonly entries: readonly (Entry | Spread)[];
+}
+export interface List extends Placed {
+  readonly type: 'list';
+  readonly items: readonly Node[];
+}
+export interface Spread extends Placed {
+  readonly type: 'spread';
+  readonly value: Node;
+}
+export interface Await extends Placed {
+  readonly type: 'await';
+  readonly value: Node;
+}
+/** One operand: `!a`, `typeof a`, `a++`, `yield a`. */
+export interface Unary extends Placed {
+  readonly type: 'unary';
+  readonly operator: string;
+  readonly value: Node | undefined;
+}
+export interface Binary extends Placed {
+  readonly type: 'binary';
+  readonly operator: string;
+  readonly left: Node;
+  readonly right: Node;
+}
+export interface Assign extends Placed {
+  readonly type: 'assign';
+  readonly operator: string;
+  readonly target: Node;
+  readonly value: Node;
+}
+export interface Choice extends Placed {
+  readonly type: 'choice';
+  readonly test: Node;
+  readonly yes: Node;
+  readonly no: Node;
+}
+export interface Sequence extends Placed {
+  readonly type: 'sequence';
+  readonly items: readonly Node[];
+}
+export interface Block extends Placed {
+  readonly type: 'block';
+  readonly body: readonly Node[];
+}
+/** An expression as a statement. */
+export interface Statement extends Placed {
+  readonly type: 'statement';
+  readonly value: Node;
+}
+export interface Declare extends Placed {
+  readonly type: 'declare';
+  readonly kind: string;
+  readonly items: readonly Declarator[];
+}
+export interface Declarator extends Placed {
+  readonly type: 'declarator';
+  readonly target: Node;
+  readonly value: Node | undefined;
+}
+export interface Leave extends Placed {
+  readonly type: 'leave';
+  readonly how: 'return' | 'throw' | 'break' | 'continue';
+  readonly value: Node | undefined;
+}
+export interface If extends Placed {
+  readonly type: 'if';
+  readonly test: Node;
+  readonly yes: Node;
+  readonly no: Node | undefined;
+}
+export interface Loop extends Placed {
+  readonly type: 'loop';
+  readonly kind: 'for' | 'of' | 'in' | 'while' | 'do';
+  /** For `of` and `in`, the target and what is looped over; else the parts of the head. */
+  readonly head: readonly Node[];
+  readonly body: Node;
+}
+export interface Try extends Placed {
+  readonly type: 'try';
+  readonly block: Node;
+  readonly param: Node | undefined;
+  readonly handler: Node | undefined;
+  readonly finalizer: Node | undefined;
+}
+export interface Switch extends Placed {
+  readonly type: 'switch';
+  readonly value: Node;
+  readonly cases: readonly Case[];
+}
+export interface Case extends Placed {
+  readonly type: 'case';
+  readonly test: Node | undefined;
+  readonly body: readonly Node[];
+}
+export interface Import extends Placed {
+  readonly type: 'import';
+  readonly from: string;
+  /** `*` is the whole module. */
+  readonly names: readonly { readonly imported: string; readonly local: string }[];
+}
+export interface Export extends Placed {
+  readonly type: 'export';
+  readonly from: string | undefined;
+  readonly names: readonly { readonly local: string; readonly exported: string }[];
+  readonly declared: Node | undefined;
+  readonly isDefault: boolean;
+}
+
+export type Node =
+  | Name
+  | Text
+  | Value
+  | Pattern
+  | Template
+  | Member
+  | Call
+  | Fn
+  | ClassNode
+  | Entry
+  | ObjectNode
+  | List
+  | Spread
+  | Await
+  | Unary
+  | Binary
+  | Assign
+  | Choice
+  | Sequence
+  | Block
+  | Statement
+  | Declare
+  | Declarator
+  | Leave
+  | If
+  | Loop
+  | Try
+  | Switch
+  | Case
+  | Import
+  | Export;
+
+/** The nodes that a node is made of, in the order of the text. */
+export function childrenOf(node: Node): Node[] {
+  const children: Node[] = [];
+  for (const key in node) {
+    if (key === 'parent') continue;
+    const part = (node as unknown as Record<string, unknown>)[key];
+    if (typeof part !== 'object' || part === null) continue;
+    if (Array.isArray(part)) {
+      for (const item of part) if (isNode(item)) children.push(item);
+    } else if (isNode(part)) children.push(part);
+  }
+  return children;
+}
+
+function isNode(value: unknown): value is Node {
+  return typeof value === 'object' && value !== null && 'type' in value;
+}
+
+/** Every node inside of one, itself first; `visit` returns false to leave out what is inside. */
+export function walk(node: Node, visit: (node: Node) => boolean | void): void {
+  if (visit(node) === false) return;
+  for (const child of childrenOf(node)) walk(child, visit);
+}
+
+/** `req.query.name` of a chain of names, `this` included; undefined for anything else. */
+export function pathOf(node: Node): string | undefined {
+  if (node.type === 'name') return node.name;
+  if (node.type === 'await') return pathOf(node.value);
+  if (node.type !== 'member') return undefined;
+  const property = node.property ?? (node.index?.type === 'text' ? node.index.value : undefined);
+  const object = property === undefined ? undefined : pathOf(node.object);
+  return object === undefined ? undefined : `${object}.${property}`;
+}
+
+/** The last name of what is called: `fetchAll` of `this.#db.fetchAll(…)`. */
+export function calledName({ callee }: Call): string | undefined {
+  return callee.type === 'name' ? callee.name : callee.type === 'member' ? callee.property : undefined;
+}
+
+/** The function that a node is in; undefined at the top of the module. */
+export function functionAround(node: Node): Fn | undefined {
+  for (let at = node.parent; at !== undefined; at = at.parent) if (at.type === 'function') return at;
+  return undefined;
+}
+
+/** The value of a member of an object by its name. */
+export function entryOf(node: Node | undefined, key: string): Node | undefined {
+  if (node?.type !== 'object') return undefined;
+  const found = node.entries.find((entry) => entry.type === 'entry' && entry.key === key);
+  return found?.type === 'entry' ? found.value : undefined;
+}

@@ -1,0 +1,256 @@
+/**
+ * Where functions get what comes from outside: handlers of routes, WebSockets and tools, middleware, dependencies. And what the
+ * declaration of a route says of its inputs: a number or a word out of a list cannot carry code.
+ */
+import { entryOf, pathOf } from './nodes.ts';
+import type { Call, Fn, Node } from './nodes.ts';
+import type { Project, SourceModule } from './modules.ts';
+
+/** The declaration of a route. */
+export interface RouteCall {
+  readonly call: Call;
+  readonly module: SourceModule;
+}
+
+/** The role of a parameter of a function. */
+export interface Role {
+  readonly kind: 'request' | 'outside';
+  readonly route?: RouteCall | undefined;
+}
+
+const METHODS =
+  /^(?:get|post|put|patch|delete|del|head|options|all|route|websocket|ws|tool|prompt|resource)$/;
+const WITH_REQUEST_FIRST = /^(?:use|provide|Depends|requireIf|onOpen|preHandler|onRequest|addHook|cached)$/;
+
+/** Functions of a project that get a request, with what each of their parameters is. */
+export class Handlers {
+  readonly #roles = new Map<Fn, readonly (Role | undefined)[]>();
+  readonly #methods = new Map<string, Fn[]>();
+  readonly #homes = new Map<Fn, SourceModule>();
+
+  constructor(
+    project: Project,
+    calls: ReadonlyMap<SourceModule, readonly Call[]>,
+    functions: ReadonlyMap<SourceModule, readonly Fn[]>,
+  ) {
+    for (const [module, all] of functions)
+      for (const fn of all) {
+        this.#homes.set(fn, module);
+        if (fn.name !== undefined && fn.parent?.type === 'entry') {
+          const same = this.#methods.get(fn.name);
+          if (same === undefined) this.#methods.set(fn.name, [fn]);
+          else same.push(fn);
+        }
+      }
+    for (const module of project.modules)
+      for (const call of calls.get(module) ?? []) this.#mark(call, module);
+  }
+
+  /** Returns the role of each parameter of a function, where it is a handler. */
+  rolesOf(fn: Fn): readonly (Role | undefined)[] {
+    return this.#roles.get(fn) ?? [];
+  }
+
+  /** Whether requests lead to a function directly. */
+  isHandler(fn: Fn): boolean {
+    return this.#roles.has(fn);
+  }
+
+  /** Every handler. */
+  get all(): Iterable<Fn> {
+    return this.#roles.keys();
+  }
+
+  /** The module that a function is in. */
+  homeOf(fn: Fn): SourceModule {
+    return this.#homes.get(fn)!; // every function of the project is there
+  }
+
+  /** The function that an expression names: a declaration, an import, or a method whose name no other class or object has. */
+  resolve(node: Node, module: SourceModule): Fn | undefined {
+    if (node.type === 'function') return node;
+    if (node.type === 'call') {
+      // users.list.bind(users)
+      return node.callee.type === 'member' && node.callee.property === 'bind'
+        ? this.resolve(node.callee.object, module)
+        : undefined;
+    }
+    if (node.type === 'name') {
+      const binding = module.lookup(node.name, node);
+      if (binding?.kind !== 'declared') return undefined;
+      const found = binding.node.type === 'declarator' ? binding.node.value : binding.node;
+      if (found === undefined || found === node) return undefined;
+      if (found.type === 'function')
+        return binding.node.type === 'declarator' && binding.node.target.type !== 'name' ? undefined : found;
+      return found.type === 'call' && binding.node.type === 'declarator'
+        ? this.#wrapped(found, binding.module)
+        : undefined;
+    }
+    if (node.type !== 'member' || node.property === undefined) return undefined;
+    if (node.object.type === 'name') {
+      const binding = module.lookup(node.object.name, node);
+      if (binding?.kind === 'external') return undefined;
+      if (binding?.kind === 'module') {
+        const exported = binding.module.exported(node.property);
+        const found = exported?.kind === 'declared' ? exported.node : undefined;
+        return found?.type === 'function'
+          ? found
+          : found?.type === 'declarator' && found.value?.type === 'function'
+            ? found.value
+            : undefined;
+      }
+    }
+    const same = this.#methods.get(node.property);
+    return same?.length === 1 && !COMMON_METHODS.test(node.property) ? same[0] : undefined;
+  }
+
+  /** `const run = wrap(async () => …)`: the function inside, where there is one only. */
+  #wrapped(call: Call, module: SourceModule): Fn | undefined {
+    const fns = call.args.filter((arg) => arg.type === 'function');
+    return fns.length === 1 && module !== undefined ? fns[0] : undefined;
+  }
+
+  #mark(call: Call, module: SourceModule): void {
+    const { callee, args } = call;
+    const name =
+      callee.type === 'name' ? callee.name : callee.type === 'member' ? callee.property : undefined;
+    if (name === undefined) return;
+    const isRoute = callee.type === 'member' && METHODS.test(name) && isPath(args[0], name);
+    const route: RouteCall = { call, module };
+    args.forEach((arg, index) => {
+      const fns = arg.type === 'list' ? arg.items : [arg];
+      for (const each of fns) {
+        const fn = each.type === 'function' || index > 0 || !isRoute ? this.resolve(each, module) : undefined;
+        if (fn === undefined || this.#roles.has(fn)) continue;
+        const roles = rolesFor(name, fn, isRoute ? route : undefined, callee.type === 'member');
+        if (roles !== undefined) this.#roles.set(fn, roles);
+      }
+    });
+    if (isRoute) this.#markHandlerOf(args, route);
+  }
+
+  /** `fastify.route({ url, handler })` */
+  #markHandlerOf(args: readonly Node[], route: RouteCall): void {
+    for (const arg of args) {
+      const handler = entryOf(arg, 'handler');
+      const fn = handler === undefined ? undefined : this.resolve(handler, route.module);
+      if (fn !== undefined && !this.#roles.has(fn))
+        this.#roles.set(fn, rolesFor('get', fn, route, true) ?? []);
+    }
+  }
+}
+
+/** Names of methods that many things have, of the language and of packages. */
+const COMMON_METHODS =
+  /^(?:constructor|get|set|has|add|delete|clear|push|pop|map|filter|find|forEach|some|every|join|slice|concat|then|catch|finally|toString|toJSON|valueOf|call|apply|bind|next|return|throw|on|once|off|emit|end|write|close|open|send|json|text|log|info|warn|error|debug|test|exec|match|replace|split|trim|includes|keys|values|entries|handle|run|query|execute)$/;
+
+function isPath(node: Node | undefined, name: string): boolean {
+  if (name === 'tool' || name === 'prompt') return node?.type === 'text';
+  if (node?.type === 'object') return entryOf(node, 'handler') !== undefined;
+  if (node?.type === 'text') return node.value.startsWith('/') || node.value === '*' || node.value === '';
+  return node?.type === 'template' || (node?.type === 'pattern' && name !== 'get');
+}
+
+function rolesFor(
+  name: string,
+  fn: Fn,
+  route: RouteCall | undefined,
+  isMethod: boolean,
+): readonly (Role | undefined)[] | undefined {
+  const request: Role = { kind: 'request', route };
+  if (route !== undefined) {
+    if (fn.params.length === 4) return [undefined, request]; // (error, req, res, next)
+    if (/^(?:websocket|ws)$/.test(name) && fn.params[0]?.type === 'name') return [undefined, request];
+    return [request];
+  }
+  if (name === 'exceptionHandler') return [undefined, request];
+  if (name === 'onMessage') return [undefined, { kind: 'outside' }, request];
+  if (name === 'onOpen' || name === 'onClose') return [undefined, request];
+  if (!WITH_REQUEST_FIRST.test(name) || (name === 'cached' && isMethod)) return undefined;
+  return name === 'use' && fn.params.length === 4
+    ? [undefined, request]
+    : name === 'cached'
+      ? undefined
+      : [request];
+}
+
+// -- declarations --
+
+/** The spec of a route: its second argument, or the constant that it names. */
+export function specOf({ call, module }: RouteCall): Node | undefined {
+  return call.args
+    .slice(1)
+    .map((arg) => literal(arg, module))
+    .find((arg) => arg?.type === 'object');
+}
+
+/** An expression, or what the constant holds that it names. */
+export function literal(node: Node, module: SourceModule): Node | undefined {
+  if (node.type !== 'name') return node;
+  const binding = module.lookup(node.name, node);
+  if (binding?.kind !== 'declared') return undefined;
+  if (binding.node.type !== 'declarator') return binding.node;
+  return binding.node.target.type === 'name' ? binding.node.value : undefined;
+}
+
+/** Types whose values cannot carry code, a path or an address. */
+const HARMLESS_TYPE =
+  /\b(?:int|float|bool|uuid|date|datetime|literal|number|boolean|integer)\b|\bpattern\s*:|\bchoices\s*:|\benum\b|\bField\(\s*(?:-?\d|true|false)/;
+
+/** Whether the declaration of a route leaves no dangerous text in one of its inputs. */
+export function isHarmless(route: RouteCall | undefined, part: string, name: string): boolean {
+  if (route === undefined) return false;
+  if (part === 'params' || part === 'pathParams') {
+    const [path] = route.call.args;
+    const template =
+      path?.type === 'text' ? path.value : path?.type === 'template' ? path.texts.join('{}') : '';
+    const converter = new RegExp(`\\{${name.replaceAll('$', '\\$')}:(\\w+)\\}`).exec(template)?.[1];
+    return converter !== undefined && /^(?:int|float|uuid)$/.test(converter);
+  }
+  const type = typeOfInput(route, part);
+  const field = type === undefined ? undefined : fieldOf(type.node, name);
+  if (field === undefined) return false;
+  const written = type!.module.source.slice(field.start, field.end);
+  return HARMLESS_TYPE.test(written);
+}
+
+/** Whether a route declares what its body is, so that nothing else reaches the handler. */
+export function hasDeclaredBody(route: RouteCall | undefined): boolean {
+  if (route === undefined) return false;
+  return ['body', 'form', 'args'].some((part) => {
+    const type = typeOfInput(route, part);
+    return (
+      type !== undefined &&
+      !/^(?:any|record)\b/.test(type.module.source.slice(type.node.start, type.node.end))
+    );
+  });
+}
+
+function typeOfInput(route: RouteCall, part: string): { node: Node; module: SourceModule } | undefined {
+  const given = entryOf(specOf(route), part);
+  if (given === undefined) return undefined;
+  const { module } = route;
+  if (given.type !== 'name') return { node: given, module };
+  const binding = module.lookup(given.name, given);
+  if (binding?.kind !== 'declared') return { node: given, module };
+  const node = binding.node.type === 'declarator' ? (binding.node.value ?? given) : binding.node;
+  return { node, module: binding.module };
+}
+
+function fieldOf(type: Node, name: string): Node | undefined {
+  if (type.type === 'object') return entryOf(type, name);
+  if (type.type !== 'class') return undefined;
+  const found = type.members.find((member) => member.type === 'entry' && member.key === name);
+  return found?.type === 'entry' ? found.value : undefined;
+}
+
+/** Whether a call declares a route: `app.get('/notes', …)`. */
+export function isRouteCall({ callee, args }: Call): boolean {
+  return (
+    callee.type === 'member' &&
+    callee.property !== undefined &&
+    METHODS.test(callee.property) &&
+    isPath(args[0], callee.property) &&
+    pathOf(callee) !== undefined
+  );
+}

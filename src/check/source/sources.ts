@@ -1,0 +1,129 @@
+/**
+ * The input of rules: the modules of a project with their calls, functions and other nodes by kind, which functions requests reach, and what
+ * a call means whatever it was imported as.
+ */
+import { Handlers } from './routes.ts';
+import { functionAround, pathOf, walk } from './nodes.ts';
+import type { Project, SourceModule } from './modules.ts';
+import type { Call, Fn, Node } from './nodes.ts';
+import type { Severity } from '../../base/findings.ts';
+
+/** How a rule tells of a mistake at a node. */
+export type ReportNode = (
+  rule: `SVC${number}`,
+  module: SourceModule,
+  node: Node,
+  message: string,
+  more?: { readonly severity?: Severity; readonly remedy?: string },
+) => void;
+
+type ByType = { readonly [T in Node['type']]?: Extract<Node, { type: T }>[] };
+
+/** A project, ready for rules. */
+export class Sources {
+  readonly project: Project;
+  readonly handlers: Handlers;
+  readonly #nodes = new Map<SourceModule, ByType>();
+  #reached: Map<Fn, Fn> | undefined;
+
+  constructor(project: Project) {
+    this.project = project;
+    const calls = new Map<SourceModule, readonly Call[]>();
+    const functions = new Map<SourceModule, readonly Fn[]>();
+    for (const module of project.modules) {
+      const byType: Record<string, Node[]> = {};
+      walk(module.body, (node) => {
+        (byType[node.type] ??= []).push(node);
+      });
+      this.#nodes.set(module, byType as ByType); // filled by type
+      calls.set(module, (byType['call'] ?? []) as Call[]);
+      functions.set(module, (byType['function'] ?? []) as Fn[]);
+    }
+    this.handlers = new Handlers(project, calls, functions);
+  }
+
+  /** Every node of a kind, with its module. */
+  *all<T extends Node['type']>(
+    type: T,
+  ): Generator<{ module: SourceModule; node: Extract<Node, { type: T }> }> {
+    for (const module of this.project.modules)
+      for (const node of this.#nodes.get(module)?.[type] ?? [])
+        yield { module, node: node as Extract<Node, { type: T }> };
+  }
+
+  /** The handler from which requests reach a function; undefined where none does. */
+  reachedFrom(fn: Fn | undefined): Fn | undefined {
+    this.#reached ??= this.#reach();
+    for (let at = fn; at !== undefined; at = functionAround(at)) {
+      const found = this.#reached.get(at);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  #reach(): Map<Fn, Fn> {
+    const reached = new Map<Fn, Fn>();
+    const queue: [Fn, Fn][] = [...this.handlers.all].map((fn) => [fn, fn]);
+    for (const { node } of this.all('class'))
+      for (const member of node.members)
+        if (member.type === 'entry' && member.key === 'handle' && member.value?.type === 'function')
+          if (member.value.params.length === 2) queue.push([member.value, member.value]); // a middleware
+    for (let next = queue.pop(); next !== undefined; next = queue.pop()) {
+      const [fn, from] = next;
+      if (reached.has(fn)) continue;
+      reached.set(fn, from);
+      const module = this.handlers.homeOf(fn);
+      walk(fn, (node) => {
+        if (node.type !== 'call') return;
+        const called = this.handlers.resolve(node.callee, module);
+        if (called !== undefined) queue.push([called, from]);
+      });
+    }
+    return reached;
+  }
+}
+
+/**
+ * Returns the meaning of an expression, whatever it is called here: `child_process.exec` of `import { exec as run } from 'node:child_process'`,
+ * of `cp.exec`, and of `promisify(exec)`. Names that no import explains stay as they are: `db.execute`.
+ */
+export function meaningOf(node: Node, module: SourceModule, depth = 0): string | undefined {
+  if (depth > 4) return undefined;
+  if (node.type === 'call') {
+    const wrapper = meaningOf(node.callee, module, depth + 1);
+    return wrapper === 'util.promisify' && node.args[0] !== undefined
+      ? meaningOf(node.args[0], module, depth + 1)
+      : undefined;
+  }
+  if (node.type === 'member') {
+    const object = meaningOf(node.object, module, depth + 1);
+    return object === undefined || node.property === undefined ? undefined : `${object}.${node.property}`;
+  }
+  if (node.type !== 'name') return undefined;
+  const binding = module.lookup(node.name, node);
+  if (binding?.kind === 'external')
+    return binding.imported === '*' || binding.imported === 'default'
+      ? binding.from
+      : `${binding.from}.${binding.imported}`;
+  if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return node.name;
+  const { value, target } = binding.node;
+  if (value?.type === 'call' && target.type === 'name')
+    return meaningOf(value, binding.module, depth + 1) ?? node.name;
+  return node.name;
+}
+
+const meanings = new WeakMap<Call, string>();
+
+/** Returns the meaning of what a call calls. */
+export function meaningOfCall(call: Call, module: SourceModule): string {
+  let meaning = meanings.get(call);
+  if (meaning === undefined)
+    meanings.set(call, (meaning = meaningOf(call.callee, module) ?? pathOf(call.callee) ?? ''));
+  return meaning;
+}
+
+/** The text of a node as it is written, on one line and not too long. */
+export function writtenOf(module: SourceModule, { start, end }: Node): string {
+  const text = module.source.slice(start, end).replace(/\s+/g, ' ');
+  return text.length > 60 ? `${text.slice(0, 57)}...` : text;
+}

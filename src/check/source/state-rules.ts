@@ -1,0 +1,279 @@
+/**
+ * Values that one request leaves for others: module variables, caches without a key, whole bodies that become rows (SVC631 … SVC633), and
+ * patterns that backtrack without bound (SVC636).
+ */
+import { boundIn } from './modules.ts';
+import { calledName, entryOf, functionAround, pathOf, walk } from './nodes.ts';
+import { meaningOfCall } from './sources.ts';
+import { hasDeclaredBody } from './routes.ts';
+import { analysePattern } from '../../schema/pattern.ts';
+import type { SourceModule } from './modules.ts';
+import type { Call, Fn, Node } from './nodes.ts';
+import type { Visit } from './flow.ts';
+import type { ReportNode, Sources } from './sources.ts';
+
+/** Runs every rule of this file but those that follow requests. */
+export function findStateMistakes(sources: Sources, report: ReportNode): void {
+  findKept(sources, report);
+  findSharedCaches(sources, report);
+  findSlowPatterns(sources, report);
+}
+
+// -- SVC631 --
+
+/** Names of what belongs to one client. */
+const PERSONAL =
+  /^(?:me|user|currentUser|account|session|claims|principal|tenant|customer|profile|req|request|query|params|headers|cookies|token|userId|tenantId)$/;
+
+function findKept(sources: Sources, report: ReportNode): void {
+  for (const { module, node } of sources.all('assign')) {
+    if (node.operator !== '=') continue;
+    const path = pathOf(node.target);
+    if (path === undefined) continue;
+    const [name] = path.split('.') as [string];
+    const fn = functionAround(node);
+    const binding = fn === undefined ? undefined : module.lookup(name, node.target);
+    if (
+      binding?.kind !== 'declared' ||
+      binding.node.type !== 'declarator' ||
+      functionAround(binding.node) !== undefined
+    )
+      continue;
+    if (sources.reachedFrom(fn) === undefined) continue;
+    const given = personalIn(node.value, module);
+    if (given !== undefined)
+      report(
+        'SVC631',
+        module,
+        node,
+        `"${path}" is one variable for all requests, and "${given}" belongs to one of them: another client may see it`,
+      );
+  }
+}
+
+/** A parameter of a function around a value that belongs to one client. */
+function personalIn(value: Node, module: SourceModule): string | undefined {
+  let found: string | undefined;
+  walk(value, (node) => {
+    if (node.type !== 'name' || found !== undefined || !PERSONAL.test(node.name))
+      return node.type !== 'function';
+    if (node.parent?.type === 'entry' && node.parent.isShorthand === false && node.parent.value !== node)
+      return true;
+    const binding = module.lookup(node.name, node);
+    const isLocal =
+      binding?.kind === 'parameter' ||
+      (binding?.kind === 'declared' && functionAround(binding.node) !== undefined);
+    if (isLocal) found = node.name;
+    return true;
+  });
+  return found;
+}
+
+// -- SVC632 --
+
+/** Parameters that are no part of a result. */
+const NO_PART = /^(?:_|signal|db|tx|database|log|logger|clock|cache|app|fetch)/i;
+
+function findSharedCaches(sources: Sources, report: ReportNode): void {
+  for (const { module, node: call } of sources.all('call')) {
+    if (meaningOfCall(call, module) === 'svc.cached') judgeCached(call, module, sources, report);
+    else if (calledName(call) === 'set' && call.callee.type === 'member')
+      judgeSet(call, module, sources, report);
+  }
+}
+
+function judgeCached(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
+  const fn = call.args[0] === undefined ? undefined : sources.handlers.resolve(call.args[0], module);
+  const key = entryOf(call.args[1], 'key');
+  if (fn === undefined) return;
+  if (key?.type === 'function') {
+    const missing = fn.params.findIndex((param, index) => {
+      const names = boundIn(param).map(({ local }) => local);
+      if (
+        names.length === 0 ||
+        names.every((name) => NO_PART.test(name)) ||
+        !names.some((name) => uses(fn, name))
+      )
+        return false;
+      const own = key.params[index];
+      return own === undefined || !boundIn(own).some(({ local }) => uses(key, local));
+    });
+    const name = missing === -1 ? undefined : boundIn(fn.params[missing]!)[0]?.local;
+    if (name !== undefined)
+      report('SVC632', module, key, `the key leaves out "${name}": clients get what was made for others`);
+    return;
+  }
+  const outer = key === undefined ? personalOutside(fn, module) : undefined;
+  if (outer !== undefined)
+    report(
+      'SVC632',
+      module,
+      call,
+      `its result depends on "${outer}", which is no part of its key: clients get what was made for others`,
+    );
+}
+
+/** A name of one client that a function uses and does not take. */
+function personalOutside(fn: Fn, module: SourceModule): string | undefined {
+  let found: string | undefined;
+  walk(fn, (node) => {
+    if (node.type !== 'name' || !PERSONAL.test(node.name) || node.parent?.type === 'entry') return true;
+    const binding = module.lookup(node.name, node);
+    if (binding?.kind !== 'parameter' || isWithin(binding.owner, fn)) return true;
+    found ??= node.name;
+    return true;
+  });
+  return found;
+}
+
+/** `cache.set('profile', …)`: one key for everybody. */
+function judgeSet(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
+  const [key, value] = call.args;
+  const owner = call.callee.type === 'member' ? (pathOf(call.callee.object) ?? '') : '';
+  if (key?.type !== 'text' || value === undefined || !/cache$/i.test(owner)) return;
+  if (sources.reachedFrom(functionAround(call)) === undefined) return;
+  const given = personalIn(value, module) ?? personalSource(value, module);
+  if (given !== undefined)
+    report(
+      'SVC632',
+      module,
+      call,
+      `"${key.value}" is one key for everybody, and what is kept depends on "${given}"`,
+    );
+}
+
+/** Returns the name that the constant was made with. */
+function personalSource(value: Node, module: SourceModule): string | undefined {
+  const binding = value.type === 'name' ? module.lookup(value.name, value) : undefined;
+  const made =
+    binding?.kind === 'declared' && binding.node.type === 'declarator' ? binding.node.value : undefined;
+  return made === undefined ? undefined : personalIn(made, module);
+}
+
+function uses(fn: Fn, name: string): boolean {
+  let isUsed = false;
+  for (const part of fn.body)
+    walk(part, (node) => {
+      if (node.type === 'name' && node.name === name) isUsed = true;
+      return !isUsed;
+    });
+  return isUsed;
+}
+
+function isWithin(node: Node, outer: Node): boolean {
+  for (let at: Node | undefined = node; at !== undefined; at = at.parent) if (at === outer) return true;
+  return false;
+}
+
+// -- SVC633 --
+
+const STORES =
+  /^(?:create|insert|insertOne|insertMany|update|updateOne|updateMany|findByIdAndUpdate|findOneAndUpdate|upsert|save|build|bulkCreate|set|merge|patch|values|assign)$/;
+
+/** Objects whose methods write what they are given. */
+const MODEL =
+  /^(?:[A-Z]\w*|\w*(?:prisma|knex|[Dd]b|[Mm]odel|[Rr]epo(?:sitory)?|[Cc]ollection|[Tt]able)(?:\.\w+)?)$/;
+
+/** SVC633: looks at one call. */
+export function findMerged({ call, module, given }: Visit, report: ReportNode): void {
+  const name = calledName(call);
+  if (name === undefined || call.callee.type !== 'member') return;
+  const path = pathOf(call.callee);
+  const tell = (node: Node, what: string): void =>
+    report(
+      'SVC633',
+      module,
+      node,
+      `every member of ${what} is taken over, also those that clients should not set: an owner, a role, a price`,
+    );
+  if (path === 'Object.assign') {
+    for (const arg of call.args.slice(1)) {
+      const value = given(arg);
+      if (value?.part === 'body' && !hasDeclaredBody(value.route)) return tell(arg, value.what);
+    }
+    return;
+  }
+  const isKeys = /^Object\.(?:keys|entries)$/.test(path ?? '');
+  if (isKeys) {
+    const [object] = call.args;
+    const value = given(object);
+    const around = functionAround(call);
+    const code = module.source.slice(around?.start ?? 0, around?.end);
+    if (
+      value?.part === 'body' &&
+      !hasDeclaredBody(value.route) &&
+      /\b(?:update|insert)\b[^;]*\b(?:set|into)\b/i.test(code)
+    )
+      tell(call, value.what);
+    return;
+  }
+  if (/h(?:mac|ash)/i.test(module.source.slice(call.callee.start, call.callee.end))) return;
+  if (
+    !STORES.test(name) ||
+    /^(?:headers|cookies|session|cache|map|Map|res|response|reply)$/i.test(path?.split('.').at(-2) ?? '')
+  )
+    return;
+  const owner =
+    path
+      ?.replace(/^this\./, '')
+      .split('.')
+      .slice(0, -1)
+      .join('.') ?? '';
+  for (const arg of call.args) {
+    if (!MODEL.test(owner) && !(arg.type === 'object' && /^(?:insert|create)/.test(name))) continue; // another function may pick what it needs
+    const whole = wholeBody(arg, given);
+    if (whole !== undefined) return tell(arg, whole);
+  }
+}
+
+function wholeBody(arg: Node, given: Visit['given']): string | undefined {
+  const direct = given(arg);
+  if (arg.type !== 'object')
+    return direct?.part === 'body' && !hasDeclaredBody(direct.route) ? direct.what : undefined;
+  for (const entry of arg.entries) {
+    const value = entry.type === 'spread' ? given(entry.value) : undefined;
+    if (value?.part === 'body' && !hasDeclaredBody(value.route)) return value.what;
+  }
+  return undefined;
+}
+
+// -- SVC636 --
+
+function findSlowPatterns(sources: Sources, report: ReportNode): void {
+  for (const { module, node } of sources.all('pattern')) {
+    if (!/[+*}][^]*[+*}]/.test(node.source)) continue; // at least two repetitions
+    const fn = functionAround(node);
+    if (fn !== undefined ? sources.reachedFrom(fn) === undefined : !isUsedByHandlers(node, module, sources))
+      continue;
+    if (isExponential(node.source, node.flags))
+      report(
+        'SVC636',
+        module,
+        node,
+        'the pattern has repetitions inside of repetitions: a short text can keep the process busy for minutes',
+      );
+  }
+}
+
+function isExponential(source: string, flags: string): boolean {
+  try {
+    return analysePattern(new RegExp(source, flags))?.degree === 'exponential';
+  } catch {
+    return false; // a pattern for another version of the language
+  }
+}
+
+/** Whether a function that requests reach uses the constant that holds a pattern. */
+function isUsedByHandlers(node: Node, module: SourceModule, sources: Sources): boolean {
+  let at: Node | undefined = node;
+  while (at !== undefined && at.type !== 'declarator') at = at.parent;
+  if (at?.type !== 'declarator' || at.target.type !== 'name') return false;
+  const { name } = at.target;
+  for (const { module: other, node: use } of sources.all('name')) {
+    if (use.name !== name && other === module) continue;
+    if (use.parent === at || sources.reachedFrom(functionAround(use)) === undefined) continue;
+    const binding = other.lookup(use.name, use);
+    if (binding?.kind === 'declared' && binding.node === at) return true;
+  }
+  return false;
+}

@@ -1,0 +1,327 @@
+/**
+ * Reads the tokens of a module as statements and expressions. It expects code that Node.js runs, and refuses nothing that only a
+ * compiler would: names that are declared twice, `return` outside of functions.
+ */
+import { tokensOf } from './tokens.ts';
+import { ExpressionReader, unquoted } from './expressions.ts';
+import { childrenOf } from './nodes.ts';
+import type { Block, Case, Declarator, Node } from './nodes.ts';
+import type { Token } from './tokens.ts';
+
+/** A module as it was read. */
+export interface Parsed {
+  readonly body: Block;
+  readonly comments: readonly Token[];
+}
+
+/** Reads a module. @throws Unreadable for text that is not JavaScript */
+export function parse(source: string): Parsed {
+  const all = tokensOf(source);
+  const comments = all.filter(({ kind }) => kind === 'comment');
+  const tokens = comments.length === 0 ? all : all.filter(({ kind }) => kind !== 'comment');
+  const body = new Reader(tokens, source.length).module();
+  adopt(body);
+  return { body, comments };
+}
+
+function adopt(node: Node): void {
+  for (const child of childrenOf(node)) {
+    child.parent = node;
+    adopt(child);
+  }
+}
+
+class Reader extends ExpressionReader {
+  module(): Block {
+    const body: Node[] = [];
+    while (this.at < this.tokens.length) body.push(...this.statement());
+    return { type: 'block', body, start: 0, end: this.textEnd.end };
+  }
+
+  // -- statements --
+
+  protected statement(): readonly Node[] {
+    const token = this.peek();
+    const { start } = token;
+    if (token.kind === 'punctuator') {
+      if (this.skip(';')) return [];
+      if (token.text === '{') return [this.block()];
+      if (token.text === '@') this.decorators();
+    }
+    if (token.kind === 'name') {
+      const read = this.keyword(token.text, start);
+      if (read !== undefined) return read;
+      if (this.is(':', 1)) {
+        this.at += 2; // a label
+        return this.statement();
+      }
+    }
+    const value = this.expression();
+    this.skip(';');
+    return [{ type: 'statement', value, start, end: this.lastEnd }];
+  }
+
+  /** One statement as a node: a branch, or the body of a loop. */
+  protected branch(): Node {
+    const { start } = this.peek();
+    const [only, ...more] = this.statement();
+    return only !== undefined && more.length === 0
+      ? only
+      : { type: 'block', body: only === undefined ? [] : [only, ...more], start, end: this.lastEnd };
+  }
+
+  protected override block(): Block {
+    const { start } = this.expect('{');
+    const body: Node[] = [];
+    while (!this.is('}')) {
+      if (this.at >= this.tokens.length) this.refuse('a block does not end');
+      body.push(...this.statement());
+    }
+    this.take();
+    return { type: 'block', body, start, end: this.lastEnd };
+  }
+
+  protected keyword(word: string, start: number): readonly Node[] | undefined {
+    const next = this.peek(1);
+    switch (word) {
+      case 'const':
+      case 'var':
+        return [this.declaration(start)];
+      case 'let':
+        return next.kind === 'name' || next.text === '{' || next.text === '['
+          ? [this.declaration(start)]
+          : undefined;
+      case 'using':
+        return next.kind === 'name' && !next.isFirstOfLine && next.text !== 'in' && next.text !== 'of'
+          ? [this.declaration(start)]
+          : undefined;
+      case 'await':
+        if (next.text !== 'using' || this.peek(2).kind !== 'name') return undefined;
+        this.take();
+        return [this.declaration(start)];
+      case 'function':
+        return [this.functionOf(start, false)];
+      case 'async':
+        if (next.text !== 'function' || next.isFirstOfLine) return undefined;
+        this.take();
+        return [this.functionOf(start, true)];
+      case 'class':
+        return [this.classOf()];
+      case 'if':
+        return [this.ifStatement(start)];
+      case 'for':
+        return [this.forLoop(start)];
+      case 'while':
+      case 'do':
+        return [this.whileLoop(start)];
+      case 'return':
+      case 'throw':
+      case 'break':
+      case 'continue':
+        return [this.leave(word, start)];
+      case 'try':
+        return [this.tryStatement(start)];
+      case 'switch':
+        return [this.switchStatement(start)];
+      case 'debugger':
+        this.take();
+        this.skip(';');
+        return [];
+      case 'import':
+        return next.text === '(' || next.text === '.' ? undefined : [this.importDeclaration(start)];
+      case 'export':
+        return [this.exportDeclaration(start)];
+      default:
+        return undefined;
+    }
+  }
+
+  protected declaration(start: number): Node {
+    const kind = this.take().text;
+    const items: Declarator[] = [];
+    do {
+      const from = this.peek().start;
+      const target = this.primary();
+      const value = this.skip('=') ? this.assignment() : undefined;
+      items.push({ type: 'declarator', target, value, start: from, end: this.lastEnd });
+    } while (this.skip(','));
+    if (!this.isInHead) this.skip(';');
+    return { type: 'declare', kind, items, start, end: this.lastEnd };
+  }
+
+  protected ifStatement(start: number): Node {
+    this.take();
+    const test = this.inParentheses();
+    const yes = this.branch();
+    const no = this.skip('else') ? this.branch() : undefined;
+    return { type: 'if', test, yes, no, start, end: this.lastEnd };
+  }
+
+  protected inParentheses(): Node {
+    this.expect('(');
+    const value = this.expression();
+    this.expect(')');
+    return value;
+  }
+
+  protected forLoop(start: number): Node {
+    this.take();
+    this.skip('await');
+    this.expect('(');
+    const before = this.isInHead;
+    this.isInHead = true;
+    const head: Node[] = [];
+    let kind: 'for' | 'of' | 'in' = 'for';
+    if (!this.is(';')) {
+      const isDeclaration =
+        /^(?:const|let|var|using|await)$/.test(this.peek().text) && !this.is('.', 1) && !this.is('(', 1);
+      if (isDeclaration) this.skip('await');
+      head.push(isDeclaration ? this.declaration(this.peek().start) : this.expression());
+    }
+    this.isInHead = before;
+    if (this.is('of') || this.is('in')) {
+      kind = this.take().text as 'of' | 'in'; // one of the two
+      head.push(this.expression());
+    } else {
+      this.expect(';');
+      if (!this.is(';')) head.push(this.expression());
+      this.expect(';');
+      if (!this.is(')')) head.push(this.expression());
+    }
+    this.expect(')');
+    return { type: 'loop', kind, head, body: this.branch(), start, end: this.lastEnd };
+  }
+
+  protected whileLoop(start: number): Node {
+    const kind = this.take().text as 'while' | 'do'; // its caller knows the word
+    if (kind === 'while') {
+      const head = [this.inParentheses()];
+      return { type: 'loop', kind, head, body: this.branch(), start, end: this.lastEnd };
+    }
+    const body = this.branch();
+    this.expect('while');
+    const head = [this.inParentheses()];
+    this.skip(';');
+    return { type: 'loop', kind, head, body, start, end: this.lastEnd };
+  }
+
+  protected leave(how: 'return' | 'throw' | 'break' | 'continue', start: number): Node {
+    this.take();
+    const next = this.peek();
+    const isAlone = next === this.textEnd || next.isFirstOfLine || next.text === ';' || next.text === '}';
+    let value: Node | undefined;
+    if (!isAlone && (how === 'break' || how === 'continue')) this.take();
+    else if (!isAlone) value = this.expression();
+    this.skip(';');
+    return { type: 'leave', how, value, start, end: this.lastEnd };
+  }
+
+  protected tryStatement(start: number): Node {
+    this.take();
+    const block = this.block();
+    let param: Node | undefined;
+    let handler: Node | undefined;
+    if (this.skip('catch')) {
+      if (this.skip('(')) {
+        param = this.primary();
+        this.expect(')');
+      }
+      handler = this.block();
+    }
+    const finalizer = this.skip('finally') ? this.block() : undefined;
+    return { type: 'try', block, param, handler, finalizer, start, end: this.lastEnd };
+  }
+
+  protected switchStatement(start: number): Node {
+    this.take();
+    const value = this.inParentheses();
+    this.expect('{');
+    const cases: Case[] = [];
+    while (!this.skip('}')) {
+      const from = this.peek().start;
+      const test = this.skip('default') ? undefined : (this.expect('case'), this.expression());
+      this.expect(':');
+      const body: Node[] = [];
+      while (!this.is('case') && !this.is('default') && !this.is('}')) body.push(...this.statement());
+      cases.push({ type: 'case', test, body, start: from, end: this.lastEnd });
+    }
+    return { type: 'switch', value, cases, start, end: this.lastEnd };
+  }
+
+  protected importDeclaration(start: number): Node {
+    this.take();
+    const names: { imported: string; local: string }[] = [];
+    if (this.peek().kind !== 'string') {
+      if (
+        this.peek().kind === 'name' &&
+        /^(?:defer|source|type)$/.test(this.peek().text) &&
+        !this.is(',', 1) &&
+        !this.is('from', 1)
+      )
+        this.take();
+      if (this.peek().kind === 'name') names.push({ imported: 'default', local: this.take().text });
+      this.skip(',');
+      if (this.skip('*')) {
+        this.expect('as');
+        names.push({ imported: '*', local: this.take().text });
+      } else if (this.is('{'))
+        for (const { name, as } of this.names()) names.push({ imported: name, local: as });
+      this.expect('from');
+    }
+    const from = unquoted(this.take().text);
+    this.attributes();
+    return { type: 'import', from, names, start, end: this.lastEnd };
+  }
+
+  /** `with { type: 'json' }` */
+  protected attributes(): void {
+    if (this.skip('with')) this.object();
+    this.skip(';');
+  }
+
+  /** `{ a, b as c }` */
+  protected names(): { name: string; as: string }[] {
+    const names: { name: string; as: string }[] = [];
+    this.expect('{');
+    while (!this.skip('}')) {
+      const name = unquoted(this.take().text);
+      names.push({ name, as: this.skip('as') ? unquoted(this.take().text) : name });
+      this.skip(',');
+    }
+    return names;
+  }
+
+  protected exportDeclaration(start: number): Node {
+    this.take();
+    const made = (parts: Partial<Extract<Node, { type: 'export' }>>): Node => ({
+      type: 'export',
+      from: undefined,
+      names: [],
+      declared: undefined,
+      isDefault: false,
+      ...parts,
+      start,
+      end: this.lastEnd,
+    });
+    if (this.skip('default')) {
+      const isDeclaration = /^(?:function|class|async|@)$/.test(this.peek().text) && !this.is('=>', 1);
+      const declared = isDeclaration ? this.statement()[0] : this.assignment();
+      this.skip(';');
+      return made({ declared: declared?.type === 'statement' ? declared.value : declared, isDefault: true });
+    }
+    if (this.skip('*')) {
+      const as = this.skip('as') ? unquoted(this.take().text) : '*';
+      this.expect('from');
+      const from = unquoted(this.take().text);
+      this.attributes();
+      return made({ from, names: [{ local: '*', exported: as }] });
+    }
+    if (this.is('{')) {
+      const names = this.names().map(({ name, as }) => ({ local: name, exported: as }));
+      const from = this.skip('from') ? unquoted(this.take().text) : undefined;
+      this.attributes();
+      return made({ from, names });
+    }
+    return made({ declared: this.statement()[0] });
+  }
+}

@@ -1,0 +1,150 @@
+/**
+ * One-time codes for native clients and single-page applications: the tokens never stand in a URL.
+ *
+ *   client    GET /oauth/login?client_redirect_uri, code_challenge (S256 of its verifier), client_state     in the browser
+ *   callback  onUser -> code, 60 s, in the record store -> 303 client_redirect_uri?code&state
+ *   client    POST /oauth/token grant_type=authorization_code, code, code_verifier, client_redirect_uri -> tokens
+ *
+ * The cookie binds the way through the provider to one browser. From the callback on PKCE of the client binds instead: a thief
+ * of the code on its way to the client cannot exchange it without the verifier (RFC 7636 §1, RFC 8252 §6).
+ */
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { isRecord } from '../base/options.ts';
+import { OAuthError } from './errors.ts';
+import { challengeOf } from './login-state.ts';
+import type { HttpRequest } from '../http/contracts.ts';
+import type { Audit } from './audit.ts';
+import type { ClientLogin } from './login-state.ts';
+import type { Logins } from './logins.ts';
+import type { Parameters } from './parameters.ts';
+import type { SingleUse } from './single-use.ts';
+import type { IssuedPair } from './token-responses.ts';
+import type { TokenUser } from './tokens/access.ts';
+import type { DPoP } from './tokens/dpop.ts';
+import type { RefreshTokens } from './tokens/refresh.ts';
+
+/** A login that waits for its client. */
+export interface PendingLogin {
+  readonly user: TokenUser;
+  readonly provider: string;
+  readonly subject: string;
+  /** In microseconds. */
+  readonly startedAt: number;
+  readonly keyThumbprint: string | null;
+  readonly client: ClientLogin;
+}
+
+/** A code that was exchanged, and the login that it gave. */
+interface UsedCode {
+  readonly usedBy: string | null;
+}
+
+const CODE_BYTES = 32;
+const TTL_MS = 60_000;
+/** A used code is remembered, so that its second use ends the login (RFC 6749 §4.1.2). */
+const USED_TTL_MS = 600_000;
+const CODE = /^[\w-]{43}$/;
+/** RFC 7636 §4.1. */
+const VERIFIER = /^[\w.~-]{43,128}$/;
+
+/** Issues and exchanges codes. */
+export class ClientCodes {
+  readonly #records: SingleUse;
+  readonly #logins: Logins;
+  readonly #refreshTokens: RefreshTokens;
+  readonly #audit: Audit;
+  readonly #dpop: DPoP | undefined;
+  readonly #issuer: string | undefined;
+
+  /** `issuer`: sent along as `iss` (RFC 9207). */
+  constructor(parts: {
+    readonly records: SingleUse;
+    readonly logins: Logins;
+    readonly refreshTokens: RefreshTokens;
+    readonly audit: Audit;
+    readonly dpop: DPoP | undefined;
+    readonly issuer: string | undefined;
+  }) {
+    this.#records = parts.records;
+    this.#logins = parts.logins;
+    this.#refreshTokens = parts.refreshTokens;
+    this.#audit = parts.audit;
+    this.#dpop = parts.dpop;
+    this.#issuer = parts.issuer;
+  }
+
+  /** The address of the client with a code for a login. @throws OAuthError `temporarily_unavailable` */
+  async issue(req: HttpRequest, login: PendingLogin): Promise<string> {
+    const code = randomBytes(CODE_BYTES).toString('base64url');
+    await this.#records.keep('code', hash('sha256', code, 'hex'), JSON.stringify(login), TTL_MS);
+    this.#audit.codeIssued(req, login.provider, login.user.sub);
+    return this.addressOf(login.client, { code });
+  }
+
+  /** The address of the client with these parameters, and its state. */
+  addressOf({ redirectUri, state }: ClientLogin, parameters: Readonly<Record<string, string>>): string {
+    const query = new URLSearchParams({
+      ...parameters,
+      ...(state === null ? {} : { state }),
+      ...(this.#issuer === undefined ? {} : { iss: this.#issuer }),
+    });
+    return `${redirectUri}${redirectUri.includes('?') ? '&' : '?'}${query}`;
+  }
+
+  /** The tokens for a code. Its second use ends the login. @throws OAuthError `invalid_request`, `invalid_grant`, `invalid_dpop_proof` */
+  async exchange(req: HttpRequest, parameter: Parameters): Promise<IssuedPair> {
+    const code = parameter('code');
+    const verifier = parameter('code_verifier');
+    const redirectUri = parameter('client_redirect_uri') ?? parameter('redirect_uri');
+    if (code === undefined || verifier === undefined || redirectUri === undefined)
+      throw new OAuthError('invalid_request', {
+        description: 'code, code_verifier and client_redirect_uri are needed',
+      });
+    const key = hash('sha256', code, 'hex');
+    const text = CODE.test(code) ? await this.#records.kept('code', key) : undefined;
+    const login = text === undefined ? undefined : pendingOf(text);
+    if (text === undefined || login === undefined) throw this.#refusal(req, 'code_unknown');
+    // a wrong verifier uses nothing up: else a thief of the code could keep its client from logging in
+    if (!VERIFIER.test(verifier) || !isSame(challengeOf(verifier), login.client.challenge))
+      throw this.#refusal(req, 'code_verifier');
+    if (redirectUri !== login.client.redirectUri) throw this.#refusal(req, 'code_redirect_uri');
+    if (login.used !== undefined) {
+      if (login.used.usedBy !== null) await this.#refreshTokens.endReused(req, login.used.usedBy);
+      throw this.#refusal(req, 'code_used');
+    }
+    const keyThumbprint = (await this.#dpop?.keyOf(req, '')) ?? null;
+    if (login.keyThumbprint !== null && login.keyThumbprint !== keyThumbprint)
+      throw this.#refusal(req, 'other_key');
+    const used = JSON.stringify({ ...login, used: { usedBy: null } });
+    if (!(await this.#records.change('code', key, text, used, USED_TTL_MS)))
+      throw this.#refusal(req, 'code_used');
+    const { user, provider, subject, startedAt } = login;
+    const pair = await this.#logins.start(
+      req,
+      user,
+      { provider, subject, startedAt, keyThumbprint },
+      { renewsSession: false },
+    );
+    const final = JSON.stringify({ ...login, used: { usedBy: pair.login.id } });
+    await this.#records.change('code', key, used, final, USED_TTL_MS);
+    return pair;
+  }
+
+  #refusal(req: HttpRequest, reason: string): OAuthError {
+    this.#audit.refreshRefused(req, reason);
+    return new OAuthError('invalid_grant', {
+      reason,
+      description: 'The code is not valid any more: log in again',
+    });
+  }
+}
+
+/** A record of issue() or exchange(). */
+function pendingOf(text: string): (PendingLogin & { readonly used?: UsedCode }) | undefined {
+  const value: unknown = JSON.parse(text);
+  return isRecord(value) ? (value as unknown as PendingLogin & { readonly used?: UsedCode }) : undefined;
+}
+
+function isSame(left: string, right: string): boolean {
+  return left.length === right.length && timingSafeEqual(Buffer.from(left), Buffer.from(right));
+}

@@ -1,0 +1,172 @@
+/**
+ * Account linking: a user who is logged in adds another identity, and takes one away.
+ *
+ *   POST /oauth/{provider}/link     who is it? -> state that names the subject, sealed -> to the provider
+ *   callback                        the same user still logged in? -> onLink(sub, provider, info): no login, no tokens
+ *   POST /oauth/{provider}/unlink   onUnlink(sub, provider) -> tokens of the provider forgotten, other logins by it ended
+ *
+ * Never by GET, and with cookies only from a page of this origin: else an attacker could add the attacker's account to the user's.
+ */
+import { HTTPException } from '../base/errors.ts';
+import { HttpResponse, JSONResponse, RedirectResponse } from '../http/response.ts';
+import { SESSION } from '../http/state.ts';
+import { OAuthError } from './errors.ts';
+import { extraOf, returnToOf, scopesOf } from './login-parameters.ts';
+import { currentUser } from './login-state.ts';
+import { assertOwnPage } from './own-page.ts';
+import { bodyParameters } from './parameters.ts';
+import { isLive } from './tokens/store.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Claims } from '../crypto/jwt.ts';
+import type { Awaitable, HttpRequest } from '../http/contracts.ts';
+import type { OwnPages } from '../http/origins.ts';
+import type { Audit } from './audit.ts';
+import type { Authorizations, ConnectedProvider } from './authorization.ts';
+import type { EndpointGuard } from './guard.ts';
+import type { OnLink, OnUnlink, OnUserContext } from './hooks.ts';
+import type { BegunLogin, LinkingUser } from './login-state.ts';
+import type { UserInfo } from './provider/presets.ts';
+import type { StoredProviderTokens } from './provider-tokens.ts';
+import type { TokenStore } from './tokens/store.ts';
+
+/** Parts of the endpoints. */
+interface LinkEndpointDeps {
+  readonly authorizations: Authorizations;
+  readonly store: TokenStore;
+  readonly guard: EndpointGuard;
+  readonly audit: Audit;
+  readonly clock: Clock;
+  /** In microseconds. */
+  readonly clockSkew: number;
+  readonly ownPages: OwnPages;
+  readonly onLink: OnLink;
+  readonly onUnlink: OnUnlink | undefined;
+  readonly providerTokens: StoredProviderTokens | undefined;
+  readonly isCookieMode: boolean;
+  readonly afterLogin: string;
+}
+
+/** Links and unlinks identities. */
+export class LinkEndpoints {
+  readonly #deps: LinkEndpointDeps;
+
+  constructor(deps: LinkEndpointDeps) {
+    this.#deps = deps;
+  }
+
+  /** Whether there is a hook to unlink by. */
+  get canUnlink(): boolean {
+    return this.#deps.onUnlink !== undefined;
+  }
+
+  /** `POST /oauth/{provider}/link`: browsers are sent to the provider, programs get its address as `authorization_url`. */
+  async link(
+    req: HttpRequest,
+    connected: ConnectedProvider,
+    claims: Claims | undefined,
+  ): Promise<HttpResponse> {
+    const { guard, authorizations, audit, isCookieMode } = this.#deps;
+    return guard.watched(req, async () => {
+      const link = this.#userOf(req, claims);
+      await guard.take('login', req);
+      const parameter = await bodyParameters(req);
+      const { provider } = connected;
+      const given = parameter('redirect_uri');
+      const { url, begun } = await authorizations.begin(req, connected, {
+        redirectUri: authorizations.redirectUri(req, provider.name, given === undefined ? [] : [given]),
+        returnTo: isCookieMode ? returnToOf(parameter) : null,
+        extra: extraOf(parameter),
+        scopes: scopesOf(parameter('scope'), provider.scopes),
+        keyThumbprint: null,
+        client: null,
+        link,
+      });
+      const isPage = /\btext\/html\b/i.test(req.headers['accept'] ?? '');
+      const response = isPage
+        ? new RedirectResponse(url, { status: 303 })
+        : new JSONResponse({ authorization_url: url });
+      begun.remember(response);
+      audit.linkStarted(req, provider.name, link.sub);
+      return response;
+    });
+  }
+
+  /** The end of a link, at the callback. @throws OAuthError `access_denied`, `account_taken` */
+  async finish(
+    req: HttpRequest,
+    provider: string,
+    begun: BegunLogin & { readonly link: LinkingUser },
+    startedAt: number,
+    info: UserInfo,
+    context: OnUserContext,
+  ): Promise<HttpResponse> {
+    const { onLink, audit, providerTokens, isCookieMode, afterLogin } = this.#deps;
+    const { sub } = begun.link;
+    await this.#assertStillThere(req, begun.link, startedAt);
+    if (!(await isAgreed(() => onLink(sub, provider, info, context))))
+      throw new OAuthError('account_taken', { reason: 'on_link' });
+    await providerTokens?.keep(sub, provider, context.tokens);
+    audit.accountLinked(req, provider, sub);
+    return isCookieMode
+      ? new RedirectResponse(begun.returnTo ?? afterLogin, { status: 303 })
+      : new JSONResponse({ linked: provider });
+  }
+
+  /** `POST /oauth/{provider}/unlink`: 204. */
+  async unlink(
+    req: HttpRequest,
+    { provider: { name } }: ConnectedProvider,
+    claims: Claims | undefined,
+  ): Promise<HttpResponse> {
+    const { guard, store, clock, audit, onUnlink, providerTokens } = this.#deps;
+    return guard.watched(req, async () => {
+      const { sub, loginId } = this.#userOf(req, claims);
+      await guard.take('login', req);
+      if (!(await isAgreed(() => onUnlink!(sub, name)))) throw new OAuthError('last_login_method'); // there is a hook, or no route
+      await providerTokens?.forget(sub, name);
+      const now = clock.nowMicros();
+      // the owner of the identity that was taken away must not stay logged in by it
+      for (const row of await store.listLogins(sub, now))
+        if (row.provider === name && row.id !== loginId) await store.revokeOf(sub, row.id, now);
+      audit.accountUnlinked(req, name, sub);
+      return new HttpResponse(null, { status: 204 });
+    });
+  }
+
+  /** The user that a request is of: by its access token, or by its session. @throws OAuthError `login_required` 401, `invalid_request` 403 */
+  #userOf(req: HttpRequest, claims: Claims | undefined): LinkingUser {
+    const { ownPages, audit } = this.#deps;
+    assertOwnPage(req, ownPages, req.headers['authorization'] === undefined, audit);
+    const session = req.state.has(SESSION) ? req.session.get(currentUser) : undefined;
+    const sub = claims?.sub ?? session;
+    if (sub === undefined)
+      throw new OAuthError('login_required', {
+        status: 401,
+        description: 'Log in first: an access token or a session is needed',
+        headers: { 'WWW-Authenticate': 'Bearer' },
+      });
+    const loginId = claims?.['sid'];
+    return { sub, loginId: typeof loginId === 'string' ? loginId : null };
+  }
+
+  /** A user who has logged out meanwhile, or another one in the same browser, links nothing. */
+  async #assertStillThere(req: HttpRequest, { sub, loginId }: LinkingUser, startedAt: number): Promise<void> {
+    const { store, clock, clockSkew } = this.#deps;
+    const row = loginId === null ? undefined : await store.findLogin(loginId);
+    const isOver = loginId !== null && (row?.sub !== sub || !isLive(row, clock.nowMicros()));
+    const session = req.state.has(SESSION) ? req.session.get(currentUser) : undefined;
+    const isOther = loginId === null ? session !== sub : session !== undefined && session !== sub;
+    if (isOver || isOther || (await store.validAfter(sub)) + clockSkew >= startedAt)
+      throw new OAuthError('access_denied', { status: 403, reason: 'link_logged_out' });
+  }
+}
+
+/** Whether a hook agrees. A 4xx exception is a no; its words are not for the client. */
+async function isAgreed(ask: () => Awaitable<boolean | void>): Promise<boolean> {
+  try {
+    return (await ask()) !== false;
+  } catch (error) {
+    if (error instanceof HTTPException && error.status < 500) return false;
+    throw error;
+  }
+}

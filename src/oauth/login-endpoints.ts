@@ -1,0 +1,230 @@
+/**
+ * `/oauth/login` and `/oauth/callback`, step by step.
+ *
+ *   login     redirect URI allowed? -> state, cookie -> to the provider, with a PKCE challenge
+ *   callback  state used (once, in this browser) -> issuer -> code exchanged -> user read -> onUser -> login stored -> tokens
+ */
+import { HTTPException } from '../base/errors.ts';
+import { HttpResponse, RedirectResponse } from '../http/response.ts';
+import { isRefusal, refusal } from './answers.ts';
+import { isUsersAnswer } from './audit.ts';
+import { calling } from './authorization.ts';
+import { OAuthError } from './errors.ts';
+import { repostPage } from './failure-page.ts';
+import { clientOf, extraOf, isLook, returnToOf, scopesOf } from './login-parameters.ts';
+import { parametersOf } from './parameters.ts';
+import { providerTokensOf } from './provider-tokens.ts';
+import type { Clock } from '../base/clock.ts';
+import type { HttpRequest } from '../http/contracts.ts';
+import type { Audit } from './audit.ts';
+import type { Authorizations, ConnectedProvider } from './authorization.ts';
+import type { ClientCodes } from './client-codes.ts';
+import type { ClientRedirects } from './client-redirects.ts';
+import type { EndpointGuard } from './guard.ts';
+import type { OnUser, OnUserContext } from './hooks.ts';
+import type { LinkEndpoints } from './link-endpoints.ts';
+import type { ClientLogin, LoginStates, ReturnedLogin } from './login-state.ts';
+import type { Logins } from './logins.ts';
+import type { Parameters } from './parameters.ts';
+import type { UserInfo } from './provider/presets.ts';
+import type { StoredProviderTokens } from './provider-tokens.ts';
+import type { TokenResponses } from './token-responses.ts';
+import type { AccessTokens, TokenUser, UserAnswer } from './tokens/access.ts';
+
+/** Parameters that the provider has sent the browser back with. */
+interface AuthorizationAnswer {
+  readonly code: string | undefined;
+  readonly error: string | undefined;
+  readonly issuer: string | undefined;
+  readonly postedUser: string | undefined;
+}
+
+const MAX_CALLBACK_BYTES = 65_536;
+
+/** Begins and finishes logins. */
+export class LoginEndpoints {
+  readonly #deps: LoginEndpointDeps;
+
+  constructor(deps: LoginEndpointDeps) {
+    this.#deps = deps;
+  }
+
+  /** `GET /oauth/login?redirect_uri=...`. Nothing happens for HEAD and for prefetches. */
+  async login(req: HttpRequest, connected: ConnectedProvider): Promise<HttpResponse> {
+    if (isLook(req)) return new HttpResponse(null, { status: 204 });
+    return this.#deps.guard.audited(req, connected.provider.name, () => this.#begin(req, connected));
+  }
+
+  /** `GET /oauth/callback?code=...&state=...`, and POST for providers that answer with a form. */
+  async callback(req: HttpRequest, connected: ConnectedProvider): Promise<HttpResponse> {
+    if (isLook(req)) return new HttpResponse(null, { status: 204 });
+    return this.#deps.guard.audited(req, connected.provider.name, async () => {
+      await this.#deps.guard.take('callback', req);
+      const form = req.method === 'POST' ? await req.form({ maxBytes: MAX_CALLBACK_BYTES }) : undefined;
+      const parameter = parametersOf(form ?? req.query);
+      const state = parameter('state');
+      if (
+        form !== undefined &&
+        state !== undefined &&
+        !this.#deps.states.isKnown(req, state) &&
+        !form.has('reposted')
+      )
+        return repostPage(form);
+      return this.#finish(req, connected, parameter, state, form?.get('user'));
+    });
+  }
+
+  async #begin(req: HttpRequest, connected: ConnectedProvider): Promise<HttpResponse> {
+    const { guard, authorizations, audit, isCookieMode } = this.#deps;
+    await guard.take('login', req);
+    const parameter = parametersOf(req.query);
+    const { provider } = connected;
+    const { url, begun } = await authorizations.begin(req, connected, {
+      redirectUri: authorizations.redirectUri(req, provider.name, req.query.getAll('redirect_uri')),
+      returnTo: isCookieMode ? returnToOf(parameter) : null,
+      extra: extraOf(parameter),
+      scopes: scopesOf(parameter('scope'), provider.scopes),
+      keyThumbprint: this.#keyThumbprintOf(parameter('dpop_jkt')),
+      client: clientOf(parameter, this.#deps.clientRedirects),
+      link: null,
+    });
+    const response = new RedirectResponse(url, { status: 302 });
+    begun.remember(response);
+    audit.loginStarted(req, provider.name);
+    return response;
+  }
+
+  async #finish(
+    req: HttpRequest,
+    connected: ConnectedProvider,
+    parameter: Parameters,
+    state: string | undefined,
+    postedUser: string | undefined,
+  ): Promise<HttpResponse> {
+    const { states } = this.#deps;
+    const answer = {
+      code: parameter('code'),
+      error: parameter('error', MAX_CALLBACK_BYTES),
+      issuer: parameter('iss'),
+      postedUser,
+    };
+    if (state === undefined) throw new OAuthError('invalid_state', { reason: 'missing' });
+    if (answer.code === undefined && answer.error === undefined)
+      throw new OAuthError('invalid_request', {
+        description: 'There is neither code nor error',
+        reason: 'neither_code_nor_error',
+      });
+    const returned = await states.take(req, state, connected.provider.name);
+    let response: HttpResponse;
+    try {
+      response = await this.#admit(req, connected, returned, answer);
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      this.#deps.guard.failed(req, connected.provider.name, error);
+      const { client } = returned.login;
+      response = client === null ? refusal(error, req) : this.#toClient(client, error);
+    }
+    states.forget(req, state, response);
+    return response;
+  }
+
+  /** The state has been taken: whatever happens now, it will not come back. */
+  async #admit(
+    req: HttpRequest,
+    { provider, client }: ConnectedProvider,
+    { login: begun, startedAt, verifier, nonce }: ReturnedLogin,
+    answer: AuthorizationAnswer,
+  ): Promise<HttpResponse> {
+    const { logins, responses, afterLogin, clock, providerTokens, links, codes } = this.#deps;
+    await calling(() => client.checkIssuer(answer.issuer));
+    if (answer.error !== undefined)
+      throw new OAuthError(isUsersAnswer(answer.error) ? answer.error : 'provider_error', {
+        reason: answer.error,
+      });
+    const identified = await calling(() =>
+      client.identify({
+        code: answer.code!,
+        redirectUri: begun.redirectUri,
+        verifier,
+        nonce: provider.scopes.includes('openid') ? nonce : undefined,
+        postedUser: answer.postedUser,
+        signal: req.signal, // no error, so there is a code
+      }),
+    );
+    const { info } = identified;
+    const tokens = providerTokensOf(identified.tokens, begun.scopes ?? provider.scopes, clock.nowMs());
+    const { link } = begun;
+    if (link !== null) {
+      if (links === undefined) throw new OAuthError('invalid_state', { reason: 'linking_is_off' });
+      return links.finish(req, provider.name, { ...begun, link }, startedAt, info, { tokens, req });
+    }
+    const user = await this.#userOf(provider.name, info, { tokens, req });
+    await providerTokens?.keep(user.sub, provider.name, tokens);
+    if (begun.client !== null) {
+      const { keyThumbprint, client: to } = begun;
+      const pending = { user, provider: provider.name, subject: info.subject, startedAt, keyThumbprint };
+      return new RedirectResponse(await codes.issue(req, { ...pending, client: to }), { status: 303 });
+    }
+    const pair = await logins.start(req, user, {
+      provider: provider.name,
+      subject: info.subject,
+      startedAt,
+      keyThumbprint: begun.keyThumbprint,
+    });
+    return responses.of(req, pair, begun.returnTo ?? afterLogin);
+  }
+
+  /** A native client learns of a failure at its own address (RFC 6749 §4.1.2.1). */
+  #toClient(client: ClientLogin, error: HTTPException): HttpResponse {
+    const code = error instanceof OAuthError ? error.code : 'server_error';
+    return new RedirectResponse(this.#deps.codes.addressOf(client, { error: code }), { status: 303 });
+  }
+
+  /** The key that a login is to be bound to from its first token (RFC 9449 §10). */
+  #keyThumbprintOf(given: string | undefined): string | null {
+    if (given === undefined) return null;
+    if (!this.#deps.usesDpop || !/^[\w-]{43}$/.test(given))
+      throw new OAuthError('invalid_request', {
+        description: 'dpop_jkt is the SHA-256 thumbprint of a key, where DPoP is in use',
+      });
+    return given;
+  }
+
+  /** The user that `onUser` returns. @throws OAuthError `access_denied`; SvcError `E_OAUTH_USER`; whatever it throws */
+  async #userOf(provider: string, info: UserInfo, context: OnUserContext): Promise<TokenUser> {
+    let answer: UserAnswer;
+    try {
+      answer = await this.#deps.onUser(provider, info, context);
+    } catch (error) {
+      if (error instanceof HTTPException && error.status < 500)
+        throw new OAuthError('access_denied', { status: 403, reason: 'on_user', cause: error });
+      throw error;
+    }
+    if (answer === undefined || answer === null)
+      throw new OAuthError('access_denied', { status: 403, reason: 'on_user' });
+    return this.#deps.access.userOf(answer);
+  }
+}
+
+/** Parts of the endpoints. */
+interface LoginEndpointDeps {
+  readonly states: LoginStates;
+  readonly authorizations: Authorizations;
+  readonly codes: ClientCodes;
+  readonly clientRedirects: ClientRedirects;
+  /** Where linking is on. */
+  readonly links: LinkEndpoints | undefined;
+  readonly logins: Logins;
+  readonly access: AccessTokens;
+  readonly responses: TokenResponses;
+  readonly guard: EndpointGuard;
+  readonly onUser: OnUser;
+  readonly audit: Audit;
+  readonly afterLogin: string;
+  /** Whether the browser is sent somewhere after a login, and `return_to` says where. */
+  readonly isCookieMode: boolean;
+  readonly usesDpop: boolean;
+  readonly clock: Clock;
+  /** Where the option says that they are kept. */
+  readonly providerTokens: StoredProviderTokens | undefined;
+}

@@ -1,0 +1,134 @@
+/**
+ * The beginning of a login, by whatever way the user has proven who it is: row stored, session renewed, tokens.
+ *
+ *   callback of a provider      onUser -> start()
+ *   password, passkey, ...      oauth.issue(sub, { req }) -> issue() -> start()
+ */
+import { SESSION } from '../http/state.ts';
+import { text, given, isObject, readOptions } from '../base/options.ts';
+import { SvcError } from '../base/errors.ts';
+import { currentUser } from './login-state.ts';
+import { HttpResponse } from '../http/response.ts';
+import type { Clock } from '../base/clock.ts';
+import type { HttpRequest } from '../http/contracts.ts';
+import type { Audit } from './audit.ts';
+import type { IssuedPair, TokenBody, TokenResponses } from './token-responses.ts';
+import type { AccessTokens, TokenUser } from './tokens/access.ts';
+import type { DPoP } from './tokens/dpop.ts';
+import type { RefreshTokens } from './tokens/refresh.ts';
+
+/** How a login of the application is made. */
+export interface IssueOptions {
+  /** The request that has proven who the user is. Its session is renewed where `SessionMiddleware` is in use; a DPoP proof in it binds the tokens. */
+  readonly req: HttpRequest;
+  /** In cookie mode: the response that the cookies are added to. */
+  readonly response?: HttpResponse | undefined;
+  /** In place of the scopes of the plugin. */
+  readonly scopes?: readonly string[] | undefined;
+  /** Further claims of the access tokens, for example `roles`. */
+  readonly claims?: Readonly<Record<string, unknown>> | undefined;
+  /** How the user has logged in, for `listSessions()` and the log: `[a-z][a-z0-9-]*`, at most 32 characters. Default `local`. */
+  readonly method?: string | undefined;
+}
+
+/** A login that the application has made. */
+export interface IssuedLogin {
+  /** Claim `sid` of the access token, and the id in `listSessions()`. */
+  readonly loginId: string;
+  /** The response for the client, as `/oauth/token` gives it. In cookie mode the tokens are in the cookies alone. */
+  readonly body: TokenBody;
+}
+
+const METHOD = /^[a-z][a-z0-9-]{0,31}$/;
+const MAX_USER_AGENT = 255;
+
+/** Parts of the beginning of a login. */
+interface LoginsDeps {
+  readonly refreshTokens: RefreshTokens;
+  readonly access: AccessTokens;
+  readonly responses: TokenResponses;
+  readonly audit: Audit;
+  readonly clock: Clock;
+  /** Unless the option is `off`. */
+  readonly dpop: DPoP | undefined;
+  readonly isCookieMode: boolean;
+  /** Values of the session before the login that outlive it. */
+  readonly keepSession: readonly string[];
+  readonly keepsAddress: boolean;
+  /** Names of providers, which no other method has. */
+  readonly providers: ReadonlySet<string>;
+}
+
+/** Begins logins. */
+export class Logins {
+  readonly #deps: LoginsDeps;
+
+  constructor(deps: LoginsDeps) {
+    this.#deps = deps;
+  }
+
+  /** Stores a login, and renews the session, unless it is a client without one. @throws OAuthError `access_denied` when everything of the subject was revoked since `startedAt` */
+  async start(
+    req: HttpRequest,
+    user: TokenUser,
+    {
+      startedAt,
+      ...how
+    }: {
+      readonly provider: string;
+      readonly subject: string;
+      /** In microseconds. */
+      readonly startedAt: number;
+      readonly keyThumbprint: string | null;
+    },
+    { renewsSession = true }: { readonly renewsSession?: boolean } = {},
+  ): Promise<IssuedPair> {
+    const { refreshTokens, audit, keepsAddress, keepSession } = this.#deps;
+    const { refreshToken, login, issuedAt } = await refreshTokens.issue({
+      ...user,
+      ...how,
+      startedAt,
+      userAgent: req.headers['user-agent']?.slice(0, MAX_USER_AGENT) ?? null,
+      ip: keepsAddress ? req.ip : null,
+    });
+    if (renewsSession && req.state.has(SESSION)) {
+      req.session.regenerate({ keep: keepSession });
+      req.session.set(currentUser, login.sub);
+    }
+    audit.loginSucceeded(req, login);
+    return { login, refreshToken, user, issuedAt };
+  }
+
+  /** A login of the application. @throws SvcError `E_OPTION_RANGE`, `E_OAUTH_USER`; OAuthError `invalid_dpop_proof`, `temporarily_unavailable` */
+  async issue(sub: string, options: IssueOptions): Promise<IssuedLogin> {
+    const { access, clock, dpop, responses, isCookieMode, providers } = this.#deps;
+    const owner = 'OAuthPlugin.issue()';
+    const { req, response, scopes, claims, method } = readOptions(owner, options, {
+      req: given<HttpRequest>('the request', isObject),
+      response: given<HttpResponse>('a response', (value) => value instanceof HttpResponse),
+      scopes: given<readonly string[]>('a list of scopes', Array.isArray),
+      claims: given<Readonly<Record<string, unknown>>>('an object', isObject),
+      method: text('local'),
+    });
+    if (req === undefined) throw new SvcError('E_OPTION_RANGE', [owner, 'req', 'the request', 'none']);
+    if (!METHOD.test(method) || providers.has(method))
+      throw new SvcError('E_OPTION_RANGE', [
+        owner,
+        'method',
+        '[a-z][a-z0-9-]*, and not the name of a provider',
+        method,
+      ]);
+    if ((response !== undefined) !== isCookieMode)
+      throw new SvcError('E_OPTION_RANGE', [
+        owner,
+        'response',
+        isCookieMode ? 'the response, in cookie mode' : 'left out, except in cookie mode',
+        isCookieMode ? 'none' : 'a response',
+      ]);
+    const startedAt = clock.nowMicros();
+    const user = access.userOf({ sub, scopes, claims });
+    const keyThumbprint = (await dpop?.keyOf(req, '')) ?? null;
+    const pair = await this.start(req, user, { provider: method, subject: sub, startedAt, keyThumbprint });
+    return { loginId: pair.login.id, body: responses.body(req, pair, response) };
+  }
+}

@@ -1,0 +1,52 @@
+/**
+ * Parameters of the OAuth endpoints: each at most once (RFC 6749 §3.1, §3.2), and bounded.
+ */
+import { OAuthError } from './errors.ts';
+import { parseObject } from '../crypto/jwt-json.ts';
+import type { HttpRequest } from '../http/contracts.ts';
+import type { MultiMap } from '../http/request/query.ts';
+
+const MAX_LENGTH = 4_096;
+const MAX_BODY_BYTES = 16_384;
+
+/** Reads one parameter; empty counts as absent (RFC 6749 §3.1). One longer than `maxLength`, by default 4,096, is refused. */
+export type Parameters = (name: string, maxLength?: number) => string | undefined;
+
+/** Parameters of a query or form. @throws OAuthError `invalid_request` for one that is there twice, or too long */
+export function parametersOf(from: MultiMap): Parameters {
+  return (name, maxLength = MAX_LENGTH) => {
+    const values = from.getAll(name);
+    if (values.length > 1)
+      throw new OAuthError('invalid_request', {
+        description: `The parameter ${name} is there more than once`,
+      });
+    const [value] = values;
+    if (value !== undefined && value.length > maxLength)
+      throw new OAuthError('invalid_request', { description: `The parameter ${name} is too long` });
+    return value === '' ? undefined : value;
+  };
+}
+
+/** Parameters of a body, which is a form or a JSON object of texts; none without a body. @throws HTTPException 400, 413, 415 */
+export async function bodyParameters(req: HttpRequest): Promise<Parameters> {
+  const type = req.headers['content-type'];
+  const options = { maxBytes: MAX_BODY_BYTES };
+  if (type === undefined && (await req.body(options)).length === 0) return () => undefined;
+  if (type === undefined || !/^application\/(?:[\w.+-]*\+)?json\s*(?:;|$)/i.test(type))
+    return parametersOf(await req.form(options));
+  await req.json(options); // which says what is wrong with one that is no JSON
+  const body = parseObject(await req.text(options));
+  if (body === undefined)
+    throw new OAuthError('invalid_request', {
+      description: 'The body is a JSON object that has no member twice',
+    });
+  return (name) => {
+    const value: unknown = Object.hasOwn(body, name) ? body[name] : undefined;
+    if (value === undefined || value === null || value === '') return undefined;
+    if (typeof value !== 'string' || value.length > MAX_LENGTH)
+      throw new OAuthError('invalid_request', {
+        description: `The parameter ${name} is a string of at most ${MAX_LENGTH} characters`,
+      });
+    return value;
+  };
+}

@@ -1,0 +1,87 @@
+/**
+ * Where provider calls may go: https, http only to this very machine and only when allowed, and for addresses that the
+ * provider named itself nothing private (server-side request forgery).
+ */
+import { BlockList, isIP } from 'node:net';
+
+/** Networks that lead to this machine or stay inside a site: RFC 6890, RFC 4193, RFC 6598, RFC 2544, RFC 5737, RFC 3849, RFC 2765. */
+const PRIVATE: readonly (readonly [network: string, prefix: number])[] = [
+  ['0.0.0.0', 8],
+  ['10.0.0.0', 8],
+  ['100.64.0.0', 10],
+  ['127.0.0.0', 8],
+  ['169.254.0.0', 16],
+  ['172.16.0.0', 12],
+  ['192.0.0.0', 24],
+  ['192.0.2.0', 24],
+  ['192.88.99.0', 24],
+  ['192.168.0.0', 16],
+  ['198.18.0.0', 15],
+  ['198.51.100.0', 24],
+  ['203.0.113.0', 24],
+  ['224.0.0.0', 4],
+  ['240.0.0.0', 4],
+  ['::', 96],
+  ['::ffff:0:0:0', 96],
+  ['64:ff9b:1::', 48],
+  ['100::', 64],
+  ['2001::', 23],
+  ['2001:db8::', 32],
+  ['2002::', 16],
+  ['3fff::', 20],
+  ['5f00::', 16],
+  ['fc00::', 7],
+  ['fe80::', 10],
+  ['fec0::', 10],
+  ['ff00::', 8],
+];
+
+const privateNetworks = new BlockList();
+for (const [network, prefix] of PRIVATE)
+  privateNetworks.addSubnet(network, prefix, isIP(network) === 6 ? 'ipv6' : 'ipv4');
+
+/**
+ * Whether an IP address is no public one. IPv4 inside IPv6 (`::ffff:127.0.0.1`, and NAT64, RFC 6052) counts as the IPv4
+ * address; what is no address at all counts as private.
+ */
+export function isPrivateAddress(address: string): boolean {
+  const bare = address.replace(/^\[|\]$|%.*$/g, '');
+  const version = isIP(bare);
+  if (version !== 6) return version === 0 || privateNetworks.check(bare, 'ipv4');
+  const inside = /^\[64:ff9b::(?:([\da-f]{1,4}):)?([\da-f]{1,4})?\]$/.exec(
+    new URL(`http://[${bare}]`).hostname,
+  );
+  if (inside === null) return privateNetworks.check(bare, 'ipv6');
+  const bits = Buffer.from((inside[1] ?? '').padStart(4, '0') + (inside[2] ?? '').padStart(4, '0'), 'hex');
+  return privateNetworks.check(bits.join('.'), 'ipv4');
+}
+
+/** Why a URL may not be called; undefined when it may. In words, the URL not repeated. */
+export function problemOfUrl(text: string, allowsInsecure: boolean | readonly string[]): string | undefined {
+  if (typeof text !== 'string' || !URL.canParse(text)) return 'is no absolute URL';
+  const url = new URL(text);
+  if (/[\s\\]|[^\x21-\x7e]/.test(text))
+    return 'has spaces, backslashes or characters that a URL has to escape';
+  if (/^https?:(?!\/\/)/i.test(text)) return 'has no "//" behind its scheme';
+  if (url.username !== '' || url.password !== '') return 'has user information';
+  if (text.includes('#')) return 'has a fragment';
+  if (url.protocol === 'https:') return undefined;
+  if (url.protocol !== 'http:') return 'is not https';
+  if (typeof allowsInsecure === 'object' && allowsInsecure.includes(url.hostname)) return undefined;
+  if (!isLoopback(url.hostname)) return 'is not https, and leads to another machine';
+  return allowsInsecure !== false
+    ? undefined
+    : 'is not https: allowInsecure lets http through to the loopback interface';
+}
+
+/** Names and addresses of this very machine, as `URL.hostname` writes them. */
+export function isLoopback(hostname: string): boolean {
+  return (
+    hostname === 'localhost' || hostname === '[::1]' || (isIP(hostname) === 4 && hostname.startsWith('127.'))
+  );
+}
+
+/** Whether a host is `site`, or a name below it. */
+export function isWithinSite(host: string, site: string): boolean {
+  return host === site || host.endsWith(`.${site}`);
+}

@@ -1,0 +1,195 @@
+/**
+ * Identity providers by name: their addresses and quirks, as data. Tested against recorded shapes of answers; none of them was called.
+ */
+import { textOr } from './user-info.ts';
+import type { OAuthProviderOptions } from './options.ts';
+import type { MappedUser } from './user-info.ts';
+
+/** Options of a preset, without name and credentials. */
+export type Preset = Omit<OAuthProviderOptions, 'name' | 'clientId' | 'clientSecret'>;
+
+type Raw = Readonly<Record<string, unknown>>;
+
+/** The member of an object inside, or undefined. */
+function inside(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? (value as Raw)[name] : undefined;
+}
+
+/** An id that is a number or text, as text; logins can be renamed, and taken by others. */
+function idOf(value: unknown): string | undefined {
+  return Number.isSafeInteger(value) && (value as number) > 0 ? String(value) : textOr(value, undefined);
+}
+
+/** A name of {@link PRESETS}. */
+export type PresetName =
+  | 'apple'
+  | 'discord'
+  | 'facebook'
+  | 'github'
+  | 'gitlab'
+  | 'google'
+  | 'linkedin'
+  | 'slack'
+  | 'spotify'
+  | 'twitch'
+  | 'x';
+
+/** Providers whose addresses are the same for everybody. */
+export const PRESETS: Readonly<Record<PresetName, Preset>> = {
+  /** E-mail addresses at an endpoint of their own; errors with status 200; no id_token. */
+  github: {
+    issuer: 'https://github.com/login/oauth', // GitHub's `iss`, where it sends one (RFC 9207)
+    authorizeUrl: 'https://github.com/login/oauth/authorize',
+    tokenUrl: 'https://github.com/login/oauth/access_token',
+    userinfoUrl: 'https://api.github.com/user',
+    emailsUrl: 'https://api.github.com/user/emails',
+    scopes: ['read:user', 'user:email'],
+    clientAuth: 'post',
+    mapUser: (raw): MappedUser => ({
+      subject: Number.isSafeInteger(raw['id']) ? idOf(raw['id']) : undefined,
+      email: textOr(raw['email'], null), // the public one, if any: not vouched for, and replaced by the e-mail endpoint's
+      name: textOr(raw['name'], textOr(raw['login'], null)),
+      picture: textOr(raw['avatar_url'], null),
+    }),
+  },
+  /** `access_type` says whether a refresh token is wanted: it is not. */
+  google: {
+    issuer: 'https://accounts.google.com',
+    authorizeUrl: 'https://accounts.google.com/o/oauth2/v2/auth',
+    tokenUrl: 'https://oauth2.googleapis.com/token',
+    userinfoUrl: 'https://openidconnect.googleapis.com/v1/userinfo',
+    jwksUrl: 'https://www.googleapis.com/oauth2/v3/certs',
+    scopes: ['openid', 'email', 'profile'],
+    clientAuth: 'post',
+    authorizeParams: { access_type: 'online' },
+  },
+  /** Answers by a form; `email_verified` as text; the name with a person's first login only, by way of the browser. */
+  apple: {
+    issuer: 'https://appleid.apple.com',
+    authorizeUrl: 'https://appleid.apple.com/auth/authorize',
+    tokenUrl: 'https://appleid.apple.com/auth/token',
+    jwksUrl: 'https://appleid.apple.com/auth/keys',
+    scopes: ['openid', 'name', 'email'],
+    clientAuth: 'post',
+    authorizeParams: { response_mode: 'form_post' },
+    acceptsTextVerified: true,
+    acceptsPostedName: true,
+  },
+  gitlab: {
+    issuer: 'https://gitlab.com',
+    scopes: ['openid', 'email', 'profile'],
+    clientAuth: 'post',
+  },
+  /** No OpenID Connect; `verified` is of the e-mail; the picture is a hash. */
+  discord: {
+    authorizeUrl: 'https://discord.com/oauth2/authorize',
+    tokenUrl: 'https://discord.com/api/oauth2/token',
+    userinfoUrl: 'https://discord.com/api/users/@me',
+    scopes: ['identify', 'email'],
+    clientAuth: 'post',
+    mapUser: (raw): MappedUser => {
+      const [subject, avatar] = [textOr(raw['id'], undefined), textOr(raw['avatar'], undefined)];
+      return {
+        subject,
+        email: textOr(raw['email'], null),
+        emailVerified: raw['verified'] === true,
+        name: textOr(raw['global_name'], textOr(raw['username'], null)),
+        picture:
+          subject === undefined || avatar === undefined || !/^\w+$/.test(avatar)
+            ? null
+            : `https://cdn.discordapp.com/avatars/${encodeURIComponent(subject)}/${avatar}.png`,
+      };
+    },
+  },
+  /** No OpenID Connect for servers; nothing says whether the e-mail was verified; the picture is nested. */
+  facebook: {
+    authorizeUrl: 'https://www.facebook.com/v23.0/dialog/oauth',
+    tokenUrl: 'https://graph.facebook.com/v23.0/oauth/access_token',
+    userinfoUrl: 'https://graph.facebook.com/v23.0/me?fields=id,name,email,picture',
+    scopes: ['email', 'public_profile'],
+    clientAuth: 'post',
+    mapUser: (raw): MappedUser => ({
+      subject: textOr(raw['id'], undefined),
+      email: textOr(raw['email'], null),
+      emailVerified: false,
+      name: textOr(raw['name'], null),
+      picture: textOr(inside(inside(raw['picture'], 'data'), 'url'), null),
+    }),
+  },
+  /** Neither nonce nor PKCE for applications with a secret; `email_verified` may be text. */
+  linkedin: {
+    issuer: 'https://www.linkedin.com/oauth',
+    authorizeUrl: 'https://www.linkedin.com/oauth/v2/authorization',
+    tokenUrl: 'https://www.linkedin.com/oauth/v2/accessToken',
+    userinfoUrl: 'https://api.linkedin.com/v2/userinfo',
+    jwksUrl: 'https://www.linkedin.com/oauth/openid/jwks',
+    scopes: ['openid', 'profile', 'email'],
+    clientAuth: 'post',
+    usesNonce: false,
+    usesPkce: false,
+    acceptsTextVerified: true,
+  },
+  /** No OpenID Connect; the user stands in `data`; the e-mail, with the scope `users.email`, is a confirmed one. */
+  x: {
+    authorizeUrl: 'https://x.com/i/oauth2/authorize',
+    tokenUrl: 'https://api.x.com/2/oauth2/token',
+    userinfoUrl: 'https://api.x.com/2/users/me?user.fields=confirmed_email,profile_image_url',
+    scopes: ['tweet.read', 'users.read'],
+    clientAuth: 'basic',
+    mapUser: ({ data }): MappedUser => {
+      const email = textOr(inside(data, 'confirmed_email'), null);
+      return {
+        subject: textOr(inside(data, 'id'), undefined),
+        email,
+        emailVerified: email !== null,
+        name: textOr(inside(data, 'name'), textOr(inside(data, 'username'), null)),
+        picture: textOr(inside(data, 'profile_image_url'), null),
+      };
+    },
+  },
+  slack: {
+    issuer: 'https://slack.com',
+    authorizeUrl: 'https://slack.com/openid/connect/authorize',
+    tokenUrl: 'https://slack.com/api/openid.connect.token',
+    userinfoUrl: 'https://slack.com/api/openid.connect.userInfo',
+    jwksUrl: 'https://slack.com/openid/connect/keys',
+    scopes: ['openid', 'profile', 'email'],
+    clientAuth: 'post',
+  },
+  /** Claims only on request; the name is `preferred_username`; scopes come as a list. */
+  twitch: {
+    issuer: 'https://id.twitch.tv/oauth2',
+    authorizeUrl: 'https://id.twitch.tv/oauth2/authorize',
+    tokenUrl: 'https://id.twitch.tv/oauth2/token',
+    userinfoUrl: 'https://id.twitch.tv/oauth2/userinfo',
+    jwksUrl: 'https://id.twitch.tv/oauth2/keys',
+    scopes: ['openid', 'user:read:email'],
+    clientAuth: 'post',
+    authorizeParams: {
+      claims:
+        '{"id_token":{"email":null,"email_verified":null},"userinfo":{"email":null,"email_verified":null,"picture":null,"preferred_username":null}}',
+    },
+    mapUser: (raw): MappedUser => ({
+      subject: textOr(raw['sub'], undefined),
+      email: textOr(raw['email'], null),
+      emailVerified: raw['email_verified'] === true,
+      name: textOr(raw['preferred_username'], null),
+      picture: textOr(raw['picture'], null),
+    }),
+  },
+  /** No OpenID Connect; the e-mail is not verified, as Spotify says itself. */
+  spotify: {
+    authorizeUrl: 'https://accounts.spotify.com/authorize',
+    tokenUrl: 'https://accounts.spotify.com/api/token',
+    userinfoUrl: 'https://api.spotify.com/v1/me',
+    scopes: ['user-read-email'],
+    clientAuth: 'basic',
+    mapUser: (raw): MappedUser => ({
+      subject: textOr(raw['id'], undefined),
+      email: textOr(raw['email'], null),
+      emailVerified: false,
+      name: textOr(raw['display_name'], null),
+      picture: textOr(inside(Array.isArray(raw['images']) ? raw['images'][0] : undefined, 'url'), null),
+    }),
+  },
+};

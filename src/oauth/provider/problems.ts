@@ -1,0 +1,99 @@
+/**
+ * Checks of a provider's options, when it is made: the first thing that cannot be right.
+ */
+import { problemOfUrl } from './addresses.ts';
+import { readMetadata } from './metadata.ts';
+import { PROTOCOL_PARAMETERS, TENANT, URLS, WELL_KNOWN } from './protocol.ts';
+import type { ResolvedProviderOptions } from './option-types.ts';
+
+/** Returns what cannot be right about a provider, in words; undefined when all is well. */
+export function problemOf(given: ResolvedProviderOptions): string | undefined {
+  if (!/^[a-z][a-z0-9-]{0,31}$/.test(given.name))
+    return 'its name is not of the form [a-z][a-z0-9-]*, at most 32 characters';
+  if (!isVisible(given.clientId)) return 'its clientId is empty, or has spaces or control characters';
+  if (given.clientAuth === 'none' ? given.clientSecret !== undefined : !isSecret(given.clientSecret)) {
+    return given.clientAuth === 'none'
+      ? 'it has a clientSecret although clientAuth is "none"'
+      : 'its clientSecret is empty, or has spaces or control characters';
+  }
+  return problemOfIssuer(given) ?? problemOfUrls(given) ?? problemOfParts(given);
+}
+
+/** A secret that a function makes is looked at when it is made. */
+function isSecret(secret: ResolvedProviderOptions['clientSecret']): boolean {
+  return typeof secret === 'function' || isVisible(secret ?? '');
+}
+
+function problemOfUrls(given: ResolvedProviderOptions): string | undefined {
+  for (const name of URLS) {
+    const problem =
+      given[name] === undefined
+        ? undefined
+        : problemOfUrl(given[name].replace(TENANT, 'common'), given.allowInsecure);
+    if (problem !== undefined) return `its ${name} ${problem}`;
+  }
+  return undefined;
+}
+
+function problemOfIssuer(given: ResolvedProviderOptions): string | undefined {
+  const { issuer } = given;
+  if (issuer === undefined) {
+    if (given.discoveryUrl !== undefined)
+      return `its issuer is missing: it can be derived only from a discoveryUrl that ends in ${WELL_KNOWN}`;
+    return given.usesOpenId ? 'its scopes include "openid", which needs an issuer' : undefined;
+  }
+  const problem = problemOfUrl(issuer.replace(TENANT, 'common'), given.allowInsecure);
+  if (problem !== undefined) return `its issuer ${problem}`;
+  if (issuer.includes('?')) return 'its issuer has a query'; // RFC 8414 §2
+  const metadata =
+    given.metadata === undefined ? undefined : readMetadata(given.metadata, { ...given, issuer });
+  if (typeof metadata === 'string') return `its metadata cannot be used: ${metadata}`;
+  return given.tenants !== undefined && !issuer.includes(TENANT)
+    ? `it has tenants, and an issuer without ${TENANT}`
+    : undefined;
+}
+
+function problemOfParts(given: ResolvedProviderOptions): string | undefined {
+  const taken = Object.entries(given.authorizeParams).find(
+    ([name, value]) => PROTOCOL_PARAMETERS.has(name) && !(name === 'response_mode' && value === 'form_post'),
+  )?.[0];
+  if (taken !== undefined) return `its authorizeParams include "${taken}", which the login sets itself`;
+  if (given.authorizeParams['max_age'] !== undefined && !/^\d{1,9}$/.test(given.authorizeParams['max_age']))
+    return 'its authorizeParams have a max_age that is no whole number of seconds';
+  const { idTokenAlgorithms: algorithms, clientSecret: secret } = given;
+  if (algorithms.includes('HS256')) {
+    if (algorithms.length > 1)
+      return 'its idTokenAlgorithms have HS256 beside others: a public key could be taken for the secret';
+    if (typeof secret !== 'string' || Buffer.byteLength(secret) < 32)
+      return 'its id_tokens are signed with a clientSecret of fewer than 32 bytes (RFC 7518 §3.2)';
+  }
+  if (given.clientAuth === 'none' && !given.usesPkce)
+    return 'it has neither a clientSecret nor PKCE: a stolen code would do';
+  if (
+    !/^[a-z_]{1,32}$/.test(given.clientIdName) ||
+    (given.clientIdName !== 'client_id' && PROTOCOL_PARAMETERS.has(given.clientIdName))
+  )
+    return 'its clientIdName is not a name of its own';
+  const odd = given.scopes.find((scope) => !/^[\x21\x23-\x5b\x5d-\x7e]+$/.test(scope)); // RFC 6749 §3.3
+  if (odd !== undefined) return 'its scopes include one with spaces, quotes or control characters';
+  if (given.issuer !== undefined && given.metadata === undefined) return undefined; // discovery tells what is missing here
+  const {
+    authorization_endpoint: authorize,
+    token_endpoint: token,
+    userinfo_endpoint: userinfo,
+    jwks_uri: keys,
+  } = given.metadata ?? {};
+  if ((given.authorizeUrl ?? authorize) === undefined || (given.tokenUrl ?? token) === undefined)
+    return 'it has neither an issuer to discover nor both authorizeUrl and tokenUrl';
+  if (given.usesOpenId)
+    return given.jwks === undefined && (given.jwksUrl ?? keys) === undefined
+      ? 'its keys are neither given by jwks or jwksUrl nor named by its metadata'
+      : undefined;
+  return (given.userinfoUrl ?? userinfo) === undefined
+    ? 'it has neither an id_token (scope "openid") nor a userinfoUrl: nobody says who the user is'
+    : undefined;
+}
+
+function isVisible(value: string): boolean {
+  return value !== '' && !/[\0-\x20\x7f]/.test(value);
+}

@@ -1,0 +1,175 @@
+/**
+ * `/oauth/token` and `/oauth/revoke`, and logging out from a route of the application.
+ *
+ *   token     refresh token -> rotated, or replayed for requests that overlap -> tokens
+ *   revoke    refresh token -> its login ends
+ */
+import { HttpResponse } from '../http/response.ts';
+import { SESSION } from '../http/state.ts';
+import { OAuthError } from './errors.ts';
+import { assertOwnPage, pageProblem } from './own-page.ts';
+import { bodyParameters } from './parameters.ts';
+import type { Clock } from '../base/clock.ts';
+import type { HttpRequest } from '../http/contracts.ts';
+import type { OwnPages } from '../http/origins.ts';
+import type { TransportRequest } from '../http/request/request.ts';
+import type { Audit } from './audit.ts';
+import type { ClientCodes } from './client-codes.ts';
+import type { EndpointGuard } from './guard.ts';
+import type { TokenResponses } from './token-responses.ts';
+import type { TokenCookies } from './tokens/cookies.ts';
+import type { DPoP } from './tokens/dpop.ts';
+import type { RefreshToken, RefreshTokenCodec } from './tokens/refresh-codec.ts';
+import type { Refreshed, RefreshTokens } from './tokens/refresh.ts';
+
+/** Parts of the endpoints. */
+interface TokenEndpointDeps {
+  readonly refreshTokens: RefreshTokens;
+  readonly codec: RefreshTokenCodec;
+  readonly responses: TokenResponses;
+  readonly guard: EndpointGuard;
+  readonly audit: Audit;
+  readonly clock: Clock;
+  /** Where native clients may log in. */
+  readonly codes: ClientCodes | undefined;
+  /** Unless the option is `off`. */
+  readonly dpop: DPoP | undefined;
+  /** Whose pages may have a browser send the refresh cookie. */
+  readonly ownPages: OwnPages;
+  /** In cookie mode. */
+  readonly cookies: TokenCookies | undefined;
+}
+
+/** Refreshes and ends logins. */
+export class TokenEndpoints {
+  readonly #deps: TokenEndpointDeps;
+
+  constructor(deps: TokenEndpointDeps) {
+    this.#deps = deps;
+  }
+
+  /** `POST /oauth/token` with a refresh token, as a form or as JSON; in cookie mode the cookie will do. */
+  token(req: HttpRequest): Promise<HttpResponse> {
+    return this.#deps.guard.watched(req, async () => {
+      const arrivedAt = this.#arrivedAt(req);
+      const parameter = await bodyParameters(req);
+      const grantType = parameter('grant_type');
+      if (grantType === 'authorization_code' && this.#deps.codes !== undefined) {
+        await this.#deps.guard.take('callback', req);
+        return this.#deps.responses.of(req, await this.#deps.codes.exchange(req, parameter));
+      }
+      if (grantType !== undefined && grantType !== 'refresh_token')
+        throw new OAuthError('unsupported_grant_type');
+      const scopes = parameter('scope')
+        ?.split(' ')
+        .filter((scope) => scope !== '');
+      const { token } = await this.#presented(req, parameter('refresh_token'));
+      if (token === undefined) throw this.#refuse(req, 'forged');
+      await this.#deps.guard.take('token', req, token.id);
+      const keyThumbprint = (await this.#deps.dpop?.keyOf(req, token.id)) ?? null;
+      const refreshed = await this.#deps.refreshTokens.refresh(token, {
+        arrivedAt,
+        scopes,
+        keyThumbprint,
+        req,
+      });
+      const { login, refreshToken } = refreshed;
+      this.#completeWhenSent(req, refreshed);
+      const user = { sub: login.sub, scopes: refreshed.scopes, claims: refreshed.claims };
+      return this.#deps.responses.of(req, { login, refreshToken, user, issuedAt: refreshed.issuedAt });
+    });
+  }
+
+  /**
+   * `POST /oauth/revoke` with a refresh token (RFC 7009): 200, whether there was anything to revoke or not. In cookie mode a page
+   * of this origin may have lost its refresh token, and still wants to be rid of the rest.
+   */
+  revoke(req: HttpRequest): Promise<HttpResponse> {
+    return this.#deps.guard.watched(req, async () => {
+      const parameter = await bodyParameters(req);
+      const given = parameter('token') ?? parameter('refresh_token');
+      const response = new HttpResponse(null, { status: 200 });
+      if (given === undefined && this.#isOwnPageWithoutToken(req)) return this.#forget(req, response);
+      const { token, isCookie } = await this.#presented(req, given);
+      if (token !== undefined) {
+        await this.#deps.guard.take('revoke', req, token.id); // a limit of its own: a thief of an old token cannot keep its owner from logging out
+        await this.#deps.refreshTokens.revoke(token, req);
+      }
+      return isCookie ? this.#forget(req, response) : response; // it came out of them
+    });
+  }
+
+  /** For a route of the application: ends the login of the refresh cookie, then as `/oauth/revoke`. Answers whether there was one to end. */
+  logout(req: HttpRequest, response: HttpResponse): Promise<boolean> {
+    return this.#deps.guard.watched(req, async () => {
+      const { cookies, codec, refreshTokens } = this.#deps;
+      const text = cookies?.refreshTokenOf(req);
+      const token = text === undefined ? undefined : codec.parse(text);
+      const isEnded = token !== undefined && (await refreshTokens.revoke(token, req));
+      this.#forget(req, response);
+      return isEnded;
+    });
+  }
+
+  /** The refresh token of a request; without `token` when it is none. @throws OAuthError `invalid_request` when there is nothing */
+  async #presented(
+    req: HttpRequest,
+    given: string | undefined,
+  ): Promise<{ readonly token: RefreshToken | undefined; readonly isCookie: boolean }> {
+    const { cookies, codec } = this.#deps;
+    const text = given ?? cookies?.refreshTokenOf(req);
+    if (text === undefined)
+      throw new OAuthError('invalid_request', {
+        description:
+          cookies === undefined
+            ? 'The refresh token is missing'
+            : 'The refresh token is missing: neither the body nor a cookie has one',
+      });
+    const isCookie = given === undefined;
+    // no page of another site may make a browser refresh or revoke: not with the cookie, which goes along by itself, and not
+    // with a token of its own, which would log the user in as another
+    if (cookies !== undefined) assertOwnPage(req, this.#deps.ownPages, isCookie, this.#deps.audit);
+    const token = codec.parse(text);
+    if (token === undefined) await this.#deps.guard.take('forged', req);
+    return { token, isCookie };
+  }
+
+  #isOwnPageWithoutToken(req: HttpRequest): boolean {
+    const { cookies } = this.#deps;
+    return (
+      cookies !== undefined &&
+      cookies.refreshTokenOf(req) === undefined &&
+      pageProblem(req, this.#deps.ownPages, true) === undefined
+    );
+  }
+
+  /** Takes tokens and session out of the browser. */
+  #forget(req: HttpRequest, response: HttpResponse): HttpResponse {
+    this.#deps.cookies?.clear(req, response);
+    if (req.state.has(SESSION)) req.session.destroy();
+    return response;
+  }
+
+  #refuse(req: HttpRequest, reason: string): OAuthError {
+    this.#deps.audit.refreshRefused(req, reason);
+    return new OAuthError('invalid_grant', { reason });
+  }
+
+  /** A rotation is complete when its response has gone out: a client that has left before that may come again with the same token. */
+  #completeWhenSent(req: HttpRequest, refreshed: Refreshed): void {
+    const { late, afterwards } = req as TransportRequest; // every request of an application is one
+    if (late !== undefined) return; // its time was over: the client has had another response
+    afterwards.call(req, async (outcome) => {
+      if (outcome !== undefined) return; // not sent whole
+      await this.#deps.refreshTokens
+        .markDelivered(refreshed)
+        .catch((error: unknown) => this.#deps.guard.noteStore(req, error));
+    });
+  }
+
+  /** When the head of the request was read, in microseconds since the epoch. */
+  #arrivedAt(req: HttpRequest): number {
+    const { clock } = this.#deps;
+    return clock.nowMicros() - Math.round((clock.monotonicMs() - req.startedMs) * 1_000);
+  }
+}

@@ -1,0 +1,136 @@
+/**
+ * `svc check` over the corpus: every planted mistake is found at its line, nothing else is found there, and nothing in applications
+ * that have none. Each is checked in a folder of its own, with no other settings than its own: as a user would, by the command, where
+ * the import, the arguments or the whole application matter; the others, of one rule each, by what the command asks them in its turn.
+ */
+import assert from 'node:assert/strict';
+import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { before, test } from 'node:test';
+import { Svc } from 'svc';
+import { jsonReport } from '../../src/check/report.ts';
+import { BIN, ROOT, build } from '../support/build.ts';
+import { folder, run } from '../support/run.ts';
+import { severityOf } from '../support/severities.ts';
+import { allCases } from './corpus.ts';
+import type { TestContext } from 'node:test';
+import type { CheckAnswer, CheckSubject } from '../support/check-child.ts';
+import type { Case } from './corpus.ts';
+
+before(build);
+
+interface Found {
+  readonly rule: string;
+  readonly severity: string;
+  readonly subject: string;
+  readonly message: string;
+  readonly place: { readonly file: string; readonly line: number } | null;
+}
+
+/** A folder with the files that a case wants. */
+function folderOf(t: TestContext, { files }: Case): string {
+  const cwd = folder(t);
+  for (const [name, source] of Object.entries(files)) {
+    mkdirSync(dirname(join(cwd, name)), { recursive: true });
+    if (source === '') writeFileSync(join(cwd, name), '');
+    else copyFileSync(source, join(cwd, name));
+  }
+  return cwd;
+}
+
+/** As a user does it. */
+async function byCommand(t: TestContext, each: Case): Promise<string[]> {
+  const cwd = folderOf(t, each);
+  const { status, stdout, stderr } = await run(
+    process.execPath,
+    [BIN, 'check', `${each.file}:app`, '--format', 'json', ...each.args],
+    { cwd, env: each.env },
+  );
+  assert.match(stdout, /^\{/, `status ${status}: ${stderr}`);
+  const findings = findingsIn(stdout);
+  const statuses = findings.some(({ severity }) => severity === 'error') ? [1, 3] : [0]; // 3: it could not be imported
+  return [...(statuses.includes(status!) ? [] : [`status ${status}`]), ...problems(each, findings, cwd)];
+}
+
+function findingsIn(json: string): readonly Found[] {
+  return (JSON.parse(json) as { findings: Found[] }).findings;
+}
+
+/** Many in one process. */
+async function together(t: TestContext, shared: readonly Case[]): Promise<string[][]> {
+  const subjects = shared.map((each): CheckSubject => ({
+    file: each.file,
+    cwd: folderOf(t, each),
+    env: each.env,
+  }));
+  const cwd = folder(t, { 'subjects.json': JSON.stringify(subjects) });
+  const { status, stdout, stderr } = await run(
+    process.execPath,
+    [join(ROOT, 'test/support/check-child.ts'), 'subjects.json'],
+    { cwd },
+  );
+  assert.equal(status, 0, stderr);
+  const all = JSON.parse(stdout.slice(stdout.lastIndexOf('\n', stdout.length - 2) + 1)) as CheckAnswer[]; // applications may print
+  assert.equal(all.length, shared.length);
+  return all.map(({ report, rules }, index) => {
+    const { file: target, cwd: place } = subjects[index]!;
+    return problems(shared[index]!, findingsIn(jsonReport(report, { target, cwd: place, rules })), place);
+  });
+}
+
+/** What must be found and is not, and what is found and must not be, in words. */
+function problems(each: Case, findings: readonly Found[], cwd: string): string[] {
+  const isMarked = ({ rule, place }: Found): boolean =>
+    each.kind === 'corpus' &&
+    rule === each.rule &&
+    (each.line === undefined || (place?.line === each.line && resolve(cwd, place!.file) === each.file));
+  const missing =
+    each.kind === 'corpus' && !findings.some(isMarked)
+      ? [`not found: ${each.rule} at line ${each.line}`]
+      : [];
+  const surplus = findings.filter(
+    (finding) => !isMarked(finding) && finding.severity !== 'info' && finding.rule !== 'SVC404',
+  ); // which is of the machine
+  const mistaken = findings.filter(
+    (finding) => (severityOf(finding) ?? finding.severity) !== finding.severity,
+  );
+  return [
+    ...missing,
+    ...mistaken.map(
+      ({ rule, severity, message }) =>
+        `${severity}, and not ${severityOf({ rule, message })}: ${rule}: ${message}`,
+    ),
+    ...surplus.map(
+      ({ rule, severity, subject, message, place }) =>
+        `${severity} ${rule} at ${place?.line}: ${subject}: ${message}`,
+    ),
+  ];
+}
+
+const LANES = 3;
+/** What the command finds besides the application's own check, or what depends on the process. */
+const OF_THE_COMMAND: ReadonlySet<string | undefined> = new Set(['SVC001', 'SVC306', 'SVC404', 'SVC503']);
+const cases = allCases().filter(({ awaits }) => awaits.every((method) => method in Svc.prototype));
+const isAlone = ({ kind, imports, args, rule }: Case): boolean =>
+  kind === 'clean' || imports !== 'well' || args.length > 0 || OF_THE_COMMAND.has(rule);
+
+test('svc check finds what is marked in each application of the corpus, where it is marked, and nothing else', async (t) => {
+  const wrong: string[] = [];
+  let checked = 0;
+  const note = ({ kind, name }: Case, found: readonly string[]): void => {
+    checked++;
+    wrong.push(...found.map((problem) => `${kind}/${name}: ${problem}`));
+  };
+  const shared = cases.filter((each) => !isAlone(each));
+  const waiting = cases.filter(isAlone);
+  assert.ok(waiting.length >= 40, `${waiting.length} by the command`);
+  await Promise.all([
+    together(t, shared).then((all) => all.forEach((found, index) => note(shared[index]!, found))),
+    ...Array.from({ length: LANES - 1 }, async () => {
+      for (let each = waiting.shift(); each !== undefined; each = waiting.shift())
+        note(each, await byCommand(t, each));
+    }),
+  ]);
+  assert.deepEqual(wrong, []);
+  assert.ok(checked >= 180, `${checked}`);
+});

@@ -1,0 +1,156 @@
+/** Applications with and without the mistakes of SVC611 … SVC614, SVC634, SVC635 and SVC501. */
+export const ASYNC: Readonly<Record<string, string>> = {
+  'promises that are not awaited': `
+import { checkPassword, hashPassword } from 'svc';
+app.post('/login', {}, async ({ form, db }) => {
+  if (!checkPassword(form.password, stored)) throw new Unauthorized(); // SVC611
+  if (stored !== '' && checkPassword(form.password, stored)) return 'in'; // SVC611
+  const isRight = checkPassword(form.password, stored); // SVC611
+  if (!isRight) throw new Unauthorized();
+  db.execute('update users set seen = ?', [now]); // SVC611
+  const user = db.fetchOne('select * from users where name = ?', [form.name]); // SVC611
+  if (user === undefined) throw new Unauthorized();
+  const { id } = db.fetchOne('select id from users'); // SVC611
+  return user.name + id;
+});
+app.post('/limited', {}, ({ req }) => { limiter.take(req); return 'x'; }); // SVC611
+app.get('/mine', {}, async ({ me }) => { if (isAllowed(me)) return 1; return 2; }); // SVC611
+async function isAllowed(me) { return await load(me); }
+app.post('/sign-up', {}, async ({ form, db }) => {
+  const hash = hashPassword(form.password); // SVC611
+  await db.execute('insert into users (hash) values (?)', [hash.toString()]);
+});
+`,
+  'promises that are awaited': `
+import { checkPassword } from 'svc';
+app.post('/login', {}, async ({ form, db }) => {
+  if (!(await checkPassword(form.password, stored))) throw new Unauthorized();
+  const isRight = await checkPassword(form.password, stored);
+  const pending = db.fetchOne('select * from users');
+  const other = db.fetchAll('select * from groups');
+  const [user, groups] = await Promise.all([pending, other]);
+  void db.execute('update users set seen = 1');
+  db.execute('update users set seen = 1').catch(() => undefined);
+  await limiter.take(req);
+  const later = db.fetchOne('select 1');
+  const row = await later;
+  if (row === undefined) return reply(undefined, 404);
+  return db.fetchAll('select 1');
+});
+app.get('/all', {}, ({ db }) => db.fetchAll('select 1'));
+const load = (db) => db.fetchAll('select 1');
+`,
+  'asynchronous functions in methods of lists': `
+app.post('/all', {}, async ({ body, db }) => {
+  body.items.forEach(async (item) => { await db.execute('insert into t values (?)', [item]); }); // SVC612
+  const known = body.items.filter(async (item) => (await db.scalar('select 1')) === 1); // SVC612
+  if (body.items.some(isKnown)) return known; // SVC612
+  await Promise.all(body.items.map(async (item) => { await db.execute('insert into t values (?)', [item]); }));
+  for (const item of body.items) await db.execute('insert into t values (?)', [item]);
+  body.items.forEach((item) => seen.add(item));
+});
+async function isKnown(item) { return await lookUp(item); }
+`,
+  'streams that are piped': `
+import { createReadStream, createWriteStream } from 'node:fs';
+import { createGzip } from 'node:zlib';
+import { pipeline } from 'node:stream/promises';
+export async function pack(file) {
+  createReadStream(file).pipe(createGzip()); // SVC613
+  const source = createReadStream(file);
+  source.pipe(createWriteStream('out')); // SVC613
+}
+export async function packRight(file) {
+  await pipeline(createReadStream(file), createGzip(), createWriteStream('out'));
+}
+export function packToo(file, fail) {
+  const source = createReadStream(file);
+  source.on('error', fail);
+  source.pipe(createGzip());
+}
+export const schema = z.string().pipe(z.coerce.number());
+`,
+  'the database beside its transaction': `
+app.post('/move', {}, async ({ db, body }) => {
+  await db.transaction(async (tx) => {
+    await tx.execute('update a set x = 1');
+    await db.execute('update b set x = 1'); // SVC614
+  });
+  await db.transaction(async (tx) => { await tx.execute('update a set x = 1'); });
+  await db.execute('update c set x = 1');
+});
+class Store {
+  move() {
+    return this.#db.transaction(async () => {
+      await this.#db.execute('update a set x = 1'); // SVC614
+    });
+  }
+}
+`,
+  'bodies that are collected': `
+app.post('/raw', {}, async ({ req }) => {
+  const chunks = [];
+  for await (const chunk of req.stream()) chunks.push(chunk); // SVC634
+  return Buffer.concat(chunks).length;
+});
+app.post('/limited', {}, async ({ req }) => {
+  const chunks = [];
+  let length = 0;
+  for await (const chunk of req.stream()) {
+    length += chunk.length;
+    if (length > 1_000_000) throw new PayloadTooLarge();
+    chunks.push(chunk);
+  }
+  for await (const chunk of req.stream({ maxBytes: 1_000_000 })) chunks.push(chunk);
+});
+export function listener(req, res) {
+  let body = '';
+  req.on('data', (chunk) => { body += chunk; }); // SVC634
+  req.on('end', () => res.end(body));
+}
+`,
+  'calls of other services': `
+import { ratesOf } from './rates.js';
+app.get('/rate', {}, async () => (await fetch('https://rates.example/eur')).json()); // SVC635
+app.get('/post', {}, async () => (await fetch('https://rates.example/eur', { method: 'POST' })).json()); // SVC635
+app.get('/limited', {}, async ({ signal }) => (await fetch('https://rates.example/eur', { signal })).json());
+app.get('/helper', {}, async () => await load('eur'));
+async function load(name) {
+  const answer = await fetch(\`https://rates.example/\${name}\`); // SVC635
+  return await answer.json();
+}
+const first = await fetch('https://rates.example/first');
+`,
+  'blocking calls in helpers, classes and other modules': `
+// FILE app.ts
+import { readFileSync } from 'node:fs';
+import { render } from './render.ts';
+import { Store } from './store.ts';
+const store = new Store();
+const start = readFileSync('start.txt', 'utf8');
+app.get('/a', {}, () => render('a'));
+app.get('/b', {}, () => store.loadPage('b'));
+app.onStartup(() => { readFileSync('warm.txt'); });
+// FILE render.ts
+import { readFileSync } from 'node:fs';
+let cached: string | undefined;
+export function render(name: string): string {
+  return readFileSync(name, 'utf8') + footer(); // SVC501
+}
+function footer(): string {
+  if (cached === undefined) cached = readFileSync('footer', 'utf8');
+  return cached;
+}
+export function unused(): string { return readFileSync('x', 'utf8'); }
+// FILE store.ts
+import { readFileSync } from 'node:fs';
+export class Store {
+  loadPage(name: string): string {
+    return this.#read(name);
+  }
+  #read(name: string): string {
+    return readFileSync(name, 'utf8'); // SVC501
+  }
+}
+`,
+};

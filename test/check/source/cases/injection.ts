@@ -1,0 +1,256 @@
+/** Applications with and without the mistakes of SVC601 … SVC608. A line that ends with `// SVC601` must be found by that rule. */
+export const INJECTION: Readonly<Record<string, string>> = {
+  'SQL by a template in a handler': `
+import { Svc, Depends } from 'svc';
+import { db } from 'svc/db';
+export const app = new Svc();
+app.get('/search', { db: Depends(db) }, async ({ db, query }) =>
+  await db.fetchAll(\`select * from notes where title like '%\${query.q}%'\`)); // SVC601
+app.get('/one/{name}', { db: Depends(db) }, async ({ db, params }) => {
+  const statement = "select * from notes where name = '" + params.name + "'";
+  return await db.fetchOne(statement); // SVC601
+});
+`,
+  'SQL by pieces, a sort column, and a list of conditions': `
+export function routes(router, db) {
+  router.get('/all', {}, async ({ query }) => {
+    const text = query.q === 'all' ? '' : query.q;
+    if (text === 'none') return [];
+    await db.fetchAll(\`select id from notes where title = '\${text}'\`); // SVC601
+    if (text !== 'one' && text !== 'two') throw new BadRequest();
+    return db.fetchAll(\`select id from notes where title = '\${text}'\`);
+  });
+  router.get('/notes', {}, async ({ req }) => {
+    const sort = req.query.get('sort') ?? 'id';
+    const where = [];
+    if (req.query.get('q')) where.push(\`title = '\${req.query.get('q')}'\`);
+    let text = 'select id from notes where ' + where.join(' and ');
+    await db.fetchAll(text); // SVC601
+    return db.fetchAll('select id from notes order by ' + sort); // SVC601
+  });
+}
+`,
+  'SQL in a class that a module of its own holds': `
+// FILE app.ts
+import { Svc } from 'svc';
+import { Notes } from './notes.ts';
+export const app: Svc = new Svc();
+const notes = new Notes(app.state.db);
+app.get('/notes', {}, ({ query }) => notes.searchNotes(query.q));
+app.get('/static', {}, () => notes.recent(7));
+// FILE notes.ts
+export class Notes {
+  readonly #db: Database;
+  constructor(db: Database) { this.#db = db; }
+  searchNotes(text: string) {
+    return this.#db.fetchAll(\`select id from notes where text like '%\${text}%'\`); // SVC601
+  }
+  recent(days: number) { return this.#db.fetchAll(\`select id from notes where age < \${days}\`); }
+}
+`,
+  'SQL in an imported helper of JavaScript': `
+// FILE app.js
+import { Svc } from 'svc';
+import { find } from './store.js';
+export const app = new Svc();
+app.post('/find', {}, async ({ req, db }) => {
+  const body = await req.json();
+  return find(db, body.name);
+});
+// FILE store.js
+const SELECT = 'select id, name from people';
+export async function find(db, name) {
+  return await db.fetchAll(SELECT + " where name = '" + name + "'"); // SVC601
+}
+`,
+  'SQL of Express and of other clients': `
+import express from 'express';
+const router = express.Router();
+router.get('/u/:id', (req, res) => {
+  pool.query('SELECT * FROM users WHERE id = ' + req.params.id, (error, rows) => res.json(rows)); // SVC601
+  prisma.$queryRawUnsafe(\`SELECT 1 FROM t WHERE x = \${req.query.x}\`); // SVC601
+});
+`,
+  'SQL as it should be': `
+import { sql } from 'svc/db';
+const COLUMNS = new Map([['name', 'name'], ['age', 'age']]);
+const ALLOWED = ['id', 'title'];
+const TABLE = 'notes';
+app.get('/a', {}, async ({ db, query, params, req }) => {
+  await db.fetchAll('select * from notes where title = ?', [query.q]);
+  await db.fetchAll(sql\`select * from notes where title = \${query.q}\`);
+  await db.fetchAll(\`select * from \${TABLE} where id = ?\`, [params.id]);
+  await db.fetchAll(\`select * from notes order by \${COLUMNS.get(query.sort) ?? 'name'}\`);
+  await db.fetchAll(\`select * from notes order by \${ALLOWED.includes(query.sort) ? query.sort : 'id'}\`);
+  await db.fetchAll(\`select * from notes order by id \${query.desc === '1' ? 'desc' : 'asc'}\`);
+  await db.fetchAll(\`select * from notes limit \${Number(query.limit)}\`);
+  await db.fetchAll(\`select * from notes limit \${Math.min(100, parseInt(query.limit, 10))}\`);
+  const sort = query.sort;
+  if (!ALLOWED.includes(sort)) throw new BadRequest();
+  await db.fetchAll(\`select * from notes order by \${sort}\`);
+  const ids = query.ids.split(',');
+  await db.fetchAll(\`select * from notes where id in (\${ids.map(() => '?').join(', ')})\`, ids);
+  return /^[a-z]+$/.exec(query.word);
+});
+app.get('/b/{id:int}', { query: { page: Field(1), by: Field(literal('a', 'b')) } }, ({ db, params, query }) =>
+  db.fetchAll(\`select * from notes where id = \${params.id} order by \${query.by} limit \${query.page}\`));
+class Sort extends Schema { by = Field(str, { pattern: '^[a-z]+$' }); }
+app.post('/c', { body: Sort }, ({ db, body }) => db.fetchAll(\`select * from notes order by \${body.by}\`));
+export function known(name) { if (!/^[a-z]+$/.test(name)) throw new Error('no'); return name; }
+app.get('/d', {}, ({ db, query }) => db.fetchAll(\`select * from \${known(query.table)}\`));
+`,
+  'SQL in TypeScript that is more than types': `
+// FILE app.ts
+enum Sort { Name = 'name' }
+class Store {
+  constructor(private readonly db: Database, readonly sort: Sort) {}
+  route() {
+    return ({ query }: Context) => query;
+  }
+}
+app.get('/a', {}, ({ db, query }: Context) =>
+  db.fetchAll(\`select * from t where a = '\${query.a}'\`)); // SVC601
+`,
+  commands: `
+import { exec, execFile, execSync, spawn } from 'node:child_process';
+import * as cp from 'node:child_process';
+import { promisify } from 'node:util';
+const run = promisify(exec);
+const runFile = promisify(execFile);
+app.post('/convert', {}, async ({ body, query, form }) => {
+  await run(\`convert \${body.name} out.png\`); // SVC602
+  execSync('ping -c 1 ' + query.host); // SVC602
+  cp.exec('ls ' + form.folder, () => {}); // SVC602
+  spawn('convert', [query.file], { shell: true }); // SVC602
+  spawn('sh', ['-c', \`echo \${query.text}\`]); // SVC602
+  spawn(query.program); // SVC602
+  await runFile('convert', [query.file, 'out.png']);
+  spawn('convert', [query.file]);
+  return run('convert ' + Number(query.size) + ' out.png');
+});
+`,
+  'commands of CommonJS': `
+const { exec } = require('child_process');
+module.exports = function routes(app) {
+  app.get('/ping', (req, res) => {
+    exec('ping ' + req.query.host, (error, out) => res.send(out)); // SVC602
+  });
+};
+`,
+  code: `
+import vm from 'node:vm';
+app.post('/run', {}, async ({ body, query }) => {
+  const a = eval(body.code); // SVC603
+  const b = new Function('x', query.body); // SVC603
+  vm.runInNewContext(body.code, {}); // SVC603
+  const c = await import(\`./plugins/\${query.name}.js\`); // SVC603
+  return [a, b, c, eval('1 + 1')];
+});
+`,
+  patterns: `
+app.get('/grep', {}, ({ query }) => {
+  const a = new RegExp(query.q, 'i'); // SVC604
+  const b = new RegExp(\`^\${query.start}\`); // SVC604
+  const c = new RegExp(RegExp.escape(query.q), 'i');
+  const d = new RegExp(query.q.replace(/[.*+?^\${}()|[\\]\\\\]/g, '\\\\$&'));
+  return [a, b, c, d].some((each) => each.test('x'));
+});
+`,
+  redirects: `
+import { RedirectResponse, localPath, reply } from 'svc';
+app.get('/go', {}, ({ query }) => new RedirectResponse(query.to)); // SVC605
+app.post('/login', {}, async ({ form, req }) => {
+  const next = form.next ?? '/';
+  req.session.regenerate();
+  return new RedirectResponse(next, { status: 303 }); // SVC605
+});
+app.get('/old', {}, ({ query }) => reply(undefined, 302, { Location: query.to })); // SVC605
+app.get('/slash', {}, ({ query }) => new RedirectResponse('/' + query.to)); // SVC605
+app.get('/ok1', {}, ({ query }) => new RedirectResponse(localPath(query.to) ?? '/'));
+app.get('/ok2', {}, ({ query }) => new RedirectResponse(\`/notes/\${query.to}\`));
+app.get('/ok3', {}, ({ query }) => new RedirectResponse(\`https://shop.example/\${query.to}\`));
+app.get('/ok4', {}, ({ query }) => {
+  if (!query.to.startsWith('/') || query.to.startsWith('//')) throw new BadRequest();
+  return new RedirectResponse(query.to);
+});
+app.get('/ok5', {}, ({ query }) => new RedirectResponse(\`/login?next=\${encodeURIComponent(query.to)}\`));
+app.get('/ok6', {}, ({ query }) => new RedirectResponse(HOSTS.has(query.to) ? query.to : '/'));
+`,
+  'redirects of Express': `
+router.get('/out', (req, res) => { res.redirect(req.query.url); }); // SVC605
+router.get('/out2', (req, res) => { res.redirect(302, req.query.url); }); // SVC605
+router.get('/home', (req, res) => res.redirect('/home/' + req.params.id));
+`,
+  paths: `
+import { readFile } from 'node:fs/promises';
+import fs from 'node:fs';
+import { join, basename, resolve } from 'node:path';
+import * as path from 'node:path';
+app.get('/files/{name}', {}, async ({ params }) => await readFile(join('uploads', params.name))); // SVC606
+app.get('/t/{name:path}', {}, ({ params }) => new FileResponse(path.join(root, params.name))); // SVC606
+app.get('/page', {}, ({ query }) => fs.readFileSync(\`templates/\${query.page}.html\`, 'utf8')); // SVC606
+app.post('/up', {}, async ({ form }) => { await form.picture.save(join(root, form.picture.filename)); }); // SVC606
+app.delete('/files', {}, async ({ query }) => { await fs.promises.unlink('uploads/' + query.name); }); // SVC606
+app.get('/ok/{name}', {}, async ({ params }) => await readFile(join('uploads', basename(params.name))));
+app.get('/ok2/{name}', {}, async ({ params }) => {
+  const full = resolve(root, params.name);
+  if (!full.startsWith(root + '/')) throw new NotFound();
+  return await readFile(full);
+});
+app.get('/ok3/{id:uuid}', {}, ({ params }) => new FileResponse(join(root, params.id)));
+app.get('/ok4/{name}', {}, async ({ params }) => {
+  const page = PAGES[params.name];
+  return await readFile(page);
+});
+app.post('/ok5', {}, async ({ form }) => { await form.picture.save(join(root, randomUUID())); });
+`,
+  addresses: `
+const BASE = process.env['BASE'];
+app.post('/preview', {}, async ({ body }) => (await fetch(body.url, { signal })).text()); // SVC607
+app.get('/proxy', {}, async ({ query }) => {
+  const answer = await fetch(\`http://\${query.host}/status\`, { signal }); // SVC607
+  return answer.text();
+});
+app.get('/ok1', {}, async ({ query }) => (await fetch(\`https://api.example/users/\${query.id}\`, { signal })).json());
+app.get('/ok2', {}, async ({ query }) => (await fetch(\`\${BASE}/users/\${query.id}\`, { signal })).json());
+app.post('/ok3', {}, async ({ body }) => {
+  const target = new URL(body.url);
+  if (!HOSTS.has(target.hostname)) throw new BadRequest();
+  return (await fetch(body.url, { signal })).text();
+});
+app.post('/ok4', {}, async ({ body }) => {
+  const url = await assertPublicAddress(body.url);
+  return (await fetch(url, { signal })).text();
+});
+`,
+  pages: `
+import { HTMLResponse, HttpResponse } from 'svc';
+import { escapeHtml } from './escape.js';
+app.get('/hello', {}, ({ query }) => new HTMLResponse(\`<h1>Hello \${query.name}</h1>\`)); // SVC608
+app.get('/hi', {}, ({ query }) => new HttpResponse('<p>' + query.name + '</p>', { mediaType: 'text/html' })); // SVC608
+app.get('/list', {}, ({ query }) => {
+  const items = query.items.split(',').map((item) => \`<li>\${item}</li>\`).join('');
+  return new HTMLResponse(\`<ul>\${items}</ul>\`); // SVC608
+});
+app.get('/page', {}, ({ query }) => page(query.title));
+function page(title) {
+  return new HTMLResponse(\`<title>\${title}</title>\`); // SVC608
+}
+app.get('/ok', {}, ({ query }) => new HTMLResponse(\`<h1>Hello \${escapeHtml(query.name)}</h1>\`));
+app.get('/ok2', {}, ({ query }) => new HTMLResponse(\`<h1>Hello \${escape(query.name)}</h1>\`));
+app.get('/ok3', { query: { page: Field(1) } }, ({ query }) => new HTMLResponse(\`<h1>Page \${query.page}</h1>\`));
+app.get('/ok4', {}, ({ query }) => new HTMLResponse(html\`<h1>Hello \${query.name}</h1>\`));
+function escape(text) { return text.replace(/[&<>"']/g, (character) => \`&#\${character.charCodeAt(0)};\`); }
+router.get('/e', (req, res) => res.send('<b>' + req.query.name + '</b>')); // SVC608
+router.get('/e2', (req, res) => res.send({ name: req.query.name }));
+`,
+  'messages of WebSockets, tools and middleware': `
+app.websocket('/ws').onMessage(async (socket, message) => { await db.execute('delete from t where a = ' + message.a); }); // SVC601
+app.tool('find', { args: { text: Field(str) } }, ({ args }) => db.fetchAll(\`select * from t where a = '\${args.text}'\`)); // SVC601
+app.use(async ({ req }, next) => {
+  await db.execute(\`insert into log (agent) values ('\${req.headers['user-agent']}')\`); // SVC601
+  return await next();
+});
+const tenant = provide({ db: Depends(db) }, ({ db, req }) => db.fetchOne(\`select 1 from t where n = '\${req.headers['x-tenant']}'\`)); // SVC601
+`,
+};

@@ -1,0 +1,148 @@
+/** Applications with and without the mistakes of SVC621 … SVC627, and secrets in the sources (SVC205). */
+export const SECRETS: Readonly<Record<string, string>> = {
+  'secrets that are compared': `
+const TOKEN = process.env['HOOK_TOKEN'];
+app.post('/hook', {}, async ({ req, body }) => {
+  if (req.headers['x-api-key'] !== process.env['API_KEY']) throw new Unauthorized(); // SVC621
+  if (req.headers['x-token'] === TOKEN) return 'in'; // SVC621
+  const signature = createHmac('sha256', key).update(body).digest('hex');
+  if (signature !== req.headers['x-signature']) throw new Unauthorized(); // SVC621
+  const expectedToken = await tokenOf(me);
+  if (body.token !== expectedToken) throw new Unauthorized(); // SVC621
+  if (form.password === user.passwordHash) return 1; // SVC621
+});
+const MAGIC = 'NTLMSSP';
+app.post('/right', {}, ({ req, form }) => {
+  if (token === undefined || token === '' || typeof secret === 'string') return 0;
+  if (form.password !== form.passwordAgain) throw new BadRequest();
+  if (secret.length !== 32) return 1;
+  if (type === 'password') return 2;
+  if (header.digest !== computedDigest) throw new BadRequest();
+  if (signature !== MAGIC) throw new BadRequest();
+  if (file.hash === other.hash) return 3;
+  if (token.kind === previous.kind) return 4;
+  return timingSafeEqual(a, b);
+});
+`,
+  'secrets that are made': `
+export function makeToken() {
+  return Math.random().toString(36).slice(2); // SVC622
+}
+const sessionId = String(Math.random()); // SVC622
+const record = { resetToken: 'r' + Math.random() }; // SVC622
+const otp = Math.floor(100000 + Math.random() * 900000); // SVC622
+const cspNonce = Math.random().toString(36); // SVC622
+const call = { SignatureNonce: Math.random() };
+const delay = Math.random() * 1000;
+const color = pick(Math.random());
+const jitter = { statusCode: 200, wait: Math.random() };
+`,
+  'passwords that are hashed': `
+import { createHash, hash } from 'node:crypto';
+import crypto from 'node:crypto';
+const a = createHash('sha256').update(password).digest('hex'); // SVC623
+const b = crypto.createHash('md5').update(salt + form.password).digest('hex'); // SVC623
+const c = hash('sha256', user.password); // SVC623
+const d = createHash('sha256').update(content).digest('hex');
+const e = hash('sha256', token);
+`,
+  'passwords that are hashed twice': `
+import { createHash } from 'node:crypto';
+import bcrypt from 'bcrypt';
+export async function slow(password) {
+  return await bcrypt.hash(createHash('sha512').update(password).digest('base64'), 12);
+}
+`,
+  'tokens that are decoded': `
+import jwt from 'jsonwebtoken';
+import { decodeJwt } from 'jose';
+export function who(token) {
+  return JSON.parse(Buffer.from(token.split('.')[1], 'base64url').toString()); // SVC624
+}
+export function whoToo(token) {
+  const [, payload] = token.split('.');
+  return JSON.parse(atob(payload)); // SVC624
+}
+export const c = (token) => jwt.decode(token); // SVC624
+export const d = (token) => decodeJwt(token).sub; // SVC624
+export function right(token) {
+  const { header } = jwt.decode(token, { complete: true });
+  return jwt.verify(token, keyOf(header));
+}
+export const cursor = (text) => JSON.parse(Buffer.from(text, 'base64url').toString());
+`,
+  'secrets in logs': `
+app.post('/login', { form: { name: Field(str), password: Field(str) } }, async ({ form, req }) => {
+  console.log('login', form.name, form.password); // SVC625
+  console.log(\`token \${token}\`); // SVC625
+  console.log(req.headers); // SVC625
+  console.log(form); // SVC625
+  app.log.info(\`login of \${form.name} with \${form.password}\`); // SVC625
+  console.log({ user: form.name, apiKey }); // SVC625
+  app.log.info('login', { name: form.name });
+  app.log.info('login', { password: form.password });
+  console.log('password is wrong', tokens.length, tokenCount);
+});
+`,
+  'secrets and stacks in answers': `
+import { JSONResponse, reply } from 'svc';
+app.exceptionHandler(Error, (error) => new JSONResponse({ message: error.message, stack: error.stack }, { status: 500 })); // SVC626
+app.get('/a', {}, async () => {
+  try { return await load(); } catch (err) {
+    return reply({ detail: err.stack }, 500); // SVC626
+  }
+});
+app.get('/b', {}, async ({ db }) => {
+  const user = await db.fetchOne('select * from users');
+  return { id: user.id, passwordHash: user.password_hash }; // SVC626
+});
+app.get('/env', {}, () => process.env); // SVC626
+app.get('/c', { response: User }, ({ user }) => ({ id: user.id, passwordHash: user.hash }));
+app.post('/d', {}, async ({ form, db }) => {
+  await createUser({ name: form.name, passwordHash: await hashPassword(form.password) });
+  try { await load(); } catch (error) { app.log.error('failed', { stack: error.stack }); }
+  return { ok: true };
+});
+router.use((err, req, res, next) => { res.status(500).json({ error: err.stack }); }); // SVC626
+`,
+  'accounts by an e-mail address': `
+const a = new OAuthPlugin({
+  onUser: async (provider, info) => {
+    const user = await db.fetchOne('select id from users where email = ?', [info.email]); // SVC627
+    return { sub: user.id };
+  },
+});
+const b = new OAuthPlugin({
+  onUser: async (provider, { email, emailVerified, subject }) => {
+    const user = emailVerified ? await db.fetchOne('select id from users where email = ?', [email]) : undefined;
+    return { sub: user?.id ?? subject };
+  },
+});
+const c = new OAuthPlugin({
+  onUser: async (provider, info) => {
+    const user = await db.fetchOne('select id from users where provider = ? and subject = ?', [provider, info.subject]);
+    return { sub: user.id, claims: { email: info.email } };
+  },
+});
+`,
+  'secrets in the sources': `
+// FILE app.ts
+import { BearerAuth, SessionMiddleware, createToken, Svc } from 'svc';
+import { githubProvider } from 'svc/oauth';
+import { SECRET } from './config.ts';
+export const app: Svc = new Svc();
+app.use(new SessionMiddleware({ secrets: 'c7Qm9v2xT4bN8kLrW6yZ1pHs5dGj3fAe' })); // SVC205
+app.get('/me', { me: Depends(BearerAuth(SECRET)) }, ({ me }) => me); // SVC205
+app.get('/too', { me: Depends(BearerAuth(process.env['JWT_SECRET'] ?? 'dev')) }, ({ me }) => me); // SVC205
+const login = githubProvider('shop', 'gho_16C7e42F292c6912E7710c838347Ae178B4a'); // SVC205
+const token = createToken('me', 'changeme'); // SVC205
+const hook = app.config.get('hookSecret', 'hook'); // SVC205
+app.register(new DatabasePlugin('postgres://shop:hunter22@db.shop.example/shop')); // SVC205
+const right = BearerAuth(process.env['JWT_SECRET'] ?? '');
+const local = app.env === 'production' ? need('X_SECRET') : (process.env['X_SECRET'] ?? 'development only');
+app.register(new DatabasePlugin('postgres://localhost/shop'));
+const name = app.config.get('title', 'Shop');
+// FILE config.ts
+export const SECRET: string = 'c7Qm9v2xT4bN8kLrW6yZ1pHs5dGj3fAf';
+`,
+};

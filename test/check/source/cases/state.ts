@@ -1,0 +1,62 @@
+/** Applications with and without the mistakes of SVC631, SVC632, SVC633 and SVC636. */
+export const STATE: Readonly<Record<string, string>> = {
+  'requests in module variables': `
+let current;
+let hits = 0;
+let lastQuery = '';
+const state = { user: undefined };
+const seen = new Map();
+app.get('/me', {}, ({ me, query, req }) => {
+  current = me; // SVC631
+  state.user = me.sub; // SVC631
+  lastQuery = query.q; // SVC631
+  hits += 1;
+  seen.set(me.sub, Date.now());
+  const mine = me.sub;
+  return mine;
+});
+app.onStartup(() => { current = 'nobody'; });
+app.use(async ({ req }, next) => { remember(req); return await next(); });
+function remember(req) { lastQuery = req.query.get('q'); } // SVC631
+`,
+  'caches without a key': `
+import { cached } from 'svc';
+const page = cached(async (path, user) => render(path, user), { key: (path) => path }); // SVC632
+const fixed = cached(async (user) => load(user), { key: () => 'profile' }); // SVC632
+app.get('/profile', {}, async ({ me }) => {
+  const load = cached(async () => fetchProfile(me.sub)); // SVC632
+  cache.set('profile', await fetchProfile(me.sub)); // SVC632
+  cache.set(\`profile:\${me.sub}\`, await fetchProfile(me.sub));
+  return await load();
+});
+const right = cached(async (path, user) => render(path, user), { key: (path, user) => \`\${user} \${path}\` });
+const plain = cached(async (name) => load(name), { ttlSeconds: 60 });
+const withSignal = cached(async (name, signal) => load(name, signal), { key: (name) => name });
+const all = cached(async () => db.fetchAll('select * from rates'));
+`,
+  'bodies that are merged': `
+app.patch('/me', {}, async ({ req, user, db }) => {
+  const body = await req.json();
+  Object.assign(user, body); // SVC633
+  await this.userModel.update(user.id, body); // SVC633
+  await service.update(user.id, body);
+  await users.insert({ ...body, owner: user.id }); // SVC633
+  return {};
+});
+class Rename extends Schema { name = Field(str, { maxLength: 80 }); }
+app.patch('/right', { body: Rename }, async ({ body, user }) => {
+  Object.assign(user, body);
+  await users.update(user.id, { name: body.name });
+  createHmac('sha256', key).update(await req.body({ maxBytes: 1000 }));
+});
+app.patch('/any', { body: record(any) }, async ({ body, user }) => Object.assign(user, body)); // SVC633
+router.post('/users', async (req, res) => { res.json(await User.create(req.body)); }); // SVC633
+`,
+  'patterns that backtrack': `
+const WORDS = /^(\\w+\\s?)*$/; // SVC636
+const UNUSED = /^(\\w+\\s?)*$/;
+app.get('/a', {}, ({ query }) => WORDS.test(query.q));
+app.get('/b', {}, ({ query }) => /(a+)+$/.test(query.q)); // SVC636
+app.get('/c', {}, ({ query }) => /^[a-z]+(-[a-z]+)*$/.test(query.q));
+`,
+};

@@ -1,0 +1,65 @@
+/**
+ * The source phase over applications in text: what is marked is found at its line, and nothing else is.
+ */
+import assert from 'node:assert/strict';
+import { dirname, join, relative } from 'node:path';
+import { test } from 'node:test';
+import { SOURCE_RULES } from '../../../src/check/source/catalogue.ts';
+import { examineSources } from '../../../src/check/source/examine.ts';
+import { fileOfPlace } from '../../../src/base/findings.ts';
+import { folder } from '../../support/run.ts';
+import { ASYNC } from './cases/async.ts';
+import { INJECTION } from './cases/injection.ts';
+import { SECRETS } from './cases/secrets.ts';
+import { STATE } from './cases/state.ts';
+import type { TestContext } from 'node:test';
+
+const CASES = { ...INJECTION, ...ASYNC, ...SECRETS, ...STATE };
+
+/** The files of a case: `// FILE name` begins each but that of a case of one file. */
+function filesOf(text: string): Record<string, string> {
+  const parts = text.split(/^\/\/ FILE (\S+)\n/m);
+  if (parts.length === 1) return { 'app.ts': text, 'app.js': text };
+  return Object.fromEntries(
+    parts.flatMap((part, index) => (index % 2 === 1 ? [[part, parts[index + 1]!] as const] : [])),
+  );
+}
+
+function marksOf(files: Readonly<Record<string, string>>): string[] {
+  return Object.entries(files).flatMap(([name, text]) =>
+    text.split('\n').flatMap((line, index) => {
+      const rules = /\/\/ ((?:SVC\d+ ?)+)$/.exec(line)?.[1];
+      return rules === undefined ? [] : rules.split(' ').map((rule) => `${rule} ${name}:${index + 1}`);
+    }),
+  );
+}
+
+function foundIn(t: TestContext, files: Readonly<Record<string, string>>, entry: string): string[] {
+  const cwd = folder(t, files);
+  const { findings, project } = examineSources([join(cwd, entry)]);
+  assert.deepEqual(project.unread, []);
+  return [
+    ...new Set(
+      findings.map(({ rule, place }) => {
+        const file = fileOfPlace(place!);
+        return `${rule} ${relative(cwd, join(dirname(file), file.slice(dirname(file).length + 1)))}:${place!.line}`;
+      }),
+    ),
+  ];
+}
+
+for (const [name, text] of Object.entries(CASES)) {
+  test(`the sources of an application: ${name}`, (t) => {
+    const files = filesOf(text);
+    const entries = Object.keys(files).filter((file) => /^app\./.test(file));
+    for (const entry of entries) {
+      const own = entries.length === 1 ? files : { [entry]: files[entry]! };
+      assert.deepEqual(foundIn(t, own, entry).sort(), marksOf(own).sort(), entry);
+    }
+  });
+}
+
+test('every rule of the source phase has an application that breaks it', () => {
+  const text = Object.values(CASES).join('\n');
+  for (const { id } of SOURCE_RULES) assert.match(text, new RegExp(`// ${id}$`, 'm'), id);
+});

@@ -1,0 +1,760 @@
+/**
+ * `svc check`, run as its users run it: bin/svc.js and the built package, in a folder of their own.
+ */
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { once } from 'node:events';
+import { chmodSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { before, test } from 'node:test';
+import { BIN, ROOT, build } from '../support/build.ts';
+import { project, run } from '../support/run.ts';
+import type { AddressInfo } from 'node:net';
+import type { TestContext } from 'node:test';
+import type { Ended, RunOptions } from '../support/run.ts';
+
+before(build);
+
+const APP = "import { Svc } from 'svc';\nexport const app = new Svc();\n";
+/** SVC404 speaks of the Node that runs the tests; the applications here are too small for SVC211 and SVC302. */
+const SKIP = ['--skip', 'SVC404,SVC211,SVC302'];
+
+interface Document {
+  readonly ok: boolean;
+  readonly counts: Readonly<Record<string, number>>;
+  readonly findings: readonly {
+    rule: string;
+    severity: string;
+    subject: string;
+    message: string;
+    remedy: string;
+    place: { file: string; line: number; column: number } | null;
+  }[];
+  readonly suppressed: readonly unknown[];
+}
+
+function svc(args: readonly string[], options?: RunOptions): Promise<Ended> {
+  return run(process.execPath, [BIN, ...args], options);
+}
+
+/** Checks these files, of which app.ts is the application. */
+async function check(
+  t: TestContext,
+  files: Readonly<Record<string, string>>,
+  args: readonly string[] = [],
+  options: RunOptions = {},
+): Promise<Ended & { document: Document }> {
+  const ended = await svc(['check', 'app.ts', '--format', 'json', ...SKIP, ...args], {
+    cwd: project(t, files),
+    ...options,
+  });
+  let document: Document;
+  try {
+    document = JSON.parse(ended.stdout) as Document;
+  } catch {
+    throw new Error(`no JSON, status ${ended.status}:\n${ended.stdout}${ended.stderr}`);
+  }
+  return { ...ended, document };
+}
+
+const brief = ({ findings }: Document): unknown[] =>
+  findings.map(({ rule, place }) => [rule, place === null ? null : `${place.file}:${place.line}`]);
+
+test('svc check of an application without mistakes ends with status 0', async (t) => {
+  const { status, document, stderr } = await check(t, { 'app.ts': `${APP}app.get('/', () => 1);\n` }, [
+    '--max-warnings',
+    '0',
+    '--fail-level',
+    'info',
+  ]);
+  assert.deepEqual(
+    [status, document.ok, document.findings, document.counts, stderr],
+    [0, true, [], { error: 0, warning: 0, info: 0, suppressed: 0 }, ''],
+  );
+});
+
+test('svc check, and svc run that does not compile, write the places in their messages as paths, not as addresses', async (t) => {
+  const twice =
+    "import { Svc } from 'svc';\nexport const app = new Svc();\napp.get('/a', () => 1);\napp.get('/a', () => 1);\n";
+  const cwd = project(t, { 'all routes é.ts': twice });
+  const { findings } = JSON.parse(
+    (await svc(['check', 'all routes é.ts', '--format', 'json', '--only', 'SVC101'], { cwd })).stdout,
+  ) as Document;
+  assert.deepEqual(
+    findings.map(({ message }) => message),
+    ['the same path and method are registered as /a at all routes é.ts:3'],
+  );
+  const { status, stderr } = await svc(['run', 'all routes é.ts', '--port', '0'], { cwd });
+  assert.deepEqual(
+    [
+      status,
+      stderr.includes(`as /a at ${join(cwd, 'all routes é.ts')}:3 (${join(cwd, 'all routes é.ts')}:4:5)`),
+    ],
+    [3, true],
+    stderr,
+  );
+});
+
+const MISTAKEN = `${APP}app.get('/a', () => 1);
+app.get('/A', () => 1);
+app.get('/a', () => 1);
+app.get('/b', { allow: [{ rule: 'shop/b', reason: 'known' }] }, () => 1);
+app.addCheck({ id: 'shop/b', severity: 'error', why: 'b is bad', remedy: 'leave it out', phase: 'contract', run: (view, report) => { for (const r of view.routes) if (r.template === '/b') report('GET /b', 'is b'); } });
+app.addCheck({ id: 'shop/note', severity: 'info', why: 'to know', remedy: 'know it', phase: 'contract', run: (_view, report) => report('all', 'noted') });
+console.log('printed by the application');
+app.log.info('logged');
+`;
+
+test('svc check prints the findings by severity with file, line and column; what the application prints goes to standard error', async (t) => {
+  const { status, stdout, stderr } = await svc(['check', 'app.ts', ...SKIP], {
+    cwd: project(t, { 'app.ts': MISTAKEN }),
+  });
+  assert.equal(status, 1);
+  assert.match(
+    stdout,
+    /^Errors\n {2}SVC101 {2}GET \/a {2}app\.ts:5:5\n {6}[^\n]+ at app\.ts:3\n {6}why: [^\n]+\n {6}fix: [^\n]+\n\nWarnings\n {2}SVC103 {2}GET \/A {2}app\.ts:4:5\n[^]*\nNotes\n {2}shop\/note {2}all\n {6}noted\n {6}why: to know\n {6}fix: know it\n\napp\.ts: 1 error, 1 warning, 1 note, 1 allowed\n$/,
+  );
+  assert.doesNotMatch(stdout, /printed|logged|\u001b/);
+  assert.match(stderr, /^printed by the application$/m);
+  assert.match(stderr, /"event":"logged"/);
+});
+
+for (const [args, expected] of [
+  [[], 1],
+  [['--skip', 'SVC101'], 0],
+  [['--skip', 'svc101', '--fail-level', 'warning'], 1],
+  [['--skip', 'SVC1*', '--fail-level', 'warning'], 0],
+  [['--skip', 'SVC1*', '--fail-level', 'info'], 1],
+  [['--skip', 'SVC101', '--max-warnings', '0'], 1],
+  [['--skip', 'SVC101', '--max-warnings', '1'], 0],
+  [['--only', 'SVC103'], 0],
+  [['--only', 'SVC101,SVC103'], 1],
+  [['--only', 'shop/*'], 0],
+  [['--only', 'SVC2*', '--fail-level', 'info'], 0],
+] as const) {
+  test(`svc check ${args.join(' ')} of one error, one warning and one note ends with status ${expected}`, async (t) => {
+    assert.equal((await check(t, { 'app.ts': MISTAKEN }, args)).status, expected);
+  });
+}
+
+test('svc check --output writes forms into files besides, makes their folders, and tells of them in no other way', async (t) => {
+  const cwd = project(t, { 'app.ts': MISTAKEN });
+  const { status, stdout } = await svc(
+    [
+      'check',
+      'app.ts',
+      ...SKIP,
+      '--output',
+      'sarif=out/check.sarif',
+      '--output',
+      'junit=out/check.xml',
+      '--output',
+      'gitlab=quality.json',
+      '--output',
+      'human=check.txt',
+    ],
+    { cwd },
+  );
+  assert.equal(status, 1);
+  const { results } = JSON.parse(readFileSync(join(cwd, 'out/check.sarif'), 'utf8')).runs[0] as {
+    results: {
+      ruleId: string;
+      locations: { physicalLocation: { artifactLocation: object; region: object } }[];
+    }[];
+  };
+  assert.deepEqual(
+    results.map(({ ruleId }) => ruleId),
+    ['SVC101', 'SVC103', 'shop/note'],
+  );
+  assert.deepEqual(results[0]!.locations[0]!.physicalLocation, {
+    artifactLocation: { uri: 'app.ts', uriBaseId: '%SRCROOT%' },
+    region: { startLine: 5, startColumn: 5 },
+  });
+  assert.match(readFileSync(join(cwd, 'out/check.xml'), 'utf8'), /<failure type="error"/);
+  assert.equal((JSON.parse(readFileSync(join(cwd, 'quality.json'), 'utf8')) as unknown[]).length, 3);
+  assert.equal(readFileSync(join(cwd, 'check.txt'), 'utf8'), stdout);
+});
+
+test('svc check --format junit fails the cases at or above --fail-level', async (t) => {
+  const { stdout } = await svc(['check', 'app.ts', ...SKIP, '--format', 'junit', '--fail-level', 'warning'], {
+    cwd: project(t, { 'app.ts': MISTAKEN }),
+  });
+  assert.match(stdout, /^<\?xml [^]*<testsuites name="svc check app\.ts" tests="\d+" failures="2">/);
+});
+
+test('svc check under GITHUB_ACTIONS prints workflow commands and adds to the summary of the step, unless another form is asked for', async (t) => {
+  const cwd = project(t, { 'app.ts': MISTAKEN });
+  const env = { GITHUB_ACTIONS: 'true', GITHUB_STEP_SUMMARY: join(cwd, 'summary.md') };
+  const annotated = await svc(['check', 'app.ts', ...SKIP], { cwd, env });
+  assert.match(
+    annotated.stdout,
+    /^::error file=app\.ts,line=5,col=5,title=SVC101 GET \/a::[^]*\n::warning file=app\.ts,line=4,[^]*\n::notice /,
+  );
+  assert.match(
+    readFileSync(join(cwd, 'summary.md'), 'utf8'),
+    /\| error \| SVC101 \| GET \/a \| app\.ts:5 \|/,
+  );
+  assert.match(
+    (await svc(['check', 'app.ts', ...SKIP, '--format', 'human'], { cwd, env })).stdout,
+    /^Errors\n/,
+  );
+  const unwritable = await svc(['check', 'app.ts', ...SKIP], {
+    cwd,
+    env: { ...env, GITHUB_STEP_SUMMARY: join(cwd, 'no/such/folder.md') },
+  });
+  assert.deepEqual(
+    [unwritable.status, unwritable.stderr.includes('GITHUB_STEP_SUMMARY cannot be written: ENOENT')],
+    [1, true],
+  );
+});
+
+for (const [output, expected] of [
+  ['sarif', 'needs a form and a file'],
+  ['sarif=', 'needs a form and a file'],
+  ['pdf=a', 'needs human, json, sarif, github, gitlab or junit, found "pdf"'],
+  ['json=app.ts/x', '--output app.ts/x cannot be written: E'],
+] as const) {
+  test(`svc check --output ${output} is not understood`, async (t) => {
+    const { status, stderr } = await svc(['check', 'app.ts', '--output', output], {
+      cwd: project(t, { 'app.ts': APP }),
+    });
+    assert.deepEqual([status, stderr.includes(expected)], [2, true], stderr);
+  });
+}
+
+test('svc check --format json is one document with places relative to the working folder', async (t) => {
+  const { document } = await check(t, { 'app.ts': MISTAKEN });
+  assert.deepEqual(brief(document), [
+    ['SVC101', 'app.ts:5'],
+    ['SVC103', 'app.ts:4'],
+    ['shop/note', null],
+  ]);
+  assert.match(document.findings[0]!.message, / at app\.ts:3$/);
+  assert.equal(document.suppressed.length, 1);
+});
+
+test('svc check --env says where the application is to run, and --env-file with which variables', async (t) => {
+  const files = {
+    'app.ts': `${APP}app.config.get('pageSize', 20);\napp.addCheck({ id: 'a/env', severity: 'error', why: 'w', remedy: 'r', phase: 'environment', run: (view, report) => report(view.env, 'here') });`,
+    'my.env': 'SVC_ENV=test\nSVC_PAGE_SZIE=5\n',
+  };
+  assert.deepEqual(
+    (await check(t, files)).document.findings.map(({ subject }) => subject),
+    ['production'],
+  );
+  assert.deepEqual(
+    (await check(t, files, ['--env', 'development'])).document.findings.map(({ subject }) => subject),
+    ['development'],
+  );
+  const { document } = await check(t, files, ['--env-file', 'my.env']);
+  assert.deepEqual(
+    document.findings.map(({ rule, subject }) => `${rule} ${subject}`),
+    ['a/env test', 'SVC401 variable SVC_PAGE_SZIE'],
+  );
+});
+
+// ── SVC001 ──
+
+for (const [what, files, message, place, options] of [
+  [
+    'an import that throws',
+    { 'app.ts': `${APP}\nthrow new RangeError('too much');` },
+    /^RangeError: too much$/,
+    'app.ts:4',
+  ],
+  ['a thrown null', { 'app.ts': 'throw null;' }, /^it threw null$/, null],
+  ['a syntax error', { 'app.ts': '\n\nexport const app = (;' }, /^Expression expected$/, 'app.ts:3'],
+  ['a missing export', { 'app.ts': 'export const server = 1;' }, /^the module exports server$/, null],
+  ['a module that is not there', {}, /^there is no such file in/, null],
+  [
+    'a top-level await that never settles',
+    { 'app.ts': 'await new Promise(() => {});' },
+    /^a top-level await never settles$/,
+    null,
+  ],
+  [
+    'a module that ends the process',
+    { 'app.ts': 'process.exit(0);' },
+    /^it ended the process with status 0 while it was imported$/,
+    null,
+  ],
+  [
+    'a module that starts its application',
+    { 'app.ts': `${APP}app.onStartup(() => console.log('HOOK'));\nawait app.run({ port: 0 });` },
+    /^Cannot start the application while its module is imported/,
+    'app.ts:4',
+  ],
+  [
+    'a module that waits for a connection',
+    { 'app.ts': "import { connect } from 'node:net';\nconst socket = connect(80, 'example.com');\n" },
+    /^the import connects to example\.com:80$/,
+    'app.ts:2',
+  ],
+  [
+    'a module that waits for an answer',
+    { 'app.ts': "\nawait fetch('http://example.com/');\n" },
+    /^the import connects to example\.com:80$/,
+    'app.ts:2',
+  ],
+  [
+    'a module that waits for a name',
+    { 'app.ts': "import { lookup } from 'node:dns/promises';\nawait lookup('example.com');\n" },
+    /^the import looks up the name example\.com$/,
+    'app.ts:2',
+  ],
+  [
+    'a module that listens',
+    { 'app.ts': "import { createServer } from 'node:http';\n\ncreateServer().listen(0);\n" },
+    /^the import listens$/,
+    'app.ts:3',
+  ],
+  [
+    'a module that binds a datagram socket',
+    { 'app.ts': "import { createSocket } from 'node:dgram';\ncreateSocket('udp4').bind(0);\n" },
+    /^the import uses a datagram socket$/,
+    'app.ts:2',
+  ],
+  [
+    'a module that disconnects itself',
+    { 'app.ts': 'process.disconnect();' },
+    /^it ended the process with status 1/,
+    null,
+  ],
+  [
+    'a setting that does not cast',
+    { 'app.ts': `${APP}app.config.get('pageSize', 20);` },
+    /^Cannot read SVC_PAGE_SIZE: a finite decimal number is needed/,
+    'app.ts:3',
+    { env: { SVC_PAGE_SIZE: 'x' } },
+  ],
+] as const) {
+  test(`svc check reports ${what} with status 3`, async (t) => {
+    const { status, document, stderr } = await check(t, files, [], options);
+    assert.equal(status, 3, stderr);
+    assert.deepEqual(brief(document), [
+      [what === 'a setting that does not cast' ? 'SVC401' : 'SVC001', place],
+    ]);
+    assert.match(document.findings[0]!.message, message);
+    assert.equal(document.ok, false);
+    assert.doesNotMatch(stderr, /HOOK/);
+  });
+}
+
+test('svc check says of a module that is not there how to name one', async (t) => {
+  const { document } = await check(t, {});
+  assert.equal(
+    document.findings[0]!.remedy,
+    'Name a module and its export, for example: svc run src/app.ts:app',
+  );
+});
+
+test('svc check names the start while being imported E_START_DENIED', async (t) => {
+  const { status, document } = await check(t, {
+    'app.ts': `${APP}try { await app.startup(); } catch (error) { console.error(error.code); throw error; }`,
+  });
+  assert.equal(status, 3);
+  assert.match(document.findings[0]!.remedy, /import\.meta\.main/);
+});
+
+test('svc check prints what compileAll() throws at import', async (t) => {
+  const { status, document } = await check(t, {
+    'app.ts': `${APP}app.get('/', () => 1);\napp.get('/', () => 2);\napp.compileAll();`,
+  });
+  assert.equal(status, 3);
+  assert.deepEqual(
+    document.findings
+      .filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule))
+      .map(({ rule, place }) => [rule, place!.line]),
+    [['SVC101', 4]],
+  );
+});
+
+for (const [what, code, message] of [
+  ['a timer', 'setInterval(() => {}, 1_000);', /^the import leaves a timer open \(timeout\)$/],
+  [
+    'a file watcher',
+    "(await import('node:fs')).watch('.');",
+    /^the import leaves a file watcher open \(fseventwrap\)$/,
+  ],
+  [
+    'a worker thread',
+    "new (await import('node:worker_threads')).Worker('setInterval(() => {}, 1e3)', { eval: true });",
+    /^the import leaves a worker thread open \(worker\)$/,
+  ],
+  [
+    'a child process',
+    "(await import('node:child_process')).spawn('sleep', ['5'], { stdio: 'ignore' });",
+    /^the import leaves a child process open \(processwrap\)$/,
+  ],
+  [
+    'a refused connection',
+    "try { (await import('node:net')).connect('/tmp/x.sock'); } catch { /* later */ }",
+    /^the import connects to a local socket$/,
+  ],
+  [
+    'a refused request',
+    "fetch('https://example.com:8443/').catch(() => {});",
+    /^the import connects to example\.com:8443$/,
+  ],
+  [
+    'a request that nobody awaits',
+    "void fetch('http://example.com/');",
+    /^the import connects to example\.com:80$/,
+  ],
+  ['a name that was looked up', "(await import('node:dns')).resolve4('example.com', () => {});", /./],
+  ['an error that comes later', "queueMicrotask(() => { throw new TypeError('later'); });", /^later$/],
+  ['a promise that fails and nobody catches', "void Promise.reject(new TypeError('later'));", /^later$/],
+] as const) {
+  test(`svc check reports ${what} that an import leaves behind at its line, with status 1`, async (t) => {
+    if (what === 'a name that was looked up')
+      return void assert.equal((await check(t, { 'app.ts': `${APP}\n${code}\n` })).status, 3); // thrown at once
+    const { status, document, stderr } = await check(t, { 'app.ts': `${APP}\n${code}\n` });
+    assert.deepEqual(brief(document), [['SVC001', 'app.ts:4']], stderr);
+    assert.match(document.findings[0]!.message, message);
+    assert.equal(status, 1);
+  });
+}
+
+test('svc check lets pass what ends by itself, and what keeps no process alive', async (t) => {
+  const { status, document } = await check(t, {
+    'app.ts': `${APP}setTimeout(() => {}, 20);\nsetInterval(() => {}, 1e3).unref();\nprocess.on('SIGTERM', () => {});\nimport('node:fs').then((fs) => fs.promises.readFile('app.ts'));\nprocess.send?.('ready');\n`,
+  });
+  assert.deepEqual([status, document.findings], [0, []]);
+});
+
+test('svc check sends nothing over the network, whatever a module tries', async (t) => {
+  let requests = 0;
+  const server = createServer(() => {
+    requests++;
+  })
+    .on('connection', () => {
+      requests++;
+    })
+    .listen(0, '127.0.0.1');
+  t.after(() => {
+    server.close();
+  });
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  await check(t, {
+    'app.ts': `${APP}fetch('http://127.0.0.1:${port}/').catch(() => {});\nimport http from 'node:http';\ntry { http.get('http://127.0.0.1:${port}/').on('error', () => {}); } catch {}\nimport tls from 'node:tls';\ntry { tls.connect(${port}, '127.0.0.1'); } catch {}\nnew WebSocket('ws://127.0.0.1:${port}/').onerror = () => {};\n`,
+  });
+  assert.equal(requests, 0);
+});
+
+for (const [what, code] of [
+  ['waits for something that does not come', 'setInterval(() => {}, 100);\nawait new Promise(() => {});'],
+  [
+    'never returns',
+    'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0); // as an endless loop does, but that it leaves the processor to others',
+  ],
+] as const) {
+  test(`svc check of a module that ${what} ends with status 124 after --timeout`, async (t) => {
+    const startedMs = performance.now();
+    const { status, document } = await check(t, { 'app.ts': code }, ['--timeout', '1']);
+    assert.equal(status, 124);
+    const tookMs = performance.now() - startedMs;
+    assert.ok(tookMs < 60_000, `${tookMs} ms`);
+    assert.deepEqual(brief(document), [['SVC001', null]]);
+    assert.match(
+      document.findings[0]!.message,
+      what === 'never returns'
+        ? /^it did not finish within 1 s$/
+        : /^it is still being imported after 1 s; what keeps it alive: Timeout$/,
+    );
+  });
+}
+
+test('svc check runs in a folder that nobody may write to, and writes nothing anywhere', async (t) => {
+  const cwd = project(t, { 'app.ts': `${APP}app.get('/', () => 1);\n`, 'tmp/.keep': '' });
+  const seen = (): unknown[] =>
+    ['', 'tmp', 'node_modules'].map((folder) => [
+      readdirSync(join(cwd, folder)),
+      statSync(join(cwd, folder)).mtimeMs,
+    ]);
+  for (const folder of ['tmp', '']) chmodSync(join(cwd, folder), 0o555);
+  const before = seen();
+  const { status } = await svc(['check', 'app.ts'], { cwd, env: { TMPDIR: join(cwd, 'tmp') } });
+  const after = seen();
+  for (const folder of ['', 'tmp']) chmodSync(join(cwd, folder), 0o755); // so that the folder can be removed
+  assert.deepEqual([status, after], [0, before]);
+});
+
+test('svc check runs no startup hook and opens no shared dependency', async (t) => {
+  const { status, stderr } = await check(t, {
+    'app.ts':
+      "import { Svc, Depends } from 'svc';\nexport const app = new Svc();\napp.onStartup(() => console.log('HOOK'));\napp.get('/', { it: Depends(() => console.log('HOOK'), { scope: 'app' }) }, () => 1);\napp.register({ name: 'p', register() {}, startup() { console.log('HOOK'); } });",
+  });
+  assert.equal(status, 0);
+  assert.equal(stderr, '');
+});
+
+test('svc check ends with status 4 and the stack when the fault is its own', async (t) => {
+  const { status, stdout, stderr } = await svc(['check', 'app.ts'], {
+    cwd: project(t, { 'app.ts': `${APP}app.check = () => { throw new Error('our fault'); };` }),
+  });
+  assert.deepEqual([status, stdout], [4, '']);
+  assert.match(stderr, /^svc: Error: our fault\n +at /);
+});
+
+test('svc check of 300 routes takes less than 300 ms after the import', async (t) => {
+  const app = `${APP}for (let i = 0; i < 300; i++) app.get(\`/r\${i}/{id:int}\`, () => 1);\nconst check = app.check.bind(app);\napp.check = () => { const at = performance.now(); const report = check(); console.log('ms', performance.now() - at); return report; };\n`;
+  const { stderr } = await check(t, { 'app.ts': app });
+  const ms = Number(/^ms ([\d.]+)$/m.exec(stderr)![1]);
+  assert.ok(ms < 300, `${ms} ms`);
+});
+
+// ── sources ──
+
+const SEARCH =
+  "export const find = (db, text) => db.fetchAll(`select * from notes where text = '${text}'`);\n";
+
+test('svc check reads the modules that the application imports, in TypeScript and JavaScript, and names line and column', async (t) => {
+  for (const [name, extension] of [
+    ['types', 'ts'],
+    ['none', 'js'],
+  ] as const) {
+    const { status, document } = await check(t, {
+      'app.ts': `${APP}import { find } from './lib/find.${extension}';\napp.get('/notes', {}, ({ req }) => find({ fetchAll: String }, req.query.get('text') ?? ''));\n`,
+      [`lib/find.${extension}`]:
+        extension === 'ts'
+          ? SEARCH.replace('(db, text)', '(db: { fetchAll(x: string): string }, text: string)')
+          : SEARCH,
+    });
+    const [finding, ...others] = document.findings;
+    assert.deepEqual([status, others], [1, []], name);
+    assert.deepEqual(
+      [finding!.rule, finding!.severity, finding!.subject, finding!.place],
+      [
+        'SVC601',
+        'error',
+        'function find',
+        { file: `lib/find.${extension}`, line: 1, column: extension === 'ts' ? 88 : 47 },
+      ],
+    );
+  }
+});
+
+test('a comment allows a finding of the sources, of middleware and of settings, with a reason and up to its day', async (t) => {
+  const app = (comment: string): string =>
+    `import { HTMLResponse, Svc } from 'svc';\n// svc-allow SVC208: read by our own team only\nexport const app = new Svc({ config: { debug: true } });\napp.get('/', {}, ({ query }) => new HTMLResponse('<p>' + query.name)); ${comment}\n`;
+  const allowed = await check(t, {
+    'app.ts': app('// svc-allow SVC608 until 2999-12-31: behind our own gateway'),
+  });
+  assert.deepEqual(
+    [allowed.status, allowed.document.findings, allowed.document.suppressed.length],
+    [0, [], 2],
+  );
+  for (const [comment, message] of [
+    ['// svc-allow SVC608 until 2020-01-31: it was for a while', /it was allowed until 2020-01-31/],
+    ['// svc-allow SVC608', /its allowance gives no reason/],
+    ['// svc-allow SVC608 until tomorrow: later', /is not of the form 2027-01-31/],
+  ] as const) {
+    const { status, document } = await check(t, { 'app.ts': app(comment) });
+    assert.equal(status, 1);
+    assert.match(document.findings[0]!.message, message);
+  }
+  const other = await check(t, { 'app.ts': app('// svc-allow SVC601: another rule') });
+  assert.deepEqual(brief(other.document), [['SVC608', 'app.ts:4']]);
+});
+
+test('svc check of a source that is not JavaScript goes on with the others', async (t) => {
+  const { status, document } = await check(t, {
+    'app.ts': `${APP}import('./later.js').catch(() => undefined);\n`,
+    'later.js': 'this is not JavaScript',
+  });
+  assert.deepEqual([status, document.findings], [0, []]);
+});
+
+// ── rules, help, colours ──
+
+test('svc check --list names every rule, and those of an application with it', async (t) => {
+  const { status, stdout } = await svc(['check', '--list']);
+  assert.equal(status, 0);
+  assert.match(stdout, /^SVC001 {2}error {4}load {9}Declare at import/);
+  assert.match(stdout, /^SVC103 {2}warning /m);
+  const own = await svc(['check', 'app.ts', '--list'], { cwd: project(t, { 'app.ts': MISTAKEN }) });
+  assert.match(own.stdout, /^shop\/note {2}info {5}contract {5}know it$/m);
+});
+
+test('svc check --explain tells why a rule is there and what to do', async (t) => {
+  const { status, stdout } = await svc(['check', '--explain', 'SVC102']);
+  assert.equal(status, 0);
+  assert.match(stdout, /^SVC102: error, found in the phase graph\n\nWhy: .+\.\n\nFix: .+\.\n$/);
+  const own = await svc(['check', 'app.ts', '--explain', 'shop/b'], {
+    cwd: project(t, { 'app.ts': MISTAKEN }),
+  });
+  assert.match(own.stdout, /^shop\/b: error, found in the phase contract\n\nWhy: b is bad\.\n/);
+});
+
+test('svc check --list and --explain tell of rules as JSON with --format json', async (t) => {
+  type Reported = {
+    readonly schemaVersion: number;
+    readonly rules: readonly Readonly<Record<string, string>>[];
+  };
+  const list = JSON.parse(
+    (
+      await svc(['check', 'app.ts', '--list', '--format', 'json'], {
+        cwd: project(t, { 'app.ts': MISTAKEN }),
+      })
+    ).stdout,
+  ) as Reported;
+  assert.deepEqual(
+    list.rules.map(({ id }) => id).filter((id) => id === 'SVC001' || id === 'shop/note'),
+    ['SVC001', 'shop/note'],
+  );
+  const {
+    schemaVersion,
+    rules: [explained, ...others],
+  } = JSON.parse((await svc(['check', '--explain', 'SVC102', '--format', 'json'])).stdout) as Reported;
+  assert.deepEqual(
+    [schemaVersion, Object.keys(explained!), others],
+    [1, ['id', 'severity', 'phase', 'why', 'remedy'], []],
+  );
+  assert.deepEqual(
+    [explained!['id'], explained!['severity'], explained!['phase']],
+    ['SVC102', 'error', 'graph'],
+  );
+});
+
+for (const [what, args, message] of [
+  ['no module', [], /check needs a module/],
+  [
+    'an unknown format',
+    ['app.ts', '--format', 'xml'],
+    /--format needs human, json, sarif, github, gitlab or junit, found "xml"/,
+  ],
+  [
+    'an unknown level',
+    ['app.ts', '--fail-level', 'fatal'],
+    /--fail-level needs error, warning or info, found "fatal"/,
+  ],
+  ['an unknown environment', ['app.ts', '--env', 'staging'], /--env needs production, development or test/],
+  ['a number that is none', ['app.ts', '--max-warnings', 'few'], /--max-warnings needs a number/],
+  ['a time limit of nothing', ['app.ts', '--timeout', '0'], /--timeout needs a number 1 … 86400/],
+  ['an unknown rule', ['app.ts', '--skip', 'SVC110'], /unknown rule "SVC110": did you mean "SVC101"\?/],
+  ['a pattern that fits no rule', ['app.ts', '--only', 'SVC9*'], /unknown rule "SVC9\*"/],
+  ['a pattern that is none', ['app.ts', '--only', 'a b'], /--only needs ids of rules or patterns/],
+  ['an unknown rule to explain', ['--explain', 'SVC1011'], /unknown rule "SVC1011": did you mean "SVC101"\?/],
+  [
+    'an unknown option',
+    ['app.ts', '--fromat', 'json'],
+    /unknown option "--fromat": did you mean "--format"\?/,
+  ],
+] as const) {
+  test(`svc check refuses ${what} with status 2`, async () => {
+    const { status, stdout, stderr } = await svc(['check', ...args]);
+    assert.deepEqual([status, stdout], [2, '']);
+    assert.match(stderr, message);
+  });
+}
+
+test('svc check --help tells of every option and status', async () => {
+  const { status, stdout } = await svc(['check', '--help']);
+  assert.equal(status, 0);
+  for (const option of [
+    'format',
+    'fail-level',
+    'max-warnings',
+    'only',
+    'skip',
+    'env',
+    'env-file',
+    'timeout',
+    'no-color',
+    'list',
+    'explain',
+  ])
+    assert.match(stdout, new RegExp(`^ {2}--${option} `, 'm'));
+  for (const code of ['0', '1', '2', '3', '4', '124']) assert.match(stdout, new RegExp(`\\b${code} `));
+});
+
+/** The command on a terminal of its own. */
+function onTerminal(cwd: string, args: string, env: Readonly<Record<string, string>> = {}): Promise<Ended> {
+  return run('script', ['-qec', `"${process.execPath}" "${BIN}" ${args}`, '/dev/null'], {
+    cwd,
+    env: { TERM: 'xterm', ...env },
+  });
+}
+
+test('svc check has colours on a terminal, and none with NO_COLOR, --no-color or a dumb terminal', async (t) => {
+  const cwd = project(t, { 'app.ts': `${APP}app.get('/a', () => 1);\napp.get('/a', () => 1);\n` });
+  const coloured = await onTerminal(cwd, 'check app.ts').catch(() => undefined);
+  if (coloured === undefined) return t.skip('there is no command "script"');
+  assert.equal(coloured.status, 1);
+  assert.match(coloured.stdout, /\u001b\[31mSVC101\u001b\[0m/);
+  for (const [args, env] of [
+    ['check app.ts --no-color', {}],
+    ['check app.ts', { NO_COLOR: '1' }],
+    ['check app.ts', { TERM: 'dumb' }],
+  ] as const) {
+    assert.doesNotMatch((await onTerminal(cwd, args, env)).stdout, /\u001b\[/);
+  }
+});
+
+test('svc run refuses in production what svc check calls an error, and starts it elsewhere', async (t) => {
+  const cwd = project(t, {
+    'app.ts': `${APP}app.addCheck({ id: 'a/b', severity: 'error', why: 'w', remedy: 'r', phase: 'security', run: (_view, report) => report('all', 'open') });\napp.onStartup(() => process.exit(9));`,
+  });
+  const refused = await svc(['run', 'app.ts', '--port', '0'], { cwd });
+  assert.equal(refused.status, 3);
+  assert.match(refused.stderr, /^svc: Cannot compile the application: 1 mistake\n {2}a\/b all: open\n/);
+  assert.equal(
+    (await svc(['run', 'app.ts', '--port', '0'], { cwd, env: { SVC_ENV: 'development' } })).status,
+    9,
+  );
+});
+
+const TYPED = `import { Svc } from 'svc';
+
+interface Thing {
+  readonly a: string;
+}
+
+const thing = (): Thing => ({
+  a: 'x',
+});
+
+export const app: Svc = new Svc();
+
+app.get('/a', () => thing().a);
+app.get(
+  '/a',
+  () => thing(),
+);
+`;
+for (const [how, args, env] of [
+  ['by type stripping', ['src/app.ts'], {}],
+  ['compiled, with source maps', ['out/app.js'], {}],
+  ['through tsx', ['src/app.ts'], { NODE_OPTIONS: '--import tsx' }],
+] as const) {
+  test(`svc check names the line of the source ${how}`, async (t) => {
+    const cwd = project(t, { 'src/app.ts': TYPED });
+    const modules = join(ROOT, 'node_modules');
+    if (how === 'compiled, with source maps') {
+      const { status, stdout } = await run(
+        process.execPath,
+        [
+          join(modules, 'typescript/bin/tsc'),
+          '--module',
+          'nodenext',
+          '--target',
+          'es2024',
+          '--sourceMap',
+          '--skipLibCheck',
+          '--outDir',
+          'out',
+          'src/app.ts',
+          '--ignoreConfig',
+          '--types',
+          '',
+        ],
+        { cwd },
+      );
+      assert.match(readFileSync(join(cwd, 'out/app.js'), 'utf8'), /sourceMappingURL/, `${status} ${stdout}`);
+    }
+    if (how === 'through tsx') symlinkSync(join(modules, 'tsx'), join(cwd, 'node_modules/tsx'));
+    const { stdout, stderr } = await svc(['check', ...args, '--format', 'json', ...SKIP], { cwd, env });
+    assert.deepEqual(brief(JSON.parse(stdout) as Document), [['SVC101', 'src/app.ts:14']], stderr);
+  });
+}

@@ -1,0 +1,235 @@
+/**
+ * A new project, served as `npm run dev` does on a port that nobody knows before: Chromium logs in by clicking, at the provider
+ * that the project brings, uses the page, and logs out everywhere. SCREENSHOTS names a folder for pictures of the pages.
+ */
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { assertAccessible, axeSource } from '../../support/axe.ts';
+import { BIN, build } from '../../support/build.ts';
+import { Chromium, chromiumProgram, needsChromium } from '../../support/chromium.ts';
+import { folder, run, start } from '../../support/run.ts';
+import { Visitor } from '../../support/visitor.ts';
+import type { Page } from '../../support/chromium.ts';
+
+/** One project and one browser for all tests: hooks of a test would end them with that test. */
+const chromium = chromiumProgram() === undefined ? undefined : await Chromium.start({ after });
+/** Where the project is served; without a browser there is nobody to serve. */
+const url = chromium === undefined ? '' : await served();
+
+async function served(): Promise<string> {
+  build();
+  const cwd = folder({ after });
+  const { status, stderr } = await run(process.execPath, [BIN, 'new', 'shop', '--link'], { cwd });
+  assert.equal(status, 0, stderr);
+  const server = start({ after }, process.execPath, [BIN, 'run', 'src/app.ts', '--env-file', '.env'], {
+    cwd: join(cwd, 'shop'),
+    env: { SVC_PORT: '0', NODE_V8_COVERAGE: '' },
+  });
+  const [, address] = await server.printed(/"event":"listening","url":"([^"]+)","env":"development"/);
+  return address!;
+}
+
+/** Somebody who has not been here before, at the start page, by one of the names of this machine. */
+async function visitor(home: string): Promise<Page> {
+  const page = await chromium!.visitor();
+  await page.open(home);
+  return page;
+}
+
+async function pictured(page: Page, name: string): Promise<void> {
+  const path = process.env['SCREENSHOTS'];
+  if (path !== undefined) writeFileSync(join(path, `${name}.png`), await page.screenshot());
+}
+
+for (const [host, who, name] of [
+  ['127.0.0.1', 'ada', 'Ada Lovelace'],
+  ['localhost', 'alan', 'Alan Turing'],
+] as const) {
+  test(`A person logs in to a new project at ${host}, writes a note, makes a token and logs out everywhere, by clicking`, async (t) => {
+    if (!needsChromium(t)) return;
+    const home = url.replace('127.0.0.1', host);
+    const page = await visitor(home);
+    await pictured(page, 'starter');
+    await page.click('a.button', `${home}/_dev/provider/authorize?`);
+    assert.match(await page.text(), /^Choose who to be\n[\s\S]*Ada Lovelace\n/);
+    await page.click(`button[value="${who}"]`, home);
+    assert.equal(page.url, `${home}/`);
+    assert.ok((await page.text()).includes(`Logged in as ${name}`));
+    const note = `Buy milk at ${host}`; // the tests share the project, and run in any order
+    await page.run(`document.querySelector("#text").value = ${JSON.stringify(note)}`);
+    await page.click('form[action="/"] button', home);
+    assert.match(await page.text(), /\d+ notes?\n/);
+    assert.ok((await page.text()).includes(note));
+    await page.click('form[action="/token"] button', `${home}/token`);
+    const [, token] = /Authorization: Bearer ([\w.-]+)/.exec(await page.text())!;
+    const program = (): Promise<Response> =>
+      fetch(`${url}/api/notes`, { headers: { Authorization: `Bearer ${token!}` } });
+    assert.ok((await (await program()).text()).includes(`"text":"${note}"`));
+    await pictured(page, 'starter-notes');
+    assert.deepEqual(await page.run('[document.cookie, localStorage.length]'), ['', 0]);
+
+    await page.click('form[action="/logout"] button', home);
+    assert.equal(page.url, `${home}/`);
+    assert.match(await page.text(), /Log in/);
+    assert.doesNotMatch(await page.text(), /Logged in as|Buy milk/);
+    assert.equal((await program()).status, 401, 'with the login the token ends');
+    assert.ok(
+      !page.requests.some(({ url: address }) => !address.startsWith(home) && !address.startsWith('data:')),
+      'nothing is fetched from elsewhere',
+    );
+    assert.deepEqual(page.complaints, [], 'no policy was in the way');
+  });
+}
+
+test('A programmer reads the interface of a new project at /docs, and writes a note there with a token of the page', async (t) => {
+  if (!needsChromium(t)) return;
+  const page = await visitor(url);
+  await page.click('a.button', `${url}/_dev/provider`);
+  await page.click('button[value="ada"]', url);
+  await page.click('form[action="/token"] button', `${url}/token`);
+  const [, token] = /Authorization: Bearer ([\w.-]+)/.exec(await page.text())!;
+  await page.click('a[href="/docs"]', `${url}/docs`);
+  await pictured(page, 'starter-docs');
+  assert.match(
+    await page.run('document.body.textContent'),
+    /List notes, the newest first[^]*Write a note[^]*Delete a note/,
+  );
+  const until = (expression: string): Promise<string> =>
+    page.run(
+      `new Promise((resolve) => { const look = () => { const value = (${expression}); if (value) resolve(value); else setTimeout(look, 20); }; look(); })`,
+    );
+  await page.run('document.getElementById("authorize").click()');
+  await until('document.querySelector("dialog[open]")?.id !== undefined');
+  await page.run(
+    `(document.getElementById(':proof-bearer').value = ${JSON.stringify(token)}, document.querySelector('dialog .main').click(), location.hash = 'postApiNotes')`,
+  );
+  await until('document.querySelector("#postApiNotes .y form")?.id !== undefined');
+  await page.run('document.querySelector("#postApiNotes .y form").requestSubmit()');
+  assert.match(
+    await until('document.querySelector("#postApiNotes .out pre")?.textContent'),
+    /"text": "Buy milk"/,
+  );
+  await pictured(page, 'starter-docs-called');
+  assert.ok(
+    !page.requests.some(({ url: address }) => !address.startsWith(url) && !address.startsWith('data:')),
+    'nothing is fetched from elsewhere',
+  );
+  assert.deepEqual(page.complaints, [], 'no policy was in the way');
+});
+
+test('An open page of a new project shows notes that are written elsewhere, keeps its draft, and ends with a logout elsewhere', async (t) => {
+  if (!needsChromium(t)) return;
+  const here = await visitor(url);
+  await here.click('a.button', `${url}/_dev/provider`);
+  await here.click('button[value="alan"]', url);
+  const until = async (expression: string): Promise<string> => {
+    for (;;) {
+      try {
+        return await here.run(
+          `new Promise((resolve) => { const look = () => { const value = (${expression}); if (value) resolve(value); else setTimeout(look, 20); }; look(); })`,
+        );
+      } catch (error) {
+        if (!/navigated or closed/.test(String(error))) throw error; // the page has moved on by itself: the next one is asked
+      }
+    }
+  };
+  await here.run('document.querySelector("#text").value = "a draft"');
+  const program = new Visitor(url);
+  await program.logIn('alan');
+  await program.submit('/', { text: '<b>Hello</b> from elsewhere' });
+  await until('document.querySelector("li p")?.textContent === "<b>Hello</b> from elsewhere"');
+  assert.equal(await here.run('document.querySelector("#text").value'), 'a draft');
+  await program.submit('/', { text: 'Hello again' });
+  await until('document.querySelector("li p").textContent === "Hello again"');
+  await pictured(here, 'starter-live');
+  assert.deepEqual(here.complaints, [], 'no policy was in the way');
+  await program.submit('/logout');
+  await until('document.querySelector("a.button")?.textContent === "Log in"');
+});
+
+test('Logging out in one browser logs out the others of that person, and nobody else', async (t) => {
+  if (!needsChromium(t)) return;
+  const [here, there, other] = [await visitor(url), await visitor(url), await visitor(url)];
+  for (const [page, who] of [
+    [here, 'alan'],
+    [there, 'alan'],
+    [other, 'ada'],
+  ] as const) {
+    await page.click('a.button', `${url}/_dev/provider`);
+    await page.click(`button[value="${who}"]`, url);
+  }
+  await here.click('form[action="/logout"] button', url);
+  for (const page of [there, other]) await page.reload();
+  assert.match(await there.text(), /Notes are for people who have logged in/);
+  assert.match(await other.text(), /Logged in as Ada Lovelace/);
+  await there.click('a.button', `${url}/_dev/provider`); // and in again, at once
+  await there.click('button[value="alan"]', url);
+  assert.match(await there.text(), /Logged in as Alan Turing/);
+});
+
+test('A person who cancels at the provider is told so, and logs in with the next try', async (t) => {
+  if (!needsChromium(t)) return;
+  const page = await visitor(url);
+  await page.click('a.button', `${url}/_dev/provider`);
+  await page.click('button[name="deny"]', `${url}/oauth/callback`);
+  await pictured(page, 'starter-cancelled');
+  assert.match(await page.text(), /^You are not logged in\n+The login was cancelled/);
+  await page.click('a[href="/oauth/login"]', `${url}/_dev/provider`);
+  await page.click('button[value="ada"]', url);
+  assert.match(await page.text(), /Logged in as Ada Lovelace/);
+});
+
+test('The pages of a new project give axe-core nothing to find, light and dark, wide and narrow', async (t) => {
+  if (!needsChromium(t)) return;
+  const source = axeSource(t);
+  if (source === undefined) return;
+  for (const [scheme, width] of [
+    ['light', 800],
+    ['dark', 360],
+  ] as const) {
+    const page = await chromium!.visitor();
+    await page.send('Emulation.setDeviceMetricsOverride', {
+      width,
+      height: 800,
+      deviceScaleFactor: 1,
+      mobile: false,
+    });
+    await page.send('Emulation.setEmulatedMedia', {
+      features: [{ name: 'prefers-color-scheme', value: scheme }],
+    });
+    await page.send('Page.setBypassCSP', { enabled: true }); // the policy would not let the checker in
+    const look = async (what: string): Promise<void> => {
+      await pictured(page, `starter-${what}-${scheme}`);
+      await page.run(`void ${source}`);
+      await assertAccessible(page, t, `${what}, ${scheme}, ${width}`, 10);
+      assert.equal(
+        await page.run('document.scrollingElement.scrollWidth <= innerWidth'),
+        true,
+        `${what} has to be scrolled sideways`,
+      );
+    };
+    await page.open(url);
+    await look('start');
+    await page.click('a.button', `${url}/_dev/provider`);
+    await look('provider');
+    await page.click('button[name="deny"]', `${url}/oauth/callback`);
+    await look('cancelled');
+    await page.click('a[href="/oauth/login"]', `${url}/_dev/provider`);
+    await page.click('button[value="ada"]', url);
+    await page.run('document.querySelector("#text").value = "Buy milk"');
+    await page.click('form[action="/"] button', url);
+    await look('notes');
+    await page.run('document.querySelector("form[action=\\"/\\"]").noValidate = true');
+    await page.click('form[action="/"] button', url);
+    assert.match(await page.text(), /^The input has 1 problem\n+Error 400/);
+    await look('refused');
+    await page.open(url);
+    await page.click('form[action="/token"] button', `${url}/token`);
+    await look('token');
+    await page.open(`${url}/nowhere`);
+    assert.match(await page.text(), /^Not Found/);
+    await look('astray');
+  }
+});

@@ -1,0 +1,308 @@
+/**
+ * Accounts of MariaDB and MySQL, one for each way to log in that the server has: each is let in, or told why it is not.
+ *
+ * MariaDB is one of our own; MARIADB_URL and MYSQL_URL name others, whose user may make accounts. What is encrypted is tried on
+ * those when CA_FILE names the authority of their certificate, CLIENT_CERT_FILE and CLIENT_KEY_FILE one of ours that it has signed:
+ *
+ *   MYSQL_URL=mysql://root:secret@127.0.0.1/svc CA_FILE=/ca.pem … node --conditions=svc-source --test test/db/mysql/accounts.integration.test.ts
+ */
+import assert from 'node:assert/strict';
+import { chmodSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { SvcError } from '../../../src/base/errors.ts';
+import { DatabaseError, openDatabase, type Database } from '../../../src/db/index.ts';
+import { SECOND } from '../../support/certificates.ts';
+import { MariaDbServer } from '../../support/mariadb-server.ts';
+import { needsEngine, sharedMySql, type Engine } from '../../support/mysql-database.ts';
+import { folder } from '../../support/run.ts';
+
+const PASSWORD = 'only for tests';
+const ODD = 'p@ss:w/o rd%?#&ü';
+
+/** Where a server is, and what its TLS is trusted by. */
+interface Place {
+  readonly url: string;
+  /** Files of PEM; without them nothing is encrypted. */
+  readonly files: { readonly ca: string; readonly cert: string; readonly key: string } | undefined;
+}
+
+/** An account, how it is made, and what comes of a log-in: nothing bad, the number of an error, or what the refusal says. */
+interface Account {
+  readonly name: string;
+  readonly made: string;
+  readonly password?: string;
+  readonly query?: string;
+  readonly fails?: number | readonly number[] | RegExp;
+}
+
+/** What the server has. */
+interface Server {
+  readonly version: string;
+  readonly plugins: ReadonlySet<string>;
+  /** It has made its certificate itself. */
+  readonly provesCertificate: boolean;
+}
+
+const ends: (() => void | Promise<void>)[] = [];
+after(async () => {
+  for (const end of ends.reverse()) await end();
+});
+let ours: Promise<Place> | undefined;
+
+async function placeOf(engine: Engine): Promise<Place> {
+  const named = process.env[engine === 'mariadb' ? 'MARIADB_URL' : 'MYSQL_URL'];
+  const { CA_FILE: ca, CLIENT_CERT_FILE: cert, CLIENT_KEY_FILE: key } = process.env;
+  if (named === undefined) return (ours ??= ownPlace());
+  return {
+    url: await sharedMySql(engine),
+    files: ca === undefined || cert === undefined || key === undefined ? undefined : { ca, cert, key },
+  };
+}
+
+async function ownPlace(): Promise<Place> {
+  const scope = { after: (end: () => void | Promise<void>) => void ends.push(end) };
+  const path = folder(scope, { 'cert.pem': SECOND.cert, 'key.pem': SECOND.key });
+  chmodSync(path, 0o755); // the server is another user
+  const files = { ca: join(path, 'cert.pem'), cert: join(path, 'cert.pem'), key: join(path, 'key.pem') }; // signed by itself, so its own authority
+  const server = await MariaDbServer.start(scope, [
+    `--ssl-ca=${files.ca}`,
+    `--ssl-cert=${files.cert}`,
+    `--ssl-key=${files.key}`,
+    '--plugin-load-add=auth_ed25519',
+  ]);
+  return { url: server.url, files };
+}
+
+async function serverOf(admin: Database): Promise<Server> {
+  const version = String(await admin.scalar('select version()'));
+  const plugins = await admin.fetchAll<{ name: string }>(
+    "select plugin_name as name from information_schema.plugins where plugin_type = 'AUTHENTICATION' and plugin_status = 'ACTIVE'",
+  );
+  const provesCertificate =
+    admin.dialect === 'mariadb' &&
+    Number.parseFloat(version) >= 11.4 &&
+    (await admin.scalar("select coalesce(@@ssl_cert, '')")) === '';
+  return { version, plugins: new Set(plugins.map(({ name }) => name)), provesCertificate };
+}
+
+/** Which of them there are is a matter of the version. */
+function accountsOf(engine: Engine, server: Server, files: Place['files']): readonly Account[] {
+  const { version, plugins, provesCertificate } = server;
+  const by = (plugin: string, password: string): string =>
+    engine === 'mariadb'
+      ? `identified via ${plugin} using password('${password}')`
+      : `identified with ${plugin} by '${password}'`;
+  if (engine === 'mysql' && version.startsWith('5.')) {
+    return [
+      { name: 'native', made: `identified by '${PASSWORD}'` },
+      { name: 'wrong', made: `identified by 'another'`, fails: 1045 },
+      { name: 'odd', made: `identified by '${ODD}'`, password: ODD },
+      { name: 'empty', made: '', password: '' },
+      {
+        name: 'other',
+        made: `identified by '${PASSWORD}'`,
+        query: 'auth_plugins=caching_sha2_password',
+        fails: /plugin "mysql_native_password", and we log in by caching_sha2_password/,
+      },
+    ];
+  }
+  const plain = engine === 'mariadb' ? 'mysql_native_password' : 'caching_sha2_password';
+  const encrypted = `sslmode=verify-full&sslrootcert=${encodeURIComponent(files?.ca ?? '')}`;
+  const certified = `${encrypted}&sslcert=${encodeURIComponent(files?.cert ?? '')}&sslkey=${encodeURIComponent(files?.key ?? '')}`;
+  return [
+    ...['mysql_native_password', 'caching_sha2_password', 'sha256_password', 'parsec']
+      .filter((plugin) => plugins.has(plugin))
+      .flatMap((plugin): Account[] => [
+        { name: `${plugin.slice(0, 6)}_a`, made: by(plugin, PASSWORD) },
+        { name: `${plugin.slice(0, 6)}_b`, made: by(plugin, 'another'), fails: 1045 },
+        ...(provesCertificate && plugin !== 'caching_sha2_password' && plugin !== 'sha256_password'
+          ? [{ name: `${plugin.slice(0, 6)}_c`, made: by(plugin, PASSWORD), query: 'sslmode=verify-full' }]
+          : []),
+      ]),
+    { name: 'odd', made: by(plain, ODD), password: ODD },
+    {
+      name: 'empty',
+      made: engine === 'mariadb' ? `identified via ${plain} using ''` : by(plain, ''),
+      password: '',
+    },
+    ...(provesCertificate
+      ? [
+          {
+            name: 'empty_proof',
+            made: `identified via ${plain} using ''`,
+            password: '',
+            query: 'sslmode=verify-full',
+            fails: /DEPTH_ZERO_SELF_SIGNED_CERT|self-signed/,
+          },
+        ]
+      : []),
+    ...(plugins.has('ed25519')
+      ? [
+          {
+            name: 'unspoken',
+            made: by('ed25519', PASSWORD),
+            fails: /plugin "client_ed25519", by which Node\.js cannot sign: give the account parsec/,
+          },
+          {
+            name: 'two',
+            made: `identified via ed25519 using password('another') or mysql_native_password using password('${PASSWORD}')`,
+          },
+        ]
+      : []),
+    {
+      name: 'other',
+      made: by(plain, PASSWORD),
+      query: 'auth_plugins=parsec',
+      fails: new RegExp(`plugin "${plain}", and we log in by parsec`),
+    },
+    { name: 'expired', made: `${by(plain, PASSWORD)} password expire`, fails: [1820, 1862] },
+    ...(plugins.has('mysql_old_password')
+      ? [
+          {
+            name: 'old',
+            made: "identified via mysql_old_password using '7c3fb4b84a5c1c2a'",
+            fails: /in the old format|before MySQL 4\.1/,
+          },
+        ]
+      : []),
+    ...(files === undefined || provesCertificate
+      ? []
+      : [
+          { name: 'tls_plain', made: `${by(plain, PASSWORD)} require ssl`, fails: 1045 },
+          { name: 'tls', made: `${by(plain, PASSWORD)} require ssl`, query: encrypted },
+          { name: 'x509_none', made: `${by(plain, PASSWORD)} require x509`, query: encrypted, fails: 1045 },
+          { name: 'x509', made: `${by(plain, PASSWORD)} require x509`, query: certified },
+          {
+            name: 'tls_unknown',
+            made: by(plain, PASSWORD),
+            query: 'sslmode=verify-full',
+            fails: /E_DB_CONNECT|its TLS is not accepted|self-signed|signed by itself/,
+          },
+        ]),
+  ];
+}
+
+/** The address of an account. */
+function addressOf({ url }: Place, user: string, password: string, query = ''): string {
+  const [, scheme, host] = /^(\w+:\/\/)[^@]*@([^/?]+)/.exec(url)!; // it names a user
+  return `${scheme}${user}${password === '' ? '' : `:${encodeURIComponent(password)}`}@${host}${query === '' ? '' : `/?${query}`}`;
+}
+
+async function logsIn(place: Place, user: string, { password = PASSWORD, query }: Account): Promise<void> {
+  await using db = await openDatabase(addressOf(place, user, password, query), {
+    pool: { max: 1, acquireTimeoutMs: 2_000 },
+  });
+  assert.match(String(await db.scalar('select current_user()')), new RegExp(`^${user}@`));
+  assert.equal((await db.fetchOne<{ value: unknown }>('select ? + 1 as value', [1]))!.value, 2);
+}
+
+function isExpected({ password = PASSWORD, fails }: Account): (error: unknown) => boolean {
+  return (error) => {
+    assert.ok(
+      (error instanceof SvcError && error.code === 'E_DB_OPEN') ||
+        (error instanceof SvcError && error.code === 'E_DB_CONNECT'),
+      String(error),
+    );
+    if (password !== '') assert.ok(!String(error).includes(password), 'the password in a message');
+    if (fails instanceof RegExp) assert.match(error.message, fails);
+    else
+      assert.ok(
+        error.cause instanceof DatabaseError && [fails].flat().includes(error.cause.errno),
+        `${String(error)}: ${String((error.cause as DatabaseError | undefined)?.errno)}`,
+      );
+    return true;
+  };
+}
+
+for (const [name, engine] of [
+  ['MariaDB', 'mariadb'],
+  ['MySQL', 'mysql'],
+] as const) {
+  test(`${name}: every kind of account logs in, or is told why not, without its password`, async (t) => {
+    if (!needsEngine(t, engine)) return;
+    const place = await placeOf(engine);
+    await using admin = await openDatabase(place.url, { pool: { max: 1 } });
+    const server = await serverOf(admin);
+    const accounts = accountsOf(engine, server, place.files);
+    assert.ok(accounts.length >= 5);
+    for (const account of accounts) {
+      const user = `t${process.pid % 10_000}_${account.name}`.slice(0, 16); // MySQL 5.6 takes no more
+      await admin.script(`create user ${user}@'%' ${account.made}`);
+      try {
+        if (account.fails === undefined)
+          await logsIn(place, user, account).catch((error: unknown) =>
+            assert.fail(`${account.name}: ${String(error)}`),
+          );
+        else await assert.rejects(logsIn(place, user, account), isExpected(account), account.name);
+        t.diagnostic(
+          `${account.name}: ${account.fails === undefined ? 'logged in' : `refused, ${String(account.fails)}`}`,
+        );
+      } finally {
+        await admin.script(`drop user ${user}@'%'`);
+      }
+    }
+  });
+
+  test(`${name}: an account that may have two connections has a pool of two, and more callers wait for those`, async (t) => {
+    if (!needsEngine(t, engine)) return;
+    const place = await placeOf(engine);
+    await using admin = await openDatabase(place.url, { pool: { max: 1 } });
+    if (engine === 'mysql' && (await serverOf(admin)).version.startsWith('5.'))
+      return t.skip('MySQL 5 makes accounts otherwise');
+    const user = `t${process.pid % 10_000}_limited`;
+    await admin.script(`create user ${user}@'%' identified by '${PASSWORD}' with max_user_connections 2`);
+    try {
+      await using db = await openDatabase(addressOf(place, user, PASSWORD), { pool: { max: 5 } });
+      const answers = await Promise.all(
+        Array.from({ length: 20 }, (_, index) => db.scalar('select ? + sleep(0.01)', [index])),
+      );
+      assert.deepEqual(
+        answers.map(Number),
+        Array.from({ length: 20 }, (_, index) => index),
+      );
+      assert.ok(db.load.idle <= 2);
+    } finally {
+      await admin.script(`drop user ${user}@'%'`);
+    }
+  });
+}
+
+test("MySQL: without TLS the password is encrypted for the server's key: the one that was named, or of a server on this machine", async (t) => {
+  if (!needsEngine(t, 'mysql')) return;
+  const place = await placeOf('mysql');
+  await using admin = await openDatabase(place.url, { pool: { max: 1 } });
+  if ((await serverOf(admin)).version.startsWith('5.')) return t.skip('MySQL 5.6 has no such key');
+  const key = (await admin.fetchOne<{ Value: string }>(
+    "show status like 'Caching_sha2_password_rsa_public_key'",
+  ))!.Value;
+  const another =
+    'MFwwDQYJKoZIhvcNAQEBBQADSwAwSAJBAKj34GkxFhD90vcNLYLInFEX6Ppy1tPf9Cnzj4p4WGeKLs1Pt8QuKUpRKfFLfRYC9AIKjbJTWit+CqvjWYzvQwECAwEAAQ==';
+  const files = folder(t, {
+    'key.pem': key,
+    'another.pem': `-----BEGIN PUBLIC KEY-----\n${another}\n-----END PUBLIC KEY-----\n`,
+  });
+  const user = `t${process.pid % 10_000}_rsa`;
+  await admin.script(`create user ${user}@'%' identified with caching_sha2_password by '${PASSWORD}'`);
+  try {
+    for (const query of ['', `server_public_key=${encodeURIComponent(join(files, 'key.pem'))}`]) {
+      await admin.script('flush privileges'); // or it would remember the password, and ask for none
+      for (const _ of ['cold', 'warm']) await logsIn(place, user, { name: 'rsa', made: '', query });
+    }
+    await admin.script('flush privileges');
+    await assert.rejects(
+      openDatabase(
+        addressOf(
+          place,
+          user,
+          PASSWORD,
+          `server_public_key=${encodeURIComponent(join(files, 'another.pem'))}`,
+        ),
+        { pool: { max: 1, acquireTimeoutMs: 2_000 } },
+      ),
+      (error) => error instanceof SvcError,
+    );
+  } finally {
+    await admin.script(`drop user ${user}@'%'`);
+  }
+});

@@ -1,0 +1,236 @@
+/**
+ * Account linking: by POST alone, for a user who is logged in, and from a page of this origin.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { HTTPException } from 'svc';
+import { LoginSite, refusedAs } from './support/site.ts';
+import type { OAuthPluginOptions } from 'svc/oauth';
+import type { TestClient } from 'svc/testing';
+import type { LoginSiteOptions } from './support/site.ts';
+
+const OWN = { 'sec-fetch-site': 'same-origin', accept: 'text/html' };
+const NAMES = ['one', 'two'];
+
+interface Linked {
+  readonly site: LoginSite;
+  /** Identities and their users. */
+  readonly users: Map<string, string>;
+}
+
+async function open(
+  plugin: Partial<OAuthPluginOptions> = {},
+  options: LoginSiteOptions = {},
+): Promise<Linked & AsyncDisposable> {
+  const users = new Map<string, string>();
+  const site = await LoginSite.open({
+    names: NAMES,
+    hasSession: true,
+    ...options,
+    plugin: {
+      mode: 'cookie',
+      onUser: (provider, { subject }) => {
+        const key = `${provider} ${subject}`;
+        if (!users.has(key)) users.set(key, `user-${subject}`);
+        return users.get(key);
+      },
+      onLink: (sub, provider, { subject }) => {
+        const key = `${provider} ${subject}`;
+        if ((users.get(key) ?? sub) !== sub) return false;
+        users.set(key, sub);
+        return true;
+      },
+      onUnlink: (sub, provider) => {
+        const own = [...users].filter(([, user]) => user === sub);
+        if (own.every(([key]) => key.startsWith(`${provider} `))) return false;
+        for (const [key] of own) if (key.startsWith(`${provider} `)) users.delete(key);
+        return true;
+      },
+      ...plugin,
+    },
+  });
+  return { site, users, [Symbol.asyncDispose]: () => site[Symbol.asyncDispose]() };
+}
+
+/** Logs in as a subject at a provider. */
+async function login(site: LoginSite, subject: string, name = 'one', client = site.client): Promise<void> {
+  const { state } = await site.begin({}, { client, path: `/oauth/${name}/login` });
+  site.fake.user = { sub: subject };
+  const response = await site.back({ code: 'c', state }, { client, path: `/oauth/${name}/callback` });
+  assert.ok([200, 303].includes(response.status), await response.text());
+}
+
+const link = (
+  site: LoginSite,
+  headers: Record<string, string> = OWN,
+  client: TestClient = site.client,
+): Promise<Response> => client.post('/oauth/two/link', { headers, form: {} });
+
+const stateOf = (response: Response): string =>
+  new URL(response.headers.get('location')!).searchParams.get('state')!;
+
+test('A user who is logged in links another account, and logs in with either', async () => {
+  await using made = await open();
+  const { site, users } = made;
+  await login(site, 'ada');
+  const begun = await site.client.post('/oauth/two/link', {
+    headers: OWN,
+    form: { return_to: '/settings' },
+  });
+  assert.equal(begun.status, 303);
+  assert.equal(
+    new URL(begun.headers.get('location')!).searchParams.get('redirect_uri'),
+    'http://localhost/oauth/two/callback',
+  );
+  site.fake.user = { sub: 'lovelace' };
+  const logins = await site.oauth.listSessions('user-ada');
+  const back = await site.back({ code: 'c', state: stateOf(begun) }, { path: '/oauth/two/callback' });
+  assert.deepEqual([back.status, back.headers.get('location')], [303, '/settings']);
+  assert.deepEqual(
+    back.headers.getSetCookie().map((cookie) => cookie.split('=')[0]!.slice(0, 10)),
+    ['svc_oauth_'],
+    'no tokens, and no other session: its own cookie is removed',
+  );
+  assert.equal(users.get('two lovelace'), 'user-ada');
+  assert.deepEqual(await site.oauth.listSessions('user-ada'), logins);
+  await login(site, 'lovelace', 'two', site.browser());
+  assert.equal((await site.oauth.listSessions('user-ada')).length, 2);
+  assert.deepEqual(
+    ['link_started', 'account_linked'].map((event) => site.audited(event).map(({ sub }) => sub)),
+    [['user-ada'], ['user-ada']],
+  );
+});
+
+test('An access token links too, and gets the address of the provider as JSON', async () => {
+  await using made = await open({ mode: 'json' }, { hasSession: false });
+  const { site, users } = made;
+  site.fake.user = { sub: 'ada' };
+  const { access_token: token } = await site.login();
+  const headers = { authorization: `Bearer ${token}` };
+  const begun = await site.client.post('/oauth/two/link', { headers, json: {} });
+  assert.equal(begun.status, 200);
+  const { authorization_url: url } = (await begun.json()) as { authorization_url: string };
+  site.fake.user = { sub: 'lovelace' };
+  const state = new URL(url).searchParams.get('state')!;
+  const back = await site.back({ code: 'c', state }, { path: '/oauth/two/callback' });
+  assert.deepEqual([back.status, await back.json()], [200, { linked: 'two' }]);
+  assert.equal(users.get('two lovelace'), 'user-ada');
+});
+
+test('There is no link without a login, by GET, or from a page of another origin', async () => {
+  await using made = await open();
+  const { site } = made;
+  await refusedAs(await link(site), 401, 'login_required');
+  await login(site, 'ada');
+  assert.equal((await site.client.get('/oauth/two/link', { headers: OWN })).status, 405);
+  for (const headers of [
+    { 'sec-fetch-site': 'cross-site' },
+    { 'sec-fetch-site': 'same-site' },
+    { origin: 'https://evil.example' },
+    { origin: 'null' },
+    {},
+  ])
+    await refusedAs(await link(site, { accept: 'application/json', ...headers }), 403, 'invalid_request');
+  await refusedAs(
+    await site.client.post('/oauth/none/link', { headers: OWN, form: {} }),
+    404,
+    'invalid_request',
+  );
+  assert.equal((await link(site, { ...OWN, authorization: 'Bearer forged' })).status, 401);
+  assert.equal(site.fake.count(), 2, 'of the login alone');
+});
+
+test('Routes to link are there with onLink alone', async () => {
+  await using site = await LoginSite.open({ names: NAMES });
+  await refusedAs(await link(site), 404, 'invalid_request');
+  await assert.rejects(LoginSite.open({ plugin: { onUnlink: () => true } }), { code: 'E_OPTION_RANGE' });
+});
+
+test('An account of another user is not linked', async () => {
+  for (const refuse of [undefined, () => Promise.reject(new HTTPException(409, 'taken'))]) {
+    await using made = await open(refuse === undefined ? {} : { onLink: refuse });
+    const { site, users } = made;
+    await login(site, 'eve', 'two', site.browser());
+    await login(site, 'ada');
+    const begun = await link(site);
+    site.fake.user = { sub: 'eve' };
+    await refusedAs(
+      await site.back({ code: 'c', state: stateOf(begun) }, { path: '/oauth/two/callback' }),
+      409,
+      'account_taken',
+    );
+    assert.equal(users.get('two eve'), 'user-eve');
+  }
+});
+
+test('A link ends with the login that began it: after a logout, a revocation, or as another user', async () => {
+  const ends: readonly ((site: LoginSite) => Promise<unknown>)[] = [
+    (site) => site.client.post('/oauth/revoke', { headers: OWN }),
+    (site) => site.oauth.revokeAll('user-ada'),
+    (site) => login(site, 'bob'),
+  ];
+  for (const end of ends) {
+    await using made = await open();
+    const { site, users } = made;
+    await login(site, 'ada');
+    const begun = await link(site);
+    await site.clock.advance(1_000);
+    await end(site);
+    site.fake.user = { sub: 'lovelace' };
+    await refusedAs(
+      await site.back({ code: 'c', state: stateOf(begun) }, { path: '/oauth/two/callback' }),
+      403,
+      'access_denied',
+    );
+    assert.equal(users.has('two lovelace'), false);
+  }
+});
+
+test('The state of a link counts in its browser alone, and once', async () => {
+  await using made = await open();
+  const { site } = made;
+  await login(site, 'ada');
+  const state = stateOf(await link(site));
+  const victim = site.browser();
+  await login(site, 'bob', 'one', victim);
+  await refusedAs(
+    await site.back({ code: 'c', state }, { client: victim, path: '/oauth/two/callback' }),
+    400,
+    'state_browser_mismatch',
+  );
+  site.fake.user = { sub: 'lovelace' };
+  assert.equal((await site.back({ code: 'c', state }, { path: '/oauth/two/callback' })).status, 303);
+  await refusedAs(
+    await site.back({ code: 'c', state }, { path: '/oauth/two/callback' }),
+    400,
+    'invalid_state',
+  );
+});
+
+test('Unlinking keeps the last way in, and ends other logins by that provider', async () => {
+  await using made = await open({ storeProviderTokens: true });
+  const { site } = made;
+  const unlink = (name: string): Promise<Response> =>
+    site.client.post(`/oauth/${name}/unlink`, { headers: OWN });
+  await login(site, 'ada');
+  await refusedAs(await unlink('one'), 409, 'last_login_method');
+  const begun = await link(site);
+  site.fake.user = { sub: 'lovelace' };
+  await site.back({ code: 'c', state: stateOf(begun) }, { path: '/oauth/two/callback' });
+  assert.equal((await site.oauth.providerToken('user-ada', 'two')).kind, 'token');
+  await login(site, 'lovelace', 'two', site.browser());
+  assert.equal((await site.oauth.listSessions('user-ada')).length, 2);
+  await refusedAs(
+    await site.client.post('/oauth/two/unlink', { headers: { 'sec-fetch-site': 'cross-site' } }),
+    403,
+    'invalid_request',
+  );
+  assert.equal((await unlink('two')).status, 204);
+  assert.deepEqual(await site.oauth.providerToken('user-ada', 'two'), { kind: 'absent' });
+  assert.deepEqual(
+    (await site.oauth.listSessions('user-ada')).map(({ provider }) => provider),
+    ['one'],
+  );
+  await refusedAs(await unlink('one'), 409, 'last_login_method');
+  assert.equal(site.audited('account_unlinked').length, 1);
+});

@@ -1,0 +1,263 @@
+/**
+ * Native clients and single-page applications: a one-time code at their own address, exchanged with their own PKCE verifier (RFC 8252, RFC 7636).
+ */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { test } from 'node:test';
+import { OAuthPlugin } from 'svc/oauth';
+import { problemOfClientRedirect } from '../../src/oauth/client-redirects.ts';
+import { LoginSite, claimsOf, fakeProvider, refusedAs } from './support/site.ts';
+import type { OAuthPluginOptions } from 'svc/oauth';
+import type { LoginSiteOptions, Tokens } from './support/site.ts';
+
+const VERIFIER = 'dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk'; // RFC 7636 appendix B
+const CHALLENGE = 'E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM';
+const APP = 'com.example.app:/done';
+const REDIRECTS = [APP, 'http://127.0.0.1/done', 'http://[::1]/done?x=1', 'https://spa.example/done'];
+
+const open = (plugin: Partial<OAuthPluginOptions> = {}, options: LoginSiteOptions = {}): Promise<LoginSite> =>
+  LoginSite.open({ ...options, plugin: { nativeRedirects: REDIRECTS, scopes: ['read'], ...plugin } });
+
+const asked = (more: Record<string, string> = {}): Record<string, string> => ({
+  client_redirect_uri: APP,
+  code_challenge: CHALLENGE,
+  code_challenge_method: 'S256',
+  client_state: 'xyz',
+  ...more,
+});
+
+/** The address to which the browser sends the client. */
+async function returned(
+  site: LoginSite,
+  more: Record<string, string> = {},
+  answer: Record<string, string> = { code: 'c' },
+): Promise<URL> {
+  const { state } = await site.begin(asked(more));
+  const response = await site.back({ ...answer, state });
+  assert.equal(response.status, 303, await response.clone().text());
+  assert.equal(await response.text(), '', 'no tokens');
+  return new URL(response.headers.get('location')!);
+}
+
+const exchange = (site: LoginSite, form: Record<string, string>): Promise<Response> =>
+  site.browser().post('/oauth/token', {
+    form: {
+      grant_type: 'authorization_code',
+      code_verifier: VERIFIER,
+      client_redirect_uri: APP,
+      ...form,
+    },
+  });
+
+test('A native client gets a code at its own address, and tokens for it with its verifier', async () => {
+  assert.equal(createHash('sha256').update(VERIFIER).digest('base64url'), CHALLENGE);
+  await using site = await open({}, { env: 'production' });
+  const url = await returned(site);
+  assert.deepEqual(
+    [`${url.protocol}${url.pathname}`, [...url.searchParams.keys()], url.searchParams.get('state')],
+    [APP, ['code', 'state'], 'xyz'],
+  );
+  assert.deepEqual(await site.oauth.listSessions('user-ada'), [], 'there is no login before the exchange');
+  const response = await exchange(site, { code: url.searchParams.get('code')! });
+  assert.deepEqual(
+    [response.status, response.headers.get('cache-control'), response.headers.getSetCookie()],
+    [200, 'no-store', []],
+  );
+  const tokens = (await response.json()) as Tokens;
+  assert.deepEqual([claimsOf(tokens.access_token)['sub'], tokens.scope], ['user-ada', 'read']);
+  const next = await site.refreshed(tokens.refresh_token);
+  await site.clock.advance(1_000);
+  await refusedAs(await site.refresh(tokens.refresh_token), 400, 'invalid_grant');
+  await refusedAs(await site.refresh(next.refresh_token), 400, 'invalid_grant');
+  assert.deepEqual(
+    ['code_issued', 'login_succeeded'].map((event) => site.audited(event).length),
+    [1, 1],
+  );
+});
+
+test('The redirect URI of the provider keeps its rule: the client address is another parameter', async () => {
+  await using site = await open({}, { env: 'production' });
+  const { page } = await site.begin(asked());
+  assert.equal(page.searchParams.get('redirect_uri'), 'https://app.example/oauth/callback');
+  assert.notEqual(page.searchParams.get('code_challenge'), CHALLENGE);
+  await refusedAs(
+    await site.client.get('/oauth/login', { query: { redirect_uri: APP } }),
+    400,
+    'invalid_redirect_uri',
+  );
+});
+
+test('A client address is an entry byte for byte, but for the port of the loopback interface', async () => {
+  await using site = await open({ limits: { login: false } });
+  for (const uri of [
+    ...REDIRECTS,
+    'http://127.0.0.1:51004/done',
+    'http://[::1]:1/done?x=1',
+    'http://127.0.0.1:65535/done',
+  ])
+    await site.begin(asked({ client_redirect_uri: uri }));
+  for (const uri of [
+    'com.example.app:/done/',
+    'com.example.app:/Done',
+    'com.example.app://done',
+    'com.evil.app:/done',
+    'http://127.0.0.1:0/done',
+    'http://127.0.0.1:51004/other',
+    'http://127.0.0.1:51004/done?x=1',
+    'http://127.0.0.1:51004@evil.example/done',
+    'http://127.0.0.1:5100411/done',
+    'http://127.0.0.2:51004/done',
+    'http://localhost:51004/done',
+    'http://0x7f.1:51004/done',
+    'https://spa.example:8443/done',
+    'https://spa.example.evil/done',
+    'http://spa.example/done',
+    'javascript:alert(1)',
+  ])
+    await refusedAs(
+      await site.client.get('/oauth/login', { query: asked({ client_redirect_uri: uri }) }),
+      400,
+      'invalid_redirect_uri',
+    );
+  await using without = await LoginSite.open();
+  await refusedAs(await without.client.get('/oauth/login', { query: asked() }), 400, 'invalid_redirect_uri');
+  await refusedAs(
+    await without.client.post('/oauth/token', { form: { grant_type: 'authorization_code', code: 'x' } }),
+    400,
+    'unsupported_grant_type',
+  );
+});
+
+test('Client addresses that cannot be right, and cookie mode, are refused at construction; others are a finding', async () => {
+  for (const bad of [
+    'http://app.example/done',
+    'http://localhost/done',
+    'http://127.0.0.1:8080/done',
+    'http://127.0.0.1',
+    'myapp:/done',
+    'com.example.app://done',
+    'javascript:alert(1)',
+    'https://app.example/*',
+    'https://app.example/done#x',
+    'https://user@app.example/done',
+    'https:app.example/done',
+    'https://app.example',
+    '',
+  ]) {
+    if (bad !== '') assert.notEqual(problemOfClientRedirect(bad), undefined, bad);
+    await assert.rejects(open({ nativeRedirects: [bad] }), { code: 'E_OPTION_RANGE' });
+  }
+  await using fake = await LoginSite.open();
+  assert.throws(
+    () =>
+      new OAuthPlugin({
+        provider: fakeProvider(fake.fake),
+        onUser: () => 'ada',
+        mode: 'cookie',
+        nativeRedirects: [APP],
+      }),
+    { code: 'E_OPTION_RANGE' },
+  );
+  await using site = await open();
+  const found = (one: LoginSite): unknown =>
+    one.app.check().findings.filter(({ rule }) => rule === 'oauth/native-redirects').length;
+  assert.deepEqual([found(site), found(fake)], [1, 0]);
+});
+
+test('A client needs an S256 challenge: plain, short and missing ones are refused (RFC 7636 §4.3)', async () => {
+  await using site = await open();
+  for (const change of [
+    { code_challenge: '' },
+    { code_challenge: 'short' },
+    { code_challenge: `${CHALLENGE}x` },
+    { code_challenge_method: 'plain' },
+    { code_challenge_method: '' },
+    { client_state: 'ü' },
+    { client_redirect_uri: '' },
+  ])
+    await refusedAs(await site.client.get('/oauth/login', { query: asked(change) }), 400, 'invalid_request');
+});
+
+test('A code is worth nothing without its verifier, for another address, or after a minute; a wrong verifier uses nothing up', async () => {
+  await using site = await open({ limits: { callback: false } });
+  const code = (await returned(site)).searchParams.get('code')!;
+  for (const change of [
+    { code_verifier: `${VERIFIER}x` },
+    { code_verifier: CHALLENGE },
+    { code_verifier: 'short' },
+    { client_redirect_uri: REDIRECTS[1]! },
+    { code: `${code.slice(0, -1)}${code.endsWith('A') ? 'B' : 'A'}` },
+    { code: 'x' },
+  ])
+    await refusedAs(await exchange(site, { code, ...change }), 400, 'invalid_grant');
+  for (const missing of ['code', 'code_verifier', 'client_redirect_uri'])
+    await refusedAs(await exchange(site, { code, [missing]: '' }), 400, 'invalid_request');
+  assert.equal((await exchange(site, { code })).status, 200);
+  const late = (await returned(site)).searchParams.get('code')!;
+  await site.clock.advance(60_000);
+  await refusedAs(await exchange(site, { code: late }), 400, 'invalid_grant');
+});
+
+test('The second use of a code ends the login that the first one gave (RFC 6749 §4.1.2)', async () => {
+  await using site = await open({}, { env: 'production' });
+  const code = (await returned(site)).searchParams.get('code')!;
+  const tokens = (await (await exchange(site, { code })).json()) as Tokens;
+  await refusedAs(await exchange(site, { code, code_verifier: `${VERIFIER}x` }), 400, 'invalid_grant');
+  assert.equal(
+    (await site.oauth.listSessions('user-ada')).length,
+    1,
+    'a thief without the verifier ends nothing',
+  );
+  await refusedAs(await exchange(site, { code }), 400, 'invalid_grant');
+  await refusedAs(await site.refresh(tokens.refresh_token), 400, 'invalid_grant');
+  assert.equal(site.audited('token_reuse_detected').length, 1);
+});
+
+test('One of several exchanges of one code at once goes on', async () => {
+  await using site = await open({}, { env: 'production' });
+  const code = (await returned(site)).searchParams.get('code')!;
+  const statuses = (await Promise.all(Array.from({ length: 8 }, () => exchange(site, { code })))).map(
+    ({ status }) => status,
+  );
+  assert.deepEqual(statuses.filter((status) => status === 200).length, 1);
+});
+
+test('A failure at the provider reaches the client at its address; a state that is not its own does not', async () => {
+  await using site = await open({ issuer: 'https://app.example' });
+  const cancelled = await returned(site, {}, { error: 'access_denied' });
+  assert.deepEqual(Object.fromEntries(cancelled.searchParams), {
+    error: 'access_denied',
+    state: 'xyz',
+    iss: 'https://app.example',
+  });
+  site.fake.failNext('token', { status: 500 });
+  assert.equal((await returned(site)).searchParams.get('error'), 'provider_error');
+  const { state } = await site.begin(asked());
+  await refusedAs(
+    await site.back({ code: 'c', state }, { client: site.browser() }),
+    400,
+    'state_browser_mismatch',
+  );
+});
+
+test('Everything revoked between login and exchange ends the code, and the session of the browser is left alone', async () => {
+  await using site = await open({}, { hasSession: true });
+  const code = (await returned(site)).searchParams.get('code')!;
+  assert.equal(site.client.cookies.names().includes('svc_session'), false);
+  await site.clock.advance(1_000);
+  await site.oauth.revokeAll('user-ada');
+  await refusedAs(await exchange(site, { code }), 400, 'access_denied');
+});
+
+test('A single-page application gets the same, at its own https address', async () => {
+  await using site = await open();
+  const uri = REDIRECTS[3]!;
+  const url = await returned(site, { client_redirect_uri: uri });
+  assert.equal(`${url.origin}${url.pathname}`, uri);
+  const response = await exchange(site, {
+    code: url.searchParams.get('code')!,
+    client_redirect_uri: '',
+    redirect_uri: uri, // as client libraries name it
+  });
+  assert.equal(response.status, 200);
+});
