@@ -170,13 +170,16 @@ export class Database extends Session {
       connection = acquired instanceof Promise ? await this.#waited(acquired) : acquired;
       const result = work(this.#traced(connection), limit);
       if (!(result instanceof Promise)) return result;
+      if (limit === undefined) return await result;
       return await settledBy(result, limit, this.#clock, (rest) => {
         late = rest;
       });
     } catch (error) {
       throw atCaller(error);
     } finally {
-      if (connection !== undefined) this.#release(connection, late);
+      if (late !== undefined)
+        this.#release(connection!, late); // it runs on one
+      else if (connection !== undefined) this.#driver.release(connection);
     }
   }
 

@@ -49,6 +49,9 @@ export interface DatabaseErrorDetails {
   readonly sql?: string | undefined;
   /** The character of `sql` where the mistake is, counted from 1; PostgreSQL tells it. */
   readonly position?: number | undefined;
+  readonly detail?: string | undefined;
+  readonly hint?: string | undefined;
+  readonly where?: string | undefined;
   readonly cause?: unknown;
 }
 
@@ -64,6 +67,8 @@ export class DatabaseError extends Error {
   /** The character of `sql` where the mistake is, counted from 1. */
   readonly position: number | undefined;
 
+  readonly #details: DatabaseErrorDetails;
+
   constructor(message: string, details: DatabaseErrorDetails = {}) {
     super(message, 'cause' in details ? { cause: details.cause } : undefined);
     this.name = new.target.name;
@@ -74,6 +79,22 @@ export class DatabaseError extends Error {
     this.columns = details.columns ?? [];
     this.sql = details.sql;
     this.position = details.position;
+    this.#details = details;
+  }
+
+  /** What PostgreSQL adds, for example which key is there already. It may quote values, so that neither logs nor `inspect()` show it. */
+  get detail(): string | undefined {
+    return this.#details.detail;
+  }
+
+  /** What PostgreSQL advises. Not shown by logs. */
+  get hint(): string | undefined {
+    return this.#details.hint;
+  }
+
+  /** The functions and statements of PostgreSQL in which it happened. It may quote values, so that neither logs nor `inspect()` show it. */
+  get where(): string | undefined {
+    return this.#details.where;
   }
 
   /** Whether the same transaction may succeed when it is run again. */
@@ -129,7 +150,7 @@ export class LockTimeout extends DatabaseError {
 export class QueryCanceled extends DatabaseError {
   override readonly code = 'canceled';
 }
-/** `timeoutMs` was over. */
+/** A time limit was over: `timeoutMs`, or one that the server has of its own, as statement_timeout. */
 export class QueryTimeout extends DatabaseError {
   override readonly code = 'timeout';
 }

@@ -20,6 +20,9 @@ import type { PostgresUrl } from './postgres/url.ts';
 const BUSY_MS = 5_000;
 /** Half of what others keep: a server of MySQL has room for 16,382 statements of all its connections. */
 const MYSQL_STATEMENTS = 128;
+/** How long statements take that are not logged as slow: those of SQLite hold the event loop. */
+const SQLITE_SLOW_MS = 50;
+const SERVER_SLOW_MS = 1_000;
 /** What is still under way when a database is closed has so long; then it is closed all the same. */
 const CLOSE_MS = 10_000;
 
@@ -49,6 +52,8 @@ export interface DatabaseOptions {
   readonly int8?: Int8 | undefined;
   /** `timeoutMs` of every verb that says none, inside of transactions, too, and of their begin and end, 0 ... 2_147_483_647; 0, the default, is no limit. */
   readonly statementTimeoutMs?: number | undefined;
+  /** A statement that takes longer is logged as `slow_statement`, 0 ... 2_147_483_647; 0 for none. Default 50 for SQLite, whose statements hold the event loop, and 1_000 for servers. */
+  readonly slowStatementMs?: number | undefined;
   /** Prepared statements kept for each connection, 0 ... 10_000; 0, for poolers between, is for servers only. Default 256, and 128 for MySQL and MariaDB. */
   readonly statementCache?: number | undefined;
   readonly pool?: PoolOptions | undefined;
@@ -206,6 +211,7 @@ function readDatabaseOptions(options: DatabaseOptions, address: DatabaseUrl) {
   const { pool, clock, ...read } = readOptions('the database', options, {
     int8: oneOf(['auto', 'bigint', 'string'], 'auto'),
     statementTimeoutMs: int(0, 0, MAX_TIMEOUT_MS),
+    slowStatementMs: int(address.dialect === 'sqlite' ? SQLITE_SLOW_MS : SERVER_SLOW_MS, 0, MAX_TIMEOUT_MS),
     statementCache: int(statementCache ?? 256, 0, 10_000),
     pool: given<PoolOptions>('an object', isObject),
     readOnly: bool(isReadOnly),

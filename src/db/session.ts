@@ -111,32 +111,44 @@ export abstract class Session {
 
   /**
    * Runs one statement for each row of values, all of them or none: in a transaction of its own, or inside the one that is
-   * open. Gives the number of rows affected.
+   * open. Gives the number of rows affected. An async iterable is read while the transaction is open.
    */
-  executeMany(text: string, rows: Iterable<Params>, options?: QueryOptions): Promise<number> {
+  executeMany(
+    text: string,
+    rows: Iterable<Params> | AsyncIterable<Params>,
+    options?: QueryOptions,
+  ): Promise<number> {
     return this.whole(
-      (connection, limit) => connection.executeMany(textOf(text, this.dialect), rows, limit),
+      (connection, limit) =>
+        inChunks(rows, (some) => connection.executeMany(textOf(text, this.dialect), some, limit)),
       options,
     );
   }
 
   /**
-   * Inserts rows of values for the columns named, all of them or none. Names are quoted. Gives the number of rows inserted.
+   * Inserts rows of values for the columns named, all of them or none. Names are quoted. Gives the number of rows inserted. A dot
+   * stands between a schema and a table: `'public.note'`; `sql.identifier('a.b')` is a table whose name has a dot. An async iterable is
+   * read while the transaction is open.
    *
    * @throws SvcError `E_DB_IDENTIFIER`; `E_DB_STATEMENT` without columns
    */
   async insertMany(
-    table: string,
+    table: string | Sql,
     columns: readonly string[],
-    rows: Iterable<readonly Parameter[]>,
+    rows: Iterable<readonly Parameter[]> | AsyncIterable<readonly Parameter[]>,
     options?: QueryOptions,
   ): Promise<number> {
     if (columns.length === 0) throw new SvcError('E_DB_STATEMENT', ['insertMany() names no columns']);
-    const names = columns.map((name) => quotedName(this.dialect, name)).join(', ');
-    const text = `insert into ${quotedName(this.dialect, table)} (${names}) values (${columns.map(() => '?').join(', ')})`;
+    const quoted = quotedTable(table, this.dialect);
+    const names = columns.map((name) => quotedName(this.dialect, name));
+    const text = `insert into ${quoted} (${names.join(', ')}) values (${names.map(() => '?').join(', ')})`;
     return this.whole(
       (connection, limit) =>
-        connection.insertMany?.(table, columns, rows, limit) ?? connection.executeMany(text, rows, limit),
+        inChunks(
+          rows,
+          (some) =>
+            connection.insertMany?.(quoted, names, some, limit) ?? connection.executeMany(text, some, limit),
+        ),
       options,
     );
   }
@@ -197,6 +209,41 @@ function textOf(query: string | Sql, dialect: Dialect): string {
   if (typeof query === 'string') return query;
   if (query instanceof Sql) return query.text(dialect);
   throw new SvcError('E_DB_STATEMENT', [`text or a template of sql is needed, found ${shown(query)}`]);
+}
+
+function quotedTable(table: string | Sql, dialect: Dialect): string {
+  if (!(table instanceof Sql))
+    return table
+      .split('.')
+      .map((name) => quotedName(dialect, name))
+      .join('.');
+  if (table.params.length > 0) throw new SvcError('E_DB_IDENTIFIER', ['a template with values']);
+  return table.text(dialect);
+}
+
+/** Rows of an async iterable that are written at once. */
+const CHUNK_ROWS = 1_000;
+
+/** Gives all rows to `write`, those of an async iterable in chunks, and returns the sum of its results. */
+function inChunks(
+  rows: Iterable<Params> | AsyncIterable<Params>,
+  write: (rows: Iterable<Params>) => Awaitable<number>,
+): Awaitable<number> {
+  return Symbol.asyncIterator in rows ? writeChunks(rows, write) : write(rows);
+}
+
+async function writeChunks(
+  rows: AsyncIterable<Params>,
+  write: (rows: Iterable<Params>) => Awaitable<number>,
+): Promise<number> {
+  let affectedRows = 0;
+  let chunk: Params[] = [];
+  for await (const row of rows) {
+    if (chunk.push(row) < CHUNK_ROWS) continue;
+    affectedRows += await write(chunk);
+    chunk = [];
+  }
+  return chunk.length === 0 ? affectedRows : affectedRows + (await write(chunk));
 }
 
 function paramsOf(query: string | Sql, second: Params | QueryOptions | undefined): Params {

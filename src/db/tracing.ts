@@ -5,7 +5,6 @@
  */
 import { tracingChannel, type TracingChannel } from 'node:diagnostics_channel';
 import { traced } from '../observability/traced.ts';
-import { quotedName } from './dialects.ts';
 import type { Awaitable } from '../cache/stores.ts';
 import type { BeginOptions, Connection, Dialect, ExecuteResult, Limit, Row, Table } from './driver.ts';
 import type { Params } from './values.ts';
@@ -75,9 +74,7 @@ export class TracedConnection implements Connection {
       this.fetchSets = (sql, params, limit) => this.#traced(sql, () => inner.fetchSets!(sql, params, limit)); // the condition has checked that it exists
     if (inner.insertMany !== undefined) {
       this.insertMany = (table, columns, rows, limit) =>
-        this.#traced(`insert into ${quotedName(dialect, table)}`, () =>
-          inner.insertMany!(table, columns, rows, limit),
-        ); // the condition above has checked that it exists
+        this.#traced(`insert into ${table}`, () => inner.insertMany!(table, columns, rows, limit)); // the condition above has checked that it exists
     }
   }
 

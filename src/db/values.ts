@@ -9,7 +9,10 @@ import { shown } from '../base/options.ts';
  * others refuse. `undefined` is almost always a mistake: write `null`.
  */
 export type Parameter =
-  null | string | number | bigint | boolean | Date | Uint8Array | Json | readonly Parameter[];
+  null | string | number | bigint | boolean | Date | Bytes | Json | readonly Parameter[];
+
+/** Bytes: a buffer, or a view of one, of which the part that it shows is meant. */
+export type Bytes = Uint8Array | ArrayBufferView | ArrayBuffer;
 
 /** Values for the placeholders of one statement, in their order. */
 export type Params = readonly Parameter[];
@@ -67,12 +70,19 @@ export function parameterProblem(value: unknown): string | undefined {
 }
 
 function objectProblem(value: object | null): string | undefined {
-  if (value === null || value instanceof Uint8Array || value instanceof Json) return undefined;
+  if (value === null || value instanceof Json || bytesOf(value) !== undefined) return undefined;
   if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'an invalid Date' : undefined;
   if (value instanceof Promise) return 'a promise: await it first';
   if (Array.isArray(value))
     return 'an array: wrap it in json() to store it, or use sql.join() for a list of placeholders';
   return `${value.constructor === Object ? 'a plain object' : 'an object'}: wrap it in json() to store it`;
+}
+
+/** The bytes of a buffer or a view of one; undefined for anything else. */
+export function bytesOf(value: object): Uint8Array | undefined {
+  if (value instanceof Uint8Array) return value;
+  if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
+  return value instanceof ArrayBuffer ? new Uint8Array(value) : undefined;
 }
 
 /** Sets a column of a row; one of the name `__proto__` does not become the prototype. */

@@ -56,7 +56,7 @@ const OF_MYSQL: Words = {
   key: 'integer primary key auto_increment',
   tellsKeys: true,
   returning: 'none',
-  tooWide: 2n ** 64n,
+  tooWide: 10n ** 65n,
   tellsUniqueColumns: false,
   rename: 'alter table item change label title text',
 };
@@ -132,6 +132,85 @@ export function databaseContract(
     session.execute('insert into item (label) values (?)', [label]);
 
   // ── verbs ──
+
+  contract(
+    'executeMany() and insertMany() take async iterables, all of whose rows are written, or none',
+    async (db) => {
+      async function* rows(
+        count: number,
+        fails = false,
+      ): AsyncGenerator<readonly [number, string], void, undefined> {
+        for (let id = 1; id <= count; id++) {
+          await Promise.resolve();
+          yield [id, `label ${id}`];
+        }
+        if (fails) throw new RangeError('no more');
+      }
+      const insert = 'insert into item (id, label) values (?, ?)';
+      assert.equal(await db.executeMany(insert, rows(2_500)), 2_500);
+      await db.execute('delete from item');
+      assert.equal(await db.insertMany('item', ['id', 'label'], rows(2_500)), 2_500);
+      assert.equal(Number(await db.scalar('select count(distinct label) from item')), 2_500);
+      await db.execute('delete from item');
+      await assert.rejects(db.insertMany('item', ['id', 'label'], rows(2_500, true)), RangeError);
+      await assert.rejects(db.executeMany(insert, rows(10, true)), RangeError);
+      assert.equal(await db.executeMany(insert, rows(0)), 0);
+      assert.equal(await db.transaction((tx) => tx.executeMany(insert, rows(3))), 3);
+      assert.equal(Number(await db.scalar('select count(*) from item')), 3);
+    },
+  );
+
+  contract('insertMany() takes a table of a schema, as text with a dot or as an identifier', async (db) => {
+    const schemaName = String(
+      db.dialect === 'sqlite'
+        ? 'main'
+        : await db.scalar(db.dialect === 'postgres' ? 'select current_schema()' : 'select database()'),
+    );
+    assert.equal(await db.insertMany(`${schemaName}.item`, ['label'], [['a']]), 1);
+    assert.equal(await db.insertMany(sql.identifier(schemaName, 'item'), ['label'], [['b']]), 1);
+    const many = Array.from({ length: 200 }, (_, index) => [`label ${index}`]);
+    assert.equal(await db.insertMany(`${schemaName}.item`, ['label'], many), 200);
+    await assert.rejects(db.insertMany('missing.item', ['label'], [['a']]), DatabaseError);
+    await assert.rejects(
+      db.insertMany('item', ['label'], [['a']]).then(() => db.insertMany('a..b', ['label'], [])),
+      fault('E_DB_IDENTIFIER'),
+    );
+    await assert.rejects(db.insertMany(sql`item ${1}`, ['label'], [['a']]), fault('E_DB_IDENTIFIER'));
+  });
+
+  contract(
+    'takes buffers and every view of them as bytes, of which the part is meant that it shows',
+    async (db) => {
+      const { buffer } = new Uint8Array([9, 1, 2, 3, 9, 9, 9, 9]);
+      const part = new Uint8Array([1, 2, 3]);
+      const type = db.dialect === 'postgres' ? 'bytea' : 'blob';
+      await db.script(`create table raw (id integer primary key, bytes ${type})`);
+      const views = [
+        new DataView(buffer, 1, 3),
+        new Uint8ClampedArray(buffer, 1, 3),
+        new Int8Array(buffer, 1, 3),
+        part.buffer,
+        new Uint16Array(new Uint8Array([1, 2, 3, 4]).buffer),
+        Buffer.from(part),
+      ];
+      for (const [id, view] of views.entries())
+        for (let use = 0; use < 2; use++)
+          await db.execute('insert into raw (id, bytes) values (?, ?)', [10 * use + id, view]);
+      await db.insertMany(
+        'raw',
+        ['id', 'bytes'],
+        views.map((view, id) => [100 + id, view]),
+      );
+      const rows = await db.fetchAll('select id, bytes from raw order by id');
+      for (const { id, bytes } of rows)
+        assert.deepEqual(
+          [...(bytes as Uint8Array)],
+          Number(id) % 10 === 4 ? [1, 2, 3, 4] : [1, 2, 3],
+          String(id),
+        );
+      assert.equal(rows.length, 3 * views.length);
+    },
+  );
 
   contract('fetchSets() gives the rows of one result as a list of one', async (db) => {
     await add(db, 'a');

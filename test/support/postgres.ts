@@ -56,6 +56,7 @@ export function optionsOf(
       database,
       parameters: {},
       hasPlainStartup: false,
+      slowStatementMs: 0,
       mustWrite: false,
       statementCache: 256,
       int8: 'auto',

@@ -114,7 +114,7 @@ export class MySqlConnection implements PooledConnection {
     limit: Limit | undefined,
   ): Promise<number> {
     this.#checkTransaction('insert');
-    return insertRows(this.#runner, this.#options.dialect, table, columns, rows, limit);
+    return insertRows(this.#runner, table, columns, rows, limit);
   }
 
   /** By a cursor on the server, which has all of the rows from its beginning: nobody else waits, and later writes are not seen. */

@@ -9,13 +9,12 @@
  * transaction that is open.
  */
 import { DatabaseError } from '../errors.ts';
-import { quotedName } from '../dialects.ts';
 import { isStaleStatement } from './errors.ts';
 import { fits, pin } from './types.ts';
 import { writeParams, writeValue } from './values.ts';
 import { COMMAND, MARIADB, TYPE } from './wire.ts';
 import { refuseCount, refuseParameter, type Parameter, type Params } from '../values.ts';
-import type { Dialect, Limit } from '../driver.ts';
+import type { Limit } from '../driver.ts';
 import type { MySqlConversation } from './conversation.ts';
 import type { Exchange } from './exchange.ts';
 import type { KnownStatement, MySqlRunner } from './runner.ts';
@@ -87,13 +86,12 @@ export async function runMany(
 /** Inserts rows of values. */
 export async function insertRows(
   runner: MySqlRunner,
-  dialect: Dialect,
   table: string,
   columns: readonly string[],
   rows: Iterable<Params>,
   limit: Limit | undefined,
 ): Promise<number> {
-  const head = `insert into ${quotedName(dialect, table)} (${columns.map((name) => quotedName(dialect, name)).join(', ')}) values `;
+  const head = `insert into ${table} (${columns.join(', ')}) values `;
   const group = `(${columns.map(() => '?').join(', ')})`;
   return runner.isStrict
     ? insertSeveral(runner, head + group, { head, group, perRow: columns.length }, rows, limit)

@@ -9,11 +9,12 @@
  */
 import { DataError, DatabaseError } from '../errors.ts';
 import { limitReached } from '../limits.ts';
+import { timingOf, type StatementTiming } from '../slow-statements.ts';
 import { PreparedStatements } from '../statements.ts';
 import { isOutOfStatements, isStaleStatement, isUnpreparable } from './errors.ts';
 import { fits, kindsKey, pin, type Kinds } from './types.ts';
 import { checkedStatement } from '../placeholders.ts';
-import { LARGE_BYTES, bytesOf, isLarge, writeParams } from './values.ts';
+import { LARGE_BYTES, isLarge, largeBytesOf, writeParams } from './values.ts';
 import { COMMAND } from './wire.ts';
 import { refuseCount, parameterProblem, refuseParameter, type Params } from '../values.ts';
 import type { Column, Limit } from '../driver.ts';
@@ -59,6 +60,7 @@ export class MySqlRunner {
   /** `max_allowed_packet` of the server. */
   maxPacketBytes: number = 16 * 1024 * 1024;
   readonly #options: MySqlConnectionOptions;
+  readonly #timing: StatementTiming | undefined;
   /** Whether a statement is for values of one kind: see types.ts. */
   readonly #pinsTypes: boolean;
   /** Somebody writes a request that is not complete yet: whoever comes later waits. */
@@ -68,6 +70,7 @@ export class MySqlRunner {
     this.conversation = conversation;
     this.#pinsTypes = pinsTypes;
     this.#options = options;
+    this.#timing = timingOf(options);
     this.statements = new PreparedStatements(options.statementCache, ({ id }) => id);
   }
 
@@ -283,12 +286,11 @@ export class MySqlRunner {
 
   /** A statement that the server knows: one write, one promise. */
   #atOnce<T>(request: Request, known: KnownStatement, answer: (exchange: Exchange) => T): Promise<T> {
-    const { onStatement, clock } = this.#options;
     this.check(request.text, undefined);
-    const startedMs = onStatement === undefined ? 0 : clock.monotonicMs();
+    const startedMs = this.#timing?.begin() ?? 0;
     return this.#send(request, known, NO_CURSOR).answered((exchange, error) => {
       if (error !== undefined) return this.#recovered(request, exchange, error, startedMs, answer);
-      if (onStatement !== undefined) onStatement((clock.monotonicMs() - startedMs) / 1_000);
+      this.#timing?.end(startedMs, request.text);
       return answer(exchange);
     });
   }
@@ -300,22 +302,20 @@ export class MySqlRunner {
     startedMs: number,
     answer: (exchange: Exchange) => T,
   ): Promise<T> {
-    const { onStatement, clock } = this.#options;
     try {
       await this.conversation.settled(failed);
       return answer(await this.#onceMore(request, error, true));
     } finally {
-      onStatement?.((clock.monotonicMs() - startedMs) / 1_000);
+      this.#timing?.end(startedMs, request.text);
     }
   }
 
   async #stepByStep<T>(request: Request, answer: (exchange: Exchange) => T): Promise<T> {
-    const { onStatement, clock } = this.#options;
-    const startedMs = clock.monotonicMs();
+    const startedMs = this.#timing?.begin() ?? 0;
     try {
       return answer(await this.#withRetry(request));
     } finally {
-      onStatement?.((clock.monotonicMs() - startedMs) / 1_000);
+      this.#timing?.end(startedMs, request.text);
     }
   }
 
@@ -444,7 +444,7 @@ export class MySqlRunner {
       if (!isLarge(value)) continue;
       const problem = typeof value === 'string' ? parameterProblem(value) : undefined;
       if (problem !== undefined) refuseParameter(index + 1, problem);
-      const bytes = bytesOf(value);
+      const bytes = largeBytesOf(value);
       if (bytes.length >= this.maxPacketBytes)
         throw this.#tooLong(`Parameter ${index + 1} takes`, bytes.length, text);
       for (let at = 0; at < bytes.length; at += LARGE_BYTES) {

@@ -422,8 +422,10 @@ function instantFromText(text: string, { zeroDates, timestamps }: MySqlValueOpti
  * value as it is.
  */
 
-const KIND = { any: 0, integer: 1, wide: 2, float: 3, text: 4, bytes: 5, instant: 6 } as const;
+const KIND = { any: 0, integer: 1, wide: 2, float: 3, text: 4, bytes: 5, instant: 6, decimal: 7 } as const;
 const MAX_INT64 = 2n ** 63n - 1n;
+const MIN_INT64 = -(2n ** 63n);
+const MAX_UINT64 = 2n ** 64n - 1n;
 
 /** The kinds of a statement's parameters, as far as they are known. */
 export type Kinds = Uint8Array;
@@ -478,16 +480,17 @@ function kindOf(value: unknown): number {
     case 'string':
       return KIND.text;
     case 'bigint':
+      if (value > MAX_UINT64 || value < MIN_INT64) return KIND.decimal;
       return value > MAX_INT64 ? KIND.wide : KIND.integer;
     case 'boolean':
       return KIND.integer;
     default:
       return value === null
         ? KIND.any
-        : value instanceof Uint8Array
-          ? KIND.bytes
-          : value instanceof Json
-            ? KIND.text
-            : KIND.instant; // all else is refused
+        : value instanceof Json
+          ? KIND.text
+          : value instanceof Date
+            ? KIND.instant
+            : KIND.bytes; // all else is refused
   }
 }

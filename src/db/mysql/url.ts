@@ -163,4 +163,6 @@ export interface MySqlConnectionOptions {
   readonly log: Logger | undefined;
   /** Told in seconds how long each statement has run. */
   readonly onStatement?: ((seconds: number) => void) | undefined;
+  /** A statement that takes longer is logged; 0 for none. */
+  readonly slowStatementMs: number;
 }

@@ -6,11 +6,13 @@
  */
 import { isFloat, type Kinds } from './types.ts';
 import { TYPE } from './wire.ts';
-import { Json, parameterProblem, refuseParameter, type Params } from '../values.ts';
+import { Json, bytesOf, parameterProblem, refuseParameter, type Bytes, type Params } from '../values.ts';
 import type { PacketWriter } from './writer.ts';
 
 const UNSIGNED = 0x80;
 const TWO_32 = 2 ** 32;
+/** DECIMAL has no more. */
+const MAX_DECIMAL_DIGITS = 65;
 const MAX_YEAR = 9_999;
 /** Values longer than this travel in pieces, before the statement. */
 export const LARGE_BYTES: number = 1024 * 1024;
@@ -50,9 +52,9 @@ export function writeParams(
     }
     const type =
       withoutLarge && isLarge(value)
-        ? value instanceof Uint8Array
-          ? TYPE.blob
-          : TYPE.varString
+        ? typeof value === 'string' || value instanceof Json
+          ? TYPE.varString
+          : TYPE.blob
         : typeof value === 'number' && isFloat(kinds, index)
           ? writeFloat(writer, value)
           : writeValue(writer, value);
@@ -68,17 +70,18 @@ function refuse(index: number, problem: string, place: Place | undefined): never
 }
 
 /** Whether a value is sent in pieces. */
-export function isLarge(value: unknown): value is string | Json | Uint8Array {
+export function isLarge(value: unknown): value is string | Json | Bytes {
   if (typeof value === 'string') return value.length > LARGE_BYTES;
-  return (
-    (value instanceof Uint8Array && value.length > LARGE_BYTES) ||
-    (value instanceof Json && value.text.length > LARGE_BYTES)
-  );
+  if (typeof value !== 'object' || value === null) return false;
+  return value instanceof Json
+    ? value.text.length > LARGE_BYTES
+    : (bytesOf(value)?.length ?? 0) > LARGE_BYTES;
 }
 
 /** The bytes of a value that is sent in pieces. */
-export function bytesOf(value: string | Json | Uint8Array): Uint8Array {
-  return value instanceof Uint8Array ? value : Buffer.from(value instanceof Json ? value.text : value);
+export function largeBytesOf(value: string | Json | Bytes): Uint8Array {
+  if (typeof value === 'string') return Buffer.from(value);
+  return value instanceof Json ? Buffer.from(value.text) : bytesOf(value)!; // a text or bytes
 }
 
 /** Writes one value that is not null: its type, 0x100 added for unsigned; or why not. */
@@ -131,16 +134,26 @@ function withoutZone(text: string): string {
 
 /** BIGINT UNSIGNED has one bit more than other engines have. */
 function writeBigInt(writer: PacketWriter, value: bigint): ParameterType | string {
-  const isWide = value >= 2n ** 63n && value < 2n ** 64n;
+  if (value >= 2n ** 64n || value < -(2n ** 63n)) return writeDecimal(writer, value);
+  const isWide = value >= 2n ** 63n;
   const problem = isWide ? undefined : parameterProblem(value);
   if (problem !== undefined) return problem;
   writer.int64(Number(value >> 32n), Number(value & 0xffff_ffffn));
   return isWide ? TYPE.longlong + 0x100 : TYPE.longlong;
 }
 
+function writeDecimal(writer: PacketWriter, value: bigint): ParameterType | string {
+  const digits = String(value);
+  if (digits.length > MAX_DECIMAL_DIGITS + (value < 0n ? 1 : 0))
+    return `an integer of more than ${MAX_DECIMAL_DIGITS} digits: store it as text`;
+  writer.textLength(digits);
+  return TYPE.newDecimal;
+}
+
 function writeObject(writer: PacketWriter, value: object): ParameterType | string {
-  if (value instanceof Uint8Array) {
-    writer.bytesLength(value);
+  const bytes = bytesOf(value);
+  if (bytes !== undefined) {
+    writer.bytesLength(bytes);
     return TYPE.blob;
   }
   if (value instanceof Json) return writeString(writer, value.text);

@@ -3,7 +3,7 @@
  */
 import { TransactionAborted, type DatabaseError } from '../errors.ts';
 import { allRows, commitError, firstRow, firstValue } from '../wire/conversation.ts';
-import { beginTexts, quotedName } from '../dialects.ts';
+import { beginTexts } from '../dialects.ts';
 import { endingLimit, limitReached } from '../limits.ts';
 import { scriptStatements } from '../script.ts';
 import { PostgresRunner } from './runner.ts';
@@ -109,12 +109,7 @@ export class PostgresConnection implements PostgresSession {
     rows: Iterable<Params>,
     limit: Limit | undefined,
   ): Promise<number> {
-    return this.#runner.insert(
-      quotedName('postgres', table),
-      columns.map((name) => quotedName('postgres', name)),
-      rows,
-      limit,
-    );
+    return this.#runner.insert(table, columns, rows, limit);
   }
 
   /** By a portal, which lives as long as its transaction: one is begun where none is open, and ends with the stream. */

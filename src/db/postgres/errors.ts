@@ -15,6 +15,7 @@ import {
   LockTimeout,
   NotNullViolation,
   QueryCanceled,
+  QueryTimeout,
   ReadOnly,
   SerializationFailure,
   StatementError,
@@ -78,6 +79,9 @@ const STALE: ReadonlySet<string> = new Set([CHANGED, '26000', '42P05']);
 const FINDS_STALE = 'RevalidateCachedQuery';
 /** Where PL/pgSQL raises errors of any state, with any text. */
 const RAISES = 'exec_stmt_raise';
+/** "statement timeout" as servers say it in English, German, French, Spanish, Italian, Portuguese, Swedish, Russian and Polish. */
+const STATEMENT_TIMEOUT =
+  /statement timeout|Zeitüberschreitung|expiration du délai|tiempo de espera|timeout|tempo limite|tidsgräns|тайм-?аут|czasu oczekiwania/i;
 /** Errors of a state that a stale plan has, and of somebody else. */
 const OTHERS = new WeakSet<DatabaseError>();
 
@@ -92,7 +96,9 @@ const OF_TYPES: ReadonlySet<string> = new Set(['22003', '22007', '22008', '22P02
 /** The error of a statement, or of a connection when there was none. */
 export function postgresError(fields: ErrorFields, sql: string | undefined): DatabaseError {
   const { sqlstate, position, constraint, table, routine } = fields;
-  const Class = CLASSES[sqlstate] ?? CLASSES[sqlstate.slice(0, 2)] ?? DatabaseError;
+  const Class = isTimeout(fields)
+    ? QueryTimeout
+    : (CLASSES[sqlstate] ?? CLASSES[sqlstate.slice(0, 2)] ?? DatabaseError);
   const error = new Class(shownMessage(fields, sql), {
     sqlstate,
     sql,
@@ -100,6 +106,9 @@ export function postgresError(fields: ErrorFields, sql: string | undefined): Dat
     constraint,
     table,
     columns: columnsOf(fields),
+    detail: fields.detail,
+    hint: fields.hint,
+    where: fields.where,
   });
   if (routine === RAISES || (sqlstate === '0A000' && routine !== undefined && routine !== FINDS_STALE))
     OTHERS.add(error);
@@ -127,6 +136,11 @@ function isOfDropped({ sqlstate, message }: DatabaseError): boolean {
 /** Whether a named statement may have been refused for the types that its parameters were given when it was prepared: columns may have others by now. */
 export function isOfTypes({ sqlstate }: DatabaseError): boolean {
   return sqlstate !== undefined && OF_TYPES.has(sqlstate);
+}
+
+/** Whether a limit of the server's own has ended the statement: statement_timeout. A cancellation has the same state. */
+function isTimeout({ sqlstate, message }: ErrorFields): boolean {
+  return sqlstate === '57014' && STATEMENT_TIMEOUT.test(message);
 }
 
 /** Whether the server ends the connection with this. */

@@ -8,7 +8,7 @@
 import { SERVER } from './messages.ts';
 import * as read from './messages.ts';
 import { RowPlan } from './rows.ts';
-import { ProtocolViolation } from '../errors.ts';
+import { ProtocolViolation, StatementError } from '../errors.ts';
 import { ServerExchange, type RowsWanted } from '../wire/conversation.ts';
 import type { DatabaseError } from '../errors.ts';
 import type { PostgresTypes } from './types.ts';
@@ -183,7 +183,14 @@ export class Exchange extends ServerExchange<RowPlan> {
     this.tag = read.readCommandTag(bytes, at, end);
     const count = TAG_COUNT.exec(this.tag)?.[1];
     if (count !== undefined) this.affectedRows += Number(count);
-    return this.#advance();
+    if (this.unasked !== 'copy-out' || this.wanted === 'none') return this.#advance();
+    this.fail(
+      new StatementError('COPY … TO STDOUT gives no rows: use stream() with a select', {
+        sqlstate: '0A000',
+        sql: this.sql,
+      }),
+    );
+    return false;
   }
 
   /** Somebody ran COPY as a statement: it must be refused, or drained, or the connection would wait for ever. */

@@ -68,6 +68,8 @@ export interface ErrorFields {
   /** May hold values: never shown. */
   readonly detail: string | undefined;
   readonly hint: string | undefined;
+  /** Where in a function it happened, and in which statement: may hold values, too. */
+  readonly where: string | undefined;
   /** In characters of the statement, from 1. */
   readonly position: number | undefined;
   readonly schema: string | undefined;
@@ -237,6 +239,7 @@ export function readErrorFields(bytes: Buffer, at: number, end: number): ErrorFi
     message: field('M') ?? '',
     detail: field('D'),
     hint: field('H'),
+    where: field('W'),
     position: Number.isSafeInteger(position) && position > 0 ? position : undefined,
     schema: field('s'),
     table: field('t'),

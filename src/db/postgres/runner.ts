@@ -11,6 +11,7 @@
 import { randomUUID } from 'node:crypto';
 import { DatabaseError, StalePlan } from '../errors.ts';
 import { endingLimit, limitReached } from '../limits.ts';
+import { timingOf, type StatementTiming } from '../slow-statements.ts';
 import { PreparedStatements } from '../statements.ts';
 import { checkedStatement } from '../placeholders.ts';
 import { CAN_COPY, copyRows } from './copy.ts';
@@ -76,6 +77,7 @@ export class PostgresRunner {
   #names = 0;
   readonly types: PostgresTypes;
   readonly #options: PostgresConnectionOptions;
+  readonly #timing: StatementTiming | undefined;
   /** The changes that the statements which are kept were prepared behind: see {@link PostgresTypes.changes}. */
   #changes: number;
   /** Begins the transaction that is open anew, where nothing has run in it but what has just failed; false where something has. */
@@ -87,6 +89,7 @@ export class PostgresRunner {
     this.conversation = conversation;
     this.types = types;
     this.#options = options;
+    this.#timing = timingOf(options);
     this.#changes = types.changes;
     this.statements = new PreparedStatements(options.statementCache, ({ name }) => name || undefined);
   }
@@ -300,13 +303,12 @@ export class PostgresRunner {
 
   /** A statement that the server knows: one write, one promise. */
   #atOnce<T>(request: Request, known: KnownStatement, answer: (exchange: Exchange) => T): Promise<T> {
-    const { onStatement, clock } = this.#options;
     this.#check(request.text, undefined);
     const wasIdle = this.#isIdle;
-    const startedMs = onStatement === undefined ? 0 : clock.monotonicMs();
+    const startedMs = this.#timing?.begin() ?? 0;
     return this.#send(request, known, undefined).answered((exchange, error) => {
       if (error !== undefined) return this.#recovered(request, error, wasIdle, startedMs, answer);
-      if (onStatement !== undefined) onStatement((clock.monotonicMs() - startedMs) / 1_000);
+      this.#timing?.end(startedMs, request.text);
       this.#reread(exchange);
       return answer(exchange);
     });
@@ -319,23 +321,21 @@ export class PostgresRunner {
     startedMs: number,
     answer: (exchange: Exchange) => T,
   ): Promise<T> {
-    const { onStatement, clock } = this.#options;
     try {
       return answer(await this.#onceMore(request, error, wasIdle));
     } finally {
-      onStatement?.((clock.monotonicMs() - startedMs) / 1_000);
+      this.#timing?.end(startedMs, request.text);
     }
   }
 
   async #stepByStep<T>(request: Request, answer: (exchange: Exchange) => T): Promise<T> {
-    const { onStatement, clock } = this.#options;
     if (this.#writing !== undefined) await this.turn();
     this.#check(request.text, request.limit);
-    const startedMs = clock.monotonicMs();
+    const startedMs = this.#timing?.begin() ?? 0;
     try {
       return answer(await this.#withRetry(request));
     } finally {
-      onStatement?.((clock.monotonicMs() - startedMs) / 1_000);
+      this.#timing?.end(startedMs, request.text);
     }
   }
 

@@ -118,6 +118,8 @@ export interface PostgresConnectionOptions {
   readonly log: Logger | undefined;
   /** Told in seconds how long each statement has run. */
   readonly onStatement?: ((seconds: number) => void) | undefined;
+  /** A statement that takes longer is logged; 0 for none. */
+  readonly slowStatementMs: number;
 }
 
 /** A connection to PostgreSQL, as connection.ts makes them and postgres.ts uses them. */

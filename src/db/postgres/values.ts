@@ -9,7 +9,7 @@
 import { arrayText } from './arrays.ts';
 import { dateTextOf, instantText, microsOf } from './dates.ts';
 import { OID, type PostgresType, type PostgresTypes } from './types.ts';
-import { Json, parameterProblem, refuseCount, refuseParameter, type Params } from '../values.ts';
+import { Json, bytesOf, parameterProblem, refuseCount, refuseParameter, type Params } from '../values.ts';
 import type { MessageWriter } from './writer.ts';
 
 const TWO_32 = 2 ** 32;
@@ -26,7 +26,12 @@ export function needsTypes(params: Params): boolean {
     if (
       typeof value === 'number'
         ? !Number.isFinite(value)
-        : typeof value === 'object' && value !== null && !(value instanceof Date) && !(value instanceof Json)
+        : typeof value === 'bigint'
+          ? BigInt.asIntN(64, value) !== value
+          : typeof value === 'object' &&
+            value !== null &&
+            !(value instanceof Date) &&
+            !(value instanceof Json)
     )
       return true;
   }
@@ -70,7 +75,7 @@ export function textOf(
   const text =
     typeof value === 'object' &&
     value !== null &&
-    !(value instanceof Date || value instanceof Json || value instanceof Uint8Array)
+    !(value instanceof Date || value instanceof Json || bytesOf(value) !== undefined)
       ? structureText(value, base, types)
       : elementText(value, base);
   if (text !== undefined && (text === null || !text.includes('\0'))) return text;
@@ -165,7 +170,8 @@ function writeObject(
 ): string | undefined {
   if (value instanceof Date) return writeDate(writer, value, index, oid);
   if (value instanceof Json) return writeString(writer, value.text);
-  if (value instanceof Uint8Array) return writeBytes(writer, value, index, oid, types);
+  const bytes = bytesOf(value);
+  if (bytes !== undefined) return writeBytes(writer, bytes, index, oid, types);
   const text = structureText(value, oid, types);
   return text === undefined ? parameterProblem(value) : writeString(writer, text);
 }
@@ -258,13 +264,14 @@ function elementText(value: unknown, oid: number): string | null | undefined {
   if (typeof value === 'object') {
     if (value instanceof Date) return Number.isNaN(value.getTime()) ? undefined : dateAsText(value, oid);
     if (value instanceof Json) return value.text;
-    if (value instanceof Uint8Array)
-      return oid === OID.bytea || oid === UNDESCRIBED ? hexText(value) : undefined;
+    const bytes = bytesOf(value);
+    if (bytes !== undefined) return oid === OID.bytea || oid === UNDESCRIBED ? hexText(bytes) : undefined;
     return oid === OID.json || oid === OID.jsonb ? jsonText(value) : undefined;
   }
   if (typeof value === 'number' && !Number.isFinite(value))
     return oid === OID.float8 || oid === OID.float4 || oid === OID.numeric ? String(value) : undefined;
   if (typeof value === 'string' && value.includes('\0')) return undefined;
-  if (parameterProblem(value) !== undefined) return undefined;
+  if (!(typeof value === 'bigint' && oid === OID.numeric) && parameterProblem(value) !== undefined)
+    return undefined;
   return typeof value === 'number' ? numberText(value) : String(value);
 }

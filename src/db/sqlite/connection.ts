@@ -12,15 +12,12 @@ import { scriptStatements } from '../script.ts';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Awaitable } from '../../cache/stores.ts';
 import type { BeginOptions, Connection, ExecuteResult, Int8, Limit, Row, Table } from '../driver.ts';
+import { timingOf, type StatementTiming, type TimingOptions } from '../slow-statements.ts';
 import type { SqliteInput } from './values.ts';
 import type { Params } from '../values.ts';
-import type { Clock } from '../../base/clock.ts';
-import type { Logger } from '../../observability/log.ts';
 
 /** SQLite's own pauses of its busy handler; the last one repeats. Each is shortened by up to half, so that waiters spread. */
 const BUSY_PAUSES_MS: readonly number[] = [1, 2, 5, 10, 15, 20, 25];
-/** A statement that held the loop for longer is logged. */
-const SLOW_MS = 50;
 /** Rows of executeMany() between two turns of the loop: some 2 ms. */
 const MANY_ROWS = 4 * BATCH_ROWS;
 
@@ -40,6 +37,7 @@ const CALL = <T>(work: () => T): T => work();
 export class SqliteConnection implements Connection {
   readonly #db: DatabaseSync;
   readonly #options: SqliteConnectionOptions;
+  readonly #timing: StatementTiming | undefined;
   readonly #statements: SqliteStatements;
   readonly #controls = new Map<string, StatementSync>();
   /** Open cursors: they end with the transaction, else they would keep its snapshot. */
@@ -49,12 +47,14 @@ export class SqliteConnection implements Connection {
   #hasFailed = false;
   /** By us, for a read-only transaction. */
   #refusesWrites = false;
+  #mayHaveChanged = false;
   /** A statement that waits for a lock: those that come later wait for it. */
   #waiting: Promise<unknown> | undefined;
 
   constructor(db: DatabaseSync, options: SqliteConnectionOptions) {
     this.#db = db;
     this.#options = options;
+    this.#timing = timingOf(options);
     this.#statements = new SqliteStatements(db, options.statementCache, options.int8);
   }
 
@@ -139,7 +139,24 @@ export class SqliteConnection implements Connection {
   async script(sql: string, limit: Limit | undefined): Promise<void> {
     for (const text of scriptStatements(sql, 'sqlite'))
       await this.#attempt(text, limit, () => this.#db.exec(text));
+    this.#onOther();
+  }
+
+  /** Puts foreign keys on again that its owner has switched off: all callers share the connection. Returns whether they were off. */
+  restoreForeignKeys(): boolean {
+    if (!this.#mayHaveChanged) return false;
+    this.#mayHaveChanged = false;
+    return this.#try('pragma foreign_keys', () => {
+      if (Object.values(this.#db.prepare('pragma foreign_keys').get() ?? {})[0] !== 0) return false;
+      this.#db.exec('pragma foreign_keys = on');
+      return true;
+    });
+  }
+
+  /** A statement has run that changes the schema or a setting. */
+  #onOther(): void {
     this.#statements.clear();
+    this.#mayHaveChanged = true;
   }
 
   begin(options: BeginOptions, limit: Limit | undefined): Awaitable<void> {
@@ -199,7 +216,7 @@ export class SqliteConnection implements Connection {
     const statement = this.#prepared(sql);
     const inputs = statement.encode(params);
     const result = this.#attemptOn(sql, limit, verb, statement, inputs);
-    if (statement.scanned.kind === 'other') this.#statements.clear();
+    if (statement.scanned.kind === 'other') this.#onOther();
     return result;
   }
 
@@ -230,12 +247,11 @@ export class SqliteConnection implements Connection {
         sqlstate: '25P02',
         sql,
       });
-    const { clock, log } = this.#options;
     if (limit !== undefined) {
-      const reached = limitReached(limit, clock, sql);
+      const reached = limitReached(limit, this.#options.clock, sql);
       if (reached !== undefined) throw reached;
     }
-    const startedMs = log === undefined ? 0 : clock.monotonicMs();
+    const startedMs = this.#timing?.begin() ?? 0;
     try {
       return step(subject, detail);
     } catch (error) {
@@ -244,14 +260,8 @@ export class SqliteConnection implements Connection {
         return this.#waitFor(error, sql, limit, () => step(subject, detail));
       throw sqliteError(error, sql);
     } finally {
-      if (log !== undefined) this.#report(sql, clock.monotonicMs() - startedMs);
+      this.#timing?.end(startedMs, sql);
     }
-  }
-
-  /** How long a statement has held the loop. */
-  #report(sql: string, tookMs: number): void {
-    this.#options.onStatement?.(tookMs / 1_000);
-    if (tookMs > SLOW_MS) this.#options.log?.warn('slow_statement', { sql, took_ms: Math.round(tookMs) });
   }
 
   async #waitFor<T>(
@@ -334,12 +344,7 @@ function turn(): Promise<void> {
 export const MEMORY = ':memory:';
 
 /** What a connection needs beside the open file. */
-interface SqliteConnectionOptions {
-  readonly clock: Clock;
-  /** Without one no statement is timed. */
-  readonly log: Logger | undefined;
-  /** Told in seconds how long each statement has run that is timed. */
-  readonly onStatement?: ((seconds: number) => void) | undefined;
+interface SqliteConnectionOptions extends TimingOptions {
   readonly busyTimeoutMs: number;
   readonly statementCache: number;
   readonly int8: Int8;

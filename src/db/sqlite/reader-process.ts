@@ -26,7 +26,12 @@ async function answer({
     case 'open':
       db = await openFile({ path: data!.path, isReadOnly: true }); // SqliteReader.start() passes it
       db.exec('pragma trusted_schema = off');
-      connection = new SqliteConnection(db, { ...data!, clock: systemClock, log: undefined });
+      connection = new SqliteConnection(db, {
+        ...data!,
+        clock: systemClock,
+        log: undefined,
+        slowStatementMs: 0,
+      });
       return undefined;
     case 'execute':
     case 'fetchOne':

@@ -100,7 +100,15 @@ export class SqliteDriver implements Driver {
       this.#options.log?.warn('transaction_left_open', { remedy: 'It was rolled back' });
       this.#main.rollback();
     }
-    this.#lock.give();
+    try {
+      if (this.#main.restoreForeignKeys())
+        this.#options.log?.warn('foreign_keys_restored', {
+          remedy:
+            'All callers share the connection: switch foreign keys off by a migration (-- svc: no-foreign-keys)',
+        });
+    } finally {
+      this.#lock.give();
+    }
   }
 
   async *stream(

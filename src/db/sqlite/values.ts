@@ -7,6 +7,7 @@
 import { endianness } from 'node:os';
 import {
   Json,
+  bytesOf,
   type Parameter,
   type Params,
   isoText,
@@ -55,7 +56,8 @@ function encode(value: Parameter, index: number, row: number | undefined): Sqlit
   if (typeof value === 'string' || (typeof value !== 'object' && typeof value !== 'boolean')) return value;
   if (typeof value === 'boolean') return value ? 1n : 0n;
   if (value instanceof Date) return isoText(value);
-  return value instanceof Json ? value.text : (value as Uint8Array | null); // a list was refused above
+  if (value === null) return null;
+  return value instanceof Json ? value.text : bytesOf(value)!; // a list was refused above
 }
 
 /** A value as callers get it. Integers come as bigint, or as number when the statement was read so. */

@@ -247,6 +247,36 @@ for (const [name, engine] of [
     one,
   );
 
+  on('a decimal takes a bigint beyond 64 bits', async (db) => {
+    await db.script('create table amount (id integer primary key, amount decimal(40))');
+    const wide = 1234567890123456789012345678901234567890n;
+    const insert = 'insert into amount values (?, ?)';
+    for (const [id, value] of [5n, wide, -wide, 7n].entries()) await db.execute(insert, [id, value]);
+    await db.executeMany(insert, [
+      [10, wide],
+      [11, 1n],
+      [12, -wide],
+    ]);
+    assert.deepEqual(
+      (await db.fetchAll('select amount from amount order by id')).map(({ amount }) => amount),
+      [5n, wide, -wide, 7n, wide, 1n, -wide].map(String),
+    );
+    assert.equal(Number(await db.scalar('select count(*) from amount where amount = ?', [wide])), 2);
+  });
+
+  on('a day that is 0 is told from NULL, alone and with a time', async (db) => {
+    await db.script('create table zero (id integer primary key, d date, t datetime)');
+    await db.transaction(async (tx) => {
+      await tx.execute("set session sql_mode = ''");
+      await tx.execute("insert into zero values (1, '2024-00-10', '2024-00-10 10:00:00'), (2, null, null)");
+      await tx.execute('set session sql_mode = default');
+    });
+    assert.deepEqual(await db.fetchAll('select d, t from zero order by id'), [
+      { d: '2024-00-10', t: '2024-00-10T10:00:00' },
+      { d: null, t: null },
+    ]);
+  });
+
   on(
     'fetchSets() gives each result of a procedure, and the other verbs refuse several',
     async (db) => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { inspect } from 'node:util';
 import { SvcError } from '../../../src/base/errors.ts';
 import type { FaultCode } from '../../../src/base/faults.ts';
 import {
@@ -179,6 +180,75 @@ withPostgres('without a cache nothing is prepared by name', async (t) => {
     2,
   );
 });
+
+withPostgres('an error has what the server adds, where no log shows it', async (t) => {
+  const connection = await connected(t);
+  await withTable(connection, 'id int primary key, label text');
+  await connection.execute('insert into item values (1, ?)', ['secret'], undefined);
+  const failure = async (sql: string): Promise<DatabaseError> => {
+    try {
+      await connection.execute(sql, [], undefined);
+    } catch (error) {
+      if (error instanceof DatabaseError) return error;
+    }
+    throw assert.fail('no DatabaseError');
+  };
+  const unique = await failure("insert into item values (1, 'x')");
+  assert.equal(unique.detail, 'Key (id)=(1) already exists.');
+  const missing = await failure('select labels from item');
+  assert.match(missing.hint!, /label/);
+  const inFunction = await failure(
+    "do $$ begin raise unique_violation using detail = 'secret-' || 7; end $$",
+  );
+  assert.equal(inFunction.detail, 'secret-7');
+  assert.match(inFunction.where!, /PL\/pgSQL/);
+  for (const shown of [inspect(inFunction), JSON.stringify(inFunction)])
+    assert.ok(!shown.includes('secret-7'), shown);
+});
+
+withPostgres("a limit of the server's own is a QueryTimeout, and a cancellation is not", async (t) => {
+  const connection = await connected(t);
+  await connection.execute("set statement_timeout = '50ms'", [], undefined);
+  await assert.rejects(connection.execute('select pg_sleep(30)', [], undefined), QueryTimeout);
+  await connection.execute('set statement_timeout = 0', [], undefined);
+  await assert.rejects(
+    connection.execute('select pg_sleep(30)', [], {
+      signal: AbortSignal.timeout(50),
+      deadlineMs: Infinity,
+      timeoutMs: 0,
+    }),
+    QueryCanceled,
+  );
+});
+
+withPostgres(
+  'a numeric takes a bigint of any length, from the first use, in lists and in COPY',
+  async (t) => {
+    const connection = await connected(t);
+    await withTable(connection, 'id int primary key, amount numeric');
+    const wide = 123456789012345678901234567890n;
+    for (let id = 1; id <= 3; id++)
+      await connection.execute('insert into item values (?, ?)', [id, wide], undefined);
+    const rows = Array.from({ length: 200 }, (_, index) => [10 + index, -wide] as const);
+    await connection.insertMany('item', ['id', 'amount'], rows, undefined);
+    assert.deepEqual(
+      await connection.fetchAll(
+        'select amount, count(*) from item group by amount order by amount',
+        [],
+        undefined,
+      ),
+      [
+        { amount: String(-wide), count: 200 },
+        { amount: String(wide), count: 3 },
+      ],
+    );
+    assert.equal(
+      await connection.scalar('select count(*) from item where amount = any (?)', [[wide]], undefined),
+      3,
+    );
+    await assert.rejects(connection.scalar('select ?::int8', [wide], undefined), fault('E_DB_PARAMETER'));
+  },
+);
 
 withPostgres('operators that are spelled with ? stand beside $1 as they are', async (t) => {
   const connection = await connected(t);
@@ -368,6 +438,16 @@ withPostgres('COPY that is run as a statement is refused, or drained', async (t)
   await connection.execute('insert into item values (1, ?)', ['a'], undefined);
   assert.equal((await connection.execute('copy item to stdout', [], undefined)).affectedRows, 1);
   await connection.script('copy item to stdout', undefined);
+  for (let use = 0; use < 3; use++)
+    for (const refused of [
+      connection.fetchAll('copy item to stdout', [], undefined),
+      connection.fetchOne('copy item to stdout', [], undefined),
+      connection.scalar('copy item to stdout', [], undefined),
+    ])
+      await assert.rejects(
+        refused,
+        (error) => error instanceof StatementError && /use stream\(\)/.test(error.message),
+      );
   assert.equal(await connection.scalar('select count(*) from item', [], undefined), 1);
   assert.equal(connection.isIdle, true);
 });
@@ -609,8 +689,8 @@ withPostgres(
     for (const count of [3, 63, 64, 5_000]) {
       assert.equal(
         await connection.insertMany(
-          'odd "table',
-          columns,
+          '"odd ""table"',
+          columns.map((name) => `"${name}"`),
           Array.from({ length: count }, (_, id) => row(id)) as never,
           undefined,
         ),
@@ -630,31 +710,34 @@ withPostgres(
       for (let id = 0; id < 500; id++) yield [id];
       throw new RangeError('mine');
     };
-    await assert.rejects(connection.insertMany('odd "table', ['id'], broken(), undefined), RangeError);
+    await assert.rejects(connection.insertMany('"odd ""table"', ['id'], broken(), undefined), RangeError);
     const ids = (last: unknown): Params[] => [
       ...Array.from({ length: 500 }, (_, id) => [id]),
       last as Params,
     ];
-    await assert.rejects(connection.insertMany('odd "table', ['id'], ids([7]), undefined), UniqueViolation);
     await assert.rejects(
-      connection.insertMany('odd "table', ['id'], ids([null]), undefined),
+      connection.insertMany('"odd ""table"', ['id'], ids([7]), undefined),
+      UniqueViolation,
+    );
+    await assert.rejects(
+      connection.insertMany('"odd ""table"', ['id'], ids([null]), undefined),
       NotNullViolation,
     );
     await assert.rejects(
-      connection.insertMany('odd "table', ['id'], ids(['secret']), undefined),
+      connection.insertMany('"odd ""table"', ['id'], ids(['secret']), undefined),
       (error) =>
         error instanceof DatabaseError && error.sqlstate === '22P02' && !error.message.includes('secret'),
     );
     await assert.rejects(
-      connection.insertMany('odd "table', ['id'], ids([undefined]), undefined),
+      connection.insertMany('"odd ""table"', ['id'], ids([undefined]), undefined),
       (error) => fault('E_DB_PARAMETER')(error) && /parameter 1 of row 501/.test((error as Error).message),
     );
     await assert.rejects(
-      connection.insertMany('odd "table', ['id'], ids([[1]]), undefined),
+      connection.insertMany('"odd ""table"', ['id'], ids([[1]]), undefined),
       fault('E_DB_PARAMETER'),
     );
     await assert.rejects(
-      connection.insertMany('odd "table', ['id'], ids([]), undefined),
+      connection.insertMany('"odd ""table"', ['id'], ids([]), undefined),
       fault('E_DB_PARAMETER_COUNT'),
     );
     await assert.rejects(connection.insertMany('always', ['id'], ids([1]), undefined), DatabaseError);
@@ -673,7 +756,7 @@ withPostgres(
       for (let id = 0; ; id++) yield [id, 'x'.repeat(1_000)];
     };
     await assert.rejects(
-      connection.insertMany('odd "table', ['id', 'te xt'], slow(), soon(100)),
+      connection.insertMany('"odd ""table"', ['id', '"te xt"'], slow(), soon(100)),
       QueryTimeout,
     );
     assert.deepEqual(

@@ -21,6 +21,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { test, type TestContext } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import {
+  ForeignKeyViolation,
   openDatabase,
   sql,
   Corrupt,
@@ -829,6 +830,23 @@ test('SQLite says that a file is damaged', async (t) => {
     (damaged as Database).fetchAll('select * from t'),
     (error) => error instanceof Corrupt && error.sqlstate === 'XX001',
   );
+});
+
+test('SQLite keeps foreign keys on for other callers, whoever has switched them off', async (t) => {
+  const { logger, events } = collectedLog();
+  const db = await memory(t, { log: logger });
+  await db.script(
+    'create table parent (id integer primary key); create table child (id integer references parent (id))',
+  );
+  const orphan = (): Promise<unknown> => db.execute('insert into child values (1)');
+  await db.execute('pragma foreign_keys = off');
+  await assert.rejects(orphan(), ForeignKeyViolation);
+  await db.script('pragma foreign_keys = off; insert into child values (2)');
+  await assert.rejects(orphan(), ForeignKeyViolation);
+  await db.scalar('pragma foreign_keys = 0');
+  await assert.rejects(orphan(), ForeignKeyViolation);
+  assert.equal(events.filter(({ event }) => event === 'foreign_keys_restored').length, 3);
+  assert.equal(await db.scalar('select count(*) from child'), 1, 'its own script has none');
 });
 
 test('SQLite logs a statement that held the loop, and nothing of its values', async (t) => {

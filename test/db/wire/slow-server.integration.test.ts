@@ -184,6 +184,7 @@ const OPTIONS: MySqlConnectionOptions = {
   values: { int8: 'auto', zeroDates: 'null', hasBooleans: false, parsesJson: true, timestamps: 'date' },
   clock: new ManualClock(),
   log: undefined,
+  slowStatementMs: 0,
 };
 
 function onMySql(how: 'each' | 'bulk'): Under {
