@@ -247,6 +247,8 @@ export type { TrustedHostOptions } from './http/middleware/trusted-host.ts';
 export type { WebSocketClose } from './http/websocket/closing.ts';
 export type { WebSocketCompression } from './http/websocket/deflate.ts';
 export type { SlowConsumerPolicy } from './http/websocket/sender.ts';
+export { RecordRateLimitStore } from './cache/record-rate-limits.ts';
+export type { RecordRateLimitStoreOptions } from './cache/record-rate-limits.ts';
 export { MemoryRateLimitStore, MemoryRecordStore, MemoryRoomBus } from './cache/stores.ts';
 export type {
   CacheBackend,

@@ -249,8 +249,8 @@ function inherited(
   return Math.min(earliestMs, nowMs + periodMs - (Math.max(1, cost) * periodMs) / limit);
 }
 
-/** One step of GCRA. `usedMs` is how far ahead of now the theoretical arrival time lies: 0 for a fresh bucket. */
-function takeFrom(usedMs: number, { limit, periodMs }: RateLimitRule, cost: number): RateLimitResult {
+/** One step of GCRA, for stores of other places. `usedMs` is how far ahead of now the theoretical arrival time lies: 0 for a fresh bucket. */
+export function takeFrom(usedMs: number, { limit, periodMs }: RateLimitRule, cost: number): RateLimitResult {
   const intervalMs = periodMs / limit;
   const excessMs = usedMs + cost * intervalMs - periodMs;
   const isAllowed = excessMs <= DRIFT_MS;

@@ -2,6 +2,7 @@
  * Puts the parts of the plugin together, once for each application.
  */
 import { SvcError } from '../base/errors.ts';
+import { RecordRateLimitStore } from '../cache/record-rate-limits.ts';
 import { MemoryRecordStore } from '../cache/stores.ts';
 import { Keyring, authSecrets } from '../crypto/keys.ts';
 import { db } from '../db/plugin.ts';
@@ -14,6 +15,7 @@ import { Authorizations } from './authorization.ts';
 import { ClientCodes } from './client-codes.ts';
 import { ClientRedirects } from './client-redirects.ts';
 import { EndpointGuard } from './guard.ts';
+import { limitsOf } from './limits.ts';
 import { LinkEndpoints } from './link-endpoints.ts';
 import { LoginEndpoints } from './login-endpoints.ts';
 import { Logins } from './logins.ts';
@@ -36,13 +38,13 @@ import { ValidAfterGate, marginOf } from './tokens/valid-after.ts';
 import type { TokenIssuer } from '../auth/auth.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Config } from '../base/config.ts';
-import type { RecordStore } from '../cache/stores.ts';
+import type { RateLimitStore, RecordStore } from '../cache/stores.ts';
 import type { Secrets } from '../crypto/keys.ts';
 import type { Database } from '../db/database.ts';
 import type { Host, HttpRequest } from '../http/contracts.ts';
 import type { OwnPages } from '../http/origins.ts';
 import type { Logger } from '../observability/log.ts';
-import type { ConnectedProvider } from './authorization.ts';
+import type { ConnectedProvider } from './provider/connected.ts';
 import type { ReadOptions } from './plugin-options.ts';
 import type { OAuthProvider } from './provider/presets.ts';
 import type { TokenStore } from './tokens/store.ts';
@@ -69,9 +71,9 @@ export function assemble(host: Host, options: ReadOptions, providers: readonly O
   const store: TokenStore = isPersistent
     ? new SqlTokenStore(() => host.get(db), clock)
     : new MemoryTokenStore();
-  const used = new SingleUse(
-    isPersistent ? recordsOf(() => host.get(db), clock, USED_TABLE) : memoryOf(clock),
-  );
+  const inDatabase = isPersistent ? recordsOf(() => host.get(db), clock, USED_TABLE) : undefined;
+  const { records } = options;
+  const used = new SingleUse(records !== undefined ? () => records : (inDatabase ?? memoryOf(clock)));
   const codec = new RefreshTokenCodec(ring);
   const access = new AccessTokens({
     secrets,
@@ -144,10 +146,15 @@ export function assemble(host: Host, options: ReadOptions, providers: readonly O
         providerOf: (name) => connected.get(name),
       })
     : undefined;
-  const guard = new EndpointGuard({ audit, limits: options.limits, clock });
+  const limits = limitsOf(options.limits, limitStoreOf(options, inDatabase, clock));
+  const guard = new EndpointGuard({ audit, limits, clock });
   const responses = new TokenResponses({ access, cookies, dpop, clock });
   const states = new LoginStates({ used, clock, env, keys: ring, ttlSeconds: options.stateTtlSeconds });
-  const authorizations = new Authorizations(states, (provider) => allowlists.get(provider)!);
+  const authorizations = new Authorizations({
+    states,
+    allowlistOf: (provider) => allowlists.get(provider)!,
+    onLogin: options.onLogin,
+  });
   const links =
     options.onLink === undefined
       ? undefined
@@ -261,6 +268,25 @@ function secretsOf(options: ReadOptions, config: Config): Secrets {
   if (typeof shared === 'string' && shared !== '' && [own].flat()[0] !== shared)
     throw new SvcError('E_OAUTH_SECRET', []);
   return own;
+}
+
+/** Where requests are counted. @throws SvcError `E_OPTION_RANGE` for the database where there is none */
+function limitStoreOf(
+  { limits: { store } }: ReadOptions,
+  records: (() => RecordStore) | undefined,
+  clock: Clock,
+): RateLimitStore | undefined {
+  if (store !== 'database') return store;
+  if (records === undefined)
+    throw new SvcError('E_OPTION_RANGE', [
+      'OAuthPlugin limits',
+      'store',
+      'a store where there is no DatabasePlugin',
+      '"database"',
+    ]);
+  return {
+    take: (key, rule, cost) => new RecordRateLimitStore(records(), { clock }).take(key, rule, cost),
+  };
 }
 
 /** Records in the database. It is another one whenever the application starts. */

@@ -1,20 +1,17 @@
 /**
  * The beginning of every way to a provider: a redirect URI that is allowed, a state, the address of the provider's page.
  */
+import { SvcError } from '../base/errors.ts';
 import { OAuthError } from './errors.ts';
 import { ProviderFailure } from './provider/failure.ts';
+import { PROTOCOL_PARAMETERS } from './provider/protocol.ts';
+import { isScopes } from './tokens/access.ts';
 import type { Awaitable, HttpRequest } from '../http/contracts.ts';
+import type { LoginRequest, OnLogin } from './hooks.ts';
 import type { Begun, BegunLogin, LoginStates } from './login-state.ts';
-import type { ProviderClient } from './provider/client.ts';
+import type { ConnectedProvider } from './provider/connected.ts';
 import type { OAuthProvider } from './provider/presets.ts';
 import type { RedirectAllowlist } from './redirects.ts';
-
-/** A provider and the client that talks to it. */
-export interface ConnectedProvider {
-  readonly provider: OAuthProvider;
-  /** A new one each time the application starts. */
-  client: ProviderClient;
-}
 
 /** A login as it is asked for. */
 export interface AskedLogin extends Omit<BegunLogin, 'provider' | 'scopes'> {
@@ -28,10 +25,16 @@ export interface AskedLogin extends Omit<BegunLogin, 'provider' | 'scopes'> {
 export class Authorizations {
   readonly #states: LoginStates;
   readonly #allowlistOf: (provider: string) => RedirectAllowlist;
+  readonly #onLogin: OnLogin | undefined;
 
-  constructor(states: LoginStates, allowlistOf: (provider: string) => RedirectAllowlist) {
-    this.#states = states;
-    this.#allowlistOf = allowlistOf;
+  constructor(parts: {
+    readonly states: LoginStates;
+    readonly allowlistOf: (provider: string) => RedirectAllowlist;
+    readonly onLogin: OnLogin | undefined;
+  }) {
+    this.#states = parts.states;
+    this.#allowlistOf = parts.allowlistOf;
+    this.#onLogin = parts.onLogin;
   }
 
   /** The redirect URI of a request that names these. @throws OAuthError `invalid_redirect_uri` */
@@ -48,8 +51,10 @@ export class Authorizations {
   async begin(
     req: HttpRequest,
     { provider, client }: ConnectedProvider,
-    { scopes, extra, ...login }: AskedLogin,
+    { scopes: fewer, extra, ...login }: AskedLogin,
   ): Promise<{ readonly url: string; readonly begun: Begun }> {
+    const wish = checked(provider, await this.#onLogin?.(provider.name, req));
+    const scopes = wish.scopes ?? fewer;
     const begun = this.#states.begin(req, { ...login, provider: provider.name, scopes: scopes ?? null });
     const url = await calling(() =>
       client.authorizationUrl({
@@ -58,11 +63,30 @@ export class Authorizations {
         challenge: begun.challenge,
         nonce: provider.scopes.includes('openid') ? begun.nonce : undefined,
         extra,
+        params: wish.params,
         scopes,
       }),
     );
     return { url, begun };
   }
+}
+
+/** The answer of `onLogin`, if it can be one. @throws SvcError `E_OAUTH_USER` */
+function checked(provider: OAuthProvider, answer: LoginRequest | undefined): LoginRequest {
+  if (answer === undefined) return {};
+  const { params = {}, scopes } = answer;
+  const taken = Object.entries(params).find(
+    ([name, value]) => PROTOCOL_PARAMETERS.has(name) || name === 'max_age' || typeof value !== 'string',
+  )?.[0];
+  if (taken !== undefined)
+    throw new SvcError('E_OAUTH_USER', [
+      'onLogin',
+      `the parameter "${taken}" is not text, or the login sets it itself`,
+    ]);
+  if (scopes !== undefined && !isScopes(scopes))
+    throw new SvcError('E_OAUTH_USER', ['onLogin', 'the scopes are no list of words']);
+  const lacksOpenId = provider.scopes.includes('openid') && scopes?.includes('openid') === false;
+  return { params, scopes: lacksOpenId ? ['openid', ...scopes] : scopes };
 }
 
 /** A call to the provider: what goes wrong there has a code of ours. */

@@ -27,3 +27,14 @@ export type OnLink = (
 
 /** Takes the identities of a provider from a user. `false`, or a 4xx exception, refuses: it is the last way in. */
 export type OnUnlink = (sub: string, provider: string) => Awaitable<boolean | void>;
+
+/** Parameters of one login, beside those that the provider is configured with. */
+export interface LoginRequest {
+  /** Added to the authorization URL, for example `{ kc_idp_hint: 'github' }`; none of the protocol, and no `max_age`. */
+  readonly params?: Readonly<Record<string, string>> | undefined;
+  /** In place of the provider's scopes, for example more of them for one feature. `openid` stays where the provider has it. */
+  readonly scopes?: readonly string[] | undefined;
+}
+
+/** Asked when a login or a link begins: parameters by the request. The request is not authenticated: check what is taken from it. */
+export type OnLogin = (provider: string, req: HttpRequest) => Awaitable<LoginRequest | undefined>;

@@ -4,7 +4,7 @@
 /// <reference types="node" preserve="true" />
 export { currentUser } from './login-state.ts';
 export type { UserAnswer } from './tokens/access.ts';
-export type { OnLink, OnUnlink, OnUser, OnUserContext } from './hooks.ts';
+export type { LoginRequest, OnLink, OnLogin, OnUnlink, OnUser, OnUserContext } from './hooks.ts';
 export type { ProviderTokenAnswer, ProviderTokenOptions, ProviderTokens } from './provider-tokens.ts';
 export { OAUTH_ERRORS, OAuthError } from './errors.ts';
 export type { OAuthErrorCode, OAuthErrorOptions } from './errors.ts';
@@ -36,6 +36,7 @@ export {
 } from './provider/presets.ts';
 export type {
   AppleKey,
+  ClientKey,
   ClientSecretMaker,
   IdTokenAlgorithm,
   MappedUser,

@@ -3,8 +3,9 @@
  * one site gets, have ten times the limit together: addresses that rotate within it do not help.
  */
 import { RateLimiter } from '../http/middleware/rate-limiter.ts';
-import { readOptions } from '../base/options.ts';
+import { given, readOptions } from '../base/options.ts';
 import type { OptionKind } from '../base/options.ts';
+import type { RateLimitStore } from '../cache/stores.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 
 /** How often clients may come, each a minute. `false` switches one off. */
@@ -17,6 +18,8 @@ export interface OAuthLimits {
   readonly token?: number | false | undefined;
   /** Texts that are no refresh token of ours, by address. Default 600. */
   readonly forged?: number | false | undefined;
+  /** Where requests are counted: a store that processes share, or `database`, that of the plugin. Default: in the memory of each process. */
+  readonly store?: RateLimitStore | 'database' | undefined;
 }
 
 /** The leading bits of one site's IPv6 addresses. */
@@ -29,12 +32,14 @@ export class EndpointLimit {
   readonly #client: RateLimiter;
   readonly #site: RateLimiter;
 
-  constructor(name: string, perMinute: number) {
-    this.#client = new RateLimiter({ name, perMinute });
+  /** `store`: undefined is the memory of this process. */
+  constructor(name: string, perMinute: number, store: RateLimitStore | undefined) {
+    this.#client = new RateLimiter({ name, perMinute, store });
     this.#site = new RateLimiter({
       name: `${name}-site`,
       perMinute: Math.min(MAX_PER_MINUTE, perMinute * SITE_FACTOR),
       ipv6Prefix: SITE_BITS,
+      store,
     });
   }
 
@@ -67,21 +72,39 @@ const LIMIT = (fallback: number): OptionKind<number | false> => ({
   accepts: isLimit,
 });
 
-/** The limits of the endpoints, each over the memory of this process. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
-export function readLimits(limits: OAuthLimits): EndpointLimits {
-  const values = readOptions('OAuthPlugin limits', limits, {
+/** Limits as they were read. */
+export interface ReadLimits {
+  readonly login: number | false;
+  readonly callback: number | false;
+  readonly token: number | false;
+  readonly forged: number | false;
+  readonly store: RateLimitStore | 'database' | undefined;
+}
+
+/** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+export function readLimits(limits: OAuthLimits): ReadLimits {
+  return readOptions('OAuthPlugin limits', limits, {
     login: LIMIT(20),
     callback: LIMIT(20),
     token: LIMIT(60),
     forged: LIMIT(600),
+    store: given<RateLimitStore | 'database'>(
+      'a RateLimitStore, or "database"',
+      (value) =>
+        value === 'database' || typeof (value as Partial<RateLimitStore> | null)?.take === 'function',
+    ),
   });
+}
+
+/** The limits of the endpoints. */
+export function limitsOf(read: ReadLimits, store: RateLimitStore | undefined): EndpointLimits {
   const limit = (name: string, perMinute: number | false): EndpointLimit | undefined =>
-    perMinute === false ? undefined : new EndpointLimit(name, perMinute);
+    perMinute === false ? undefined : new EndpointLimit(name, perMinute, store);
   return {
-    login: limit('oauth-login', values.login),
-    callback: limit('oauth-callback', values.callback),
-    token: limit('oauth-token', values.token),
-    revoke: limit('oauth-revoke', values.token),
-    forged: limit('oauth-forged', values.forged),
+    login: limit('oauth-login', read.login),
+    callback: limit('oauth-callback', read.callback),
+    token: limit('oauth-token', read.token),
+    revoke: limit('oauth-revoke', read.token),
+    forged: limit('oauth-forged', read.forged),
   };
 }

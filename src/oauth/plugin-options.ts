@@ -9,9 +9,10 @@ import { readLimits } from './limits.ts';
 import { hasNoAuthority } from './redirects.ts';
 import { isScopes } from './tokens/access.ts';
 import type { Secrets } from '../crypto/keys.ts';
+import type { RecordStore } from '../cache/stores.ts';
 import type { Awaitable } from '../http/contracts.ts';
-import type { OnLink, OnUnlink, OnUser } from './hooks.ts';
-import type { EndpointLimits, OAuthLimits } from './limits.ts';
+import type { OnLink, OnLogin, OnUnlink, OnUser } from './hooks.ts';
+import type { OAuthLimits, ReadLimits } from './limits.ts';
 import type { OAuthProvider } from './provider/presets.ts';
 import type { RefreshVerdict, RefreshedLogin } from './tokens/refresh.ts';
 
@@ -25,6 +26,8 @@ export interface OAuthPluginOptions {
   readonly providers?: readonly OAuthProvider[] | undefined;
   /** Needed with a provider. Finds or creates the user: its answer is the subject of the tokens. Nothing, or a 4xx exception, means that this one may not log in. */
   readonly onUser?: OnUser | undefined;
+  /** Asked when a login or a link begins: further parameters and scopes by the request. */
+  readonly onLogin?: OnLogin | undefined;
   /** Adds an identity to a user who is logged in: turns `POST /oauth/{provider}/link` on. */
   readonly onLink?: OnLink | undefined;
   /** Takes the identities of a provider from a user: turns `POST /oauth/{provider}/unlink` on. Needs `onLink`. */
@@ -66,6 +69,8 @@ export interface OAuthPluginOptions {
   /** Whether access tokens from before a `revokeAll()` are refused at once. Costs a look-up per subject every 5 s. Default false. */
   readonly enforceValidAfter?: boolean | undefined;
   readonly limits?: OAuthLimits | undefined;
+  /** Where values are recorded that count once: used states, DPoP proofs, codes. A store that all processes share. Default: the database of the application, else the memory of the process. */
+  readonly records?: RecordStore | undefined;
   /** Whether the provider's tokens are kept, sealed, for `providerToken()`. Default false. */
   readonly storeProviderTokens?: boolean | undefined;
   /** `iss` of access tokens. Default none. */
@@ -89,6 +94,7 @@ export interface ReadOptions {
   readonly provider: OAuthProvider | undefined;
   readonly providers: readonly OAuthProvider[] | undefined;
   readonly onUser: OnUser | undefined;
+  readonly onLogin: OnLogin | undefined;
   readonly onLink: OnLink | undefined;
   readonly onUnlink: OnUnlink | undefined;
   readonly onRefresh: OAuthPluginOptions['onRefresh'];
@@ -109,7 +115,8 @@ export interface ReadOptions {
   readonly dpop: 'off' | 'optional' | 'required';
   readonly dpopNonces: 'offered' | 'required';
   readonly enforceValidAfter: boolean;
-  readonly limits: EndpointLimits;
+  readonly limits: ReadLimits;
+  readonly records: RecordStore | undefined;
   readonly storeProviderTokens: boolean;
   readonly issuer: string | undefined;
   readonly audience: string | undefined;
@@ -137,6 +144,7 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
     provider: given<OAuthProvider>('a provider', isObject),
     providers: given<readonly OAuthProvider[]>('a list of providers', Array.isArray),
     onUser: given<OnUser>('a function (provider, info) => subject', isFunction),
+    onLogin: given<OnLogin>('a function (provider, req)', isFunction),
     onLink: given<OnLink>('a function (sub, provider, info)', isFunction),
     onUnlink: given<OnUnlink>('a function (sub, provider)', isFunction),
     onRefresh: given<NonNullable<OAuthPluginOptions['onRefresh']>>('a function', isFunction),
@@ -167,6 +175,10 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
     dpopNonces: oneOf(['offered', 'required'], 'offered'),
     enforceValidAfter: bool(false),
     limits: given<OAuthLimits>('an object', isObject),
+    records: given<RecordStore>(
+      'a RecordStore',
+      (value) => typeof (value as Partial<RecordStore> | null)?.add === 'function',
+    ),
     storeProviderTokens: bool(false),
     issuer: text(),
     audience: text(),

@@ -41,7 +41,7 @@ export function rulesOf(
       remedy: 'Leave out limits, or give each a number: limits: { login: 20, token: 60 }',
       run(_view, report) {
         const open = (['login', 'callback', 'token', 'forged'] as const).filter(
-          (name) => options.limits[name] === undefined,
+          (name) => options.limits[name] === false,
         );
         if (open.length > 0) report(subject, `its limits are off: ${open.join(', ')}`);
       },

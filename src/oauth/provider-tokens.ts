@@ -16,7 +16,7 @@ import { ProviderFailure } from './provider/failure.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Awaitable, RecordStore } from '../cache/stores.ts';
 import type { Keyring } from '../crypto/keys.ts';
-import type { ConnectedProvider } from './authorization.ts';
+import type { ConnectedProvider } from './provider/connected.ts';
 import type { TokenAnswer } from './provider/token-answer.ts';
 
 /** Tokens that the provider has handed out with a login. Secrets: not for logs, and not for browsers. */

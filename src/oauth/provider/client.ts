@@ -7,6 +7,7 @@
 import { isRecord } from '../../base/options.ts';
 import { Discovery } from './discovery.ts';
 import { isExpectedIssuer, verifyIdToken } from './id-token.ts';
+import { secondsOf } from './call-seconds.ts';
 import { ProviderFailure } from './failure.ts';
 import { jsonObject, jsonValue } from './json-answer.ts';
 import { Outbound } from './outbound.ts';
@@ -38,6 +39,8 @@ export interface AuthorizationRequest {
   readonly scopes?: readonly string[] | undefined;
   /** Of {@link EXTRA_PARAMETERS}; others are not sent. What the provider's own URL fixes stays. */
   readonly extra?: Readonly<Record<string, string>> | undefined;
+  /** Of the application for this login, before the provider's `authorizeParams`. */
+  readonly params?: Readonly<Record<string, string>> | undefined;
 }
 
 /** What a callback brings. */
@@ -69,24 +72,6 @@ export interface ProviderClientDeps {
   /** For tests; default the system's resolver. */
   readonly resolve?: Resolve | undefined;
 }
-
-/** One histogram for all providers of an application: a name is declared once. */
-const histograms = new WeakMap<Metrics, Histogram>();
-
-function secondsOf(metrics: Metrics): Histogram {
-  const known =
-    histograms.get(metrics) ??
-    metrics.histogram(
-      'svc_oauth_provider_seconds',
-      'Time that calls to identity providers took',
-      BUCKETS_SECONDS,
-      ['provider', 'call'],
-    );
-  histograms.set(metrics, known);
-  return known;
-}
-
-const BUCKETS_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 /** Parameters that a login may pass on to the provider (OpenID Connect Core §3.1.2.1). */
 export const EXTRA_PARAMETERS: readonly string[] = ['login_hint', 'prompt', 'max_age', 'ui_locales'];
@@ -150,7 +135,7 @@ export class ProviderClient {
 
   #urlOf(
     authorizeUrl: string,
-    { redirectUri, state, challenge, nonce, scopes, extra = {} }: AuthorizationRequest,
+    { redirectUri, state, challenge, nonce, scopes, extra = {}, params = {} }: AuthorizationRequest,
   ): string {
     const { clientId, clientIdName, usesOpenId, usesNonce, usesPkce, authorizeParams } = this.#options;
     if (usesOpenId && usesNonce && nonce === undefined)
@@ -161,7 +146,8 @@ export class ProviderClient {
       this.#isServedHere ? new URL(new URL(authorizeUrl).pathname, redirectUri).href : authorizeUrl
     ).split('?', 2) as [string, string?];
     const kept = query.split('&').filter((pair) => pair !== '' && !PROTOCOL_PARAMETERS.has(nameOf(pair)));
-    const fixed = new Set([...kept.map(nameOf), ...Object.keys(authorizeParams)]);
+    const own = { ...authorizeParams, ...params };
+    const fixed = new Set([...kept.map(nameOf), ...Object.keys(own)]);
     const ours = new URLSearchParams({
       response_type: 'code',
       [clientIdName]: clientId,
@@ -171,7 +157,7 @@ export class ProviderClient {
       ...(usesPkce ? { code_challenge: challenge, code_challenge_method: 'S256' } : {}),
       ...(usesOpenId && usesNonce && nonce !== undefined ? { nonce } : {}),
       ...Object.fromEntries(
-        Object.entries(authorizeParams).filter(([name]) => !kept.some((pair) => nameOf(pair) === name)),
+        Object.entries(own).filter(([name]) => !kept.some((pair) => nameOf(pair) === name)),
       ),
       ...Object.fromEntries(
         EXTRA_PARAMETERS.flatMap((name) =>
@@ -261,6 +247,11 @@ export class ProviderClient {
         `Basic ${Buffer.from(`${formEncoded(clientId)}:${formEncoded(clientSecret)}`).toString('base64')}`;
     else form.set(clientIdName, clientId);
     if (clientAuth === 'post') form.set('client_secret', clientSecret);
+    if (clientAuth === 'private_key_jwt') {
+      const nowSeconds = Math.floor(this.#deps.clock.nowMs() / 1_000);
+      const assertion = this.#options.assertions!.parameters(clientId, token.url, nowSeconds); // the constructor has seen to it
+      for (const [name, value] of Object.entries(assertion)) form.set(name, value);
+    }
     return this.#call('token', { method: 'POST', ...token, headers, body: form.toString(), signal });
   }
 

@@ -27,7 +27,7 @@ export interface Endpoints {
   readonly token: Target;
   readonly userinfo: Target | undefined;
   readonly keys: Target | undefined;
-  readonly clientAuth: 'post' | 'basic' | 'none';
+  readonly clientAuth: 'post' | 'basic' | 'private_key_jwt' | 'none';
   /** Whether an answer without `iss` is not this provider's (RFC 9207 §2.4). */
   readonly sendsIssuer: boolean;
 }

@@ -1,6 +1,7 @@
 /**
  * Options of a provider: as an application gives them, and with every default in place.
  */
+import type { ClientAssertions, ClientKey } from './client-assertion.ts';
 import type { MappedUser } from './user-info.ts';
 
 /** Signatures that an id_token may be accepted with, never `none` (RFC 8725 §3.1). `HS256` is signed with the client secret, and stands alone. */
@@ -18,10 +19,12 @@ export interface OAuthProviderOptions {
   /** From the environment. Needed unless `clientAuth` is `none`. A function makes one for each call, as Sign in with Apple wants it. */
   readonly clientSecret?: string | ClientSecretMaker | undefined;
   /**
-   * How the token endpoint learns who we are: in the form, by HTTP Basic, or not (a public client, PKCE alone). Default: what
+   * How the token endpoint authenticates this client: in the form, by HTTP Basic, by a signed assertion (RFC 7523), or not (a public client, PKCE alone). Default: what
    * the provider's metadata name, `post` before `basic`; without metadata `post`.
    */
-  readonly clientAuth?: 'post' | 'basic' | 'none' | undefined;
+  readonly clientAuth?: 'post' | 'basic' | 'private_key_jwt' | 'none' | undefined;
+  /** The key for `clientAuth: 'private_key_jwt'`, in place of a clientSecret. */
+  readonly clientKey?: ClientKey | undefined;
   /** The provider's name of itself, compared byte for byte. With `{tenantid}` in it, any GUID may stand there (see `tenants`). */
   readonly issuer?: string | undefined;
   /** Default: `issuer` + `/.well-known/openid-configuration`, read when an endpoint below is missing. */
@@ -84,7 +87,8 @@ export interface ResolvedProviderOptions {
   readonly name: string;
   readonly clientId: string;
   readonly clientSecret: string | ClientSecretMaker | undefined;
-  readonly clientAuth: 'post' | 'basic' | 'none' | undefined;
+  readonly clientAuth: 'post' | 'basic' | 'private_key_jwt' | 'none' | undefined;
+  readonly assertions: ClientAssertions | undefined;
   readonly issuer: string | undefined;
   readonly discoveryUrl: string | undefined;
   readonly metadata: Readonly<Record<string, unknown>> | undefined;

@@ -6,12 +6,14 @@ import { X509Certificate } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
 import { bool, given, int, isFunction, isRecord, oneOf, readOptions, text } from '../../base/options.ts';
 import { isLoopback } from './addresses.ts';
+import { ClientAssertions } from './client-assertion.ts';
 import { withoutNulls } from './json-answer.ts';
 import { problemOf } from './problems.ts';
 import { GUID, TENANT, URLS, WELL_KNOWN } from './protocol.ts';
 import { standardUser, textOr } from './user-info.ts';
 import type { OptionKind } from '../../base/options.ts';
 import type { Outbound } from './outbound.ts';
+import type { ClientKey } from './client-assertion.ts';
 import type {
   ClientSecretMaker,
   IdTokenAlgorithm,
@@ -126,16 +128,23 @@ export function weaknessesOf(provider: OAuthProvider): string[] {
 function read(options: OAuthProviderOptions): ResolvedProviderOptions {
   const url = given<string>('a URL', (value) => typeof value === 'string');
   const record = given<Readonly<Record<string, unknown>>>('an object', isRecord);
-  const { caFile, acceptsTextVerified, ...values } = readOptions('OAuthProvider', options, {
+  const { caFile, acceptsTextVerified, clientKey, ...values } = readOptions('OAuthProvider', options, {
     name: text(''),
     clientId: text(''),
     clientSecret: given<string | ClientSecretMaker>(
       'a string, or a function (nowSeconds) => string',
       (value) => typeof value === 'string' || isFunction(value),
     ),
-    clientAuth: given<'post' | 'basic' | 'none'>(
-      'one of "post", "basic", "none"',
-      (value) => value === 'post' || value === 'basic' || value === 'none',
+    clientAuth: given<'post' | 'basic' | 'private_key_jwt' | 'none'>(
+      'one of "post", "basic", "private_key_jwt", "none"',
+      (value) => value === 'post' || value === 'basic' || value === 'private_key_jwt' || value === 'none',
+    ),
+    clientKey: given<ClientKey>(
+      'an object { privateKey, keyId }',
+      (value) =>
+        isRecord(value) &&
+        typeof value['privateKey'] === 'string' &&
+        (value['keyId'] === undefined || typeof value['keyId'] === 'string'),
     ),
     issuer: text(),
     discoveryUrl: url,
@@ -184,8 +193,11 @@ function read(options: OAuthProviderOptions): ResolvedProviderOptions {
   const scopes = Object.freeze([
     ...(values.scopes ?? (issuer !== undefined ? ['openid', 'email', 'profile'] : [])),
   ]);
+  const assertions = clientKey === undefined ? undefined : ClientAssertions.of(clientKey);
+  if (typeof assertions === 'string') throw new SvcError('E_OAUTH_PROVIDER', [values.name, assertions]);
   const result: ResolvedProviderOptions = {
     ...values,
+    assertions,
     issuer,
     scopes,
     metadata: values.metadata === undefined ? undefined : withoutNulls(values.metadata),

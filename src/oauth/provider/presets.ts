@@ -19,6 +19,7 @@ export {
   type IdTokenAlgorithm,
   type OAuthProviderOptions,
 } from './options.ts';
+export type { ClientKey } from './client-assertion.ts';
 export { type MappedUser, type UserInfo } from './user-info.ts';
 
 /** Options of a preset beside its credentials: any option, in place of the preset's own. */

@@ -11,12 +11,23 @@ export function problemOf(given: ResolvedProviderOptions): string | undefined {
   if (!/^[a-z][a-z0-9-]{0,31}$/.test(given.name))
     return 'its name is not of the form [a-z][a-z0-9-]*, at most 32 characters';
   if (!isVisible(given.clientId)) return 'its clientId is empty, or has spaces or control characters';
-  if (given.clientAuth === 'none' ? given.clientSecret !== undefined : !isSecret(given.clientSecret)) {
-    return given.clientAuth === 'none'
-      ? 'it has a clientSecret although clientAuth is "none"'
-      : 'its clientSecret is empty, or has spaces or control characters';
-  }
+  const problem = problemOfClient(given);
+  if (problem !== undefined) return problem;
   return problemOfIssuer(given) ?? problemOfUrls(given) ?? problemOfParts(given);
+}
+
+/** One way to authenticate, and what it needs. */
+function problemOfClient({
+  clientAuth,
+  clientSecret,
+  assertions,
+}: ResolvedProviderOptions): string | undefined {
+  if (clientAuth === 'none' || clientAuth === 'private_key_jwt') {
+    if (clientSecret !== undefined) return `it has a clientSecret although clientAuth is "${clientAuth}"`;
+  } else if (!isSecret(clientSecret)) return 'its clientSecret is empty, or has spaces or control characters';
+  if ((clientAuth === 'private_key_jwt') !== (assertions !== undefined))
+    return 'a clientKey belongs to clientAuth "private_key_jwt", and is needed there';
+  return undefined;
 }
 
 /** A secret that a function makes is looked at when it is made. */

@@ -1,0 +1,53 @@
+/**
+ * Rate limits in a RecordStore: buckets that all processes share, in a database or wherever its records are.
+ *
+ *   read the bucket -> GCRA step -> write it if it is still the same, else again
+ *
+ * One number each: the theoretical arrival time, by the clock that is handed in. A refused attempt only reads.
+ */
+import { systemClock } from '../base/clock.ts';
+import { given, readOptions } from '../base/options.ts';
+import { takeFrom } from './stores.ts';
+import type { Clock } from '../base/clock.ts';
+import type { RateLimitResult, RateLimitRule, RateLimitStore, RecordStore } from './stores.ts';
+
+/** Options of a {@link RecordRateLimitStore}, beside its records. */
+export interface RecordRateLimitStoreOptions {
+  /** Default: the machine's time. Hosts must agree on it to within what a limit may be off by. */
+  readonly clock?: Clock | undefined;
+}
+
+/** Each attempt fails only where another one has succeeded meanwhile. */
+const ATTEMPTS = 100;
+
+/** A {@link RateLimitStore} over any {@link RecordStore}: `new RecordRateLimitStore(new DatabaseRecordStore(db))`. */
+export class RecordRateLimitStore implements RateLimitStore {
+  readonly #records: RecordStore;
+  readonly #clock: Clock;
+
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  constructor(records: RecordStore, options: RecordRateLimitStoreOptions = {}) {
+    const { clock } = readOptions('RecordRateLimitStore', options, { clock: given<Clock>() });
+    this.#records = records;
+    this.#clock = clock ?? systemClock;
+  }
+
+  async take(key: string, rule: RateLimitRule, cost = 1): Promise<RateLimitResult> {
+    const bucket = `limit ${key}`;
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      const known = await this.#records.get(bucket);
+      const nowMs = this.#clock.nowMs();
+      // a clock that was set back must not lock clients out for longer than the bucket lasts
+      const fromMs = Math.min(Math.max(nowMs, Number(known ?? 0)), nowMs + rule.periodMs);
+      const result = takeFrom(fromMs - nowMs, rule, cost);
+      if (!result.isAllowed || cost === 0) return result;
+      const arrivalMs = String(fromMs + (cost * rule.periodMs) / rule.limit);
+      const isWritten =
+        known === undefined
+          ? await this.#records.add(bucket, arrivalMs, result.resetMs)
+          : await this.#records.replace(bucket, known, arrivalMs, result.resetMs);
+      if (isWritten) return result;
+    }
+    throw new Error(`A rate limit could not be counted: ${ATTEMPTS} attempts were overtaken by others`);
+  }
+}

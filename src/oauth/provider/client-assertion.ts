@@ -1,0 +1,79 @@
+/**
+ * Client authentication by a signed assertion (RFC 7523 §2.2, OpenID Connect Core §9 `private_key_jwt`): the provider has only the public key.
+ */
+import { createPrivateKey, randomBytes, sign } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
+
+/** The key of a client. */
+export interface ClientKey {
+  /** PKCS #8 in PEM: RSA of 2,048 bits or more, P-256, or Ed25519. From the environment or a file. */
+  readonly privateKey: string;
+  /** The name by which the provider knows the public key. */
+  readonly keyId?: string | undefined;
+}
+
+type Algorithm = 'RS256' | 'ES256' | 'EdDSA';
+
+const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer';
+const VALID_SECONDS = 60;
+const MIN_RSA_BITS = 2_048;
+
+/** Signs assertions. Prints without the key. */
+export class ClientAssertions {
+  readonly #key: KeyObject;
+  readonly #algorithm: Algorithm;
+  readonly #keyId: string | undefined;
+
+  private constructor(key: KeyObject, algorithm: Algorithm, keyId: string | undefined) {
+    this.#key = key;
+    this.#algorithm = algorithm;
+    this.#keyId = keyId;
+  }
+
+  /** Assertions by a key, or in words why that cannot sign them. */
+  static of({ privateKey, keyId }: ClientKey): ClientAssertions | string {
+    let key: KeyObject;
+    try {
+      key = createPrivateKey(privateKey);
+    } catch {
+      return 'its clientKey is not a private key in PEM'; // without the cause, which may show the key
+    }
+    const algorithm = algorithmOf(key);
+    return algorithm === undefined
+      ? 'its clientKey is not RSA of 2,048 bits or more, P-256 or Ed25519'
+      : new ClientAssertions(key, algorithm, keyId);
+  }
+
+  /** The parameters of a token request, good for one minute and one use. `audience` is the token endpoint. */
+  parameters(clientId: string, audience: string, nowSeconds: number): Readonly<Record<string, string>> {
+    const header = { alg: this.#algorithm, typ: 'JWT', kid: this.#keyId };
+    const claims = {
+      iss: clientId,
+      sub: clientId,
+      aud: audience,
+      jti: randomBytes(16).toString('base64url'),
+      iat: nowSeconds,
+      exp: nowSeconds + VALID_SECONDS,
+    };
+    const signed = [header, claims]
+      .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
+      .join('.');
+    const signature = sign(this.#algorithm === 'EdDSA' ? null : 'sha256', Buffer.from(signed), {
+      key: this.#key,
+      dsaEncoding: 'ieee-p1363',
+    });
+    return {
+      client_assertion_type: ASSERTION_TYPE,
+      client_assertion: `${signed}.${signature.toString('base64url')}`,
+    };
+  }
+}
+
+function algorithmOf({
+  asymmetricKeyType: type,
+  asymmetricKeyDetails: details,
+}: KeyObject): Algorithm | undefined {
+  if (type === 'ed25519') return 'EdDSA';
+  if (type === 'ec') return details?.namedCurve === 'prime256v1' ? 'ES256' : undefined;
+  return type === 'rsa' && (details?.modulusLength ?? 0) >= MIN_RSA_BITS ? 'RS256' : undefined;
+}
