@@ -2,7 +2,7 @@
  * Options of `new Svc()` and `app.run()`, and the framework's own settings: read once, with ranges and defaults.
  */
 import { SvcError } from '../base/errors.ts';
-import { bool, given, int, isObject, readOptions, text } from '../base/options.ts';
+import { bool, given, int, isObject, readOptions, text, defined, optionalInt } from '../base/options.ts';
 import { ACCESS_LOG_NEEDS, readShare } from '../http/middleware/access-log.ts';
 import { RequestIDMiddleware } from '../http/middleware/request-id.ts';
 import { USUAL_IDENTITY } from '../http/request-id.ts';
@@ -161,16 +161,13 @@ export function readSvcOptions(options: SvcOptions): ReadSvcOptions {
     roomBus,
     ops: ops ?? {},
     openapi,
-    settings: { ...config, ...withoutUndefined(settings) },
+    settings: { ...config, ...defined(settings) },
   };
 }
 
 const RUN_OPTIONS = {
   host: given<string>('a string', (value) => typeof value === 'string'),
-  port: given<number>(
-    'an integer 0 … 65535',
-    (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 65_535,
-  ),
+  port: optionalInt(0, 65_535),
   drainSeconds: int(30, 0, 3_600),
   handleSignals: bool(true),
   reload: bool(false),
@@ -276,9 +273,4 @@ export class Settings {
       uploadDirectory: config.get('uploadDirectory', '') || undefined,
     };
   }
-}
-
-/** Drops options that were not given, so that they do not hide the values of `config`. */
-function withoutUndefined(values: object): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
 }

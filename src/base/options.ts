@@ -25,6 +25,11 @@ export function int(fallback: number, least: number, greatest: number): OptionKi
   };
 }
 
+/** An integer of `least ... greatest`, or none. */
+export function optionalInt(least: number, greatest: number): OptionKind<number | undefined> {
+  return { ...int(least, least, greatest), fallback: undefined };
+}
+
 /** A finite number of `least ... greatest`. */
 export function number(fallback: number, least: number, greatest: number): OptionKind<number> {
   return {
@@ -132,6 +137,11 @@ export function readGiven<K extends Record<string, OptionKind<unknown>>>(
     values[name] = value;
   }
   return values as Partial<OptionValues<K>>; // as above
+}
+
+/** A copy of an object without the members that are undefined. */
+export function defined<T extends object>(object: T): T {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T; // what is left is as it was
 }
 
 /** A value as an error may show it: short, and never a string's content, which may be a secret. */

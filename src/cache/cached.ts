@@ -16,7 +16,7 @@ import { systemClock, type Clock } from '../base/clock.ts';
 import { SvcError } from '../base/errors.ts';
 import { SingleFlight, type SharedCall, type Give } from './single-flight.ts';
 import { createLogger, type Logger } from '../observability/log.ts';
-import { bool, given, int, isFunction, number, readOptions, shown } from '../base/options.ts';
+import { bool, given, int, isFunction, number, readOptions, shown, optionalInt } from '../base/options.ts';
 import type { Awaitable, CacheBackend } from './stores.ts';
 
 /** How results of a function are kept. Times are seconds, fractions allowed. */
@@ -157,7 +157,7 @@ class CachedCalls<A extends readonly unknown[], R> {
         '1 … 64 letters, digits, "_", "." and "-"',
         (value) => typeof value === 'string' && /^[\w.-]{1,64}$/.test(value),
       ),
-      maxEntries: given<number>('an integer 1 … 10000000', int(1, 1, 10_000_000).accepts),
+      maxEntries: optionalInt(1, 10_000_000),
       shareReferences: bool(false),
       maxFlights: int(1_000, 1, 1_000_000),
       backendTimeoutMs: int(1_000, 1, 60_000),

@@ -7,7 +7,7 @@
 import { JsonSchemas } from '../schema/json-schema.ts';
 
 import { compileType, FieldType, fileLimit } from '../schema/schema.ts';
-import { closest, isRecord } from '../base/options.ts';
+import { closest, isRecord, defined } from '../base/options.ts';
 import { fillTemplate, writeSegment } from '../http/path.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 import type { Dialect, JsonObject } from './messages.ts';
@@ -58,7 +58,7 @@ export class PlannedTool {
     this.isDescribed = description !== undefined;
     this.#title = own.title ?? spec.summary;
     this.#description = (spec.deprecated === true ? 'Deprecated. ' : '') + (description ?? subject);
-    this.#hints = { ...hintsOf(route.method), ...withoutUndefined(own.annotations ?? {}) };
+    this.#hints = { ...hintsOf(route.method), ...defined(own.annotations ?? {}) };
   }
 
   /** As clients of a version see it. */
@@ -162,10 +162,6 @@ function hintsOf(method: string): ToolHints {
     destructiveHint: !readOnlyHint,
     idempotentHint: readOnlyHint || method === 'PUT' || method === 'DELETE',
   };
-}
-
-function withoutUndefined(hints: ToolHints): ToolHints {
-  return Object.fromEntries(Object.entries(hints).filter(([, hint]) => hint !== undefined));
 }
 
 /*

@@ -497,3 +497,19 @@ function bucketLines({ name, buckets }: MetricSnapshot, labels: string, numbers:
 function escaped(character: string): string {
   return character === '\n' ? '\\n' : `\\${character}`;
 }
+
+const shared = new WeakMap<Metrics, Map<string, Counter>>();
+
+/** Returns the counter of this name that all parts of an application share. It is declared when it is first asked for. */
+export function sharedCounter(
+  metrics: Metrics,
+  name: `svc_${string}`,
+  help: string,
+  labels: readonly string[],
+): Counter {
+  let counters = shared.get(metrics);
+  if (counters === undefined) shared.set(metrics, (counters = new Map()));
+  let counter = counters.get(name);
+  if (counter === undefined) counters.set(name, (counter = metrics.counter(name, help, labels)));
+  return counter;
+}

@@ -3,7 +3,7 @@
  */
 import { hash } from 'node:crypto';
 import { SvcError } from '../base/errors.ts';
-import { given, isRecord, readOptions, shown, text } from '../base/options.ts';
+import { given, isRecord, readOptions, shown, text, defined } from '../base/options.ts';
 import { openapiDocument } from './openapi.ts';
 import { notModified } from '../http/files/files.ts';
 import { judge, preconditionFailed } from '../http/files/preconditions.ts';
@@ -52,8 +52,8 @@ export function readOpenApiOptions(options: OpenApiOptions): OpenApiOptions {
   }
   return {
     ...read,
-    contact: contact && withoutUndefined(contact),
-    license: license && (withoutUndefined(license) as License),
+    contact: contact && defined(contact),
+    license: license && (defined(license) as License),
   };
 }
 
@@ -98,8 +98,4 @@ function isServer(value: unknown): boolean {
     typeof (value as Partial<DocumentedServer>).url === 'string' &&
     Object.keys(value as object).every((key) => key === 'url' || key === 'description')
   );
-}
-
-function withoutUndefined<T extends object>(values: T): T {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as T;
 }

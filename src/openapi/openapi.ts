@@ -7,7 +7,7 @@
  *   schemas    classes by name under `components`; see schema/json-schema.ts for what they say
  *   meta       `meta: { openapi: { ... } }` is laid over the operation that is made of a route: what cannot be derived
  */
-import { isRecord } from '../base/options.ts';
+import { isRecord, defined } from '../base/options.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
 import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
 import { pathParameter, requestBody, textParameters } from './inputs.ts';
@@ -328,11 +328,6 @@ function idempotencyKey({ route }: RouteDetail, layers: readonly Middleware[]): 
 function mergedParameters(derived: readonly Parameter[], own: readonly Parameter[]): readonly Parameter[] {
   const keyOf = (parameter: Parameter): string => `${parameter.in} ${parameter.name}`;
   return [...new Map([...derived, ...own].map((parameter) => [keyOf(parameter), parameter])).values()];
-}
-
-/** The object without its undefined members. */
-function defined<T extends object>(object: T): T {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T;
 }
 
 /*

@@ -9,7 +9,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { constants } from 'node:os';
 import { Forbidden, Unauthorized } from '../base/errors.ts';
 import { EventLoopDelay } from '../observability/event-loop.ts';
-import { given, int, isObject, readOptions, text } from '../base/options.ts';
+import { given, isObject, readOptions, text, optionalInt } from '../base/options.ts';
 import { ConnectionMeter } from '../http/server/connections.ts';
 import { isPrivatePeer } from '../http/request/proxy.ts';
 import { HttpResponse, JSON_TYPE } from '../http/response.ts';
@@ -89,7 +89,7 @@ export class Operations {
     });
     const { auth, port, host } = readOptions('ops.metrics', access ?? {}, {
       auth: AUTH,
-      port: given<number>('an integer 0 … 65535', (value) => int(0, 0, 65_535).accepts(value)),
+      port: optionalInt(0, 65_535),
       host: text('127.0.0.1'),
     });
     this.access = { port, host };

@@ -7,6 +7,7 @@
  *   input    members with a default are optional; secret ones are `writeOnly`; read-only ones say only that, since they are passed over
  *   output   members with a default are required, for the serialiser fills them in; secret ones are not there
  */
+import { defined } from '../base/options.ts';
 import { plansOf, plansWithin } from './nodes.ts';
 import type { About, Constraints, FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
 import { BASE64_PATTERN, FORMATS } from './formats.ts';
@@ -269,13 +270,6 @@ function described(node: TypeNode, about: About): JsonSchema {
     description: about.description,
     examples: example?.ok === true ? [example.value] : undefined,
   });
-}
-
-/** The object without its undefined members. */
-function defined(schema: JsonSchema): JsonSchema {
-  const found: JsonSchema = {};
-  for (const keyword in schema) if (schema[keyword] !== undefined) found[keyword] = schema[keyword];
-  return found;
 }
 
 function isEmpty({ title, description, example }: About): boolean {

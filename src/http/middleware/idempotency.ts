@@ -12,6 +12,7 @@
  * A claim is a lease, renewed while the handler runs. When a process dies the claim ends with it, leaseSeconds later, and the
  * next attempt executes anew: at least once from there on, for nobody can know how far the first one had come.
  */
+import { sharedCounter } from '../../observability/metrics.ts';
 import { createHash, randomUUID } from 'node:crypto';
 import { BadRequest, Conflict, HTTPException, SvcError, UnprocessableContent } from '../../base/errors.ts';
 import { bool, given, int, isFunction, readOptions, shown, text } from '../../base/options.ts';
@@ -27,7 +28,7 @@ import { HttpResponse } from '../response.ts';
 import { isChunks } from '../chunks.ts';
 import type { RecordStore } from '../../cache/stores.ts';
 import type { Finding } from '../../base/findings.ts';
-import type { Counter, Metrics } from '../../observability/metrics.ts';
+import type { Counter } from '../../observability/metrics.ts';
 import type {
   Awaitable,
   CompiledRoute,
@@ -72,22 +73,6 @@ const IPV6_BITS = 64;
 
 /** What became of a request with a key. */
 type Fate = 'executed' | 'replayed' | 'in_progress' | 'mismatch' | 'answer_lost';
-
-const counters = new WeakMap<Metrics, Counter>();
-
-function counterOf(metrics: Metrics): Counter {
-  let counter = counters.get(metrics);
-  if (counter === undefined)
-    counters.set(
-      metrics,
-      (counter = metrics.counter(
-        'svc_idempotent_requests_total',
-        'Requests with an idempotency key, by what became of them',
-        ['fate'],
-      )),
-    );
-  return counter;
-}
 
 /** A request that this process executes. */
 interface Claim {
@@ -191,7 +176,12 @@ export class IdempotencyMiddleware implements Middleware {
     const stranger = this.#application.claim(subject, view);
     if (stranger !== undefined) return yield stranger;
     this.#services = view.services;
-    this.#counter = counterOf(view.services.metrics);
+    this.#counter = sharedCounter(
+      view.services.metrics,
+      'svc_idempotent_requests_total',
+      'Requests with an idempotency key, by what became of them',
+      ['fate'],
+    );
     this.#store ??= new MemoryRecordStore({ maxRecords: MEMORY_RECORDS, clock: view.services.clock });
     if (!this.#isShared && isServedByMany(view)) {
       yield {

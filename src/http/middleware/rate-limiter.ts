@@ -7,10 +7,11 @@
  * Counted by the generic cell rate algorithm (cache/stores.ts) on the monotonic clock. In memory each process counts for itself:
  * n workers allow n times as much, unless they share a store.
  */
+import { sharedCounter } from '../../observability/metrics.ts';
 import { createHash } from 'node:crypto';
 import { types } from 'node:util';
 import { HTTPException, SvcError, TooManyRequests, withoutStack } from '../../base/errors.ts';
-import { given, int, oneOf, readOptions, shown, text } from '../../base/options.ts';
+import { given, int, oneOf, readOptions, shown, text, optionalInt } from '../../base/options.ts';
 import { MemoryRateLimitStore } from '../../cache/stores.ts';
 import { ProxyWatch, clientOf, readTrustProxy } from '../request/proxy.ts';
 import { isThenable } from '../../base/promises.ts';
@@ -51,9 +52,7 @@ const MAX_KEY_LENGTH = 128;
 const AT_ONCE = 'answers text, or undefined, at once';
 
 export const PER_MINUTE: OptionKind<number> = int(120, 1, 1_000_000);
-export const BURST: OptionKind<number | undefined> = given<number>('an integer 1 … 1000000', (value) =>
-  int(1, 1, 1_000_000).accepts(value),
-);
+export const BURST: OptionKind<number | undefined> = optionalInt(1, 1_000_000);
 export const KEY: OptionKind<RateLimitKey | undefined> = given<RateLimitKey>(
   `a function of the request that ${AT_ONCE}`,
   (value) => typeof value === 'function' && !types.isAsyncFunction(value),
@@ -252,7 +251,12 @@ export class Gate {
     this.#deps = {
       clock,
       log: services.log.child('svc_security'),
-      refusals: refusalsOf(services.metrics),
+      refusals: sharedCounter(
+        services.metrics,
+        'svc_rate_limited_total',
+        'Requests refused because their client had sent too many, by limit',
+        ['limit'],
+      ),
       memories: isSame ? memories! : new Map(),
       reported: isSame ? reported! : new MemoryRateLimitStore({ maxBuckets: this.#maxBuckets, clock }),
     };
@@ -348,23 +352,6 @@ function watchOf({ metrics, log }: Services): ProxyWatch {
 
 /** No bucket begins with a line end: names have none. */
 const STORE_FAILED = '\nstore';
-
-/** One counter for all limits of an application. */
-const counters = new WeakMap<Metrics, Counter>();
-
-function refusalsOf(metrics: Metrics): Counter {
-  let counter = counters.get(metrics);
-  if (counter === undefined)
-    counters.set(
-      metrics,
-      (counter = metrics.counter(
-        'svc_rate_limited_total',
-        'Requests refused because their client had sent too many, by limit',
-        ['limit'],
-      )),
-    );
-  return counter;
-}
 
 /** @throws SvcError `E_OPTION_RANGE` */
 export function checkedName(owner: string, name: string): string {

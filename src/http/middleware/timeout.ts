@@ -8,6 +8,7 @@
  * 503 and not 504, which is a gateway's word about a server behind it (RFC 9110 §15.6). The time ends with the answer's
  * head: a stream that has begun is not cut.
  */
+import { sharedCounter } from '../../observability/metrics.ts';
 import { RequestTimeout } from '../../base/errors.ts';
 import { number, readOptions } from '../../base/options.ts';
 import { Deadlines } from '../deadlines.ts';
@@ -16,7 +17,7 @@ import { HttpResponse } from '../response.ts';
 import { discard, isChunks } from '../chunks.ts';
 import { TransportRequest } from '../request/request.ts';
 import type { Finding } from '../../base/findings.ts';
-import type { Counter, Metrics } from '../../observability/metrics.ts';
+import type { Counter } from '../../observability/metrics.ts';
 import type {
   Awaitable,
   CompiledRoute,
@@ -38,22 +39,6 @@ const MAX_SECONDS = 86_400;
 /** Who has waited for long is not asked to wait for longer. */
 const MAX_RETRY_SECONDS = 60;
 
-const counters = new WeakMap<Metrics, Counter>();
-
-function counterOf(metrics: Metrics): Counter {
-  let counter = counters.get(metrics);
-  if (counter === undefined)
-    counters.set(
-      metrics,
-      (counter = metrics.counter(
-        'svc_request_timeouts_total',
-        'Requests that were not answered in their time, by route template',
-        ['route'],
-      )),
-    );
-  return counter;
-}
-
 /** One length of time, for the requests of one application. @internal */
 export class TimeLimit implements Middleware {
   readonly kind = 'timeout';
@@ -66,7 +51,12 @@ export class TimeLimit implements Middleware {
     this.#ms = ms;
     this.#services = services;
     this.#deadlines = new Deadlines(ms, services.clock);
-    this.#counter = counterOf(services.metrics);
+    this.#counter = sharedCounter(
+      services.metrics,
+      'svc_request_timeouts_total',
+      'Requests that were not answered in their time, by route template',
+      ['route'],
+    );
   }
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {

@@ -6,7 +6,7 @@
  *                       heartbeat ---┴-> piece -> the client               a server that stops ends the stream between two events
  */
 import { ignore } from '../../base/promises.ts';
-import { given, int, readOptions, shown } from '../../base/options.ts';
+import { int, readOptions, shown, optionalInt } from '../../base/options.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { EndlessChunks, inContext, isPending, iterate } from '../chunks.ts';
 import { checkedSource, HttpResponse, toJson } from '../response.ts';
@@ -49,7 +49,7 @@ export function readEventOptions(
 ): ResolvedEventOptions {
   const { heartbeatSeconds, retryMs } = readOptions(owner, options, {
     heartbeatSeconds: int(15, 1, 3_600),
-    retryMs: given<number>('an integer 0 … 2147483647', (value) => int(0, 0, 2_147_483_647).accepts(value)),
+    retryMs: optionalInt(0, 2_147_483_647),
   });
   return {
     heartbeatMs: heartbeatSeconds * 1_000,
