@@ -57,10 +57,10 @@ async function commands(): Promise<string[]> {
 
 function metrics(): string[] {
   const rows = found(
-    /\.(counter|gauge|histogram)\(\s*'(svc_\w+)',\s*'((?:[^'\\]|\\.)*)'(?:[^;]*?\[('[^\]]*)\])?/g,
+    /(?<=\.|shared)([cC]ounter|gauge|histogram)\(\s*(?:[\w.]+,\s*)?'(svc_\w+)',\s*'((?:[^'\\]|\\.)*)'(?:[^;]*?\[('[^\]]*)\])?/g,
   ).map(
     ({ match: [, kind, name, help, labels] }) =>
-      `| \`${name!}${labels === undefined || !/^'[a-z_]+'(?:, '[a-z_]+')*$/.test(labels) ? '' : `{${labels.replaceAll("'", '')}}`}\` | ${kind!} | ${cell(help!)} |`,
+      `| \`${name!}${labels === undefined || !/^'[a-z_]+'(?:, '[a-z_]+')*$/.test(labels) ? '' : `{${labels.replaceAll("'", '')}}`}\` | ${kind!.toLowerCase()} | ${cell(help!)} |`,
   );
   return ['| metric | kind | what |', '|---|---|---|', ...new Set(rows.sort())];
 }
