@@ -647,7 +647,7 @@ row(
     assert.equal(report.ok, false);
     const [finding] = report.findings;
     assert.deepEqual([finding!.rule, finding!.severity, finding!.subject], ['SVC101', 'error', 'GET /a']);
-    assert.match(finding!.place!.file, /spec\.test\.ts$/);
+    assert.match(finding!.place!.file, /spec\.integration\.test\.ts$/);
     assert.ok(finding!.remedy.length > 0);
     const good = make().app;
     good.get('/a', () => 1);
@@ -2570,8 +2570,8 @@ row(`${RULES} / 2`, 'the stack is in the answer with debug alone, and in the log
       throw new Error('boom');
     });
     const text = await (await clientOf(t, app).get('/')).text();
-    assert.equal(/boom|spec\.test|at .+:\d+:\d+/.test(text), debug);
-    assert.match(lines.join(), /boom.*spec\.test/);
+    assert.equal(/boom|spec\.integration|at .+:\d+:\d+/.test(text), debug);
+    assert.match(lines.join(), /boom.*spec\.integration/);
   }
 });
 row(

@@ -236,7 +236,12 @@ export class Page {
   }
 
   reload(): Promise<void> {
-    return this.#arriving(undefined, () => this.send('Page.reload'));
+    return this.#arriving(undefined, () =>
+      this.send('Page.reload').catch((error: unknown) => {
+        if (!/Not attached to an active page/.test(String(error))) throw error;
+        return this.send('Page.navigate', { url: this.#url }); // the page was about to load another one by itself
+      }),
+    );
   }
 
   /** Scrolls to an element, presses the mouse in its middle, and waits as open() does. */

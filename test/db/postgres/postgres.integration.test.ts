@@ -53,7 +53,7 @@ test('a database of PostgreSQL rolls back what was left open, and gives the next
   );
   assert.equal(await db.scalar('select count(*) from left_open'), 0);
   const warning = events.find(({ event }) => event === 'connection_left_in_use');
-  assert.match(String(warning?.['acquired']), /postgres\.test\.ts/);
+  assert.match(String(warning?.['acquired']), /postgres\.integration\.test\.ts/);
 });
 
 test('a database of PostgreSQL makes no more connections than max, and sends away who waits too long', async (t) => {
