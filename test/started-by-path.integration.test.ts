@@ -62,7 +62,7 @@ interface Document {
 async function placesIn({ node, command }: Way, app: string): Promise<string[]> {
   const { stdout, stderr } = await run(
     process.execPath,
-    [...node, command, 'check', 'app.ts', '--format', 'json', '--skip', 'SVC404,SVC211,SVC302,SVC503'], // SVC503 depends on the load of the machine,
+    [...node, command, 'check', 'app.ts', '--format', 'json', '--skip', 'SVC404,SVC211,SVC302,SVC503'], // SVC503 depends on the load of the machine
     { cwd: application({ 'app.ts': app }) },
   );
   assert.notEqual(stdout, '', stderr);
