@@ -187,8 +187,9 @@ export class Database extends Session {
       if (committing instanceof Promise) await committing;
       return result;
     } catch (error) {
-      if (connection !== undefined) await undo(this.#traced(connection), endingLimit(limit, 0, this.#clock));
-      throw atCaller(error);
+      const thrown = atCaller(error);
+      if (connection === undefined) throw thrown;
+      throw await undo(this.#traced(connection), endingLimit(limit, 0, this.#clock), thrown);
     } finally {
       if (connection !== undefined) this.#driver.release(connection);
     }

@@ -5,7 +5,7 @@
  * recognised inside the callback, where it would wait for its own transaction to end, or quietly not be part of it.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { SvcError } from '../base/errors.ts';
+import { SvcError, errorAfter } from '../base/errors.ts';
 import { atCaller } from './errors.ts';
 import { endingLimit, limitOf, limitReached, type QueryOptions } from './limits.ts';
 import { Session, type OpenStream, type Work } from './session.ts';
@@ -140,8 +140,7 @@ export class Transaction extends Session {
       );
     } catch (error) {
       await this.#settle();
-      await undo(end, this.#ending());
-      throw error;
+      throw await undo(end, this.#ending(), error);
     }
     this.#isOver = true;
     if (this.#inFlight > 0) await this.#settle();
@@ -149,8 +148,7 @@ export class Transaction extends Session {
       const committing = end.commit(this.#ending());
       if (committing instanceof Promise) await committing;
     } catch (error) {
-      await undo(end, this.#ending());
-      throw atCaller(error);
+      throw await undo(end, this.#ending(), atCaller(error));
     }
     return value;
   }
@@ -228,11 +226,19 @@ export class Transaction extends Session {
   }
 }
 
-/** Rolls back, if it can be done. @internal */
-export async function undo(end: Pick<End, 'rollback'>, limit: Limit | undefined): Promise<void> {
+/**
+ * Rolls back because of `error`, and returns what is to be thrown: `error`, whose chain of causes ends with the failure of the rollback
+ * where that fails. A connection that cannot roll back is not lent again. @internal
+ */
+export async function undo(
+  end: Pick<End, 'rollback'>,
+  limit: Limit | undefined,
+  error: unknown,
+): Promise<unknown> {
   try {
     await end.rollback(limit);
-  } catch {
-    // why it is undone matters more; a connection that cannot roll back is not lent again
+    return error;
+  } catch (failure) {
+    return errorAfter(error, failure);
   }
 }
