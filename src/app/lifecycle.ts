@@ -341,7 +341,7 @@ export class Serving {
 
   /** @throws SvcError `E_LISTEN` */
   async #open(server: HttpServer, options: ServerOptions): Promise<RunningServer> {
-    const address = await server.listen(options);
+    const address = await server.listen(options.place);
     return this.serve(server, { ...address, drainMs: options.drainMs });
   }
 

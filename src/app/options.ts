@@ -7,6 +7,7 @@ import { ACCESS_LOG_NEEDS, readShare } from '../http/middleware/access-log.ts';
 import { RequestIDMiddleware } from '../http/middleware/request-id.ts';
 import { USUAL_IDENTITY } from '../http/request-id.ts';
 import { FORWARDED_HEADERS, readTrustProxy } from '../http/request/proxy.ts';
+import { USUAL_SOCKET_MODE } from '../http/server/listen.ts';
 import { LIMIT_OPTIONS, TLS_OPTION, readLimits, readTlsOptions } from '../http/server/options.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Config, Env } from '../base/config.ts';
@@ -15,6 +16,7 @@ import type { RoomBus } from '../cache/stores.ts';
 import type { Middleware, StateMap } from '../http/contracts.ts';
 import type { ForwardedHeader, TrustProxy } from '../http/request/proxy.ts';
 import type { RequestDefaults } from '../http/request/request.ts';
+import type { ListenOptions } from '../http/server/listen.ts';
 import type { LimitOptions, Limits, ServerTlsOptions, TlsOptions } from '../http/server/options.ts';
 import type { OpenApiOptions } from '../openapi/openapi.ts';
 import type { OpsOptions } from '../operations/operations.ts';
@@ -84,12 +86,16 @@ export interface SvcOptions extends LimitOptions {
   readonly config?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** Where to listen. What is left out comes from the settings `host` and `port` (SVC_HOST, SVC_PORT). */
+/** Where to listen. What is left out comes from the settings `host` and `port` (SVC_HOST, SVC_PORT), or `socket`. */
 export interface RunOptions {
   /** Default `127.0.0.1`. */
   readonly host?: string | undefined;
   /** 0 ... 65535; 0 takes a free one. Default 8000. */
   readonly port?: number | undefined;
+  /** The path of a Unix socket to listen on in place of host and port. What a process that was killed has left there is removed. SVC_SOCKET. */
+  readonly socket?: string | undefined;
+  /** The permissions of the socket's file, 0 ... 0o777. Default 0o660: the user and the group of the process. SVC_SOCKET_MODE in octal: `660`. */
+  readonly socketMode?: number | undefined;
   /** How long requests in flight may take after SIGTERM, in seconds, 0 ... 3600. Default 30. */
   readonly drainSeconds?: number | undefined;
   /** Whether SIGTERM and SIGINT drain and end the process. Default true. */
@@ -165,9 +171,52 @@ export function readSvcOptions(options: SvcOptions): ReadSvcOptions {
   };
 }
 
+const MODE_NEEDS = 'the permissions of a file, 0 … 0o777';
+
+function isMode(value: unknown): boolean {
+  return int(0, 0, 0o777).accepts(value);
+}
+
+/** Reads permissions in octal: `660`. Undefined for other texts. */
+export function readMode(text: string): number | undefined {
+  return /^0?[0-7]{3}$/.test(text) ? Number.parseInt(text, 8) : undefined;
+}
+
+/**
+ * Where to listen: at the socket that is given, else at the host or port that is given, else as the settings say.
+ *
+ * @throws SvcError `E_OPTION_RANGE` for a socket beside a host or port, `E_CONFIG_CAST`
+ */
+export function readPlace(
+  owner: string,
+  { host, port, socket, socketMode }: ListenOptions,
+  config: Config,
+): ListenOptions {
+  const isPort = host !== undefined || port !== undefined;
+  if (isPort && socket !== undefined)
+    throw new SvcError('E_OPTION_RANGE', [
+      owner,
+      'socket',
+      'to be left out where "host" or "port" is given',
+      'both',
+    ]);
+  const path = socket ?? (isPort ? '' : config.get('socket', ''));
+  if (path === '')
+    return { host: host ?? config.get('host', '127.0.0.1'), port: port ?? config.get('port', 8000) };
+  const mode =
+    socketMode ??
+    config.get('socketMode', USUAL_SOCKET_MODE, {
+      cast: readMode,
+      needs: 'permissions in octal, such as 660',
+    });
+  return { socket: path, socketMode: mode };
+}
+
 const RUN_OPTIONS = {
   host: given<string>('a string', (value) => typeof value === 'string'),
   port: optionalInt(0, 65_535),
+  socket: given<string>('the path of a socket', (value) => typeof value === 'string' && value !== ''),
+  socketMode: given<number>(MODE_NEEDS, isMode),
   drainSeconds: int(30, 0, 3_600),
   handleSignals: bool(true),
   reload: bool(false),
@@ -180,8 +229,7 @@ const RUN_OPTIONS = {
 
 /** The address, the drain time and the TLS settings of a server. */
 export interface ServerOptions {
-  readonly host: string;
-  readonly port: number;
+  readonly place: ListenOptions;
   readonly drainMs: number;
   readonly handleSignals: boolean;
   /** Undefined: no TLS. */
@@ -197,7 +245,7 @@ export function readRunOptions(
   readonly workers: number | 'auto' | undefined;
   readonly reload: boolean;
 } {
-  const { host, port, drainSeconds, handleSignals, workers, reload, tls } = readOptions(
+  const { drainSeconds, handleSignals, workers, reload, tls, ...place } = readOptions(
     'run()',
     options,
     RUN_OPTIONS,
@@ -210,8 +258,7 @@ export function readRunOptions(
       'both',
     ]);
   const server: ServerOptions = {
-    host: host ?? config.get('host', '127.0.0.1'),
-    port: port ?? config.get('port', 8000),
+    place: readPlace('run()', place, config),
     drainMs: drainSeconds * 1_000,
     handleSignals,
     tls: readTlsOptions(tls, config),

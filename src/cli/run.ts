@@ -6,19 +6,23 @@ import { ENV_FILE_HELP, openApplication, readCount, settling } from './command.t
 import { Config } from '../base/config.ts';
 import { fileOfPlace, placeOf } from '../base/findings.ts';
 import { SvcError } from '../base/errors.ts';
+import { readMode, readPlace } from '../app/options.ts';
 import { createLogger, flush } from '../observability/log.ts';
 import { ownRole } from '../operations/supervision.ts';
 import type { Svc } from '../app/svc.ts';
+import type { ListenOptions } from '../http/server/listen.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Command, Invocation } from './command.ts';
 
 export const runCommand: Command = {
   usage:
-    'svc run <module>[:<app>] [--host <address>] [--port <number>] [--workers <number> | --reload] [--no-check] [--env-file <file>]',
+    'svc run <module>[:<app>] [--host <address>] [--port <number> | --socket <path> [--socket-mode <octal>]] [--workers <number> | --reload] [--no-check] [--env-file <file>]',
   summary: 'serves an application',
   details: [
     '  --host <address>    address to listen on; default SVC_HOST, else 127.0.0.1',
     '  --port <number>     port to listen on, 0 for a free one; default SVC_PORT, else 8000',
+    '  --socket <path>     Unix socket to listen on in place of host and port; default SVC_SOCKET',
+    '  --socket-mode <octal>  permissions of its file; default SVC_SOCKET_MODE, else 660',
     '  --workers <number>  serves with so many processes, "auto" for one a core; replaces those that die; default SVC_WORKERS, else one',
     '  --reload            starts the application anew when a file that it imports is saved; sets SVC_ENV to',
     '                      "development" unless it is set',
@@ -35,11 +39,13 @@ export const runCommand: Command = {
     'no-check': { type: 'boolean' },
     host: { type: 'string' },
     port: { type: 'string' },
+    socket: { type: 'string' },
+    'socket-mode': { type: 'string' },
     workers: { type: 'string' },
     reload: { type: 'boolean' },
     'env-file': { type: 'string' },
   },
-  choices: { host: [], port: [], workers: ['auto'] },
+  choices: { host: [], port: [], 'socket-mode': [], workers: ['auto'] },
   takesModule: true,
   check: readRunOptions,
   run,
@@ -74,9 +80,7 @@ function endOnUncaught(log: () => Logger): void {
   });
 }
 
-interface RunOptions {
-  readonly host: string | undefined;
-  readonly port: number | undefined;
+interface RunOptions extends ListenOptions {
   readonly workers: number | 'auto' | undefined;
   readonly reload: boolean;
 }
@@ -86,10 +90,21 @@ function readRunOptions(values: Invocation['values']): RunOptions {
   const reload = values['reload'] === true;
   if (reload && values['workers'] !== undefined)
     throw new SvcError('E_CLI_USAGE', ['--workers and --reload exclude each other']);
+  const mode = values['socket-mode'] as string | undefined; // parseArgs was told that it is a string, as are host and socket
+  const socketMode = mode === undefined ? undefined : readMode(mode);
+  if (mode !== undefined && socketMode === undefined)
+    throw new SvcError('E_CLI_USAGE', [
+      `--socket-mode needs permissions in octal, such as 660, found "${mode}"`,
+    ]);
+  const socket = values['socket'] as string | undefined;
+  if (socket !== undefined && (values['host'] ?? values['port']) !== undefined)
+    throw new SvcError('E_CLI_USAGE', ['--socket excludes --host and --port']);
   const workers = reload ? undefined : (values['workers'] ?? (new Config().get('workers', '') || undefined));
   return {
-    host: values['host'] as string | undefined, // parseArgs was told that it is a string
+    host: values['host'] as string | undefined,
     port: readCount('port', values['port'], 0, 65_535),
+    socket,
+    socketMode,
     workers: workers === 'auto' ? 'auto' : readCount('workers', workers, 1, 1_024),
     reload,
   };
@@ -97,7 +112,7 @@ function readRunOptions(values: Invocation['values']): RunOptions {
 
 /** Starts the processes that serve. The application is theirs: this one does not load it. */
 async function supervise(
-  { host, port, workers }: RunOptions,
+  { workers, reload: _, ...place }: RunOptions,
   envFile: string | undefined,
 ): Promise<number | undefined> {
   const deps = { clock: systemClock, log: createLogger(), handleSignals: true };
@@ -107,12 +122,6 @@ async function supervise(
     return 'url' in outcome ? undefined : outcome.status || 1; // it has said why
   }
   const { superviseReload } = await import('../operations/reload.ts');
-  const config = new Config();
-  await superviseReload({
-    ...deps,
-    envFile,
-    host: host ?? config.get('host', '127.0.0.1'),
-    port: port ?? config.get('port', 8000),
-  });
+  await superviseReload({ ...deps, envFile, place: readPlace('svc run', place, new Config()) });
   return undefined;
 }

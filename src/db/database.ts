@@ -205,12 +205,12 @@ export class Database extends Session {
       if (committing instanceof Promise) await committedBy(committing, limit, this.#clock, onLate);
       return result;
     } catch (error) {
-      if (connection !== undefined) {
-        const undone = this.#undone(this.#traced(connection), limit, late);
-        if (late === undefined) await settledBy(undone, limit, this.#clock, onLate).catch(() => undefined);
-        else late = undone;
-      }
-      throw atCaller(error);
+      const thrown = atCaller(error);
+      if (connection === undefined) throw thrown;
+      const undone = this.#undone(this.#traced(connection), limit, late, thrown);
+      if (late === undefined) throw await settledBy(undone, limit, this.#clock, onLate).catch(() => thrown);
+      late = undone;
+      throw thrown;
     } finally {
       if (connection !== undefined) this.#release(connection, late);
     }
@@ -294,9 +294,10 @@ export class Database extends Session {
     connection: Connection,
     limit: Limit | undefined,
     late: Promise<unknown> | undefined,
-  ): Promise<void> {
+    error: unknown,
+  ): Promise<unknown> {
     await late?.catch(() => undefined); // its caller has been told
-    await undo(connection, endingLimit(limit, 0, this.#clock));
+    return undo(connection, endingLimit(limit, 0, this.#clock), error);
   }
 
   async #waited(pending: Promise<Connection>): Promise<Connection> {

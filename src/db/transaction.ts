@@ -5,7 +5,7 @@
  * recognised inside the callback, where it would wait for its own transaction to end, or quietly not be part of it.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { SvcError } from '../base/errors.ts';
+import { SvcError, errorAfter } from '../base/errors.ts';
 import { CommitOutcomeUnknown, atCaller } from './errors.ts';
 import { endingLimit, limitOf, limitReached, settledBy, type QueryOptions } from './limits.ts';
 import { Session, type OpenStream, type Work } from './session.ts';
@@ -153,8 +153,7 @@ export class Transaction extends Session {
         this,
       );
     } catch (error) {
-      await this.#undo(end, false);
-      throw error;
+      throw await this.#undo(end, false, error);
     }
     this.#isOver = true;
     let isLate = false;
@@ -166,8 +165,7 @@ export class Transaction extends Session {
       const committing = end.commit(this.#ending());
       if (committing instanceof Promise) await this.#committed(committing);
     } catch (error) {
-      await this.#undo(end, isLate);
-      throw atCaller(error);
+      throw await this.#undo(end, isLate, atCaller(error));
     }
     return value;
   }
@@ -285,15 +283,17 @@ export class Transaction extends Session {
       : settledBy(committing, this.#callersEnding(), clock, onLate);
   }
 
-  /** Undoes it when what is under way has ended; its caller waits for that while the server answers. */
-  async #undo(end: End, isLate: boolean): Promise<void> {
+  /** Undoes it when what is under way has ended; its caller waits for that while the server answers. Returns what {@link undo} does. */
+  async #undo(end: End, isLate: boolean, error: unknown): Promise<unknown> {
     this.#isOver = true;
-    const undone = this.#settle().then(() => undo(end, this.#ending()));
-    if (isLate || this.#late > 0) this.#behind = undone;
-    else
-      await settledBy(undone, this.#callersLimit(), this.#deps.clock, (late) => {
-        this.#behind = late;
-      }).catch(() => undefined); // why it is undone matters more
+    const undone = this.#settle().then(() => undo(end, this.#ending(), error));
+    if (isLate || this.#late > 0) {
+      this.#behind = undone;
+      return error;
+    }
+    return settledBy(undone, this.#callersLimit(), this.#deps.clock, (late) => {
+      this.#behind = late;
+    }).catch(() => error); // why it is undone matters more
   }
 
   /** From now on it is dead; what was under way is waited for, whether somebody awaits it or not. */
@@ -326,11 +326,19 @@ export async function committedBy(
   }
 }
 
-/** Rolls back, if it can be done. @internal */
-export async function undo(end: Pick<End, 'rollback'>, limit: Limit | undefined): Promise<void> {
+/**
+ * Rolls back because of `error`, and returns what is to be thrown: `error`, whose chain of causes ends with the failure of the rollback
+ * where that fails. A connection that cannot roll back is not lent again. @internal
+ */
+export async function undo(
+  end: Pick<End, 'rollback'>,
+  limit: Limit | undefined,
+  error: unknown,
+): Promise<unknown> {
   try {
     await end.rollback(limit);
-  } catch {
-    // why it is undone matters more; a connection that cannot roll back is not lent again
+    return error;
+  } catch (failure) {
+    return errorAfter(error, failure);
   }
 }

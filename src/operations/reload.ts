@@ -19,6 +19,7 @@ import { flush } from '../observability/log.ts';
 import { ChildLink, preload, roleEnvironment } from './supervision.ts';
 import { FileWatch } from './watch.ts';
 import type { Clock } from '../base/clock.ts';
+import type { ListenOptions } from '../http/server/listen.ts';
 import type { Logger } from '../observability/log.ts';
 import type { SupervisedServer } from './supervised.ts';
 import type { Address, Child, ProcessEnd, ToParent } from './supervision.ts';
@@ -26,8 +27,7 @@ import type { Address, Child, ProcessEnd, ToParent } from './supervision.ts';
 /** What a reloading parent needs to know. */
 interface ReloadOptions {
   /** Where to listen while no child has said where: the first one may be broken. */
-  readonly host: string;
-  readonly port: number;
+  readonly place: ListenOptions;
   /** The file of variables; those that came from it are left to each child to read again. */
   readonly envFile?: string | undefined;
   readonly clock: Clock;
@@ -141,17 +141,17 @@ class Reloader {
 
   async #open(
     child: Child,
-    { host, port, isSecure }: { readonly host: string; readonly port: number; readonly isSecure: boolean },
+    { place, isSecure }: { readonly place: ListenOptions; readonly isSecure: boolean },
   ): Promise<void> {
-    const address = await this.#openHandoff(host, port, isSecure);
+    const address = await this.#openHandoff(place, isSecure);
     if (address !== undefined) child.send({ svc: 'address', address });
     else child.kill('SIGKILL');
   }
 
-  async #openHandoff(host: string, port: number, isSecure = false): Promise<Address | undefined> {
+  async #openHandoff(place: ListenOptions, isSecure = false): Promise<Address | undefined> {
     const { log } = this.#options;
     try {
-      const address = await this.#handoff.open(host, port, isSecure);
+      const address = await this.#handoff.open(place, isSecure);
       if (this.#url !== address.url) log.info('listening', { url: address.url, reload: true });
       this.#url = address.url;
       this.#started.resolve(address);
@@ -219,7 +219,7 @@ class Reloader {
     log.warn('child_ended', { pid: child.pid, status, signal, files: this.#files.size });
     this.#state = 'broken';
     this.#handoff.answerUnavailable();
-    if (this.#url === undefined) void this.#openHandoff(this.#options.host, this.#options.port);
+    if (this.#url === undefined) void this.#openHandoff(this.#options.place);
   }
 
   async #finish(): Promise<void> {

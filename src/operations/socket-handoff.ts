@@ -9,7 +9,8 @@
  * already, they are answered here with 503; those that speak TLS are closed.
  */
 import { createServer } from 'node:net';
-import { HttpServer, listenOn } from '../http/server/server.ts';
+import { listenOn } from '../http/server/listen.ts';
+import { HttpServer } from '../http/server/server.ts';
 import { USUAL_IDENTITY } from '../http/request-id.ts';
 import { AppState } from '../http/state.ts';
 import type { Server, Socket } from 'node:net';
@@ -17,6 +18,7 @@ import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../observability/log.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
+import type { ListenOptions } from '../http/server/listen.ts';
 import type { Address, Child } from './supervision.ts';
 
 /** Connections that wait for a child. */
@@ -86,11 +88,11 @@ export class SocketHandoff {
   }
 
   /** Listens there; a door that is open somewhere else moves, one that is open there stays. @throws SvcError `E_LISTEN` */
-  open(host: string, port: number, isSecure = false): Promise<Address> {
-    const key = `${host} ${port} ${isSecure}`;
+  open(place: ListenOptions, isSecure = false): Promise<Address> {
+    const key = JSON.stringify([place, isSecure]);
     if (this.#opened?.key === key) return this.#opened.address;
     const before = this.#opened;
-    const address = this.#listen(host, port, isSecure);
+    const address = this.#listen(place, isSecure);
     this.#opened = { key, address };
     address.catch(() => {
       if (this.#opened?.address === address) this.#opened = before;
@@ -98,11 +100,11 @@ export class SocketHandoff {
     return address;
   }
 
-  async #listen(host: string, port: number, isSecure: boolean): Promise<Address> {
+  async #listen(place: ListenOptions, isSecure: boolean): Promise<Address> {
     const server = createServer({ pauseOnConnect: true, noDelay: true }, (socket) =>
       this.#onConnection(socket),
     );
-    const address = await listenOn(server, { host, port, isSecure });
+    const address = await listenOn(server, place, isSecure);
     server.on('error', (error) => this.#log.error('server_error', error));
     this.#server?.close();
     this.#server = server;

@@ -21,6 +21,7 @@ import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../observability/log.ts';
 import type { ServedApplication } from '../http/server/server.ts';
 import type { SecureTransport } from '../http/server/tls.ts';
+import type { ListenOptions } from '../http/server/listen.ts';
 import type { ServerTlsOptions } from '../http/server/options.ts';
 import type { Address, Leave, Role, ToChild } from './supervision.ts';
 
@@ -57,8 +58,7 @@ export interface SupervisedApplication {
 
 /** Where to listen, for how long to drain, and whether signals are ours. */
 export interface SupervisedServeOptions {
-  readonly host: string;
-  readonly port: number;
+  readonly place: ListenOptions;
   readonly drainMs: number;
   readonly handleSignals: boolean;
   /** Undefined: no TLS. */
@@ -103,7 +103,7 @@ class SupervisedChild {
   }
 
   async serve(): Promise<SupervisedServer> {
-    const { host, port, drainMs, handleSignals, tls } = this.#options;
+    const { place, drainMs, handleSignals, tls } = this.#options;
     if (handleSignals) this.#leaveOnSignal();
     const secure = await this.#app.serving.secure(tls);
     await this.#app.startup().catch((error: unknown) => {
@@ -116,7 +116,7 @@ class SupervisedChild {
     if (cluster.worker !== undefined) cluster.worker.exitedAfterDisconnect = true; // node:cluster ends an orphan at once unless it believes so
     attend(() => this.#onParentGone());
     onParentMessage((message, socket) => this.#onMessage(message, socket));
-    void sendToParent({ svc: 'wants', host, port, isSecure: server.isSecure, env: this.#app.env, drainMs });
+    void sendToParent({ svc: 'wants', place, isSecure: server.isSecure, env: this.#app.env, drainMs });
     const running = await this.#app.serving.serve(server, {
       ...(await this.#address.promise),
       drainMs,

@@ -11,6 +11,7 @@ import { programBeside } from '../base/package-root.ts';
 import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
 import type { Env } from '../base/config.ts';
+import type { ListenOptions } from '../http/server/listen.ts';
 import type { MetricSnapshot } from '../observability/metrics.ts';
 
 /** Where a server listens. */
@@ -41,8 +42,7 @@ export type ToParent =
   | { readonly svc: 'failed'; readonly text: string }
   | {
       readonly svc: 'wants';
-      readonly host: string;
-      readonly port: number;
+      readonly place: ListenOptions;
       readonly isSecure: boolean;
       readonly env: Env;
       readonly drainMs: number;

@@ -193,12 +193,12 @@ export class Workers {
 
   async #open(
     worker: Worker,
-    { host, port, isSecure, env, drainMs }: Extract<ToParent, { svc: 'wants' }>,
+    { place, isSecure, env, drainMs }: Extract<ToParent, { svc: 'wants' }>,
   ): Promise<void> {
     worker.drainMs = drainMs;
     const { log } = this.#options;
     try {
-      const address = await this.#handoff.open(host, port, isSecure);
+      const address = await this.#handoff.open(place, isSecure);
       this.#place = { address, env };
       worker.child.send({ svc: 'address', address });
     } catch (error) {

@@ -323,3 +323,54 @@ test('a template may be given options, and a stream of it too', async (t) => {
   assert.equal((await db.execute(sql`create table t (a)`, { timeoutMs: 10_000 })).affectedRows, 0);
   assert.equal(await db.scalar(sql`select ${5}`, { longRead: true }), 5);
 });
+
+test('an error keeps the failure of the rollback that it has led to, of a transaction, a savepoint, a commit and a batch', async () => {
+  const fails = (what: string) => () => Promise.reject(new Error(`${what} failed`));
+  const connection = {
+    begin: () => undefined,
+    savepoint: () => undefined,
+    rollbackTo: fails('rollback to'),
+    commit: fails('commit'),
+    rollback: fails('rollback'),
+    scalar: fails('statement'),
+  };
+  const driver = {
+    dialect: 'postgres',
+    acquire: () => connection as unknown as Connection,
+    release: () => undefined,
+  } as unknown as Driver;
+  const db = new Database(driver, { clock: new ManualClock(), statementTimeoutMs: 0 });
+  const causesOf = async (run: Promise<unknown>): Promise<string[]> => {
+    const messages: string[] = [];
+    const thrown = await run.then(
+      () => assert.fail('it must fail'),
+      (error: unknown) => error,
+    );
+    for (let at = thrown; at instanceof Error; at = at.cause) messages.push(at.message);
+    return messages;
+  };
+  const root = new Error('root');
+  assert.deepEqual(
+    await causesOf(
+      db.transaction(() => {
+        throw root;
+      }),
+    ),
+    ['root', 'rollback failed'],
+  );
+  assert.deepEqual(await causesOf(db.transaction(() => 1)), ['commit failed', 'rollback failed']);
+  let within: string[] = [];
+  await causesOf(
+    db.transaction(async (tx) => {
+      within = await causesOf(tx.transaction((inner) => inner.scalar('select 1')));
+      throw new Error('left');
+    }),
+  );
+  assert.deepEqual(within, ['statement failed', 'rollback to failed']);
+  const aggregate = await db
+    .transaction(() => {
+      throw 'undone';
+    })
+    .catch((error: unknown) => error as AggregateError);
+  assert.equal((aggregate as AggregateError).errors[0], 'undone');
+});

@@ -96,6 +96,46 @@ test('a stream that its client leaves is ended in the async context of its reque
   assert.equal(await ended.promise, 'ctx ');
 });
 
+test('handlers, listeners and clean-ups of a WebSocket run in the async context of its handshake', async (t) => {
+  const left = Promise.withResolvers<string>();
+  const closed = Promise.withResolvers<string>();
+  function* connection(): Generator<string, void> {
+    try {
+      yield found();
+    } finally {
+      left.resolve(found());
+    }
+  }
+  const app = new Svc();
+  app.use((_req, next) => store.run('ctx', next));
+  app.websocket('/handler', { opened: Depends(connection) }, async (socket, { opened }) => {
+    socket.send(`opened ${opened}`);
+    for await (const message of socket) socket.send(`${String(message)} ${found()}`);
+  });
+  app
+    .websocket('/listeners')
+    .onOpen((socket) => socket.send(`opened ${found()}`))
+    .onMessage((socket, message) => socket.send(`${String(message)} ${found()}`))
+    .onClose(() => closed.resolve(found()));
+  const server = await app.run({ port: 0, handleSignals: false });
+  t.after(() => server.close());
+  for (const path of ['/handler', '/listeners']) {
+    const headers = { origin: server.url };
+    const socket = new WebSocket(`${server.url.replace('http', 'ws')}${path}`, { headers } as never); // an option of Node
+    const texts: string[] = [];
+    const received = Promise.withResolvers<void>();
+    socket.onmessage = ({ data }) => {
+      if (texts.push(String(data)) === 1) socket.send('first');
+      else if (texts.length === 2) setImmediate(() => socket.send('second'));
+      else received.resolve();
+    };
+    await received.promise;
+    assert.deepEqual(texts, ['opened ctx ', 'first ctx ', 'second ctx ']);
+    socket.close();
+  }
+  assert.deepEqual([await left.promise, await closed.promise], ['ctx ', 'ctx ']);
+});
+
 test('clean-ups of scope request and background tasks run in the async context of their request', async (t) => {
   const steps: string[] = [];
   const over = Promise.withResolvers<void>();

@@ -468,7 +468,13 @@ class FakeChild implements Child {
   }
 
   serve(): void {
-    this.say({ svc: 'wants', host: '127.0.0.1', port: 0, isSecure: false, env: 'test', drainMs: 1_000 });
+    this.say({
+      svc: 'wants',
+      place: { host: '127.0.0.1', port: 0 },
+      isSecure: false,
+      env: 'test',
+      drainMs: 1_000,
+    });
   }
 }
 
@@ -628,7 +634,7 @@ test('Door hands a connection that a child has not taken to another, and answers
     log: logger,
     unavailablePage: () => new HttpResponse('sorry', { status: 503 }),
   });
-  const { port } = await handoff.open('127.0.0.1', 0);
+  const { port } = await handoff.open({ host: '127.0.0.1', port: 0 });
   const [first, second] = [new FakeChild(), new FakeChild()];
   handoff.admit(first);
   const client = connect(port, '127.0.0.1').setEncoding('utf8');
@@ -659,7 +665,7 @@ test('Door that is closed answers who waits as soon as there is nobody left to h
     log: logger,
     unavailablePage: () => new HttpResponse('sorry', { status: 503 }),
   });
-  const { port } = await handoff.open('127.0.0.1', 0);
+  const { port } = await handoff.open({ host: '127.0.0.1', port: 0 });
   const child = new FakeChild();
   handoff.admit(child);
   const clients = Array.from({ length: 5 }, () => connect(port, '127.0.0.1').setEncoding('utf8'));

@@ -6,11 +6,12 @@
 import { Server as NetServer } from 'node:net';
 import { http } from '../../base/node-http.ts';
 import { ignore } from '../../base/promises.ts';
-import { ClientDisconnected, SvcError } from '../../base/errors.ts';
+import { ClientDisconnected } from '../../base/errors.ts';
 import { BodyDeadlines } from '../deadlines.ts';
 import { BUSY, Connections, LAST, SURPLUS, connectionOf, refusalOf } from './connections.ts';
 import { Lingering, onClientError, refuseSocket, watchEnd } from './early-ends.ts';
 import { HeadTexts, MESSAGES } from './fast-path/internals.ts';
+import { listenOn } from './listen.ts';
 import { judgeHead } from './request-head.ts';
 import { USUAL_LIMITS } from './options.ts';
 import { discard, isChunks } from '../chunks.ts';
@@ -19,13 +20,14 @@ import { HttpResponse, LateAnswer } from '../response.ts';
 import { send, sendLast } from './send.ts';
 import { OpenSockets } from './websockets.ts';
 import type { IncomingMessage, RequestListener, Server, ServerOptions, ServerResponse } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { ConnectionMeter } from './connections.ts';
 import type { Awaitable } from '../contracts.ts';
 import type { ReceivedMessage, SentMessage } from './fast-path/internals.ts';
+import type { ListenAddress, ListenOptions } from './listen.ts';
 import type { Answer } from '../response.ts';
 import type { Limits } from './options.ts';
 import type { Outcome, RequestDefaults } from '../request/request.ts';
@@ -61,14 +63,6 @@ export interface ServedApplication {
   count(req: TransportRequest, response: HttpResponse, durationMs: number): void;
   /** Told of an answer that was not sent whole: its source failed, or its client did not read. */
   countCut?(why: 'failed' | 'slow'): void;
-}
-
-/** Where and how long. Times in milliseconds. */
-export interface ListenOptions {
-  /** Default `127.0.0.1`. */
-  readonly host?: string | undefined;
-  /** 0 ... 65535; 0 takes a free one. Default 8000. */
-  readonly port?: number | undefined;
 }
 
 /** What a server answers that is about to stop, where it cannot go on with a connection. */
@@ -195,15 +189,11 @@ export class HttpServer {
     return this.#server;
   }
 
-  /** Listens. Answers where. @throws SvcError `E_LISTEN` */
-  listen(
-    options: ListenOptions = {},
-  ): Promise<{ readonly host: string; readonly port: number; readonly url: string }> {
-    const { host = '127.0.0.1', port = 8000 } = options;
-    return listenOn(this.#server, { host, port, isSecure: this.isSecure }).then((address) => {
-      this.#server.on('error', (error) => this.#app.log.error('server_error', error));
-      return address;
-    });
+  /** Listens. Resolves with the address. @throws SvcError `E_LISTEN` */
+  async listen(options: ListenOptions = {}): Promise<ListenAddress> {
+    const address = await listenOn(this.#server, options, this.isSecure);
+    this.#server.on('error', (error) => this.#app.log.error('server_error', error));
+    return address;
   }
 
   /** Serves a connection that another process has accepted, and that nothing has read yet. */
@@ -531,55 +521,3 @@ function continueLater(incoming: ReceivedMessage, outgoing: ServerResponse): voi
     process.nextTick(sendContinue);
   };
 }
-
-/** Listens, and says where. @throws SvcError `E_LISTEN`, `E_PERMISSION` */
-export function listenOn(
-  server: NetServer,
-  {
-    host,
-    port,
-    isSecure = false,
-  }: { readonly host: string; readonly port: number; readonly isSecure?: boolean },
-): Promise<{ readonly host: string; readonly port: number; readonly url: string }> {
-  return new Promise((resolve, reject) => {
-    if (host === '')
-      throw new SvcError('E_LISTEN', [
-        `"":${port}`,
-        'no host would be every address of this machine, and 0.0.0.0 or :: are to be named for that',
-      ]); // SVC_HOST= of a file that was not filled in
-    if (isNetDenied()) throw new SvcError('E_PERMISSION', ['--allow-net', '']); // Node throws that where nobody can catch it
-    const onError = (error: NodeJS.ErrnoException): void => {
-      reject(
-        new SvcError('E_LISTEN', [`${host}:${port}`, LISTEN_PROBLEMS[error.code ?? ''] ?? error.message], {
-          cause: error,
-        }),
-      );
-    };
-    server.once('error', onError);
-    server.listen({ host, port }, () => {
-      server.off('error', onError);
-      const address = server.address() as AddressInfo; // a host and port were asked for, not a pipe
-      const shown = address.family === 'IPv6' ? `[${address.address}]` : address.address;
-      resolve({
-        host: address.address,
-        port: address.port,
-        url: `${isSecure ? 'https' : 'http'}://${shown}:${address.port}`,
-      });
-    });
-  });
-}
-
-/** Whether Node was started with --permission and without --allow-net, which Node 24 does not know. */
-function isNetDenied(): boolean {
-  return (
-    (process.permission as typeof process.permission | undefined)?.has('net') === false &&
-    process.allowedNodeEnvironmentFlags.has('--allow-net')
-  );
-}
-
-const LISTEN_PROBLEMS: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'the address is in use',
-  EACCES: 'the port needs privileges',
-  EADDRNOTAVAIL: 'this machine has no such address',
-  ENOTFOUND: 'the host is unknown',
-};

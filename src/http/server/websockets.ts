@@ -6,6 +6,7 @@
  *
  * What an open socket keeps of its request is its fields: node:http's objects, several KB, are let go of.
  */
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { ignore } from '../../base/promises.ts';
 import { ClientDisconnected } from '../../base/errors.ts';
 import { connectionOf } from './connections.ts';
@@ -288,6 +289,8 @@ export class SwitchingProtocols extends HttpResponse {
   readonly #agreement: Agreement;
   readonly #open: OpenSocket;
   readonly #context: unknown;
+  /** Calls a function in the async context (AsyncLocalStorage) in which the handshake was accepted. */
+  readonly #enter: SocketDeps['enter'] = AsyncLocalStorage.snapshot();
 
   constructor(agreement: Agreement, open: OpenSocket, context: unknown) {
     const { handshake, protocol, deflate } = agreement;
@@ -315,7 +318,7 @@ export class SwitchingProtocols extends HttpResponse {
   /** Makes the socket. */
   open(stream: Duplex, req: TransportRequest, host: SocketHost): WebSocketConnection {
     const { protocol, deflate } = this.#agreement;
-    return this.#open(stream, { protocol, deflate, context: this.#context, req, host });
+    return this.#open(stream, { protocol, deflate, context: this.#context, enter: this.#enter, req, host });
   }
 }
 

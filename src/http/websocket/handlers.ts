@@ -9,11 +9,11 @@ import type { MessageDecoder } from './inbox.ts';
 /** Handlers of the sockets of a route. For each socket one of them runs at a time. */
 export interface SocketListener<Socket> extends MessageDecoder {
   /** Called before any message. */
-  onOpen(socket: Socket): Awaitable<unknown>;
+  readonly onOpen: (socket: Socket) => Awaitable<unknown>;
   /** Undefined where code iterates the messages. */
   readonly onMessage?: ((socket: Socket, message: unknown) => Awaitable<unknown>) | undefined;
   /** Called after the last message. */
-  onClose(socket: Socket, close: WebSocketClose): Awaitable<unknown>;
+  readonly onClose: (socket: Socket, close: WebSocketClose) => Awaitable<unknown>;
   /** Called with an error of another handler or of {@link decode}. The socket stays open. Undefined: each error closes the socket. */
   readonly onError?: ((socket: Socket, error: unknown) => Awaitable<unknown>) | undefined;
 }

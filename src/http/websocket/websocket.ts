@@ -63,6 +63,8 @@ export interface SocketDeps {
   readonly deflate: DeflateAgreement | undefined;
   /** Passed to the handlers with the socket. */
   readonly context: unknown;
+  /** Calls a function in the async context of the handshake: what middleware has entered holds in handlers. */
+  readonly enter: <R, A extends unknown[]>(fn: (...args: A) => R, ...args: A) => R;
   /** The handshake. */
   readonly req: TransportRequest;
   readonly host: SocketHost;
@@ -79,6 +81,7 @@ export interface SocketHost {
 /** Milliseconds that a peer may leave its side of an ended connection open. */
 const LINGER_MS = 2_000;
 
+const EMPTY: Buffer = Buffer.alloc(0);
 /** Reasons for which nothing is read. */
 const HOLD = { inbox: 1, pressure: 2, inflating: 4 } as const;
 
@@ -100,6 +103,7 @@ export class WebSocketConnection
   readonly #stream: Duplex;
   readonly #deps: SharedSocketDeps;
   readonly #host: SocketHost;
+  readonly #enter: SocketDeps['enter'];
   /** Undefined while no bytes are left to read; see {@link SpareReaders}. */
   #reader: FrameReader | undefined;
   readonly #sender: FrameSender;
@@ -115,13 +119,15 @@ export class WebSocketConnection
   #ping: RoundTrip | undefined;
 
   /** Takes the stream over. Call {@link start} when the handshake has been answered. @internal */
-  constructor(stream: Duplex, deps: SharedSocketDeps, { protocol, deflate, context, req, host }: SocketDeps) {
+  constructor(stream: Duplex, deps: SharedSocketDeps, own: SocketDeps) {
+    const { protocol, deflate, context, enter, req, host } = own;
     this.#stream = stream;
     this.#deps = deps;
     this.protocol = protocol;
     this.context = context;
     this.req = req;
     this.#host = host;
+    this.#enter = enter;
     const isSocket = stream instanceof NetSocket && !('encrypted' in stream);
     if (deflate !== undefined) this.#reader = inflatingReader(deflate, deps.maxMessageBytes, isSocket, this);
     const deflater = deflate === undefined ? undefined : deflaterOf(deflate, deps.compression!); // agreed upon by these settings
@@ -143,7 +149,7 @@ export class WebSocketConnection
       return this.onStreamClose();
     }
     this.#run(
-      () => this.#deps.listener.onOpen(this),
+      () => this.#enter(this.#deps.listener.onOpen, this),
       () => this.#proceed(),
     );
     if (head.length > 0) this.receive(Buffer.from(head)); // a copy: the chunk of the handshake has other parts
@@ -385,7 +391,7 @@ export class WebSocketConnection
     const { listener } = this.#deps;
     if (listener.onMessage === undefined) return; // messages are ignored until code iterates them
     try {
-      const running = listener.onMessage(this, listener.decode(data));
+      const running = this.#enter(listener.onMessage, this, listener.decode(data));
       if (!isThenable(running)) return;
       this.#running = 'message';
       running.then(
@@ -421,7 +427,7 @@ export class WebSocketConnection
     };
     const { onError: handle } = this.#deps.listener;
     if (handle === undefined) return giveUp(error);
-    callHandler(() => handle(this, error), done, giveUp);
+    callHandler(() => this.#enter(handle, this, error), done, giveUp);
   }
 
   /** Closes the socket for an error that no handler took. */
@@ -578,9 +584,8 @@ export class WebSocketConnection
     const ending = this.#ending;
     if (ending.isReported || this.#state !== 'closed') return;
     ending.isReported = true;
-    const close = ending.close!; // it is closed
     this.#run(
-      () => this.#deps.listener.onClose(this, close),
+      () => this.#enter(this.#deps.listener.onClose, this, ending.close!), // it is closed
       () => {
         ending.isHandled = true;
         this.#finish();
@@ -592,5 +597,3 @@ export class WebSocketConnection
     if (this.#ending.takeOver()) this.#host.onOver(this, this.#ending.cause);
   }
 }
-
-const EMPTY: Buffer = Buffer.alloc(0);

@@ -131,6 +131,7 @@ describe('sockets that share readers', () => {
     const [asking, one, other] = ['asking', 'one', 'other'].map((context) => {
       const stream = new Answered();
       new WebSocketConnection(stream, deps, {
+        enter: (fn, ...args) => fn(...args),
         protocol: '',
         deflate: undefined,
         context,

@@ -1,0 +1,179 @@
+/**
+ * Servers that listen at the path of a Unix socket.
+ */
+import assert from 'node:assert/strict';
+import { existsSync, lstatSync, readFileSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { before, test } from 'node:test';
+import { Svc } from '../../../src/app/svc.ts';
+import { BIN, build } from '../../support/build.ts';
+import { collectedLog } from '../../support/collected-log.ts';
+import { folder, project, run, start } from '../../support/run.ts';
+import type { IncomingMessage } from 'node:http';
+
+const skip = process.platform === 'win32' ? 'Windows has named pipes' : false;
+
+before(build);
+
+/** The body of a response over a Unix socket. */
+async function ask(socketPath: string, path = '/', headers: Record<string, string> = {}): Promise<string> {
+  const incoming = await new Promise<IncomingMessage>((resolve, reject) => {
+    request({ socketPath, path, headers, agent: false }, resolve).once('error', reject).end();
+  });
+  return text(incoming);
+}
+
+function make(): Svc {
+  return new Svc({ logger: collectedLog().logger, trustProxy: 1 }).get(
+    '/',
+    ({ req }) => `${req.ip} ${req.scheme}`,
+  );
+}
+
+const modeOf = (path: string): number => lstatSync(path).mode & 0o777;
+
+test(
+  'run({ socket }) serves at a Unix socket of mode 660, and removes it at the stop',
+  { skip },
+  async (t) => {
+    const path = join(folder(t), 'app.sock');
+    const running = await make().run({ socket: path, handleSignals: false });
+    assert.deepEqual([running.host, running.port, running.url], [path, 0, `unix:${path}`]);
+    assert.equal(modeOf(path), 0o660);
+    const forwarded = { 'X-Forwarded-For': '192.0.2.7', 'X-Forwarded-Proto': 'https' };
+    assert.equal(await ask(path, '/', forwarded), '192.0.2.7 https'); // the proxy at the other end is trusted by trustProxy: 1
+    await running.close();
+    assert.equal(existsSync(path), false);
+  },
+);
+
+test(
+  'run({ socket, socketMode }) gives the file the permissions that are asked for, whatever the umask',
+  { skip },
+  async (t) => {
+    const path = join(folder(t), 'app.sock');
+    for (const umask of [0o000, 0o077]) {
+      const usual = process.umask(umask);
+      const running = await make().run({ socket: path, socketMode: 0o606, handleSignals: false });
+      assert.equal(process.umask(usual), umask);
+      assert.equal(modeOf(path), 0o606);
+      await running.close();
+    }
+  },
+);
+
+test(
+  'run({ socket }) removes a socket that a killed process has left, and nothing else',
+  { skip },
+  async (t) => {
+    const cwd = project(t, {
+      'app.ts':
+        "import { Svc } from 'svc';\nexport const app = new Svc({ env: 'test' });\napp.get('/', () => String(process.pid));\n",
+    });
+    const path = join(cwd, 'app.sock');
+    const killed = start(t, process.execPath, [BIN, 'run', 'app.ts', '--socket', 'app.sock'], { cwd });
+    await killed.printed(/"url":"unix:/);
+    await assert.rejects(make().run({ socket: path, handleSignals: false }), {
+      code: 'E_LISTEN',
+      message: `Cannot listen on ${path}: another process listens there`,
+    });
+    assert.equal(await ask(path), String(killed.child.pid)); // it still serves
+    killed.child.kill('SIGKILL');
+    await killed.ended;
+    assert.ok(existsSync(path));
+    const running = await make().run({ socket: path, handleSignals: false });
+    assert.match(await ask(path), /http$/);
+    await running.close();
+    writeFileSync(path, 'a file');
+    await assert.rejects(make().run({ socket: path, handleSignals: false }), {
+      message: `Cannot listen on ${path}: a file is there that is not a socket`,
+    });
+    assert.equal(readFileSync(path, 'utf8'), 'a file');
+  },
+);
+
+test('run({ socket }) says what is wrong with a path, and with a place that is two', { skip }, async (t) => {
+  const cwd = folder(t);
+  for (const [path, problem] of [
+    [join(cwd, 'none/app.sock'), /its folder does not exist, or this user may not write in it$/],
+    [join(cwd, 'x'.repeat(100)), /at most 103 bytes$/],
+  ] as const)
+    await assert.rejects(make().run({ socket: path, handleSignals: false }), {
+      code: 'E_LISTEN',
+      message: problem,
+    });
+  for (const options of [{ port: 0 }, { host: '127.0.0.1' }])
+    await assert.rejects(make().run({ socket: 'a.sock', ...options }), { code: 'E_OPTION_RANGE' });
+  for (const options of [{ socket: '' }, { socketMode: 0o1000 }, { socketMode: -1 }])
+    await assert.rejects(make().run(options), { code: 'E_OPTION_RANGE' });
+});
+
+test('run({ socket }) leaves the socket of a server of others alone', { skip }, async (t) => {
+  const path = join(folder(t), 'other.sock');
+  const other = createServer((socket) => void socket.on('error', () => undefined).end('other'));
+  await new Promise<void>((resolve) => other.listen(path, resolve));
+  t.after(() => other.close());
+  await assert.rejects(make().run({ socket: path, handleSignals: false }), /another process listens there/);
+  assert.ok(existsSync(path));
+});
+
+for (const [what, args] of [
+  ['one process', []],
+  ['workers', ['--workers', '2']],
+  ['a process that reloads', ['--reload']],
+] as const) {
+  test(
+    `svc run --socket --socket-mode serves with ${what}, and SIGTERM removes the socket`,
+    { skip },
+    async (t) => {
+      const cwd = project(t, {
+        'app.ts':
+          "import { Svc } from 'svc';\nexport const app = new Svc({ env: 'test' });\napp.get('/', () => String(process.pid));\n",
+      });
+      const path = join(cwd, 'app.sock');
+      const server = start(
+        t,
+        process.execPath,
+        [BIN, 'run', 'app.ts', '--socket', 'app.sock', '--socket-mode', '600', ...args],
+        { cwd },
+      );
+      await server.printed(/"event":"listening","url":"unix:/);
+      assert.equal(modeOf(path), 0o600);
+      const pid = Number(await ask(path));
+      assert.equal(pid === server.child.pid, args.length === 0);
+      server.child.kill('SIGTERM');
+      assert.equal((await server.ended).status, 0);
+      assert.equal(existsSync(path), false);
+    },
+  );
+}
+
+test(
+  'svc run takes the socket from SVC_SOCKET and SVC_SOCKET_MODE, and refuses what it cannot read',
+  { skip },
+  async (t) => {
+    const cwd = project(t, {
+      'app.ts': "import { Svc } from 'svc';\nexport const app = new Svc({ env: 'test' });\n",
+    });
+    const env = { SVC_SOCKET: 'app.sock', SVC_SOCKET_MODE: '640' };
+    const server = start(t, process.execPath, [BIN, 'run', 'app.ts'], { cwd, env });
+    await server.printed(/"event":"listening","url":"unix:/);
+    assert.equal(modeOf(join(cwd, 'app.sock')), 0o640);
+    server.child.kill('SIGTERM');
+    await server.ended;
+    for (const [args, problem] of [
+      [['--socket', 'a', '--port', '1'], /--socket excludes --host and --port/],
+      [
+        ['--socket', 'a', '--socket-mode', '888'],
+        /--socket-mode needs permissions in octal, such as 660, found "888"/,
+      ],
+    ] as const) {
+      const { status, stderr } = await run(process.execPath, [BIN, 'run', 'app.ts', ...args], { cwd });
+      assert.equal(status, 2);
+      assert.match(stderr, problem);
+    }
+  },
+);
