@@ -3,7 +3,12 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { callsOfRequest, givesNothing, repliesWithObject, takenBy } from '../../src/check/source/functions.ts';
+import {
+  callsOfRequest,
+  givesNothing,
+  repliesWithObject,
+  takenBy,
+} from '../../src/check/source/functions.ts';
 import type { Context } from '../../src/http/contracts.ts';
 
 type Any = (...args: never[]) => unknown;
