@@ -51,7 +51,7 @@ export const checkCommand: Command = {
     '  --baseline <file>   an earlier document of the interface (svc openapi): what breaks its clients is a finding (SVC306)',
     '  --known <file>      known findings, to begin with: written where the file is absent; later runs report others only, and leave out of it what is mended',
     '  --live              asks databases and other services too, which takes a network: whether they answer, and have their migrations',
-    '  --env <name>        production, development or test; default SVC_ENV, else what the application says',
+    '  --env <name>        production, development or test; default SVC_ENV, else production, whatever the source says',
     ENV_FILE_HELP,
     `  --timeout <seconds> how long it may take to import the module; default ${DEFAULT_TIMEOUT_SECONDS}`,
     '  --no-color          no colours; they are used on terminals only, and not with NO_COLOR',

@@ -81,6 +81,7 @@ async function work(job: Job): Promise<Answer> {
     ...(job.baseline === undefined ? [] : findBreakingChanges(app.inspect(), job.baseline)),
   ];
   if (job.wants === 'routes') return { token: job.token, kind: 'routes', routes: routesOf(app) };
+  if (job.wants === 'report' || job.wants === 'live') judgeAsDeployed(app);
   const checked = app.check();
   if (
     job.wants === 'openapi' &&
@@ -104,6 +105,16 @@ async function work(job: Job): Promise<Answer> {
     rules: texts(app.rules),
     scope: scopeOf(app, sources),
   };
+}
+
+/** A deploy is judged as production, whatever the source says, unless the command line or SVC_ENV says otherwise. */
+function judgeAsDeployed(app: Svc): void {
+  const env = process.env['SVC_ENV'];
+  try {
+    app.withEnvironment({ env: env === 'development' || env === 'test' ? env : 'production' });
+  } catch (error) {
+    if ((error as Partial<SvcError>).code !== 'E_APP_FROZEN') throw error; // it was compiled at import
+  }
 }
 
 /** The parts of the application that were looked at. */

@@ -51,6 +51,7 @@ function judgeApplication(call: Call, meaning: string, module: SourceModule, rep
       env!,
       `the environment is written into the source: production runs as "${value.value}", with traces and documents for every client`,
       {
+        severity: 'warning',
         remedy: 'Leave out env, and set SVC_ENV=development where you develop',
       },
     );
