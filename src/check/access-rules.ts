@@ -2,6 +2,8 @@
  * Rules about who may do what: writes that nobody guards, guards that contradict each other, and places where secrets can be
  * tried as often as somebody likes.
  */
+import { CORSMiddleware } from '../http/middleware/cors.ts';
+import { UNKNOWN_ORIGIN } from '../http/origins.ts';
 import { CSRFMiddleware } from '../http/session/csrf.ts';
 import { isGuarded, isPublic, isWrite, layersOf, ownRoutes, shapeOf, subjectOf } from './check.ts';
 import type { ApplicationView, ReportFinding } from './check.ts';
@@ -19,6 +21,23 @@ export function findUnguarded(view: ApplicationView, report: ReportFinding): voi
         detail.route.place,
       );
     }
+  }
+}
+
+/** SVC206: a function for origins that compares a part of them. One that allows every origin is found while it is compiled. */
+export function findStrangers(view: ApplicationView, report: ReportFinding): void {
+  const layers = new Map(view.middleware.map((layer) => [layer, view.placeOfMiddleware(layer)]));
+  for (const { declared, route } of ownRoutes(view))
+    for (const layer of declared.use) layers.set(layer, route.place);
+  for (const [layer, place] of layers) {
+    if (!(layer instanceof CORSMiddleware) || !layer.allowsCredentials) continue;
+    const { stranger } = layer.allowed;
+    if (stranger !== undefined && stranger !== UNKNOWN_ORIGIN)
+      report(
+        'middleware cors',
+        `its function allows ${stranger}, which may belong to another owner, to call with the cookies of its visitors`,
+        place,
+      );
   }
 }
 
@@ -68,7 +87,8 @@ function asksForMore(other: RouteDetail, detail: RouteDetail): boolean {
   const [theirs, own] = [other.route.security, detail.route.security];
   if (!isGuarded(detail)) return isGuarded(other) && isPublic(detail);
   const isQualified = ({ roles, scopes }: (typeof own)[number]): boolean => roles.length + scopes.length > 0;
-  return isWrite(other) && theirs.some(isQualified) && !own.some(isQualified);
+  const counts = isWrite(other) || detail.route.method === 'DELETE';
+  return counts && theirs.some(isQualified) && !own.some(isQualified);
 }
 
 function demandsOf({ route: { security } }: RouteDetail): string {

@@ -148,6 +148,12 @@ function findUnguardedSockets(view: ApplicationView, report: ReportFinding): voi
         "pages of every site may open it: origins: '*'",
         "Name the pages that may open it: origins: ['https://app.example']",
       );
+    const { stranger } = guard.origin;
+    if (stranger !== undefined)
+      warn(
+        `pages of unknown sites may open it, such as ${stranger}: its function for origins says yes`,
+        "Name the pages that may open it: origins: ['https://app.example']",
+      );
     if (settings.heartbeatMs === false && settings.idleTimeoutMs === false)
       warn(
         'nothing ends it when its client is gone: heartbeatMs: false without an idleTimeoutMs',

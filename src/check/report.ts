@@ -4,6 +4,7 @@
 import { pathToFileURL } from 'node:url';
 import { isAbsolute, relative, sep } from 'node:path';
 import { createHash } from 'node:crypto';
+import { EXPLANATIONS } from './explanations.ts';
 import { fileOfPlace } from '../base/findings.ts';
 import type { RuleText } from './check.ts';
 import type { Finding, Place, Report, Severity } from '../base/findings.ts';
@@ -13,8 +14,23 @@ export interface ReportContext {
   /** As it was asked for: `src/app.ts:app`. */
   readonly target: string;
   readonly cwd: string;
-  /** Those that have found something, at least. */
+  /** The rules that have found something, at least. */
   readonly rules: readonly RuleText[];
+  /** The parts of the application that were looked at; absent where it could not be loaded. */
+  readonly scope?: ReportScope | undefined;
+}
+
+/** The parts of an application that a check has looked at. */
+export interface ReportScope {
+  /** The environment that was assumed. */
+  readonly env: string;
+  readonly routes: number;
+  readonly tools: number;
+  readonly sockets: number;
+  /** Source files that were read. */
+  readonly files: number;
+  /** Source files that could not be read, with the reason. */
+  readonly unread: readonly { readonly file: string; readonly why: string }[];
 }
 
 /** How many findings there are of each severity. */
@@ -40,7 +56,7 @@ export function countFindings(findings: readonly Finding[]): Counts {
 /** Grouped by severity, each finding with its place, why it matters and what to do. */
 export function humanReport(
   report: Report,
-  { target, cwd, rules }: ReportContext,
+  { target, cwd, rules, scope }: ReportContext,
   hasColour: boolean,
 ): string {
   const paint: Paint = hasColour
@@ -66,13 +82,26 @@ export function humanReport(
       : `${target}: ${plural(counts.error, 'error')}, ${plural(counts.warning, 'warning')}` +
         (counts.info === 0 ? '' : `, ${plural(counts.info, 'note')}`) +
         suppressed;
-  return [...groups, summary].join('\n');
+  return [...groups, ...(scope === undefined ? [] : [paint('dim', scopeLine(scope, cwd))]), summary].join(
+    '\n',
+  );
 
   /** Once in a report is enough. */
   function whyOf(id: string): string | undefined {
     explained.add(id);
     return rules.find((rule) => rule.id === id)?.why;
   }
+}
+
+function scopeLine({ env, routes, tools, sockets, files, unread }: ReportScope, cwd: string): string {
+  const counted = [
+    plural(routes, 'route'),
+    plural(sockets, 'socket'),
+    plural(tools, 'tool'),
+    plural(files, 'file'),
+  ];
+  const left = unread.map(({ file, why }) => `; not read: ${relativeFile(file, cwd)} (${why})`).join('');
+  return `Looked at ${counted.join(', ')}, as ${env}; packages and services outside were not looked at${left}`;
 }
 
 function describe(
@@ -95,7 +124,7 @@ function plural(count: number, what: string): string {
 }
 
 /** One document: `ok`, `counts`, `findings` and `suppressed`; files relative to the working folder where they are below it. */
-export function jsonReport(report: Report, { target, cwd, rules }: ReportContext): string {
+export function jsonReport(report: Report, { target, cwd, rules, scope }: ReportContext): string {
   const plain = ({ rule, severity, subject, message, remedy, place }: Finding): object => ({
     rule,
     severity,
@@ -116,6 +145,14 @@ export function jsonReport(report: Report, { target, cwd, rules }: ReportContext
       counts: { ...countFindings(report.findings), suppressed: report.suppressed.length },
       findings: report.findings.map(plain),
       suppressed: report.suppressed.map(plain),
+      ...(scope === undefined
+        ? {}
+        : {
+            scope: {
+              ...scope,
+              unread: scope.unread.map(({ file, why }) => ({ file: relativeFile(file, cwd), why })),
+            },
+          }),
     },
     null,
     2,
@@ -362,6 +399,8 @@ export function sarifReport(
 }
 
 function ruleOf({ id, severity, why, remedy, phase }: RuleText): object {
+  const { cwe = [] } = EXPLANATIONS[id] ?? {};
+  const isSecurity = phase === 'security' || (phase === 'source' && cwe.length > 0);
   return {
     id,
     shortDescription: { text: sentence(why) },
@@ -372,8 +411,11 @@ function ruleOf({ id, severity, why, remedy, phase }: RuleText): object {
     },
     defaultConfiguration: { level: LEVELS[severity] },
     properties: {
-      tags: phase === 'security' ? ['security'] : [phase],
-      ...(phase === 'security' ? { 'security-severity': SECURITY_SEVERITY[severity] } : {}),
+      tags: [
+        ...(isSecurity ? ['security'] : [phase]),
+        ...cwe.map((each) => `external/cwe/cwe-${String(each).padStart(3, '0')}`),
+      ],
+      ...(isSecurity ? { 'security-severity': SECURITY_SEVERITY[severity] } : {}),
     },
   };
 }

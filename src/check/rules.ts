@@ -6,7 +6,7 @@
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { findForgeable, findGuessable, findUnguarded, findWeaker } from './access-rules.ts';
+import { findForgeable, findGuessable, findStrangers, findUnguarded, findWeaker } from './access-rules.ts';
 import { findBlocking, findLostCleanUp, findOutlived, findUnknownNames, findUnused } from './code-rules.ts';
 import {
   findImpossibleReplies,
@@ -192,6 +192,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     id: 'SVC206',
     severity: 'error',
     phase: 'security',
+    run: findStrangers,
     why: 'A site that may call with the cookies of its visitors acts for them: it must be one you know, over TLS',
     remedy:
       'Name the origins that may call: new CORSMiddleware({ origins: ["https://app.example"], credentials: true })',
@@ -251,6 +252,34 @@ export const CORE_RULES: readonly CoreRule[] = [
     run: findLimitConflicts,
     why: 'The smaller of two limits decides, so what the larger one promises is refused',
     remedy: 'Give the route a maxBodyBytes above what its fields may have together, or lower their maxLength',
+  },
+  {
+    id: 'SVC215',
+    severity: 'warning',
+    phase: 'source',
+    why: 'A token that leaks is worth something until it ends, and most leaks are noticed late or never',
+    remedy: 'Leave out requireExp, and give tokens an end: expiresInSeconds: 3_600',
+  },
+  {
+    id: 'SVC216',
+    severity: 'warning',
+    phase: 'source',
+    why: 'GET changes nothing (RFC 9110 §9.2.1): browsers send it for pictures, links and in advance, and no protection against forged requests looks at it',
+    remedy: 'Make it POST or DELETE, with a form or fetch()',
+  },
+  {
+    id: 'SVC217',
+    severity: 'error',
+    phase: 'source',
+    why: 'An id that was there before the login may be known to another person, who has planted it: session fixation',
+    remedy: 'Call req.session.regenerate() before req.session.set()',
+  },
+  {
+    id: 'SVC218',
+    severity: 'error',
+    phase: 'source',
+    why: 'Between two machines, statements, rows and passwords without TLS are readable and can be changed',
+    remedy: 'Leave out sslmode, which is verify-full for other hosts; use rediss: for Redis',
   },
   {
     id: 'SVC301',

@@ -4,10 +4,11 @@
  *   0  nothing at or above --fail-level     1  findings, or too many warnings     2  not understood
  *   3  the module could not be imported     4  our own fault                      124  out of time
  */
-import { appendFileSync, readFileSync } from 'node:fs';
-import { findRule, matches, select } from '../check/check.ts';
+import { appendFileSync, existsSync, readFileSync } from 'node:fs';
+import { findRule, makeReport, matches, select } from '../check/check.ts';
 import {
   countFindings,
+  fingerprints,
   githubReport,
   githubSummary,
   gitlabReport,
@@ -16,6 +17,7 @@ import {
   junitReport,
   sarifReport,
 } from '../check/report.ts';
+import { EXPLANATIONS } from '../check/explanations.ts';
 import { CORE_RULES } from '../check/rules.ts';
 import { systemClock } from '../base/clock.ts';
 import { ask, failed, hasColours, printAll, readWord, writeOutput } from './inspect.ts';
@@ -47,8 +49,9 @@ export const checkCommand: Command = {
     '  --only <rules>      looks at these rules only: ids or patterns such as "SVC1*", with commas or several times',
     '  --skip <rules>      leaves these rules out',
     '  --baseline <file>   an earlier document of the interface (svc openapi): what breaks its clients is a finding (SVC306)',
+    '  --known <file>      known findings, to begin with: written where the file is absent; later runs report others only, and leave out of it what is mended',
     '  --live              asks databases and other services too, which takes a network: whether they answer, and have their migrations',
-    '  --env <name>        production, development or test; default SVC_ENV, else what the application says',
+    '  --env <name>        production, development or test; default SVC_ENV, else production, whatever the source says',
     ENV_FILE_HELP,
     `  --timeout <seconds> how long it may take to import the module; default ${DEFAULT_TIMEOUT_SECONDS}`,
     '  --no-color          no colours; they are used on terminals only, and not with NO_COLOR',
@@ -66,6 +69,7 @@ export const checkCommand: Command = {
     'fail-level': { type: 'string' },
     'max-warnings': { type: 'string' },
     baseline: { type: 'string' },
+    known: { type: 'string' },
     only: { type: 'string', multiple: true },
     skip: { type: 'string', multiple: true },
     env: { type: 'string' },
@@ -124,6 +128,8 @@ interface CheckOptions extends Selection {
   readonly env: string | undefined;
   readonly timeoutMs: number;
   readonly baseline: AskOptions['baseline'];
+  /** The file of known findings. */
+  readonly known: string | undefined;
   readonly wants: 'report' | 'live';
 }
 
@@ -150,8 +156,13 @@ async function print(
   values: Invocation['values'],
 ): Promise<number> {
   const options = readCheckOptions(values);
-  const report = select(answer.report, options);
-  const context = { target, cwd: process.cwd(), rules: answer.rules };
+  const selected = select(answer.report, options);
+  const report =
+    options.known === undefined || answer.kind !== 'checked'
+      ? selected
+      : withoutKnown(selected, options.known);
+  const scope = answer.kind === 'checked' ? answer.scope : undefined;
+  const context = { target, cwd: process.cwd(), rules: answer.rules, scope };
   const isLoaded = answer.kind === 'checked';
   await printAll(
     render(options.format, report, context, { options, isLoaded, hasColour: hasColours(values) }),
@@ -161,6 +172,44 @@ async function print(
     writeOutput(file, render(format, report, context, { options, isLoaded, hasColour: false }));
   if (answer.kind === 'failed') return answer.isLate ? 124 : 3;
   return fails(report, options) ? 1 : 0;
+}
+
+/**
+ * A report without known findings. A file that is absent is written with all there are; one that names findings that are no longer there
+ * is written without them, so that it only shrinks. @throws SvcError `E_CLI_USAGE`
+ */
+function withoutKnown(report: Report, file: string): Report {
+  const found = keysOf(report.findings);
+  const known = readKnown(file);
+  const kept = known === undefined ? found : known.filter((key) => found.includes(key));
+  if (known === undefined || kept.length < known.length)
+    writeOutput(file, JSON.stringify({ schemaVersion: 1, known: kept }, null, 2));
+  if (known === undefined) process.stderr.write(`${kept.length} known findings were written to ${file}\n`);
+  const isKnown = new Set(kept);
+  return makeReport(
+    report.findings.filter((_, index) => !isKnown.has(found[index]!)),
+    [...report.suppressed, ...report.findings.filter((_, index) => isKnown.has(found[index]!))],
+  );
+}
+
+/** A key for each finding that outlives lines that move, and can be read: its rule, its subject, and its number among those. */
+function keysOf(findings: readonly Finding[]): string[] {
+  return fingerprints(findings).map(
+    (print, index) => `${findings[index]!.rule} ${findings[index]!.subject} ${print}`,
+  );
+}
+
+function readKnown(file: string): readonly string[] | undefined {
+  if (!existsSync(file)) return undefined;
+  const refuse = (cause?: unknown): never => {
+    throw new SvcError('E_CLI_USAGE', [`--known ${file} is not a file of known findings`], { cause });
+  };
+  try {
+    const { known } = JSON.parse(readFileSync(file, 'utf8')) as { known?: unknown };
+    return Array.isArray(known) && known.every((key) => typeof key === 'string') ? known : refuse();
+  } catch (error) {
+    return refuse(error);
+  }
 }
 
 interface RenderOptions {
@@ -251,9 +300,18 @@ async function printRules(
   await printAll(
     format === 'json'
       ? asJson([rule])
-      : `${rule.id}: ${rule.severity}, found in the phase ${rule.phase}\n\nWhy: ${rule.why}.\n\nFix: ${rule.remedy}.`,
+      : `${rule.id}: ${rule.severity}, found in the phase ${rule.phase}\n\nWhy: ${rule.why}.\n\nFix: ${rule.remedy}.${more(rule.id)}`,
   );
   return 0;
+}
+
+/** Code that breaks a rule, code that does not, and further reading. */
+function more(id: RuleText['id']): string {
+  const explained = EXPLANATIONS[id];
+  if (explained === undefined) return '';
+  const { wrong, right, cwe = [], sources = [] } = explained;
+  const further = [...cwe.map((each) => `CWE-${each}`), ...sources];
+  return `\n\nWrong:\n  ${wrong}\n\nRight:\n  ${right}${further.length === 0 ? '' : `\n\nSee: ${further.join(', ')}.`}`;
 }
 
 function unknownRule(id: string, near: string | undefined): SvcError<'E_CLI_USAGE'> {
@@ -266,6 +324,7 @@ function unknownRule(id: string, near: string | undefined): SvcError<'E_CLI_USAG
 function readCheckOptions(values: Invocation['values']): CheckOptions {
   return {
     baseline: readBaseline(values['baseline']),
+    known: values['known'] as string | undefined, // parseArgs was told that it is a string
     format: readWord(
       'format',
       values['format'],

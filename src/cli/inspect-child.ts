@@ -7,8 +7,6 @@ import { systemClock } from '../base/clock.ts';
 import { makeReport } from '../check/check.ts';
 import { fileURLToPath } from 'node:url';
 import { findBreakingChanges } from '../check/document-rules.ts';
-import { allowInline } from '../check/source/allowances.ts';
-import { examineSources } from '../check/source/examine.ts';
 import { CORE_RULES } from '../check/rules.ts';
 import { denyStart } from '../app/lifecycle.ts';
 import { Denied, HandleWatch, denyNetwork, isDenied } from './quarantine.ts';
@@ -23,6 +21,8 @@ import type { RuleText } from '../check/check.ts';
 import type { Answer, Begun, Job, ListedRoute } from './inspect.ts';
 import type { Finding, Place } from '../base/findings.ts';
 import type { Trespass } from './quarantine.ts';
+import type { ReportScope } from '../check/report.ts';
+import type { SourceReport } from '../check/source/examine.ts';
 
 const { remedy: SVC001_REMEDY } = CORE_RULES.find((rule) => rule.id === 'SVC001')!; // the catalogue begins with it
 const STACK_FRAMES = 50;
@@ -81,6 +81,7 @@ async function work(job: Job): Promise<Answer> {
     ...(job.baseline === undefined ? [] : findBreakingChanges(app.inspect(), job.baseline)),
   ];
   if (job.wants === 'routes') return { token: job.token, kind: 'routes', routes: routesOf(app) };
+  if (job.wants === 'report' || job.wants === 'live') judgeAsDeployed(app);
   const checked = app.check();
   if (
     job.wants === 'openapi' &&
@@ -90,7 +91,9 @@ async function work(job: Job): Promise<Answer> {
   const found = trespassed();
   if (job.wants === 'live') network.allow();
   const live = job.wants === 'live' ? await app.checkLive() : undefined;
-  const sources = examineSources([fileURLToPath(job.module)]);
+  const { examineSources } = await import('../check/source/examine.ts');
+  const { allowInline } = await import('../check/source/allowances.ts');
+  const sources = examineSources([fileURLToPath(job.module)], CORE_RULES);
   const report = makeReport(
     [...found, ...more, ...checked.findings, ...(live?.findings ?? []), ...sources.findings],
     [...checked.suppressed, ...(live?.suppressed ?? [])],
@@ -100,6 +103,32 @@ async function work(job: Job): Promise<Answer> {
     kind: 'checked',
     report: allowInline(report, sources.project.modules, app.rules, app.inspect().nowMs),
     rules: texts(app.rules),
+    scope: scopeOf(app, sources),
+  };
+}
+
+/** A deploy is judged as production, whatever the source says, unless the command line or SVC_ENV says otherwise. */
+function judgeAsDeployed(app: Svc): void {
+  const env = process.env['SVC_ENV'];
+  try {
+    app.withEnvironment({ env: env === 'development' || env === 'test' ? env : 'production' });
+  } catch (error) {
+    if ((error as Partial<SvcError>).code !== 'E_APP_FROZEN') throw error; // it was compiled at import
+  }
+}
+
+/** The parts of the application that were looked at. */
+function scopeOf(app: Svc, { project }: SourceReport): ReportScope {
+  const { details, tools, env } = app.inspect();
+  const own = details.filter(({ isOperation }) => !isOperation);
+  const sockets = own.filter(({ declared }) => declared.socket !== undefined).length;
+  return {
+    env,
+    routes: own.length - sockets,
+    sockets,
+    tools: tools.length,
+    files: project.modules.length,
+    unread: project.unread,
   };
 }
 

@@ -12,6 +12,7 @@ import { systemClock } from '../base/clock.ts';
 import { SvcError } from '../base/errors.ts';
 import { codeOf } from './load.ts';
 import type { RuleText } from '../check/check.ts';
+import type { ReportScope } from '../check/report.ts';
 import type { Subject } from './command.ts';
 import type { Place, Report } from '../base/findings.ts';
 import type { Target } from './load.ts';
@@ -50,7 +51,12 @@ export interface Begun {
 
 /** What comes back in the end. */
 export type Answer = { readonly token: string } & (
-  | { readonly kind: 'checked'; readonly report: Report; readonly rules: readonly RuleText[] }
+  | {
+      readonly kind: 'checked';
+      readonly report: Report;
+      readonly rules: readonly RuleText[];
+      readonly scope: ReportScope;
+    }
   | { readonly kind: 'routes'; readonly routes: readonly ListedRoute[] }
   /** JSON, and what it leaves out, a line each. */
   | { readonly kind: 'openapi'; readonly document: string; readonly problems: readonly string[] }

@@ -5,6 +5,7 @@
  * `null`, which every sandboxed frame sends, is never allowed.
  */
 import { SvcError } from '../base/errors.ts';
+import { isThenable } from '../base/promises.ts';
 import { shown } from '../base/options.ts';
 import { TransportRequest } from './request/request.ts';
 import type { Awaitable, HttpRequest } from './contracts.ts';
@@ -16,6 +17,9 @@ export type Origins = '*' | readonly string[] | OriginTest;
 
 /** What a browser sends, and nothing else: no path, no user, no blank, no second origin behind a comma. */
 const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/(?:[^\s/?#@*,\\"<>[\]]+|\[[0-9a-f:.]+\](?::\d+)?)$/;
+
+/** An origin that no site has: its name is reserved (RFC 2606). */
+export const UNKNOWN_ORIGIN = 'https://svc-check.invalid';
 
 /** The origins that an option allows. */
 export class AllowedOrigins {
@@ -36,6 +40,24 @@ export class AllowedOrigins {
   /** Whether all are allowed, whatever they are. */
   get isAny(): boolean {
     return this.#list === undefined && this.#test === undefined;
+  }
+
+  /**
+   * An origin of no known site that the function allows: of reserved names (RFC 2606), alone, and around the names that its code
+   * mentions. Undefined for a list, and for a function that needs more of a request than its origin.
+   */
+  get stranger(): string | undefined {
+    const test = this.#test;
+    if (test === undefined) return undefined;
+    return strangersOf(Function.prototype.toString.call(test)).find((origin) => {
+      try {
+        const isAllowed = test(origin, undefined as never); // a function that reads it throws
+        if (isThenable(isAllowed)) isAllowed.then(undefined, () => undefined); // its result comes too late
+        return isAllowed === true;
+      } catch {
+        return false;
+      }
+    });
   }
 
   /** Whether `origin` is allowed. What is not well-formed is not, whoever decides. */
@@ -60,6 +82,22 @@ export class AllowedOrigins {
 /** A field by lower-case name, several joined with commas; without building the view of all where it can be helped. */
 export function fieldOf(req: HttpRequest, name: string): string | undefined {
   return req instanceof TransportRequest ? req.field(name) : req.headers[name];
+}
+
+/** Origins that only a test which is too weak allows: ends with the name, begins with it, or has it anywhere. */
+function strangersOf(code: string): string[] {
+  const names = code.replaceAll('\\', '').match(/[a-z\d-]+(?:\.[a-z\d-]+)*\.[a-z]{2,}/gi) ?? [];
+  return [
+    UNKNOWN_ORIGIN,
+    ...names
+      .map((name) => name.toLowerCase())
+      .flatMap((name) => [
+        `https://svc-check${name}`,
+        `https://${name}.svc-check.invalid`,
+        `https://${name.replaceAll('.', 'x')}.invalid`,
+        `https://${name.replace('.', 'x')}`,
+      ]),
+  ];
 }
 
 function readList(origins: readonly string[]): ReadonlySet<string> {

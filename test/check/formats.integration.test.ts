@@ -96,7 +96,13 @@ test('sarifReport() has a rule for each of the catalogue, and each finding with 
   const secret = run.tool.driver.rules.find(({ id }: { id: string }) => id === 'SVC205');
   assert.deepEqual(
     [secret.defaultConfiguration, secret.properties],
-    [{ level: 'error' }, { tags: ['security'], 'security-severity': '8.0' }],
+    [
+      { level: 'error' },
+      {
+        tags: ['security', 'external/cwe/cwe-798', 'external/cwe/cwe-521'],
+        'security-severity': '8.0',
+      },
+    ],
   );
   assert.equal(run.results.length, FINDINGS.length, 'allowed findings are left out');
   const inOrder = REPORT.findings.map(({ rule, severity, subject }, index) => {

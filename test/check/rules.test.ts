@@ -9,6 +9,7 @@ import { Svc } from '../../src/app/svc.ts';
 import { BearerAuth, requireSession } from '../../src/auth/auth.ts';
 import { requireRoles } from '../../src/auth/require.ts';
 import { examine } from '../../src/check/check.ts';
+import { EXPLANATIONS } from '../../src/check/explanations.ts';
 import { coveredBy } from '../../src/check/graph-rules.ts';
 import { CORE_RULES, SUPPORTED_NODE } from '../../src/check/rules.ts';
 import { Depends, provide } from '../../src/routing/di.ts';
@@ -47,6 +48,13 @@ test('the catalogue is in order, and each rule says why and what to do without a
   assert.deepEqual(ids, [...new Set(ids)].sort());
   for (const { id, why, remedy } of CORE_RULES)
     for (const text of [why, remedy]) assert.match(text, /^[A-Z].*[^.]$/, id);
+});
+
+test('each rule of the catalogue has code that breaks it, and code that does not', () => {
+  for (const { id } of CORE_RULES) {
+    const { wrong, right } = EXPLANATIONS[id] ?? { wrong: '', right: '' };
+    assert.ok(wrong !== '' && right !== '' && wrong !== right, id);
+  }
 });
 
 test('the manual has a row for each rule, in the order of their ids', () => {

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { once } from 'node:events';
-import { chmodSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
+import { chmodSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { BIN, ROOT, build } from '../support/build.ts';
@@ -112,7 +112,7 @@ test('svc check prints the findings by severity with file, line and column; what
   assert.equal(status, 1);
   assert.match(
     stdout,
-    /^Errors\n {2}SVC101 {2}GET \/a {2}app\.ts:5:5\n {6}[^\n]+ at app\.ts:3\n {6}why: [^\n]+\n {6}fix: [^\n]+\n\nWarnings\n {2}SVC103 {2}GET \/A {2}app\.ts:4:5\n[^]*\nNotes\n {2}shop\/note {2}all\n {6}noted\n {6}why: to know\n {6}fix: know it\n\napp\.ts: 1 error, 1 warning, 1 note, 1 allowed\n$/,
+    /^Errors\n {2}SVC101 {2}GET \/a {2}app\.ts:5:5\n {6}[^\n]+ at app\.ts:3\n {6}why: [^\n]+\n {6}fix: [^\n]+\n\nWarnings\n {2}SVC103 {2}GET \/A {2}app\.ts:4:5\n[^]*\nNotes\n {2}shop\/note {2}all\n {6}noted\n {6}why: to know\n {6}fix: know it\n\nLooked at 4 routes, [^\n]+\napp\.ts: 1 error, 1 warning, 1 note, 1 allowed\n$/,
   );
   assert.doesNotMatch(stdout, /printed|logged|\u001b/);
   assert.match(stderr, /^printed by the application$/m);
@@ -566,6 +566,55 @@ test('svc check of a source that is not JavaScript goes on with the others', asy
   assert.deepEqual([status, document.findings], [0, []]);
 });
 
+// ── known findings, and what was looked at ──
+
+test('--known writes the findings there are, then reports others only, and leaves out what is mended', async (t) => {
+  const page = (path: string, name: string): string =>
+    `app.get('${path}', {}, ({ query }) => new HTMLResponse('<p>' + query.${name}));\n`;
+  const head = `import { HTMLResponse, Svc } from 'svc';\nexport const app = new Svc();\n`;
+  const cwd = project(t, { 'app.ts': head + page('/a', 'a') + page('/b', 'b') });
+  const known = async (): Promise<Document> =>
+    JSON.parse(
+      (await svc(['check', 'app.ts', '--format', 'json', ...SKIP, '--known', 'known.json'], { cwd })).stdout,
+    ) as Document;
+  const listed = (): number =>
+    (JSON.parse(readFileSync(join(cwd, 'known.json'), 'utf8')) as { known: string[] }).known.length;
+  assert.deepEqual(brief(await known()), []);
+  assert.equal(listed(), 2);
+  writeFileSync(join(cwd, 'app.ts'), head + '\n\n' + page('/c', 'c') + page('/b', 'b'));
+  const more = await known();
+  assert.deepEqual([brief(more), more.suppressed.length], [[['SVC608', 'app.ts:5']], 1]);
+  assert.equal(listed(), 1);
+  writeFileSync(join(cwd, 'app.ts'), head + page('/a', 'a'));
+  assert.deepEqual(brief(await known()), [['SVC608', 'app.ts:3']]);
+  assert.equal(listed(), 0);
+  writeFileSync(join(cwd, 'known.json'), '[]');
+  const refused = await svc(['check', 'app.ts', '--known', 'known.json'], { cwd });
+  assert.equal(refused.status, 2);
+  assert.match(refused.stderr, /--known known\.json is not a file of known findings/);
+});
+
+test('svc check tells what it looked at, and as which environment', async (t) => {
+  const files = {
+    'app.ts': `${APP}import { a } from './a.ts';\napp.get('/a', a);\napp.websocket('/b', () => undefined);\n`,
+    'a.ts': 'export const a = () => 1;\n',
+  };
+  const { stdout } = await svc(['check', 'app.ts', ...SKIP], { cwd: project(t, files) });
+  assert.match(
+    stdout,
+    /^Looked at 1 route, 1 socket, 0 tools, 2 files, as production; packages and services outside were not looked at$/m,
+  );
+  const { document } = await check(t, files, ['--env', 'development']);
+  assert.deepEqual((document as Document & { scope: unknown }).scope, {
+    env: 'development',
+    routes: 1,
+    sockets: 1,
+    tools: 0,
+    files: 2,
+    unread: [],
+  });
+});
+
 // ── rules, help, colours ──
 
 test('svc check --list names every rule, and those of an application with it', async (t) => {
@@ -580,7 +629,12 @@ test('svc check --list names every rule, and those of an application with it', a
 test('svc check --explain tells why a rule is there and what to do', async (t) => {
   const { status, stdout } = await svc(['check', '--explain', 'SVC102']);
   assert.equal(status, 0);
-  assert.match(stdout, /^SVC102: error, found in the phase graph\n\nWhy: .+\.\n\nFix: .+\.\n$/);
+  assert.match(
+    stdout,
+    /^SVC102: error, found in the phase graph\n\nWhy: .+\.\n\nFix: .+\.\n\nWrong:\n {2}.+\n\nRight:\n {2}.+\n$/,
+  );
+  const sql = await svc(['check', '--explain', 'SVC601']);
+  assert.match(sql.stdout, /\n\nSee: CWE-89, OWASP Cheat Sheet: SQL Injection Prevention\.\n$/);
   const own = await svc(['check', 'app.ts', '--explain', 'shop/b'], {
     cwd: project(t, { 'app.ts': MISTAKEN }),
   });

@@ -5,7 +5,7 @@
  */
 import { basename } from 'node:path';
 import { findAsyncMistakes } from './async-rules.ts';
-import { SOURCE_RULES } from './catalogue.ts';
+import { findDeclaredMistakes } from './declaration-rules.ts';
 import { Flow } from './flow.ts';
 import { findInjection } from './injection-rules.ts';
 import { readProject } from './modules.ts';
@@ -19,6 +19,7 @@ import type { SourceModule } from './modules.ts';
 import type { Node } from './nodes.ts';
 import type { ReportNode } from './sources.ts';
 import type { Finding } from '../../base/findings.ts';
+import type { RuleText } from '../check.ts';
 import type { Project } from './modules.ts';
 
 /** The findings in the sources of a project, and its modules. */
@@ -27,23 +28,14 @@ export interface SourceReport {
   readonly project: Project;
 }
 
-/** Texts of rules that others have declared: SVC205 and SVC501 look at sources as well. */
-const OF_OTHERS: Readonly<Record<string, { severity: Finding['severity']; remedy: string }>> = {
-  SVC205: {
-    severity: 'error',
-    remedy:
-      'Read it from the environment, and let the start fail where it is absent: process.env["API_SECRET"]',
-  },
-  SVC501: { severity: 'warning', remedy: 'Use the asynchronous form, or a worker' },
-};
-
 /** Reads the modules that are imported from these files, and finds what is wrong in them. Never throws for what they hold. */
-export function examineSources(entries: readonly string[]): SourceReport {
+export function examineSources(entries: readonly string[], rules: readonly RuleText[]): SourceReport {
   const project = readProject(entries);
   const sources = new Sources(project);
+  const texts = new Map(rules.map((rule) => [rule.id, rule]));
   const findings = new Map<string, Finding>();
   const report: ReportNode = (rule, module, node, message, more = {}) => {
-    const { severity, remedy } = SOURCE_RULES.find(({ id }) => id === rule) ?? OF_OTHERS[rule]!; // a rule of one of the two
+    const { severity, remedy } = texts.get(rule)!; // the catalogue has every rule
     const key = `${rule} ${module.file} ${node.start}`;
     if (findings.has(key)) return;
     const place = module.placeAt(node.start);
@@ -53,6 +45,7 @@ export function examineSources(entries: readonly string[]): SourceReport {
   findSecretMistakes(sources, report);
   findWrittenSecrets(sources, report);
   findStateMistakes(sources, report);
+  findDeclaredMistakes(sources, report);
   new Flow(sources.handlers, (visit) => {
     findInjection(visit, report);
     findLoggedRequests(visit, report);

@@ -59,6 +59,8 @@ function personalIn(value: Node, module: SourceModule): string | undefined {
       return node.type !== 'function';
     if (node.parent?.type === 'entry' && node.parent.isShorthand === false && node.parent.value !== node)
       return true;
+    if (node.parent?.type === 'member' && /^(?:json|text|form|body)$/.test(node.parent.property ?? ''))
+      return true; // a write that sets what is shared
     const binding = module.lookup(node.name, node);
     const isLocal =
       binding?.kind === 'parameter' ||

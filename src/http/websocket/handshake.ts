@@ -150,6 +150,11 @@ export class OriginGuard {
     return this.#allowed?.isAny === true;
   }
 
+  /** An origin of no known site that its function allows, if there is one. */
+  get stranger(): string | undefined {
+    return this.#allowed?.stranger;
+  }
+
   /** What it needs to know of the application. */
   compile(view: CompiledView): void {
     this.#knowsScheme = readTrustProxy(view.config('trustProxy')) !== undefined;

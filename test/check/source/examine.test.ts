@@ -4,17 +4,19 @@
 import assert from 'node:assert/strict';
 import { dirname, join, relative } from 'node:path';
 import { test } from 'node:test';
+import { CORE_RULES } from '../../../src/check/rules.ts';
 import { SOURCE_RULES } from '../../../src/check/source/catalogue.ts';
 import { examineSources } from '../../../src/check/source/examine.ts';
 import { fileOfPlace } from '../../../src/base/findings.ts';
 import { folder } from '../../support/run.ts';
 import { ASYNC } from './cases/async.ts';
+import { DECLARATIONS } from './cases/declarations.ts';
 import { INJECTION } from './cases/injection.ts';
 import { SECRETS } from './cases/secrets.ts';
 import { STATE } from './cases/state.ts';
 import type { TestContext } from 'node:test';
 
-const CASES = { ...INJECTION, ...ASYNC, ...SECRETS, ...STATE };
+const CASES = { ...INJECTION, ...ASYNC, ...SECRETS, ...STATE, ...DECLARATIONS };
 
 /** The files of a case: `// FILE name` begins each but that of a case of one file. */
 function filesOf(text: string): Record<string, string> {
@@ -36,7 +38,7 @@ function marksOf(files: Readonly<Record<string, string>>): string[] {
 
 function foundIn(t: TestContext, files: Readonly<Record<string, string>>, entry: string): string[] {
   const cwd = folder(t, files);
-  const { findings, project } = examineSources([join(cwd, entry)]);
+  const { findings, project } = examineSources([join(cwd, entry)], CORE_RULES);
   assert.deepEqual(project.unread, []);
   return [
     ...new Set(

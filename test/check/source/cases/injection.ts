@@ -245,7 +245,7 @@ router.get('/e', (req, res) => res.send('<b>' + req.query.name + '</b>')); // SV
 router.get('/e2', (req, res) => res.send({ name: req.query.name }));
 `,
   'messages of WebSockets, tools and middleware': `
-app.websocket('/ws').onMessage(async (socket, message) => { await db.execute('delete from t where a = ' + message.a); }); // SVC601
+app.websocket('/ws', { me: Depends(user) }).onMessage(async (socket, message) => { await db.fetchAll('select * from t where a = ' + message.a); }); // SVC601
 app.tool('find', { args: { text: Field(str) } }, ({ args }) => db.fetchAll(\`select * from t where a = '\${args.text}'\`)); // SVC601
 app.use(async ({ req }, next) => {
   await db.execute(\`insert into log (agent) values ('\${req.headers['user-agent']}')\`); // SVC601

@@ -1,0 +1,12 @@
+/** A function that compares the end of an origin, which the domain of another owner may have. */
+import { CORSMiddleware, Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
+
+class Weather extends Schema {
+  text = Field(str, { maxLength: 80 });
+}
+
+export const app: Svc = new Svc({ title: 'Weather', trustProxy: 1 });
+app.use(new SecurityHeadersMiddleware());
+app.use(new CORSMiddleware({ origins: (origin) => origin.endsWith('shop.example'), credentials: true, exposeHeaders: ['X-Request-Id'] })); // SVC206
+app.get('/weather', { response: Weather }, () => ({ text: 'rain' }));
+app.get('/weather/{city}', { response: Weather }, ({ params }) => ({ text: `rain in ${params.city}` }));
