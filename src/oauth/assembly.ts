@@ -18,6 +18,7 @@ import { EndpointGuard } from './guard.ts';
 import { limitsOf } from './limits.ts';
 import { LinkEndpoints } from './link-endpoints.ts';
 import { LoginEndpoints } from './login-endpoints.ts';
+import { LogoutEndpoints } from './logout-endpoints.ts';
 import { Logins } from './logins.ts';
 import { LoginStates } from './login-state.ts';
 import { StoredProviderTokens } from './provider-tokens.ts';
@@ -247,6 +248,21 @@ export function assemble(host: Host, options: ReadOptions, providers: readonly O
     clock,
     audit,
     loginEndpoints,
+    logouts: new LogoutEndpoints({
+      store,
+      codec,
+      refreshTokens,
+      guard,
+      audit,
+      clock,
+      used,
+      ownPages,
+      cookies,
+      providerTokens,
+      providerOf: (name) => connected.get(name),
+      postLogoutRedirectUris: options.postLogoutRedirectUris ?? [],
+      afterLogin: options.afterLogin,
+    }),
     logins,
     links,
     providerTokens,
@@ -316,6 +332,7 @@ export interface Registered {
   readonly log: Logger;
   readonly audit: Audit;
   readonly loginEndpoints: LoginEndpoints;
+  readonly logouts: LogoutEndpoints;
   readonly logins: Logins;
   /** Where there is an `onLink`. */
   readonly links: LinkEndpoints | undefined;

@@ -56,6 +56,11 @@ export class Audit {
     this.#log.info('token_issued', { ...fields, category: 'authn_token_created' });
   }
 
+  /** A logout token of a provider was refused. */
+  logoutRefused(req: HttpRequest, provider: string, reason: string): void {
+    this.#log.warn('logout_refused', { provider, reason: cut(reason), ...fieldsOf(req) });
+  }
+
   codeIssued(req: HttpRequest, provider: string, sub: string): void {
     this.#log.info('code_issued', { provider, sub, ...fieldsOf(req) });
   }

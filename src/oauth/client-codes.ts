@@ -28,6 +28,7 @@ export interface PendingLogin {
   readonly user: TokenUser;
   readonly provider: string;
   readonly subject: string;
+  readonly providerSid: string | null;
   /** In microseconds. */
   readonly startedAt: number;
   readonly keyThumbprint: string | null;
@@ -118,11 +119,11 @@ export class ClientCodes {
     const used = JSON.stringify({ ...login, used: { usedBy: null } });
     if (!(await this.#records.change('code', key, text, used, USED_TTL_MS)))
       throw this.#refusal(req, 'code_used');
-    const { user, provider, subject, startedAt } = login;
+    const { user, provider, subject, providerSid, startedAt } = login;
     const pair = await this.#logins.start(
       req,
       user,
-      { provider, subject, startedAt, keyThumbprint },
+      { provider, subject, providerSid, startedAt, keyThumbprint },
       { renewsSession: false },
     );
     const final = JSON.stringify({ ...login, used: { usedBy: pair.login.id } });

@@ -20,7 +20,8 @@ export interface DocumentedMode {
 }
 
 /** The endpoints by name. */
-export type EndpointName = 'login' | 'callback' | 'token' | 'revoke' | 'link' | 'unlink';
+export type EndpointName =
+  'login' | 'callback' | 'token' | 'revoke' | 'link' | 'unlink' | 'logout' | 'backchannel-logout';
 
 const TEXT = { type: 'string' } as const;
 const REF = '#/components';
@@ -196,6 +197,48 @@ const ENDPOINTS: Readonly<Record<EndpointName, (terms: DocumentedMode, method: '
       description:
         'Takes the accounts of this provider from the user who is logged in, unless there is no other way in.',
       responses: { 204: { description: 'It is unlinked' }, 200: null },
+    }),
+    logout: ({ mode }, method) => ({
+      summary: 'Log out, at the provider as well',
+      description:
+        'Ends the login, and leads to the page of the identity provider that ends its session (OpenID Connect RP-Initiated Logout 1.0).',
+      ...(method === 'GET'
+        ? {
+            parameters: [
+              query('post_logout_redirect_uri', 'Where the provider sends the browser afterwards'),
+              query('state', 'Sent back there'),
+            ],
+          }
+        : {
+            requestBody: body(
+              { refresh_token: TEXT, post_logout_redirect_uri: TEXT, state: TEXT },
+              mode === 'json' ? ['refresh_token'] : [],
+            ),
+          }),
+      responses:
+        mode === 'json'
+          ? {
+              200: {
+                description: 'The address of the provider',
+                content: {
+                  'application/json': {
+                    schema: {
+                      type: 'object',
+                      required: ['logout_url'],
+                      properties: { logout_url: { type: ['string', 'null'], format: 'uri' } },
+                    },
+                  },
+                },
+              },
+            }
+          : { 200: null, 303: redirect('To the identity provider') },
+    }),
+    'backchannel-logout': () => ({
+      summary: 'Log out by the provider',
+      description:
+        'For the identity provider alone: ends the logins that its logout token names (OpenID Connect Back-Channel Logout 1.0).',
+      requestBody: body({ logout_token: TEXT }, ['logout_token']),
+      responses: { 200: { description: 'They have ended' } },
     }),
     revoke: ({ mode }) => ({
       summary: 'Log out',

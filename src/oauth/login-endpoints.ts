@@ -163,12 +163,20 @@ export class LoginEndpoints {
     await providerTokens?.keep(user.sub, provider.name, tokens);
     if (begun.client !== null) {
       const { keyThumbprint, client: to } = begun;
-      const pending = { user, provider: provider.name, subject: info.subject, startedAt, keyThumbprint };
+      const pending = {
+        user,
+        provider: provider.name,
+        subject: info.subject,
+        providerSid: identified.sid,
+        startedAt,
+        keyThumbprint,
+      };
       return new RedirectResponse(await codes.issue(req, { ...pending, client: to }), { status: 303 });
     }
     const pair = await logins.start(req, user, {
       provider: provider.name,
       subject: info.subject,
+      providerSid: identified.sid,
       startedAt,
       keyThumbprint: begun.keyThumbprint,
     });

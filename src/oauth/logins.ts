@@ -77,6 +77,7 @@ export class Logins {
     }: {
       readonly provider: string;
       readonly subject: string;
+      readonly providerSid?: string | null | undefined;
       /** In microseconds. */
       readonly startedAt: number;
       readonly keyThumbprint: string | null;

@@ -40,12 +40,12 @@ export async function bodyParameters(req: HttpRequest): Promise<Parameters> {
     throw new OAuthError('invalid_request', {
       description: 'The body is a JSON object that has no member twice',
     });
-  return (name) => {
+  return (name, maxLength = MAX_LENGTH) => {
     const value: unknown = Object.hasOwn(body, name) ? body[name] : undefined;
     if (value === undefined || value === null || value === '') return undefined;
-    if (typeof value !== 'string' || value.length > MAX_LENGTH)
+    if (typeof value !== 'string' || value.length > maxLength)
       throw new OAuthError('invalid_request', {
-        description: `The parameter ${name} is a string of at most ${MAX_LENGTH} characters`,
+        description: `The parameter ${name} is a string of at most ${maxLength} characters`,
       });
     return value;
   };

@@ -40,6 +40,10 @@ export interface OAuthPluginOptions {
   readonly allowLoopbackRedirects?: boolean | undefined;
   /** Where codes for native clients and single-page applications may go (RFC 8252 §7). Not in cookie mode. Default none. */
   readonly nativeRedirects?: readonly string[] | undefined;
+  /** Where the provider may send the browser after `/oauth/logout`. Turns that route on; an empty list leaves the browser at the provider. Default: there is no such route. */
+  readonly postLogoutRedirectUris?: readonly string[] | undefined;
+  /** Whether providers may end logins: `POST /oauth/{provider}/backchannel-logout`. Default false. */
+  readonly backchannelLogout?: boolean | undefined;
   /** `json`: the callback answers with the tokens. `cookie`: they go into cookies that no script can read. Default `json`. */
   readonly mode?: 'json' | 'cookie' | undefined;
   /** In cookie mode: where the browser goes after a login that named no `return_to`. A local path. Default `/`. */
@@ -88,6 +92,11 @@ const DAY_SECONDS = 86_400;
 const isList = (value: unknown): boolean =>
   Array.isArray(value) && value.every((item) => typeof item === 'string');
 
+/** An absolute http or https URL without a fragment. */
+function isWebAddress(entry: string): boolean {
+  return /^https?:\/\/[^\s#\\]+$/.test(entry) && URL.canParse(entry);
+}
+
 /** The options as they count. */
 export interface ReadOptions {
   readonly authSecret: Secrets | undefined;
@@ -101,6 +110,8 @@ export interface ReadOptions {
   readonly allowedRedirectUris: readonly string[];
   readonly allowLoopbackRedirects: boolean;
   readonly nativeRedirects: readonly string[];
+  readonly postLogoutRedirectUris: readonly string[] | undefined;
+  readonly backchannelLogout: boolean;
   readonly mode: 'json' | 'cookie';
   readonly afterLogin: string;
   readonly errorPath: string | undefined;
@@ -153,6 +164,11 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
       (value) => isList(value) && !(value as readonly string[]).some(hasNoAuthority),
     ),
     allowLoopbackRedirects: bool(false),
+    postLogoutRedirectUris: given<readonly string[]>(
+      'a list of URLs, each with "//" behind its scheme',
+      (value) => isList(value) && (value as readonly string[]).every(isWebAddress),
+    ),
+    backchannelLogout: bool(false),
     nativeRedirects: given<readonly string[]>(
       'a list of addresses',
       (value) => isList(value) && (value as readonly string[]).every((entry) => entry !== ''),

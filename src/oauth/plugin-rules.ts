@@ -23,13 +23,21 @@ export function rulesOf(
       remedy:
         'Name each redirect URI exactly as it is registered at the provider: allowedRedirectUris: ["https://app.example/oauth/callback"]',
       run(_view, report) {
-        const { allowedRedirectUris, allowLoopbackRedirects: allowsLoopback } = options;
+        const {
+          allowedRedirectUris,
+          allowLoopbackRedirects: allowsLoopback,
+          postLogoutRedirectUris = [],
+        } = options;
         const hasProvider = options.provider !== undefined || options.providers !== undefined;
         if (hasProvider && allowedRedirectUris.length === 0 && env === 'production')
           report(subject, 'no redirect URI is allowed, so that nobody can log in');
         allowedRedirectUris.forEach((entry, index) => {
           for (const problem of problemsOfRedirect(entry, { env, allowsLoopback }))
             report(subject, `entry ${index + 1} of allowedRedirectUris ${problem}`);
+        });
+        postLogoutRedirectUris.forEach((entry, index) => {
+          for (const problem of problemsOfRedirect(entry, { env, allowsLoopback }))
+            report(subject, `entry ${index + 1} of postLogoutRedirectUris ${problem}`);
         });
       },
     },

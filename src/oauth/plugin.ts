@@ -18,7 +18,7 @@ import { FailurePages } from './failure-page.ts';
 import { readPluginOptions } from './plugin-options.ts';
 import { rulesOf } from './plugin-rules.ts';
 import { OAuthProvider } from './provider/presets.ts';
-import { OAUTH_TABLES } from './tokens/sql-store.ts';
+import { OAUTH_TABLES, PROVIDER_SESSIONS } from './tokens/sql-store.ts';
 import type { Claims } from '../crypto/jwt.ts';
 import type { Awaitable, Context, Host, HttpRequest, Plugin } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
@@ -224,7 +224,17 @@ export class OAuthPlugin implements Plugin {
       if (found === undefined) throw new NotFound();
       return found;
     };
-    const { links } = parts;
+    const { links, logouts } = parts;
+    if (this.#options.postLogoutRedirectUris !== undefined)
+      route('/logout', this.#options.mode === 'cookie' ? ['GET', 'POST'] : ['POST'], (req) =>
+        logouts.logout(req),
+      );
+    if (this.#options.backchannelLogout && [...connected.values()].some(isOpenId))
+      route('/{provider}/backchannel-logout', ['POST'], (req) => {
+        const found = named(req);
+        if (!isOpenId(found)) throw new NotFound();
+        return logouts.backchannel(req, found);
+      });
     if (links !== undefined) {
       const { authSecret, issuer, audience } = this.#options;
       const user = { me: Depends(BearerAuth(authSecret, { optional: true, issuer, audience })) };
@@ -238,6 +248,7 @@ export class OAuthPlugin implements Plugin {
     }
     host.migration('oauth_logins', OAUTH_TABLES);
     host.migration('oauth_used', recordStoreMigration(USED_TABLE));
+    host.migration('oauth_provider_sessions', PROVIDER_SESSIONS);
     host.migration('oauth_provider_tokens', recordStoreMigration(PROVIDER_TOKEN_TABLE));
     host.provide(tokenIssuer, () => parts.issuer);
     for (const rule of rulesOf(this.#options, {
@@ -291,6 +302,11 @@ export class OAuthPlugin implements Plugin {
       if (count < CLEAN_UP_BATCH) return removed;
     }
   }
+}
+
+/** Whether a provider speaks OpenID Connect, so that it has sessions and signs tokens. */
+function isOpenId({ provider }: ConnectedProvider): boolean {
+  return provider.scopes.includes('openid');
 }
 
 function sessionOf(row: LoginRow, currentId: string | undefined): SessionInfo {

@@ -60,8 +60,8 @@ interface StoredTokens {
 
 /** A record that was not renewed for a year is over. */
 const TTL_MS = 31_536_000_000;
-/** Longer than a call to a provider can take: its turn, connecting, TLS, the first byte and the body, each up to a minute. */
-const LOCK_MS = 330_000;
+/** A lock lasts so much longer than a call to the provider can take; whose process has died is waited out. */
+const LOCK_MARGIN_MS = 5_000;
 const POLL_MS = 50;
 const MAX_CHARACTERS = 100_000;
 /** Errors of a provider for a refresh token that it takes no more: RFC 6749 §5.2, and GitHub. */
@@ -116,6 +116,11 @@ export class StoredProviderTokens {
     return this.#ask((records) => records.delete(keyOf(sub, provider)));
   }
 
+  /** The id_token of the last login, which may be over: a hint for the provider. */
+  async idTokenOf(sub: string, provider: string): Promise<string | undefined> {
+    return (await this.#read(keyOf(sub, provider)))?.tokens.idToken;
+  }
+
   /** A token that is valid for a while, refreshed if need be. @throws OAuthError `provider_error`, `provider_timeout`, `temporarily_unavailable` */
   async get(sub: string, provider: string, minValiditySeconds: number): Promise<ProviderTokenAnswer> {
     const connected = this.#providerOf(provider);
@@ -123,12 +128,13 @@ export class StoredProviderTokens {
     const key = keyOf(sub, provider);
     const lock = `${key} lock`;
     const owner = randomBytes(16).toString('base64url');
-    const endMs = this.#clock.monotonicMs() + LOCK_MS;
+    const lockMs = connected.client.longestCallMs + LOCK_MARGIN_MS;
+    const endMs = this.#clock.monotonicMs() + lockMs;
     for (;;) {
       const found = await this.#read(key);
       const answer = this.#judge(found?.tokens, minValiditySeconds);
       if (answer !== undefined) return answer;
-      if (await this.#ask((records) => records.add(lock, owner, LOCK_MS))) {
+      if (await this.#ask((records) => records.add(lock, owner, lockMs))) {
         try {
           // the process that had the lock before may have written since
           const again = await this.#read(key);

@@ -19,7 +19,9 @@ import {
   coalesced,
   killed,
   killedOverHttp,
+  killedUnderLoad,
   overHttp,
+  overlapping,
   replayed,
   revoked,
   strict,
@@ -76,8 +78,21 @@ try {
     for (const [name, of] of Object.entries(sites)) await http(name, of, COUNTS, ROUNDS);
     add('kill -9 between commit and answer', await killed(six, ROUNDS, random));
     add('kill -9 by HTTP', await killedOverHttp(sites['http, 1 process'], 1));
+    const killedNow = await killedUnderLoad(sites['http, 6 processes'], 1, 10, random);
+    add('kill -9 under load: refreshes in flight', killedNow.inFlight);
+    add('kill -9 under load: logins lost', killedNow.lost);
+    add('kill -9 under load: replays afterwards caught', killedNow.caught);
+    const overlaps = await overlapping(sites['http, 6 processes'], 5, 2);
+    add('pairs at two processes', overlaps.rounds);
+    add('pairs at two processes: logins lost', overlaps.lost);
   }
   for (const [what, count] of totals) console.log(`${String(count).padStart(7)}  ${what}`);
+  const total = (what: string): number => totals.get(what) ?? 0;
+  assert.ok(
+    total('kill -9 under load: logins lost') <=
+      Math.ceil(total('kill -9 under load: refreshes in flight') / 500),
+    'too many refreshes were lost by kill -9',
+  );
   const sum = (end: string): number =>
     [...totals].reduce((total, [what, count]) => (what.endsWith(end) ? total + count : total), 0);
   assert.ok(

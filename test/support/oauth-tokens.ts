@@ -8,7 +8,7 @@ import { createMetrics } from '../../src/observability/metrics.ts';
 import { Audit } from '../../src/oauth/audit.ts';
 import { RefreshTokenCodec } from '../../src/oauth/tokens/refresh-codec.ts';
 import { RefreshTokens } from '../../src/oauth/tokens/refresh.ts';
-import { OAUTH_TABLES, SqlTokenStore } from '../../src/oauth/tokens/sql-store.ts';
+import { OAUTH_TABLES, PROVIDER_SESSIONS, SqlTokenStore } from '../../src/oauth/tokens/sql-store.ts';
 import { collectedLog } from './collected-log.ts';
 import type { Clock } from '../../src/base/clock.ts';
 import type { Database, DatabaseOptions } from '../../src/db/index.ts';
@@ -47,6 +47,7 @@ export async function oauthDatabase(url: string, options: DatabaseOptions = {}):
   await new Migrator(database, {
     contributed: [
       { plugin: 'oauth', id: 'oauth_logins', sql: OAUTH_TABLES },
+      { plugin: 'oauth', id: 'oauth_provider_sessions', sql: PROVIDER_SESSIONS },
       { plugin: 'oauth', id: 'oauth_used', sql: recordStoreMigration('svc_oauth_used') },
     ],
   }).up();

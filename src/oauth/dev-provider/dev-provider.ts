@@ -12,7 +12,9 @@ import { systemClock } from '../../base/clock.ts';
 import { SvcError } from '../../base/errors.ts';
 import { localPath } from '../../http/path.ts';
 import { given, int, oneOf, readOptions, text } from '../../base/options.ts';
+import { keep } from './grants.ts';
 import { DevKeys } from './keys.ts';
+import { inProcess, pathsBelow, serve, serveOn } from './serving.ts';
 import {
   METHODS,
   authorizationError,
@@ -25,58 +27,24 @@ import {
   tokenError,
 } from './protocol.ts';
 import { OAuthProvider, markForDevelopment } from '../provider/options.ts';
-import { HttpResponse } from '../../http/response.ts';
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { Env } from '../../base/config.ts';
 import type { Router } from '../../routing/route.ts';
+import type { Grant } from './grants.ts';
 import type { DevAlgorithm } from './keys.ts';
+import { USERS } from './options.ts';
+import type { DevProviderOptions } from './options.ts';
+import type { Handle } from './serving.ts';
 import type { DevRequest, DevResponse, DevUser } from './protocol.ts';
-import type { InProcess, OAuthProviderOptions } from '../provider/options.ts';
+import type { OAuthProviderOptions } from '../provider/options.ts';
 
+export { type DevProviderOptions } from './options.ts';
 export { type DevRequest, type DevResponse, type DevUser } from './protocol.ts';
-
-/** What a {@link DevProvider} is made from. `undefined` means not given. */
-export interface DevProviderOptions {
-  /** Default: Ada Lovelace and Alan Turing. */
-  readonly users?: readonly DevUser[] | undefined;
-  /** Default `dev-client`. */
-  readonly clientId?: string | undefined;
-  /** Default `dev-secret`. */
-  readonly clientSecret?: string | undefined;
-  /** Where logins may return to, byte for byte; paths are of the application that it is mounted on. */
-  readonly redirectUris: readonly string[];
-  /** What start() listens on. Default 0: a free one. */
-  readonly port?: number | undefined;
-  /** The URL it is reached by when an application answers for it, without a slash at the end. Default: where start() listens. */
-  readonly issuer?: string | undefined;
-  /** Default `RS256`. */
-  readonly idTokenAlgorithm?: DevAlgorithm | undefined;
-  /** Where the application believes it runs; `production` is refused. Default: the variable SVC_ENV, else `production`, as applications do. */
-  readonly env?: Env | undefined;
-  readonly clock?: Clock | undefined;
-}
-
-interface Grant {
-  readonly user: DevUser;
-  readonly redirectUri: string;
-  readonly challenge: string;
-  readonly nonce: string | undefined;
-  readonly scopes: readonly string[];
-  readonly authTime: number;
-  readonly expiresMs: number;
-  /** Set once the code has been used: it must not live on when the code comes again (RFC 6749 §4.1.2). */
-  accessToken: string | undefined;
-}
 
 const CODE_TTL_MS = 60_000;
 const TOKEN_TTL_SECONDS = 3_600;
-const MAX_GRANTS = 1_000;
-const USERS: readonly DevUser[] = [
-  { sub: 'ada', name: 'Ada Lovelace', email: 'ada@example.test' },
-  { sub: 'alan', name: 'Alan Turing', email: 'alan@example.test' },
-];
 
 /** An OpenID provider for development and tests. */
 export class DevProvider {
@@ -421,102 +389,10 @@ export class DevProvider {
   }
 }
 
-/** Its endpoints, one by one: to look them up the application would have to listen already. */
-function pathsBelow(url: string): Partial<OAuthProviderOptions> {
-  return { tokenUrl: `${url}/token`, userinfoUrl: `${url}/userinfo`, jwksUrl: `${url}/jwks` };
-}
-
 function isListOf<T>(value: unknown, accepts: (each: T) => boolean): boolean {
   return Array.isArray(value) && value.length > 0 && value.every(accepts);
 }
 
-/** Adds, and lets go of the oldest beyond a thousand. */
-function keep(grants: Map<string, Grant>, key: string, grant: Grant): void {
-  grants.set(key, grant);
-  const [oldest] = grants.keys();
-  if (grants.size > MAX_GRANTS) grants.delete(oldest!); // there is one: it was just added
-}
-
 function isEqual(one: string, other: string): boolean {
   return timingSafeEqual(hash('sha256', one, 'buffer'), hash('sha256', other, 'buffer'));
-}
-
-/*
- * How DevProvider is reached: by a socket of its own, or as a part of an application, whose own calls to it need no connection.
- */
-
-/** What DevProvider does with a request. */
-type Handle = (request: DevRequest) => Promise<DevResponse>;
-
-const MAX_BODY_BYTES = 65_536;
-/** It looks after itself: whoever logs in has no token yet, and its pages bring their own policy. */
-const SPEC = {
-  public: 'It stands in for a provider that people log in at',
-  mcp: false,
-  rateLimit: false,
-  meta: { csrf: false, docs: false, idempotency: false },
-  summary: 'The identity provider of development',
-} as const;
-
-/** Answers a request of node:http. */
-async function serve(request: IncomingMessage, response: ServerResponse, handle: Handle): Promise<void> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  try {
-    for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-      length += chunk.length;
-      if (length > MAX_BODY_BYTES) return void response.writeHead(413, { connection: 'close' }).end();
-      chunks.push(chunk);
-    }
-    const [path, query = ''] = (request.url ?? '/').split('?', 2) as [string, string?];
-    const headers = request.headers as Readonly<Record<string, string | undefined>>; // none that is read here is ever a list
-    const answer = await handle({
-      method: request.method ?? '',
-      path,
-      query,
-      headers,
-      body: Buffer.concat(chunks).toString(),
-    });
-    response
-      .writeHead(answer.status, answer.headers)
-      .end(request.method === 'HEAD' ? undefined : answer.body);
-  } catch {
-    response.destroy(); // the client has left, or there are no keys
-  }
-}
-
-/** Answers below a path of an application. */
-function serveOn(router: Router, path: string, handle: Handle): void {
-  router.route(`${path}/{rest:path}`, ['GET', 'POST'], SPEC, async ({ req }) => {
-    const [, query = ''] = req.target.split('?', 2);
-    const origin = `${req.scheme}://${req.host}`;
-    const answer = await handle({
-      method: req.method,
-      path: req.path.slice(path.length),
-      query,
-      headers: req.headers,
-      body: await req.text({ maxBytes: MAX_BODY_BYTES }),
-      origin,
-    });
-    return new HttpResponse(answer.body, { status: answer.status, headers: answer.headers });
-  });
-}
-
-/** What takes the place of connections to `issuer`. */
-function inProcess(issuer: string, handle: Handle): InProcess {
-  return {
-    async call({ method, url, headers = {}, body = '' }) {
-      const [address, query = ''] = url.split('?', 2) as [string, string?];
-      const answer = await handle({ method, path: address.slice(issuer.length), query, headers, body });
-      return {
-        status: answer.status,
-        mediaType: answer.headers['content-type'] ?? '',
-        body: Buffer.from(answer.body),
-        isPrivate: true,
-      };
-    },
-    close() {
-      /* nothing is open */
-    },
-  };
 }

@@ -7,41 +7,29 @@
 import { isRecord } from '../../base/options.ts';
 import { Discovery } from './discovery.ts';
 import { isExpectedIssuer, verifyIdToken } from './id-token.ts';
+import { authorizationUrlOf } from './authorization-url.ts';
 import { secondsOf } from './call-seconds.ts';
 import { ProviderFailure } from './failure.ts';
 import { jsonObject, jsonValue } from './json-answer.ts';
 import { Outbound } from './outbound.ts';
 import { formEncoded, readTokenAnswer } from './token-answer.ts';
 import { KeySource } from './jwks.ts';
+import { verifyLogoutToken } from './logout-token.ts';
 import { inProcessOf, settingsOf } from './options.ts';
-import { PROTOCOL_PARAMETERS, TENANT } from './protocol.ts';
+import { TENANT } from './protocol.ts';
 import { joinClaims, postedName, textOr, userInfoOf } from './user-info.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Histogram, Metrics } from '../../observability/metrics.ts';
 import type { Awaitable } from '../../cache/stores.ts';
+import type { AuthorizationRequest } from './authorization-url.ts';
 import type { Endpoints, Target } from './discovery.ts';
-import type { IdTokenClaims } from './id-token.ts';
+import type { IdTokenClaims, IdTokenKeys } from './id-token.ts';
+import type { LogoutClaims } from './logout-token.ts';
 import type { OutboundAnswer, OutboundCall, Resolve } from './outbound.ts';
 import type { InProcess, OAuthProvider, ResolvedProviderOptions } from './options.ts';
 import type { TokenAnswer } from './token-answer.ts';
 import type { MappedUser, UserInfo } from './user-info.ts';
-
-/** What a login asks of the provider. */
-export interface AuthorizationRequest {
-  readonly redirectUri: string;
-  readonly state: string;
-  /** S256 (RFC 7636 §4.2). */
-  readonly challenge: string;
-  /** Needed when the provider's scopes include `openid`. */
-  readonly nonce: string | undefined;
-  /** In place of the provider's. `openid` is asked for when the provider has it, and only then. */
-  readonly scopes?: readonly string[] | undefined;
-  /** Of {@link EXTRA_PARAMETERS}; others are not sent. What the provider's own URL fixes stays. */
-  readonly extra?: Readonly<Record<string, string>> | undefined;
-  /** Of the application for this login, before the provider's `authorizeParams`. */
-  readonly params?: Readonly<Record<string, string>> | undefined;
-}
 
 /** What a callback brings. */
 export interface Identification {
@@ -61,6 +49,8 @@ export interface Identification {
 export interface Identified {
   readonly info: UserInfo;
   readonly tokens: TokenAnswer;
+  /** The provider's id of its session: claim `sid` of the id_token. */
+  readonly sid: string | null;
 }
 
 /** What a client is made with. */
@@ -73,8 +63,8 @@ export interface ProviderClientDeps {
   readonly resolve?: Resolve | undefined;
 }
 
-/** Parameters that a login may pass on to the provider (OpenID Connect Core §3.1.2.1). */
-export const EXTRA_PARAMETERS: readonly string[] = ['login_hint', 'prompt', 'max_age', 'ui_locales'];
+/** What the column of a login holds. */
+const MAX_SID = 255;
 
 /** Speaks to one provider. */
 export class ProviderClient {
@@ -103,6 +93,11 @@ export class ProviderClient {
     this.#keys = new KeySource(measured, deps.clock, jwks?.keys);
   }
 
+  /** The longest that a call can take, in milliseconds: its turn, connecting, TLS, the first byte and the body. */
+  get longestCallMs(): number {
+    return 5 * this.#options.timeoutMs;
+  }
+
   /** Begins discovery, if it is needed, and does not wait for it: a provider that is away is a warning, and keeps nothing from starting. */
   async start(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
@@ -129,43 +124,10 @@ export class ProviderClient {
   authorizationUrl(input: AuthorizationRequest): Awaitable<string> {
     const endpoints = this.#discovery.endpoints();
     return endpoints instanceof Promise
-      ? endpoints.then(({ authorizeUrl }) => this.#urlOf(authorizeUrl, input))
-      : this.#urlOf(endpoints.authorizeUrl, input);
-  }
-
-  #urlOf(
-    authorizeUrl: string,
-    { redirectUri, state, challenge, nonce, scopes, extra = {}, params = {} }: AuthorizationRequest,
-  ): string {
-    const { clientId, clientIdName, usesOpenId, usesNonce, usesPkce, authorizeParams } = this.#options;
-    if (usesOpenId && usesNonce && nonce === undefined)
-      throw new TypeError('A login by OpenID Connect needs a nonce'); // our bug: nothing else could notice a replayed id_token
-    const asked = (scopes ?? this.#options.scopes).filter((scope) => scope !== 'openid');
-    const scope = [...(usesOpenId ? ['openid'] : []), ...asked].join(' ');
-    const [address, query = ''] = (
-      this.#isServedHere ? new URL(new URL(authorizeUrl).pathname, redirectUri).href : authorizeUrl
-    ).split('?', 2) as [string, string?];
-    const kept = query.split('&').filter((pair) => pair !== '' && !PROTOCOL_PARAMETERS.has(nameOf(pair)));
-    const own = { ...authorizeParams, ...params };
-    const fixed = new Set([...kept.map(nameOf), ...Object.keys(own)]);
-    const ours = new URLSearchParams({
-      response_type: 'code',
-      [clientIdName]: clientId,
-      redirect_uri: redirectUri,
-      ...(scope === '' ? {} : { scope }),
-      state,
-      ...(usesPkce ? { code_challenge: challenge, code_challenge_method: 'S256' } : {}),
-      ...(usesOpenId && usesNonce && nonce !== undefined ? { nonce } : {}),
-      ...Object.fromEntries(
-        Object.entries(own).filter(([name]) => !kept.some((pair) => nameOf(pair) === name)),
-      ),
-      ...Object.fromEntries(
-        EXTRA_PARAMETERS.flatMap((name) =>
-          Object.hasOwn(extra, name) && !fixed.has(name) ? [[name, extra[name]!]] : [],
-        ),
-      ),
-    });
-    return `${address}?${[...kept, ours.toString().replaceAll('+', '%20')].join('&')}`; // %20: some providers read + as itself
+      ? endpoints.then(({ authorizeUrl }) =>
+          authorizationUrlOf(authorizeUrl, this.#options, this.#isServedHere, input),
+        )
+      : authorizationUrlOf(endpoints.authorizeUrl, this.#options, this.#isServedHere, input);
   }
 
   /**
@@ -202,7 +164,42 @@ export class ProviderClient {
       await this.#withEmail(this.#map(raw, input.postedUser), tokens, input.signal),
       raw,
     );
-    return { info, tokens };
+    const sid = claims?.['sid'];
+    return { info, tokens, sid: typeof sid === 'string' && sid !== '' && sid.length <= MAX_SID ? sid : null };
+  }
+
+  /** Verifies a logout token (OpenID Connect Back-Channel Logout 1.0 §2.6). @throws ProviderFailure */
+  async verifyLogout(token: string): Promise<LogoutClaims> {
+    const { issuer, tenants, clientId, idTokenAlgorithms, leewaySeconds, clientSecret } = this.#options;
+    const { keys } = await this.#discovery.endpoints();
+    const rules = {
+      issuer: issuer!, // asked of providers with OpenID Connect alone
+      tenants,
+      clientId,
+      algorithms: idTokenAlgorithms,
+      secret: typeof clientSecret === 'string' ? clientSecret : undefined,
+      leewaySeconds,
+      nowSeconds: Math.floor(this.#deps.clock.nowMs() / 1_000),
+    };
+    return verifyLogoutToken(token, rules, this.#keysOf(keys));
+  }
+
+  /** The address that ends the user's session at the provider; undefined where it names none (OpenID Connect RP-Initiated Logout 1.0 §2). */
+  async logoutUrl(parameters: Readonly<Record<string, string | undefined>>): Promise<string | undefined> {
+    const { endSessionUrl } = await this.#discovery.endpoints();
+    if (endSessionUrl === undefined) return undefined;
+    const url = new URL(endSessionUrl);
+    for (const [name, value] of Object.entries({ client_id: this.#options.clientId, ...parameters }))
+      if (value !== undefined) url.searchParams.set(name, value);
+    return url.href;
+  }
+
+  #keysOf(target: Target | undefined): IdTokenKeys {
+    return {
+      current: () => this.#keys.current(target),
+      again: () => this.#keys.again(target),
+      renewed: () => this.#keys.renewed(target),
+    };
   }
 
   /** Ends every call that runs; later ones fail with `temporarily_unavailable`. */
@@ -294,11 +291,7 @@ export class ProviderClient {
       leewaySeconds,
       nowSeconds,
     }; // OpenID Connect without an issuer is refused by the constructor
-    return verifyIdToken(idToken, rules, {
-      current: () => this.#keys.current(keys),
-      again: () => this.#keys.again(keys),
-      renewed: () => this.#keys.renewed(keys),
-    });
+    return verifyIdToken(idToken, rules, this.#keysOf(keys));
   }
 
   /** The user info over the claims. They must speak of the same user (OpenID Connect Core §5.3.2). */
@@ -379,9 +372,4 @@ export class ProviderClient {
 
 function bearer(accessToken: string): Readonly<Record<string, string>> {
   return { authorization: `Bearer ${accessToken}` };
-}
-
-/** The name of a `name=value` pair of a query. */
-function nameOf(pair: string): string {
-  return new URLSearchParams(pair).keys().next().value ?? '';
 }

@@ -27,6 +27,8 @@ export interface Endpoints {
   readonly token: Target;
   readonly userinfo: Target | undefined;
   readonly keys: Target | undefined;
+  /** Only ever opened by browsers. */
+  readonly endSessionUrl: string | undefined;
   readonly clientAuth: 'post' | 'basic' | 'private_key_jwt' | 'none';
   /** Whether an answer without `iss` is not this provider's (RFC 9207 §2.4). */
   readonly sendsIssuer: boolean;
@@ -94,12 +96,15 @@ function needsDiscovery({
   jwksUrl,
   jwks,
   usesOpenId,
+  idTokenAlgorithms,
 }: ResolvedProviderOptions): boolean {
   if (metadata !== undefined || discoveryUrl === undefined) return false;
   return (
     authorizeUrl === undefined ||
     tokenUrl === undefined ||
-    (usesOpenId ? jwks === undefined && jwksUrl === undefined : userinfoUrl === undefined)
+    (usesOpenId
+      ? !idTokenAlgorithms.includes('HS256') && jwks === undefined && jwksUrl === undefined
+      : userinfoUrl === undefined)
   );
 }
 
@@ -117,6 +122,7 @@ const NOTHING: Metadata = {
   tokenUrl: undefined,
   userinfoUrl: undefined,
   jwksUrl: undefined,
+  endSessionUrl: undefined,
   clientAuth: undefined,
   sendsIssuer: false,
 };
@@ -134,13 +140,18 @@ function join(options: ResolvedProviderOptions, metadata: Metadata, isGuarded: b
   const userinfo = target(options.userinfoUrl, metadata.userinfoUrl);
   if (authorizeUrl === undefined || token === undefined)
     throw new ProviderFailure('provider_error', 'discovery_without_endpoints');
-  if (options.usesOpenId ? keys === undefined && options.jwks === undefined : userinfo === undefined)
+  const needsKeys = options.usesOpenId && !options.idTokenAlgorithms.includes('HS256'); // whose key is the client secret
+  if (
+    (needsKeys && keys === undefined && options.jwks === undefined) ||
+    (!options.usesOpenId && userinfo === undefined)
+  )
     throw new ProviderFailure('provider_error', 'discovery_without_endpoints');
   return {
     authorizeUrl,
     token,
     userinfo,
     keys,
+    endSessionUrl: options.endSessionUrl ?? metadata.endSessionUrl,
     clientAuth: options.clientAuth ?? metadata.clientAuth ?? 'post',
     sendsIssuer: metadata.sendsIssuer,
   };

@@ -53,7 +53,8 @@ export interface SignatureInput {
   readonly signature: Buffer;
 }
 
-interface DecodedIdToken extends SignatureInput {
+/** A token taken apart. */
+export interface DecodedIdToken extends SignatureInput {
   readonly keyId: string | undefined;
   readonly claims: Record<string, unknown>;
 }
@@ -92,17 +93,27 @@ export async function verifyIdToken(
   rules: IdTokenRules,
   keys: IdTokenKeys,
 ): Promise<IdTokenClaims> {
-  const decoded = open(token, rules.algorithms);
+  return check(await verifiedToken(token, rules, keys, /^jwt$/i), rules);
+}
+
+/** Verifies form and signature of a token of the provider; `types` are those it may have beside none. @throws as verifyIdToken() */
+export async function verifiedToken(
+  token: string,
+  { algorithms, secret }: Pick<IdTokenRules, 'algorithms' | 'secret'>,
+  keys: IdTokenKeys,
+  types: RegExp,
+): Promise<DecodedIdToken> {
+  const decoded = open(token, algorithms, types);
   if (decoded.algorithm === 'HS256') {
-    if (rules.secret === undefined || !isSignedWith(rules.secret, decoded)) throw refused('signature');
-    return check(decoded, rules);
+    if (secret === undefined || !isSignedWith(secret, decoded)) throw refused('signature');
+    return decoded;
   }
   const found = await signerAmong(decoded, await keys.current());
   if (found !== 'signed') {
     const fresh = await (found === 'unknown' ? keys.again() : keys.renewed?.());
     if (fresh === undefined || (await signerAmong(decoded, fresh)) !== 'signed') throw refused('signature');
   }
-  return check(decoded, rules);
+  return decoded;
 }
 
 /** Whether the secret that client and provider share has signed (RFC 7518 §3.2). */
@@ -112,7 +123,7 @@ function isSignedWith(secret: string, { signed, signature }: DecodedIdToken): bo
 }
 
 /** Takes a token apart without believing it. */
-function open(token: string, algorithms: readonly IdTokenAlgorithm[]): DecodedIdToken {
+function open(token: string, algorithms: readonly IdTokenAlgorithm[], types: RegExp): DecodedIdToken {
   if (token.length > MAX_CHARACTERS) throw refused('too_long');
   const segments = token.split('.');
   if (segments.length !== 3) throw refused('segments');
@@ -121,7 +132,7 @@ function open(token: string, algorithms: readonly IdTokenAlgorithm[]): DecodedId
   const algorithm = algorithms.find((each) => each === alg);
   if (algorithm === undefined) throw refused('alg');
   if (kid !== undefined && typeof kid !== 'string') throw refused('kid');
-  if (typ !== undefined && !(typeof typ === 'string' && /^jwt$/i.test(typ))) throw refused('typ');
+  if (typ !== undefined && !(typeof typ === 'string' && types.test(typ))) throw refused('typ');
   if (FORBIDDEN_HEADERS.some((name) => Object.hasOwn(others, name))) throw refused('header');
   return {
     algorithm,
@@ -218,7 +229,8 @@ export function isExpectedIssuer(
   return iss === issuer.replace(TENANT, tenant) && (tenants === undefined || tenants.includes(tenant));
 }
 
-function checkAudience(aud: unknown, azp: unknown, clientId: string): void {
+/** @throws ProviderFailure unless the token is for this client */
+export function checkAudience(aud: unknown, azp: unknown, clientId: string): void {
   const audiences: readonly unknown[] = Array.isArray(aud) ? aud : [aud];
   if (!audiences.every((each) => typeof each === 'string') || !audiences.includes(clientId))
     throw refused('aud');
@@ -243,7 +255,8 @@ function checkTimes(
     throw refused('auth_time');
 }
 
-function isTime(value: unknown): value is number {
+/** A NumericDate (RFC 7519 §2). */
+export function isTime(value: unknown): value is number {
   return typeof value === 'number' && value >= 0 && value <= LATEST_SECONDS;
 }
 

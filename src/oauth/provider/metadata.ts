@@ -9,6 +9,8 @@ export interface Metadata {
   readonly tokenUrl: string | undefined;
   readonly userinfoUrl: string | undefined;
   readonly jwksUrl: string | undefined;
+  /** Only ever opened by browsers. */
+  readonly endSessionUrl: string | undefined;
   /** How the token endpoint authenticates clients: of what it supports, the first of `post` and `basic`. */
   readonly clientAuth: 'post' | 'basic' | undefined;
   /** Whether every authorization answer has `iss` (RFC 9207 §3). */
@@ -27,6 +29,7 @@ const ENDPOINTS = {
   tokenUrl: 'token_endpoint',
   userinfoUrl: 'userinfo_endpoint',
   jwksUrl: 'jwks_uri',
+  endSessionUrl: 'end_session_endpoint',
 } as const;
 
 /** The metadata, or in a few words why they cannot be used. The issuer is compared byte for byte (RFC 8414 §3.3). */
@@ -40,6 +43,7 @@ export function readMetadata(
     tokenUrl: undefined,
     userinfoUrl: undefined,
     jwksUrl: undefined,
+    endSessionUrl: undefined,
   };
   for (const [name, member] of Object.entries(ENDPOINTS) as [keyof typeof ENDPOINTS, string][]) {
     const url = document[member];

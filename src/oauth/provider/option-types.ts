@@ -36,6 +36,8 @@ export interface OAuthProviderOptions {
   readonly tokenUrl?: string | undefined;
   readonly userinfoUrl?: string | undefined;
   readonly jwksUrl?: string | undefined;
+  /** Where browsers end the session at the provider (OpenID Connect RP-Initiated Logout 1.0). */
+  readonly endSessionUrl?: string | undefined;
   /** Where the user's e-mail addresses are listed in GitHub's form, `[{ email, primary, verified }]`. */
   readonly emailsUrl?: string | undefined;
   /** The keys themselves, `{ keys: [ ... ] }` (RFC 7517 §5): nothing is fetched to verify an id_token. */
@@ -96,6 +98,7 @@ export interface ResolvedProviderOptions {
   readonly tokenUrl: string | undefined;
   readonly userinfoUrl: string | undefined;
   readonly jwksUrl: string | undefined;
+  readonly endSessionUrl: string | undefined;
   readonly emailsUrl: string | undefined;
   readonly jwks: { readonly keys: readonly unknown[] } | undefined;
   readonly scopes: readonly string[];

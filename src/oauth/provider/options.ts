@@ -153,6 +153,7 @@ function read(options: OAuthProviderOptions): ResolvedProviderOptions {
     tokenUrl: url,
     userinfoUrl: url,
     jwksUrl: url,
+    endSessionUrl: url,
     emailsUrl: url,
     jwks: given<{ readonly keys: readonly unknown[] }>(
       'an object { keys: [ … ] }',

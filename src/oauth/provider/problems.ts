@@ -96,6 +96,7 @@ function problemOfParts(given: ResolvedProviderOptions): string | undefined {
   } = given.metadata ?? {};
   if ((given.authorizeUrl ?? authorize) === undefined || (given.tokenUrl ?? token) === undefined)
     return 'it has neither an issuer to discover nor both authorizeUrl and tokenUrl';
+  if (given.usesOpenId && algorithms.includes('HS256')) return undefined; // the client secret is the key
   if (given.usesOpenId)
     return given.jwks === undefined && (given.jwksUrl ?? keys) === undefined
       ? 'its keys are neither given by jwks or jwksUrl nor named by its metadata'

@@ -29,6 +29,7 @@ export const URLS = [
   'userinfoUrl',
   'jwksUrl',
   'emailsUrl',
+  'endSessionUrl',
   'discoveryUrl',
 ] as const;
 /** The path of the description behind an issuer (OpenID Connect Discovery §4). */

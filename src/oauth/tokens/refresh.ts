@@ -39,6 +39,8 @@ export interface NewLogin {
   readonly sub: string;
   readonly provider: string;
   readonly subject: string;
+  /** {@link LoginRow.providerSid}. Default null. */
+  readonly providerSid?: string | null | undefined;
   readonly scopes: readonly string[];
   readonly claims: Readonly<Record<string, unknown>>;
   /** When the user began to log in: a revocation after it ends this login, too. */
@@ -139,9 +141,10 @@ export class RefreshTokens {
     const token = this.#codec.first();
     const now = this.#clock.nowMicros();
     const absoluteExpiresAt = now + this.#policy.absoluteTtl;
-    const { startedAt, ...rest } = login;
+    const { startedAt, providerSid = null, ...rest } = login;
     const row: LoginRow = {
       ...rest,
+      providerSid,
       id: token.id,
       generation: 0,
       currentHash: hashOf(token),

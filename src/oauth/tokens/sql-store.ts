@@ -13,7 +13,7 @@ import { OAuthError } from '../errors.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../db/database.ts';
 import type { Parameter } from '../../db/values.ts';
-import type { LoginRow, RevokeReason, Rotation, TokenStore } from './store.ts';
+import type { LoginRow, ProviderIdentity, RevokeReason, Rotation, TokenStore } from './store.ts';
 
 const ATTEMPTS = 4;
 const RETRY_AFTER_SECONDS = 1;
@@ -21,7 +21,7 @@ const RETRY_AFTER_SECONDS = 1;
 const PAUSE_MS = 20;
 
 const LOGIN_COLUMNS = `id, sub, provider, subject, gen, cur_hash, prev_hash, scopes, claims, auth_time, created_at, last_used_at, rotated_at, delivered_at,
-       idle_expires_at, abs_expires_at, revoked_at, revoke_reason, user_agent, ip, cnf_jkt`;
+       idle_expires_at, abs_expires_at, revoked_at, revoke_reason, user_agent, ip, cnf_jkt, provider_sid`;
 
 // prev_hash before cur_hash: MySQL and MariaDB evaluate assignments from left to right
 const ROTATE = `UPDATE svc_oauth_login
@@ -58,6 +58,7 @@ interface LoginRecord {
   readonly user_agent: string | null;
   readonly ip: string | null;
   readonly cnf_jkt: string | null;
+  readonly provider_sid: string | null;
 }
 
 /** Logins in a database. */
@@ -73,7 +74,7 @@ export class SqlTokenStore implements TokenStore {
 
   async addLogin(row: LoginRow): Promise<void> {
     await this.#execute(
-      `INSERT INTO svc_oauth_login (${LOGIN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO svc_oauth_login (${LOGIN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       [
         row.id,
         row.sub,
@@ -96,6 +97,7 @@ export class SqlTokenStore implements TokenStore {
         row.userAgent,
         row.ip,
         row.keyThumbprint,
+        row.providerSid,
       ],
     );
   }
@@ -147,6 +149,28 @@ export class SqlTokenStore implements TokenStore {
         [now, id, sub],
       )) === 1
     );
+  }
+
+  /** One statement for each login: the affected rows tell which of several calls has ended it. */
+  async revokeIdentity(
+    { provider, subject, providerSid }: ProviderIdentity,
+    now: number,
+  ): Promise<LoginRow[]> {
+    if (subject === undefined && providerSid === undefined) return [];
+    const wheres = [
+      ['provider = ?', provider],
+      ...(subject === undefined ? [] : [['subject = ?', subject] as const]),
+      ...(providerSid === undefined ? [] : [['provider_sid = ?', providerSid] as const]),
+    ] as const;
+    const rows = await this.#run((database) =>
+      database.fetchAll<LoginRecord>(
+        `SELECT ${LOGIN_COLUMNS} FROM svc_oauth_login WHERE ${wheres.map(([where]) => where).join(' AND ')} AND revoked_at IS NULL AND idle_expires_at > ? AND abs_expires_at > ?`,
+        [...wheres.map(([, value]) => value), now, now],
+      ),
+    );
+    const ended: LoginRow[] = [];
+    for (const row of rows.map(loginOf)) if (await this.revoke(row.id, 'provider', now)) ended.push(row);
+    return ended;
   }
 
   /** The moment first, in a transaction of its own: a login under way writes its row, then looks at the moment. */
@@ -251,6 +275,7 @@ function loginOf(row: LoginRecord): LoginRow {
     userAgent: row.user_agent,
     ip: row.ip,
     keyThumbprint: row.cnf_jkt,
+    providerSid: row.provider_sid,
   };
 }
 
@@ -300,6 +325,30 @@ export const OAUTH_TABLES: Readonly<Record<'sqlite' | 'postgres' | 'mysql' | 'ma
     mysql: tablesOfMySql(),
     mariadb: tablesOfMySql(),
   };
+
+/** Sessions of the provider, for back-channel logout, and the indexes to find logins by. */
+export const PROVIDER_SESSIONS: typeof OAUTH_TABLES = {
+  sqlite: [
+    'ALTER TABLE svc_oauth_login ADD COLUMN provider_sid TEXT',
+    'CREATE INDEX svc_oauth_login_identity ON svc_oauth_login (provider, subject)',
+    'CREATE INDEX svc_oauth_login_sid ON svc_oauth_login (provider_sid)',
+  ],
+  postgres: [
+    'ALTER TABLE svc_oauth_login ADD COLUMN provider_sid TEXT',
+    'CREATE INDEX svc_oauth_login_identity ON svc_oauth_login (provider, subject) WHERE revoked_at IS NULL',
+    'CREATE INDEX svc_oauth_login_sid ON svc_oauth_login (provider_sid) WHERE revoked_at IS NULL',
+  ],
+  mysql: sessionsOfMySql(),
+  mariadb: sessionsOfMySql(),
+};
+
+/** Parts of long keys alone: MySQL 5.6 has none of more than 767 bytes. */
+function sessionsOfMySql(): readonly string[] {
+  return [
+    `ALTER TABLE svc_oauth_login ADD COLUMN provider_sid VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+  ADD INDEX svc_oauth_login_identity (provider(32), subject(150)), ADD INDEX svc_oauth_login_sid (provider_sid(150))`,
+  ];
+}
 
 function tablesOfMySql(): readonly string[] {
   const ascii = 'CHARACTER SET ascii COLLATE ascii_bin';

@@ -6,7 +6,7 @@
  */
 
 /** Why a login has ended before its time. */
-export type RevokeReason = 'reuse' | 'logout' | 'all' | 'user' | 'disabled';
+export type RevokeReason = 'reuse' | 'logout' | 'all' | 'user' | 'disabled' | 'provider';
 
 /** One login: one row, however often its refresh token is rotated. */
 export interface LoginRow {
@@ -17,6 +17,8 @@ export interface LoginRow {
   readonly provider: string;
   /** The provider's subject. */
   readonly subject: string;
+  /** The provider's id of its session (claim `sid` of the id_token), for back-channel logout. */
+  readonly providerSid: string | null;
   /** How often the refresh token has been rotated. */
   readonly generation: number;
   /** Hex SHA-256 of the current refresh secret, and of the one before it. */
@@ -54,6 +56,13 @@ export interface Rotation {
   readonly idleExpiresAt: number;
 }
 
+/** A user of a provider, a session there, or both. */
+export interface ProviderIdentity {
+  readonly provider: string;
+  readonly subject?: string | undefined;
+  readonly providerSid?: string | undefined;
+}
+
 /** What the plugin keeps. */
 export interface TokenStore {
   addLogin(row: LoginRow): Promise<void>;
@@ -66,6 +75,8 @@ export interface TokenStore {
   revoke(id: string, reason: RevokeReason, now: number): Promise<boolean>;
   /** As `revoke`, if it is a login of that subject. */
   revokeOf(sub: string, id: string, now: number): Promise<boolean>;
+  /** Ends the logins of an identity at a provider, of one session there if it is named. Returns those it has ended; none where neither user nor session is named. */
+  revokeIdentity(identity: ProviderIdentity, now: number): Promise<readonly LoginRow[]>;
   /** Ends every login of a subject, and every login that is under way. Answers how many it has ended. */
   revokeAll(sub: string, now: number): Promise<number>;
   /** The moment before which nothing of this subject counts; 0 when there is none. */
@@ -136,6 +147,24 @@ export class MemoryTokenStore implements TokenStore {
 
   async revokeOf(sub: string, id: string, now: number): Promise<boolean> {
     return this.#logins.get(id)?.sub === sub && (await this.revoke(id, 'user', now));
+  }
+
+  async revokeIdentity(
+    { provider, subject, providerSid }: ProviderIdentity,
+    now: number,
+  ): Promise<LoginRow[]> {
+    const ended: LoginRow[] = [];
+    if (subject === undefined && providerSid === undefined) return ended;
+    for (const row of [...this.#logins.values()])
+      if (
+        row.provider === provider &&
+        (subject === undefined || row.subject === subject) &&
+        (providerSid === undefined || row.providerSid === providerSid) &&
+        isLive(row, now) &&
+        (await this.revoke(row.id, 'provider', now))
+      )
+        ended.push(row);
+    return ended;
   }
 
   async revokeAll(sub: string, now: number): Promise<number> {

@@ -58,12 +58,24 @@ const reason =
     return true;
   };
 
+test('readMetadata() takes the page that ends the session, judged as the other addresses', () => {
+  const read = (url: unknown): unknown => readMetadata({ ...METADATA, end_session_endpoint: url }, RULES);
+  const metadata = read('https://own.test/end');
+  assert.equal(
+    typeof metadata === 'object' ? (metadata as { endSessionUrl?: string }).endSessionUrl : metadata,
+    'https://own.test/end',
+  );
+  for (const bad of ['http://own.test/end', 'javascript:alert(1)', 5])
+    assert.equal(typeof read(bad), 'string');
+});
+
 test('readMetadata() takes the endpoints, how clients authenticate, and whether iss is sent', () => {
   assert.deepEqual(readMetadata(METADATA, RULES), {
     authorizeUrl: 'https://own.test/authorize',
     tokenUrl: 'https://own.test/token',
     userinfoUrl: 'https://own.test/userinfo',
     jwksUrl: 'https://own.test/jwks',
+    endSessionUrl: undefined,
     clientAuth: 'basic',
     sendsIssuer: false,
   });

@@ -361,6 +361,7 @@ test('HS256 id_tokens are signed with the client secret, stand alone, and need 3
   const provider = oidcProvider(fake.url, 'client', secret, {
     ...openId(fake),
     idTokenAlgorithms: ['HS256'],
+    jwksUrl: undefined, // the secret is the key
   });
   const client = new ProviderClient(provider, { clock: new ManualClock(), log: collectedLog().logger });
   const { createHmac } = await import('node:crypto');

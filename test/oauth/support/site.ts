@@ -104,9 +104,11 @@ export class LoginSite implements AsyncDisposable {
     this.events = events;
     this.app = new Svc({ authSecret: SECRET, logger, env, ...app });
     const from =
-      names === undefined
-        ? { provider: fakeProvider(fake, provider) }
-        : { providers: names.map((name) => fakeProvider(fake, { ...provider, name })) };
+      plugin.provider !== undefined
+        ? {}
+        : names === undefined
+          ? { provider: fakeProvider(fake, provider) }
+          : { providers: names.map((name) => fakeProvider(fake, { ...provider, name })) };
     this.oauth = new OAuthPlugin({
       ...from,
       onUser: (_provider, info) => `user-${info.subject}`,

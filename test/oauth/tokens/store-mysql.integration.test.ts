@@ -4,7 +4,7 @@
 import { test } from 'node:test';
 import { Migrator } from '../../../src/db/index.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
-import { OAUTH_TABLES, SqlTokenStore } from '../../../src/oauth/tokens/sql-store.ts';
+import { OAUTH_TABLES, PROVIDER_SESSIONS, SqlTokenStore } from '../../../src/oauth/tokens/sql-store.ts';
 import { mysqlDatabase, mysqlUrl, needsEngine } from '../../support/mysql-database.ts';
 import {
   Fleet,
@@ -30,7 +30,10 @@ for (const [name, engine] of [
     const database = await mysqlDatabase(t, engine);
     if (database === undefined) return undefined;
     await new Migrator(database, {
-      contributed: [{ plugin: 'oauth', id: 'oauth_logins', sql: OAUTH_TABLES }],
+      contributed: [
+        { plugin: 'oauth', id: 'oauth_logins', sql: OAUTH_TABLES },
+        { plugin: 'oauth', id: 'oauth_provider_sessions', sql: PROVIDER_SESSIONS },
+      ],
     }).up();
     return { store: new SqlTokenStore(() => database, new ManualClock()) };
   });

@@ -10,7 +10,9 @@ import {
   coalesced,
   killed,
   killedOverHttp,
+  killedUnderLoad,
   overHttp,
+  overlapping,
   replayed,
   revoked,
   strict,
@@ -45,4 +47,17 @@ test('T07 T16 By HTTP: one successor, also after a crash, and the login is limit
   const over = (await overHttp(limited, 100, 1)).limited;
   assert.ok(over > 0 && over <= 40, `${over} of 100 were over the limit of 60 a minute`);
   await killedOverHttp(unlimited, 1);
+});
+
+test('T16 A process that is killed under load loses no refresh, and every replay afterwards is caught', async (t) => {
+  const sites = await Sites.start(t, 2, 'no limits');
+  const { inFlight, lost, caught } = await killedUnderLoad(sites, 1, 6, seeded(7));
+  assert.ok(lost <= 1, `${lost} of ${inFlight}`); // one response may be cut on its way to the client
+  assert.equal(lost + caught, 6);
+});
+
+test('T07 Requests that overlap at two processes leave the login alive, and a replay afterwards is caught', async (t) => {
+  const sites = await Sites.start(t, 2, 'no limits');
+  const { lost, caught } = await overlapping(sites, 10, 2);
+  assert.equal(lost + caught, 10, 'a busy machine may hold up a request until the other was answered');
 });

@@ -41,6 +41,7 @@ export function loginRow(parts: Partial<LoginRow> = {}): LoginRow {
     userAgent: 'curl/8',
     ip: '192.0.2.1',
     keyThumbprint: null,
+    providerSid: null,
     ...parts,
   };
 }
@@ -189,6 +190,27 @@ export function tokenStoreContract(
     assert.equal(await store.revokeOf('alice', 'login-1', NOW), true);
     assert.equal(await store.revokeOf('alice', 'login-1', NOW), false);
     assert.equal((await store.findLogin('login-1'))?.revokeReason, 'user');
+  });
+
+  contract('revokes the logins of an identity at a provider, or of one session there', async (store) => {
+    for (const [id, parts] of [
+      ['1', { subject: 'p-1', providerSid: 's-1' }],
+      ['2', { subject: 'p-1', providerSid: 's-2' }],
+      ['3', { subject: 'p-2', providerSid: 's-1' }],
+      ['4', { subject: 'p-1', providerSid: 's-1', provider: 'other' }],
+      ['5', { subject: 'P-1', providerSid: 's-3' }],
+      ['6', { subject: 'p-1', providerSid: null }],
+    ] as const)
+      await store.addLogin(loginRow({ id, ...parts }));
+    const ended = async (identity: Parameters<TokenStore['revokeIdentity']>[0]): Promise<string[]> =>
+      (await store.revokeIdentity(identity, NOW + 3)).map(({ id }) => id).toSorted();
+    assert.deepEqual(await ended({ provider: 'dev', subject: 'p-1', providerSid: 's-1' }), ['1']);
+    assert.equal((await store.findLogin('1'))?.revokeReason, 'provider');
+    assert.deepEqual(await ended({ provider: 'dev', providerSid: 's-1' }), ['3']);
+    assert.deepEqual(await ended({ provider: 'dev', subject: 'p-1' }), ['2', '6']);
+    assert.deepEqual(await ended({ provider: 'dev', subject: 'p-1' }), []);
+    assert.deepEqual(await ended({ provider: 'dev' }), [], 'never everybody');
+    for (const id of ['4', '5']) assert.equal((await store.findLogin(id))?.revokedAt, null);
   });
 
   contract('revokes all logins of a subject by its exact text, and remembers the moment', async (store) => {

@@ -1,0 +1,93 @@
+/**
+ * How DevProvider is reached: by a socket of its own, or as a part of an application, whose own calls to it need no connection.
+ */
+import { HttpResponse } from '../../http/response.ts';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Router } from '../../routing/route.ts';
+import type { InProcess, OAuthProviderOptions } from '../provider/options.ts';
+import type { DevRequest, DevResponse } from './protocol.ts';
+
+/** Answers a request to DevProvider. */
+export type Handle = (request: DevRequest) => Promise<DevResponse>;
+
+const MAX_BODY_BYTES = 65_536;
+/** It looks after itself: its visitors have no token yet, and its pages bring their own policy. */
+const SPEC = {
+  public: 'It stands in for a provider that people log in at',
+  mcp: false,
+  rateLimit: false,
+  meta: { csrf: false, docs: false, idempotency: false },
+  summary: 'The identity provider of development',
+} as const;
+
+/** Answers a request of node:http. */
+export async function serve(
+  request: IncomingMessage,
+  response: ServerResponse,
+  handle: Handle,
+): Promise<void> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  try {
+    for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      length += chunk.length;
+      if (length > MAX_BODY_BYTES) return void response.writeHead(413, { connection: 'close' }).end();
+      chunks.push(chunk);
+    }
+    const [path, query = ''] = (request.url ?? '/').split('?', 2) as [string, string?];
+    const headers = request.headers as Readonly<Record<string, string | undefined>>; // none that is read here is ever a list
+    const answer = await handle({
+      method: request.method ?? '',
+      path,
+      query,
+      headers,
+      body: Buffer.concat(chunks).toString(),
+    });
+    response
+      .writeHead(answer.status, answer.headers)
+      .end(request.method === 'HEAD' ? undefined : answer.body);
+  } catch {
+    response.destroy(); // the client has left, or there are no keys
+  }
+}
+
+/** Answers below a path of an application. */
+export function serveOn(router: Router, path: string, handle: Handle): void {
+  router.route(`${path}/{rest:path}`, ['GET', 'POST'], SPEC, async ({ req }) => {
+    const [, query = ''] = req.target.split('?', 2);
+    const origin = `${req.scheme}://${req.host}`;
+    const answer = await handle({
+      method: req.method,
+      path: req.path.slice(path.length),
+      query,
+      headers: req.headers,
+      body: await req.text({ maxBytes: MAX_BODY_BYTES }),
+      origin,
+    });
+    return new HttpResponse(answer.body, { status: answer.status, headers: answer.headers });
+  });
+}
+
+/** Calls to `issuer` that need no connection. */
+export function inProcess(issuer: string, handle: Handle): InProcess {
+  return {
+    async call({ method, url, headers = {}, body = '' }) {
+      const [address, query = ''] = url.split('?', 2) as [string, string?];
+      const answer = await handle({ method, path: address.slice(issuer.length), query, headers, body });
+      return {
+        status: answer.status,
+        mediaType: answer.headers['content-type'] ?? '',
+        body: Buffer.from(answer.body),
+        isPrivate: true,
+      };
+    },
+    close() {
+      /* nothing is open */
+    },
+  };
+}
+
+/** Endpoints below a URL, one by one: to discover them the application would have to listen already. */
+export function pathsBelow(url: string): Partial<OAuthProviderOptions> {
+  return { tokenUrl: `${url}/token`, userinfoUrl: `${url}/userinfo`, jwksUrl: `${url}/jwks` };
+}

@@ -1,0 +1,139 @@
+/**
+ * Logging out at the provider, and by the provider.
+ *
+ *   GET|POST /oauth/logout                         login ended, cookies and session cleared -> the provider's page that ends its session
+ *   POST /oauth/{provider}/backchannel-logout      logout token -> the logins of that session, or of that user, end
+ *
+ * OpenID Connect RP-Initiated Logout 1.0, Back-Channel Logout 1.0.
+ */
+import { hash } from 'node:crypto';
+import { HttpResponse, JSONResponse, RedirectResponse } from '../http/response.ts';
+import { SESSION } from '../http/state.ts';
+import { calling } from './authorization.ts';
+import { OAuthError } from './errors.ts';
+import { isLook } from './login-parameters.ts';
+import { assertOwnPage } from './own-page.ts';
+import { bodyParameters, parametersOf } from './parameters.ts';
+import type { Clock } from '../base/clock.ts';
+import type { HttpRequest } from '../http/contracts.ts';
+import type { OwnPages } from '../http/origins.ts';
+import type { Audit } from './audit.ts';
+import type { EndpointGuard } from './guard.ts';
+import type { ConnectedProvider } from './provider/connected.ts';
+import type { StoredProviderTokens } from './provider-tokens.ts';
+import type { SingleUse } from './single-use.ts';
+import type { TokenCookies } from './tokens/cookies.ts';
+import type { RefreshTokenCodec } from './tokens/refresh-codec.ts';
+import type { RefreshTokens } from './tokens/refresh.ts';
+import type { LoginRow, TokenStore } from './tokens/store.ts';
+
+/** Parts of the endpoints. */
+interface LogoutEndpointDeps {
+  readonly store: TokenStore;
+  readonly codec: RefreshTokenCodec;
+  readonly refreshTokens: RefreshTokens;
+  readonly guard: EndpointGuard;
+  readonly audit: Audit;
+  readonly clock: Clock;
+  readonly used: SingleUse;
+  readonly ownPages: OwnPages;
+  /** In cookie mode. */
+  readonly cookies: TokenCookies | undefined;
+  readonly providerTokens: StoredProviderTokens | undefined;
+  readonly providerOf: (name: string) => ConnectedProvider | undefined;
+  readonly postLogoutRedirectUris: readonly string[];
+  readonly afterLogin: string;
+}
+
+/** Ends logins with the provider's sessions. */
+export class LogoutEndpoints {
+  readonly #deps: LogoutEndpointDeps;
+
+  constructor(deps: LogoutEndpointDeps) {
+    this.#deps = deps;
+  }
+
+  /** `/oauth/logout`: browsers are sent on; in JSON mode the program gets the address as `logout_url`, null where the provider has none. */
+  async logout(req: HttpRequest): Promise<HttpResponse> {
+    if (isLook(req)) return new HttpResponse(null, { status: 204 });
+    const { guard, ownPages, audit, cookies, codec, store, refreshTokens, afterLogin } = this.#deps;
+    return guard.watched(req, async () => {
+      const parameter = req.method === 'GET' ? parametersOf(req.query) : await bodyParameters(req);
+      const to = this.#postLogoutUri(parameter('post_logout_redirect_uri'));
+      const given = req.method === 'GET' ? undefined : parameter('refresh_token');
+      if (given === undefined && cookies === undefined)
+        throw new OAuthError('invalid_request', { description: 'The refresh token is missing' });
+      // with cookies: another site must not log the user out
+      if (cookies !== undefined) assertOwnPage(req, ownPages, true, audit);
+      const text = given ?? cookies?.refreshTokenOf(req);
+      const token = text === undefined ? undefined : codec.parse(text);
+      if (text !== undefined && token === undefined) await guard.take('forged', req);
+      if (token !== undefined) await guard.take('revoke', req, token.id);
+      const row = token === undefined ? undefined : await store.findLogin(token.id);
+      if (token !== undefined) await refreshTokens.revoke(token, req);
+      const url = row === undefined ? undefined : await this.#urlOf(row, to, parameter('state'));
+      if (cookies === undefined) return new JSONResponse({ logout_url: url ?? null });
+      const response = new RedirectResponse(url ?? to ?? afterLogin, { status: 303 });
+      cookies.clear(req, response);
+      if (req.state.has(SESSION)) req.session.destroy();
+      return response;
+    });
+  }
+
+  /** `/oauth/{provider}/backchannel-logout` (§2.5): 200, also where there was nothing to end. */
+  async backchannel(req: HttpRequest, { provider, client }: ConnectedProvider): Promise<HttpResponse> {
+    const { guard, audit, store, clock, used } = this.#deps;
+    return guard.watched(req, async () => {
+      const token = (await bodyParameters(req))('logout_token', MAX_TOKEN_CHARACTERS);
+      if (token === undefined)
+        throw new OAuthError('invalid_request', { description: 'The parameter logout_token is missing' });
+      try {
+        const { jti, validMs, ...identity } = await calling(() => client.verifyLogout(token));
+        const use = hash('sha256', `${provider.name} ${jti}`, 'hex');
+        if (!(await used.use('logout', use, validMs)))
+          throw new OAuthError('provider_error', { reason: 'logout_token_replayed' });
+        const ended = await store.revokeIdentity({ provider: provider.name, ...identity }, clock.nowMicros());
+        for (const { id, sub } of ended) audit.tokenRevoked(req, id, 'provider', sub);
+      } catch (error) {
+        if (!(error instanceof OAuthError) || error.code !== 'provider_error') throw error;
+        audit.logoutRefused(req, provider.name, error.reason ?? error.code);
+        await guard.take('forged', req);
+        throw new OAuthError('invalid_request', {
+          description: 'The logout token is not valid',
+          cause: error,
+        });
+      }
+      return new HttpResponse(null, { status: 200 });
+    });
+  }
+
+  /** Where the provider sends the browser afterwards. @throws OAuthError `invalid_redirect_uri` */
+  #postLogoutUri(given: string | undefined): string | undefined {
+    const { postLogoutRedirectUris: uris } = this.#deps;
+    if (given === undefined) return uris.length === 1 ? uris[0] : undefined;
+    if (uris.includes(given)) return given;
+    throw new OAuthError('invalid_redirect_uri', {
+      description: 'The post_logout_redirect_uri is not one of those that are allowed',
+    });
+  }
+
+  /** The provider's page; undefined where there is none. A provider that is away does not keep the user logged in here. */
+  async #urlOf(
+    { sub, provider }: LoginRow,
+    to: string | undefined,
+    state: string | undefined,
+  ): Promise<string | undefined> {
+    const { providerOf, providerTokens } = this.#deps;
+    try {
+      return await providerOf(provider)?.client.logoutUrl({
+        id_token_hint: await providerTokens?.idTokenOf(sub, provider),
+        post_logout_redirect_uri: to,
+        state: to === undefined ? undefined : state,
+      });
+    } catch {
+      return undefined; // the login has ended; the provider's failure is in the log when it is asked for a login
+    }
+  }
+}
+
+const MAX_TOKEN_CHARACTERS = 16_384;

@@ -1,0 +1,70 @@
+/**
+ * The authorization URL of a login (RFC 6749 §4.1.1, RFC 7636 §4.3, OpenID Connect Core §3.1.2.1).
+ */
+import { PROTOCOL_PARAMETERS } from './protocol.ts';
+import type { ResolvedProviderOptions } from './options.ts';
+
+/** A login, as the provider is asked for it. */
+export interface AuthorizationRequest {
+  readonly redirectUri: string;
+  readonly state: string;
+  /** S256 (RFC 7636 §4.2). */
+  readonly challenge: string;
+  /** Needed when the provider's scopes include `openid`. */
+  readonly nonce: string | undefined;
+  /** In place of the provider's. `openid` is asked for when the provider has it, and only then. */
+  readonly scopes?: readonly string[] | undefined;
+  /** Parameters of {@link EXTRA_PARAMETERS}; others are not sent. What the provider's own URL fixes stays. */
+  readonly extra?: Readonly<Record<string, string>> | undefined;
+  /** Parameters of the application for this login, before the provider's `authorizeParams`. */
+  readonly params?: Readonly<Record<string, string>> | undefined;
+}
+
+/** Parameters that a login may pass on to the provider (OpenID Connect Core §3.1.2.1). */
+export const EXTRA_PARAMETERS: readonly string[] = ['login_hint', 'prompt', 'max_age', 'ui_locales'];
+
+/**
+ * The URL that begins a login. The query that the endpoint has stays as it is written; no parameter is there twice.
+ * `isServedHere`: this application serves the provider itself, so browsers find it where they find the callback.
+ */
+export function authorizationUrlOf(
+  authorizeUrl: string,
+  options: ResolvedProviderOptions,
+  isServedHere: boolean,
+  { redirectUri, state, challenge, nonce, scopes, extra = {}, params = {} }: AuthorizationRequest,
+): string {
+  const { clientId, clientIdName, usesOpenId, usesNonce, usesPkce, authorizeParams } = options;
+  if (usesOpenId && usesNonce && nonce === undefined)
+    throw new TypeError('A login by OpenID Connect needs a nonce'); // our bug: nothing else could notice a replayed id_token
+  const asked = (scopes ?? options.scopes).filter((scope) => scope !== 'openid');
+  const scope = [...(usesOpenId ? ['openid'] : []), ...asked].join(' ');
+  const [address, query = ''] = (
+    isServedHere ? new URL(new URL(authorizeUrl).pathname, redirectUri).href : authorizeUrl
+  ).split('?', 2) as [string, string?];
+  const kept = query.split('&').filter((pair) => pair !== '' && !PROTOCOL_PARAMETERS.has(nameOf(pair)));
+  const own = { ...authorizeParams, ...params };
+  const fixed = new Set([...kept.map(nameOf), ...Object.keys(own)]);
+  const ours = new URLSearchParams({
+    response_type: 'code',
+    [clientIdName]: clientId,
+    redirect_uri: redirectUri,
+    ...(scope === '' ? {} : { scope }),
+    state,
+    ...(usesPkce ? { code_challenge: challenge, code_challenge_method: 'S256' } : {}),
+    ...(usesOpenId && usesNonce && nonce !== undefined ? { nonce } : {}),
+    ...Object.fromEntries(
+      Object.entries(own).filter(([name]) => !kept.some((pair) => nameOf(pair) === name)),
+    ),
+    ...Object.fromEntries(
+      EXTRA_PARAMETERS.flatMap((name) =>
+        Object.hasOwn(extra, name) && !fixed.has(name) ? [[name, extra[name]!]] : [],
+      ),
+    ),
+  });
+  return `${address}?${[...kept, ours.toString().replaceAll('+', '%20')].join('&')}`; // %20: some providers read + as itself
+}
+
+/** The name of a `name=value` pair of a query. */
+function nameOf(pair: string): string {
+  return new URLSearchParams(pair).keys().next().value ?? '';
+}

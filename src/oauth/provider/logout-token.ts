@@ -1,0 +1,65 @@
+/**
+ * Logout tokens of a provider (OpenID Connect Back-Channel Logout 1.0 §2.4, §2.6).
+ *
+ *   form, signature as an id_token -> iss, aud -> iat, exp -> events -> sub or sid -> no nonce
+ *
+ * A nonce is refused, since an id_token must never pass for a logout token; neither does a token without the event.
+ */
+import { isRecord } from '../../base/options.ts';
+import { ProviderFailure } from './failure.ts';
+import { checkAudience, isExpectedIssuer, isTime, verifiedToken } from './id-token.ts';
+import type { IdTokenKeys, IdTokenRules } from './id-token.ts';
+
+/** Claims of a logout token. */
+export interface LogoutClaims {
+  /** The user's id at the provider; undefined: every user of the session. */
+  readonly subject: string | undefined;
+  /** The session at the provider; undefined: every session of the user. */
+  readonly providerSid: string | undefined;
+  readonly jti: string;
+  /** How long the token counts, in milliseconds: until then it must not be used again. */
+  readonly validMs: number;
+}
+
+/** Rules for a logout token. */
+export type LogoutRules = Omit<IdTokenRules, 'nonce' | 'accessToken' | 'maxAgeSeconds'>;
+
+const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
+/** A logout is news: an older token, or one that lasts longer, is not for now. */
+const MAX_AGE_SECONDS = 86_400;
+const MAX_CHARACTERS = 255;
+
+/** Verifies a token, and gives its claims. @throws ProviderFailure `provider_error`, or what fetching keys throws */
+export async function verifyLogoutToken(
+  token: string,
+  rules: LogoutRules,
+  keys: IdTokenKeys,
+): Promise<LogoutClaims> {
+  const { claims } = await verifiedToken(token, rules, keys, /^(?:application\/)?(?:logout\+)?jwt$/i);
+  const { nowSeconds, leewaySeconds, clientId } = rules;
+  if (!isExpectedIssuer(claims['iss'], claims['tid'], rules)) throw refused('iss');
+  checkAudience(claims['aud'], claims['azp'], clientId);
+  const { iat, exp, jti, events, sub, sid } = claims;
+  if (!isTime(iat) || iat - leewaySeconds > nowSeconds || iat + MAX_AGE_SECONDS < nowSeconds)
+    throw refused('iat');
+  if (!isTime(exp) || exp + leewaySeconds <= nowSeconds || exp > iat + MAX_AGE_SECONDS) throw refused('exp');
+  if (!isText(jti)) throw refused('jti');
+  if (!isRecord(events) || !isRecord(events[EVENT])) throw refused('events');
+  if (Object.hasOwn(claims, 'nonce')) throw refused('nonce');
+  if ((sub !== undefined && !isText(sub)) || (sid !== undefined && !isText(sid))) throw refused('sub');
+  if (sub === undefined && sid === undefined) throw refused('sub');
+  return {
+    subject: sub,
+    providerSid: sid,
+    jti,
+    validMs: (exp + leewaySeconds - nowSeconds) * 1_000,
+  };
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== '' && value.length <= MAX_CHARACTERS;
+}
+
+function refused(check: string): ProviderFailure {
+  return new ProviderFailure('provider_error', `logout_token_${check}`);
+}

@@ -1,0 +1,264 @@
+/**
+ * Logging out at the provider (OpenID Connect RP-Initiated Logout 1.0), and by the provider (Back-Channel Logout 1.0).
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { OAuthProvider } from 'svc/oauth';
+import { FakeProvider, jws } from './support/fake-provider.ts';
+import { LoginSite, refusedAs } from './support/site.ts';
+import type { LoginSiteOptions } from './support/site.ts';
+
+const OWN = { 'sec-fetch-site': 'same-origin' };
+const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
+const DONE = 'https://app.example/goodbye';
+
+/** A site whose provider speaks OpenID Connect and has sessions. */
+async function open(options: LoginSiteOptions = {}): Promise<{ readonly site: LoginSite } & AsyncDisposable> {
+  const fake = await FakeProvider.start();
+  const provider = new OAuthProvider({
+    name: 'own',
+    clientId: 'client',
+    clientSecret: 'secret',
+    issuer: fake.url,
+    allowInsecure: true,
+    authorizeUrl: `${fake.url}/authorize`,
+    tokenUrl: `${fake.url}/token`,
+    userinfoUrl: `${fake.url}/userinfo`,
+    jwksUrl: `${fake.url}/jwks`,
+    endSessionUrl: `${fake.url}/end?ui=1`,
+  });
+  const site = await LoginSite.open({
+    ...options,
+    plugin: {
+      provider,
+      mode: 'cookie',
+      backchannelLogout: true,
+      postLogoutRedirectUris: [DONE],
+      storeProviderTokens: true,
+      ...options.plugin,
+    },
+  });
+  const unused = site.fake;
+  Object.defineProperty(site, 'fake', { value: fake });
+  return {
+    site,
+    [Symbol.asyncDispose]: async () => {
+      await site[Symbol.asyncDispose]();
+      await unused[Symbol.asyncDispose]();
+    },
+  };
+}
+
+async function login(site: LoginSite, claims: Record<string, unknown>, client = site.client): Promise<void> {
+  const { state } = await site.begin({}, { client });
+  site.fake.claims = { aud: 'client', ...claims };
+  site.fake.user = { sub: claims['sub'] ?? 'ada' };
+  const response = await site.back({ code: 'c', state }, { client });
+  assert.ok([200, 303].includes(response.status), await response.text());
+}
+
+const sessions = async (site: LoginSite, sub = 'user-ada'): Promise<number> =>
+  (await site.oauth.listSessions(sub)).length;
+
+let counter = 0;
+
+/** A logout token; members that are undefined are left out. */
+function logoutToken(
+  site: LoginSite,
+  claims: Record<string, unknown> = {},
+  header: Record<string, unknown> = {},
+): string {
+  const nowSeconds = Math.floor(site.clock.nowMs() / 1_000);
+  return jws(
+    { alg: 'RS256', kid: 'rsa', typ: 'logout+jwt', ...header },
+    {
+      iss: site.fake.url,
+      aud: 'client',
+      iat: nowSeconds,
+      exp: nowSeconds + 120,
+      jti: `jti-${++counter}`,
+      events: { [EVENT]: {} },
+      sub: 'ada',
+      ...claims,
+    },
+  );
+}
+
+const send = (site: LoginSite, token: string, name = 'own'): Promise<Response> =>
+  site.browser().post(`/oauth/${name}/backchannel-logout`, { form: { logout_token: token } });
+
+test('Logging out ends the login, clears the browser, and leads to the page of the provider with the id_token', async () => {
+  await using made = await open({ hasSession: true });
+  const { site } = made;
+  await login(site, {});
+  const response = await site.client.post('/oauth/logout', { headers: OWN, form: { state: 's-1' } });
+  assert.equal(response.status, 303);
+  const url = new URL(response.headers.get('location')!);
+  assert.deepEqual(
+    [`${url.origin}${url.pathname}`, [...url.searchParams.keys()]],
+    [`${site.fake.url}/end`, ['ui', 'client_id', 'id_token_hint', 'post_logout_redirect_uri', 'state']],
+  );
+  assert.equal(url.searchParams.get('client_id'), 'client');
+  assert.equal(url.searchParams.get('post_logout_redirect_uri'), DONE);
+  assert.match(url.searchParams.get('id_token_hint')!, /^[\w-]+\.[\w-]+\.[\w-]+$/);
+  assert.deepEqual(site.client.cookies.names(), []);
+  assert.equal(await sessions(site), 0);
+});
+
+test('A link on a page of this origin logs out too; another site, and an address that is not allowed, do nothing', async () => {
+  await using made = await open();
+  const { site } = made;
+  await login(site, {});
+  for (const headers of [
+    { 'sec-fetch-site': 'cross-site' },
+    { 'sec-fetch-site': 'same-site' },
+    { origin: 'https://evil.example' },
+    {},
+  ])
+    await refusedAs(await site.client.get('/oauth/logout', { headers }), 403, 'invalid_request');
+  for (const uri of ['https://evil.example', `${DONE}/`, `${DONE}?x=1`])
+    await refusedAs(
+      await site.client.get('/oauth/logout', { headers: OWN, query: { post_logout_redirect_uri: uri } }),
+      400,
+      'invalid_redirect_uri',
+    );
+  for (const looking of [
+    await site.client.head('/oauth/logout', { headers: OWN }),
+    await site.client.get('/oauth/logout', { headers: { ...OWN, 'sec-purpose': 'prefetch' } }),
+  ])
+    assert.equal(looking.status, 204, 'a browser that looks ahead');
+  assert.equal(await sessions(site), 1);
+  const response = await site.client.get('/oauth/logout', {
+    headers: OWN,
+    query: { post_logout_redirect_uri: DONE },
+  });
+  assert.deepEqual([response.status, await sessions(site)], [303, 0]);
+  const again = await site.client.get('/oauth/logout', { headers: OWN });
+  assert.deepEqual([again.status, again.headers.get('location')], [303, DONE], 'nobody is logged in');
+});
+
+test('In JSON mode a program gets the address of the provider for its refresh token', async () => {
+  await using made = await open({ plugin: { mode: 'json', storeProviderTokens: false } });
+  const { site } = made;
+  const { state } = await site.begin();
+  site.fake.claims = { aud: 'client' };
+  const { refresh_token: token } = (await (await site.back({ code: 'c', state })).json()) as {
+    refresh_token: string;
+  };
+  assert.equal((await site.client.get('/oauth/logout')).status, 405);
+  await refusedAs(await site.client.post('/oauth/logout'), 400, 'invalid_request');
+  const response = await site.client.post('/oauth/logout', { form: { refresh_token: token } });
+  const { logout_url: address } = (await response.json()) as { logout_url: string };
+  assert.deepEqual(
+    [...new URL(address).searchParams.keys()],
+    ['ui', 'client_id', 'post_logout_redirect_uri'],
+  );
+  assert.equal(await sessions(site), 0);
+  const unknown = await site.client.post('/oauth/logout', { form: { refresh_token: 'x' } });
+  assert.deepEqual(await unknown.json(), { logout_url: null });
+});
+
+test('A provider that is away, or has no such page, does not keep the user logged in', async () => {
+  await using site = await LoginSite.open({ plugin: { mode: 'cookie', postLogoutRedirectUris: [] } });
+  const { state } = await site.begin();
+  await site.back({ code: 'c', state });
+  const response = await site.client.post('/oauth/logout', { headers: OWN });
+  assert.deepEqual([response.status, response.headers.get('location')], [303, '/']);
+  assert.equal(await sessions(site), 0);
+  await using without = await LoginSite.open({ plugin: { mode: 'cookie' } });
+  await refusedAs(await without.client.post('/oauth/logout', { headers: OWN }), 404, 'invalid_request');
+  for (const uris of [['/goodbye'], ['javascript:alert(1)'], ['https:app.example'], ['https://a.example/#x']])
+    await assert.rejects(LoginSite.open({ plugin: { postLogoutRedirectUris: uris } }), {
+      code: 'E_OPTION_RANGE',
+    });
+});
+
+test('A logout token ends the logins of its session, or of its user', async () => {
+  await using made = await open();
+  const { site } = made;
+  await login(site, { sid: 's-1' });
+  await login(site, { sid: 's-2' }, site.browser());
+  await login(site, { sid: 's-3', sub: 'bob' }, site.browser());
+  const first = await send(site, logoutToken(site, { sid: 's-1', sub: undefined }));
+  assert.deepEqual(
+    [first.status, await first.text(), first.headers.get('cache-control')],
+    [200, '', 'no-store'],
+  );
+  assert.deepEqual([await sessions(site), await sessions(site, 'user-bob')], [1, 1]);
+  await refusedAs(await site.client.post('/oauth/token', { headers: OWN }), 400, 'invalid_grant');
+  assert.equal((await send(site, logoutToken(site, { sid: 's-2', sub: 'bob' }))).status, 200);
+  assert.deepEqual([await sessions(site), await sessions(site, 'user-bob')], [1, 1], 'both have to fit');
+  assert.equal((await send(site, logoutToken(site))).status, 200);
+  assert.deepEqual([await sessions(site), await sessions(site, 'user-bob')], [0, 1]);
+  assert.equal((await send(site, logoutToken(site, { sub: 'nobody' }))).status, 200);
+  assert.deepEqual(
+    site.audited('token_revoked').map(({ reason, sub }) => [reason, sub]),
+    [
+      ['provider', 'user-ada'],
+      ['provider', 'user-ada'],
+    ],
+  );
+});
+
+test('A logout token that is not one is 400, and ends nothing (§2.6)', async () => {
+  await using made = await open();
+  const { site } = made;
+  await login(site, { sid: 's-1' });
+  const nowSeconds = Math.floor(site.clock.nowMs() / 1_000);
+  const good = logoutToken(site, { sub: 'nobody' });
+  const bad: readonly (readonly [token: string, reason: string])[] = [
+    [logoutToken(site, { iss: 'https://evil.example' }), 'iss'],
+    [logoutToken(site, { aud: 'other' }), 'aud'],
+    [logoutToken(site, { aud: undefined }), 'aud'],
+    [logoutToken(site, { iat: undefined }), 'iat'],
+    [logoutToken(site, { iat: nowSeconds + 61 }), 'iat'],
+    [logoutToken(site, { iat: nowSeconds - 86_401 }), 'iat'],
+    [logoutToken(site, { exp: undefined }), 'exp'],
+    [logoutToken(site, { exp: nowSeconds - 60 }), 'exp'],
+    [logoutToken(site, { exp: nowSeconds * 1_000 }), 'exp'],
+    [logoutToken(site, { jti: undefined }), 'jti'],
+    [logoutToken(site, { jti: 5 }), 'jti'],
+    [logoutToken(site, { events: undefined }), 'events'],
+    [logoutToken(site, { events: { [EVENT]: true } }), 'events'],
+    [logoutToken(site, { events: [EVENT] }), 'events'],
+    [logoutToken(site, { events: { other: {} } }), 'events'],
+    [logoutToken(site, { nonce: 'n' }), 'nonce'],
+    [logoutToken(site, { nonce: null }), 'nonce'],
+    [logoutToken(site, { sub: undefined }), 'sub'],
+    [logoutToken(site, { sub: 5 }), 'sub'],
+    [logoutToken(site, { sid: '' }), 'sub'],
+    [logoutToken(site, {}, { typ: 'at+jwt' }), 'typ'],
+    [logoutToken(site, {}, { alg: 'none' }), 'alg'],
+    [logoutToken(site, {}, { crit: ['x'] }), 'header'],
+    [`${logoutToken(site).slice(0, -8)}AAAAAAAA`, 'signature'],
+    ['x', 'segments'],
+  ];
+  for (const [token, reason] of bad) {
+    await refusedAs(await send(site, token), 400, 'invalid_request');
+    assert.match(String(site.audited('logout_refused').at(-1)?.['reason']), new RegExp(`_${reason}$`));
+  }
+  await refusedAs(
+    await site.browser().post('/oauth/own/backchannel-logout', { form: {} }),
+    400,
+    'invalid_request',
+  );
+  assert.equal((await send(site, good)).status, 200);
+  await refusedAs(await send(site, good), 400, 'invalid_request');
+  assert.equal(site.audited('logout_refused').at(-1)?.['reason'], 'logout_token_replayed');
+  assert.equal(await sessions(site), 1);
+  await refusedAs(await send(site, logoutToken(site), 'none'), 404, 'invalid_request');
+});
+
+test('An id_token is not a logout token, and without the option there is no such route', async () => {
+  await using made = await open();
+  const { site } = made;
+  await login(site, {});
+  const idToken = await site.oauth.providerToken('user-ada', 'own');
+  assert.ok('idToken' in idToken && idToken.idToken !== undefined);
+  await refusedAs(await send(site, idToken.idToken), 400, 'invalid_request');
+  assert.equal(await sessions(site), 1);
+  await using without = await open({ plugin: { backchannelLogout: false } });
+  await refusedAs(await send(without.site, logoutToken(without.site)), 404, 'invalid_request');
+  await using plain = await LoginSite.open({ plugin: { backchannelLogout: true } });
+  await refusedAs(await send(plain, 'x', 'fake'), 404, 'invalid_request');
+});
