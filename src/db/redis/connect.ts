@@ -87,7 +87,7 @@ async function connectHost(
         `The server at ${shown} is a replica, which takes no writes: name the primary, or write role=any`,
         { sqlstate: '08001' },
       );
-    if (database !== 0) await connection.send(['SELECT', database], limit);
+    if (database !== 0) await select(connection, database, shown, limit);
     void connection.send(['CLIENT', 'SETINFO', 'LIB-NAME', 'svc'], limit).catch(() => undefined); // older ones do not know it
     return connection;
   } catch (error) {
@@ -98,6 +98,26 @@ async function connectHost(
           cause: error,
         })
       : passing(error, shown);
+  }
+}
+
+/** @throws RedisRefusal when the server has no such database, or is a node of a cluster, which has database 0 only */
+async function select(
+  connection: RedisConnection,
+  database: number,
+  shown: string,
+  limit: Limit,
+): Promise<void> {
+  try {
+    await connection.send(['SELECT', database], limit);
+  } catch (cause) {
+    if (!(cause instanceof RedisError) || cause.reply !== 'ERR') throw cause;
+    throw new RedisRefusal(
+      /cluster/i.test(cause.message)
+        ? `${shown} is a node of a cluster, which has database 0 only, and clusters are not supported: name a server that is none`
+        : `${shown} has no database ${database}: name one that it has (the setting "databases" of the server, 16 unless it says otherwise)`,
+      { sqlstate: '3D000', cause },
+    );
   }
 }
 

@@ -281,6 +281,31 @@ test('a server that knows no HELLO is spoken to in RESP2', async (t) => {
   );
 });
 
+for (const [what, answer, problem] of [
+  [
+    'a database that the server lacks',
+    '-ERR DB index is out of range\r\n',
+    /has no database 99.*"databases"/,
+  ],
+  [
+    'a node of a cluster',
+    '-ERR SELECT is not allowed in cluster mode\r\n',
+    /is a node of a cluster, which has database 0 only/,
+  ],
+] as const) {
+  test(`open() names ${what}, and does not go on trying`, async (t) => {
+    const fake = await serving(t, ([name]) => {
+      if (name === 'HELLO') return '%1\r\n$4\r\nrole\r\n$6\r\nmaster\r\n';
+      return name === 'SELECT' ? answer : '+OK\r\n';
+    });
+    await assert.rejects(
+      new Redis(fake.url.replace('/0', '/99')).open(),
+      (error) => fault('E_REDIS_OPEN')(error) && problem.test((error as Error).message),
+    );
+    assert.equal(fake.connections, 1);
+  });
+}
+
 for (const [what, answer] of [
   ['a wrong password', '-WRONGPASS invalid username-password pair\r\n'],
   ['none where one is needed', '-NOAUTH HELLO must be called with the client already authenticated\r\n'],
