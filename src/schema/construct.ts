@@ -38,12 +38,13 @@ export interface Constructed {
   readonly learnt: Learnt;
 }
 
-let current: Frame | undefined;
+/** The construction in progress. Read by `Field()` and by the constructor of `Schema` for the plainest case. */
+export let current: Frame | undefined;
 let probing: Probe | undefined;
 let isSweepDue = false;
 
 /** A construction in progress. */
-class Frame {
+interface Frame {
   readonly of: Constructed;
   readonly calls: readonly Call[];
   readonly values: readonly unknown[];
@@ -52,51 +53,35 @@ class Frame {
   readonly outer: Frame | undefined;
   /** Set when the frame was opened by `new`, not by parse(). */
   readonly instance: object | undefined;
-  isTaken = false;
-  cursor = 0;
+  isTaken: boolean;
+  cursor: number;
+}
 
-  constructor(
-    of: Constructed,
-    values: readonly unknown[],
-    data: unknown,
-    extras: object | undefined,
-    instance: object | undefined,
-  ) {
-    this.of = of;
-    this.calls = of.learnt.calls;
-    this.values = values;
-    this.data = data;
-    this.extras = extras;
-    this.outer = current;
-    this.instance = instance;
+/** The value of the next call. */
+function next(frame: Frame, source: FieldSource): unknown {
+  const i = frame.cursor++;
+  const call = frame.calls[i];
+  if (call === undefined || !isSameSource(source, call.source)) return refuse(frame, call);
+  if (frame.instance !== undefined) {
+    if (Object.hasOwn(frame.instance, call.name) !== call.isRedefined) return refuse(frame, call);
+    if (frame.cursor === frame.values.length) current = frame.outer;
   }
+  return frame.values[i];
+}
 
-  /** The value of the next call. */
-  next(source: FieldSource): unknown {
-    const i = this.cursor++;
-    const call = this.calls[i];
-    if (call === undefined || !isSameSource(source, call.source)) return this.#refuse(call);
-    if (this.instance !== undefined) {
-      if (Object.hasOwn(this.instance, call.name) !== call.isRedefined) return this.#refuse(call);
-      if (this.cursor === this.values.length) current = this.outer;
-    }
-    return this.values[i];
-  }
+/** Whether an initialiser of the instance has thrown: the member that is made before the next call is missing. */
+function isBroken({ instance, calls, cursor }: Frame): boolean {
+  const after = calls[cursor]?.after;
+  return instance !== undefined && after !== undefined && !Object.hasOwn(instance, after);
+}
 
-  /** Whether an initialiser of the instance has thrown: the member that is made before the next call is missing. */
-  get isBroken(): boolean {
-    const after = this.calls[this.cursor]?.after;
-    return this.instance !== undefined && after !== undefined && !Object.hasOwn(this.instance, after);
-  }
-
-  #refuse(call: Call | undefined): never {
-    if (this.instance !== undefined) current = this.outer;
-    const problem =
-      call === undefined
-        ? `its initialisers called Field() more than ${this.values.length} times`
-        : `call ${this.cursor} of Field() is not the one that declared "${call.name}"`;
-    throw new SvcError('E_SCHEMA_FIELD_CALLS', [this.of.name, problem]);
-  }
+function refuse(frame: Frame, call: Call | undefined): never {
+  if (frame.instance !== undefined) current = frame.outer;
+  const problem =
+    call === undefined
+      ? `its initialisers called Field() more than ${frame.values.length} times`
+      : `call ${frame.cursor} of Field() is not the one that declared "${call.name}"`;
+  throw new SvcError('E_SCHEMA_FIELD_CALLS', [frame.of.name, problem]);
 }
 
 /** Fresh tokens such as `list(str)` are new objects every time: their kind is compared. */
@@ -118,8 +103,8 @@ function sweepLater(): void {
 
 /** One call of `Field()`: its value, or a marker. */
 export function called(source: FieldSource, options: object | undefined): unknown {
-  while (current?.isBroken === true) current = current.outer;
-  if (current !== undefined) return current.next(source);
+  while (current !== undefined && isBroken(current)) current = current.outer;
+  if (current !== undefined) return next(current, source);
   return probing === undefined ? new FieldMarker(source, options) : probing.call(source, options);
 }
 
@@ -130,7 +115,19 @@ export function construct(
   data: unknown,
   extras: object | undefined,
 ): object {
-  const frame = new Frame(of, values, data, extras, undefined);
+  const { calls } = of.learnt;
+  const outer = current;
+  const frame: Frame = {
+    of,
+    calls,
+    values,
+    data,
+    extras,
+    outer,
+    instance: undefined,
+    isTaken: false,
+    cursor: 0,
+  };
   current = frame;
   try {
     const instance = new of.schema(data as never); // any class of schemas takes what it was given
@@ -142,23 +139,12 @@ export function construct(
     }
     return instance;
   } finally {
-    current = frame.outer;
+    current = outer;
   }
 }
 
-/** What the constructor of `Schema` does first: `taken` when the values wait in a frame, a Proxy when probed, else undefined. */
-export function enter(instance: object, schema: SchemaClass, data: unknown): 'taken' | object | undefined {
-  if (
-    current !== undefined &&
-    !current.isTaken &&
-    current.instance === undefined &&
-    current.data === data &&
-    current.of.schema === schema
-  ) {
-    current.isTaken = true;
-    if (current.extras !== undefined) Object.assign(instance, current.extras);
-    return 'taken';
-  }
+/** What the constructor of `Schema` does first where no validated values wait: a Proxy when probed, else undefined. */
+export function enter(instance: object, schema: SchemaClass): object | undefined {
   return probing !== undefined && current === undefined ? probing.enter(instance, schema) : undefined;
 }
 
@@ -171,8 +157,19 @@ export function enterDirectly(
 ): void {
   if (extras !== undefined) Object.assign(instance, extras);
   sweepLater();
-  const frame = new Frame(of, values, undefined, undefined, instance);
-  if (values.length > 0) current = frame;
+  if (values.length === 0) return;
+  const { calls } = of.learnt;
+  current = {
+    of,
+    calls,
+    values,
+    data: undefined,
+    extras,
+    outer: current,
+    instance,
+    isTaken: true,
+    cursor: 0,
+  };
 }
 
 /** Runs code of others, such as default functions, so that its calls of `Field()` are nobody's. */

@@ -15,7 +15,7 @@
  */
 import { inspect } from 'node:util';
 import { BadRequest } from '../base/errors.ts';
-import { apart, called, enter, enterDirectly } from './construct.ts';
+import { apart, called, current, enter, enterDirectly } from './construct.ts';
 import { classPlan, planOf } from './plan.ts';
 import { Run } from './validation-run.ts';
 import { FAIL, isSchemaClass } from './types.ts';
@@ -96,7 +96,10 @@ export function Field<S extends FieldSource, P extends boolean = false, R extend
     readonly readOnly?: R | undefined;
   },
 ): Infer<S> | (true extends P | R ? undefined : never) {
-  return called(source, options) as Infer<S>; // the validated value, or a marker typed as one
+  const frame = current;
+  if (frame !== undefined && frame.instance === undefined && frame.cursor < frame.calls.length)
+    if (frame.calls[frame.cursor]!.source === source) return frame.values[frame.cursor++] as Infer<S>; // the validated value
+  return called(source, options) as Infer<S>; // a value, or a marker typed as one
 }
 
 /**
@@ -120,8 +123,13 @@ export class Schema {
   /** @throws ValidationError when the data do not fit */
   constructor(data: unknown) {
     const schema = new.target as unknown as SchemaClass; // a class of schemas takes data
-    const entered = enter(this, schema, data);
-    if (entered === 'taken') return;
+    const frame = current;
+    if (frame?.isTaken === false && frame.data === data && frame.of.schema === schema) {
+      frame.isTaken = true; // the validated values wait in it
+      if (frame.extras !== undefined) Object.assign(this, frame.extras);
+      return;
+    }
+    const entered = enter(this, schema);
     if (entered !== undefined) return entered as this; // a Proxy of this
     const plan = classPlan(schema);
     const result = apart(() => plan.members(data));
