@@ -144,12 +144,14 @@ const REPORT_PAUSE_MS = 60_000;
 const RETRY_AFTER = '1';
 
 /** Too many connections: this one ends with its answer. */
-export const SURPLUS: HeadVerdict = Object.freeze({
+const SURPLUS: HeadVerdict = Object.freeze({
   status: 503,
   detail: 'The server has too many connections',
 });
 /** Too many requests: the connection stays. */
 export const BUSY: HeadVerdict = Object.freeze({ status: 503, detail: 'The server has too many requests' });
+/** Too many requests, this one of a connection of which too many wait: the connection ends with its answer. */
+const BUSY_LAST: HeadVerdict = Object.freeze({ ...BUSY });
 /** Served, as the last request of its connection: a probe over a connection too many, and one request too many of a connection. */
 export const LAST: HeadVerdict = Object.freeze({ status: 0, detail: '' });
 
@@ -221,11 +223,12 @@ export class Connections {
   /** Whether a request is too much that has come over this connection; `inFlight` counts it. */
   judge(connection: Connection, inFlight: number): HeadVerdict | undefined {
     if (connection.isSurplus) return SURPLUS;
+    const isLast = connection.waiting > this.#deps.limits.maxPipelined;
     if (inFlight > this.#deps.limits.maxInFlight) {
       this.#report('maxInFlight');
-      return BUSY;
+      return isLast ? BUSY_LAST : BUSY;
     }
-    return connection.waiting > this.#deps.limits.maxPipelined ? LAST : undefined;
+    return isLast ? LAST : undefined;
   }
 
   /** Watches how fast a client takes an answer that is under way. */

@@ -8,7 +8,7 @@ import { http } from '../../base/node-http.ts';
 import { ignore } from '../../base/promises.ts';
 import { ClientDisconnected } from '../../base/errors.ts';
 import { BodyDeadlines } from '../deadlines.ts';
-import { BUSY, Connections, LAST, SURPLUS, connectionOf, refusalOf } from './connections.ts';
+import { BUSY, Connections, LAST, connectionOf, refusalOf } from './connections.ts';
 import { Lingering, onClientError, refuseSocket, watchEnd } from './early-ends.ts';
 import { HeadTexts, MESSAGES } from './fast-path/internals.ts';
 import { listenOn } from './listen.ts';
@@ -332,7 +332,7 @@ export class HttpServer {
     let verdict =
       judgeHead(incoming, this.#limits.maxHeaderFields) ??
       this.#connections.judge(connection, this.#inFlight);
-    if ((verdict === BUSY || verdict === SURPLUS) && this.#app.isProbe?.(req) === true)
+    if (verdict?.status === 503 && this.#app.isProbe?.(req) === true)
       verdict = verdict === BUSY ? undefined : LAST;
     if (verdict !== undefined && verdict !== BUSY) connection.hasSaidClose = true;
     if (connection.waiting === 1) this.#start(req, incoming, outgoing, verdict);

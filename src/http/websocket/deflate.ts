@@ -9,7 +9,7 @@
  * window of it, is the dictionary of the next message. That is the same DEFLATE history, and takes what was said at most.
  */
 import { promisify } from 'node:util';
-import { constants, deflateRawSync, inflateRaw, inflateRawSync } from 'node:zlib';
+import { constants, deflateRaw, deflateRawSync, inflateRaw, inflateRawSync } from 'node:zlib';
 import { bool, int, readOptions } from '../../base/options.ts';
 import { isToken } from '../headers.ts';
 import { isThenable } from '../../base/promises.ts';
@@ -229,6 +229,12 @@ export class MessageDeflater {
     return deflated;
   }
 
+  /** Deflates a long message in a thread: it stands alone, and nothing refers to it or to messages before it. */
+  deflateLong(bytes: Uint8Array): Promise<Buffer | undefined> {
+    this.forget();
+    return deflateInThread(bytes, this.#bits, this.#level);
+  }
+
   /** Something that stands alone was sent: what was said before it is farther back by its length, which nobody knows here. */
   forget(): void {
     this.#history?.clear();
@@ -243,18 +249,45 @@ export function deflateMessage(
   dictionary: Buffer = NOTHING,
 ): Buffer {
   spend(DEFLATE_COST * bytes.length); // messages to be inflated wait for a later turn
-  const reach = Math.ceil(Math.log2(bytes.length + dictionary.length + 512)); // a larger window has nothing to refer to, and 256 KB to be cleared
+  return withoutTail(deflateRawSync(bytes, deflateOptions(bytes.length, bits, level, dictionary)));
+}
+
+/** Longest message that is deflated on the event loop, which takes up to 4 ms. */
+export const SHORT_TO_DEFLATE_BYTES = 131_072;
+
+const deflateRawInThread = promisify<Uint8Array, ZlibOptions, Buffer>(deflateRaw);
+
+/** A message that stands alone, deflated in a thread; undefined where that would make it no smaller. Never rejects: without memory the message is sent as it is. */
+export async function deflateInThread(
+  bytes: Uint8Array,
+  bits: number,
+  level: number,
+): Promise<Buffer | undefined> {
+  try {
+    const options = deflateOptions(bytes.length, bits, level, NOTHING);
+    const deflated = withoutTail(await inThread(() => deflateRawInThread(bytes, options)));
+    return deflated.length < bytes.length ? deflated : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function withoutTail(deflated: Buffer): Buffer {
+  return deflated.subarray(0, deflated.length - TAIL.length);
+}
+
+function deflateOptions(length: number, bits: number, level: number, dictionary: Buffer): ZlibOptions {
+  const reach = Math.ceil(Math.log2(length + dictionary.length + 512)); // a larger window has nothing to refer to, and 256 KB to be cleared
   const windowBits = Math.max(LEAST_BITS, Math.min(bits, reach));
   const memLevel = Math.max(LEAST_LEVEL, Math.min(MOST_LEVEL, reach - 6));
-  const deflated = deflateRawSync(bytes, {
+  return {
     level,
     windowBits,
     memLevel,
     finishFlush: constants.Z_SYNC_FLUSH,
-    chunkSize: chunkFor(bytes.length),
+    chunkSize: chunkFor(length),
     ...(dictionary.length === 0 ? {} : { dictionary }),
-  });
-  return deflated.subarray(0, deflated.length - TAIL.length);
+  };
 }
 
 const inflateInThread = promisify<Buffer, ZlibOptions, Buffer>(inflateRaw);

@@ -11,7 +11,7 @@ import { SvcError } from '../../base/errors.ts';
 import { toJson } from '../response.ts';
 import { stateKey } from '../state.ts';
 import { OPCODE } from './codes.ts';
-import { deflateMessage } from './deflate.ts';
+import { deflateInThread, deflateMessage } from './deflate.ts';
 import { encodeFrame } from './encode.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { RoomBus } from '../../cache/stores.ts';
@@ -142,6 +142,7 @@ export class SharedMessage {
   #plain: Buffer | undefined;
   /** By window and level; undefined where deflating does not make the frame smaller. */
   #deflated: Map<number, Buffer | undefined> | undefined;
+  #deflatedLong: Map<number, Promise<Buffer>> | undefined;
 
   /** Bytes are a binary message unless `isText` is true. */
   constructor(data: string | Uint8Array, isText: boolean = typeof data === 'string') {
@@ -164,6 +165,20 @@ export class SharedMessage {
   /** The frame. */
   get plain(): Buffer {
     return (this.#plain ??= encodeFrame(this.#opcode, this.#payload));
+  }
+
+  /** The frame of a long message, deflated in a thread once for all sockets; as it is where that makes it no smaller. Never rejects. */
+  deflatedLong(bits: number, level: number): Promise<Buffer> {
+    const found = (this.#deflatedLong ??= new Map<number, Promise<Buffer>>());
+    const key = (bits << 4) | level;
+    let frame = found.get(key);
+    if (frame === undefined) {
+      frame = deflateInThread(this.#payload, bits, level).then((bytes) =>
+        bytes === undefined ? this.plain : encodeFrame(this.#opcode, bytes, true),
+      );
+      found.set(key, frame);
+    }
+    return frame;
   }
 
   /** The frame, deflated without the context of earlier messages. */

@@ -5,6 +5,8 @@
  *   stream  up to 64 KiB that the kernel has not taken
  *   queue   whole frames behind that, up to maxBufferedBytes; then the policy for slow consumers decides
  *
+ * A long message is deflated in a thread: its place in the queue waits for that, and what is sent behind it waits for its place.
+ *
  *   disconnect    1008, and the connection ends: who cannot follow may come again
  *   drop-oldest   what waits longest is left out: who gets state does not miss what is out of date
  *   wait          nothing that was taken is lost; one more is refused: whoever sends awaits drain()
@@ -13,6 +15,7 @@ import { SvcError } from '../../base/errors.ts';
 import { Batch } from './batch.ts';
 import { OPCODE } from './codes.ts';
 import { copyOf } from './frames.ts';
+import { SHORT_TO_DEFLATE_BYTES } from './deflate.ts';
 import { encodeFrame, firstByte, frameHeadBytes, writeFrameHead } from './encode.ts';
 import type { Duplex } from 'node:stream';
 import type { Chunk } from './batch.ts';
@@ -47,15 +50,34 @@ const SHORT_CHARACTERS = 4_096,
   COPIED_TEXT_BYTES = 65_536;
 /** What a frame that waits costs besides its bytes. */
 const FRAME_COST = 128;
+/** Bytes of messages that are being deflated for one socket: a further message is deflated on the event loop. */
+const MOST_PENDING_BYTES = 16_777_216;
 /** Places of frames that have gone are let go of when they are this many, and more than are left. */
 const MOST_EMPTY = 64;
+
+/** The place of a message that is being deflated. */
+class PendingFrame {
+  /** The length of the message as it is. */
+  readonly bytes: number;
+  /** Undefined until the message is deflated. */
+  frame: Buffer | undefined;
+  /** Whether the queue has dropped it. */
+  isDropped = false;
+
+  constructor(bytes: number) {
+    this.bytes = bytes;
+  }
+}
 
 /** What waits for a client that does not take it at once: made when something does, for of many sockets most are idle. */
 class Backlog {
   /** Frames that wait for the stream, from `first` on; undefined while none does. */
-  queue: Buffer[] | undefined;
+  queue: (Buffer | PendingFrame)[] | undefined;
   first = 0;
+  /** Of those that are being deflated the bytes of the message. */
   bytes = 0;
+  /** Bytes of messages that are being deflated. */
+  pendingBytes = 0;
   /** The answer to the newest ping, while others wait: older ones need none (RFC 6455 §5.5.3). */
   pong: Buffer | undefined;
   /** A ping that was asked for while others wait: without it a client would be gone that was never asked. */
@@ -66,6 +88,12 @@ class Backlog {
   onEmpty: (() => void) | undefined;
   isHigh = false;
   waiters: (() => void)[] | undefined;
+
+  /** Whether the first frame can be sent. */
+  get isReady(): boolean {
+    const first = this.queue?.[this.first];
+    return first !== undefined && (!(first instanceof PendingFrame) || first.frame !== undefined);
+  }
 
   get isEmpty(): boolean {
     return (
@@ -179,6 +207,14 @@ export class FrameSender {
     const { compression } = this.#options;
     const deflater =
       message.payload.length >= (compression?.thresholdBytes ?? Infinity) ? this.#deflater : undefined;
+    if (
+      deflater !== undefined &&
+      message.payload.length > SHORT_TO_DEFLATE_BYTES &&
+      this.#hasRoomToDeflate(message.payload.length)
+    ) {
+      deflater.forget();
+      return this.#keepPlace(message.payload.length, message.deflatedLong(deflater.bits, compression!.level));
+    }
     const deflated = deflater === undefined ? undefined : message.deflated(deflater.bits, compression!.level);
     if (deflated !== undefined) deflater!.forget();
     const frame = deflated ?? message.plain;
@@ -239,7 +275,7 @@ export class FrameSender {
     do {
       this.#takeFromQueue(backlog);
       this.flush();
-    } while (backlog.queue !== undefined && !stream.writableNeedDrain && !stream.destroyed);
+    } while (backlog.isReady && !stream.writableNeedDrain && !stream.destroyed);
     if (backlog.queue === undefined) backlog.onEmpty?.();
     this.#feel();
     if (this.bufferedAmount < HIGH_WATER_BYTES || !this.#isBlocked()) this.#release();
@@ -267,9 +303,55 @@ export class FrameSender {
 
   #sendDeflated(opcode: number, bytes: Uint8Array): void {
     this.#options.meter?.messagesOut.add(1);
+    if (bytes.length > SHORT_TO_DEFLATE_BYTES && this.#hasRoomToDeflate(bytes.length))
+      return this.#keepPlace(
+        bytes.length,
+        this.#deflater!.deflateLong(bytes).then((deflated) =>
+          encodeFrame(opcode, deflated ?? bytes, deflated !== undefined),
+        ),
+      );
     const mayBeLost = this.#options.slowConsumer !== 'disconnect' && this.#isBlocked(); // dropped from the queue, or refused
     const deflated = this.#deflater!.deflate(bytes, mayBeLost); // asked before
     this.#sendFrame(firstByte(opcode, deflated !== undefined), deflated ?? bytes);
+  }
+
+  /** Whether a message may wait until it is deflated: for a client that takes what it gets, so far. */
+  #hasRoomToDeflate(length: number): boolean {
+    const pending = this.#backlog?.pendingBytes ?? 0;
+    return pending + length <= MOST_PENDING_BYTES && this.#cost(EMPTY) <= this.#options.maxBufferedBytes;
+  }
+
+  /** Keeps a place in the queue for the frame of a message of `length` bytes. `making` never rejects. */
+  #keepPlace(length: number, making: Promise<Buffer>): void {
+    if (this.#isOver) return;
+    const pending = new PendingFrame(length);
+    this.flush(); // what was sent before
+    const backlog = (this.#backlog ??= new Backlog());
+    const queue = (backlog.queue ??= []);
+    queue.push(pending);
+    backlog.bytes += length;
+    backlog.pendingBytes += length;
+    this.#feel();
+    void making.then((frame) => {
+      if (pending.isDropped || this.#backlog?.queue !== queue) return; // forgotten meanwhile
+      this.#settle(this.#backlog, pending, frame);
+    });
+  }
+
+  /** A message is deflated: it is sent when it is the first, and the policy for slow consumers looks at what it has become. */
+  #settle(backlog: Backlog, pending: PendingFrame, frame: Buffer): void {
+    const { maxBufferedBytes, slowConsumer } = this.#options;
+    pending.frame = frame;
+    backlog.bytes += frame.length - pending.bytes;
+    backlog.pendingBytes -= pending.bytes;
+    if (!this.#stream.writableNeedDrain) return this.onDrain();
+    if (slowConsumer === 'disconnect' && this.#cost(EMPTY) > maxBufferedBytes) return this.#owner.onTooSlow();
+    while (
+      slowConsumer === 'drop-oldest' &&
+      backlog.queue !== undefined &&
+      this.#cost(EMPTY) > maxBufferedBytes
+    )
+      this.#drop(backlog);
   }
 
   #sendFrame(first: number, bytes: Uint8Array): void {
@@ -380,7 +462,8 @@ export class FrameSender {
   #cost(frame: Buffer): number {
     const backlog = this.#backlog;
     const count = backlog?.queue === undefined ? 0 : backlog.queue.length - backlog.first;
-    return this.bufferedAmount + frame.length + (count + 1) * FRAME_COST;
+    const pending = backlog?.pendingBytes ?? 0; // it is not the client that these wait for
+    return this.bufferedAmount - pending + frame.length + (count + 1) * FRAME_COST;
   }
 
   #enqueue(frame: Buffer): void {
@@ -395,7 +478,7 @@ export class FrameSender {
     const { queue } = backlog;
     if (queue === undefined) return;
     const room = Math.max(HIGH_WATER_BYTES, this.#stream.writableHighWaterMark); // with less it would not tell when to go on
-    while (backlog.first < queue.length && this.#stream.writableLength + this.#batchBytes < room)
+    while (backlog.isReady && this.#stream.writableLength + this.#batchBytes < room)
       this.#open.add(shift(backlog, queue));
     if (backlog.first === queue.length) this.#forgetQueue();
   }
@@ -411,7 +494,7 @@ export class FrameSender {
     const backlog = this.#backlog;
     if (backlog === undefined) return;
     backlog.queue = undefined;
-    backlog.first = backlog.bytes = 0;
+    backlog.first = backlog.bytes = backlog.pendingBytes = 0;
   }
 
   #feel(): void {
@@ -431,9 +514,18 @@ export class FrameSender {
   }
 }
 
-function shift(backlog: Backlog, queue: Buffer[]): Buffer {
-  const frame = queue[backlog.first]!;
+/** Takes the first frame out of the queue; an empty one for a message that is not deflated yet, and is dropped. */
+function shift(backlog: Backlog, queue: (Buffer | PendingFrame)[]): Buffer {
+  const first = queue[backlog.first]!;
   queue[backlog.first++] = EMPTY; // lets go of its memory
+  let frame = EMPTY;
+  if (!(first instanceof PendingFrame)) frame = first;
+  else if (first.frame !== undefined) frame = first.frame;
+  else {
+    first.isDropped = true;
+    backlog.bytes -= first.bytes;
+    backlog.pendingBytes -= first.bytes;
+  }
   backlog.bytes -= frame.length;
   if (backlog.first > MOST_EMPTY && 2 * backlog.first > queue.length) {
     queue.splice(0, backlog.first);

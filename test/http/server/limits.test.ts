@@ -278,6 +278,34 @@ test('HttpServer serves as many pipelined requests as maxPipelined says and one 
   assert.equal(seen, 4);
 });
 
+test('HttpServer bounds the pipelined requests of a connection that it refuses beyond maxInFlight, too', async () => {
+  const release = Promise.withResolvers<void>();
+  await using it = await serve(
+    (app) =>
+      app.get('/', async () => {
+        await release.promise;
+        return 'ok';
+      }),
+    { maxInFlight: 1, maxPipelined: 3 },
+  );
+  await using client = await RawClient.open(it.server.port);
+  client.send(GET.repeat(200));
+  while (it.app.operations.inFlight() < 4) await tick();
+  await tick();
+  assert.equal(it.app.operations.inFlight(), 4);
+  release.resolve();
+  for (const [status, connection] of [
+    [200, 'keep-alive'],
+    [503, 'keep-alive'],
+    [503, 'keep-alive'],
+    [503, 'close'],
+  ] as const) {
+    const answer = await client.answer();
+    assert.deepEqual([answer.status, answer.field('connection')], [status, connection]);
+  }
+  assert.equal((await client.ended()).length, 0);
+});
+
 test('HttpServer serves any number of pipelined requests whose answers keep up', async () => {
   await using it = await serve((app) => app.get('/', () => 'ok'), { maxPipelined: 3 });
   await using client = await RawClient.open(it.server.port);

@@ -2,9 +2,11 @@
  * Inflating and deflating share the event loop with other work: counted in turns, not in milliseconds.
  */
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { describe, test } from 'node:test';
 import { deflateMessage } from '../../../src/http/websocket/deflate.ts';
 import { LIMITED_SUITE, until } from '../../support/endings.ts';
+import { RawClient } from '../../support/raw-http.ts';
 import { loggedApp, messagesOf, openRaw, packet, portOf } from '../../support/raw-websocket.ts';
 import { frame } from '../../support/ws-frames.ts';
 
@@ -179,3 +181,118 @@ describe('compressed messages', LIMITED_SUITE, () => {
     await until(() => app.operations.inFlight() === 0);
   });
 });
+
+describe('long messages that are sent', LIMITED_SUITE, () => {
+  test('are deflated in a thread: another request is answered while 10 clients have most of their replies to come', async (t) => {
+    const { app } = loggedApp();
+    let handled = 0;
+    app.websocket('/x', { compression: true }).onMessage((socket, message) => {
+      handled++;
+      socket.send(message);
+    });
+    app.get('/', () => String(handled));
+    const port = await portOf(t, app);
+    const count = 40;
+    const zeros = compressed('0'.repeat(1_000_000));
+    const raws = await Promise.all(Array.from({ length: 10 }, () => openRaw(t, port, '/x', OFFER)));
+    await using other = await RawClient.open(port);
+    const sent = Buffer.concat([...Array<Buffer>(count).fill(zeros), packet([], 1000)]);
+    for (const raw of raws) raw.send(sent);
+    await until(() => handled > 0);
+    const answer = Number((await other.get('/').answer()).text());
+    assert.ok(answer < (raws.length * count) / 4, `${answer} messages were handled first`);
+    for (const raw of raws) {
+      const messages = messagesOf(await raw.ended());
+      assert.deepEqual([messages.length, messages.at(-1)], [count + 1, 'CLOSE 1000']);
+      assert.ok(messages.slice(0, -1).every((message) => message.length === 1_000_000));
+    }
+  });
+
+  for (const contextTakeover of [false, true])
+    test(`keep their place among others, contextTakeover ${contextTakeover}`, async (t) => {
+      const { app } = loggedApp();
+      const texts = Array.from({ length: 12 }, (_, index) =>
+        `${index} `.repeat([10, 1_000, 200_000][index % 3]!),
+      );
+      const noise = randomBytes(300_000); // no smaller when it is deflated
+      app
+        .websocket('/x', { compression: { contextTakeover }, maxBufferedBytes: 2 ** 24 })
+        .onOpen((socket) => {
+          for (const text of texts) socket.send(text);
+          socket.send(noise);
+          socket.send('last');
+          socket.close(4000, 'done');
+        });
+      const raw = await openRaw(t, await portOf(t, app), '/x', OFFER);
+      const bytes = raw.ended();
+      await until(() => raw.unread > 0);
+      raw.send(packet([], 4000, 'done'));
+      assert.deepEqual(messagesOf(await bytes), [...texts, '300000 bytes', 'last', 'CLOSE 4000 done']);
+    });
+
+  test('do not count as a slow consumer while they are deflated, and drain() waits for them', async (t) => {
+    const { app, lines } = loggedApp();
+    const drained = Promise.withResolvers<number>();
+    app
+      .websocket('/x', { compression: true, maxBufferedBytes: 65_536, slowConsumer: 'disconnect' })
+      .onOpen(async (socket) => {
+        for (let index = 0; index < 5; index++) socket.send('x'.repeat(1_000_000));
+        assert.ok(socket.bufferedAmount >= 5_000_000);
+        await socket.drain();
+        drained.resolve(socket.bufferedAmount);
+        socket.close(4000);
+      });
+    const raw = await openRaw(t, await portOf(t, app), '/x', OFFER);
+    assert.ok((await drained.promise) < 65_536);
+    raw.send(packet([], 4000));
+    const messages = messagesOf(await raw.ended());
+    assert.deepEqual([messages.length, messages.at(-1)], [6, 'CLOSE 4000']);
+    assert.ok(lines().every(({ event }) => event !== 'websocket_slow_consumer'));
+  });
+
+  test('are forgotten with a client that leaves while they are deflated', async (t) => {
+    const { app } = loggedApp();
+    const closes: number[] = [];
+    const sent = Promise.withResolvers<void>();
+    app
+      .websocket('/x', { compression: true })
+      .onOpen((socket) => {
+        for (let index = 0; index < 5; index++) socket.send('x'.repeat(3_000_000));
+        sent.resolve();
+      })
+      .onClose((_socket, { code }) => void closes.push(code));
+    const raw = await openRaw(t, await portOf(t, app), '/x', OFFER);
+    await sent.promise;
+    raw.socket.resetAndDestroy();
+    await until(() => closes.length === 1);
+    assert.deepEqual(closes, [1006]);
+  });
+});
+
+test(
+  'a long message to a room is deflated once for all of its sockets, in order with what they are sent',
+  LIMITED_SUITE,
+  async (t) => {
+    const { app } = loggedApp();
+    let joined = 0;
+    app.websocket('/x', { compression: true }).onOpen((socket) => {
+      socket.join('room');
+      joined++;
+    });
+    const port = await portOf(t, app);
+    const raws = await Promise.all([1, 2, 3, 4, 5].map(() => openRaw(t, port, '/x', OFFER)));
+    const received = raws.map((raw) => {
+      const chunks: Buffer[] = [];
+      raw.socket.on('data', (chunk: Buffer) => void chunks.push(chunk));
+      return chunks;
+    });
+    await until(() => joined === 5);
+    const long = 'long '.repeat(100_000);
+    for (const message of ['first', long, 'second', long]) app.rooms.broadcast('room', message);
+    for (const [index, raw] of raws.entries()) {
+      await until(() => messagesOf(Buffer.concat(received[index]!)).length === 4);
+      raw.send(packet([], 1000));
+      assert.deepEqual(messagesOf(await raw.ended()), ['first', long, 'second', long, 'CLOSE 1000']);
+    }
+  },
+);
