@@ -144,7 +144,7 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
         : undefined;
     if (text === undefined || /pwnedpasswords|haveibeenpwned/i.test(module.source)) continue;
     if (/bcrypt|argon2|scrypt|pbkdf2/i.test(module.source)) continue; // it is hashed once more
-    if (replaces(call, text)) continue; // what is hashed goes on under its name, to a slower hash
+    if (replaces(call, text)) continue; // it goes on under its name, to a slower hash
     if (mentions(text, (word) => PASSWORD.test(word)))
       report(
         'SVC623',
