@@ -67,8 +67,9 @@ async function work(job: Job): Promise<Answer> {
   const importMs = systemClock.monotonicMs() - startedMs;
   if ('app' in loaded) await systemClock.sleep(0); // promises that nobody caught are told when the import's turn is over
   const open = 'app' in loaded ? await watch.leftOpen() : [];
+  const tried = await placed(job, [...network.tried, ...open]);
   const trespassed = (): Finding[] => [
-    ...trespasses(job, [...network.tried, ...open]),
+    ...trespasses(job, tried),
     ...escaped.filter((error) => !isDenied(error)).map((error) => loadFinding(job, error)),
   ];
   if (!('app' in loaded)) {
@@ -191,6 +192,16 @@ function slow({ given }: Job, importMs: number): readonly Finding[] {
       remedy,
     },
   ];
+}
+
+/** Finds in the sources where a connection was opened, where the stack did not show it. */
+async function placed({ module }: Job, found: readonly Trespass[]): Promise<readonly Trespass[]> {
+  const isUnknown = ({ what, place }: Trespass): boolean =>
+    place.line === 0 && /^(?:connects|looks up)/.test(what);
+  if (!found.some(isUnknown)) return found;
+  const { openedAtImport } = await import('../check/source/examine.ts');
+  const opened = openedAtImport(fileURLToPath(module));
+  return found.map((each) => (isUnknown(each) && opened !== undefined ? { ...each, place: opened } : each));
 }
 
 function trespasses({ given }: Job, found: readonly Trespass[]): Finding[] {

@@ -558,6 +558,18 @@ test('a comment allows a finding of the sources, of middleware and of settings, 
   assert.deepEqual(brief(other.document), [['SVC608', 'app.ts:4']]);
 });
 
+test('a database that is opened at import is found at the line that opens it', async (t) => {
+  const { status, document } = await check(t, {
+    'app.ts': `${APP}import { db } from './store.ts';\napp.get('/', () => db.scalar('select 1'));\n`,
+    'store.ts': `import { openDatabase } from 'svc/db';\n\nexport const db = await openDatabase('postgres://app@127.0.0.1:1/shop');\n`,
+  });
+  assert.equal(status, 3);
+  assert.ok(
+    brief(document).some((each) => String(each) === 'SVC001,store.ts:3'),
+    JSON.stringify(brief(document)),
+  );
+});
+
 test('svc check of a source that is not JavaScript goes on with the others', async (t) => {
   const { status, document } = await check(t, {
     'app.ts': `${APP}import('./later.js').catch(() => undefined);\n`,

@@ -266,6 +266,10 @@ function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: 
   const last = call.args.at(-1)!; // there is a path at least
   const handler = last.type === 'function' ? last : sources.handlers.resolve(last, module);
   if (path?.type !== 'text' || handler === undefined) return;
+  const tries = entryOf(entryOf(specOf({ call, module }), 'rateLimit'), 'perMinute');
+  const perMinute = numberOf(tries);
+  if (method === 'post' && GUESSED.test(path.value) && perMinute !== undefined && perMinute > MOST_TRIES)
+    report('SVC204', module, tries!, `${perMinute} tries a minute for POST ${path.value} are no limit`);
   if (method === 'get') {
     const change =
       changeIn(handler) ??

@@ -12,13 +12,13 @@ import { readProject } from './modules.ts';
 import { functionAround } from './nodes.ts';
 import { isRouteCall } from './routes.ts';
 import { findLoggedRequests, findSecretMistakes } from './secret-rules.ts';
-import { Sources } from './sources.ts';
+import { Sources, meaningOfCall } from './sources.ts';
 import { findWrittenSecrets } from './written-secrets.ts';
 import { findMerged, findStateMistakes } from './state-rules.ts';
 import type { SourceModule } from './modules.ts';
 import type { Node } from './nodes.ts';
 import type { ReportNode } from './sources.ts';
-import type { Finding } from '../../base/findings.ts';
+import type { Finding, Place } from '../../base/findings.ts';
 import type { RuleText } from '../check.ts';
 import type { Project } from './modules.ts';
 
@@ -52,6 +52,20 @@ export function examineSources(entries: readonly string[], rules: readonly RuleT
     findMerged(visit, report);
   }).run(project);
   return { findings: [...findings.values()], project };
+}
+
+const OPENS = /(?:^|\.)(?:openDatabase|openMigrator|createConnection|createPool|createClient|connect|open)$/;
+
+/**
+ * Where the import of a module opens a connection: the first call for it that stands in no function. By the time a driver connects, the
+ * stack has no frame of the application any more.
+ */
+export function openedAtImport(entry: string): Place | undefined {
+  const sources = new Sources(readProject([entry]));
+  for (const { module, node } of sources.all('call'))
+    if (functionAround(node) === undefined && OPENS.test(meaningOfCall(node, module)))
+      return module.placeAt(node.start);
+  return undefined;
 }
 
 /** Names what a node is part of: a route, a function, or its file. */

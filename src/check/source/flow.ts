@@ -233,8 +233,9 @@ export class Flow {
         return visit(node.value, !negated);
       if (node.type === 'call') {
         if (/^(?:isArray|isNaN|Boolean|isInteger|get|getAll)$/.test(calledName(node) ?? '')) return;
-        for (const arg of node.args) add(this.#pathsWithin(arg, names), 'both');
-        if (node.callee.type === 'member') add(this.#pathsWithin(node.callee.object, names), 'both');
+        const isIn = negated ? 'no' : 'both'; // a value that failed its test is not known
+        for (const arg of node.args) add(this.#pathsWithin(arg, names), isIn);
+        if (node.callee.type === 'member') add(this.#pathsWithin(node.callee.object, names), isIn);
         return;
       }
       if (node.type === 'binary' && node.operator === 'in')

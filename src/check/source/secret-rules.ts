@@ -144,6 +144,7 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
         : undefined;
     if (text === undefined || /pwnedpasswords|haveibeenpwned/i.test(module.source)) continue;
     if (/bcrypt|argon2|scrypt|pbkdf2/i.test(module.source)) continue; // it is hashed once more
+    if (replaces(call, text)) continue; // it goes on under its name, to a slower hash
     if (mentions(text, (word) => PASSWORD.test(word)))
       report(
         'SVC623',
@@ -152,6 +153,13 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
         'the password is hashed by a function that is made to be fast: a thief of the table tries billions a second',
       );
   }
+}
+
+/** `password = createHash(…).update(password).digest()` */
+function replaces(call: Call, text: Node): boolean {
+  let at: Node | undefined = call.parent;
+  while (at?.type === 'member' || at?.type === 'call') at = at.parent;
+  return at?.type === 'assign' && pathOf(at.target) !== undefined && pathOf(at.target) === pathOf(text);
 }
 
 /** `createHash(…)` of `createHash(…).update(…).update(…)`. */

@@ -34,6 +34,12 @@ const TAKES_SECRET: readonly (readonly [function_: RegExp, argument: number | st
 function findWritten(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     const meaning = meaningOfCall(call, module);
+    if (
+      !/^(?:svc|crypto\.createHmac|jsonwebtoken\.)|(?:Plugin|openDatabase|createPool|createClient)$/.test(
+        meaning,
+      )
+    )
+      continue;
     for (const [pattern, where, what] of TAKES_SECRET) {
       if (!pattern.test(meaning)) continue;
       const arg =

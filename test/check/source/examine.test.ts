@@ -2,12 +2,14 @@
  * The source phase over applications in text: what is marked is found at its line, and nothing else is.
  */
 import assert from 'node:assert/strict';
-import { dirname, join, relative } from 'node:path';
+import { cpSync, readFileSync, readdirSync } from 'node:fs';
+import { basename, dirname, join, relative } from 'node:path';
 import { test } from 'node:test';
 import { CORE_RULES } from '../../../src/check/rules.ts';
 import { SOURCE_RULES } from '../../../src/check/source/catalogue.ts';
 import { examineSources } from '../../../src/check/source/examine.ts';
 import { fileOfPlace } from '../../../src/base/findings.ts';
+import { ROOT } from '../../support/build.ts';
 import { folder } from '../../support/run.ts';
 import { ASYNC } from './cases/async.ts';
 import { DECLARATIONS } from './cases/declarations.ts';
@@ -64,4 +66,51 @@ for (const [name, text] of Object.entries(CASES)) {
 test('every rule of the source phase has an application that breaks it', () => {
   const text = Object.values(CASES).join('\n');
   for (const { id } of SOURCE_RULES) assert.match(text, new RegExp(`// ${id}$`, 'm'), id);
+});
+
+/** Findings of files, in words. */
+function wordsOf(entries: readonly string[]): string[] {
+  return examineSources(entries, CORE_RULES).findings.map(
+    ({ rule, severity, place, message }) =>
+      `${severity} ${rule} ${basename(fileOfPlace(place!))}:${place!.line}: ${message}`,
+  );
+}
+
+test('the clean applications, and those that come close to a mistake of a route, have no finding in their sources', () => {
+  const files = ['clean', 'near'].flatMap((kind) => {
+    const path = join(ROOT, 'test/check', kind);
+    return readdirSync(path)
+      .filter((name) => name.endsWith('.ts'))
+      .map((name) => join(path, name));
+  });
+  assert.ok(files.length > 50);
+  assert.deepEqual(wordsOf(files), []);
+});
+
+test('the starter, and the examples of the manuals, have no finding of level error in their sources', (t) => {
+  const starter = folder(t);
+  cpSync(join(ROOT, 'src/cli/starter/template'), starter, { recursive: true });
+  assert.deepEqual(wordsOf([join(starter, 'src/app.ts')]), []);
+  const examples = ['README.md', 'src/db/README.md', 'src/oauth/README.md'].flatMap((manual) =>
+    [...readFileSync(join(ROOT, manual), 'utf8').matchAll(/```ts\n([^]*?)```/g)].map(([, code]) => code!),
+  );
+  assert.ok(examples.length > 30);
+  const files = Object.fromEntries(examples.map((code, index) => [`example-${index}.ts`, code]));
+  const cwd = folder(t, files);
+  const found = wordsOf(Object.keys(files).map((name) => join(cwd, name)));
+  assert.deepEqual(
+    found.filter((words) => words.startsWith('error')),
+    [],
+  );
+});
+
+test('a place is a line and a column of the file, behind types that were stripped and enums that were compiled', (t) => {
+  for (const head of ['interface A { a: string }\n', 'enum A { a = 1 }\n']) {
+    const cwd = folder(t, {
+      'app.ts': `${head}const x: number = 1;\napp.get('/', ({ query }: Context<string>) => eval(query.q));\n`,
+    });
+    const [finding] = examineSources([join(cwd, 'app.ts')], CORE_RULES).findings;
+    assert.deepEqual([finding!.rule, finding!.place!.line], ['SVC603', 3]);
+    if (head.startsWith('interface')) assert.equal(finding!.place!.column, 51);
+  }
 });

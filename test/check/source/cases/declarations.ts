@@ -41,6 +41,8 @@ app.websocket('/chat').onMessage((socket, message) => socket.broadcast(message))
   routes: `
 import { RateLimitMiddleware, ValidationError, JSONResponse } from 'svc';
 app.use(new RateLimitMiddleware({ perMinute: 100_000 })); // SVC204
+app.post('/token', { rateLimit: { perMinute: 100_000 } }, ({ form }) => issue(form)); // SVC204
+app.post('/password', { rateLimit: { perMinute: 5 } }, ({ form }) => issue(form));
 app.get('/logout', {}, ({ req }) => { req.session.destroy(); }); // SVC216
 app.get('/notes/{id:int}/delete', {}, async ({ db, params }) => { await db.execute('delete from notes where id = ?', [params.id]); }); // SVC216
 app.get('/notes', {}, ({ db }) => db.fetchAll('select * from notes where is_deleted = 0'));

@@ -53,6 +53,13 @@ export async function slow(password) {
   return await bcrypt.hash(createHash('sha512').update(password).digest('base64'), 12);
 }
 `,
+  'passwords that are hashed for a worker': `
+import { createHash } from 'node:crypto';
+export async function slow(password) {
+  password = createHash('sha512').update(password).digest('hex');
+  return await pool.exec('hash', [password]);
+}
+`,
   'tokens that are decoded': `
 import jwt from 'jsonwebtoken';
 import { decodeJwt } from 'jose';
