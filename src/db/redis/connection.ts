@@ -18,7 +18,14 @@ import {
 import { SvcError } from '../../base/errors.ts';
 import { watchLimit } from '../limits.ts';
 import { foreignServer } from '../wire/foreign-server.ts';
-import { RespError, RespReader, RespWriter, type RespArgument, type RespValue } from './resp.ts';
+import {
+  ReplyTooLarge,
+  RespError,
+  RespReader,
+  RespWriter,
+  type RespArgument,
+  type RespValue,
+} from './resp.ts';
 import type { Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
@@ -244,6 +251,13 @@ export class RedisConnection {
             `${this.#socket.remoteAddress ?? ''}:${this.#socket.remotePort ?? ''}`,
             `it is ${foreign}, not a Redis server`,
           ]),
+        );
+      if (error instanceof ReplyTooLarge)
+        return this.#violated(
+          new ConnectionLost(
+            'A reply is larger than maxReplyBytes, and the connection was closed: read it in parts (GETRANGE, HSCAN, …), or raise maxReplyBytes',
+            { sqlstate: '54000', cause: error },
+          ),
         );
       const problem = error instanceof ProtocolViolation ? error.message : 'a value that cannot be read';
       this.#violated(

@@ -35,6 +35,9 @@ interface RespLimits {
   readonly maxReplyBytes: number;
 }
 
+/** A reply is longer than `maxReplyBytes`. */
+export class ReplyTooLarge extends ProtocolViolation {}
+
 /** The longest line: simple strings, errors, numbers, lengths. */
 const MAX_LINE_BYTES = 64 * 1024;
 const MAX_DEPTH = 32;
@@ -139,7 +142,7 @@ export class RespReader {
     const length = lengthOf(text, type === '$');
     if (length === -1) return this.#value(null);
     if (length > this.#limits.maxReplyBytes)
-      throw new ProtocolViolation(
+      throw new ReplyTooLarge(
         `a string of ${length} bytes, where ${this.#limits.maxReplyBytes} are the most`,
       );
     this.#bulk = { type, length };
@@ -195,7 +198,7 @@ export class RespReader {
   #count(bytes: number): void {
     this.#replyBytes += bytes;
     if (this.#replyBytes > this.#limits.maxReplyBytes + MAX_LINE_BYTES)
-      throw new ProtocolViolation(`a reply of more than ${this.#limits.maxReplyBytes} bytes`);
+      throw new ReplyTooLarge(`a reply of more than ${this.#limits.maxReplyBytes} bytes`);
   }
 }
 

@@ -199,6 +199,21 @@ for (const [what, bytes] of [
   });
 }
 
+for (const [what, reply] of [
+  ['a string', `$70000\r\n${'x'.repeat(70_000)}\r\n`],
+  ['a list', `*200\r\n${`$1000\r\n${'x'.repeat(1_000)}\r\n`.repeat(200)}`],
+] as const)
+  test(`a reply that is larger than maxReplyBytes names the option: ${what}`, async (t) => {
+    const { redis } = await opened(t, () => reply, { maxReplyBytes: 65_536 });
+    await assert.rejects(
+      redis.command(['GET', 'a']),
+      (error) =>
+        error instanceof ConnectionLost &&
+        error.sqlstate === '54000' &&
+        /raise maxReplyBytes/.test(error.message),
+    );
+  });
+
 test('a server that says nothing for five seconds, while commands are given up, loses the connection', async (t) => {
   const clock = new ManualClock();
   let isSilent = true;
