@@ -14,7 +14,9 @@ const SOURCES: readonly (readonly [file: string, text: string])[] = readdirSync(
   encoding: 'utf8',
 })
   .map((file) => file.replaceAll('\\', '/'))
-  .filter((file) => file.endsWith('.ts') && !file.startsWith('cli/starter/'))
+  .filter(
+    (file) => file.endsWith('.ts') && !file.startsWith('cli/starter/') && file !== 'check/explanations.ts', // files of new projects, and examples
+  )
   .sort()
   .map((file) => [file, unwrapped(readFileSync(join(ROOT, 'src', file), 'utf8'))]);
 

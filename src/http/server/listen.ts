@@ -49,8 +49,8 @@ export async function listenOn(
   if (host === '')
     throw new SvcError('E_LISTEN', [
       `"":${port}`,
-      'no host would be every address of this machine, and 0.0.0.0 or :: are to be named for that',
-    ]); // SVC_HOST= of a file that was not filled in
+      'an empty host would mean every address of this machine: write 0.0.0.0 or :: for that',
+    ]); // often SVC_HOST= in an .env file
   await bind(server, { host, port }).catch((error: unknown) => {
     throw listenError(`${host}:${port}`, error as NodeJS.ErrnoException, LISTEN_PROBLEMS);
   });

@@ -1,7 +1,11 @@
 /**
  * node:http <-> the application: listens with safe limits, hands each request over, sends the answer, drains.
  *
- *   listen -> request -> handle(req) -> send -> afterwards(outcome)          close(): stop accepting, let what runs finish
+ *   #onRequest    a request has arrived: judges its head and the load
+ *   #start        its turn on the connection has come: handle(req)
+ *   #answer       the response is there: count(), then send()
+ *   #finish       the response is over: finish(req, outcome), then the next request of the connection
+ *   close()       stops accepting, and lets what runs finish
  */
 import { Server as NetServer } from 'node:net';
 import { http } from '../../base/node-http.ts';
@@ -43,11 +47,11 @@ export interface ServedApplication {
   readonly log: Logger;
   /** Whether cookies are `Secure` even without TLS: in production. */
   readonly securesCookies: boolean;
-  /** How much and how long; undefined: as usual. */
+  /** Limits of size and time. Default {@link USUAL_LIMITS}. */
   readonly limits?: Limits | undefined;
   /** The longest `requestTimeoutMs` of its routes, where any has one of its own. */
   readonly longestRequestMs?: number | undefined;
-  /** Whether a request is served however many there are. */
+  /** Whether a request is a health probe, which is served even under overload. */
   isProbe?(req: TransportRequest): boolean;
   /** Counts connections and their requests; undefined where nobody does. */
   readonly connections?: ConnectionMeter | undefined;
@@ -55,23 +59,23 @@ export interface ServedApplication {
   handle(req: TransportRequest): Answer;
   /** Whether a WebSocket can be opened at a path; undefined where there are none. */
   hasSocketAt?(path: string): boolean;
-  /** Answers a request that asks for one: with 101, or any other answer to refuse it. Never throws, never rejects. */
+  /** Answers a request for a WebSocket: with 101, or with another response that refuses it. Never throws, never rejects. */
   upgrade?(req: TransportRequest): Answer;
-  /** Runs what the request left for afterwards; a promise where that takes time. Never throws, never rejects. */
+  /** Ends a request: runs its clean-ups. Returns a promise when there are any. Never throws, never rejects. */
   finish(req: TransportRequest, outcome: Outcome): Awaitable<void>;
-  /** Told of every answer and how long it took to make, in milliseconds. */
+  /** Counts a response just before it is sent. `durationMs`: how long it took to make. */
   count(req: TransportRequest, response: HttpResponse, durationMs: number): void;
-  /** Told of an answer that was not sent whole: its source failed, or its client did not read. */
+  /** Counts a response that failed: node:http refused it, the source of its body failed, or its client did not read. */
   countCut?(why: 'failed' | 'slow'): void;
 }
 
-/** What a server answers that is about to stop, where it cannot go on with a connection. */
-const LEAVING: HeadVerdict = Object.freeze({ status: 503, detail: 'The server is about to stop' });
-/** How often connections are looked at that take too long. */
+/** The answer to a request for a WebSocket while the server stops. */
+const STOPPING: HeadVerdict = Object.freeze({ status: 503, detail: 'The server is about to stop' });
+/** How often the server looks for connections that take too long. */
 const CHECK_INTERVAL_MS = 1_000;
 /** How long handlers whose connections were cut may take to end, so that their clean-ups run before anything else stops. */
 const LAST_WORDS_MS = 1_000;
-/** How long a client that asks for a tunnel may take to end its side. */
+/** How long a client whose CONNECT was refused may take to close its side. */
 const LINGER_MS = 5_000;
 
 /** One listening socket and the requests that came over it. */
@@ -81,13 +85,15 @@ export class HttpServer {
   readonly #secure: SecureTransport | undefined;
   readonly #limits: Limits;
   readonly #connections: Connections;
-  /** Undefined where node:http limits the time of all bodies. */
+  /** Undefined when node:http's own time limit fits all bodies. */
   #deadlines: BodyDeadlines | undefined;
   #inFlight = 0;
-  /** Requests that are answered, and whose bodies still come. Made for the first. */
+  /** Requests that have their response while their bodies still arrive. Created on first use. */
   #lingering: Lingering | undefined;
   #isDraining = false;
+  /** Cuts everything. Set by close(). */
   #endAll: (() => void) | undefined;
+  /** Called when no request runs any more. Set by closeIdle(). */
   #whenIdle: (() => void) | undefined;
   /** Called when no handler runs any more, during close(). */
   #whenHandled: (() => void) | undefined;
@@ -95,12 +101,13 @@ export class HttpServer {
   keepsAlive = true;
   /** Connections that another process has accepted; undefined as long as there was none. */
   #adopted: Set<Socket> | undefined;
+  /** Called when the last adopted connection has closed. */
   #whenAlone: (() => void) | undefined;
   readonly #sending: Sending;
-  /** Made when a request first asks for another protocol: most programs have none. */
+  /** Created when a request first asks for another protocol: most programs have no WebSockets. */
   #sockets: OpenSockets | undefined;
 
-  /** `secure` where it speaks TLS. */
+  /** `secure` is given for HTTPS. */
   constructor(app: ServedApplication, secure?: SecureTransport) {
     const { clock, log, limits = USUAL_LIMITS, longestRequestMs } = app;
     this.#app = app;
@@ -115,7 +122,7 @@ export class HttpServer {
         const { request } = outgoing;
         if (request === undefined) return;
         const isDeferred = (request as TransportRequest).connection!.withdraw(outgoing); // #onRequest() has set it
-        if (isDeferred || request.isAnswered) this.#closed(outgoing); // else #answer() finds it closed
+        if (isDeferred || request.isAnswered) this.#finish(outgoing); // else its handler runs, and #answer() will find it closed
       },
       onLateHead: (socket) => this.#onLate(socket),
     });
@@ -128,7 +135,7 @@ export class HttpServer {
       securesCookies: app.securesCookies,
       watchReading: (socket, outgoing) => this.#connections.watchReading(socket, outgoing),
       onOver(this: SentMessage) {
-        server.#closed(this); // one function for all answers
+        server.#finish(this); // one function for all answers
       },
     };
     this.#secure = secure;
@@ -141,20 +148,21 @@ export class HttpServer {
     const limits = this.#limits;
     const options: ServerOptions<typeof ReceivedMessage> = {
       ...MESSAGES,
-      ServerResponse: MESSAGES.ServerResponse as never, // the type asks for a class that is generic in its request
+      ServerResponse: MESSAGES.ServerResponse as never, // its type wants a generic class
       requestTimeout,
       headersTimeout: Math.min(limits.headersTimeoutMs, requestTimeout), // node:http refuses a longer one
       keepAliveTimeout: limits.keepAliveTimeoutMs,
       connectionsCheckingInterval: Math.min(CHECK_INTERVAL_MS, limits.headersTimeoutMs),
       maxHeaderSize: limits.maxHeaderBytes,
       optimizeEmptyRequests: true,
-      requireHostHeader: false, // node:http refuses without a body; see request-head.ts
+      requireHostHeader: false, // request-head.ts checks it: the refusal of node:http has no body
+      // a request for any protocol but WebSocket is answered as an ordinary request (RFC 9110 §7.8)
       shouldUpgradeCallback: (incoming) =>
-        this.#guard(incoming.socket, () => this.#openSockets().isAskedFor(incoming)) === true, // others are answered as they stand: nothing here speaks another protocol (RFC 9110 §7.8)
+        this.#guard(incoming.socket, () => this.#webSockets().isAskedFor(incoming)) === true,
     };
     const listener = this.#onRequest.bind(this) as (...messages: never[]) => void as RequestListener; // MESSAGES makes all messages of this server
     const server = this.#secure?.createServer(options, listener) ?? http.createServer(options, listener);
-    const { closeIdleConnections } = server;
+    const { closeIdleConnections } = server; // close() of node:http calls it: Connections decides which are idle
     server.closeIdleConnections = () => this.#connections.closeIdle(() => closeIdleConnections.call(server));
     server.maxHeadersCount = 0; // beyond it node:http drops fields and says nothing; see request-head.ts
     server.on('clientError', (error, socket) =>
@@ -164,7 +172,7 @@ export class HttpServer {
       this.#guard(incoming.socket, () => this.#onConnect(incoming.socket, stream)),
     );
     server.on('upgrade', (incoming, socket, head) =>
-      this.#guard(socket as Socket, () => this.#openSockets().onUpgrade(incoming, socket as Socket, head)),
+      this.#guard(socket as Socket, () => this.#webSockets().onUpgrade(incoming, socket as Socket, head)),
     );
     server.on('checkExpectation', listener);
     server.on('checkContinue', (incoming: IncomingMessage, outgoing) => {
@@ -174,7 +182,7 @@ export class HttpServer {
     return server;
   }
 
-  /** Requests that have come and are not answered yet; those whose client has left count while their handlers run. */
+  /** Requests that are not finished: their response is not fully sent, or their handler still runs. */
   get inFlight(): number {
     return this.#inFlight;
   }
@@ -200,7 +208,7 @@ export class HttpServer {
   adopt(socket: Socket): void {
     if (this.#adopted === undefined) {
       this.#adopted = new Set();
-      this.#connections.limitHeads(); // node:http watches the time limits of a server that listens only
+      this.#connections.limitHeads(); // node:http holds its time limits only for a server that listens
       this.#deadlines ??= new BodyDeadlines(this.#app.clock, (late) => this.#onLate(late));
     }
     const adopted = this.#adopted.add(socket);
@@ -208,16 +216,16 @@ export class HttpServer {
       adopted.delete(socket);
       if (adopted.size === 0) this.#whenAlone?.();
     });
-    socket.allowHalfOpen = !this.isSecure; // as node:http has those that it accepts itself, and node:https has not: a client that leaves before the handshake would stay until its time is over
+    // as node:http sets it on sockets that it accepts. With TLS, a client that leaves before the handshake would stay until its time limit
+    socket.allowHalfOpen = !this.isSecure;
     this.#server.emit('connection', socket);
     if (!this.isSecure) socket.resume(); // else node:tls reads it
   }
 
   /**
-   * Stops accepting, answers what is in flight with `Connection: close`, and resolves when the last connection is gone and
-   * the last handler has answered, or after `deadlineMs` without mercy: connections are cut, and handlers that still run have a
-   * second more to end. Connections without a request are closed after `graceMs`, which counts for adopted ones only. Answers how
-   * many requests were cut.
+   * Stops accepting and gives the requests that run `deadlineMs` to end, with `Connection: close` in their responses. Then it
+   * cuts their connections; handlers that still run have a second more to end. Idle connections close at once, adopted ones after
+   * `graceMs`. Returns the number of requests that were cut.
    */
   async close(deadlineMs: number, graceMs = 0): Promise<number> {
     const adopted = this.#adopted;
@@ -225,7 +233,7 @@ export class HttpServer {
     this.#isDraining = true;
     this.#finishEndless();
     this.#sockets?.goAway();
-    const closed = adopted === undefined ? this.#refuseOthers() : this.#left(adopted);
+    const closed = adopted === undefined ? this.#refuseOthers() : this.#adoptedGone(adopted);
     const idle = Promise.withResolvers<void>();
     this.#endAll = () => {
       this.#sockets?.terminate();
@@ -256,7 +264,7 @@ export class HttpServer {
     await promise;
   }
 
-  /** During close(): ends the connections on which no request is being answered, and every other with its answer. */
+  /** During close(): closes the connections that have no request, and lets close() end as soon as no request is left. */
   closeIdle(): void {
     this.#server.closeIdleConnections();
     this.#whenIdle = this.#endAll;
@@ -271,7 +279,7 @@ export class HttpServer {
     );
   }
 
-  /** Accepts no further connection. Resolves when the last one is gone. close() of node:http would end its time limits, which hold for what still comes. */
+  /** Accepts no further connection. Resolves when the last one is gone. close() of node:http would end its time limits, which the remaining requests need. */
   async #refuseOthers(): Promise<void> {
     await new Promise((resolve) => {
       NetServer.prototype.close.call(this.#server, resolve);
@@ -279,8 +287,8 @@ export class HttpServer {
     this.#server.close(); // and now they may end
   }
 
-  /** Resolves when no adopted connection is left: node:http counts only those that it accepts itself. */
-  async #left(adopted: ReadonlySet<Socket>): Promise<void> {
+  /** Resolves when no adopted connection is left: node:http counts only connections that it accepts itself. */
+  async #adoptedGone(adopted: ReadonlySet<Socket>): Promise<void> {
     if (adopted.size > 0)
       await new Promise<void>((resolve) => {
         this.#whenAlone = resolve;
@@ -292,7 +300,7 @@ export class HttpServer {
     return this.#app.defaults.identity;
   }
 
-  /** What happens on a connection outside of a request. Where it fails, as the first of its kind may when the package has been replaced meanwhile, the connection ends, and not the process. */
+  /** Runs a listener of a connection. When it throws, the connection ends, and the process goes on. */
   #guard<T>(socket: Socket, happen: () => T): T | undefined {
     try {
       return happen();
@@ -303,13 +311,13 @@ export class HttpServer {
     }
   }
 
-  /** A client that asks for a tunnel has to wait for its answers first (RFC 9110 §9.3.6): node:http has given up those that it has not had. */
+  /** Refuses CONNECT. Responses before it should go out first (RFC 9110 §9.3.6), but node:http has dropped them: then the connection ends. */
   #onConnect(socket: Socket, stream: Duplex): void {
     socket.on('error', ignore); // "close" follows; node:http has taken its own listener away
     if (stream !== socket) stream.on('error', ignore); // where it has a body, Node 26 hands that over
     const connection = connectionOf(socket);
     if (connection.waiting === 0 && !connection.hasSaidClose) {
-      const timer = this.#app.clock.after(LINGER_MS, () => socket.destroy()); // node:http does not look after it any more
+      const timer = this.#app.clock.after(LINGER_MS, () => socket.destroy()); // node:http holds no time limit for it any more
       socket.once('close', () => timer[Symbol.dispose]());
       return refuseSocket(socket, 501, this.#identity);
     }
@@ -323,7 +331,7 @@ export class HttpServer {
 
   #onRequest(incoming: ReceivedMessage, outgoing: SentMessage): void {
     const connection = connectionOf(incoming.socket);
-    if (connection.hasSaidClose) return void incoming.socket.pause(); // sent behind our "Connection: close": not to be processed (RFC 9112 §9.6)
+    if (connection.hasSaidClose) return void incoming.socket.pause(); // it came after the decision to close: not to be processed (RFC 9112 §9.6)
     this.#inFlight++;
     connection.enter(outgoing);
     const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
@@ -332,6 +340,7 @@ export class HttpServer {
     let verdict =
       judgeHead(incoming, this.#limits.maxHeaderFields) ??
       this.#connections.judge(connection, this.#inFlight);
+    // a probe is served in spite of overload; every verdict but BUSY also ends the connection
     if (verdict?.status === 503 && this.#app.isProbe?.(req) === true)
       verdict = verdict === BUSY ? undefined : LAST;
     if (verdict !== undefined && verdict !== BUSY) connection.hasSaidClose = true;
@@ -362,7 +371,7 @@ export class HttpServer {
   #limitBody(req: TransportRequest, incoming: IncomingMessage, deadlines: BodyDeadlines): void {
     const limitMs = req.route?.requestTimeoutMs ?? this.#limits.requestTimeoutMs;
     if (limitMs !== this.#app.longestRequestMs || this.#adopted !== undefined)
-      deadlines.watch(incoming, req.startedMs + limitMs); // else node:http does
+      deadlines.watch(incoming, req.startedMs + limitMs); // else the limit of node:http fits
   }
 
   #answer(
@@ -385,13 +394,13 @@ export class HttpServer {
           incoming,
           outgoing,
           isLast,
-          () => this.#closed(outgoing),
+          () => this.#finish(outgoing),
         );
       const sending = send(outgoing, response, req, isLast, this.#sending);
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
       if (this.#isDraining) this.#finishEndless();
     } catch (error) {
-      // a field or body that node:http refuses
+      // usually a header or body that node:http refuses
       this.#onRefused(req, error);
       if (outgoing.headersSent) return void outgoing.destroy();
       outgoing.on('close', this.#sending.onOver);
@@ -400,11 +409,11 @@ export class HttpServer {
     }
   }
 
-  /** The client has left while the handler ran, or has ended its side and gets no chunks. */
+  /** Sends nothing: the client has left while the handler ran, or has ended its side and the response is a stream. */
   #drop(req: TransportRequest, outgoing: SentMessage, { body }: HttpResponse): void {
     if (isChunks(body)) discard(body).catch((error: unknown) => this.#onSourceFailure(req, error));
     outgoing.destroy();
-    this.#closed(outgoing);
+    this.#finish(outgoing);
   }
 
   #onRefused(req: TransportRequest, error: unknown): void {
@@ -413,7 +422,7 @@ export class HttpServer {
     this.#app.log.error('response_refused', error, req.logFields());
   }
 
-  /** Streams without an end of their own would hold a server up that stops. */
+  /** Ends streams that have no end of their own: a server that stops would wait for them. */
   #finishEndless(): void {
     for (const chunks of this.#sending.endless) chunks.finish();
   }
@@ -425,7 +434,7 @@ export class HttpServer {
     this.#app.log.error('response_failed', error, req.logFields());
   }
 
-  /** The client takes nothing of its answer any more. */
+  /** The client has stopped reading its response. */
   #onSlowReader(outgoing: SentMessage | undefined, socket: Socket): void {
     this.#app.countCut?.('slow');
     this.#app.log.warn('slow_reader_cut', {
@@ -435,18 +444,18 @@ export class HttpServer {
     });
   }
 
-  /** Nothing more goes out of an answer. */
-  #closed(outgoing: SentMessage): void {
+  /** A response is over, sent or not: finishes its request, and starts the next one of its connection. */
+  #finish(outgoing: SentMessage): void {
     const req = outgoing.request as TransportRequest | undefined; // #onRequest() has set it
-    if (req === undefined) return; // the response was the last of its connection, and the rest of the request has arrived meanwhile
+    if (req === undefined) return; // finished before: the rest of its body has arrived behind the last response
     outgoing.request = undefined;
     const connection = req.connection!; // #onRequest() has set it, too
     connection.leave(outgoing);
     const incoming = outgoing.req as ReceivedMessage; // MESSAGES makes it
-    if (!incoming.readableEnded) incoming.isLetGo = true; // node:http throws away what nothing reads
+    if (!incoming.readableEnded) incoming.isLetGo = true; // node:http discards the rest of the body
     void this.#app.finish(req, req.wasDelivered ? undefined : (req.failure ?? new ClientDisconnected()));
-    if (req.late === undefined) this.#leave();
-    else void req.late.then(() => this.#leave()); // its handler still runs
+    if (req.late === undefined) this.#requestDone();
+    else void req.late.then(() => this.#requestDone()); // its handler still runs
     if (connection.deferred === undefined) return;
     const next = connection.takeDeferred(incoming.socket);
     if (next === undefined) return;
@@ -454,7 +463,7 @@ export class HttpServer {
     this.#start(later.request as TransportRequest, later.req as ReceivedMessage, later, verdict); // #onRequest() has set the request, MESSAGES makes the message
   }
 
-  #leave(): void {
+  #requestDone(): void {
     this.#inFlight--;
     if (!this.#isDraining) return;
     if (this.#inFlight === 0) this.#whenHandled?.();
@@ -464,23 +473,23 @@ export class HttpServer {
   #endWhenIdle(): void {
     if (this.#isDraining && this.#isIdle)
       setImmediate(() => {
-        // what was sent is on its way by then
-        if (this.#isIdle) this.#whenIdle?.(); // an answer that began before has no "Connection: close": its client may have sent the next request
+        // the last bytes have left by now; a response that began before close() said nothing of closing, so another request may have come
+        if (this.#isIdle) this.#whenIdle?.();
       });
   }
 
-  #openSockets(): OpenSockets {
+  #webSockets(): OpenSockets {
     return (this.#sockets ??= new OpenSockets(this.#app, {
       begin: (req, incoming) => this.#beginUpgrade(req, incoming),
       refuse: (req, socket, response) =>
         this.#guard(socket, () => this.#refuseUpgrade(req, socket, response)) ?? Promise.resolve(),
       accept: (socket) => this.#connections.release(socket),
-      answered: () => this.#leave(),
+      answered: () => this.#requestDone(),
       closed: () => this.#endWhenIdle(),
     }));
   }
 
-  /** A request that asks for a WebSocket. Answers what refuses it before the application sees it. */
+  /** Registers a request for a WebSocket. Returns a response when it is refused before the application sees it. */
   #beginUpgrade(req: TransportRequest, incoming: IncomingMessage): HttpResponse | undefined {
     const connection = connectionOf(incoming.socket);
     this.#inFlight++;
@@ -491,10 +500,10 @@ export class HttpServer {
       judgeHead(incoming, this.#limits.maxHeaderFields) ??
       this.#connections.judge(connection, this.#inFlight);
     if (verdict !== undefined && verdict.status !== 0) return refusalOf(verdict, req.id);
-    return this.#isDraining ? refusalOf(LEAVING, req.id) : undefined;
+    return this.#isDraining ? refusalOf(STOPPING, req.id) : undefined;
   }
 
-  /** An ordinary answer, the last of its connection. */
+  /** Sends an ordinary response, the last of its connection. */
   #refuseUpgrade(req: TransportRequest, socket: Socket, response: HttpResponse): Promise<void> {
     const connection = req.connection!; // #beginUpgrade() has set it
     connection.hasSaidClose = true;
@@ -506,8 +515,8 @@ export class HttpServer {
 }
 
 /**
- * "100 Continue" when the body is first asked for, unless it has come by then, and never before an answer that does without it: a
- * client that waits for it need not send what is not wanted (RFC 9110 §10.1.1).
+ * Sends "100 Continue" only when the handler first reads the body, and not when the body or a response is there already: a client
+ * that waits for it need not send what is not wanted (RFC 9110 §10.1.1).
  */
 function continueLater(incoming: ReceivedMessage, outgoing: ServerResponse): void {
   const sendContinue = (): void => {

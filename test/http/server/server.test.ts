@@ -1502,7 +1502,7 @@ test("HttpServer.listen() rejects with E_LISTEN when the address is taken, anoth
   });
   await assert.rejects(new HttpServer(it.app.application()).listen({ port: 0, host: '' }), {
     code: 'E_LISTEN',
-    message: /no host would be every address/,
+    message: /an empty host would mean every address/,
   });
   assert.deepEqual(
     it.events.filter((event) => event['level'] === 'error'),
