@@ -101,7 +101,7 @@ test('svc run --reload answers with the reason while the application is broken, 
   const { server, url, cwd } = await serve(t, { ...FILES, 'app.ts': 'throw new Error("<no & way>");' });
   const page = await ask(url);
   assert.deepEqual([page.status, page.type], [503, 'text/html; charset=utf-8']);
-  assert.match(page.body, /app\.ts:1: Error: &lt;no &amp; way&gt;/);
+  assert.match(page.body, /app\.ts:1: Error: &#60;no &#38; way&#62;/);
   const problem = await ask(url, undefined, { Accept: 'application/json' });
   assert.deepEqual([problem.status, problem.type], [503, 'application/problem+json']);
   assert.match((JSON.parse(problem.body) as { detail: string }).detail, /Error: <no & way>/);
