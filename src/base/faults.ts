@@ -355,7 +355,7 @@ export const FAULTS = {
     describe: (name: string): string =>
       `Cannot run ${name}: it would hold up or change what all others get over the same connection`,
     remedy:
-      'Use subscribe(), transaction() or the address (user, password, database) in its place; commands that wait are not for a shared connection',
+      'Use subscribe(), transaction() or the address (user, password, database) in its place; commands that wait need redis.dedicated()',
   },
   E_REDIS_OPEN: {
     describe: (shown: string, problem: string): string => `Cannot open Redis at "${shown}": ${problem}`,

@@ -12,8 +12,11 @@ import { createHash } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
 import { given, int, readOptions, shown, text } from '../../base/options.ts';
 import { systemClock, type Clock } from '../../base/clock.ts';
-import { ConnectionLost, PoolTimeout, QueryCanceled, QueryTimeout, ReadOnly, atCaller } from '../errors.ts';
+import { ConnectionLost, PoolTimeout, QueryTimeout, ReadOnly, atCaller } from '../errors.ts';
 import { MAX_TIMEOUT_MS } from '../limits.ts';
+import { checkArguments, commandName, limitOf } from './command.ts';
+import { connectRedis } from './connect.ts';
+import { DedicatedRedis } from './dedicated.ts';
 import { RedisLink, type RedisEventKind } from './link.ts';
 import { RedisError } from './connection.ts';
 import { RedisSubscriber, type RedisSubscribeOptions, type RedisSubscriberFunction } from './subscriber.ts';
@@ -21,6 +24,7 @@ import { isReadable, parseRedisUrl, type RedisUrl } from './url.ts';
 import { shownUrl } from '../url.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Limit } from '../driver.ts';
+import type { RedisCommandOptions } from './command.ts';
 import type { RedisConnectDeps } from './connect.ts';
 import type { RedisConnection, RedisValue } from './connection.ts';
 import type { RespArgument } from './resp.ts';
@@ -44,15 +48,6 @@ export interface RedisOptions {
   readonly log?: Logger | undefined;
 }
 
-/** How one command is run. */
-export interface RedisCommandOptions {
-  /** In place of the client's `commandTimeoutMs`. */
-  readonly timeoutMs?: number | undefined;
-  readonly signal?: AbortSignal | undefined;
-  /** Whether strings of the reply are bytes. Default false: they are text. */
-  readonly asBytes?: boolean | undefined;
-}
-
 /** Who counts what a client does. @internal */
 interface RedisObserver {
   /** Seconds, of each command that was answered. */
@@ -60,7 +55,7 @@ interface RedisObserver {
   readonly onEvent?: (kind: RedisEventKind) => void;
 }
 
-/** They change what all others get, or hold up all of them: each needs a connection of its own, which this client has not. */
+/** They change what all others get, or hold up all of them: each needs a connection of its own, as {@link Redis.dedicated} gives. */
 const REFUSED: ReadonlySet<string> = new Set([
   'SUBSCRIBE',
   'PSUBSCRIBE',
@@ -93,7 +88,6 @@ const REFUSED: ReadonlySet<string> = new Set([
   'RESET',
   'SHUTDOWN',
 ]);
-const MAX_ARGUMENTS = 1_000_000;
 
 /** See above. */
 export class Redis implements AsyncDisposable {
@@ -107,6 +101,7 @@ export class Redis implements AsyncDisposable {
   #observers: readonly RedisObserver[] = [];
   #link: RedisLink | undefined;
   #subscriber: RedisSubscriber | undefined;
+  readonly #dedicated = new Set<DedicatedRedis>();
   #waiting = 0;
   #isAway = false;
 
@@ -247,6 +242,33 @@ export class Redis implements AsyncDisposable {
     return this.#subscribing().subscribe(channel, fn, { onReconnect });
   }
 
+  /**
+   * A connection for one caller, for commands that wait (BLPOP, XREAD BLOCK) or that belong together (WATCH, MULTI, EXEC). Connects within the
+   * time that the address gives. close() of the client closes it, too.
+   *
+   * @throws ConnectionLost, QueryTimeout when no server answers; QueryCanceled; RedisError for a refused login; SvcError `E_DB_CONNECT`, `E_REDIS_CLOSED`
+   */
+  async dedicated({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<DedicatedRedis> {
+    const link = this.#link;
+    if (link === undefined) throw new SvcError('E_REDIS_CLOSED', []);
+    try {
+      const connection = await connectRedis(this.#options, signal);
+      const dedicated = new DedicatedRedis(
+        connection,
+        this.#clock,
+        () => void this.#dedicated.delete(dedicated),
+      );
+      this.#dedicated.add(dedicated);
+      if (this.#link !== link) {
+        dedicated.destroy(); // closed meanwhile
+        throw new SvcError('E_REDIS_CLOSED', []);
+      }
+      return dedicated;
+    } catch (error) {
+      throw atCaller(error);
+    }
+  }
+
   /** As subscribe(), but waits for no connection: there may be none yet. @internal */
   subscribeLater(channel: string, fn: RedisSubscriberFunction): Promise<AsyncDisposable> {
     return this.#subscribing().subscribe(channel, fn, {}, true);
@@ -270,7 +292,8 @@ export class Redis implements AsyncDisposable {
   async close(): Promise<void> {
     const [link, subscriber] = [this.#link, this.#subscriber];
     this.#link = this.#subscriber = undefined;
-    await Promise.all([link?.close(), subscriber?.close()]);
+    const closing = [...this.#dedicated].map((dedicated) => dedicated.close());
+    await Promise.all([link?.close(), subscriber?.close(), ...closing]);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -309,7 +332,7 @@ export class Redis implements AsyncDisposable {
     options: RedisCommandOptions | undefined,
   ): Promise<RedisValue> {
     const startedMs = this.#clock.monotonicMs();
-    const limit = this.#limitOf(options, startedMs);
+    const limit = limitOf(options, this.#timeoutMs, startedMs);
     let connection = this.#link?.connection;
     try {
       connection ??= await this.#waited(limit);
@@ -345,15 +368,6 @@ export class Redis implements AsyncDisposable {
     }
   }
 
-  #limitOf(options: RedisCommandOptions | undefined, nowMs: number): Limit | undefined {
-    const timeoutMs = options?.timeoutMs ?? this.#timeoutMs;
-    const signal = options?.signal;
-    if (timeoutMs === 0 && signal === undefined) return undefined;
-    if (signal?.aborted === true)
-      throw new QueryCanceled('The caller canceled the command', { sqlstate: '57014', cause: signal.reason });
-    return { signal, deadlineMs: timeoutMs === 0 ? Infinity : nowMs + timeoutMs, timeoutMs };
-  }
-
   /** The first of several failures is logged, and the end of them. */
   #onEvent(kind: RedisEventKind, error: unknown): void {
     if (kind === 'connect_failed' || kind === 'lost') {
@@ -367,38 +381,14 @@ export class Redis implements AsyncDisposable {
   }
 }
 
-/** Whether others would notice. @throws SvcError `E_REDIS_ARGUMENT`, `E_REDIS_COMMAND` */
+/** @throws SvcError `E_REDIS_ARGUMENT`; `E_REDIS_COMMAND` for a command that other callers would notice */
 function checkCommand(parts: readonly unknown[]): void {
-  checkArguments(parts);
-  const [first, second] = parts;
-  if (typeof first !== 'string')
-    throw new SvcError('E_REDIS_ARGUMENT', ['the name of a command', shown(first)]);
-  const name = first.toUpperCase();
+  const name = commandName(parts);
   const isRefused =
     REFUSED.has(name) ||
-    (name === 'CLIENT' && /^(?:REPLY|PAUSE|TRACKING)$/i.test(String(second))) ||
+    (name === 'CLIENT' && /^(?:REPLY|PAUSE|TRACKING)$/i.test(String(parts[1]))) ||
     (name.startsWith('XREAD') && parts.some((part) => /^block$/i.test(String(part))));
   if (isRefused) throw new SvcError('E_REDIS_COMMAND', [name]);
-}
-
-/** Text must be whole: two keys with half a character each would be one and the same. @throws SvcError `E_REDIS_ARGUMENT` */
-function checkArguments(parts: readonly unknown[]): void {
-  if (parts.length === 0 || parts.length > MAX_ARGUMENTS)
-    throw new SvcError('E_REDIS_ARGUMENT', ['a command', `${parts.length} arguments`]);
-  for (let index = 0; index < parts.length; index++) {
-    const part = parts[index];
-    const isGood =
-      typeof part === 'string'
-        ? part.isWellFormed()
-        : typeof part === 'number'
-          ? Number.isFinite(part)
-          : typeof part === 'bigint' || part instanceof Uint8Array;
-    if (!isGood)
-      throw new SvcError('E_REDIS_ARGUMENT', [
-        `argument ${index}`,
-        typeof part === 'string' ? 'text with half a surrogate pair' : shown(part),
-      ]);
-  }
 }
 
 /** A script of Lua. It may use only the keys that it is given, and no random values but those of the server. */

@@ -6,7 +6,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { systemClock } from '../../../src/base/clock.ts';
-import { ConnectionLost, Redis, RedisError, RedisScript } from '../../../src/db/index.ts';
+import { ConnectionLost, QueryCanceled, Redis, RedisError, RedisScript } from '../../../src/db/index.ts';
 import { fault } from '../../contract/database.ts';
 import { FIRST } from '../../support/certificates.ts';
 import { collectedLog } from '../../support/collected-log.ts';
@@ -215,4 +215,54 @@ test('what was under way when the server was killed is ConnectionLost, once, and
   await assert.rejects(redis.command(['PING']), fault('E_REDIS_CLOSED'));
   await redis.open();
   await redis.ping();
+});
+
+test('Redis.dedicated() waits for an item while other commands go on', async (t) => {
+  if (!needsRedis(t)) return;
+  await using redis = await new Redis((await sharedRedis()).url).open();
+  await using queue = await redis.dedicated();
+  const item = queue.command(['BLPOP', 'dedicated:jobs', 0]);
+  assert.equal(await redis.command(['PING']), 'PONG');
+  await redis.command(['RPUSH', 'dedicated:jobs', 'one']);
+  assert.deepEqual(await item, ['dedicated:jobs', 'one']);
+});
+
+test('Redis.dedicated() runs WATCH, MULTI and EXEC, which is null after another caller has written', async (t) => {
+  if (!needsRedis(t)) return;
+  await using redis = await new Redis((await sharedRedis()).url).open();
+  await using own = await redis.dedicated();
+  for (const isDisturbed of [false, true]) {
+    await own.command(['WATCH', 'dedicated:n']);
+    if (isDisturbed) await redis.command(['SET', 'dedicated:n', 7]);
+    await own.command(['MULTI']);
+    assert.equal(await own.command(['SET', 'dedicated:n', 1]), 'QUEUED');
+    assert.deepEqual(await own.command(['EXEC']), isDisturbed ? null : ['OK']);
+  }
+});
+
+test('a command of Redis.dedicated() that is given up ends the connection, and no item is lost', async (t) => {
+  if (!needsRedis(t)) return;
+  await using redis = await new Redis((await sharedRedis()).url).open();
+  const queue = await redis.dedicated();
+  const id = await queue.command(['CLIENT', 'ID']);
+  const abort = new AbortController();
+  const item = queue.command(['BLPOP', 'dedicated:kept', 0], { signal: abort.signal });
+  abort.abort();
+  await assert.rejects(item, QueryCanceled);
+  await assert.rejects(queue.command(['PING']), ConnectionLost);
+  while (String(await redis.command(['CLIENT', 'LIST', 'ID', String(id)])) !== '') await systemClock.sleep(2);
+  await redis.command(['RPUSH', 'dedicated:kept', 'one']);
+  assert.equal(await redis.command(['LLEN', 'dedicated:kept']), 1);
+});
+
+test('Redis.dedicated() refuses commands that make replies mean something else, and ends with its client', async (t) => {
+  if (!needsRedis(t)) return;
+  const redis = await new Redis((await sharedRedis()).url).open();
+  const own = await redis.dedicated();
+  for (const parts of [['SUBSCRIBE', 'a'], ['monitor'], ['HELLO', 2], ['CLIENT', 'REPLY', 'OFF']])
+    await assert.rejects(own.command(parts), fault('E_REDIS_COMMAND'));
+  await assert.rejects(own.command([Buffer.from('MONITOR')]), fault('E_REDIS_ARGUMENT'));
+  await redis.close();
+  await assert.rejects(own.command(['PING']), ConnectionLost);
+  await assert.rejects(redis.dedicated(), fault('E_REDIS_CLOSED'));
 });
