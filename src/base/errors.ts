@@ -179,7 +179,7 @@ export class UnprocessableContent extends HTTPException {
     super(422, detail, options);
   }
 }
-/** What may accompany {@link TooManyRequests}. */
+/** Options of {@link TooManyRequests}. */
 export interface TooManyRequestsOptions extends HTTPExceptionOptions {
   /** After how many seconds the client may try again, 0 or more: sent as `Retry-After`, rounded up. */
   readonly retryAfterSeconds?: number | undefined;

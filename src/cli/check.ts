@@ -279,7 +279,7 @@ async function printRules(
       ['schemaVersion', 'rules', 'id', 'severity', 'phase', 'why', 'remedy'],
       2,
     );
-  const id = values['explain'] as string | undefined; // parseArgs was told that it is a string
+  const id = values['explain'] as string | undefined; // a string: parseArgs knows its type
   if (id === undefined) {
     const width = Math.max(...rules.map((rule) => rule.id.length));
     await printAll(

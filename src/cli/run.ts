@@ -90,7 +90,7 @@ function readRunOptions(values: Invocation['values']): RunOptions {
   const reload = values['reload'] === true;
   if (reload && values['workers'] !== undefined)
     throw new SvcError('E_CLI_USAGE', ['--workers and --reload exclude each other']);
-  const mode = values['socket-mode'] as string | undefined; // parseArgs was told that it is a string, as are host and socket
+  const mode = values['socket-mode'] as string | undefined; // a string, as are host and socket: parseArgs knows their types
   const socketMode = mode === undefined ? undefined : readMode(mode);
   if (mode !== undefined && socketMode === undefined)
     throw new SvcError('E_CLI_USAGE', [

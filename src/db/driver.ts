@@ -81,7 +81,7 @@ export interface Connection {
   scalar(sql: string, params: Params, limit: Limit | undefined): Awaitable<unknown>;
   /** One statement for many rows, all inside the transaction that is open: the rows affected. */
   executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Awaitable<number>;
-  /** The same for rows of one table, where the engine has a faster way than `insert`. Names are quoted already. */
+  /** Inserts rows into one table, when the engine has a faster way than `insert`. Names are quoted already. */
   insertMany?(
     table: string,
     columns: readonly string[],

@@ -82,12 +82,12 @@ export class DatabaseError extends Error {
     this.#details = details;
   }
 
-  /** What PostgreSQL adds, for example which key is there already. It may quote values, so that neither logs nor `inspect()` show it. */
+  /** The detail that PostgreSQL adds, for example which key exists already. It may quote values, so that neither logs nor `inspect()` show it. */
   get detail(): string | undefined {
     return this.#details.detail;
   }
 
-  /** What PostgreSQL advises. Not shown by logs. */
+  /** The advice of PostgreSQL. Not shown by logs. */
   get hint(): string | undefined {
     return this.#details.hint;
   }

@@ -71,7 +71,7 @@ export function endingLimit(
     : { signal: undefined, deadlineMs: nowMs + timeoutMs, timeoutMs: Math.round(timeoutMs) };
 }
 
-/** How long after its limit a caller still waits for a server that is told to give up: most answer at once, and then the outcome is known. */
+/** How long after its limit a caller still waits for a server that was asked to give up: most answer at once, and then the outcome is known. */
 const ANSWER_MS = 200;
 
 /**

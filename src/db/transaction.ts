@@ -75,7 +75,7 @@ export class Transaction extends Session {
   #nested: Promise<void> | undefined;
   /** Statements whose callers went at their limits, and that have no answer yet. */
   #late = 0;
-  /** What ends it behind the back of its caller. Never rejects. */
+  /** Ends the transaction after its caller has settled. Never rejects. */
   #behind: Promise<unknown> | undefined;
 
   /** @internal */
@@ -127,7 +127,7 @@ export class Transaction extends Session {
     let isDone = false;
     try {
       for (;;) {
-        const next = await this.#enter(undefined, () => this.#within(rows.next(), limit)); // between two batches it may end, and waits for nobody
+        const next = await this.#enter(undefined, () => this.#within(rows.next(), limit)); // between two batches it may end, and waits for no caller
         if (next.done === true) {
           isDone = true;
           return;
@@ -185,7 +185,7 @@ export class Transaction extends Session {
           ? undefined
           : limitOf(options, defaultMs, clock, outer);
       while (this.#nested !== undefined)
-        await settledBy(this.#waitFor(this.#nested), limit, clock, () => undefined); // looked at again: whoever waited longer may have begun another
+        await settledBy(this.#waitFor(this.#nested), limit, clock, () => undefined); // asked again: a caller that has waited longer may have begun another
       const reached = limitReached(limit, clock);
       if (reached !== undefined) throw reached;
       const result = work(connection, limit);
@@ -259,7 +259,7 @@ export class Transaction extends Session {
     }
   }
 
-  /** Of what ends it, for the server. */
+  /** The limit for the statement that ends it, at the server. */
   #ending(): Limit | undefined {
     return endingLimit(this.#deps.limit, this.#deps.statementTimeoutMs, this.#deps.clock);
   }

@@ -72,7 +72,7 @@ export interface ReturnedLogin {
   readonly nonce: string;
 }
 
-/** What the cookie of a login holds. */
+/** The content of the cookie of a login. */
 interface SealedLogin extends BegunLogin {
   readonly startedAt: number;
 }
@@ -101,7 +101,7 @@ export class LoginStates {
     readonly used: SingleUse;
     readonly clock: Clock;
     readonly env: Env;
-    /** Of the application: keys for tags, verifiers and cookies are derived from it. */
+    /** The keys of the application: keys for tags, verifiers and cookies are derived from them. */
     readonly keys: Keyring;
     readonly ttlSeconds: number;
   }) {

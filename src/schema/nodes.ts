@@ -36,7 +36,7 @@ export interface Constraints {
   readonly format?: FormatName;
   /** Of files, in lower case: `type/subtype` or `type/*`. */
   readonly contentTypes?: readonly string[];
-  /** Of lists: what may stand between their items in one text. */
+  /** For lists: the separator between their items in one text. */
   readonly separator?: ',';
 }
 

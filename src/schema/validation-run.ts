@@ -292,7 +292,7 @@ function isPlainPrototype(prototype: unknown): boolean {
   return prototype === OBJECT_PROTOTYPE || prototype === null || isForeignPrototype(prototype);
 }
 
-/** The same of a part of an input; to ask for a prototype costs 6 ns (topic `validate` of test/bench/table.ts), which JSON has no need of. */
+/** Whether a part of an input is an object; to ask for a prototype costs 6 ns (topic `validate` of test/bench/table.ts), which JSON has no need of. */
 export function isInputObject(value: unknown, run: Run): value is Record<string, unknown> {
   return run.isPlainJson
     ? typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -762,7 +762,7 @@ test('Another token that is signed with the same secret is no access token (RFC 
     );
 });
 
-test('POST /oauth/token answers under a ManualClock that nobody moves', async () => {
+test('POST /oauth/token answers under a ManualClock that does not move', async () => {
   await using site = await LoginSite.open({ hasDatabase: false });
   const { refresh_token: first } = await site.login();
   const racing = await Promise.all(

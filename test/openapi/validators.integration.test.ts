@@ -159,7 +159,7 @@ function documents(): Record<string, object> {
 
 let judged: Promise<Record<string, Objections>> | undefined;
 
-/** What is said of all of the documents; undefined where the tools cannot be installed. */
+/** The objections to each of the documents; undefined when the tools cannot be installed. */
 function judgedBy(t: TestContext): Promise<Record<string, Objections>> | undefined {
   const tools = scratch(t, 'openapi-validators', TOOLS);
   if (tools === undefined) return undefined;

@@ -444,7 +444,7 @@ export async function killedOverHttp(sites: Sites, kills: number): Promise<numbe
   return kills;
 }
 
-/** What became of refreshes that were in flight when their process was killed. */
+/** Outcomes of refreshes that were in flight when their process was killed. */
 export interface KilledUnderLoad {
   readonly inFlight: number;
   /** Logins that ended although their client has presented each token until it had the next one. */

@@ -21,7 +21,7 @@ export interface RawAnswer {
 /** A connection of its own. */
 export class RawClient implements AsyncDisposable {
   readonly socket: Socket;
-  /** What has come and has not been read, in the chunks in which it came: they are joined once, when they are read. */
+  /** Bytes that have arrived and have not been read, in the chunks in which they arrived: they are joined once, when they are read. */
   #chunks: Buffer[] = [];
   #length = 0;
   #hasEnded = false;

@@ -56,7 +56,7 @@ export interface UnfinishedMigration {
   readonly name: string;
   /** Whether a process runs it still, as far as its lock tells: never of SQLite. */
   readonly isRunning: boolean;
-  /** What it does on its way up, with the lines of its file; none when no source knows it. */
+  /** Its statements on the way up, with the lines of its file; none when no source knows it. */
   readonly statements: readonly Pick<Statement, 'text' | 'line'>[];
 }
 
@@ -260,7 +260,7 @@ export class Migrator {
     }
   }
 
-  /** What is to be done, without a lock: to be looked at again under one. An unfinished one may be another process's, and is waited for while that runs. */
+  /** The migrations to run, read without a lock: they are read again under one. An unfinished one may be another process's, and is waited for while that runs. */
   async #chosen(connection: Connection, limit: Limit, choose: Choose): Promise<Task | undefined> {
     const { dialect } = this.#database;
     for (let isDead = false; ;) {

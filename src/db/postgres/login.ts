@@ -36,7 +36,7 @@ const OUR_PARAMETERS: Readonly<Record<string, string>> = {
   TimeZone: 'UTC',
 };
 const POOLER_PARAMETERS: Readonly<Record<string, string>> = { client_encoding: 'UTF8' };
-/** What PgBouncer refuses a start-up message with. */
+/** The message by which PgBouncer refuses a start-up parameter. */
 const UNSUPPORTED = /unsupported startup parameter(?: in options)?: "?([\w.]+)/;
 const PROTOCOL_VIOLATION = '08P01';
 /** A server says some twenty things. */

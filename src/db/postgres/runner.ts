@@ -370,7 +370,7 @@ export class PostgresRunner {
   /** What a stale plan ends a transaction with: when that is run again, it is prepared behind the change. */
   #changed(error: DatabaseError): DatabaseError {
     const { sqlstate, sql } = error;
-    if (this.#changes === this.types.changes && isOfChangedSchema(error)) this.types.changes++; // else it is told already, or of this session alone
+    if (this.#changes === this.types.changes && isOfChangedSchema(error)) this.types.changes++; // else the others know already, or it concerns this session alone
     this.#changes = this.types.changes;
     this.statements.clear(); // other statements may be stale for the same reason
     return new StalePlan(error.message, { sqlstate, sql, cause: error });

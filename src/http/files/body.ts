@@ -2,7 +2,7 @@
  * The content of an open file on its way out: whole, a slice, or several with texts between them.
  *
  * Sent to a socket, two blocks of a pool take turns, one read while the other is written: a fresh block costs a page fault
- * per 4 KiB (topic `static` of test/bench/table.ts). Whoever iterates instead gets blocks of its own. A file that is changed meanwhile ends
+ * per 4 KiB (topic `static` of test/bench/table.ts). A reader that iterates gets blocks of its own. A file that is changed meanwhile ends
  * with an error before its last bytes, so that the client sees an answer that is not whole.
  */
 import { randomUUID } from 'node:crypto';

@@ -52,7 +52,7 @@ export interface RateLimitOptions extends RateLimitStoreOptions {
   /** Default `default`. A second middleware, with another key, needs another name. */
   readonly name?: string | undefined;
   /**
-   * Limits in place of this one. One whose `key` a client can choose, such as a field that nobody has verified, leaves those paths without
+   * Limits in place of this one. One whose `key` a client can choose, such as a field that is not verified, leaves those paths without
    * a limit by address: add a second middleware of another name that has no key.
    */
   readonly rules?: readonly RateLimitPathRule[] | undefined;

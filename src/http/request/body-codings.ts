@@ -56,7 +56,7 @@ const FREE_BYTES = 1_048_576;
 /** Of whole bodies without a limit. */
 const MAX_WHOLE_BYTES = 10_000_000;
 /**
- * What follows the coded body is no part of it, and no reader would see it. Members of gzip may follow each other (RFC 1952 §2.2):
+ * Bytes behind the coded body are no part of it, and no reader would see them. Members of gzip may follow each other (RFC 1952 §2.2):
  * Node reads all of them, and refuses other bytes behind them unless they begin with a zero. How much the decoder has taken tells
  * of those. Of several zstd frames (RFC 8878 §3.1) Node 24 decodes the first alone, so that further ones are refused.
  */

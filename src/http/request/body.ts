@@ -322,7 +322,7 @@ function bodyHeadOf(rawHeaders: readonly string[]): BodyHead {
 
 /** Who waits for a body. */
 abstract class LimitedReader implements BodyReader {
-  /** What it takes, set before it waits. The body may have been read with a higher limit. */
+  /** The most bytes that it takes, set before it waits. The body may have been read with a higher limit. */
   declare maxBytes: number;
 
   onBody(bytes: Uint8Array | undefined, error: unknown): void {

@@ -74,7 +74,7 @@ class Backlog {
   /** Frames that wait for the stream, from `first` on; undefined while none does. */
   queue: (Buffer | PendingFrame)[] | undefined;
   first = 0;
-  /** Of those that are being deflated the bytes of the message. */
+  /** Bytes of the messages that are being deflated. */
   bytes = 0;
   /** Bytes of messages that are being deflated. */
   pendingBytes = 0;

@@ -63,7 +63,7 @@ export interface ProviderClientDeps {
   readonly resolve?: Resolve | undefined;
 }
 
-/** What the column of a login holds. */
+/** The content of the column of a login. */
 const MAX_SID = 255;
 
 /** Speaks to one provider. */

@@ -199,7 +199,7 @@ const APPLE_SECRET_SECONDS = 300;
 
 /**
  * Sign in with Apple, as `apple`. The client secret is made from the key for each call, so none has to be renewed. `clientId`: the Services ID.
- * The name comes with a person's first login only: keep it in `onUser`, and match nobody by it.
+ * The name comes with a person's first login only: keep it in `onUser`, and match no user by it.
  *
  * @throws SvcError `E_OAUTH_PROVIDER`
  */

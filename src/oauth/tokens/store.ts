@@ -1,5 +1,5 @@
 /**
- * What the plugin keeps: logins, and from when on a subject's tokens count. A contract, and its implementation
+ * The data of the plugin: logins, and from when on a subject's tokens count. A contract, and its implementation
  * in memory for development; sql-store.ts keeps it in a database.
  *
  * Each method decides atomically by itself: none needs a transaction around it. Times are microseconds since the epoch.

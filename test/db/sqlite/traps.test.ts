@@ -832,7 +832,7 @@ test('SQLite says that a file is damaged', async (t) => {
   );
 });
 
-test('SQLite keeps foreign keys on for other callers, whoever has switched them off', async (t) => {
+test('SQLite keeps foreign keys on for other callers, after one caller has switched them off', async (t) => {
   const { logger, events } = collectedLog();
   const db = await memory(t, { log: logger });
   await db.script(
