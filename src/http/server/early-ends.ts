@@ -10,7 +10,7 @@ import { keepsConnection } from './request-head.ts';
 import type { Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { Connection } from './connections.ts';
-import type { AnsweredRequest, ReceivedMessage, SentMessage } from './fast-path/internals.ts';
+import type { ReceivedMessage, SentMessage } from './fast-path/internals.ts';
 import type { RequestIdentity } from '../request-id.ts';
 
 /** The code by which node:http says that the rest of a request has not come in its time. */
@@ -101,12 +101,8 @@ export function refuseSocket(socket: Socket, status: number, identity: RequestId
  *                                      client may have ended its side only
  */
 
-/**
- * Watches for the end of a client's side, for a request that is not answered at once: a listener costs an idle connection memory. The end
- * may have come while the request waited for its turn.
- */
-export function watchEnd(socket: Socket, connection: Connection, request: AnsweredRequest): void {
-  if (socket.readableEnded) request.leave();
+/** Watches for the end of a client's side, for a request that is not answered at once: a listener costs an idle connection memory. */
+export function watchEnd(socket: Socket, connection: Connection): void {
   if (connection.isWatched) return;
   connection.isWatched = true;
   socket.on('end', onEnd); // behind that of node:http

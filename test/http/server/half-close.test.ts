@@ -21,7 +21,7 @@ async function serve(): Promise<
   const app = new Svc({ logger: collectedLog().logger })
     .get('/', async ({ signal }) => {
       signals.resolve(signal);
-      if (!signal.aborted) await Promise.race([gate.promise, once(signal, 'abort')]);
+      await Promise.race([gate.promise, once(signal, 'abort')]);
       return 'done';
     })
     .get(
