@@ -15,7 +15,7 @@ app.get('/me', {}, ({ me, query, req }) => {
   const mine = me.sub;
   return mine;
 });
-app.onStartup(() => { current = 'nobody'; });
+app.onStartup(() => { current = 'ada'; });
 app.use(async ({ req }, next) => { remember(req); return await next(); });
 function remember(req) { lastQuery = req.query.get('q'); } // SVC631
 `,
