@@ -272,7 +272,7 @@ function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: 
     report('SVC204', module, tries!, `${perMinute} tries a minute for POST ${path.value} are no limit`);
   if (method === 'get') {
     const change =
-      changeIn(handler) ??
+      changeIn(handler, module, sources) ??
       (CHANGING.test(path.value) && callsAny(handler, /^(?:delete|remove|destroy|revoke\w*|logout)$/)
         ? 'changes something'
         : undefined);
@@ -298,10 +298,11 @@ function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: 
     );
 }
 
-function changeIn(handler: Fn): string | undefined {
+/** What a handler, or a function of the project that it calls, changes. */
+function changeIn(handler: Fn, module: SourceModule, sources: Sources, depth = 0): string | undefined {
   let found: string | undefined;
   walk(handler, (node) => {
-    if (node.type !== 'call' || node.callee.type !== 'member') return;
+    if (node.type !== 'call' || found !== undefined) return;
     const path = pathOf(node.callee) ?? '';
     if (/(?:^|\.)session\.destroy$/.test(path)) found = 'ends the session';
     const [statement] = node.args;
@@ -311,8 +312,13 @@ function changeIn(handler: Fn): string | undefined {
         : statement?.type === 'template'
           ? statement.texts.join('?')
           : '';
-    if (/^\s*delete\s+from\b/i.test(text) && /^(?:execute|query|run)$/.test(node.callee.property ?? ''))
+    if (/^\s*delete\s+from\b/i.test(text) && /^(?:execute|query|run)$/.test(calledName(node) ?? ''))
       found = 'deletes rows';
+    const isRemoval =
+      /delete|remove|destroy|revoke|logout/i.test(path) && !/expired|stale|old|outdated/i.test(path);
+    const called = depth < 2 && isRemoval ? sources.handlers.resolve(node.callee, module) : undefined;
+    if (called !== undefined && called !== handler)
+      found ??= changeIn(called, sources.handlers.homeOf(called), sources, depth + 1);
   });
   return found;
 }
@@ -399,14 +405,15 @@ function numberOf(node: Node | undefined): number | undefined {
 }
 
 /** SVC210: halves of all addresses, which no "all" among the words shows. */
-function judgeProxies(value: Node, module: SourceModule, report: ReportNode): void {
-  for (const item of value.type === 'list' ? value.items : []) {
+function judgeProxies(given: Node, module: SourceModule, report: ReportNode): void {
+  const value = literal(given, module);
+  for (const item of value?.type === 'list' ? value.items : []) {
     const prefix = item.type === 'text' ? /^([\d.]+|[\da-f:]+)\/(\d+)$/i.exec(item.value) : null;
     if (prefix === null || Number(prefix[2]) >= 8) continue;
     report(
       'SVC210',
       module,
-      item,
+      value === given ? item : given,
       `"${prefix[0]}" is so large a part of all addresses that clients are in it`,
     );
   }

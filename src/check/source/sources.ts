@@ -122,6 +122,16 @@ export function meaningOfCall(call: Call, module: SourceModule): string {
   return meaning;
 }
 
+/** Returns the meaning of the class or function that an object was made by: `svc.RateLimiter` of `const limiter = new RateLimiter(…)`. */
+export function makerOf(node: Node, module: SourceModule): string | undefined {
+  if (node.type !== 'name') return undefined;
+  const binding = module.lookup(node.name, node);
+  if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return undefined;
+  const { target, value } = binding.node;
+  const made = value?.type === 'await' ? value.value : value;
+  return target.type === 'name' && made?.type === 'call' ? meaningOfCall(made, binding.module) : undefined;
+}
+
 /** The text of a node as it is written, on one line and not too long. */
 export function writtenOf(module: SourceModule, { start, end }: Node): string {
   const text = module.source.slice(start, end).replace(/\s+/g, ' ');

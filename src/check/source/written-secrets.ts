@@ -1,9 +1,10 @@
 /**
  * Secrets that stand in the sources: as arguments, in addresses of databases, and as the fallback of a variable (a part of SVC205).
  */
+import { basename } from 'node:path';
 import { weaknessOf } from '../../crypto/keys.ts';
 import { calledName, entryOf, pathOf } from './nodes.ts';
-import { literal } from './routes.ts';
+import { constantOf, literal } from './routes.ts';
 import { meaningOfCall } from './sources.ts';
 import type { SourceModule } from './modules.ts';
 import type { Node } from './nodes.ts';
@@ -12,51 +13,114 @@ import type { ReportNode, Sources } from './sources.ts';
 /** SVC205 in every module of the project. */
 export function findWrittenSecrets(sources: Sources, report: ReportNode): void {
   findWritten(sources, report);
+  findShared(sources, report);
   findFallbacks(sources, report);
 }
 
-/** For each function that takes a secret, where: an argument, or a member of its options. */
-const TAKES_SECRET: readonly (readonly [function_: RegExp, argument: number | string, what: string])[] = [
-  [/^svc\.BearerAuth$/, 0, 'BearerAuth'],
-  [/^svc\.SessionMiddleware$/, 'secrets', 'SessionMiddleware'],
-  [/^svc\.CSRFMiddleware$/, 'secrets', 'CSRFMiddleware'],
-  [/^svc\.(?:createToken|verifyToken)$/, 1, 'the token'],
-  [
-    /^svc\/oauth\.(?:githubProvider|googleProvider|microsoftProvider|appleProvider|gitlabProvider)$/,
-    1,
-    'the provider',
-  ],
-  [/^svc\/oauth\.\w*[pP]rovider$/, 'clientSecret', 'the provider'],
-  [/^crypto\.createHmac$/, 1, 'the HMAC'],
-  [/^jsonwebtoken\.(?:sign|verify)$/, 1, 'the token'],
-];
+/** A function that takes a secret. */
+interface Taker {
+  readonly function: RegExp;
+  /** Where the secret is: an argument, or a member of the options. */
+  readonly where: number | string;
+  readonly what: string;
+  /** What the secret protects; the name of the function where each function is a purpose of its own. */
+  readonly purpose?: string;
+}
 
-function findWritten(sources: Sources, report: ReportNode): void {
+const TAKERS: readonly Taker[] = [
+  { function: /^svc\.BearerAuth$/, where: 0, what: 'BearerAuth', purpose: 'tokens' },
+  { function: /^svc\.SessionMiddleware$/, where: 'secrets', what: 'SessionMiddleware', purpose: 'sessions' },
+  { function: /^svc\.CSRFMiddleware$/, where: 'secrets', what: 'CSRFMiddleware', purpose: 'CSRF tokens' },
+  { function: /^svc\.(?:createToken|verifyToken)$/, where: 1, what: 'the token', purpose: 'tokens' },
+  {
+    function: /^svc\/oauth\.(?:keycloakProvider)$/,
+    where: 3,
+    what: 'the provider',
+  },
+  {
+    function: /^svc\/oauth\.(?!keycloak|oidc|auth0|cognito|okta)\w+Provider$/,
+    where: 1,
+    what: 'the provider',
+  },
+  { function: /^svc\/oauth\.(?:oidc|auth0|cognito|okta)Provider$/, where: 2, what: 'the provider' },
+  { function: /^svc\/oauth\.\w*[pP]rovider$/, where: 'clientSecret', what: 'the provider' },
+  { function: /^crypto\.createHmac$/, where: 1, what: 'the HMAC', purpose: 'signatures' },
+  { function: /^jsonwebtoken\.(?:sign|verify)$/, where: 1, what: 'the token', purpose: 'tokens' },
+];
+const MAY_TAKE =
+  /^(?:svc[./]|crypto\.createHmac|jsonwebtoken\.)|(?:Plugin|openDatabase|createPool|createClient)$/;
+
+/** Every secret that a call takes. */
+function* secretsOf(
+  sources: Sources,
+): Generator<{ module: SourceModule; meaning: string; taker: Taker; secret: Node }> {
   for (const { module, node: call } of sources.all('call')) {
     const meaning = meaningOfCall(call, module);
-    if (
-      !/^(?:svc|crypto\.createHmac|jsonwebtoken\.)|(?:Plugin|openDatabase|createPool|createClient)$/.test(
-        meaning,
-      )
-    )
-      continue;
-    for (const [pattern, where, what] of TAKES_SECRET) {
-      if (!pattern.test(meaning)) continue;
+    if (!MAY_TAKE.test(meaning)) continue;
+    for (const taker of TAKERS) {
+      const { where } = taker;
+      if (!taker.function.test(meaning)) continue;
       const arg =
         typeof where === 'number'
           ? call.args[where]
           : call.args.map((each) => entryOf(each, where)).find((each) => each !== undefined);
-      for (const each of arg?.type === 'list' ? arg.items : [arg]) tellWritten(each, what, module, report);
+      for (const secret of arg?.type === 'list' ? arg.items : [arg])
+        if (secret !== undefined) yield { module, meaning, taker, secret };
     }
+  }
+}
+
+function findWritten(sources: Sources, report: ReportNode): void {
+  for (const { module, taker, secret } of secretsOf(sources)) tellWritten(secret, taker.what, module, report);
+  for (const { module, node: call } of sources.all('call')) {
+    const meaning = meaningOfCall(call, module);
+    if (!MAY_TAKE.test(meaning)) continue;
     if (meaning === 'svc.APIKeyAuth') {
-      const keys = entryOf(call.args[0], 'keys');
-      if (keys?.type === 'object')
-        for (const entry of keys.entries)
-          if (entry.type === 'entry') tellWritten(entry.value, 'APIKeyAuth', module, report);
+      const given = entryOf(call.args[0], 'keys');
+      const keys = given === undefined ? undefined : constantOf(given, module);
+      if (keys?.node.type === 'object')
+        for (const entry of keys.node.entries)
+          if (entry.type === 'entry')
+            for (const key of entry.value?.type === 'list' ? entry.value.items : [entry.value])
+              tellWritten(key, 'APIKeyAuth', keys.module, report);
     }
     if (/(?:DatabasePlugin|RedisPlugin|openDatabase|createPool|createClient)$/.test(meaning))
       tellPassword(call.args[0], module, report);
   }
+}
+
+/** One secret that protects two things: who learns it by the one has the other as well. Told at the later use. */
+function findShared(sources: Sources, report: ReportNode): void {
+  const first = new Map<string, { readonly purpose: string; readonly place: string }>();
+  for (const { module, meaning, taker, secret } of secretsOf(sources)) {
+    const key = keyOf(secret, module);
+    if (key === undefined) continue;
+    const purpose = taker.purpose ?? meaning.replace(/^svc\/oauth\./, '');
+    const earlier = first.get(key);
+    if (earlier === undefined) {
+      const { line } = module.placeAt(secret.start);
+      first.set(key, { purpose, place: `${basename(module.file)}:${line}` });
+    } else if (earlier.purpose !== purpose)
+      report(
+        'SVC205',
+        module,
+        secret,
+        `one secret${key.startsWith('process.env.') ? ` (${key.slice(12)})` : ''} serves two purposes: ${earlier.purpose} at ${earlier.place}, and here ${purpose}`,
+        {
+          severity: 'warning',
+          remedy: 'Give each purpose a secret of its own, so that a leak of one opens nothing else',
+        },
+      );
+  }
+}
+
+/** Returns what two equal secrets have in common: the variable they are read from, or their text. */
+function keyOf(secret: Node, module: SourceModule): string | undefined {
+  const constant = constantOf(secret, module)?.node;
+  const value = constant?.type === 'binary' ? constant.left : constant;
+  if (value?.type === 'text') return value.value === '' ? undefined : value.value;
+  const path = value === undefined ? undefined : pathOf(value);
+  return path?.startsWith('process.env.') === true ? path : undefined;
 }
 
 function tellWritten(node: Node | undefined, what: string, module: SourceModule, report: ReportNode): void {
