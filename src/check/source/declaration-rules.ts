@@ -4,7 +4,7 @@
  */
 import { calledName, entryOf, pathOf, walk } from './nodes.ts';
 import { isRouteCall, literal, specOf } from './routes.ts';
-import { meaningOfCall } from './sources.ts';
+import { meaningOf, meaningOfCall } from './sources.ts';
 import type { SourceModule } from './modules.ts';
 import type { Call, Fn, Node } from './nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
@@ -18,7 +18,7 @@ export function findDeclaredMistakes(sources: Sources, report: ReportNode): void
     judgeCookies(call, meaning, module, report);
     judgePolicy(call, meaning, module, report);
     judgeDatabases(call, meaning, module, report);
-    judgeHandlers(call, meaning, module, report);
+    judgeHandlers(call, module, sources, report);
     judgeTools(call, module, sources, report);
     if (isRouteCall(call)) judgeRoute(call, module, sources, report);
     if (meaning === 'svc.RateLimitMiddleware') judgeLimit(call, module, sources, report);
@@ -100,10 +100,34 @@ function judgeGuards(call: Call, meaning: string, module: SourceModule, report: 
   }
 }
 
-function isAlwaysTrue({ isExpression, body }: Fn): boolean {
+/** `() => true`, also as a promise, and `(claims) => !!claims`: claims are always there. */
+function isAlwaysTrue({ isExpression, body, params }: Fn): boolean {
   const [only] = body;
   const value = isExpression ? only : body.length === 1 && only?.type === 'leave' ? only.value : undefined;
-  return value?.type === 'value' && value.raw === 'true';
+  const [claims] = params;
+  const isClaims = (node: Node | undefined): boolean =>
+    node?.type === 'name' && claims?.type === 'name' && node.name === claims.name;
+  switch (value?.type) {
+    case 'value':
+      return value.raw === 'true' || value.raw === '1';
+    case 'call':
+      return (
+        (pathOf(value.callee) === 'Promise.resolve' &&
+          value.args[0]?.type === 'value' &&
+          value.args[0].raw === 'true') ||
+        (pathOf(value.callee) === 'Boolean' && isClaims(value.args[0]))
+      );
+    case 'unary':
+      return value.operator === '!' && value.value?.type === 'unary' && isClaims(value.value.value);
+    case 'binary':
+      return (
+        /^!==?$/.test(value.operator) &&
+        isClaims(value.left) &&
+        (pathOf(value.right) === 'undefined' || (value.right.type === 'value' && value.right.raw === 'null'))
+      );
+    default:
+      return false;
+  }
 }
 
 const SESSION_COOKIE = /sess|token|auth|sid\b|jwt|login|remember/i;
@@ -191,26 +215,38 @@ function judgeDatabases(call: Call, meaning: string, module: SourceModule, repor
     );
 }
 
-/** SVC305 */
-function judgeHandlers(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
-  const [error, handler] = call.args;
-  if (calledName(call) !== 'exceptionHandler' || error?.type !== 'name' || handler?.type !== 'function')
-    return;
-  if (error.name !== 'ValidationError' || meaning === '') return;
-  const text = module.source.slice(handler.start, handler.end);
+/** SVC305: handlers of exceptions whose replies are others than the document says. */
+function judgeHandlers(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
+  const [error, given] = call.args;
+  if (calledName(call) !== 'exceptionHandler' || error === undefined || given === undefined) return;
+  const [, name] =
+    /^(?:svc\.)?(ValidationError|HTTPException|BadRequest)$/.exec(meaningOf(error, module) ?? '') ?? [];
+  const handler = sources.handlers.resolve(given, module);
+  if (name === undefined || handler === undefined) return;
+  const text = sources.handlers.homeOf(handler).source.slice(handler.start, handler.end);
   const status = /\bstatus\s*:\s*(\d{3})|,\s*(\d{3})\s*[,)\]]/.exec(text);
   const code = status?.[1] ?? status?.[2];
-  if (code !== undefined && code !== '400')
-    report(
-      'SVC305',
-      module,
-      call,
-      `the document says that invalid input is answered with 400 and a problem, and this answers ${code}`,
-      {
-        severity: 'warning',
-        remedy: 'Answer with 400, or say so at the routes: response: { 422: Problem }',
-      },
-    );
+  const isOther =
+    name === 'HTTPException' &&
+    !/problem\+json|throw\b|Problem/.test(text) &&
+    /JSONResponse|return\s*\{|=>\s*\(?\s*[[{(]/.test(text);
+  if (name !== 'HTTPException' && (code === undefined || code === '400')) return;
+  if (name === 'HTTPException' && !isOther) return;
+  report(
+    'SVC305',
+    module,
+    call,
+    code === undefined || code === '400'
+      ? 'the document says that refusals are application/problem+json, and this handler answers with another form'
+      : `the document says that invalid input is answered with 400 and a problem, and this answers ${code}`,
+    {
+      severity: 'warning',
+      remedy:
+        code === undefined || code === '400'
+          ? 'Answer with problems, as without this handler; or declare the form at the routes: response: { 400: Refusal }'
+          : 'Answer with 400, or declare it at the routes: response: { 422: Problem }',
+    },
+  );
 }
 
 const WRITES =

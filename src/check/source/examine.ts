@@ -6,6 +6,7 @@
 import { basename } from 'node:path';
 import { findAsyncMistakes } from './async-rules.ts';
 import { findDeclaredMistakes } from './declaration-rules.ts';
+import { findVariables } from './environment-rules.ts';
 import { Flow } from './flow.ts';
 import { findInjection } from './injection-rules.ts';
 import { readProject } from './modules.ts';
@@ -48,6 +49,7 @@ export function examineSources(entries: readonly string[], rules: readonly RuleT
   findWrittenSecrets(sources, report);
   findStateMistakes(sources, report);
   findDeclaredMistakes(sources, report);
+  findVariables(sources, report);
   new Flow(
     sources.handlers,
     (visit) => {

@@ -54,10 +54,13 @@ export class SourceModule {
   #lines: number[] | undefined;
 
   readonly #map: SourceMap | undefined;
+  /** The text with its types, where every character stands where it does in the source. */
+  readonly text: string | undefined;
 
-  constructor(file: string, { source, map }: Readable) {
+  constructor(file: string, { source, map, text }: Readable) {
     this.file = file;
     this.source = source;
+    this.text = text;
     this.#map = map;
     const { body, comments } = parse(source);
     this.body = body;
@@ -188,6 +191,7 @@ export function readProject(entries: readonly string[]): Project {
 interface Readable {
   readonly source: string;
   readonly map?: SourceMap | undefined;
+  readonly text?: string | undefined;
 }
 
 /** JavaScript. Where types are all that TypeScript adds, every character stands where it does in the file. @throws Error for JSX */
@@ -198,7 +202,7 @@ function sourceOf(file: string): Readable {
   const { emitWarning } = process;
   process.emitWarning = () => undefined; // that the function is experimental
   try {
-    return { source: stripTypeScriptTypes(text) };
+    return { source: stripTypeScriptTypes(text), text };
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX') throw error;
     const source = stripTypeScriptTypes(text, { mode: 'transform', sourceMap: true }); // enums, parameter properties
