@@ -258,7 +258,7 @@ function judgeTools(call: Call, module: SourceModule, sources: Sources, report: 
   const handler = call.args.at(-1);
   if (handler?.type !== 'function' || call.callee.type !== 'member' || !callsAny(handler, WRITES)) return;
   if (name === 'tool' && call.args[0]?.type === 'text') {
-    const mounts = [...sources.all('call')].filter(({ node }) => calledName(node) === 'mountMcp');
+    const mounts = sources.all('call').filter(({ node }) => calledName(node) === 'mountMcp');
     const isOpen = mounts.some(({ node }) => entryOf(node.args[1], 'deps') === undefined);
     if (isOpen && !hasGuard(call, module))
       report(

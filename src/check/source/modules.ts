@@ -161,6 +161,7 @@ export function readProject(entries: readonly string[]): Project {
   const modules = new Map<string, SourceModule>();
   const unread: { file: string; why: string }[] = [];
   const own = ownFolders();
+  const locator = new Locator();
   const read = (file: string): SourceModule | undefined => {
     const known = modules.get(file);
     if (known !== undefined || modules.size + unread.length >= MAX_FILES) return known;
@@ -174,11 +175,11 @@ export function readProject(entries: readonly string[]): Project {
       return undefined;
     }
   };
-  for (const entry of entries) read(realpathSync(entry));
+  for (const entry of entries) read(realpathSync.native(entry));
   for (const module of modules.values()) {
     // grows while it is read
     for (const specifier of module.specifiers) {
-      const file = locate(specifier, module.file);
+      const file = locator.locate(specifier, module.file);
       if (file === undefined || own.some((folder) => file.startsWith(folder))) continue;
       const found = read(file);
       if (found !== undefined) module.resolved.set(specifier, found);
@@ -219,14 +220,25 @@ function sourceOf(file: string): Readable {
   }
 }
 
-/** The file that an import means; undefined for packages, Node.js, and what is not JavaScript. */
+/** Finds the files of imports: those of one name from one folder once. */
+class Locator {
+  readonly #known = new Map<string, string | undefined>();
+
+  /** The file that an import means; undefined for packages, Node.js, and what is not JavaScript. */
+  locate(specifier: string, from: string): string | undefined {
+    const key = `${dirname(from)}\0${specifier}`;
+    if (!this.#known.has(key)) this.#known.set(key, locate(specifier, from));
+    return this.#known.get(key);
+  }
+}
+
 function locate(specifier: string, from: string): string | undefined {
   if (isBuiltin(specifier)) return undefined;
   const path = /^\.{0,2}\//.test(specifier)
     ? onDisk(resolve(dirname(from), specifier.replace(/[?#].*$/, '')))
     : throughPackage(specifier, from);
   if (path === undefined || !EXTENSIONS.includes(extname(path))) return undefined;
-  const file = realpathSync(path);
+  const file = realpathSync.native(path);
   return file.includes('/node_modules/') ||
     file.includes('\\node_modules\\') ||
     basename(file).endsWith('.d.ts')

@@ -12,8 +12,9 @@ import type { ReportNode, Sources } from './sources.ts';
 
 /** SVC205 in every module of the project. */
 export function findWrittenSecrets(sources: Sources, report: ReportNode): void {
-  findWritten(sources, report);
-  findShared(sources, report);
+  const secrets = secretsOf(sources);
+  findWritten(sources, secrets, report);
+  findShared(secrets, report);
   findFallbacks(sources, report);
 }
 
@@ -50,10 +51,17 @@ const TAKERS: readonly Taker[] = [
 const MAY_TAKE =
   /^(?:svc[./]|crypto\.createHmac|jsonwebtoken\.)|(?:Plugin|openDatabase|createPool|createClient)$/;
 
+/** A secret that a call takes. */
+interface Taken {
+  readonly module: SourceModule;
+  readonly meaning: string;
+  readonly taker: Taker;
+  readonly secret: Node;
+}
+
 /** Every secret that a call takes. */
-function* secretsOf(
-  sources: Sources,
-): Generator<{ module: SourceModule; meaning: string; taker: Taker; secret: Node }> {
+function secretsOf(sources: Sources): readonly Taken[] {
+  const found: Taken[] = [];
   for (const { module, node: call } of sources.all('call')) {
     const meaning = meaningOfCall(call, module);
     if (!MAY_TAKE.test(meaning)) continue;
@@ -65,13 +73,14 @@ function* secretsOf(
           ? call.args[where]
           : call.args.map((each) => entryOf(each, where)).find((each) => each !== undefined);
       for (const secret of arg?.type === 'list' ? arg.items : [arg])
-        if (secret !== undefined) yield { module, meaning, taker, secret };
+        if (secret !== undefined) found.push({ module, meaning, taker, secret });
     }
   }
+  return found;
 }
 
-function findWritten(sources: Sources, report: ReportNode): void {
-  for (const { module, taker, secret } of secretsOf(sources)) tellWritten(secret, taker.what, module, report);
+function findWritten(sources: Sources, secrets: readonly Taken[], report: ReportNode): void {
+  for (const { module, taker, secret } of secrets) tellWritten(secret, taker.what, module, report);
   for (const { module, node: call } of sources.all('call')) {
     const meaning = meaningOfCall(call, module);
     if (!MAY_TAKE.test(meaning)) continue;
@@ -90,9 +99,9 @@ function findWritten(sources: Sources, report: ReportNode): void {
 }
 
 /** One secret that protects two things: who learns it by the one has the other as well. Told at the later use. */
-function findShared(sources: Sources, report: ReportNode): void {
+function findShared(secrets: readonly Taken[], report: ReportNode): void {
   const first = new Map<string, { readonly purpose: string; readonly place: string }>();
-  for (const { module, meaning, taker, secret } of secretsOf(sources)) {
+  for (const { module, meaning, taker, secret } of secrets) {
     const key = keyOf(secret, module);
     if (key === undefined) continue;
     const purpose = taker.purpose ?? meaning.replace(/^svc\/oauth\./, '');
