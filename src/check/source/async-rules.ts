@@ -111,6 +111,13 @@ function findForgotten(sources: Sources, report: ReportNode): void {
         `${promise.name}() is not awaited: the answer goes out before it is done, and its errors are lost`,
         { severity: 'warning' },
       );
+    else if (use === 'value' && promise.isOurs)
+      report(
+        'SVC611',
+        module,
+        call,
+        `${promise.name}() is not awaited: its promise is used as if it were the value`,
+      );
     else if (use === 'kept') {
       const kept = keptPromise(call);
       if (kept !== undefined)
@@ -131,7 +138,7 @@ function isLost({ isOurs, fn }: Promised, call: Call, sources: Sources): boolean
 }
 
 /** Returns what becomes of a promise: nothing (`statement`), a test of whether it is there, or a name; undefined where it may be waited for. */
-function useOf(call: Call): 'statement' | 'condition' | 'kept' | undefined {
+function useOf(call: Call): 'statement' | 'condition' | 'kept' | 'value' | undefined {
   const { parent } = call;
   switch (parent?.type) {
     case 'statement':
@@ -154,9 +161,24 @@ function useOf(call: Call): 'statement' | 'condition' | 'kept' | undefined {
         : undefined;
     case 'declarator':
       return 'kept';
+    case 'template':
+      return 'value';
+    case 'list':
+      return isBound(parent) ? 'value' : undefined;
     default:
       return undefined;
   }
+}
+
+/** Whether a list is the values of a statement: `db.execute('…', [name, hashPassword(password)])`. */
+function isBound(list: Node): boolean {
+  const { parent } = list;
+  return (
+    parent?.type === 'call' &&
+    parent.callee.type === 'member' &&
+    (OF_DATABASE.test(parent.callee.property ?? '') || parent.callee.property === 'query') &&
+    parent.args[0] !== list
+  );
 }
 
 function isTest(node: Node): boolean {
@@ -284,8 +306,17 @@ function findOutsideTransaction(sources: Sources, report: ReportNode): void {
     if (owner === undefined || work?.type !== 'function') continue;
     if (work.params.some((param) => param.type === 'name' && param.name === owner)) continue;
     walk(work, (node) => {
-      if (node.type !== 'call' || node.callee.type !== 'member' || pathOf(node.callee.object) !== owner)
-        return;
+      if (node.type !== 'call') return;
+      const passed = node.args.find((arg) => pathOf(arg) === owner);
+      if (passed !== undefined && sources.handlers.resolve(node.callee, module) !== undefined)
+        report(
+          'SVC614',
+          module,
+          passed,
+          `${owner} is handed on inside of ${owner}.transaction(): statements over it are not part of the transaction`,
+          { severity: 'warning' },
+        );
+      if (node.callee.type !== 'member' || pathOf(node.callee.object) !== owner) return;
       if (OF_DATABASE.test(node.callee.property ?? '') || node.callee.property === 'stream')
         report(
           'SVC614',

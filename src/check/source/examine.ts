@@ -14,6 +14,7 @@ import { functionAround } from './nodes.ts';
 import { isRouteCall } from './routes.ts';
 import { findLoggedRequests, findRevealing } from './reveal-rules.ts';
 import { findSecretMistakes } from './secret-rules.ts';
+import { findWrittenSettings } from './settings-rules.ts';
 import { Sources, meaningOfCall } from './sources.ts';
 import { findWrittenSecrets } from './written-secrets.ts';
 import { findKeptRequests, findMerged, findStateMistakes } from './state-rules.ts';
@@ -49,6 +50,7 @@ export function examineSources(entries: readonly string[], rules: readonly RuleT
   findWrittenSecrets(sources, report);
   findStateMistakes(sources, report);
   findDeclaredMistakes(sources, report);
+  findWrittenSettings(sources, report);
   findVariables(sources, report);
   new Flow(
     sources.handlers,

@@ -472,7 +472,7 @@ export class Flow {
       }
     }
     if (path !== undefined && PASSING_FUNCTIONS.test(path)) {
-      const value = first(args, (arg) => this.#value(arg, names));
+      const value = first(args, (arg) => outsideOf(this.#value(arg, names)));
       return value?.kind === 'outside'
         ? { ...value, part: path === 'JSON.parse' ? value.part : undefined }
         : undefined;
@@ -547,6 +547,12 @@ function first<T extends Node>(nodes: readonly T[], find: (node: T) => Given | u
     if (found !== undefined) return found;
   }
   return undefined;
+}
+
+/** A value of a request, or the first such member of an object. */
+function outsideOf(value: Given | undefined): Given | undefined {
+  if (value?.kind !== 'members') return value;
+  return value.members!.values().find(({ kind }) => kind === 'outside'); // its kind has members
 }
 
 /** `next.startsWith('/')`, `/^https?:/.test(url)`: says nothing of what follows. */

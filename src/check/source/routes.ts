@@ -228,6 +228,16 @@ function constantOfBinding({
   return node.target.type === 'name' && node.value !== undefined ? { node: node.value, module } : undefined;
 }
 
+/** A number as it is written: `100_000`, `10 * 60`, `Infinity`. */
+export function numberOf(node: Node | undefined): number | undefined {
+  if (node?.type === 'value')
+    return /^[\d_.e]+$/i.test(node.raw) ? Number(node.raw.replaceAll('_', '')) : undefined;
+  if (node?.type === 'name' && node.name === 'Infinity') return Infinity;
+  if (node?.type !== 'binary' || node.operator !== '*') return undefined;
+  const [left, right] = [numberOf(node.left), numberOf(node.right)];
+  return left === undefined || right === undefined ? undefined : left * right;
+}
+
 /** Types whose values cannot carry code, a path or an address. */
 const HARMLESS_TYPE =
   /\b(?:int|float|bool|uuid|date|datetime|literal|number|boolean|integer)\b|\bpattern\s*:|\bchoices\s*:|\benum\b|\bField\(\s*(?:-?\d|true|false)/;

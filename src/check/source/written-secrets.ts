@@ -83,7 +83,7 @@ function findWritten(sources: Sources, secrets: readonly Taken[], report: Report
   for (const { module, taker, secret } of secrets) tellWritten(secret, taker.what, module, report);
   for (const { module, node: call } of sources.all('call')) {
     const meaning = meaningOfCall(call, module);
-    if (!MAY_TAKE.test(meaning)) continue;
+    if (!MAY_TAKE.test(meaning) && calledName(call) !== 'loadDict') continue;
     if (meaning === 'svc.APIKeyAuth') {
       const given = entryOf(call.args[0], 'keys');
       const keys = given === undefined ? undefined : constantOf(given, module);
@@ -93,6 +93,16 @@ function findWritten(sources: Sources, secrets: readonly Taken[], report: Report
             for (const key of entry.value?.type === 'list' ? entry.value.items : [entry.value])
               tellWritten(key, 'APIKeyAuth', keys.module, report);
     }
+    if (meaning === 'svc.Svc') {
+      const ops = entryOf(call.args[0], 'ops');
+      for (const part of ['metrics', 'docs'])
+        tellWritten(entryOf(entryOf(ops, part), 'auth'), `/${part}`, module, report);
+      for (const key of ['authSecret', 'authSecretPrevious', 'mcpToken'])
+        tellWritten(entryOf(entryOf(call.args[0], 'config'), key), key, module, report);
+    }
+    if (calledName(call) === 'loadDict')
+      for (const key of ['authSecret', 'authSecretPrevious', 'mcpToken'])
+        tellWritten(entryOf(call.args[0], key), key, module, report);
     if (/(?:DatabasePlugin|RedisPlugin|openDatabase|createPool|createClient)$/.test(meaning))
       tellPassword(call.args[0], module, report);
   }
@@ -136,7 +146,7 @@ function tellWritten(node: Node | undefined, what: string, module: SourceModule,
   if (node === undefined) return;
   const value = literal(node, module);
   if (value?.type !== 'text' || value.value === '') return;
-  const weakness = what === 'APIKeyAuth' ? undefined : weaknessOf(value.value);
+  const weakness = /^(?:APIKeyAuth|\/\w+)$/.test(what) ? undefined : weaknessOf(value.value);
   report(
     'SVC205',
     module,
@@ -156,6 +166,9 @@ function tellPassword(node: Node | undefined, module: SourceModule, report: Repo
 
 const SECRET_VARIABLE = /(?:SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|SIGNING_?KEY|PRIVATE_?KEY)/i;
 
+/** Functions of a project that read a variable, with a fallback behind its name. */
+const READS_VARIABLE = /^(?:env|getEnv|fromEnv|readEnv|envOr|variable|setting|getConfig)$/i;
+
 /** `process.env.TOKEN ?? 'dev'`: the fallback is what production runs with where the variable is forgotten. */
 function findFallbacks(sources: Sources, report: ReportNode): void {
   for (const { module, node } of sources.all('binary')) {
@@ -165,12 +178,18 @@ function findFallbacks(sources: Sources, report: ReportNode): void {
   }
   for (const { module, node: call } of sources.all('call')) {
     const [key, fallback] = call.args;
-    if (calledName(call) !== 'get' || key?.type !== 'text' || fallback === undefined) continue;
-    if (
-      /(?:^|\.)config$/.test(call.callee.type === 'member' ? (pathOf(call.callee.object) ?? '') : '') &&
-      SECRET_VARIABLE.test(key.value)
-    )
+    if (key?.type !== 'text' || fallback === undefined || !SECRET_VARIABLE.test(key.value)) continue;
+    const owner = call.callee.type === 'member' ? (pathOf(call.callee.object) ?? '') : '';
+    const name = calledName(call) ?? '';
+    if ((name === 'get' && /(?:^|\.)(?:config|env|settings)$/.test(owner)) || READS_VARIABLE.test(name))
       tellFallback(fallback, key.value, module, report);
+  }
+  for (const { module, node } of sources.all('declarator')) {
+    if (node.value === undefined || pathOf(node.value) !== 'process.env' || node.target.type !== 'object')
+      continue;
+    for (const entry of node.target.entries)
+      if (entry.type === 'entry' && entry.value?.type === 'assign' && SECRET_VARIABLE.test(entry.key ?? ''))
+        tellFallback(entry.value.value, entry.key!, module, report); // its name has just been tested
   }
 }
 
