@@ -9,6 +9,7 @@ import { SourceMap, findPackageJSON, isBuiltin, stripTypeScriptTypes } from 'nod
 import { basename, dirname, extname, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { ownFolders } from '../../base/package-root.ts';
+import { mayHoldJsx, withoutJsx } from './jsx.ts';
 import { walk } from './nodes.ts';
 import { parse } from './syntax.ts';
 import type { Place } from '../../base/findings.ts';
@@ -19,7 +20,7 @@ import type { Token } from './tokens.ts';
 const MAX_FILES = 5_000;
 /** A longer file is generated, and not read. */
 const MAX_FILE_BYTES = 2_000_000;
-const EXTENSIONS = ['.ts', '.mts', '.cts', '.js', '.mjs', '.cjs'];
+const EXTENSIONS = ['.ts', '.mts', '.cts', '.tsx', '.js', '.mjs', '.cjs', '.jsx'];
 
 /** The meaning of a name. */
 export type Binding =
@@ -195,11 +196,12 @@ interface Readable {
   readonly text?: string | undefined;
 }
 
-/** JavaScript. Where types are all that TypeScript adds, every character stands where it does in the file. @throws Error for JSX */
+/** JavaScript. Where types are all that TypeScript adds, every character stands where it does in the file. @throws Error for text that is neither */
 function sourceOf(file: string): Readable {
   if (statSync(file).size > MAX_FILE_BYTES) throw new Error(`it has more than ${MAX_FILE_BYTES} bytes`);
-  const text = readFileSync(file, 'utf8');
-  if (!/\.[mc]?ts$/.test(file)) return { source: text };
+  const read = readFileSync(file, 'utf8');
+  const text = mayHoldJsx(file) ? withoutJsx(read) : read;
+  if (!/\.(?:[mc]?ts|tsx)$/.test(file)) return { source: text };
   const { emitWarning } = process;
   process.emitWarning = () => undefined; // that the function is experimental
   try {
@@ -252,6 +254,7 @@ function onDisk(path: string): string | undefined {
     ...EXTENSIONS.map((extension) => path + extension),
     ...EXTENSIONS.map((extension) => resolve(path, `index${extension}`)),
     path.replace(/js$/, 'ts'),
+    path.replace(/\.jsx?$/, '.tsx'),
   ];
   return candidates.find((candidate) => statSync(candidate, { throwIfNoEntry: false })?.isFile() === true);
 }
