@@ -7,7 +7,7 @@ import { makerOf, meaningOfCall } from './sources.ts';
 import { returnsOf } from './values.ts';
 import { isBlockingName } from './blocking.ts';
 import type { SourceModule } from './modules.ts';
-import type { Call, Fn, Node } from './nodes.ts';
+import type { Call, Fn, Member, Node } from './nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
 /** Runs every rule of this file. */
@@ -60,9 +60,27 @@ function promiseOf(call: Call, module: SourceModule, sources: Sources, depth = 0
       return { name: `${owner}.${callee.property}`, isOurs: true };
   }
   const fn = sources.handlers.resolve(callee, module);
-  return fn !== undefined && givesPromise(fn, sources, depth)
+  const isCertain = callee.type !== 'member' || isMethodOf(callee, fn, module);
+  const takesCallback = call.args.some(({ type }) => type === 'function');
+  return fn !== undefined && isCertain && !takesCallback && givesPromise(fn, sources, depth)
     ? { name: pathOf(callee) ?? 'the function', isOurs: false, fn }
     : undefined;
+}
+
+/** Whether a method is that of its object for certain: of `this`, a module, or an object that the project makes of the class that has it. */
+function isMethodOf(callee: Member, fn: Fn | undefined, module: SourceModule): boolean {
+  const { object } = callee;
+  if (fn === undefined || object.type !== 'name') return false;
+  const owner = fn.parent?.parent;
+  if (object.name === 'this') return owner?.type === 'class';
+  const binding = module.lookup(object.name, object);
+  if (binding?.kind === 'module') return true;
+  if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return false;
+  const { value } = binding.node;
+  if (value?.type === 'object') return value === owner;
+  if (value?.type !== 'call' || !value.isNew || value.callee.type !== 'name') return false;
+  const made = binding.module.lookup(value.callee.name, value.callee);
+  return made?.kind === 'declared' && made.node === owner;
 }
 
 /** Whether a function is asynchronous, or returns what another one promises. */
@@ -420,10 +438,20 @@ function nameOf(fn: Fn): string | undefined {
     : undefined;
 }
 
+/** `cache.get(path) ?? readFileSync(path)` */
+function readsCache(node: Node): boolean {
+  let found = false;
+  walk(node, (part) => {
+    if (part.type === 'call' && calledName(part) === 'get') found = true;
+  });
+  return found;
+}
+
 /** `text ??= readFileSync(…)`, and `if (text === undefined) text = …`. */
 function isOnce(call: Call): boolean {
   for (let at: Node | undefined = call; at !== undefined && at.type !== 'function'; at = at.parent) {
     if (at.type === 'assign' && /^(?:\?\?|\|\|)=$/.test(at.operator)) return true;
+    if (at.type === 'binary' && /^(?:\?\?|\|\|)$/.test(at.operator) && readsCache(at.left)) return true;
     if (at.type === 'if' && at.parent !== undefined) {
       const { test } = at;
       const name =

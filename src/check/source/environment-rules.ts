@@ -10,7 +10,7 @@ import type { ReportNode, Sources } from './sources.ts';
 
 /** Variables that the system, Node.js or a platform sets. */
 const FOREIGN =
-  /^(?:NODE_\w+|SVC_\w+|PORT|HOST|HOSTNAME|HOME|PATH|PWD|USER|SHELL|TZ|LANG|LC_\w+|TERM|CI|DEBUG|LOG_LEVEL|TMPDIR|TEMP|EDITOR|npm_\w+|GITHUB_\w+|CI_\w+|AWS_\w+|VERCEL\w*|K_\w+|RENDER\w*|FLY_\w+)$/;
+  /^(?:NODE_\w+|SVC_\w+|PORT|HOST|HOSTNAME|HOME|PATH|PWD|USER|SHELL|TZ|LANG|LC_\w+|TERM|CI|DEBUG|LOG_LEVEL|TMPDIR|TEMP|EDITOR|npm_\w+|GITHUB_\w+|CI_\w+|AWS_\w+|VERCEL\w*|K_\w+|RENDER\w*|FLY_\w+|\w*_?proxy|\w+_PROXY)$/;
 /** Calls that decide themselves what becomes of an absent variable. */
 const TOLERANT = /env|require|default|bool|optional|flag|parse|string|has|is[A-Z]|assert|must/i;
 
@@ -25,6 +25,7 @@ export function findVariables(sources: Sources, report: ReportNode): void {
   const reads = readsOf(sources).filter(({ name }) => !FOREIGN.test(name) && process.env[name] === undefined);
   if (reads.length === 0) return;
   const files = environmentFiles(sources);
+  const tested = new Set(reads.filter(({ node }) => mayBeAbsent(node)).map(({ name }) => name));
   const known = new Set([...files.names, ...Object.keys(process.env)]);
   for (const { module, node, name } of reads) {
     if (files.names.has(name)) continue;
@@ -34,7 +35,7 @@ export function findVariables(sources: Sources, report: ReportNode): void {
         severity: 'warning',
         remedy: `Read ${near}, or set ${name}`,
       });
-    else if (!mayBeAbsent(node) && (files.found || isTakenForGranted(node, module)))
+    else if (!tested.has(name) && (files.found || isTakenForGranted(node, module)))
       report('SVC401', module, node, `nothing sets ${name}, and the code reads it without a default`, {
         severity: 'warning',
         remedy: `Set ${name} where the application runs and where it is checked (--env-file), or give a default`,

@@ -2,7 +2,7 @@
  * Secrets and identities: how they are compared, made, kept and decoded (SVC621 … SVC624).
  */
 import { functionAround, pathOf, walk } from './nodes.ts';
-import { meaningOfCall } from './sources.ts';
+import { makerOf, meaningOfCall } from './sources.ts';
 import { literal } from './routes.ts';
 import { bare, mentions, nameOfCallback, wordOf, wordOfTarget } from './words.ts';
 import type { SourceModule } from './modules.ts';
@@ -38,6 +38,7 @@ function findComparisons(sources: Sources, report: ReportNode): void {
     const isCheck =
       words.some((word) => MAYBE_SECRET_WORD.test(word)) && words.some((word) => OTHER_SIDE.test(word));
     if (!isSecret && !isCheck && !sides.some((side) => isSecretSetting(side, module))) continue;
+    if (sides.some((side) => isStored(side, module))) continue;
     report(
       'SVC621',
       module,
@@ -45,6 +46,13 @@ function findComparisons(sources: Sources, report: ReportNode): void {
       `"${node.operator}" ends at the first difference: how long it takes tells how much of the secret was right`,
     );
   }
+}
+
+/** Whether a value was read from a store: what is compared with it was not sent by a client. */
+function isStored(side: Node, module: SourceModule): boolean {
+  if (side.type !== 'member' || side.object.type !== 'name') return false;
+  const maker = makerOf(side.object, module);
+  return maker !== undefined && /(?:^|\.)(?:db|store|cache|storage)\.get$/i.test(maker);
 }
 
 /** Two fields of one form: a password typed twice. */
@@ -73,6 +81,7 @@ const SECRET_NAME =
 function findRandom(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     if (pathOf(call.callee) !== 'Math.random') continue;
+    if (usesBetterChance(call, module)) continue;
     const name = secretNameAround(call) ?? secretMaker(call);
     if (name !== undefined)
       report(
@@ -107,11 +116,18 @@ function secretNameAround(node: Node): string | undefined {
 const MAKES_SECRET =
   /^(?:new|make|create|gen|generate|random|issue|build|next|get)(?:\w*?)(?:token|secret|password|passcode|otp|pin|salt|nonce|apikey|invite|invitation|sessionid|resetcode|logincode|verificationcode|activationcode|magiclink)(?:code|id|string|key|value)?$/;
 
-/** The function around, where its name says that it makes a secret out of text. */
+/** The function around, where its name says that it makes a secret. */
 function secretMaker(call: Call): string | undefined {
   const fn = functionAround(call);
   const name = fn === undefined ? undefined : nameOfCallback(fn);
   return name !== undefined && MAKES_SECRET.test(bare(name)) ? name : undefined;
+}
+
+/** Whether the function around takes the secret itself out of a better source: Math.random() then decides something else, as a length. */
+function usesBetterChance(call: Call, module: SourceModule): boolean {
+  const fn = functionAround(call);
+  const code = module.source.slice(fn?.start ?? 0, fn?.end ?? 0);
+  return /randomBytes|randomInt|randomUUID|getRandomValues|nanoid/.test(code);
 }
 
 // -- SVC623 --
