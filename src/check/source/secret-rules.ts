@@ -1,7 +1,7 @@
 /**
  * Secrets and identities: how they are compared, made, kept and decoded (SVC621 … SVC624).
  */
-import { functionAround, pathOf, walk } from './nodes.ts';
+import { calledName, functionAround, pathOf, walk } from './nodes.ts';
 import { makerOf, meaningOfCall } from './sources.ts';
 import { literal } from './routes.ts';
 import { assigns } from './values.ts';
@@ -239,10 +239,7 @@ function findUnverified(sources: Sources, report: ReportNode): void {
     const around = functionAround(call);
     const code = module.source.slice(around?.start ?? 0, around?.end);
     if (/\b\w*(?:verif|timingSafeEqual)\w*\s*\(/i.test(code) || isClearlyOwn(code)) continue;
-    if (
-      isBehindGuard(call, module) ||
-      /\b(?:jwt|jsonwebtoken|jose)?\.?(?:verify|jwtVerify|verifyToken)\s*\(/i.test(module.source)
-    )
+    if (isBehindGuard(call, module) || isVerifiedByCallers(around, sources) || isOfProvider(call, module))
       continue;
     report(
       'SVC624',
@@ -259,6 +256,34 @@ function isBehindGuard(call: Call, module: SourceModule): boolean {
     if (/passport\.authenticate|expressJwt|express-jwt/.test(module.source.slice(fn.start, fn.end)))
       return true;
   return false;
+}
+
+/** Whether the functions that call a helper verify the token behind it. */
+function isVerifiedByCallers(fn: Fn | undefined, sources: Sources): boolean {
+  const name = fn === undefined ? undefined : nameOfCallback(fn);
+  if (name === undefined) return false;
+  return sources.all('call').some(({ module, node }) => {
+    const caller = calledName(node) === name ? functionAround(node) : undefined;
+    return caller !== undefined && /\bverif\w*\s*\(/i.test(module.source.slice(caller.start, caller.end));
+  });
+}
+
+/** Whether the token is what another server has answered: TLS has proved who sent it. */
+function isOfProvider(call: Call, module: SourceModule): boolean {
+  let found = false;
+  for (const arg of call.args)
+    walk(arg, (node) => {
+      const value = node.type === 'name' ? literal(node, module) : undefined;
+      const made = value?.type === 'await' ? value.value : value;
+      if (made?.type !== 'call' || made.callee.type !== 'member') return;
+      const owner = pathOf(made.callee.object) ?? '';
+      if (
+        /^(?:text|json)$/.test(made.callee.property ?? '') &&
+        /^(?:res|resp|response|answer|reply)$/i.test(owner)
+      )
+        found = true;
+    });
+  return found;
 }
 
 /** Whether a token is read that the program itself has just asked for. */
