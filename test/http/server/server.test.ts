@@ -88,7 +88,7 @@ test('HttpServer answers several requests over one connection', async () => {
     assert.equal(answer.field('content-type'), 'application/json');
     assert.equal(answer.field('content-length'), '7');
     assert.equal(answer.field('transfer-encoding'), undefined);
-    assert.match(answer.field('x-request-id')!, /^[0-9a-f-]{36}$/);
+    assert.match(answer.field('x-request-id')!, /^[0-9a-f]{32}$/);
   }
 });
 
@@ -548,10 +548,7 @@ test('HttpServer takes a valid X-Request-Id and replaces an invalid one', async 
   assert.equal(given.text(), given.field('x-request-id'));
   for (const bad of ['', '"quoted"', 'has space', 'a\\b', '-first', 'x'.repeat(129), 'caf\xe9']) {
     const answer = await it.client.get('/', `X-Request-Id: ${bad}\r\n`).answer();
-    assert.match(
-      answer.field('x-request-id')!,
-      /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/,
-    );
+    assert.match(answer.field('x-request-id')!, /^[0-9a-f]{32}$/);
     assert.equal(answer.text(), answer.field('x-request-id'));
   }
   assert.equal(
