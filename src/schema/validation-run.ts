@@ -41,7 +41,7 @@ export class Run {
   depth = 0;
   /** Issues noted. */
   count = 0;
-  /** More than {@link MAX_ISSUES} were met: loops may stop. */
+  /** More than {@link MAX_ISSUES} were met, or the first one of a dry run: loops may stop. */
   isFull = false;
   /** The object read last may have members that are no fields. */
   isMore = false;
@@ -59,7 +59,7 @@ export class Run {
   }
 
   fail(code: string, message: string): typeof FAIL {
-    if (this.count >= MAX_ISSUES) {
+    if (this.isDry || this.count >= MAX_ISSUES) {
       this.isFull = true;
       return FAIL;
     }
@@ -73,6 +73,7 @@ export class Run {
 
   /** Puts `key` in front of the paths of all issues from number `mark` on; returns the mark for the next part. */
   place(mark: number, key: string | number): number {
+    if (mark === this.count) return mark;
     const shown = typeof key === 'number' ? key : clipped(key);
     for (let i = mark; i < this.count; i++) {
       const draft = this.#issues![i]!;
