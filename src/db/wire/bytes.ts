@@ -211,8 +211,8 @@ interface Slices {
 }
 
 /*
- * Short text in ASCII: made by one call from its bytes, which takes a third of the time that Buffer takes for so few
- * (test/bench/short-text.ts).
+ * Short text in ASCII: made by one call from its bytes, which takes a third of the time that Buffer takes for so few: a tenth of
+ * the time of 1,000 rows (shared/bench/db).
  */
 
 const { fromCharCode } = String;
