@@ -15,7 +15,7 @@ import { checkedMs, FORMATS, fromBase64, hasAtLeast, hasAtMost, isMultiple, mome
 /** Levels of objects and lists within each other that are followed; what lies deeper is refused. */
 export const MAX_DEPTH = 64;
 /** Issues listed; one more says that there were others. */
-export const MAX_ISSUES = 100;
+const MAX_ISSUES = 100;
 const MAX_KEY_LENGTH = 128;
 
 /** One compiled check. Sync, never throws; `run` has at least one new issue when the answer is {@link FAIL}. */
@@ -283,7 +283,7 @@ export function literalMessage(values: readonly Literal[]): string {
 const { getPrototypeOf, prototype: OBJECT_PROTOTYPE } = Object;
 
 /** Whether JSON could have made it: an object without a class of its own. */
-export function isPlainObject(value: unknown): value is Record<string, unknown> {
+function isPlainObject(value: unknown): value is Record<string, unknown> {
   if (typeof value !== 'object' || value === null) return false;
   return isPlainPrototype(getPrototypeOf(value));
 }
