@@ -123,7 +123,7 @@ export function connectionOf(socket: Socket & { [CONNECTION]?: Connection }): Co
 }
 
 /** The parts that {@link Connections} is made with. */
-export interface ConnectionsDeps {
+interface ConnectionsDeps {
   readonly limits: Limits;
   readonly clock: Clock;
   readonly log: Logger;

@@ -24,7 +24,7 @@ const STATUSES: Readonly<Record<string, number>> = {
 };
 
 /** An error as node:http's parser reports it. */
-export interface ParserError {
+interface ParserError {
   readonly message?: string;
   readonly code?: string;
   readonly reason?: string;

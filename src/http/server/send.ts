@@ -34,7 +34,7 @@ import type { RequestIdentity } from '../request-id.ts';
 import type { HttpResponse } from '../response.ts';
 
 /** What is answered, as far as its answer depends on it. */
-export interface SentTo {
+interface SentTo {
   readonly method: string;
   readonly id: string;
   /** The field that tells it. */

@@ -48,7 +48,7 @@ const OBSERVED = [
 ].map((name) => channel(name));
 
 /** Whether tools may look at messages through node:http. */
-export function isObserved(): boolean {
+function isObserved(): boolean {
   return (
     OBSERVED[0]!.hasSubscribers ||
     OBSERVED[1]!.hasSubscribers ||
@@ -199,7 +199,7 @@ function endOf(taker: BodyTaker): void {
 }
 
 /** A request, as its answer sees it. */
-export interface AnsweredRequest {
+interface AnsweredRequest {
   readonly id: string;
   /** Whether there is an answer. */
   readonly isAnswered: boolean;
@@ -363,7 +363,7 @@ export const MESSAGES: {
  */
 
 /** Called about the silence between two requests. */
-export interface SilenceWatch {
+interface SilenceWatch {
   /** The silence before the next request begins. */
   begin(socket: Socket): void;
   /** Ends the silence. Returns whether it had begun. */
