@@ -268,12 +268,13 @@ export type ErrorStatus =
 type Answer<T, S extends number = number> =
   Reply<T, S> | readonly [body: T, status: S, headers?: Readonly<Record<string, string>>];
 /** Replies of any route beside its `response`: nothing with 204, errors, and responses that a handler made itself. */
-type OtherReply = Answer<null, 204> | Answer<unknown, ErrorStatus> | HttpResponse | Response;
-/** The type of a handler's return value when its spec has a `response`. */
+type OtherReply = Answer<null, 204> | HttpResponse | Response;
+/** The type of a handler's return value when its spec has a `response`. The body of an error is free where `response` does not name its status. */
 export type ReplyOf<R> =
   | OtherReply
   | (R extends TypeSource
-      ? Wire<Infer<R>> | Infer<R> | Answer<Wire<Infer<R>>>
-      : { [K in keyof R & number]: Wire<Infer<R[K]>> | Answer<Wire<Infer<R[K]>>, K> }[keyof R & number]);
+      ? Wire<Infer<R>> | Infer<R> | Answer<Wire<Infer<R>>> | Answer<unknown, ErrorStatus>
+      : | { [K in keyof R & number]: Wire<Infer<R[K]>> | Answer<Wire<Infer<R[K]>>, K> }[keyof R & number]
+        | Answer<unknown, Exclude<ErrorStatus, keyof R>>);
 /** The type of a handler's return value: anything that http/reply.ts reads, or the type of `response`. */
 export type HandlerResult<S> = S extends { readonly response: infer R extends object } ? ReplyOf<R> : unknown;
