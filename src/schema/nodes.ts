@@ -63,7 +63,7 @@ export type TypeNode =
   | (Node & { readonly kind: 'object'; readonly schema: SchemaClass; readonly plan: () => ObjectPlan });
 
 /** One schema of a tagged union: the values of its tag, and the tag's name on the wire, which all variants share. */
-interface Variant {
+export interface Variant {
   readonly plan: ObjectPlan;
   readonly tagWire: string;
   readonly values: readonly Literal[];

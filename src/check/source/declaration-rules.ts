@@ -249,7 +249,7 @@ function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: 
     );
 }
 
-/** What a handler, or a function of the project that it calls, changes. */
+/** Returns the name of a module variable that a handler, or a project function that it calls, changes. */
 function changeIn(handler: Fn, module: SourceModule, sources: Sources, depth = 0): string | undefined {
   let found: string | undefined;
   walk(handler, (node) => {

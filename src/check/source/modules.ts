@@ -23,7 +23,7 @@ const MAX_FILE_BYTES = 2_000_000;
 const EXTENSIONS = ['.ts', '.mts', '.cts', '.tsx', '.js', '.mjs', '.cjs', '.jsx'];
 
 /** The meaning of a name. */
-type Binding =
+export type Binding =
   | { readonly kind: 'declared'; readonly module: SourceModule; readonly node: Fn | ClassNode | Declarator }
   /** A parameter, a caught error, or the target of a loop. */
   | { readonly kind: 'parameter'; readonly owner: Node }

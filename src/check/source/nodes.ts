@@ -41,7 +41,7 @@ interface Template extends Placed {
   readonly texts: readonly string[];
   readonly values: readonly Node[];
 }
-interface Member extends Placed {
+export interface Member extends Placed {
   readonly type: 'member';
   readonly object: Node;
   /** The name behind the dot; undefined for `object[index]`. */
@@ -109,7 +109,7 @@ interface Binary extends Placed {
   readonly left: Node;
   readonly right: Node;
 }
-interface Assign extends Placed {
+export interface Assign extends Placed {
   readonly type: 'assign';
   readonly operator: string;
   readonly target: Node;

@@ -18,7 +18,7 @@ export type ReportNode = (
 ) => void;
 
 /** A node with its module. */
-export interface Located<T extends Node['type']> {
+interface Located<T extends Node['type']> {
   readonly module: SourceModule;
   readonly node: Extract<Node, { type: T }>;
 }
@@ -92,7 +92,7 @@ export class Sources {
  * Returns the meaning of an expression, whatever it is called here: `child_process.exec` of `import { exec as run } from 'node:child_process'`,
  * of `cp.exec`, and of `promisify(exec)`. Names that no import explains stay as they are: `db.execute`.
  */
-function meaningOf(node: Node, module: SourceModule, depth = 0): string | undefined {
+export function meaningOf(node: Node, module: SourceModule, depth = 0): string | undefined {
   if (depth > 4) return undefined;
   if (node.type === 'call') {
     const wrapper = meaningOf(node.callee, module, depth + 1);
