@@ -288,7 +288,7 @@ function findPipes(sources: Sources, report: ReportNode): void {
     if (call.parent?.type === 'member' && call.parent.property === 'on') continue;
     const { object } = call.callee;
     const text = [object, call.args[0]!].map((node) => sourceOf(node, module)).join(' ');
-    if (!STREAMS.test(text)) continue;
+    if (!STREAMS.test(text) || /^process\.std(?:out|err)$/.test(pathOf(call.args[0]!) ?? '')) continue;
     const name = pathOf(object);
     const around = functionAround(call);
     const code = module.source.slice(around?.start ?? 0, around?.end);
@@ -416,7 +416,8 @@ function findBlockingHelpers(sources: Sources, report: ReportNode): void {
     if (name === undefined || !isBlockingName(name)) continue;
     const around = functionAround(call);
     const from = sources.reachedFrom(around);
-    if (from === undefined || isWithin(call, from) || isOnce(call)) continue; // the handler itself is read as it runs
+    if (from === undefined || isWithin(call, from) || isOnce(call, module)) continue; // the handler itself is read as it runs
+    if (isCalledOnce(around!, sources)) continue;
     if (sources.handlers.resolve(call.callee, module) !== undefined) continue;
     report(
       'SVC501',
@@ -448,24 +449,34 @@ function readsCache(node: Node): boolean {
 }
 
 /** `text ??= readFileSync(…)`, and `if (text === undefined) text = …`. */
-function isOnce(call: Call): boolean {
+function isOnce(call: Call, { source }: SourceModule): boolean {
   for (let at: Node | undefined = call; at !== undefined && at.type !== 'function'; at = at.parent) {
     if (at.type === 'assign' && /^(?:\?\?|\|\|)=$/.test(at.operator)) return true;
     if (at.type === 'binary' && /^(?:\?\?|\|\|)$/.test(at.operator) && readsCache(at.left)) return true;
-    if (at.type === 'if' && at.parent !== undefined) {
-      const { test } = at;
-      const name =
-        test.type === 'unary' && test.operator === '!'
-          ? pathOf(test.value!)
-          : test.type === 'binary'
-            ? pathOf(test.left)
-            : undefined;
-      let isSet = false;
-      walk(at.yes, (node) => {
-        if (node.type === 'assign' && name !== undefined && pathOf(node.target) === name) isSet = true;
-      });
-      if (isSet) return true;
-    }
+    if (at.type !== 'if' || at.parent === undefined) continue;
+    const { test } = at;
+    const tested =
+      test.type === 'unary' && test.operator === '!'
+        ? test.value
+        : test.type === 'binary'
+          ? test.left
+          : undefined;
+    const name = tested === undefined ? undefined : source.slice(tested.start, tested.end);
+    let isSet = false;
+    walk(at.yes, (node) => {
+      if (node.type === 'assign' && source.slice(node.target.start, node.target.end) === name) isSet = true;
+      if (node.type === 'call' && calledName(node) === 'set' && /\.(?:has|get)\(/.test(name ?? ''))
+        isSet = true;
+    });
+    if (isSet) return true;
   }
   return false;
+}
+
+/** Whether every call of a function is what is done the first time only. */
+function isCalledOnce(fn: Fn, sources: Sources): boolean {
+  const name = fn.name ?? nameOf(fn);
+  if (name === undefined) return false;
+  const calls = sources.all('call').filter(({ node }) => calledName(node) === name);
+  return calls.length > 0 && calls.every(({ node, module }) => isOnce(node, module));
 }

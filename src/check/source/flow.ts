@@ -29,6 +29,8 @@ export interface Visit {
 }
 
 const MAX_DEPTH = 2;
+/** Names of conditions. */
+const JUDGES = /^(?:is|has|can|may|should|was|are|does|valid|allowed|ok|known|safe)/i;
 
 /** An assignment of a value of a request. */
 export interface Kept {
@@ -230,13 +232,15 @@ export class Flow {
     };
     const visit = (node: Node, negated: boolean): void => {
       if (node.type === 'function') return;
+      const condition = node.type === 'name' ? this.#conditionOf(node) : undefined;
+      if (condition !== undefined) return visit(condition, negated);
       if (node.type === 'unary' && node.operator === '!' && node.value !== undefined)
         return visit(node.value, !negated);
       if (node.type === 'member' && WEAK_MEMBERS.test(node.property ?? '')) return;
       if (node.type === 'call') {
         if (isWeakTest(node)) return;
         if (/^(?:isArray|isNaN|Boolean|isInteger|get|getAll)$/.test(calledName(node) ?? '')) return;
-        const isIn = negated ? 'no' : 'both'; // a value that failed its test is not known
+        const isIn = negated && !isDenial(node) ? 'no' : 'both'; // a value that failed its test is not known
         for (const arg of node.args) add(this.#pathsWithin(arg, names), isIn);
         if (node.callee.type === 'member') add(this.#pathsWithin(node.callee.object, names), isIn);
         return;
@@ -254,6 +258,18 @@ export class Flow {
     };
     visit(test, isNegated);
     return { yes, no };
+  }
+
+  /** `const isOurs = HOSTS.has(url.host);` for `isOurs` of a condition. */
+  #conditionOf(name: Extract<Node, { type: 'name' }>): Node | undefined {
+    const binding = this.#module.lookup(name.name, name);
+    if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return undefined;
+    const { target, value } = binding.node;
+    const isCondition =
+      value?.type === 'unary' ||
+      (value?.type === 'call' && !value.isNew) ||
+      (value?.type === 'binary' && /^(?:&&|\|\||[!=]==?|in)$/.test(value.operator));
+    return target.type === 'name' && isCondition && JUDGES.test(name.name) ? value : undefined;
   }
 
   #pathsWithin(node: Node, names: Names): string[] {
@@ -461,7 +477,7 @@ export class Flow {
         };
       }
       if (receiver?.kind === 'outside') {
-        if (!PASSING.test(callee.property)) return undefined;
+        if (!PASSING.test(callee.property) || isOneCharacter(call)) return undefined;
         const [name] = args;
         if (/^(?:get|getAll)$/.test(callee.property) && name?.type === 'text')
           return memberOf(receiver, name.value);
@@ -553,6 +569,29 @@ function first<T extends Node>(nodes: readonly T[], find: (node: T) => Given | u
 function outsideOf(value: Given | undefined): Given | undefined {
   if (value?.kind !== 'members') return value;
   return value.members!.values().find(({ kind }) => kind === 'outside'); // its kind has members
+}
+
+/** `name.charAt(0)`, `name.slice(0, 1)` */
+function isOneCharacter({ callee, args }: Call): boolean {
+  if (callee.type !== 'member') return false;
+  if (callee.property === 'charAt') return true;
+  const [from, to] = args;
+  return (
+    /^(?:slice|substring|substr)$/.test(callee.property ?? '') &&
+    from?.type === 'value' &&
+    to?.type === 'value' &&
+    from.raw === '0' &&
+    to.raw === '1'
+  );
+}
+
+/** `!next.startsWith('//')`, `!name.includes('..')`: a test for what must not be there says something where it fails. */
+function isDenial({ callee, args }: Call): boolean {
+  return (
+    callee.type === 'member' &&
+    /^(?:startsWith|includes|endsWith)$/.test(callee.property ?? '') &&
+    args[0]?.type === 'text'
+  );
 }
 
 /** `next.startsWith('/')`, `/^https?:/.test(url)`: says nothing of what follows. */

@@ -25,7 +25,7 @@ export const PASSING_FUNCTIONS: RegExp =
   /^(?:String|decodeURIComponent|decodeURI|unescape|JSON\.(?:parse|stringify)|structuredClone|Object\.(?:values|entries|fromEntries|assign|freeze)|Array\.from|Buffer\.from|URL|Promise\.(?:all|resolve)|(?:path\.|posix\.|path\.posix\.)?(?:join|resolve|normalize)|fileURLToPath|pathToFileURL|String\.raw|format|util\.format)$/;
 export const KEEPING: RegExp = /^(?:push|unshift|append|add|concat)$/;
 export const ASSERTING: RegExp =
-  /(?:assert|check|ensure|valid|verify|must|guard|require|expect|allow|reject|refuse)/i;
+  /(?:assert|check|enforce|ensure|valid|verify|must|guard|require|expect|allow|reject|refuse)/i;
 
 /** Returns the member of a value that a request has given; undefined where that cannot carry anything. */
 export function memberOf(object: Given, property: string): Given | undefined {

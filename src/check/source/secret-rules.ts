@@ -1,9 +1,10 @@
 /**
  * Secrets and identities: how they are compared, made, kept and decoded (SVC621 … SVC624).
  */
-import { functionAround, pathOf, walk } from './nodes.ts';
+import { calledName, functionAround, pathOf, walk } from './nodes.ts';
 import { makerOf, meaningOfCall } from './sources.ts';
 import { literal } from './routes.ts';
+import { assigns } from './values.ts';
 import { bare, mentions, nameOfCallback, wordOf, wordOfTarget } from './words.ts';
 import type { SourceModule } from './modules.ts';
 import type { Call, Fn, Node } from './nodes.ts';
@@ -38,7 +39,7 @@ function findComparisons(sources: Sources, report: ReportNode): void {
     const isCheck =
       words.some((word) => MAYBE_SECRET_WORD.test(word)) && words.some((word) => OTHER_SIDE.test(word));
     if (!isSecret && !isCheck && !sides.some((side) => isSecretSetting(side, module))) continue;
-    if (sides.some((side) => isStored(side, module))) continue;
+    if (sides.some((side) => isStored(side, module)) || isChangeTest(node, sides)) continue;
     report(
       'SVC621',
       module,
@@ -46,6 +47,17 @@ function findComparisons(sources: Sources, report: ReportNode): void {
       `"${node.operator}" ends at the first difference: how long it takes tells how much of the secret was right`,
     );
   }
+}
+
+/** `if (user.token !== token) user.token = token`: what is stored is brought up to date. */
+function isChangeTest(node: Node, sides: readonly Node[]): boolean {
+  let at: Node | undefined = node;
+  while (at?.parent !== undefined && at.type !== 'if' && at.type !== 'function') at = at.parent;
+  if (at?.type !== 'if') return false;
+  return sides.some((side) => {
+    const path = pathOf(side);
+    return path !== undefined && assigns(at.yes, path);
+  });
 }
 
 /** Whether a value was read from a store: what is compared with it was not sent by a client. */
@@ -141,7 +153,7 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
     const called = hashers.size === 0 ? undefined : sources.handlers.resolve(call.callee, module);
     const index = called === undefined ? undefined : hashers.get(called);
     const given = index === undefined ? undefined : call.args[index];
-    if (given !== undefined && PASSWORD.test(wordOf(given)) && !isHashedAgain(module))
+    if (given !== undefined && isTypedPassword(given) && !isHashedAgain(module))
       tellHash(call, module, report);
     const isUpdate = call.callee.type === 'member' && call.callee.property === 'update';
     const made = isUpdate ? innermostCall(call) : undefined;
@@ -155,6 +167,15 @@ function findBareHashes(sources: Sources, report: ReportNode): void {
     if (replaces(call, text)) continue; // it goes on under its name, to a slower hash
     if (mentions(text, (word) => PASSWORD.test(word))) tellHash(call, module, report);
   }
+}
+
+/** Whether an expression is a password as a person has typed it: a name, or a field of a form; `user.password` may be a hash already. */
+function isTypedPassword(node: Node): boolean {
+  const path = pathOf(node) ?? '';
+  return (
+    PASSWORD.test(wordOf(node)) &&
+    (!path.includes('.') || /^(?:\w+\.)?(?:form|body|input|data|query|credentials)\./.test(path))
+  );
 }
 
 function tellHash(call: Call, module: SourceModule, report: ReportNode): void {
@@ -218,6 +239,8 @@ function findUnverified(sources: Sources, report: ReportNode): void {
     const around = functionAround(call);
     const code = module.source.slice(around?.start ?? 0, around?.end);
     if (/\b\w*(?:verif|timingSafeEqual)\w*\s*\(/i.test(code) || isClearlyOwn(code)) continue;
+    if (isBehindGuard(call, module) || isVerifiedByCallers(around, sources) || isOfProvider(call, module))
+      continue;
     report(
       'SVC624',
       module,
@@ -225,6 +248,42 @@ function findUnverified(sources: Sources, report: ReportNode): void {
       'the token is read without its signature being verified: any client can write one',
     );
   }
+}
+
+/** Whether a function around hands the request to what verifies its token: `passport.authenticate('jwt', …)`. */
+function isBehindGuard(call: Call, module: SourceModule): boolean {
+  for (let fn = functionAround(call); fn !== undefined; fn = functionAround(fn))
+    if (/passport\.authenticate|expressJwt|express-jwt/.test(module.source.slice(fn.start, fn.end)))
+      return true;
+  return false;
+}
+
+/** Whether the functions that call a helper verify the token behind it. */
+function isVerifiedByCallers(fn: Fn | undefined, sources: Sources): boolean {
+  const name = fn === undefined ? undefined : nameOfCallback(fn);
+  if (name === undefined) return false;
+  return sources.all('call').some(({ module, node }) => {
+    const caller = calledName(node) === name ? functionAround(node) : undefined;
+    return caller !== undefined && /\bverif\w*\s*\(/i.test(module.source.slice(caller.start, caller.end));
+  });
+}
+
+/** Whether the token is what another server has answered: TLS has proved who sent it. */
+function isOfProvider(call: Call, module: SourceModule): boolean {
+  let found = false;
+  for (const arg of call.args)
+    walk(arg, (node) => {
+      const value = node.type === 'name' ? literal(node, module) : undefined;
+      const made = value?.type === 'await' ? value.value : value;
+      if (made?.type !== 'call' || made.callee.type !== 'member') return;
+      const owner = pathOf(made.callee.object) ?? '';
+      if (
+        /^(?:text|json)$/.test(made.callee.property ?? '') &&
+        /^(?:res|resp|response|answer|reply)$/i.test(owner)
+      )
+        found = true;
+    });
+  return found;
 }
 
 /** Whether a token is read that the program itself has just asked for. */
