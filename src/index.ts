@@ -2,6 +2,7 @@
  * `svc`: every public name, one by one. What is not named here is private; test/api-surface.test.ts holds the list.
  */
 /// <reference types="node" preserve="true" />
+import './base/need-node.ts';
 export { Svc } from './app/svc.ts';
 export type { LifecycleHook } from './app/svc.ts';
 export type { RunOptions, SvcOptions } from './app/options.ts';

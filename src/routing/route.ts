@@ -15,7 +15,7 @@ import { DeclaredSocket } from './websocket.ts';
 import type { InputOf } from './di.ts';
 import type { Declared, Finding } from '../base/findings.ts';
 import type { Dependencies, HandlerResult, ReservedKey, RouteSpec } from './spec.ts';
-import type { Infer } from '../schema/schema.ts';
+import type { Infer, TypeSource } from '../schema/schema.ts';
 import type { Context, Middleware } from '../http/contracts.ts';
 import type { ErrorClass, ExceptionHandler, MiddlewareFunction } from '../http/pipeline.ts';
 import type { ParsedTemplate, PathParams, PathTemplate } from '../http/path.ts';
@@ -31,13 +31,22 @@ import type {
 /** `S`, or a sentence at each key that is neither option nor dependency. */
 export type CheckedSpec<S> = {
   readonly [K in keyof S]: K extends keyof RouteSpec
-    ? RouteSpec[K]
+    ? K extends 'body' | 'response'
+      ? CheckedClass<S[K], RouteSpec[K]>
+      : RouteSpec[K]
     : K extends ReservedKey
       ? `"${K & string}" is reserved: give the dependency another name`
       : S[K] extends Dependency<unknown>
         ? S[K]
         : `"${K & string}" is no route option, and no Depends(…); data of your own goes under meta`;
 };
+
+/** `A`, or a sentence for a class that is no type. */
+type CheckedClass<T, A> = T extends new (data: never) => object
+  ? T extends TypeSource
+    ? A
+    : 'a class that does not extend Schema has no fields to read: write class … extends Schema'
+  : A;
 
 /** What the dependencies of a spec give, but for those whose names are taken. */
 export type Injected<S, Taken = never> = {
