@@ -15,6 +15,7 @@ import { ROOT, build } from './support/build.ts';
 import { manual } from './support/manuals.ts';
 import { folder, run, start, write } from './support/run.ts';
 import { npmEnvironment } from './support/scratch.ts';
+import { Visitor } from './support/visitor.ts';
 import type { TestContext } from 'node:test';
 import type { Running } from './support/run.ts';
 
@@ -58,7 +59,10 @@ test('each step of the tutorial does what it says', { skip: !hasCurl && 'curl is
   });
   assert.equal(packed.status, 0, packed.stderr);
   const learner = new Learner(t, parent, join(parent, 'notes'));
-  for (const step of STEPS) await learner.follow(step);
+  const ninth = TEXT.slice(0, TEXT.indexOf('\n## 9. ')).split('\n').length;
+  for (const step of STEPS.filter(({ line }) => line < ninth)) await learner.follow(step);
+  await learner.logInAndWrite('Buy bread');
+  for (const step of STEPS.filter(({ line }) => line > ninth)) await learner.follow(step);
   await learner.stop();
   assertTypes(join(parent, 'notes'));
 });
@@ -124,6 +128,17 @@ class Learner {
       env: { SVC_PORT: '0' },
     });
     [, this.#url = ''] = await this.#server.printed(/"event":"listening","url":"([^"]+)"/);
+  }
+
+  /** In a browser, as the eighth step asks for. */
+  async logInAndWrite(text: string): Promise<void> {
+    const visitor = new Visitor(this.#url);
+    await visitor.logIn();
+    const notes = JSON.parse(await visitor.submit('/add', { text })) as { text: string }[];
+    assert.deepEqual(
+      notes.map((note) => note.text),
+      [text],
+    );
   }
 
   async stop(): Promise<void> {
