@@ -6,6 +6,7 @@ export { MemoryCache } from '../cache/cache.ts';
 export { StoreFull } from '../base/errors.ts';
 export { MemoryRateLimitStore, MemoryRecordStore, MemoryRoomBus } from '../cache/stores.ts';
 export { Database } from './database.ts';
+export { conflictOn } from './constraints.ts';
 export {
   CheckViolation,
   CommitOutcomeUnknown,
@@ -16,6 +17,7 @@ export {
   DatabaseError,
   Deadlock,
   DiskFull,
+  ExclusionViolation,
   ForeignKeyViolation,
   LockTimeout,
   NotNullViolation,
@@ -45,7 +47,8 @@ export { sql } from './sql.ts';
 export { Transaction } from './transaction.ts';
 export { json } from './values.ts';
 export type { CacheBackend, RateLimitStore, RecordStore, RoomBus } from '../cache/stores.ts';
-export type { DatabaseErrorCode } from './errors.ts';
+export type { ConflictRule, ConflictRules } from './constraints.ts';
+export type { ConstraintKind, DatabaseErrorCode } from './errors.ts';
 export type {
   Column,
   Connection,

@@ -104,7 +104,7 @@ export class MySqlConnection implements PooledConnection {
 
   async executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
     this.#checkTransaction(sql);
-    return runMany(this.#runner, sql, rows, limit);
+    return this.#named(runMany(this.#runner, sql, rows, limit), limit);
   }
 
   async insertMany(
@@ -114,7 +114,7 @@ export class MySqlConnection implements PooledConnection {
     limit: Limit | undefined,
   ): Promise<number> {
     this.#checkTransaction('insert');
-    return insertRows(this.#runner, table, columns, rows, limit);
+    return this.#named(insertRows(this.#runner, table, columns, rows, limit), limit);
   }
 
   /** By a cursor on the server, which has all of the rows from its beginning: nobody else waits, and later writes are not seen. */
@@ -237,6 +237,15 @@ export class MySqlConnection implements PooledConnection {
       return Promise.reject(error);
     }
     return this.#runner.run(sql, params, limit, wanted, answer);
+  }
+
+  /** Work on many rows, whose error says what {@link MySqlRunner.explained} adds. */
+  async #named<T>(work: Promise<T>, limit: Limit | undefined): Promise<T> {
+    try {
+      return await work;
+    } catch (error) {
+      throw await this.#runner.explained(error, limit);
+    }
   }
 
   /** After some errors nothing would be part of the transaction any more: each statement would be committed by itself. */

@@ -12,6 +12,7 @@ import { limitReached } from '../limits.ts';
 import { timingOf, type StatementTiming } from '../slow-statements.ts';
 import { PreparedStatements } from '../statements.ts';
 import { isOutOfStatements, isStaleStatement, isUnpreparable } from './errors.ts';
+import { withKeyColumns } from './key-columns.ts';
 import { fits, kindsKey, pin, type Kinds } from './types.ts';
 import { checkedStatement } from '../placeholders.ts';
 import { LARGE_BYTES, isLarge, largeBytesOf, writeParams } from './values.ts';
@@ -110,6 +111,13 @@ export class MySqlRunner {
     } catch (error) {
       return Promise.reject(error);
     }
+  }
+
+  /** The error of a statement, with what the server tells only when it is asked. */
+  explained(error: unknown, limit: Limit | undefined): Promise<unknown> {
+    return withKeyColumns(error, (text, params) =>
+      this.run(text, params, limit, 'lists', ({ rows }) => rows as unknown[][]),
+    );
   }
 
   /** How many values a statement needs. @throws SvcError `E_DB_STATEMENT` */
@@ -333,7 +341,7 @@ export class MySqlRunner {
     if (!(error instanceof DatabaseError) || this.conversation.isEnded) throw error;
     if (isOutOfStatements(error)) this.statements.clear();
     else if (wasKnown && isStaleStatement(error)) this.forget(request.text, request.params);
-    else throw error;
+    else throw await this.explained(error, request.limit);
     return this.#attempt(request);
   }
 
