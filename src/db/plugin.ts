@@ -33,7 +33,8 @@ declare module '../http/state.ts' {
   }
 }
 
-const DEFAULT_NAME = 'database';
+/** The name of a plugin that is given none. @internal */
+export const DEFAULT_NAME = 'database';
 const MIGRATIONS = 'migrations';
 const LEAK_SECONDS = 30;
 const ONE_FILE =
