@@ -140,6 +140,11 @@ export const FAULTS = {
       'Cannot use a transaction: its callback has settled, so it is committed or rolled back',
     remedy: 'Await inside the callback everything that uses its handle, and do not keep the handle',
   },
+  E_DB_PAGE: {
+    describe: (problem: string): string => `Cannot read the list in pages: ${problem}`,
+    remedy:
+      "Order by columns of the rows that together are unique, for example orderBy: { created_at: 'desc', id: 'asc' }",
+  },
   E_DB_PARAMETER: {
     describe: (where: string, problem: string): string => `Cannot bind ${where}: found ${problem}`,
     remedy:

@@ -33,6 +33,8 @@ export {
 } from './errors.ts';
 export { Migrator } from './migrations/migrations.ts';
 export { openDatabase } from './open.ts';
+export { KeysetPage, KeysetPages } from './pages/keyset.ts';
+export { OffsetPage, OffsetPages } from './pages/offset.ts';
 export { DatabasePlugin, database, db } from './plugin.ts';
 export type { QueryEvent } from './tracing.ts';
 export { DatabaseRecordStore, recordStoreMigration } from './record-store.ts';
@@ -70,6 +72,9 @@ export type { ContributedMigration, MigrationSources } from './migrations/source
 export type { Migratable, MigrationPolicy, OpenMigrator } from './migrations/start.ts';
 export type { MigrationState } from './migrations/state.ts';
 export type { DatabaseOptions, PoolOptions } from './open.ts';
+export type { KeysetPageBody, KeysetPagesOptions, KeysetQuery } from './pages/keyset.ts';
+export type { OffsetPageBody, OffsetPagesOptions, OffsetQuery } from './pages/offset.ts';
+export type { Direction, PageOrder } from './pages/order.ts';
 export type { DatabasePluginOptions } from './plugin.ts';
 export type { PoolEvent, PoolEventKind } from './wire/pool-settings.ts';
 export type { DatabaseRecordStoreOptions } from './record-store.ts';
