@@ -449,6 +449,17 @@ export const FAULTS = {
     remedy: `Set SVC_AUTH_SECRET to the output of: node -p "crypto.randomBytes(32).toString('hex')"`,
     rule: 'SVC205',
   },
+  E_SEED: {
+    describe: (problem: string): string => `Cannot seed the database: ${problem}`,
+    remedy:
+      'Put SQL files such as seeds/10_users.sql beside the migrations; write them so that they may run again',
+  },
+  E_SEED_PRODUCTION: {
+    describe: (): string =>
+      'Cannot seed the database: the environment is production, and seeds are rows for development',
+    remedy:
+      'Set SVC_ENV=development, for example by --env-file .env; --in-production seeds a production database all the same',
+  },
   E_SESSION_ABSENT: {
     describe: (): string => 'Cannot read req.session: no session middleware is in use',
     remedy: 'Register it: app.use(new SessionMiddleware())',

@@ -32,6 +32,7 @@ export {
   UniqueViolation,
 } from './errors.ts';
 export { Migrator } from './migrations/migrations.ts';
+export { Seeder } from './migrations/seeds.ts';
 export { openDatabase } from './open.ts';
 export { KeysetPage, KeysetPages } from './pages/keyset.ts';
 export { OffsetPage, OffsetPages } from './pages/offset.ts';
@@ -70,6 +71,7 @@ export type { QueryOptions } from './limits.ts';
 export type { MigrationDone, MigratorOptions, UnfinishedMigration } from './migrations/migrations.ts';
 export type { ContributedMigration, MigrationSources } from './migrations/source.ts';
 export type { Migratable, MigrationPolicy, OpenMigrator } from './migrations/start.ts';
+export type { SeedDone } from './migrations/seeds.ts';
 export type { MigrationState } from './migrations/state.ts';
 export type { DatabaseOptions, PoolOptions } from './open.ts';
 export type { KeysetPageBody, KeysetPagesOptions, KeysetQuery } from './pages/keyset.ts';
