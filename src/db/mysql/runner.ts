@@ -61,7 +61,8 @@ export class MySqlRunner {
   /** `max_allowed_packet` of the server. */
   maxPacketBytes: number = 16 * 1024 * 1024;
   readonly #options: MySqlConnectionOptions;
-  readonly #timing: StatementTiming | undefined;
+  /** Times what is run here; statements of several requests are timed by the connection. */
+  readonly timing: StatementTiming | undefined;
   /** Whether a statement is for values of one kind: see types.ts. */
   readonly #pinsTypes: boolean;
   /** Somebody writes a request that is not complete yet: whoever comes later waits. */
@@ -71,7 +72,7 @@ export class MySqlRunner {
     this.conversation = conversation;
     this.#pinsTypes = pinsTypes;
     this.#options = options;
-    this.#timing = timingOf(options);
+    this.timing = timingOf(options);
     this.statements = new PreparedStatements(options.statementCache, ({ id }) => id);
   }
 
@@ -295,10 +296,10 @@ export class MySqlRunner {
   /** A statement that the server knows: one write, one promise. */
   #atOnce<T>(request: Request, known: KnownStatement, answer: (exchange: Exchange) => T): Promise<T> {
     this.check(request.text, undefined);
-    const startedMs = this.#timing?.begin() ?? 0;
+    const startedMs = this.timing?.begin() ?? 0;
     return this.#send(request, known, NO_CURSOR).answered((exchange, error) => {
       if (error !== undefined) return this.#recovered(request, exchange, error, startedMs, answer);
-      this.#timing?.end(startedMs, request.text);
+      this.timing?.end(startedMs, request.text);
       return answer(exchange);
     });
   }
@@ -314,16 +315,16 @@ export class MySqlRunner {
       await this.conversation.settled(failed);
       return answer(await this.#onceMore(request, error, true));
     } finally {
-      this.#timing?.end(startedMs, request.text);
+      this.timing?.end(startedMs, request.text);
     }
   }
 
   async #stepByStep<T>(request: Request, answer: (exchange: Exchange) => T): Promise<T> {
-    const startedMs = this.#timing?.begin() ?? 0;
+    const startedMs = this.timing?.begin() ?? 0;
     try {
       return answer(await this.#withRetry(request));
     } finally {
-      this.#timing?.end(startedMs, request.text);
+      this.timing?.end(startedMs, request.text);
     }
   }
 
