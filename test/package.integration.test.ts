@@ -60,11 +60,12 @@ test('the tarball holds what package.json names, LICENSE and README, and nothing
     'src/db/README.md',
     'src/oauth/README.md',
     'src/cli/starter/template/gitignore',
+    'src/openapi/client/runtime.ts',
   ])
     assert.ok(names.includes(`package/${name}`), name);
   const others = names.filter(
     (name) =>
-      !/^package\/(?:package\.json|README\.md|LICENSE|bin\/(?:svc\.js|need-node\.cjs)|src\/(?:db|oauth)\/README\.md|src\/cli\/starter\/template\/[^.].+|dist\/package\.json|dist\/.+\.(?:js|d\.ts))$/.test(
+      !/^package\/(?:package\.json|README\.md|LICENSE|bin\/(?:svc\.js|need-node\.cjs)|src\/(?:db|oauth)\/README\.md|src\/cli\/starter\/template\/[^.].+|src\/openapi\/client\/runtime\.ts|dist\/package\.json|dist\/.+\.(?:js|d\.ts))$/.test(
         name,
       ),
   );
