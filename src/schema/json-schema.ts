@@ -177,7 +177,7 @@ export class JsonSchemas {
       case 'bytes':
         return bytesSchema(constraints);
       case 'file':
-        return { type: 'string', contentMediaType: fileType(constraints) };
+        return fileSchema(constraints);
       case 'literal':
         return literalSchema(node.values);
       case 'list':
@@ -324,7 +324,13 @@ function bytesSchema({ minLength, maxLength }: Constraints): JsonSchema {
   });
 }
 
-/** One type can be named, a choice cannot. Size is in bytes, which no keyword counts. */
+/** Sizes of content that is not encoded are in octets (OpenAPI 3.1.1 §4.8.14.3). */
+function fileSchema(constraints: Constraints): JsonSchema {
+  const { minLength, maxLength } = constraints;
+  return defined({ type: 'string', contentMediaType: fileType(constraints), minLength, maxLength });
+}
+
+/** One type can be named, a choice cannot. */
 function fileType({ contentTypes = [] }: Constraints): string {
   const [type] = contentTypes;
   return type === undefined || contentTypes.length > 1 || type.endsWith('*')

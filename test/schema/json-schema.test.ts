@@ -135,7 +135,7 @@ test('JsonSchemas publishes a pattern only where JSON Schema reads it alike', ()
   });
 });
 
-test('JsonSchemas names the content type of a file where there is one to name', () => {
+test('JsonSchemas names the content type of a file where there is one to name, and its size in octets', () => {
   for (const [types, named] of [
     [['image/png'], 'image/png'],
     [['image/*'], 'application/octet-stream'],
@@ -144,6 +144,7 @@ test('JsonSchemas names the content type of a file where there is one to name', 
     assert.deepEqual(published(Field(file, { contentTypes: types, maxLength: 10 })), {
       type: 'string',
       contentMediaType: named,
+      maxLength: 10,
     });
   }
 });
