@@ -51,6 +51,7 @@ import type { Counter, MetricsRegistry } from '../observability/metrics.ts';
 import type { OpenApiDocument } from '../openapi/document.ts';
 import type { OpenApiOptions } from '../openapi/openapi.ts';
 import type { CompiledApplication } from '../routing/compile.ts';
+import type { ExceptionArguments, ExceptionSpec } from '../routing/exceptions.ts';
 import type { HandlerResult } from '../routing/spec.ts';
 import type { CompileVariant } from './declarations.ts';
 import type { RunOptions, SvcOptions } from './options.ts';
@@ -148,9 +149,16 @@ export class Svc extends Router implements McpApplication {
   }
 
   /** Handles errors of this class, and of its subclasses that have no handler of their own. */
-  override exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this {
+  override exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this;
+  /** Declares with `response` what the handler replies with: it is checked as replies of routes are, and documented. */
+  override exceptionHandler<E>(
+    errorClass: ErrorClass<E>,
+    spec: ExceptionSpec,
+    handler: ExceptionHandler<E>,
+  ): this;
+  override exceptionHandler<E>(errorClass: ErrorClass<E>, ...rest: ExceptionArguments<E>): this {
     this.assertNotFrozen('register an exception handler');
-    this.#declarations.addExceptionHandler(errorClass, handler);
+    this.#declarations.addExceptionHandler(errorClass, rest);
     return this;
   }
 

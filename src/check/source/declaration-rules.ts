@@ -205,10 +205,10 @@ function judgeHandlers(call: Call, meaning: string, module: SourceModule, report
       'SVC305',
       module,
       call,
-      `the document says that invalid input is answered with 400 and a problem, and this answers ${code}`,
+      `the document cannot say what invalid input is answered with: this answers ${code}, and declares no response`,
       {
         severity: 'warning',
-        remedy: 'Answer with 400, or say so at the routes: response: { 422: Problem }',
+        remedy: `Declare it: app.exceptionHandler(ValidationError, { response: { ${code}: Failure } }, (error) => …)`,
       },
     );
 }
