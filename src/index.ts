@@ -75,7 +75,15 @@ export type { McpMountOptions } from './mcp/mount.ts';
 export { toolLog, toolProgress } from './mcp/calls.ts';
 export type { ToolLog, ToolLogLevel, ToolProgress } from './mcp/calls.ts';
 export type { McpServerOptions } from './mcp/server.ts';
-export type { CheckedTool, PromptReply, PromptSpec, ToolContext, ToolSpec } from './mcp/mcp.ts';
+export type {
+  CheckedTool,
+  PromptReply,
+  PromptSpec,
+  ResourceContext,
+  ResourceSpec,
+  ToolContext,
+  ToolSpec,
+} from './mcp/mcp.ts';
 export type { Tool } from './mcp/tools.ts';
 export type { Counter, Histogram, Metrics } from './observability/metrics.ts';
 export type { OpenApiOptions } from './openapi/openapi.ts';

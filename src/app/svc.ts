@@ -39,6 +39,8 @@ import type {
   McpCallOptions,
   PromptReply,
   PromptSpec,
+  ResourceContext,
+  ResourceSpec,
   StdioOptions,
   ToolContext,
   ToolSpec,
@@ -212,6 +214,20 @@ export class Svc extends Router implements McpApplication {
   ): this {
     this.assertNotFrozen(`add the prompt "${name}"`);
     (this.#declarations.toolbox ??= new Toolbox()).prompt(name, spec, fn);
+    return this;
+  }
+
+  /**
+   * A resource for MCP clients, by its URI, which may have parameters: `app.resource('notes://{id}', …)`. Its function returns text, bytes
+   * or JSON; a call goes through the middleware as a request does. @throws SvcError `E_MCP_NAME`, `E_ROUTE_SPEC`
+   */
+  resource<const S extends object>(
+    uri: string,
+    spec: S & CheckedTool<S, ResourceSpec>,
+    fn: (context: ResourceContext<S>) => unknown,
+  ): this {
+    this.assertNotFrozen(`add the resource "${uri}"`);
+    (this.#declarations.toolbox ??= new Toolbox()).resource(uri, spec, fn);
     return this;
   }
 
