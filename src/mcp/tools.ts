@@ -103,7 +103,8 @@ export function planNames(
   functions: readonly RouteDetail[],
 ): readonly NamedTool[] {
   const taken = new Set<string>();
-  return [...details.filter(isTool), ...functions.filter((detail) => !isPrompt(detail))].map((detail) => {
+  const called = functions.filter((detail) => !isPrompt(detail) && !isResource(detail));
+  return [...details.filter(isTool), ...called].map((detail) => {
     const wanted = nameOf(detail);
     let name = wanted;
     for (let n = 2; taken.has(name); n++) name = `${wanted.slice(0, MAX_NAME - 4)}_${n}`;
@@ -115,6 +116,11 @@ export function planNames(
 /** Whether what is no route is a prompt. */
 export function isPrompt({ declared: { spec } }: RouteDetail): boolean {
   return spec.tags?.includes('prompt') === true;
+}
+
+/** Whether what is no route is a resource. */
+export function isResource({ declared: { spec } }: RouteDetail): boolean {
+  return spec.tags?.includes('resource') === true;
 }
 
 const MAX_NAME = 128;

@@ -6,12 +6,14 @@ import { Dependency } from './di.ts';
 import { declaredHere } from '../base/findings.ts';
 import { closest, given, isObject, readOptions, shown, text } from '../base/options.ts';
 import { readDependencies, readSpec } from './spec.ts';
+import { readExceptionHandler } from './exceptions.ts';
 import { isToken } from '../http/headers.ts';
 import { fillTemplate, parseTemplate } from '../http/path.ts';
 import { asMiddleware, ExceptionHandlers } from '../http/pipeline.ts';
 import { readRouteRateLimit } from '../http/middleware/rate-limiter.ts';
 import { StaticMount } from '../http/files/static.ts';
 import { DeclaredSocket } from './websocket.ts';
+import type { ExceptionArguments, ExceptionSpec } from './exceptions.ts';
 import type { InputOf } from './di.ts';
 import type { Declared, Finding } from '../base/findings.ts';
 import type { Dependencies, HandlerResult, ReservedKey, RouteSpec } from './spec.ts';
@@ -174,9 +176,13 @@ export class Routes {
    *
    * @throws SvcError `E_EXCEPTION_HANDLER`, also when the class has a handler here
    */
-  exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this {
+  exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this;
+  /** Declares with `response` what the handler replies with: it is checked as replies of routes are, and documented. */
+  exceptionHandler<E>(errorClass: ErrorClass<E>, spec: ExceptionSpec, handler: ExceptionHandler<E>): this;
+  exceptionHandler<E>(errorClass: ErrorClass<E>, ...rest: ExceptionArguments<E>): this {
     this.assertNotFrozen('register an exception handler');
-    if (!this.#handlers.add(errorClass, handler))
+    const { handler, plan, spec } = readExceptionHandler(errorClass, rest);
+    if (!this.#handlers.add(errorClass, handler, plan, spec))
       throw new SvcError('E_EXCEPTION_HANDLER', [`${errorClass.name} has one in this router`]);
     return this;
   }
