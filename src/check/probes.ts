@@ -5,6 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { fileOfPlace } from '../base/findings.ts';
 import { systemClock } from '../base/clock.ts';
+import { within } from '../base/promises.ts';
 import { CORSMiddleware } from '../http/middleware/cors.ts';
 import { ownRoutes } from './check.ts';
 import type { ApplicationView } from './check.ts';
@@ -54,10 +55,9 @@ export function letsStrangersIn(guard: Guard): boolean {
 }
 
 async function probeGuard(guard: Guard): Promise<void> {
-  const { promise: late, resolve } = Promise.withResolvers<undefined>();
-  using _limit = systemClock.after(LIMIT_MS, () => resolve(undefined));
   try {
-    const isAllowed = await Promise.race([guard(strangeRequest() as never), late]);
+    const verdict = Promise.try(() => guard(strangeRequest() as never));
+    const isAllowed = await within(systemClock, LIMIT_MS, verdict, () => undefined);
     if (isAllowed === true) openGuards.add(guard);
   } catch {
     // it needs more of a request, and is not judged

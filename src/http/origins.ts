@@ -6,7 +6,7 @@
  */
 import { SvcError } from '../base/errors.ts';
 import { systemClock } from '../base/clock.ts';
-import { isThenable } from '../base/promises.ts';
+import { isThenable, within } from '../base/promises.ts';
 import { shown } from '../base/options.ts';
 import { TransportRequest } from './request/request.ts';
 import type { Awaitable, HttpRequest } from './contracts.ts';
@@ -68,9 +68,7 @@ export class AllowedOrigins {
     if (test === undefined || this.strangerAmong(text) !== undefined || !this.#isAsynchronous) return;
     const candidates = this.#candidates(test, text);
     const asked = candidates.map(async (origin) => (await test(origin, undefined as never)) === true); // as strangerAmong() does
-    const { promise: late, resolve } = Promise.withResolvers<undefined>();
-    using _limit = systemClock.after(limitMs, () => resolve(undefined));
-    const settled = await Promise.race([Promise.allSettled(asked), late]);
+    const settled = await within(systemClock, limitMs, Promise.allSettled(asked), () => undefined);
     if (settled === undefined) return;
     this.#settled = candidates.find((_, index) => {
       const answer = settled[index]!; // there is one for each

@@ -119,14 +119,11 @@ function judgeHandlers(call: Call, module: SourceModule, sources: Sources, repor
     module,
     call,
     code === undefined || code === '400'
-      ? 'the document says that refusals are application/problem+json, and this handler answers with another form'
-      : `the document says that invalid input is answered with 400 and a problem, and this answers ${code}`,
+      ? 'the document cannot describe refusals: this handler answers with a form of its own, and declares no response'
+      : `the document cannot describe the answer to invalid input: this answers ${code}, and declares no response`,
     {
       severity: 'warning',
-      remedy:
-        code === undefined || code === '400'
-          ? 'Answer with problems, as without this handler; or declare the form at the routes: response: { 400: Refusal }'
-          : 'Answer with 400, or declare it at the routes: response: { 422: Problem }',
+      remedy: `Declare it: app.exceptionHandler(${name}, { response: { ${code ?? '400'}: Refusal } }, (error) => …)`,
     },
   );
 }
@@ -249,7 +246,7 @@ function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: 
     );
 }
 
-/** What a handler, or a function of the project that it calls, changes. */
+/** Returns the name of a module variable that a handler, or a project function that it calls, changes. */
 function changeIn(handler: Fn, module: SourceModule, sources: Sources, depth = 0): string | undefined {
   let found: string | undefined;
   walk(handler, (node) => {

@@ -18,7 +18,7 @@ export type ReportNode = (
 ) => void;
 
 /** A node with its module. */
-export interface Located<T extends Node['type']> {
+interface Located<T extends Node['type']> {
   readonly module: SourceModule;
   readonly node: Extract<Node, { type: T }>;
 }

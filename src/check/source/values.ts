@@ -19,7 +19,7 @@ export interface Given {
   readonly text: string;
   /** Whether no schema has seen it. */
   readonly isRaw?: boolean | undefined;
-  /** Of an object that the program has made. */
+  /** Members of an object that the program made, by name. */
   readonly members?: ReadonlyMap<string, Given> | undefined;
 }
 
@@ -108,6 +108,6 @@ export function isPresence(node: Node): boolean {
   );
 }
 
-export function isTypeTest(node: Node): boolean {
+function isTypeTest(node: Node): boolean {
   return node.type === 'unary' && node.operator === 'typeof';
 }

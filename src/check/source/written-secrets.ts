@@ -24,7 +24,7 @@ interface Taker {
   /** Where the secret is: an argument, or a member of the options. */
   readonly where: number | string;
   readonly what: string;
-  /** What the secret protects; the name of the function where each function is a purpose of its own. */
+  /** Purpose of the secret; the name of the function where each function is a purpose of its own. */
   readonly purpose?: string;
 }
 
@@ -108,7 +108,7 @@ function findWritten(sources: Sources, secrets: readonly Taken[], report: Report
   }
 }
 
-/** One secret that protects two things: who learns it by the one has the other as well. Told at the later use. */
+/** Reports one secret used for two purposes, at the later use: a leak through one exposes the other. */
 function findShared(secrets: readonly Taken[], report: ReportNode): void {
   const first = new Map<string, { readonly purpose: string; readonly place: string }>();
   for (const { module, meaning, taker, secret } of secrets) {
