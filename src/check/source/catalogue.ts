@@ -178,7 +178,7 @@ export const SOURCE_RULES: readonly CoreRule[] = [
     severity: 'warning',
     phase: 'source',
     why: 'A service that never answers holds the request, its connection and its memory',
-    remedy: 'Set a limit: fetch(address, { signal: AbortSignal.timeout(5_000) })',
+    remedy: 'Give it a limit: fetch(address, { signal: req.signal }), or a signal that ends sooner',
   },
   {
     id: 'SVC636',
