@@ -7,7 +7,7 @@ import { fileOfPlace } from './findings.ts';
 import type { Finding } from './findings.ts';
 
 /** What is said of a mistake. */
-export interface Fault {
+interface Fault {
   /** "Cannot ‹what was tried›: ‹what was found, what is needed›", values quoted, no full stop, never a secret. */
   readonly describe: (...args: never[]) => string;
   readonly remedy: string;
@@ -15,7 +15,7 @@ export interface Fault {
   readonly rule?: Finding['rule'];
 }
 
-/** Every fault by code. A code is for ever, a message is not. README.md lists them; a test holds the two together. */
+/** Every fault by code. A code is for ever, a message is not. src/REFERENCE.md lists them, which a test checks. */
 export const FAULTS = {
   E_APP_FROZEN: {
     describe: (what: string): string =>

@@ -2,6 +2,7 @@
  * `svc/db`: what data is kept in, usable without the framework: databases, and stores of one process or of all.
  */
 /// <reference types="node" preserve="true" />
+import '../base/need-node.ts';
 export { MemoryCache } from '../cache/cache.ts';
 export { StoreFull } from '../base/errors.ts';
 export { MemoryRateLimitStore, MemoryRecordStore, MemoryRoomBus } from '../cache/stores.ts';

@@ -17,6 +17,7 @@ import { isServedByMany } from '../http/middleware/exemptions.ts';
 import { AppState, stateKey } from '../http/state.ts';
 import { oneOf, readOptions, text } from '../base/options.ts';
 import { Migrator, type MigratorOptions } from './migrations/migrations.ts';
+import { readMigrations } from './migrations/source.ts';
 import { Seeder } from './migrations/seeds.ts';
 import { migrateAtStart, type MigrationPolicy, type OpenMigrator } from './migrations/start.ts';
 import { prepareDatabase, type DatabaseOptions, type PreparedDatabase } from './open.ts';
@@ -232,8 +233,25 @@ export class DatabasePlugin implements Plugin {
         if (view.env === 'production') report(`plugin ${this.name}`, message);
       },
     });
-    const isFile = parseDatabaseUrl(this.#url).dialect === 'sqlite' && !isInMemory;
+    const { dialect } = parseDatabaseUrl(this.#url);
+    const isFile = dialect === 'sqlite' && !isInMemory;
     return [
+      {
+        id: 'SVC402',
+        severity: 'error',
+        phase: 'environment',
+        why: 'Migrations are applied by their numbers: a gap, or two of one number, stops every deploy',
+        remedy: 'Number the files without gaps, each .down.sql beside its .up.sql: svc migrate new <name>',
+        run: (_view, report) => {
+          if (this.#policy === 'ignore') return;
+          try {
+            readMigrations(this.#sources(), dialect);
+          } catch (error) {
+            if (!(error instanceof SvcError)) throw error;
+            report(`plugin ${this.name}`, error.message);
+          }
+        },
+      },
       ...(isFile
         ? [
             {
