@@ -471,7 +471,7 @@ const body = fold.querySelector('.b');
 if (!fold.open || fold.dataset.ready) return;
 fold.dataset.ready = 'yes';
 addPeeks(body, [body.id]);
-if (fold.classList.contains('op')) addTry(fold, body);
+if (fold.matches('.op:not(.hook)')) addTry(fold, body);
 }
 function startFolds() {
 const onToggle = ({ target: fold }) => {
