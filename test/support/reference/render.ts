@@ -111,7 +111,8 @@ function membersTable({ kind, members }: Declaration): string[] {
 }
 
 /** A default that is a value: a number, a word in code or quotes, true, false or none. Others are part of the meaning. */
-const DEFAULT = /\bDefault:? ((?:-?\d[\d_.]*\d|-?\d)(?: [KM]iB)?|`[^`]*`|'[^']*'|true|false|none)(?=[.,;:)]|$)/;
+const DEFAULT =
+  /\bDefault:? ((?:-?\d[\d_.]*\d|-?\d)(?: [KM]iB)?|`[^`]*`|'[^']*'|true|false|none)(?=[.,;:)]|$)/;
 
 function optionRow({ doc, text }: Member): string {
   const [, name, optional, type] = /^(?:readonly )?([\w$'~]+)(\??):\s*([^]*)$/.exec(text) ?? [];
