@@ -106,7 +106,7 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
   ['SVC208', /^the environment is written into the source/, 'warning'],
   ['SVC210', /^its key is a field|^the key of the limit is the header/, undefined],
   ['SVC212', /is switched off: what hangs/, 'warning'],
-  ['SVC305', /^the document says that /, 'warning'],
+  ['SVC305', /^the document (?:cannot describe|says that) /, 'warning'],
   ['SVC305', /have to call it \w+$|^it is a tool that changes data, and has no description/, 'warning'],
   [
     'SVC305',
