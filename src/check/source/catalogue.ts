@@ -94,6 +94,13 @@ export const SOURCE_RULES: readonly CoreRule[] = [
       'Use the session that the transaction gives: db.transaction(async (tx) => { await tx.execute(…); })',
   },
   {
+    id: 'SVC615',
+    severity: 'warning',
+    phase: 'source',
+    why: 'A row that does not exist is the ordinary case of a wrong id: the client should get a 404, and not a 500',
+    remedy: 'Test it: if (row === undefined) throw new NotFound()',
+  },
+  {
     id: 'SVC621',
     severity: 'warning',
     phase: 'source',
