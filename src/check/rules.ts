@@ -14,7 +14,7 @@ import {
   findUndescribedBodies,
   findUndescribedReplies,
 } from './contract-rules.ts';
-import { findDocumentFlaws } from './document-rules.ts';
+import { reportDocument } from './document-rules.ts';
 import {
   enginesOf,
   findExposedInsides,
@@ -317,7 +317,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     id: 'SVC305',
     severity: 'error',
     phase: 'contract',
-    run: findDocumentFlaws,
+    run: reportDocument,
     why: 'Clients are made from documents, and choose tools by them: what a document cannot say, or says in two ways, they get wrong',
     remedy: 'Give each route a path, and each schema a name, that no other has',
   },

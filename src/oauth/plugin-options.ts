@@ -4,7 +4,7 @@
 import { SvcError } from '../base/errors.ts';
 import { bool, given, int, isFunction, isObject, oneOf, readOptions, text } from '../base/options.ts';
 import { localPath } from '../http/path.ts';
-import { problemOfClientRedirect } from './client-redirects.ts';
+import { issueOfClientRedirect } from './client-redirects.ts';
 import { readLimits } from './limits.ts';
 import { hasNoAuthority } from './redirects.ts';
 import { isScopes } from './tokens/access.ts';
@@ -202,7 +202,7 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
     keepAddress: bool(true),
   });
   nativeRedirects.forEach((entry, index) => {
-    const problem = problemOfClientRedirect(entry);
+    const problem = issueOfClientRedirect(entry);
     if (problem !== undefined)
       throw new SvcError('E_OPTION_RANGE', [
         'OAuthPlugin',

@@ -309,7 +309,7 @@ const SPEC: Readonly<Record<keyof WebSocketSpec, OptionKind<unknown>>> = {
 };
 
 /** The options of a route, read. */
-interface Settings extends WebSocketSpec {
+interface SocketOptions extends WebSocketSpec {
   readonly allowMissingOrigin: boolean;
   readonly maxMessageBytes: number;
   readonly maxBufferedBytes: number;
@@ -334,7 +334,7 @@ const RESERVED: ReadonlySet<string> = new Set<ReservedSocketKey>([
 /** A WebSocket route as somebody wrote it down. @internal */
 export class DeclaredSocket {
   readonly subject: string;
-  readonly settings: Settings;
+  readonly options: SocketOptions;
   readonly deps: Readonly<Record<string, Dependency<unknown>>>;
   readonly router: WebSocketRouter<never, never>;
   readonly guard: HandshakeGuard;
@@ -347,11 +347,11 @@ export class DeclaredSocket {
     const [spec = {}] = handler === undefined ? rest : rest.slice(0, -1);
     if (!isObject(spec)) throw new SvcError('E_ROUTE_HANDLER', [this.subject]);
     const { options, deps } = apart(this.subject, spec as object);
-    this.settings = readOptions(this.subject, options, SPEC) as Settings; // each was read by the kind that types it
+    this.options = readOptions(this.subject, options, SPEC) as SocketOptions; // each was read by the kind that types it
     this.deps = deps;
     this.router = new WebSocketRouter(this.subject);
     this.#handler = handler as SocketHandler<never, never> | undefined;
-    this.guard = new HandshakeGuard(this.subject, this.settings);
+    this.guard = new HandshakeGuard(this.subject, this.options);
   }
 
   /** Whether anything is done with its sockets. */
@@ -369,7 +369,7 @@ export class DeclaredSocket {
       idleTimeoutMs,
       closeTimeoutMs,
       maxRooms,
-    } = this.settings;
+    } = this.options;
     return new SocketOpener(this.guard, {
       maxMessageBytes,
       maxBufferedBytes,
@@ -389,7 +389,7 @@ export class DeclaredSocket {
   }
 
   #listener(): SocketListener<WebSocketConnection> {
-    const decode = decoder(this.settings.message, this.subject);
+    const decode = decoder(this.options.message, this.subject);
     const handler = this.#handler as
       ((socket: WebSocketConnection, context: unknown) => Awaitable<unknown>) | undefined; // the overloads of websocket() have typed them
     if (handler !== undefined) {
@@ -448,7 +448,10 @@ class HandshakeGuard implements Middleware {
   readonly #protocols: ReadonlySet<string>;
   readonly #agreements = new WeakMap<HttpRequest, Agreement>();
 
-  constructor(subject: string, { protocols, origins, allowMissingOrigin, compression = false }: Settings) {
+  constructor(
+    subject: string,
+    { protocols, origins, allowMissingOrigin, compression = false }: SocketOptions,
+  ) {
     this.#protocols = new Set(protocols);
     this.origin = new OriginGuard(origins, allowMissingOrigin);
     this.compression =

@@ -13,7 +13,7 @@ import {
   bytesCheck,
   datetimeCheck,
   integerCheck,
-  keyProblem,
+  keyIssue,
   literalMessage,
   MAX_DEPTH,
   tooDeep,
@@ -147,7 +147,7 @@ function partsOutput(value: object, run: Run): unknown {
     if (run.isFull) break;
     const part = (value as Record<string, unknown>)[key];
     if (part === undefined || typeof part === 'function') continue;
-    const written = keyProblem(key, run) ?? anyOutput(part, run);
+    const written = keyIssue(key, run) ?? anyOutput(part, run);
     if (written === FAIL) mark = run.place(mark, Array.isArray(value) ? Number(key) : key);
     else (out as Record<string, unknown>)[key] = written;
   }
@@ -240,7 +240,7 @@ function extraOutput(
     isGood = true;
   for (const key of Object.keys(value)) {
     if (plan.isReserved(key) || typeof value[key] === 'function' || value[key] === undefined) continue;
-    const written = keyProblem(key, run) ?? anyOutput(value[key], run);
+    const written = keyIssue(key, run) ?? anyOutput(value[key], run);
     if (written === FAIL) {
       mark = run.place(mark, key);
       isGood = false;

@@ -171,7 +171,7 @@ export function integerCheck(constraints: Constraints): Check {
   const { ge = -Infinity, le = Infinity } = constraints;
   const rest = numberRest(constraints);
   return (value, run) => {
-    if (typeof value !== 'number' || !Number.isSafeInteger(value)) return numberProblem(value, true, run);
+    if (typeof value !== 'number' || !Number.isSafeInteger(value)) return numberIssue(value, true, run);
     if (value < ge) return run.fail('ge', `must be at least ${ge}`);
     if (value > le) return run.fail('le', `must be at most ${le}`);
     return rest === undefined ? value : (rest(value, run) ?? value);
@@ -183,14 +183,14 @@ export function floatCheck(constraints: Constraints): Check {
   const { ge = -Infinity, le = Infinity } = constraints;
   const rest = numberRest(constraints);
   return (value, run) => {
-    if (typeof value !== 'number' || !Number.isFinite(value)) return numberProblem(value, false, run);
+    if (typeof value !== 'number' || !Number.isFinite(value)) return numberIssue(value, false, run);
     if (value < ge) return run.fail('ge', `must be at least ${ge}`);
     if (value > le) return run.fail('le', `must be at most ${le}`);
     return rest === undefined ? value : (rest(value, run) ?? value);
   };
 }
 
-function numberProblem(value: unknown, isInt: boolean, run: Run): typeof FAIL {
+function numberIssue(value: unknown, isInt: boolean, run: Run): typeof FAIL {
   if (isInt && Number.isInteger(value))
     return run.fail('unsafe_integer', 'must be an integer between -(2^53 - 1) and 2^53 - 1');
   return run.fail('type', isInt ? 'must be an integer' : 'must be a finite number');
@@ -338,7 +338,7 @@ function anyParts(value: object, run: Run): unknown {
   } else {
     for (const key of Object.keys(value)) {
       if (run.isFull) break;
-      if (keyProblem(key, run) === FAIL || (value[key] !== undefined && anyCheck(value[key], run) === FAIL))
+      if (keyIssue(key, run) === FAIL || (value[key] !== undefined && anyCheck(value[key], run) === FAIL))
         mark = run.place(mark, key);
     }
   }
@@ -347,7 +347,7 @@ function anyParts(value: object, run: Run): unknown {
 }
 
 /** A member name that is kept must be storable, and must not set a prototype when somebody copies it on. */
-export function keyProblem(key: string, run: Run): typeof FAIL | undefined {
+export function keyIssue(key: string, run: Run): typeof FAIL | undefined {
   if (key === '__proto__') return run.fail('key', 'is not an allowed name');
   return key.isWellFormed() ? undefined : run.fail('unicode', 'must not have lone surrogates in its name');
 }

@@ -33,7 +33,7 @@ import {
   union,
   uuid,
 } from '../../src/index.ts';
-import { openapiDocument, openapiProblems } from '../../src/openapi/openapi.ts';
+import { openapiDocument, openapiFindings } from '../../src/openapi/openapi.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 import type { OpenApiDocument, SvcOptions } from '../../src/index.ts';
 
@@ -164,7 +164,7 @@ test('Of two routes that OpenAPI cannot tell apart the more specific is document
       INT,
     );
     assert.deepEqual(
-      openapiProblems(app.inspect()).map(({ subject, message }) => [subject, message]),
+      openapiFindings(app.inspect()).map(({ subject, message }) => [subject, message]),
       [
         [
           'GET /u/{name}',
@@ -628,7 +628,7 @@ test('Classes of one name are told apart, recursive ones refer to themselves, an
   });
   assert.ok('request_id' in (schemas['Problem2']!['properties'] as object));
   assert.deepEqual(
-    openapiProblems(app.inspect()).map(({ subject, message }) => `${subject}: ${message}`),
+    openapiFindings(app.inspect()).map(({ subject, message }) => `${subject}: ${message}`),
     ['POST /other: its schema Address is Address2 in the document: another one has that name'],
   );
 });
@@ -698,7 +698,7 @@ test('meta.openapi is laid over the operation', () => {
     [{ description: 'Ours' }, { type: 'null' }, ['Address2', 'Problem', 'Address']],
   );
   assert.deepEqual(
-    openapiProblems(app.inspect()).map(({ message }) => message),
+    openapiFindings(app.inspect()).map(({ message }) => message),
     [
       'its meta.openapi is no object',
       'its schema Address is Address2 in the document: another one has that name',

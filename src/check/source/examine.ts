@@ -4,17 +4,17 @@
  *   entries -> modules -> calls, functions, handlers -> rules -> findings, each at its line and column
  */
 import { basename } from 'node:path';
-import { findAsyncMistakes } from './async-rules.ts';
-import { findDeclaredMistakes } from './declaration-rules.ts';
+import { reportAsync } from './async-rules.ts';
+import { reportDeclared } from './declaration-rules.ts';
 import { Flow } from './flow.ts';
 import { findInjection } from './injection-rules.ts';
 import { readProject } from './modules.ts';
 import { functionAround } from './nodes.ts';
 import { isRouteCall } from './routes.ts';
-import { findLoggedRequests, findSecretMistakes } from './secret-rules.ts';
+import { findLoggedRequests, reportSecrets } from './secret-rules.ts';
 import { Sources, meaningOfCall } from './sources.ts';
 import { findWrittenSecrets } from './written-secrets.ts';
-import { findMerged, findStateMistakes } from './state-rules.ts';
+import { findMerged, reportState } from './state-rules.ts';
 import type { SourceModule } from './modules.ts';
 import type { Node } from './nodes.ts';
 import type { ReportNode } from './sources.ts';
@@ -41,11 +41,11 @@ export function examineSources(entries: readonly string[], rules: readonly RuleT
     const place = module.placeAt(node.start);
     findings.set(key, { rule, severity, subject: subjectOf(node, module), message, remedy, ...more, place });
   };
-  findAsyncMistakes(sources, report);
-  findSecretMistakes(sources, report);
+  reportAsync(sources, report);
+  reportSecrets(sources, report);
   findWrittenSecrets(sources, report);
-  findStateMistakes(sources, report);
-  findDeclaredMistakes(sources, report);
+  reportState(sources, report);
+  reportDeclared(sources, report);
   new Flow(sources.handlers, (visit) => {
     findInjection(visit, report);
     findLoggedRequests(visit, report);

@@ -10,7 +10,7 @@ import type { Visit } from './flow.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
 /** Runs every rule of this file but those that follow requests. */
-export function findSecretMistakes(sources: Sources, report: ReportNode): void {
+export function reportSecrets(sources: Sources, report: ReportNode): void {
   findComparisons(sources, report);
   findRandom(sources, report);
   findBareHashes(sources, report);

@@ -29,7 +29,7 @@ const NOT_WAITING = -1;
  * A request that came before the response to the one before had gone. Requests of a connection are handled one after another (RFC 9112
  * §9.3.2): a client that pipelines many and reads nothing holds one response, and the head of a response is written in its turn.
  */
-export interface DeferredRequest {
+interface DeferredRequest {
   readonly outgoing: SentMessage;
   readonly verdict: HeadVerdict | undefined;
 }

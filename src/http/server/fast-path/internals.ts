@@ -199,7 +199,7 @@ function endOf(taker: BodyTaker): void {
 }
 
 /** A request, as its answer sees it. */
-interface AnsweredRequest {
+export interface AnsweredRequest {
   readonly id: string;
   /** Whether there is an answer. */
   readonly isAnswered: boolean;
