@@ -130,7 +130,7 @@ export class HttpServer {
       this.#deadlines = new BodyDeadlines(clock, (socket) => this.#onLate(socket));
     const server = this;
     this.#sending = {
-      heads: new HeadTexts(limits.keepAliveTimeoutMs),
+      heads: new HeadTexts(app.defaults.identity, limits.keepAliveTimeoutMs),
       endless: new Set(),
       securesCookies: app.securesCookies,
       watchReading: (socket, outgoing) => this.#connections.watchReading(socket, outgoing),
