@@ -7,9 +7,10 @@
  * Every refusal is a problem (RFC 9457). They are written once, under `components`.
  */
 import { http } from '../base/node-http.ts';
-import { FieldType, compileType } from '../schema/schema.ts';
+import { compileType } from '../schema/schema.ts';
 import { CSRFMiddleware } from '../http/session/csrf.ts';
 import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
+import { isTypeSource } from '../routing/spec.ts';
 import { PROBLEM_TYPE, hasNoContent } from '../http/response.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { JsonSchema, JsonSchemas } from '../schema/json-schema.ts';
@@ -254,8 +255,4 @@ function isRedirect(status: number): boolean {
 
 function titleOf(status: number): string {
   return http.STATUS_CODES[status] ?? (status < 300 ? 'Success' : status < 400 ? 'Redirection' : 'Error');
-}
-
-function isTypeSource(response: NonNullable<RouteSpec['response']>): response is TypeSource {
-  return typeof response === 'function' || response instanceof FieldType;
 }

@@ -15,6 +15,7 @@ import {
   plansWithin,
   textIssue,
 } from '../schema/schema.ts';
+import { isTypeSource } from './spec.ts';
 import type { BackgroundRunner } from './background.ts';
 import type { DependencyGraph, PlannedDependency } from './di-plan.ts';
 import type { TextInputPlan } from './di.ts';
@@ -251,10 +252,6 @@ function inWords({ loc, message }: Issue, body: unknown): string {
     value = (value as Readonly<Record<string | number, unknown>>)[loc[depth]!];
   }
   return `${at(loc.length)} ${message}`;
-}
-
-function isTypeSource(response: NonNullable<RouteSpec['response']>): response is TypeSource {
-  return typeof response === 'function' || response instanceof FieldType;
 }
 
 /** A list, or null in its place. */
