@@ -106,7 +106,7 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
   ['SVC208', /^the environment is written into the source/, 'warning'],
   ['SVC210', /^its key is a field|^its key is the field/, undefined],
   ['SVC212', /is switched off: what hangs/, 'warning'],
-  ['SVC305', /^the document says that invalid input/, 'warning'],
+  ['SVC305', /^the document cannot describe /, 'warning'],
   ['SVC305', /have to call it \w+$|^it is a tool that changes something, and does not say what/, 'warning'],
   [
     'SVC305',
