@@ -153,7 +153,7 @@ export class KeysetPages {
     const cursor = given === undefined ? undefined : readCursor(keys, this.#signature, given);
     const isForward = cursor?.isForward ?? true;
     const size = Math.min(request.query.size, this.#maxSize);
-    const rows = await session.fetchAll<Row>(this.#statement(session, query, cursor, size + 1), options);
+    const rows = await session.fetchAll(this.#statement(session, query, cursor, size + 1), options);
     const hasMore = rows.length > size;
     const positions = rows.map((row) => this.#positionOf(row));
     if (hasMore && isEqual(positions[size - 1]!, positions[size]!))
@@ -165,7 +165,7 @@ export class KeysetPages {
     const items = rows.slice(0, size).map((row) => withoutKeys(row, this.#columns.length));
     if (!isForward) items.reverse();
     return new KeysetPage(
-      items as R[], // as fetchAll() believes its caller
+      items as object[] as R[], // its caller says so
       hasMore || !isForward ? write(shown.at(-1), true) : null,
       (isForward ? cursor !== undefined : hasMore) ? write(shown[0], false) : null,
       req,

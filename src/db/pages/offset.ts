@@ -142,10 +142,10 @@ export class OffsetPages {
     const items =
       offset >= total
         ? []
-        : await session.fetchAll<R>(
+        : await session.fetchAll(
             sql`select * ${source} ${orderBy(this.#columns, true)} limit ${size} offset ${offset}`,
             options,
           );
-    return new OffsetPage({ items, page, size, total }, request.req);
+    return new OffsetPage({ items: items as object[] as R[], page, size, total }, request.req); // its caller says so
   }
 }
