@@ -13,6 +13,7 @@ import { readProject } from './modules.ts';
 import { functionAround } from './nodes.ts';
 import { isRouteCall } from './routes.ts';
 import { findLoggedRequests, findRevealing } from './reveal-rules.ts';
+import { findRowMistakes } from './row-rules.ts';
 import { findSecretMistakes } from './secret-rules.ts';
 import { findWrittenSettings } from './settings-rules.ts';
 import { Sources, meaningOfCall } from './sources.ts';
@@ -47,6 +48,7 @@ export function examineSources(entries: readonly string[], rules: readonly RuleT
   findAsyncMistakes(sources, report);
   findSecretMistakes(sources, report);
   findRevealing(sources, report);
+  findRowMistakes(sources, report);
   findWrittenSecrets(sources, report);
   findStateMistakes(sources, report);
   findDeclaredMistakes(sources, report);
