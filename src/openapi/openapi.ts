@@ -235,7 +235,7 @@ class DocumentWriter {
     const names = new Set([...Object.keys(given).filter((name) => templates.has(name)), ...templates.keys()]);
     return [...names].map((name) => ({
       name,
-      description: given[name] ?? `What is at ${commonPath(templates.get(name)!)}`,
+      description: given[name] ?? `Operations under ${commonPath(templates.get(name)!)}`,
     }));
   }
 

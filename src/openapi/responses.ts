@@ -296,7 +296,7 @@ function undeclared(status: number | undefined): Record<string, DocumentedRespon
   const anything = { '*/*': { schema: {} } };
   if (status === undefined)
     return {
-      200: { description: 'What the handler answers', content: anything },
+      200: { description: 'Response of the handler', content: anything },
       204: { description: titleOf(204) },
     };
   return {

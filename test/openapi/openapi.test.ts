@@ -112,7 +112,7 @@ test('A document names the application, and where it is served', () => {
   assert.deepEqual(servers, [{ url: 'https://api.shop.example', description: 'live' }]);
   assert.deepEqual(tags, [
     { name: 'goods', description: 'What is sold' },
-    { name: 'other', description: 'What is at /other' },
+    { name: 'other', description: 'Operations under /other' },
   ]);
 });
 
@@ -436,7 +436,7 @@ test('Responses are those declared, in the form in which they are sent', () => {
     },
   });
   assert.deepEqual(own('/any'), {
-    200: { description: 'What the handler answers', content: { '*/*': { schema: {} } } },
+    200: { description: 'Response of the handler', content: { '*/*': { schema: {} } } },
     204: { description: 'No Content' },
   });
   assert.deepEqual(own('/gone'), { 204: { description: 'No Content' } });

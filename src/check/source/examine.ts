@@ -13,6 +13,7 @@ import { readProject } from './modules.ts';
 import { functionAround } from './nodes.ts';
 import { isRouteCall } from './routes.ts';
 import { findLoggedRequests, findRevealing } from './reveal-rules.ts';
+import { reportRows } from './row-rules.ts';
 import { reportSecrets } from './secret-rules.ts';
 import { findWrittenSettings } from './settings-rules.ts';
 import { Sources, meaningOfCall } from './sources.ts';
@@ -47,6 +48,7 @@ export function examineSources(entries: readonly string[], rules: readonly RuleT
   reportAsync(sources, report);
   reportSecrets(sources, report);
   findRevealing(sources, report);
+  reportRows(sources, report);
   findWrittenSecrets(sources, report);
   reportState(sources, report);
   reportDeclared(sources, report);

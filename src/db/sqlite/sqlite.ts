@@ -53,6 +53,7 @@ export class SqliteDriver implements Driver {
     this.#options = options;
     this.#lock = new FairLock({
       what: 'the writing connection',
+      hint: '; a transaction has it: run statements that belong to it on its handle, also in a handler with Depends(transaction)',
       permits: 1,
       maxWaiting,
       acquireTimeoutMs,
