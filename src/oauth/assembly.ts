@@ -262,6 +262,7 @@ export function assemble(host: Host, options: ReadOptions, providers: readonly O
       providerOf: (name) => connected.get(name),
       postLogoutRedirectUris: options.postLogoutRedirectUris ?? [],
       afterLogin: options.afterLogin,
+      env,
     }),
     logins,
     links,

@@ -192,11 +192,16 @@ const ENDPOINTS: Readonly<Record<EndpointName, (terms: DocumentedMode, method: '
         303: redirect('To the identity provider, for browsers'),
       },
     }),
-    unlink: () => ({
+    unlink: ({ mode }) => ({
       summary: 'Unlink an account',
       description:
         'Takes the accounts of this provider from the user who is logged in, unless there is no other way in.',
-      responses: { 204: { description: 'It is unlinked' }, 200: null },
+      ...(mode === 'json' ? {} : { requestBody: body({ return_to: TEXT }, []) }),
+      responses: {
+        204: { description: 'It is unlinked' },
+        200: null,
+        ...(mode === 'json' ? {} : { 303: redirect('To `return_to`, for browsers') }),
+      },
     }),
     logout: ({ mode }, method) => ({
       summary: 'Log out, at the provider as well',

@@ -23,6 +23,11 @@ const POLICY = `default-src 'none'; style-src 'sha256-${hash('sha256', STYLE, 'b
 /** A media range for HTML that is not refused by `q=0` (RFC 9110 §12.5.1); no program sends it by default. */
 const WANTS_HTML = /(?:^|,)\s*text\/html\s*(?!;\s*q=0(?:\.0*)?\s*(?:,|$))(?:[;,]|$)/i;
 
+/** Returns whether a request accepts HTML, as browsers do for a page or a form. */
+export function wantsHtml(req: HttpRequest): boolean {
+  return WANTS_HTML.test(req.headers['accept'] ?? '');
+}
+
 /** Shows people what has gone wrong. */
 export class FailurePages {
   readonly #routes: RegExp;
@@ -31,21 +36,22 @@ export class FailurePages {
 
   /** `errorPath`: a local path in place of the page. It gets `error` and `request_id` added to its query. `redirectUris`: those that are allowed. */
   constructor(prefix: string, errorPath: string | undefined, redirectUris: readonly string[]) {
-    this.#routes = new RegExp(`^${prefix}(?:/[^/]+)?/(?:login|callback)$`);
+    this.#routes = new RegExp(`^${prefix}(?:/[^/]+)?/(?:login|callback|link|unlink|logout)$`);
     this.#errorPath = errorPath;
     this.#redirectUris = redirectUris;
   }
 
   /** Whether a person has asked. */
   areFor(req: HttpRequest): boolean {
-    return (
-      req.route !== undefined && this.#routes.test(req.path) && WANTS_HTML.test(req.headers['accept'] ?? '')
-    );
+    return req.route !== undefined && this.#routes.test(req.path) && wantsHtml(req);
   }
 
   /** Makes a refusal one for people. */
   show(response: HttpResponse, req: HttpRequest, failure: Failure): void {
-    if (this.#errorPath === undefined) showPage(response, failure, this.#loginOf(req));
+    const isLogin = /(?:login|callback)$/.test(req.path);
+    if (!isLogin) showPage(response, failure, 'That did not work', undefined);
+    else if (this.#errorPath === undefined)
+      showPage(response, failure, 'You are not logged in', this.#loginOf(req));
     else redirect(response, failure, this.#errorPath);
   }
 
@@ -75,6 +81,7 @@ function redirect(response: HttpResponse, { error, request_id: id }: Failure, er
 function showPage(
   response: HttpResponse,
   { error, error_description: text, request_id: id }: Failure,
+  title: string,
   again: string | undefined,
 ): void {
   response.headers.set('Content-Type', 'text/html; charset=utf-8');
@@ -85,12 +92,12 @@ function showPage(
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>You are not logged in</title>
+<title>${title}</title>
 <style>${STYLE}</style>
 </head>
 <body>
 <main>
-<h1>You are not logged in</h1>
+<h1>${title}</h1>
 <p>${escapeHtml(text)}.</p>
 <p>${again === undefined ? 'Go' : `<a href="${escapeHtml(again)}">Log in again</a>, or go`} to the <a href="/">start page</a>.</p>
 <p><small>${escapeHtml(error)}, request ${escapeHtml(id)}</small></p>

@@ -11,6 +11,7 @@ import { HTTPException } from '../base/errors.ts';
 import { HttpResponse, JSONResponse, RedirectResponse } from '../http/response.ts';
 import { SESSION } from '../http/state.ts';
 import { OAuthError } from './errors.ts';
+import { wantsHtml } from './failure-page.ts';
 import { extraOf, returnToOf, scopesOf } from './login-parameters.ts';
 import { currentUser } from './login-state.ts';
 import { assertOwnPage } from './own-page.ts';
@@ -82,8 +83,7 @@ export class LinkEndpoints {
         client: null,
         link,
       });
-      const isPage = /\btext\/html\b/i.test(req.headers['accept'] ?? '');
-      const response = isPage
+      const response = wantsHtml(req)
         ? new RedirectResponse(url, { status: 303 })
         : new JSONResponse({ authorization_url: url });
       begun.remember(response);
@@ -113,16 +113,17 @@ export class LinkEndpoints {
       : new JSONResponse({ linked: provider });
   }
 
-  /** `POST /oauth/{provider}/unlink`: 204. */
+  /** `POST /oauth/{provider}/unlink`: programs get 204, browsers are sent to `return_to` or `afterLogin`. */
   async unlink(
     req: HttpRequest,
     { provider: { name } }: ConnectedProvider,
     claims: Claims | undefined,
   ): Promise<HttpResponse> {
-    const { guard, store, clock, audit, onUnlink, providerTokens } = this.#deps;
+    const { guard, store, clock, audit, onUnlink, providerTokens, isCookieMode, afterLogin } = this.#deps;
     return guard.watched(req, async () => {
       const { sub, loginId } = this.#userOf(req, claims);
       await guard.take('login', req);
+      const returnTo = returnToOf(await bodyParameters(req));
       if (!(await isAgreed(() => onUnlink!(sub, name)))) throw new OAuthError('last_login_method'); // there is a hook, or no route
       await providerTokens?.forget(sub, name);
       const now = clock.nowMicros();
@@ -130,7 +131,9 @@ export class LinkEndpoints {
       for (const row of await store.listLogins(sub, now))
         if (row.provider === name && row.id !== loginId) await store.revokeOf(sub, row.id, now);
       audit.accountUnlinked(req, name, sub);
-      return new HttpResponse(null, { status: 204 });
+      return isCookieMode && wantsHtml(req)
+        ? new RedirectResponse(returnTo ?? afterLogin, { status: 303 })
+        : new HttpResponse(null, { status: 204 });
     });
   }
 

@@ -14,7 +14,9 @@ import { OAuthError } from './errors.ts';
 import { isLook } from './login-parameters.ts';
 import { assertOwnPage } from './own-page.ts';
 import { bodyParameters, parametersOf } from './parameters.ts';
+import { isLoopbackHost } from './redirects.ts';
 import type { Clock } from '../base/clock.ts';
+import type { Env } from '../base/config.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 import type { OwnPages } from '../http/origins.ts';
 import type { Audit } from './audit.ts';
@@ -43,6 +45,7 @@ interface LogoutEndpointDeps {
   readonly providerOf: (name: string) => ConnectedProvider | undefined;
   readonly postLogoutRedirectUris: readonly string[];
   readonly afterLogin: string;
+  readonly env: Env;
 }
 
 /** Ends logins with the provider's sessions. */
@@ -71,7 +74,10 @@ export class LogoutEndpoints {
       if (token !== undefined) await guard.take('revoke', req, token.id);
       const row = token === undefined ? undefined : await store.findLogin(token.id);
       if (token !== undefined) await refreshTokens.revoke(token, req);
-      const url = row === undefined ? undefined : await this.#urlOf(row, to, parameter('state'));
+      const url =
+        row === undefined
+          ? undefined
+          : await this.#urlOf(req, row, to ?? this.#homeOf(req), parameter('state'));
       if (cookies === undefined) return new JSONResponse({ logout_url: url ?? null });
       const response = new RedirectResponse(url ?? to ?? afterLogin, { status: 303 });
       cookies.clear(req, response);
@@ -117,15 +123,24 @@ export class LogoutEndpoints {
     });
   }
 
+  /** With an empty list, outside production: `afterLogin` of this server on the loopback interface. */
+  #homeOf({ host }: HttpRequest): string | undefined {
+    const { postLogoutRedirectUris, afterLogin, env } = this.#deps;
+    return postLogoutRedirectUris.length === 0 && env !== 'production' && isLoopbackHost(host)
+      ? `http://${host}${afterLogin}`
+      : undefined;
+  }
+
   /** The provider's page; undefined where there is none. A provider that is away does not keep the user logged in here. */
   async #urlOf(
+    req: HttpRequest,
     { sub, provider }: LoginRow,
     to: string | undefined,
     state: string | undefined,
   ): Promise<string | undefined> {
     const { providerOf, providerTokens } = this.#deps;
     try {
-      return await providerOf(provider)?.client.logoutUrl({
+      return await providerOf(provider)?.client.logoutUrl(`${req.scheme}://${req.host}`, {
         id_token_hint: await providerTokens?.idTokenOf(sub, provider),
         post_logout_redirect_uri: to,
         state: to === undefined ? undefined : state,

@@ -80,11 +80,15 @@ export class RedirectAllowlist {
   choose(given: string | undefined, host: string): string | undefined {
     if (this.#hasList)
       return given === undefined ? this.#usual : this.#entries.has(given) ? given : undefined;
-    if (this.#env === 'production' || !/^(?:127\.0\.0\.1|localhost)(?::\d{1,5})?$/.test(host))
-      return undefined;
+    if (this.#env === 'production' || !isLoopbackHost(host)) return undefined;
     const own = this.#callbackPaths.map((path) => `http://${host}${path}`);
     return given === undefined ? own[0] : own.find((uri) => uri === given);
   }
+}
+
+/** Returns whether a `Host` names the loopback interface. */
+export function isLoopbackHost(host: string): boolean {
+  return /^(?:127\.0\.0\.1|localhost)(?::\d{1,5})?$/.test(host);
 }
 
 function endsInOneOf(entry: string, paths: readonly string[]): boolean {

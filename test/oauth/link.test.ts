@@ -10,6 +10,8 @@ import type { TestClient } from 'svc/testing';
 import type { LoginSiteOptions } from './support/site.ts';
 
 const OWN = { 'sec-fetch-site': 'same-origin', accept: 'text/html' };
+/** Headers of a program, which gets JSON. */
+const PROGRAM = { 'sec-fetch-site': 'same-origin' };
 const NAMES = ['one', 'two'];
 
 interface Linked {
@@ -120,7 +122,7 @@ test('An access token links too, and gets the address of the provider as JSON', 
 test('There is no link without a login, by GET, or from a page of another origin', async () => {
   await using made = await open();
   const { site } = made;
-  await refusedAs(await link(site), 401, 'login_required');
+  await refusedAs(await link(site, PROGRAM), 401, 'login_required');
   await login(site, 'ada');
   assert.equal((await site.client.get('/oauth/two/link', { headers: OWN })).status, 405);
   for (const headers of [
@@ -132,7 +134,7 @@ test('There is no link without a login, by GET, or from a page of another origin
   ])
     await refusedAs(await link(site, { accept: 'application/json', ...headers }), 403, 'invalid_request');
   await refusedAs(
-    await site.client.post('/oauth/none/link', { headers: OWN, form: {} }),
+    await site.client.post('/oauth/none/link', { headers: PROGRAM, form: {} }),
     404,
     'invalid_request',
   );
@@ -211,7 +213,7 @@ test('Unlinking keeps the last way in, and ends other logins by that provider', 
   await using made = await open({ storeProviderTokens: true });
   const { site } = made;
   const unlink = (name: string): Promise<Response> =>
-    site.client.post(`/oauth/${name}/unlink`, { headers: OWN });
+    site.client.post(`/oauth/${name}/unlink`, { headers: PROGRAM });
   await login(site, 'ada');
   await refusedAs(await unlink('one'), 409, 'last_login_method');
   const begun = await link(site);
@@ -233,4 +235,20 @@ test('Unlinking keeps the last way in, and ends other logins by that provider', 
   );
   await refusedAs(await unlink('one'), 409, 'last_login_method');
   assert.equal(site.audited('account_unlinked').length, 1);
+});
+
+test('In cookie mode a browser that unlinks an account goes to return_to, and gets a page when it is refused', async () => {
+  await using made = await open();
+  const { site, users } = made;
+  await login(site, 'ada');
+  const unlink = (name: string, form: Record<string, string> = {}): Promise<Response> =>
+    site.client.post(`/oauth/${name}/unlink`, { headers: OWN, form });
+  const last = await unlink('one');
+  assert.deepEqual([last.status, last.headers.get('content-type')], [409, 'text/html; charset=utf-8']);
+  assert.match(await last.text(), /<h1>That did not work<\/h1>[^]*last_login_method/);
+  users.set('two lovelace', 'user-ada');
+  assert.equal((await unlink('two', { return_to: 'https://evil.example/' })).status, 400);
+  const back = await unlink('two', { return_to: '/settings' });
+  assert.deepEqual([back.status, back.headers.get('location')], [303, '/settings']);
+  assert.equal(users.has('two lovelace'), false);
 });

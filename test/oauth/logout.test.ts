@@ -173,6 +173,32 @@ test('A provider that is away, or has no such page, does not keep the user logge
     });
 });
 
+test('With an empty list, outside production, the provider sends the browser to afterLogin of this server', async () => {
+  const targets: (string | null)[] = [];
+  for (const [env, baseUrl] of [
+    ['development', 'http://127.0.0.1:8000'],
+    ['development', 'http://app.example'],
+    ['production', 'https://localhost'],
+  ] as const) {
+    await using made = await open({
+      env,
+      plugin: {
+        postLogoutRedirectUris: [],
+        afterLogin: '/home',
+        allowedRedirectUris: ['https://app.example/oauth/callback'],
+      },
+    });
+    const { site } = made;
+    site.fake.claims = { aud: 'client' };
+    const client = site.browser(baseUrl);
+    const { state } = await site.begin({}, { client });
+    await site.back({ code: 'c', state }, { client });
+    const response = await client.post('/oauth/logout', { headers: OWN });
+    targets.push(new URL(response.headers.get('location')!).searchParams.get('post_logout_redirect_uri'));
+  }
+  assert.deepEqual(targets, ['http://127.0.0.1:8000/home', null, null]);
+});
+
 test('A logout token ends the logins of its session, or of its user', async () => {
   await using made = await open();
   const { site } = made;

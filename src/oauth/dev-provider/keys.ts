@@ -1,7 +1,7 @@
 /**
  * The keys of DevProvider: one RSA and one EC pair, made when it starts, gone when it stops.
  */
-import { generateKeyPair, randomBytes, sign } from 'node:crypto';
+import { createPublicKey, generateKeyPair, randomBytes, sign, verify } from 'node:crypto';
 import { promisify } from 'node:util';
 import type { JsonWebKey, KeyObject } from 'node:crypto';
 
@@ -57,6 +57,23 @@ export class DevKeys {
       );
     });
     return `${signed}.${signature.toString('base64url')}`;
+  }
+
+  /** Returns the claims of a compact JWS that these keys have signed, else undefined. Times are not checked. */
+  verify(token: string): Readonly<Record<string, unknown>> | undefined {
+    const [header, claims, signature, ...rest] = token.split('.') as [string, string?, string?, ...string[]];
+    if (claims === undefined || signature === undefined || rest.length > 0) return undefined;
+    const isSigned = Object.values(this.#keys).some(({ publicJwk }) =>
+      verify(
+        'sha256',
+        Buffer.from(`${header}.${claims}`),
+        { key: createPublicKey({ key: publicJwk, format: 'jwk' }), dsaEncoding: 'ieee-p1363' },
+        Buffer.from(signature, 'base64url'),
+      ),
+    );
+    return isSigned
+      ? (JSON.parse(Buffer.from(claims, 'base64url').toString()) as Readonly<Record<string, unknown>>)
+      : undefined;
   }
 }
 

@@ -56,6 +56,7 @@ export function metadataOf(
     token_endpoint: `${url}/token`,
     userinfo_endpoint: `${url}/userinfo`,
     jwks_uri: `${url}/jwks`,
+    end_session_endpoint: `${url}/logout`,
     response_types_supported: ['code'],
     response_modes_supported: ['query'],
     grant_types_supported: ['authorization_code'],
@@ -92,6 +93,7 @@ export const METHODS: ReadonlyMap<string, string> = new Map([
   ['/authorize', 'GET, HEAD, POST'],
   ['/token', 'POST'],
   ['/userinfo', 'GET, HEAD, POST'],
+  ['/logout', 'GET, HEAD, POST'],
 ]);
 
 /** The error of an authorization request that goes back to the application (RFC 6749 §4.1.2.1, RFC 7636 §4.4.1). */
@@ -131,9 +133,9 @@ export function claimsOf(
   };
 }
 
-/** A page for mistakes that must not be sent back to anybody. */
-export function badPage(problem: string): DevResponse {
-  return { status: 400, headers: pageHeaders([]), body: errorPage(problem) };
+/** Page for a mistake that must not be sent to the redirect URI. */
+export function badPage(problem: string, title = 'This login cannot go on'): DevResponse {
+  return { status: 400, headers: pageHeaders([]), body: page(title, `<p>${escapeHtml(problem)}</p>`) };
 }
 
 /** RFC 6749 §5.2. */
@@ -199,9 +201,6 @@ export function pickerPage(
   parameters: Readonly<Record<string, string>>,
   users: readonly PickableUser[],
 ): string {
-  const hidden = Object.entries(parameters).map(
-    ([name, value]) => `<input type="hidden" name="${escapeHtml(name)}" value="${escapeHtml(value)}">`,
-  );
   const buttons = users.map(
     ({ sub, name, email }) =>
       `<button name="user" value="${escapeHtml(sub)}">${escapeHtml(name)}<small>${escapeHtml(email ?? sub)}</small></button>`,
@@ -210,16 +209,33 @@ export function pickerPage(
     'Choose who to be',
     `<p>This stands in for an identity provider during development. Nobody is asked for a password.</p>
 <form method="post" action="${escapeHtml(action)}">
-${hidden.join('\n')}
+${hiddenFields(parameters)}
 ${buttons.join('\n')}
 <button name="deny" value="1">Cancel the login</button>
 </form>`,
   );
 }
 
-/** Says why nobody is sent anywhere. */
-function errorPage(problem: string): string {
-  return page('This login cannot go on', `<p>${escapeHtml(problem)}</p>`);
+/** Page that asks whether to log out. `parameters` are those of the logout request, and come back with the answer. */
+export function logoutPage(action: string, parameters: Readonly<Record<string, string>>): string {
+  return page(
+    'Log out at the provider?',
+    `<form method="post" action="${escapeHtml(action)}">
+${hiddenFields(parameters)}
+<button name="confirmed" value="1">Log out</button>
+</form>`,
+  );
+}
+
+/** Page after a logout that has no address to return to. */
+export function loggedOutPage(): string {
+  return page('You are logged out at the provider', '<p>You may close this page.</p>');
+}
+
+function hiddenFields(parameters: Readonly<Record<string, string>>): string {
+  return Object.entries(parameters)
+    .map(([name, value]) => `<input type="hidden" name="${escapeHtml(name)}" value="${escapeHtml(value)}">`)
+    .join('\n');
 }
 
 function page(title: string, body: string): string {

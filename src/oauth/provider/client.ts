@@ -185,10 +185,13 @@ export class ProviderClient {
   }
 
   /** The address that ends the user's session at the provider; undefined where it names none (OpenID Connect RP-Initiated Logout 1.0 §2). */
-  async logoutUrl(parameters: Readonly<Record<string, string | undefined>>): Promise<string | undefined> {
+  async logoutUrl(
+    origin: string,
+    parameters: Readonly<Record<string, string | undefined>>,
+  ): Promise<string | undefined> {
     const { endSessionUrl } = await this.#discovery.endpoints();
     if (endSessionUrl === undefined) return undefined;
-    const url = new URL(endSessionUrl);
+    const url = new URL(this.#isServedHere ? new URL(endSessionUrl).pathname : endSessionUrl, origin);
     for (const [name, value] of Object.entries({ client_id: this.#options.clientId, ...parameters }))
       if (value !== undefined) url.searchParams.set(name, value);
     return url.href;

@@ -149,8 +149,11 @@ export class LoginSite implements AsyncDisposable {
   }
 
   /** Another browser. */
-  browser(): TestClient {
-    const client = new TestClient(this.app, this.#client);
+  browser(baseUrl?: string): TestClient {
+    const client = new TestClient(this.app, {
+      ...this.#client,
+      ...(baseUrl === undefined ? {} : { baseUrl }),
+    });
     this.#others.push(client);
     return client;
   }
