@@ -147,7 +147,7 @@ async function serves(t: TestContext, path: string): Promise<void> {
   });
   assert.equal(created.status, 201);
   assert.match(created.headers.get('location')!, /^\/api\/notes\/[\da-f-]{36}$/);
-  assert.match(await visitor.submit('/logout'), />Log in</);
+  assert.match(await visitor.logOut(), />Log in with dev</);
   assert.match(await (await fetch(`${visitor.url}/readyz`)).text(), /"database":\{"status":"up"/);
   await stops(server);
   assert.deepEqual(databaseFiles(path), ['data.db'], 'its log is written back');
@@ -232,7 +232,7 @@ test('a new project does not start in production before its database is migrated
       login.headers.get('location')!,
       /^https:\/\/github\.com\/login\/oauth\/authorize\?[^]*redirect_uri=https%3A%2F%2Fnotes\.example%2Foauth%2Fcallback/,
     );
-    assert.equal((await fetch(`${url!}/_dev/provider/authorize`)).status, 404);
+    assert.equal((await fetch(`${url!}/_dev/dev/authorize`)).status, 404);
     await stops(server);
   }
   const live = await run(...svc('check', '--live', '--skip', 'SVC404'));
@@ -253,7 +253,7 @@ test('a new project in production without a provider lets nobody in, and says so
   const [, url] = await server.printed(/"event":"listening","url":"([^"]+)","env":"production"/);
   await server.printed(/"event":"login_missing"/);
   assert.match(await (await fetch(url!)).text(), /role="alert">There is no login yet/);
-  for (const address of ['oauth/login', '_dev/provider/authorize'])
+  for (const address of ['oauth/login', '_dev/dev/authorize'])
     assert.equal((await fetch(`${url!}/${address}`)).status, 404);
   assert.equal((await fetch(`${url!}/api/notes`)).status, 401);
   await stops(server);
