@@ -1,6 +1,6 @@
 /**
  * What programs can import, name by name. UPDATE_API=1 writes api-surface.txt anew, and the table of error codes in
- * README.md; read the difference before you commit it.
+ * src/REFERENCE.md; read the difference before you commit it.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { ROOT } from './support/build.ts';
 
 const UPDATES = process.env['UPDATE_API'] === '1';
 const SURFACE = join(ROOT, 'test/api-surface.txt');
-const README = join(ROOT, 'README.md');
+const REFERENCE = join(ROOT, 'src/REFERENCE.md');
 
 interface Exported {
   readonly name: string;
@@ -148,17 +148,17 @@ function cell(text: string): string {
 
 const TABLE = /(<!-- error codes -->\n)([\s\S]*?)(\n<!-- end of error codes -->)/;
 
-test('README.md lists every error code with what it means and its remedy', () => {
+test('src/REFERENCE.md lists every error code with what it means and its remedy', () => {
   if (UPDATES)
     writeFileSync(
-      README,
-      readFileSync(README, 'utf8').replace(
+      REFERENCE,
+      readFileSync(REFERENCE, 'utf8').replace(
         TABLE,
         (_all, before: string, _old, after: string) => before + table() + after,
       ),
     );
-  const found = TABLE.exec(readFileSync(README, 'utf8'))?.[2];
-  assert.ok(found !== undefined, 'README.md has lost the marks around its table of error codes');
+  const found = TABLE.exec(readFileSync(REFERENCE, 'utf8'))?.[2];
+  assert.ok(found !== undefined, 'src/REFERENCE.md has lost the marks around its table of error codes');
   assert.deepEqual(found.split('\n'), table().split('\n'), 'run this test with UPDATE_API=1');
 });
 

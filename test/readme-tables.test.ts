@@ -1,14 +1,15 @@
 /**
- * Tables of README.md that the sources say: commands, metrics, events of the log. UPDATE_API=1 writes them anew. And its contents.
+ * Tables of the manuals that are made from the sources: commands, metrics, log events. UPDATE_API=1 writes them.
+ * Links between manuals lead somewhere.
  */
 import assert from 'node:assert/strict';
-import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { join, posix } from 'node:path';
 import { test } from 'node:test';
 import { ROOT } from './support/build.ts';
+import { MANUAL_PATHS, manual, manuals } from './support/manuals.ts';
 import { unwrapped } from './support/unwrapped.ts';
 
-const README = join(ROOT, 'README.md');
 const SOURCES: readonly (readonly [file: string, text: string])[] = readdirSync(join(ROOT, 'src'), {
   recursive: true,
   encoding: 'utf8',
@@ -107,41 +108,57 @@ function events(): string[] {
   ];
 }
 
-for (const [name, table, least] of [
-  ['commands', commands, 8],
-  ['metrics', metrics, 30],
-  ['events', events, 40],
+for (const [name, path, table, least] of [
+  ['commands', 'src/cli/README.md', commands, 8],
+  ['metrics', 'src/REFERENCE.md', metrics, 30],
+  ['events', 'src/REFERENCE.md', events, 40],
 ] as const) {
-  test(`README.md has the table of ${name} that the sources say`, async () => {
+  test(`${path} has the table of ${name} that the sources give`, async () => {
     const rows = await table();
     const pattern = new RegExp(`(<!-- ${name} -->\n)([^]*?)(<!-- end of ${name} -->)`);
     if (process.env['UPDATE_API'] === '1')
       writeFileSync(
-        README,
-        readFileSync(README, 'utf8').replace(
+        join(ROOT, path),
+        manual(path).replace(
           pattern,
           (_all, before: string, _old, after: string) => `${before}${rows.join('\n')}\n${after}`,
         ),
       );
-    const there =
-      pattern.exec(readFileSync(README, 'utf8'))?.[2] ??
-      assert.fail(`README.md has lost the marks around ${name}`);
+    const there = pattern.exec(manual(path))?.[2] ?? assert.fail(`${path} has lost the marks around ${name}`);
     assert.deepEqual(there.trim().split('\n'), rows, 'run this test with UPDATE_API=1');
     assert.ok(rows.length - 2 >= least, `${rows.length - 2} rows`);
   });
 }
 
-test('the contents of README.md lead to every section, and to no other', () => {
-  const text = readFileSync(README, 'utf8').replace(/^```[^]*?^```/gm, '');
-  const slugs = [...text.matchAll(/^## (.+)$/gm)].map(
-    ([, title]) =>
-      `#${title!
-        .toLowerCase()
-        .replace(/[^\w\- ]/g, '')
-        .replaceAll(' ', '-')}`,
+/** The anchors of a manual's headings, as GitHub makes them. */
+function anchorsOf(text: string): readonly string[] {
+  return [...withoutCode(text).matchAll(/^#{1,4} (.+)$/gm)].map(([, title]) =>
+    title!
+      .toLowerCase()
+      .replace(/[^\w\- ]/g, '')
+      .replaceAll(' ', '-'),
   );
-  const [contents] = /^## Contents\n[^]*?(?=^## )/m.exec(text) ?? assert.fail('there are no contents');
-  const linked = [...contents.matchAll(/\]\((#[^)]+)\)/g)].map(([, to]) => to!);
-  assert.deepEqual([...linked].sort(), slugs.filter((slug) => slug !== '#contents').sort());
-  for (const [, to] of text.matchAll(/\]\((#[^)]+)\)/g)) assert.ok(slugs.includes(to!), to);
+}
+
+function withoutCode(text: string): string {
+  return text.replace(/^```[^]*?^```/gm, '');
+}
+
+test('every link of a manual to a file or a heading leads to it', () => {
+  for (const { path, text } of manuals()) {
+    for (const [, to, anchor] of withoutCode(text).matchAll(/\]\((?![a-z]+:)([^)#]*)(?:#([^)]+))?\)/g)) {
+      const target = to === '' ? path : posix.join(posix.dirname(path), to!);
+      assert.ok(existsSync(join(ROOT, target)), `${path}: ${to}`);
+      if (anchor !== undefined)
+        assert.ok(anchorsOf(manual(target)).includes(anchor), `${path}: ${to}#${anchor}`);
+    }
+  }
+});
+
+test('README.md links every manual', () => {
+  const linked = [...manual('README.md').matchAll(/\]\(([^)#]+\.md)/g)].map(([, to]) => to!);
+  assert.deepEqual(
+    MANUAL_PATHS.filter((path) => path !== 'README.md' && !linked.includes(path)),
+    [],
+  );
 });

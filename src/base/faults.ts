@@ -15,7 +15,7 @@ export interface Fault {
   readonly rule?: Finding['rule'];
 }
 
-/** Every fault by code. A code is for ever, a message is not. README.md lists them; a test holds the two together. */
+/** Every fault by code. A code is for ever, a message is not. src/REFERENCE.md lists them, which a test checks. */
 export const FAULTS = {
   E_APP_FROZEN: {
     describe: (what: string): string =>

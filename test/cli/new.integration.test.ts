@@ -441,7 +441,15 @@ test('svc new --vendor writes a project that npm installs without a network, and
 
 test('svc new --vendor copies what is published, and names no development packages and no scripts', async (t) => {
   const path = join(await made(t, ['--vendor']), 'vendor/svc');
-  assert.deepEqual(readdirSync(path).sort(), ['LICENSE', 'README.md', 'bin', 'dist', 'package.json', 'src']);
+  assert.deepEqual(readdirSync(path).sort(), [
+    '.github',
+    'LICENSE',
+    'README.md',
+    'bin',
+    'dist',
+    'package.json',
+    'src',
+  ]);
   const manifest = manifestOf(path) as object;
   for (const key of ['devDependencies', 'scripts', 'allowScripts']) assert.equal(key in manifest, false, key);
   for (const key of ['version', 'exports', 'bin', 'engines', 'type'])
