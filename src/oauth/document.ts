@@ -1,17 +1,17 @@
 /**
- * What documents say of the endpoints: their parameters are read by hand, and their refusals have a form of their own, so that
- * none of it can be derived.
+ * OpenAPI texts of the endpoints. Their parameters are read by hand, and their refusals have their own form, so the document
+ * cannot be derived from their declarations.
  */
 import { OAUTH_ERRORS } from './errors.ts';
 
-/** What a route of the plugin says of itself. */
+/** OpenAPI description of one route. */
 interface Described {
   readonly summary: string;
   readonly description: string;
   readonly meta: Readonly<Record<string, unknown>>;
 }
 
-/** How the plugin answers. */
+/** Options that change the responses. */
 export interface DocumentedMode {
   readonly mode: 'json' | 'cookie';
   readonly dpop: 'off' | 'optional' | 'required';
@@ -63,8 +63,11 @@ const ENDPOINTS: Readonly<Record<EndpointName, (terms: DocumentedMode, method: '
           { type: 'string', format: 'uri' },
         ),
         query('scope', 'Fewer scopes of the provider than usual, with spaces between them'),
-        query('login_hint', 'Who is about to log in', { type: 'string', maxLength: 200 }),
-        query('prompt', 'What the provider asks for', {
+        query('login_hint', 'Expected user, for the login form of the provider', {
+          type: 'string',
+          maxLength: 200,
+        }),
+        query('prompt', 'Prompt of the provider', {
           type: 'string',
           enum: ['none', 'login', 'consent', 'select_account'],
         }),
@@ -101,7 +104,7 @@ const ENDPOINTS: Readonly<Record<EndpointName, (terms: DocumentedMode, method: '
     }),
     callback: ({ mode, nativeRedirects }, method) => ({
       summary: method === 'GET' ? 'End a login' : 'End a login, for providers that answer with a form',
-      description: `Where the identity provider sends the browser: what it brings is exchanged for ${mode === 'json' ? 'tokens' : 'cookies'}.`,
+      description: `The identity provider redirects the browser here with a code, which is exchanged for ${mode === 'json' ? 'tokens' : 'cookies'}.`,
       ...(method === 'GET'
         ? { parameters: Object.entries(CALLBACK).map(([name, description]) => query(name, description)) }
         : {
@@ -118,7 +121,7 @@ const ENDPOINTS: Readonly<Record<EndpointName, (terms: DocumentedMode, method: '
                 description:
                   mode === 'json'
                     ? 'The login has succeeded'
-                    : 'A page that sends the form once more, with the cookies of this site',
+                    : 'An intermediate page that posts the form again, with the cookies of this site',
                 content: {
                   ...(mode === 'json' ? json('TokenAnswer') : {}),
                   ...(method === 'POST' ? { 'text/html': { schema: TEXT } } : {}),
@@ -132,7 +135,7 @@ const ENDPOINTS: Readonly<Record<EndpointName, (terms: DocumentedMode, method: '
     token: ({ mode, dpop, nativeRedirects }) => ({
       summary: 'Refresh an access token',
       description:
-        'Gives another pair for a refresh token (RFC 6749 §6), which does not count any more: used again, it ends the login.',
+        'Exchanges a refresh token for a new pair (RFC 6749 §6). The old token is no longer valid: used again, it ends the login.',
       ...(dpop === 'off'
         ? {}
         : {
@@ -258,7 +261,8 @@ const ENDPOINTS: Readonly<Record<EndpointName, (terms: DocumentedMode, method: '
       ),
       responses: {
         200: {
-          description: mode === 'json' ? 'It counts no more' : 'It counts no more, and the cookies are gone',
+          description:
+            mode === 'json' ? 'The login has ended' : 'The login has ended, and the cookies are removed',
         },
         204: null,
       },
@@ -266,14 +270,14 @@ const ENDPOINTS: Readonly<Record<EndpointName, (terms: DocumentedMode, method: '
   };
 
 const CALLBACK = {
-  code: 'What tokens of the provider are exchanged for',
-  state: 'That of the login',
+  code: 'Code to exchange for tokens of the provider',
+  state: 'State of the login',
   error: 'Why there is no code',
-  error_description: 'The same for people',
-  iss: 'Who the provider is (RFC 9207)',
+  error_description: 'Description for people',
+  iss: 'Issuer of the provider (RFC 9207)',
 };
 
-/** Every refusal has the form of OAuth; null takes away what would be derived. */
+/** Responses for refusals, which all have the form of OAuth. Null removes a response that would be derived. */
 const REFUSALS = {
   400: null,
   404: null,
@@ -304,7 +308,7 @@ function componentsOf({ mode, dpop }: DocumentedMode): object {
         properties: {
           error: { type: 'string', enum: Object.keys(OAUTH_ERRORS).sort() },
           error_description: TEXT,
-          request_id: { type: 'string', description: 'What the log knows the request by' },
+          request_id: { type: 'string', description: 'Id of the request in the log' },
         },
       },
       TokenAnswer: {
@@ -365,7 +369,7 @@ function objectOf(members: Readonly<Record<string, string>>): object {
   };
 }
 
-/** A form, or a JSON object of texts. */
+/** A form, or a JSON object of strings. */
 function body(properties: Readonly<Record<string, object>>, required: readonly string[]): object {
   const schema = { type: 'object', properties, ...(required.length === 0 ? {} : { required }) };
   return {

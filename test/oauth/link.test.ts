@@ -1,5 +1,5 @@
 /**
- * Account linking: by POST alone, for a user who is logged in, and from a page of this origin.
+ * Account linking: by POST, for a logged-in user, from a page of this origin.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -54,7 +54,7 @@ async function open(
   return { site, users, [Symbol.asyncDispose]: () => site[Symbol.asyncDispose]() };
 }
 
-/** Logs in as a subject at a provider. */
+/** Logs in at a provider. */
 async function login(site: LoginSite, subject: string, name = 'one', client = site.client): Promise<void> {
   const { state } = await site.begin({}, { client, path: `/oauth/${name}/login` });
   site.fake.user = { sub: subject };
@@ -71,7 +71,7 @@ const link = (
 const stateOf = (response: Response): string =>
   new URL(response.headers.get('location')!).searchParams.get('state')!;
 
-test('A user who is logged in links another account, and logs in with either', async () => {
+test('A logged-in user links another account, and logs in with either', async () => {
   await using made = await open();
   const { site, users } = made;
   await login(site, 'ada');
@@ -103,7 +103,7 @@ test('A user who is logged in links another account, and logs in with either', a
   );
 });
 
-test('An access token links too, and gets the address of the provider as JSON', async () => {
+test("A request with an access token links an account, and gets the provider's address as JSON", async () => {
   await using made = await open({ mode: 'json' }, { hasSession: false });
   const { site, users } = made;
   site.fake.user = { sub: 'ada' };
@@ -119,7 +119,7 @@ test('An access token links too, and gets the address of the provider as JSON', 
   assert.equal(users.get('two lovelace'), 'user-ada');
 });
 
-test('There is no link without a login, by GET, or from a page of another origin', async () => {
+test('A link needs a login, POST, and a page of this origin', async () => {
   await using made = await open();
   const { site } = made;
   await refusedAs(await link(site, PROGRAM), 401, 'login_required');
@@ -142,7 +142,7 @@ test('There is no link without a login, by GET, or from a page of another origin
   assert.equal(site.fake.count(), 2, 'of the login alone');
 });
 
-test('Routes to link are there with onLink alone', async () => {
+test('The link routes exist only with onLink', async () => {
   await using site = await LoginSite.open({ names: NAMES });
   await refusedAs(await link(site), 404, 'invalid_request');
   await assert.rejects(LoginSite.open({ plugin: { onUnlink: () => true } }), { code: 'E_OPTION_RANGE' });
@@ -165,7 +165,7 @@ test('An account of another user is not linked', async () => {
   }
 });
 
-test('A link ends with the login that began it: after a logout, a revocation, or as another user', async () => {
+test('A link is refused after a logout, a revocation, or a login as another user', async () => {
   const ends: readonly ((site: LoginSite) => Promise<unknown>)[] = [
     (site) => site.client.post('/oauth/revoke', { headers: OWN }),
     (site) => site.oauth.revokeAll('user-ada'),
@@ -188,7 +188,7 @@ test('A link ends with the login that began it: after a logout, a revocation, or
   }
 });
 
-test('The state of a link counts in its browser alone, and once', async () => {
+test('The state of a link works once, in its own browser', async () => {
   await using made = await open();
   const { site } = made;
   await login(site, 'ada');
@@ -209,7 +209,7 @@ test('The state of a link counts in its browser alone, and once', async () => {
   );
 });
 
-test('Unlinking keeps the last way in, and ends other logins by that provider', async () => {
+test('Unlinking refuses the last login method, and ends other logins by that provider', async () => {
   await using made = await open({ storeProviderTokens: true });
   const { site } = made;
   const unlink = (name: string): Promise<Response> =>

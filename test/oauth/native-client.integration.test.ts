@@ -1,5 +1,5 @@
 /**
- * A native client as a process of its own, with its own listener, logs a user in through a browser (RFC 8252, RFC 7636).
+ * A native client in its own process, with its own listener, logs a user in through a browser (RFC 8252, RFC 7636).
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

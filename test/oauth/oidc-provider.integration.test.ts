@@ -1,6 +1,6 @@
 /**
- * A certified OpenID provider and the capabilities beside login: provider tokens, logout from both sides, private_key_jwt,
- * and parameters of one login.
+ * oidc-provider, a certified OpenID provider: provider tokens, logout from both sides, private_key_jwt, parameters of one
+ * login.
  */
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
@@ -32,7 +32,7 @@ interface Site extends AsyncDisposable {
   readonly oauth: OAuthPlugin;
   readonly browser: ScriptedBrowser;
   readonly events: Record<string, unknown>[];
-  /** Access tokens that the hook was given. */
+  /** Access tokens that the hook got. */
   readonly given: (string | undefined)[];
   login(): Promise<void>;
 }
@@ -173,7 +173,7 @@ test('A logout leads to oidc-provider and back, and its logout token ends the ot
   await using site = await opened(t);
   if (site === undefined) return;
   await site.login();
-  await site.login(); // the session at the provider is one
+  await site.login(); // in the same session at the provider
   assert.equal((await site.oauth.listSessions('user-ada')).length, 2);
   const address = new URL('/oauth/logout', site.url);
   const left = await fetch(address, {

@@ -1,5 +1,5 @@
 /**
- * Two processes of one application with Redis between them: states, codes, proofs and limits count for both.
+ * Two processes of one application that share Redis: states, codes and limits count for both.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -46,7 +46,7 @@ async function pair(t: TestContext, loginsPerMinute: number): Promise<Pair> {
   return { urls: urls as [string, string], dev, redis };
 }
 
-/** A login that the provider has answered: the query of its callback, and the cookie of its browser. */
+/** A login after the provider's redirect: the query of the callback, and the browser's cookie. */
 interface Answered {
   readonly query: string;
   readonly cookie: string;
@@ -129,6 +129,6 @@ test('Without Redis no state is accepted: 503, and the login goes on when Redis 
   assert.deepEqual([refused.status, await errorOf(refused)], [503, 'temporarily_unavailable']);
   await site.redis.start();
   let response = await finish(site.urls[1], login);
-  while (response.status === 503) response = await finish(site.urls[1], login); // until it is connected again
+  while (response.status === 503) response = await finish(site.urls[1], login); // until Redis is connected again
   assert.equal(response.status, 200);
 });

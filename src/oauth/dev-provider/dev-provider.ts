@@ -1,10 +1,10 @@
 /**
- * DevProvider: an OpenID provider for development and tests that logs anybody in as anybody. It is true to the standards
- * otherwise: code flow with PKCE S256, `iss` in answers, single-use codes, id_token, user info, discovery, JWK set.
+ * DevProvider: an OpenID provider for development and tests that accepts any user without a password. Otherwise it follows the
+ * standards: code flow with PKCE S256, `iss` in responses, single-use codes, id_token, user info, discovery, JWK set, logout.
  *
  *   GET /.well-known/openid-configuration   GET /jwks   GET|POST /authorize   POST /token   GET|POST /userinfo   GET|POST /logout
  *
- * It listens on 127.0.0.1 by itself, is mounted on an application, or answers what is handed to `handle()`. Not in production.
+ * It listens on 127.0.0.1 itself, is mounted on an application, or answers requests passed to `handle()`. Not in production.
  */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { http } from '../../base/node-http.ts';
@@ -77,7 +77,7 @@ export class DevProvider {
     this.#clock = read.clock;
   }
 
-  /** Its issuer, and the beginning of each of its URLs. @throws SvcError `E_DEV_PROVIDER` before start() when no issuer was given */
+  /** The issuer, and the prefix of each URL. @throws SvcError `E_DEV_PROVIDER` before start() without the option `issuer` */
   get url(): string {
     if (this.#issuer === undefined)
       throw new SvcError('E_DEV_PROVIDER', ['it has not been started, so it has no URL yet']);
@@ -95,7 +95,7 @@ export class DevProvider {
     await this.#ready();
   }
 
-  /** Stops listening, cuts off whoever is connected, and forgets codes and tokens. */
+  /** Stops listening, closes open connections, and deletes codes and tokens. */
   async stop(): Promise<void> {
     const server = this.#server;
     this.#server = undefined;
@@ -125,11 +125,11 @@ export class DevProvider {
   }
 
   /**
-   * Lets an application serve it below `path`, and gives it as provider(): browsers find it wherever they find the application,
-   * on any port and by any name, and the application asks it without a connection. `redirectUris` may be paths. Without the
-   * option `issuer` it calls itself `http://localhost` and the path, wherever that is.
+   * Serves the provider below `path` of an application, and returns it as provider() does. Browsers reach it at the origin of the
+   * application, on any port and by any name. The application calls it without a connection. `redirectUris` may be paths.
+   * Without the option `issuer` the issuer is `http://localhost` and the path.
    *
-   * @throws SvcError `E_PATH_TEMPLATE` for a path that is none
+   * @throws SvcError `E_PATH_TEMPLATE` for an invalid path
    */
   mount(router: Router, path: string = '/_dev/provider'): OAuthProvider {
     this.#issuer ??= `http://localhost${path}`;
@@ -147,8 +147,8 @@ export class DevProvider {
   }
 
   /**
-   * What a browser does: opens an authorization URL of this provider, picks the user `sub` or cancels, and is sent to the URL
-   * that this gives, the application's callback. For tests. @throws Error when the provider shows an error page
+   * Acts as a browser, for tests: opens an authorization URL of this provider, and picks the user `sub`, or cancels. Returns the
+   * address of the application's callback. @throws Error when the provider responds with an error page
    */
   async pick(authorizationUrl: string, sub: string | undefined): Promise<string> {
     const body = new URLSearchParams(new URL(authorizationUrl).search);
@@ -171,7 +171,7 @@ export class DevProvider {
     return location;
   }
 
-  /** Answers a request. Needs an issuer: given, or from start(). */
+  /** Answers a request. Needs an issuer: the option, or start(). */
   async handle(request: DevRequest): Promise<DevResponse> {
     const isForm =
       request.headers['content-type']?.split(';', 1)[0]!.trim().toLowerCase() ===
@@ -215,8 +215,8 @@ export class DevProvider {
   }
 
   /**
-   * RFC 6749 §4.1.1: who asks wrongly for whom is told so here; every other mistake goes back to the application. Only a form
-   * picks somebody: a link does not log anyone in.
+   * RFC 6749 §4.1.1: a wrong client or redirect URI gets an error page here; every other error goes to the application. Only a
+   * form picks a user: a link logs no user in.
    */
   #authorize(given: URLSearchParams, isForm: boolean, origin: string | undefined): DevResponse {
     const one = (name: string): string | undefined =>
@@ -234,7 +234,7 @@ export class DevProvider {
     if (isForm && given.has('deny')) return back({ error: 'access_denied' });
     const user = isForm ? this.#users.find(({ sub }) => sub === one('user')) : undefined;
     if (user !== undefined) return back({ code: this.#grant(user, redirectUri, one) });
-    if (one('prompt')?.split(' ').includes('none') === true) return back({ error: 'login_required' }); // nobody is ever logged in here
+    if (one('prompt')?.split(' ').includes('none') === true) return back({ error: 'login_required' }); // there are no sessions here
     const asked = Object.fromEntries([...given].filter(([name]) => name !== 'user' && name !== 'deny'));
     const users = this.#users.map(({ sub, name, email }) => ({ sub, name: name ?? sub, email }));
     return {
@@ -320,7 +320,7 @@ export class DevProvider {
     );
   }
 
-  /** The answer to a client that does not prove who it is, exactly once (§2.3.1); undefined for ours. */
+  /** Authenticates the client, exactly once (§2.3.1). Returns the error response, undefined on success. */
   #client(form: URLSearchParams, authorization: string | undefined): DevResponse | undefined {
     const basic = /^basic +([\w+/=]+)$/i.exec(authorization ?? '')?.[1];
     if (authorization !== undefined && form.has('client_secret')) return tokenError('invalid_request');

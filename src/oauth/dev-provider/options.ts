@@ -18,19 +18,19 @@ export interface DevProviderOptions {
   readonly clientId?: string | undefined;
   /** Default `dev-secret`. */
   readonly clientSecret?: string | undefined;
-  /** Where logins may return to, byte for byte; paths are of the application that it is mounted on. */
+  /** Allowed redirect URIs, compared byte for byte. A path belongs to the application that serves the provider. */
   readonly redirectUris: readonly string[];
-  /** Where a logout may return to, byte for byte, or as paths. Default: none. */
+  /** Allowed addresses after a logout, compared byte for byte; paths as above. Default none. */
   readonly postLogoutRedirectUris?: readonly string[] | undefined;
   /** Name of its provider(), for applications that have several. Default `dev`. */
   readonly name?: string | undefined;
   /** Port that start() listens on. Default 0: a free one. */
   readonly port?: number | undefined;
-  /** The URL it is reached by when an application answers for it, without a slash at the end. Default: where start() listens. */
+  /** Its URL when an application answers for it, without a trailing slash. Default: the address of start(). */
   readonly issuer?: string | undefined;
   /** Default `RS256`. */
   readonly idTokenAlgorithm?: DevAlgorithm | undefined;
-  /** Where the application believes it runs; `production` is refused. Default: the variable SVC_ENV, else `production`, as applications do. */
+  /** The environment; `production` is refused. Default: the variable SVC_ENV, else `production`, as for applications. */
   readonly env?: Env | undefined;
   readonly clock?: Clock | undefined;
 }

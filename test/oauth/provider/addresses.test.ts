@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isPrivateAddress, isWithinSite, problemOfUrl } from '../../../src/oauth/provider/addresses.ts';
 
-test('N04: isPrivateAddress() knows addresses of this machine and of sites, IPv4 inside IPv6 too', () => {
+test('isPrivateAddress() returns true for addresses of this machine and of sites, also for IPv4 inside IPv6', () => {
   const privates = [
     '127.0.0.1',
     '127.255.255.254',
@@ -66,7 +66,7 @@ test('N04: isPrivateAddress() knows addresses of this machine and of sites, IPv4
   assert.deepEqual(publics.filter(isPrivateAddress), []);
 });
 
-test('N01: problemOfUrl() lets https through, and http to the loopback interface when it is allowed', () => {
+test('problemOfUrl() accepts https, and http to the loopback interface when that is allowed', () => {
   for (const url of ['https://provider.test/authorize?x=1', 'https://[2606:4700::1111]:8443/'])
     assert.equal(problemOfUrl(url, false), undefined);
   for (const url of ['http://127.0.0.1:9000/', 'http://localhost/', 'http://[::1]:80/', 'http://0x7f.1/']) {
@@ -81,10 +81,10 @@ test('N01: problemOfUrl() lets https through, and http to the loopback interface
     ['file:///etc/passwd', /is not https/],
     ['javascript:alert(1)', /is not https/],
     ['data:,x', /is not https/],
-    ['/token', /no absolute URL/],
-    ['', /no absolute URL/],
-    [5, /no absolute URL/],
-    [undefined, /no absolute URL/],
+    ['/token', /not an absolute URL/],
+    ['', /not an absolute URL/],
+    [5, /not an absolute URL/],
+    [undefined, /not an absolute URL/],
     ['https://user:pw@provider.test/', /user information/],
     ['https://provider.test/#x', /fragment/],
     ['https://provider.test/a b', /spaces/],
@@ -94,7 +94,7 @@ test('N01: problemOfUrl() lets https through, and http to the loopback interface
   for (const [url, problem] of wrong) assert.match(problemOfUrl(url as string, true)!, problem);
 });
 
-test('isWithinSite() takes a host and what is below it', () => {
+test('isWithinSite() accepts a host and its subdomains', () => {
   assert.deepEqual(
     [
       ['a.test', 'a.test'],
