@@ -141,7 +141,7 @@ test('svc check reports settings that production must not have', async () => {
   ]);
   assert.deepEqual(rules({}, new DatabasePlugin('sqlite:./x.db')), []);
   assert.deepEqual(rules({ allowedRedirectUris: [] }, memory()), [
-    'SVC209 no redirect URI is allowed, so that nobody can log in',
+    'SVC209 no redirect URI is allowed, so users cannot log in',
   ]);
   const parts = {
     name: 'dev',
