@@ -7,7 +7,7 @@ import { fileOfPlace } from './findings.ts';
 import type { Finding } from './findings.ts';
 
 /** What is said of a mistake. */
-export interface Fault {
+interface Fault {
   /** "Cannot ‹what was tried›: ‹what was found, what is needed›", values quoted, no full stop, never a secret. */
   readonly describe: (...args: never[]) => string;
   readonly remedy: string;

@@ -4,7 +4,7 @@
 import type { Finding } from '../base/findings.ts';
 
 /** More about a rule. */
-export interface Explanation {
+interface Explanation {
   readonly wrong: string;
   readonly right: string;
   /** Numbers of the Common Weakness Enumeration. */

@@ -21,7 +21,7 @@ import type { Counter } from '../observability/metrics.ts';
 import type { Finding } from '../base/findings.ts';
 
 /** Answers a request. Never throws, never rejects. */
-export type Layer = (req: TransportRequest) => Awaitable<HttpResponse>;
+type Layer = (req: TransportRequest) => Awaitable<HttpResponse>;
 
 /** The innermost one, or all of them around it. */
 export type Core = (req: TransportRequest) => Answer;

@@ -11,7 +11,7 @@ import type { Failure, FailurePages } from './failure-page.ts';
 const JSON_TYPE = 'application/json';
 
 /** Makes a response that no cache stores and that sends no `Referer`. */
-export function unstored<T extends HttpResponse>(response: T): T {
+function unstored<T extends HttpResponse>(response: T): T {
   response.headers.set('Cache-Control', 'no-store');
   response.headers.set('Pragma', 'no-cache');
   response.headers.set('Referrer-Policy', 'no-referrer');

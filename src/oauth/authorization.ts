@@ -14,7 +14,7 @@ import type { OAuthProvider } from './provider/presets.ts';
 import type { RedirectAllowlist } from './redirects.ts';
 
 /** A login as requested. */
-export interface AskedLogin extends Omit<BegunLogin, 'provider' | 'scopes'> {
+interface AskedLogin extends Omit<BegunLogin, 'provider' | 'scopes'> {
   /** Undefined: the provider's configured scopes. */
   readonly scopes: readonly string[] | undefined;
   /** Further parameters of the authorization URL. */

@@ -12,7 +12,7 @@ interface Described {
 }
 
 /** Options that change the responses. */
-export interface DocumentedMode {
+interface DocumentedMode {
   readonly mode: 'json' | 'cookie';
   readonly dpop: 'off' | 'optional' | 'required';
   readonly errorPath: string | undefined;

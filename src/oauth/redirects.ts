@@ -5,7 +5,7 @@
 import type { Env } from '../base/config.ts';
 
 /** Context in which an allowlist is checked. */
-export interface RedirectOptions {
+interface RedirectOptions {
   readonly env: Env;
   /** Allows entries of native applications in production, too: `http://127.0.0.1:...` and `http://[::1]:...` (RFC 8252 §7.3). Default false. */
   readonly allowsLoopback: boolean;

@@ -7,7 +7,7 @@ import { SvcError } from '../base/errors.ts';
 import type { Awaitable, RecordStore } from '../cache/stores.ts';
 
 /** Kinds of values. Each has its own key space. */
-export type SingleUseKind = 'state' | 'proof' | 'code' | 'logout';
+type SingleUseKind = 'state' | 'proof' | 'code' | 'logout';
 
 /** Records used values by their hashes. */
 export class SingleUse {

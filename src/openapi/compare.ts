@@ -331,10 +331,10 @@ function listOf(value: unknown): readonly unknown[] {
  */
 
 /** Finds the schema that a reference means, in the document that it stands in. */
-export type Resolve = (schema: JsonSchema) => JsonSchema;
+type Resolve = (schema: JsonSchema) => JsonSchema;
 
 /** The documents that the two schemas belong to. */
-export interface Documents {
+interface Documents {
   readonly earlier: Resolve;
   readonly later: Resolve;
 }

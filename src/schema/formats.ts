@@ -8,7 +8,7 @@
 import type { FormatName } from './types.ts';
 
 /** How one format is tested. `words` completes "must be ..."; `maxLength` is in UTF-16 units and is tested first. */
-export interface Format {
+interface Format {
   readonly words: string;
   readonly maxLength: number;
   /** The whole test as a pattern, where one pattern says it all: it may then be published. */
@@ -76,7 +76,7 @@ export const FORMATS: Readonly<Record<FormatName, Format>> = {
 const DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 /** Whether `YYYY-MM-DD` is a day of the proleptic Gregorian calendar, years 0000 ... 9999. */
-export function isDate(text: string): boolean {
+function isDate(text: string): boolean {
   const parts = DATE.exec(text);
   if (parts === null) return false;
   const year = Number(parts[1]),

@@ -63,7 +63,7 @@ export type TypeNode =
   | (Node & { readonly kind: 'object'; readonly schema: SchemaClass; readonly plan: () => ObjectPlan });
 
 /** One schema of a tagged union: the values of its tag, and the tag's name on the wire, which all variants share. */
-export interface Variant {
+interface Variant {
   readonly plan: ObjectPlan;
   readonly tagWire: string;
   readonly values: readonly Literal[];
@@ -121,7 +121,7 @@ export class FieldMarker implements Declaration {
   }
 }
 /** The way from a class to its plan. */
-export type Resolve = (schema: SchemaClass) => ObjectPlan;
+type Resolve = (schema: SchemaClass) => ObjectPlan;
 
 const isText = (value: unknown): boolean => typeof value === 'string';
 const COUNTS = {

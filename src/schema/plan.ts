@@ -162,7 +162,7 @@ export function classPlan(schema: SchemaClass): Plan {
 }
 
 /** The plan of a class. Never holds instances; its checks are compiled when first used. */
-export class Plan implements SchemaPlan<object>, Constructed {
+class Plan implements SchemaPlan<object>, Constructed {
   readonly name: string;
   readonly schema: SchemaClass;
   readonly learnt: Learnt;

@@ -131,6 +131,35 @@ test('Schema.accepts() says what parse() would, and makes nothing', () => {
   for (const other of [undefined, null, 'x', [], 7, new Map()]) assert.equal(Made.accepts(other), false);
 });
 
+test('Schema.accepts() reads no further than the first problem', () => {
+  class Item extends Schema {
+    name = Field(str);
+    parts = Field(list(int));
+    note = Field(str, { optional: true });
+  }
+  const read: string[] = [];
+  const input = (name: unknown, parts: unknown) => ({
+    get name() {
+      read.push('name');
+      return name;
+    },
+    get parts() {
+      read.push('parts');
+      return parts;
+    },
+    get note() {
+      read.push('note');
+      return undefined;
+    },
+  });
+  assert.equal(Item.accepts(input(1, [])), false);
+  assert.deepEqual(read.splice(0), ['name']);
+  assert.equal(Item.accepts(input('a', [1, 'b'])), false);
+  assert.deepEqual(read.splice(0), ['name', 'parts']);
+  assert.equal(Item.accepts(input('a', [1])), true);
+  assert.deepEqual(read, ['name', 'parts', 'note']);
+});
+
 test('Schema.accepts() agrees with safeParse() on generated pairs', () => {
   const random = new Random(20_261_122);
   const count = { true: 0, false: 0 };

@@ -22,7 +22,7 @@ const MAX_FILE_BYTES = 2_000_000;
 const EXTENSIONS = ['.ts', '.mts', '.cts', '.js', '.mjs', '.cjs'];
 
 /** The meaning of a name. */
-export type Binding =
+type Binding =
   | { readonly kind: 'declared'; readonly module: SourceModule; readonly node: Fn | ClassNode | Declarator }
   /** A parameter, a caught error, or the target of a loop. */
   | { readonly kind: 'parameter'; readonly owner: Node }

@@ -12,34 +12,34 @@ interface Placed {
   parent?: Node | undefined;
 }
 
-export interface Name extends Placed {
+interface Name extends Placed {
   readonly type: 'name';
   readonly name: string;
 }
 /** A string literal, by its value. */
-export interface Text extends Placed {
+interface Text extends Placed {
   readonly type: 'text';
   readonly value: string;
 }
 /** A number, `true`, `false` or `null`, as it is written. */
-export interface Value extends Placed {
+interface Value extends Placed {
   readonly type: 'value';
   readonly raw: string;
 }
 /** A regular expression literal. */
-export interface Pattern extends Placed {
+interface Pattern extends Placed {
   readonly type: 'pattern';
   readonly source: string;
   readonly flags: string;
 }
-export interface Template extends Placed {
+interface Template extends Placed {
   readonly type: 'template';
   readonly tag: Node | undefined;
   /** One more than there are values. */
   readonly texts: readonly string[];
   readonly values: readonly Node[];
 }
-export interface Member extends Placed {
+interface Member extends Placed {
   readonly type: 'member';
   readonly object: Node;
   /** The name behind the dot; undefined for `object[index]`. */
@@ -79,11 +79,11 @@ export interface Entry extends Placed {
   readonly isShorthand: boolean;
   readonly isStatic: boolean;
 }
-export interface ObjectNode extends Placed {
+interface ObjectNode extends Placed {
   readonly type: 'object';
   readonly entries: readonly (Entry | Spread)[];
 }
-export interface List extends Placed {
+interface List extends Placed {
   readonly type: 'list';
   readonly items: readonly Node[];
 }
@@ -91,35 +91,35 @@ export interface Spread extends Placed {
   readonly type: 'spread';
   readonly value: Node;
 }
-export interface Await extends Placed {
+interface Await extends Placed {
   readonly type: 'await';
   readonly value: Node;
 }
 /** One operand: `!a`, `typeof a`, `a++`, `yield a`. */
-export interface Unary extends Placed {
+interface Unary extends Placed {
   readonly type: 'unary';
   readonly operator: string;
   readonly value: Node | undefined;
 }
-export interface Binary extends Placed {
+interface Binary extends Placed {
   readonly type: 'binary';
   readonly operator: string;
   readonly left: Node;
   readonly right: Node;
 }
-export interface Assign extends Placed {
+interface Assign extends Placed {
   readonly type: 'assign';
   readonly operator: string;
   readonly target: Node;
   readonly value: Node;
 }
-export interface Choice extends Placed {
+interface Choice extends Placed {
   readonly type: 'choice';
   readonly test: Node;
   readonly yes: Node;
   readonly no: Node;
 }
-export interface Sequence extends Placed {
+interface Sequence extends Placed {
   readonly type: 'sequence';
   readonly items: readonly Node[];
 }
@@ -128,11 +128,11 @@ export interface Block extends Placed {
   readonly body: readonly Node[];
 }
 /** An expression as a statement. */
-export interface Statement extends Placed {
+interface Statement extends Placed {
   readonly type: 'statement';
   readonly value: Node;
 }
-export interface Declare extends Placed {
+interface Declare extends Placed {
   readonly type: 'declare';
   readonly kind: string;
   readonly items: readonly Declarator[];
@@ -142,32 +142,32 @@ export interface Declarator extends Placed {
   readonly target: Node;
   readonly value: Node | undefined;
 }
-export interface Leave extends Placed {
+interface Leave extends Placed {
   readonly type: 'leave';
   readonly how: 'return' | 'throw' | 'break' | 'continue';
   readonly value: Node | undefined;
 }
-export interface If extends Placed {
+interface If extends Placed {
   readonly type: 'if';
   readonly test: Node;
   readonly yes: Node;
   readonly no: Node | undefined;
 }
-export interface Loop extends Placed {
+interface Loop extends Placed {
   readonly type: 'loop';
   readonly kind: 'for' | 'of' | 'in' | 'while' | 'do';
   /** For `of` and `in`, the target and what is looped over; else the parts of the head. */
   readonly head: readonly Node[];
   readonly body: Node;
 }
-export interface Try extends Placed {
+interface Try extends Placed {
   readonly type: 'try';
   readonly block: Node;
   readonly param: Node | undefined;
   readonly handler: Node | undefined;
   readonly finalizer: Node | undefined;
 }
-export interface Switch extends Placed {
+interface Switch extends Placed {
   readonly type: 'switch';
   readonly value: Node;
   readonly cases: readonly Case[];
@@ -177,13 +177,13 @@ export interface Case extends Placed {
   readonly test: Node | undefined;
   readonly body: readonly Node[];
 }
-export interface Import extends Placed {
+interface Import extends Placed {
   readonly type: 'import';
   readonly from: string;
   /** `*` is the whole module. */
   readonly names: readonly { readonly imported: string; readonly local: string }[];
 }
-export interface Export extends Placed {
+interface Export extends Placed {
   readonly type: 'export';
   readonly from: string | undefined;
   readonly names: readonly { readonly local: string; readonly exported: string }[];

@@ -87,7 +87,7 @@ export class Sources {
  * Returns the meaning of an expression, whatever it is called here: `child_process.exec` of `import { exec as run } from 'node:child_process'`,
  * of `cp.exec`, and of `promisify(exec)`. Names that no import explains stay as they are: `db.execute`.
  */
-export function meaningOf(node: Node, module: SourceModule, depth = 0): string | undefined {
+function meaningOf(node: Node, module: SourceModule, depth = 0): string | undefined {
   if (depth > 4) return undefined;
   if (node.type === 'call') {
     const wrapper = meaningOf(node.callee, module, depth + 1);

@@ -9,7 +9,7 @@ import type { Block, Case, Declarator, Node } from './nodes.ts';
 import type { Token } from './tokens.ts';
 
 /** A module as it was read. */
-export interface Parsed {
+interface Parsed {
   readonly body: Block;
   readonly comments: readonly Token[];
 }

@@ -7,8 +7,7 @@
  */
 
 /** The kind of a token. */
-export type TokenKind =
-  'name' | 'private' | 'number' | 'string' | 'template' | 'pattern' | 'punctuator' | 'comment';
+type TokenKind = 'name' | 'private' | 'number' | 'string' | 'template' | 'pattern' | 'punctuator' | 'comment';
 
 /** A token, with its place in the text. */
 export interface Token {

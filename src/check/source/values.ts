@@ -106,6 +106,6 @@ export function isPresence(node: Node): boolean {
   );
 }
 
-export function isTypeTest(node: Node): boolean {
+function isTypeTest(node: Node): boolean {
   return node.type === 'unary' && node.operator === 'typeof';
 }

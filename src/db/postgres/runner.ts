@@ -38,7 +38,7 @@ const SIMPLE: readonly Step[] = [STEP.simple];
 const FEW_ROWS = 64;
 
 /** What is run, and how. */
-export interface Request {
+interface Request {
   readonly text: string;
   readonly params: Params;
   readonly wanted: RowsWanted;

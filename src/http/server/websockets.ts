@@ -26,7 +26,7 @@ import type { DeflateAgreement } from '../websocket/deflate.ts';
 import type { Handshake } from '../websocket/handshake.ts';
 
 /** What a server serves, as far as sockets need it. */
-export interface SocketApplication {
+interface SocketApplication {
   readonly defaults: RequestDefaults;
   readonly clock: Clock;
   readonly securesCookies: boolean;
@@ -37,7 +37,7 @@ export interface SocketApplication {
 }
 
 /** What the server does itself. */
-export interface UpgradeHost {
+interface UpgradeHost {
   /** Counts a request. Answers what refuses it, before the application sees it. */
   begin(req: TransportRequest, incoming: IncomingMessage): HttpResponse | undefined;
   /** Sends an ordinary answer, the last of its connection. Resolves when nothing more goes out. */

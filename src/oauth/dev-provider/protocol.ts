@@ -165,7 +165,7 @@ export function json(
  */
 
 /** A user on the page. */
-export interface PickableUser {
+interface PickableUser {
   readonly sub: string;
   readonly name: string;
   readonly email: string | undefined;

@@ -21,7 +21,7 @@ export interface AuthorizationRequest {
 }
 
 /** Parameters that a login passes on to the provider (OpenID Connect Core §3.1.2.1). */
-export const EXTRA_PARAMETERS: readonly string[] = ['login_hint', 'prompt', 'max_age', 'ui_locales'];
+const EXTRA_PARAMETERS: readonly string[] = ['login_hint', 'prompt', 'max_age', 'ui_locales'];
 
 /**
  * Builds the URL that starts a login. The endpoint's own query stays unchanged, and no parameter appears twice.

@@ -55,7 +55,7 @@ export interface SignatureInput {
 }
 
 /** A parsed token. */
-export interface DecodedIdToken extends SignatureInput {
+interface DecodedIdToken extends SignatureInput {
   readonly keyId: string | undefined;
   readonly claims: Record<string, unknown>;
 }

@@ -36,7 +36,7 @@ export interface VerificationKey {
 }
 
 /** Result of a look-up of keys for a token. */
-export type KeyChoice =
+type KeyChoice =
   | { readonly kind: 'keys'; readonly keys: readonly VerificationKey[] }
   | { readonly kind: 'unknown' }
   | { readonly kind: 'ambiguous' };

@@ -22,7 +22,7 @@ export interface LogoutClaims {
 }
 
 /** Expected values of a logout token. */
-export type LogoutRules = Omit<IdTokenRules, 'nonce' | 'accessToken' | 'maxAgeSeconds'>;
+type LogoutRules = Omit<IdTokenRules, 'nonce' | 'accessToken' | 'maxAgeSeconds'>;
 
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
 /** Maximum age and lifetime: an old logout token has lost its meaning. */

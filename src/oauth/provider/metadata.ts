@@ -18,7 +18,7 @@ export interface Metadata {
 }
 
 /** Expected values of a document. */
-export interface MetadataRules {
+interface MetadataRules {
   readonly issuer: string;
   readonly allowInsecure: boolean | readonly string[];
   readonly requireSameSite: boolean;

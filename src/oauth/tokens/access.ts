@@ -33,7 +33,7 @@ export interface TokenUser {
 }
 
 /** Settings of access tokens. */
-export interface AccessPolicy {
+interface AccessPolicy {
   readonly secrets: Secrets;
   readonly ttlSeconds: number;
   readonly issuer: string | undefined;

@@ -27,7 +27,7 @@ import type { SignatureInput } from '../provider/id-token.ts';
 import type { VerificationKey } from '../provider/jwks.ts';
 
 /** The check that a proof failed. */
-export type ProofRefusal =
+type ProofRefusal =
   | 'absent'
   | 'malformed'
   | 'typ'

@@ -35,7 +35,7 @@ export interface RefreshPolicy {
 }
 
 /** Parameters of a new login. */
-export interface NewLogin {
+interface NewLogin {
   readonly sub: string;
   readonly provider: string;
   readonly subject: string;
@@ -60,7 +60,7 @@ export type RefreshVerdict =
 export type RefreshedLogin = Pick<LoginRow, 'id' | 'sub' | 'provider' | 'subject' | 'scopes' | 'claims'>;
 
 /** Parameters of a refresh. */
-export interface RefreshRequest {
+interface RefreshRequest {
   /** Time at which the request head was read, in microseconds. */
   readonly arrivedAt: number;
   /** Scopes of the access token; undefined: all granted ones. */
@@ -72,7 +72,7 @@ export interface RefreshRequest {
 }
 
 /** A login that was stored. */
-export interface Issued {
+interface Issued {
   readonly refreshToken: string;
   readonly login: LoginRow;
   /** Issue time of its first access token, in microseconds. */

@@ -231,7 +231,7 @@ export class SchemaWriter {
 }
 
 /** JSON, cut where it is long. */
-export function literal(value: unknown): Markup {
+function literal(value: unknown): Markup {
   const json = JSON.stringify(value) ?? 'undefined';
   return html`<code>${json.length > MOST_CHARACTERS ? `${json.slice(0, MOST_CHARACTERS)}…` : json}</code>`;
 }
