@@ -168,7 +168,7 @@ test('MemoryRateLimitStore agrees with GCRA in whole numbers, on generated attem
   }
 });
 
-test('R04: MemoryRateLimitStore gives up the bucket that is soonest as good as new', async () => {
+test('MemoryRateLimitStore gives up the bucket that is soonest as good as new', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 100, periodMs: 100_000 };
@@ -183,7 +183,7 @@ test('R04: MemoryRateLimitStore gives up the bucket that is soonest as good as n
   assert.equal(store.size, 100);
 });
 
-test('R04: a flood of other keys resets no bucket that is used up, as long as it has not used up all others', () => {
+test('A flood of other keys resets no bucket that is used up, as long as it has not used up all others', () => {
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock: new ManualClock() });
   const rule = { limit: 5, periodMs: 60_000 };
   store.take('victim', rule, 5);
@@ -191,7 +191,7 @@ test('R04: a flood of other keys resets no bucket that is used up, as long as it
   assert.equal(store.take('victim', rule).isAllowed, false);
 });
 
-test('R04: two keys that take turns in a memory full of used buckets do not reset each other', async () => {
+test('Two keys that take turns in a memory full of used buckets do not reset each other', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 5, periodMs: 60_000 };
@@ -205,7 +205,7 @@ test('R04: two keys that take turns in a memory full of used buckets do not rese
   assert.equal(allowed, 1);
 });
 
-test('R04: a flood that uses up every bucket wins one attempt for as many as there are buckets', async () => {
+test('A flood that uses up every bucket wins one attempt for as many as there are buckets', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 5, periodMs: 600_000 };
@@ -223,7 +223,7 @@ test('R04: a flood that uses up every bucket wins one attempt for as many as the
   assert.ok(allowed <= 2_000 / 100 + 1, `${allowed}`);
 });
 
-test('R04: MemoryRateLimitStore with a bound is as one without while all fit, on generated attempts', async () => {
+test('MemoryRateLimitStore with a bound is as one without while all fit, on generated attempts', async () => {
   for (let seed = 1; seed <= 20; seed++) {
     const random = seeded(seed);
     const clock = new ManualClock();
