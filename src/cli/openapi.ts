@@ -9,7 +9,7 @@ import { ask, hasColours, printAll, readWord, writeOutput } from './inspect.ts';
 import { ENVIRONMENTS, ENV_FILE_HELP } from './command.ts';
 import type { Command, Invocation } from './command.ts';
 
-/** How long the module may take to be imported. */
+/** Time for the module to be imported. */
 const TIMEOUT_MS = 60_000;
 const FORMATS = ['json'] as const;
 

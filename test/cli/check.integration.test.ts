@@ -82,7 +82,7 @@ test('svc check, and svc run that does not compile, write the places in their me
   ) as Document;
   assert.deepEqual(
     findings.map(({ message }) => message),
-    ['the same path and method are registered as /a at all routes é.ts:3'],
+    ['this path and method are also registered as /a at all routes é.ts:3'],
   );
   const { status, stderr } = await svc(['run', 'all routes é.ts', '--port', '0'], { cwd });
   assert.deepEqual(
