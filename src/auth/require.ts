@@ -23,7 +23,7 @@ import type { SecurityLog } from '../http/security-log.ts';
 type CheckedAuth<A> = A extends DependencySource
   ? PrincipalOf<A> extends object
     ? A
-    : 'auth must give claims: an object such as BearerAuth() gives, or undefined for nobody'
+    : 'auth must give claims: an object such as BearerAuth() gives, or undefined without authentication'
   : 'auth must be the source of a dependency, such as BearerAuth(), without Depends( )';
 
 /** `S`, or a sentence if it is not a single scope. */

@@ -1,5 +1,5 @@
 /**
- * Bearer tokens, roles, scopes and conditions as dependencies: who gets in, who does not, and what they are told.
+ * Bearer tokens, roles, scopes and conditions as dependencies: accepted and refused requests, and their responses.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -485,7 +485,7 @@ test('A token is taken from the Authorization field alone, once, in any case of 
   assert.deepEqual(await ask('', 'POST', '/', `access_token=${token}`), MISSING);
 });
 
-test('401 for whoever is not known, 403 for whoever may not, and HEAD as GET', async () => {
+test('401 without authentication, 403 without permission, and HEAD like GET', async () => {
   const { app } = make();
   for (const [path, source] of [
     ['/token', BearerAuth()],
@@ -516,7 +516,7 @@ test('401 for whoever is not known, 403 for whoever may not, and HEAD as GET', a
   }
 });
 
-test('What is wrong with a token is in no answer', async () => {
+test('The response does not reveal why a token is refused', async () => {
   await using client = serving(BearerAuth()).client;
   const response = await client.get(
     '/',
@@ -623,7 +623,7 @@ test('requirements stand on the way in that auth names: its claims, its 401, its
   ]);
 });
 
-test('a way in of somebody else that declares nothing counts as a bearer', async () => {
+test('a foreign source without a declaration counts as bearer', async () => {
   const { app } = make({ authSecret: undefined });
   app.get(
     '/',
@@ -635,7 +635,7 @@ test('a way in of somebody else that declares nothing counts as a bearer', async
   assert.deepEqual(app.routes[0]!.security, [{ scheme: 'bearer', scopes: [], roles: ['a'] }]);
 });
 
-test('what a route demands is in its record, once: for documents, tools and checks', () => {
+test('the security of a route is recorded once, for documents, tools and checks', () => {
   const { app } = make();
   app
     .get('/a', { me: Depends(BearerAuth()) }, () => 'x')

@@ -179,7 +179,7 @@ test('MemoryRateLimitStore gives up the bucket that is soonest as good as new', 
   assert.equal(store.take('k41', rule, 0).remaining, 50);
   await clock.advance(100_000);
   assert.equal(store.take('k40', rule).remaining, 99);
-  assert.equal(store.take('fresh', rule).remaining, 99); // those it may replace are full: nothing to inherit
+  assert.equal(store.take('fresh', rule).remaining, 99); // the replaceable ones are full: nothing to inherit
   assert.equal(store.size, 100);
 });
 
@@ -242,7 +242,7 @@ test('MemoryRateLimitStore with a bound is as one without while all fit, on gene
   }
 });
 
-test('MemoryRateLimitStore remembers nobody for an attempt that was refused or only looked', () => {
+test('MemoryRateLimitStore stores no client for a refused or read-only attempt', () => {
   const store = new MemoryRateLimitStore({ clock: new ManualClock() });
   store.take('a', { limit: 1, periodMs: 1_000 }, 2);
   store.take('b', { limit: 1, periodMs: 1_000 }, 0);
@@ -263,7 +263,7 @@ test('MemoryRoomBus serves every subscriber, and throws the first error afterwar
   assert.deepEqual(got, [3]);
 });
 
-test('MemoryRoomBus hands no frame to whoever left, or came, while it went out', () => {
+test('MemoryRoomBus delivers no frame to subscribers that left or came during its delivery', () => {
   const bus = new MemoryRoomBus();
   const got: string[] = [];
   bus.subscribe(() => {

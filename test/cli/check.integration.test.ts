@@ -465,7 +465,7 @@ for (const [what, code] of [
   });
 }
 
-test('svc check runs in a folder that nobody may write to, and writes nothing anywhere', async (t) => {
+test('svc check runs in a read-only folder, and writes nothing', async (t) => {
   const cwd = project(t, { 'app.ts': `${APP}app.get('/', () => 1);\n`, 'tmp/.keep': '' });
   const seen = (): unknown[] =>
     ['', 'tmp', 'node_modules'].map((folder) => [

@@ -74,7 +74,7 @@ test('verifyToken() reads the token of RFC 7515 A.1, whose key is no text', () =
   );
   const [header, claims, mac] = token.split('.') as [string, string, string];
   assert.equal(createHmac('sha256', key).update(`${header}.${claims}`).digest('base64url'), mac);
-  // the same header and claims, white space and all, under a secret that is text; it has no subject, and so is refused after all else
+  // equal header and claims with white space, under a text secret; without a subject, so the last check refuses it
   refused(signed(header, claims), 'subject');
   const withSubject = encode(
     Buffer.from(claims, 'base64url').toString().replace('"joe"', '"joe",\r\n "sub":"joe"'),
@@ -184,7 +184,7 @@ test('createToken() writes issuer, audience, type, id and claims, and verifyToke
   assert.equal(claims.scopes[0], 'read'); // typed
 });
 
-test('createToken() makes ids of 128 random bits on demand, and none unless told', () => {
+test('createToken() makes ids of 128 random bits on demand only', () => {
   const ids = Array.from(
     { length: 50 },
     () => verifyToken(createToken('ada', SECRET, { id: true }), SECRET).jti!,
@@ -444,7 +444,7 @@ test('verifyToken() refuses "b64", with crit and without, and an unencoded paylo
   refused(signed(encode('{"alg":"HS256","b64":false,"crit":["b64"]}'), CLAIMS));
 });
 
-test('verifyToken() refuses keys and addresses of keys in the header, and connects to nobody', async () => {
+test('verifyToken() refuses keys and addresses of keys in the header, and opens no connection', async () => {
   const connections: unknown[] = [];
   const server = createServer((_, response) => response.end('{"keys":[]}'));
   server.on('connection', (socket) => connections.push(socket));
@@ -525,7 +525,7 @@ test('A token of the previous key is accepted while that key is in the ring, and
   }
 });
 
-test('verifyToken() wants the type that it is told, with application/ or without, in any case', () => {
+test('verifyToken() requires the given type, with or without application/, in any case', () => {
   for (const typ of ['at+jwt', 'application/at+jwt', 'AT+JWT', 'Application/At+Jwt']) {
     for (const type of ['at+jwt', 'application/at+jwt', 'at+JWT'])
       assert.equal(verify(forge(`{"alg":"HS256","typ":"${typ}"}`), { type })['sub'], 'ada');
@@ -839,7 +839,7 @@ test('verifyToken() refuses an exp that is no time, and does not take it for abs
   }
 });
 
-test('verifyToken() refuses a token without exp unless it is told not to', () => {
+test('verifyToken() refuses a token without exp by default', () => {
   const token = forge(HEADER, '{"sub":"ada"}');
   refused(token, 'no expiry');
   assert.deepEqual(verify(token, { requireExp: false }), { sub: 'ada' });
@@ -914,7 +914,7 @@ test('An expected audience must be named', () => {
   refused(forge(HEADER), 'audience', { audience: 'api' });
 });
 
-test('An audience that nobody expects is refused', () => {
+test('An unexpected audience is refused', () => {
   for (const aud of ['"api"', '["api"]', '[]', '""']) refused(withClaims(`"aud":${aud}`), 'audience');
 });
 

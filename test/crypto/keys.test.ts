@@ -167,7 +167,7 @@ test('Public keys and certificates are refused, in each form', () => {
   ); // no length has eight bytes
 });
 
-test('Of a ring the first signs, and each is found by its name', () => {
+test('The first key of a ring signs, and each is found by its id', () => {
   const ring = Keyring.of([SECRET, OTHER]);
   assert.equal(ring.keys.length, 2);
   assert.equal(ring.current, ring.keys[0]);
@@ -237,7 +237,7 @@ test('Keys for other purposes are derived by HKDF-SHA-256, each from its label, 
   assert.deepEqual(ring.derive('svc cookie').current.key.export(), cookie.current.key.export());
 });
 
-test('What is signed with a derived key is no token, and the name of a key is no part of a derived one', () => {
+test('A signature with a derived key is not a valid token, and the id of a key reveals nothing of a derived key', () => {
   const ring = Keyring.of(SECRET);
   const [header, claims] = createToken('ada', SECRET).split('.') as [string, string];
   const mac = createHmac('sha256', ring.derive('svc cookie').current.key)

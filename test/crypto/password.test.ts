@@ -34,7 +34,7 @@ test('hashPassword() gives algorithm, iterations, 16 bytes of salt and 32 bytes 
   assert.equal(needsRehash(hash), false);
 });
 
-test('hashPassword() uses SHA-512 and 220,000 iterations when it is told to', async () => {
+test('hashPassword() uses SHA-512 and 220,000 iterations on demand', async () => {
   const hash = await hashPassword('p', { algorithm: 'sha512' });
   assert.match(hash, /^\$pbkdf2-sha512\$i=220000\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/);
   assert.equal(await checkPassword('p', hash), true); // whatever is the default now
@@ -229,7 +229,7 @@ test('A stored hash with too many iterations, or none that can be read, is no ha
   );
 });
 
-test('What is no hash of ours checks false, whatever it is', async () => {
+test('checkPassword() returns false for every invalid hash', async () => {
   const right = stored('p');
   const [, scheme, parameters, salt, hash] = right.split('$') as [string, string, string, string, string];
   const wrong: unknown[] = [
@@ -293,7 +293,7 @@ test('Two thousand mutations of a stored hash check false, and none throws', asy
   }
 });
 
-test('Passwords are told apart exactly', async () => {
+test('Passwords are compared exactly', async () => {
   const passwords = [
     'pass',
     'pass ',
@@ -396,7 +396,7 @@ test('The check for an unknown user, or for what is no hash, takes as many itera
   assert.ok(ratio > 1 / 3 && ratio < 3, `${knownMs.join(' ')} and ${unknownMs.join(' ')}`);
 });
 
-/** What a check that must fail takes of the processors, the thread pool's included. */
+/** CPU time of a failing check, including the thread pool. */
 async function timeOf(check: () => Promise<boolean>): Promise<number> {
   const beforeMs = cpuMs();
   assert.equal(await check(), false);

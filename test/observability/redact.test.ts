@@ -1,5 +1,5 @@
 /**
- * What must never be seen: values planted wherever an application keeps secrets, looked for wherever it can be looked at.
+ * Secrets must never be visible: planted in every place where applications keep them, and searched in every output.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

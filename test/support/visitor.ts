@@ -31,7 +31,7 @@ export class Visitor {
     return this.visit(new URL(location, url).href, response.status === 307 ? form : undefined);
   }
 
-  /** As somebody whom the provider of development knows. */
+  /** Logs in as a user of the development provider. */
   async logIn(user = 'ada'): Promise<void> {
     const choice = await this.visit('/oauth/login');
     const address = new URL(choice.url);

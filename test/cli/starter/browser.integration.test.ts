@@ -1,5 +1,5 @@
 /**
- * A new project, served as `npm run dev` does on a port that nobody knows before: Chromium logs in by clicking, at the provider
+ * A new project, served as by `npm run dev` on a free port: Chromium logs in by clicking, at the provider
  * that the project brings, uses the page, and logs out everywhere. SCREENSHOTS names a folder for pictures of the pages.
  */
 import assert from 'node:assert/strict';
@@ -15,7 +15,7 @@ import type { Page } from '../../support/chromium.ts';
 
 /** One project and one browser for all tests: hooks of a test would end them with that test. */
 const chromium = chromiumProgram() === undefined ? undefined : await Chromium.start({ after });
-/** Where the project is served; without a browser there is nobody to serve. */
+/** Address of the project; empty without a browser. */
 const url = chromium === undefined ? '' : await served();
 
 async function served(): Promise<string> {
@@ -31,7 +31,7 @@ async function served(): Promise<string> {
   return address!;
 }
 
-/** Somebody who has not been here before, at the start page, by one of the names of this machine. */
+/** A new visitor on the start page, by one of the names of this machine. */
 async function visitor(home: string): Promise<Page> {
   const page = await chromium!.visitor();
   await page.open(home);
@@ -188,7 +188,7 @@ test('An open page of a new project shows notes that are written elsewhere, keep
   await until('document.querySelector("a.button")?.textContent === "Log in with dev"');
 });
 
-test('Logging out in one browser logs out the others of that person, and nobody else', async (t) => {
+test('Logging out in one browser logs out the others of that person, and no other person', async (t) => {
   if (!needsChromium(t)) return;
   const [here, there, other] = [await visitor(url), await visitor(url), await visitor(url)];
   for (const [page, who] of [
@@ -208,7 +208,7 @@ test('Logging out in one browser logs out the others of that person, and nobody 
   assert.match(await there.text(), /Logged in as Alan Turing/);
 });
 
-test('A person who cancels at the provider is told so, and logs in with the next try', async (t) => {
+test('A person who cancels at the provider sees a message, and logs in with the next attempt', async (t) => {
   if (!needsChromium(t)) return;
   const page = await visitor(url);
   await page.click('a.button', `${url}/_dev/dev`);
