@@ -279,6 +279,7 @@ test('the only other files in src are the manuals, the files of the docs page, a
   assert.deepEqual(others.toSorted(), [
     'MIGRATING.md',
     'REFERENCE.md',
+    'TUTORIAL.md',
     'app/README.md',
     'auth/README.md',
     'cache/README.md',

@@ -11,6 +11,7 @@ import { ROOT } from './support/build.ts';
 const TESTED_ALONE: Readonly<Record<string, readonly string[]>> = {
   'base/config.ts': ['keyOf'],
   'base/faults.ts': ['FAULTS'],
+  'base/need-node.ts': ['isSupportedNode'],
   'cache/stores.ts': ['ExpiryHeap'],
   'check/graph-rules.ts': ['coveredBy'],
   'check/report.ts': ['fileOf'],

@@ -59,11 +59,12 @@ test('the tarball holds what package.json names, LICENSE and README, and nothing
     'bin/need-node.cjs',
     ...MANUAL_PATHS.filter((path) => !path.startsWith('test/')),
     'src/cli/starter/template/gitignore',
+    'src/openapi/client/runtime.ts',
   ])
     assert.ok(names.includes(`package/${name}`), name);
   const others = names.filter(
     (name) =>
-      !/^package\/(?:package\.json|README\.md|LICENSE|bin\/(?:svc\.js|need-node\.cjs)|(?:src\/|\.github\/)(?:\w+\/)?[A-Z]+\.md|src\/cli\/starter\/template\/[^.].+|dist\/package\.json|dist\/.+\.(?:js|d\.ts))$/.test(
+      !/^package\/(?:package\.json|README\.md|LICENSE|bin\/(?:svc\.js|need-node\.cjs)|(?:src\/|\.github\/)(?:\w+\/)?[A-Z]+\.md|src\/cli\/starter\/template\/[^.].+|src\/openapi\/client\/runtime\.ts|dist\/package\.json|dist\/.+\.(?:js|d\.ts))$/.test(
         name,
       ),
   );

@@ -140,6 +140,11 @@ export const FAULTS = {
       'Cannot use a transaction: its callback has settled, so it is committed or rolled back',
     remedy: 'Await inside the callback everything that uses its handle, and do not keep the handle',
   },
+  E_DB_PAGE: {
+    describe: (problem: string): string => `Cannot read the list in pages: ${problem}`,
+    remedy:
+      "Order by columns of the rows that together are unique, for example orderBy: { created_at: 'desc', id: 'asc' }",
+  },
   E_DB_PARAMETER: {
     describe: (where: string, problem: string): string => `Cannot bind ${where}: found ${problem}`,
     remedy:
@@ -443,6 +448,17 @@ export const FAULTS = {
       `Cannot use a secret of ${bytes} bytes: HMAC-SHA-256 needs ${needed} or more`,
     remedy: `Set SVC_AUTH_SECRET to the output of: node -p "crypto.randomBytes(32).toString('hex')"`,
     rule: 'SVC205',
+  },
+  E_SEED: {
+    describe: (problem: string): string => `Cannot seed the database: ${problem}`,
+    remedy:
+      'Put SQL files such as seeds/10_users.sql beside the migrations; write them so that they may run again',
+  },
+  E_SEED_PRODUCTION: {
+    describe: (): string =>
+      'Cannot seed the database: the environment is production, and seeds are rows for development',
+    remedy:
+      'Set SVC_ENV=development, for example by --env-file .env; --in-production seeds a production database all the same',
   },
   E_SESSION_ABSENT: {
     describe: (): string => 'Cannot read req.session: no session middleware is in use',

@@ -163,6 +163,12 @@ export const EXPLANATIONS: Readonly<Partial<Record<Finding['rule'], Explanation>
     right: "'postgres://db.example/shop'",
     cwe: [319],
   },
+  SVC219: {
+    wrong: 'app.use(new SecurityHeadersMiddleware());',
+    right: "app.use(new TrustedHostMiddleware({ hosts: ['app.example'] }));",
+    cwe: [644],
+    sources: ['Django security.W020 and W008'],
+  },
   SVC301: {
     wrong: "app.post('/a', async ({ req }) => await req.json());",
     right: "app.post('/a', { body: Note }, ({ body }) => body);",

@@ -88,7 +88,7 @@ class DocumentWriter {
   readonly #view: CompilationView;
   readonly #options: OpenApiOptions;
   readonly #schemas = new JsonSchemas({ isOpenApi: true });
-  readonly #responses = new ResponseWriter(this.#schemas);
+  readonly #responses: ResponseWriter;
   readonly #security: SecurityWriter;
   readonly #brought: Sections = {};
   /** The first route that uses each of the named schemas. */
@@ -97,6 +97,7 @@ class DocumentWriter {
   constructor(view: CompilationView, options: OpenApiOptions) {
     this.#view = view;
     this.#options = options;
+    this.#responses = new ResponseWriter(this.#schemas, view.handlers);
     this.#security = new SecurityWriter(view);
   }
 

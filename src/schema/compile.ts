@@ -138,12 +138,12 @@ export function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.noth
   };
 }
 
-/** A record: a new plain object; `__proto__` is refused as a name. */
+/** A record: a new plain object; `__proto__` is refused as a name, and members that are undefined are left out. */
 export function recordCheck(item: Check, node: TypeNode): Check {
   const count = countCheck(node.constraints, 'member');
   return (value, run) => {
     if (!isInputObject(value, run)) return run.fail('type', 'must be an object');
-    const keys = Object.keys(value);
+    const keys = run.isPlainJson ? Object.keys(value) : definedKeys(value);
     if (count(keys.length, run) === FAIL) return FAIL;
     if (run.depth >= MAX_DEPTH) return tooDeep(run);
     run.depth++;
@@ -161,6 +161,13 @@ export function recordCheck(item: Check, node: TypeNode): Check {
     run.depth--;
     return isGood ? members : FAIL;
   };
+}
+
+function definedKeys(value: Input): string[] {
+  const keys = Object.keys(value);
+  return keys.every((key) => value[key] !== undefined)
+    ? keys
+    : keys.filter((key) => value[key] !== undefined);
 }
 
 /** A schema within another: its own check, which is looked up later only where it is being compiled already. */
@@ -352,7 +359,7 @@ export function unknownMembers(plan: ObjectPlan): UnknownMembers {
       const out =
         plan.extra === 'forbid'
           ? run.fail('extra', 'is not a known member')
-          : plan.isReserved(key)
+          : plan.reserved.has(key)
             ? run.fail('key', 'is not an allowed name')
             : (keyProblem(key, run) ?? anyCheck(input[key], run));
       if (out === FAIL) {
@@ -448,11 +455,7 @@ function kindOf(node: TypeNode): number {
     return KIND.none;
   switch (node.kind) {
     case 'str':
-      return format === undefined
-        ? KIND.text
-        : FORMATS[format].pattern === undefined
-          ? KIND.none
-          : KIND.formatted;
+      return format === undefined ? KIND.text : FORMATS[format].isWhole !== true ? KIND.none : KIND.formatted;
     case 'int':
       return KIND.integer;
     case 'float':

@@ -63,7 +63,7 @@ export type TypeNode =
   | (Node & { readonly kind: 'object'; readonly schema: SchemaClass; readonly plan: () => ObjectPlan });
 
 /** One schema of a tagged union: the values of its tag, and the tag's name on the wire, which all variants share. */
-interface Variant {
+export interface Variant {
   readonly plan: ObjectPlan;
   readonly tagWire: string;
   readonly values: readonly Literal[];
@@ -97,8 +97,8 @@ export interface ObjectPlan {
   readonly schema: SchemaClass | undefined;
   readonly fields: readonly FieldPlan[];
   readonly extra: Extra;
-  /** Whether the class has a use for the name, so that no unknown member may take it. */
-  isReserved(name: string): boolean;
+  /** Names that the class has a use for, so that no unknown member may take them. */
+  readonly reserved: ReadonlySet<string>;
   /** Makes the value from validated members, in the order of `fields`; may throw what the class's initialisers throw. */
   build(values: unknown[], input: unknown, extras: Readonly<Record<string, unknown>> | undefined): unknown;
 }

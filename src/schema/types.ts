@@ -69,16 +69,18 @@ export interface UploadFile extends FileLike {
   save(path: string, options?: SaveOptions): Promise<void>;
 }
 
+/** `String`, `Number`, `Boolean` or `Date`. Without what they construct: for another class the compiler says that it does not extend Schema. */
+interface NativeType {
+  readonly prototype: String | Number | Boolean | Date;
+}
 /** What may stand where a type is expected. `Number` is {@link float}, `Date` is {@link datetime}. */
-export type TypeSource =
-  | StringConstructor
-  | NumberConstructor
-  | BooleanConstructor
-  | DateConstructor
-  | FieldType<unknown, object>
-  | SchemaClass;
+export type TypeSource = NativeType | FieldType<unknown, object> | SchemaClass;
 /** What `Field()` takes first: a type (required), or a default, which is the type too. */
 export type FieldSource = TypeSource | string | number | boolean;
+/** `S`, or a sentence for the name of a type, which would be a default. */
+export type CheckedSource<S> = S extends 'string' | 'number' | 'boolean' | 'integer' | 'object' | 'array'
+  ? `'${S}' would be the default of a text: write Field(str), Field(float), Field(bool), …, or Field(str, { default: '${S}' })`
+  : S;
 
 /** How a token is put together. */
 type Shape =

@@ -310,7 +310,7 @@ export function tooDeep(run: Run): typeof FAIL {
   return run.fail('depth', `must not be nested deeper than ${MAX_DEPTH} levels`);
 }
 
-/** Any JSON value: what it holds is looked at for depth, `__proto__` and lone surrogates only; it is not copied. */
+/** Any JSON value: its parts are looked at for depth and lone surrogates only; it is not copied, so that `__proto__` stays an own member. */
 export const anyCheck: Check = (value, run) => {
   switch (typeof value) {
     case 'string':
@@ -338,7 +338,7 @@ function anyParts(value: object, run: Run): unknown {
   } else {
     for (const key of Object.keys(value)) {
       if (run.isFull) break;
-      if (keyProblem(key, run) === FAIL || (value[key] !== undefined && anyCheck(value[key], run) === FAIL))
+      if (nameProblem(key, run) === FAIL || (value[key] !== undefined && anyCheck(value[key], run) === FAIL))
         mark = run.place(mark, key);
     }
   }
@@ -346,8 +346,12 @@ function anyParts(value: object, run: Run): unknown {
   return mark === before && !run.isFull ? value : FAIL;
 }
 
-/** A member name that is kept must be storable, and must not set a prototype when somebody copies it on. */
-export function keyProblem(key: string, run: Run): typeof FAIL | undefined {
-  if (key === '__proto__') return run.fail('key', 'is not an allowed name');
+/** A member name that is kept must be storable. */
+export function nameProblem(key: string, run: Run): typeof FAIL | undefined {
   return key.isWellFormed() ? undefined : run.fail('unicode', 'must not have lone surrogates in its name');
+}
+
+/** The name of a member that handlers look up: `__proto__` would set a prototype when a handler copies it on. */
+export function keyProblem(key: string, run: Run): typeof FAIL | undefined {
+  return key === '__proto__' ? run.fail('key', 'is not an allowed name') : nameProblem(key, run);
 }

@@ -286,11 +286,12 @@ test(
       code: -32_022,
       message: 'Unsupported protocol version',
       data: {
-        supported: ['2026-07-28', '2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'],
+        supported: ['2026-07-28'],
         requested: '1900-01-01',
       },
     });
-    assert.deepEqual(await codeOf(await modern(of, 'nope')), [404, -32_601, 1]);
+    for (const method of ['ping', 'initialize'])
+      assert.deepEqual(await codeOf(await modern(of, method)), [404, -32_601, 1], method);
     assert.deepEqual(await codeOf(await modern(of, 'ping')), [404, -32_601, 1]);
     assert.deepEqual(await codeOf(await modern(of, 'tools/call', { name: 'nope' })), [200, -32_602, 1]);
     assert.equal(

@@ -10,6 +10,8 @@ interface Placed {
   readonly end: number;
   /** Undefined for the module. Set once the whole module is read. */
   parent?: Node | undefined;
+  /** The nodes that it is made of, in the order of the text. Set with the parent: rules walk over every node many times. */
+  parts?: readonly Node[] | undefined;
 }
 
 interface Name extends Placed {
@@ -39,7 +41,7 @@ interface Template extends Placed {
   readonly texts: readonly string[];
   readonly values: readonly Node[];
 }
-interface Member extends Placed {
+export interface Member extends Placed {
   readonly type: 'member';
   readonly object: Node;
   /** The name behind the dot; undefined for `object[index]`. */
@@ -107,7 +109,7 @@ interface Binary extends Placed {
   readonly left: Node;
   readonly right: Node;
 }
-interface Assign extends Placed {
+export interface Assign extends Placed {
   readonly type: 'assign';
   readonly operator: string;
   readonly target: Node;
@@ -225,10 +227,14 @@ export type Node =
   | Export;
 
 /** The nodes that a node is made of, in the order of the text. */
-export function childrenOf(node: Node): Node[] {
+export function childrenOf(node: Node): readonly Node[] {
+  return node.parts ?? collectParts(node);
+}
+
+function collectParts(node: Node): readonly Node[] {
   const children: Node[] = [];
   for (const key in node) {
-    if (key === 'parent') continue;
+    if (key === 'parent' || key === 'parts') continue;
     const part = (node as unknown as Record<string, unknown>)[key];
     if (typeof part !== 'object' || part === null) continue;
     if (Array.isArray(part)) {
@@ -245,7 +251,8 @@ function isNode(value: unknown): value is Node {
 /** Every node inside of one, itself first; `visit` returns false to leave out what is inside. */
 export function walk(node: Node, visit: (node: Node) => boolean | void): void {
   if (visit(node) === false) return;
-  for (const child of childrenOf(node)) walk(child, visit);
+  const parts = childrenOf(node);
+  for (let index = 0; index < parts.length; index++) walk(parts[index]!, visit);
 }
 
 /** `req.query.name` of a chain of names, `this` included; undefined for anything else. */

@@ -25,7 +25,8 @@ export function parse(source: string): Parsed {
 }
 
 function adopt(node: Node): void {
-  for (const child of childrenOf(node)) {
+  const parts = (node.parts = childrenOf(node));
+  for (const child of parts) {
     child.parent = node;
     adopt(child);
   }

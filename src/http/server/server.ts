@@ -9,7 +9,7 @@
  */
 import { Server as NetServer } from 'node:net';
 import { http } from '../../base/node-http.ts';
-import { ignore } from '../../base/promises.ts';
+import { ignore, within } from '../../base/promises.ts';
 import { ClientDisconnected } from '../../base/errors.ts';
 import { BodyDeadlines } from '../deadlines.ts';
 import { BUSY, Connections, LAST, connectionOf, refusalOf } from './connections.ts';
@@ -242,16 +242,21 @@ export class HttpServer {
       idle.resolve();
     };
     let cut = 0;
-    using _deadline = this.#app.clock.after(deadlineMs, () => {
+    const deadline = this.#app.clock.after(deadlineMs, () => {
       cut = this.#inFlight;
       this.#endAll!();
     });
-    using _grace = this.#app.clock.after(graceMs, () => this.closeIdle());
+    const grace = this.#app.clock.after(graceMs, () => this.closeIdle());
     if (graceMs === 0 || adopted === undefined) this.closeIdle();
-    await closed;
-    this.closeIdle();
-    await idle.promise;
-    await Promise.all([this.#handled(), this.#sockets?.ended()]);
+    try {
+      await closed;
+      this.closeIdle();
+      await idle.promise;
+      await Promise.all([this.#handled(), this.#sockets?.ended()]);
+    } finally {
+      deadline[Symbol.dispose]();
+      grace[Symbol.dispose]();
+    }
     return cut;
   }
 
@@ -260,8 +265,7 @@ export class HttpServer {
     if (this.#inFlight === 0) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#whenHandled = resolve;
-    using _limit = this.#app.clock.after(LAST_WORDS_MS, resolve);
-    await promise;
+    await within(this.#app.clock, LAST_WORDS_MS, promise, ignore);
   }
 
   /** During close(): closes the connections that have no request, and lets close() end as soon as no request is left. */

@@ -7,7 +7,7 @@
  * An open socket keeps only the fields of its request: node:http's objects, several KB, are released.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { ignore } from '../../base/promises.ts';
+import { ignore, within } from '../../base/promises.ts';
 import { ClientDisconnected } from '../../base/errors.ts';
 import { connectionOf } from './connections.ts';
 import { TransportRequest, pathOf } from '../request/request.ts';
@@ -193,8 +193,7 @@ export class OpenSockets {
     if (this.#open.size === 0) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#whenEmpty = resolve;
-    using _limit = this.#app.clock.after(LAST_WORDS_MS, resolve);
-    await promise;
+    await within(this.#app.clock, LAST_WORDS_MS, promise, ignore);
   }
 
   /** Ends every connection at once. */
