@@ -47,7 +47,7 @@ export function parseCookies(field: string | undefined): Readonly<Record<string,
 }
 
 /** Index of `part` from `start` on; the length of the text if absent. */
-function indexFrom(text: string, part: string, start: number): number {
+export function indexFrom(text: string, part: string, start: number): number {
   const at = text.indexOf(part, start);
   return at === -1 ? text.length : at;
 }

@@ -22,10 +22,10 @@ export class EndpointGuard {
   /** Limits the refusals in the audit trail to one event a minute for each client and limit. */
   readonly #reported: MemoryRateLimitStore;
 
-  constructor(parts: { readonly audit: Audit; readonly limits: EndpointLimits; readonly clock: Clock }) {
-    this.#audit = parts.audit;
-    this.#limits = parts.limits;
-    this.#reported = new MemoryRateLimitStore({ clock: parts.clock });
+  constructor(deps: { readonly audit: Audit; readonly limits: EndpointLimits; readonly clock: Clock }) {
+    this.#audit = deps.audit;
+    this.#limits = deps.limits;
+    this.#reported = new MemoryRateLimitStore({ clock: deps.clock });
   }
 
   /** Runs a step of a login, and records its failure. */

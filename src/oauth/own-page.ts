@@ -11,7 +11,7 @@ import type { Audit } from './audit.ts';
  * Returns why a request may come from a page of another origin; undefined for one of this origin. With `isByCookie` a header must
  * prove the origin.
  */
-export function pageProblem(
+export function pageIssue(
   req: HttpRequest,
   ownPages: OwnPages,
   isByCookie: boolean,
@@ -25,7 +25,7 @@ export function pageProblem(
 
 /** @throws OAuthError `invalid_request` 403 for a page of another origin */
 export function assertOwnPage(req: HttpRequest, ownPages: OwnPages, isByCookie: boolean, audit: Audit): void {
-  const problem = pageProblem(req, ownPages, isByCookie);
+  const problem = pageIssue(req, ownPages, isByCookie);
   if (problem === undefined) return;
   audit.foreignPage(req, problem);
   throw new OAuthError('invalid_request', {

@@ -36,7 +36,7 @@ export interface MultipartLimits {
 }
 
 /** Why a body is refused: 400 for malformed, 413 for too much. It never repeats the content. */
-export interface MultipartProblem {
+export interface MultipartIssue {
   readonly status: 400 | 413;
   readonly code: string;
   readonly detail: string;
@@ -74,7 +74,7 @@ export class MultipartParser {
   /** Remaining limit of the part, and its whole limit. */
   #room = 0;
   #isFile = false;
-  #problem: MultipartProblem | undefined;
+  #problem: MultipartIssue | undefined;
 
   constructor(boundary: string, sink: MultipartSink, limits: MultipartLimits) {
     this.#delimiter = Buffer.from(`\r\n--${boundary}`, 'latin1');
@@ -85,7 +85,7 @@ export class MultipartParser {
   }
 
   /** Parses a chunk. Returns an error as soon as it is known, and ignores later bytes. */
-  push(chunk: Uint8Array): MultipartProblem | undefined {
+  push(chunk: Uint8Array): MultipartIssue | undefined {
     this.#chunk = Buffer.isBuffer(chunk)
       ? chunk
       : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
@@ -95,7 +95,7 @@ export class MultipartParser {
   }
 
   /** Ends the input. */
-  end(): MultipartProblem | undefined {
+  end(): MultipartIssue | undefined {
     if (this.#problem === undefined && this.#state !== this.#epilogue && !this.#isClosing)
       this.#malformed('it ends before its last boundary');
     return this.#problem;
@@ -282,7 +282,7 @@ export class MultipartParser {
     });
   }
 
-  #fail(problem: MultipartProblem): boolean {
+  #fail(problem: MultipartIssue): boolean {
     this.#problem = problem;
     this.#state = this.#epilogue; // later bytes are ignored
     return false;

@@ -243,7 +243,7 @@ export class RequestSession implements Session {
 
   /** Checks a value. @throws SvcError `E_SESSION_VALUE` if JSON would change or drop it; BadRequest if a request body may contain it */
   #checked(name: string, value: unknown): unknown {
-    const problem = problemOf(value, []);
+    const problem = issueOf(value, []);
     if (problem === undefined) return value;
     const mistake = new SvcError('E_SESSION_VALUE', [name, problem.text]);
     if (!problem.isOfInput) throw mistake;
@@ -278,14 +278,14 @@ function cut(text: string): string {
 }
 
 /** Returns why a value is invalid. */
-interface Problem {
+interface ContentIssue {
   readonly text: string;
   /** Whether a JSON body may contain it, so that the client made the mistake: `1e999`, or a thousand nested lists. */
   readonly isOfInput: boolean;
 }
 
 /** `around`: the enclosing values. */
-function problemOf(value: unknown, around: object[]): Problem | undefined {
+function issueOf(value: unknown, around: object[]): ContentIssue | undefined {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return undefined;
   if (typeof value === 'number')
     return Number.isFinite(value) ? undefined : { text: `is or holds ${value}`, isOfInput: true };
@@ -305,7 +305,7 @@ function problemOf(value: unknown, around: object[]): Problem | undefined {
   around.push(value);
   for (const member of Array.isArray(value) ? (value as readonly unknown[]) : Object.values(value)) {
     // a hole counts as undefined
-    const problem = problemOf(member, around);
+    const problem = issueOf(member, around);
     if (problem !== undefined) return problem;
   }
   around.pop();

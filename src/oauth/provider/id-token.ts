@@ -12,7 +12,7 @@ import { constants, createHmac, hash, timingSafeEqual, verify } from 'node:crypt
 import { LATEST_SECONDS } from '../../crypto/jwt.ts';
 import { parseObject } from '../../crypto/jwt-json.ts';
 import { chooseKeys } from './jwks.ts';
-import { ProviderFailure } from './failure.ts';
+import { ProviderFault } from './failure.ts';
 import { GUID, TENANT } from './protocol.ts';
 import type { KeySet, VerificationKey } from './jwks.ts';
 import type { IdTokenAlgorithm } from './options.ts';
@@ -230,7 +230,7 @@ export function isExpectedIssuer(
   return iss === issuer.replace(TENANT, tenant) && (tenants === undefined || tenants.includes(tenant));
 }
 
-/** @throws ProviderFailure unless the token is for this client */
+/** @throws ProviderFault unless the token is for this client */
 export function checkAudience(aud: unknown, azp: unknown, clientId: string): void {
   const audiences: readonly unknown[] = Array.isArray(aud) ? aud : [aud];
   if (!audiences.every((each) => typeof each === 'string') || !audiences.includes(clientId))
@@ -267,6 +267,6 @@ export function atHashOf(accessToken: string, algorithm: IdTokenAlgorithm): stri
   return digest.subarray(0, digest.length / 2).toString('base64url');
 }
 
-function refused(check: string): ProviderFailure {
-  return new ProviderFailure('provider_error', `id_token_${check}`);
+function refused(check: string): ProviderFault {
+  return new ProviderFault('provider_error', `id_token_${check}`);
 }

@@ -6,7 +6,7 @@
  */
 import { createPublicKey } from 'node:crypto';
 import { isRecord } from '../../base/options.ts';
-import { ProviderFailure } from './failure.ts';
+import { ProviderFault } from './failure.ts';
 import { jsonObject, withoutNulls } from './json-answer.ts';
 import type { JsonWebKey, KeyObject } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
@@ -98,7 +98,7 @@ export class KeySource {
     if (known === undefined) return this.#fetch(target);
     if (nowMs < this.#fetchedMs + TTL_MS || nowMs < this.#failedMs + RETRY_MS) return known;
     return this.#fetch(target).catch((error: unknown) => {
-      if (!(error instanceof ProviderFailure)) throw error;
+      if (!(error instanceof ProviderFault)) throw error;
       this.#failedMs = this.#clock.monotonicMs();
       return known;
     });
@@ -127,9 +127,9 @@ export class KeySource {
   }
 
   async #read(target: Target | undefined): Promise<KeySet> {
-    if (target === undefined) throw new ProviderFailure('provider_error', 'jwks_unknown');
+    if (target === undefined) throw new ProviderFault('provider_error', 'jwks_unknown');
     const { keys } = jsonObject('jwks', await this.#outbound.call({ method: 'GET', ...target }));
-    if (!Array.isArray(keys)) throw new ProviderFailure('provider_error', 'jwks_without_keys');
+    if (!Array.isArray(keys)) throw new ProviderFault('provider_error', 'jwks_without_keys');
     this.#set = readKeySet(keys);
     this.#fetchedMs = this.#clock.monotonicMs();
     return this.#set;

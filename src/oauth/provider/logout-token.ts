@@ -6,7 +6,7 @@
  * A nonce is refused: an id_token must not pass for a logout token. A token without the event is refused, too.
  */
 import { isRecord } from '../../base/options.ts';
-import { ProviderFailure } from './failure.ts';
+import { ProviderFault } from './failure.ts';
 import { checkAudience, isExpectedIssuer, isTime, verifiedToken } from './id-token.ts';
 import type { IdTokenKeys, IdTokenRules } from './id-token.ts';
 
@@ -60,6 +60,6 @@ function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== '' && value.length <= MAX_CHARACTERS;
 }
 
-function refused(check: string): ProviderFailure {
-  return new ProviderFailure('provider_error', `logout_token_${check}`);
+function refused(check: string): ProviderFault {
+  return new ProviderFault('provider_error', `logout_token_${check}`);
 }

@@ -8,7 +8,7 @@ import { bool, given, int, isFunction, isRecord, oneOf, readOptions, text } from
 import { isLoopback } from './addresses.ts';
 import { ClientAssertions } from './client-assertion.ts';
 import { withoutNulls } from './json-answer.ts';
-import { problemOf } from './problems.ts';
+import { issueOf } from './problems.ts';
 import { GUID, TENANT, URLS, WELL_KNOWN } from './protocol.ts';
 import { standardUser, textOr } from './user-info.ts';
 import type { OptionKind } from '../../base/options.ts';
@@ -92,8 +92,8 @@ export function inProcessOf(provider: OAuthProvider): InProcess | undefined {
 }
 
 /** Returns why a provider must not be used in production; undefined if it may. Needs no discovery. */
-export function problemInProduction(provider: OAuthProvider): string | undefined {
-  if (forDevelopment.has(provider)) return 'is DevProvider, which accepts any user without a password';
+export function issueInProduction(provider: OAuthProvider): string | undefined {
+  if (forDevelopment.has(provider)) return 'is DevProvider, which logs anybody in as anybody';
   const { allowInsecure, issuer, ...urls } = settingsOf(provider);
   const isElsewhere = [issuer, ...URLS.map((name) => urls[name])].some(
     (url) => url !== undefined && !isLoopback(new URL(url.replace(TENANT, 'common')).hostname),
@@ -215,7 +215,7 @@ function read(options: OAuthProviderOptions): ResolvedProviderOptions {
         : Number(values.authorizeParams['max_age']),
     ca: caFile === undefined ? undefined : certificates(values.name, caFile),
   };
-  const problem = problemOf(result);
+  const problem = issueOf(result);
   if (problem !== undefined) throw new SvcError('E_OAUTH_PROVIDER', [values.name, problem]);
   return result;
 }

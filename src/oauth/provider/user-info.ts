@@ -3,7 +3,7 @@
  */
 import { isRecord } from '../../base/options.ts';
 import { parseObject } from '../../crypto/jwt-json.ts';
-import { ProviderFailure } from './failure.ts';
+import { ProviderFault } from './failure.ts';
 
 /** Identity that `onUser(provider, info)` gets. */
 export interface UserInfo {
@@ -72,7 +72,7 @@ export function userInfoOf(mapped: MappedUser | undefined, raw: Readonly<Record<
     /[\0-\x1f\x7f]/.test(subject) ||
     !subject.isWellFormed()
   )
-    throw new ProviderFailure('provider_error', 'user_subject');
+    throw new ProviderFault('provider_error', 'user_subject');
   const email = textOr(mapped?.email, null);
   return Object.freeze({
     subject,

@@ -27,7 +27,7 @@ import type { SignatureInput } from '../provider/id-token.ts';
 import type { VerificationKey } from '../provider/jwks.ts';
 
 /** The check that a proof failed. */
-type ProofRefusal =
+type ProofIssue =
   | 'absent'
   | 'malformed'
   | 'typ'
@@ -85,7 +85,7 @@ export class DPoP {
   readonly #unproven = new WeakMap<HttpRequest, 'invalid_dpop_proof' | 'use_dpop_nonce'>();
 
   /** `isRequired`: every refresh needs a proof. `requiresNonce`: every proof needs a nonce of this server. */
-  constructor(parts: {
+  constructor(deps: {
     readonly isRequired: boolean;
     readonly requiresNonce: boolean;
     readonly nonces: DpopNonces;
@@ -93,12 +93,12 @@ export class DPoP {
     readonly clock: Clock;
     readonly audit: Audit;
   }) {
-    this.#isRequired = parts.isRequired;
-    this.#clock = parts.clock;
-    this.#audit = parts.audit;
-    this.#used = parts.used;
-    this.#nonces = parts.nonces;
-    this.#requiresNonce = parts.requiresNonce;
+    this.#isRequired = deps.isRequired;
+    this.#clock = deps.clock;
+    this.#audit = deps.audit;
+    this.#used = deps.used;
+    this.#nonces = deps.nonces;
+    this.#requiresNonce = deps.requiresNonce;
   }
 
   /** Nonce for the client's next proof (§8.2). */
@@ -154,16 +154,13 @@ export class DPoP {
   }
 
   /** Performs the checks of §4.3. The proof is marked as used last. */
-  async #prove(
-    req: HttpRequest,
-    expected: Expected,
-  ): Promise<{ readonly thumbprint: string } | ProofRefusal> {
+  async #prove(req: HttpRequest, expected: Expected): Promise<{ readonly thumbprint: string } | ProofIssue> {
     const text = req.headers['dpop'];
     if (text === undefined) return 'absent';
     const opened = openProof(text);
     if (typeof opened === 'string') return opened;
     if (!(await isSignedBy(opened, opened.key))) return 'signature';
-    const refusal = refusalOf(opened.claims, req, this.#clock.nowMs() / 1_000, expected.accessToken);
+    const refusal = issueOf(opened.claims, req, this.#clock.nowMs() / 1_000, expected.accessToken);
     if (refusal !== undefined) return refusal;
     const { nonce } = opened.claims;
     if (nonce === undefined ? this.#requiresNonce : !this.#nonces.accepts(nonce)) return 'nonce';
@@ -187,7 +184,7 @@ export function thumbprintOf(key: KeyObject): string {
 }
 
 /** Parses a proof without verifying it. */
-function openProof(text: string): Opened | ProofRefusal {
+function openProof(text: string): Opened | ProofIssue {
   const segments = text.length > MAX_CHARACTERS ? null : COMPACT.exec(text);
   if (segments === null) return 'malformed';
   const [, head, payload, tail] = segments as unknown as [string, string, string, string];
@@ -207,12 +204,12 @@ function openProof(text: string): Opened | ProofRefusal {
   return { algorithm, key, signed: Buffer.from(`${head}.${payload}`), signature, claims };
 }
 
-function refusalOf(
+function issueOf(
   { jti, htm, htu, iat, ath }: Readonly<Record<string, unknown>>,
   req: HttpRequest,
   nowSeconds: number,
   accessToken: string | undefined,
-): ProofRefusal | undefined {
+): ProofIssue | undefined {
   if (typeof jti !== 'string' || jti === '' || jti.length > MAX_JTI_CHARACTERS) return 'jti';
   if (htm !== req.method) return 'htm';
   if (typeof htu !== 'string' || !isTarget(htu, req)) return 'htu';

@@ -1,4 +1,4 @@
-/** A link of the request host, for a host that the application knows. */
+/** A link for a host that the application knows. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, TrustedHostMiddleware, str } from 'svc';
 
 class Link extends Schema {
