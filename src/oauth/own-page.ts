@@ -1,5 +1,5 @@
 /**
- * Whether a page of this origin has sent a request that a browser authenticates by itself, with cookies.
+ * Whether a page of this origin sent a request that the browser authenticates by itself, with cookies.
  */
 import { foreignPage } from '../http/origins.ts';
 import { OAuthError } from './errors.ts';
@@ -7,8 +7,11 @@ import type { HttpRequest } from '../http/contracts.ts';
 import type { OwnPages } from '../http/origins.ts';
 import type { Audit } from './audit.ts';
 
-/** Why a request may come from a page of another origin: undefined when it does not. With `isByCookie` something has to say that the page is ours. */
-export function pageProblem(
+/**
+ * Returns why a request may come from a page of another origin; undefined for one of this origin. With `isByCookie` a header must
+ * prove the origin.
+ */
+export function pageIssue(
   req: HttpRequest,
   ownPages: OwnPages,
   isByCookie: boolean,
@@ -22,7 +25,7 @@ export function pageProblem(
 
 /** @throws OAuthError `invalid_request` 403 for a page of another origin */
 export function assertOwnPage(req: HttpRequest, ownPages: OwnPages, isByCookie: boolean, audit: Audit): void {
-  const problem = pageProblem(req, ownPages, isByCookie);
+  const problem = pageIssue(req, ownPages, isByCookie);
   if (problem === undefined) return;
   audit.foreignPage(req, problem);
   throw new OAuthError('invalid_request', {

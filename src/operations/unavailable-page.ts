@@ -1,24 +1,25 @@
 /**
- * What a supervisor answers itself: 503, when there is nobody to hand a request to.
+ * 503 responses of a supervisor without a serving child.
  *
- *   text/html for browsers, with the reason escaped        application/problem+json for whoever asks for JSON
+ *   text/html for browsers, with the escaped reason        application/problem+json for clients that accept JSON
  */
+import { escapeHtml } from '../base/html.ts';
 import { HTML_TYPE, HttpResponse, problem } from '../http/response.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 
 /** Seconds after which a client may try again. */
 const RETRY_AFTER_SECONDS = 1;
 
-/** Why there is no answer. */
+/** Reason of the 503. */
 interface Reason {
   readonly title: string;
   /** Several lines; shown only where the reader is the developer. */
   readonly text: string;
-  /** What happens next. */
+  /** Next step. */
   readonly hint: string;
 }
 
-/** The answer to a request that nobody serves. */
+/** Response to a request that no child serves. */
 export function unavailablePage(req: HttpRequest, { title, text, hint }: Reason): HttpResponse {
   const response = wantsJson(req.headers['accept'] ?? '')
     ? problem(503, req.id, { detail: text === '' ? title : `${title}: ${text}` })
@@ -39,14 +40,10 @@ function wantsJson(accept: string): boolean {
 
 function page(title: string, text: string, hint: string): string {
   return `<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${escaped(title)}</title>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${escapeHtml(title)}</title>
 <style>body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:3rem auto;padding:0 1rem;color:#1c1c1c;background:#fff}pre{white-space:pre-wrap;overflow-wrap:anywhere;padding:1rem;border-left:4px solid #b3261e;background:#f4f4f4}@media(prefers-color-scheme:dark){body{color:#eee;background:#181818}pre{background:#262626}}</style>
-<h1>${escaped(title)}</h1>
-${text === '' ? '' : `<pre>${escaped(text)}</pre>\n`}<p>${escaped(hint)}</p>
+<h1>${escapeHtml(title)}</h1>
+${text === '' ? '' : `<pre>${escapeHtml(text)}</pre>\n`}<p>${escapeHtml(hint)}</p>
 </html>
 `;
-}
-
-function escaped(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }

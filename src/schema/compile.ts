@@ -16,7 +16,7 @@ import {
   formatCheck,
   integerCheck,
   isInputObject,
-  keyProblem,
+  keyIssue,
   literalCheck,
   literalMessage,
   LONGEST,
@@ -151,7 +151,7 @@ export function recordCheck(item: Check, node: TypeNode): Check {
       isGood = true;
     const members: Record<string, unknown> = {};
     for (const key of keys) {
-      const out = keyProblem(key, run) ?? item(value[key], run);
+      const out = keyIssue(key, run) ?? item(value[key], run);
       if (out === FAIL) {
         mark = run.place(mark, key);
         isGood = false;
@@ -213,10 +213,12 @@ function compileObject(plan: ObjectPlan): Check {
   const { schema } = plan;
   const members = new Members(plan.fields.map(memberOf));
   const unknown = plan.extra === 'ignore' ? undefined : unknownMembers(plan);
-  return (value, run) => {
-    // An instance has been validated: it is taken as it is.
-    if (!isInputObject(value, run))
-      return schema !== undefined && value instanceof schema ? value : run.fail('type', 'must be an object');
+  const check: Check = (value, run) => {
+    if (!isInputObject(value, run)) {
+      if (schema === undefined || !(value instanceof schema)) return run.fail('type', 'must be an object');
+      // an instance within the input has been validated: it is taken as it is
+      return run.depth > 0 || plan.inputOf === undefined ? value : check(plan.inputOf(value), run);
+    }
     if (run.depth >= MAX_DEPTH) return tooDeep(run);
     run.depth++;
     const before = run.count;
@@ -227,6 +229,7 @@ function compileObject(plan: ObjectPlan): Check {
     if (!isGood || extras === FAIL) return FAIL;
     return run.isDry ? value : plan.build(values, value, extras);
   };
+  return check;
 }
 
 /** The values of a dry run. */
@@ -361,7 +364,7 @@ export function unknownMembers(plan: ObjectPlan): UnknownMembers {
           ? run.fail('extra', 'is not a known member')
           : plan.reserved.has(key)
             ? run.fail('key', 'is not an allowed name')
-            : (keyProblem(key, run) ?? anyCheck(input[key], run));
+            : (keyIssue(key, run) ?? anyCheck(input[key], run));
       if (out === FAIL) {
         mark = run.place(mark, key);
         isGood = false;

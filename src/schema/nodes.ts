@@ -19,7 +19,7 @@ import type {
 } from './types.ts';
 import { FORMATS } from './formats.ts';
 import { analysePattern } from './pattern.ts';
-import type { PatternHazard } from './pattern.ts';
+import type { PatternFinding } from './pattern.ts';
 
 /** What a value must satisfy besides its kind. Lengths: code points of strings, items, members, bytes. */
 export interface Constraints {
@@ -32,7 +32,7 @@ export interface Constraints {
   readonly multipleOf?: number;
   readonly pattern?: RegExp;
   /** Set where the pattern can backtrack without bound. */
-  readonly hazard?: PatternHazard;
+  readonly hazard?: PatternFinding;
   readonly format?: FormatName;
   /** Of files, in lower case: `type/subtype` or `type/*`. */
   readonly contentTypes?: readonly string[];
@@ -99,6 +99,8 @@ export interface ObjectPlan {
   readonly extra: Extra;
   /** Names that the class has a use for, so that no unknown member may take them. */
   readonly reserved: ReadonlySet<string>;
+  /** The members of an instance as input, so that an instance given as a whole input is validated anew. */
+  inputOf?(instance: object): Readonly<Record<string, unknown>>;
   /** Makes the value from validated members, in the order of `fields`; may throw what the class's initialisers throw. */
   build(values: unknown[], input: unknown, extras: Readonly<Record<string, unknown>> | undefined): unknown;
 }

@@ -7,6 +7,7 @@ import { ManualClock } from '../../src/base/manual-clock.ts';
 import { ROOT } from '../support/build.ts';
 import { seeded } from '../support/random.ts';
 import { run } from '../support/run.ts';
+import { turn } from '../support/turn.ts';
 import type { CachedOptions } from '../../src/cache/cached.ts';
 import type { Logger } from '../../src/observability/log.ts';
 import type { CacheBackend } from '../../src/cache/stores.ts';
@@ -25,11 +26,6 @@ function manual<A extends readonly unknown[], R>() {
     return promise;
   };
   return { fn, calls };
-}
-
-/** What is waiting has run. */
-function turn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }
 
 /** A cache behind a network: every answer is a promise. Values go through JSON. */
@@ -565,7 +561,7 @@ test('cached() takes a backend that fails for one that has nothing, counts it, a
   await load();
   assert.equal(lines.length, 2);
   assert.equal(lines[1]!['failures'], 5);
-  await assert.rejects(load.delete(), /connection refused/); // who asks to forget must know
+  await assert.rejects(load.delete(), /connection refused/); // the caller must know
   await assert.rejects(load.clear(), /connection refused/);
 });
 
@@ -690,7 +686,7 @@ test('cached() tells a caller with a signal of a failure', async () => {
   await assert.rejects(load(new AbortController().signal), /down/);
 });
 
-test('cached() begins calls that nobody can join beyond maxFlights, refuses none, and refreshes none', async () => {
+test('cached() beyond maxFlights starts unshared calls, refuses none, and refreshes none', async () => {
   const clock = new ManualClock();
   const { fn, calls } = manual<[number], number>();
   const load = cached(fn, { maxFlights: 1, ttlSeconds: 1, staleSeconds: 60, clock });

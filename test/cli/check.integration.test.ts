@@ -8,7 +8,7 @@ import { chmodSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileS
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { BIN, ROOT, build } from '../support/build.ts';
-import { project, run } from '../support/run.ts';
+import { project, run, svc } from '../support/run.ts';
 import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 import type { Ended, RunOptions } from '../support/run.ts';
@@ -31,10 +31,6 @@ interface Document {
     place: { file: string; line: number; column: number } | null;
   }[];
   readonly suppressed: readonly unknown[];
-}
-
-function svc(args: readonly string[], options?: RunOptions): Promise<Ended> {
-  return run(process.execPath, [BIN, ...args], options);
 }
 
 /** Checks these files, of which app.ts is the application. */
@@ -82,7 +78,7 @@ test('svc check, and svc run that does not compile, write the places in their me
   ) as Document;
   assert.deepEqual(
     findings.map(({ message }) => message),
-    ['the same path and method are registered as /a at all routes é.ts:3'],
+    ['this path and method are also registered as /a at all routes é.ts:3'],
   );
   const { status, stderr } = await svc(['run', 'all routes é.ts', '--port', '0'], { cwd });
   assert.deepEqual(
@@ -465,7 +461,7 @@ for (const [what, code] of [
   });
 }
 
-test('svc check runs in a folder that nobody may write to, and writes nothing anywhere', async (t) => {
+test('svc check runs in a read-only folder, and writes nothing', async (t) => {
   const cwd = project(t, { 'app.ts': `${APP}app.get('/', () => 1);\n`, 'tmp/.keep': '' });
   const seen = (): unknown[] =>
     ['', 'tmp', 'node_modules'].map((folder) => [

@@ -21,14 +21,14 @@ import {
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { systemClock } from '../../src/base/clock.ts';
-import { account, freePort, installed, isListening } from './own-server.ts';
+import { account, freePort, installed, isListening, killGroup } from './own-server.ts';
 import type { Account } from './own-server.ts';
 import type { Scope } from './run.ts';
 
 const USER = 'svc';
 const PASSWORD = 'only for tests';
 const START_MS = 60_000;
-/** Whoever holds the shell holds the server. */
+/** The server ends with its shell. */
 const SHELL = '"$@" & server=$!; cat > /dev/null; kill -TERM "$server" 2> /dev/null; wait "$server"';
 
 function programOf(name: string): string | undefined {
@@ -114,15 +114,10 @@ export class MariaDbServer {
   async kill(): Promise<void> {
     const child = this.#child;
     this.#child = undefined;
-    if (child?.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
-    child.ref();
-    const ended = once(child, 'exit');
-    process.kill(-child.pid, 'SIGKILL'); // a group of its own
-    await ended;
-    while (await isListening(this.port)) await systemClock.sleep(5);
+    await killGroup(child, this.port);
   }
 
-  /** Ends it as an administrator does: connections are told, and closed. */
+  /** Shuts down like an administrator: connections get an error, and are closed. */
   async stop(): Promise<void> {
     const child = this.#child;
     this.#child = undefined;
@@ -205,7 +200,7 @@ export class MariaDbServer {
   }
 }
 
-/** The data of a server that nobody has started yet. */
+/** Data of a server that was never started. */
 function installation(as: Account): string {
   const program = programOf('mariadb-install-db')!;
   return installed(

@@ -1,5 +1,5 @@
 /**
- * What servers of one's own have in common: data that is made once per machine, whom they run as, where they listen.
+ * Shared parts of own database servers: data created once for each machine, user, port.
  */
 import { execFileSync } from 'node:child_process';
 import { hash } from 'node:crypto';
@@ -9,9 +9,11 @@ import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { exclusively } from './build.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import type { ChildProcess } from 'node:child_process';
 import type { AddressInfo } from 'node:net';
 
-/** Whom a program runs as: nobody in particular, or a user of fewer rights than root. */
+/** User of a program: the current one, or one with fewer rights than root. */
 export interface Account {
   readonly uid?: number;
   readonly gid?: number;
@@ -31,8 +33,8 @@ export function account(server: string, user: string): Account {
 }
 
 /**
- * The data of a server that nobody has started yet: made once per machine by what `of` says, and to be copied for each server, which
- * takes a fraction of the time. `make` makes it in a folder that is `as`'s, under the name that it is given.
+ * Data of a server that was never started: created once for each machine and value of `of`, and copied for each server, which takes a
+ * fraction of the time. `make` creates it in a folder of the account `as`, under the given name.
  */
 export function installed(
   server: string,
@@ -55,7 +57,7 @@ export function installed(
   return data;
 }
 
-/** A port that nobody uses. */
+/** A free port. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -76,4 +78,14 @@ export async function isListening(port: number): Promise<boolean> {
   } finally {
     socket.destroy();
   }
+}
+
+/** Kills a server with its whole process group, and waits until its port is free. Does nothing when it has ended. */
+export async function killGroup(child: ChildProcess | undefined, port: number): Promise<void> {
+  if (child?.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  child.ref();
+  const ended = once(child, 'exit');
+  process.kill(-child.pid, 'SIGKILL');
+  await ended;
+  while (await isListening(port)) await systemClock.sleep(5);
 }

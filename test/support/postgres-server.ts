@@ -23,7 +23,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { systemClock } from '../../src/base/clock.ts';
-import { account, freePort, installed, isListening } from './own-server.ts';
+import { account, freePort, installed, isListening, killGroup } from './own-server.ts';
 import type { Account } from './own-server.ts';
 import type { Scope } from './run.ts';
 
@@ -31,7 +31,7 @@ const DEBIAN = '/usr/lib/postgresql';
 const USER = 'svc';
 const PASSWORD = 'only for tests';
 const START_MS = 30_000;
-/** Whoever holds the shell holds the server. */
+/** The server ends with its shell. */
 const SHELL = '"$@" & server=$!; cat > /dev/null; kill -INT "$server" 2> /dev/null; wait "$server"';
 
 /** The folder with initdb and postgres, of the newest version there is. */
@@ -114,16 +114,11 @@ export class PostgresServer {
   async kill(): Promise<void> {
     const child = this.#child;
     this.#child = undefined;
-    if (child?.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
-    child.ref();
-    const ended = once(child, 'exit');
-    process.kill(-child.pid, 'SIGKILL'); // a group of its own
-    await ended;
-    while (await isListening(this.port)) await systemClock.sleep(5);
+    await killGroup(child, this.port);
     rmSync(join(this.folder, 'data/postmaster.pid'), { force: true });
   }
 
-  /** Ends it as an administrator does who does not wait: connections are told, and closed. */
+  /** Fast shutdown: connections get an error, and are closed. */
   async stop(): Promise<void> {
     const child = this.#child;
     this.#child = undefined;
@@ -135,7 +130,7 @@ export class PostgresServer {
     await ended;
   }
 
-  /** Of the process that takes connections. */
+  /** Id of the postmaster process. */
   get pid(): number {
     return Number(readFileSync(join(this.folder, 'data/postmaster.pid'), 'utf8').split('\n')[0]);
   }
@@ -186,7 +181,7 @@ export class PostgresServer {
     this.#child = child;
     const ready = join(this.folder, 'data/postmaster.pid');
     while (systemClock.monotonicMs() < endMs) {
-      if (/FATAL: {2}(?:lock file|pre-existing|could not)/.test(this.#said)) break; // clients that come too early are told FATAL, too
+      if (/FATAL: {2}(?:lock file|pre-existing|could not)/.test(this.#said)) break; // clients that connect too early get FATAL, too
       if (/^ready/m.test(textOf(ready)) && (await isListening(this.port))) return true;
       await systemClock.sleep(10);
     }
@@ -206,7 +201,7 @@ function textOf(file: string): string {
   }
 }
 
-/** A cluster that nobody has started yet. */
+/** A cluster that was never started. */
 function cluster(programs: string, as: Account): string {
   return installed('postgres', [programs, USER, PASSWORD], as, (folder, data) => {
     const secret = join(folder, 'password');

@@ -11,7 +11,7 @@ import type { Call, Fn, Member, Node } from './nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
 /** Runs every rule of this file. */
-export function findAsyncMistakes(sources: Sources, report: ReportNode): void {
+export function reportAsync(sources: Sources, report: ReportNode): void {
   findForgotten(sources, report);
   findAsyncCallbacks(sources, report);
   findPipes(sources, report);

@@ -9,7 +9,7 @@ import type { Call, Node } from './nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
 /** Runs every rule of this file. */
-export function findRowMistakes(sources: Sources, report: ReportNode): void {
+export function reportRows(sources: Sources, report: ReportNode): void {
   findRevealedRows(sources, report);
   findAbsentRows(sources, report);
 }

@@ -1,42 +1,42 @@
 /**
- * Answers of a provider that must be JSON: status 200, a JSON media type, valid UTF-8, and the form expected.
+ * JSON responses of a provider: status 200, a JSON media type, valid UTF-8, the expected form.
  */
 import { isRecord } from '../../base/options.ts';
 import { parseValue } from '../../crypto/jwt-json.ts';
-import { ProviderFailure } from './failure.ts';
+import { ProviderFault } from './failure.ts';
 import type { OutboundAnswer } from './outbound.ts';
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** The JSON value of an answer. `what` begins the reason of a failure. @throws ProviderFailure `provider_error` */
+/** Parses the JSON value of a response. `what` starts the reason of a failure. @throws ProviderFailure `provider_error` */
 export function jsonValue(what: string, answer: OutboundAnswer): unknown {
-  if (answer.status !== 200) throw new ProviderFailure('provider_error', `${what}_status_${answer.status}`);
-  if (!isJson(answer.mediaType)) throw new ProviderFailure('provider_error', `${what}_media_type`);
+  if (answer.status !== 200) throw new ProviderFault('provider_error', `${what}_status_${answer.status}`);
+  if (!isJson(answer.mediaType)) throw new ProviderFault('provider_error', `${what}_media_type`);
   let text: string;
   try {
     text = utf8.decode(answer.body);
     JSON.parse(text);
   } catch {
-    throw new ProviderFailure('provider_error', `${what}_not_json`); // without the cause, which quotes the text
+    throw new ProviderFault('provider_error', `${what}_not_json`); // without the cause, which quotes the text
   }
   const value = parseValue(text);
-  if (value === undefined) throw new ProviderFailure('provider_error', `${what}_ambiguous_json`); // a member twice: readers differ in which one counts
+  if (value === undefined) throw new ProviderFault('provider_error', `${what}_ambiguous_json`); // a member twice: readers differ in which one counts
   return value;
 }
 
-/** The JSON object of an answer. @throws ProviderFailure `provider_error` */
+/** Parses a JSON object. @throws ProviderFailure `provider_error` */
 export function jsonObject(what: string, answer: OutboundAnswer): Record<string, unknown> {
   const value = jsonValue(what, answer);
-  if (!isRecord(value)) throw new ProviderFailure('provider_error', `${what}_not_object`);
+  if (!isRecord(value)) throw new ProviderFault('provider_error', `${what}_not_object`);
   return value;
 }
 
-/** `application/json`, or any type with its suffix (RFC 6839 §3.1). */
+/** `application/json`, or a type with the suffix `+json` (RFC 6839 §3.1). */
 export function isJson(mediaType: string): boolean {
   return /^application\/(?:[\w.-]+\+)?json$/.test(mediaType);
 }
 
-/** An object without its members that are null, which say nothing: some providers write every member that they know of. */
+/** Removes members that are null. Some providers write every member they know, with null for no value. */
 export function withoutNulls(object: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null));
 }

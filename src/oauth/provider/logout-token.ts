@@ -3,33 +3,33 @@
  *
  *   form, signature as an id_token -> iss, aud -> iat, exp -> events -> sub or sid -> no nonce
  *
- * A nonce is refused, since an id_token must never pass for a logout token; neither does a token without the event.
+ * A nonce is refused: an id_token must not pass for a logout token. A token without the event is refused, too.
  */
 import { isRecord } from '../../base/options.ts';
-import { ProviderFailure } from './failure.ts';
+import { ProviderFault } from './failure.ts';
 import { checkAudience, isExpectedIssuer, isTime, verifiedToken } from './id-token.ts';
 import type { IdTokenKeys, IdTokenRules } from './id-token.ts';
 
 /** Claims of a logout token. */
 export interface LogoutClaims {
-  /** The user's id at the provider; undefined: every user of the session. */
+  /** User id at the provider; undefined: every user of the session. */
   readonly subject: string | undefined;
-  /** The session at the provider; undefined: every session of the user. */
+  /** Session id at the provider; undefined: every session of the user. */
   readonly providerSid: string | undefined;
   readonly jti: string;
-  /** How long the token counts, in milliseconds: until then it must not be used again. */
+  /** Remaining lifetime in milliseconds. Until then it must not be used again. */
   readonly validMs: number;
 }
 
-/** Rules for a logout token. */
+/** Expected values of a logout token. */
 type LogoutRules = Omit<IdTokenRules, 'nonce' | 'accessToken' | 'maxAgeSeconds'>;
 
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
-/** A logout is news: an older token, or one that lasts longer, is not for now. */
+/** Maximum age and lifetime: an old logout token has lost its meaning. */
 const MAX_AGE_SECONDS = 86_400;
 const MAX_CHARACTERS = 255;
 
-/** Verifies a token, and gives its claims. @throws ProviderFailure `provider_error`, or what fetching keys throws */
+/** Verifies a logout token, and returns its claims. @throws ProviderFailure `provider_error`, or a failure of fetching keys */
 export async function verifyLogoutToken(
   token: string,
   rules: LogoutRules,
@@ -60,6 +60,6 @@ function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== '' && value.length <= MAX_CHARACTERS;
 }
 
-function refused(check: string): ProviderFailure {
-  return new ProviderFailure('provider_error', `logout_token_${check}`);
+function refused(check: string): ProviderFault {
+  return new ProviderFault('provider_error', `logout_token_${check}`);
 }

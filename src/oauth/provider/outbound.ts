@@ -1,28 +1,28 @@
 /**
- * Calls to a provider, each with an end: no more of them at once, no longer, no larger and no further than agreed.
+ * Calls to a provider, limited in number, time, size and targets.
  *
  *   queue -> connect (and DNS) -> TLS -> first byte -> whole body      10 s for each; then the socket is destroyed
  *
- * No redirect is followed, no proxy asked, no encoding undone: a compressed answer is refused. TLS is always verified,
- * whatever the environment says. Nothing here blocks the event loop, and nothing keeps the process alive but a call itself.
+ * Redirects are not followed, proxies not used, encodings not decoded: a compressed response is refused. TLS is always verified,
+ * whatever the environment says. Nothing blocks the event loop, and only a running call keeps the process alive.
  */
 import { lookup as systemLookup } from 'node:dns';
 import https from 'node:https';
 import { isIP } from 'node:net';
 import { http } from '../../base/node-http.ts';
 import { isPrivateAddress } from './addresses.ts';
-import { ProviderFailure, word } from './failure.ts';
+import { ProviderFault, word } from './failure.ts';
 import type { LookupAddress } from 'node:dns';
 import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
 import type { LookupFunction, Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 
-/** Answers are cut off beyond this. They are never decoded, so it counts what a parser would see. */
+/** Maximum size of a response. Responses are not decoded, so this is the size that a parser sees. */
 const MAX_ANSWER_BYTES = 1_048_576;
 const MAX_AT_ONCE = 16;
 const MAX_WAITING = 64;
 
-/** One call. */
+/** A request to the provider. */
 export interface OutboundCall {
   readonly method: 'GET' | 'POST';
   readonly url: string;
@@ -33,38 +33,38 @@ export interface OutboundCall {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What came back: any status, the body whole. */
+/** A response of any status, with its whole body. */
 export interface OutboundAnswer {
   readonly status: number;
-  /** Media type in lower case, without parameters; empty when there is none. */
+  /** Lower-case media type without parameters; empty if absent. */
   readonly mediaType: string;
   readonly body: Buffer;
   /** Whether it came from a private address. */
   readonly isPrivate: boolean;
 }
 
-/** Resolves every address of a name, as `dns.lookup` with `all: true` does. */
+/** Resolves all addresses of a name, like `dns.lookup` with `all: true`. */
 export type Resolve = (
   hostname: string,
   callback: (error: NodeJS.ErrnoException | null, addresses: readonly LookupAddress[]) => void,
 ) => void;
 
-/** What calls are made with. */
+/** Settings for calls. */
 export interface OutboundDeps {
   readonly clock: Clock;
   readonly timeoutMs: number;
-  /** PEM: the only authorities that are trusted. Default: those of Node.js. */
+  /** PEM with the only trusted authorities. Default: those of Node.js. */
   readonly ca?: string | undefined;
-  /** For tests; default the system's resolver. */
+  /** For tests. Default: the system's resolver. */
   readonly resolve?: Resolve | undefined;
 }
 
 interface Waiting {
   go(): void;
-  refuse(reason: ProviderFailure): void;
+  refuse(reason: ProviderFault): void;
 }
 
-/** Calls to one provider: at most 16 at once, at most 64 waiting for their turn, each no longer than a stage may take. */
+/** Calls to one provider: at most 16 at once, at most 64 in the queue, each stage limited in time. */
 export class Outbound {
   readonly #deps: OutboundDeps;
   readonly #agents: { readonly plain: Agent; readonly tls: https.Agent };
@@ -74,8 +74,8 @@ export class Outbound {
 
   constructor(deps: OutboundDeps) {
     this.#deps = deps;
-    // A connection for each call: one that was kept may be closed by the other side just when a code is sent, which cannot be
-    // sent twice. TLS sessions are resumed. The agent's own settings stand whatever NODE_TLS_REJECT_UNAUTHORIZED says.
+    // Each call has its own connection: the peer may close a kept one while a code is being sent, and a code cannot be sent twice.
+    // TLS sessions are resumed. The agent's settings override NODE_TLS_REJECT_UNAUTHORIZED.
     this.#agents = {
       plain: new http.Agent({ keepAlive: false }),
       tls: new https.Agent({
@@ -87,15 +87,15 @@ export class Outbound {
     };
   }
 
-  /** How many calls run, and how many wait. */
+  /** Number of running and of waiting calls. */
   get load(): { readonly running: number; readonly waiting: number } {
     return { running: this.#running, waiting: this.#waiting.size };
   }
 
   /**
-   * Sends and reads. Rejects with the signal's reason when that is aborted.
+   * Sends a request and reads the response. Rejects with the signal's reason when it aborts.
    *
-   * @throws ProviderFailure `provider_error`, `provider_timeout`, `temporarily_unavailable` (too many calls, or closed)
+   * @throws ProviderFault `provider_error`, `provider_timeout`, `temporarily_unavailable` (too many calls, or closed)
    */
   async call(call: OutboundCall): Promise<OutboundAnswer> {
     await this.#turn(call.signal);
@@ -108,16 +108,16 @@ export class Outbound {
     }
   }
 
-  /** Ends every call, and refuses those to come. */
+  /** Cancels every call, and refuses later ones. */
   close(): void {
-    const reason = new ProviderFailure('temporarily_unavailable', 'closed');
+    const reason = new ProviderFault('temporarily_unavailable', 'closed');
     this.#closing.abort(reason);
     for (const each of this.#waiting) each.refuse(reason);
     this.#agents.plain.destroy();
     this.#agents.tls.destroy();
   }
 
-  /** Resolves when the call may run; then it counts as running. */
+  /** Resolves when the call may run, and counts it as running. */
   #turn(signal: AbortSignal | undefined): Promise<void> | undefined {
     signal?.throwIfAborted();
     this.#closing.signal.throwIfAborted();
@@ -125,7 +125,7 @@ export class Outbound {
       this.#running++;
       return undefined;
     }
-    if (this.#waiting.size >= MAX_WAITING) throw new ProviderFailure('temporarily_unavailable', 'queue_full');
+    if (this.#waiting.size >= MAX_WAITING) throw new ProviderFault('temporarily_unavailable', 'queue_full');
     return new Promise((resolve, reject) => {
       const leave = (): void => {
         this.#waiting.delete(waiting);
@@ -148,7 +148,7 @@ export class Outbound {
         },
       };
       const timer = this.#deps.clock.after(this.#deps.timeoutMs, () =>
-        waiting.refuse(new ProviderFailure('temporarily_unavailable', 'queue_timeout')),
+        waiting.refuse(new ProviderFault('temporarily_unavailable', 'queue_timeout')),
       );
       signal?.addEventListener('abort', onAbort, { once: true });
       this.#waiting.add(waiting);
@@ -162,7 +162,7 @@ export class Outbound {
       isIP(url.hostname.replace(/^\[|\]$/g, '')) !== 0 &&
       isPrivateAddress(url.hostname)
     ) {
-      return Promise.reject(new ProviderFailure('provider_error', 'private_address')); // an address is connected to without a look-up
+      return Promise.reject(new ProviderFault('provider_error', 'private_address')); // an address is connected to without a look-up
     }
     return new Promise((resolve, reject) => {
       const isTls = url.protocol === 'https:';
@@ -219,20 +219,18 @@ class Exchange {
     this.#request.on('socket', (socket) => this.#onSocket(socket));
     this.#request.on('response', (response) => this.#onResponse(response));
     this.#request.on('error', (error) => this.#onError(error));
-    this.#request.on('close', () =>
-      this.#fail(new ProviderFailure('provider_error', `${this.#stage}_closed`)),
-    );
+    this.#request.on('close', () => this.#fail(new ProviderFault('provider_error', `${this.#stage}_closed`)));
     this.#request.end(body);
   }
 
   readonly #onAbort = (): void => this.#fail(this.#signals.find((signal) => signal.aborted)!.reason);
 
-  /** The next stage, with the whole time of a stage before it. */
+  /** Starts the next stage, with its own time limit. */
   #enter(stage: string): void {
     this.#timer?.[Symbol.dispose]();
     this.#stage = stage;
     this.#timer = this.#deps.clock.after(this.#deps.timeoutMs, () =>
-      this.#fail(new ProviderFailure('provider_timeout', stage)),
+      this.#fail(new ProviderFault('provider_timeout', stage)),
     );
   }
 
@@ -248,10 +246,10 @@ class Exchange {
     this.#enter('body');
     const encoding = response.headers['content-encoding'];
     if (encoding !== undefined && encoding.toLowerCase() !== 'identity')
-      return this.#fail(new ProviderFailure('provider_error', 'encoded'));
+      return this.#fail(new ProviderFault('provider_error', 'encoded'));
     response.on('data', (chunk: Buffer) => {
       this.#length += chunk.length;
-      if (this.#length > MAX_ANSWER_BYTES) this.#fail(new ProviderFailure('provider_error', 'too_large'));
+      if (this.#length > MAX_ANSWER_BYTES) this.#fail(new ProviderFault('provider_error', 'too_large'));
       else this.#chunks.push(chunk);
     });
     response.on('error', (error) => this.#onError(error));
@@ -267,18 +265,18 @@ class Exchange {
     });
   }
 
-  /** The look-up fails with a failure of ours; everything else has the system's word for it. */
+  /** A refused look-up keeps its own failure; every other error becomes a system failure. */
   #onError(error: NodeJS.ErrnoException): void {
     this.#fail(
-      error instanceof ProviderFailure
+      error instanceof ProviderFault
         ? error
-        : new ProviderFailure('provider_error', `${this.#stage}_${word(error.code ?? error.name)}`, {
+        : new ProviderFault('provider_error', `${this.#stage}_${word(error.code ?? error.name)}`, {
             cause: error,
           }),
     );
   }
 
-  /** The first reason counts; the socket goes with it. */
+  /** Fails with the first reason, and destroys the socket. */
   #fail(reason: unknown): void {
     this.#leave();
     this.#chunks.length = 0;
@@ -296,15 +294,15 @@ function resolveAll(hostname: string, callback: Parameters<Resolve>[1]): void {
   systemLookup(hostname, { all: true, order: 'verbatim' }, callback);
 }
 
-/** The look-up of a connection: what it checks is what is connected to, so an answer that changes afterwards changes nothing. */
+/** DNS look-up of a connection. It checks the very addresses that are connected to, so a later change of the DNS has no effect. */
 function lookupOf(resolve: Resolve, isGuarded: boolean): LookupFunction {
   return (hostname, options, callback) => {
     resolve(hostname, (error, addresses) => {
       if (error === null && isGuarded && addresses.some(({ address }) => isPrivateAddress(address)))
-        error = new ProviderFailure('provider_error', 'private_address');
+        error = new ProviderFault('provider_error', 'private_address');
       const [first] = addresses ?? [];
       if (error !== null || first === undefined)
-        callback(error ?? new ProviderFailure('provider_error', 'no_address'), '', 0);
+        callback(error ?? new ProviderFault('provider_error', 'no_address'), '', 0);
       else if (options.all === true) callback(null, [...addresses]);
       else callback(null, first.address, first.family);
     });

@@ -1,14 +1,14 @@
 /**
- * The token endpoint's answer (RFC 6749 §5.1): checked member by member before anything is done with it.
+ * Response of the token endpoint (RFC 6749 §5.1), checked member by member.
  */
 import { isRecord } from '../../base/options.ts';
-import { ProviderFailure, word } from './failure.ts';
+import { ProviderFault, word } from './failure.ts';
 import { isJson, jsonObject, withoutNulls } from './json-answer.ts';
 import { textOr } from './user-info.ts';
 import type { ResolvedProviderOptions } from './options.ts';
 import type { OutboundAnswer } from './outbound.ts';
 
-/** Tokens that the provider has handed out. Secrets: never logged, never sent on. */
+/** Tokens from the provider. They are secrets: never logged, never sent on. */
 export interface TokenAnswer {
   readonly accessToken: string;
   readonly refreshToken?: string;
@@ -19,7 +19,7 @@ export interface TokenAnswer {
 
 const MAX_TOKEN_CHARACTERS = 16_384;
 
-/** Reads the answer. An error is one whatever its status is: GitHub sends it with 200. @throws ProviderFailure `provider_error` */
+/** Parses the response. An error is recognized with any status: GitHub sends it with 200. @throws ProviderFailure `provider_error` */
 export function readTokenAnswer(
   answer: OutboundAnswer,
   { tokenAnswer, tokenTypes }: Pick<ResolvedProviderOptions, 'tokenAnswer' | 'tokenTypes'>,
@@ -30,7 +30,7 @@ export function readTokenAnswer(
       : withoutNulls(jsonOf(answer));
   if (members['error'] !== undefined) {
     const providerCode = typeof members['error'] === 'string' ? members['error'] : undefined;
-    throw new ProviderFailure(
+    throw new ProviderFault(
       'provider_error',
       `token_error_${providerCode === undefined ? 'odd' : word(providerCode)}`,
       { providerCode },
@@ -44,17 +44,17 @@ export function readTokenAnswer(
     scope,
     id_token: idToken,
   } = members;
-  // Visible ASCII only (RFC 6750 §2.1): it is about to stand in a header.
+  // Visible ASCII only (RFC 6750 §2.1): the token goes into a header.
   if (
     typeof accessToken !== 'string' ||
     accessToken.length > MAX_TOKEN_CHARACTERS ||
     !/^[\x21-\x7e]+$/.test(accessToken)
   )
-    throw new ProviderFailure('provider_error', 'token_access_token');
+    throw new ProviderFault('provider_error', 'token_access_token');
   if (typeof type !== 'string' || !tokenTypes.includes(type.toLowerCase()))
-    throw new ProviderFailure('provider_error', 'token_type');
+    throw new ProviderFault('provider_error', 'token_type');
   if (idToken !== undefined && typeof idToken !== 'string')
-    throw new ProviderFailure('provider_error', 'token_id_token');
+    throw new ProviderFault('provider_error', 'token_id_token');
   const expiresInSeconds =
     typeof expires === 'string' && /^\d{1,10}$/.test(expires) ? Number(expires) : expires; // a number, by §5.1; some write text
   return {
@@ -68,14 +68,14 @@ export function readTokenAnswer(
   };
 }
 
-/** A text by §3.3; Twitch writes a list. */
+/** Scopes as text (§3.3); Twitch sends a list. */
 function scopeOf(scope: unknown): string {
   return Array.isArray(scope) && scope.every((each) => typeof each === 'string')
     ? scope.join(' ')
     : textOr(scope, '');
 }
 
-/** A refusal (§5.2) is JSON with another status: its code goes to the log. */
+/** A refusal (§5.2) is JSON with another status. Its code goes to the log. */
 function jsonOf(answer: OutboundAnswer): Record<string, unknown> {
   if (answer.status === 200 || !isJson(answer.mediaType)) return jsonObject('token', answer);
   let error: unknown;
@@ -83,10 +83,10 @@ function jsonOf(answer: OutboundAnswer): Record<string, unknown> {
     const value: unknown = JSON.parse(answer.body.toString());
     error = isRecord(value) ? value['error'] : undefined;
   } catch {
-    /* then its status is all there is to say */
+    /* the status alone is logged */
   }
   const providerCode = typeof error === 'string' ? error : undefined;
-  throw new ProviderFailure(
+  throw new ProviderFault(
     'provider_error',
     `token_status_${answer.status}${providerCode === undefined ? '' : `_${word(providerCode)}`}`,
     { providerCode },
@@ -94,16 +94,16 @@ function jsonOf(answer: OutboundAnswer): Record<string, unknown> {
 }
 
 function formOf(answer: OutboundAnswer): Record<string, unknown> {
-  if (answer.status !== 200) throw new ProviderFailure('provider_error', `token_status_${answer.status}`);
+  if (answer.status !== 200) throw new ProviderFault('provider_error', `token_status_${answer.status}`);
   const members: Record<string, unknown> = Object.create(null);
   for (const [name, value] of new URLSearchParams(answer.body.toString())) {
-    if (name in members) throw new ProviderFailure('provider_error', 'token_repeated_member');
+    if (name in members) throw new ProviderFault('provider_error', 'token_repeated_member');
     members[name] = value;
   }
   return members;
 }
 
-/** `application/x-www-form-urlencoded`, as RFC 6749 §2.3.1 wants it inside Basic. */
+/** Encodes as `application/x-www-form-urlencoded`, as RFC 6749 §2.3.1 requires inside Basic. */
 export function formEncoded(text: string): string {
   return new URLSearchParams({ '': text }).toString().slice(1);
 }

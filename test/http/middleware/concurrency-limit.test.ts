@@ -14,6 +14,7 @@ import { HttpServer } from '../../../src/http/server/server.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { seeded } from '../../support/random.ts';
 import { RawClient } from '../../support/raw-http.ts';
+import { turn } from '../../support/turn.ts';
 import type { ConcurrencyLimitOptions } from 'svc';
 
 interface Site {
@@ -23,14 +24,12 @@ interface Site {
   readonly events: Record<string, unknown>[];
   /** In the order in which handlers have begun. */
   readonly begun: string[];
-  /** Lets the handler of that name answer. */
+  /** Lets the handler of that name return. */
   answer(name: string): Promise<void>;
-  /** Sends a request, and tells its status when it is there. */
+  /** Sends a request, and returns its status. */
   send(name: string, signal?: AbortSignal): Promise<void>;
   readonly statuses: Record<string, number>;
 }
-
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 function site(options: ConcurrencyLimitOptions, change: (app: Svc) => void = () => undefined): Site {
   const { logger, events } = collectedLog();
@@ -346,7 +345,7 @@ test('options out of range are refused, and order and other applications are fin
   );
 });
 
-test('the limit holds, and nobody is lost, whatever comes, waits, leaves and ends (generated)', async () => {
+test('the limit holds, and every waiting request is served, in generated sequences of arrivals and departures', async () => {
   const below = seeded(100);
   const s = site({ max: 3, queue: 4, maxQueueMs: 50 });
   await using client = s.client;

@@ -17,13 +17,14 @@ import { HttpServer } from '../../../src/http/server/server.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { seeded } from '../../support/random.ts';
 import { RawClient } from '../../support/raw-http.ts';
+import { turn } from '../../support/turn.ts';
 import type { HttpRequest } from 'svc';
 
 interface Site {
   readonly app: Svc;
   readonly clock: ManualClock;
   readonly events: Record<string, unknown>[];
-  /** What handlers wait for. */
+  /** Promises that handlers wait for. */
   readonly gate: PromiseWithResolvers<unknown>;
 }
 
@@ -35,8 +36,6 @@ function site(): Site {
 const clientOf = ({ app, clock }: Site): TestClient => new TestClient(app, { clock, raiseErrors: false });
 const metric = async (client: TestClient, name: string): Promise<string[]> =>
   (await (await client.get('/metrics')).text()).split('\n').filter((line) => line.startsWith(name));
-/** The event loop has turned: what was begun has come to where it waits. */
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 test('a request is answered with 503, Retry-After and a problem when its time is over, and in its time as ever', async () => {
   const s = site();
@@ -77,7 +76,7 @@ test('a request is answered with 503, Retry-After and a problem when its time is
   );
 });
 
-test('the signal aborts with RequestTimeout, so that what listens to it stops; what comes of that is told nobody', async () => {
+test('the signal aborts with RequestTimeout, so that its work stops; its result is discarded', async () => {
   const s = site();
   const reasons: unknown[] = [];
   s.app
@@ -116,7 +115,7 @@ test('the signal aborts with RequestTimeout, so that what listens to it stops; w
     ['/node', 503],
     ['/later', 503],
     ['/later', 500],
-  ]); // the last is what would otherwise be lost
+  ]); // the last one would otherwise be lost
 });
 
 test('timeoutMs of a route wins over the middleware, works without it, and false takes the limit away', async () => {
@@ -168,7 +167,7 @@ test('timeoutMs is an integer 1 … 86_400_000 or false', () => {
   assert.throws(() => new TimeoutMiddleware({ second: 5 } as never), { code: 'E_OPTION_UNKNOWN' });
 });
 
-test('what a handler does too late is undone: RequestTimeout is thrown into its generators, its tasks are dropped, its stream is ended', async () => {
+test('after the timeout RequestTimeout is thrown into generators of the handler, its tasks are dropped, and its stream is ended', async () => {
   const s = site();
   const reported: string[] = [];
   const told2 = (name: string, error: unknown): void =>
