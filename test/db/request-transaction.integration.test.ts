@@ -7,8 +7,10 @@ import { Depends, Forbidden, Svc, provide } from '../../src/index.ts';
 import {
   ConstraintViolation,
   DatabasePlugin,
+  PoolTimeout,
   ReadOnly,
   conflictOn,
+  db as dbKey,
   transaction,
   type Database,
   type Transaction,
@@ -177,6 +179,21 @@ test('a transaction that cannot begin answers 500, and the handler is not called
     assert.equal((await client.get('/')).status, 500);
   });
   assert.equal(calls, 1);
+});
+
+test('a statement on the database beside the transaction of a request is a PoolTimeout of SQLite, which names the handle', async () => {
+  const app = new Svc();
+  app.register(new DatabasePlugin('sqlite::memory:', { pool: { acquireTimeoutMs: 20 } }));
+  app.get('/', { db: Depends(dbKey), tx: Depends(transaction) }, async ({ db, tx }) => {
+    await tx.scalar('select 1');
+    await assert.rejects(
+      db.scalar('select 1'),
+      (error) => error instanceof PoolTimeout && /on its handle/.test(error.message),
+    );
+    return {};
+  });
+  await using client = new TestClient(app, { listen: true });
+  assert.equal((await client.get('/')).status, 200);
 });
 
 test('a provided function that needs a transaction is left before the response, as the transaction is', async () => {
