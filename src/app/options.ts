@@ -40,13 +40,13 @@ export interface SvcOptions extends LimitOptions {
   readonly title?: string | undefined;
   /** Default `production`; the variable SVC_ENV wins. */
   readonly env?: Env | undefined;
-  /** The cap of every request body in bytes, unless its route has a `maxBodyBytes`. Default: none but those of `json()`, `text()` and `form()`. */
+  /** Limit of every request body in bytes, unless its route has a `maxBodyBytes`. Default: only the limits of `json()`, `text()` and `form()`. */
   readonly maxBodyBytes?: number | undefined;
   /** Where uploaded files are kept that do not fit in memory, until their requests are over. Default: the system's folder for temporary files. SVC_UPLOAD_DIRECTORY. */
   readonly uploadDirectory?: string | undefined;
   /**
-   * Whether bodies that come with `Content-Encoding` gzip, deflate, br or zstd are read as what they stand for. Default false:
-   * 415. What comes out counts for every limit, and is at most 100 times what went in where that is more than 1 MiB.
+   * Decodes bodies with `Content-Encoding` gzip, deflate, br or zstd. Default false: 415. The decoded size counts for every limit, and
+   * may be at most 100 times the encoded size if it is more than 1 MiB.
    */
   readonly decompressBodies?: boolean | undefined;
   /**
@@ -55,23 +55,23 @@ export interface SvcOptions extends LimitOptions {
    */
   readonly strictContentType?: boolean | undefined;
   /**
-   * The proxies in front, whose word counts for `req.ip`, `req.scheme` and `req.host`: how many there are, or their addresses,
-   * networks (`10.0.0.0/8`), `loopback`, `private`, `linklocal`. In the variable SVC_TRUST_PROXY with commas. Default: none.
+   * Trusted proxies in front, which determine `req.ip`, `req.scheme` and `req.host`: their number, or their addresses, networks
+   * (`10.0.0.0/8`), `loopback`, `private`, `linklocal`. In the variable SVC_TRUST_PROXY with commas. Default: none.
    */
   readonly trustProxy?: TrustProxy | undefined;
   /**
-   * The one family of fields that these proxies write: `x-forwarded` (default) is `X-Forwarded-For` with `X-Forwarded-Proto`,
-   * `forwarded` is `Forwarded` (RFC 7239). The other is never read, for proxies pass on what clients write into it. SVC_FORWARDED_HEADER.
+   * The fields that these proxies write: `x-forwarded` (default) is `X-Forwarded-For` with `X-Forwarded-Proto`, `forwarded` is
+   * `Forwarded` (RFC 7239). The other is ignored, because proxies pass on a client's values. SVC_FORWARDED_HEADER.
    */
   readonly forwardedHeader?: ForwardedHeader | undefined;
   /**
-   * Whether `req.host` is what they say in `X-Forwarded-Host`, or in `host=` of `Forwarded`. Default false: it is `Host`. Safe only
-   * where each of them sets the field or removes it, or clients choose the host that links are made of. SVC_TRUST_FORWARDED_HOST.
+   * Whether `req.host` comes from `X-Forwarded-Host`, or from `host=` of `Forwarded`. Default false: from `Host`. Safe only if every
+   * proxy sets or removes the field; otherwise clients choose the host of links. SVC_TRUST_FORWARDED_HOST.
    */
   readonly trustForwardedHost?: boolean | undefined;
   /**
-   * One line for each request, by the logger `svc_access`, event `request`; of a number 0 ... 1 that part of all, and every answer
-   * of 500 and above. Default false. The variable SVC_ACCESS_LOG wins.
+   * Logs one line for each request, by the logger `svc_access`, event `request`. A number 0 ... 1 logs that share of requests, and
+   * every response of 500 and above. Default false. The variable SVC_ACCESS_LOG wins.
    */
   readonly accessLog?: boolean | number | undefined;
   /** Where events go. Default: standard error. */
@@ -86,13 +86,13 @@ export interface SvcOptions extends LimitOptions {
   readonly config?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** Where to listen. What is left out comes from the settings `host` and `port` (SVC_HOST, SVC_PORT), or `socket`. */
+/** Where to listen. Missing options come from the settings `host` and `port` (SVC_HOST, SVC_PORT), or `socket`. */
 export interface RunOptions {
   /** Default `127.0.0.1`. */
   readonly host?: string | undefined;
   /** 0 ... 65535; 0 takes a free one. Default 8000. */
   readonly port?: number | undefined;
-  /** The path of a Unix socket to listen on in place of host and port. What a process that was killed has left there is removed. SVC_SOCKET. */
+  /** Path of a Unix socket to listen on instead of host and port. The file of a killed process is removed. SVC_SOCKET. */
   readonly socket?: string | undefined;
   /** The permissions of the socket's file, 0 ... 0o777. Default 0o660: the user and the group of the process. SVC_SOCKET_MODE in octal: `660`. */
   readonly socketMode?: number | undefined;

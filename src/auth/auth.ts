@@ -3,9 +3,9 @@
  *
  *   Authorization: Bearer token -> readToken() -> schema -> verify() -> claims
  *
- * From the `Authorization` field only: tokens in query strings stand in logs and histories, those in forms can be sent by
- * other sites. Secrets become keys when the application starts; a request costs one HMAC, however often its claims are
- * asked for. See require.ts for what the claims must say.
+ * Only from the `Authorization` field: tokens in query strings end up in logs and histories, and other sites can send forms. Secrets
+ * become keys when the application starts; a request costs one HMAC, however often its claims are read. require.ts checks the
+ * claims.
  */
 import { Depends, provide, viewOfDependency } from '../routing/di.ts';
 import { LoginRequired, SESSION_SCHEME, SvcError, Unauthorized, withoutStack } from '../base/errors.ts';
@@ -31,26 +31,26 @@ import type {
 } from '../http/contracts.ts';
 import type { DependencySource, Provided } from '../routing/di.ts';
 
-/** Requirements for a bearer token beyond those for every token. `undefined` means not given. */
+/** Options of a bearer token. `undefined` means not given. */
 export interface BearerAuthOptions<C = unknown> extends TokenRequirements {
-  /** Named in the challenge of a 401: what the token is for. Printable ASCII without `"` and `\`. */
+  /** Realm of the challenge in a 401. Printable ASCII without `"` and `\`. */
   readonly realm?: string | undefined;
-  /** The claims of your own, as a schema: a token whose claims do not fit is refused. Without one `C` is believed, not checked. */
+  /** Schema of the claims: a token that does not match is refused. Without one the type `C` is not checked. */
   readonly schema?: SchemaClass<C & object> | undefined;
-  /** Asked of every token that is otherwise in order, for example whether its subject may still log in. Anything but true refuses it; what is thrown is thrown. */
+  /** Called for every otherwise valid token, for example to check that its subject may still log in. Only true accepts it; exceptions propagate. */
   readonly verify?: ((claims: Claims & C, context: Context) => Awaitable<boolean>) | undefined;
-  /** Whether a request without token passes, with `undefined` for its claims. One with a token that is refused never does. Default false. */
+  /** Accepts a request without a token, with `undefined` for its claims. A refused token is never accepted. Default false. */
   readonly optional?: boolean | undefined;
 }
 
 /**
- * A source of the claims of a request's bearer token: `{ me: Depends(BearerAuth()) }`. The secret is the argument, else the
- * setting `authSecret`, without which the application does not start.
+ * A dependency with the claims of a request's bearer token: `{ me: Depends(BearerAuth()) }`. The secret is the argument, else the
+ * setting `authSecret`, which is then required at start-up.
  *
- * 401 without token: `WWW-Authenticate: Bearer`. 401 with one that is refused: `Bearer error="invalid_token"`, whatever is
- * wrong with it (RFC 6750 §3.1); why it is, says one line `token_rejected` of the logger `svc_security`.
+ * 401 without a token: `WWW-Authenticate: Bearer`. 401 with a refused one: `Bearer error="invalid_token"` for every reason (RFC 6750
+ * §3.1). The reason is logged as `token_rejected` of the logger `svc_security`.
  *
- * `C` is what you know of further claims: `BearerAuth<{ tenant: string }>()`, or checked: `BearerAuth(undefined, { schema: Tenant })`.
+ * `C`: further claims, as a type, `BearerAuth<{ tenant: string }>()`, or checked, `BearerAuth(undefined, { schema: Tenant })`.
  *
  * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`; `E_SECRET_WEAK`, `E_SECRET_FORM` for a secret in the argument
  */
@@ -67,7 +67,7 @@ export function BearerAuth(secret?: Secrets, options?: BearerAuthOptions): AuthS
   return bearerAuth(secret, options ?? {});
 }
 
-/** That without arguments is one for all, so that a token is verified once however many ask. */
+/** Shared by all calls without arguments, so that a token is verified once for each request. */
 let usual: AuthSource<Claims | undefined> | undefined;
 
 function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): AuthSource<Claims | undefined> {
@@ -93,18 +93,18 @@ function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): Au
   });
 }
 
-/** `typ` of the access tokens of a {@link TokenIssuer} (RFC 9068 §2.1): another token that is signed with the same secret is none. */
+/** `typ` of the access tokens of a {@link TokenIssuer} (RFC 9068 §2.1). Other tokens signed with the same secret are not access tokens. */
 export const ACCESS_TOKEN_TYPE = 'at+jwt';
 
 /** Issues the access tokens of an application, of type `at+jwt`: finds them in a request, and may refuse a valid one. A plugin provides it. */
 export interface TokenIssuer {
   /** The name of the key that it signs with. */
   readonly keyId: string;
-  /** The token of a request that has no `Bearer` in `Authorization`: out of a cookie, or of another scheme. */
+  /** Token of a request without `Bearer` in `Authorization`: from a cookie, or another scheme. */
   tokenOf(req: HttpRequest): string | undefined;
-  /** Whether a token that is otherwise in order still counts, as this request has brought it. */
+  /** Whether an otherwise valid token is accepted from this request. */
   accepts(claims: Claims, req: HttpRequest): Awaitable<boolean>;
-  /** The challenge of another scheme than `Bearer` that it takes tokens by; with the error, if there is one and the request has come by that scheme. */
+  /** Challenge of another accepted scheme, with the error if the request used that scheme. */
   challenge?(req: HttpRequest, error: 'invalid_token' | undefined): string;
   /** Further fields of a 401. */
   fields?(): Readonly<Record<string, string>>;
@@ -127,7 +127,7 @@ class BearerKeys {
     this.keyring = own ?? Keyring.of(authSecrets(shared.config));
     this.audit = SecurityLog.of(shared);
     this.#services = shared;
-    // svc check looks at secrets from the settings (SVC205)
+    // svc check tests secrets from the settings (SVC205)
     for (const problem of [secret ?? []].flat().map(weaknessOf))
       if (problem !== undefined) shared.log.warn('secret_weak', { owner: 'BearerAuth()', problem });
   }
@@ -137,11 +137,11 @@ class BearerKeys {
   }
 }
 
-/** RFC 6750 §2.1; whatever the case of the scheme (RFC 9110 §11.1). Fields that came twice are joined with a comma, which no token has. */
+/** RFC 6750 §2.1; the scheme in any case (RFC 9110 §11.1). Repeated fields are joined with a comma, which no token contains. */
 const CREDENTIALS = /^bearer +([\w.~+/-]+=*)$/i;
 const SCHEME = /^bearer(?: |$)/i;
 
-/** Reads the token of a request as its options say. */
+/** Reads the token of a request. */
 class BearerReader {
   readonly #checks: TokenChecks;
   /** For tokens of an issuer. */
@@ -187,7 +187,7 @@ class BearerReader {
     if (token === undefined && !isBearer) {
       // RFC 6750 §3.1: no error code for a client without credentials, or with another scheme
       if (this.#isOptional) return undefined;
-      const headers = this.#challenges(undefined, req, keys); // the issuer's code: what that throws keeps its stack
+      const headers = this.#challenges(undefined, req, keys); // the issuer's exceptions keep their stack
       throw withoutStack(() => new Unauthorized('An access token is needed', { headers }));
     }
     const checks = keys.issuer === undefined ? this.#checks : this.#issuedChecks;
@@ -212,9 +212,9 @@ class BearerReader {
     });
   }
 
-  /** With the values that the schema made of them. */
+  /** With the values that the schema converted. */
   #checked(claims: Claims): Claims | undefined {
-    const result = this.#schema!.parseJson(claims); // only asked where there is one
+    const result = this.#schema!.parseJson(claims); // only called if there is one
     return result.ok ? Object.assign(claims, result.value) : undefined;
   }
 
@@ -223,7 +223,7 @@ class BearerReader {
     return new RefusedToken(reason, this.#challenges('invalid_token', req, keys));
   }
 
-  /** An error belongs to the scheme that was tried (RFC 9449 §7.1); the other one is said to be there. */
+  /** The error belongs to the scheme that was used (RFC 9449 §7.1); the other challenge has none. */
   #challenges(error: 'invalid_token' | undefined, req: HttpRequest, { issuer }: BearerKeys): Challenge {
     const own = error === undefined ? this.#absent : this.#refused;
     const other = issuer?.challenge?.(req, error);
@@ -258,7 +258,7 @@ class RefusedToken extends InvalidToken {
 /** Source of a dependency that returns the client: its claims, or a record of the application. */
 export type AuthSource<P> = (context: Context) => Awaitable<P>;
 
-/** How the answer names a way in (RFC 9110 §11.3): `Bearer`, with its parameters. */
+/** Challenge of a response (RFC 9110 §11.3): `Bearer`, with its parameters. */
 export function challenge(
   scheme: string,
   parameters: Readonly<Record<string, string | undefined>> = {},
@@ -269,12 +269,12 @@ export function challenge(
   return written.length === 0 ? scheme : `${scheme} ${written.join(', ')}`;
 }
 
-/** Whether a text can stand in the quoted string of a challenge without an escape: 1 to 200 printable ASCII characters. */
+/** Whether a text needs no escape in a quoted string: 1 to 200 printable ASCII characters. */
 export function isRealm(value: unknown): boolean {
   return typeof value === 'string' && /^[\x20\x21\x23-\x5b\x5d-\x7e]{1,200}$/.test(value);
 }
 
-/** A way in that this package knows: the same without its requirement, and the challenge of its answers. */
+/** An authentication source of this package: its optional variant, and the challenge of its responses. */
 interface Way {
   readonly bare: DependencySource;
   readonly requirement: SecurityRequirement;
@@ -284,7 +284,7 @@ interface Way {
 
 const WAYS = new WeakMap<object, Way>();
 
-/** Lets documents and checks see a way in, and others demand more of what it finds. */
+/** Registers an authentication source for documents, checks and guards. */
 export function wayIn<P>(name: string, way: Way & { readonly bare: AuthSource<P> }): AuthSource<P> {
   const source = provide(
     { found: Depends(way.bare), security: way.requirement },
@@ -294,7 +294,7 @@ export function wayIn<P>(name: string, way: Way & { readonly bare: AuthSource<P>
   return source;
 }
 
-/** Scheme, realm and source for guards that require more of a client. Sources of other packages count as `Bearer`. */
+/** Scheme, realm and source, for guards with further requirements. Sources of other packages count as `Bearer`. */
 export function wayOf(source: DependencySource): Way {
   const own = WAYS.get(source);
   if (own !== undefined) return own;
@@ -304,7 +304,7 @@ export function wayOf(source: DependencySource): Way {
 
 const BEARER: SecurityRequirement = Object.freeze({ scheme: 'bearer', scopes: [], roles: [] });
 
-/** `Bearer` is registered. RFC 9110 requires a challenge for the other schemes, too, and the registry has none for them. */
+/** `Bearer` is registered. RFC 9110 requires a challenge for the other schemes as well, and the registry has none for them. */
 export const SCHEMES: Readonly<Record<SecurityRequirement['scheme'], string>> = {
   bearer: 'Bearer',
   session: SESSION_SCHEME,
@@ -330,7 +330,7 @@ export function mistaken(owner: string, problem: string): never {
 export type PrincipalOf<A> = A extends DependencySource ? NonNullable<Provided<A>> : never;
 
 /*
- * Logged in by session: a dependency that gives a value of the session, which a login has put there.
+ * Login by session: a dependency with a value that a login has stored in the session.
  *
  *   const USER = sessionKey<{ id: number }>('user');
  *   app.get('/account', { user: Depends(requireSession(USER)) }, ({ user }) => ...)
@@ -340,10 +340,10 @@ export type PrincipalOf<A> = A extends DependencySource ? NonNullable<Provided<A
  */
 
 /**
- * A source of the value that the session has under a key. Without one, LoginRequired: 401 with `WWW-Authenticate: Session`.
- * Needs the session middleware. Its value may be the `auth` of requireRoles() and the others, if it is an object.
+ * A dependency with the session's value of a key. Without it LoginRequired: 401 with `WWW-Authenticate: Session`. Requires the
+ * session middleware. Its value may be the `auth` of requireRoles() and the others, if it is an object.
  *
- * @throws SvcError `E_AUTH` for what is no key
+ * @throws SvcError `E_AUTH` for an invalid key
  */
 export function requireSession<T>(key: SessionKey<T>): AuthSource<NonNullable<T>> {
   if (typeof key?.name !== 'string') mistaken('requireSession()', 'its key is not made by sessionKey()');

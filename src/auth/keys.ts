@@ -1,11 +1,11 @@
 /**
- * API keys as a dependency: for programs, which have a key of their own instead of a login.
+ * API keys as a dependency: for programs, which have a key instead of a login.
  *
  *   client: Depends(APIKeyAuth({ keys: { billing: process.env.BILLING_KEY! } }))          gives 'billing'
- *   client: Depends(APIKeyAuth({ header: 'X-Key', verify: (key) => find(sha256(key)) }))  gives what was found
+ *   client: Depends(APIKeyAuth({ header: 'X-Key', verify: (key) => find(sha256(key)) }))  gives the result of verify()
  *
- * From a header or a cookie, never from the address. Keys are kept as digests, and each is compared to the end whatever
- * has been found before: neither a dump of the memory nor the time of an answer tells one.
+ * From a header or a cookie, never from the URL. Keys are stored as digests, and all are compared in constant time: neither a memory
+ * dump nor the time of a response reveals one.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { SCHEMES, audit, challenge, isRealm, mistaken, named, wayIn } from './auth.ts';
@@ -18,15 +18,15 @@ import type { AuthSource } from './auth.ts';
 import type { Awaitable, Context } from '../http/contracts.ts';
 import type { SecurityLog } from '../http/security-log.ts';
 
-/** Where a key stands, and what is done without one. `undefined` means not given. */
+/** Options of API keys. `undefined` means not given. */
 export interface APIKeyPlace {
   /** The header. Default `X-API-Key`, unless there is a `cookie`. */
   readonly header?: string | undefined;
-  /** The cookie. Browsers add it by themselves: protect what changes something by CSRFMiddleware, too. */
+  /** Cookie with the key. Browsers add it by themselves: protect state-changing routes by CSRFMiddleware. */
   readonly cookie?: string | undefined;
   /** Named in the challenge of a 401. Printable ASCII without `"` and `\`. */
   readonly realm?: string | undefined;
-  /** Whether a request without key passes, with `undefined` for its client. One with a wrong key never does. Default false. */
+  /** Accepts a request without a key, with `undefined` for its client. A wrong key is never accepted. Default false. */
   readonly optional?: boolean | undefined;
 }
 
@@ -79,7 +79,7 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
     mistaken(OWNER, 'a key stands in a header or in a cookie, not in both');
   if ((keys === undefined) === (verify === undefined))
     mistaken(OWNER, 'it needs either keys or verify, and not both');
-  const find = verify ?? finder(keys!); // one of them is there
+  const find = verify ?? finder(keys!); // the constructor requires one of them
   const place =
     cookie === undefined
       ? ({ in: 'header', name: header ?? 'X-API-Key' } as const)
@@ -120,7 +120,7 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
 
 const OWNER = 'APIKeyAuth()';
 const LEAST_CHARACTERS = 16;
-/** All of them are compared with each request. */
+/** Each request compares all of them. */
 const MOST_KEYS = 100;
 
 function isName(value: unknown): boolean {

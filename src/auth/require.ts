@@ -1,12 +1,12 @@
 /**
- * What the claims of a request must say: roles, scopes, or whatever a function finds. Each is a source that gives the claims.
+ * Authorization by claims: roles, scopes, or a function. Each is a dependency that gives the claims.
  *
  *   requireRoles('admin', 'owner')                 any of them
  *   requireScopes('notes:read', 'notes:write')     all of them (RFC 6750 §3.1)
  *   requireIf((claims, { req }) => claims.sub === req.pathParams['id'])
  *
- * They stand on `BearerAuth()`, or on the way in that `auth` names: 401 is its business, 403 theirs. Claims are read strictly:
- * roles are an array of strings; scopes an array of strings, or `scope`, one text with spaces. Anything else grants nothing.
+ * They use `BearerAuth()`, or the source that `auth` names: it responds with 401, they with 403. Claims are read strictly: roles are an
+ * array of strings; scopes an array of strings, or `scope`, one string with spaces. Anything else grants nothing.
  */
 import { BearerAuth, SCHEMES, audit, challenge, mistaken, named, wayOf } from './auth.ts';
 import { Depends, provide } from '../routing/di.ts';
@@ -19,14 +19,14 @@ import type { Claims } from '../crypto/jwt.ts';
 import type { Awaitable, Context, HttpRequest } from '../http/contracts.ts';
 import type { SecurityLog } from '../http/security-log.ts';
 
-/** `A`, or a sentence where it gives nothing that could have claims. */
+/** `A`, or a sentence if its value cannot have claims. */
 type CheckedAuth<A> = A extends DependencySource
   ? PrincipalOf<A> extends object
     ? A
-    : 'auth must give claims: an object such as BearerAuth() gives, or undefined for nobody'
+    : 'auth must give claims: an object such as BearerAuth() gives, or undefined without authentication'
   : 'auth must be the source of a dependency, such as BearerAuth(), without Depends( )';
 
-/** `S`, or a sentence where it is no single scope. */
+/** `S`, or a sentence if it is not a single scope. */
 type CheckedScope<S> = S extends ''
   ? 'a scope is not empty'
   : S extends `${string} ${string}`
@@ -34,7 +34,7 @@ type CheckedScope<S> = S extends ''
     : S;
 type CheckedScopes<S extends readonly string[]> = { readonly [K in keyof S]: CheckedScope<S[K]> };
 
-/** Sentences for what fits neither form: the compiler shows those of the last overload. */
+/** Sentences for arguments that fit no overload: the compiler shows those of the last one. */
 type WrongRoles<G extends readonly unknown[]> = {
   readonly [K in keyof G]: G[K] extends ''
     ? 'a role is not empty'
@@ -50,32 +50,32 @@ type WrongScopes<G extends readonly unknown[]> = {
 
 /** {@link requireRoles} with another way in. */
 export interface RoleRequirement<A> {
-  /** Any of them; at least one. */
+  /** One of these roles is enough; at least one is needed. */
   readonly roles: readonly [string, ...string[]];
-  /** Who asks: the source of a dependency that gives claims, or undefined for nobody. */
+  /** Source of the claims: a dependency that gives claims, or undefined without authentication. */
   readonly auth: A & CheckedAuth<A>;
 }
 
 /** {@link requireScopes} with another way in. */
 export interface ScopeRequirement<A, S extends readonly string[] = readonly string[]> {
-  /** All of them; at least one. */
+  /** All of these scopes are required; at least one is needed. */
   readonly scopes: S & CheckedScopes<S>;
-  /** Who asks: the source of a dependency that gives claims, or undefined for nobody. */
+  /** Source of the claims: a dependency that gives claims, or undefined without authentication. */
   readonly auth: A & CheckedAuth<A>;
 }
 
-/** What {@link requireIf} takes besides its predicate. */
+/** Options of {@link requireIf}. */
 export interface ConditionOptions {
-  /** What a client that is refused may read. */
+  /** Detail of the 403, for the client. */
   readonly detail?: string | undefined;
 }
 
 /**
- * The claims of whoever has any of these roles. 401 without valid token, 403 without role.
+ * Gives the claims if they have any of these roles. 401 without a valid token, 403 without a role.
  *
- * Roles are those of the claim `roles`, an array of strings. Roles and claims are compared exactly.
+ * Roles come from the claim `roles`, an array of strings. They are compared exactly.
  *
- * @throws SvcError `E_AUTH` without roles, or for one that is no text
+ * @throws SvcError `E_AUTH` without roles, or for a role that is not a string
  */
 export function requireRoles<A extends DependencySource>(
   requirement: RoleRequirement<A>,
@@ -94,12 +94,12 @@ export function requireRoles(...of: readonly unknown[]): AuthSource<object> {
 }
 
 /**
- * The claims of whoever has all of these scopes. 401 without valid token; 403 with `WWW-Authenticate: Bearer
- * error="insufficient_scope", scope="..."`, which names what is needed (RFC 6750 §3).
+ * Gives the claims if they have all of these scopes. 401 without a valid token; 403 with `WWW-Authenticate: Bearer
+ * error="insufficient_scope", scope="..."`, which names the required scopes (RFC 6750 §3).
  *
- * Scopes are those of the claim `scopes`, an array of strings; where there is none, of the claim `scope`, one text.
+ * Scopes come from the claim `scopes`, an array of strings; without it from the claim `scope`, one string.
  *
- * @throws SvcError `E_AUTH` without scopes, or for one that RFC 6749 §3.3 does not know
+ * @throws SvcError `E_AUTH` without scopes, or for an invalid scope (RFC 6749 §3.3)
  */
 export function requireScopes<A extends DependencySource, const S extends readonly string[]>(
   requirement: ScopeRequirement<A, S>,
@@ -119,8 +119,8 @@ export function requireScopes(...of: readonly unknown[]): AuthSource<object> {
 }
 
 /**
- * The claims of whoever `predicate` answers true for; for anything else 403, with `detail` for the client. It gets the claims
- * and the context of the request: its path, headers and state, not its body. It may be asynchronous; what it throws is thrown.
+ * Gives the claims if `predicate` returns true; otherwise 403, with `detail` for the client. The predicate gets the claims and the
+ * context of the request: path, headers and state, not the body. It may be asynchronous; its exceptions propagate.
  *
  * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */
@@ -144,7 +144,7 @@ export function requireIf(
     auth,
     { roles: [], scopes: [] },
     (claims, context) => {
-      const answer = predicate(claims as never, context); // the source gives what the predicate was typed with
+      const answer = predicate(claims as never, context); // the source gives the type that the predicate expects
       return isThenable(answer)
         ? answer.then((isAllowed) => (isAllowed === true ? undefined : 'condition'))
         : answer === true
@@ -155,7 +155,7 @@ export function requireIf(
   );
 }
 
-/** The roles of claims that may say anything. An inherited member is nobody's claim. */
+/** Roles of unchecked claims. Inherited members do not count. */
 function rolesOf(claims: object): readonly string[] {
   return textsOf(ownOf(claims, 'roles'));
 }
@@ -171,7 +171,7 @@ function ownOf(claims: object, name: string): unknown {
   return Object.hasOwn(claims, name) ? (claims as Readonly<Record<string, unknown>>)[name] : undefined;
 }
 
-/** One item that is no string, and the whole is not what it should be. */
+/** One item that is not a string makes the whole list invalid. */
 function textsOf(value: unknown): readonly string[] {
   return isTextList(value) ? value : [];
 }
@@ -211,7 +211,7 @@ function readNames(
 
 type Lack = 'role' | 'scope' | 'condition';
 
-/** A source that gives what `auth` has found, if `judge` finds no lack in it. */
+/** A dependency with the value of `auth`, if `judge` finds no missing requirement. */
 function demand(
   name: string,
   auth: DependencySource | undefined,
@@ -256,7 +256,7 @@ function demand(
     named(name, (context: Context & { readonly claims: unknown; readonly audit: SecurityLog }) => {
       const { claims, req } = context;
       if (typeof claims !== 'object' || claims === null)
-        throw new Unauthorized('Nobody has been authenticated', absent);
+        throw new Unauthorized('Authentication is required', absent);
       const lack = judge(claims, context);
       return isThenable(lack)
         ? lack.then((settled) => decide(settled as Lack | undefined, claims, req, context.audit))

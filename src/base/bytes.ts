@@ -1,9 +1,9 @@
 /**
- * bytesOf(): the bytes of whatever holds some. ByteQueue: chunks in, n bytes out; under each codec.
+ * bytesOf() returns the bytes of a buffer or view. ByteQueue takes chunks and returns n bytes; every codec uses it.
  *
- * What lies inside one chunk is handed out without a copy. Small chunks that arrive while others wait are gathered in
- * buffers of our own: a peer that sends byte by byte costs one byte each, not one object each. Every byte is copied a
- * bounded number of times, however it arrives and however often it is looked at.
+ * Bytes within one chunk are returned without a copy. Small chunks that arrive while others wait are collected in own buffers, so a peer
+ * that sends byte by byte costs one byte each, not one object each. Every byte is copied a bounded number of times, however it arrives
+ * and is read.
  */
 
 import { types } from 'node:util';
@@ -11,14 +11,14 @@ import { types } from 'node:util';
 /** Chunks up to this size are copied together rather than kept: an object costs more. */
 const SMALL_BYTES = 512;
 const GATHERED_BYTES = 4_096;
-/** Places of taken chunks are let go of when they are this many, and more than are left. */
+/** Taken chunks are removed from the list when there are this many, and more than waiting ones. */
 const MAX_EMPTY_CHUNKS = 32;
 const NONE = new Uint8Array(0);
 
 /** An `ArrayBuffer` or `SharedArrayBuffer`, or a view of one: a `Buffer`, typed array or `DataView`. */
 export type ByteSource = ArrayBufferLike | ArrayBufferView;
 
-/** The bytes of a buffer or view, undefined for other values. Shared memory, which others may write to, is copied. */
+/** Bytes of a buffer or view, undefined for other values. Shared memory, which other threads may change, is copied. */
 export function bytesOf(value: unknown): Uint8Array | undefined {
   if (value instanceof Uint8Array && !types.isSharedArrayBuffer(value.buffer)) return value;
   if (types.isAnyArrayBuffer(value)) return bytesOf(new Uint8Array(value));
@@ -28,16 +28,16 @@ export function bytesOf(value: unknown): Uint8Array | undefined {
 }
 
 /**
- * Bytes in the order of their arrival. Chunks that are pushed belong to the queue: they must not be written to afterwards.
- * Nor must what is handed out, which may share its memory with what follows.
+ * Bytes in order of arrival. Pushed chunks belong to the queue, and must not change afterwards. Returned bytes must not change either,
+ * because they may share memory with later ones.
  */
 export class ByteQueue {
   readonly #chunks: Uint8Array[] = [];
-  /** The first chunk that is not taken, and the first byte of it. */
+  /** Index of the first waiting chunk, and offset of its first byte. */
   #head = 0;
   #offset = 0;
   #length = 0;
-  /** The buffer of which the last chunk is the written part; there is room behind it. Empty when the last chunk is not ours. */
+  /** Buffer whose written part is the last chunk, with room after it. Empty when the last chunk is foreign. */
   #room: Uint8Array = NONE;
   /** The buffer of which the first chunk is the written part, once peek() has made one. */
   #straight: Uint8Array = NONE;
@@ -64,7 +64,7 @@ export class ByteQueue {
     this.push(isGathered ? bytes : Buffer.from(bytes));
   }
 
-  /** The next `count` bytes, or undefined while there are fewer. */
+  /** Takes the next `count` bytes; undefined while there are fewer. */
   take(count: number): Uint8Array | undefined {
     const bytes = this.#first(count) ?? (count <= this.#length ? this.#joined(count) : undefined);
     if (bytes !== undefined) this.#consume(count);
@@ -77,7 +77,7 @@ export class ByteQueue {
     return chunk === undefined ? undefined : this.take(chunk.length - this.#offset);
   }
 
-  /** The next `count` bytes, which stay, or undefined while there are fewer. */
+  /** Returns the next `count` bytes without taking them; undefined while there are fewer. */
   peek(count: number): Uint8Array | undefined {
     const bytes = this.#first(count);
     if (bytes !== undefined || count > this.#length) return bytes;
@@ -85,7 +85,7 @@ export class ByteQueue {
     return this.#first(count);
   }
 
-  /** Drops the next `count` bytes. False, and nothing dropped, while there are fewer. */
+  /** Drops the next `count` bytes. Returns false and drops nothing while there are fewer. */
   skip(count: number): boolean {
     if (count > this.#length) return false;
     this.#consume(count);
@@ -93,8 +93,8 @@ export class ByteQueue {
   }
 
   /**
-   * Where `byte` is, counted from the next byte to take, or -1. Looks at no more than `max` bytes, beginning with number
-   * `from`: pass what has been looked at already, and a long line costs no more than its length.
+   * Index of `byte` from the next byte on, or -1. Searches at most `max` bytes, from number `from`: pass the number of bytes already
+   * searched, so that a long line costs no more than its length.
    */
   indexOf(byte: number, from: number = 0, max: number = Infinity): number {
     const end = Math.min(this.#length, from + max);
@@ -133,7 +133,7 @@ export class ByteQueue {
     return bytes;
   }
 
-  /** Copies the next `count` bytes, of which there are as many. */
+  /** Copies the next `count` bytes, which must be available. */
   #copy(into: Uint8Array, count: number): void {
     let index = this.#head;
     let start = this.#offset;
@@ -151,7 +151,7 @@ export class ByteQueue {
     let left = this.#offset + count;
     while (left >= this.#chunks[this.#head]!.length) {
       left -= this.#chunks[this.#head]!.length;
-      this.#chunks[this.#head++] = NONE; // lets go of its memory
+      this.#chunks[this.#head++] = NONE; // releases its memory
       this.#straight = NONE;
     }
     this.#offset = left;
@@ -161,7 +161,7 @@ export class ByteQueue {
     }
   }
 
-  /** Copies a small chunk behind the last one, when that one is ours and has room; else into a buffer of our own. */
+  /** Copies a small chunk after the last one if that is an own buffer with room, else into a new one. */
   #gather(chunk: Uint8Array): void {
     const index = this.#chunks.length - 1;
     const last = this.#chunks[index]!;
@@ -177,8 +177,8 @@ export class ByteQueue {
   }
 
   /**
-   * Moves bytes of later chunks behind those of the first, until that has `count`. The buffer is twice as large as was asked
-   * for: so looking at one byte more each time copies each byte a bounded number of times.
+   * Moves bytes of later chunks behind those of the first, until it has `count`. The buffer is twice as large as requested, so reading one
+   * byte more each time copies each byte a bounded number of times.
    */
   #straighten(count: number): void {
     if (this.#offset + count > this.#straight.length) {
@@ -190,7 +190,7 @@ export class ByteQueue {
     }
     while (this.#chunks[this.#head]!.length - this.#offset < count) {
       const written = this.#chunks[this.#head]!.length;
-      const next = this.#chunks[this.#head + 1]!; // `count` bytes wait, so there is one
+      const next = this.#chunks[this.#head + 1]!; // `count` bytes wait, so it exists
       const part = next.subarray(0, this.#straight.length - written);
       this.#straight.set(part, written);
       if (part.length < next.length) this.#chunks[this.#head + 1] = next.subarray(part.length);

@@ -3,7 +3,7 @@
  */
 import { performance } from 'node:perf_hooks'; // the global of that name is looked up for each reading: a tenth of its cost
 
-/** Times are milliseconds unless the name says more. */
+/** Times are in milliseconds unless the name says otherwise. */
 export interface Clock {
   /** Milliseconds since the epoch. May jump when the system's clock is set. */
   nowMs(): number;
@@ -26,7 +26,7 @@ export function pass(clock: Clock, ms: number): Promise<void> {
 
 /** Beyond it, wall and monotonic time have parted. */
 const STEP_MS = 5;
-/** What monotonic time is added to for microseconds of the wall clock. */
+/** Offset from monotonic time to wall-clock microseconds. */
 let originMs = performance.timeOrigin;
 
 /** The machine's time. */
@@ -35,11 +35,11 @@ export const systemClock: Clock = Object.freeze({
   nowMicros: () => {
     const sinceStartMs = performance.now();
     const wallMs = Date.now();
-    // the system's clock was set, or the machine slept: monotonic time knows nothing of either
+    // the system's clock was set, or the machine slept, which monotonic time does not show
     if (Math.abs(wallMs - originMs - sinceStartMs) > STEP_MS) originMs = wallMs - sinceStartMs;
     return Math.round((originMs + sinceStartMs) * 1000);
   },
-  monotonicMs: performance.now.bind(performance), // read twice a request: a function around it is a sixth of it
+  monotonicMs: performance.now.bind(performance), // read twice for each request: a wrapper function would cost a sixth of it
   after(ms: number, fn: () => void): Disposable {
     const timer = setTimeout(fn, ms).unref();
     return { [Symbol.dispose]: () => clearTimeout(timer) };

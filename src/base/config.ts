@@ -4,8 +4,8 @@
  *   key in code     pageSize   baseUrl   oauth2Scopes        also accepted: page_size, SVC_PAGE_SIZE
  *   variable    SVC_PAGE_SIZE  SVC_BASE_URL  SVC_OAUTH2_SCOPES      digits stay with the word before them
  *
- * Whatever is text stays text until it is read; its type comes from the default, or from `cast`. The environment is copied
- * once, and stays above loadDict() whenever that is called.
+ * Text stays text until it is read; its type comes from the default, or from `cast`. The environment is copied once, and overrides
+ * loadDict() whenever that is called.
  */
 import { SvcError } from './errors.ts';
 import { declaredHere } from './findings.ts';
@@ -15,7 +15,7 @@ import type { Declared, Place } from './findings.ts';
 /** Where the application runs: config `env`, variable `SVC_ENV`. Decides cookie prefixes, documentation and the development provider. */
 export type Env = 'production' | 'development' | 'test';
 
-/** What a {@link Config} is made from. Nothing of it is read again, or written to. */
+/** Sources of a {@link Config}. They are copied. */
 interface ConfigOptions {
   /** The lowest layer: the framework's own defaults. */
   readonly defaults?: Readonly<Record<string, unknown>> | undefined;
@@ -28,29 +28,29 @@ interface ConfigOptions {
 /** How the text of a setting becomes a value. */
 export interface CastOptions<T> {
   /**
-   * Gets text only: a value that is not a string is passed on as it is. Throwing, `undefined` and NaN mean that the text
-   * does not fit. `Number` and `Boolean` read strictly, as a number or boolean default does.
+   * Gets only strings; other values are returned unchanged. An exception, `undefined` and NaN mean that the text is invalid. `Number` and
+   * `Boolean` parse strictly, like a number or boolean default.
    */
   readonly cast: (text: string) => T;
-  /** What fits, in words, for the error: `'a comma-separated list of hosts'`. */
+  /** Expected values, for the error: `'a comma-separated list of hosts'`. */
   readonly needs?: string | undefined;
 }
 
-/** The layer that answers for a key; `none` when no layer has it. */
+/** Layer that has a key; `none` without one. */
 type ConfigSource = 'default' | 'argument' | 'dict' | 'environment' | 'none';
 
 /** One key that has been read, for `svc check`. */
 interface ConfigRead {
   readonly key: string;
   readonly variable: string;
-  /** What the text becomes; `undefined` when it was asked for neither with a default nor with a cast. */
+  /** Target type; `undefined` without a default and a cast. */
   readonly cast: 'number' | 'string' | 'boolean' | 'custom' | undefined;
-  /** What the reader falls back on; `undefined` when it gave nothing. */
+  /** The reader's default; `undefined` without one. */
   readonly fallback: unknown;
   readonly source: ConfigSource;
 }
 
-/** A variable `SVC_*` that nobody has read, and the name it was probably meant to be. */
+/** A variable `SVC_*` that was not read, with the most similar known name. */
 interface UnknownVariable {
   readonly variable: string;
   readonly suggestion: string | undefined;
@@ -84,10 +84,10 @@ export class Config {
   }
 
   /**
-   * The value of a setting, or `fallback` when no layer has it. Without fallback and cast: whatever is there, text as text.
+   * Returns a setting, or `fallback` if no layer has it. Without fallback and cast the value is returned unchanged.
    *
-   * Numbers are finite decimals (`20`, `-1`, `0.5`, `1e3`): no hexadecimal, no separators, no empty text. Booleans are
-   * true/false, 1/0, yes/no, on/off in any case. A string is taken as it is, empty too.
+   * Numbers are finite decimals (`20`, `-1`, `0.5`, `1e3`): no hexadecimal, no separators, no empty text. Booleans are true/false, 1/0,
+   * yes/no, on/off in any case. A string is unchanged, also if empty.
    *
    * @throws SvcError `E_CONFIG_CAST`, which names the variable and never the value
    */
@@ -121,7 +121,7 @@ export class Config {
     }
   }
 
-  /** The environment that decides everything else; `production` unless set. @throws SvcError `E_CONFIG_CAST` for any other word */
+  /** The environment; `production` by default. @throws SvcError `E_CONFIG_CAST` for any other word */
   get env(): Env {
     const text = this.get('env', 'production');
     const env = ENVS.find((candidate) => candidate === text);
@@ -142,7 +142,7 @@ export class Config {
     return this;
   }
 
-  /** Ends loadDict(): what the application was compiled with is what it runs with. */
+  /** Refuses later calls of loadDict(): the application runs with the settings it was compiled with. */
   freeze(): void {
     this.#isFrozen = true;
   }
@@ -157,12 +157,12 @@ export class Config {
     return this.#places.get(key)?.place;
   }
 
-  /** The value of a setting as it is there, text as text: nothing that a check would call a read. */
+  /** Returns the raw value of a setting, without recording a read. */
   peek(key: string): unknown {
     return this.#find(variableOf(key)).value;
   }
 
-  /** Where the value of a setting comes from. */
+  /** The layer of a setting. */
   sourceOf(key: string): ConfigSource {
     return this.#find(variableOf(key)).source;
   }
@@ -295,7 +295,7 @@ function fromText(text: string, kind: Kind, fallback: unknown, cast: Cast): unkn
   }
 }
 
-/** What the program handed in has its type already; a cast reads text only. */
+/** Values from code have their type already; a cast reads strings only. */
 function fromValue(value: unknown, kind: Kind): unknown {
   return kind === undefined || kind === 'custom' || (typeof value === kind && !Number.isNaN(value))
     ? value
@@ -316,7 +316,7 @@ function attempt(cast: (text: string) => unknown, text: string): unknown {
     const value = cast(text);
     return value === undefined || Number.isNaN(value) ? REFUSED : value;
   } catch {
-    return REFUSED; // its error is dropped, not made the cause: most quote what they could not read
+    return REFUSED; // the error is not used as cause: most quote the value
   }
 }
 

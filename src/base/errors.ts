@@ -1,5 +1,5 @@
 /**
- * Errors: the mistakes an operator or programmer can make, of the table in faults.ts, and the exceptions that become HTTP answers.
+ * Errors: mistakes of an operator or programmer, from the table in faults.ts, and exceptions that become HTTP responses.
  *
  *   SvcError        a mistake in configuration or code: code, message, remedy; never shown to a client
  *   HTTPException   the request must stop here: status, public detail, headers; nothing else
@@ -9,7 +9,7 @@ import { faultOf } from './faults.ts';
 import type { FaultArguments, FaultCode } from './faults.ts';
 import type { Finding } from './findings.ts';
 
-/** A mistake in configuration or code: `code` to look up, `message` what was found, `remedy` what to do. */
+/** A mistake in configuration or code: `code` for the reference, `message` for what was found, `remedy` for what to do. */
 export class SvcError<C extends FaultCode = FaultCode> extends Error {
   readonly code: C;
   readonly remedy: string;
@@ -55,20 +55,20 @@ export function errorAfter(error: unknown, replaced: unknown): unknown {
   return error;
 }
 
-/** Whether `error` is `other`, or stands in its chain of causes. */
+/** Whether `error` is `other`, or has it in its chain of causes. */
 function isCauseOf(error: unknown, other: unknown): boolean {
   let at = other;
   for (let depth = 0; at !== error && at instanceof Error && depth < MAX_CAUSES; depth++) at = at.cause;
   return at === error;
 }
 
-/** What may accompany an {@link HTTPException}. */
+/** Options of an {@link HTTPException}. */
 export interface HTTPExceptionOptions {
   /** Response headers by name, for example `{ 'Retry-After': '60' }`. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** A stable machine-readable word, sent as the member `code` of the problem. */
   readonly code?: string | undefined;
-  /** What led to it: goes to the log of a 5xx, never to the client. */
+  /** Cause: logged with a 5xx, never sent to the client. */
   readonly cause?: unknown;
 }
 
@@ -109,8 +109,8 @@ export class HTTPException extends Error {
 }
 
 /**
- * Makes an exception that says nothing of where: nobody reads the stack of a refusal, and a flood makes many. Capturing it costs more
- * than all the rest (`tooLarge` of test/bench/http.ts). @internal
+ * Makes an exception without a stack. The stack of a refusal is not used, a flood makes many, and capturing it costs more than everything
+ * else (`tooLarge` of test/bench/http.ts). @internal
  */
 export function withoutStack<T extends HTTPException>(make: () => T): T {
   const { stackTraceLimit } = Error;
@@ -128,7 +128,7 @@ export class BadRequest extends HTTPException {
     super(400, detail, options);
   }
 }
-/** 401: no valid authentication. RFC 9110 §15.5.2 wants a `WWW-Authenticate` header with it. */
+/** 401: no valid authentication. RFC 9110 §15.5.2 requires a `WWW-Authenticate` header. */
 export class Unauthorized extends HTTPException {
   constructor(detail?: string, options?: HTTPExceptionOptions) {
     super(401, detail, options);
@@ -140,13 +140,13 @@ export class Forbidden extends HTTPException {
     super(403, detail, options);
   }
 }
-/** 404: nothing here, or nothing that this client may know of. */
+/** 404: no resource, or none that this client may see. */
 export class NotFound extends HTTPException {
   constructor(detail?: string, options?: HTTPExceptionOptions) {
     super(404, detail, options);
   }
 }
-/** 405: the path exists, the method does not. RFC 9110 §15.5.6 wants an `Allow` header with it. */
+/** 405: the path exists, the method does not. RFC 9110 §15.5.6 requires an `Allow` header. */
 export class MethodNotAllowed extends HTTPException {
   constructor(detail?: string, options?: HTTPExceptionOptions) {
     super(405, detail, options);
@@ -164,7 +164,7 @@ export class InternalError extends HTTPException {
     super(500, detail, options);
   }
 }
-/** 409: the request conflicts with the state of what it is about: a name is taken, a version is old. */
+/** 409: the request conflicts with the state of the resource: a name is taken, a version is old. */
 export class Conflict extends HTTPException {
   constructor(
     detail?: string,
@@ -187,9 +187,9 @@ export interface TooManyRequestsOptions extends HTTPExceptionOptions {
   /** After how many seconds the client may try again, 0 or more: sent as `Retry-After`, rounded up. */
   readonly retryAfterSeconds?: number | undefined;
 }
-/** 429: too often. Say when the client may try again: `new TooManyRequests('Three exports an hour', { retryAfterSeconds: 1_200 })`. */
+/** 429: too many requests. Add the time of the next attempt: `new TooManyRequests('Three exports an hour', { retryAfterSeconds: 1_200 })`. */
 export class TooManyRequests extends HTTPException {
-  /** @throws RangeError for `retryAfterSeconds` below 0 and for what is not a finite number */
+  /** @throws RangeError for `retryAfterSeconds` below 0 or not finite */
   constructor(detail?: string, { retryAfterSeconds, ...options }: TooManyRequestsOptions = {}) {
     super(429, detail, {
       ...options,
@@ -206,7 +206,7 @@ function retryAfter(seconds: number): string {
   return String(Math.ceil(seconds));
 }
 
-/** 503: the time of the request is over. Also the reason of `req.signal`, and what is thrown into generators then. */
+/** 503: the time limit of the request is over. Also the reason of `req.signal`, and thrown into generators. */
 export class RequestTimeout extends HTTPException {
   constructor(detail = 'The request took too long', options?: HTTPExceptionOptions) {
     super(503, detail, options);
@@ -219,7 +219,7 @@ export class StoreFull extends HTTPException {
   }
 }
 
-/** The client left before its request was complete, or before it was answered. Nobody is there to read an answer. */
+/** The client left before its request was complete, or before the response. No response is sent. */
 export class ClientDisconnected extends Error {
   constructor() {
     super('The client closed the connection');
@@ -273,10 +273,10 @@ export function statusTitle(status: number): string {
   return TITLES[status] ?? (status < 500 ? 'Client Error' : 'Server Error');
 }
 
-/** The challenge of a session: RFC 9110 §11.6.1 asks for one, and nobody has registered any. */
+/** Challenge of a session: RFC 9110 §11.6.1 requires one, and no scheme is registered. */
 export const SESSION_SCHEME = 'Session';
 
-/** 401: the session does not say who this is. A class of its own, so that an exception handler can lead to the login page. */
+/** 401: the session has no user. It is a separate class so that an exception handler can redirect to the login page. */
 export class LoginRequired extends Unauthorized {
   constructor() {
     super('Log in first', { code: 'login_required', headers: { 'WWW-Authenticate': SESSION_SCHEME } });

@@ -1,21 +1,21 @@
 /**
- * The table of faults: every mistake that an operator or programmer can make, what is said of it, and what to do.
+ * The table of faults: every mistake of an operator or programmer, with its message and remedy.
  *
- * Apart from errors.ts: whoever makes no mistake needs none of it.
+ * Separate from errors.ts, because it is loaded only for a mistake.
  */
 import { fileOfPlace } from './findings.ts';
 import type { Finding } from './findings.ts';
 
-/** What is said of a mistake. */
+/** Texts of a mistake. */
 interface Fault {
-  /** "Cannot ‹what was tried›: ‹what was found, what is needed›", values quoted, no full stop, never a secret. */
+  /** "Cannot ‹action›: ‹finding, requirement›", values quoted, no full stop, never a secret. */
   readonly describe: (...args: never[]) => string;
   readonly remedy: string;
   /** The rule of `svc check` that reports the same mistake. */
   readonly rule?: Finding['rule'];
 }
 
-/** Every fault by code. A code is for ever, a message is not. src/REFERENCE.md lists them, which a test checks. */
+/** Every fault by code. A code is permanent, a message is not. src/REFERENCE.md lists them, which a test checks. */
 export const FAULTS = {
   E_APP_FROZEN: {
     describe: (what: string): string =>
@@ -152,7 +152,7 @@ export const FAULTS = {
   },
   E_DB_PARAMETER_COUNT: {
     describe: (needed: number, given: number, row: number | undefined): string =>
-      `Cannot bind ${given} value${given === 1 ? '' : 's'}${row === undefined ? '' : ` of row ${row}`}: the statement has ${needed} placeholder${needed === 1 ? '' : 's'}`,
+      `Cannot bind ${given} value${given === 1 ? '' : 's'}${row === undefined ? '' : ` in row ${row}`}: the statement has ${needed} placeholder${needed === 1 ? '' : 's'}`,
     remedy: 'Pass a list with one value for each ? of the statement, in their order',
   },
   E_DB_STATEMENT: {
@@ -178,7 +178,7 @@ export const FAULTS = {
   E_DEV_PROVIDER: {
     describe: (problem: string): string => `Cannot use DevProvider: ${problem}`,
     remedy:
-      'DevProvider logs anybody in as anybody: use it in development and in tests, with SVC_ENV or the option env saying so, and a real identity provider elsewhere',
+      'DevProvider accepts any user without a password: use it in development and tests only, named by SVC_ENV or the option env, and a real identity provider elsewhere',
   },
   E_EVENT: {
     describe: (problem: string): string => `Cannot send the event: ${problem}`,
@@ -303,7 +303,7 @@ export const FAULTS = {
   },
   E_OAUTH_SECRET: {
     describe: (): string =>
-      'Cannot set up logins: the plugin and the application have different secrets, so that nobody could read its tokens',
+      'Cannot set up logins: the plugin and the application have different secrets, so the application could not verify its tokens',
     remedy: 'Leave out authSecret of the plugin: it takes that of the application, SVC_AUTH_SECRET',
   },
   E_OAUTH_UNREGISTERED: {
@@ -314,7 +314,7 @@ export const FAULTS = {
   E_OAUTH_USER: {
     describe: (hook: string, problem: string): string => `Cannot use what ${hook}() has answered: ${problem}`,
     remedy:
-      'Return the subject from onUser() as text, or { sub, scopes, claims }, undefined for somebody who may not log in; from onRefresh() false, or { scopes, claims }',
+      'Return the subject from onUser() as text, or { sub, scopes, claims }, undefined to refuse the login; from onRefresh() false, or { scopes, claims }',
   },
   E_OPTION_RANGE: {
     describe: (owner: string, option: string, needed: string, found: string): string =>
@@ -440,7 +440,7 @@ export const FAULTS = {
   E_SECRET_FORM: {
     describe: (found: string): string => `Cannot use the secret: it is ${found}`,
     remedy:
-      'Use text of at least 32 random bytes that nobody else knows, or a list of such texts: HS256 has no public keys',
+      'Use a secret text of at least 32 random bytes, or a list of such texts: HS256 has no public keys',
     rule: 'SVC205',
   },
   E_SECRET_WEAK: {
@@ -569,7 +569,7 @@ export const FAULTS = {
   E_WORKERS: {
     describe: (problem: string): string => `Cannot run workers: ${problem}`,
     remedy:
-      'See above what the processes have printed; start a single one, without workers, to see what it does by itself',
+      'Read the output of the processes above this message; start a single one, without workers, to see its own error',
   },
 } as const;
 
@@ -581,12 +581,12 @@ function line({ rule, subject, message, place }: Finding): string {
   );
 }
 
-/** What is said of a fault. */
+/** Texts of a fault. */
 export function faultOf(code: FaultCode): Fault {
   return FAULTS[code];
 }
 
 /** A stable code of {@link FAULTS}. */
 export type FaultCode = keyof typeof FAULTS;
-/** What the description of a fault is made from. */
+/** Values for the texts of a fault. */
 export type FaultArguments<C extends FaultCode> = Parameters<(typeof FAULTS)[C]['describe']>;

@@ -1,7 +1,7 @@
 /**
- * Findings: what is wrong with an application, where it was declared, and what to do about it.
+ * Findings: mistakes of an application, with the place of declaration and a remedy.
  *
- * `compileAll()` throws all of them at once as one `SvcError`; `svc check` prints the very same records.
+ * `compileAll()` throws all of them as one `SvcError`; `svc check` prints the same records.
  */
 import { fileURLToPath } from 'node:url';
 import { ownFolders } from './package-root.ts';
@@ -16,11 +16,11 @@ export interface Place {
   readonly column: number;
 }
 
-/** One mistake. `rule` is stable for ever (`SVC101`, or `plugin/rule` for rules of others); the wording is not. */
+/** One mistake. `rule` is permanent (`SVC101`, or `plugin/rule` for rules of plugins); the wording is not. */
 export interface Finding {
   readonly rule: `SVC${number}` | `${string}/${string}`;
   readonly severity: Severity;
-  /** What it is about, for example `POST /users`. */
+  /** Subject, for example `POST /users`. */
   readonly subject: string;
   readonly message: string;
   /** The reason, where that of the rule is about another variant of it. */
@@ -29,7 +29,7 @@ export interface Finding {
   readonly place?: Place | undefined;
 }
 
-/** What `app.check()` answers. `ok` is false as soon as one finding is an error. */
+/** Result of `app.check()`. `ok` is false if one finding is an error. */
 export interface Report {
   readonly schemaVersion: 1;
   readonly ok: boolean;
@@ -37,7 +37,7 @@ export interface Report {
   readonly suppressed: readonly Finding[];
 }
 
-/** A place that is worked out when somebody asks for it: formatting a stack costs far more than capturing it. */
+/** A place that is computed on demand: formatting a stack costs far more than capturing it. */
 export interface Declared {
   readonly place: Place;
 }
@@ -45,8 +45,8 @@ export interface Declared {
 const UNKNOWN: Place = Object.freeze({ file: '<unknown>', line: 0, column: 0 });
 
 /**
- * Remembers the caller's place: the innermost stack frame that is not of this package. `by` is a function of this package that only
- * programs call, and is being called: there may be thousands of such calls, and few frames need to be kept of each.
+ * Records the caller's place: the innermost stack frame outside this package. `by` is the package's function that the program called:
+ * there may be thousands of calls, and few frames have to be kept for each.
  */
 export function declaredHere(by?: AnyFunction): Declared {
   return new CapturedPlace(by === undefined ? new Error('place') : framesBelow(by));
@@ -54,7 +54,7 @@ export function declaredHere(by?: AnyFunction): Declared {
 
 type AnyFunction = (...args: never[]) => unknown;
 
-/** Who calls, and one more: who calls may be a function of V8's, as in `Reflect.apply(app.get, app, args)`. */
+/** Two frames: the caller may be a function of V8, as in `Reflect.apply(app.get, app, args)`. */
 const FRAMES = 2;
 
 /** Takes half the time of a whole stack, and half its memory: there may be 10,000 routes. */
@@ -103,7 +103,7 @@ function isOwn(file: string): boolean {
   return folders.some((folder) => file.startsWith(folder));
 }
 
-/** The path of a file, where the frame of a stack has told its address: without `%20`. */
+/** Path of a file from the address in a stack frame: without `%20`. */
 export function fileOfPlace({ file }: { readonly file: string }): string {
   return file.startsWith('file:') ? fileURLToPath(file) : file;
 }

@@ -3,8 +3,8 @@
  */
 
 /**
- * Returns text as it stands in HTML: in content, and in attributes between quotes. Not for scripts, styles, names of tags or
- * attributes, nor for addresses, which may begin with `javascript:`.
+ * Escapes text for HTML: for content, and for quoted attributes. Not for scripts, styles, names of tags or attributes, nor for URLs,
+ * which may begin with `javascript:`.
  *
  *   new HTMLResponse(`<p title="${escapeHtml(title)}">${escapeHtml(name)}</p>`)
  */

@@ -1,5 +1,5 @@
 /**
- * A clock that stands still until it is moved: for tests of whatever takes a `Clock`.
+ * A clock that moves only on demand: for tests of code that takes a `Clock`.
  */
 import type { Clock } from './clock.ts';
 
@@ -61,8 +61,8 @@ export class ManualClock implements Clock {
   }
 
   /**
-   * Moves the time on by `ms`, through every timer that falls due, in order; each one sees its own moment as now. After each,
-   * and at the end, the event loop turns once, so what was waiting on it has run, and may have set timers of its own.
+   * Moves the time by `ms`, and fires due timers in order, each at its own time. After each timer, and at the end, the event loop turns
+   * once, so that waiting code has run, and may have set timers of its own.
    */
   async advance(ms: number): Promise<void> {
     const endMs = this.#elapsedMs + ms;
@@ -76,7 +76,7 @@ export class ManualClock implements Clock {
     await turn();
   }
 
-  /** Moves on: who waits by this would wait for ever. */
+  /** Moves the clock by itself: a waiting caller would wait for ever. */
   pass(ms: number): Promise<void> {
     return this.advance(ms);
   }

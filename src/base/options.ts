@@ -5,7 +5,7 @@
  */
 import { SvcError } from './errors.ts';
 
-/** How one option is read: `accepts` says whether a value fits, `needs` names in words what would, `fallback` is used when it is absent. */
+/** How one option is read: `accepts` validates, `needs` describes valid values, `fallback` is the default. */
 export interface OptionKind<T> {
   readonly needs: string;
   readonly fallback: T;
@@ -94,9 +94,9 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
 }
 
 /**
- * Reads every option of `kinds` out of `options`. An option that is absent or `undefined` has its fallback.
+ * Reads every option of `kinds` from `options`. Absent and `undefined` options get their fallback.
  *
- * @throws SvcError `E_OPTION_UNKNOWN` with the nearest known name, `E_OPTION_RANGE` with what is needed
+ * @throws SvcError `E_OPTION_UNKNOWN` with the most similar name, `E_OPTION_RANGE` with valid values
  */
 export function readOptions<K extends Record<string, OptionKind<unknown>>>(
   owner: string,
@@ -120,8 +120,8 @@ export function readOptions<K extends Record<string, OptionKind<unknown>>>(
 }
 
 /**
- * Reads own options of `kinds` out of `options`, and nothing else: what is absent or `undefined` is absent from what comes back,
- * too. For what there may be thousands of, each with a few out of many options.
+ * Reads only the given options of `kinds`; absent and `undefined` ones are absent from the result. For objects of which there may be
+ * thousands, each with a few of many options.
  *
  * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */
@@ -141,12 +141,12 @@ export function readGiven<K extends Record<string, OptionKind<unknown>>>(
     if (!kind.accepts(value)) throw new SvcError('E_OPTION_RANGE', [owner, name, kind.needs, shown(value)]);
     values[name] = value;
   }
-  return values as Partial<OptionValues<K>>; // as above
+  return values as Partial<OptionValues<K>>; // each option was checked above
 }
 
 /** A copy of an object without the members that are undefined. */
 export function defined<T extends object>(object: T): T {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T; // what is left is as it was
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T; // the rest is unchanged
 }
 
 /** A value as an error may show it: short, and never a string's content, which may be a secret. */
@@ -164,7 +164,7 @@ export function shown(value: unknown): string {
         : 'an object';
 }
 
-/** The candidate that `word` was probably meant to be, or undefined: at most a third of its letters may differ, and never more than 3; or it is its beginning. */
+/** The candidate that `word` probably means, or undefined: at most a third of its letters differ, and at most 3; or it is a prefix. */
 export function closest(word: string, given: Iterable<string>): string | undefined {
   const candidates = [...given];
   let best: string | undefined;
@@ -180,7 +180,7 @@ export function closest(word: string, given: Iterable<string>): string | undefin
   );
 }
 
-/** Insertions, deletions, replacements and swaps of neighbours that lead from one word to the other (optimal string alignment). */
+/** Number of insertions, deletions, replacements and swaps of neighbours between two words (optimal string alignment). */
 function editDistance(from: string, to: string): number {
   let before: number[] = [];
   let above = Array.from({ length: to.length + 1 }, (_, column) => column);

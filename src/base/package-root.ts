@@ -1,11 +1,11 @@
 /**
- * The place of this package on disk: separates its own stack frames from those of applications, and finds package.json.
+ * Location of this package on disk: distinguishes its stack frames from those of applications, and finds package.json.
  *
  *   <root>/package.json
  *   <root>/src/base/package-root.ts     in this repository
  *   <root>/dist/base/package-root.js    in an installed package
  *
- * A bundler joins this file with others, in a place of its own. Then no root is known, and the bundle's folder counts as ours.
+ * A bundler merges this file with others, elsewhere. Then no root is known, and the bundle's folder counts as the package.
  */
 import { existsSync } from 'node:fs';
 import { extname } from 'node:path';

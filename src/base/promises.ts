@@ -13,7 +13,7 @@ export function isThenable(value: unknown): value is PromiseLike<unknown> {
   );
 }
 
-/** Message for a promise in place of its value: it stands behind the place. */
+/** Message for a promise where its value was expected; the place precedes it. */
 export const FORGOTTEN_AWAIT = 'is a promise: await it';
 
 /** Returns the promise; its rejection may stay without a listener. */

@@ -1,10 +1,10 @@
 /**
- * The cache of one process: least recently used goes first, nothing outlives its time, entries and bytes are bounded.
+ * In-process cache: evicts the least recently used entry, expires entries, and limits entries and bytes.
  *
  *   LruIndex: key -> slot        values, deadlines and sizes by slot        every operation O(1) but clear()
  *
- * Text, numbers, booleans and bigints are kept as they are. Anything else is kept as the bytes of a structured clone and
- * cloned anew for each reader, so no caller can change what another one gets.
+ * Strings, numbers, booleans and bigints are stored unchanged. Other values are stored as the bytes of a structured clone, and each reader
+ * gets a new clone, so no caller can change the value of another.
  */
 import { DefaultDeserializer, serialize } from 'node:v8';
 import { systemClock, type Clock } from '../base/clock.ts';
@@ -13,15 +13,15 @@ import { bool, given, int, readOptions } from '../base/options.ts';
 import { LruIndex } from './lru.ts';
 import type { CacheBackend } from './stores.ts';
 
-/** What a {@link MemoryCache} is made from. */
+/** Options of {@link MemoryCache}. */
 export interface MemoryCacheOptions {
   /** Entries kept, 1 ... 10_000_000. Default 10_000. */
   readonly maxEntries?: number | undefined;
-  /** Bytes kept, keys included, 1024 ... 2^40; text counts two bytes a character. Default 64 MiB. */
+  /** Stored bytes with keys, 1024 ... 2^40; two bytes a character. Default 64 MiB. */
   readonly maxBytes?: number | undefined;
   /**
-   * Hands out the very object that was put in: faster, and whoever changes it changes it for all. Its size is that of its
-   * structured clone, or 1 KiB when it has none (functions, handles). Default false.
+   * Returns the stored object itself: faster, but a change affects all readers. Its size is that of its structured clone, or 1 KiB without one
+   * (functions, handles). Default false.
    */
   readonly shareReferences?: boolean | undefined;
   readonly clock?: Clock | undefined;
@@ -44,13 +44,13 @@ export class MemoryCache implements CacheBackend {
   /** By slot; no slot is 0. */
   #values: unknown[] = [undefined];
   /**
-   * By slot: when it expires, and how many bytes it takes; grown by doubling. The deadline of a value that is not kept as it
-   * is has a minus, so that get() hands out what needs nothing else after one comparison (topic `cache` of test/bench/table.ts).
+   * By slot: expiry and size in bytes, in arrays that double. The expiry of a cloned value is negative, so that get() recognizes an
+   * unchanged value by one comparison (topic `cache` of test/bench/table.ts).
    */
   #deadlines: Float64Array = new Float64Array(FIRST_SLOTS);
   #sizes: Float64Array = new Float64Array(FIRST_SLOTS);
   #bytes = 0;
-  /** The time, as long as it is known: beyond every deadline else. */
+  /** Current time while it is known, else a value beyond every expiry. */
   #knownMs = Infinity;
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
@@ -68,7 +68,7 @@ export class MemoryCache implements CacheBackend {
     this.#index = new LruIndex(maxEntries);
   }
 
-  /** How many entries it holds, expired ones that nobody has asked for too. */
+  /** Number of entries, including expired ones. */
   get size(): number {
     return this.#index.size;
   }
@@ -85,9 +85,9 @@ export class MemoryCache implements CacheBackend {
   }
 
   /**
-   * Keeps a value for `ttlMs`. One that is larger than the whole cache, `undefined`, or given no time is not kept.
+   * Stores a value for `ttlMs`. A value larger than the cache, `undefined`, or without a lifetime is not stored.
    *
-   * @throws SvcError `E_CACHE_VALUE` for a value that has no structured clone, unless references are shared
+   * @throws SvcError `E_CACHE_VALUE` for a value without a structured clone, unless references are shared
    */
   set(key: string, value: unknown, ttlMs: number): void {
     const kept = isPlain(value) ? value : this.#kept(value);
@@ -129,7 +129,7 @@ export class MemoryCache implements CacheBackend {
     }
   }
 
-  /** What get() does not decide at a glance: the time is not known, it has expired, or it is no plain value. */
+  /** Slow path of get(): the time is unknown, the entry has expired, or it is a clone. */
   #read(slot: number): unknown {
     if (Math.abs(this.#deadlines[slot]!) <= this.#now()) {
       this.#remove(slot);
@@ -150,7 +150,7 @@ export class MemoryCache implements CacheBackend {
   }
 
   #slotFor(key: string): number {
-    if (this.#index.isFull) return this.#index.replaceOldest(key); // its size is still that of the entry that goes
+    if (this.#index.isFull) return this.#index.replaceOldest(key); // the size of the evicted entry
     const slot = this.#index.add(key);
     if (slot === this.#values.length) this.#values.push(undefined); // so that set() only ever writes inside: a store that may grow is slower
     if (slot >= this.#sizes.length) {
@@ -201,10 +201,10 @@ class Cloned {
 }
 
 function readKept(value: object | null): unknown {
-  return value === null ? null : (value as Cloned | Shared).read(); // no other object is kept
+  return value === null ? null : (value as Cloned | Shared).read(); // no other object is stored
 }
 
-/** A value handed out by reference. */
+/** A value that is returned by reference. */
 class Shared {
   readonly value: unknown;
   readonly size: number;
@@ -217,7 +217,7 @@ class Shared {
   }
 }
 
-/** What nobody can change needs no clone. */
+/** Immutable values need no clone. */
 function isPlain(value: unknown): boolean {
   const type = typeof value;
   return type === 'object' ? value === null : type !== 'function' && type !== 'symbol';
@@ -235,7 +235,7 @@ function sizeOf(kept: unknown): number {
  * reach by `.buffer` everything that was kept with them. Here they are copied out.
  */
 
-/** The bytes of a value. @throws an Error where it has no structured clone: functions, symbols, handles */
+/** Serialized bytes. @throws an Error for a value without a structured clone: functions, symbols, handles */
 export function toBytes(value: unknown): Uint8Array {
   return serialize(value);
 }

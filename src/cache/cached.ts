@@ -1,14 +1,14 @@
 /**
- * A function whose results are kept: one call for a key, however many ask at once.
+ * A function with cached results: one call for each key, however many callers wait.
  *
  *   const getUser = cached(async (id: number) => db.fetchOne(sql, [id]), { ttlSeconds: 30 });
- *   await getUser(7)               asks the cache, else calls the function
+ *   await getUser(7)               reads the cache, else calls the function
  *   await getUser.delete(7)        after a change
  *
- *   call -> a flight for the key? join it -> kept and fresh? that -> kept and stale? that, and refresh behind -> a flight of one's own
+ *   call -> running for this key? join -> cached and fresh? return -> cached and stale? return, and refresh -> call
  *
- * No two callers get the same object, those of one flight neither, and the first gets what the others get: a structured
- * clone. A cache that fails is a cache that has nothing: it is logged and counted, and the function is called.
+ * No two callers get the same object, not even of one call: each gets a structured clone. A failing cache counts as empty: it is logged and
+ * counted, and the function is called.
  */
 import { hash } from 'node:crypto';
 import { MemoryCache, fromBytes, toBytes } from './cache.ts';
@@ -24,11 +24,11 @@ import type { Awaitable, CacheBackend } from './stores.ts';
 export interface CachedOptions<A extends readonly unknown[]> {
   /** How long a result is fresh, 0.001 ... 10 years. Default 60. */
   readonly ttlSeconds?: number | undefined;
-  /** How long after that it may still be given, while the function is called once behind; 0 ... 10 years. Default 0: never. */
+  /** Time for which a stale result may still be returned while the function is called in the background; 0 ... 10 years. Default 0: never. */
   readonly staleSeconds?: number | undefined;
   /** How long a failure is thrown again without a call, in this process; 0 ... 1 day. Default 0: failures are not kept. */
   readonly negativeTtlSeconds?: number | undefined;
-  /** The key of a call. Default: its arguments, where these are plain data; an AbortSignal is no part of it. */
+  /** Key of a call. Default: its arguments if they are plain data, without AbortSignals. */
   readonly key?: ((...args: A) => string) | undefined;
   /** Where results are kept. Default: a {@link MemoryCache} of this function's own. */
   readonly backend?: CacheBackend | undefined;
@@ -36,17 +36,17 @@ export interface CachedOptions<A extends readonly unknown[]> {
   readonly name?: string | undefined;
   /** Results kept in the cache of this function's own, 1 ... 10_000_000. Default 10_000. */
   readonly maxEntries?: number | undefined;
-  /** Hands out the very object that the function returned: faster, and whoever changes it changes it for all. Default false. */
+  /** Returns the function's object itself: faster, but a change affects all callers. Default false. */
   readonly shareReferences?: boolean | undefined;
-  /** Calls that others can join, 1 ... 1_000_000; beyond them calls are made and not joined. Default 1_000. */
+  /** Calls that others can join, 1 ... 1_000_000; beyond them calls are not shared. Default 1_000. */
   readonly maxFlights?: number | undefined;
-  /** How long the backend may take before it counts as failed, 1 ... 60_000. Default 1_000. */
+  /** Time limit of the backend, 1 ... 60_000. Default 1_000. */
   readonly backendTimeoutMs?: number | undefined;
   readonly log?: Logger | undefined;
   readonly clock?: Clock | undefined;
 }
 
-/** What has happened so far. */
+/** Counters. */
 export interface CachedStats {
   /** Answered by a fresh result. */
   readonly hits: number;
@@ -54,33 +54,33 @@ export interface CachedStats {
   readonly staleHits: number;
   /** Answered by a failure that was kept. */
   readonly negativeHits: number;
-  /** Waited for a call that somebody else had begun. */
+  /** Calls that joined a running one. */
   readonly joined: number;
-  /** Calls of the function, those to refresh too. */
+  /** Calls of the function, including refreshes. */
   readonly calls: number;
-  /** Those that failed. */
+  /** Failed calls of the function. */
   readonly failures: number;
-  /** What the backend could not do. */
+  /** Failures of the backend. */
   readonly backendFailures: number;
 }
 
 /** A function with a cache before it. */
 export interface Cached<A extends readonly unknown[], R> {
   /**
-   * The result for these arguments, kept or new. An AbortSignal among them ends the wait of this caller; the function gets
-   * a signal of its own, which aborts when nobody waits any more. Rejects with what the function throws.
+   * Returns the cached or a new result for these arguments. An AbortSignal among them ends only this caller's wait; the function gets its own
+   * signal, which aborts when no caller waits. Rejects with the function's error.
    *
    * @throws SvcError `E_CACHED_KEY` for arguments without a key, `E_CACHE_VALUE` for a result without a structured clone
    */
   (...args: A): Promise<R>;
-  /** Forgets the result for these arguments, a call under way too. Whether there was one. Rejects when the backend fails. */
+  /** Deletes the result for these arguments, also of a running call. Returns whether there was one. Rejects when the backend fails. */
   delete(...args: A): Promise<boolean>;
   /** Forgets all. Rejects when the backend fails. */
   clear(): Promise<void>;
   stats(): CachedStats;
 }
 
-/** Keeps what a function returns, or what its promise comes to. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+/** Caches the results of a function or of its promises. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
 export function cached<A extends readonly unknown[], R>(
   fn: (...args: A) => R,
   options: CachedOptions<A> = {},
@@ -98,7 +98,7 @@ const DAY_SECONDS = 86_400;
 const MAX_FAILURES_KEPT = 1_000;
 /** After a refresh has failed, the stale result is given for so long without another try. */
 const REFRESH_PAUSE_MS = 1_000;
-/** One line about a backend that is down, and no more in this time. */
+/** Minimum time between two log lines about a failing backend. */
 const LOG_PAUSE_MS = 60_000;
 
 class CachedCalls<A extends readonly unknown[], R> {
@@ -115,9 +115,9 @@ class CachedCalls<A extends readonly unknown[], R> {
   readonly #clock: Clock;
   #log: Logger | undefined;
   #quietUntilMs = -Infinity;
-  /** What callers wait for. */
+  /** Calls with waiting callers. */
   readonly #shared = new SingleFlight<R>();
-  /** What nobody waits for, while a stale result is given. */
+  /** Background refreshes. */
   readonly #refreshes = new SingleFlight<R>();
   /** In this process only: an error keeps its class. */
   readonly #failures: MemoryCache;
@@ -253,9 +253,9 @@ class CachedCalls<A extends readonly unknown[], R> {
     }
   }
 
-  // -- what is kept --
+  // -- stored results --
 
-  /** What the backend has, or undefined where it fails. */
+  /** The backend's value, or undefined if it fails. */
   #read(key: string): unknown {
     try {
       const stored = this.#backend.get(key);
@@ -266,7 +266,7 @@ class CachedCalls<A extends readonly unknown[], R> {
     }
   }
 
-  /** The result that is kept, if it may be given. A stale one is refreshed behind. */
+  /** The stored result if it may be returned. A stale one is refreshed in the background. */
   #judge(key: string, args: A, stored: unknown): { readonly value: R } | undefined {
     if (stored === undefined) return undefined;
     const entry = readEntry<R>(stored);
@@ -280,7 +280,7 @@ class CachedCalls<A extends readonly unknown[], R> {
     return entry;
   }
 
-  /** Keeps a result; a promise where that takes time. @throws SvcError `E_CACHE_VALUE`: that is no fault of the backend */
+  /** Stores a result; returns a promise if that takes time. @throws SvcError `E_CACHE_VALUE`, which is not a failure of the backend */
   #write(key: string, value: R): Promise<void> | undefined {
     const entry =
       this.#staleMs === 0 && value !== undefined && !Array.isArray(value)
@@ -320,13 +320,13 @@ class CachedCalls<A extends readonly unknown[], R> {
 
   // -- flights --
 
-  /** Begins a flight: what the backend has, where that is still being asked, else the function. */
+  /** Starts a shared call: the backend's value while it is being read, else the function. */
   #launch(key: string, args: A, lookup: Promise<unknown> | undefined): SharedCall<R> {
     return this.#shared.begin(key, abortFor(args), !this.#isFull(), async (call) => {
       if (lookup !== undefined) {
         const kept = this.#judge(key, args, await lookup);
         if (kept !== undefined) {
-          this.#shared.release(call); // from here on nobody joins
+          this.#shared.release(call); // from here on no caller joins
           return call.waiting > 1 ? this.#giver(kept.value) : () => kept.value;
         }
       }
@@ -349,7 +349,7 @@ class CachedCalls<A extends readonly unknown[], R> {
     return this.#shared.size + this.#refreshes.size >= this.#maxFlights;
   }
 
-  /** Calls the function and keeps what comes of it. */
+  /** Calls the function and stores its result. */
   async #callFunction(group: SingleFlight<R>, key: string, args: A, call: SharedCall<R>): Promise<Give<R>> {
     const { abort } = call;
     this.#counts.calls++;
@@ -359,7 +359,7 @@ class CachedCalls<A extends readonly unknown[], R> {
         ...(abort === undefined
           ? args
           : (args.map((each) => (isSignal(each) ? abort.signal : each)) as unknown as A)),
-      ); // a signal stands in for a signal
+      ); // each signal is replaced by the shared one
     } catch (error) {
       this.#counts.failures++;
       const keptMs =
@@ -370,7 +370,7 @@ class CachedCalls<A extends readonly unknown[], R> {
     const give = this.#giver(value);
     if (call.isObsolete) return give;
     this.#failures.delete(key);
-    call.writing = this.#write(key, value)?.finally(() => group.release(call)); // whoever asks meanwhile joins
+    call.writing = this.#write(key, value)?.finally(() => group.release(call)); // later callers join
     return give;
   }
 
@@ -408,7 +408,7 @@ function abortFor(args: readonly unknown[]): AbortController | undefined {
   return args.some(isSignal) ? new AbortController() : undefined;
 }
 
-/** How a result is kept that must say how long it is fresh, or that a backend would take for nothing, or for this very form. */
+/** Stored form of a result that needs a freshness time, or would look like an empty or wrapped one. */
 function entryOf(value: unknown, freshUntilMs: number): readonly unknown[] {
   return value === undefined ? [freshUntilMs] : [freshUntilMs, value];
 }
@@ -418,28 +418,27 @@ function readEntry<R>(stored: unknown): { readonly value: R; readonly freshUntil
   const [freshUntilMs, value] = stored as unknown[];
   return typeof freshUntilMs === 'number' && stored.length <= 2
     ? { value: value as R, freshUntilMs }
-    : undefined; // an array of somebody else's is none of ours
+    : undefined; // an array of the application
 }
 
 /*
- * Arguments -> the key of a cached call: two lists have the same text only if they hold the same values.
+ * Arguments -> key of a cached call. Two lists have equal keys only if they have equal values.
  *
  *   (7, 'a', { y: 1, x: undefined })   ->   7,"a",{"x":u,"y":1}
  *
- * Text, numbers, booleans, null, undefined, bigints, dates, bytes, and arrays and plain objects of these. Members go by
- * name, whatever their order. What has no text of its own, such as a function or an instance of a class, is refused: any
- * text for it would be that of others, too.
+ * Strings, numbers, booleans, null, undefined, bigints, dates, bytes, and arrays and plain objects of these. The order of members is
+ * ignored. Other values, such as functions and class instances, are refused: a key for them could collide.
  */
 
-/** What keeps an argument from having a key. */
+/** Why an argument has no key. */
 class NoKey extends Error {}
 
 /** Longer ones are kept as their digest, so that no argument makes a key of megabytes. */
 const LONGEST_KEY = 256;
-/** An argument that contains itself has no end; nobody else goes so deep. */
+/** Maximum nesting; a cyclic argument would have no end. */
 const DEEPEST = 32;
 
-/** The key of a list of arguments. @throws NoKey which says what about which argument */
+/** Key of a list of arguments. @throws NoKey with the argument and the reason */
 function keyOfArguments(args: readonly unknown[]): string {
   if (args.length === 1 && typeof args[0] === 'number' && args[0] !== 0) return String(args[0]);
   return bounded(args.map((value, index) => textOf(value, () => `argument ${index + 1}`, 0)).join(','));
@@ -492,7 +491,7 @@ function textOfObject(value: object, where: () => string, depth: number): string
 }
 
 function nameOf(prototype: unknown): string {
-  const { constructor } = prototype as { constructor?: unknown }; // null was no prototype to come here with
+  const { constructor } = prototype as { constructor?: unknown }; // a null prototype was handled before
   return typeof constructor === 'function' && constructor.name !== ''
     ? constructor.name
     : 'a class without a name';

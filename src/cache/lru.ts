@@ -1,10 +1,10 @@
 /**
- * Keys in order of use, each with a slot number: the index under every bounded store that forgets the least recently used.
+ * Keys in order of use, each with a slot number: the index of every bounded LRU store.
  *
- *   Map: key -> slot        links: a ring of slots through slot 0        whoever uses it keeps values by slot
+ *   Map: key -> slot        links: a ring of slots through slot 0        the owner stores values by slot
  *
- * Every operation is O(1). Links are numbers in typed arrays, grown by doubling: a Map that is deleted from and added to in
- * order of use walks its own tombstones, and list nodes cost twice as much (shared/bench/cookie-cache.mjs).
+ * Every operation is O(1). Links are numbers in typed arrays that double. A Map used as a queue walks its own tombstones, and list nodes
+ * cost twice as much (shared/bench/cookie-cache.mjs).
  */
 
 const HEAD = 0;
@@ -15,7 +15,7 @@ export class LruIndex {
   readonly #capacity: number;
   readonly #slots = new Map<string, number>();
   readonly #keys: string[] = [''];
-  /** Next and previous of each slot, side by side: a slot's two links come with one line of the processor's cache. */
+  /** Next and previous slot, side by side: both links are in one cache line. */
   #links: Int32Array = new Int32Array(2 * FIRST_SLOTS);
   /** Freed slots, linked by their next. */
   #free = 0;
@@ -81,7 +81,7 @@ export class LruIndex {
     return slot;
   }
 
-  /** Gives a slot up. */
+  /** Frees a slot. */
   remove(slot: number): void {
     this.#slots.delete(this.#keys[slot]!);
     this.#keys[slot] = '';
@@ -90,7 +90,7 @@ export class LruIndex {
     this.#free = slot;
   }
 
-  /** Gives the slot of the least recently used key to another, as the most recently used. The index must not be empty. */
+  /** Gives the slot of the least recently used key to a new key. The index must not be empty. */
   replaceOldest(key: string): number {
     const slot = this.#links[HEAD + 1]!;
     this.#slots.delete(this.#keys[slot]!);
@@ -100,7 +100,7 @@ export class LruIndex {
     return slot;
   }
 
-  /** Keys and slots in no particular order; what is yielded may be removed meanwhile. */
+  /** Keys and slots in no particular order; entries may be removed during iteration. */
   entries(): IterableIterator<[key: string, slot: number]> {
     return this.#slots.entries();
   }

@@ -1,9 +1,9 @@
 /**
- * Rate limits in a RecordStore: buckets that all processes share, in a database or wherever its records are.
+ * Rate limits in a RecordStore: buckets that all processes share.
  *
- *   read the bucket -> GCRA step -> write it if it is still the same, else again
+ *   read the bucket -> GCRA step -> write it if it is unchanged, else repeat
  *
- * One number each: the theoretical arrival time, by the clock that is handed in. A refused attempt only reads.
+ * One number each: the theoretical arrival time of the given clock. A refused attempt only reads.
  */
 import { systemClock } from '../base/clock.ts';
 import { given, readOptions } from '../base/options.ts';
@@ -13,7 +13,7 @@ import type { RateLimitResult, RateLimitRule, RateLimitStore, RecordStore } from
 
 /** Options of a {@link RecordRateLimitStore}, beside its records. */
 export interface RecordRateLimitStoreOptions {
-  /** Default: the machine's time. Hosts must agree on it to within what a limit may be off by. */
+  /** Default: the machine's time. Hosts must agree on it within the tolerance of a limit. */
   readonly clock?: Clock | undefined;
 }
 

@@ -1,20 +1,20 @@
 /**
- * Calls that any number of callers wait for together.
+ * A call that any number of callers wait for together.
  *
- *   begin -> wait, wait, wait -> a result, to each its own copy, or a failure, to all -> released, or once it is written
+ *   begin -> wait, wait, wait -> a copy of the result, or the error, for each -> released, or when it is stored
  *
- * A caller who leaves does not end the call of the others; the last one who leaves does.
+ * A caller who leaves does not end the call of the others; the last one does.
  */
 
-/** Hands out a result, to each caller its own. */
+/** Returns each caller's copy of the result. */
 export type Give<R> = () => R;
 
-/** One call, and who waits for it. */
+/** One call with its callers. */
 export class SharedCall<R> {
   readonly key: string;
-  /** Whose signal the function gets, where the caller who began gave one. */
+  /** Signal of the first caller, which the function gets. */
   readonly abort: AbortController | undefined;
-  /** Its result is not to be kept: it may be of before a change, or nobody waits for it any more. */
+  /** Whether the result must not be stored: it may be outdated, or no caller waits. */
   isObsolete = false;
   /** While the result is on its way to where it is kept. */
   writing: Promise<void> | undefined;
@@ -56,7 +56,7 @@ export class SharedCall<R> {
 }
 
 const NEVER: Promise<never> = new Promise(() => {
-  /* stands in until the call has begun */
+  /* placeholder until the call has started */
 });
 
 /** Calls by key, each there as long as it can be joined. */
@@ -83,11 +83,11 @@ export class SingleFlight<R> {
     call.promise = run(call).finally(() => {
       if (call.writing === undefined) this.release(call);
     });
-    call.promise.catch(() => undefined); // when everybody has left, nobody hears of it
+    call.promise.catch(() => undefined); // ignored when all callers have left
     return call;
   }
 
-  /** Nobody joins it any more. Another that has taken its place stays. */
+  /** Prevents further callers. A newer call under the same key stays. */
   readonly release = (call: SharedCall<R>): void => {
     if (this.#calls.get(call.key) === call) this.#calls.delete(call.key);
   };

@@ -1,9 +1,9 @@
 /**
- * What is kept between requests, by four contracts that must not be mixed, and their implementations in memory.
+ * Four contracts for storage between requests, which must not be mixed, and their implementations in memory.
  *
  *   CacheBackend     may forget at any time               MemoryCache (cache.ts), Redis (db/redis/stores.ts)
  *   RecordStore      never forgets a live record          sessions, idempotency keys, login states
- *   RateLimitStore   one bucket a client, GCRA            forgets the client that has used the least
+ *   RateLimitStore   one GCRA bucket a client             evicts the client that has used the least
  *   RoomBus          frames to every process              keeps nothing
  */
 import { systemClock } from '../base/clock.ts';
@@ -14,12 +14,12 @@ import type { Clock } from '../base/clock.ts';
 /** A value, or a promise of it. */
 export type Awaitable<T> = T | Promise<T>;
 
-/** Values that may be forgotten at any time. Whoever reads treats a failure as a miss. */
+/** Values that may be lost at any time. Readers treat a failure as a miss. */
 export interface CacheBackend {
   /** `undefined` when there is none, or none any more. */
   get(key: string): Awaitable<unknown>;
   set(key: string, value: unknown, ttlMs: number): Awaitable<void>;
-  /** Whether there was one. */
+  /** Deletes a value. Returns whether there was one. */
   delete(key: string): Awaitable<boolean>;
   /** Forgets every key that begins with `prefix`; without one, all. */
   clear(prefix?: string): Awaitable<void>;
@@ -28,28 +28,28 @@ export interface CacheBackend {
 /** Records that live as long as they were promised to. Full means {@link StoreFull}, never silent loss. */
 export interface RecordStore {
   get(key: string): Awaitable<string | undefined>;
-  /** Writes, whatever was there. A `ttlMs` of zero or less leaves no record. */
+  /** Writes a record unconditionally. A `ttlMs` of zero or less leaves no record. */
   set(key: string, value: string, ttlMs: number): Awaitable<void>;
   /** Writes only if there is none: of several processes that try, one gets `true`. */
   add(key: string, value: string, ttlMs: number): Awaitable<boolean>;
   /** Writes only if there is one, and it is `expected`. */
   replace(key: string, expected: string, value: string, ttlMs: number): Awaitable<boolean>;
-  /** Whether there was one: of several processes that try, one gets `true`. */
+  /** Deletes a record. Returns whether there was one: of several processes one gets `true`. */
   delete(key: string): Awaitable<boolean>;
 }
 
-/** What a bucket allows: `limit` at once, and as many again over each `periodMs`. */
+/** Limit of a bucket: `limit` at once, refilled over each `periodMs`. */
 export interface RateLimitRule {
   readonly limit: number;
   readonly periodMs: number;
 }
 
-/** What became of an attempt. Times are whole milliseconds, rounded up: who waits that long is not early. */
+/** Result of an attempt. Times are whole milliseconds, rounded up. */
 export interface RateLimitResult {
   readonly isAllowed: boolean;
   /** How many of cost 1 would be allowed now. */
   readonly remaining: number;
-  /** Until the same attempt would be allowed; 0 when it was. */
+  /** Time until the same attempt would be allowed; 0 if it was. */
   readonly retryAfterMs: number;
   /** Until the bucket is as good as new. */
   readonly resetMs: number;
@@ -70,7 +70,7 @@ export interface RoomBus {
   publish(room: string, frame: Uint8Array, isText: boolean): void;
   /** Calls `fn` for each frame of each room, in the order of its publisher, until it is disposed. */
   subscribe(fn: RoomSubscriber): Disposable;
-  /** Resolves when what has been asked for so far is so, or is put off because the others are away: an application waits for it before it serves. */
+  /** Resolves when the subscriptions so far are active, or deferred because the bus is unreachable: an application waits for it before it serves. */
   settled?(): Promise<void>;
 }
 
@@ -79,21 +79,21 @@ export type RoomSubscriber = (room: string, frame: Uint8Array, isText: boolean) 
 
 // -- records --
 
-/** What a {@link MemoryRecordStore} is made from. */
+/** Options of {@link MemoryRecordStore}. */
 export interface MemoryRecordStoreOptions {
   /** Records kept at most, live or not yet swept, 1 ... 100_000_000. Default 100_000. */
   readonly maxRecords?: number | undefined;
   readonly clock?: Clock | undefined;
 }
 
-/** What has expired leaves with later writes, two at a time, so no write pays for all of them. */
+/** Each write removes up to two expired records, so that no write pays for all of them. */
 const SWEPT_PER_WRITE = 2;
 
 interface StoredRecord extends Timed {
   value: string;
 }
 
-/** Records of one process. A heap by deadline finds what has expired in O(log n), so "full" means full of live records. */
+/** Records of one process. A heap by expiry finds expired ones in O(log n), so "full" means full of live records. */
 export class MemoryRecordStore implements RecordStore {
   readonly #maxRecords: number;
   readonly #clock: Clock;
@@ -109,7 +109,7 @@ export class MemoryRecordStore implements RecordStore {
     this.#clock = clock ?? systemClock;
   }
 
-  /** How many records it holds, those not yet swept too. */
+  /** Number of records, including expired ones. */
   get size(): number {
     return this.#records.size;
   }
@@ -179,9 +179,9 @@ export class MemoryRecordStore implements RecordStore {
 
 // -- rate limits --
 
-/** What a {@link MemoryRateLimitStore} is made from. */
+/** Options of {@link MemoryRateLimitStore}. */
 export interface MemoryRateLimitStoreOptions {
-  /** Clients remembered, 1 ... 10_000_000; the one whose bucket is soonest as good as new goes first. Default 10_000, about 1 MB. */
+  /** Clients remembered, 1 ... 10_000_000; the one whose bucket refills first is evicted. Default 10_000, about 1 MB. */
   readonly maxBuckets?: number | undefined;
   readonly clock?: Clock | undefined;
 }
@@ -190,13 +190,12 @@ export interface MemoryRateLimitStoreOptions {
 const DRIFT_MS = 0.001;
 
 /**
- * Buckets of one process, by the generic cell rate algorithm (ITU-T I.371): one number each, the theoretical arrival time
- * at which the bucket is full again. No window, so no double burst at its edge.
+ * Buckets of one process, by the generic cell rate algorithm (ITU-T I.371): one number each, the theoretical arrival time at which the
+ * bucket is full again. There is no window, so no double burst at its edge.
  *
- * When there are as many as there may be, a new one takes the place of the one that is soonest full, and what is missing there
- * is missing in the new one, too (as counters are inherited in Metwally, Agrawal and El Abbadi, "Space-Saving", 2005), but for
- * one attempt. So no client who is new is shut out; a key that is used up is forgotten only by a flood which uses up every
- * bucket there is, and wins one attempt for as many as there are buckets, for then all newcomers inherit nearly everything.
+ * When the store is full, a new bucket replaces the one that refills first, and inherits its missing part except for one attempt (as
+ * counters are inherited in Metwally, Agrawal and El Abbadi, "Space-Saving", 2005). So no new client is locked out. A used-up key is evicted
+ * only by a flood that uses up every bucket, and that gains one attempt for as many as there are buckets.
  */
 export class MemoryRateLimitStore implements RateLimitStore {
   readonly #clock: Clock;
@@ -249,7 +248,7 @@ function inherited(
   return Math.min(earliestMs, nowMs + periodMs - (Math.max(1, cost) * periodMs) / limit);
 }
 
-/** One step of GCRA, for stores of other places. `usedMs` is how far ahead of now the theoretical arrival time lies: 0 for a fresh bucket. */
+/** One GCRA step, for other stores. `usedMs`: how far the theoretical arrival time lies ahead of now; 0 for a new bucket. */
 export function takeFrom(usedMs: number, { limit, periodMs }: RateLimitRule, cost: number): RateLimitResult {
   const intervalMs = periodMs / limit;
   const excessMs = usedMs + cost * intervalMs - periodMs;
@@ -267,10 +266,10 @@ export function takeFrom(usedMs: number, { limit, periodMs }: RateLimitRule, cos
 
 /** The rooms of one process: every subscriber is called before publish() returns. */
 export class MemoryRoomBus implements RoomBus {
-  /** Replaced, not changed: whoever subscribes while a frame goes out gets the next one. */
+  /** Replaced, not changed: a subscriber added during a publication gets the next frame. */
   #subscribers: ReadonlySet<{ readonly fn: RoomSubscriber }> = new Set();
 
-  /** An error of one subscriber keeps no frame from the others; the first one is thrown when all have had theirs. */
+  /** An exception of one subscriber does not affect the others; the first is thrown at the end. */
   publish(room: string, frame: Uint8Array, isText: boolean): void {
     const errors: unknown[] = [];
     for (const subscriber of this.#subscribers) {
@@ -285,7 +284,7 @@ export class MemoryRoomBus implements RoomBus {
   }
 
   subscribe(fn: RoomSubscriber): Disposable {
-    const subscriber = { fn }; // the same function may subscribe twice
+    const subscriber = { fn }; // a function may subscribe twice
     this.#subscribers = new Set([...this.#subscribers, subscriber]);
     return {
       [Symbol.dispose]: () => {
@@ -313,7 +312,7 @@ interface Timed {
   place: number;
 }
 
-/** Entries by key, and a binary heap of them with the earliest time first. A look-up is O(1), a write O(log n). */
+/** Entries by key, with a binary heap, earliest time first. A look-up is O(1), a write O(log n). */
 export class ExpiryHeap<T extends Timed> {
   readonly #entries = new Map<string, T>();
   readonly #heap: T[] = [];
@@ -331,7 +330,7 @@ export class ExpiryHeap<T extends Timed> {
     return this.#entries.get(key);
   }
 
-  /** Adds an entry whose key is new. */
+  /** Adds an entry with a new key. */
   add(entry: T): void {
     this.#entries.set(entry.key, entry);
     this.#put(entry, this.#heap.length);
@@ -360,7 +359,7 @@ export class ExpiryHeap<T extends Timed> {
     }
   }
 
-  /** Moves an entry below those of the same time: the last to come is the last to go. */
+  /** Moves an entry below those with the same time: first in, first out. */
   #sink(entry: T): void {
     for (;;) {
       const left = this.#heap[2 * entry.place + 1];

@@ -114,7 +114,7 @@ export const checkCommand: Command = {
 
 type Format = (typeof FORMATS)[number];
 
-/** A form that goes into a file. */
+/** Report format for a file. */
 interface Output {
   readonly format: Format;
   readonly file: string;
@@ -175,8 +175,8 @@ async function print(
 }
 
 /**
- * A report without known findings. A file that is absent is written with all there are; one that names findings that are no longer there
- * is written without them, so that it only shrinks. @throws SvcError `E_CLI_USAGE`
+ * Removes known findings from a report. An absent file is written with all findings; a file that names findings that no longer exist is
+ * rewritten without them, so that it only shrinks. @throws SvcError `E_CLI_USAGE`
  */
 function withoutKnown(report: Report, file: string): Report {
   const found = keysOf(report.findings);
@@ -192,7 +192,7 @@ function withoutKnown(report: Report, file: string): Report {
   );
 }
 
-/** A key for each finding that outlives lines that move, and can be read: its rule, its subject, and its number among those. */
+/** Readable key of a finding that does not depend on line numbers: its rule, its subject, and its number among equal ones. */
 function keysOf(findings: readonly Finding[]): string[] {
   return fingerprints(findings).map(
     (print, index) => `${findings[index]!.rule} ${findings[index]!.subject} ${print}`,
@@ -240,7 +240,7 @@ function render(
   }
 }
 
-/** A step of GitHub Actions has a page of its own, in the file that it names. That nobody can write there fails no check. */
+/** Writes the summary page of a GitHub Actions step, to the file that it names. A failed write does not fail the check. */
 function summarize(report: Report, context: ReportContext): void {
   const file = process.env['GITHUB_STEP_SUMMARY'];
   if (!file) return;
@@ -324,14 +324,14 @@ function unknownRule(id: string, near: string | undefined): SvcError<'E_CLI_USAG
 function readCheckOptions(values: Invocation['values']): CheckOptions {
   return {
     baseline: readBaseline(values['baseline']),
-    known: values['known'] as string | undefined, // parseArgs was told that it is a string
+    known: values['known'] as string | undefined, // parseArgs returns a string here
     format: readWord(
       'format',
       values['format'],
       FORMATS,
       process.env['GITHUB_ACTIONS'] === 'true' ? 'github' : 'human',
     ),
-    outputs: ((values['output'] ?? []) as readonly string[]).map(readOutput), // parseArgs was told that they are strings
+    outputs: ((values['output'] ?? []) as readonly string[]).map(readOutput), // parseArgs returns strings here
     failLevel: readWord('fail-level', values['fail-level'], SEVERITIES, 'error'),
     maxWarnings: readCount('max-warnings', values['max-warnings'], 0, 999_999_999),
     env: values['env'] === undefined ? undefined : readWord('env', values['env'], ENVIRONMENTS, 'production'),
@@ -343,7 +343,7 @@ function readCheckOptions(values: Invocation['values']): CheckOptions {
   };
 }
 
-/** @throws SvcError `E_CLI_USAGE` where the file cannot be read, or is no document */
+/** @throws SvcError `E_CLI_USAGE` if the file cannot be read, or is not a document */
 function readBaseline(file: unknown): AskOptions['baseline'] {
   if (typeof file !== 'string') return undefined;
   const refuse = (problem: string, cause?: unknown): never => {
@@ -370,7 +370,7 @@ function readOutput(given: string): Output {
   return { format: readWord('output', form, FORMATS, 'human'), file };
 }
 
-/** Patterns of rules. One of this package's that fits none is misspelt; those of plugins are not known yet. */
+/** Patterns of rules. A pattern of this package that matches no rule is misspelt; rules of plugins are not known yet. */
 function readPatterns(option: string, given: unknown): string[] {
   const patterns = ((given ?? []) as readonly string[])
     .flatMap((text) => text.split(','))

@@ -1,5 +1,5 @@
 /**
- * What a command of the command line is, and what those that take an application share.
+ * Type of a command, and shared parts of commands that take an application.
  */
 import { systemClock } from '../base/clock.ts';
 import { SvcError } from '../base/errors.ts';
@@ -18,7 +18,7 @@ export interface Subject {
   readonly module: URL;
 }
 
-/** What a command gets. */
+/** Input of a command. */
 export interface Invocation {
   readonly positionals: readonly string[];
   readonly values: Readonly<Record<string, unknown>>;
@@ -34,17 +34,17 @@ export interface Command {
   readonly summary: string;
   readonly details: string;
   readonly options: ParseArgsOptionsConfig;
-  /** The words that options can be, for shells that complete them: none where nobody can know, as of numbers. Those that are not named are files. */
+  /** Words of options, for shell completion; empty if unknown, as for numbers. Unlisted options complete files. */
   readonly choices?: Readonly<Record<string, readonly string[]>>;
-  /** The words that its first argument can be, for the same. */
+  /** Words of the first argument, for shell completion. */
   readonly verbs?: readonly string[];
-  /** Whether its one argument names an application, with these options or always: then `--env-file` is read first, and the application's own copy of the package takes over. */
+  /** Whether its argument names an application, always or with these options: then `--env-file` is read first, and the application's own copy of the package takes over. */
   readonly takesModule: boolean | ((values: Invocation['values'], positionals: readonly string[]) => boolean);
-  /** How many words come before the module. Default 0. */
+  /** Number of words before the module. Default 0. */
   readonly words?: number;
   /** Refuses option values before anything is looked up. @throws SvcError `E_CLI_USAGE` */
   check?(values: Invocation['values']): void;
-  /** Tells of a module that is not there, where that is an answer of the command's own. Default: it is thrown. */
+  /** Handles a missing module, if that is a valid result of the command. Default: it is thrown. */
   absent?(invocation: Invocation, given: string, error: SvcError): Promise<number>;
   /** The exit status, or undefined where a server keeps the process alive. */
   run(invocation: Invocation): Promise<number | undefined>;
@@ -57,12 +57,12 @@ export const ENV_FILE_HELP =
 /** Environments that an option can name. */
 export const ENVIRONMENTS = ['production', 'development', 'test'] as const;
 
-/** How long a module may take to load before it is said to hang. */
+/** Time for a module to load before it counts as hanging. */
 const LOAD_TIMEOUT_MS = 30_000;
-/** How long somebody who looks on is told nothing. */
+/** Time before a waiting user is informed. */
 const NOTICE_MS = 5_000;
 
-/** Imports the application. In production it must pass its checks, unless nobody wants that: then what they find is logged. @throws SvcError `E_LOAD`, `E_COMPILE` */
+/** Imports the application. In production its checks must pass, unless disabled: then findings are logged. @throws SvcError `E_LOAD`, `E_COMPILE` */
 export async function openApplication(
   subject: Subject,
   { isChecked = true }: { readonly isChecked?: boolean } = {},
@@ -82,8 +82,8 @@ export function importApplication({ target, module, given }: Subject): Promise<S
 }
 
 /**
- * A promise with an end. What never settles hangs the process when something else is going on, of which standard error hears after
- * a while, and when nothing is, lets it end with status 0 and no word: Node tells of that by `beforeExit`.
+ * A promise with a time limit. A promise that never settles hangs the process while other work runs, which is reported on standard error. Without
+ * other work the process would exit with status 0 and no message: Node emits `beforeExit` for that.
  */
 export async function settling<T>(
   pending: Promise<T>,

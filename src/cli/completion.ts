@@ -1,7 +1,7 @@
 /**
  * `svc completion bash|zsh|fish`: a script by which a shell completes commands, options and their words.
  *
- * Everything comes out of the commands themselves, so a script never knows less than its version of `svc`.
+ * The script is generated from the commands, so it matches its version of `svc`.
  */
 import { SvcError } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
@@ -9,7 +9,7 @@ import type { Command, Invocation } from './command.ts';
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const;
 
-/** What a shell is told of an option. */
+/** Completion of an option. */
 interface Option {
   readonly name: string;
   readonly summary: string;
@@ -18,7 +18,7 @@ interface Option {
   readonly choices: readonly string[] | undefined;
 }
 
-/** What a shell is told of a command. */
+/** Completion of a command. */
 interface Completed {
   readonly name: string;
   readonly summary: string;
@@ -26,7 +26,7 @@ interface Completed {
   readonly options: readonly Option[];
 }
 
-/** The command that tells of all others. `commands` is asked when it runs. */
+/** The completion command. `commands` is called when it runs. */
 export function completionCommand(commands: () => Readonly<Record<string, Command>>): Command {
   return {
     usage: 'svc completion bash|zsh|fish',

@@ -1,7 +1,7 @@
 /**
- * The child process in which an application is imported to be inspected: asked once, answers once, and ends.
+ * Child process that imports an application to inspect it: one request, one response, then it exits.
  *
- * Its standard output is the parent's standard error, so that what the application prints never mixes with a report.
+ * Its standard output is the parent's standard error, so that output of the application does not mix with a report.
  */
 import { systemClock } from '../base/clock.ts';
 import { makeReport } from '../check/check.ts';
@@ -31,10 +31,10 @@ const STACK_FRAMES = 50;
 const SLOW_IMPORT_MS = 1_500;
 
 process.once('message', (job: Job) => {
-  const send = process.send!.bind(process); // fork() gives it; the application may take it away
+  const send = process.send!.bind(process); // fork() creates it; the application may remove it
   const answer = (of: Answer): void => {
     flush();
-    process.channel?.ref(); // the parent ends this process once it has the answer
+    process.channel?.ref(); // the parent ends this process after the response
     send(of);
   };
   send({ token: job.token, kind: 'begun' } satisfies Begun);
@@ -49,9 +49,9 @@ process.once('message', (job: Job) => {
 process.once('disconnect', () => process.exit(1)); // the parent is gone
 
 async function work(job: Job): Promise<Answer> {
-  process.channel?.unref(); // what never settles is to be noticed
+  process.channel?.unref(); // makes hanging promises visible
   Error.stackTraceLimit = STACK_FRAMES;
-  process.setSourceMapsEnabled(true); // places of compiled code are those of its sources
+  process.setSourceMapsEnabled(true); // maps places of compiled code to its sources
   void process.stdout.writable; // opened now, so that it is not taken for the application's
   void process.stderr.writable;
   denyStart();
@@ -67,7 +67,7 @@ async function work(job: Job): Promise<Answer> {
   const startedMs = importMsSoFar();
   const loaded = await load(job);
   const importMs = importMsSoFar() - startedMs;
-  if ('app' in loaded) await systemClock.sleep(0); // promises that nobody caught are told when the import's turn is over
+  if ('app' in loaded) await systemClock.sleep(0); // unhandled rejections are emitted after the import's turn
   const open = 'app' in loaded ? await watch.leftOpen() : [];
   const tried = await placed(job, [...network.tried, ...open]);
   const trespassed = (): Finding[] => [
@@ -121,7 +121,7 @@ async function work(job: Job): Promise<Answer> {
   };
 }
 
-/** A deploy is judged as production, whatever the source says, unless the command line or SVC_ENV says otherwise. */
+/** A deployment is checked as production, whatever the source says, unless the command line or SVC_ENV says otherwise. */
 function judgeAsDeployed(app: Svc): void {
   const env = process.env['SVC_ENV'];
   try {
@@ -131,7 +131,7 @@ function judgeAsDeployed(app: Svc): void {
   }
 }
 
-/** The parts of the application that were looked at. */
+/** Inspected parts of the application. */
 function scopeOf(app: Svc, { project }: SourceReport): ReportScope {
   const { details, tools, env } = app.inspect();
   const own = details.filter(({ isOperation }) => !isOperation);
@@ -149,7 +149,7 @@ function scopeOf(app: Svc, { project }: SourceReport): ReportScope {
 type Loaded =
   { readonly app: Svc } | { readonly error: unknown } | { readonly hung: string; readonly isLate?: true };
 
-/** Why there is no application. What was denied has been told already. */
+/** Reason why there is no application. Denied operations were reported already. */
 function unloaded(
   job: Job,
   loaded: Exclude<Loaded, { app: Svc }>,
@@ -192,13 +192,13 @@ async function load({ target, module, timeoutMs }: Job): Promise<Loaded> {
   return loaded;
 }
 
-/** Time that the process has computed or waited in its loop: what other processes take of the machine does not count. */
+/** Time in which the process computed or idled, without the time that other processes took. */
 function importMsSoFar(): number {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1_000 + performance.eventLoopUtilization().idle;
 }
 
-/** SVC503: time is lost with every start of every process, and whoever waits for it waits that long. */
+/** SVC503: a slow import delays every start of every process. */
 function slow({ given }: Job, importMs: number): readonly Finding[] {
   if (importMs < SLOW_IMPORT_MS) return [];
   const { severity, remedy } = CORE_RULES.find(({ id }) => id === 'SVC503')!; // the catalogue ends with it
@@ -234,7 +234,7 @@ function trespasses({ given }: Job, found: readonly Trespass[]): Finding[] {
   }));
 }
 
-/** What was thrown while the module was imported: under the rule that its fault belongs to, where it has one. */
+/** The exception of the import, under its fault's rule if it has one. */
 function loadFinding({ given }: Job, error: unknown): Finding {
   const cause = error instanceof SvcError && error.code === 'E_LOAD' ? (error.cause ?? error) : error;
   const said =
@@ -262,7 +262,7 @@ function known(place: Place): Place | undefined {
   return place.line === 0 ? undefined : place;
 }
 
-/** Without what they do, each id once. */
+/** Findings without duplicates by id. */
 function texts(rules: readonly RuleText[]): RuleText[] {
   return [...Map.groupBy(rules, ({ id }) => id).values()]
     .map(([first]) => first!)

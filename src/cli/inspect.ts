@@ -18,9 +18,9 @@ import type { Place, Report } from '../base/findings.ts';
 import type { Target } from './load.ts';
 import type { SecurityRequirement } from '../http/contracts.ts';
 
-/** What the child is asked. */
+/** Request to the child. */
 export interface Job {
-  /** Comes back with the answer: the application may send messages of its own. */
+  /** Returned with the response, because the application may send its own messages. */
   readonly token: string;
   readonly wants: 'report' | 'live' | 'routes' | 'openapi';
   readonly given: string;
@@ -32,7 +32,7 @@ export interface Job {
   readonly baseline?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** A route as it is listed. */
+/** A listed route. */
 export interface ListedRoute {
   readonly method: string;
   readonly path: string;
@@ -43,13 +43,13 @@ export interface ListedRoute {
   readonly place: Place | null;
 }
 
-/** What comes back first, before anything of the application has run. */
+/** First message, before any code of the application has run. */
 export interface Begun {
   readonly token: string;
   readonly kind: 'begun';
 }
 
-/** What comes back in the end. */
+/** Last message. */
 export type Answer = { readonly token: string } & (
   | {
       readonly kind: 'checked';
@@ -58,7 +58,7 @@ export type Answer = { readonly token: string } & (
       readonly scope: ReportScope;
     }
   | { readonly kind: 'routes'; readonly routes: readonly ListedRoute[] }
-  /** JSON, and what it leaves out, a line each. */
+  /** JSON, with one line for each part that it omits. */
   | { readonly kind: 'openapi'; readonly document: string; readonly problems: readonly string[] }
   /** The module was not imported. */
   | {
@@ -71,11 +71,11 @@ export type Answer = { readonly token: string } & (
   | { readonly kind: 'crashed'; readonly stack: string }
 );
 
-/** How long the child may take to begin, and beyond its own limit to say what keeps it: one that is blocked never will. */
+/** Time for the child to start, and beyond its own limit to name the cause: a blocked child never does. */
 const START_MS = 3_000;
 const GRACE_MS = 1_000;
 
-/** The answer for each job, besides `failed`. An application with mistakes has a report in place of a document. */
+/** Response to each job, beside `failed`. An application with mistakes has a report instead of a document. */
 interface Kinds {
   readonly report: 'checked';
   readonly live: 'checked';
@@ -83,7 +83,7 @@ interface Kinds {
   readonly openapi: 'openapi' | 'checked';
 }
 
-/** How an application is asked. */
+/** Options of an inspection. */
 export interface AskOptions<W extends Job['wants'] = Job['wants']> {
   readonly wants: W;
   readonly timeoutMs: number;
@@ -93,9 +93,9 @@ export interface AskOptions<W extends Job['wants'] = Job['wants']> {
 }
 
 /**
- * Imports an application in a child process and asks about it. Never rejects for anything that the application does.
+ * Imports an application in a child process and inspects it. Never rejects because of the application.
  *
- * @throws Error with the child's stack, for our own fault
+ * @throws Error with the child's stack for a bug of this package
  */
 export async function ask<W extends Job['wants']>(
   subject: Subject,
@@ -111,7 +111,7 @@ export async function ask<W extends Job['wants']>(
     baseline,
   };
   const child = fork(fileURLToPath(new URL(`./inspect-child${extname(import.meta.url)}`, import.meta.url)), {
-    stdio: ['ignore', 2, 2, 'ipc'], // what the application prints goes to standard error
+    stdio: ['ignore', 2, 2, 'ipc'], // output of the application goes to standard error
     env: { ...process.env, ...(env === undefined ? {} : { SVC_ENV: env }), NODE_DISABLE_COMPILE_CACHE: '1' }, // nothing is written to disk
   });
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();
@@ -146,7 +146,7 @@ export async function ask<W extends Job['wants']>(
   }
 }
 
-/** Nothing came of it: there is no application to ask. */
+/** Result without an application. */
 export function failed(
   { token, given }: Pick<Job, 'token' | 'given'>,
   message: string,
@@ -190,14 +190,14 @@ export function writeOutput(file: string, text: string, option = 'output'): void
   }
 }
 
-/** There is no room for what is written. */
+/** The disk is full. */
 const FULL: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
 
 /**
- * Writes to standard output and waits until it is there: the process ends at once afterwards. A reader that has left is no fault, half a
- * document in a file is. Files are written here, for Node takes what a stream of one has room for as all of it.
+ * Writes to standard output and waits for it, because the process exits right afterwards. A closed pipe is not an error, a truncated file is.
+ * Files are written here, because Node counts a partial write of a file stream as complete.
  *
- * @throws SvcError `E_CLI_USAGE` where there is no room
+ * @throws SvcError `E_CLI_USAGE` if the disk is full
  */
 export async function printAll(text: string): Promise<void> {
   try {
@@ -220,7 +220,7 @@ function written(text: string): Promise<void> {
   return promise;
 }
 
-/** Whether standard output takes colours: a terminal that is not dumb, and nobody asked for none. */
+/** Whether standard output supports colours: a capable terminal, and the user has not disabled them. */
 export function hasColours(values: Readonly<Record<string, unknown>>): boolean {
   return (
     process.stdout.isTTY &&

@@ -1,8 +1,7 @@
 /**
- * Loading an application: `src/app.ts:app` -> the object, or one clear sentence about why not.
+ * Loads an application: `src/app.ts:app` -> the object, or an error that names the cause.
  *
- * TypeScript is run by type stripping; `./x.js` that is `x.ts` on disk is found; what Node says about syntax and modules is
- * translated into what to do.
+ * Type stripping runs TypeScript. An import of `./x.js` finds `x.ts`. Node's errors about syntax and modules become instructions.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, readdirSync, realpathSync, statSync } from 'node:fs';
@@ -48,12 +47,12 @@ export function locate(target: Target, cwd: string): URL {
 /** The extensions that a file's name may lack, in the order in which they are tried. */
 const EXTENSIONS = ['', '.ts', '.mts', '.js', '.mjs'];
 
-/** Whether a name can only be that of a folder: ".", ".." and "src/" do not mean "../shop.ts" and "src.ts". */
+/** Whether a name can only mean a folder: ".", ".." and "src/" do not mean "../shop.ts" and "src.ts". */
 function namesFolder(module: string): boolean {
   return /(?:^|[/\\])\.{0,2}$/.test(module);
 }
 
-/** Whether there is something of that name that is no folder. */
+/** Whether a file of that name exists. */
 function isFile(path: string): boolean {
   try {
     return !statSync(path).isDirectory();
@@ -62,7 +61,7 @@ function isFile(path: string): boolean {
   }
 }
 
-/** What was meant, as far as it can be seen: a file beside it that is called nearly the same. */
+/** A file beside it with a similar name, as suggestion. */
 function hint(path: string, module: string): string {
   if (existsSync(path)) return '; it is a folder';
   const folder = dirname(path);
@@ -77,14 +76,14 @@ function hint(path: string, module: string): string {
     : `: did you mean "${module.slice(0, module.length - basename(path).length)}${near}"?`;
 }
 
-/** What an import of the specifier in a module of the folder would mean: `exports` and `imports` of package.json count. */
+/** Resolves a specifier from a module of the folder; `exports` and `imports` of package.json apply. */
 function resolvedFrom(folder: string, specifier: string): URL | undefined {
   const parentURL = pathToFileURL(resolve(folder, 'package.json')).href;
   const hooks = registerHooks({ resolve: (asked, context, next) => next(asked, { ...context, parentURL }) });
   try {
     return new URL(import.meta.resolve(specifier));
   } catch {
-    return undefined; // neither file nor package: the caller says so
+    return undefined; // neither file nor package: the caller reports it
   } finally {
     hooks.deregister();
   }
@@ -115,7 +114,7 @@ export function codeOf(error: unknown): string {
   return (error as NodeJS.ErrnoException).code ?? String(error);
 }
 
-/** Imports the module and takes its export. @throws SvcError `E_LOAD`, with what Node said translated */
+/** Imports the module and returns its export. @throws SvcError `E_LOAD`, with Node's error translated */
 export async function loadApplication(target: Target, module: URL): Promise<Svc> {
   findTypeScriptToo();
   const name = `${target.module}:${target.exportName}`;
@@ -145,16 +144,16 @@ export async function loadApplication(target: Target, module: URL): Promise<Svc>
   return app;
 }
 
-/** Whether a value is an application, of whichever copy of the package. */
+/** Whether a value is an application of any copy of the package. */
 export function isApplication(value: unknown): value is Svc {
   return typeof value === 'object' && value !== null && APP_BRAND in value;
 }
 
 let isHooked = false;
-/** The module that was resolved last: the one at fault when Node tells of a syntax error without its place. */
+/** The last resolved module: the faulty one if Node reports a syntax error without its place. */
 let lastResolved = '';
 
-/** TypeScript sources may import `./x.js`, as TypeScript itself asks for: where that file is absent, `x.ts` is meant. */
+/** TypeScript sources may import `./x.js`: if that file is absent, `x.ts` is loaded. */
 function findTypeScriptToo(): void {
   if (isHooked) return;
   isHooked = true;
@@ -192,11 +191,11 @@ function alternatives(specifier: string): string[] {
   return [`${specifier}.ts`, `${specifier}/index.ts`];
 }
 
-/** What V8 says of an ES module that it was given as CommonJS, which "npm init" makes of every file in a new package. */
+/** V8's error for an ES module loaded as CommonJS, which "npm init" makes the default of a new package. */
 const NO_MODULE =
   /^(?:Cannot use import statement outside a module|Cannot use 'import\.meta' outside a module|Unexpected token 'export'|await is only valid in async functions and the top level bodies of modules)$/;
 
-/** What Node said, and what to do about it. */
+/** Node's error, and its remedy. */
 function translate(error: unknown): string {
   if (!(error instanceof Error))
     return `it threw ${error === null ? 'null' : `a value of type ${typeof error}`}`;
@@ -221,7 +220,7 @@ function translate(error: unknown): string {
   return isFault(error) ? `${where}${said}` : `${where}${error.name}: ${said}`;
 }
 
-/** Whether an error is a fault with a remedy, of whichever copy of the package. */
+/** Whether an error is a fault with a remedy, of any copy of the package. */
 export function isFault(error: unknown): error is SvcError {
   const { code, remedy } = (error ?? {}) as Partial<SvcError>;
   return (
@@ -229,18 +228,18 @@ export function isFault(error: unknown): error is SvcError {
   );
 }
 
-/** What Node denies a process that was started with --permission, as a mistake in how it was started; any other error as it is. */
+/** Translates denials of Node's --permission into a mistake in the start command; returns other errors unchanged. */
 export function permissionFault(error: unknown): unknown {
   if (!(error instanceof Error) || (error as NodeJS.ErrnoException).code !== 'ERR_ACCESS_DENIED')
     return error;
   const flag = /--allow-[\w-]+/.exec(error.message)?.[0] ?? error.message;
-  const { resource = '' } = error as { readonly resource?: string }; // of a child process that is Node itself
+  const { resource = '' } = error as { readonly resource?: string }; // set for a child process that is Node itself
   return new SvcError('E_PERMISSION', [flag, flag.startsWith('--allow-fs') ? resource : ''], {
     cause: error,
   });
 }
 
-/** `file:line: `, where an error tells it in the first line of its stack, or in a frame outside Node and this package. */
+/** `file:line: ` from the first line of an error's stack, or from a frame outside Node and this package. */
 function placeIn(error: Error): string {
   const stack = error.stack ?? '';
   const head = /^((?:file:\/\/|\/|[A-Za-z]:\\).*):(\d+)\n/.exec(stack);
@@ -250,8 +249,8 @@ function placeIn(error: Error): string {
 }
 
 /**
- * V8 keeps to itself where in a module a syntax error is. JavaScript is given to `node --check`, which tells and runs
- * nothing; TypeScript whose types can be stripped, and that is no JavaScript then, has a decorator in it.
+ * V8 does not report the place of a syntax error in a module. `node --check` finds it in JavaScript without running it. TypeScript whose types can
+ * be stripped, but that is then not JavaScript, contains a decorator.
  */
 function syntaxError(said: string): string {
   if (!lastResolved.startsWith('file:')) return said;

@@ -102,7 +102,7 @@ function readArguments(
   }
 }
 
-/** An option without its value, or with one that it has no use for. What begins with a dash is taken for the next option. */
+/** Reports an option without its value, or with a useless one. A word that begins with a dash is the next option. */
 function valueIssue({ options, choices }: Command, option: string, args: readonly string[]): string {
   const name = option.slice(2);
   if (options[name]?.type === 'boolean') return `${option} takes no value`;
@@ -149,7 +149,7 @@ async function invoke(
   return command.run({ positionals, values, argv, subject: { given, target, module } });
 }
 
-/** The command line of a package: today's, and that of packages that a bundler had joined. */
+/** Command line of a package: the current one, and that of packages that a bundler had joined. */
 const COMMAND_LINES = ['dist/cli/main.js', 'dist/cli.js'] as const;
 
 /** The application brings its own copy of the package: that one must serve it. */
@@ -181,7 +181,7 @@ function loadEnvironment(file: string): void {
 
 const STATUS: Partial<Record<FaultCode, number>> = { E_CLI_USAGE: 2, E_LOAD: 3, E_COMPILE: 3 };
 
-/** One line about what is wrong, one about what to do; a stack only where it is our fault or the application's. */
+/** Prints one line with the mistake and one with the remedy; a stack only for a bug of this package or the application. */
 function report(thrown: unknown, command: string | undefined): number {
   const error = permissionFault(thrown);
   const text = isFault(error)
@@ -194,7 +194,7 @@ function report(thrown: unknown, command: string | undefined): number {
   return isFault(error) ? (STATUS[error.code] ?? 1) : 1;
 }
 
-/** A command has a help of its own; a single mistake between declarations, and what the application's module threw, their own remedy, or its stack. */
+/** Remedy of an error: a command's help, a finding's own remedy, or the stack of the application's exception. */
 function adviceOn({ code, cause, remedy, findings }: SvcError, command: string | undefined): string {
   if (code === 'E_CLI_USAGE')
     return command !== undefined && Object.hasOwn(COMMANDS, command) ? `See: svc ${command} --help` : remedy;

@@ -42,7 +42,7 @@ export const mcpCommand: Command = {
 };
 
 async function run({ values, subject }: Invocation): Promise<number> {
-  const reserved = reserveOutput(process.stdout, process.stderr); // also from what the module prints while it is imported
+  const reserved = reserveOutput(process.stdout, process.stderr); // also output of the module during its import
   const app = await openApplication(subject!); // takesModule
   if (values['list'] === true) {
     const tools = app.mcpTools();
@@ -50,7 +50,7 @@ async function run({ values, subject }: Invocation): Promise<number> {
     const printed = printAll(
       readFormat(values) === 'json' ? JSON.stringify({ schemaVersion: 1, tools }, null, 2) : listing(tools),
     );
-    reserveOutput(process.stdout, process.stderr); // what the application still prints, with its last breath for example, is not part of the list
+    reserveOutput(process.stdout, process.stderr); // later output of the application, for example on exit, is not part of the list
     await printed;
     return 0;
   }
@@ -81,7 +81,7 @@ function readFormat(values: Invocation['values']): 'human' | 'json' {
 }
 
 function headersOf(values: Invocation['values']): readonly string[] {
-  return (values['header'] as readonly string[] | undefined) ?? []; // parseArgs was told that it is a list of strings
+  return (values['header'] as readonly string[] | undefined) ?? []; // parseArgs returns strings here
 }
 
 /** @throws SvcError `E_CLI_USAGE` */
@@ -102,7 +102,7 @@ function valueOf([name, variable]: readonly [string, string]): [string, string] 
   return [name, value];
 }
 
-/** A block for each tool: its name and arguments, what it does, what it calls. */
+/** A block for each tool: its name and arguments, description, and target. */
 function listing(tools: readonly Tool[]): string {
   if (tools.length === 0) return 'No route is a tool';
   return tools

@@ -1,5 +1,5 @@
 /**
- * `svc migrate`: brings the database of an application up to date, or back, and tells where it is.
+ * `svc migrate`: migrates the database of an application forwards or back, and reports its state.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -21,7 +21,7 @@ type Action = (open: OpenMigrator, values: Invocation['values']) => Promise<numb
 
 const ACTIONS: Readonly<Record<string, Action>> = {
   up: async ({ migrator }, values) =>
-    printRest(await migrator.up({ to: values['to'] as string | undefined }), 'Nothing to apply'), // parseArgs was told that it is a string
+    printRest(await migrator.up({ to: values['to'] as string | undefined }), 'Nothing to apply'), // parseArgs returns a string here
   down: async ({ migrator }, values) =>
     printRest(await migrator.down({ steps: readSteps(values) }), 'Nothing to undo'),
   status: printStatus,
@@ -94,14 +94,14 @@ async function migrate({ positionals, values, subject }: Invocation): Promise<nu
   denyStart(); // a module that starts its application when it is imported must not do so now
   const app = await importApplication(subject!); // takesModule
   const view = app.inspect();
-  const plugin = pluginOf(view.plugins.filter(isMigratable), values['database'] as string | undefined); // parseArgs was told that it is a string
+  const plugin = pluginOf(view.plugins.filter(isMigratable), values['database'] as string | undefined); // parseArgs returns a string here
   const action = actionOf(positionals);
   if (action === 'seed') refuseInProduction(view.env, values['in-production'] === true);
   await using open = await plugin.openMigrator({ onDone: printDone });
   return await ACTIONS[action]!(open, values);
 }
 
-/** The plugin whose database it is. @throws SvcError `E_MIGRATION_TARGET` */
+/** The plugin of the database. @throws SvcError `E_LOAD`, `E_MIGRATION_TARGET` */
 function pluginOf(plugins: readonly Migratable[], name: string | undefined): Migratable {
   const chosen =
     plugins.find((plugin) => plugin.name === (name ?? 'database')) ??
@@ -117,11 +117,11 @@ function pluginOf(plugins: readonly Migratable[], name: string | undefined): Mig
   ]);
 }
 
-// -- what is done --
+// -- subcommands --
 
 const NONE_UNFINISHED = 'No migration is unfinished\n';
 
-/** Those that have been told of: a plugin may tell of none while it works. */
+/** Reported migrations: a plugin may report none while it works. */
 const printed = new Set<MigrationDone>();
 
 /** At once: the next one may take its time, or fail. */
@@ -153,7 +153,7 @@ function readSteps(values: Invocation['values']): number {
   return readCount('steps', values['steps'], 1, 9_999) ?? 1;
 }
 
-/** Shows the unfinished migration, or notes what has become of it. */
+/** Shows the unfinished migration, or records its outcome. */
 async function repair({ migrator }: OpenMigrator, values: Invocation['values']): Promise<number> {
   const as = readAs(values);
   if (as !== undefined) {
@@ -215,7 +215,7 @@ async function create({ positionals: [, given, ...surplus], values }: Invocation
     .replace(/^_+|_+$/g, '');
   if (name === '')
     throw new SvcError('E_CLI_USAGE', [`migrate new needs letters or digits, found "${given}"`]);
-  const directory = (values['directory'] as string | undefined) ?? DEFAULT_DIRECTORY; // parseArgs was told that it is a string
+  const directory = (values['directory'] as string | undefined) ?? DEFAULT_DIRECTORY; // parseArgs returns a string here
   const number = nextNumber(directory);
   const earlier = fileNamed(directory, name);
   if (earlier !== undefined)

@@ -5,9 +5,9 @@
  *   --registry  depends on the package at the running version: npm install fetches it
  *   --link      depends on the running copy, through links in node_modules: nothing to install
  *
- * The public registry has another package of this name: a project must not ask for it because nobody said otherwise.
+ * The public registry has another package of this name: a project uses it only with --registry.
  *
- * Everything is written beside its place and then moved there, so that a project is there whole or not at all.
+ * The project is written beside its destination and then moved, so that it is complete or absent.
  */
 import { randomBytes } from 'node:crypto';
 import {
@@ -56,7 +56,7 @@ export const newCommand: Command = {
   run,
 };
 
-/** What package.json of this package says, as far as it matters here. */
+/** The used part of this package's package.json. */
 interface Manifest {
   readonly version: string;
   readonly engines: { readonly node: string };
@@ -72,7 +72,7 @@ async function run({ positionals, values }: Invocation): Promise<number> {
   }
   const source = sourceOf(values);
   const target = resolve(given);
-  const name = nameFor(target, values['name'] as string | undefined); // parseArgs was told that it is a string
+  const name = nameFor(target, values['name'] as string | undefined); // parseArgs returns a string here
   if (values['if-absent'] === true && existsSync(join(target, 'package.json'))) {
     // moved there last, so the rest is there too
     process.stdout.write(`${given} is there already: nothing changed\n`);
@@ -97,7 +97,7 @@ function sourceOf(values: Invocation['values']): PackageSource {
 
 const SOURCES: readonly PackageSource[] = ['vendor', 'registry', 'link'];
 
-/** The name asked for, or what npm allows of the folder's. @throws SvcError `E_CLI_USAGE` */
+/** The requested name, or a valid one made of the folder's. @throws SvcError `E_CLI_USAGE` */
 function nameFor(target: string, asked: string | undefined): string {
   const name =
     asked ??
@@ -146,7 +146,7 @@ function create(given: string, target: string, name: string, source: PackageSour
     return count;
   } catch (error) {
     for (const path of [staging, ...moved]) rmSync(path, { recursive: true, force: true });
-    throw new SvcError('E_NEW_FOLDER', [given, issueOf(error as NodeJS.ErrnoException)], { cause: error }); // of node:fs
+    throw new SvcError('E_NEW_FOLDER', [given, issueOf(error as NodeJS.ErrnoException)], { cause: error }); // from node:fs
   }
 }
 
@@ -156,7 +156,7 @@ function issueOf(error: NodeJS.ErrnoException): string {
   return `${what} (${error.code ?? String(error)}); none${isTaken ? ' of this project' : ''} is left behind`;
 }
 
-/** Whether the folder is there, and empty. @throws SvcError `E_NEW_FOLDER` with what is in the way */
+/** Whether the folder exists and is empty. @throws SvcError `E_NEW_FOLDER` with the obstacle */
 function assertFree(given: string, target: string): boolean {
   let entries: string[];
   try {
@@ -213,7 +213,7 @@ function write(folder: string, place: string, name: string, source: PackageSourc
   return texts.length;
 }
 
-/** Copies what npm would publish. npm would install development packages of a folder inside the project, so they are not named. */
+/** Copies the files that npm would publish, without development packages, which npm would install for a folder inside the project. */
 function copyPackage(own: string, files: readonly string[], to: string): void {
   mkdirSync(to, { recursive: true });
   for (const file of [...files, 'LICENSE', 'README.md']) {
@@ -251,13 +251,13 @@ function linkPackage(own: string, place: string, modules: string): void {
 }
 
 /**
- * Moves everything out of the staging folder, package.json last, and lists in `moved` what is the caller's to remove again.
+ * Moves everything out of the staging folder, package.json last, and lists in `moved` the paths that the caller must remove on failure.
  *
- * Fails where something is in the way, which a rename would replace: of two that fill one folder at once, the first to make
- * the first entry wins, and the other has touched nothing of it.
+ * Fails if a destination exists, which a rename would replace. Of two processes that fill one folder, the first to create the first entry
+ * wins, and the other has changed nothing.
  */
 export function moveEntries(staging: string, target: string, moved: string[]): void {
-  const names = readdirSync(staging).sort(); // the same order for everybody: else both could lose
+  const names = readdirSync(staging).sort(); // a fixed order: otherwise both could lose
   for (const name of [
     ...names.filter((entry) => entry !== 'package.json'),
     ...names.filter((entry) => entry === 'package.json'),

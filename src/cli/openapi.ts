@@ -10,7 +10,7 @@ import { ENVIRONMENTS, ENV_FILE_HELP } from './command.ts';
 import { clientText } from '../openapi/client/client.ts';
 import type { Command, Invocation } from './command.ts';
 
-/** How long the module may take to be imported. */
+/** Time for the module to be imported. */
 const TIMEOUT_MS = 60_000;
 const FORMATS = ['json'] as const;
 

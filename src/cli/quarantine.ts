@@ -1,5 +1,5 @@
 /**
- * What a module may not do while it is imported to be inspected: use the network, listen, or leave anything running.
+ * Restrictions of a module during its inspected import: no network, no listening, nothing left running.
  *
  * For a child process only: `denyNetwork()` replaces parts of node:net, node:dgram and node:dns.
  */
@@ -12,13 +12,13 @@ import { systemClock } from '../base/clock.ts';
 import { placeOf } from '../base/findings.ts';
 import type { Place } from '../base/findings.ts';
 
-/** Something that was tried, or left behind, and where. */
+/** A denied or leftover operation, with its place. */
 export interface Trespass {
   readonly what: string;
   readonly place: Place;
 }
 
-/** Thrown by what is denied. */
+/** Thrown by denied operations. */
 export class Denied extends Error {
   constructor(what: string) {
     super(`Denied while the module is imported: it ${what}`);
@@ -26,7 +26,7 @@ export class Denied extends Error {
   }
 }
 
-/** Whether an error comes from a denial, however often it has been wrapped. */
+/** Whether an error comes from a denial, also if wrapped. */
 export function isDenied(error: unknown): boolean {
   for (
     let current = error, depth = 0;
@@ -41,7 +41,7 @@ export function isDenied(error: unknown): boolean {
 
 /** The network is denied. */
 interface DeniedNetwork {
-  /** What has been tried; grows. */
+  /** Denied operations so far. */
   readonly tried: readonly Trespass[];
   /** Ends it. */
   allow(): void;
@@ -113,7 +113,7 @@ function addressOf(args: readonly unknown[]): string {
     : 'a local socket';
 }
 
-/** Names of what keeps a process alive, as Node gives them, in words. */
+/** Node's names of active resources, in words. */
 const HANDLES: Readonly<Record<string, string>> = {
   timeout: 'a timer',
   immediate: 'an immediate',
@@ -134,7 +134,7 @@ const HANDLES: Readonly<Record<string, string>> = {
   filehandle: 'an open file',
   ttywrap: 'a terminal',
 };
-/** Rounds of waiting for what ends by itself, such as a file that is being read. */
+/** Rounds of waiting for resources that end by themselves, such as a file being read. */
 const SETTLE_ROUNDS = 10;
 const SETTLE_MS = 10;
 
@@ -166,7 +166,7 @@ export class HandleWatch {
     this.#hook.enable();
   }
 
-  /** What keeps the process alive and did not before: named by Node, with its place where that is known. Waits a moment for what ends by itself. */
+  /** New resources that keep the process alive, named by Node, with their place if known. Waits briefly for those that end by themselves. */
   async leftOpen(): Promise<Trespass[]> {
     this.#hook.disable();
     for (let round = 0; round < SETTLE_ROUNDS && this.#more().length > 0; round++)
@@ -184,7 +184,7 @@ export class HandleWatch {
     });
   }
 
-  /** What keeps the process alive at this moment and did not before, by the names that Node has for it. */
+  /** New resources that keep the process alive now, by Node's names. */
   runningNow(): string[] {
     return [...new Set(this.#more())];
   }

@@ -8,7 +8,7 @@ import type { Command, Invocation } from './command.ts';
 import type { ListedRoute } from './inspect.ts';
 import type { SecurityRequirement } from '../http/contracts.ts';
 
-/** How long the module may take to be imported. */
+/** Time for the module to be imported. */
 const TIMEOUT_MS = 60_000;
 
 export const routesCommand: Command = {
@@ -51,7 +51,7 @@ function readFormat(values: Invocation['values']): 'human' | 'json' {
 
 const HEAD = ['METHOD', 'PATH', 'NAME', 'SECURITY', 'DECLARED'];
 
-/** Columns as wide as what is in them. */
+/** Columns as wide as their content. */
 function table(routes: readonly ListedRoute[], cwd: string, hasColour: boolean): string {
   const rows = routes.map((route) => [
     route.method,

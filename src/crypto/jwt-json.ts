@@ -1,8 +1,8 @@
 /**
- * JSON objects as tokens carry them: base64url -> UTF-8 -> one object, each step in one spelling only (RFC 7515 §2, §5.2).
+ * JSON objects in tokens: base64url -> UTF-8 -> one object, each with one valid spelling (RFC 7515 §2, §5.2).
  *
- * Refused beyond what JSON.parse() refuses: a name that comes twice in one object, at any depth and however it is escaped,
- * for parsers differ in which one they believe (RFC 8259 §4); the name `__proto__`; nesting beyond 32 levels.
+ * Stricter than JSON.parse(). Refuses duplicate names at any depth and with any escaping, because parsers differ in which one they use
+ * (RFC 8259 §4); the name `__proto__`; and nesting beyond 32 levels.
  */
 import { isUtf8 } from 'node:buffer';
 
@@ -33,7 +33,7 @@ function textOf(segment: string): string | undefined {
   const length = bytes.write(segment, 'base64url');
   if (bytes.toString('base64url', 0, length) !== segment) return undefined;
   const text = bytes.toString('utf8', 0, length);
-  // whatever is malformed becomes U+FFFD, so only a text that has one needs a second look
+  // malformed bytes become U+FFFD, so only a text with it needs a closer check
   return text.includes(REPLACEMENT) && !isUtf8(bytes.subarray(0, length)) ? undefined : text;
 }
 
@@ -73,7 +73,7 @@ function countMembers(object: JsonObject, depth: number): number {
   return members;
 }
 
-/** The members of all objects in a value that stands at a depth. */
+/** Number of members of all objects in a value at this depth. */
 function countInside(value: unknown, depth: number): number {
   if (typeof value !== 'object' || value === null) return 0;
   if (!Array.isArray(value)) return countMembers(value as JsonObject, depth + 1);
@@ -92,8 +92,8 @@ const SPACE = 0x20;
 const BACKSLASH = 0x5c;
 
 /**
- * At least as many as there are names in a JSON text: the colons behind a quote or white space. Where that is the number of
- * members that were parsed no name came twice, and nothing needs to be looked at name by name, which takes three times as long.
+ * Upper limit of the names in a JSON text: colons after a quote or white space. If it equals the number of parsed members, no name is
+ * duplicate, and the check by name, which takes three times as long, is skipped.
  */
 function mostNames(text: string): number {
   let count = 0;
@@ -104,7 +104,7 @@ function mostNames(text: string): number {
   return count;
 }
 
-/** Whether an object in a JSON text, known to be one, names a member twice. */
+/** Whether an object in a valid JSON text has a duplicate member. */
 function hasRepeatedName(text: string): boolean {
   const open: (Set<string> | undefined)[] = []; // the names of an object, undefined for an array
   for (let index = 0; index < text.length; index++) {
@@ -122,7 +122,7 @@ function hasRepeatedName(text: string): boolean {
       case '"': {
         const end = endOfString(text, index);
         if (isName(text, end)) {
-          const names = open.at(-1)!; // a name stands in an object
+          const names = open.at(-1)!; // a name within an object
           const { size } = names;
           if (names.add(JSON.parse(text.slice(index, end)) as string).size === size) return true;
         }
@@ -133,14 +133,14 @@ function hasRepeatedName(text: string): boolean {
   return false;
 }
 
-/** Behind the quote that ends the string which begins at `start`. */
+/** Index after the closing quote of the string that begins at `start`. */
 function endOfString(text: string, start: number): number {
   let index = start + 1;
   for (; text.charCodeAt(index) !== QUOTE; index++) if (text.charCodeAt(index) === BACKSLASH) index++;
   return index + 1;
 }
 
-/** Whether a colon follows, perhaps behind white space. */
+/** Whether a colon follows, after optional white space. */
 function isName(text: string, end: number): boolean {
   let index = end;
   while (text.charCodeAt(index) <= SPACE) index++;

@@ -1,13 +1,13 @@
 /**
- * JSON Web Tokens: HS256 only (RFC 7515, RFC 7519; RFC 8725 throughout).
+ * JSON Web Tokens, HS256 only (RFC 7515, RFC 7519, RFC 8725).
  *
  *   token = base64url(header) "." base64url(claims) "." base64url(HMAC-SHA-256(secret, header "." claims))
  *
- *   length -> three segments -> header, nearly always one that is known -> HMAC -> claims: bytes, JSON, types, times, names
+ *   length -> three segments -> header, usually a cached one -> HMAC -> claims: bytes, JSON, types, times, names
  *
- * Nothing of the claims is looked at before the MAC is right, and no key or address is ever taken from a token. Every segment
- * has one spelling: what another decoder might pass over is refused. Whoever presents a token learns that it is refused and
- * not why; `InvalidToken.reason` is for the audit log.
+ * Claims are read only after the MAC was verified, and keys or addresses in a token are ignored. Every segment has one valid spelling, so
+ * text that another decoder might skip is refused. A client learns only that its token is refused; `InvalidToken.reason` is for the audit
+ * log.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { systemClock } from '../base/clock.ts';
@@ -19,7 +19,7 @@ import type { Clock } from '../base/clock.ts';
 import type { JsonObject } from './jwt-json.ts';
 import type { RingKey, Secrets } from './keys.ts';
 
-/** What a verified token says: the registered claims (RFC 7519 §4.1) with their types checked, and any others. Times are seconds since the epoch. */
+/** Claims of a verified token: registered claims (RFC 7519 §4.1) with checked types, and any others. Times are seconds since the epoch. */
 export interface Claims {
   sub: string;
   iat?: number | undefined;
@@ -35,7 +35,7 @@ export interface Claims {
 export interface CreateTokenOptions {
   /** How long it is valid, an integer 1 ... 315_360_000. Default 900. */
   readonly expiresInSeconds?: number | undefined;
-  /** Further claims, such as `{ scopes: ['read'] }`; none of those that have an option of their own. As JSON.stringify() writes them. */
+  /** Further claims, such as `{ scopes: ['read'] }`, without those that have their own option. Written by JSON.stringify(). */
   readonly claims?: Readonly<Record<string, unknown>> | undefined;
   /** Claim `iss`. */
   readonly issuer?: string | undefined;
@@ -48,17 +48,17 @@ export interface CreateTokenOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** What a token must be. */
+/** Requirements for a token. */
 export interface TokenRequirements {
-  /** `iss` must be exactly this. Default: not looked at. */
+  /** Required `iss`. Default: not checked. */
   readonly issuer?: string | undefined;
-  /** `aud` must be one of these, or hold one of them. Default: a token that has an `aud` is refused (RFC 7519 §4.1.3). */
+  /** Accepted values of `aud`; one must match. Default: a token with an `aud` is refused (RFC 7519 §4.1.3). */
   readonly audience?: string | readonly string[] | undefined;
   /** `typ` must be this, in any case, with or without `application/`. Default: `JWT`, `at+jwt` (an access token, RFC 9068) or absent. */
   readonly type?: string | undefined;
   /** By how much the clocks may differ, 0 ... 300: widens `exp`, `nbf` and `iat`. Default 0. */
   readonly leewaySeconds?: number | undefined;
-  /** Whether a token without `exp` is refused. Default true: one without an end cannot be waited out. */
+  /** Refuses a token without `exp`. Default true: such a token never expires. */
   readonly requireExp?: boolean | undefined;
   /** Longer tokens are refused unread, 64 ... 1_048_576 characters. Default 8192. */
   readonly maxLength?: number | undefined;
@@ -74,7 +74,7 @@ export interface VerifyTokenOptions extends TokenRequirements {
 const TEN_YEARS_SECONDS = 315_360_000;
 const ID_BYTES = 16;
 const MEDIA_TYPE = /^(?:[\w!#$&^.+-]+\/)?[\w!#$&^.+-]{1,127}$/;
-/** Names or one name, none of them empty. */
+/** One name or several, not empty. */
 const isAudience = (value: unknown): boolean =>
   isNames(value) && value.length > 0 && [value].flat().every((name) => name !== '');
 const isText = (value: unknown): boolean => typeof value === 'string' && value !== '';
@@ -111,11 +111,11 @@ const TAKEN: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * A token for a subject, signed with the secret's own UTF-8 bytes, so that any HS256 library can read it. Claims: `sub`, `iat`,
- * `exp`, then those of the options. The header names the key (`kid`) when there is more than one secret.
+ * Creates a token for a subject, signed with the secret's UTF-8 bytes, so that any HS256 library can read it. Claims: `sub`, `iat`, `exp`, then
+ * those of the options. The header has the key id (`kid`) if there are several secrets.
  *
- * @throws SvcError `E_TOKEN_CLAIM` for a subject that is not text or is empty, and for claims that are taken or that JSON cannot
- * write; `E_OPTION_RANGE`, `E_OPTION_UNKNOWN`; `E_SECRET_WEAK`, `E_SECRET_FORM`
+ * @throws SvcError `E_TOKEN_CLAIM` for an empty or non-string subject, and for claims that are reserved or have no JSON; `E_OPTION_RANGE`,
+ * `E_OPTION_UNKNOWN`; `E_SECRET_WEAK`, `E_SECRET_FORM`
  */
 export function createToken(sub: string, secret: Secrets, options: CreateTokenOptions = {}): string {
   const {
@@ -167,7 +167,7 @@ function headerFor(keyring: Keyring, typ: string): string {
   return header;
 }
 
-/** Keeps a value, and gives up the oldest beyond `most`. */
+/** Adds a value, and evicts the oldest beyond `most`. */
 function keep<T>(kept: Map<string, T>, most: number, key: string, value: T): void {
   if (kept.size >= most) kept.delete(kept.keys().next().value!);
   kept.set(key, value);
@@ -193,7 +193,7 @@ export interface TokenChecks {
   readonly maxLength: number;
 }
 
-/** What a token must be, read once for many tokens. @throws SvcError `E_OPTION_RANGE`, `E_OPTION_UNKNOWN`, in the name of `owner` */
+/** Requirements, prepared for many tokens. @throws SvcError `E_OPTION_RANGE`, `E_OPTION_UNKNOWN`, in the name of `owner` */
 export function tokenChecks(owner: string, requirements: TokenRequirements): TokenChecks {
   const { audience, type, ...others } = readOptions(owner, requirements, READING);
   return Object.freeze({
@@ -206,12 +206,12 @@ export function tokenChecks(owner: string, requirements: TokenRequirements): Tok
 const DEFAULT_CHECKS = tokenChecks('verifyToken()', {});
 
 /**
- * The claims of a token (RFC 7515 §7.1). HS256 only, whatever its header says (RFC 8725 §3.1); `sub` is required, and so is
- * `exp`, which RFC 7519 leaves open; an `aud` that nobody expects is refused. The claims are a fresh object each time.
+ * Verifies a token and returns its claims (RFC 7515 §7.1). Only HS256, whatever its header says (RFC 8725 §3.1). `sub` and `exp` are
+ * required, although RFC 7519 leaves `exp` open; an unexpected `aud` is refused. Each call returns a new object.
  *
- * `C` is what the caller knows about further claims: it is believed, not checked.
+ * `C`: type of further claims, which is not checked.
  *
- * @throws InvalidToken for every token that is refused, and SvcError for options and secrets that are mistaken
+ * @throws InvalidToken for a refused token; SvcError for invalid options and secrets
  */
 export function verifyToken<C = unknown>(
   token: string,
@@ -230,7 +230,7 @@ export function verifyToken<C = unknown>(
   return found as Claims & C; // C is the caller's word
 }
 
-/** {@link verifyToken} as a value, with what does not change worked out before: the claims, or why there are none. Never throws. */
+/** {@link verifyToken} with prepared requirements, as a value: the claims, or why they are refused. Never throws. */
 export function readToken(
   keyring: Keyring,
   token: unknown,
@@ -259,7 +259,7 @@ export function readToken(
     : (issueOf(claims, checks, nowSeconds) ?? (claims as unknown as Claims)); // issueOf() checked the types
 }
 
-/** Types that count where none is required. */
+/** Types accepted if none is required. */
 const USUAL_TYPES: ReadonlySet<string> = new Set(['jwt', 'at+jwt']);
 
 /** 32 bytes in base64url. */
@@ -267,13 +267,13 @@ const MAC_CHARACTERS = 43;
 const expectedBytes = Buffer.alloc(MAC_CHARACTERS);
 const presentedBytes = Buffer.alloc(MAC_CHARACTERS);
 
-/** Whether one of the keys signed a text. Texts are compared, not bytes, so that a MAC has one spelling; both have 43 characters. */
+/** Whether one of the keys signed a text. The MACs are compared as texts of 43 characters, so a MAC has one spelling. */
 function isSigned(signed: string, presented: string, keys: readonly RingKey[]): boolean {
   presentedBytes.write(presented, 'latin1');
   for (const { key } of keys) {
     const expected = hmacSha256(key, signed);
     expectedBytes.write(expected, 'latin1');
-    // the second comparison tells apart what Latin-1 does not; it is reached by those who have the MAC already
+    // the second comparison distinguishes characters that Latin-1 does not; only a client with the MAC reaches it
     if (timingSafeEqual(expectedBytes, presentedBytes) && expected === presented) return true;
   }
   return false;
@@ -287,12 +287,12 @@ interface Header {
 }
 
 const PLAIN: Header = Object.freeze({ type: 'jwt', kid: undefined });
-/** A `kid` of ours has 12 characters, and nothing else that is accepted is long. */
+/** Maximum length of a header: our `kid` has 12 characters, and no other accepted member is long. */
 const MAX_HEADER_CHARACTERS = 1_024;
 const MAX_KEPT_CHARACTERS = 256;
-/** Headers of tokens whose MAC was right: others could be invented without end. */
+/** Headers of tokens with a valid MAC: others could be invented without end. */
 const knownHeaders = new Map<string, Header>();
-/** Members that would have to be understood (RFC 7515 §4.1.11), bring a key along, or say that more is wrapped inside. */
+/** Members that require understanding (RFC 7515 §4.1.11), contain a key, or announce nested content. */
 const UNSUPPORTED: ReadonlySet<string> = new Set([
   'crit',
   'b64',
@@ -317,12 +317,12 @@ function headerOf(segment: string): Header | TokenRefusal {
   return { type: typ === undefined ? undefined : mediaType(typ), kid };
 }
 
-/** RFC 7515 §4.1.9: case does not count, and `application/` may be left out. */
+/** RFC 7515 §4.1.9: case is ignored, and `application/` may be omitted. */
 function mediaType(typ: string): string {
   return typ.toLowerCase().replace(/^application\/(?=[^/]*$)/, '');
 }
 
-/** A member that the object itself has: a polluted prototype gives nobody an algorithm or a subject. */
+/** An own member: a polluted prototype must not provide an algorithm or a subject. */
 function own(object: JsonObject, name: string): unknown {
   return Object.hasOwn(object, name) ? object[name] : undefined;
 }
@@ -364,7 +364,7 @@ function issueOf(
   return undefined;
 }
 
-/** The end of the year 9999 in seconds: what is later was written in milliseconds, and would never expire. */
+/** End of the year 9999 in seconds. A later time was written in milliseconds, and would never expire. */
 export const LATEST_SECONDS = 253_402_300_799;
 
 /** A NumericDate (RFC 7519 §2), or absent: null and text are neither. JSON's 1e400 is read as infinity. */
@@ -406,13 +406,13 @@ export type TokenRefusal =
   | 'schema'
   | 'verify'; // by BearerAuth(), of tokens that are otherwise in order
 
-/** 401: a token that is malformed, forged, expired or meant for somebody else. All look the same to the client (RFC 6750 §3.1). */
+/** 401: a malformed, forged, expired or misdirected token. Clients cannot distinguish them (RFC 6750 §3.1). */
 export class InvalidToken extends Unauthorized {
   /** For the audit log; never sent. */
   readonly reason: TokenRefusal;
 
   constructor(reason: TokenRefusal) {
-    // no stack: it would say where tokens are verified, and taking it costs ten times the rest (topic `jwt` of test/bench/table.ts)
+    // no stack: it would always show the verifier, and costs ten times the rest (topic `jwt` of test/bench/table.ts)
     const limit = Error.stackTraceLimit;
     Error.stackTraceLimit = 0;
     super('The access token is invalid or has expired', REFUSED);

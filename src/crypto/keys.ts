@@ -1,25 +1,24 @@
 /**
- * Secrets -> keys. A ring of secrets: the first signs, the others are still accepted, so that a secret can be exchanged
- * without ending every session.
+ * Secrets -> keys. A ring of secrets: the first signs, all are accepted, so that a secret can be rotated without ending every session.
  *
- *   secret, UTF-8 bytes -┬- as it is                                     signs JWTs, so that any HS256 library can read them
+ *   secret, UTF-8 bytes -┬- unchanged                                    signs JWTs, so that any HS256 library can read them
  *                        +- HKDF-SHA-256 (RFC 5869), info = label ------> one key for each other purpose: derive('svc cookie')
  *                        \- HKDF-SHA-256, salt = "svc key id", 9 bytes -> the public name of the secret, `kid`
  *
- * What is signed for one purpose is thereby never valid for another (RFC 8725 §3.11). No guessing: a secret that looks like
- * hexadecimal or base64 is not decoded, and none is cut.
+ * So a signature for one purpose is never valid for another (RFC 8725 §3.11). A secret that looks like hexadecimal or base64 is not
+ * decoded, and no secret is cut.
  */
 import { createHmac, createSecretKey, hash, hkdfSync } from 'node:crypto';
 import { SvcError } from '../base/errors.ts';
 import type { KeyObject } from 'node:crypto';
 import type { Config } from '../base/config.ts';
 
-/** One secret, or several of which the first signs and the others are still accepted. Each has at least 32 bytes in UTF-8. */
+/** One secret, or several: the first signs, all are accepted. Each has at least 32 bytes in UTF-8. */
 export type Secrets = string | readonly string[];
 
 /** One secret of a ring, as a key. */
 export interface RingKey {
-  /** Public and short, derived one-way from the secret: says which key, and nothing about it. */
+  /** Public id of the secret, derived one-way. */
   readonly id: string;
   readonly key: KeyObject;
 }
@@ -28,7 +27,7 @@ export interface RingKey {
 const LEAST_SECRET_BYTES = 32;
 /** A token or cookie that names no key is tried with each, so there must be few. */
 const MOST_SECRETS = 16;
-/** Rings remembered; a program has one, or one per tenant. The oldest goes first. */
+/** Cached rings; a program has one, or one for each tenant. The oldest is evicted. */
 const MOST_RINGS = 256;
 /** Labels are written in the program, so they are few; one that makes them up must not fill the memory. */
 const MOST_LABELS = 64;
@@ -50,10 +49,10 @@ export class Keyring {
   }
 
   /**
-   * The ring of one secret, or of a list of 1 ... 16; one that is given twice counts once.
+   * Returns the ring of one secret, or of a list of 1 ... 16; duplicates count once.
    *
-   * @throws SvcError `E_SECRET_WEAK` under 32 bytes, `E_SECRET_FORM` for a public key, certificate or JWK (RFC 8725 §2.1), for
-   * anything that is not well-formed text, and for a list of no secrets or too many
+   * @throws SvcError `E_SECRET_WEAK` below 32 bytes; `E_SECRET_FORM` for a public key, certificate or JWK (RFC 8725 §2.1), for malformed text,
+   * and for an empty or too long list
    */
   static of(secrets: Secrets): Keyring {
     if (typeof secrets === 'string')
@@ -80,12 +79,12 @@ export class Keyring {
     return this.#byId.get(id);
   }
 
-  /** Whether another ring has one of its keys. */
+  /** Whether another ring shares a key. */
   sharesWith(other: Keyring | undefined): boolean {
     return other !== undefined && this.#keys.some(({ id }) => other.find(id) !== undefined);
   }
 
-  /** Keys of 32 bytes for one purpose, under the same names. Labels are constants of the program, such as `'svc cookie'`. */
+  /** Derives keys of 32 bytes for one purpose, with the same ids. Labels are constants of the program, such as `'svc cookie'`. */
   derive(label: string): Keyring {
     return (
       this.#derived.get(label) ??
@@ -100,10 +99,10 @@ export class Keyring {
 }
 
 /**
- * The secrets of an application: setting `authSecret`, a string or in code a list, and behind it `authSecretPrevious`. Empty
- * text is none.
+ * Secrets of an application: setting `authSecret`, a string or in code a list, then `authSecretPrevious`. An empty string counts as
+ * absent.
  *
- * @throws SvcError `E_SECRET_ABSENT` when there is none, `E_SECRET_FORM` when a setting is neither text nor a list of texts
+ * @throws SvcError `E_SECRET_ABSENT` without a secret, `E_SECRET_FORM` for a setting that is neither a string nor a list of strings
  */
 export function authSecrets(config: Config): Secrets {
   const current = listOf(config.get('authSecret', null));
@@ -113,9 +112,9 @@ export function authSecrets(config: Config): Secrets {
 }
 
 /**
- * What is wrong with a secret, in words that do not show it, or undefined: for `svc check` (SVC205) and for warnings. Beyond
- * what {@link Keyring.of} refuses: one character or block repeated, characters that count up, few different ones, and the
- * placeholders of tutorials. Silence is no proof: only a random generator gives a strong secret.
+ * Returns why a secret is weak, without repeating it, or undefined: for `svc check` (SVC205) and warnings. Beyond {@link Keyring.of} it finds
+ * repeated characters or blocks, counting characters, few different ones, and placeholders of tutorials. It cannot prove strength: only a
+ * random generator gives a strong secret.
  */
 export function weaknessOf(secret: string): string | undefined {
   const form = formOf(secret);
@@ -162,7 +161,7 @@ function hkdf(secret: KeyObject, salt: string, info: string, bytes: number): Key
   return createSecretKey(Buffer.from(hkdfSync('sha256', secret, salt, info, bytes)));
 }
 
-/** Keeps a value, and gives up the oldest beyond `most`. */
+/** Adds a value, and evicts the oldest beyond `most`. */
 function remember<T>(kept: Map<string, T>, most: number, key: string, value: T): T {
   if (kept.size >= most) kept.delete(kept.keys().next().value!);
   kept.set(key, value);
@@ -174,7 +173,7 @@ function listOf(setting: unknown): readonly string[] {
   return textsOf(typeof setting === 'string' ? [setting] : setting);
 }
 
-// -- what is no shared secret --
+// -- texts that are not shared secrets --
 
 /** SSH's public keys on one line. */
 const SSH = /^\s*(?:ssh-|ecdsa-sha2-|sk-ssh-)/;
@@ -182,7 +181,7 @@ const DER_SEQUENCE = 0x30;
 /** No public key or certificate is shorter. */
 const LEAST_DER_BYTES = 64;
 
-/** What a text is rather than a shared secret, or undefined: whoever signs with a public key signs with what anybody knows. */
+/** Kind of a text that is not a shared secret, or undefined: a public key is known to everyone. */
 function formOf(secret: string): string | undefined {
   if (!secret.isWellFormed()) return 'text with half a surrogate pair, which UTF-8 cannot write';
   if (/-----BEGIN [^-]*-----/.test(secret)) return 'a PEM key or certificate';
@@ -191,7 +190,7 @@ function formOf(secret: string): string | undefined {
   return isDer(secret) ? 'a key or certificate (DER in base64)' : undefined;
 }
 
-/** Whether the whole text is one ASN.1 sequence in base64: the length it states is the length it has. */
+/** Whether the whole text is one ASN.1 sequence in base64, by its stated length. */
 function isDer(secret: string): boolean {
   if (!/^M[A-Za-z0-9+/_\s-]+={0,2}\s*$/.test(secret)) return false;
   const bytes = Buffer.from(secret, 'base64');
@@ -202,7 +201,7 @@ function isDer(secret: string): boolean {
   return stated === bytes.length - 2 - sizes;
 }
 
-// -- what is weak --
+// -- weak secrets --
 
 const PLACEHOLDERS: readonly string[] = [
   'changeme',
@@ -217,14 +216,14 @@ const PLACEHOLDERS: readonly string[] = [
   'please-change',
   'secretsecret',
 ];
-/** What placeholders are made of; longest first, for the first that fits is taken out. */
+/** Words of placeholders, longest first, because the first match is removed. */
 const COMMON_WORDS =
   /placeholder|development|production|characters|character|session|default|example|replace|signing|testing|private|minimum|string|please|insert|random|secure|secret|cookie|should|change|longer|server|sample|admin|super|token|least|bytes|value|123456|0123456789|qwerty|pass|word|must|than|very|here|auth|long|bits|your|test|prod|demo|with|this|hs256|256|512|and|not|the|key|jwt|dev|for|bit|use|abc|foo|bar|baz|svc|app|my|me|at|in|is|be|of|to|do|32|64/g;
-/** Fewer characters than this, once common words are gone, were not drawn at random. */
+/** Minimum of characters that remain without common words: fewer were not random. */
 const LEAST_RANDOM_CHARACTERS = 12;
 /** 32 random characters of 16 are far above, and five different ones below. */
 const LEAST_ENTROPY_BITS = 80;
-/** Of 32 random hexadecimal digits, a fifth follow or precede their neighbour. */
+/** In 32 random hexadecimal digits, a fifth follow or precede their neighbour. */
 const MOST_RISING = 0.7;
 
 function withoutCommonWords(secret: string): string {
@@ -261,12 +260,12 @@ function entropyBits(secret: string): number {
 }
 
 /*
- * HMAC-SHA-256 of a short text (RFC 2104), by two one-shot hashes over a block of the key that is made once:
+ * HMAC-SHA-256 of a short text (RFC 2104), by two one-shot hashes with a prepared key block:
  *
  *   inner = SHA-256(key ⊕ 3636... || text)      mac = SHA-256(key ⊕ 5c5c... || inner)      blocks of 64 bytes; a longer key is hashed first
  *
- * The same as createHmac() in 0.64 of its time, which goes into a stream and two native objects for each text
- * (topic `jwt` of test/bench/table.ts). The inner hash passes as text of one character a byte: as a Buffer it would cost more than it saves.
+ * Equal to createHmac() in 0.64 of its time, which goes into a stream and two native objects for each text (topic `jwt` of
+ * test/bench/table.ts). The inner hash passes as text of one character a byte: a Buffer would cost more than it saves.
  */
 
 const BLOCK_BYTES = 64;
@@ -277,7 +276,7 @@ const OUTER_PAD = 0x5c;
 const MOST_CHARACTERS = 2_048;
 const room = Buffer.allocUnsafeSlow(BLOCK_BYTES + 3 * MOST_CHARACTERS); // a code unit takes three bytes of UTF-8 at most
 
-/** What is hashed before the text, and before the inner hash, which is written behind it. */
+/** Prefixes of the text, and of the inner hash, which is written after it. */
 interface Blocks {
   readonly inner: Buffer;
   readonly outer: Buffer;
@@ -311,7 +310,7 @@ function blocksOf(key: KeyObject): Blocks {
 
 /** A key against a pad, in a buffer of a size. */
 function padded(key: Uint8Array, pad: number, size: number): Buffer {
-  const block = Buffer.allocUnsafeSlow(size).fill(pad); // of its own: the pool's memory is what others get
+  const block = Buffer.allocUnsafeSlow(size).fill(pad); // own memory: the pool's is shared
   for (let index = 0; index < key.length; index++) block[index]! ^= key[index]!;
   return block;
 }

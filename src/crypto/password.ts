@@ -1,12 +1,12 @@
 /**
- * Passwords: PBKDF2 (RFC 8018 §5.2), its parameters kept with the hash.
+ * Passwords: PBKDF2 (RFC 8018 §5.2), with parameters stored in the hash.
  *
  *   $pbkdf2-sha256$i=600000$<salt>$<hash>                 16 random bytes, 32 bytes; base64 without padding
  *   $pbkdf2-sha256$i=600000,keyid=2027$<salt>$<hash>      of HMAC-SHA-256(pepper "2027", password)
  *
- * A password is hashed as its UTF-8 bytes in Unicode's normal form C: composed and decomposed spellings of one text are equal,
- * and nothing else is: no trimming, cutting or folding of case, and no form KC, which would make "ﬁ" and "fi" equal. Hashes run
- * in the thread pool, so the event loop goes on; a few at once, so that files can be read meanwhile.
+ * The password's UTF-8 bytes in Unicode normal form C are hashed: composed and decomposed spellings are equal, and nothing else is. There is
+ * no trimming, cutting or case folding, and no form KC, which would make "ﬁ" and "fi" equal. Hashes run in the thread pool, a few at once,
+ * so that files can be read meanwhile.
  */
 import { createHmac, pbkdf2, randomBytes, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
@@ -22,7 +22,7 @@ export interface Pepper {
   readonly secret: string;
 }
 
-/** How passwords are hashed. Hashes made with other parameters are still checked. */
+/** Options of hashing. Hashes with other parameters can still be checked. */
 export interface PasswordOptions {
   /** Default `sha256`. */
   readonly algorithm?: 'sha256' | 'sha512' | undefined;
@@ -30,7 +30,7 @@ export interface PasswordOptions {
   readonly iterations?: number | undefined;
   /** A stored hash with more is taken for no hash, 1 ... 1_000_000_000. Default 5_000_000, some seconds of a processor. */
   readonly maxIterations?: number | undefined;
-  /** The first is used for new hashes, the others are still known. Default: none. */
+  /** Peppers: the first is used for new hashes, all are accepted. Default: none. */
   readonly pepper?: Pepper | readonly Pepper[] | undefined;
   /** Allows fewer iterations, 1 or more: passwords hashed so are not protected. Default false. */
   readonly unsafeForTests?: boolean | undefined;
@@ -39,8 +39,8 @@ export interface PasswordOptions {
 /** How a password is checked. */
 export interface CheckPasswordOptions extends PasswordOptions {
   /**
-   * Is given a fresh hash to store in place of the old one, when the password is right and {@link needsRehash} says so; is
-   * awaited, and what it throws is thrown on. Left out for this time when too many hashes wait.
+   * Gets a new hash to store, when the password is right and {@link needsRehash} returns true. It is awaited, and its exceptions propagate. It is
+   * skipped when too many hashes wait.
    */
   readonly rehash?: ((fresh: string) => unknown) | undefined;
 }
@@ -50,7 +50,7 @@ type Algorithm = 'sha256' | 'sha512';
 const LEAST_ITERATIONS = { sha256: 600_000, sha512: 220_000 } as const;
 const SALT_BYTES = 16;
 const HASH_BYTES = { sha256: 32, sha512: 64 } as const;
-/** OWASP ASVS 6.2.9 wants 64 characters or more to be allowed; hashing more than this serves nobody. */
+/** OWASP ASVS 6.2.9 requires at least 64 characters; hashing more than this has no benefit. */
 const MAX_PASSWORD_BYTES = 4_096;
 const MAX_STORED_CHARACTERS = 512;
 
@@ -69,8 +69,8 @@ export async function hashPassword(password: string, options: PasswordOptions = 
 }
 
 /**
- * Whether a password is the one of a stored hash. False for whatever is no hash of ours, after as much work as for one; so say
- * `checkPassword(password, user?.passwordHash)`, and the time tells nobody which users there are.
+ * Returns whether a password matches a stored hash. False for an invalid hash, after as much work as for a valid one: call
+ * `checkPassword(password, user?.passwordHash)`, and the response time does not reveal which users exist.
  *
  * @throws HTTPException 503 with `Retry-After` when too many hashes wait; SvcError as {@link hashPassword}
  */
@@ -99,7 +99,7 @@ export async function checkPassword(
   return isRight;
 }
 
-/** Whether a stored hash was made with weaker parameters, another algorithm or pepper than these options say, or is none. */
+/** Whether a stored hash is invalid, or has weaker parameters or another algorithm or pepper than these options. */
 export function needsRehash(stored: string, options: PasswordOptions = {}): boolean {
   const hashing = read('needsRehash()', options);
   const found = parse(stored, hashing);
@@ -159,11 +159,11 @@ interface StoredHash {
   readonly hash: Buffer;
 }
 
-/** Salts of other systems may be as short as 4 bytes; such hashes are outdated. */
+/** Minimum of foreign salts, 4 bytes; such hashes count as outdated. */
 const STORED =
   /^\$pbkdf2-(sha256|sha512)\$i=([1-9]\d{0,9})(?:,keyid=([A-Za-z0-9+/.-]{1,64}))?\$([A-Za-z0-9+/]{6,86})\$([A-Za-z0-9+/]{22,86})$/;
 
-/** A stored text as a hash that can be checked; undefined when it is none, would take too long, or its pepper is gone. */
+/** Parses a stored hash; undefined if it is invalid, would take too long, or its pepper was removed. */
 function parse(stored: unknown, { maxIterations, peppers }: HashOptions): StoredHash | undefined {
   const parts =
     typeof stored === 'string' && stored.length <= MAX_STORED_CHARACTERS ? STORED.exec(stored) : null;
@@ -200,8 +200,8 @@ function isOutdated(found: StoredHash, { algorithm, iterations, peppers }: HashO
 // -- hashing --
 
 /**
- * The bytes that are hashed, or undefined for what is no password. Half a surrogate pair would become U+FFFD, as any other
- * half; NUL at the end would count for nothing, for HMAC fills its key up with it (RFC 2104 §2).
+ * Returns the bytes to hash, or undefined for an invalid password. Half a surrogate pair would become U+FFFD, like any other half. A NUL at
+ * the end would be ignored, because HMAC pads its key with NULs (RFC 2104 §2).
  */
 function bytesOf(password: unknown): Buffer | undefined {
   if (
@@ -240,16 +240,16 @@ async function offer(
   if (fresh !== undefined) await rehash(fresh);
 }
 
-/** One thread fewer than the pool has: with all of them busy, files and host names would wait a tenth of a second each. */
+/** One thread fewer than in the pool: if all were busy, files and host names would wait a tenth of a second each. */
 const MOST_AT_ONCE = 3;
-/** Some seconds' work: whoever came later would have given up waiting. */
+/** Limit of waiting hashes, some seconds of work: later clients would have given up. */
 const MOST_WAITING = 64;
 const RETRY_AFTER_SECONDS = '2';
 const inThreadPool = promisify(pbkdf2);
 const waiting: (() => void)[] = [];
 let running = 0;
 
-/** PBKDF2 in turn: at most three at once, the others wait in order. */
+/** PBKDF2 queue: at most three at once, the others wait in order. */
 async function derive(
   password: Buffer,
   salt: Buffer,
@@ -259,7 +259,7 @@ async function derive(
 ): Promise<Buffer> {
   if (running < MOST_AT_ONCE) running++;
   else if (waiting.length < MOST_WAITING)
-    await new Promise<void>((resolve) => waiting.push(resolve)); // whoever ends hands its place on
+    await new Promise<void>((resolve) => waiting.push(resolve)); // passes its place to the next
   else
     throw new HTTPException(503, 'Too many passwords are being checked; try again', {
       headers: { 'Retry-After': RETRY_AFTER_SECONDS },

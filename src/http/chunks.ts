@@ -1,7 +1,7 @@
 /**
- * Bodies in pieces: pulled one at a time from whatever gives them, and ended as soon as nobody wants more.
+ * Reads bodies in chunks: pulls one at a time from a source, and ends the source as soon as no reader wants more.
  *
- *   source - iterate() -> ChunkIterator - prime() -> Primed: its first piece is there, or the source has failed and nothing is sent
+ *   source - iterate() -> ChunkIterator - prime() -> Primed: its first chunk is there, or the source failed before a response was sent
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Buffer } from 'node:buffer';
@@ -13,14 +13,14 @@ import { shown } from '../base/options.ts';
 import type { ByteSource } from '../base/bytes.ts';
 import type { Writable } from 'node:stream';
 
-/** Whether a step is yet to come. */
+/** Whether a step is a promise. */
 export function isPending(step: ChunkStep | PromiseLike<ChunkStep>): step is PromiseLike<ChunkStep> {
   return typeof (step as { readonly then?: unknown }).then === 'function';
 }
 
 /**
- * Starts to read a source. Those of streams would only end once the piece has come that they wait for: their own
- * iterators queue `return()`, so streams are read by others.
+ * Starts to read a source. The iterators of streams queue `return()`, so they would end only with the next chunk. Streams
+ * therefore have their own readers.
  */
 export function iterate(chunks: Chunks): ChunkIterator {
   if (chunks instanceof ReadableStream) return new WebChunks(chunks as ReadableStream<Chunk>);
@@ -29,7 +29,7 @@ export function iterate(chunks: Chunks): ChunkIterator {
   return chunks[Symbol.iterator]();
 }
 
-/** Lets the steps of a source run in the async context of this call, and not in that of the server, which pulls them later. */
+/** Runs the steps of a source in the async context of this call. The server pulls them later, in its own. */
 export function inContext(source: ChunkIterator): ChunkIterator {
   const run = AsyncLocalStorage.snapshot();
   return {
@@ -38,12 +38,12 @@ export function inContext(source: ChunkIterator): ChunkIterator {
   };
 }
 
-/** Ends a source that nobody will read. */
+/** Ends a source that is not read. */
 export async function discard(chunks: Chunks): Promise<void> {
   await iterate(chunks).return?.();
 }
 
-/** The chunk of a step: text as it is, bytes as a `Uint8Array`. @throws SvcError `E_STREAM` for other values */
+/** The chunk of a step: text unchanged, bytes as a `Uint8Array`. @throws SvcError `E_STREAM` for other values */
 export function checkedChunk(value: unknown): Chunk {
   if (typeof value === 'string') return value;
   const bytes = bytesOf(value);
@@ -56,7 +56,7 @@ class WebChunks implements ChunkIterator {
 
   /** @throws SvcError `E_STREAM` for a stream that is being read already */
   constructor(stream: ReadableStream<Chunk>) {
-    if (stream.locked) throw new SvcError('E_STREAM', ['its source is a stream that somebody else reads']);
+    if (stream.locked) throw new SvcError('E_STREAM', ['its source is a stream with another reader']);
     this.#reader = stream.getReader();
   }
 
@@ -69,8 +69,8 @@ class WebChunks implements ChunkIterator {
 }
 
 /**
- * FormData as Node encodes it: the encoder goes on behind `cancel()`, and what it then throws ends the process. So a form that
- * nobody wants any more, for HEAD or of a client that has left, is read to its end, which is in memory or in files.
+ * FormData as encoded by Node. Its encoder continues after `cancel()`, and an error that it throws then ends the process. So a
+ * form that is no longer needed, for HEAD or after the client left, is read to its end, which is in memory or in files.
  */
 class FormChunks extends WebChunks {
   override return(): Promise<void> {
@@ -82,14 +82,14 @@ class FormChunks extends WebChunks {
     try {
       while ((await this.next()).done !== true);
     } catch {
-      /* nobody is left who could be told */
+      /* an unused form has no reader that could get the error */
     }
   }
 }
 
-/** The pieces of a form that Node encodes. */
+/** The chunks of a form that Node encodes. */
 export function formChunks(stream: ReadableStream<Uint8Array>): Chunks {
-  return { [Symbol.asyncIterator]: () => new FormChunks(stream) as ChunkIterator as AsyncIterator<Chunk> }; // nobody looks at what its return() answers
+  return { [Symbol.asyncIterator]: () => new FormChunks(stream) as ChunkIterator as AsyncIterator<Chunk> }; // the result of its return() is not used
 }
 
 class NodeChunks implements ChunkIterator {
@@ -99,7 +99,7 @@ class NodeChunks implements ChunkIterator {
 
   constructor(stream: Readable) {
     this.#stream = stream;
-    stream.on('error', ignore); // told to whoever pulls; after return() to nobody
+    stream.on('error', ignore); // a pulling reader gets it; after return() it is ignored
     this.#steps = stream[Symbol.asyncIterator]() as AsyncIterator<Chunk, unknown>;
   }
 
@@ -116,7 +116,7 @@ class NodeChunks implements ChunkIterator {
   }
 }
 
-/** Where pieces are written that do not wait to be pulled: an answer that is sent. */
+/** Sink for chunks that are pushed instead of pulled: a response that is being sent. */
 export interface ChunkSink {
   write(chunk: Chunk): boolean;
   writeShared(chunk: SharedChunk): boolean;
@@ -126,7 +126,7 @@ export interface ChunkSink {
   destroy(): unknown;
 }
 
-/** Pieces of a stream that has no end of its own. */
+/** Chunks of an endless stream. */
 export abstract class EndlessChunks implements ChunkIterator {
   #isTaken = false;
 
@@ -138,23 +138,23 @@ export abstract class EndlessChunks implements ChunkIterator {
 
   abstract next(): ChunkStep | PromiseLike<ChunkStep>;
   abstract return(): unknown;
-  /** Ends it between two pieces, which is no failure: the server stops. */
+  /** Ends the stream after the current chunk, without a failure: the server stops. */
   abstract finish(): void;
-  /** Whether they write to `sink` by themselves from now on, so that nobody has to pull. */
+  /** Whether it writes to `sink` by itself from now on, so that pulling stops. */
   attach(_sink: ChunkSink): boolean {
     return false;
   }
 
-  /** Ends the source if nobody has begun to read: a layer has answered with something else. */
+  /** Ends the source if it is unread: another layer sent a different response. */
   drop(): void {
     if (!this.#isTaken) Promise.try(() => this.return()).catch(ignore);
   }
 }
 
-/** Empty pieces in a row that are pulled without looking for anything else to do. */
+/** Empty chunks to pull in a row before yielding to the event loop. */
 const MOST_EMPTY = 1_000;
 
-/** Pieces of which the first has been pulled. They can be read once. */
+/** Chunks whose first one was pulled. They can be read once. */
 export class Primed implements ChunkIterator {
   readonly #source: ChunkIterator;
   #first: ChunkStep | undefined;
@@ -187,17 +187,17 @@ export class Primed implements ChunkIterator {
     return this.#source.return?.();
   }
 
-  /** Ends the source if nobody has begun to read: a layer has answered with something else. */
+  /** Ends the source if it is unread: another layer sent a different response. */
   drop(): void {
     if (!this.#isTaken) Promise.try(() => this.return()).catch(ignore);
   }
 }
 
 /**
- * Pulls the first piece that is not empty, so that a source without any becomes an error while there is no answer yet.
- * `announced` is the Content-Length, or -1. When `signal` aborts, the source is ended and nothing is waited for.
+ * Pulls the first chunk that is not empty, so that a failing source becomes an error before the response starts.
+ * `announced` is the Content-Length, or -1. When `signal` aborts, the source is ended without waiting for it.
  *
- * @throws what the source throws, and SvcError `E_STREAM`
+ * @throws errors of the source, and SvcError `E_STREAM`
  */
 export function prime(
   chunks: Chunks,
@@ -232,7 +232,7 @@ function unlessLeft(
   return new Promise((resolve, reject) => {
     const leave = (): void => {
       const rest = new Primed(source);
-      Promise.try(() => rest.return()).catch(ignore); // there is nobody to be told
+      Promise.try(() => rest.return()).catch(ignore); // no caller is left for its errors
       resolve(rest);
     };
     signal.addEventListener('abort', leave, { once: true });
@@ -240,7 +240,7 @@ function unlessLeft(
   });
 }
 
-/** Whether a step says how the body begins. A source that does wrong is ended. @throws SvcError `E_STREAM` */
+/** Whether a step settles how the body begins. A source with an invalid chunk is ended. @throws SvcError `E_STREAM` */
 function isFirst(source: ChunkIterator, step: ChunkStep, announced: number): boolean {
   if (step.done === true) {
     if (announced > 0) throw lengthError(announced, 0);
@@ -251,12 +251,12 @@ function isFirst(source: ChunkIterator, step: ChunkStep, announced: number): boo
     if (announced >= 0 && length > announced) throw lengthError(announced, length);
     return length !== 0;
   } catch (error) {
-    Promise.try(() => source.return?.()).catch(ignore); // `error` is the one to tell
+    Promise.try(() => source.return?.()).catch(ignore); // `error` is reported
     throw error;
   }
 }
 
-/** All pieces in one. Their source is ended if they are no pieces. @throws what the source throws, and SvcError `E_STREAM`, as when more or less comes than was `announced` */
+/** Joins all chunks. The source is ended after an invalid chunk. @throws errors of the source, and SvcError `E_STREAM`, also if the length differs from `announced` */
 export async function gather(chunks: Chunks, announced: number): Promise<Buffer> {
   const all: Buffer[] = [];
   let length = 0;
@@ -275,7 +275,7 @@ export async function gather(chunks: Chunks, announced: number): Promise<Buffer>
   return all.length === 1 ? all[0]! : Buffer.concat(all, length);
 }
 
-/** A source that gives more or less than was announced. */
+/** Error for a source that yields more or less than announced. */
 export function lengthError(announced: number, found: number): SvcError {
   return new SvcError('E_STREAM', [
     `contentLength announced ${announced} bytes, and its source gave ${found > announced ? `${found} or more` : found}`,
@@ -283,24 +283,24 @@ export function lengthError(announced: number, found: number): SvcError {
 }
 
 /*
- * Bodies in pieces: what they are. Who reads them: chunks.ts.
+ * Types of chunked bodies. chunks.ts reads them.
  */
 
-/** A chunk as it is sent: a string as UTF-8, bytes as they are. */
+/** A chunk: a string, sent as UTF-8, or bytes. */
 export type Chunk = string | Uint8Array;
-/** Anything that can be sent in chunks: strings, buffers, and views of them. */
+/** Values that can be sent as chunks: strings, buffers, and views of them. */
 export type Chunks = AsyncIterable<string | ByteSource> | Iterable<string | ByteSource>;
 /** The result of {@link ChunkIterator.next}: a chunk for {@link checkedChunk}, or the end. */
 export type ChunkStep = IteratorResult<string | ByteSource, unknown>;
 
-/** What pieces are pulled from. */
+/** Iterator of chunks. */
 export interface ChunkIterator {
   next(): ChunkStep | PromiseLike<ChunkStep>;
-  /** Ends the source, where it can at once: also while a piece is awaited. */
+  /** Ends the source at once if it can, even while a chunk is awaited. */
   return?(): unknown;
 }
 
-/** Whether a body comes in pieces. */
+/** Whether a body consists of chunks. */
 export function isChunks(body: unknown): body is Chunks {
   return typeof body === 'object' && body !== null && !ArrayBuffer.isView(body);
 }
@@ -327,9 +327,9 @@ export class SharedChunk {
  * Back-pressure: waiting until a stream takes more.
  */
 
-/** Resolves when more can be written, or when nothing can any more. Leaves no listener behind. */
+/** Resolves when the stream can take more, or is destroyed. It removes its listeners. */
 export function writable(stream: Writable): Promise<void> {
-  if (stream.destroyed) return Promise.resolve(); // "close" may have been told already
+  if (stream.destroyed) return Promise.resolve(); // "close" may have been emitted already
   return new Promise((resolve) => {
     const done = (): void => {
       stream.off('drain', done).off('close', done);

@@ -1,10 +1,10 @@
 /**
- * Content codings (RFC 9110 §8.4.1): how each of them codes bytes, at once, apart from the event loop, or piece by piece.
+ * Content codings (RFC 9110 §8.4.1): encodes bytes synchronously, in the thread pool, or chunk by chunk.
  */
 import * as zlib from 'node:zlib'; // as a whole: Node.js 20 links, and can say that it is too old
 import type { Transform } from 'node:stream';
 
-/** What answers are compressed with. */
+/** Codings of compressed responses. */
 export type ContentCoding = 'zstd' | 'br' | 'gzip';
 
 /** How much effort each coding may make. */
@@ -20,9 +20,9 @@ export interface Coder {
   readonly syncBytes: number;
   now(bytes: Uint8Array): Buffer;
   later(bytes: Uint8Array, done: (error: Error | null, coded: Buffer) => void): void;
-  /** For pieces; windows are small, as there may be many at a time. */
+  /** For chunks. Windows are small, because there may be many at a time. */
   stream(): Transform;
-  /** What makes a stream give all that it has. */
+  /** Flushes a stream after each chunk. */
   readonly flush: number;
 }
 
@@ -77,25 +77,25 @@ export function codersOf(levels: CodingLevels): Readonly<Record<ContentCoding, C
 }
 
 /*
- * Content codings: which of those on offer a client wants most (RFC 9110 §12.5.3).
+ * Chooses the content coding that a client prefers (RFC 9110 §12.5.3).
  *
- *   Accept-Encoding: gzip;q=0.8, br, *;q=0          members with a weight 0 ... 1, three decimals; "*" is what is not named
+ *   Accept-Encoding: gzip;q=0.8, br, *;q=0          members with a weight 0 ... 1, three decimals; "*" is any other coding
  */
 
 /** `coding [ ; q=weight ]`, white space around each part (RFC 9110 §12.4.2). Three decimals fit thousandths. */
 const MEMBER =
   /^[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)[ \t]*(?:;[ \t]*q=(?:(1(?:\.0{0,3})?)|0(?:\.(\d{0,3}))?)[ \t]*)?$/i;
 
-/** More members say nothing new: of a longer field the rest is not read. */
+/** Limit of members; the rest of a longer field is ignored. */
 const MAX_MEMBERS = 32;
 
 /**
- * The coding to answer with, or undefined for the content as it is. Of equal weights the first of `offered` wins, so that
- * comes in order of preference, in lower case; content as it is comes last unless `identity` has a greater weight.
+ * Returns the coding for the response, or undefined for identity. Of equal weights the first of `offered` wins, which lists
+ * codings in lower case by preference. Identity comes last, unless `identity` has a greater weight.
  *
- * Without the field, or with an empty one, nothing is coded. A malformed member is as if it were not there; of two members
- * for one coding the first counts; `x-gzip` is `gzip` (§8.4.1.3). Who refuses even `identity` gets it nevertheless, where
- * nothing else fits: the RFC leaves that open, and an answer is worth more than a 406.
+ * Without the field, or with an empty one, there is no coding. Malformed members are ignored. Of two members for one coding the
+ * first is used; `x-gzip` is `gzip` (§8.4.1.3). A client that refuses even `identity` gets it nevertheless: the RFC leaves that
+ * open, and a response is more useful than a 406.
  */
 export function negotiateEncoding<const C extends string>(
   header: string | undefined,

@@ -1,7 +1,7 @@
 /**
- * The interfaces that requests, middleware, plugins and rules share. They name one another, so they have one home.
+ * Interfaces shared by requests, middleware, plugins and rules. They refer to each other, so they are in one file.
  *
- * Nothing here runs. What implements them: http/request/request.ts, pipeline.ts, routing/route.ts, routing/plugin.ts, check/check.ts.
+ * Types only. Implementations: http/request/request.ts, pipeline.ts, routing/route.ts, routing/plugin.ts, check/check.ts.
  */
 import type { Clock } from '../base/clock.ts';
 import type { Config, Env } from '../base/config.ts';
@@ -19,7 +19,7 @@ export type { Awaitable } from '../cache/stores.ts';
 
 // -- request --
 
-/** A request as middleware, dependencies and handlers see it. Each part is parsed when it is first read, and once. */
+/** A request, for middleware, dependencies and handlers. Each part is parsed once, when it is first read. */
 export interface HttpRequest {
   readonly method: string;
   /** The path as it was sent, still encoded, without the query. */
@@ -27,15 +27,15 @@ export interface HttpRequest {
   /** The request target as it was sent. */
   readonly target: string;
   readonly scheme: 'http' | 'https';
-  /** The `Host` of the request, port included; empty when there is none. What trusted proxies say only with `trustForwardedHost`. */
+  /** The `Host` of the request with its port; empty if absent. A trusted proxy's value only with `trustForwardedHost`. */
   readonly host: string;
-  /** The address of the peer; behind trusted proxies that of their client. IPv4 as such, whichever family the socket has. */
+  /** Address of the peer; behind trusted proxies, of their client. IPv4 addresses have IPv4 form on every socket. */
   readonly ip: string;
   /** When its head was read, by the monotonic clock in milliseconds. */
   readonly startedMs: number;
-  /** The request id: a valid incoming `X-Request-Id`, or a fresh one; see `RequestIDMiddleware`. */
+  /** Request id: a valid `X-Request-Id` of the request, or a new one; see `RequestIDMiddleware`. */
   readonly id: string;
-  /** Where it stands in its trace (W3C Trace Context): that of a valid `traceparent`, else a new one. */
+  /** Position in the trace (W3C Trace Context): from a valid `traceparent`, else new. */
   readonly trace: TraceContext;
   /** The route that matched, before any middleware ran; undefined for 404 and 405. */
   readonly route: CompiledRoute | undefined;
@@ -49,32 +49,32 @@ export interface HttpRequest {
   readonly state: StateMap;
   /** @throws SvcError `E_SESSION_ABSENT` without session middleware */
   readonly session: Session;
-  /** Aborts when the client has left before its answer was complete (`ClientDisconnected`), or the time of the request is over (`RequestTimeout`), and at no other time. */
+  /** Aborts when the client leaves before its response is complete (`ClientDisconnected`), or the request's time is over (`RequestTimeout`). */
   readonly signal: AbortSignal;
   /**
-   * Tells a browser what it will need while the answer is made (103, RFC 8297): `'</app.css>; rel=preload; as=style'`. False where
-   * nothing was sent: to HTTP/1.0, behind the head of the answer, and without a socket. @throws SvcError `E_HEADER`
+   * Sends early hints to a browser (103, RFC 8297): `'</app.css>; rel=preload; as=style'`. Returns false if nothing was sent: over
+   * HTTP/1.0, after the head of the response, and without a socket. @throws SvcError `E_HEADER`
    */
   earlyHints(links: string | readonly string[]): boolean;
   /** The whole body. No cap of its own: `maxBytes`, and `maxBodyBytes` of the route, else of the application; beyond it 413. */
   body(options?: BodyOptions): Promise<Uint8Array>;
-  /** The body as it arrives, capped as `body()`. Not to be combined with the others. */
+  /** The body as a stream, limited like `body()`. It cannot be combined with the other readers. */
   stream(options?: BodyOptions): AsyncIterable<Uint8Array>;
-  /** The body parsed as JSON; 10 MB unless `maxBytes`, or `maxBodyBytes` of the route, says otherwise. 400 when malformed or nested deeper than 1,000 levels, 415 when declared as another type. */
+  /** Parses the body as JSON; at most 10 MB unless `maxBytes`, or the route's `maxBodyBytes`, sets another limit. 400 for malformed JSON or nesting deeper than 1,000, 415 for another declared type. */
   json(options?: BodyOptions): Promise<unknown>;
   /** The body as UTF-8 text; capped as `json()`. */
   text(options?: BodyOptions): Promise<string>;
   /**
-   * The fields and files of a form, urlencoded or multipart; 10 MB unless `maxBytes`, or `maxBodyBytes` of the route, says
-   * otherwise. A multipart one is read once: later calls give the same. 413 beyond a limit, 400 when malformed, 415 for another type.
+   * Fields and files of a form, urlencoded or multipart; at most 10 MB unless `maxBytes`, or the route's `maxBodyBytes`, sets another
+   * limit. A multipart form is read once; later calls return the same form. 413 beyond a limit, 400 if malformed, 415 for another type.
    */
   form(options?: FormOptions): Promise<FormFields>;
   /**
-   * The parts of a multipart form as they arrive, under the limits of `form()`: read each before you ask for the next one; what
-   * you leave of it is read over. Nothing is kept, in memory or elsewhere. Not to be combined with the others.
+   * Parts of a multipart form as a stream, with the limits of `form()`. Read each part before the next one; unread content is
+   * skipped. Nothing is stored. It cannot be combined with the other readers.
    */
   parts(options?: FormOptions): AsyncIterable<FormPart>;
-  /** The fields of a multipart form that stand before its first file, within its first 64 KiB. The body stays unread for the others. @internal */
+  /** Fields of a multipart form before its first file, within the first 64 KiB. The body stays unread for other readers. @internal */
   leadingFields(): Promise<MultiMap>;
 }
 
@@ -84,7 +84,7 @@ export interface BodyOptions {
   readonly maxBytes?: number | undefined;
 }
 
-/** How much of a form may be read; one more is 413. Bytes, unless it says otherwise. */
+/** Limits of a form; beyond a limit is 413. In bytes, unless stated otherwise. */
 export interface FormOptions extends BodyOptions {
   /** Fields, 0 ... 1_000_000. Default 1_000. */
   readonly maxFields?: number | undefined;
@@ -94,31 +94,31 @@ export interface FormOptions extends BodyOptions {
   readonly maxFieldBytes?: number | undefined;
   /** All fields of a multipart form together, with the heads of all parts. Default 10_000_000. */
   readonly maxTextBytes?: number | undefined;
-  /** One file. Default: what `maxBytes` leaves. */
+  /** Size of one file. Default: the rest of `maxBytes`. */
   readonly maxFileBytes?: number | undefined;
   /** The head of one part, 64 ... 1_048_576. Default 16_384. */
   readonly maxHeaderBytes?: number | undefined;
-  /** What files may take in memory, all together; the rest goes to a temporary file. Default 1_048_576. */
+  /** Memory for all files together; beyond it they go to a temporary file. Default 1_048_576. */
   readonly memoryBytes?: number | undefined;
-  /** Where the temporary file goes. Default: the setting `uploadDirectory`. */
+  /** Folder of the temporary file. Default: the setting `uploadDirectory`. */
   readonly directory?: string | undefined;
 }
 
-/** The fields and files of a form. `has()` and `keys()` know both, `get()` and `getAll()` fields alone. */
+/** Fields and files of a form. `has()` and `keys()` cover both, `get()` and `getAll()` only fields. */
 export interface FormFields extends MultiMap {
   /** The first file of that name. */
   file(name: string): UploadFile | undefined;
   files(name: string): readonly UploadFile[];
 }
 
-/** One part of a multipart form, its content to be read once. */
+/** One part of a multipart form. Its content can be read once. */
 export interface FormPart extends AsyncIterable<Uint8Array> {
   readonly name: string;
-  /** There for files only; see {@link UploadFile}. */
+  /** For files only; see {@link UploadFile}. */
   readonly filename: string | undefined;
-  /** What the client says it is. */
+  /** The media type that the client declared. */
   readonly contentType: string;
-  /** The content as UTF-8 text; 400 for other bytes. */
+  /** Content as UTF-8 text; 400 for invalid UTF-8. */
   text(): Promise<string>;
 }
 
@@ -136,31 +136,31 @@ export interface Flash {
   readonly text: string;
 }
 
-/** What a client is remembered by; there with the session middleware only. Values are JSON values. */
+/** Session of a client; requires the session middleware. Values are JSON values. */
 export interface Session {
   /** Changes with {@link regenerate}. Reading it makes no session. */
   readonly id: string;
-  /** Whether the client has brought none, or one that no longer counts. */
+  /** Whether the client sent no valid session. */
   readonly isNew: boolean;
   get<T>(key: SessionKey<T>): T | undefined;
   get(key: string): unknown;
   set<T>(key: SessionKey<T>, value: NoInfer<T>): void;
   set(key: string, value: unknown): void;
   delete(key: string | SessionKey<unknown>): void;
-  /** A new id, the old one worth nothing: after a change of privileges. Keeps every value, or only those named in `keep`. */
+  /** Replaces the id, and invalidates the old one: call it after a change of privileges. Keeps all values, or only those named in `keep`. */
   regenerate(options?: { readonly keep?: readonly (string | SessionKey<unknown>)[] | undefined }): void;
   /**
-   * Forgets everything, here and at the client. Kept in the cookie, a session is not ended by that: a copy counts until its own
-   * time is over, and a request under way that changes it gives the client its cookie back. With a store it is ended at once.
+   * Deletes the session here and at the client. A cookie session cannot be revoked: a copy of the cookie is valid until it expires,
+   * and a concurrent request that changes the session sends the cookie again. With a store the session ends at once.
    */
   destroy(): void;
-  /** Leaves a message for the page after this one. Cut to 500 characters; where there is no room for all, the oldest are left out. */
+  /** Adds a message for the next page. Cut to 500 characters; if there is no room, the oldest are dropped. */
   flash(kind: string, text: string): void;
-  /** The messages that earlier requests have left, the oldest first; they are gone then. */
+  /** Returns and removes the messages of earlier requests, oldest first. */
   takeFlashes(): readonly Flash[];
 }
 
-/** What a plain dependency function, a class, a hook or a state key gets. */
+/** Argument of a dependency function, a class, a hook or a state key. */
 export interface Context {
   readonly req: HttpRequest;
   readonly signal: AbortSignal;
@@ -175,13 +175,13 @@ export interface StateKey<T> {
 
 /** Values by key. */
 export interface StateMap {
-  /** @throws SvcError `E_STATE_UNSET`, which says who sets it */
+  /** @throws SvcError `E_STATE_UNSET`, which names the part that sets it */
   get<T>(key: StateKey<T>): T;
   set<T>(key: StateKey<T>, value: T): void;
   has(key: StateKey<unknown>): boolean;
 }
 
-/** What an application lends to its parts. In the state of every request under the key `services`. */
+/** Services of an application. Every request's state has them under the key `services`. */
 export interface Services {
   readonly env: Env;
   readonly clock: Clock;
@@ -192,10 +192,10 @@ export interface Services {
 
 // -- middleware --
 
-/** Passes the request on to the next layer. To be called once. Await it: a synchronous inner layer returns no promise. */
+/** Passes the request to the next layer. Call it once. Await it: a synchronous inner layer returns no promise. */
 export type Next = () => Awaitable<HttpResponse>;
 
-/** What a middleware is for, where its order matters. */
+/** Kind of a middleware, where its order matters. */
 export type MiddlewareKind =
   | 'request-id'
   | 'trusted-host'
@@ -213,14 +213,13 @@ export type MiddlewareKind =
 /** A layer of the onion around handlers and error rendering. */
 export interface Middleware {
   readonly kind?: MiddlewareKind;
-  /** Answers, or passes on with `next()` and answers with what comes back, changed or not. */
+  /** Returns a response, or calls `next()` and returns its response, changed or not. */
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse>;
   /** Secret settings that it cannot do without, for example `['authSecret']`: an application that lacks one does not start. */
   readonly secrets?: readonly string[] | undefined;
   /**
-   * Mistakes of order and configuration. Asked whenever the application is compiled or checked, before any request; what
-   * the layer needs of the application (`view.services`) it takes from here. `view.middleware` are the layers around it and
-   * itself, the outermost first.
+   * Reports mistakes of order and configuration. Called when the application is compiled or checked, before any request. The layer
+   * takes its services from here (`view.services`). `view.middleware` has the layers around it and itself, the outermost first.
    */
   compile?(view: CompiledView): Iterable<Omit<Finding, 'place'>>;
 }
@@ -236,15 +235,15 @@ export interface CompiledRoute {
   readonly place: Place;
   readonly security: readonly SecurityRequirement[];
   readonly meta: Readonly<Record<string, unknown>>;
-  /** How often a client may call it, where its spec says so; false: as often as it likes. */
+  /** Rate limit of its spec; false: unlimited. */
   readonly rateLimit?: RouteRateLimit | false | undefined;
-  /** How long it may take to answer, where its spec says so; false: as long as it likes. */
+  /** Time limit of its spec; false: unlimited. */
   readonly timeoutMs?: number | false | undefined;
-  /** How long a client may take to send the whole request, in milliseconds, where its spec says so. */
+  /** Time limit in milliseconds for receiving the whole request, if its spec has one. */
   readonly requestTimeoutMs?: number | undefined;
 }
 
-/** What a client is counted by; undefined: by its address. */
+/** Rate-limit key of a request; undefined: its address. */
 export type RateLimitKey = (req: HttpRequest) => string | undefined;
 
 /** How often one client may call a route. */
@@ -261,9 +260,9 @@ export interface SecurityRequirement {
   readonly scheme: 'bearer' | 'session' | 'apiKey';
   readonly scopes: readonly string[];
   readonly roles: readonly string[];
-  /** Where the key of the scheme `apiKey` stands, or the cookie of `session`. */
+  /** Location of the key of the scheme `apiKey`, or of the cookie of `session`. */
   readonly credential?: { readonly in: 'header' | 'cookie'; readonly name: string } | undefined;
-  /** Whether requests without it pass, too. */
+  /** Whether requests without it pass as well. */
   readonly isOptional?: true | undefined;
 }
 
@@ -289,20 +288,20 @@ export interface Rule {
 
 // -- plugins --
 
-/** A part of an application that somebody else wrote. */
+/** A reusable part of an application. */
 export interface Plugin {
   readonly name: string;
   /** Plugins that must be there, and start before this one. */
   readonly requires?: readonly string[];
   /** Plugins that start before this one if they are there. */
   readonly after?: readonly string[];
-  /** Whether it starts before, and stops after, those that do not ask for this: databases. */
+  /** Starts before, and stops after, plugins without this: databases. */
   readonly startsFirst?: boolean;
   /** Secret settings that it cannot do without, for example `['authSecret']`: an application that lacks one does not start. */
   readonly secrets?: readonly string[] | undefined;
   /** Declares routes, middleware and the rest. Synchronous, no I/O, before compilation. */
   register(host: Host): void;
-  /** In dependency order, then `app.onStartup`; a failure shuts down what had started. */
+  /** Called in dependency order, then `app.onStartup`. After a failure the started plugins are shut down. */
   startup?(signal: AbortSignal): Awaitable<void>;
   /** In reverse order, after the last request and background task. */
   shutdown?(): Awaitable<void>;
@@ -320,23 +319,23 @@ export interface Host {
   /** Inside of the application's own middleware, or `outside` of all there is until then. */
   use(middleware: Middleware, where?: 'inside' | 'outside'): void;
   get<T>(key: StateKey<T>): T;
-  /** Whether a plugin that was registered before provides it. */
+  /** Whether an earlier plugin provides it. */
   has(key: StateKey<unknown>): boolean;
   /** Makes a value known under a key, read anew for each request. */
   provide<T>(key: StateKey<T>, read: () => T): void;
-  /** A part of `/readyz`: throwing means down; 2 s; the text goes to the log only. */
+  /** Adds a check to `/readyz`. An exception means down; limit 2 s; its text is only logged. */
   readiness(name: string, probe: (signal: AbortSignal) => Awaitable<void>): void;
   rule(rule: Rule): void;
-  /** Statements for the application's database, by engine: `svc migrate up` applies them before those of the application, once, under the id `plugin/id`. */
+  /** Adds migrations by engine: `svc migrate up` applies them once, before the application's own, under the id `plugin/id`. */
   migration(
     id: string,
     sql: Readonly<Record<'sqlite' | 'postgres' | 'mysql' | 'mariadb', readonly string[]>>,
   ): void;
-  /** What all plugins have contributed so far. @internal */
+  /** Contributions of all plugins so far. @internal */
   readonly migrations: readonly ContributedMigration[];
 }
 
-/** Statements that a plugin wants in the database, by engine. @internal */
+/** Statements of a plugin for the database, by engine. @internal */
 export interface ContributedMigration {
   readonly plugin: string;
   readonly id: string;

@@ -23,8 +23,8 @@ export interface CookieOptions {
 }
 
 /**
- * The cookies of a `Cookie` field by name, without prototype. The first of two equal names counts (the more specific path
- * is sent first, §5.4); values are percent-decoded where that works and left alone where not.
+ * Parses a `Cookie` field into an object without prototype. Of two equal names the first is used, which has the more specific
+ * path (§5.4). Values are percent-decoded if possible, else unchanged.
  */
 export function parseCookies(field: string | undefined): Readonly<Record<string, string>> {
   const cookies = bare<Record<string, string>>();
@@ -46,7 +46,7 @@ export function parseCookies(field: string | undefined): Readonly<Record<string,
   return cookies;
 }
 
-/** Where `part` is at or behind `start`; the length of the text when nowhere. */
+/** Index of `part` from `start` on; the length of the text if absent. */
 export function indexFrom(text: string, part: string, start: number): number {
   const at = text.indexOf(part, start);
   return at === -1 ? text.length : at;
@@ -79,11 +79,11 @@ function decodeValue(value: string): string {
 }
 
 /**
- * The value of a `Set-Cookie` field, without `Secure` unless `options.secure` is true. The value is percent-encoded where
- * a cookie-octet could not carry it, as `parseCookies` expects.
+ * Builds a `Set-Cookie` value, without `Secure` unless `options.secure` is true. The value is percent-encoded where a
+ * cookie-octet cannot carry it, as `parseCookies` expects.
  *
- * @throws SvcError `E_COOKIE`: a name or attribute that would break the field, a prefix whose rules are not kept, a name
- * and value of more than 4,096 bytes, which browsers drop without a word (RFC 6265bis §5.6); `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ * @throws SvcError `E_COOKIE` for an invalid name or attribute, a broken prefix rule, or a name and value of more than 4,096
+ * bytes, which browsers drop silently (RFC 6265bis §5.6); `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */
 export function serializeCookie(name: string, value: string, options: CookieOptions = {}): string {
   for (const option in options)
@@ -130,7 +130,7 @@ function refuse(name: string, problem: string): never {
   throw new SvcError('E_COOKIE', [String(name), problem]);
 }
 
-/** Who is named where an option is none. */
+/** Subject of errors about options. */
 const OWNER = 'setCookie()';
 const OPTIONS: ReadonlySet<string> = new Set([
   'path',
@@ -150,28 +150,28 @@ const SAME_SITE: ReadonlyMap<string, string> = new Map([
   ['none', '; SameSite=None'],
 ]);
 
-/** Whether a cookie cannot do without `Secure`, wherever it is sent. */
+/** Whether a cookie needs `Secure` on every connection. */
 export function needsSecure(name: string, options: CookieOptions): boolean {
   return options.sameSite === 'none' || /^__(host|secure)-/i.test(name);
 }
 
-/** The name of a cookie for one request, and whether it is `Secure`. */
+/** Name of a cookie for one request, and whether it is `Secure`. */
 export interface HostCookie {
   readonly name: string;
   readonly secure: boolean;
 }
 
 /**
- * How a cookie of this host alone is kept: as `__Host-` and `base` with `Secure`, which no other host can set or overwrite
- * (RFC 6265bis §4.1.3.2). Without TLS browsers take no such cookie: outside production it is then `base` alone; in
- * production never, for a proxy may speak TLS for us.
+ * Returns name and `Secure` for a cookie of this host only. `__Host-` with `Secure` keeps other hosts from setting or overwriting
+ * it (RFC 6265bis §4.1.3.2). Browsers refuse that without TLS, so outside production the name has no prefix then. Production
+ * always uses the prefix, because a proxy may terminate TLS.
  */
 export function hostCookie(base: string, req: { readonly scheme: 'http' | 'https' }, env: Env): HostCookie {
   const secure = env === 'production' || req.scheme === 'https';
   return { name: secure ? `__Host-${base}` : base, secure };
 }
 
-/** Undefined for what is not well-formed. */
+/** Decodes a value; undefined if it is malformed. */
 function encodeValue(value: string): string | undefined {
   // cookie-octet (§4.1.1) without "%", which decoding would take for an escape
   if (/^[\x21\x23\x24\x26-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*$/.test(value)) return value;

@@ -1,15 +1,15 @@
 /**
- * Many waits of one length with one timer: as each new one ends last, they stand in a row, and only the first has to be watched.
+ * Many waits of equal length with one timer. Each new wait ends last, so they form a queue, and only its head needs a timer.
  *
- *   add -> ... -> the oldest        the timer is set for that one; when it is gone, it is set anew as soon as it goes off
+ *   add -> ... -> the oldest        has the timer; when it ends early, the timer is set again as soon as it fires
  *
- * A timer of the clock for each request costs two to four times as much, and most are never due.
+ * A timer for each request costs two to four times as much, and most never fire.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Clock } from '../base/clock.ts';
 
-/** One wait: a link of a ring that begins and ends at the one that is nobody's. */
+/** One wait: a link of a ring around a sentinel. */
 class Wait {
   /** @internal */
   previous: Wait = this;
@@ -23,7 +23,7 @@ class Wait {
     this.onDue = onDue;
   }
 
-  /** Ends it. Whether it was still waiting. */
+  /** Ends the wait. Returns whether it was still waiting. */
   end(): boolean {
     if (this.next === this) return false;
     this.previous.next = this.next;
@@ -78,12 +78,12 @@ export class Deadlines {
 }
 
 /*
- * Bodies whose route gives them less time than the server does: node:http knows one `requestTimeout`, the longest of all.
+ * Time limits of bodies on routes with less time than the server's: node:http knows only one `requestTimeout`, the longest.
  *
- * They are looked at together, once in a while, as node:http looks at connections: a timer for each would cost every upload.
+ * They are checked together periodically, as node:http checks connections: a timer for each would slow every upload.
  */
 
-/** How often they are looked at. */
+/** Interval of the checks. */
 const LOOK_MS = 1_000;
 
 /** The bodies under way of one server. */
@@ -98,7 +98,7 @@ export class BodyDeadlines {
     this.#onLate = onLate;
   }
 
-  /** Watches a body that has not come whole, until then. */
+  /** Watches a body until it is complete. */
   watch(incoming: IncomingMessage, dueMs: number): void {
     if (this.#dueMs.size === 0) this.#clock.after(LOOK_MS, () => this.#look());
     this.#dueMs.set(incoming, dueMs);

@@ -1,32 +1,32 @@
 /**
- * Header fields: those of a request as a view, those of a response as a list, and the grammar both share (RFC 9110 §5).
+ * Header fields: a view of a request's fields, a list of a response's fields, and their grammar (RFC 9110 §5).
  *
- * A response's fields are one flat array, name and value in turn, which is handed to node:http as it is.
+ * A response's fields are one flat array of names and values, which node:http takes unchanged.
  */
 import { SvcError } from '../base/errors.ts';
 import { inspectAsJson, safeField } from '../observability/redact.ts';
 
-/** The fields of a request by lower-case name; a field that came several times is joined as its definition says. No prototype. */
+/** Request fields by lower-case name. Repeated fields are joined as their definition says. No prototype. */
 export interface HeaderView {
   readonly [name: string]: string | undefined;
 }
 
-/** Whether `text` is a token (RFC 9110 §5.6.2): the form of names, methods and many values. */
+/** Whether `text` is a token (RFC 9110 §5.6.2), as names, methods and many values are. */
 export function isToken(text: string): boolean {
   return /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(text);
 }
 
-/** Whether `text` can be sent as a field value: no control character but tab, nothing above U+00FF. */
+/** Whether `text` can be sent as a field value: no control character except tab, nothing above U+00FF. */
 export function isFieldValue(text: string): boolean {
   return /^[\t\x20-\x7e\x80-\xff]*$/.test(text);
 }
 
-/** The same without the characters of Latin-1, as nearly every value is. */
+/** Field value of ASCII characters only, the common case. */
 export function isAsciiValue(text: string): boolean {
   return /^[\t\x20-\x7e]*$/.test(text);
 }
 
-/** Fields that are defined once: of several the first counts, as Node has it. But credentials: several are joined, and fit nobody. */
+/** Fields that must not repeat: the first is used, as in Node. Repeated credentials are joined, so that they match no account. */
 const SINGLE = new Set([
   'age',
   'content-length',
@@ -50,16 +50,16 @@ const SINGLE = new Set([
 
 /** An object without prototype that keeps fast properties, which `Object.create(null)` does not. */
 function Bare(this: object): void {
-  /* properties are added by whoever makes it */
+  /* the caller adds properties */
 }
 Bare.prototype = Object.freeze(Object.create(null) as object);
 
 /** A null-prototype object with fast properties. */
 export function bare<T extends object>(): T {
-  return new (Bare as unknown as new () => T)(); // a function used as a constructor has no type of its own
+  return new (Bare as unknown as new () => T)(); // TypeScript has no type for a function used as a constructor
 }
 
-/** The fields of `rawHeaders` (name, value, name, value, ...) as a view. A field named `__proto__` is a property like any other. */
+/** View of `rawHeaders` (name, value, name, value, ...). A field named `__proto__` is an ordinary property. */
 export function viewOf(rawHeaders: readonly string[]): HeaderView {
   const view = bare<Record<string, string>>();
   for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -73,10 +73,10 @@ export function viewOf(rawHeaders: readonly string[]): HeaderView {
   return view;
 }
 
-/** The bit that tells a letter's cases apart. */
+/** Bit that differs between upper and lower case. */
 const LOWER = 0x20;
 
-/** Whether two texts differ in case at most; `lower` is in lower case. */
+/** Whether two texts are equal except for case; `lower` is in lower case. */
 export function isNamed(text: string, lower: string): boolean {
   return (
     text === lower ||
@@ -95,9 +95,9 @@ export function findField(rawHeaders: readonly string[], name: string): string |
 
 /** The fields of a response. Names compare without regard to case; values are checked when set. */
 export class HeaderList {
-  /** Name and value in turn: what the server writes. @internal */
+  /** Names and values in turn, for the server. @internal */
   readonly flat: string[];
-  /** Whether no value that was set goes beyond ASCII. @internal */
+  /** Whether all values are ASCII. @internal */
   isAscii: boolean;
 
   /** @internal */
@@ -106,7 +106,7 @@ export class HeaderList {
     this.isAscii = isAscii;
   }
 
-  /** The value; several are joined with a comma. `Set-Cookie` cannot be joined: its first one, see {@link getSetCookie}. */
+  /** The value; repeated values are joined with a comma. For `Set-Cookie`, which cannot be joined, the first; see {@link getSetCookie}. */
   get(name: string): string | undefined {
     const wanted = name.toLowerCase();
     let value: string | undefined;
@@ -165,7 +165,7 @@ export class HeaderList {
       yield [this.flat[index]!, this.flat[index + 1]!];
   }
 
-  /** Without cookies and other secrets: for logs. */
+  /** Copy without cookies and other secrets, for logs. */
   toJSON(): Record<string, string | string[]> {
     const shown: Record<string, string | string[]> = {};
     for (const [name, value] of this) {
@@ -197,7 +197,7 @@ export class HeaderList {
 }
 
 /*
- * Dates of HTTP as they are read (RFC 9110 §5.6.7), in the three forms that there are; httpDate() writes the first.
+ * Parses HTTP dates (RFC 9110 §5.6.7) in all three forms; httpDate() writes the first.
  *
  *   Sun, 06 Nov 1994 08:49:37 GMT       IMF-fixdate
  *   Sunday, 06-Nov-94 08:49:37 GMT      RFC 850, obsolete
@@ -210,7 +210,7 @@ const RFC850 =
   /^(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, (\d\d)-([A-Z][a-z]{2})-(\d\d) (\d\d):(\d\d):(\d\d) GMT$/;
 const ASCTIME = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ([A-Z][a-z]{2}) ([ \d]\d) (\d\d):(\d\d):(\d\d) (\d{4})$/;
 
-/** Seconds since the epoch, or undefined for what is no date. `nowMs` decides on years of two digits: at most 50 ahead. */
+/** Seconds since the epoch; undefined for an invalid date. `nowMs` resolves two-digit years: at most 50 ahead. */
 export function parseHttpDate(text: string, nowMs: number): number | undefined {
   const fixed = FIXDATE.exec(text);
   if (fixed !== null) return seconds(Number(fixed[3]), fixed[2]!, fixed[1]!, fixed.slice(4, 7));
@@ -242,7 +242,7 @@ function seconds(
   const day = Number(dayText);
   const [hour, minute, second] = time.map(Number) as [number, number, number];
   const date = new Date(0);
-  date.setUTCFullYear(year, month, day); // Date.UTC() takes years below 100 for those of the last century
+  date.setUTCFullYear(year, month, day); // Date.UTC() maps years below 100 to the 20th century
   if (month === -1 || date.getUTCDate() !== day || hour > 23 || minute > 59 || second > 60) return undefined; // 60: a leap second
   return date.getTime() / 1_000 + hour * 3_600 + minute * 60 + second;
 }
@@ -259,10 +259,10 @@ export type DispositionType = 'attachment' | 'inline';
 const MAX_NAME_LENGTH = 255;
 
 /**
- * The field's value: `attachment; filename="report.pdf"`. Folders before the name are left out, whichever slash they have.
+ * Builds a field value: `attachment; filename="report.pdf"`. Folders before the name are removed, with either slash.
  *
- * A name that is more than plain ASCII has both forms (RFC 6266 §4.3): `filename` for old clients with `_` for what they
- * cannot read, among it quotes, backslashes and `%`, which some decode; `filename*` for all others. Cut to 255 characters.
+ * A name with characters beyond plain ASCII has two forms (RFC 6266 §4.3). `filename` is for old clients, and has `_` for
+ * characters they cannot read, including quotes, backslashes and `%`. `filename*` is for all others. Cut to 255 characters.
  */
 export function contentDisposition(filename: string, type: DispositionType = 'attachment'): string {
   const name = /[^/\\]*$/.exec(filename)![0].slice(0, MAX_NAME_LENGTH).toWellFormed();

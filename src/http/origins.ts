@@ -1,7 +1,7 @@
 /**
- * Origins that may read answers, or open a WebSocket: a list compared byte for byte, everybody, or a function.
+ * Origins that may read responses or open a WebSocket: a list compared byte for byte, all, or a function.
  *
- * An origin is `scheme://host[:port]` as browsers send it (RFC 6454 §6.2): lower case, no default port, nothing behind it.
+ * An origin is `scheme://host[:port]` as browsers send it (RFC 6454 §6.2): lower case, no default port, no path.
  * `null`, which every sandboxed frame sends, is never allowed.
  */
 import { SvcError } from '../base/errors.ts';
@@ -11,12 +11,12 @@ import { shown } from '../base/options.ts';
 import { TransportRequest } from './request/request.ts';
 import type { Awaitable, HttpRequest } from './contracts.ts';
 
-/** Whether an origin is allowed; asked with well-formed ones only. */
+/** Returns whether an origin is allowed; called only with well-formed origins. */
 export type OriginTest = (origin: string, req: HttpRequest) => Awaitable<boolean>;
 /** Origins as options take them. */
 export type Origins = '*' | readonly string[] | OriginTest;
 
-/** What a browser sends, and nothing else: no path, no user, no blank, no second origin behind a comma. */
+/** An origin exactly as browsers send it: no path, no user, no space, no second origin. */
 const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/(?:[^\s/?#@*,\\"<>[\]]+|\[[0-9a-f:.]+\](?::\d+)?)$/;
 
 /** An origin that no site has: its name is reserved (RFC 2606). */
@@ -41,7 +41,7 @@ export class AllowedOrigins {
     return this.#list;
   }
 
-  /** Whether all are allowed, whatever they are. */
+  /** Whether every origin is allowed. */
   get isAny(): boolean {
     return this.#list === undefined && this.#test === undefined;
   }
@@ -92,15 +92,15 @@ export class AllowedOrigins {
     }
   }
 
-  /** Whether `origin` is allowed. What is not well-formed is not, whoever decides. */
+  /** Whether `origin` is allowed. A malformed one is always refused. */
   allows(origin: string, req: HttpRequest): Awaitable<boolean> {
     if (this.#list !== undefined) return this.#list.has(origin);
     return this.#test === undefined || (ORIGIN.test(origin) && this.#test(origin, req));
   }
 
   /**
-   * Whether a handshake may go on: browsers always send an origin with it, and nothing else guards a WebSocket against other
-   * sites. `allowsAbsent` lets clients in that are no browsers. Default false.
+   * Whether a handshake is allowed. Browsers always send an origin with it, and nothing else protects a WebSocket from other sites.
+   * `allowsAbsent` accepts clients that are not browsers. Default false.
    */
   admits(
     req: HttpRequest,
@@ -148,7 +148,7 @@ function issueOf(origin: string): string | undefined {
   if (origin.includes('*')) return `${named} has a wildcard, and origins are compared whole`;
   if (!ORIGIN.test(origin))
     return `${named} is no origin, which is scheme://host[:port] and nothing behind it`;
-  if (!/^https?:/.test(origin)) return undefined; // those of apps, which no URL parser knows
+  if (!/^https?:/.test(origin)) return undefined; // schemes of apps, which URL parsers do not know
   const url = URL.parse(origin);
   return url?.origin === origin
     ? undefined
@@ -157,16 +157,16 @@ function issueOf(origin: string): string | undefined {
 
 /*
  * Whether a page of this application sent a request, by fields that scripts cannot change: `Sec-Fetch-Site`, else `Origin`.
- * A client that sends neither field is not a browser, or an old one: its requests are not judged.
+ * A client that sends neither is not a browser, or an old one: it passes.
  */
 
 /** Pages that count as the application's own. */
 export interface OwnPages {
-  /** Other origins, as browsers send them. */
+  /** Additional origins, as browsers send them. */
   readonly trusted: ReadonlySet<string>;
-  /** Whether hosts of the same site do. */
+  /** Whether hosts of the same site count. */
   readonly allowsSameSite: boolean;
-  /** Whether trusted proxies say how a request came; else one without TLS may have had it in front of a proxy. */
+  /** Whether trusted proxies report the scheme. Otherwise a request without TLS may have had TLS up to a proxy. */
   readonly knowsScheme: boolean;
 }
 
@@ -184,7 +184,7 @@ export function foreignPage(
   return origin === undefined || isOwnOrigin(origin, req, knowsScheme) ? undefined : 'origin';
 }
 
-/** Whether an origin is the application's own. A proxy may speak TLS for us: without word from a trusted one, a request without TLS may come from either page of its host. */
+/** Whether an origin is the application's own. Without a trusted proxy, a request without TLS may come from the http or the https page of its host. */
 export function isOwnOrigin(origin: string, req: HttpRequest, knowsScheme: boolean): boolean {
   const scheme = origin.slice(0, origin.indexOf(':'));
   if (scheme !== req.scheme && (knowsScheme || scheme !== 'https')) return false;

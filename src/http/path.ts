@@ -1,16 +1,16 @@
 /**
- * Path templates, `"/u/{id:int}"`: read at registration, matched by router.ts, filled in by fillTemplate().
+ * Path templates, `"/u/{id:int}"`: parsed at registration, matched by router.ts, filled in by fillTemplate().
  *
  *   template = 1*( "/" segment )       segment = literal | "{" name [ ":" converter ] "}"
  *   converter = str (default) | int | float | uuid | path (the rest of the path; last segment only)
  *
- * Literals are written decoded (`/café`); paths are decoded once, segment by segment, before they are matched. A segment that begins
- * with ":" or "*" is refused, for other frameworks have parameters there; with a backslash before it (`/\\:id` in source) it is literal.
+ * Literals are written decoded (`/café`); paths are decoded once, segment by segment, before they are matched. A segment that starts
+ * with ":" or "*" is refused, because other frameworks have parameters there; after a backslash (`/\\:id` in source) it is literal.
  */
 import { SvcError } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
 
-/** What each converter gives a handler. */
+/** Type of each converter's value. */
 interface ConverterTypes {
   /** One segment, not empty. */
   str: string;
@@ -54,7 +54,7 @@ type Respelt<P extends string> = P extends `${infer Before}/:${infer Rest}`
   : P extends `${infer Before}/*${infer Name}`
     ? `${Before}/{${Name extends '' ? 'path' : Name}:path}`
     : P;
-/** `P` itself, or a sentence that says what is wrong with it: shown by the compiler in place of the expected type. */
+/** `P` itself, or a sentence about its mistake, which the compiler shows instead of the expected type. */
 export type PathTemplate<P extends string> = P extends `${string}/${':' | '*'}${string}`
   ? `Write "${Respelt<P>}": parameters stand in braces`
   : [Unreadable<Placeholders<P>>] extends [never]
@@ -65,13 +65,13 @@ export type PathTemplate<P extends string> = P extends `${string}/${':' | '*'}${
 export interface Converter {
   readonly name: ConverterName;
   readonly rank: number;
-  /** Whether `path[start, end)` is of this kind. Runs on the decoded path. */
+  /** Whether `path[start, end)` matches, on the decoded path. */
   test(path: string, start: number, end: number): boolean;
   /** The value of a segment that `test` has accepted. */
   read(segment: string): string | number;
 }
 
-/** A test for segments that match a pattern, and whose number is one that JavaScript holds. */
+/** A matcher for segments with a pattern whose number JavaScript can represent. */
 function matching(
   pattern: RegExp,
   isHeld: (value: number) => boolean = () => true,
@@ -104,7 +104,7 @@ export interface PathParameter {
   readonly name: string;
   readonly converter: Converter;
 }
-/** A template, as it is written and read: literals and parameters in turn, `literals.length === parameters.length + 1`. */
+/** A parsed template: literals and parameters in turn, `literals.length === parameters.length + 1`. */
 export interface ParsedTemplate {
   readonly template: string;
   /** The text before each parameter, and the text after the last one; empty only at the end. */
@@ -128,16 +128,16 @@ function refuseForeign(template: string): never {
   );
 }
 
-/** What no literal has. */
+/** Characters that no literal has. */
 const UNREADABLE = /[{}?#]|%[0-9a-f]{2}/i;
 const PARAMETER = /^\{([^{}]*)\}$/;
 
 /**
- * Reads a template.
+ * Parses a template.
  *
- * @throws SvcError `E_PATH_TEMPLATE`: no leading slash, a parameter that shares its segment, an unknown converter, a
- * name that is no identifier or is used twice, `path` before the end, `?`, `#` or an escape in a literal, a segment that begins with
- * `:` or `*`
+ * @throws SvcError `E_PATH_TEMPLATE` for a missing leading slash, a parameter that shares its segment, an unknown converter, a
+ * name that is not an identifier or is used twice, `path` before the end, `?`, `#` or an escape in a literal, a segment that starts
+ * with `:` or `*`
  */
 export function parseTemplate(template: string): ParsedTemplate {
   if (typeof template !== 'string' || template[0] !== '/')
@@ -197,8 +197,8 @@ function readParameter(text: string, template: string, before: readonly PathPara
 }
 
 /**
- * A lone surrogate stands for a slash that came encoded: percent-decoding never yields one, so `%2F` stays inside its
- * segment and is told apart from a real slash.
+ * A lone surrogate stands for an encoded slash: percent-decoding never yields one, so `%2F` stays inside its segment and is
+ * distinguishable from a real slash.
  */
 const INNER_SLASH = '\uD800';
 
@@ -217,7 +217,7 @@ export function restoreSlashes(segment: string): string {
   return segment.includes(INNER_SLASH) ? segment.replaceAll(INNER_SLASH, '/') : segment;
 }
 
-/** A URL as `Location` may carry it: spaces, non-ASCII characters and the like percent-encoded, escapes left as they are. */
+/** A URL for `Location`: spaces, non-ASCII and other unsafe characters are percent-encoded, existing escapes stay. */
 export function encodeLocation(location: string): string {
   return location
     .toWellFormed()
@@ -228,9 +228,9 @@ type Written = { readonly segment: string } | { readonly problem: string };
 type Writer = (value: unknown) => Written;
 
 /**
- * The path of a template with its parameters filled in and percent-encoded.
+ * Builds the path of a template from parameters, percent-encoded.
  *
- * @throws SvcError `E_URL_PARAM`: one is missing, unknown, or not what its converter reads
+ * @throws SvcError `E_URL_PARAM` for a missing, unknown or invalid parameter
  */
 export function fillTemplate(
   name: string,
@@ -252,12 +252,12 @@ export function fillTemplate(
   return path;
 }
 
-/** Literal text of a template as it stands in a path. */
+/** Literal text of a template, encoded for a path. */
 export function encodeLiteral(literal: string): string {
   return encodeURI(literal).replaceAll('?', '%3F').replaceAll('#', '%23');
 }
 
-/** The segment that a converter reads as `value`, or what is wrong with it. */
+/** The segment that a converter reads as `value`, or an error text. */
 export function writeSegment({ name }: Converter, value: unknown): Written {
   return WRITERS[name](value);
 }
@@ -307,7 +307,7 @@ function plainDecimal(value: number): string {
 }
 
 /*
- * Captures -> parameters of a path: plain objects, each made by a constructor that V8 knows.
+ * Captures -> parameters of a path: plain objects with a stable hidden class.
  */
 
 /** Reads the raw captures of a path, in their order. */
@@ -318,8 +318,8 @@ const noParams: ParamsReader = () => NO_PARAMS;
 /** By names and converters: as many as the templates of the program differ in. */
 const READERS = new Map<string, ParamsReader>();
 /**
- * The reader of these parameters. Routes whose parameters are called the same have one reader: with a constructor of its own
- * for each route, every look-up of 200 routes meets another hidden class (topic `router` of test/bench/table.ts).
+ * The reader for these parameters. Routes with equal parameter names share a reader: with a constructor for each route, a look-up
+ * among 200 routes meets a different hidden class each time (topic `router` of test/bench/table.ts).
  */
 export function paramsReader(parameters: readonly PathParameter[]): ParamsReader {
   if (parameters.length === 0) return noParams;
@@ -330,16 +330,16 @@ export function paramsReader(parameters: readonly PathParameter[]): ParamsReader
 }
 
 /**
- * The name as V8 keeps the keys of objects. Cut out of a template it is another string of the same text, with which each store
- * takes the slow way, a tenth of a look-up with three parameters.
+ * The name as an internalized string of V8. A substring of the template is a different string with equal text, and each store by it
+ * takes the slow path, a tenth of a look-up with three parameters.
  */
 function asKey(name: string): string {
   return Object.keys({ [name]: null })[0]!; // the one key
 }
 
 /**
- * A constructor gives its objects one hidden class; an object literal with a computed key cost four times as much, 93 ns
- * against 23 (routes `param` of test/bench/http.ts). Its prototype is Object's: these are plain objects to everybody.
+ * A constructor gives its objects one hidden class; an object literal with computed keys takes four times as long, 93 ns against
+ * 23 (routes `param` of test/bench/http.ts). The prototype is Object's, so they are plain objects.
  */
 function readerOf(parameters: readonly PathParameter[]): ParamsReader {
   const names = parameters.map((parameter) => asKey(parameter.name));
@@ -347,25 +347,25 @@ function readerOf(parameters: readonly PathParameter[]): ParamsReader {
   function Values(this: Record<string, unknown>, captures: readonly string[]): void {
     for (let index = 0; index < names.length; index++) this[names[index]!] = reads[index]!(captures[index]!);
   }
-  const Params = Values as unknown as new (captures: readonly string[]) => Record<string, unknown>; // a function used as a constructor has no type of its own
+  const Params = Values as unknown as new (captures: readonly string[]) => Record<string, unknown>; // TypeScript has no type for a function used as a constructor
   Params.prototype = Object.prototype;
   return (captures) => new Params(captures);
 }
 
 /*
- * Local paths: what a redirect may take from a request, for it cannot lead to another site.
+ * Local paths: targets that a redirect may take from a request, because they cannot lead to another site.
  */
 
 /** Only the origin matters, so any will do. */
 const HERE = 'http://local.invalid';
 
 /**
- * `value` if it is a path of this site, `/path?query#fragment`; else undefined. For addresses that come from outside:
+ * Returns `value` if it is a path of this site, `/path?query#fragment`; else undefined. For addresses from outside:
  *
  *   new RedirectResponse(localPath(req.query.get('next')) ?? '/')
  *
- * Refused is whatever a browser, or a proxy that decodes once too often, could take for another host or for a program:
- * `//evil.example`, `/\evil.example`, `https:evil.example`, `javascript:...`, tabs and line ends, escaped ones in the path too.
+ * Refuses everything that a browser, or a proxy that decodes twice, could take for another host or a program:
+ * `//evil.example`, `/\evil.example`, `https:evil.example`, `javascript:...`, tabs and line ends, also escaped ones in the path.
  */
 export function localPath(value: unknown): string | undefined {
   if (typeof value !== 'string' || !value.isWellFormed()) return undefined;

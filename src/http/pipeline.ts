@@ -1,10 +1,10 @@
 /**
- * The pipeline: middleware compiled into one function around a core, and errors turned into answers at every layer's edge.
+ * The pipeline: compiles middleware into one function around a core, and turns errors into responses at each layer.
  *
  *   outer.handle(req, next) - next() -> inner.handle(req, next) - next() -> core(req)
  *
- * `next()` never fails: what an inner layer throws is an answer by the time an outer one sees it, so that each layer can
- * still add its fields. A layer that answers synchronously costs no promise.
+ * `next()` never fails: an inner layer's exception is a response when an outer layer sees it, so that each layer can still add
+ * its fields. A synchronous layer costs no promise.
  */
 import { ClientDisconnected, HTTPException, SvcError, errorAfter } from '../base/errors.ts';
 import { isThenable } from '../base/promises.ts';
@@ -20,18 +20,18 @@ import type { Logger } from '../observability/log.ts';
 import type { Counter } from '../observability/metrics.ts';
 import type { Finding } from '../base/findings.ts';
 
-/** Answers a request. Never throws, never rejects. */
+/** Handles a request. Never throws, never rejects. */
 type Layer = (req: TransportRequest) => Awaitable<HttpResponse>;
 
-/** The innermost one, or all of them around it. */
+/** The innermost handler, or all layers around it. */
 export type Core = (req: TransportRequest) => Answer;
 
-/** Middleware as people write it: an object, or a function alone. A function may return what a handler may. */
+/** Middleware as an object or as a function. A function may return everything that a handler may. */
 export type MiddlewareFunction = (req: HttpRequest, next: Next) => unknown;
 
-/** Turns whatever stopped a request into an answer. */
+/** Turns an exception into a response. */
 export class ErrorRenderer {
-  /** The handlers of the innermost router first, those of the application last. */
+  /** Exception handlers of the innermost router first, of the application last. */
   readonly #handlers: readonly ExceptionHandlers[];
   readonly #failures: FailureDeps;
 
@@ -40,7 +40,7 @@ export class ErrorRenderer {
     this.#failures = failures;
   }
 
-  /** A renderer that asks these handlers of routers, the innermost first, before its own. */
+  /** A renderer that tries these handlers of routers first, innermost first, then its own. */
   within(handlers: readonly ExceptionHandlers[]): ErrorRenderer {
     return new ErrorRenderer({ ...this.#failures, handlers: [...handlers, ...this.#handlers] });
   }
@@ -50,12 +50,12 @@ export class ErrorRenderer {
     return this.#handlers;
   }
 
-  /** Whether there is an exception handler: if not, a 404 need not become an exception. */
+  /** Whether there is an exception handler; without one a 404 need not become an exception. */
   get hasHandlers(): boolean {
     return this.#handlers.some(({ size }) => size > 0);
   }
 
-  /** The answer for an error: of its handler, else as a problem. */
+  /** The response for an error: from its handler, else a problem. */
   render(error: unknown, req: TransportRequest): Awaitable<HttpResponse> {
     if (req.expiry !== undefined && (isOf(error, req.expiry) || isDiscardedBody(error)))
       return problem(req.expiry.status, req.id); // the handler has stopped, as its signal asked: this response is not read
@@ -97,12 +97,12 @@ export class ErrorRenderer {
     return toResponse(reply, plan).settle(req);
   }
 
-  /** Passes on an error of a clean-up or a background task, which has been logged, and which no response can tell. */
+  /** Reports an error of a clean-up or background task. It was logged, and no response can show it. */
   failedAfter(error: unknown, requestId: string): void {
     this.#failures.onFailedAfter?.(error, requestId);
   }
 
-  /** An error that nothing handled behind the answer: on a WebSocket. */
+  /** Handles an exception after the response: on a WebSocket. */
   report(error: unknown, req: TransportRequest): void {
     reportFailure(error, req, this.#failures);
   }
@@ -115,12 +115,12 @@ function isOf(error: unknown, reason: Error): boolean {
   );
 }
 
-/** Whether an error says that a body was thrown away behind its response: to a handler that runs beyond its time. */
+/** Whether an error means that the body was discarded after the response: a handler ran beyond its time. */
 function isDiscardedBody(error: unknown): boolean {
   return error instanceof SvcError && error.code === 'E_BODY_DISCARDED';
 }
 
-/** Makes the response of what a handler or middleware returns or throws. Never throws, never rejects. */
+/** Makes a response of the result or exception of a handler or middleware. Never throws, never rejects. */
 export class CoreEdge {
   readonly #plan: ReplyPlan;
   readonly #errors: ErrorRenderer;
@@ -172,7 +172,7 @@ export function compose(layers: readonly Middleware[], core: Core, errors: Error
     : layers.reduceRight((inner, middleware) => wrap(middleware, inner, errors), promising(core));
 }
 
-/** For whoever looks whether it is a promise. */
+/** `then` for code that tests for a promise. */
 function promising(core: Core): Layer {
   return (req) => {
     const answer = core(req);
@@ -180,7 +180,7 @@ function promising(core: Core): Layer {
   };
 }
 
-/** In place of an answer that an inner layer is being asked for: what it calls may call next() as well. */
+/** Replaces a response while an inner layer computes it: that layer may call next() as well. */
 const ON_ITS_WAY = new HttpResponse();
 
 function wrap(middleware: Middleware, inner: Layer, errors: ErrorRenderer): Layer {
@@ -191,12 +191,12 @@ function wrap(middleware: Middleware, inner: Layer, errors: ErrorRenderer): Laye
       const value: unknown = middleware.handle(req, () => {
         if (passed !== undefined) throw new SvcError('E_NEXT_TWICE', [nameOf(middleware)]);
         passed = ON_ITS_WAY;
-        const answer: Awaitable<HttpResponse> | undefined = inner(req); // undefined by a promise whose own then() gives nothing: it has been asked all the same
+        const answer: Awaitable<HttpResponse> | undefined = inner(req); // undefined from a promise whose own then() resolves with nothing
         if (answer !== undefined) passed = answer;
         return answer;
       });
       if (passed !== undefined && value === passed) return passed; // as it came: it has been read, and never fails
-      // then() on the promise itself, and not on a copy of it: 7 % of a layer (`mw5` of test/bench/http.ts)
+      // then() on the promise itself, not on a copy of it: 7 % of a layer (`mw5` of test/bench/http.ts)
       if (isPlainPromise(value))
         return value.then(
           (settled: unknown) => edge.answer(settled, req),
@@ -209,7 +209,7 @@ function wrap(middleware: Middleware, inner: Layer, errors: ErrorRenderer): Laye
   };
 }
 
-/** Whether it is what `Promise.resolve()` would leave as it is, which it is not asked then. */
+/** Whether `Promise.resolve()` would return it unchanged, so the call is skipped. */
 function isPlainPromise(value: unknown): value is Promise<unknown> {
   return value instanceof Promise && value.constructor === Promise;
 }
@@ -236,7 +236,7 @@ class FunctionMiddleware implements Middleware {
   readonly name: string;
 
   constructor(fn: MiddlewareFunction) {
-    this.handle = fn as Middleware['handle']; // what it returns is read by wrap()
+    this.handle = fn as Middleware['handle']; // wrap() converts its result
     this.name = fn.name;
   }
 }
@@ -246,19 +246,19 @@ function nameOf(middleware: Middleware): string {
   return name === '' || name === 'Object' ? '(anonymous)' : `"${name}"`;
 }
 
-/** Who is told of them, and how much. */
+/** Receivers of unhandled errors, and the amount of detail. */
 interface FailureDeps {
   readonly log: Logger;
   readonly errors: Counter;
-  /** Whether answers show stacks. */
+  /** Whether responses show stacks. */
   readonly debug: boolean;
-  /** Told of every unhandled error and the request it stopped: a test client rethrows it. */
+  /** Called with every unhandled error and its request: a test client rethrows it. */
   readonly onUnhandled?: ((error: unknown, requestId: string) => void) | undefined;
   /** Called with every error of a clean-up or a background task; the id is empty where it belongs to no request. */
   readonly onFailedAfter?: ((error: unknown, requestId: string) => void) | undefined;
 }
 
-/** No handler of the application's: HTTP exceptions as they say, everything else 500 and one line in the log. */
+/** Default handling: HTTP exceptions as they are, all other errors 500 and one log line. */
 function plainAnswer(error: unknown, req: TransportRequest, deps: FailureDeps): HttpResponse {
   if (error instanceof HTTPException && error.status < 500) return problemFor(error, req, deps);
   if (isDisconnect(error)) {
@@ -275,7 +275,7 @@ function plainAnswer(error: unknown, req: TransportRequest, deps: FailureDeps): 
   return problem(500, req.id, { trace });
 }
 
-/** An error that nothing handled behind the answer: on a WebSocket. */
+/** Handles an exception after the response: on a WebSocket. */
 function reportFailure(error: unknown, req: TransportRequest, deps: FailureDeps): void {
   deps.errors.add(1);
   deps.log.error('unhandled_error', error, req.logFields());
@@ -292,7 +292,7 @@ function problemFor(
   try {
     return issueOf(error, req.id, trace);
   } catch (failure) {
-    // a header that cannot be sent, a detail that is no text
+    // an invalid header, or a detail that is not a string
     log.error('unhandled_error', errorAfter(failure, error), { ...req.logFields(), status: error.status });
     return problem(error.status, req.id, {
       detail: typeof error.detail === 'string' ? error.detail : undefined,
@@ -320,8 +320,8 @@ function stackOf(error: unknown, depth = 0): string {
 }
 
 /*
- * A middleware that keeps what it takes of its application (keys, clock, log) can serve one alone: compiled for another, it
- * would answer the first with the keys of the second.
+ * A middleware that keeps services of its application (keys, clock, log) can serve only one. Compiled for another application, it
+ * would serve the first with the keys of the second.
  */
 
 /** Which application a middleware belongs to. */
@@ -329,8 +329,8 @@ export class OneApplication {
   #services: Services | undefined;
 
   /**
-   * What `compile()` is to report, and then to end with everything left as it was; undefined for the application that has
-   * asked first, which may ask as often as it likes: for checks, and for test clients. `subject` as in `middleware session`.
+   * The error that `compile()` reports for a middleware of another application; undefined for the application that compiled it first,
+   * which may do so again, for checks and test clients. `subject` as in `middleware session`.
    */
   claim(subject: string, { services }: Pick<CompiledView, 'services'>): Omit<Finding, 'place'> | undefined {
     this.#services ??= services;
@@ -346,12 +346,12 @@ export class OneApplication {
 }
 
 /*
- * Exception handlers: for a thrown value, the one whose class is nearest in its prototype chain.
+ * Exception handlers: a thrown value goes to the handler of the nearest class in its prototype chain.
  */
 
 /** A class, abstract or not. */
 export type ErrorClass<E> = abstract new (...args: never[]) => E;
-/** Turns an exception into a reply. What it throws itself is handled as an unhandled error. */
+/** Turns an exception into a reply. Its own exceptions count as unhandled errors. */
 export type ExceptionHandler<E> = (error: E, req: HttpRequest) => Awaitable<unknown>;
 
 /** A handler, how its replies become responses, and what it declares of them for documents. */
@@ -361,9 +361,9 @@ interface HandledClass {
   readonly declared: unknown;
 }
 
-/** Handlers by class, looked up along the prototype chain; the answer per class is kept. */
+/** Handlers by class, looked up along the prototype chain; results are cached by class. */
 export class ExceptionHandlers {
-  /** By the prototype of the class: what `instanceof` goes by, whatever `constructor` says. */
+  /** By the prototype of the class, as `instanceof` does, whatever `constructor` is. */
   readonly #byPrototype = new Map<unknown, HandledClass>();
   readonly #found = new WeakMap<object, HandledClass | null>();
 
@@ -371,7 +371,7 @@ export class ExceptionHandlers {
     return this.#byPrototype.size;
   }
 
-  /** Sets the handler of a class. Answers whether it had none before. @throws SvcError `E_EXCEPTION_HANDLER` */
+  /** Sets the handler of a class. Returns whether it had none before. @throws SvcError `E_EXCEPTION_HANDLER` */
   add<E>(
     errorClass: ErrorClass<E>,
     handler: ExceptionHandler<E>,
@@ -389,7 +389,7 @@ export class ExceptionHandlers {
     return isNew;
   }
 
-  /** The handler of a thrown value; a value that is no object has none. */
+  /** The handler of a thrown value; undefined for a value that is not an object. */
   find(error: unknown): HandledClass | undefined {
     if (this.#byPrototype.size === 0 || typeof error !== 'object' || error === null) return undefined;
     const prototype = Object.getPrototypeOf(error) as object | null;

@@ -1,7 +1,7 @@
 /**
  * Replies: a handler's return value -> HttpResponse.
  *
- *   HttpResponse, web Response          as it is
+ *   HttpResponse, web Response          unchanged
  *   reply(body, status?, headers?)      and its literals [body, status], [body, status, headers]
  *   string                              text/plain; charset=utf-8
  *   ArrayBuffer, and views of one       application/octet-stream
@@ -51,15 +51,15 @@ export function reply<T, S extends number = number>(
 export interface ReplyPlan {
   /** The status of a reply that names none; undefined: 200, or 204 for nothing. */
   readonly status: number | undefined;
-  /** Whether `[body, status]` is a reply with a status; else it is an array like any other. */
+  /** Whether `[body, status]` is a reply with a status; else it is an ordinary array. */
   readonly readsTuples: boolean;
   /** The JSON text of a body for a status, where the route declares its response; undefined: not declared for it. */
   readonly encode: ((body: unknown, status: number) => string | undefined) | undefined;
-  /** The name of the middleware whose return value is read: it must not be undefined. */
+  /** Name of the middleware whose return value is converted; it must not be undefined. */
   readonly middleware?: string;
 }
 
-/** For everything that is no route's reply: what exception handlers and middleware return. */
+/** For everything but a route's reply: results of exception handlers and middleware. */
 export const DEFAULT_PLAN: ReplyPlan = Object.freeze({
   status: undefined,
   readsTuples: true,
@@ -69,7 +69,7 @@ export const DEFAULT_PLAN: ReplyPlan = Object.freeze({
 const JSON_ = new PreparedType(JSON_TYPE);
 const TEXT = new PreparedType(TEXT_TYPE);
 
-/** The response of a return value. @throws SvcError `E_REPLY` for what has no form on the wire */
+/** Converts a return value into a response. @throws SvcError `E_REPLY` for values without a form on the wire */
 export function toResponse(value: unknown, plan: ReplyPlan): HttpResponse {
   if (plan.encode !== undefined) return declared(value, plan, plan.encode);
   if (typeof value === 'string') return new HttpResponse(value, TEXT.get(plan.status ?? 200));
@@ -89,7 +89,7 @@ export function toResponse(value: unknown, plan: ReplyPlan): HttpResponse {
   return unusualReply(value, plan.status ?? 200) ?? json(value, plan);
 }
 
-/** A reply whose body goes through the serialiser of its status; responses that a handler made itself are its own affair. */
+/** A reply whose body goes through the serialiser of its status. Responses that a handler made itself stay unchanged. */
 function declared(value: unknown, plan: ReplyPlan, encode: NonNullable<ReplyPlan['encode']>): HttpResponse {
   if (value instanceof HttpResponse) return value;
   if (value instanceof Response) return fromWeb(value);
@@ -136,7 +136,7 @@ function withStatus(
   plan: ReplyPlan,
 ): HttpResponse {
   const given = toResponse(body, { status: status ?? plan.status, readsTuples: false, encode: undefined });
-  const response = given === body ? given.copy() : given; // what somebody keeps stays as it is
+  const response = given === body ? given.copy() : given; // a response that the program keeps must not change
   if (status !== undefined) response.status = status; // a response that was given keeps its own otherwise
   if (headers !== undefined)
     for (const [name, value] of Object.entries(headers)) response.headers.set(name, value);
@@ -145,7 +145,7 @@ function withStatus(
 
 const BYTES = new PreparedType(BYTES_TYPE);
 
-/** The response of bytes and web responses, undefined for instances of other classes. @throws SvcError `E_REPLY` for what people return by mistake, which would become `{}` */
+/** The response of bytes and web responses; undefined for other classes. @throws SvcError `E_REPLY` for values returned by mistake, which would become `{}` */
 function unusualReply(value: object, status: number): HttpResponse | undefined {
   const bytes = bytesOf(value);
   if (bytes !== undefined) return new HttpResponse(bytes, BYTES.get(status));
@@ -168,7 +168,7 @@ function unusualReply(value: object, status: number): HttpResponse | undefined {
   return undefined;
 }
 
-/** Fields between a server and its next neighbour (RFC 9110 §7.6.1): what an upstream says there is not for our client. */
+/** Hop-by-hop fields (RFC 9110 §7.6.1): an upstream's values do not concern our client. */
 const HOP_BY_HOP = new Set([
   'connection',
   'keep-alive',
@@ -179,10 +179,10 @@ const HOP_BY_HOP = new Set([
   'upgrade',
 ]);
 
-/** What Node makes of FormData. What another Node has made of it and fetch() has got is of another type. */
+/** Media type of FormData encoded by this Node. FormData that fetch() received has another type. */
 const FORM = /^multipart\/form-data; boundary=-+formdata-undici-/;
 
-/** A web `Response` as ours; its body is streamed. What fetch() gave has been decoded, so its coding and length are no longer true. */
+/** Converts a web `Response`; its body is streamed. fetch() has decoded it, so its coding and length no longer apply. */
 export function fromWeb(web: Response): HttpResponse {
   const { body, status } = web;
   const response =

@@ -11,29 +11,29 @@ import { findField } from './headers.ts';
 
 /** How requests get their ids. `undefined` means not given. */
 export interface RequestIDOptions {
-  /** The field of the request that may bring an id, and of the answer that tells it. Default `X-Request-Id`. */
+  /** Field with the id, in requests and responses. Default `X-Request-Id`. */
   readonly header?: string | undefined;
   /**
-   * Whether an id that comes with a request is taken over: letters, digits and `._:+=@/-`, 128 of them at most. Default true: it
-   * joins the lines of several services. False where clients reach the server directly and its logs must not repeat ids.
+   * Whether to accept the id of a request: letters, digits and `._:+=@/-`, at most 128. Default true, which joins the logs of several
+   * services. False if clients reach the server directly, and its logs must not repeat ids.
    */
   readonly acceptIncoming?: boolean | undefined;
-  /** Makes an id of the same form, at once. One of another form, or a failure, is logged once, and a random one takes its place. Default: 128 random bits as 32 hex digits. */
+  /** Makes an id of the same form, synchronously. An invalid id, or an exception, is logged once and replaced by a random id. Default: 128 random bits as 32 hex digits. */
   readonly generate?: (() => string) | undefined;
 }
 
-/** Ids that may come from outside: they go into fields, logs and problem bodies as they are. */
+/** Valid ids from outside: they go into fields, logs and problem bodies unchanged. */
 const VALID_ID = /^[A-Za-z0-9][A-Za-z0-9._:+=@/-]{0,127}$/;
 
 /** One way of getting ids. @internal */
 export class RequestIdentity {
-  /** The field's name as it is sent. */
+  /** Field name as sent. */
   readonly field: string;
-  /** The same in lower case. */
+  /** Field name in lower case. */
   readonly name: string;
   readonly #acceptsIncoming: boolean;
   readonly #generate: (() => string) | undefined;
-  /** Told once that an id of the application's own making is none. */
+  /** Called once when the application's own id is invalid. */
   onInvalid: ((error: unknown) => void) | undefined;
 
   constructor({ header = 'X-Request-Id', acceptIncoming = true, generate }: RequestIDOptions = {}) {
@@ -52,7 +52,7 @@ export class RequestIdentity {
     return this.#generate === undefined ? randomHex(ID_DIGITS) : this.#made(this.#generate);
   }
 
-  /** An id for what is no request yet, or has none. */
+  /** Id for an object that is not a request, or has no id. */
   fresh(): string {
     return this.#generate === undefined ? randomHex(ID_DIGITS) : this.#made(this.#generate);
   }
@@ -78,7 +78,7 @@ export class RequestIdentity {
   }
 }
 
-/** What an application has that says nothing else. @internal */
+/** Defaults of an application without settings. @internal */
 export const USUAL_IDENTITY: RequestIdentity = new RequestIdentity();
 
 /*
@@ -91,7 +91,7 @@ export const USUAL_IDENTITY: RequestIdentity = new RequestIdentity();
  * has none, and clients have `X-Request-Id`. Clients choose trace ids, so logs and tools use them and no decision depends on them.
  */
 
-/** Where a request stands in its trace. */
+/** Position of a request in its trace. */
 export interface TraceContext {
   /** 32 hex digits; of the caller, else new. */
   readonly traceId: string;
@@ -99,13 +99,13 @@ export interface TraceContext {
   readonly parentId: string | undefined;
   /** The span of this request, 16 hex digits: new for each. */
   readonly spanId: string;
-  /** Whether the caller may have recorded the trace. False when the trace begins here: each recorder decides for itself. */
+  /** Whether the caller may have recorded the trace. False for a new trace: each recorder decides for itself. */
   readonly isSampled: boolean;
-  /** `tracestate` to be passed on; empty where there is none, or one that is malformed. */
+  /** `tracestate` to pass on; empty if absent or malformed. */
   readonly state: string;
 }
 
-/** One answer for a malformed field, an unknown version that has been cut, and anything else. The last part is for versions above 00. */
+/** Accepts version 00, and the known part of later versions; refuses everything else. */
 const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/;
 const VERSION_0_CHARACTERS = 55;
 const NO_TRACE = '0'.repeat(32);
@@ -129,7 +129,7 @@ export function readTraceContext(
     traceId: match[2]!,
     parentId: match[3]!,
     spanId: newSpanId(),
-    isSampled: (Number.parseInt(match[4]!, 16) & SAMPLED) !== 0, // other flags are for later versions: not passed on (§3.2.2.5)
+    isSampled: (Number.parseInt(match[4]!, 16) & SAMPLED) !== 0, // other flags belong to later versions, and are not passed on (§3.2.2.5)
     state: tracestate === undefined ? '' : readState(tracestate),
   };
 }
@@ -150,7 +150,7 @@ export function traceHeaders(
   return trace.state === '' ? { traceparent } : { traceparent, tracestate: trace.state };
 }
 
-/** Version ff is none; 00 has nothing behind its flags, later ones may (§3.2.4). */
+/** Version ff is invalid; 00 ends after its flags, later versions may continue (§3.2.4). */
 function isValid(match: RegExpExecArray, length: number): boolean {
   const [, version, traceId, parentId] = match;
   return (
@@ -161,7 +161,7 @@ function isValid(match: RegExpExecArray, length: number): boolean {
   );
 }
 
-/** The members in their order, without those that are empty; nothing where one is malformed, a key comes twice, or there are too many. */
+/** Members in order, without empty ones; none if one is malformed, a key repeats, or there are too many. */
 function readState(field: string): string {
   const members: string[] = [];
   const keys = new Set<string>();

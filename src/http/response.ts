@@ -1,6 +1,6 @@
 /**
- * Responses: a status, fields and a body, until the server writes them. Six classes for common bodies, their JSON, and answers
- * that come later.
+ * Responses: a status, fields and a body, until the server writes them. Six classes for common bodies, their JSON, and delayed
+ * responses.
  */
 import { Readable } from 'node:stream';
 import { FORGOTTEN_AWAIT, ignore, isThenable } from '../base/promises.ts';
@@ -19,10 +19,10 @@ import type { CookieOptions } from './cookies.ts';
 import type { Chunks, Primed } from './chunks.ts';
 import type { Awaitable } from '../cache/stores.ts';
 
-/** What a response holds: text, bytes, nothing, or pieces that are pulled while they are sent. */
+/** Body of a response: text, bytes, nothing, or chunks that are pulled during sending. */
 type ResponseBody = string | Uint8Array | null | Chunks;
 
-/** What every response class takes besides its body. `undefined` means not given. */
+/** Options of every response class, beside the body. `undefined` means not given. */
 export interface ResponseOptions {
   /** An integer 200 ... 599. Default 200. */
   readonly status?: number | undefined;
@@ -32,23 +32,23 @@ export interface ResponseOptions {
   readonly mediaType?: string | undefined;
 }
 
-/** What a response may ask of the request that it answers. */
+/** The parts of its request that a response may use. */
 export interface Answered {
   readonly method: string;
   readonly headers: HeaderView;
-  /** Aborts when nobody waits for the answer any more. */
+  /** Aborts when the client no longer waits for the response. */
   readonly signal?: AbortSignal | undefined;
   /** A field by lower-case name, where that is cheaper than the view of all. */
   field?(name: string): string | undefined;
-  /** Runs `fn` once the answer has gone, or will never go. */
+  /** Runs `fn` when the response was sent, or will never be. */
   afterwards?(fn: () => Promise<void>): void;
 }
 
-/** Status and fields of a ready-made response, checked by whoever made them. One of these serves many responses. @internal */
+/** Status and checked fields of a shared response. @internal */
 export class Prepared {
   readonly status: number;
   readonly flat: readonly string[];
-  /** Both as text, once they were sent as that: see http/server/request-head.ts. */
+  /** Status line and fields as text, after they were sent once: see http/server/request-head.ts. */
   headText: string | undefined;
 
   constructor(status: number, flat: readonly string[]) {
@@ -57,7 +57,7 @@ export class Prepared {
   }
 }
 
-/** What responses of one media type begin with, made once for each status. @internal */
+/** Start of responses with one media type, made once for each status. @internal */
 export class PreparedType {
   readonly #flat: readonly string[];
   readonly #byStatus = new Map<number, Prepared>();
@@ -79,15 +79,15 @@ const UNPREPARED = new Prepared(0, NO_FIELDS);
 /** A response. Middleware may change its status, fields and body until it is sent. */
 export class HttpResponse {
   #body: ResponseBody;
-  /** The length of a body given in pieces, when it is known; else -1. */
+  /** Length of a chunked body if known, else -1. */
   contentLength = -1;
   #status: number;
-  /** Its fields, as long as nobody has asked for them as a list: shared with other responses. */
+  /** Shared fields, until the list of fields is requested. */
   readonly #prepared: Prepared;
   #headers: HeaderList | undefined;
-  /** `Set-Cookie` values that get `Secure` when the answer leaves over TLS, or in production. */
+  /** `Set-Cookie` values that get `Secure` when the response is sent over TLS, or in production. */
   #securedLater: Set<string> | undefined;
-  /** Made for one answer. A response that a program made may be kept and returned for many: each gets a copy. */
+  /** Whether it was made for one request. A response that a program keeps may be returned for many: each gets a copy. */
   readonly #isForOne: boolean;
 
   /** @throws SvcError `E_HEADER`; RangeError for a status that no final response has */
@@ -115,12 +115,12 @@ export class HttpResponse {
     this.#body = bodyOf(body);
   }
 
-  /** The fields, to be read and changed. */
+  /** Header fields; they may be changed. */
   get headers(): HeaderList {
     return (this.#headers ??= new HeaderList([...this.#prepared.flat]));
   }
 
-  /** An integer 200 ... 599. @throws RangeError when set to anything else: a final response has no other */
+  /** Status, an integer 200 ... 599. @throws RangeError for other values: a final response has none */
   get status(): number {
     return this.#status;
   }
@@ -128,7 +128,7 @@ export class HttpResponse {
     this.#status = checkedStatus(status);
   }
 
-  /** Adds a cookie: HttpOnly and SameSite=Lax unless told otherwise, Secure as {@link CookieOptions.secure} says. @throws SvcError `E_COOKIE`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /** Adds a cookie: by default HttpOnly and SameSite=Lax; Secure as {@link CookieOptions.secure} says. @throws SvcError `E_COOKIE`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   setCookie(name: string, value: string, options: CookieOptions = {}): this {
     const isDecided = options.secure !== undefined;
     const field = serializeCookie(
@@ -141,27 +141,27 @@ export class HttpResponse {
     return this;
   }
 
-  /** Tells the client to forget a cookie; path and domain must be those it was set with. */
+  /** Removes a cookie from the client. Path and domain must equal those it was set with. */
   deleteCookie(name: string, options: Pick<CookieOptions, 'path' | 'domain' | 'secure'> = {}): this {
     return this.setCookie(name, '', { ...options, maxAgeSeconds: 0 });
   }
 
   /**
-   * The answer to one request, before it passes back through the middleware: files are looked up here, and what middleware
-   * adds to it is not added to a response that somebody keeps.
+   * Prepares the response to one request before it passes through the middleware: looks up files, and copies a response that the
+   * program keeps, so that middleware does not change it.
    */
   settle(_request: Answered): HttpResponse | Promise<HttpResponse> {
     return this.#isForOne ? this : this.copy();
   }
 
-  /** A response of the same content, for one answer. @internal */
+  /** Copies the response for one request. @internal */
   copy(): HttpResponse {
     const copy = this.fill(new HttpResponse(null, new Prepared(this.#status, NO_FIELDS)));
     copy.body = this.body;
     return copy;
   }
 
-  /** Gives another response the fields of this one. @internal */
+  /** Copies the fields to another response. @internal */
   protected fill<T extends HttpResponse>(other: T): T {
     other.#headers = new HeaderList([...this.fields(false)], this.hasAsciiFields);
     other.contentLength = this.contentLength;
@@ -169,7 +169,7 @@ export class HttpResponse {
     return other;
   }
 
-  /** What may be shown of it, in logs for example: no cookie, and of the body its size. */
+  /** Representation for logs: without cookies, and with the size of the body. */
   toJSON(): Readonly<Record<string, unknown>> {
     const { status, headers, body } = this;
     const size =
@@ -188,22 +188,22 @@ export class HttpResponse {
     sayNoPromise(this.prototype);
   }
 
-  /** What it was made of, where nobody has touched that since. @internal */
+  /** Its original parts, if they were not changed. @internal */
   get prepared(): Prepared | undefined {
     return this.#headers === undefined && this.#prepared.status === this.#status ? this.#prepared : undefined;
   }
 
-  /** Whether the characters of its fields are their bytes in UTF-8, too. @internal */
+  /** Whether the characters of its fields equal their UTF-8 bytes. @internal */
   get hasAsciiFields(): boolean {
     return this.#headers === undefined || this.#headers.isAscii;
   }
 
-  /** Whether there are cookies that get `Secure` where the answer leaves protected. @internal */
+  /** Whether there are cookies that get `Secure` on a protected connection. @internal */
   get hasWaitingCookies(): boolean {
     return this.#securedLater !== undefined;
   }
 
-  /** The fields as they go out: the cookies that wait for it secured. Not to be written to. @internal */
+  /** Fields as sent, with secured cookies. Read-only. @internal */
   fields(isSecure: boolean): readonly string[] {
     const flat = this.#headers === undefined ? this.#prepared.flat : this.#headers.flat;
     const later = this.#securedLater;
@@ -213,8 +213,8 @@ export class HttpResponse {
 }
 
 /**
- * Tells at once that responses are no promises. Whatever a promise is resolved with is asked for its `then`, and what has none is
- * asked down to Object: two promises of each asynchronous layer, which costs 0.9 of what it did (`mw5` of test/bench/http.ts).
+ * Shows at once that responses are not promises. A promise looks up `then` on its result along the prototype chain, down to
+ * Object. Each asynchronous layer has two promises, so this property saves a tenth of a layer (`mw5` of test/bench/http.ts).
  */
 function sayNoPromise(prototype: HttpResponse): void {
   Object.defineProperty(prototype, 'then', { value: undefined, writable: true, configurable: true });
@@ -224,10 +224,10 @@ function sayNoPromise(prototype: HttpResponse): void {
 function bodyOf(body: ResponseBody | ByteSource): ResponseBody {
   if (typeof body !== 'object' || body === null) return body;
   if (isThenable(body)) throw new SvcError('E_REPLY', [`the body ${FORGOTTEN_AWAIT}`]);
-  return bytesOf(body) ?? (body as Chunks); // other objects are chunks
+  return bytesOf(body) ?? (body as Chunks); // any other object is chunks
 }
 
-/** Statuses whose answers have no content (RFC 9110 §6.4.1). */
+/** Statuses of responses without content (RFC 9110 §6.4.1). */
 export function hasNoContent(status: number): boolean {
   return status === 204 || status === 304 || status === 205;
 }
@@ -253,14 +253,14 @@ export class TextResponse extends HttpResponse {
   }
 }
 
-/** Markup as `text/html; charset=utf-8`. What comes from users must have been escaped. */
+/** HTML as `text/html; charset=utf-8`. Escape user input first. */
 export class HTMLResponse extends HttpResponse {
   constructor(body: string, options: ResponseOptions = {}) {
     super(body, { ...options, mediaType: options.mediaType ?? HTML_TYPE });
   }
 }
 
-/** Sends the client elsewhere: 307 unless `status` is 301, 302, 303 or 308. The location is encoded where it needs to be. */
+/** Redirects the client: 307, or `status` 301, 302, 303 or 308. The location is encoded if necessary. */
 export class RedirectResponse extends HttpResponse {
   constructor(location: string, options: ResponseOptions = {}) {
     const { status = 307 } = options;
@@ -271,30 +271,30 @@ export class RedirectResponse extends HttpResponse {
   }
 }
 
-/** What may accompany a {@link StreamingResponse}. */
+/** Options of {@link StreamingResponse}. */
 export interface StreamingOptions extends ResponseOptions {
   /** The number of bytes, when it is known: sent as Content-Length instead of chunked coding. */
   readonly contentLength?: number | undefined;
 }
 
-/** What pieces or events can be pulled from. @throws SvcError `E_STREAM` @internal */
+/** Checks that chunks or events can be pulled from a source. @throws SvcError `E_STREAM` @internal */
 export function checkedSource<T>(source: T): T & Chunks {
   if (!isChunks(source) || !(Symbol.asyncIterator in source || Symbol.iterator in source))
-    throw new SvcError('E_STREAM', [`${shown(source)} is no iterable, async iterable or stream`]);
-  if (source instanceof Readable) source.on('error', ignore); // it may fail before anybody pulls, who is told then
-  return source as T & Chunks; // what each piece is shows when it comes
+    throw new SvcError('E_STREAM', [`${shown(source)} is not an iterable, async iterable or stream`]);
+  if (source instanceof Readable) source.on('error', ignore); // it may fail before it is pulled, which reports the error
+  return source as T & Chunks; // each chunk is checked when it is pulled
 }
 
 /**
- * A body in pieces, pulled only as fast as the client reads. Sources: iterables, async iterables, web streams, Node's
+ * A body in chunks, pulled only as fast as the client reads. Sources: iterables, async iterables, web streams, Node's
  * `Readable`. Default media type `application/octet-stream`.
  *
- * The first piece is pulled before the answer begins, so a source that fails by then is an error like any other (500); a
- * later failure ends the connection, and the client sees that the answer is not whole. The source is ended (`return()`,
- * `cancel()`, `destroy()`) when the client leaves, also while a piece is awaited.
+ * The first chunk is pulled before the response starts, so a source that fails by then is an ordinary error (500). A later failure
+ * closes the connection, and the client sees an incomplete response. The source is ended (`return()`, `cancel()`, `destroy()`)
+ * when the client leaves, even while a chunk is awaited.
  */
 export class StreamingResponse extends HttpResponse {
-  /** @throws SvcError `E_STREAM` for what gives no pieces, and for a `contentLength` that is no length */
+  /** @throws SvcError `E_STREAM` for a source without chunks, and for an invalid `contentLength` */
   constructor(chunks: Chunks | ReadableStream<string | ByteSource>, options: StreamingOptions = {}) {
     const { contentLength = -1, ...rest } = options;
     if (contentLength !== -1 && !(Number.isSafeInteger(contentLength) && contentLength >= 0))
@@ -321,7 +321,7 @@ export class StreamingResponse extends HttpResponse {
       !isChunks(body) ||
       request.signal?.aborted === true
     )
-      return answer; // nobody will read it
+      return answer; // it is not read
     const primed = prime(body, contentLength, request.signal);
     return primed instanceof Promise
       ? primed.then((ready) => withChunks(answer, ready, request))
@@ -341,13 +341,13 @@ export const HTML_TYPE = 'text/html; charset=utf-8';
 export const BYTES_TYPE = 'application/octet-stream';
 
 /*
- * Problems: what a client reads when a request fails (RFC 9457), the same shape for every 4xx and 5xx.
+ * Problems: bodies of failed requests (RFC 9457), with one shape for every 4xx and 5xx.
  */
 
 export const PROBLEM_TYPE = 'application/problem+json';
 const PROBLEM = new PreparedType(PROBLEM_TYPE);
 
-/** What a problem says besides its status. Nothing here comes from the request but issues' places and the request id. */
+/** Members of a problem beside its status. Only the places of issues and the request id come from the request. */
 interface ProblemDetails {
   readonly detail?: string | undefined;
   readonly code?: string | undefined;
@@ -356,7 +356,7 @@ interface ProblemDetails {
   readonly trace?: string | undefined;
 }
 
-/** A problem as a response. `requestId` has been checked: it goes into the text as it is. */
+/** A problem as a response. `requestId` was checked: it goes into the text unchanged. */
 export function problem(status: number, requestId: string, details: ProblemDetails = {}): HttpResponse {
   const { detail, code, issues, trace } = details;
   let text = head(status);
@@ -379,7 +379,7 @@ export function issueOf(error: HTTPException, requestId: string, trace?: string)
 
 const heads = new Map<number, string>();
 
-/** The beginning that is the same for every problem of a status. */
+/** Shared start of every problem with one status. */
 function head(status: number): string {
   let text = heads.get(status);
   if (text === undefined)
@@ -395,7 +395,7 @@ function head(status: number): string {
  * place. JSON.stringify decides everything else: a Map or a Set inside an object becomes `{}`.
  */
 
-/** The JSON text of a value. @throws SvcError `E_REPLY` with the place of a cycle, a promise, or of what cannot be JSON */
+/** JSON text of a value. @throws SvcError `E_REPLY` with the place of a cycle, a promise, or another value without JSON */
 export function toJson(value: unknown): string {
   let text: string | undefined;
   try {
@@ -409,7 +409,7 @@ export function toJson(value: unknown): string {
   return text;
 }
 
-/** Whether there is a promise in a value that has a JSON form. */
+/** Whether a JSON value contains a promise. */
 function hasPromise(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
   if (Array.isArray(value)) return value.some(hasPromise);
@@ -421,12 +421,12 @@ function hasPromise(value: unknown): boolean {
   return false;
 }
 
-/** The error for a promise in a value: where it is, as JSON.stringify comes to it. */
+/** The error for a promise in a value, with its place as JSON.stringify reaches it. */
 function forgottenAwait(value: unknown): SvcError {
   const paths = new Map<unknown, string>();
   let found: string | undefined;
   JSON.stringify(value, function (this: unknown, key: string, member: unknown): unknown {
-    const above = paths.get(this); // undefined for what JSON.stringify puts around the value
+    const above = paths.get(this); // undefined for the wrapper that JSON.stringify adds
     const path = above === undefined ? '$' : Array.isArray(this) ? `${above}[${key}]` : `${above}.${key}`;
     if (isThenable(member)) found ??= path;
     else if (typeof member === 'object') paths.set(member, path);
@@ -471,21 +471,21 @@ function cycleIn(value: unknown, path: string, above: Set<object>): string | und
 export type Answer = Awaitable<HttpResponse> | LateAnswer;
 
 /**
- * A response that is made when the body of its request is complete, and sent at once. A promise would settle only after all
- * received data has been read, and so requests of other connections would delay it. One receiver; `await` uses a promise of it.
+ * A response that is made and sent as soon as the body of its request is complete. A promise would settle only after all received
+ * data was read, so it would wait for requests of other connections. It has one receiver; `await` uses a promise.
  */
 export class LateAnswer implements PromiseLike<HttpResponse> {
   #answer: HttpResponse | undefined;
   #taker: ((answer: HttpResponse) => void) | undefined;
 
-  /** Takes the response, or a promise of it that never rejects. Called once. */
+  /** Resolves with the response, or with a promise that never rejects. Call it once. */
   protected settle(answer: Awaitable<HttpResponse>): void {
     if (!(answer instanceof HttpResponse)) return void answer.then((settled) => this.settle(settled));
     this.#answer = answer;
     this.#taker?.(answer);
   }
 
-  /** Gives it to `taker`, at once if it is there. */
+  /** Passes the response to `taker`, at once if it is ready. */
   giveTo(taker: (answer: HttpResponse) => void): void {
     if (this.#answer === undefined) this.#taker = taker;
     else taker(this.#answer);

@@ -1,15 +1,15 @@
 /**
- * The router: method and path -> found | wrong method | none.
+ * The router: method and path -> found, wrong method, or none.
  *
- * A path without parameters is compared with the few of its length, or looked up in a Map, at any table size. The others live in a radix tree over characters:
- * a node holds literal text, its children by first character, and, where a segment begins, one child per converter in
- * order of specificity. Matching goes depth first, literal before uuid, int, float, str, path; a branch that dead-ends is
- * left again, and so is one whose template lacks the method. What was passed by makes up `Allow`.
+ * A path without parameters is compared with the few of its length, or looked up in a Map. The others are in a radix tree over
+ * characters: a node holds literal text, children by first character, and, where a segment starts, one child per converter in
+ * order of specificity. Matching is depth first, literal before uuid, int, float, str, path. It backtracks from a dead end, and
+ * from a template without the method. The methods it met become `Allow`.
  */
 import { CONVERTERS, decodePath, parseTemplate, restoreSlashes } from './path.ts';
 import type { Converter, ParsedTemplate } from './path.ts';
 
-/** What a match is: the endpoint and its raw captures, the methods that exist instead, nothing, or a malformed escape. */
+/** Result of a match: the endpoint with raw captures, the existing methods, nothing, or a malformed escape. */
 export type Match<T> =
   | { readonly kind: 'found'; readonly endpoint: T; readonly captures: readonly string[] }
   | { readonly kind: 'wrong-method'; readonly allow: string }
@@ -17,19 +17,19 @@ export type Match<T> =
   | { readonly kind: 'malformed' };
 
 type WrongMethod = Extract<Match<never>, { kind: 'wrong-method' }>;
-/** What a list of methods comes to once it is final. */
+/** Methods of a path, in final form. */
 interface Methods {
   readonly methods: readonly string[];
   readonly missed: WrongMethod;
-  /** Whose endpoint answers HEAD as well, or -1. */
+  /** Index of the endpoint that also answers HEAD, or -1. */
   readonly get: number;
 }
 
-/** What one path has: its methods, and beside each its endpoint. They are few: a list is faster than a Map, and smaller. */
+/** Methods of one path with their endpoints. A list of the few is faster and smaller than a Map. */
 interface Leaf<T> {
   methods: readonly string[];
   endpoints: readonly T[];
-  /** What it answers to other methods, ready made; before freeze() without a method. */
+  /** Prepared result for other methods; before freeze() without a method. */
   missed: WrongMethod;
 }
 /** A leaf of the static table, with its matches ready made, beside the methods. */
@@ -38,19 +38,19 @@ interface StaticLeaf<T> extends Leaf<T> {
   matches: readonly Match<T>[];
 }
 
-/** What every list is until something is in it. */
+/** Shared empty list. */
 const EMPTY: readonly never[] = [];
 
 /**
- * The list with one item more. A list that is pushed to, or spread into another, has room for 16 more, which were two thirds of a large
- * table. Most have one item or two: written out they take a third of what concat() does before it is compiled, as it is while a table
- * of some hundred routes is filled (topic `router` of test/bench/table.ts).
+ * Returns the list with one more item. A list that grows by push or spread reserves room for 16 more, which was two thirds of a large
+ * table. Most lists have one or two items: written out they take a third of the time of concat() before that is compiled, which is
+ * the case while a table of some hundred routes is filled (topic `router` of test/bench/table.ts).
  */
 function withLast<T>(list: readonly T[], item: T): readonly T[] {
   return list.length === 0 ? [item] : list.length === 1 ? [list[0]!, item] : list.concat([item]);
 }
 
-/** Most nodes have one child at most, and those hang on the node itself: in a large table each list is one more miss of the processor's cache. */
+/** Most nodes have at most one child, which hangs on the node itself: in a large table each list is one more cache miss. */
 class Node<T> {
   text: string;
   /** The literal child where there is one alone. */
@@ -58,9 +58,9 @@ class Node<T> {
   /** Where there are several: the first character code of each, beside `children`. */
   codes: readonly number[] = EMPTY;
   children: readonly Node<T>[] = EMPTY;
-  /** The child of the most specific converter; the others follow it by `next`. */
+  /** Child of the most specific converter; `next` links the others. */
   parameter: Node<T> | null = null;
-  /** What takes the segment before it; null where literal text does. */
+  /** Converter of the preceding segment; null for literal text. */
   readonly converter: Converter | null;
   next: Node<T> | null;
   leaf: Leaf<T> | null = null;
@@ -89,7 +89,7 @@ class Walk<T> {
   readonly method: string;
   /** How many segments have been captured where the endpoint was found. */
   depth = 0;
-  /** A segment that was looked at has an escape: what was found may not be what the decoded path leads to. */
+  /** Set if a tested segment has an escape: then the decoded path may match something else. */
   isEscaped = false;
   missed: Leaf<T> | null = null;
   missedMore: Leaf<T>[] | null = null;
@@ -109,26 +109,25 @@ class Walk<T> {
 export class RoutingTable<T> {
   readonly #static = new Map<string, StaticLeaf<T>>();
   /**
-   * The same by the length of their paths, once no more are added. Few have one length, and a path that has just been received costs
-   * more to look for in a Map than to compare: V8 hashes it, and Node 26's makes it unique in the process before (`!==` 4 ns, a hit 16 and
-   * 37 ns, a miss up to 58).
+   * Static paths by length, after the last one was added. Few have equal lengths, and comparing a path that was just received is
+   * cheaper than a Map look-up: V8 hashes it, and Node 26 internalizes it first (`!==` 4 ns, a hit 16 and 37 ns, a miss up to 58).
    */
   #byLength: (readonly StaticLeaf<T>[])[] = [];
   readonly #root = new Node<T>('');
-  /** Of the tree, until freeze(). */
+  /** Leaves of the tree, until freeze(). */
   #leaves: Leaf<T>[] = [];
-  /** Leaves with the same methods share one list of them: one stays in the processor's cache, thousands do not. By the list and the method that comes next. */
+  /** Leaves with equal methods share one list: one list stays in the processor's cache, thousands do not. Keyed by the list and the next method. */
   readonly #longer = new Map<readonly string[], Map<string, readonly string[]>>();
-  /** The text before the first parameter of the template that came last, and its node: those of one resource follow each other. */
+  /** Text before the first parameter of the last template, with its node: templates of one resource follow each other. */
   #begun = '';
   #begunAt: Node<T> = this.#root;
-  /** Whether a template has the character that begins an escape. */
+  /** Whether a template contains an escape character. */
   #hasPercent = false;
 
-  /** Enters an endpoint. Answers the one that has the same method and path already: a duplicate, which is not replaced. */
+  /** Adds an endpoint. Returns an existing one with equal method and path, which stays: a duplicate. */
   add(method: string, template: string | ParsedTemplate, endpoint: T): T | undefined {
     const parsed = typeof template === 'string' ? parseTemplate(template) : template;
-    // the Map is asked with the path as it came, so a text with "%", which always comes as an escape, belongs in the tree
+    // the Map is asked with the raw path; a text with "%" always arrives escaped, so it belongs into the tree
     const [literal] = parsed.literals as readonly [string];
     const hasPercent = parsed.template.includes('%');
     this.#hasPercent ||= hasPercent;
@@ -141,7 +140,7 @@ export class RoutingTable<T> {
     return undefined;
   }
 
-  /** Lets HEAD follow GET (RFC 9110 §9.3.2), and writes down what each leaf allows. */
+  /** Lets HEAD follow GET (RFC 9110 §9.3.2), and stores the allowed methods of each leaf. */
   freeze(): void {
     const final = new Map<readonly string[], Methods>();
     const byLength: (readonly StaticLeaf<T>[])[] = (this.#byLength = []);
@@ -165,7 +164,7 @@ export class RoutingTable<T> {
     if (this.#hasPercent && path.includes('%')) return this.#matchEncoded(method, path);
     const walk = new Walk<T>(path, method);
     const endpoint = descend(this.#root, walk, 0, 0);
-    const isClear = (endpoint !== undefined || walk.missed !== null) && !walk.isEscaped; // every character has been seen, and none is "%"
+    const isClear = (endpoint !== undefined || walk.missed !== null) && !walk.isEscaped; // every character was tested, and none is "%"
     if (!isClear && path.includes('%')) return this.#matchEncoded(method, path);
     return endpoint === undefined
       ? missed(walk, leaf)
@@ -230,7 +229,7 @@ export class RoutingTable<T> {
   }
 }
 
-/** What is answered when no endpoint is found. */
+/** Result when there is no endpoint. */
 function missed<T>(walk: Walk<T>, staticLeaf: StaticLeaf<T> | undefined): Match<T> {
   if (staticLeaf !== undefined) walk.miss(staticLeaf);
   if (walk.missed === null) return NONE;
@@ -248,7 +247,7 @@ function missed<T>(walk: Walk<T>, staticLeaf: StaticLeaf<T> | undefined): Match<
 const STARTS = [0, 0, 0, 0, 0, 0, 0, 0];
 const STOPS = [0, 0, 0, 0, 0, 0, 0, 0];
 
-/** The endpoint below `node`, whose own text has been matched up to `at`; `depth` segments have been captured. Goes round while there is one way on. */
+/** The endpoint below `node`, whose own text is matched up to `at`; `depth` segments are captured. Loops while there is one child to try. */
 function descend<T>(node: Node<T>, walk: Walk<T>, at: number, depth: number): T | undefined {
   const { path } = walk;
   while (at < path.length) {
@@ -274,14 +273,14 @@ function descend<T>(node: Node<T>, walk: Walk<T>, at: number, depth: number): T 
   return endpointOf(node.leaf, walk, depth);
 }
 
-/** The one child whose text may come next. */
+/** The only child that can match next. */
 function childOf<T>({ only, codes, children }: Node<T>, code: number): Node<T> | undefined {
   if (only !== null) return only;
   for (let index = 0; index < codes.length; index++) if (codes[index] === code) return children[index];
   return undefined;
 }
 
-/** The literal child whose text comes next. */
+/** The literal child that can match next. */
 function literalAt<T>({ only, codes, children }: Node<T>, path: string, at: number): Node<T> | null {
   if (only !== null) return hasAt(path, only.text, at, 0) ? only : null;
   if (codes.length === 0) return null;
@@ -343,7 +342,7 @@ function endpointOf<T>(leaf: Leaf<T> | null, walk: Walk<T>, depth: number): T | 
   return leaf.endpoints[index];
 }
 
-/** The segments that a walk has captured. Lists that are written out are made in one go, with room for what is in them. */
+/** Captured segments of a walk. Literal lists are allocated at once, in their final size. */
 function capturesOf<T>({ path, depth }: Walk<T>): string[] {
   if (depth === 1) return [captureAt(path, 0)];
   if (depth === 2) return [captureAt(path, 0), captureAt(path, 1)];
@@ -360,7 +359,7 @@ function indexOfMethod({ methods }: Leaf<unknown>, method: string): number {
   return -1;
 }
 
-/** The node that ends with what `text` has from `at` on, below `from`; made by splitting where another text shares only its beginning. */
+/** The node below `from` for `text` from `at` on; splits a node that shares only the start. */
 function literalOf<T>(from: Node<T>, text: string, at = 0): Node<T> {
   if (at === text.length) return from;
   const child = childOf(from, text.charCodeAt(at));

@@ -1,16 +1,16 @@
 /**
- * The logger `svc_security`: lines about requests that were refused, for those who watch for attacks. Few lines, however many
- * such requests come.
+ * The logger `svc_security`: events of refused requests, for intrusion detection. The number of lines is limited, whatever the
+ * number of requests.
  *
- *   a client's address (of IPv6 its /64) and an event     one line a minute; the next one says how many were left out
- *   clients beyond the 10,000 that are remembered         one line a minute and event for all of them
+ *   a client's address (IPv6: its /64) and an event       one line a minute; the next one has the number of omitted lines
+ *   clients beyond the 10,000 that are remembered         one line a minute and event for all together
  */
 import { LruIndex } from '../cache/lru.ts';
 import { clientOf } from './request/proxy.ts';
 import type { Logger } from '../observability/log.ts';
 import type { HttpRequest, Services } from './contracts.ts';
 
-/** What has been said of a client. */
+/** Log state of a client. */
 interface ReportRecord {
   /** Until then nothing more is. Never runs backwards. */
   untilMs: number;
@@ -25,7 +25,7 @@ const IPV6_BITS = 64;
 
 const logs = new WeakMap<Services, SecurityLog>();
 
-/** What an application says of requests that it refused. */
+/** Security log of an application. */
 export class SecurityLog {
   readonly #log: Logger;
   readonly #services: Services;
@@ -33,7 +33,7 @@ export class SecurityLog {
   readonly #clients = new LruIndex(MOST_CLIENTS);
   /** By slot. */
   readonly #records: ReportRecord[] = [];
-  /** Of clients that nothing is remembered of, by event: a constant of the program. */
+  /** Records of clients beyond the limit, by event name. */
   readonly #others = new Map<string, ReportRecord>();
 
   private constructor(services: Services) {
@@ -41,7 +41,7 @@ export class SecurityLog {
     this.#services = services;
   }
 
-  /** The one of an application: its parts share what is remembered. */
+  /** Returns the log of an application; its parts share the state. */
   static of(services: Services): SecurityLog {
     let log = logs.get(services);
     if (log === undefined) logs.set(services, (log = new SecurityLog(services)));

@@ -1,5 +1,5 @@
 /**
- * Answers under `/oauth/*`: never stored by anybody, and every refusal as RFC 6749 §5.2 has it:
+ * Responses under `/oauth/*`: no cache stores them, and every refusal is an RFC 6749 §5.2 object,
  * `{ error, error_description, request_id }`.
  */
 import { HTTPException, statusTitle } from '../base/errors.ts';
@@ -10,7 +10,7 @@ import type { Failure, FailurePages } from './failure-page.ts';
 
 const JSON_TYPE = 'application/json';
 
-/** Makes an answer that no cache keeps and no other site hears of. */
+/** Makes a response that no cache stores and that sends no `Referer`. */
 function unstored<T extends HttpResponse>(response: T): T {
   response.headers.set('Cache-Control', 'no-store');
   response.headers.set('Pragma', 'no-cache');
@@ -18,15 +18,15 @@ function unstored<T extends HttpResponse>(response: T): T {
   return response;
 }
 
-/** What a refusal of ours says, by its request: a layer may have compressed the answer since. */
+/** The refusal of each request: a middleware may have compressed its response since. */
 const refused = new WeakMap<HttpRequest, Failure>();
 
-/** Whether an error is an answer: of OAuth, or something that the client has caused. Others are logged, and rendered as every error. */
+/** Returns whether an error is a refusal: an OAuth error, or a mistake of the client. Other errors are logged and rendered as usual. */
 export function isRefusal(error: unknown): error is HTTPException {
   return error instanceof OAuthError || (error instanceof HTTPException && error.status < 500);
 }
 
-/** A handler whose refusals are answered as OAuth has them, whatever exception handlers the application has. */
+/** Returns a handler whose refusals have the form of OAuth, whatever exception handlers the application has. */
 export function answering<C extends Context>(
   run: (req: HttpRequest, context: C) => Awaitable<HttpResponse>,
 ): (context: C) => Promise<HttpResponse> {
@@ -36,12 +36,12 @@ export function answering<C extends Context>(
       return unstored(await run(req, context));
     } catch (error) {
       if (isRefusal(error)) return refusal(error, req);
-      throw error; // OAuthAnswers gives it its form
+      throw error; // OAuthAnswers renders it
     }
   };
 }
 
-/** The answer for an exception. */
+/** The response for an exception. */
 export function refusal(error: HTTPException, req: HttpRequest): HttpResponse {
   const code = error instanceof OAuthError ? error.code : codeOf(error.status);
   const failure = failureOf(code, error.detail ?? statusTitle(error.status), req);
@@ -50,7 +50,7 @@ export function refusal(error: HTTPException, req: HttpRequest): HttpResponse {
 }
 
 function failureOf(code: string, description: string, req: HttpRequest): Failure {
-  // the characters of RFC 6749 §5.2: some clients refuse others
+  // RFC 6749 §5.2 allows these characters; some clients refuse others
   return {
     error: code,
     error_description: description.replace(/["\\]/g, "'").replace(/[^\x20-\x7e]/g, '?'),
@@ -58,7 +58,7 @@ function failureOf(code: string, description: string, req: HttpRequest): Failure
   };
 }
 
-/** The code of what the framework refuses itself. */
+/** The OAuth code for an error status of the framework. */
 function codeOf(status: number): string {
   if (status === 429) return 'rate_limited';
   if (status === 503 || status === 504) return 'temporarily_unavailable';
@@ -66,14 +66,14 @@ function codeOf(status: number): string {
 }
 
 /**
- * Gives every other refusal under the paths of the plugin the form of OAuth: 404, 405, 413, 415, 429, 500 too, whatever
- * middleware or exception handler has made it. To be used outside of all of them.
+ * Gives every other refusal below the plugin's paths the form of OAuth: 404, 405, 413, 415, 429 and 500 too, whichever
+ * middleware or exception handler made it. Use it outside of all of them.
  */
 export class OAuthAnswers implements Middleware {
   readonly #prefix: string;
   readonly #pages: FailurePages | undefined;
 
-  /** `pages`: for people; default: everybody gets JSON. */
+  /** `pages`: error pages for browsers. Default: every client gets JSON. */
   constructor(prefix: string, pages?: FailurePages) {
     this.#prefix = `${prefix}/`;
     this.#pages = pages;
@@ -101,7 +101,7 @@ export class OAuthAnswers implements Middleware {
   }
 }
 
-/** As the router reads it. */
+/** The path as the router decodes it. */
 function decoded(path: string): string {
   try {
     return path.includes('%') ? decodeURIComponent(path) : path;
@@ -110,12 +110,12 @@ function decoded(path: string): string {
   }
 }
 
-/** Gives an answer the form of a refusal. */
+/** Rewrites a response as a refusal. */
 function reform(response: HttpResponse, req: HttpRequest): Failure {
   const { detail, code } =
     response.headers.get('Content-Type') === PROBLEM_TYPE && typeof response.body === 'string'
       ? (JSON.parse(response.body) as { readonly detail?: string; readonly code?: string })
-      : {}; // made by http/response.ts
+      : {}; // http/response.ts wrote it
   const known = code !== undefined && Object.hasOwn(OAUTH_ERRORS, code) ? code : codeOf(response.status);
   const failure = failureOf(known, detail ?? statusTitle(response.status), req);
   unstored(bare(response)).body = JSON.stringify(failure);
@@ -123,7 +123,7 @@ function reform(response: HttpResponse, req: HttpRequest): Failure {
   return failure;
 }
 
-/** Without what is said of the body that is about to be replaced. */
+/** Removes the fields that describe the old body. */
 function bare(response: HttpResponse): HttpResponse {
   for (const name of ['Content-Encoding', 'Content-Length', 'Content-Language', 'ETag', 'Last-Modified'])
     response.headers.delete(name);

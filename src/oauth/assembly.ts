@@ -50,17 +50,17 @@ import type { ReadOptions } from './plugin-options.ts';
 import type { OAuthProvider } from './provider/presets.ts';
 import type { TokenStore } from './tokens/store.ts';
 
-/** Where the routes are. */
+/** Prefix of the routes. */
 export const PREFIX = '/oauth';
-/** The table of values that count once. */
+/** Table of the values that count once. */
 export const USED_TABLE = 'svc_oauth_used';
-/** The table of the provider's tokens. */
+/** Table of the provider's tokens. */
 export const PROVIDER_TOKEN_TABLE = 'svc_oauth_provider_token';
 const MAX_RECORDS = 10_000_000;
 const HOLD_MS = 25;
 const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
-/** The parts of a plugin with these options in an application. */
+/** Assembles the plugin with these options for an application. */
 export function assemble(host: Host, options: ReadOptions, providers: readonly OAuthProvider[]): Registered {
   const { config } = host.get(services);
   const secrets = secretsOf(options, config);
@@ -215,7 +215,7 @@ export function assemble(host: Host, options: ReadOptions, providers: readonly O
     access,
     responses,
     guard,
-    onUser: options.onUser!, // the constructor of the plugin has seen to it
+    onUser: options.onUser!, // the constructor of the plugin requires it when there is a provider
     audit,
     afterLogin: options.afterLogin,
     isCookieMode: cookies !== undefined,
@@ -262,6 +262,7 @@ export function assemble(host: Host, options: ReadOptions, providers: readonly O
       providerOf: (name) => connected.get(name),
       postLogoutRedirectUris: options.postLogoutRedirectUris ?? [],
       afterLogin: options.afterLogin,
+      env,
     }),
     logins,
     links,
@@ -276,7 +277,7 @@ export function assemble(host: Host, options: ReadOptions, providers: readonly O
   };
 }
 
-/** The plugin's own secret, else the application's; both, if they are the same. */
+/** The plugin's own secret, else the application's. Both may be given if they are equal. */
 function secretsOf(options: ReadOptions, config: Config): Secrets {
   const own = options.authSecret;
   if (own === undefined) return authSecrets(config);
@@ -286,7 +287,7 @@ function secretsOf(options: ReadOptions, config: Config): Secrets {
   return own;
 }
 
-/** Where requests are counted. @throws SvcError `E_OPTION_RANGE` for the database where there is none */
+/** The store of the limits. @throws SvcError `E_OPTION_RANGE` for `database` without a DatabasePlugin */
 function limitStoreOf(
   { limits: { store } }: ReadOptions,
   records: (() => RecordStore) | undefined,
@@ -305,7 +306,7 @@ function limitStoreOf(
   };
 }
 
-/** Records in the database. It is another one whenever the application starts. */
+/** Records in the database. The handle changes each time the application starts. */
 function recordsOf(database: () => Database, clock: Clock, table: string): () => RecordStore {
   let known: { readonly database: Database; readonly records: RecordStore } | undefined;
   return () => {
@@ -319,7 +320,7 @@ function recordsOf(database: () => Database, clock: Clock, table: string): () =>
   };
 }
 
-/** Records in this process. */
+/** Records in the memory of this process. */
 function memoryOf(clock: Clock): () => RecordStore {
   const records = new MemoryRecordStore({ clock, maxRecords: MAX_RECORDS });
   return () => records;
@@ -334,7 +335,7 @@ export interface Registered {
   readonly loginEndpoints: LoginEndpoints;
   readonly logouts: LogoutEndpoints;
   readonly logins: Logins;
-  /** Where there is an `onLink`. */
+  /** Set with `onLink`. */
   readonly links: LinkEndpoints | undefined;
   readonly providerTokens: StoredProviderTokens | undefined;
   readonly tokenEndpoints: TokenEndpoints;
@@ -346,8 +347,8 @@ export interface Registered {
 }
 
 /**
- * Whether the access cookie does not count, since a page of another origin may have made the browser send it. SameSite=Lax keeps it
- * from other sites; this is for sibling hosts, and for browsers without that. A WebSocket is opened by GET, and is no reading.
+ * Whether to ignore the access cookie because a page of another origin may have made the browser send it. SameSite=Lax covers
+ * other sites. This covers sibling hosts, and browsers without SameSite. A WebSocket opens by GET, but counts as a write.
  */
 function isForeign(req: HttpRequest, ownPages: OwnPages): boolean {
   const isRead = SAFE_METHODS.has(req.method) && req.headers['upgrade'] === undefined;

@@ -1,8 +1,8 @@
 /**
- * The audit trail: one event of the logger `svc_oauth` for each thing that happens to a login, and the counters beside it.
+ * The audit trail: one event of the logger `svc_oauth` for each step of a login, and the counters beside it.
  *
- * Never in it: tokens, codes, states, verifiers, cookies, passwords. `sub` is the application's subject, `login_id` the
- * row's id, `ip` the peer's address.
+ * It never contains tokens, codes, states, verifiers, cookies or passwords. `sub` is the application's subject, `login_id` the
+ * id of the login's row, `ip` the peer's address.
  */
 import { HTTPException } from '../base/errors.ts';
 import { OAuthError } from './errors.ts';
@@ -11,16 +11,16 @@ import type { Counter, Metrics } from '../observability/metrics.ts';
 import type { Logger } from '../observability/log.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 
-/** How a login ended, for the counter. Bounded: no user's input becomes a label. */
+/** How a login ended, for the counter. The set is closed: user input never becomes a label. */
 type LoginOutcome = 'succeeded' | 'denied' | 'state_rejected' | 'provider_failed' | 'refused' | 'failed';
 
-/** What every event of a request has. */
+/** Fields of every event of a request. */
 interface RequestFields {
   readonly request_id?: string;
   readonly ip?: string;
 }
 
-/** Writes the trail. */
+/** Writes the audit trail. */
 export class Audit {
   readonly #log: Logger;
   readonly #logins: Counter;
@@ -36,12 +36,12 @@ export class Audit {
     this.#refreshes = metrics.counter('svc_oauth_refresh_total', 'Refreshes by outcome', ['outcome']);
     this.#reuses = metrics.counter(
       'svc_oauth_reuse_total',
-      'Logins ended because a rotated refresh token came again',
+      'Logins ended because a rotated refresh token was presented again',
     );
   }
 
   loginStarted(req: HttpRequest, provider: string): void {
-    // as often as a stranger likes: not worth a line at info
+    // strangers can cause this as often as they like, so it is not logged at info
     this.#log.debug('login_started', { provider, ...fieldsOf(req) });
   }
 
@@ -76,7 +76,7 @@ export class Audit {
     this.#log.info('account_unlinked', { provider, sub, ...fieldsOf(req) });
   }
 
-  /** `reason` is a word of ours, or text of a provider: it is cut, and escaped by the logger. */
+  /** `reason` is one of our words, or text from a provider: it is cut here, and the logger escapes it. */
   loginFailed(req: HttpRequest, provider: string, outcome: LoginOutcome, reason: string): void {
     this.#logins.add(1, provider, outcome);
     const fields = { provider, reason: cut(reason), ...fieldsOf(req), category: 'authn_login_fail' };
@@ -112,7 +112,7 @@ export class Audit {
     this.#log.info('token_refused', { reason, login_id: loginId, ...fieldsOf(req) });
   }
 
-  /** A bound access token has come without a proof of its key, or an unbound one as if it were bound. */
+  /** A bound access token came without a proof of its key, or an unbound one came with the scheme DPoP. */
   proofRefused(req: HttpRequest, reason: string): void {
     this.#log.warn('dpop_refused', { reason, ...fieldsOf(req) });
   }
@@ -123,7 +123,7 @@ export class Audit {
     this.#log.error('token_store_failed', error, { ...fieldsOf(req) });
   }
 
-  /** Once a minute for each client and limit. */
+  /** Logged once a minute for each client and limit. */
   rateLimited(req: HttpRequest, limit: string, loginId: string | undefined): void {
     this.#log.warn('rate_limited', {
       limit,
@@ -133,7 +133,7 @@ export class Audit {
     });
   }
 
-  /** A page of another origin has tried to use the cookies of this one. */
+  /** A page of another origin tried to use the cookies of this one. */
   foreignPage(req: HttpRequest, reason: string): void {
     this.#refreshes.add(1, 'refused');
     this.#log.warn('token_refused', {
@@ -143,7 +143,7 @@ export class Audit {
     });
   }
 
-  /** Only by whoever's update has ended the login: one event, however many see the reuse. */
+  /** Logged by the request whose update ended the login: one event, however many requests see the reuse. */
   reuseDetected(
     req: HttpRequest | undefined,
     login: { readonly provider: string; readonly sub: string; readonly id: string },
@@ -184,7 +184,7 @@ function cut(text: string): string {
   return text.length <= MAX_REASON ? text : `${text.slice(0, MAX_REASON)}…`;
 }
 
-/** What has become of a login that failed. */
+/** The outcome of a login that failed. */
 export function outcomeOf(error: unknown): LoginOutcome {
   if (!(error instanceof OAuthError))
     return error instanceof HTTPException && error.status < 500 ? 'refused' : 'failed';
@@ -194,7 +194,7 @@ export function outcomeOf(error: unknown): LoginOutcome {
   return isUsersAnswer(error.code) && error.reason === error.code ? 'denied' : 'refused';
 }
 
-/** What a provider says of a user whom it has asked, or may not ask (OpenID Connect Core §3.1.2.6): nothing has failed. */
+/** Errors by which a provider reports the user's choice, or that the user must be asked (OpenID Connect Core §3.1.2.6). They are not failures. */
 const OF_USERS = [
   'access_denied',
   'login_required',
@@ -203,7 +203,7 @@ const OF_USERS = [
   'account_selection_required',
 ] as const;
 
-/** Whether the error of an authorization answer is the user's, and goes on to the client as it is. */
+/** Whether the error of an authorization response is the user's, and goes on to the client unchanged. */
 export function isUsersAnswer(error: string): error is (typeof OF_USERS)[number] {
   return (OF_USERS as readonly string[]).includes(error);
 }

@@ -1,5 +1,5 @@
 /**
- * The beginning of every way to a provider: a redirect URI that is allowed, a state, the address of the provider's page.
+ * The start of every flow at a provider: an allowed redirect URI, a state, the address of the provider's page.
  */
 import { SvcError } from '../base/errors.ts';
 import { OAuthError } from './errors.ts';
@@ -13,9 +13,9 @@ import type { ConnectedProvider } from './provider/connected.ts';
 import type { OAuthProvider } from './provider/presets.ts';
 import type { RedirectAllowlist } from './redirects.ts';
 
-/** A login as it is asked for. */
+/** A login as requested. */
 interface AskedLogin extends Omit<BegunLogin, 'provider' | 'scopes'> {
-  /** Undefined: those that the provider is configured with. */
+  /** Undefined: the provider's configured scopes. */
   readonly scopes: readonly string[] | undefined;
   /** Further parameters of the authorization URL. */
   readonly extra: Readonly<Record<string, string>>;
@@ -37,7 +37,7 @@ export class Authorizations {
     this.#onLogin = deps.onLogin;
   }
 
-  /** The redirect URI of a request that names these. @throws OAuthError `invalid_redirect_uri` */
+  /** Chooses the redirect URI of a request. `given`: values of its parameter. @throws OAuthError `invalid_redirect_uri` */
   redirectUri(req: HttpRequest, provider: string, given: readonly string[]): string {
     const chosen =
       given.length > 1 || given[0] === ''
@@ -47,7 +47,7 @@ export class Authorizations {
     return chosen;
   }
 
-  /** The address of the provider's page, and what the browser has to keep. @throws OAuthError when the provider has to be discovered and cannot be */
+  /** Returns the address of the provider's page, and the state for the browser to keep. @throws OAuthError when discovery fails */
   async begin(
     req: HttpRequest,
     { provider, client }: ConnectedProvider,
@@ -71,7 +71,7 @@ export class Authorizations {
   }
 }
 
-/** The answer of `onLogin`, if it can be one. @throws SvcError `E_OAUTH_USER` */
+/** Checks the return value of `onLogin`. @throws SvcError `E_OAUTH_USER` */
 function checked(provider: OAuthProvider, answer: LoginRequest | undefined): LoginRequest {
   if (answer === undefined) return {};
   const { params = {}, scopes } = answer;
@@ -81,15 +81,15 @@ function checked(provider: OAuthProvider, answer: LoginRequest | undefined): Log
   if (taken !== undefined)
     throw new SvcError('E_OAUTH_USER', [
       'onLogin',
-      `the parameter "${taken}" is not text, or the login sets it itself`,
+      `the parameter "${taken}" is not text, or is reserved for the protocol`,
     ]);
   if (scopes !== undefined && !isScopes(scopes))
-    throw new SvcError('E_OAUTH_USER', ['onLogin', 'the scopes are no list of words']);
+    throw new SvcError('E_OAUTH_USER', ['onLogin', 'the scopes are not a list of words']);
   const lacksOpenId = provider.scopes.includes('openid') && scopes?.includes('openid') === false;
   return { params, scopes: lacksOpenId ? ['openid', ...scopes] : scopes };
 }
 
-/** A call to the provider: what goes wrong there has a code of ours. */
+/** Calls the provider, and translates its failures into OAuth errors. */
 export async function calling<T>(call: () => Awaitable<T>): Promise<T> {
   try {
     return await call();

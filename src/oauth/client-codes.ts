@@ -5,8 +5,8 @@
  *   callback  onUser -> code, 60 s, in the record store -> 303 client_redirect_uri?code&state
  *   client    POST /oauth/token grant_type=authorization_code, code, code_verifier, client_redirect_uri -> tokens
  *
- * The cookie binds the way through the provider to one browser. From the callback on PKCE of the client binds instead: a thief
- * of the code on its way to the client cannot exchange it without the verifier (RFC 7636 §1, RFC 8252 §6).
+ * The cookie binds the way through the provider to one browser. From the callback on, PKCE of the client binds instead: a thief
+ * who intercepts the code cannot exchange it without the verifier (RFC 7636 §1, RFC 8252 §6).
  */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { isRecord } from '../base/options.ts';
@@ -23,7 +23,7 @@ import type { TokenUser } from './tokens/access.ts';
 import type { DPoP } from './tokens/dpop.ts';
 import type { RefreshTokens } from './tokens/refresh.ts';
 
-/** A login that waits for its client. */
+/** A login that waits for its client to exchange the code. */
 interface PendingLogin {
   readonly user: TokenUser;
   readonly provider: string;
@@ -35,17 +35,17 @@ interface PendingLogin {
   readonly client: ClientLogin;
 }
 
-/** A code that was exchanged, and the login that it gave. */
+/** An exchanged code, and the login that it started. */
 interface UsedCode {
   readonly usedBy: string | null;
 }
 
 const CODE_BYTES = 32;
 const TTL_MS = 60_000;
-/** A used code is remembered, so that its second use ends the login (RFC 6749 §4.1.2). */
+/** How long a used code is remembered: its second use ends the login (RFC 6749 §4.1.2). */
 const USED_TTL_MS = 600_000;
 const CODE = /^[\w-]{43}$/;
-/** RFC 7636 §4.1. */
+/** Syntax of a verifier (RFC 7636 §4.1). */
 const VERIFIER = /^[\w.~-]{43,128}$/;
 
 /** Issues and exchanges codes. */
@@ -57,7 +57,7 @@ export class ClientCodes {
   readonly #dpop: DPoP | undefined;
   readonly #issuer: string | undefined;
 
-  /** `issuer`: sent along as `iss` (RFC 9207). */
+  /** `issuer`: sent as `iss` (RFC 9207). */
   constructor(deps: {
     readonly records: SingleUse;
     readonly logins: Logins;
@@ -74,7 +74,7 @@ export class ClientCodes {
     this.#issuer = deps.issuer;
   }
 
-  /** The address of the client with a code for a login. @throws OAuthError `temporarily_unavailable` */
+  /** Stores a login, and returns the client's address with a code for it. @throws OAuthError `temporarily_unavailable` */
   async issue(req: HttpRequest, login: PendingLogin): Promise<string> {
     const code = randomBytes(CODE_BYTES).toString('base64url');
     await this.#records.keep('code', hash('sha256', code, 'hex'), JSON.stringify(login), TTL_MS);
@@ -82,7 +82,7 @@ export class ClientCodes {
     return this.addressOf(login.client, { code });
   }
 
-  /** The address of the client with these parameters, and its state. */
+  /** The client's address with these parameters, and its state. */
   addressOf({ redirectUri, state }: ClientLogin, parameters: Readonly<Record<string, string>>): string {
     const query = new URLSearchParams({
       ...parameters,
@@ -92,7 +92,7 @@ export class ClientCodes {
     return `${redirectUri}${redirectUri.includes('?') ? '&' : '?'}${query}`;
   }
 
-  /** The tokens for a code. Its second use ends the login. @throws OAuthError `invalid_request`, `invalid_grant`, `invalid_dpop_proof` */
+  /** Exchanges a code for tokens. Its second use ends the login. @throws OAuthError `invalid_request`, `invalid_grant`, `invalid_dpop_proof` */
   async exchange(req: HttpRequest, parameter: Parameters): Promise<IssuedPair> {
     const code = parameter('code');
     const verifier = parameter('code_verifier');
@@ -105,7 +105,7 @@ export class ClientCodes {
     const text = CODE.test(code) ? await this.#records.kept('code', key) : undefined;
     const login = text === undefined ? undefined : pendingOf(text);
     if (text === undefined || login === undefined) throw this.#refusal(req, 'code_unknown');
-    // a wrong verifier uses nothing up: else a thief of the code could keep its client from logging in
+    // a wrong verifier does not use the code up: a thief of the code must not keep its client from logging in
     if (!VERIFIER.test(verifier) || !isSame(challengeOf(verifier), login.client.challenge))
       throw this.#refusal(req, 'code_verifier');
     if (redirectUri !== login.client.redirectUri) throw this.#refusal(req, 'code_redirect_uri');
@@ -135,12 +135,12 @@ export class ClientCodes {
     this.#audit.refreshRefused(req, reason);
     return new OAuthError('invalid_grant', {
       reason,
-      description: 'The code is not valid any more: log in again',
+      description: 'The code is no longer valid: log in again',
     });
   }
 }
 
-/** A record of issue() or exchange(). */
+/** Reads a record that issue() or exchange() wrote. */
 function pendingOf(text: string): (PendingLogin & { readonly used?: UsedCode }) | undefined {
   const value: unknown = JSON.parse(text);
   return isRecord(value) ? (value as unknown as PendingLogin & { readonly used?: UsedCode }) : undefined;

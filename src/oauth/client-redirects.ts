@@ -1,14 +1,14 @@
 /**
- * Where the code of a native client, or of a single-page application, may go (RFC 8252 §7): option `nativeRedirects`.
+ * Addresses that may receive the code of a native client or single-page application (RFC 8252 §7): option `nativeRedirects`.
  *
  *   http://127.0.0.1/done, http://[::1]/done      loopback interface, any port                  §7.3
  *   com.example.app:/done                         private-use scheme, a domain name reversed    §7.1
  *   https://app.example/done                      claimed https, and single-page applications   §7.2
  *
- * All are compared byte for byte, but for the port of the loopback interface.
+ * Entries are compared byte for byte, except for the port of the loopback interface.
  */
 
-/** Why an entry cannot be one; undefined when it can. */
+/** Returns why an entry is refused; undefined when it is valid. */
 export function issueOfClientRedirect(entry: string): string | undefined {
   if (/[\s\\#*"<>]|[^\x21-\x7e]/.test(entry))
     return 'has spaces, wildcards, a fragment or characters that a URL has to escape';
@@ -22,7 +22,7 @@ export function issueOfClientRedirect(entry: string): string | undefined {
 }
 
 const LOOPBACK = /^http:\/\/(?:127\.0\.0\.1|\[::1\])\/[^@]*$/;
-/** The scheme is a domain name reversed, so it has a dot; behind it one slash (RFC 8252 §7.1). */
+/** The scheme is a reversed domain name, so it has a dot; one slash follows it (RFC 8252 §7.1). */
 const PRIVATE_USE = /^[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)+:\/(?!\/)/;
 const LOOPBACK_PORT = /^(http:\/\/(?:127\.0\.0\.1|\[::1\])):(?:[1-9]\d{0,4})(\/.*)$/;
 

@@ -1,17 +1,17 @@
 /**
- * What documents say of the endpoints: their parameters are read by hand, and their refusals have a form of their own, so that
- * none of it can be derived.
+ * OpenAPI texts of the endpoints. Their parameters are read by hand, and their refusals have their own form, so the document
+ * cannot be derived from their declarations.
  */
 import { OAUTH_ERRORS } from './errors.ts';
 
-/** What a route of the plugin says of itself. */
+/** OpenAPI description of one route. */
 interface Described {
   readonly summary: string;
   readonly description: string;
   readonly meta: Readonly<Record<string, unknown>>;
 }
 
-/** How the plugin answers. */
+/** Options that change the responses. */
 interface DocumentedMode {
   readonly mode: 'json' | 'cookie';
   readonly dpop: 'off' | 'optional' | 'required';
@@ -262,14 +262,14 @@ const ENDPOINTS: Readonly<
 };
 
 const CALLBACK = {
-  code: 'What tokens of the provider are exchanged for',
-  state: 'That of the login',
+  code: 'Code to exchange for tokens of the provider',
+  state: 'State of the login',
   error: 'Why there is no code',
-  error_description: 'The same for people',
-  iss: 'Who the provider is (RFC 9207)',
+  error_description: 'Description for people',
+  iss: 'Issuer of the provider (RFC 9207)',
 };
 
-/** Every refusal has the form of OAuth; null takes away what would be derived. */
+/** Responses for refusals, which all have the form of OAuth. Null removes a response that would be derived. */
 const REFUSALS = {
   400: null,
   404: null,
@@ -300,7 +300,7 @@ function componentsOf({ mode, dpop }: DocumentedMode): object {
         properties: {
           error: { type: 'string', enum: Object.keys(OAUTH_ERRORS).sort() },
           error_description: TEXT,
-          request_id: { type: 'string', description: 'What the log knows the request by' },
+          request_id: { type: 'string', description: 'Id of the request in the log' },
         },
       },
       TokenAnswer: {
@@ -361,7 +361,7 @@ function objectOf(members: Readonly<Record<string, string>>): object {
   };
 }
 
-/** A form, or a JSON object of texts. */
+/** A form, or a JSON object of strings. */
 function body(properties: Readonly<Record<string, object>>, required: readonly string[]): object {
   const schema = { type: 'object', properties, ...(required.length === 0 ? {} : { required }) };
   return {

@@ -1,6 +1,6 @@
 /**
- * What a person sees of a login that has failed, in cookie mode: a page, or one of the application's own. Programs, which do not
- * ask for HTML, get the JSON of answers.ts.
+ * Error pages of cookie mode: a page for browsers, or a redirect to a page of the application. Programs, which do not accept
+ * HTML, get the JSON of answers.ts.
  */
 import { hash, randomBytes } from 'node:crypto';
 import { escapeHtml } from '../base/html.ts';
@@ -8,7 +8,7 @@ import { HTMLResponse } from '../http/response.ts';
 import type { FormFields, HttpRequest } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
 
-/** What a refusal says, in JSON as on a page. */
+/** A refusal, as JSON and as a page. */
 export interface Failure {
   readonly error: string;
   readonly error_description: string;
@@ -20,36 +20,45 @@ const STYLE =
   '@media(prefers-color-scheme:dark){body{color:#f2f4f7;background:#16181d}a{color:#93c5fd}small{color:#d0d5dd}}';
 const POLICY = `default-src 'none'; style-src 'sha256-${hash('sha256', STYLE, 'base64')}'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'`;
 
-/** A media range for HTML that is not refused by `q=0` (RFC 9110 §12.5.1); no program sends it by default. */
+/** Matches `text/html` in `Accept`, unless `q=0` refuses it (RFC 9110 §12.5.1). Programs do not send it by default. */
 const WANTS_HTML = /(?:^|,)\s*text\/html\s*(?!;\s*q=0(?:\.0*)?\s*(?:,|$))(?:[;,]|$)/i;
 
-/** Shows people what has gone wrong. */
+/** Returns whether a request accepts HTML, as browsers do for a page or a form. */
+export function wantsHtml(req: HttpRequest): boolean {
+  return WANTS_HTML.test(req.headers['accept'] ?? '');
+}
+
+/** Renders refusals for browsers. */
 export class FailurePages {
   readonly #routes: RegExp;
   readonly #errorPath: string | undefined;
   readonly #redirectUris: readonly string[];
 
-  /** `errorPath`: a local path in place of the page. It gets `error` and `request_id` added to its query. `redirectUris`: those that are allowed. */
+  /** `errorPath`: local path to redirect to, with `error` and `request_id` in its query. `redirectUris`: the allowlist. */
   constructor(prefix: string, errorPath: string | undefined, redirectUris: readonly string[]) {
-    this.#routes = new RegExp(`^${prefix}(?:/[^/]+)?/(?:login|callback)$`);
+    this.#routes = new RegExp(`^${prefix}(?:/[^/]+)?/(?:login|callback|link|unlink|logout)$`);
     this.#errorPath = errorPath;
     this.#redirectUris = redirectUris;
   }
 
-  /** Whether a person has asked. */
+  /** Whether a browser sent this request to one of the routes with pages. */
   areFor(req: HttpRequest): boolean {
-    return (
-      req.route !== undefined && this.#routes.test(req.path) && WANTS_HTML.test(req.headers['accept'] ?? '')
-    );
+    return req.route !== undefined && this.#routes.test(req.path) && wantsHtml(req);
   }
 
-  /** Makes a refusal one for people. */
+  /** Turns a refusal into a page or a redirect. */
   show(response: HttpResponse, req: HttpRequest, failure: Failure): void {
-    if (this.#errorPath === undefined) showPage(response, failure, this.#loginOf(req));
+    const isLogin = /(?:login|callback)$/.test(req.path);
+    if (!isLogin) showPage(response, failure, 'That did not work', undefined);
+    else if (this.#errorPath === undefined)
+      showPage(response, failure, 'You are not logged in', this.#loginOf(req));
     else redirect(response, failure, this.#errorPath);
   }
 
-  /** Where this login can be begun again; undefined when it cannot be told. Of several redirect URIs a login has to name one: that whose path this is. */
+  /**
+   * The path that starts this login again; undefined when it is unknown. With several redirect URIs the login must name one:
+   * the URI with the path of this callback.
+   */
   #loginOf({ path, host }: HttpRequest): string | undefined {
     const login = path.replace(/callback$/, 'login');
     if (this.#redirectUris.length <= 1) return login;
@@ -75,6 +84,7 @@ function redirect(response: HttpResponse, { error, request_id: id }: Failure, er
 function showPage(
   response: HttpResponse,
   { error, error_description: text, request_id: id }: Failure,
+  title: string,
   again: string | undefined,
 ): void {
   response.headers.set('Content-Type', 'text/html; charset=utf-8');
@@ -85,12 +95,12 @@ function showPage(
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>You are not logged in</title>
+<title>${title}</title>
 <style>${STYLE}</style>
 </head>
 <body>
 <main>
-<h1>You are not logged in</h1>
+<h1>${title}</h1>
 <p>${escapeHtml(text)}.</p>
 <p>${again === undefined ? 'Go' : `<a href="${escapeHtml(again)}">Log in again</a>, or go`} to the <a href="/">start page</a>.</p>
 <p><small>${escapeHtml(error)}, request ${escapeHtml(id)}</small></p>
@@ -101,11 +111,11 @@ function showPage(
 }
 
 /*
- * The page that sends a form once more. A provider that answers with `response_mode=form_post` makes the browser post from
- * the provider's site, and then our cookie stays at home; posted again from our own page, it comes along.
+ * The page that posts a form again. With `response_mode=form_post` the provider's page makes the browser post. That request
+ * is cross-site, so the cookie stays behind. Posted again from our own page, the cookie comes along.
  */
 
-/** What a callback may carry; nothing else is sent on. */
+/** Parameters of a callback; no others are posted again. */
 const FIELDS = [
   'code',
   'state',
@@ -117,7 +127,7 @@ const FIELDS = [
   'user',
 ] as const;
 
-/** The page for a form that has come without its cookie. Works without scripts, by a button. */
+/** The page for a form that came without its cookie. It works without scripts, by a button. */
 export function repostPage(form: FormFields): HttpResponse {
   const nonce = randomBytes(16).toString('base64');
   const fields = FIELDS.flatMap((name) =>

@@ -19,7 +19,7 @@ const MINUTE_MS = 60_000;
 export class EndpointGuard {
   readonly #audit: Audit;
   readonly #limits: EndpointLimits;
-  /** Refusals in the audit trail: one event a minute for each client and limit. */
+  /** Limits the refusals in the audit trail to one event a minute for each client and limit. */
   readonly #reported: MemoryRateLimitStore;
 
   constructor(deps: { readonly audit: Audit; readonly limits: EndpointLimits; readonly clock: Clock }) {
@@ -28,7 +28,7 @@ export class EndpointGuard {
     this.#reported = new MemoryRateLimitStore({ clock: deps.clock });
   }
 
-  /** A step of a login: if it fails, the trail has it. */
+  /** Runs a step of a login, and records its failure. */
   async audited(req: HttpRequest, provider: string, run: () => Promise<HttpResponse>): Promise<HttpResponse> {
     try {
       return await run();
@@ -49,7 +49,7 @@ export class EndpointGuard {
       );
   }
 
-  /** A step of another request. */
+  /** Runs a step of any other request. */
   async watched<T>(req: HttpRequest, run: () => Promise<T>): Promise<T> {
     try {
       return await run();
@@ -59,12 +59,12 @@ export class EndpointGuard {
     }
   }
 
-  /** A database that fails is the operator's business, whatever it was asked for. */
+  /** Logs a database failure for the operator. */
   noteStore(req: HttpRequest, error: unknown): void {
     if (error instanceof OAuthError && error.reason === 'store') this.#audit.storeFailed(req, error.cause);
   }
 
-  /** Counts a request. @throws TooManyRequests */
+  /** Counts a request against a limit. @throws TooManyRequests */
   async take(limit: keyof EndpointLimits, req: HttpRequest, loginId?: string): Promise<void> {
     try {
       await this.#limits[limit]?.take(req, loginId);

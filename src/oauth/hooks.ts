@@ -1,5 +1,5 @@
 /**
- * Functions of the application that the plugin calls: the application owns its users, and decides.
+ * Hooks of the application. It owns its users, and decides who may log in.
  */
 import type { Awaitable, HttpRequest } from '../http/contracts.ts';
 import type { UserInfo } from './provider/presets.ts';
@@ -8,9 +8,9 @@ import type { UserAnswer } from './tokens/access.ts';
 
 /** Context of `onUser` and `onLink`, beside the identity. */
 export interface OnUserContext {
-  /** Tokens of the provider, for calls to its API. Secrets. */
+  /** Tokens of the provider, for calls to its API. They are secrets. */
   readonly tokens: ProviderTokens;
-  /** The callback. */
+  /** The request of the callback. */
   readonly req: HttpRequest;
 }
 
@@ -28,13 +28,13 @@ export type OnLink = (
 /** Takes the identities of a provider from a user. `false`, or a 4xx exception, refuses: it is the last way in. */
 export type OnUnlink = (sub: string, provider: string) => Awaitable<boolean | void>;
 
-/** Parameters of one login, beside those that the provider is configured with. */
+/** Parameters of one login, in addition to the provider's configuration. */
 export interface LoginRequest {
-  /** Added to the authorization URL, for example `{ kc_idp_hint: 'github' }`; none of the protocol, and no `max_age`. */
+  /** Added to the authorization URL, for example `{ kc_idp_hint: 'github' }`. Parameters of the protocol and `max_age` are refused. */
   readonly params?: Readonly<Record<string, string>> | undefined;
-  /** In place of the provider's scopes, for example more of them for one feature. `openid` stays where the provider has it. */
+  /** Replaces the provider's scopes, for example to request more for one feature. `openid` stays if the provider has it. */
   readonly scopes?: readonly string[] | undefined;
 }
 
-/** Asked when a login or a link begins: parameters by the request. The request is not authenticated: check what is taken from it. */
+/** Chooses parameters when a login or a link begins. The request is not authenticated: validate everything taken from it. */
 export type OnLogin = (provider: string, req: HttpRequest) => Awaitable<LoginRequest | undefined>;

@@ -1,5 +1,5 @@
 /**
- * `svc/oauth`: every public name, one by one.
+ * `svc/oauth`: all public names.
  */
 /// <reference types="node" preserve="true" />
 import '../base/need-node.ts';

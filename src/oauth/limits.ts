@@ -1,6 +1,6 @@
 /**
- * Rate limits of the endpoints. By address an IPv6 client is its /64 network (RFC 6177 §2), and all of one /48, which is what
- * one site gets, have ten times the limit together: addresses that rotate within it do not help.
+ * Rate limits of the endpoints. An IPv6 client counts as its /64 network (RFC 6177 §2). All clients of one /48, which one
+ * site gets, share ten times the limit: rotating addresses within it does not help.
  */
 import { RateLimiter } from '../http/middleware/rate-limiter.ts';
 import { given, readOptions } from '../base/options.ts';
@@ -8,7 +8,7 @@ import type { OptionKind } from '../base/options.ts';
 import type { RateLimitStore } from '../cache/stores.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 
-/** How often clients may come, each a minute. `false` switches one off. */
+/** Requests a minute for each limit. `false` switches a limit off. */
 export interface OAuthLimits {
   /** Logins begun, by address. Default 20. */
   readonly login?: number | false | undefined;
@@ -16,13 +16,13 @@ export interface OAuthLimits {
   readonly callback?: number | false | undefined;
   /** Refreshes, and as many revocations, by login. Default 60. */
   readonly token?: number | false | undefined;
-  /** Texts that are no refresh token of ours, by address. Default 600. */
+  /** Strings that are not refresh tokens of this plugin, by address. Default 600. */
   readonly forged?: number | false | undefined;
-  /** Where requests are counted: a store that processes share, or `database`, that of the plugin. Default: in the memory of each process. */
+  /** Store of the counters: a store that processes share, or `database`, the plugin's. Default: the memory of each process. */
   readonly store?: RateLimitStore | 'database' | undefined;
 }
 
-/** The leading bits of one site's IPv6 addresses. */
+/** Prefix length of one site's IPv6 network. */
 export const SITE_BITS = 48;
 const SITE_FACTOR = 10;
 const MAX_PER_MINUTE = 1_000_000;
@@ -32,7 +32,7 @@ class EndpointLimit {
   readonly #client: RateLimiter;
   readonly #site: RateLimiter;
 
-  /** `store`: undefined is the memory of this process. */
+  /** `store`: undefined means the memory of this process. */
   constructor(name: string, perMinute: number, store: RateLimitStore | undefined) {
     this.#client = new RateLimiter({ name, perMinute, store });
     this.#site = new RateLimiter({
@@ -50,7 +50,7 @@ class EndpointLimit {
   }
 }
 
-/** The limits of the endpoints; undefined where one is off. */
+/** Limits of the endpoints; undefined for a limit that is off. */
 export interface EndpointLimits {
   readonly login: EndpointLimit | undefined;
   readonly callback: EndpointLimit | undefined;
@@ -58,7 +58,7 @@ export interface EndpointLimits {
   readonly token: EndpointLimit | undefined;
   /** By login. */
   readonly revoke: EndpointLimit | undefined;
-  /** By address, for text that is not a refresh token of ours. */
+  /** By address, for strings that are not refresh tokens of this plugin. */
   readonly forged: EndpointLimit | undefined;
 }
 
@@ -72,7 +72,7 @@ const LIMIT = (fallback: number): OptionKind<number | false> => ({
   accepts: isLimit,
 });
 
-/** Limits as they were read. */
+/** Options of the limits, with defaults. */
 export interface ReadLimits {
   readonly login: number | false;
   readonly callback: number | false;
@@ -96,7 +96,7 @@ export function readLimits(limits: OAuthLimits): ReadLimits {
   });
 }
 
-/** The limits of the endpoints. */
+/** Creates the limits of the endpoints. */
 export function limitsOf(read: ReadLimits, store: RateLimitStore | undefined): EndpointLimits {
   const limit = (name: string, perMinute: number | false): EndpointLimit | undefined =>
     perMinute === false ? undefined : new EndpointLimit(name, perMinute, store);

@@ -1,16 +1,17 @@
 /**
  * Account linking: a user who is logged in adds another identity, and takes one away.
  *
- *   POST /oauth/{provider}/link     who is it? -> state that names the subject, sealed -> to the provider
- *   callback                        the same user still logged in? -> onLink(sub, provider, info): no login, no tokens
+ *   POST /oauth/{provider}/link     user identified -> state that names the subject, sealed -> to the provider
+ *   callback                        same user still logged in? -> onLink(sub, provider, info): no login, no tokens
  *   POST /oauth/{provider}/unlink   onUnlink(sub, provider) -> tokens of the provider forgotten, other logins by it ended
  *
- * Never by GET, and with cookies only from a page of this origin: else an attacker could add the attacker's account to the user's.
+ * Only POST, and with cookies only from a page of this origin. Otherwise an attacker could add their account to the user's.
  */
 import { HTTPException } from '../base/errors.ts';
 import { HttpResponse, JSONResponse, RedirectResponse } from '../http/response.ts';
 import { SESSION } from '../http/state.ts';
 import { OAuthError } from './errors.ts';
+import { wantsHtml } from './failure-page.ts';
 import { extraOf, returnToOf, scopesOf } from './login-parameters.ts';
 import { currentUser } from './login-state.ts';
 import { assertOwnPage } from './own-page.ts';
@@ -30,7 +31,7 @@ import type { UserInfo } from './provider/presets.ts';
 import type { StoredProviderTokens } from './provider-tokens.ts';
 import type { TokenStore } from './tokens/store.ts';
 
-/** Parts of the endpoints. */
+/** Dependencies of the endpoints. */
 interface LinkEndpointDeps {
   readonly authorizations: Authorizations;
   readonly store: TokenStore;
@@ -55,7 +56,7 @@ export class LinkEndpoints {
     this.#deps = deps;
   }
 
-  /** Whether there is a hook to unlink by. */
+  /** Whether there is an `onUnlink` hook. */
   get canUnlink(): boolean {
     return this.#deps.onUnlink !== undefined;
   }
@@ -82,8 +83,7 @@ export class LinkEndpoints {
         client: null,
         link,
       });
-      const isPage = /\btext\/html\b/i.test(req.headers['accept'] ?? '');
-      const response = isPage
+      const response = wantsHtml(req)
         ? new RedirectResponse(url, { status: 303 })
         : new JSONResponse({ authorization_url: url });
       begun.remember(response);
@@ -92,7 +92,7 @@ export class LinkEndpoints {
     });
   }
 
-  /** The end of a link, at the callback. @throws OAuthError `access_denied`, `account_taken` */
+  /** Completes a link at the callback. @throws OAuthError `access_denied`, `account_taken` */
   async finish(
     req: HttpRequest,
     provider: string,
@@ -113,28 +113,31 @@ export class LinkEndpoints {
       : new JSONResponse({ linked: provider });
   }
 
-  /** `POST /oauth/{provider}/unlink`: 204. */
+  /** `POST /oauth/{provider}/unlink`: programs get 204, browsers are sent to `return_to` or `afterLogin`. */
   async unlink(
     req: HttpRequest,
     { provider: { name } }: ConnectedProvider,
     claims: Claims | undefined,
   ): Promise<HttpResponse> {
-    const { guard, store, clock, audit, onUnlink, providerTokens } = this.#deps;
+    const { guard, store, clock, audit, onUnlink, providerTokens, isCookieMode, afterLogin } = this.#deps;
     return guard.watched(req, async () => {
       const { sub, loginId } = this.#userOf(req, claims);
       await guard.take('login', req);
+      const returnTo = returnToOf(await bodyParameters(req));
       if (!(await isAgreed(() => onUnlink!(sub, name)))) throw new OAuthError('last_login_method'); // there is a hook, or no route
       await providerTokens?.forget(sub, name);
       const now = clock.nowMicros();
-      // the owner of the identity that was taken away must not stay logged in by it
+      // the owner of the identity that was removed must not stay logged in by it
       for (const row of await store.listLogins(sub, now))
         if (row.provider === name && row.id !== loginId) await store.revokeOf(sub, row.id, now);
       audit.accountUnlinked(req, name, sub);
-      return new HttpResponse(null, { status: 204 });
+      return isCookieMode && wantsHtml(req)
+        ? new RedirectResponse(returnTo ?? afterLogin, { status: 303 })
+        : new HttpResponse(null, { status: 204 });
     });
   }
 
-  /** The user that a request is of: by its access token, or by its session. @throws OAuthError `login_required` 401, `invalid_request` 403 */
+  /** Identifies the user by access token, else by session. @throws OAuthError `login_required` 401, `invalid_request` 403 */
   #userOf(req: HttpRequest, claims: Claims | undefined): LinkingUser {
     const { ownPages, audit } = this.#deps;
     assertOwnPage(req, ownPages, req.headers['authorization'] === undefined, audit);
@@ -150,7 +153,7 @@ export class LinkEndpoints {
     return { sub, loginId: typeof loginId === 'string' ? loginId : null };
   }
 
-  /** A user who has logged out meanwhile, or another one in the same browser, links nothing. */
+  /** Refuses when the user has logged out since, or another user is logged in with this browser. */
   async #assertStillThere(req: HttpRequest, { sub, loginId }: LinkingUser, startedAt: number): Promise<void> {
     const { store, clock, clockSkew } = this.#deps;
     const row = loginId === null ? undefined : await store.findLogin(loginId);
@@ -162,7 +165,7 @@ export class LinkEndpoints {
   }
 }
 
-/** Whether a hook agrees. A 4xx exception is a no; its words are not for the client. */
+/** Returns whether a hook agrees. A 4xx exception means no; its message is not sent to the client. */
 async function isAgreed(ask: () => Awaitable<boolean | void>): Promise<boolean> {
   try {
     return (await ask()) !== false;

@@ -32,7 +32,7 @@ import type { StoredProviderTokens } from './provider-tokens.ts';
 import type { TokenResponses } from './token-responses.ts';
 import type { AccessTokens, TokenUser, UserAnswer } from './tokens/access.ts';
 
-/** Parameters that the provider has sent the browser back with. */
+/** Parameters of the provider's authorization response. */
 interface AuthorizationAnswer {
   readonly code: string | undefined;
   readonly error: string | undefined;
@@ -50,13 +50,13 @@ export class LoginEndpoints {
     this.#deps = deps;
   }
 
-  /** `GET /oauth/login?redirect_uri=...`. Nothing happens for HEAD and for prefetches. */
+  /** `GET /oauth/login?redirect_uri=...`. HEAD and prefetches start no login. */
   async login(req: HttpRequest, connected: ConnectedProvider): Promise<HttpResponse> {
     if (isLook(req)) return new HttpResponse(null, { status: 204 });
     return this.#deps.guard.audited(req, connected.provider.name, () => this.#begin(req, connected));
   }
 
-  /** `GET /oauth/callback?code=...&state=...`, and POST for providers that answer with a form. */
+  /** `GET /oauth/callback?code=...&state=...`, and POST for providers that respond with a form. */
   async callback(req: HttpRequest, connected: ConnectedProvider): Promise<HttpResponse> {
     if (isLook(req)) return new HttpResponse(null, { status: 204 });
     return this.#deps.guard.audited(req, connected.provider.name, async () => {
@@ -112,7 +112,7 @@ export class LoginEndpoints {
     if (state === undefined) throw new OAuthError('invalid_state', { reason: 'missing' });
     if (answer.code === undefined && answer.error === undefined)
       throw new OAuthError('invalid_request', {
-        description: 'There is neither code nor error',
+        description: 'The parameters code and error are both missing',
         reason: 'neither_code_nor_error',
       });
     const returned = await states.take(req, state, connected.provider.name);
@@ -129,7 +129,7 @@ export class LoginEndpoints {
     return response;
   }
 
-  /** The state has been taken: whatever happens now, it will not come back. */
+  /** Finishes a login whose state has been used up. */
   async #admit(
     req: HttpRequest,
     { provider, client }: ConnectedProvider,
@@ -149,7 +149,7 @@ export class LoginEndpoints {
         verifier,
         nonce: provider.scopes.includes('openid') ? nonce : undefined,
         postedUser: answer.postedUser,
-        signal: req.signal, // no error, so there is a code
+        signal: req.signal, // without an error there is a code
       }),
     );
     const { info } = identified;
@@ -183,13 +183,13 @@ export class LoginEndpoints {
     return responses.of(req, pair, begun.returnTo ?? afterLogin);
   }
 
-  /** A native client learns of a failure at its own address (RFC 6749 §4.1.2.1). */
+  /** Sends the failure to the native client's own address (RFC 6749 §4.1.2.1). */
   #toClient(client: ClientLogin, error: HTTPException): HttpResponse {
     const code = error instanceof OAuthError ? error.code : 'server_error';
     return new RedirectResponse(this.#deps.codes.addressOf(client, { error: code }), { status: 303 });
   }
 
-  /** The key that a login is to be bound to from its first token (RFC 9449 §10). */
+  /** The key to bind the login to from its first token (RFC 9449 §10). */
   #keyThumbprintOf(given: string | undefined): string | null {
     if (given === undefined) return null;
     if (!this.#deps.usesDpop || !/^[\w-]{43}$/.test(given))
@@ -199,7 +199,7 @@ export class LoginEndpoints {
     return given;
   }
 
-  /** The user that `onUser` returns. @throws OAuthError `access_denied`; SvcError `E_OAUTH_USER`; whatever it throws */
+  /** Returns the user of `onUser`. @throws OAuthError `access_denied`; SvcError `E_OAUTH_USER`; any error that the hook throws */
   async #userOf(provider: string, info: UserInfo, context: OnUserContext): Promise<TokenUser> {
     let answer: UserAnswer;
     try {
@@ -215,13 +215,13 @@ export class LoginEndpoints {
   }
 }
 
-/** Parts of the endpoints. */
+/** Dependencies of the endpoints. */
 interface LoginEndpointDeps {
   readonly states: LoginStates;
   readonly authorizations: Authorizations;
   readonly codes: ClientCodes;
   readonly clientRedirects: ClientRedirects;
-  /** Where linking is on. */
+  /** Set when linking is on. */
   readonly links: LinkEndpoints | undefined;
   readonly logins: Logins;
   readonly access: AccessTokens;
@@ -230,10 +230,10 @@ interface LoginEndpointDeps {
   readonly onUser: OnUser;
   readonly audit: Audit;
   readonly afterLogin: string;
-  /** Whether the browser is sent somewhere after a login, and `return_to` says where. */
+  /** In cookie mode `return_to` says where the browser goes after a login. */
   readonly isCookieMode: boolean;
   readonly usesDpop: boolean;
   readonly clock: Clock;
-  /** Where the option says that they are kept. */
+  /** Set with `storeProviderTokens`. */
   readonly providerTokens: StoredProviderTokens | undefined;
 }

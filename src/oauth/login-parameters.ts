@@ -1,5 +1,5 @@
 /**
- * Parameters that a request to log in may have.
+ * Parameters of a request to log in.
  */
 import { localPath } from '../http/path.ts';
 import { OAuthError } from './errors.ts';
@@ -10,7 +10,7 @@ import type { Parameters } from './parameters.ts';
 
 const PROMPTS: ReadonlySet<string> = new Set(['none', 'login', 'consent', 'select_account']);
 
-/** Browsers that guess which link comes next must not begin or finish a login, nor must a request for the head alone. */
+/** Whether a request only looks ahead: HEAD, or a prefetch of a link. It must not begin or finish a login. */
 export function isLook(req: HttpRequest): boolean {
   return (
     req.method === 'HEAD' ||
@@ -20,10 +20,10 @@ export function isLook(req: HttpRequest): boolean {
   );
 }
 
-/** It is kept in a cookie. */
+/** Limited because it is kept in a cookie. */
 const MAX_RETURN_TO = 2_000;
 
-/** Where the browser goes afterwards. @throws OAuthError `invalid_request` for what is no path of this application */
+/** Local path to open after the login. @throws OAuthError `invalid_request` for anything but a path of this application */
 export function returnToOf(parameter: Parameters): string | null {
   const given = parameter('return_to', MAX_RETURN_TO);
   if (given === undefined) return null;
@@ -33,7 +33,7 @@ export function returnToOf(parameter: Parameters): string | null {
   return path;
 }
 
-/** Parameters that a login passes on to the provider; it passes on no others. */
+/** Parameters that are passed on to the provider. All others are ignored. */
 export function extraOf(parameter: Parameters): Readonly<Record<string, string>> {
   const extra: Record<string, string> = {};
   const [hint, prompt] = [parameter('login_hint'), parameter('prompt')];
@@ -52,7 +52,7 @@ export function extraOf(parameter: Parameters): Readonly<Record<string, string>>
   return extra;
 }
 
-/** Fewer scopes than the provider is configured with, never others; `openid` stays, since an id_token is expected. */
+/** Scopes for one login: a subset of the provider's. `openid` stays, because an id_token is expected. */
 export function scopesOf(
   asked: string | undefined,
   configured: readonly string[],
@@ -68,7 +68,7 @@ export function scopesOf(
 
 const MAX_CLIENT_CHARACTERS = 500;
 
-/** The client that a login is for (RFC 8252); null for the browser itself. @throws OAuthError `invalid_request`, `invalid_redirect_uri` */
+/** The native client that a login is for (RFC 8252); null for a login of the browser itself. @throws OAuthError `invalid_request`, `invalid_redirect_uri` */
 export function clientOf(parameter: Parameters, redirects: ClientRedirects): ClientLogin | null {
   const redirectUri = parameter('client_redirect_uri', MAX_CLIENT_CHARACTERS);
   const challenge = parameter('code_challenge');

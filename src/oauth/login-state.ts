@@ -1,12 +1,12 @@
 /**
  * Login states: made when a login begins, kept by the browser that began it, used once.
  *
- *   state     key id, second, 32 random bytes, tag: in the URL. The tag tells states of ours from invented ones without a look-up
- *   cookie    what the login was begun with, sealed (AES-256-GCM) for this state alone; one cookie a login
- *   verifier  derived from the state and a key, as is the nonce: stored nowhere
+ *   state     key id, second, 32 random bytes, tag: in the URL. The tag identifies our own states without a look-up
+ *   cookie    the parameters of the login, sealed (AES-256-GCM) for this state alone; one cookie for each login
+ *   verifier  derived from state and key, like the nonce: stored nowhere
  *
  * Nothing is stored when a login begins, so a flood of logins evicts none. The callback records that a state was used. A state
- * that comes back in another browser is left alone, so it still works in its own.
+ * that comes back in another browser is not used up, so it still works in its own.
  */
 import { createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { isRecord } from '../base/options.ts';
@@ -25,48 +25,48 @@ import type { SingleUse } from './single-use.ts';
 /** The user who is about to link another identity. */
 export interface LinkingUser {
   readonly sub: string;
-  /** The login of the user's access token; null where a session says who it is. */
+  /** The login of the user's access token; null when a session identified the user. */
   readonly loginId: string | null;
 }
 
-/** The client that gets a code at the end of a login, in place of tokens. */
+/** The client that gets a code at the end of a login instead of tokens. */
 export interface ClientLogin {
   readonly redirectUri: string;
   /** S256 of the client's verifier (RFC 7636 §4.2). */
   readonly challenge: string;
-  /** Sent back as it is. */
+  /** Returned to the client unchanged. */
   readonly state: string | null;
 }
 
-/** What a login is begun with. */
+/** Parameters of a login. */
 export interface BegunLogin {
   readonly provider: string;
   readonly redirectUri: string;
   /** Where the browser goes afterwards, in cookie mode; a local path. */
   readonly returnTo: string | null;
-  /** Scopes of the provider that were asked for, where not those it is configured with. */
+  /** Scopes requested from the provider; null: the configured ones. */
   readonly scopes: readonly string[] | null;
-  /** The key that its tokens are bound to from the start (RFC 9449 §10). */
+  /** Key that the tokens are bound to from the start (RFC 9449 §10). */
   readonly keyThumbprint: string | null;
-  /** Null: the callback answers the browser. */
+  /** Null: the callback responds to the browser. */
   readonly client: ClientLogin | null;
-  /** Null: it is a login. */
+  /** Null: this is a login, not a link. */
   readonly link: LinkingUser | null;
 }
 
-/** What goes to the provider, and what the browser keeps. */
+/** Values for the provider's URL, and the cookie for the browser. */
 export interface Begun {
   readonly state: string;
   readonly challenge: string;
   readonly nonce: string;
-  /** Adds the cookie of this login to the response, and removes those of logins that are too many. */
+  /** Adds the cookie of this login to the response, and removes the oldest beyond the limit. */
   remember(response: HttpResponse): void;
 }
 
 /** A login that has come back. */
 export interface ReturnedLogin {
   readonly login: BegunLogin;
-  /** When it was begun, in microseconds. */
+  /** Time of the start, in microseconds. */
   readonly startedAt: number;
   readonly verifier: string;
   readonly nonce: string;
@@ -78,17 +78,17 @@ interface SealedLogin extends BegunLogin {
 }
 
 const COOKIE = 'svc_oauth_';
-/** Logins that one browser may have under way: each of its tabs one. */
+/** Concurrent logins of one browser, one for each tab. */
 const MAX_PENDING = 8;
-/** Characters of all cookies of logins under way: a request head has 16 KiB for everything. */
+/** Characters of all login cookies together: a request head has 16 KiB for everything. */
 const MAX_PENDING_CHARACTERS = 6_144;
 const RANDOM_BYTES = 32;
 const TAG_BYTES = 16;
 const STATE = /^([\w-]{1,64})\.([0-9a-z]{1,10})\.[\w-]{43}\.([\w-]{22})$/;
-/** Used states are remembered this much longer than they are valid, for clocks that differ. */
+/** Used states are remembered this much longer than they are valid, because clocks differ. */
 const MARGIN_MS = 60_000;
 
-/** Begins logins and takes them back. */
+/** Creates login states, and verifies them at the callback. */
 export class LoginStates {
   readonly #used: SingleUse;
   readonly #clock: Clock;
@@ -101,7 +101,7 @@ export class LoginStates {
     readonly used: SingleUse;
     readonly clock: Clock;
     readonly env: Env;
-    /** The keys of the application: keys for tags, verifiers and cookies are derived from them. */
+    /** Keys of the application. The keys for tags, verifiers and cookies are derived from them. */
     readonly keys: Keyring;
     readonly ttlSeconds: number;
   }) {
@@ -113,7 +113,7 @@ export class LoginStates {
     this.#ttlSeconds = deps.ttlSeconds;
   }
 
-  /** Makes a state. */
+  /** Creates a state for a login. */
   begin(req: HttpRequest, login: BegunLogin): Begun {
     const startedAt = this.#clock.nowMicros();
     const issuedSeconds = Math.floor(startedAt / 1_000_000);
@@ -138,7 +138,7 @@ export class LoginStates {
     };
   }
 
-  /** Uses a state up: of several requests that bring it, one goes on. @throws OAuthError `invalid_state`, `state_browser_mismatch` */
+  /** Uses a state up. Of several requests with the same state, one succeeds. @throws OAuthError `invalid_state`, `state_browser_mismatch` */
   async take(req: HttpRequest, state: string, provider: string): Promise<ReturnedLogin> {
     const key = this.#keyOf(state);
     const stateHash = hash('sha256', state, 'hex');
@@ -159,13 +159,13 @@ export class LoginStates {
     return typeof this.#open(req, hash('sha256', state, 'hex')) !== 'string';
   }
 
-  /** Removes the cookie of a login that has come back. */
+  /** Removes the cookie of a finished login. */
   forget(req: HttpRequest, state: string, response: HttpResponse): void {
     const { name, secure } = hostCookie(COOKIE + hash('sha256', state, 'hex').slice(0, 8), req, this.#env);
     if (req.cookies[name] !== undefined) response.deleteCookie(name, { secure, path: '/' });
   }
 
-  /** The key that has made a state. @throws OAuthError `invalid_state` for one that is not of ours, or too old */
+  /** The key that made a state. @throws OAuthError `invalid_state` for a state that is foreign or too old */
   #keyOf(state: string): KeyObject {
     const parts = STATE.exec(state);
     if (parts === null) throw invalid('unknown');
@@ -178,18 +178,18 @@ export class LoginStates {
     return key;
   }
 
-  /** The login in the cookie of a state, or why there is none. */
+  /** Returns the login in the cookie of a state, or why there is none. */
   #open(req: HttpRequest, stateHash: string): SealedLogin | 'no_cookie' | 'other_browser' {
     const { name } = hostCookie(COOKIE + stateHash.slice(0, 8), req, this.#env);
     const text = req.cookies[name];
     if (text === undefined) return 'no_cookie';
     const read = this.#cookies.read(stateHash, text, this.#clock.nowMs() / 1_000);
     if (read.kind === 'refused') return 'other_browser';
-    const login: unknown = JSON.parse(read.payload); // written by begin(), and authentic
+    const login: unknown = JSON.parse(read.payload); // begin() wrote it, and it is authentic
     return isRecord(login) ? (login as unknown as SealedLogin) : 'other_browser';
   }
 
-  /** The names of the oldest login cookies, so that with the one to come there are neither too many nor too long ones. */
+  /** Names of the oldest login cookies, to be removed so that number and size stay within the limits. */
   #surplus(req: HttpRequest, length: number): string[] {
     const prefix = hostCookie(COOKIE, req, this.#env).name;
     const pending = Object.entries(req.cookies)
@@ -206,7 +206,7 @@ export class LoginStates {
   }
 }
 
-/** When a sealed value was made; 0, the oldest, for text that is none. */
+/** Time at which a sealed value was made; 0, the oldest, for any other text. */
 function issuedOf(sealed: string): number {
   return Number.parseInt(sealed.split('.', 3)[2] ?? '', 10) || 0;
 }
@@ -215,7 +215,7 @@ function invalid(reason: string): OAuthError {
   return new OAuthError('invalid_state', { reason });
 }
 
-/** The application's subject of the user who has logged in; set by the callback where the session middleware is in use. */
+/** Session key of the logged-in user's subject. The callback sets it where SessionMiddleware is in use. */
 export const currentUser: SessionKey<string> = sessionKey('svc_user');
 
 function tagOf(untagged: string, key: KeyObject): Buffer {
@@ -226,14 +226,14 @@ function tagOf(untagged: string, key: KeyObject): Buffer {
     .subarray(0, TAG_BYTES);
 }
 
-/** The nonce of a login by OpenID Connect (Core §3.1.2.1): 43 characters. */
+/** The nonce of an OpenID Connect login (Core §3.1.2.1): 43 characters. */
 function nonceOf(state: string, key: KeyObject): string {
   return createHmac('sha256', key).update('svc-oidc-nonce\0').update(state).digest('base64url');
 }
 
 /*
- * Proof key for code exchange (RFC 7636), method S256 on every flow. The verifier is never stored: it is derived from the
- * state and a key of the server, so that neither a copy of the database nor the state alone gives it.
+ * Proof key for code exchange (RFC 7636), method S256 on every flow. The verifier is derived from the state and a server key,
+ * so neither a copy of the database nor the state alone reveals it.
  */
 
 /** The verifier that belongs to a state (§4.1): 43 characters. */

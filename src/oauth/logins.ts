@@ -1,5 +1,5 @@
 /**
- * The beginning of a login, by whatever way the user has proven who it is: row stored, session renewed, tokens.
+ * The start of a login, however the user was identified: row stored, session renewed, tokens issued.
  *
  *   callback of a provider      onUser -> start()
  *   password, passkey, ...      oauth.issue(sub, { req }) -> issue() -> start()
@@ -17,32 +17,32 @@ import type { AccessTokens, TokenUser } from './tokens/access.ts';
 import type { DPoP } from './tokens/dpop.ts';
 import type { RefreshTokens } from './tokens/refresh.ts';
 
-/** How a login of the application is made. */
+/** Options of a login that the application starts itself. */
 export interface IssueOptions {
-  /** The request that has proven who the user is. Its session is renewed where `SessionMiddleware` is in use; a DPoP proof in it binds the tokens. */
+  /** The request that identified the user. Its session is renewed where `SessionMiddleware` is in use; a DPoP proof in it binds the tokens. */
   readonly req: HttpRequest;
-  /** In cookie mode: the response that the cookies are added to. */
+  /** In cookie mode: the response to add the cookies to. */
   readonly response?: HttpResponse | undefined;
-  /** In place of the scopes of the plugin. */
+  /** Replaces the scopes of the plugin. */
   readonly scopes?: readonly string[] | undefined;
   /** Further claims of the access tokens, for example `roles`. */
   readonly claims?: Readonly<Record<string, unknown>> | undefined;
-  /** How the user has logged in, for `listSessions()` and the log: `[a-z][a-z0-9-]*`, at most 32 characters. Default `local`. */
+  /** Login method, for `listSessions()` and the log: `[a-z][a-z0-9-]*`, at most 32 characters. Default `local`. */
   readonly method?: string | undefined;
 }
 
-/** A login that the application has made. */
+/** A login that the application started. */
 export interface IssuedLogin {
   /** Claim `sid` of the access token, and the id in `listSessions()`. */
   readonly loginId: string;
-  /** The response for the client, as `/oauth/token` gives it. In cookie mode the tokens are in the cookies alone. */
+  /** Response body for the client, as `/oauth/token` returns it. In cookie mode the tokens are only in the cookies. */
   readonly body: TokenBody;
 }
 
 const METHOD = /^[a-z][a-z0-9-]{0,31}$/;
 const MAX_USER_AGENT = 255;
 
-/** Parts of the beginning of a login. */
+/** Dependencies of {@link Logins}. */
 interface LoginsDeps {
   readonly refreshTokens: RefreshTokens;
   readonly access: AccessTokens;
@@ -52,14 +52,14 @@ interface LoginsDeps {
   /** Unless the option is `off`. */
   readonly dpop: DPoP | undefined;
   readonly isCookieMode: boolean;
-  /** Values of the session before the login that outlive it. */
+  /** Session values that survive a login. */
   readonly keepSession: readonly string[];
   readonly keepsAddress: boolean;
-  /** Names of providers, which no other method has. */
+  /** Provider names; no other login method may use them. */
   readonly providers: ReadonlySet<string>;
 }
 
-/** Begins logins. */
+/** Starts logins. */
 export class Logins {
   readonly #deps: LoginsDeps;
 
@@ -67,7 +67,7 @@ export class Logins {
     this.#deps = deps;
   }
 
-  /** Stores a login, and renews the session, unless it is a client without one. @throws OAuthError `access_denied` when everything of the subject was revoked since `startedAt` */
+  /** Stores a login, and renews the session unless a native client has none. @throws OAuthError `access_denied` when the subject was revoked since `startedAt` */
   async start(
     req: HttpRequest,
     user: TokenUser,
@@ -100,7 +100,7 @@ export class Logins {
     return { login, refreshToken, user, issuedAt };
   }
 
-  /** A login of the application. @throws SvcError `E_OPTION_RANGE`, `E_OAUTH_USER`; OAuthError `invalid_dpop_proof`, `temporarily_unavailable` */
+  /** Starts a login of the application. @throws SvcError `E_OPTION_RANGE`, `E_OAUTH_USER`; OAuthError `invalid_dpop_proof`, `temporarily_unavailable` */
   async issue(sub: string, options: IssueOptions): Promise<IssuedLogin> {
     const { access, clock, dpop, responses, isCookieMode, providers } = this.#deps;
     const owner = 'OAuthPlugin.issue()';

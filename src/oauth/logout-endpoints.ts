@@ -1,5 +1,5 @@
 /**
- * Logging out at the provider, and by the provider.
+ * Logout at the provider, and logout by the provider.
  *
  *   GET|POST /oauth/logout                         login ended, cookies and session cleared -> the provider's page that ends its session
  *   POST /oauth/{provider}/backchannel-logout      logout token -> the logins of that session, or of that user, end
@@ -14,7 +14,9 @@ import { OAuthError } from './errors.ts';
 import { isLook } from './login-parameters.ts';
 import { assertOwnPage } from './own-page.ts';
 import { bodyParameters, parametersOf } from './parameters.ts';
+import { isLoopbackHost } from './redirects.ts';
 import type { Clock } from '../base/clock.ts';
+import type { Env } from '../base/config.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 import type { OwnPages } from '../http/origins.ts';
 import type { Audit } from './audit.ts';
@@ -27,7 +29,7 @@ import type { RefreshTokenCodec } from './tokens/refresh-codec.ts';
 import type { RefreshTokens } from './tokens/refresh.ts';
 import type { LoginRow, TokenStore } from './tokens/store.ts';
 
-/** Parts of the endpoints. */
+/** Dependencies of the endpoints. */
 interface LogoutEndpointDeps {
   readonly store: TokenStore;
   readonly codec: RefreshTokenCodec;
@@ -43,9 +45,10 @@ interface LogoutEndpointDeps {
   readonly providerOf: (name: string) => ConnectedProvider | undefined;
   readonly postLogoutRedirectUris: readonly string[];
   readonly afterLogin: string;
+  readonly env: Env;
 }
 
-/** Ends logins with the provider's sessions. */
+/** Ends logins together with the provider's sessions. */
 export class LogoutEndpoints {
   readonly #deps: LogoutEndpointDeps;
 
@@ -53,7 +56,7 @@ export class LogoutEndpoints {
     this.#deps = deps;
   }
 
-  /** `/oauth/logout`: browsers are sent on; in JSON mode the program gets the address as `logout_url`, null where the provider has none. */
+  /** `/oauth/logout`: redirects browsers; in JSON mode returns the address as `logout_url`, null if the provider has none. */
   async logout(req: HttpRequest): Promise<HttpResponse> {
     if (isLook(req)) return new HttpResponse(null, { status: 204 });
     const { guard, ownPages, audit, cookies, codec, store, refreshTokens, afterLogin } = this.#deps;
@@ -63,7 +66,7 @@ export class LogoutEndpoints {
       const given = req.method === 'GET' ? undefined : parameter('refresh_token');
       if (given === undefined && cookies === undefined)
         throw new OAuthError('invalid_request', { description: 'The refresh token is missing' });
-      // with cookies: another site must not log the user out
+      // with cookies another site must not log the user out
       if (cookies !== undefined) assertOwnPage(req, ownPages, true, audit);
       const text = given ?? cookies?.refreshTokenOf(req);
       const token = text === undefined ? undefined : codec.parse(text);
@@ -71,7 +74,10 @@ export class LogoutEndpoints {
       if (token !== undefined) await guard.take('revoke', req, token.id);
       const row = token === undefined ? undefined : await store.findLogin(token.id);
       if (token !== undefined) await refreshTokens.revoke(token, req);
-      const url = row === undefined ? undefined : await this.#urlOf(row, to, parameter('state'));
+      const url =
+        row === undefined
+          ? undefined
+          : await this.#urlOf(req, row, to ?? this.#homeOf(req), parameter('state'));
       if (cookies === undefined) return new JSONResponse({ logout_url: url ?? null });
       const response = new RedirectResponse(url ?? to ?? afterLogin, { status: 303 });
       cookies.clear(req, response);
@@ -80,7 +86,7 @@ export class LogoutEndpoints {
     });
   }
 
-  /** `/oauth/{provider}/backchannel-logout` (§2.5): 200, also where there was nothing to end. */
+  /** `/oauth/{provider}/backchannel-logout` (§2.5): 200, even if no login had to end. */
   async backchannel(req: HttpRequest, { provider, client }: ConnectedProvider): Promise<HttpResponse> {
     const { guard, audit, store, clock, used } = this.#deps;
     return guard.watched(req, async () => {
@@ -107,7 +113,7 @@ export class LogoutEndpoints {
     });
   }
 
-  /** Where the provider sends the browser afterwards. @throws OAuthError `invalid_redirect_uri` */
+  /** Address to which the provider redirects the browser afterwards. @throws OAuthError `invalid_redirect_uri` */
   #postLogoutUri(given: string | undefined): string | undefined {
     const { postLogoutRedirectUris: uris } = this.#deps;
     if (given === undefined) return uris.length === 1 ? uris[0] : undefined;
@@ -117,21 +123,30 @@ export class LogoutEndpoints {
     });
   }
 
-  /** The provider's page; undefined where there is none. A provider that is away does not keep the user logged in here. */
+  /** With an empty list, outside production: `afterLogin` of this server on the loopback interface. */
+  #homeOf({ host }: HttpRequest): string | undefined {
+    const { postLogoutRedirectUris, afterLogin, env } = this.#deps;
+    return postLogoutRedirectUris.length === 0 && env !== 'production' && isLoopbackHost(host)
+      ? `http://${host}${afterLogin}`
+      : undefined;
+  }
+
+  /** The provider's logout page; undefined without one. An unreachable provider does not keep the user logged in here. */
   async #urlOf(
+    req: HttpRequest,
     { sub, provider }: LoginRow,
     to: string | undefined,
     state: string | undefined,
   ): Promise<string | undefined> {
     const { providerOf, providerTokens } = this.#deps;
     try {
-      return await providerOf(provider)?.client.logoutUrl({
+      return await providerOf(provider)?.client.logoutUrl(`${req.scheme}://${req.host}`, {
         id_token_hint: await providerTokens?.idTokenOf(sub, provider),
         post_logout_redirect_uri: to,
         state: to === undefined ? undefined : state,
       });
     } catch {
-      return undefined; // the login has ended; the provider's failure is in the log when it is asked for a login
+      return undefined; // the login has ended; the provider's failure shows in the log at the next login
     }
   }
 }

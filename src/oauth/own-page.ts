@@ -1,5 +1,5 @@
 /**
- * Whether a page of this origin has sent a request that a browser authenticates by itself, with cookies.
+ * Whether a page of this origin sent a request that the browser authenticates by itself, with cookies.
  */
 import { foreignPage } from '../http/origins.ts';
 import { OAuthError } from './errors.ts';
@@ -7,7 +7,10 @@ import type { HttpRequest } from '../http/contracts.ts';
 import type { OwnPages } from '../http/origins.ts';
 import type { Audit } from './audit.ts';
 
-/** Why a request may come from a page of another origin: undefined when it does not. With `isByCookie` something has to say that the page is ours. */
+/**
+ * Returns why a request may come from a page of another origin; undefined for one of this origin. With `isByCookie` a header must
+ * prove the origin.
+ */
 export function pageIssue(
   req: HttpRequest,
   ownPages: OwnPages,

@@ -1,5 +1,5 @@
 /**
- * What an {@link OAuthPluginOptions} may say, with every default.
+ * Options of the plugin, with every default.
  */
 import { SvcError } from '../base/errors.ts';
 import {
@@ -26,74 +26,74 @@ import type { OAuthLimits, ReadLimits } from './limits.ts';
 import type { OAuthProvider } from './provider/presets.ts';
 import type { RefreshVerdict, RefreshedLogin } from './tokens/refresh.ts';
 
-/** What an {@link OAuthPlugin} is made from. */
+/** Options of {@link OAuthPlugin}. */
 export interface OAuthPluginOptions {
-  /** Default: the application's. Given here as well as there, both must be the same. */
+  /** Default: the application's secret. If both are given, they must be equal. */
   readonly authSecret?: Secrets | undefined;
-  /** Where people log in: one, or `providers`. Neither: logins are the application's, by `issue()`. */
+  /** The identity provider, unless `providers` names several. Without any, the application starts logins itself by `issue()`. */
   readonly provider?: OAuthProvider | undefined;
-  /** Several, each under its own name; `/oauth/login` is that of the first. */
+  /** Several identity providers, each with its own name; `/oauth/login` uses the first. */
   readonly providers?: readonly OAuthProvider[] | undefined;
-  /** Needed with a provider. Finds or creates the user: its answer is the subject of the tokens. Nothing, or a 4xx exception, means that this one may not log in. */
+  /** Required with a provider. Finds or creates the user, and returns the subject of the tokens. Undefined, or a 4xx exception, refuses the login. */
   readonly onUser?: OnUser | undefined;
-  /** Asked when a login or a link begins: further parameters and scopes by the request. */
+  /** Called when a login or a link begins; returns additional parameters and scopes. */
   readonly onLogin?: OnLogin | undefined;
-  /** Adds an identity to a user who is logged in: turns `POST /oauth/{provider}/link` on. */
+  /** Adds an identity to a logged-in user. Enables `POST /oauth/{provider}/link`. */
   readonly onLink?: OnLink | undefined;
-  /** Takes the identities of a provider from a user: turns `POST /oauth/{provider}/unlink` on. Needs `onLink`. */
+  /** Removes the identities of a provider from a user. Enables `POST /oauth/{provider}/unlink`. Needs `onLink`. */
   readonly onUnlink?: OnUnlink | undefined;
-  /** Asked at every refresh: `false` ends the login; scopes and claims in its answer count for the new access token. */
+  /** Called at every refresh: `false` ends the login; scopes and claims in its result apply to the new access token. */
   readonly onRefresh?: ((login: RefreshedLogin) => Awaitable<RefreshVerdict>) | undefined;
-  /** Compared byte for byte. In production https only. Default, outside production: the callback of this server on the loopback interface. */
+  /** Redirect URIs, compared byte for byte; https in production. Default outside production: the callback of this server on the loopback interface. */
   readonly allowedRedirectUris?: readonly string[] | undefined;
-  /** Redirect URIs of native applications, http on 127.0.0.1 or [::1], in production too (RFC 8252 §7.3). Default false. */
+  /** Allows redirect URIs of native applications in production: http on 127.0.0.1 or [::1] (RFC 8252 §7.3). Default false. */
   readonly allowLoopbackRedirects?: boolean | undefined;
-  /** Where codes for native clients and single-page applications may go (RFC 8252 §7). Not in cookie mode. Default none. */
+  /** Addresses that may receive codes for native clients and single-page applications (RFC 8252 §7). Not in cookie mode. Default none. */
   readonly nativeRedirects?: readonly string[] | undefined;
-  /** Where the provider may send the browser after `/oauth/logout`. Turns that route on; an empty list leaves the browser at the provider. Default: there is no such route. */
+  /** Addresses that the provider may redirect to after `/oauth/logout`, and enables that route. An empty list leaves the browser at the provider, but outside production sends it to `afterLogin`. Default: no such route. */
   readonly postLogoutRedirectUris?: readonly string[] | undefined;
-  /** Whether providers may end logins: `POST /oauth/{provider}/backchannel-logout`. Default false. */
+  /** Lets providers end logins: `POST /oauth/{provider}/backchannel-logout`. Default false. */
   readonly backchannelLogout?: boolean | undefined;
-  /** `json`: the callback answers with the tokens. `cookie`: they go into cookies that no script can read. Default `json`. */
+  /** `json`: the callback returns the tokens. `cookie`: they are in cookies that scripts cannot read. Default `json`. */
   readonly mode?: 'json' | 'cookie' | undefined;
-  /** In cookie mode: where the browser goes after a login that named no `return_to`. A local path. Default `/`. */
+  /** In cookie mode: local path to open after a login without `return_to`. Default `/`. */
   readonly afterLogin?: string | undefined;
-  /** In cookie mode: where the browser goes when a login fails, with `error` and `request_id` in the query. A local path outside `/oauth`. Default: a plain page says it. */
+  /** In cookie mode: local path to open after a failed login, with `error` and `request_id` in the query; outside `/oauth`. Default: an error page. */
   readonly errorPath?: string | undefined;
-  /** Scopes of access tokens, unless `onUser` says others. Default none. */
+  /** Scopes of access tokens, unless `onUser` returns others. Default none. */
   readonly scopes?: readonly string[] | undefined;
-  /** 1 ... 86_400. Default 900. */
+  /** Lifetime of access tokens, 1 ... 86_400. Default 900. */
   readonly accessTtlSeconds?: number | undefined;
-  /** How long a login lasts without being used, 1 second ... 1 year. Default 14 days. */
+  /** Lifetime of an unused login, 1 second ... 1 year. Default 14 days. */
   readonly refreshIdleTtlSeconds?: number | undefined;
-  /** How long it lasts at most, 1 second ... 1 year. Default 90 days. */
+  /** Maximum lifetime of a login, 1 second ... 1 year. Default 90 days. */
   readonly refreshAbsoluteTtlSeconds?: number | undefined;
-  /** How long a login may take, 30 ... 3_600. Default 600. */
+  /** Time limit of a login at the provider, 30 ... 3_600. Default 600. */
   readonly stateTtlSeconds?: number | undefined;
-  /** For how long a rotated token still gets its successor, for answers lost on the way, 0 ... 60. Default 0, in cookie mode 10. */
+  /** Time during which a rotated token still returns its successor, for lost responses, 0 ... 60. Default 0, in cookie mode 10. */
   readonly refreshGraceSeconds?: number | undefined;
-  /** By how much the clocks of several hosts may differ, 0 ... 5_000. Default 0. */
+  /** Maximum difference between the clocks of several hosts, 0 ... 5_000. Default 0. */
   readonly clockSkewMs?: number | undefined;
-  /** What becomes of refreshes that overlap: `coalesce`, the default, gives all the same answer; `strict` refuses all but one. */
+  /** Overlapping refreshes: `coalesce`, the default, gives all the same tokens; `strict` refuses all but one. */
   readonly concurrency?: 'coalesce' | 'strict' | undefined;
-  /** Tokens bound to a key of the client (RFC 9449): `optional` binds the logins of whoever sends proofs, `required` refreshes no other. Not in cookie mode. Default `off`. */
+  /** Tokens bound to a key of the client (RFC 9449): `optional` binds logins whose client sends proofs, `required` refuses refreshes without one. Not in cookie mode. Default `off`. */
   readonly dpop?: 'off' | 'optional' | 'required' | undefined;
-  /** Nonces of the server in proofs (RFC 9449 §8): `offered` with each token response and refusal, or `required`. Default `offered`. */
+  /** Server nonces in proofs (RFC 9449 §8): `offered` with each token response and refusal, or `required`. Default `offered`. */
   readonly dpopNonces?: 'offered' | 'required' | undefined;
-  /** Whether access tokens from before a `revokeAll()` are refused at once. Costs a look-up per subject every 5 s. Default false. */
+  /** Refuses access tokens from before a `revokeAll()` at once. Costs a look-up for each subject every 5 s. Default false. */
   readonly enforceValidAfter?: boolean | undefined;
   readonly limits?: OAuthLimits | undefined;
-  /** Where values are recorded that count once: used states, DPoP proofs, codes. A store that all processes share. Default: the database of the application, else the memory of the process. */
+  /** Store of values that count once: used states, DPoP proofs, codes. All processes must share it. Default: the application's database, else the memory of the process. */
   readonly records?: RecordStore | undefined;
-  /** Whether the provider's tokens are kept, sealed, for `providerToken()`. Default false. */
+  /** Stores the provider's tokens, encrypted, for `providerToken()`. Default false. */
   readonly storeProviderTokens?: boolean | undefined;
   /** `iss` of access tokens. Default none. */
   readonly issuer?: string | undefined;
   /** `aud` of access tokens. Default none. */
   readonly audience?: string | undefined;
-  /** Values of the session that outlive a login; all others are gone. Default none. */
+  /** Session values that survive a login; all others are removed. Default none. */
   readonly keepSession?: readonly string[] | undefined;
-  /** Whether addresses are stored with logins. Default true. */
+  /** Stores addresses with logins. Default true. */
   readonly keepAddress?: boolean | undefined;
 }
 
@@ -104,7 +104,7 @@ function isWebAddress(entry: string): boolean {
   return /^https?:\/\/[^\s#\\]+$/.test(entry) && URL.canParse(entry);
 }
 
-/** The options as they count. */
+/** Options with defaults applied. */
 export interface ReadOptions {
   readonly authSecret: Secrets | undefined;
   readonly provider: OAuthProvider | undefined;

@@ -1,5 +1,5 @@
 /**
- * What `svc check` says of the plugin.
+ * Rules of `svc check` for the plugin.
  */
 import { issueInProduction, weaknessesOf } from './provider/options.ts';
 import { issuesOfRedirect } from './redirects.ts';
@@ -8,7 +8,7 @@ import type { Durability } from '../db/plugin.ts';
 import type { Rule } from '../http/contracts.ts';
 import type { ReadOptions } from './plugin-options.ts';
 
-/** What `svc check` finds in the options, where it depends on where the application runs. */
+/** Rules that depend on the environment and the storage. */
 export function rulesOf(
   options: ReadOptions,
   { env, storage }: { readonly env: Env; readonly storage: Durability | undefined },
@@ -19,7 +19,7 @@ export function rulesOf(
       id: 'SVC209',
       severity: 'error',
       phase: 'graph',
-      why: 'Whoever can choose where a login returns to gets its code; an address without TLS gives it to everybody on the way',
+      why: 'An attacker who can choose where a login returns to gets its code; an address without TLS sends it in clear text',
       remedy:
         'Name each redirect URI exactly as it is registered at the provider: allowedRedirectUris: ["https://app.example/oauth/callback"]',
       run(_view, report) {
@@ -30,7 +30,7 @@ export function rulesOf(
         } = options;
         const hasProvider = options.provider !== undefined || options.providers !== undefined;
         if (hasProvider && allowedRedirectUris.length === 0 && env === 'production')
-          report(subject, 'no redirect URI is allowed, so that nobody can log in');
+          report(subject, 'no redirect URI is allowed, so users cannot log in');
         allowedRedirectUris.forEach((entry, index) => {
           for (const problem of issuesOfRedirect(entry, { env, allowsLoopback }))
             report(subject, `entry ${index + 1} of allowedRedirectUris ${problem}`);
@@ -45,7 +45,7 @@ export function rulesOf(
       id: 'SVC204',
       severity: 'error',
       phase: 'security',
-      why: 'A password, a code or a token that can be tried as often as somebody likes is found in the end',
+      why: 'Without a limit an attacker can try passwords, codes and tokens until one fits',
       remedy: 'Leave out limits, or give each a number: limits: { login: 20, token: 60 }',
       run(_view, report) {
         const open = (['login', 'callback', 'token', 'forged'] as const).filter(
@@ -58,7 +58,7 @@ export function rulesOf(
       id: 'oauth/provider',
       severity: 'error',
       phase: 'graph',
-      why: 'A provider for development knows no passwords, and one that is reached without TLS is whoever answers',
+      why: 'A development provider checks no passwords, and without TLS any server can answer for a provider',
       remedy:
         'Give production a real identity provider, without allowInsecure; where this is development or a test, say so: SVC_ENV=development',
       run(_view, report) {
@@ -89,9 +89,9 @@ export function rulesOf(
       id: 'oauth/weak-provider',
       severity: 'warning',
       phase: 'security',
-      why: 'Nonce and PKCE bind a login to its browser where a code or a token is stolen on the way; what a provider leaves out, nothing else replaces',
+      why: 'Nonce and PKCE bind a stolen code or token to its browser; nothing else replaces them',
       remedy:
-        'Leave out usesNonce, usesPkce, clientIdName and HS256 where the provider knows better; where it does not, this is how it is',
+        'Remove usesNonce, usesPkce, clientIdName and HS256 if the provider supports the standard; otherwise accept the finding',
       run(_view, report) {
         for (const provider of options.provider === undefined
           ? (options.providers ?? [])
@@ -104,7 +104,7 @@ export function rulesOf(
       id: 'oauth/store',
       severity: 'error',
       phase: 'graph',
-      why: 'Logins that are kept in memory end with the process, and another process does not know them; a refresh token that the database has forgotten ends its login',
+      why: 'Logins in memory end with the process, and other processes do not have them; a rotation that the database loses ends its login',
       remedy:
         'Register a database that keeps what is committed: app.register(new DatabasePlugin("sqlite:./data.db")), without synchronous: "normal"',
       run(_view, report) {
@@ -113,7 +113,7 @@ export function rulesOf(
         else if (storage.synchronous === 'normal' && !storage.isInMemory)
           report(
             subject,
-            'the database forgets its last commits when the power fails (synchronous "normal"), and clients would be ahead of it',
+            'the database may lose its last commits when the power fails (synchronous "normal"), so clients would be ahead of it',
           );
       },
     },
@@ -121,7 +121,7 @@ export function rulesOf(
       id: 'oauth/lifetimes',
       severity: 'error',
       phase: 'graph',
-      why: 'A login that may rest for longer than it may last at all ends at another moment than its idle limit says',
+      why: 'A login whose idle limit exceeds its absolute limit ends before its idle limit',
       remedy:
         'Make refreshIdleTtlSeconds smaller than refreshAbsoluteTtlSeconds, and accessTtlSeconds smaller than both',
       run(_view, report) {

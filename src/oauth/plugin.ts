@@ -1,5 +1,5 @@
 /**
- * The plugin: options read, routes declared, clean-up. What happens at the routes is login-endpoints.ts and token-endpoints.ts.
+ * The plugin: options, routes, clean-up. login-endpoints.ts and token-endpoints.ts handle the requests.
  *
  *   GET /oauth/login   GET|POST /oauth/callback   POST /oauth/token   POST /oauth/revoke
  *   with several providers also GET /oauth/{provider}/login and GET|POST /oauth/{provider}/callback
@@ -30,7 +30,7 @@ import type { IssueOptions, IssuedLogin } from './logins.ts';
 import type { ProviderTokenAnswer, ProviderTokenOptions, StoredProviderTokens } from './provider-tokens.ts';
 import type { LoginRow } from './tokens/store.ts';
 
-/** A login as its owner may see it. */
+/** A login, as shown to its user. */
 export interface SessionInfo {
   readonly id: string;
   readonly provider: string;
@@ -38,11 +38,11 @@ export interface SessionInfo {
   readonly lastUsedAt: Date;
   readonly userAgent: string | null;
   readonly ip: string | null;
-  /** Whether it is the one of the access token whose claim `sid` was given. */
+  /** Whether it is the login of the access token whose claim `sid` was given as `currentId`. */
   readonly isCurrent: boolean;
 }
 
-/** The claims of an access token, where a route asks for them and there is one. */
+/** Claims of the access token, for a route that asks for them. */
 type MaybeUser = Context & { readonly me?: Claims | undefined };
 
 const CLEAN_UP_MS = 600_000;
@@ -52,9 +52,9 @@ const ROUTE = {
   mcp: false,
   tags: ['oauth'],
   meta: { csrf: false, idempotency: false, rateLimit: 'own' },
-} as const; // they look at where a request comes from, and whether it comes again, themselves
+} as const; // the endpoints check origin and replay themselves
 
-/** Login through identity providers; see the README of this folder. */
+/** Login through identity providers; see README.md in this folder. */
 export class OAuthPlugin implements Plugin {
   readonly name = 'oauth';
   readonly after: readonly string[] = ['database'];
@@ -63,7 +63,7 @@ export class OAuthPlugin implements Plugin {
   readonly #providers: readonly OAuthProvider[];
   #registered: Registered | undefined;
   #timer: Disposable | undefined;
-  /** The clean-up that runs. */
+  /** The clean-up in progress. */
   #cleaning: Promise<unknown> | undefined;
   #isStopped = false;
 
@@ -95,7 +95,7 @@ export class OAuthPlugin implements Plugin {
     if (this.#options.authSecret === undefined) this.secrets = ['authSecret'];
   }
 
-  /** Ends every login of a subject: after a change of password, or a breach. Answers how many there were. */
+  /** Ends every login of a subject, for example after a password change or a breach. Returns their number. */
   async revokeAll(sub: string): Promise<number> {
     const { store, clock, gate, audit } = this.#use();
     const now = clock.nowMicros();
@@ -105,7 +105,7 @@ export class OAuthPlugin implements Plugin {
     return count;
   }
 
-  /** The logins of a subject that are not over, the latest used first. `currentId` is the claim `sid` of whoever asks. */
+  /** Logins of a subject that have not ended, most recently used first. `currentId`: claim `sid` of the current access token. */
   async listSessions(
     sub: string,
     { currentId }: { readonly currentId?: string | undefined } = {},
@@ -114,7 +114,7 @@ export class OAuthPlugin implements Plugin {
     return (await store.listLogins(sub, clock.nowMicros())).map((row) => sessionOf(row, currentId));
   }
 
-  /** Ends one login of a subject. False when there is none of that id, or it is somebody else's. */
+  /** Ends one login of a subject. Returns false if the subject has no login with that id. */
   async revokeSession(sub: string, id: string): Promise<boolean> {
     const { store, clock, audit } = this.#use();
     const isEnded = await store.revokeOf(sub, id, clock.nowMicros());
@@ -123,9 +123,10 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * A login of the application, by password, passkey or whatever else it has checked: the user gets the same rotating refresh tokens as by a
-   * provider. In JSON mode send `body`; in cookie mode give the response, and the tokens are in its cookies. `session` is renewed where
-   * `SessionMiddleware` is in use. To be called from a POST route of this origin: behind `CSRFMiddleware`, or where cookies do not count.
+   * Starts a login for a user whom the application identified itself, by password, passkey or otherwise. The user gets the same
+   * rotating refresh tokens as from a provider. In JSON mode send `body`. In cookie mode pass the response, which gets the
+   * cookies. The session is renewed where `SessionMiddleware` is in use. Call it from a POST route behind `CSRFMiddleware`, or
+   * from one that ignores cookies.
    *
    * @throws SvcError `E_OPTION_RANGE`, `E_OAUTH_USER` for a subject, scopes or claims that cannot be in a token; OAuthError `invalid_dpop_proof`,
    * `use_dpop_nonce`, `access_denied`, `temporarily_unavailable`
@@ -135,10 +136,11 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * The provider's access token of a subject, for calls to the provider's API: of its last login there, refreshed where it ends within
-   * `minValiditySeconds`. Several processes never refresh at once. `kind` tells why there is none. Needs `storeProviderTokens`.
+   * Returns the provider's access token of a subject, for calls to the provider's API. It belongs to the subject's last login there.
+   * It is refreshed if it ends within `minValiditySeconds`, by one process at a time. Without a token `kind` says why. Needs
+   * `storeProviderTokens`.
    *
-   * @throws SvcError `E_OPTION_RANGE`; OAuthError `provider_error`, `provider_timeout`, `temporarily_unavailable` when the provider or the database does not answer
+   * @throws SvcError `E_OPTION_RANGE`; OAuthError `provider_error`, `provider_timeout`, `temporarily_unavailable` when the provider or the database fails
    */
   async providerToken(
     sub: string,
@@ -151,7 +153,7 @@ export class OAuthPlugin implements Plugin {
     return this.#storedTokens().get(sub, provider, minValiditySeconds);
   }
 
-  /** Forgets the provider's tokens of a subject: when an account is removed. Returns whether there were any. */
+  /** Deletes the provider's tokens of a subject, for example with the account. Returns whether there were any. */
   async forgetProviderToken(sub: string, provider: string): Promise<boolean> {
     return this.#storedTokens().forget(sub, provider);
   }
@@ -168,10 +170,10 @@ export class OAuthPlugin implements Plugin {
   }
 
   /**
-   * Logs out whoever has sent this request, for a route of the application: ends the login of the refresh cookie (cookie mode), takes
-   * the cookies of the plugin out of the browser by `response`, and destroys `req.session` where `SessionMiddleware` is in use. Answers
-   * whether a login was ended; the rest is done in any case. In JSON mode there is no cookie: `revokeSession(me.sub, me.sid)` ends the
-   * login of an access token. Who may call the route is its own to see to: POST, behind `CSRFMiddleware`.
+   * Logs out the sender of this request, for a route of the application. Ends the login of the refresh cookie (cookie mode), removes
+   * the plugin's cookies from the browser through `response`, and destroys `req.session` where `SessionMiddleware` is in use.
+   * Returns whether a login was ended; cookies and session are cleared in any case. In JSON mode there is no cookie:
+   * `revokeSession(me.sub, me.sid)` ends the login of an access token. Protect the route: POST, behind `CSRFMiddleware`.
    *
    * @throws OAuthError `temporarily_unavailable` when the database does not answer; nothing has been changed then
    */
@@ -203,12 +205,12 @@ export class OAuthPlugin implements Plugin {
           path.slice(path.lastIndexOf('/') + 1) as EndpointName,
           method,
           this.#options,
-        ); // each ends in its name
+        ); // each path ends in the endpoint's name
         host.routes.route(
           PREFIX + path,
           [method],
           { ...ROUTE, ...dependencies, ...texts, meta: { ...ROUTE.meta, ...meta } },
-          answering(run) as (context: Context) => Promise<HttpResponse>, // with what the dependencies give
+          answering(run) as (context: Context) => Promise<HttpResponse>, // its context has the dependencies' values
         );
       }
     };
@@ -262,7 +264,7 @@ export class OAuthPlugin implements Plugin {
 
   async startup(signal: AbortSignal): Promise<void> {
     const { connected, connect } = this.#use();
-    if (this.#isStopped) for (const one of connected.values()) one.client = connect(one.provider); // those of before are closed
+    if (this.#isStopped) for (const one of connected.values()) one.client = connect(one.provider); // the old clients are closed
     this.#isStopped = false;
     for (const { client } of connected.values()) await client.start(signal);
     this.#scheduleCleanUp();
@@ -280,7 +282,7 @@ export class OAuthPlugin implements Plugin {
     return this.#registered;
   }
 
-  /** Every ten minutes, more or less: several processes should not all come at once. */
+  /** Every 5 to 15 minutes: several processes should not clean up at the same time. */
   #scheduleCleanUp(): void {
     const { clock, log } = this.#use();
     this.#timer = clock.after(CLEAN_UP_MS / 2 + randomInt(CLEAN_UP_MS), () => {
@@ -292,7 +294,7 @@ export class OAuthPlugin implements Plugin {
     });
   }
 
-  /** Removes logins that are over, in batches. Done by itself every ten minutes. Returns how many rows went. */
+  /** Deletes logins that have ended, in batches. Also runs by itself every ten minutes. Returns the number of deleted rows. */
   async cleanUp(): Promise<number> {
     const { store, clock } = this.#use();
     let removed = 0;
@@ -304,7 +306,7 @@ export class OAuthPlugin implements Plugin {
   }
 }
 
-/** Whether a provider speaks OpenID Connect, so that it has sessions and signs tokens. */
+/** Whether a provider uses OpenID Connect, so it has sessions and signs tokens. */
 function isOpenId({ provider }: ConnectedProvider): boolean {
   return provider.scopes.includes('openid');
 }

@@ -1,11 +1,11 @@
 /**
- * Tokens of the identity provider: handed to `onUser`, and with `storeProviderTokens` kept for calls to the provider's API.
+ * Tokens of the identity provider: passed to `onUser`, and with `storeProviderTokens` stored for calls to the provider's API.
  *
  *   stored    one record for each subject and provider, sealed (AES-256-GCM) with a key derived from the secret
- *   refresh   one process holds a lock while it asks, for providers that rotate refresh tokens and punish a second use;
- *             the others wait, then read what it has written
+ *   refresh   one process holds a lock while it calls, for providers that rotate refresh tokens and punish a second use;
+ *             the others wait, then read its result
  *
- * A login that comes meanwhile writes newer tokens: a refresh replaces only what it has read.
+ * A login in the meantime writes newer tokens, so a refresh replaces only the record that it read.
  */
 import { hash, randomBytes } from 'node:crypto';
 import { OAuthError } from './errors.ts';
@@ -19,19 +19,22 @@ import type { Keyring } from '../crypto/keys.ts';
 import type { ConnectedProvider } from './provider/connected.ts';
 import type { TokenAnswer } from './provider/token-answer.ts';
 
-/** Tokens that the provider has handed out with a login. Secrets: not for logs, and not for browsers. */
+/** Tokens from the provider's token response. They are secrets: keep them out of logs and browsers. */
 export interface ProviderTokens {
   readonly accessToken: string;
   readonly refreshToken?: string | undefined;
-  /** The id_token, verified, as the provider has written it. */
+  /** The verified id_token, as the provider sent it. */
   readonly idToken?: string | undefined;
-  /** Scopes of the access token; where the provider does not say, those that were asked for (RFC 6749 §5.1). */
+  /** Scopes of the access token. If the provider names none, the requested scopes (RFC 6749 §5.1). */
   readonly scopes: readonly string[];
-  /** When the access token ends; undefined where the provider does not say. */
+  /** When the access token expires; undefined if the provider does not say. */
   readonly expiresAt?: Date | undefined;
 }
 
-/** A provider's access token, or why there is none: `absent` (never stored, or its key has left), `expired` (and there is no refresh token), `revoked` (the provider refuses the refresh token). After each of these the user logs in again. */
+/**
+ * A provider's access token, or why there is none: `absent` (never stored, or its key was removed), `expired` (without a refresh
+ * token), `revoked` (the provider refuses the refresh token). In these cases the user has to log in again.
+ */
 export type ProviderTokenAnswer =
   | {
       readonly kind: 'token';
@@ -42,13 +45,13 @@ export type ProviderTokenAnswer =
     }
   | { readonly kind: 'absent' | 'expired' | 'revoked' };
 
-/** How much longer a token has to be valid. */
+/** Options of {@link OAuthPlugin.providerToken}. */
 export interface ProviderTokenOptions {
-  /** In seconds, 0 ... 3_600. A token that ends sooner is refreshed. Default 60. */
+  /** Minimum remaining lifetime in seconds, 0 ... 3_600. A token that expires sooner is refreshed. Default 60. */
   readonly minValiditySeconds?: number | undefined;
 }
 
-/** The tokens in one record. */
+/** Stored form of the tokens. */
 interface StoredTokens {
   readonly accessToken: string;
   readonly refreshToken?: string | undefined;
@@ -58,16 +61,16 @@ interface StoredTokens {
   readonly isRevoked?: boolean | undefined;
 }
 
-/** A record that was not renewed for a year is over. */
+/** A record expires a year after its last write. */
 const TTL_MS = 31_536_000_000;
-/** A lock lasts so much longer than a call to the provider can take; whose process has died is waited out. */
+/** A lock lasts this much longer than a call to the provider can take. Then another process may take it over. */
 const LOCK_MARGIN_MS = 5_000;
 const POLL_MS = 50;
 const MAX_CHARACTERS = 100_000;
-/** Errors of a provider for a refresh token that it takes no more: RFC 6749 §5.2, and GitHub. */
+/** Error codes for a refresh token that the provider no longer accepts: RFC 6749 §5.2, and GitHub's. */
 const REVOKED: ReadonlySet<string> = new Set(['invalid_grant', 'bad_refresh_token']);
 
-/** Tokens out of an answer of the provider. */
+/** Converts a token response of the provider. */
 export function providerTokensOf(
   answer: TokenAnswer,
   asked: readonly string[],
@@ -83,7 +86,7 @@ export function providerTokensOf(
   };
 }
 
-/** Keeps tokens, and gives them out fresh. */
+/** Stores tokens, and returns valid ones. */
 export class StoredProviderTokens {
   readonly #records: () => RecordStore;
   readonly #sealed: ProtectedValues;
@@ -102,7 +105,7 @@ export class StoredProviderTokens {
     this.#providerOf = deps.providerOf;
   }
 
-  /** Keeps the tokens of a login. Without a new refresh token the one at hand stays: some providers send it once. */
+  /** Stores the tokens of a login. Without a new refresh token the old one stays: some providers send it only once. */
   async keep(sub: string, provider: string, tokens: ProviderTokens): Promise<void> {
     const key = keyOf(sub, provider);
     const known = tokens.refreshToken === undefined ? (await this.#read(key))?.tokens : undefined;
@@ -111,17 +114,17 @@ export class StoredProviderTokens {
     await this.#write(key, { ...rest, refreshToken, expiresAtMs: expiresAt?.getTime() });
   }
 
-  /** Forgets the tokens of a subject at a provider. Returns whether there were any. */
+  /** Deletes the tokens of a subject at a provider. Returns whether there were any. */
   forget(sub: string, provider: string): Promise<boolean> {
     return this.#ask((records) => records.delete(keyOf(sub, provider)));
   }
 
-  /** The id_token of the last login, which may be over: a hint for the provider. */
+  /** The id_token of the last login, possibly expired: a hint for the provider. */
   async idTokenOf(sub: string, provider: string): Promise<string | undefined> {
     return (await this.#read(keyOf(sub, provider)))?.tokens.idToken;
   }
 
-  /** A token that is valid for a while, refreshed if need be. @throws OAuthError `provider_error`, `provider_timeout`, `temporarily_unavailable` */
+  /** Returns a token that stays valid for a while; refreshes it if necessary. @throws OAuthError `provider_error`, `provider_timeout`, `temporarily_unavailable` */
   async get(sub: string, provider: string, minValiditySeconds: number): Promise<ProviderTokenAnswer> {
     const connected = this.#providerOf(provider);
     if (connected === undefined) return { kind: 'absent' };
@@ -136,11 +139,11 @@ export class StoredProviderTokens {
       if (answer !== undefined) return answer;
       if (await this.#ask((records) => records.add(lock, owner, lockMs))) {
         try {
-          // the process that had the lock before may have written since
+          // the previous owner of the lock may have written since
           const again = await this.#read(key);
           const settled = this.#judge(again?.tokens, minValiditySeconds);
           if (settled !== undefined) return settled;
-          const refreshed = await this.#refresh(connected, key, again!); // #judge() has settled what is absent
+          const refreshed = await this.#refresh(connected, key, again!); // #judge() handled absent tokens
           if (refreshed !== undefined) return refreshed;
         } finally {
           if ((await this.#ask(async (records) => (await records.get(lock)) === owner)) === true)
@@ -153,7 +156,7 @@ export class StoredProviderTokens {
     }
   }
 
-  /** The answer as far as it needs no refresh. */
+  /** Returns the result if no refresh is needed. */
   #judge(tokens: StoredTokens | undefined, minValiditySeconds: number): ProviderTokenAnswer | undefined {
     if (tokens === undefined) return { kind: 'absent' };
     if (tokens.isRevoked === true) return { kind: 'revoked' };
@@ -164,7 +167,7 @@ export class StoredProviderTokens {
     return expiresAtMs > this.#clock.nowMs() ? answerOf(tokens) : { kind: 'expired' };
   }
 
-  /** Undefined when a login has written other tokens meanwhile. */
+  /** Returns undefined if a login has written other tokens in the meantime. */
   async #refresh(
     { client }: ConnectedProvider,
     key: string,
@@ -172,7 +175,7 @@ export class StoredProviderTokens {
   ): Promise<ProviderTokenAnswer | undefined> {
     let next: StoredTokens;
     try {
-      const answer = await client.refresh(tokens.refreshToken!); // #judge() has seen that there is one
+      const answer = await client.refresh(tokens.refreshToken!); // #judge() checked that there is one
       const { expiresAt, ...rest } = providerTokensOf(answer, tokens.scopes, this.#clock.nowMs());
       next = {
         ...rest,
@@ -196,7 +199,7 @@ export class StoredProviderTokens {
     if (text === undefined) return undefined;
     const read = this.#sealed.read(key, text, this.#clock.nowMs() / 1_000);
     return read.kind === 'valid'
-      ? { text, tokens: JSON.parse(read.payload) as StoredTokens } // written by #seal(), and authentic
+      ? { text, tokens: JSON.parse(read.payload) as StoredTokens } // #seal() wrote it, and it is authentic
       : undefined;
   }
 
@@ -232,7 +235,7 @@ function answerOf({ accessToken, idToken, scopes, expiresAtMs }: StoredTokens): 
   };
 }
 
-/** Subjects are long, and may be spelt like two: the length tells where one ends. */
+/** The length prefix keeps two subjects from sharing a key. */
 function keyOf(sub: string, provider: string): string {
   return hash('sha256', `${sub.length}:${sub}${provider}`, 'hex');
 }

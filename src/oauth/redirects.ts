@@ -1,17 +1,17 @@
 /**
- * Where a login may lead: redirect URIs that equal an entry of the allowlist byte for byte (RFC 9700 §2.1), and nothing
- * computed from the request.
+ * The allowlist of redirect URIs. A URI must equal an entry byte for byte (RFC 9700 §2.1); nothing is computed from the
+ * request.
  */
 import type { Env } from '../base/config.ts';
 
-/** How an allowlist is read. */
+/** Context in which an allowlist is checked. */
 interface RedirectOptions {
   readonly env: Env;
-  /** Entries of native applications, `http://127.0.0.1:...` and `http://[::1]:...`, in production too (RFC 8252 §7.3). Default false. */
+  /** Allows entries of native applications in production, too: `http://127.0.0.1:...` and `http://[::1]:...` (RFC 8252 §7.3). Default false. */
   readonly allowsLoopback: boolean;
 }
 
-/** Every reason why an entry cannot be in an allowlist; empty when there is none. In words, the entry not repeated. */
+/** Returns every reason why an entry is invalid; an empty list if it is valid. The texts do not repeat the entry. */
 export function issuesOfRedirect(entry: string, { env, allowsLoopback }: RedirectOptions): string[] {
   if (typeof entry !== 'string' || !URL.canParse(entry)) return ['is no absolute URL'];
   const url = new URL(entry);
@@ -32,23 +32,23 @@ export function issuesOfRedirect(entry: string, { env, allowsLoopback }: Redirec
   return problems;
 }
 
-/** Returns whether a text is `https:host/path`, which URL parsers mend and providers compare byte for byte. */
+/** Returns whether a URL lacks its slashes, as `https:host/path`. URL parsers add them, but providers compare byte for byte. */
 export function hasNoAuthority(entry: string): boolean {
   return /^https?:(?!\/\/)/i.test(entry);
 }
 
-/** The redirect URIs that logins at one provider may name. Whether entries can be in the list is asked by {@link issuesOfRedirect}, at start. */
+/** Redirect URIs for logins at one provider. {@link problemsOfRedirect} has checked the entries at start-up. */
 export class RedirectAllowlist {
   readonly #entries: ReadonlySet<string>;
   readonly #hasList: boolean;
   readonly #env: Env;
   readonly #callbackPaths: readonly string[];
-  /** The entry for logins that name none; undefined where several could be meant. */
+  /** The entry for logins that name none; undefined if it is ambiguous. */
   readonly #usual: string | undefined;
 
   /**
-   * `callbackPaths`: of this provider, the first is the usual one. `otherPaths`: of the other providers, whose entries are not
-   * for logins here, since their callbacks refuse the state.
+   * `callbackPaths`: paths of this provider, the default first. `otherPaths`: paths of the other providers. Their entries are
+   * excluded, because their callbacks refuse the state.
    */
   constructor(
     entries: readonly string[],
@@ -73,18 +73,22 @@ export class RedirectAllowlist {
   }
 
   /**
-   * The redirect URI of a login that names `given`, or undefined when it may not be. None given means the only entry that ends in
-   * a callback path of this provider, else the only entry. Without a list, outside production, the callbacks of this very server
-   * on the loopback interface are allowed: `host` is the request's.
+   * Returns the redirect URI for a login that names `given`; undefined if it is not allowed. Without `given` it is the only entry
+   * that ends in a callback path of this provider, else the only entry. Without a list, outside production, the callbacks of
+   * this server on the loopback interface are allowed; `host` is the request's.
    */
   choose(given: string | undefined, host: string): string | undefined {
     if (this.#hasList)
       return given === undefined ? this.#usual : this.#entries.has(given) ? given : undefined;
-    if (this.#env === 'production' || !/^(?:127\.0\.0\.1|localhost)(?::\d{1,5})?$/.test(host))
-      return undefined;
+    if (this.#env === 'production' || !isLoopbackHost(host)) return undefined;
     const own = this.#callbackPaths.map((path) => `http://${host}${path}`);
     return given === undefined ? own[0] : own.find((uri) => uri === given);
   }
+}
+
+/** Returns whether a `Host` names the loopback interface. */
+export function isLoopbackHost(host: string): boolean {
+  return /^(?:127\.0\.0\.1|localhost)(?::\d{1,5})?$/.test(host);
 }
 
 function endsInOneOf(entry: string, paths: readonly string[]): boolean {

@@ -1,24 +1,24 @@
 /**
- * Values that count once: login states that have come back, DPoP proofs, one-time codes. Only used values are recorded, so a
- * login that is merely begun costs no row. The record store decides which of several processes was first.
+ * Values that count once: login states, DPoP proofs, one-time codes. Only used values are recorded, so starting a login costs
+ * no row. The record store decides which of several processes was first.
  */
 import { OAuthError } from './errors.ts';
 import { SvcError } from '../base/errors.ts';
 import type { Awaitable, RecordStore } from '../cache/stores.ts';
 
-/** Kinds of values. Values of two kinds never meet. */
+/** Kinds of values. Each has its own key space. */
 type SingleUseKind = 'state' | 'proof' | 'code' | 'logout';
 
-/** Records which values were used, by their hashes. */
+/** Records used values by their hashes. */
 export class SingleUse {
   readonly #records: () => RecordStore;
 
-  /** `records` is called each time: a database is opened only when the application starts. */
+  /** `records` is called each time, because the database opens when the application starts. */
   constructor(records: () => RecordStore) {
     this.#records = records;
   }
 
-  /** Uses a value up, and remembers it for `ttlMs`. Of several calls for one value, one returns true. @throws OAuthError `temporarily_unavailable` */
+  /** Marks a value as used for `ttlMs`. Of several calls for one value, one returns true. @throws OAuthError `temporarily_unavailable` */
   use(kind: SingleUseKind, hash: string, ttlMs: number): Promise<boolean> {
     return this.#ask((records) => records.add(`${kind} ${hash}`, '', ttlMs));
   }
@@ -28,17 +28,17 @@ export class SingleUse {
     return this.#ask(async (records) => (await records.get(`${kind} ${hash}`)) !== undefined);
   }
 
-  /** Keeps a text under the hash of a value for `ttlMs`. @throws OAuthError `temporarily_unavailable` */
+  /** Stores a text under the hash of a value for `ttlMs`. @throws OAuthError `temporarily_unavailable` */
   keep(kind: SingleUseKind, hash: string, text: string, ttlMs: number): Promise<void> {
     return this.#ask((records) => records.set(`${kind} ${hash}`, text, ttlMs));
   }
 
-  /** The text that is kept; undefined when there is none any more. @throws OAuthError `temporarily_unavailable` */
+  /** The stored text; undefined when it has expired or never existed. @throws OAuthError `temporarily_unavailable` */
   kept(kind: SingleUseKind, hash: string): Promise<string | undefined> {
     return this.#ask((records) => records.get(`${kind} ${hash}`));
   }
 
-  /** Replaces a text that is kept: of several calls that have read the same, one returns true. @throws OAuthError `temporarily_unavailable` */
+  /** Replaces a stored text. Of several calls with the same previous text, one returns true. @throws OAuthError `temporarily_unavailable` */
   change(kind: SingleUseKind, hash: string, before: string, text: string, ttlMs: number): Promise<boolean> {
     return this.#ask((records) => records.replace(`${kind} ${hash}`, before, text, ttlMs));
   }

@@ -1,5 +1,5 @@
 /**
- * `/oauth/token` and `/oauth/revoke`, and logging out from a route of the application.
+ * `/oauth/token`, `/oauth/revoke`, and logout from a route of the application.
  *
  *   token     refresh token -> rotated, or replayed for requests that overlap -> tokens
  *   revoke    refresh token -> its login ends
@@ -22,7 +22,7 @@ import type { DPoP } from './tokens/dpop.ts';
 import type { RefreshToken, RefreshTokenCodec } from './tokens/refresh-codec.ts';
 import type { Refreshed, RefreshTokens } from './tokens/refresh.ts';
 
-/** Parts of the endpoints. */
+/** Dependencies of the endpoints. */
 interface TokenEndpointDeps {
   readonly refreshTokens: RefreshTokens;
   readonly codec: RefreshTokenCodec;
@@ -30,11 +30,11 @@ interface TokenEndpointDeps {
   readonly guard: EndpointGuard;
   readonly audit: Audit;
   readonly clock: Clock;
-  /** Where native clients may log in. */
+  /** Set with `nativeRedirects`. */
   readonly codes: ClientCodes | undefined;
   /** Unless the option is `off`. */
   readonly dpop: DPoP | undefined;
-  /** Whose pages may have a browser send the refresh cookie. */
+  /** Origins whose pages may make a browser send the refresh cookie. */
   readonly ownPages: OwnPages;
   /** In cookie mode. */
   readonly cookies: TokenCookies | undefined;
@@ -48,7 +48,7 @@ export class TokenEndpoints {
     this.#deps = deps;
   }
 
-  /** `POST /oauth/token` with a refresh token, as a form or as JSON; in cookie mode the cookie will do. */
+  /** `POST /oauth/token` with a refresh token, as a form or as JSON; in cookie mode the cookie is enough. */
   token(req: HttpRequest): Promise<HttpResponse> {
     return this.#deps.guard.watched(req, async () => {
       const arrivedAt = this.#arrivedAt(req);
@@ -81,8 +81,8 @@ export class TokenEndpoints {
   }
 
   /**
-   * `POST /oauth/revoke` with a refresh token (RFC 7009): 200, whether there was anything to revoke or not. In cookie mode a page
-   * of this origin may have lost its refresh token, and still wants to be rid of the rest.
+   * `POST /oauth/revoke` with a refresh token (RFC 7009): 200, even if there was nothing to revoke. In cookie mode a page of this
+   * origin may have lost its refresh token, and still needs its other cookies removed.
    */
   revoke(req: HttpRequest): Promise<HttpResponse> {
     return this.#deps.guard.watched(req, async () => {
@@ -95,11 +95,11 @@ export class TokenEndpoints {
         await this.#deps.guard.take('revoke', req, token.id); // a limit of its own: a thief of an old token cannot keep its owner from logging out
         await this.#deps.refreshTokens.revoke(token, req);
       }
-      return isCookie ? this.#forget(req, response) : response; // it came out of them
+      return isCookie ? this.#forget(req, response) : response; // the token came from the cookies
     });
   }
 
-  /** For a route of the application: ends the login of the refresh cookie, then as `/oauth/revoke`. Answers whether there was one to end. */
+  /** For a route of the application: ends the login of the refresh cookie, then clears cookies and session. Returns whether a login ended. */
   logout(req: HttpRequest, response: HttpResponse): Promise<boolean> {
     return this.#deps.guard.watched(req, async () => {
       const { cookies, codec, refreshTokens } = this.#deps;
@@ -111,7 +111,7 @@ export class TokenEndpoints {
     });
   }
 
-  /** The refresh token of a request; without `token` when it is none. @throws OAuthError `invalid_request` when there is nothing */
+  /** The refresh token of a request; without `token` if the text is invalid. @throws OAuthError `invalid_request` without any text */
   async #presented(
     req: HttpRequest,
     given: string | undefined,
@@ -126,8 +126,8 @@ export class TokenEndpoints {
             : 'The refresh token is missing: neither the body nor a cookie has one',
       });
     const isCookie = given === undefined;
-    // no page of another site may make a browser refresh or revoke: not with the cookie, which goes along by itself, and not
-    // with a token of its own, which would log the user in as another
+    // A page of another site must not make a browser refresh or revoke: neither with the cookie, which the browser adds, nor with a
+    // token of its own, which would log the user in as another.
     if (cookies !== undefined) assertOwnPage(req, this.#deps.ownPages, isCookie, this.#deps.audit);
     const token = codec.parse(text);
     if (token === undefined) await this.#deps.guard.take('forged', req);
@@ -143,7 +143,7 @@ export class TokenEndpoints {
     );
   }
 
-  /** Takes tokens and session out of the browser. */
+  /** Removes tokens and session from the browser. */
   #forget(req: HttpRequest, response: HttpResponse): HttpResponse {
     this.#deps.cookies?.clear(req, response);
     if (req.state.has(SESSION)) req.session.destroy();
@@ -155,19 +155,19 @@ export class TokenEndpoints {
     return new OAuthError('invalid_grant', { reason });
   }
 
-  /** A rotation is complete when its response has gone out: a client that has left before that may come again with the same token. */
+  /** A rotation completes when its response was sent. A client that disconnects before may retry with the same token. */
   #completeWhenSent(req: HttpRequest, refreshed: Refreshed): void {
-    const { late, afterwards } = req as TransportRequest; // every request of an application is one
-    if (late !== undefined) return; // its time was over: the client has had another response
+    const { late, afterwards } = req as TransportRequest; // every request of an application has these members
+    if (late !== undefined) return; // the deadline passed: the client got another response
     afterwards.call(req, async (outcome) => {
-      if (outcome !== undefined) return; // not sent whole
+      if (outcome !== undefined) return; // not sent completely
       await this.#deps.refreshTokens
         .markDelivered(refreshed)
         .catch((error: unknown) => this.#deps.guard.noteStore(req, error));
     });
   }
 
-  /** When the head of the request was read, in microseconds since the epoch. */
+  /** Time at which the request head was read, in microseconds since the epoch. */
   #arrivedAt(req: HttpRequest): number {
     const { clock } = this.#deps;
     return clock.nowMicros() - Math.round((clock.monotonicMs() - req.startedMs) * 1_000);

@@ -1,5 +1,5 @@
 /**
- * Responses with tokens, of the callback and of `/oauth/token`: as JSON, or in cookies.
+ * Token responses of the callback and of `/oauth/token`: as JSON, or in cookies.
  */
 import { JSONResponse, RedirectResponse } from '../http/response.ts';
 import type { Clock } from '../base/clock.ts';
@@ -10,13 +10,13 @@ import type { TokenCookies } from './tokens/cookies.ts';
 import type { DPoP } from './tokens/dpop.ts';
 import type { LoginRow } from './tokens/store.ts';
 
-/** A pair of tokens to be handed out. */
+/** A pair of tokens for a response. */
 export interface IssuedPair {
   readonly login: LoginRow;
   readonly refreshToken: string;
   /** Subject, scopes and claims of the access token. */
   readonly user: TokenUser;
-  /** When the access token is made, in microseconds. */
+  /** Issue time of the access token, in microseconds. */
   readonly issuedAt: number;
 }
 
@@ -28,19 +28,19 @@ export type TokenBody =
       readonly refresh_token: string;
       /** Seconds. */
       readonly expires_in: number;
-      /** With spaces between scopes. */
+      /** Scopes, separated by spaces. */
       readonly scope: string;
     }
   | { readonly token_type: 'Cookie'; readonly expires_in: number; readonly scope: string };
 
-/** Writes responses with tokens. */
+/** Creates token responses. */
 export class TokenResponses {
   readonly #access: AccessTokens;
   readonly #cookies: TokenCookies | undefined;
   readonly #dpop: DPoP | undefined;
   readonly #clock: Clock;
 
-  /** `cookies`: in cookie mode. `dpop`: unless the option is `off`. */
+  /** `cookies`: set in cookie mode. `dpop`: set unless the option is `off`. */
   constructor(deps: {
     readonly access: AccessTokens;
     readonly cookies: TokenCookies | undefined;
@@ -53,7 +53,7 @@ export class TokenResponses {
     this.#clock = deps.clock;
   }
 
-  /** The response with a pair. In cookie mode with `to`, a local path, a redirect. */
+  /** Creates the response with a pair. In cookie mode `to`, a local path, makes it a redirect. */
   of(req: HttpRequest, pair: IssuedPair, to?: string): HttpResponse {
     if (this.#cookies !== undefined) {
       const body = this.#withoutTokens(pair);

@@ -1,9 +1,9 @@
 /**
- * How late the event loop is: by how much timers miss their time, because something else keeps the process busy.
+ * Event-loop delay: how late timers fire because other work keeps the process busy.
  *
- *   node:perf_hooks has a timer every 20 ms whose distances it keeps    distance - 20 ms = lateness
+ *   node:perf_hooks has a timer every 20 ms and records its intervals    interval - 20 ms = delay
  *
- * Measured while somebody watches (the application listens); one measurement for the metric and for those who shed load.
+ * Measured while there is a user (the application listens); one measurement for the metric and for load shedding.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { Metrics } from './metrics.ts';
@@ -15,7 +15,7 @@ const NS_PER_MS = 1e6;
 
 const delays = new WeakMap<Metrics, EventLoopDelay>();
 
-/** What is measured of an event loop: the part of node:perf_hooks that is used. @internal */
+/** The part of node:perf_hooks that is used. @internal */
 export interface DelayMonitor {
   readonly count: number;
   /** Nanoseconds; NaN without samples. */
@@ -31,7 +31,7 @@ export class EventLoopDelay {
   readonly #make: () => DelayMonitor;
   #monitor: DelayMonitor | undefined;
   #meanMs = 0;
-  /** When the mean was taken, and what had been measured by then. */
+  /** Time of the last mean, and the totals at that time. */
   #takenMs = -Infinity;
   #count = 0;
   #sumNs = 0;
@@ -47,14 +47,14 @@ export class EventLoopDelay {
     return delay;
   }
 
-  /** Measures from now on. Of several who watch, the first to leave ends it. */
+  /** Starts measuring. The first of several users to stop ends it. */
   watch(): Disposable {
     this.#monitor ??= this.#make();
     this.#monitor.enable();
     return { [Symbol.dispose]: () => this.#end() };
   }
 
-  /** The 99th percentile since the last time it was asked for, in seconds; 0 while nobody watches. */
+  /** 99th percentile since the last call, in seconds; 0 while not measuring. */
   takePercentile(): number {
     const monitor = this.#monitor;
     if (monitor === undefined || monitor.count === 0) return 0;
@@ -63,7 +63,7 @@ export class EventLoopDelay {
     return Math.max(0, ms) / 1_000;
   }
 
-  /** The mean of the last quarter of a second or, if nobody has asked for so long, of the time since; in milliseconds. */
+  /** Mean delay of the last quarter of a second, or of the time since the last call if longer; in milliseconds. */
   recentMs(nowMs: number): number {
     if (nowMs - this.#takenMs >= WINDOW_MS) this.#take(nowMs);
     return this.#meanMs;
@@ -74,7 +74,7 @@ export class EventLoopDelay {
     if (monitor === undefined) return;
     const { count } = monitor;
     const sumNs = count === 0 ? 0 : count * monitor.mean;
-    if (count < this.#count) this.#count = this.#sumNs = 0; // the other reader has begun anew
+    if (count < this.#count) this.#count = this.#sumNs = 0; // the other reader has reset it
     if (count > this.#count)
       this.#meanMs = Math.max(0, (sumNs - this.#sumNs) / (count - this.#count) / NS_PER_MS - RESOLUTION_MS);
     this.#takenMs = nowMs;

@@ -4,7 +4,7 @@
  *   {"time":"2026-01-31T09:30:00.000Z","level":"info","logger":"svc","event":"server_listening","port":8000}
  *   09:30:00.000 INFO  svc server_listening port=8000                                              on a terminal
  *
- * A call never throws and never waits. redact.ts decides which values may stand in a line.
+ * A call never throws and never waits. redact.ts decides which values may be logged.
  */
 import { fstatSync, write, writeSync } from 'node:fs';
 import { isMainThread } from 'node:worker_threads';
@@ -17,19 +17,19 @@ import type { JsonEntry } from './redact.ts';
 
 /** Writes events of one named part. Events are snake_case; fields are redacted by key and by type. */
 export interface Logger {
-  /** A logger called `name`, not `parent.name`, that adds `fields` to every event beside those of this one. */
+  /** A logger called `name`, not `parent.name`, that adds `fields` to every event. */
   child(name: string, fields?: Record<string, unknown>): Logger;
   debug(event: string, fields?: Record<string, unknown>): void;
   info(event: string, fields?: Record<string, unknown>): void;
   warn(event: string, fields?: Record<string, unknown>): void;
-  /** `error` is what was thrown, whatever it is; it becomes the field `error`. */
+  /** `error`: the thrown value; it becomes the field `error`. */
   error(event: string, error: unknown, fields?: Record<string, unknown>): void;
 }
 
 /** The least severe event that is written; `silent` writes none. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
 
-/** What a logger is made from. */
+/** Options of a logger. */
 export interface LoggerOptions {
   /** The field `logger`. Default `svc`. */
   readonly name?: string | undefined;
@@ -72,7 +72,7 @@ export function createLogger(options: LoggerOptions = {}): Logger {
   );
 }
 
-/** Whether standard error is a terminal. A file descriptor that is not a character device is not one, and needs no further look. */
+/** Whether standard error is a terminal. A descriptor that is not a character device is not one. */
 function isDevice(descriptor: number): boolean {
   try {
     return fstatSync(descriptor).isCharacterDevice();
@@ -143,7 +143,7 @@ class EventLogger implements Logger {
       if (error !== undefined) fields = [...fields.filter(([key]) => key !== 'error'), error];
       sink(layout({ timeMs: clock.nowMs(), level, logger: this.#name, event: String(event), fields }));
     } catch {
-      // a sink, a clock or an event that throws: whoever logs has work to do that matters more than its log
+      // a failing sink, clock or event must not affect the caller
     }
   }
 }
@@ -165,7 +165,7 @@ function jsonLine({ timeMs, level, logger, event, fields }: LogEvent): string {
   return `${line}}`;
 }
 
-/** Names of fields are written in programs, so they are few; those that a client made up must not fill the memory. */
+/** Field names come from programs, so they are few; names made by clients must not fill the memory. */
 const MOST_REMEMBERED = 1_000;
 const MEMBER_STARTS = new Map<string, string>();
 
@@ -206,7 +206,7 @@ export type LogSink = (line: string) => void;
 export interface LogDevice {
   /** True when write(2) may wait for a reader or a disk. */
   readonly canBlock: boolean;
-  /** Writes at once; answers how many bytes, throws an error with the `code` of errno. */
+  /** Writes at once. Returns the number of bytes; throws an error with the `code` of errno. */
   writeNow(bytes: Uint8Array, offset: number): number;
   /** Writes elsewhere, and calls back. */
   write(
@@ -214,7 +214,7 @@ export interface LogDevice {
     offset: number,
     done: (error: NodeJS.ErrnoException | null, written: number) => void,
   ): void;
-  /** Stops the whole thread: at exit there is no later. */
+  /** Blocks the whole thread: at exit there is no event loop. */
   pause(ms: number): void;
 }
 
@@ -330,7 +330,7 @@ export class LineQueue {
     }
   }
 
-  /** Whether there is something to write: the rest of a batch, or a new one of whole lines. */
+  /** Whether there is something to write: the rest of a batch, or a new batch of whole lines. */
   #nextBatch(): boolean {
     if (this.#batch !== undefined) return true;
     if (this.#dropped > 0) this.#lines.push(this.#takeDropped());
@@ -347,7 +347,7 @@ export class LineQueue {
     return true;
   }
 
-  /** Written after what was queued before, which is where the lines are missing. */
+  /** Written after the queued lines, where the dropped ones are missing. */
   #takeDropped(): string {
     const line = JSON.stringify({
       time: new Date(this.#clock.nowMs()).toISOString(),
@@ -378,7 +378,7 @@ export class LineQueue {
         if (this.#state === 'waiting') this.#run();
       });
     } else {
-      // EPIPE, EBADF, EIO: there is no reader any more, and the server goes on
+      // EPIPE, EBADF, EIO: there is no reader, and the server continues
       this.#state = 'closed';
       this.#lines = [];
       this.#batch = undefined;
@@ -446,7 +446,7 @@ const COLOURS: Readonly<Record<EventLevel, string>> = {
 };
 const PLAIN = '\x1b[0m';
 
-/** `time` is that of the event in RFC 3339. */
+/** `time`: time of the event in RFC 3339. */
 function humanLine({ level, logger, event, fields }: LogEvent, time: string, isColoured: boolean): string {
   const label = level.toUpperCase().padEnd(5);
   let line = `${time.slice(11)} ${isColoured ? COLOURS[level] + label + PLAIN : label} ${unquoted(safeText(logger))} ${unquoted(safeText(event))}`;
@@ -476,7 +476,7 @@ function isErrorRecord(value: unknown): value is ErrorRecord {
   );
 }
 
-/** Stack and causes below the line; every line of them is indented, so none can pass for an event. */
+/** Stack and causes below the line, indented, so that none can look like an event. */
 function errorLines(error: ErrorRecord, label: string): string {
   const remedy = typeof error.remedy === 'string' ? `\nRemedy: ${error.remedy}` : '';
   const text = `${label}: ${error.stack}${remedy}`

@@ -13,7 +13,7 @@ export interface Counter {
   add(amount: number, ...labels: string[]): void;
 }
 
-/** How often values fell below each of its limits, with count and sum. */
+/** Histogram: counts of values below each limit, with count and sum. */
 export interface Histogram {
   /** Counts `value` in the series with these label values, in declared order. */
   observe(value: number, ...labels: string[]): void;
@@ -51,7 +51,7 @@ const METRIC_NAME = /^svc_[a-z0-9_]+$/;
 const LABEL_NAME = /^(?!__)[a-z_][a-z0-9_]*$/;
 const OTHER = 'other';
 
-/** Makes an empty registry. `log` hears once of each metric that has more than 1,000 label sets, or is given a number it cannot take. */
+/** Creates an empty registry. `log` gets one line for each metric with more than 1,000 label sets, or with an invalid number. */
 export function createMetrics({ log }: { readonly log: Logger }): MetricsRegistry {
   return new MetricsRegistry(log);
 }
@@ -65,7 +65,7 @@ export class MetricsRegistry implements Metrics {
     this.#log = log;
   }
 
-  /** @throws SvcError `E_METRIC` for a name that is invalid or taken: two plugins that count under one name count wrongly */
+  /** @throws SvcError `E_METRIC` for an invalid or used name: two plugins with one name would count wrongly */
   counter(name: `svc_${string}`, help: string, labels: readonly string[] = []): CounterMetric {
     return this.#add(name, labels, [''], () => new CounterMetric(name, help, [...labels], this.#log));
   }
@@ -186,8 +186,8 @@ class SeriesTable {
   }
 
   /**
-   * The first few label sets, which are mostly the busiest, by comparing: 7 ns a count against 30 by Maps, since equal
-   * strings of a program are mostly the same string (topic `metrics` of test/bench/table.ts).
+   * The first few label sets, usually the busiest, are found by comparison: 7 ns a count against 30 by Maps, because equal strings of a
+   * program are usually identical (topic `metrics` of test/bench/table.ts).
    */
   #early(first: string | undefined, second: string | undefined, third: string | undefined): number {
     for (let index = 0; index < this.#firsts.length; index++) {
@@ -214,7 +214,7 @@ class SeriesTable {
     const count = this.labels.length;
     if (given.length !== count)
       throw new SvcError('E_METRIC_LABELS', [this.#name, this.labels, given.length]);
-    const labels = given.map((label) => String(label).slice(0, MAX_LABEL_CHARACTERS)); // types bind nobody who writes JavaScript
+    const labels = given.map((label) => String(label).slice(0, MAX_LABEL_CHARACTERS)); // JavaScript callers ignore types
     let branch: Branch = this.#root;
     let index = 0;
     for (; index < count - 1; index++) {
@@ -261,7 +261,7 @@ class SeriesTable {
 
 interface Branch extends Map<string, Branch | number> {}
 
-/** What a counter or histogram of a {@link MetricsRegistry} can do beyond the contract: bind a label set once. */
+/** Members of a {@link MetricsRegistry}'s counter or histogram beyond the contract: binding a label set. */
 export class CounterMetric implements Counter {
   readonly name: string;
   readonly #help: string;
@@ -298,7 +298,7 @@ export class CounterMetric implements Counter {
     };
   }
 
-  /** What is not a finite number >= 0 would spoil the sum for good: left out, and told once. */
+  /** Drops anything but a finite number >= 0, which would spoil the sum, and logs it once. */
   #increase(offset: number, amount: number): void {
     if (amount >= 0 && amount < Infinity) this.#table.numbers[offset]! += amount;
     else this.#refuse();
@@ -332,7 +332,7 @@ class GaugeMetric {
     };
   }
 
-  /** No series while its reader fails: a gap says more than a wrong number, and the other metrics still go out. */
+  /** Omits a series while its reader fails: a gap is better than a wrong number, and other metrics are still exported. */
   #series(): MetricSnapshot['series'] {
     try {
       const value = this.#read();
@@ -417,15 +417,15 @@ export interface MetricSnapshot {
   readonly merge: 'sum' | 'max';
   /** Empty but for a histogram. */
   readonly buckets: readonly number[];
-  /** Label values and numbers: one number, or for a histogram the count of each bucket, of all above, and the sum. */
+  /** Label values and numbers: one number, or for a histogram the counts of its buckets, the total count, and the sum. */
   readonly series: readonly (readonly [labels: readonly string[], numbers: readonly number[]])[];
 }
 
 // -- over several processes --
 
 /**
- * One list out of those of several processes: counters, histograms and most gauges are added up, the other gauges keep the
- * greatest value. A metric that is declared otherwise than in the first list that has it is left out.
+ * Merges the metrics of several processes: counters, histograms and most gauges are added, other gauges keep the maximum. A metric declared
+ * differently than in the first list is omitted.
  */
 export function mergeMetrics(lists: Iterable<readonly MetricSnapshot[]>): MetricSnapshot[] {
   const merged = new Map<
@@ -500,7 +500,7 @@ function escaped(character: string): string {
 
 const shared = new WeakMap<Metrics, Map<string, Counter>>();
 
-/** Returns the counter of this name that all parts of an application share. It is declared when it is first asked for. */
+/** Returns the counter of this name, shared by all parts of an application. The first call declares it. */
 export function sharedCounter(
   metrics: Metrics,
   name: `svc_${string}`,

@@ -23,7 +23,7 @@ export function safeEntries(fields: object): JsonEntry[] {
   }
 }
 
-/** What was thrown, as it may be logged: an error as `{ name, code, message, remedy, stack, cause, errors }`, else the value itself. */
+/** Loggable form of a thrown value: an error as `{ name, code, message, remedy, stack, cause, errors }`, else the value itself. */
 export function safeError(error: unknown): string {
   return anyJson(error, 0, { values: MAX_VALUES, characters: MAX_LINE_CHARACTERS, ancestors: [] });
 }
@@ -33,7 +33,7 @@ export function safeField(name: string, value: string): string {
   return isSecret(name, value) ? '[redacted]' : mask(value);
 }
 
-/** Lets inspect(), and thereby console.log(), show of a class's instances what toJSON() says, and nothing that they hold. */
+/** Makes inspect(), and so console.log(), show toJSON() of a class's instances, and nothing else. */
 export function inspectAsJson(of: { readonly prototype: { toJSON(): unknown } }, name?: string): void {
   const value = function (this: { toJSON(): unknown }, _depth: number, options: InspectOptions): string {
     return `${name ?? this.constructor.name} ${inspect(this.toJSON(), options)}`;
@@ -41,7 +41,7 @@ export function inspectAsJson(of: { readonly prototype: { toJSON(): unknown } },
   Object.defineProperty(of.prototype, inspect.custom, { value, writable: true, configurable: true });
 }
 
-/** A text without the secrets that their form tells. */
+/** Masks secrets that are recognizable by their form. */
 export function mask(text: string): string {
   return text
     .replace(COOKIES, '$1 [redacted]')
@@ -53,15 +53,15 @@ export function mask(text: string): string {
     .replace(URL_PARAMETER, '$1[redacted]');
 }
 
-/** Begins where a run of its characters begins, and only before a dot: text made of `-eyJ` costs no more than other text. */
+/** Starts where a run of its characters starts, and only before a dot, so that text of `-eyJ` is not slower. */
 const JWT = /(?<![\w-])(?=[\w-]+\.)([\w-]*?)\beyJ[\w-]{8,}(?:\.[\w-]*){1,4}/g;
 const CREDENTIALS = /\b(Bearer|Basic)[ \t]+[\w.~+/=-]{4,}/gi;
-/** The cookies of a request, and that of an answer with its attributes. */
+/** Values of `Cookie`, and of `Set-Cookie` with its attributes. */
 const COOKIES = /\b((?:set-)?cookie:)[^\r\n"]+/gi;
 const REFRESH_TOKEN = /\bsvcrt_[\w.-]{4,}/g;
 /** Signed and sealed values (http/session/cookie.ts). */
 const SIGNED_VALUE = /\b[es]1\.[\w-]{1,64}\.\d{1,12}\.\d{1,12}\.[\w.-]+/g;
-/** The scheme is bounded, so that text made of dots and dashes costs no more than other text. */
+/** The scheme is limited in length, so that text of dots and dashes is not slower. */
 const URL_PASSWORD = /\b([a-z][a-z0-9+.-]{0,20}:\/\/[^\s/?#:@]*):[^\s/?#]*@/gi;
 const URL_PARAMETER =
   /([?&#](?:access_token|refresh_token|id_token|token|code|state|nonce|client_secret|code_verifier|password|secret|api_?key|signature)=)[^&#\s"]+/gi;
@@ -69,7 +69,7 @@ const URL_PARAMETER =
 const MAX_DEPTH = 6;
 const MAX_STACK_CHARACTERS = 8_192;
 
-/** An object or a function; `ancestors` of the budget are what it is in. */
+/** Writes an object or a function; `ancestors` of the budget are its parents. */
 function objectJson(value: object, depth: number, budget: Budget): string {
   try {
     if (typeof value === 'function')
@@ -83,7 +83,7 @@ function objectJson(value: object, depth: number, budget: Budget): string {
 type AnyFunction = (...args: never[]) => unknown;
 
 function anyJson(value: unknown, depth: number, budget: Budget): string {
-  return scalarJson(value, budget) ?? objectJson(value as object, depth, budget); // all that is no scalar
+  return scalarJson(value, budget) ?? objectJson(value as object, depth, budget); // every non-scalar
 }
 
 function shownJson(value: object, depth: number, budget: Budget): string {
@@ -100,7 +100,7 @@ function shownJson(value: object, depth: number, budget: Budget): string {
   }
 }
 
-/** Types of which only the size or the name is anybody's business. */
+/** Types of which only the size or the name is logged. */
 function opaque(value: object): string | undefined {
   if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) return `"[${value.byteLength} bytes]"`;
   if (types.isKeyObject(value) || types.isCryptoKey(value)) return '"[key]"';
@@ -108,7 +108,7 @@ function opaque(value: object): string | undefined {
   return undefined;
 }
 
-/** An object of some class; each member that is looked at may be missing, or of any type. */
+/** An object of any class; each member may be missing, or of any type. */
 type Instance = object & { readonly toJSON?: unknown };
 
 function instanceJson(value: Instance, depth: number, budget: Budget): string {
@@ -186,19 +186,19 @@ export type JsonEntry = readonly [key: string, json: string];
 
 /** Most members of an object. */
 const MAX_MEMBERS = 100;
-/** Of a string. */
+/** Limit of a string. */
 const MAX_STRING_CHARACTERS = 4_096;
-/** Of a name. */
+/** Limit of a name. */
 const MAX_KEY_CHARACTERS = 128;
 const MAX_BIGINT = 2n ** 256n;
-/** In place of what is withheld. */
+/** Replacement of a withheld value. */
 const REDACTED = '"[redacted]"';
 
-/** What is left for a line. */
+/** Remaining space of a line. */
 interface Budget {
   values: number;
   characters: number;
-  /** The objects being written, outermost first: one that comes again is a cycle. */
+  /** Objects being written, outermost first, to detect cycles. */
   readonly ancestors: object[];
 }
 
@@ -208,12 +208,12 @@ export function safeText(text: string): string {
   return quote(cut(mask(text.slice(0, 2 * MAX_STRING_CHARACTERS)), text.length, MAX_STRING_CHARACTERS));
 }
 
-/** Control characters, line separators and bidirectional overrides as `\u001b`: what is shown is what is there. */
+/** Control characters, line separators and bidirectional overrides, to be escaped as `\u001b`. */
 export function visible(text: string): string {
   return UNPRINTABLE.test(text) ? text.replace(UNPRINTABLES, escaped) : text;
 }
 
-/** A value that is no object as JSON text; undefined for the others, which objectJson() writes. */
+/** JSON text of a scalar; undefined for objects, which objectJson() writes. */
 function scalarJson(value: unknown, budget: Budget): string | undefined {
   if (--budget.values < 0) return '"[cut]"';
   switch (typeof value) {
@@ -260,7 +260,7 @@ function members(
   return entries;
 }
 
-/** In place of a member whose getter throws. */
+/** Replacement of a member whose getter throws. */
 const THREW: unique symbol = Symbol('threw');
 
 /** A member, or {@link THREW}. */
@@ -289,7 +289,7 @@ const SECRET_NAME =
   /^(?:auth|jwt|otp|pin|sid|pwd|bearer|pepper|signature|sessionid|credentials?|connectionstring)$|(?:authorization|cookie|password|passwd|passphrase|secret|secretprevious|token|apikey|privatekey|secretkey|signingkey|codeverifier)$/;
 /** `tokens: ['...']` is a secret, `maxTokens: 5` is a number. */
 const SECRET_PLURAL = /(?:cookies|passwords|secrets|tokens|apikeys|privatekeys|secretkeys)$/;
-/** OAuth gives `code`, `state` and `nonce` as random text; elsewhere they are words: ECONNREFUSED, invalid_grant, 23505, half-open. */
+/** In OAuth `code`, `state` and `nonce` are random text; elsewhere they are words: ECONNREFUSED, invalid_grant, 23505, half-open. */
 const RANDOM_NAME = /^(?:code|state|nonce)$/;
 const WORD = /^(?:[A-Z]+(?:_[A-Z0-9]+)*|[A-Z]{1,4}\d{1,4}|[0-9A-Z]{5}|\d{1,4}|[a-z]+(?:[_ -][a-z0-9]+)*)$/;
 const MAX_WORD_CHARACTERS = 40;
@@ -300,7 +300,7 @@ const SECRECY = new Map<string, Secrecy>([
   ['env', 'open'],
 ]);
 
-/** Whether the value under this key is withheld. Flags are not: `hasPassword: true` tells nothing. */
+/** Whether the value of this key is withheld. Flags are not: `hasPassword: true` reveals nothing. */
 function isSecret(key: string, value: unknown): boolean {
   const secrecy = secrecyOf(key);
   if (secrecy === 'open' || value === null || typeof value === 'boolean') return false;
@@ -324,20 +324,20 @@ function secrecyOf(key: string): Secrecy {
         : RANDOM_NAME.test(name)
           ? 'random'
           : 'open';
-    if (SECRECY.size < MOST_REMEMBERED) SECRECY.set(key, secrecy); // names in programs are few; those of a client's JSON are not
+    if (SECRECY.size < MOST_REMEMBERED) SECRECY.set(key, secrecy); // programs have few names; a client's JSON may have many
   }
   return secrecy;
 }
 
 // -- by form --
 
-/** One look decides for nearly every string that there is nothing to mask and nothing to escape. An address without `@` has no password. Without the flag `i`, with which it takes three times as long to compile. */
+/** One search decides for nearly every string that there is nothing to mask or escape. A URL without `@` has no password. The flag `i` would triple the time. */
 const SPECIAL =
   /[\x00-\x1f"\\\x7f-\uffff?&#]|eyJ|:\/\/[^\s/?#]*@|[bB][eE][aA][rR][eE][rR]|[bB][aA][sS][iI][cC]|[cC][oO][oO][kK][iI][eE]:|svcrt_|[es]1\.[\w-]/;
 
 /**
- * Masked before it is cut, with room to spare: a cut in the middle of a secret would hide what it is. What was searched
- * costs half its length even when little of it is left, so that a line searches at most twice what it may hold.
+ * Masked before it is cut, with room to spare: a cut within a secret would make it unrecognizable. A searched string costs half its length
+ * even when little of it is kept, so a line searches at most twice its limit.
  */
 function spend(text: string, limit: number, budget: Budget): string {
   const most = Math.min(limit, Math.max(0, budget.characters));
@@ -361,7 +361,7 @@ function cut(masked: string, length: number, most: number): string {
 const UNPRINTABLE = /[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]/;
 const UNPRINTABLES = new RegExp(UNPRINTABLE, 'g');
 
-/** JSON escapes C0 and lone surrogates; what else moves a cursor or ends a line somewhere is escaped here. */
+/** JSON escapes C0 and lone surrogates; other characters that move a cursor or end a line are escaped here. */
 function quote(text: string): string {
   return visible(JSON.stringify(text));
 }

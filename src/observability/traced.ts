@@ -1,22 +1,22 @@
 /**
- * Work between the events of a `TracingChannel` of node:diagnostics_channel, in their documented order:
+ * Runs work between the events of a `TracingChannel` of node:diagnostics_channel, in their documented order:
  *
- *   start -> end                                           what gave a value
- *   start -> error -> end                                   what threw
- *   start -> end -> [error ->] asyncStart -> asyncEnd         what gave a promise, once that has settled
+ *   start -> end                                           work that returned a value
+ *   start -> error -> end                                  work that threw
+ *   start -> end -> [error ->] asyncStart -> asyncEnd      work that returned a promise, after it has settled
  *
- * What is bound to `start` with `bindStore()` holds inside the work and behind its promises. A subscriber that throws does so
- * outside of the work: Node reports it as an uncaught exception.
+ * Values bound to `start` with `bindStore()` are visible inside the work and after its promises. A subscriber that throws does so outside of
+ * the work: Node reports it as an uncaught exception.
  */
 import { isThenable } from '../base/promises.ts';
 import type { TracingChannel } from 'node:diagnostics_channel';
 
-/** What an event has at least: what stopped the work, once something has. */
+/** Minimum of an event: the error, if there is one. */
 export interface Failable {
   error?: unknown;
 }
 
-/** Runs `work` between the events of `channel`, each of which is given `event`; gives what it gives, throws what it throws. */
+/** Runs `work` between the events of `channel`, each with `event`. Returns its result; throws its error. */
 export function traced<E extends Failable, T>(
   channel: TracingChannel<unknown, object>,
   event: E,
@@ -53,7 +53,7 @@ function settled(
   );
 }
 
-/** Tells what stopped the work. */
+/** Publishes the error. */
 export function fail(channel: TracingChannel<unknown, object>, event: Failable, error: unknown): void {
   event.error = error;
   channel.error.publish(event);

@@ -21,9 +21,9 @@ import type { CounterSlot, HistogramSlot, MetricsRegistry } from '../observabili
 import type { Awaitable, HttpRequest } from '../http/contracts.ts';
 import type { Tally, TransportRequest } from '../http/request/request.ts';
 
-/** Who may read `/metrics`, and where. */
+/** Access to `/metrics`. */
 interface MetricsAccess {
-  /** A bearer token (16 characters or more), or a function that says yes. Given, it replaces the rule of private peers. */
+  /** A bearer token (16 characters or more), or a function that returns true. It replaces the rule of private peers. */
   readonly auth?: string | ((req: HttpRequest) => Awaitable<boolean>) | undefined;
   /** Serves `/metrics` on a port of its own, and not on the application's. */
   readonly port?: number | undefined;
@@ -31,13 +31,13 @@ interface MetricsAccess {
   readonly host?: string | undefined;
 }
 
-/** Who may read `/docs` and `/openapi.json`, where they are shown at all. */
+/** Access to `/docs` and `/openapi.json`, if they are served. */
 interface DocsAccess {
-  /** A bearer token (16 characters or more), or a function that says yes: it may look at the session. Default: everybody. */
+  /** A bearer token (16 characters or more), or a function that returns true, which may read the session. Default: all clients. */
   readonly auth?: string | ((req: HttpRequest) => Awaitable<boolean>) | undefined;
 }
 
-/** What {@link SvcOptions.ops} takes. */
+/** Value of {@link SvcOptions.ops}. */
 export interface OpsOptions {
   readonly metrics?: MetricsAccess | undefined;
   readonly docs?: DocsAccess | undefined;
@@ -47,12 +47,12 @@ export interface OpsOptions {
 const PROBE_TIMEOUT_MS = 2_000;
 /** Seconds; the last bucket is +Inf. */
 const DURATION_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
-/** Methods that have a label of their own; others share one, so that clients cannot make series. */
+/** Methods with their own label; others share one, so that clients cannot create series. */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
 type Probe = (signal: AbortSignal) => Awaitable<void>;
 
-/** The probes, the counters and the answers about them. */
+/** Probes, counters, and their responses. */
 export class Operations {
   /** Set from the first moment of shutdown. */
   isStopping = false;
@@ -139,7 +139,7 @@ export class Operations {
     return delay.watch();
   }
 
-  /** What lets clients read the metrics, where that is a function. */
+  /** Function that grants access to the metrics. */
   get guard(): ((...args: never[]) => unknown) | undefined {
     return typeof this.#auth === 'function' ? this.#auth : undefined;
   }
@@ -149,7 +149,7 @@ export class Operations {
     this.#probes.set(name, probe);
   }
 
-  /** Counts an answer. Paths that match no route share one series. */
+  /** Counts a response. Paths without a route share one series. */
   count(
     { method, match }: Pick<TransportRequest, 'method' | 'match'>,
     status: number,
@@ -209,7 +209,7 @@ export class Operations {
     return auth === undefined ? answer() : assertAuthorized(req, auth).then(answer);
   }
 
-  /** Whether everybody may read the documents. */
+  /** Whether the documents are public. */
   get hasPublicDocs(): boolean {
     return this.#docsAuth === undefined;
   }
@@ -276,7 +276,7 @@ async function assertAuthorized(req: HttpRequest, auth: NonNullable<MetricsAcces
 
 const NOT_STORED = { 'Cache-Control': 'no-store' };
 
-/** What is counted for one method of one route: label sets are looked up once per status, not per request. */
+/** Counters for one method of one route: label sets are looked up once for each status, not for each request. */
 class RouteSeries implements Tally {
   readonly #duration: HistogramSlot;
   readonly #slotOf: (status: number) => CounterSlot;
@@ -309,7 +309,7 @@ function isSameSecret(given: string, expected: string): boolean {
   return timingSafeEqual(digest(given), digest(expected));
 }
 
-/** What proxies add. One that adds nothing cannot be told from a private client: `ops.metrics.auth` and `port` are for that. */
+/** Fields that proxies add. A proxy without them looks like a private client: use `ops.metrics.auth` and `port`. */
 const PROXY_FIELDS = [
   'forwarded',
   'via',
@@ -322,7 +322,7 @@ const PROXY_FIELDS = [
   'cf-connecting-ip',
 ];
 
-/** A private peer that does not speak for another: a proxy's neighbours are private, its clients are not. */
+/** Whether the peer is private and not a proxy: a proxy is private, its clients are not. */
 function isPrivateRequest(req: HttpRequest): boolean {
   return isPrivatePeer(req.ip) && PROXY_FIELDS.every((name) => req.headers[name] === undefined);
 }
@@ -336,7 +336,7 @@ function isPrivateRequest(req: HttpRequest): boolean {
 interface Ending {
   readonly clock: Clock;
   readonly log: Logger;
-  /** After which the process ends with 1 whatever still runs: a hook that hangs, a task that never settles. */
+  /** Time after which the process exits with 1, even if a hook hangs or a task never settles. */
   readonly deadlineMs: number;
   close(): Promise<void>;
   /** On SIGHUP; undefined: SIGHUP stops the process. */

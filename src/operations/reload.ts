@@ -1,11 +1,11 @@
 /**
- * Reload: the parent owns the port, the child owns the application, and a saved file means another child.
+ * Reload: the parent owns the port, the child runs the application, and a saved file starts another child.
  *
- *   starting --ready---> serving --saved---> ending --gone---> starting           connections wait while nobody serves
+ *   starting --ready---> serving --saved---> ending --gone---> starting           connections wait while no child serves
  *      |                                                       ^
  *      \--gone---> broken: 503 with the reason --saved----------/
  *
- * What is watched is what the child has imported outside of node_modules, and the file of variables.
+ * It watches the files that the child imported outside of node_modules, and the file of variables.
  */
 import { fork } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -24,18 +24,18 @@ import type { Logger } from '../observability/log.ts';
 import type { SupervisedServer } from './supervised.ts';
 import type { Address, Child, ProcessEnd, ToParent } from './supervision.ts';
 
-/** What a reloading parent needs to know. */
+/** Options of a reloading parent. */
 interface ReloadOptions {
-  /** Where to listen while no child has said where: the first one may be broken. */
+  /** Address to listen on until a child has named one: the first child may be broken. */
   readonly place: ListenOptions;
-  /** The file of variables; those that came from it are left to each child to read again. */
+  /** File of variables; each child reads its variables again. */
   readonly envFile?: string | undefined;
   readonly clock: Clock;
   readonly log: Logger;
   readonly handleSignals: boolean;
 }
 
-/** A child that has not gone by then is killed. */
+/** A child that has not exited by then is killed. */
 const END_MS = 4_000;
 
 class Reloader {
@@ -50,7 +50,7 @@ class Reloader {
   #files = new Set<string>();
   #startedMs = 0;
   #beganMs = 0;
-  /** What the child that runs has said of why it ends. */
+  /** Reason that the running child gave for its end. */
   #failure: string | undefined;
   #reason = '';
   #url: string | undefined;
@@ -76,7 +76,7 @@ class Reloader {
     return this.#over.promise;
   }
 
-  /** Starts a child. Answers where it listens as soon as the port is open. @throws SvcError `E_LISTEN` */
+  /** Starts a child. Returns the address as soon as the port is open. @throws SvcError `E_LISTEN` */
   start(): Promise<Address> {
     this.#beganMs = this.#options.clock.monotonicMs();
     this.#startChild();
@@ -158,7 +158,7 @@ class Reloader {
       return address;
     } catch (error) {
       if (this.#url === undefined)
-        this.#started.reject(error as Error); // of listenOn()
+        this.#started.reject(error as Error); // from listenOn()
       else log.error('listen_failed', error);
       this.#failure = (error as Error).message;
       return undefined;
@@ -251,14 +251,14 @@ export async function superviseReload(options: ReloadOptions): Promise<Supervise
   }
 }
 
-/** The variables of this process but for those that the file has brought: where both say the same, the file is believed to. */
+/** Variables of this process without those of the file, if both have equal values. */
 function environmentWithout(envFile: string | undefined): NodeJS.ProcessEnv {
   if (envFile === undefined) return { ...process.env };
   const given = parseEnv(readFileSync(envFile, 'utf8'));
   return Object.fromEntries(Object.entries(process.env).filter(([name, value]) => given[name] !== value));
 }
 
-/** The first SIGTERM, SIGINT or SIGHUP lets the child finish what it has begun, the second ends both at once. */
+/** The first SIGTERM, SIGINT or SIGHUP lets the child drain, the second ends both at once. */
 function obeySignals(reloader: Reloader, log: Logger): Disposable {
   let isEnding = false;
   const onEnd = (signal: NodeJS.Signals): void => {

@@ -1,12 +1,12 @@
 /**
- * The door: the port of a supervised application. The parent accepts connections and hands each to a child that serves them.
+ * Socket hand-off of a supervised application. The parent accepts connections and sends each to a child that serves them.
  *
  *   accept -> waiting (paused, unread) -> sent to the child with the fewest on their way -> took: our copy is closed
  *                     ^                                   |
- *                     \---- the child has died before ----/        a connection is read by nobody before it is taken: none is lost
+ *                     \---- the child has died before ----/        a connection is unread until it is taken, so none is lost
  *
- * While there is no child connections wait, for as long as a client is likely to; past that, and where an answer is known
- * already, they are answered here with 503; those that speak TLS are closed.
+ * Without a child connections wait, as long as a client is likely to wait. After that, or if the reason is already known, they get a 503
+ * here; TLS connections are closed.
  */
 import { createServer } from 'node:net';
 import { listenOn } from '../http/server/listen.ts';
@@ -24,18 +24,18 @@ import type { Address, Child } from './supervision.ts';
 /** Connections that wait for a child. */
 const MOST_WAITING = 4_096;
 const WAIT_MS = 30_000;
-/** Connections on their way to one child: one that is busy takes no more while others are free. */
+/** Connections on their way to one child: a busy child gets no more while others are free. */
 const MOST_ON_THEIR_WAY = 4;
-/** How long answers of our own may take when the door is closed for good. */
+/** Time for own responses when the hand-off closes. */
 const FAREWELL_MS = 1_000;
 
-/** A connection that nobody reads yet. */
+/** An unread connection. */
 interface Waiting {
   readonly socket: Socket;
   readonly limit: Disposable;
 }
 
-/** Says why nobody serves. */
+/** Reason why no child serves. */
 type UnavailablePage = (req: HttpRequest) => HttpResponse;
 
 /** One port, and the connections that come in. */
@@ -54,10 +54,10 @@ export class SocketHandoff {
   #lastId = 0;
   #isUnavailable = false;
   #isShut = false;
-  /** Whether those who come speak TLS, which nobody here does. */
+  /** Whether clients use TLS, which the parent does not. */
   #isSecure = false;
 
-  /** `apologise` makes the answer for those who wait in vain. */
+  /** `apologise` makes the 503 for connections that waited too long. */
   constructor({
     clock,
     log,
@@ -82,7 +82,7 @@ export class SocketHandoff {
     this.#own.keepsAlive = false;
   }
 
-  /** Connections that nobody has taken. */
+  /** Connections that no child has taken. */
   get waiting(): number {
     return this.#waiting.size;
   }
@@ -120,13 +120,13 @@ export class SocketHandoff {
     this.#handOut();
   }
 
-  /** Hands nothing more to the child. What is on its way it still takes. */
+  /** Stops sending connections to the child. It still takes those on their way. */
   dismiss(child: Child): void {
     const sent = this.#children.get(child);
     if (sent === undefined) return;
     this.#children.delete(child);
     this.#leaving.set(child, sent);
-    if (this.#isShut) this.close(); // for whoever waits there may be nobody left
+    if (this.#isShut) this.close(); // no child may be left for the waiting ones
   }
 
   /** The child has the connection, and will read it. */
@@ -137,7 +137,7 @@ export class SocketHandoff {
     this.#handOut();
   }
 
-  /** The child is gone: what it had not taken is another's. */
+  /** The child is gone: connections that it had not taken go to others. */
   onGone(child: Child): void {
     const sent = this.#children.get(child) ?? this.#leaving.get(child);
     this.#children.delete(child);
@@ -146,25 +146,25 @@ export class SocketHandoff {
     this.#handOut();
   }
 
-  /** Answers who waits, and whoever comes, until a child is admitted. */
+  /** Responds to waiting and new connections, until a child is admitted. */
   answerUnavailable(): void {
     this.#isUnavailable = true;
     for (const waiting of this.#waiting) this.#answer(waiting);
   }
 
-  /** Lets those who have been answered wait again: a child is on its way. */
+  /** Lets connections wait again: a child is starting. */
   expect(): void {
     this.#isUnavailable = false;
   }
 
-  /** Listens no more. Who waits is handed out, or answered when there is nobody to hand out to. */
+  /** Stops listening. Waiting connections go to children, or get a 503 without one. */
   close(): void {
     this.#isShut = true;
     this.#server?.close();
     if (this.#children.size === 0) this.answerUnavailable();
   }
 
-  /** Resolves when our own answers have been sent. */
+  /** Resolves when all own responses were sent. */
   async farewell(): Promise<void> {
     this.close();
     this.answerUnavailable();
@@ -206,7 +206,7 @@ export class SocketHandoff {
       const id = ++this.#lastId;
       const sent = this.#children.get(child)!; // it was found there
       sent.set(id, waiting.socket);
-      this.#children.delete(child); // and goes to the end of the line
+      this.#children.delete(child); // and goes to the end of the queue
       this.#children.set(child, sent);
       child.send({ svc: 'socket', id }, waiting.socket);
     }

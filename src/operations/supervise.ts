@@ -1,5 +1,5 @@
 /**
- * `run({ workers })` and `run({ reload })`: whether this process is the supervisor or what it supervises.
+ * `run({ workers })` and `run({ reload })`: whether this process supervises or is supervised.
  */
 import { SvcError } from '../base/errors.ts';
 import { superviseReload } from './reload.ts';

@@ -1,6 +1,6 @@
 /**
- * The first module of a supervised process, given to Node as `--import`: takes its role, and tells the parent which files it
- * is made of. Does nothing in any other process. Imports nothing that is not needed: what it imports misses the compile cache.
+ * First module of a supervised process, given to Node as `--import`: takes its role, and reports imported files to the parent. It has no effect
+ * in any other process, and imports as little as possible, because its imports miss the compile cache.
  */
 import { enableCompileCache, registerHooks } from 'node:module';
 import { fileURLToPath } from 'node:url';
@@ -16,7 +16,7 @@ if (takeRole() === 'reload') {
   reportFiles();
 }
 
-/** Reports every file that is imported and is neither in a package nor of this one, found or not: what is missing may come. */
+/** Reports every imported file outside of packages, found or not: a missing file may be created. */
 function reportFiles(): void {
   const own = [...ownFolders(), new URL('bin/', packageRoot()).href];
   const known = new Set<string>();
@@ -53,6 +53,6 @@ function reportFiles(): void {
 
 function failureText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const { remedy } = error as { readonly remedy?: unknown }; // of an SvcError, of whichever copy of the package
+  const { remedy } = error as { readonly remedy?: unknown }; // set by an SvcError, of any copy of the package
   return typeof remedy === 'string' ? `${error.message}\n${remedy}` : (error.stack ?? error.message);
 }

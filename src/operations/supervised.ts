@@ -1,10 +1,10 @@
 /**
- * The child of a supervisor: starts the application, asks for an address, and serves the connections that it is handed.
+ * Child of a supervisor: starts the application, requests an address, and serves the connections that it gets.
  *
  *   startup() -> wants -> address -> serve() -> ready -> socket -> took -> ...          drain -> close() -> final -> exit
  *
- * The parent decides when it ends: SIGTERM asks it to, SIGINT and SIGHUP, which terminals send to parent and children alike,
- * do nothing. A child whose parent is gone drains and ends.
+ * The parent decides when it ends: it sends SIGTERM. SIGINT and SIGHUP, which terminals send to all processes, are ignored. A child without
+ * a parent drains and ends.
  */
 import cluster from 'node:cluster';
 import { constants } from 'node:os';
@@ -31,7 +31,7 @@ export interface SupervisedServer extends Address {
   close(how?: Leave): Promise<void>;
 }
 
-/** What there is to an application that is supervised: `Svc` has it. */
+/** The part of an application that is supervised: `Svc` has it. */
 export interface SupervisedApplication {
   readonly clock: Clock;
   readonly log: Logger;
@@ -56,7 +56,7 @@ export interface SupervisedApplication {
   };
 }
 
-/** Where to listen, for how long to drain, and whether signals are ours. */
+/** Address, drain time, and whether this process handles signals. */
 export interface SupervisedServeOptions {
   readonly place: ListenOptions;
   readonly drainMs: number;
@@ -65,11 +65,11 @@ export interface SupervisedServeOptions {
   readonly tls: ServerTlsOptions | undefined;
 }
 
-/** How long a child that is started anew for a change may answer what it has begun: its successor waits for it. */
+/** Drain time of a child that is replaced after a change: its successor waits. */
 const RELOAD_DRAIN_MS = 2_000;
-/** How long the parent may take to collect everybody's numbers. It gives up sooner itself. */
+/** Time for the parent to collect the metrics of all workers. It gives up sooner itself. */
 const METRICS_WAIT_MS = 2_000;
-/** How long the last words may take to be sent. */
+/** Time for the last messages to be sent. */
 const LAST_WORDS_MS = 1_000;
 
 /** Serves as the child of a supervisor. */
@@ -91,7 +91,7 @@ class SupervisedChild {
   readonly #asked = new Map<number, (metrics: readonly MetricSnapshot[] | undefined) => void>();
   #lastId = 0;
   #running: SupervisedServer | undefined;
-  /** Settles when every connection is ours of which we have said so. */
+  /** Resolves when all reported connections have closed. */
   #taking: Promise<void> = Promise.resolve();
   #ending: Promise<never> | undefined;
 
@@ -127,7 +127,7 @@ class SupervisedChild {
     if (this.#role === 'worker' && !this.#app.rooms.isConnected)
       this.#app.rooms.connect(new WorkerRoomBus(this.#app.log));
     if (this.#role === 'worker') this.#app.operations.renderMetrics = () => this.#renderAll();
-    if (this.#ending !== undefined) return this.#ending; // told to end meanwhile: it takes no connection
+    if (this.#ending !== undefined) return this.#ending; // asked to end meanwhile: it takes no connection
     void sendToParent({ svc: 'ready' });
     return { ...running, close: () => this.#leave() };
   }
@@ -139,7 +139,7 @@ class SupervisedChild {
       case 'socket':
         return this.#onSocket(message.id, socket);
       case 'drain':
-        return void this.#taking.then(() => this.#end(message.how)); // else what nobody else would serve is cut
+        return void this.#taking.then(() => this.#end(message.how)); // otherwise connections that no other process serves are cut
       case 'snapshot':
         return void sendToParent({ svc: 'snapshot', id: message.id, metrics: this.#app.metrics.snapshot() });
       case 'metrics':
@@ -147,7 +147,7 @@ class SupervisedChild {
     }
   }
 
-  /** Nothing of a connection is read before its parent can know that it is ours: one that is not taken is another's. */
+  /** A connection is unread until the parent can know that this child took it; otherwise it goes to another. */
   #onSocket(id: number, socket: Socket | undefined): void {
     socket?.pause();
     this.#taking = sendToParent({ svc: 'took', id }).then(() => {
@@ -155,7 +155,7 @@ class SupervisedChild {
     });
   }
 
-  /** What everybody counts, added up by the parent; our own numbers where it does not answer. */
+  /** Metrics of all workers, added up by the parent; own metrics if it does not respond. */
   async #renderAll(): Promise<string> {
     const id = ++this.#lastId;
     const { promise, resolve } = Promise.withResolvers<readonly MetricSnapshot[] | undefined>();
@@ -167,7 +167,7 @@ class SupervisedChild {
     return renderMetrics(all ?? this.#app.metrics.snapshot());
   }
 
-  /** Asks to be let go: the parent stops sending connections first. */
+  /** Asks to leave: the parent stops sending connections first. */
   async #leave(): Promise<void> {
     if (process.connected) void sendToParent({ svc: 'leaving' });
     else this.#onParentGone();

@@ -1,10 +1,10 @@
 /**
- * Supervision: a parent that owns the port, children that own the application, and what they say to each other.
+ * Supervision: a parent that owns the port, children that run the application, and their messages.
  *
  *   child -> parent    file* -> wants (address) -> [address] -> ready -> took* ... room*, snapshot, metrics, leaving -> final        or: failed
  *   parent -> child    address, socket*, room*, snapshot, metrics, drain
  *
- * Messages are plain JSON marked by the key `svc`: a program's own messages on the same channel are let through.
+ * Messages are JSON marked by the key `svc`: a program's own messages on the channel are passed through.
  */
 import { isMainThread } from 'node:worker_threads';
 import { programBeside } from '../base/package-root.ts';
@@ -22,12 +22,11 @@ export interface Address {
 }
 
 /**
- * How a child goes: `stop` answers what it has begun, `retire` also lets connections without a request end by themselves,
- * for others go on serving.
+ * How a child ends: `stop` finishes requests, `retire` also lets idle connections close by themselves, because other children continue.
  */
 export type Leave = 'stop' | 'retire';
 
-/** What a parent says. A `socket` comes with its handle. */
+/** Messages of a parent. A `socket` comes with its handle. */
 export type ToChild =
   | { readonly svc: 'address'; readonly address: Address }
   | { readonly svc: 'socket'; readonly id: number }
@@ -36,7 +35,7 @@ export type ToChild =
   | { readonly svc: 'metrics'; readonly id: number; readonly metrics: readonly MetricSnapshot[] }
   | RoomMessage;
 
-/** What a child says. */
+/** Messages of a child. */
 export type ToParent =
   | { readonly svc: 'file'; readonly path: string }
   | { readonly svc: 'failed'; readonly text: string }
@@ -55,7 +54,7 @@ export type ToParent =
   | { readonly svc: 'final'; readonly metrics: readonly MetricSnapshot[] }
   | RoomMessage;
 
-/** What is sent to a room of WebSockets; bytes in base64. From a child to all others. */
+/** A message to a room of WebSockets, bytes in base64. From a child to all others. */
 export interface RoomMessage {
   readonly svc: 'room';
   readonly room: string;
@@ -69,15 +68,15 @@ export interface ProcessEnd {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** A child as its parent sees it. */
+/** A child, for its parent. */
 export interface Child {
   readonly pid: number;
-  /** Settles when the process is gone and everything it has said was heard. */
+  /** Resolves when the process has exited and all its messages were received. */
   readonly ended: Promise<ProcessEnd>;
-  /** Whether it can be spoken to. */
+  /** Whether messages can be sent. */
   readonly isConnected: boolean;
   listen(onMessage: (message: ToParent) => void): void;
-  /** Says something; in vain where the child is gone, which `ended` tells. `onSent`: it is on its way. */
+  /** Sends a message; without effect after the child's exit, see `ended`. `onSent`: called when it is on its way. */
   send(message: ToChild, socket?: Socket, onSent?: () => void): void;
   kill(signal: NodeJS.Signals): void;
 }
@@ -89,7 +88,7 @@ export class ChildLink implements Child {
 
   constructor(child: ChildProcess) {
     this.#process = child;
-    // 'exit' may come before the last messages have been read, 'disconnect' after them
+    // 'exit' may come before the last messages were read, 'disconnect' after them
     const isSilent = new Promise<void>((resolve) => {
       child.once('disconnect', resolve);
     });
@@ -115,11 +114,11 @@ export class ChildLink implements Child {
   listen(onMessage: (message: ToParent) => void): void {
     this.#process.on('message', (message) => {
       if (isOurs(message)) onMessage(message as ToParent);
-    }); // it is this package that speaks at the other end
+    }); // the other end is this package
   }
 
   send(message: ToChild, socket?: Socket, onSent?: () => void): void {
-    if (this.#process.connected) this.#process.send(message, socket, { keepOpen: true }, () => onSent?.()); // a child that is gone is told of by 'exit'
+    if (this.#process.connected) this.#process.send(message, socket, { keepOpen: true }, () => onSent?.()); // 'exit' reports a child that is gone
   }
 
   kill(signal: NodeJS.Signals): void {
@@ -127,27 +126,27 @@ export class ChildLink implements Child {
   }
 }
 
-/** What a child is: one of several workers, or the one that is started anew when a file changes. */
+/** Role of a child: one of several workers, or the one that is restarted when a file changes. */
 export type Role = 'worker' | 'reload';
 
 const ROLE_VARIABLE = 'SVC_SUPERVISED';
 /** The parent's own word for its children; {@link takeRole} removes it, so that nothing they start believes itself supervised. */
 export const roleEnvironment = (role: Role): Record<string, string> => ({ [ROLE_VARIABLE]: role });
 
-/** What this process knows of itself as a child. */
+/** Role of this process as a child. */
 interface Childhood {
   role: Role | undefined;
   onOrphaned: () => void;
 }
 
-/** On `process`, for all copies of this package in it: a program in one file brings one of its own, beside that of the command. */
+/** Stored on `process`, for all copies of this package: a bundled program has one beside the command's. */
 const CHILDHOOD: unique symbol = Symbol.for('svc.childhood');
 const own: Childhood = ((process as { [CHILDHOOD]?: Childhood })[CHILDHOOD] ??= {
   role: undefined,
   onOrphaned: () => process.exit(0),
 });
 
-/** Finds out, once and before anything else runs, whether this process has a parent that supervises it. */
+/** Detects, before anything else runs, whether a parent supervises this process. */
 export function takeRole(): Role | undefined {
   const word = process.env[ROLE_VARIABLE];
   if (!isMainThread || word === undefined) return own.role;
@@ -155,25 +154,25 @@ export function takeRole(): Role | undefined {
   if (!process.connected || (word !== 'worker' && word !== 'reload')) return undefined;
   own.role = word;
   process.once('disconnect', () => own.onOrphaned());
-  process.channel!.unref(); // until it serves, an event loop with nothing else to do is one that hangs: see settling() in cli/command.ts
+  process.channel!.unref(); // until it serves, an event loop without work is a hanging program: see settling() in cli/command.ts
   return word;
 }
 
-/** What happens when the parent is gone; without it the process ends at once. Keeps the process alive for the parent's sake. */
+/** Called when the parent is gone; without it the process exits at once. It keeps the process alive. */
 export function attend(onParentGone: () => void): void {
   own.onOrphaned = onParentGone;
   if (process.connected) process.channel!.ref();
   else onParentGone();
 }
 
-/** What this process is to its parent; undefined for one that nobody supervises. */
+/** Role of this process; undefined if unsupervised. */
 export function ownRole(): Role | undefined {
   if (own.role === undefined && takeRole() === 'reload')
     void sendToParent({ svc: 'file', path: process.argv[1]! }); // it was forked, so it is a script; nothing was loaded before it that tells of files: see preload()
   return own.role;
 }
 
-/** Speaks to the parent that supervises this process, if there is one. Resolves when it is on its way, or in vain. */
+/** Sends a message to the supervising parent, if there is one. Resolves when it is on its way, or failed. */
 export function sendToParent(message: ToParent): Promise<void> {
   return new Promise((resolve) => {
     if (own.role === undefined || !process.connected) resolve();
@@ -181,7 +180,7 @@ export function sendToParent(message: ToParent): Promise<void> {
   });
 }
 
-/** Hears the parent. */
+/** Receives the parent's messages. */
 export function onParentMessage(onMessage: (message: ToChild, socket: Socket | undefined) => void): void {
   process.on('message', (message, handle) => {
     if (isOurs(message)) onMessage(message as ToChild, handle as Socket | undefined);
@@ -192,7 +191,7 @@ function isOurs(message: unknown): boolean {
   return typeof message === 'object' && message !== null && 'svc' in message;
 }
 
-/** Arguments for Node that give a child its role before it loads anything. Children of a bundle ask for their role when they run. */
+/** Node arguments that give a child its role before it loads anything. Children of a bundle request their role when they run. */
 export function preload(): string[] {
   const program = programBeside(import.meta.url, 'supervised-preload');
   return [...process.execArgv, ...(program === undefined ? [] : ['--import', program.href])];

@@ -1,7 +1,7 @@
 /**
- * What a supervisor answers itself: 503, when there is nobody to hand a request to.
+ * 503 responses of a supervisor without a serving child.
  *
- *   text/html for browsers, with the reason escaped        application/problem+json for whoever asks for JSON
+ *   text/html for browsers, with the escaped reason        application/problem+json for clients that accept JSON
  */
 import { escapeHtml } from '../base/html.ts';
 import { HTML_TYPE, HttpResponse, problem } from '../http/response.ts';
@@ -10,16 +10,16 @@ import type { HttpRequest } from '../http/contracts.ts';
 /** Seconds after which a client may try again. */
 const RETRY_AFTER_SECONDS = 1;
 
-/** Why there is no answer. */
+/** Reason of the 503. */
 interface Reason {
   readonly title: string;
   /** Several lines; shown only where the reader is the developer. */
   readonly text: string;
-  /** What happens next. */
+  /** Next step. */
   readonly hint: string;
 }
 
-/** The answer to a request that nobody serves. */
+/** Response to a request that no child serves. */
 export function unavailablePage(req: HttpRequest, { title, text, hint }: Reason): HttpResponse {
   const response = wantsJson(req.headers['accept'] ?? '')
     ? problem(503, req.id, { detail: text === '' ? title : `${title}: ${text}` })

@@ -1,7 +1,7 @@
 /**
- * Watches files by their directories: saving by renaming changes a directory, and a file that is missing may come.
+ * Watches files through their directories: saving by renaming changes a directory, and a missing file may be created.
  *
- *   event in a directory -> one of our files? -> 50 ms of silence -> changed
+ *   event in a directory -> a watched file? -> 50 ms of silence -> changed
  */
 import { existsSync, statSync, watch } from 'node:fs';
 import { basename, dirname } from 'node:path';
@@ -14,7 +14,7 @@ const SILENCE_MS = 50;
 
 interface Directory {
   readonly watcher: FSWatcher;
-  /** Of the directory that is watched: another one may have come in its place. */
+  /** Inode of the watched directory: another one may have replaced it. */
   readonly inode: number;
   readonly names: Set<string>;
 }
@@ -47,9 +47,9 @@ export class FileWatch {
   }
 
   /**
-   * Watches one more file. Where its directory is missing, whatever comes to be on the way to it counts.
+   * Watches one more file. If its directory is missing, a new entry on the path to it counts as a change.
    *
-   * `sinceMs`: the file has been read after that moment. One that was saved since may have been read before it was: it has changed.
+   * `sinceMs`: the file was read after this time. If it was modified since, the old content may have been read: it counts as changed.
    */
   add(file: string, sinceMs: number): void {
     let path = file;

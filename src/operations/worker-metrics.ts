@@ -1,8 +1,8 @@
 /**
- * The metrics of several workers, as one: what those that run count, what those that ended had counted, and how many there are.
+ * Metrics of several workers as one: of running workers, of ended ones, and their number.
  *
- * A counter that falls looks to Prometheus like one that began anew. So the counts of a worker stay when it goes, those that
- * were heard last when it goes without a word; its gauges go with it.
+ * A counter that falls looks like a restart to Prometheus. So the counts of an ended worker stay, at least as last reported; its gauges are
+ * dropped.
  */
 import { createMetrics, mergeMetrics } from '../observability/metrics.ts';
 import type { Clock } from '../base/clock.ts';
@@ -10,9 +10,9 @@ import type { Logger } from '../observability/log.ts';
 import type { Counter, MetricSnapshot, MetricsRegistry } from '../observability/metrics.ts';
 import type { Child } from './supervision.ts';
 
-/** How long a worker may take to say what it counts. */
+/** Time for a worker to report its metrics. */
 const ANSWER_MS = 1_000;
-/** Label sets of one metric that are kept of workers that ended; the others are added up under `other`. */
+/** Limit of label sets of a metric kept of ended workers; the others are added up under `other`. */
 const MOST_SERIES = 1_000;
 
 type Snapshots = readonly MetricSnapshot[];
@@ -55,7 +55,7 @@ export class WorkerMetrics {
     );
   }
 
-  /** Everything, once for all who ask at the same time. */
+  /** All metrics, collected once for concurrent callers. */
   collect(children: Iterable<Child>): Promise<Snapshots> {
     return (this.#round ??= this.#collect([...children]).finally(() => {
       this.#round = undefined;
@@ -81,13 +81,13 @@ export class WorkerMetrics {
     return countsOf(this.#last.get(child) ?? []);
   }
 
-  /** What a worker counts now. */
+  /** Current metrics of a worker. */
   onSnapshot(child: Child, id: number, metrics: Snapshots): void {
     this.#last.set(child, metrics);
     this.#waiting.get(id)?.answer(metrics);
   }
 
-  /** What a worker had counted when it ended. */
+  /** Last metrics of an ended worker. */
   onFinal(child: Child, metrics: Snapshots): void {
     this.#last.set(child, metrics);
   }
@@ -107,7 +107,7 @@ function countsOf(metrics: Snapshots): MetricSnapshot[] {
   return metrics.filter(({ kind }) => kind !== 'gauge');
 }
 
-/** Workers that come and go with ever new labels must not fill the memory of a parent that stays. */
+/** Workers with ever new labels must not fill the memory of the parent. */
 function bounded(metrics: MetricSnapshot[]): MetricSnapshot[] {
   if (metrics.every(({ series }) => series.length <= MOST_SERIES)) return metrics;
   return mergeMetrics(

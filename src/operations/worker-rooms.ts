@@ -1,17 +1,16 @@
 /**
- * The rooms of several workers as one: what one of them sends to a room goes by way of the parent to all others.
+ * Rooms across several workers: the parent forwards messages of one to all others.
  *
- * It is sent at most once, and left out where a process does not keep up: a parent must not fill its memory with what one of its
- * children does not read.
+ * A message is delivered at most once, and dropped if a process does not keep up: a slow child must not fill the parent's memory.
  */
 import { onParentMessage, sendToParent } from './supervision.ts';
 import { MemoryRoomBus } from '../cache/stores.ts';
 import type { Logger } from '../observability/log.ts';
 import type { RoomBus, RoomSubscriber } from '../cache/stores.ts';
 
-/** What may be on its way from a process to another, in messages. */
+/** Limit of messages on their way between two processes. */
 export const MOST_ON_THE_WAY = 10_000;
-/** How much of it, in bytes. */
+/** Limit of their bytes. */
 const MOST_BYTES = 16_777_216;
 
 /** The bus of a worker. */

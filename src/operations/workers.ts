@@ -1,12 +1,12 @@
 /**
- * Several processes of one application: started, replaced when they die, renewed one by one, ended together.
+ * Several processes of one application: started, replaced when they die, renewed one by one, stopped together.
  *
- *   starting -> ready -> draining -> gone          the first starts alone: a mistake that stops all of them is told once
+ *   starting -> ready -> draining -> gone          the first starts alone: an error that stops all of them is reported once
  *
- *   dies        its place is filled after 0.1 s, twice that after each further death, at most 30 s; anew after 10 s of peace
- *   SIGHUP      for each in turn: another one is ready first, then the old one lets its connections go. When the other one is
- *               not ready within 60 s, the old ones go on
- *   SIGTERM     all drain; the end of the last is ours. A second signal ends everything at once
+ *   dies        replaced after 0.1 s, twice that after each further death, at most 30 s; reset after 10 s without a death
+ *   SIGHUP      for each in turn: a new one becomes ready, then the old one retires. If the new one is not ready within 60 s, the old ones
+ *               continue
+ *   SIGTERM     all drain; this process ends with the last one. A second signal ends everything at once
  */
 import cluster from 'node:cluster';
 import { availableParallelism, constants } from 'node:os';
@@ -24,7 +24,7 @@ import type { Logger } from '../observability/log.ts';
 import type { SupervisedServer } from './supervised.ts';
 import type { Address, Child, Leave, ProcessEnd, RoomMessage, ToParent } from './supervision.ts';
 
-/** What workers are supervised with. */
+/** Options of worker supervision. */
 interface WorkersOptions {
   /** 1 ... 1024. */
   readonly count: number;
@@ -38,16 +38,16 @@ interface WorkersOptions {
 
 const FIRST_DELAY_MS = 100;
 const MOST_DELAY_MS = 30_000;
-/** A worker that has served for so long was no mistake from the start. */
+/** A worker that has served this long did not fail at start-up. */
 const STEADY_MS = 10_000;
-/** Deaths in a row after which nothing more is tried, when nobody serves. */
+/** Deaths in a row after which supervision gives up, if no worker serves. */
 const MOST_DEATHS = 5;
-/** What a worker may take beyond its time to drain, for the application's shutdown. */
+/** Time for the application's shutdown beyond the drain time. */
 const SHUTDOWN_MS = 10_000;
 const DEFAULT_DRAIN_MS = 30_000;
 /** How long a worker that has not started yet may take to end. */
 const START_END_MS = 3_000;
-/** How long a renewal waits for a new worker to serve, twice what a module may take to load: one that never does must not hold up the renewals to come. */
+/** Time for a new worker to serve during a renewal, twice the time limit of loading a module: a hanging one must not block later renewals. */
 const RENEWAL_START_MS = 60_000;
 
 interface Worker {
@@ -91,13 +91,13 @@ export class Workers {
     this.#metrics = new WorkerMetrics({ clock, log, workers: () => this.#serving().length });
   }
 
-  /** The exit status, when the last worker is gone for good. */
+  /** Exit status, when the last worker is gone for good. */
   get over(): Promise<number> {
     return this.#over.promise;
   }
 
   /**
-   * Starts the first worker, and when that serves the others. Answers where they listen, or how the first one ended.
+   * Starts the first worker, and then the others. Returns the address, or how the first one ended.
    *
    * @throws SvcError `E_LISTEN`
    */
@@ -106,7 +106,7 @@ export class Workers {
     return this.#started.promise;
   }
 
-  /** Renews every worker, one after the other. */
+  /** Renews every worker, one after another. */
   renew(): void {
     this.#isRenewalDue = true;
     this.#rolling ??= this.#roll().finally(() => {
@@ -114,7 +114,7 @@ export class Workers {
     });
   }
 
-  /** Lets every worker finish what it has begun. Resolves with the exit status when the last is gone. */
+  /** Drains every worker. Resolves with the exit status when the last is gone. */
   stop(): Promise<number> {
     if (!this.#stop.signal.aborted) {
       this.#stop.abort();
@@ -180,7 +180,7 @@ export class Workers {
     }
   }
 
-  /** What is sent to a room, to all others that have sockets, but those that do not keep up. */
+  /** Forwards a room message to all other workers with sockets that keep up. */
   #passOn(from: Worker, message: RoomMessage): void {
     for (const worker of this.#workers.values()) {
       if (worker === from || worker.state === 'starting' || worker.onTheWay >= MOST_ON_THE_WAY) continue;
@@ -203,7 +203,7 @@ export class Workers {
       worker.child.send({ svc: 'address', address });
     } catch (error) {
       if (!this.#hasServed)
-        this.#started.reject(error as Error); // of listenOn()
+        this.#started.reject(error as Error); // from listenOn()
       else log.error('listen_failed', error, { worker: worker.id });
       worker.child.kill('SIGTERM');
     }
@@ -237,7 +237,7 @@ export class Workers {
       return void this.#fill(0);
     }
     if (!this.#hasServed && signal === null) {
-      // it would go the same way again
+      // a restart would fail the same way
       this.#started.resolve({ status, signal });
       this.#stop.abort();
       this.#handoff.close();
@@ -299,7 +299,7 @@ export class Workers {
     }
   }
 
-  /** Replaces those that serve now, or answers why it went no further. */
+  /** Replaces the serving workers, or returns why it stopped. */
   async #replaceAll(): Promise<string | undefined> {
     for (const old of this.#serving()) {
       if (this.#stop.signal.aborted) return undefined;
@@ -311,7 +311,7 @@ export class Workers {
     return undefined;
   }
 
-  /** Starts a worker and waits until it serves, or answers why it does not. */
+  /** Starts a worker and waits until it serves, or returns why it does not. */
   async #startOne(): Promise<string | undefined> {
     const fresh = this.#fork();
     let isLate = false;
@@ -401,7 +401,7 @@ export async function superviseWorkers(
   };
 }
 
-/** The first SIGTERM or SIGINT drains, the second ends everything at once; SIGHUP renews, unless it means that the terminal is gone. */
+/** The first SIGTERM or SIGINT drains, the second ends everything at once. SIGHUP renews, unless the terminal is gone. */
 function obeySignals(workers: Workers, log: Logger, isServing: () => boolean): Disposable {
   const hadTerminal = isatty(0);
   let isEnding = false;
@@ -413,7 +413,7 @@ function obeySignals(workers: Workers, log: Logger, isServing: () => boolean): D
     isEnding = true;
     log.info('signal', { signal });
     void workers.stop().then((status) => {
-      if (isServing()) return; // whoever awaits `over` ends the process then, unless the program closes by itself
+      if (isServing()) return; // the caller that awaits `over` ends the process, unless the program closes by itself
       flush();
       process.exit(status);
     });

@@ -1,6 +1,6 @@
 /**
- * Background tasks: work that a handler leaves for after its answer. They run one after another when the request's
- * dependencies have been cleaned up; a failure is logged and counted, and stops none of the others.
+ * Background tasks: work after the response. Tasks run one after another when the request's dependencies were cleaned up. A failure
+ * is logged and counted, and the next task runs.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { SvcError } from '../base/errors.ts';
@@ -11,11 +11,11 @@ import type { Counter, Metrics } from '../observability/metrics.ts';
 const MAX_PER_REQUEST = 1_000;
 const MAX_WAITING = 10_000;
 
-/** What a handler adds tasks to: `tasks: Depends(BackgroundTasks)` in its spec. */
+/** Collects tasks of a handler: `tasks: Depends(BackgroundTasks)` in its spec. */
 export class BackgroundTasks {
   readonly #tasks: (() => unknown)[] = [];
   readonly #runner: BackgroundRunner;
-  /** Whether they have run, or never will: nothing is left that could run another. */
+  /** Whether the tasks have run or were dropped: later ones would never run. */
   #isOver = false;
 
   /** @internal */
@@ -24,16 +24,16 @@ export class BackgroundTasks {
   }
 
   /**
-   * Runs `fn(...args)` after the answer has been sent and the dependencies are cleaned up, in the async context of this call
-   * (AsyncLocalStorage). Not at all, when the handler fails. Shutdown waits for it. A task may add others.
+   * Runs `fn(...args)` after the response was sent and the dependencies are cleaned up, in the async context of this call
+   * (AsyncLocalStorage). It does not run when the handler fails. Shutdown waits for it. A task may add others.
    *
-   * @throws SvcError `E_BACKGROUND_FULL` beyond 1,000 tasks of a request, or 10,000 that wait; `E_BACKGROUND_OVER` when the
-   * last one has run
+   * @throws SvcError `E_BACKGROUND_FULL` beyond 1,000 tasks of a request, or 10,000 waiting ones; `E_BACKGROUND_OVER` after the last
+   * one has run
    */
   add<A extends readonly unknown[]>(fn: (...args: A) => unknown, ...args: A): this {
     if (this.#isOver) throw new SvcError('E_BACKGROUND_OVER', []);
     if (this.#tasks.length >= MAX_PER_REQUEST)
-      throw new SvcError('E_BACKGROUND_FULL', [MAX_PER_REQUEST, 'of one request']);
+      throw new SvcError('E_BACKGROUND_FULL', [MAX_PER_REQUEST, 'for one request']);
     this.#runner.reserve();
     this.#tasks.push(AsyncLocalStorage.bind(() => fn(...args)));
     return this;
@@ -49,7 +49,7 @@ export class BackgroundTasks {
     return this.#tasks.shift();
   }
 
-  /** Takes no more; answers how many it forgets. @internal */
+  /** Refuses further tasks. Returns the number of dropped ones. @internal */
   end(): number {
     this.#isOver = true;
     return this.#tasks.splice(0).length;
@@ -74,7 +74,7 @@ export class BackgroundRunner {
     this.#waiting++;
   }
 
-  /** Runs them in order, and those that they add. `onFailed` is called with every failure. Never rejects. */
+  /** Runs the tasks in order, including added ones. `onFailed` gets every failure. Never rejects. */
   async run(
     tasks: BackgroundTasks,
     fields: Record<string, unknown>,

@@ -1,11 +1,11 @@
 /**
- * A compiled route, and one request on its way through it. A route without inputs and dependencies is its handler alone;
- * another has steps (steps.ts) and makes a {@link RouteCall} per request:
+ * A compiled route, and the call of it for one request. A route without inputs and dependencies is only its handler; any other has
+ * steps (steps.ts) and makes a {@link RouteCall} for each request:
  *
- *   dependencies of the router and those that carry security -> path, query, headers, cookies -> body -> other dependencies
+ *   dependencies of the router and with security -> path, query, headers, cookies -> body -> other dependencies
  *   -> handler -> reply, through the serializer of its status -> clean-up of scope `handler` -> response
  *
- * A step returns a promise only when it has to wait.
+ * A step returns a promise only if it must wait.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Resolution } from './di-plan.ts';
@@ -66,7 +66,7 @@ class RouteCall {
         : new Resolution(this.#context, plan.size, req.event);
   }
 
-  /** The answer, or a promise of it where a step has to wait. */
+  /** The response, or a promise of it if a step must wait. */
   start(): unknown {
     if (this.#plan.size === 0) return this.#read(undefined); // nothing to clean up after a failure
     try {
@@ -77,7 +77,7 @@ class RouteCall {
     }
   }
 
-  /** Those whose inputs have problems stand aside: a 401 of another one comes before their 400. */
+  /** Dependencies with invalid inputs are skipped: a 401 of another one comes before their 400. */
   #resolveEarly(): unknown {
     const { early } = this.#plan;
     if (early.length === 0) return this.#read(undefined);
@@ -86,7 +86,7 @@ class RouteCall {
     return waiting === undefined ? this.#read(issues) : waiting.then(() => this.#read(issues));
   }
 
-  /** Those whose own inputs, and those of what they need, have no problems. */
+  /** Dependencies whose inputs, and those of their dependencies, are valid. */
   #sound(dependencies: readonly PlannedDependency[]): PlannedDependency[] {
     const unsound = new Set<number>();
     return dependencies.filter(({ slot, inputs, needs }) => {
@@ -98,7 +98,7 @@ class RouteCall {
     });
   }
 
-  /** Every problem of the inputs at once, those of the body included. */
+  /** Reports all issues of the inputs at once, including the body. */
   #read(earlier: Issue[] | undefined): unknown {
     const { inputs, late, body, form } = this.#plan;
     const issues = this.#readOf(late, inputs, earlier);
@@ -106,7 +106,7 @@ class RouteCall {
     return issues === undefined ? this.#resolveLate() : this.#refuse(issues);
   }
 
-  /** Reads inputs, and adds what is wrong with them to the `issues` there are. */
+  /** Reads inputs, and adds their problems to `issues`. */
   #readOf(
     dependencies: readonly PlannedDependency[],
     own: readonly TextInputPlan[] | undefined,
@@ -135,7 +135,7 @@ class RouteCall {
     return issues;
   }
 
-  /** The answer of a route that has a body and depends on nothing: when its body is whole. Never throws, never rejects. */
+  /** Response of a route with a body and without dependencies: made when its body is complete. Never throws, never rejects. */
   answerBody(edge: CoreEdge): Answer {
     const req = this.#req;
     const { inputs, bodyOptions, isSurrounded } = this.#plan;
@@ -155,7 +155,7 @@ class RouteCall {
     }
   }
 
-  /** The answer to this body. Never throws, never rejects. */
+  /** Response to this body. Never throws, never rejects. */
   answerTo(
     value: unknown,
     isPlainJson: boolean,
@@ -166,13 +166,13 @@ class RouteCall {
       return edge.answer(
         this.#validated('body', this.#plan.body!.parseJson(value, 'body', isPlainJson), issues),
         this.#req,
-      ); // asked for where there is one
+      ); // only called with a body
     } catch (error) {
       return edge.fail(error, this.#req);
     }
   }
 
-  /** The value of a JSON body, for those whom only a promise leads back into the AsyncLocalStorage that they came from. */
+  /** Value of a JSON body, through a promise, so that the caller's AsyncLocalStorage stays active. */
   #received(): Promise<readonly [value: unknown, isPlainJson: boolean]> {
     return this.#req.readJson(this.#plan.bodyOptions, (...received) => received);
   }
@@ -201,7 +201,7 @@ class RouteCall {
   }
 
   #handle(): unknown {
-    if (this.#req.expiry !== undefined) throw this.#req.expiry; // while something was waited for: nothing is begun that nobody reads
+    if (this.#req.expiry !== undefined) throw this.#req.expiry; // the client left during a wait: later steps are skipped
     const context = this.#context as unknown as Record<string, unknown>;
     const { names } = this.#plan;
     if (names.length > 0) for (const [name, slot] of names) context[name] = this.#resolution.values[slot];
@@ -213,14 +213,14 @@ class RouteCall {
     return isThenable(value) ? value.then((settled) => this.#finish(settled)) : this.#finish(value);
   }
 
-  /** The reply is read before scope `handler` is left, so that neither can be committed without the other. */
+  /** Reads the reply before leaving scope `handler`, so that both succeed or fail together. */
   #finish(value: unknown): Awaitable<HttpResponse> {
     const response = toResponse(value, this.#plan.reply).settle(this.#req);
     return isThenable(response) ? response.then((settled) => this.#leave(settled)) : this.#leave(response);
   }
 
   #leave(response: HttpResponse): Awaitable<HttpResponse> {
-    if (this.#req.expiry !== undefined) return abandon(response, this.#req.expiry); // too late: the client has been told that it failed
+    if (this.#req.expiry !== undefined) return abandon(response, this.#req.expiry); // too late: the client got a failure
     if (!this.#resolution.needsCleanup('handler')) {
       this.#leaveLater();
       return response;
@@ -232,7 +232,7 @@ class RouteCall {
     });
   }
 
-  /** What ended the request early is thrown into its generators; scope `handler` may turn it into another error. */
+  /** Throws the early end of a request into its generators; scope `handler` may turn it into another error. */
   #fail(error: unknown): unknown {
     this.#failure = { error };
     if (!this.#resolution.needsCleanup('handler')) {
@@ -242,11 +242,11 @@ class RouteCall {
     return this.#resolution.cleanUp('handler', this.#failure, ignore).then((failure) => {
       this.#failure = failure;
       this.#leaveLater();
-      throw failure!.error; // a failure goes in, so one comes out
+      throw failure!.error; // a failure went in, so a failure comes out
     });
   }
 
-  /** Leaves scope `request` when the answer has gone, then runs the background tasks of a handler that did not fail. */
+  /** Leaves scope `request` after the response, then runs the background tasks of a successful handler. */
   #leaveLater(): void {
     const resolution = this.#resolution;
     const { tasks } = resolution;
@@ -266,7 +266,7 @@ class RouteCall {
     this.#req.afterwards(AsyncLocalStorage.bind(leave));
   }
 
-  /** 400 with every problem; an exception only where somebody has to see one. */
+  /** 400 with all issues; an exception only if an exception handler needs it. */
   #refuse(issues: readonly Issue[]): HttpResponse {
     const { hasCleanups, tasks } = this.#resolution;
     if (this.#plan.deps.errors.hasHandlers || hasCleanups || tasks !== undefined)
@@ -278,7 +278,7 @@ class RouteCall {
   }
 }
 
-/** The answer of a route, when the value of its body is there. */
+/** Response of a route, when its body is parsed. */
 class BodyAnswer extends LateAnswer implements JsonTaker {
   readonly #call: RouteCall;
   readonly #issues: Issue[] | undefined;
@@ -302,16 +302,16 @@ class BodyAnswer extends LateAnswer implements JsonTaker {
   }
 }
 
-/** For all routes without dependencies: nothing is ever kept in it, and nobody asks it for the context. */
+/** Shared by all routes without dependencies: nothing is stored in it. */
 let nothingResolved: Resolution | undefined;
 
-/** Nobody will read the answer: what it is made from is ended. @throws `error` */
+/** Ends the source of an unused response. @throws `error` */
 async function abandon(response: HttpResponse, error: unknown): Promise<never> {
-  if (isChunks(response.body)) await discard(response.body).catch(() => undefined); // `error` is the one to tell
+  if (isChunks(response.body)) await discard(response.body).catch(() => undefined); // `error` is reported
   throw error;
 }
 
-/** What a handler, dependency or hook gets: each part is taken from the request when it is read. */
+/** Context of a handler, dependency or hook: each part is read from the request on demand. */
 class RequestContext implements Context {
   readonly req: HttpRequest;
 
@@ -332,7 +332,7 @@ class RequestContext implements Context {
 
 /** Inputs of a route besides its path, for documents and for callers such as MCP. */
 export interface RouteInputs {
-  /** Query, headers and cookies: its own, and those of everything that it depends on. */
+  /** Query, headers and cookies of the route and of all its dependencies. */
   readonly texts: readonly TextInputPlan[];
   readonly body: CompiledType | undefined;
   readonly form: SchemaPlan | undefined;
@@ -379,7 +379,7 @@ function endpointOf(
   } satisfies Endpoint & { run: Core };
 }
 
-/** Shared parts of routes without inputs: there may be thousands of them. */
+/** Shared parts of routes without inputs, of which there may be thousands. */
 const NO_SECURITY: readonly SecurityRequirement[] = Object.freeze([]);
 const NO_INPUTS: RouteInputs = Object.freeze({ texts: Object.freeze([]), body: undefined, form: undefined });
 const NO_META: Readonly<Record<string, unknown>> = Object.freeze({});
@@ -411,7 +411,7 @@ function planRoute(route: FlatRoute, subject: string, steps: Steps, deps: RouteD
   };
 }
 
-/** Adds the route's own security, one or a list, behind that of its dependencies. */
+/** Adds the route's own security, one or a list, after that of its dependencies. */
 function withOwn(
   security: readonly SecurityRequirement[],
   { security: own }: RouteSpec,
@@ -452,7 +452,7 @@ function replyPlan(spec: RouteSpec, subject: string): ReplyPlan {
     : { status, readsTuples: tuple !== false, encode: undefined };
 }
 
-/** A route that is its handler alone: in one function, with what {@link guarded} does, for there may be thousands. */
+/** A route that is only its handler, in one function with the work of {@link guarded}: there may be thousands. */
 function plainCore(handler: RoutePlan['handler'], edge: CoreEdge): Core {
   return (req) => {
     try {

@@ -1,5 +1,5 @@
 /**
- * Answers to requests that no route answers.
+ * Responses to requests without a matching route.
  */
 import { BadRequest, MethodNotAllowed, NotFound } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
@@ -14,7 +14,7 @@ import type { Core, ErrorRenderer } from '../http/pipeline.ts';
 import type { Endpoint, TransportRequest } from '../http/request/request.ts';
 import type { RoutingTable } from '../http/router.ts';
 
-/** What such answers are made of. */
+/** Dependencies of these responses. */
 interface UnmatchedDeps {
   readonly errors: ErrorRenderer;
   /** Every method that there is, as `Allow` has them. */
@@ -24,7 +24,7 @@ interface UnmatchedDeps {
   readonly preflight: ((req: TransportRequest) => Core | undefined) | undefined;
 }
 
-/** 404, 405, OPTIONS from the table, and what is no path. */
+/** 404, 405, OPTIONS of the table, and invalid paths. */
 export function unmatched(
   req: TransportRequest,
   { errors, allMethods, suggest, preflight }: UnmatchedDeps,
@@ -49,11 +49,11 @@ function options(allow: string): HttpResponse {
 }
 
 /**
- * What answers a preflight (Fetch Standard §3.3.2) for a route that has a CORS layer of its own: it asks for another method than it
- * comes with, so it never gets to that route. Undefined where no route has one: what surrounds them all answers before.
+ * Answers a preflight (Fetch Standard §3.3.2) for a route with its own CORS layer. A preflight has another method than its request, so it
+ * never reaches that route. Undefined without such routes: a layer around all routes answers earlier.
  *
- * Browsers keep such an answer for the address, whatever the method (§4.9), so that it would open the other routes of it, too: it is
- * kept only where those have the same layers.
+ * Browsers cache a preflight for the address and any method (§4.9), so it would also apply to the address's other routes. It may be
+ * cached only if those have the same layers.
  */
 export function preflightsOf(
   details: readonly { readonly route: CompiledRoute; readonly declared: Pick<FlatRoute, 'use' | 'socket'> }[],
@@ -109,7 +109,7 @@ function forOnce(response: HttpResponse): HttpResponse {
   return response;
 }
 
-/** A refusal is a value; it becomes an exception only where a handler of the application's may want to see it. */
+/** A refusal is a value; it becomes an exception only if the application has a handler for it. */
 function refuse(
   Exception: typeof NotFound,
   status: number,
@@ -130,13 +130,13 @@ function refuse(
   return response;
 }
 
-/** A 405 says what is allowed, whoever has made it (RFC 9110 §15.5.6). */
+/** Adds `Allow` to every 405 (RFC 9110 §15.5.6). */
 function withAllow(response: HttpResponse, allow: string): HttpResponse {
   if (response.status === 405 && !response.headers.has('Allow')) response.headers.set('Allow', allow);
   return response;
 }
 
-/** Outside production a 404 names a close path: the table is no secret there. */
+/** Outside production a 404 suggests a similar path: the table is not secret there. */
 export function suggester(routes: readonly CompiledRoute[]): (path: string) => string | undefined {
   const templates = [...new Set(routes.map((route) => route.template))].slice(0, 1_000);
   return (path) => {

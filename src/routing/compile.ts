@@ -35,29 +35,29 @@ import type { FlatRoute, Routes } from './route.ts';
 import type { RouteDeps } from './steps.ts';
 import type { SocketHub, SocketOpener } from './websocket.ts';
 
-/** What there is to compile. */
+/** Input of the compilation. */
 interface Declarations {
   readonly routes: Routes;
   /** The framework's own: a route of the application that has one of their paths is hidden by it. */
   readonly operations?: Routes | undefined;
-  /** What WebSockets share. */
+  /** Shared state of WebSockets. */
   readonly sockets: SocketHub;
-  /** What only the application itself may call: nothing that comes over a transport leads there. */
+  /** Routes that only the application itself may call: no transport leads there. */
   readonly tools?: Routes | undefined;
   readonly middleware: readonly Middleware[];
   /** Where a middleware was put to use. */
   placeOfMiddleware(middleware: Middleware): Place | undefined;
-  /** In the order of what they require. */
+  /** Plugins in dependency order. */
   readonly plugins: readonly Plugin[];
-  /** What has been found already. */
+  /** Findings so far. */
   readonly findings: readonly Finding[];
   readonly services: Services;
   readonly errors: ErrorRenderer;
   readonly tasks: BackgroundRunner;
   readonly state: StateMap;
-  /** Whether declared JSON bodies need a Content-Type, where the route does not say. */
+  /** Whether JSON bodies need a Content-Type, unless the route decides. */
   readonly strictContentType: boolean;
-  /** Sources of dependencies, and what stands in for them. */
+  /** Replacements of dependency sources. */
   readonly overrides: ReadonlyMap<unknown, DependencySource>;
   config(key: string): unknown;
 }
@@ -75,41 +75,41 @@ export interface RouteDetail {
 export interface CompilationView extends CompiledView {
   /** `routes`, in the same order. */
   readonly details: readonly RouteDetail[];
-  /** What only the application itself may call. */
+  /** Routes that only the application itself may call. */
   readonly tools: readonly RouteDetail[];
   /** Exception handlers of the application. */
   readonly handlers: readonly ExceptionHandlers[];
 }
 
-/** Compiled as far as it goes: what was found, and what serves if that is nothing grave. */
+/** Result: findings, and the application if none of them is an error. */
 export interface Compilation {
   readonly view: CompilationView;
   /** Errors among them keep the application from serving. */
   readonly findings: readonly Finding[];
-  /** @throws SvcError `E_COMPILE` with every finding, as soon as one of them is an error */
+  /** @throws SvcError `E_COMPILE` with every finding, if one of them is an error */
   serve(): CompiledApplication;
 }
 
-/** What serves. */
+/** The compiled application. */
 export interface CompiledApplication {
   /** Every route, one per method; a WebSocket's is `WEBSOCKET`. */
   readonly routes: readonly CompiledRoute[];
   readonly view: CompilationView;
-  /** Matches the request and answers it. Never throws, never rejects. */
+  /** Matches the request and handles it. Never throws, never rejects. */
   readonly handle: Core;
-  /** The same for a request that asks for a WebSocket: the answer 101 is `SwitchingProtocols`, any other one refuses. */
+  /** Handles a WebSocket request: `SwitchingProtocols` for 101, any other response refuses. */
   readonly upgrade: Core;
-  /** The route that answers to a method at a path. */
+  /** The route for a method and path. */
   routeAt(method: string, path: string): CompiledRoute | undefined;
   /** Whether a WebSocket can be opened at a path. */
   hasSocketAt(path: string): boolean;
-  /** The same for what only the application itself may call. */
+  /** Route look-up for internal calls. */
   readonly handleTool: Core;
-  /** Resolves the dependencies that live as long as the application. Answers how to leave them; that never rejects. */
+  /** Resolves dependencies of scope `app`. Returns their clean-up, which never rejects. */
   start(): Promise<() => Promise<void>>;
 }
 
-/** Compiles as much as can be, and finds every mistake between declarations. Throws for none of them. */
+/** Compiles as much as possible, and finds every mistake between declarations. Never throws for one. */
 export function compileApplication(declarations: Declarations): Compilation {
   const { middleware, plugins, services, errors, config, tasks, state, overrides } = declarations;
   const { env, log } = services;
@@ -169,7 +169,7 @@ export function compileApplication(declarations: Declarations): Compilation {
   const whole =
     tools.length === 0 ? view : { ...view, routes: [...routes, ...tools.map((detail) => detail.route)] };
   for (const layer of middleware) askMiddleware(layer, whole, declarations.placeOfMiddleware(layer), report);
-  // routes without layers of their own share the list of their router: each list is asked once
+  // routes without layers of their own share their router's list: each list is checked once
   const lists = new Map(
     [...details, ...tools].map(({ declared }) => [declared.use, declared.declared.place]),
   );
@@ -220,7 +220,7 @@ function matched(table: RoutingTable<Endpoint>, run: Core, method?: string): Cor
   };
 }
 
-/** What a middleware finds. One that throws instead has a mistake of its own. */
+/** Findings of a middleware. If it throws, that is reported as its own mistake. */
 function askMiddleware(
   layer: Middleware,
   view: CompilationView,
@@ -243,7 +243,7 @@ function askMiddleware(
   }
 }
 
-/** What was thrown, in one line. */
+/** An exception in one line. */
 export function thrown(error: unknown): string {
   if (error instanceof SvcError) return error.message;
   return error instanceof Error
@@ -253,7 +253,7 @@ export function thrown(error: unknown): string {
       : `a value of type ${typeof error}`;
 }
 
-/** What dependencies of scope `app` get: there is no request yet. */
+/** Context of dependencies with scope `app`, which have no request. */
 class StartContext implements Context {
   readonly state: StateMap;
 
@@ -278,7 +278,7 @@ function enter(
   report: (finding: Finding) => void,
 ): RouteDetail[] {
   const details: RouteDetail[] = [];
-  // static files come last: a route for the very path of their folder goes before
+  // static files come last: a route for the same path wins
   for (const declared of [
     ...flat.filter((route) => route.mount === undefined),
     ...flat.filter((route) => route.mount !== undefined),
@@ -303,10 +303,10 @@ function enter(
   return details;
 }
 
-/** What a WebSocket has in place of a method. */
+/** Method of WebSockets in the table. */
 const SOCKET = 'WEBSOCKET';
 
-/** WebSockets into a table of their own; in the other one, requests that ask for none are told so, where nobody else answers them. */
+/** Puts WebSockets into their own table; in the other one, ordinary requests for them get a 426 unless a route handles them. */
 function enterSockets(
   flat: readonly FlatRoute[],
   sockets: RoutingTable<Endpoint>,
@@ -338,7 +338,7 @@ function compiledSocket(
   { sockets, services }: Declarations,
   deps: RouteDeps,
 ): RoutedEndpoint | undefined {
-  const socket = flat.socket!; // asked before
+  const socket = flat.socket!; // checked before
   if (!socket.isHandled) {
     deps.report({
       rule: 'SVC107',
@@ -356,12 +356,12 @@ function compiledSocket(
   });
 }
 
-/** Whether it is the path of a static folder itself, which may be answered by somebody else. */
+/** Whether it is the path of a static folder itself, which another route may handle. */
 function isFolderOfMount({ mount, template }: FlatRoute): boolean {
   return mount !== undefined && template.parameters.at(-1)?.converter !== CONVERTERS.path;
 }
 
-/** One route; a mistake in its schemas or dependencies is a finding like any other. */
+/** Compiles one route; mistakes in its schemas and dependencies are findings. */
 function compiled(
   route: FlatRoute,
   method: string,
@@ -383,7 +383,7 @@ function compiled(
     };
   } catch (error) {
     report({
-      // also a getter in a spec that throws: what it names is declared later
+      // or a getter of a spec throws because its target is declared later
       rule: ruleOf(error),
       severity: 'error',
       subject: `${method} ${route.template.template}`,
@@ -398,12 +398,12 @@ function compiled(
   }
 }
 
-/** Shared parts for a route whose errors are rendered by `errors`. */
+/** Shared parts of a route whose errors `errors` renders. */
 function within(deps: RouteDeps, errors: ErrorRenderer): RouteDeps {
   return errors === deps.errors ? deps : { ...deps, errors, usualEdge: new CoreEdge(DEFAULT_PLAN, errors) };
 }
 
-/** A fault that belongs to another rule says so itself. */
+/** A fault that belongs to another rule names it. */
 function ruleOf(error: unknown): Finding['rule'] {
   return error instanceof SvcError ? (faultOf(error.code).rule ?? 'SVC107') : 'SVC107';
 }
@@ -430,7 +430,7 @@ function reportDuplicateNames(flat: readonly FlatRoute[], report: (finding: Find
   }
 }
 
-/** The innermost layer: the endpoint that matched, or the answer to what did not. */
+/** The innermost layer: the matched endpoint, or the response without one. */
 function core(
   details: readonly RouteDetail[],
   table: RoutingTable<Endpoint>,
@@ -445,7 +445,7 @@ function core(
     ),
   );
   const suggest = env === 'production' ? () => undefined : suggester(routes);
-  const hasPreflights = details.some(({ declared: { use } }) => use.some(({ kind }) => kind === 'cors')); // what it takes is not loaded for nothing
+  const hasPreflights = details.some(({ declared: { use } }) => use.some(({ kind }) => kind === 'cors')); // loads the module only if it is needed
   const parts = {
     errors,
     allMethods,
@@ -458,14 +458,14 @@ function core(
   };
 }
 
-/** What else may be done where the framework and a route want the same path. */
+/** Remedies if the framework and a route use the same path. */
 const OTHER_WAYS: Readonly<Record<string, string>> = {
   '/metrics': ', or the metrics a port of their own: ops: { metrics: { port } }',
   '/docs': ', or do without the page: enableDocs: false',
   '/openapi.json': ', or do without the document: enableDocs: false',
 };
 
-/** The framework answers there itself. */
+/** The framework handles the path itself. */
 function hidden(route: CompiledRoute): Finding {
   return {
     rule: 'SVC102',
@@ -477,7 +477,7 @@ function hidden(route: CompiledRoute): Finding {
   };
 }
 
-/** A static folder and a route of the very same paths: one of them is in vain. */
+/** A static folder and a route with equal paths: one of them is unreachable. */
 function mounted(route: CompiledRoute, { template, place }: CompiledRoute): Finding {
   return {
     rule: 'SVC102',
@@ -489,20 +489,20 @@ function mounted(route: CompiledRoute, { template, place }: CompiledRoute): Find
   };
 }
 
-/** Two routes that match the same. */
+/** Two routes that match the same requests. */
 function duplicate(route: CompiledRoute, first: CompiledRoute): Finding {
   return {
     rule: 'SVC101',
     severity: 'error',
     subject: `${route.method} ${route.template}`,
     place: route.place,
-    message: `the same path and method are registered as ${first.template} at ${fileOfPlace(first.place)}:${first.place.line}`,
+    message: `this path and method are also registered as ${first.template} at ${fileOfPlace(first.place)}:${first.place.line}`,
     remedy:
       'Remove one of the two, or give it another path or method; parameter names do not tell paths apart',
   };
 }
 
-/** Of a route whose name an earlier one has. */
+/** A route whose name is already used. */
 function namedTwice(name: string, route: FlatRoute, earlier: FlatRoute): Finding {
   return {
     rule: 'SVC104',

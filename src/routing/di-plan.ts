@@ -1,6 +1,6 @@
 /**
- * Dependencies of a route in the order of resolution: each comes after the dependencies that it needs, none needs itself, and none
- * needs one of a shorter scope. Below, their resolution for one request.
+ * Order of a route's dependencies: each after those it needs, without cycles, and without one of a shorter scope. Below, their
+ * resolution for one request.
  */
 import { errorAfter, SvcError } from '../base/errors.ts';
 import { BackgroundTasks } from './background.ts';
@@ -14,7 +14,7 @@ import type { Declared, Finding } from '../base/findings.ts';
 import type { Context, HttpRequest, SecurityRequirement, StateMap } from '../http/contracts.ts';
 import type { RequestEvent } from '../http/request/event.ts';
 
-/** What is being put in order for one route. */
+/** State of planning one route. */
 interface Ordering {
   readonly planned: PlannedDependency[];
   readonly slots: Map<DependencySource, number>;
@@ -22,7 +22,7 @@ interface Ordering {
   readonly declared: Declared;
 }
 
-/** What a planner works with. */
+/** Input of a planner. */
 interface PlannerDeps {
   readonly overrides: ReadonlyMap<unknown, DependencySource>;
   readonly tasks: BackgroundRunner;
@@ -36,7 +36,7 @@ const NOWHERE: Declared = Object.freeze({ place: Object.freeze({ file: '<unknown
 
 const RANK: Readonly<Record<Scope, number>> = { handler: 0, request: 1, app: 2 };
 
-/** Puts the dependencies of an application's routes in order, and finds what cannot be. */
+/** Orders the dependencies of an application's routes, and finds mistakes. */
 class DependencyPlanner {
   readonly #app: Ordering = { planned: [], slots: new Map(), subject: 'the application', declared: NOWHERE };
   #values: readonly unknown[] = [];
@@ -50,7 +50,7 @@ class DependencyPlanner {
     this.#report = deps.report;
   }
 
-  /** Resolves what lives as long as the application. Answers how to leave it again. */
+  /** Resolves dependencies of scope `app`. Returns their clean-up. */
   async start(
     context: Context,
   ): Promise<(onError: (error: unknown, label: string) => void) => Promise<unknown>> {
@@ -59,7 +59,7 @@ class DependencyPlanner {
       await resolution.resolve(this.#app.planned);
     } catch (error) {
       await resolution.cleanUp('app', { error }, () => {
-        /* the first failure is the one to tell */
+        /* the first failure is reported */
       });
       throw error;
     }
@@ -67,7 +67,7 @@ class DependencyPlanner {
     return (onError) => resolution.cleanUp('app', undefined, onError);
   }
 
-  /** Adds a dependency and what it needs; answers its slot, or -1 where a mistake has been reported. */
+  /** Adds a dependency and those it needs. Returns its slot, or -1 after a reported mistake. */
   plan(ordering: Ordering, dependency: Dependency<unknown>, above: Path = []): number {
     const source = this.#overrides.get(dependency.source) ?? dependency.source;
     const { scope } = dependency;
@@ -135,7 +135,7 @@ class DependencyPlanner {
   }
 
   #planShared(ordering: Ordering, dependency: Dependency<unknown>, label: string, above: Path): number {
-    const shared = { ...this.#app, subject: ordering.subject, declared: ordering.declared }; // of the route that asks first
+    const shared = { ...this.#app, subject: ordering.subject, declared: ordering.declared }; // the first route that uses it
     const slot = this.plan(
       shared,
       dependency,
@@ -202,7 +202,7 @@ const PROVIDER_KEYS: ReadonlySet<string> = new Set<keyof ProviderSpec>([
 ]);
 const CONTEXT_KEYS: ReadonlySet<string> = new Set<ContextKey>(['req', 'signal', 'state', 'params']);
 
-/** What calls a source, decided once. */
+/** Call of a source, decided once. */
 function callerOf(
   source: DependencySource,
   read: ReadSource,
@@ -229,12 +229,12 @@ function callerOf(
   };
 }
 
-/** Classes cannot be called; nothing but their text tells them from functions. */
+/** Classes cannot be called; only their source text distinguishes them from functions. */
 function isClass(source: unknown): boolean {
   return typeof source === 'function' && /^class\b/.test(Function.prototype.toString.call(source));
 }
 
-/** The context of a provided function: that of the request, and what it asked for. */
+/** Context of a provided function: the request's, and its own dependencies. */
 function contextOf(context: Context, names: readonly string[], values: readonly unknown[]): object {
   const own = new ProvidedContext(context) as unknown as Record<string, unknown>;
   names.forEach((name, index) => {
@@ -261,10 +261,10 @@ class ProvidedContext implements Context {
   }
 }
 
-/** Leaves what lives as long as the application. */
+/** Cleans up scope `app`. */
 type Leave = (onError: (error: unknown, label: string) => void) => Promise<unknown>;
 
-/** Of the routes of one application. */
+/** Generators of scope `app` of one application. */
 export class DependencyGraph {
   readonly #deps: PlannerDeps;
   #planner: DependencyPlanner | undefined;
@@ -278,12 +278,12 @@ export class DependencyGraph {
     return { planned: [], slots: new Map(), subject, declared };
   }
 
-  /** Adds a dependency and what it needs; answers its slot, or -1 where a mistake has been reported. */
+  /** Adds a dependency and those it needs. Returns its slot, or -1 after a reported mistake. */
   plan(ordering: Ordering, dependency: Dependency<unknown>): number {
     return (this.#planner ??= new DependencyPlanner(this.#deps)).plan(ordering, dependency);
   }
 
-  /** Resolves what lives as long as the application. Answers how to leave it again. */
+  /** Resolves dependencies of scope `app`. Returns their clean-up. */
   async start(context: Context): Promise<Leave> {
     return this.#planner === undefined ? nothingToLeave : this.#planner.start(context);
   }
@@ -305,13 +305,13 @@ export interface PlannedDependency {
   readonly scope: Scope;
   readonly inputs: readonly TextInputPlan[];
   readonly security: readonly SecurityRequirement[];
-  /** The slots of what it needs itself. */
+  /** Slots of its own dependencies. */
   readonly needs: readonly number[];
   /** Calls the source, or takes the value that all requests share. */
   readonly call: (request: Resolution) => unknown;
-  /** Whether what it gives may be a generator, which is entered. */
+  /** Whether its value may be a generator, which is entered. */
   readonly mayYield: boolean;
-  /** Whether another one needs it, and has to wait for it. */
+  /** Whether another dependency needs it, and must wait for it. */
   isNeeded: boolean;
 }
 
@@ -329,7 +329,7 @@ export class Resolution {
   /** Validated inputs by slot. */
   readonly inputs: (Readonly<Record<string, unknown>> | undefined)[];
   tasks: BackgroundTasks | undefined;
-  /** Promises of dependencies that others need, by slot, once they are under way; they never reject. */
+  /** Promises of running dependencies that others need, by slot; they never reject. */
   #waiting: (Promise<void> | undefined)[] | undefined;
   #pending = 0;
   /** The failure of the lowest slot. */
@@ -349,9 +349,9 @@ export class Resolution {
   }
 
   /**
-   * Resolves dependencies in order, each as soon as what it needs is there; independent ones run side by side. A promise
-   * only where one of them has one. When one fails, none begins any more, and those under way are waited for, so that all
-   * can be cleaned up; the first in order tells.
+   * Resolves dependencies in order, each as soon as its own dependencies are resolved; independent ones run concurrently. Returns a
+   * promise only if one of them does. After a failure none starts any more, and running ones are awaited, so that all can be cleaned
+   * up; the first failure in order is thrown.
    */
   resolve(planned: readonly PlannedDependency[]): Promise<void> | undefined {
     for (const dependency of planned) {
@@ -369,9 +369,8 @@ export class Resolution {
   }
 
   /**
-   * Leaves the generators of a scope, the last of the order first, however long each took to yield. `failure` holds what
-   * ended the request early, and is thrown into them; what one of them throws instead is thrown into the next, and comes
-   * back at the end.
+   * Leaves the generators of a scope, in reverse order. `failure` is the early end of the request, and is thrown into them. An
+   * exception of one of them is thrown into the next, and returned at the end.
    */
   async cleanUp(
     scope: Scope,
@@ -393,7 +392,7 @@ export class Resolution {
     return current;
   }
 
-  /** Whether a scope has anything to leave. */
+  /** Whether a scope has generators to leave. */
   needsCleanup(scope: Scope): boolean {
     const cleanups = this.#cleanups?.[scope];
     return cleanups !== undefined && cleanups.length > 0;
@@ -482,7 +481,7 @@ export class Resolution {
   }
 }
 
-/** A generator that has yielded its value and waits to be left. */
+/** A generator that has yielded its value. */
 class Cleanup {
   readonly #generator: Generator | AsyncGenerator;
   readonly dependency: PlannedDependency;

@@ -23,11 +23,11 @@ import type { Result, SchemaClass, SchemaPlan } from '../schema/schema.ts';
 
 export type { Scope } from '../http/dependency-scope.ts';
 
-/** What can be depended upon: it gets the context of the request. */
+/** A dependency source: a function of the request's context, or a class. */
 export type DependencySource =
   ((context: Context) => unknown) | (new (context: Context) => unknown) | typeof BackgroundTasks;
 
-/** What a source gives: instances of a class, what a generator yields, what a promise resolves with. */
+/** Value of a source: an instance of a class, the yielded value of a generator, the result of a promise. */
 export type Provided<F> = F extends abstract new (...args: never[]) => infer I
   ? I
   : F extends (...args: never[]) => infer R
@@ -38,7 +38,7 @@ export type Provided<F> = F extends abstract new (...args: never[]) => infer I
 
 /** A dependency in a spec. Made by {@link Depends} only. */
 export class Dependency<out T> {
-  /** For the compiler only: what the handler gets. */
+  /** For the compiler only: type of the value. */
   declare readonly value?: T;
   /** @internal */
   readonly source: DependencySource;
@@ -77,15 +77,15 @@ export class Dependency<out T> {
   }
 }
 
-/** What {@link Depends} takes besides its source. */
+/** Options of {@link Depends}. */
 export interface DependsOptions {
-  /** Once per request, whoever asks. Default true. */
+  /** Resolves once for each request, for all its users. Default true. */
   readonly cache?: boolean | undefined;
   /** Default: the scope of the source's own, as `handler` of a transaction; `handler` when the source needs one of that scope; else `request`. */
   readonly scope?: Scope | undefined;
 }
 
-/** Injects what `source` gives. @throws SvcError `E_DEPENDS` for what is no source */
+/** Injects the value of `source`. @throws SvcError `E_DEPENDS` for an invalid source */
 export function Depends<F extends DependencySource>(
   source: F,
   options: DependsOptions = {},
@@ -103,17 +103,17 @@ export type InputShape = object;
 /** The values of a shape or of a class's instances. */
 export type InputOf<S> = S extends SchemaClass<infer T> ? T : { readonly [K in keyof S]: S[K] };
 
-/** Where inputs come from, beside the path and the body. */
+/** Locations of inputs, beside path and body. */
 export interface TextInputs {
   readonly query?: InputShape | undefined;
-  /** `userAgent` reads `User-Agent`; an alias names others. */
+  /** `userAgent` reads `User-Agent`; an alias names other fields. */
   readonly headers?: InputShape | undefined;
   readonly cookies?: InputShape | undefined;
 }
 
 /** The inputs and dependencies of a {@link provide}d function; every key that is none of these is a dependency. */
 export interface ProviderSpec extends TextInputs {
-  /** What a client must show to pass: for documents and checks. */
+  /** Security requirement of a dependency, for documents and checks. */
   readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;
   /** Secret settings that it cannot do without, for example `['authSecret']`: an application that lacks one does not start. */
   readonly secrets?: readonly string[] | undefined;
@@ -133,7 +133,7 @@ type CheckedProvider<S> = {
         : `"${K & string}" is neither query, headers, cookies, security nor secrets, and no Depends(…)`;
 };
 
-/** What a provided function gets. */
+/** Context of a provided function. */
 export type ProviderContext<S> = Context & {
   readonly [K in keyof S & keyof TextInputs]: InputOf<NonNullable<S[K]>>;
 } & { readonly [K in Exclude<keyof S, ProviderKey>]: S[K] extends Dependency<infer T> ? T : never };
@@ -144,8 +144,8 @@ const PROVIDERS = new WeakMap<
 >();
 
 /**
- * A dependency function with inputs and dependencies of its own. The spec is read when the application compiles, so that a
- * getter in it may name what is declared later.
+ * A dependency function with its own inputs and dependencies. The spec is read when the application compiles, so that a getter in it
+ * may refer to later declarations.
  */
 export function provide<const S extends object, R>(
   spec: S & CheckedProvider<S>,
@@ -159,7 +159,7 @@ export function provide<const S extends object, R>(
   return provider;
 }
 
-/** A source together with what it asks for. */
+/** A source with its inputs and dependencies. */
 export interface ReadSource {
   readonly label: string;
   readonly spec: Readonly<Record<string, unknown>>;
@@ -168,16 +168,16 @@ export interface ReadSource {
   readonly security: readonly SecurityRequirement[];
 }
 
-/** A dependency as checks see it. */
+/** A dependency, for checks. */
 interface DependencyView {
   readonly label: string;
   readonly secrets: readonly string[];
-  /** Its own, without those of what it needs. */
+  /** Its own inputs, without those of its dependencies. */
   readonly security: readonly SecurityRequirement[];
   readonly needs: readonly Dependency<unknown>[];
 }
 
-/** What a dependency is called and asks for itself. */
+/** Name, inputs and dependencies of a dependency. */
 export function viewOfDependency({ source }: Dependency<unknown>): DependencyView {
   const { label, spec, security } = readSource(source);
   return {
@@ -190,12 +190,12 @@ export function viewOfDependency({ source }: Dependency<unknown>): DependencyVie
   }; // provide() types it
 }
 
-/** The function that somebody wrote: for rules that read its code. */
+/** The user's function, for rules that read its code. */
 export function functionOf({ source }: Dependency<unknown>): (...args: never[]) => unknown {
   return readSource(source).run;
 }
 
-/** What stands in for another source has the security of that: it is resolved as early. */
+/** A replacement has the security of its original, so it is resolved as early. */
 export function readSource(source: DependencySource, declared: DependencySource = source): ReadSource {
   const provider = PROVIDERS.get(source);
   const security = [PROVIDERS.get(declared)?.spec['security'] ?? []].flat() as SecurityRequirement[]; // provide() types it: one or a list
@@ -244,7 +244,7 @@ export class TextInputPlan {
     return this.#fieldNames.get(wireName) ?? wireName;
   }
 
-  /** Validates what the request has. */
+  /** Validates inputs of the request. */
   read(req: HttpRequest): Result<unknown> {
     if (this.from === 'query') return this.plan.parseText(req.query, 'query');
     if (this.from === 'cookie') return this.plan.parseText(req.cookies, 'cookie');
@@ -269,7 +269,7 @@ export class TextInputPlan {
   }
 }
 
-/** The field that a member reads: its alias as it stands, else `userAgent` as `user-agent`. */
+/** Field of a member: its alias unchanged, else `userAgent` as `user-agent`. */
 function fieldNameOf(name: string, wireName: string): string {
   return (
     name === wireName ? name.replace(/([a-z0-9])([A-Z])/g, '$1-$2').replaceAll('_', '-') : wireName
@@ -290,15 +290,15 @@ const SOURCES = [
   ['cookies', 'cookie'],
 ] as const;
 
-/** The text inputs that a spec asks for, compiled. */
+/** Compiled text inputs of a spec. */
 export function readTextInputs(spec: Readonly<Record<string, unknown>>): TextInputPlan[] {
   return SOURCES.flatMap(([key, from]) => {
     const shape = spec[key];
-    return shape === undefined ? [] : [new TextInputPlan(key, from, planOfShape(shape as InputShape, key))]; // the spec's type says what it is
+    return shape === undefined ? [] : [new TextInputPlan(key, from, planOfShape(shape as InputShape, key))]; // the type of the spec guarantees it
   });
 }
 
-/** A schema class's plan, or that of the fields of an object. */
+/** Plan of a schema class, or of an object's fields. */
 export function planOfShape(shape: InputShape, owner: string): SchemaPlan {
   return isSchemaClass(shape) ? planOf(shape) : fieldsOf(shape, owner);
 }

@@ -1,5 +1,5 @@
 /**
- * Plugins: put in order by what they require, registered through a `Host`, started in that order and stopped in reverse.
+ * Plugins: ordered by their requirements, registered through a `Host`, started in that order and stopped in reverse.
  */
 import type { Finding, Place } from '../base/findings.ts';
 import type { Logger } from '../observability/log.ts';
@@ -14,8 +14,8 @@ export interface RegisteredPlugin {
 }
 
 /**
- * The plugins in dependency order; among those that do not need one another, those that start first, then in the order of registration. A name that is
- * there twice, a requirement that nobody has registered and a circle are findings, which print the path.
+ * Returns the plugins in dependency order; among independent ones, those with `startsFirst`, then by registration. A repeated name, a
+ * missing requirement and a cycle are findings, which print the path.
  */
 export function sortPlugins(
   registered: readonly RegisteredPlugin[],
@@ -81,7 +81,7 @@ export function sortPlugins(
   return sorted;
 }
 
-/** Starts plugins in order. When one fails, those that had started are shut down in reverse, and its error is thrown. */
+/** Starts plugins in order. After a failure the started ones are shut down in reverse, and the error is thrown. */
 export async function startPlugins(
   plugins: readonly Plugin[],
   signal: AbortSignal,
@@ -100,7 +100,7 @@ export async function startPlugins(
   }
 }
 
-/** Stops plugins in reverse. A failure is logged, and stops none of the others. */
+/** Stops plugins in reverse. A failure is logged, and the others are stopped. */
 export async function stopPlugins(plugins: readonly Plugin[], log: Logger): Promise<void> {
   for (const plugin of plugins.toReversed()) {
     try {

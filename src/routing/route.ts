@@ -1,5 +1,5 @@
 /**
- * Routes as they are declared: on a `Router`, with data before the handler; and as one flat list when the application compiles.
+ * Declared routes: on a `Router`, with options before the handler; and as one flat list for the compilation.
  */
 import { SvcError } from '../base/errors.ts';
 import { Dependency } from './di.ts';
@@ -43,14 +43,14 @@ export type CheckedSpec<S> = {
         : `"${K & string}" is no route option, and no Depends(…); data of your own goes under meta`;
 };
 
-/** `A`, or a sentence for a class that is no type. */
+/** `A`, or a sentence for a class that is not a type. */
 type CheckedClass<T, A> = T extends new (data: never) => object
   ? T extends TypeSource
     ? A
     : 'a class that does not extend Schema has no fields to read: write class … extends Schema'
   : A;
 
-/** What the dependencies of a spec give, but for those whose names are taken. */
+/** Values of a spec's dependencies, without reserved names. */
 export type Injected<S, Taken = never> = {
   readonly [K in Exclude<keyof S, ReservedKey | Taken>]: S[K] extends Dependency<infer T> ? T : never;
 };
@@ -61,33 +61,33 @@ type Inputs<S> = {
     : InputOf<S[K]>;
 };
 
-/** What a handler gets: the parameters of the path, the inputs and dependencies of its spec, and those of its router. */
+/** Context of a handler: path parameters, inputs and dependencies of its spec, and those of its router. */
 export type HandlerContext<P extends string, S = object, D = object> = Context & {
   readonly params: PathParams<P>;
 } & Inputs<S> &
   Injected<S> &
   Injected<D, keyof S>;
 
-/** Answers requests of one route. */
+/** Handler of one route. */
 export type Handler<P extends string, S = object, D = object, R = unknown> = (
   context: HandlerContext<P, S, D>,
 ) => R | Promise<R>;
 
-/** What every router takes. */
+/** Options of a router. */
 export interface RouterOptions<D = Dependencies, B extends string = string> {
   /** Before every path of this router: `''`, or `/...` without a slash at the end. Its parameters are in the type of `params`. */
   readonly prefix?: PathTemplate<B> | undefined;
   /** Added to the tags of every route. */
   readonly tags?: readonly string[] | undefined;
-  /** Dependencies of every route, resolved before its inputs are read, whether its handler looks at them or not. */
+  /** Dependencies of every route, resolved before its inputs, whether its handler uses them or not. */
   readonly deps?: D | undefined;
 }
 
-/** A route as somebody wrote it down. */
+/** A declared route. */
 interface DeclaredRoute {
   readonly methods: readonly string[];
   readonly path: string;
-  /** The path, read; undefined where it is empty: there is one only with what is before it. */
+  /** The parsed path; undefined if empty: then it exists only below a prefix. */
   readonly own: ParsedTemplate | undefined;
   readonly spec: RouteSpec;
   readonly deps: Dependencies;
@@ -95,7 +95,7 @@ interface DeclaredRoute {
   readonly declared: Declared;
   /** The static files that it is a part of. */
   readonly mount?: StaticMount | undefined;
-  /** What opens as a WebSocket. */
+  /** The WebSocket of the route. */
   readonly socket?: DeclaredSocket | undefined;
 }
 
@@ -103,7 +103,7 @@ interface DeclaredRoute {
 export interface FlatRoute extends DeclaredRoute {
   readonly template: ParsedTemplate;
   readonly tags: readonly string[];
-  /** By name, those of the outermost router first; of one name, the handler sees the last, and all are resolved. */
+  /** By name, outermost router first; of equal names the handler gets the last, and all are resolved. */
   readonly routerDeps: readonly (readonly [name: string, dependency: Dependency<unknown>])[];
   /** Layers of the routers around the route, the outermost first, then the layers of its spec. */
   readonly use: readonly Middleware[];
@@ -117,7 +117,7 @@ interface Mount {
   readonly declared: Declared;
 }
 
-/** What routers around a route add to it. */
+/** Parts that outer routers add to a route. */
 interface Surroundings {
   readonly prefix: string;
   readonly tags: readonly string[];
@@ -130,13 +130,13 @@ interface Surroundings {
 const MOUNT_PARAMETER = 'file';
 
 const NOTHING_AROUND: Surroundings = { prefix: '', tags: [], deps: [], use: [], handlers: [], within: [] };
-/** What routes that ask for nothing share: there may be thousands. */
+/** Shared by routes without options, of which there may be thousands. */
 const NOTHING_ASKED: { readonly spec: RouteSpec; readonly deps: Dependencies } = Object.freeze({
   spec: Object.freeze({}),
   deps: Object.freeze({}),
 });
 
-/** Routes without their types: what routers of any dependencies have in common. */
+/** Untyped routes: the common part of routers with any dependencies. */
 export class Routes {
   readonly #prefix: string;
   readonly #tags: readonly string[];
@@ -161,8 +161,8 @@ export class Routes {
   }
 
   /**
-   * Adds a layer around every route of this router and of the routers below it, whenever they are registered. Layers of an outer
-   * router surround those of an inner one, and the first layer is the outermost. @throws SvcError `E_MIDDLEWARE`
+   * Adds a layer around every route of this router and of its inner routers, whenever they are registered. Layers of outer routers
+   * surround those of inner ones, and the first layer is the outermost. @throws SvcError `E_MIDDLEWARE`
    */
   use(middleware: Middleware | MiddlewareFunction): this {
     this.assertNotFrozen('add middleware');
@@ -171,8 +171,8 @@ export class Routes {
   }
 
   /**
-   * Handles what a route or layer of this router throws of this class, or of a class below it. Handlers of an inner router go
-   * before those of an outer one; in one router the handler of the most specific class wins.
+   * Handles exceptions of this class, or of its subclasses, from routes and layers of this router. Handlers of inner routers win over
+   * outer ones; within a router the handler of the most specific class wins.
    *
    * @throws SvcError `E_EXCEPTION_HANDLER`, also when the class has a handler here
    */
@@ -208,7 +208,7 @@ export class Routes {
     return fillTemplate(name, found, params);
   }
 
-  /** Every route with its whole path, in order of declaration; what does not fit together is reported. @internal */
+  /** All routes with their whole paths, in order of declaration; conflicts are reported. @internal */
   flatten(report: (finding: Finding) => void, around: Surroundings = NOTHING_AROUND): FlatRoute[] {
     const prefix = around.prefix + this.#prefix;
     const tags = [...around.tags, ...this.#tags];
@@ -220,7 +220,7 @@ export class Routes {
       const template =
         prefix === '' && route.own !== undefined ? route.own : readWhole(prefix + route.path, route, report);
       if (template === undefined) continue;
-      const { methods, path, own, spec, deps, handler, declared, mount, socket } = route; // one by one: a tenth of what `...route` takes
+      const { methods, path, own, spec, deps, handler, declared, mount, socket } = route; // one by one: a tenth of the time of `...route`
       flat.push({
         methods,
         path,
@@ -298,7 +298,7 @@ export class Routes {
     return this;
   }
 
-  /** A route of the package itself, for GET: its spec is as readSpec() gives it. @internal */
+  /** A GET route of the package itself, with a spec as from readSpec(). @internal */
   getOwn(path: string, spec: RouteSpec, handler: (context: Context) => unknown): this {
     this.#routes.push({
       methods: GET,
@@ -315,10 +315,10 @@ export class Routes {
   }
 
   /**
-   * The files of a directory, for GET and HEAD: `app.mountStatic('/static', 'public')`. A relative path counts from where the
-   * program was started, a URL from the module that makes it. Each route of yours that matches a path, too, goes before.
+   * Serves the files of a directory to GET and HEAD: `app.mountStatic('/static', 'public')`. A relative path is resolved against the
+   * working directory, a URL as it is. Routes of the application with a matching path win.
    *
-   * @throws SvcError `E_PATH_TEMPLATE`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`; a directory that is not there is a finding
+   * @throws SvcError `E_PATH_TEMPLATE`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`; a missing directory is a finding
    */
   mountStatic(urlPath: string, directory: string | URL, options: StaticOptions = {}): this {
     const prefix = urlPath === '/' ? '' : checkedPrefix(urlPath);
@@ -424,7 +424,7 @@ export class Router<
   const D extends Dependencies = Record<never, never>,
   const B extends string = '',
 > extends Routes {
-  /** @throws SvcError `E_PATH_TEMPLATE` for a prefix that is none, `E_ROUTE_SPEC` for what is no dependency */
+  /** @throws SvcError `E_PATH_TEMPLATE` for an invalid prefix, `E_ROUTE_SPEC` for an invalid dependency */
   constructor(options: RouterOptions<D, B> = {}) {
     super(options);
   }
@@ -496,8 +496,8 @@ export class Router<
   }
 
   /**
-   * A WebSocket (RFC 6455): what happens on it is told to the handlers of the router that this answers, or a handler takes each
-   * socket from its opening to its end. A request that asks for none is answered with 426, unless a GET route has the path.
+   * A WebSocket (RFC 6455). Returns a router for the handlers of its events; or a handler takes each socket from open to close. An
+   * ordinary request gets 426, unless a GET route has the path.
    */
   websocket<const P extends string>(
     path: PathTemplate<P>,
@@ -518,7 +518,7 @@ export class Router<
   }
 }
 
-/** What programs declare routes with: their places are below these on the stack. */
+/** Methods that declare routes: the declaration's place is below them on the stack. */
 const { get, post, put, patch, delete: remove, route } = Router.prototype;
 const only = (method: string): readonly string[] => Object.freeze([method]);
 const GET = only('GET'),
@@ -528,7 +528,7 @@ const GET = only('GET'),
   DELETE = only('DELETE');
 const VERBS: ReadonlySet<readonly string[]> = new Set([GET, POST, PUT, PATCH, DELETE]);
 
-/** As a route keeps them: those of verbs are shared by thousands. @throws SvcError `E_ROUTE_METHOD` */
+/** Methods as a route stores them: common lists are shared by thousands. @throws SvcError `E_ROUTE_METHOD` */
 function readMethods(methods: readonly string[]): readonly string[] {
   if (VERBS.has(methods)) return methods;
   if (!Array.isArray(methods) || methods.length === 0) throw new SvcError('E_ROUTE_METHOD', ['']);

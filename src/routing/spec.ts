@@ -1,5 +1,5 @@
 /**
- * What a route asks for and says about itself: its options, and how they and its dependencies are told apart and read.
+ * Specs of routes: options and dependencies, and how they are separated and read.
  */
 import { Dependency } from './di.ts';
 import { SvcError } from '../base/errors.ts';
@@ -27,7 +27,7 @@ import type { MiddlewareFunction } from '../http/pipeline.ts';
 import type { Reply } from '../http/reply.ts';
 import type { HttpResponse } from '../http/response.ts';
 
-/** A finding of `svc check` that is meant to be there. */
+/** A finding of `svc check` that is intended. */
 export interface Allowance {
   readonly rule: Finding['rule'];
   readonly reason: string;
@@ -35,43 +35,43 @@ export interface Allowance {
   readonly until?: string | undefined;
 }
 
-/** What clients of MCP are told about a route that is a tool, in place of what its spec says. */
+/** Description of a route for MCP clients, instead of its spec's. */
 export interface ToolDescription {
   /** 1 ... 128 characters out of `A-Z a-z 0-9 _ - .`. Default: the name of the route, else its method and path. */
   readonly name?: string | undefined;
-  /** For people. Default: `summary`. */
+  /** Title for people. Default: `summary`. */
   readonly title?: string | undefined;
-  /** For models: what it does and when to use it. Default: `description`, else `summary`. */
+  /** Description for models: effect and use. Default: `description`, else `summary`. */
   readonly description?: string | undefined;
-  /** What clients may believe of it. Default: by its method. */
+  /** Hints for clients. Default: by the method. */
   readonly annotations?: ToolHints | undefined;
 }
 
-/** What a call does. Hints: clients decide by them whether to ask their user first. */
+/** Effects of a call. Hints: clients decide by them whether to ask their user first. */
 export interface ToolHints {
   /** It changes nothing. Default: true for GET. */
   readonly readOnlyHint?: boolean | undefined;
   /** It may overwrite or delete. Default: false for GET. */
   readonly destructiveHint?: boolean | undefined;
-  /** Calling it again with the same arguments changes nothing more. Default: true for GET, PUT and DELETE. */
+  /** Repeating the call has no further effect. Default: true for GET, PUT and DELETE. */
   readonly idempotentHint?: boolean | undefined;
-  /** It reaches beyond this application. Default: not told. */
+  /** It acts beyond this application. Default: unspecified. */
   readonly openWorldHint?: boolean | undefined;
 }
 
-/** What every route says about itself, WebSocket routes as well. */
+/** Options of every route, including WebSocket routes. */
 export interface SharedSpec extends TextInputs {
-  /** What `urlFor` knows the route by. Unique in an application. */
+  /** Name for `urlFor`, unique in an application. */
   readonly name?: string | undefined;
   readonly summary?: string | undefined;
   readonly description?: string | undefined;
   readonly tags?: readonly string[] | undefined;
   readonly deprecated?: boolean | undefined;
-  /** Meant to be open to everybody; text says why. */
+  /** Marks a route as intentionally public; the text gives the reason. */
   readonly public?: boolean | string | undefined;
-  /** Yours: anything that middleware or rules want to know about the route, at `req.route.meta`. */
+  /** Application data for middleware and rules, at `req.route.meta`. */
   readonly meta?: Readonly<Record<string, unknown>> | undefined;
-  /** What a client must show, where no dependency says it. */
+  /** Security of the route, if no dependency declares it. */
   readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;
   /** How often one client may call or open it, in place of what the rate limit middleware says; false: as often as it likes. */
   readonly rateLimit?: RouteRateLimit | false | undefined;
@@ -81,33 +81,33 @@ export interface SharedSpec extends TextInputs {
   readonly use?: readonly (Middleware | MiddlewareFunction)[] | undefined;
 }
 
-/** What a route asks for and says about itself. Every other key of a spec is a dependency, named as the handler sees it. */
+/** Spec of a route. Every other key is a dependency, with the name that the handler sees. */
 export interface RouteSpec extends SharedSpec {
   /** The type of the JSON body: a schema class, or a type such as `list(Item)`. */
   readonly body?: TypeSource | undefined;
   /** The fields of a form. */
   readonly form?: InputShape | undefined;
-  /** What the handler replies with; by status where there are several. What does not fit is a 500, never sent. */
+  /** Schema of the reply; an object by status for several. A reply that does not match is a 500, and is not sent. */
   readonly response?: TypeSource | Readonly<Record<number, TypeSource>> | undefined;
   /** The status of a reply that names none: 200 ... 599. Default 200, or 204 for nothing. */
   readonly status?: number | undefined;
-  /** Whether it is a tool for MCP clients, or what they are told about it. Default true. */
+  /** Whether it is a tool for MCP clients, or its description for them. Default true. */
   readonly mcp?: boolean | ToolDescription | undefined;
   readonly allow?: readonly Allowance[] | undefined;
-  /** `false`: an array `[body, status]` is a list, never a reply with a status. Needed for lists of two whose second may be an integer 200 ... 599. */
+  /** `false`: an array `[body, status]` is a list, never a reply with a status. Needed for lists of two whose second item may be an integer 200 ... 599. */
   readonly tuple?: boolean | undefined;
   /** The most bytes of a body that this route reads, in place of the setting `maxBodyBytes`, be it more or less. Default: that setting, and 10,000,000 for JSON, text and forms. */
   readonly maxBodyBytes?: number | undefined;
-  /** Whether content for `body` without `Content-Type` is 415, in place of the setting `strictContentType`. Default true. */
+  /** Refuses content for `body` without `Content-Type` with 415; overrides the setting `strictContentType`. Default true. */
   readonly strictContentType?: boolean | undefined;
   /** How long a client may take to send the whole request, 10 ... 86_400_000 ms, in place of the setting `requestTimeoutMs`: for large uploads. Beyond it: 408. */
   readonly requestTimeoutMs?: number | undefined;
 }
 
-/** Names that no dependency may take: the parts of the context, and options that are to come. */
+/** Names that dependencies must not use: parts of the context, and future options. */
 export type ReservedKey =
   keyof RouteSpec | 'params' | 'req' | 'signal' | 'state' | 'message' | 'protocols' | 'origins';
-/** Dependencies by the name that the handler sees. */
+/** Dependencies by the handler's names. */
 export type Dependencies = Readonly<Record<string, Dependency<unknown>>>;
 
 /** The options of every route by name. */
@@ -174,7 +174,7 @@ const RESERVED: ReadonlySet<string> = new Set<ReservedKey>([
   'origins',
 ]);
 
-/** Options and dependencies of a spec, told apart. @throws SvcError `E_ROUTE_SPEC`, `E_OPTION_RANGE` */
+/** Separates options and dependencies of a spec. @throws SvcError `E_ROUTE_SPEC`, `E_OPTION_RANGE` */
 export function readSpec(subject: string, spec: unknown): { spec: RouteSpec; deps: Dependencies } {
   if (typeof spec !== 'object' || spec === null) throw new SvcError('E_ROUTE_HANDLER', [subject]);
   const options: Record<string, unknown> = {};
@@ -193,7 +193,7 @@ export function readSpec(subject: string, spec: unknown): { spec: RouteSpec; dep
   };
 }
 
-/** What the names of tools are made of. */
+/** Characters of tool names. */
 const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 const HINT = bool();
 

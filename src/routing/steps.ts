@@ -1,6 +1,6 @@
 /**
- * What is done before the handler of a route that asks for something: its dependencies in order, its inputs, its body or form. Decided
- * when the application compiles; mistakes of its schemas are told then.
+ * Steps before the handler of a route: dependencies in order, inputs, body or form. They are decided when the application compiles,
+ * which reports mistakes in its schemas.
  */
 import { planOfShape, readTextInputs } from './di.ts';
 import { SvcError } from '../base/errors.ts';
@@ -18,7 +18,7 @@ import type { FileKeeper } from '../http/request/form.ts';
 import type { CoreEdge, ErrorRenderer } from '../http/pipeline.ts';
 import type { ReplyPlan } from '../http/reply.ts';
 
-/** What routes share when they are compiled. */
+/** Shared input of the compilation. */
 export interface RouteDeps {
   readonly errors: ErrorRenderer;
   readonly graph: DependencyGraph;
@@ -28,9 +28,9 @@ export interface RouteDeps {
   /** The layers around every route. */
   readonly middleware: readonly Middleware[];
   readonly services: Services;
-  /** Whether declared JSON bodies need a Content-Type, where the route does not say. */
+  /** Whether JSON bodies need a Content-Type, unless the route decides. */
   readonly strictContentType: boolean;
-  /** The edge of all routes that say nothing of their replies. */
+  /** Serializer of routes without `response`. */
   readonly usualEdge: CoreEdge;
 }
 
@@ -44,7 +44,7 @@ export interface RoutePlan extends Steps {
   readonly reply: ReplyPlan;
 }
 
-/** What is done before the handler. */
+/** Compiled steps. */
 export interface Steps {
   /** No inputs, no dependencies. */
   readonly isPlain: boolean;
@@ -54,11 +54,11 @@ export interface Steps {
   readonly inputs: readonly TextInputPlan[];
   readonly body: CompiledType | undefined;
   readonly form: SchemaPlan | undefined;
-  /** Which files of a form are kept: those of its fields, as far as they may be large. */
+  /** Files of a form to keep: those of its fields, up to their limits. */
   readonly keeper: FileKeeper | undefined;
-  /** What the handler's context has besides the request: dependencies by name and slot. */
+  /** Dependencies in the handler's context, by name and slot. */
   readonly names: readonly (readonly [name: string, slot: number])[];
-  /** What a client must show to pass. */
+  /** Security requirements. */
   readonly security: readonly SecurityRequirement[];
 }
 
@@ -140,7 +140,7 @@ function keeperOf(form: SchemaPlan): FileKeeper {
   return (field) => limits.get(field);
 }
 
-/** Patterns that can backtrack without bound. What they are tested on is kept short, which the author should know. */
+/** Patterns that can backtrack without bound. Their input is kept short, and the author gets a finding. */
 function reportPatterns(
   plans: Iterable<ObjectPlan>,
   subject: string,
@@ -163,7 +163,7 @@ function reportPatterns(
   }
 }
 
-/** The dependencies of routers, those that carry security, and what they need: resolved before anything of the request is read. */
+/** Dependencies of routers, those with security, and those they need: resolved before the request is read. */
 function earlySlots(planned: readonly PlannedDependency[], ofRouter: number): ReadonlySet<number> {
   const early = new Set<number>();
   const add = (slot: number): void => {

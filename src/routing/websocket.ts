@@ -1,12 +1,12 @@
 /**
- * WebSocket routes: declared with what they ask for, compiled into a route whose answer is 101.
+ * WebSocket routes: declared with a spec, compiled into a route with the response 101.
  *
  *   app.websocket('/chat/{room}', spec).onOpen(...).onMessage(...).onClose(...)
  *   app.websocket('/echo', async (socket) => { for await (const message of socket) socket.send(message); });
  *
  *   middleware -> handshake (400, 426), origin (403) -> dependencies and inputs as for any route (401, 403, 400) -> 101 -> handlers
  *
- * Dependencies of scope `handler` are left before the 101 goes out, those of scope `request` when the socket has closed.
+ * Dependencies of scope `handler` are left before the 101 is sent, those of scope `request` when the socket has closed.
  */
 import { Dependency } from './di.ts';
 import { BadRequest, HTTPException, SvcError } from '../base/errors.ts';
@@ -42,41 +42,41 @@ import type { Agreement, OpenSocket } from '../http/server/websockets.ts';
 import type { OptionKind } from '../base/options.ts';
 import type { SharedSpec } from './spec.ts';
 
-/** A finding of `svc check` that is meant to be there: as for other routes. */
+/** A finding of `svc check` that is intended: as for other routes. */
 interface SocketAllowance {
   readonly rule: `SVC${number}` | `${string}/${string}`;
   readonly reason: string;
   readonly until?: string | undefined;
 }
 
-/** What a WebSocket route asks for and says about itself. Every other key of a spec is a dependency, named as the handlers see it. */
+/** Spec of a WebSocket route. Every other key is a dependency, with the name that the handlers see. */
 export interface WebSocketSpec extends SharedSpec {
-  /** The type of the messages, which are JSON texts: a schema class, or a type such as `list(Item)`. Default: text and bytes as they come. */
+  /** Type of the messages, which are JSON texts: a schema class, or a type such as `list(Item)`. Default: raw strings and bytes. */
   readonly message?: TypeSource | undefined;
-  /** The subprotocols it speaks. Of those that a client offers the first one that is among them is agreed upon; without any there is none. */
+  /** Supported subprotocols. The first one that the client offers and this list contains is used; without any there is none. */
   readonly protocols?: readonly string[] | undefined;
   /**
-   * Whose pages may open it, beside those of the application itself: whole origins, or a function; `'*'` for everybody's. Default:
-   * those that the CORSMiddleware lets in with credentials.
+   * Origins whose pages may open it, beside the application's own: a list of whole origins, or a function; `'*'` for all. Default: those
+   * that the CORSMiddleware allows with credentials.
    */
   readonly origins?: Origins | undefined;
-  /** Whether clients may open it that send no Origin: those that are no browsers. Default false. */
+  /** Accepts clients without an Origin, which are not browsers. Default false. */
   readonly allowMissingOrigin?: boolean | undefined;
   /** The most bytes of a message, inflated, 1 ... 1_073_741_824. Default 1_048_576; beyond it the socket closes with 1009. */
   readonly maxMessageBytes?: number | undefined;
   /** The most that may wait for a client that reads too slowly, 65_536 ... 1_073_741_824 bytes. Default 1_048_576. */
   readonly maxBufferedBytes?: number | undefined;
-  /** What becomes of messages beyond that: the client is parted with (1008), the oldest are left out, or `send()` throws. Default `disconnect`. */
+  /** Policy for a client with more unread bytes: close it (1008), drop the oldest messages, or let `send()` throw. Default `disconnect`. */
   readonly slowConsumer?: SlowConsumerPolicy | undefined;
-  /** How often a silent client is asked whether it is there, 100 ... 3_600_000 ms; without an answer until the next time it is gone. Default 30_000; false: never. */
+  /** Interval of pings to a silent client, 100 ... 3_600_000 ms; without an answer until the next one the connection is lost. Default 30_000; false: never. */
   readonly heartbeatMs?: number | false | undefined;
-  /** How long a client may send no message, 100 ... 86_400_000 ms; then the socket closes with 1000. Default false: for ever. */
+  /** Time without a message after which the socket closes with 1000, 100 ... 86_400_000 ms. Default false: unlimited. */
   readonly idleTimeoutMs?: number | false | undefined;
-  /** How long a client may take to answer a close frame, and handlers to reply to messages before one, 10 ... 60_000 ms. Default 5_000. */
+  /** Time for a client to answer a close frame, and for handlers to reply to messages before one, 10 ... 60_000 ms. Default 5_000. */
   readonly closeTimeoutMs?: number | undefined;
   /** Rooms that one socket may be in, 1 ... 100_000. Default 1_000. */
   readonly maxRooms?: number | undefined;
-  /** Whether messages are compressed where the client can (RFC 7692). Default false. */
+  /** Compresses messages if the client supports it (RFC 7692). Default false. */
   readonly compression?: boolean | WebSocketCompression | undefined;
   readonly allow?: readonly SocketAllowance[] | undefined;
 }
@@ -101,58 +101,58 @@ type SocketInjected<S, Taken = never> = {
 };
 type SocketInputs<S> = { readonly [K in keyof S & ('query' | 'headers' | 'cookies')]: InputOf<S[K]> };
 
-/** What handlers get beside the socket: the parameters of the path, the inputs and dependencies of the spec, and those of its router. */
+/** Context of handlers beside the socket: path parameters, inputs and dependencies of the spec, and those of its router. */
 export type SocketContext<P extends string, S = object, D = object> = Context & {
   readonly params: PathParams<P>;
 } & SocketInputs<S> &
   SocketInjected<S> &
   SocketInjected<D, keyof S>;
 
-/** What a message is: what `message` says, or text and bytes as they come. */
+/** Type of a message: of the option `message`, or strings and bytes. */
 export type MessageOf<S> = S extends { readonly message: infer T extends TypeSource }
   ? Infer<T>
   : string | Uint8Array;
 
 /**
- * A WebSocket as its handlers see it. `for await (const message of socket)` takes its messages and ends with it. Code that leaves
- * the loop keeps the socket: it may send, close, or iterate again.
+ * A WebSocket, for its handlers. `for await (const message of socket)` reads its messages and ends with it. Code that leaves the loop
+ * keeps the socket: it may send, close, or iterate again.
  */
 export interface Socket<M = string | Uint8Array> extends AsyncIterable<M> {
-  /** The subprotocol that both speak; empty when none was agreed upon. */
+  /** The negotiated subprotocol; empty if there is none. */
   readonly protocol: string;
   /**
-   * Whether messages can be sent: neither side has closed. When the client closes behind messages, it stays true while their handlers
-   * run, at most for `closeTimeoutMs`: replies go out before the close frame is answered.
+   * Whether messages can be sent: neither side has closed. When the client closes after messages, it stays true while their handlers
+   * run, at most for `closeTimeoutMs`: replies are sent before the close frame is answered.
    */
   readonly isOpen: boolean;
   /** Bytes that were sent and that the system has not taken yet. */
   readonly bufferedAmount: number;
   /**
-   * Sends text as a text message, bytes as a binary one; bytes must not be written to afterwards. Returns false when the socket has
-   * closed, or closes for it: the message is left out. @throws SvcError `E_WEBSOCKET_DATA`; `E_WEBSOCKET_FULL` with the policy `wait`, when there is no room
+   * Sends a string as a text message, bytes as a binary one; bytes must not change afterwards. Returns false if the socket has closed, or
+   * closes because of it; the message is dropped. @throws SvcError `E_WEBSOCKET_DATA`; `E_WEBSOCKET_FULL` with the policy `wait`, when there is no room
    */
   send(data: string | Uint8Array): boolean;
-  /** Sends a value as JSON text. Returns what {@link send} does. @throws SvcError `E_REPLY` for what has no JSON form */
+  /** Sends a value as JSON. Returns the result of {@link send}. @throws SvcError `E_REPLY` for a value without JSON */
   sendJson(value: unknown): boolean;
   /** Resolves when there is room for more; at once when there is, or when the socket has closed. */
   drain(): Promise<void>;
-  /** Asks whether the peer is there. Resolves with the milliseconds that took, or undefined when the socket has closed before. */
+  /** Pings the peer. Resolves with the round-trip time in milliseconds, or undefined if the socket closed first. */
   ping(): Promise<number | undefined>;
-  /** Closes: what was sent goes out first. Default 1000; `reason` is cut to 123 bytes. @throws SvcError `E_WEBSOCKET_CLOSE` for a code that is never sent */
+  /** Closes after sent messages. Default code 1000; `reason` is cut to 123 bytes. @throws SvcError `E_WEBSOCKET_CLOSE` for a code that must not be sent */
   close(code?: number, reason?: string): void;
-  /** Gets what is sent to a room from now on. @throws SvcError `E_ROOM` beyond `maxRooms` */
+  /** Joins a room, and gets its messages from now on. @throws SvcError `E_ROOM` beyond `maxRooms` */
   join(room: string): void;
   leave(room: string): void;
   /** Sends to every member of a room but this one, in every process. */
   broadcast(room: string, data: string | Uint8Array): void;
-  /** The same with a value as JSON. */
+  /** Sends a value as JSON to a room. */
   broadcastJson(room: string, value: unknown): void;
 }
 
 /** Takes a socket from its opening to its end. The socket closes with 1000 when it returns; when it throws, as for an error of a listener. */
 export type SocketHandler<C, M = string | Uint8Array> = (socket: Socket<M>, context: C) => Awaitable<unknown>;
 
-/** What is called when something happens on a socket, one after the other: the next message when the handler of the one before has settled. */
+/** Handlers of socket events, called one at a time: the next message waits until the previous handler has settled. */
 interface Callbacks<C, M> {
   open?: (socket: Socket<M>, context: C) => Awaitable<unknown>;
   message?: (socket: Socket<M>, message: M, context: C) => Awaitable<unknown>;
@@ -181,14 +181,14 @@ export class WebSocketRouter<C = Context, M = string | Uint8Array> {
     return this.#set('message', fn);
   }
 
-  /** Behind the last message, once. 1006 is a connection that was lost. */
+  /** Called once, after the last message. 1006 is a lost connection. */
   onClose(fn: NonNullable<Callbacks<C, M>['close']>): this {
     return this.#set('close', fn);
   }
 
   /**
-   * For what the others throw, and for messages that do not fit (`ValidationError`): the socket stays open. Without it the
-   * socket closes: 1007 for such messages, 1008 for exceptions that are meant for clients, else 1011.
+   * Called for exceptions of the other handlers, and for messages that do not match (`ValidationError`): the socket stays open. Without
+   * it the socket closes: 1007 for such messages, 1008 for exceptions meant for clients, else 1011.
    */
   onError(fn: NonNullable<Callbacks<C, M>['error']>): this {
     return this.#set('error', fn);
@@ -214,7 +214,7 @@ export class WebSocketRouter<C = Context, M = string | Uint8Array> {
   }
 }
 
-/** What the sockets of an application share. */
+/** Shared state of an application's sockets. */
 export interface SocketHub {
   readonly rooms: Rooms;
   readonly meter: WebSocketMeter;
@@ -276,7 +276,7 @@ const RESERVED: ReadonlySet<string> = new Set<ReservedSocketKey>([
   'status',
 ]);
 
-/** A WebSocket route as somebody wrote it down. @internal */
+/** A declared WebSocket route. @internal */
 export class DeclaredSocket {
   readonly subject: string;
   readonly options: SocketOptions;
@@ -299,7 +299,7 @@ export class DeclaredSocket {
     this.guard = new HandshakeGuard(this.subject, this.options);
   }
 
-  /** Whether anything is done with its sockets. */
+  /** Whether its sockets have handlers. */
   get isHandled(): boolean {
     return this.#handler !== undefined || Object.keys(this.router.take()).length > 0;
   }
@@ -347,7 +347,7 @@ export class DeclaredSocket {
         },
       };
     }
-    const { open, message, close, error } = this.router.take() as Callbacks<unknown, unknown>; // as above
+    const { open, message, close, error } = this.router.take() as Callbacks<unknown, unknown>; // the types were checked when they were set
     return {
       decode,
       onOpen: (socket) => open?.(socket, socket.context),
@@ -386,7 +386,7 @@ export class SocketOpener {
   }
 }
 
-/** A layer around the dependencies of the route: nothing is resolved for what is no handshake. */
+/** A layer around the route's dependencies: they are not resolved for an ordinary request. */
 class HandshakeGuard implements Middleware {
   readonly compression: SharedSocketDeps['compression'];
   readonly origin: OriginGuard;
@@ -409,7 +409,7 @@ class HandshakeGuard implements Middleware {
     this.origin.compile(view);
   }
 
-  /** At once where nothing has to be waited for: promises for each of many sockets that come together are memory to be cleaned up. */
+  /** Synchronous if nothing has to wait: promises of many simultaneous sockets cost memory. */
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const handshake = readHandshake(req);
     const deflate =
@@ -424,7 +424,7 @@ class HandshakeGuard implements Middleware {
     return admission === undefined ? next() : admission.then(next);
   }
 
-  /** What was agreed upon, once. */
+  /** The negotiation, done once. */
   takeAgreement(req: HttpRequest): Agreement {
     const agreement = this.#agreements.get(req)!; // handle() has let it through
     this.#agreements.delete(req); // an open socket keeps its request
@@ -459,7 +459,7 @@ function apart(
   return { options, deps };
 }
 
-/** A message as its handlers get it. What it throws closes the socket with 1003 or 1007, unless somebody handles it. */
+/** Decodes a message. Its exception closes the socket with 1003 or 1007, unless onError handles it. */
 function decoder(message: TypeSource | undefined, subject: string): (data: string | Buffer) => unknown {
   if (message === undefined) return (data) => data;
   const type = compileType(message, `the messages of ${subject}`);

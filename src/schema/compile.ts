@@ -213,10 +213,12 @@ function compileObject(plan: ObjectPlan): Check {
   const { schema } = plan;
   const members = new Members(plan.fields.map(memberOf));
   const unknown = plan.extra === 'ignore' ? undefined : unknownMembers(plan);
-  return (value, run) => {
-    // An instance has been validated: it is taken as it is.
-    if (!isInputObject(value, run))
-      return schema !== undefined && value instanceof schema ? value : run.fail('type', 'must be an object');
+  const check: Check = (value, run) => {
+    if (!isInputObject(value, run)) {
+      if (schema === undefined || !(value instanceof schema)) return run.fail('type', 'must be an object');
+      // an instance within the input has been validated: it is taken as it is
+      return run.depth > 0 || plan.inputOf === undefined ? value : check(plan.inputOf(value), run);
+    }
     if (run.depth >= MAX_DEPTH) return tooDeep(run);
     run.depth++;
     const before = run.count;
@@ -227,6 +229,7 @@ function compileObject(plan: ObjectPlan): Check {
     if (!isGood || extras === FAIL) return FAIL;
     return run.isDry ? value : plan.build(values, value, extras);
   };
+  return check;
 }
 
 /** The values of a dry run. */

@@ -99,6 +99,8 @@ export interface ObjectPlan {
   readonly extra: Extra;
   /** Names that the class has a use for, so that no unknown member may take them. */
   readonly reserved: ReadonlySet<string>;
+  /** The members of an instance as input, so that an instance given as a whole input is validated anew. */
+  inputOf?(instance: object): Readonly<Record<string, unknown>>;
   /** Makes the value from validated members, in the order of `fields`; may throw what the class's initialisers throw. */
   build(values: unknown[], input: unknown, extras: Readonly<Record<string, unknown>> | undefined): unknown;
 }

@@ -190,19 +190,13 @@ class Plan implements SchemaPlan<object>, Constructed {
   }
 
   parseJson(input: unknown, at?: string, isPlainJson = false): Result<object> {
-    return runCheck(
-      (this.#check ??= objectCheck(this)),
-      isPlainJson ? input : this.#asInput(input),
-      at,
-      false,
-      isPlainJson,
-    );
+    return runCheck((this.#check ??= objectCheck(this)), input, at, false, isPlainJson);
   }
 
   /** Whether {@link parseJson} would take it. */
   accepts(input: unknown): boolean {
     this.#check ??= objectCheck(this);
-    return this.#check(this.#asInput(input), new Run(false, false, true)) !== FAIL;
+    return this.#check(input, new Run(false, false, true)) !== FAIL;
   }
 
   parseText(input: TextInput, at?: string, isForm = false): Result<object> {
@@ -218,9 +212,10 @@ class Plan implements SchemaPlan<object>, Constructed {
       fields,
       extra,
       reserved: this.reserved,
+      inputOf: (instance) => this.inputOf(instance),
       build: (values, _, extras) => ({ values: this.#inCallOrder(values), extras }),
     });
-    return runCheck(this.#members, this.#asInput(data), undefined);
+    return runCheck(this.#members, data, undefined);
   }
 
   build(values: unknown[], input: unknown, extras: Readonly<Record<string, unknown>> | undefined): object {
@@ -248,9 +243,8 @@ class Plan implements SchemaPlan<object>, Constructed {
   }
 
   /** An instance of the class is read by its members, so that `new User(user)` is a validated copy. */
-  #asInput(input: unknown): unknown {
-    if (!(input instanceof this.schema)) return input;
-    const members = input as Readonly<Record<string, unknown>>;
+  inputOf(instance: object): Readonly<Record<string, unknown>> {
+    const members = instance as Readonly<Record<string, unknown>>; // its fields, and what is kept besides
     const named = this.fields.map((field) => [field.wireName, members[field.name]] as const);
     return Object.fromEntries([...this.extras(members), ...named]);
   }

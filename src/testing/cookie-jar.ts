@@ -22,7 +22,7 @@ export class CookieJar {
     this.#nowMs = nowMs;
   }
 
-  /** The value of a cookie as it was sent, whatever its path. */
+  /** Raw value of a cookie, of any path. */
   get(name: string): string | undefined {
     return [...this.#alive()].find((cookie) => cookie.name === name)?.value;
   }
@@ -45,7 +45,7 @@ export class CookieJar {
     return [...this.#alive()].map((cookie) => cookie.name);
   }
 
-  /** Keeps what a `Set-Cookie` field of an answer from `url` says, if a browser would. */
+  /** Stores a `Set-Cookie` field of a response from `url`, as a browser would. */
   take(field: string, url: URL): void {
     const [pair, ...rest] = field.split(';');
     const equals = pair!.indexOf('=');

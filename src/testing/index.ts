@@ -55,17 +55,17 @@ export interface TestClientOptions {
    * background task or a clean-up rejects the call, and `close()` of the client where the response came before. Default true.
    */
   readonly raiseErrors?: boolean | undefined;
-  /** Sources of dependencies, and what stands in for them with this client. The application stays as it is. */
+  /** Replacements of dependency sources for this client. The application is unchanged. */
   readonly overrides?:
     readonly (readonly [source: unknown, replacement: (context: Context) => unknown])[] | undefined;
 }
 
-/** What a web `Request` takes as its body. */
+/** Body of a web `Request`. */
 export type WebBody = NonNullable<ConstructorParameters<typeof Response>[0]> | null;
 
-/** What a request is made of. At most one of `json`, `form` and `body`. */
+/** Options of a request. At most one of `json`, `form` and `body`. */
 export interface TestRequest {
-  /** Beside those of the client; of one name, this one is sent. */
+  /** Added to those of the client; equal names override. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Added to the path's own query. */
   readonly query?:
@@ -88,7 +88,7 @@ const clientsOf = new WeakMap<Svc, number>();
 
 /** A client of one application. Starts it with the first request; redirects are not followed, cookies are kept. */
 export class TestClient implements AsyncDisposable {
-  /** What the application has set, and what is sent back. */
+  /** Cookies of the application, sent back with requests. */
   readonly cookies: CookieJar;
   readonly #app: Svc;
   readonly #headers: Readonly<Record<string, string>>;
@@ -96,7 +96,7 @@ export class TestClient implements AsyncDisposable {
   readonly #raises: boolean;
   readonly #overrides: ReadonlyMap<unknown, (context: Context) => unknown>;
   readonly #errors = new Map<string, unknown>();
-  /** The ids of requests of which a background task or a clean-up has failed; one of them is empty for clean-ups of scope `app`. */
+  /** Ids of requests whose background task or clean-up failed; empty for clean-ups of scope `app`. */
   readonly #failedAfter = new Set<string>();
   /** The application's ends of the sockets in memory. Each promise resolves when no handler runs. */
   readonly #sockets = new Map<WebSocketConnection, Promise<void>>();
@@ -166,7 +166,7 @@ export class TestClient implements AsyncDisposable {
     return this.request('OPTIONS', path, request);
   }
 
-  /** Sends a request. @throws what the application's handler threw, unless `raiseErrors` is false */
+  /** Sends a request. @throws the error of the handler, unless `raiseErrors` is false */
   async request(method: string, path: string, request: TestRequest = {}): Promise<Response> {
     if (this.#closing !== undefined) throw new Error('The test client is closed');
     const served = await (this.#ready ??= this.#start());
@@ -196,8 +196,8 @@ export class TestClient implements AsyncDisposable {
   }
 
   /**
-   * Opens a WebSocket, with the Origin of the application unless `headers` has another. @throws WebSocketRefused with the answer
-   * when that is not 101; and what the application has thrown instead, unless `raiseErrors` is false
+   * Opens a WebSocket, with the application's Origin unless `headers` has another. @throws WebSocketRefused with a response that is not 101;
+   * or the error of the application, unless `raiseErrors` is false
    */
   async websocket(path: string, options: TestWebSocketOptions = {}): Promise<TestWebSocket> {
     if (this.#closing !== undefined) throw new Error('The test client is closed');
@@ -250,8 +250,8 @@ export class TestClient implements AsyncDisposable {
   }
 
   /**
-   * Stops listening, and shuts the application down when no other client uses it. Closing again changes nothing. @throws what a
-   * socket's handler, a background task or a clean-up threw, when no other call has thrown it; several as AggregateError
+   * Stops listening, and shuts the application down when no other client uses it. It may be called again. @throws the error of a socket's
+   * handler, a background task or a clean-up, if no other call has thrown it; several as AggregateError
    */
   close(): Promise<void> {
     return (this.#closing ??= this.#close());
@@ -263,7 +263,7 @@ export class TestClient implements AsyncDisposable {
 
   async #close(): Promise<void> {
     await this.#ready?.catch(() => {
-      /* told to whoever sent the request */
+      /* the caller of the request gets it */
     });
     for (const socket of this.#sockets.keys()) socket.close(CLOSE.goingAway, 'the server stops');
     await this.#lastWords();

@@ -1,5 +1,5 @@
 /**
- * The client's end of a WebSocket in a test: what it sends goes out at once, what comes waits until it is asked for.
+ * Client end of a WebSocket in a test: sends at once, and keeps received messages until they are read.
  *
  *   await using socket = await client.websocket('/chat');
  *   socket.send('hello');
@@ -15,19 +15,19 @@ import { toJson } from '../http/response.ts';
 import type { Duplex } from 'node:stream';
 import type { WebSocketClose } from '../http/websocket/closing.ts';
 
-/** What a handshake is made of, beside the client's own headers and cookies. */
+/** Options of a handshake, beside the client's own headers and cookies. */
 export interface TestWebSocketOptions {
-  /** Of one name, this one is sent. `origin: ''` leaves the Origin out, which is the application's own else. */
+  /** They override equal names of the client. `origin: ''` omits the Origin, which is the application's by default. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Subprotocols to be offered. */
+  /** Offered subprotocols. */
   readonly protocols?: readonly string[] | undefined;
-  /** Whether compression is offered. Default false. */
+  /** Offers compression. Default false. */
   readonly compression?: boolean | undefined;
 }
 
 /** The handshake was answered with something else than 101. */
 export class WebSocketRefused extends Error {
-  /** The answer, as for any other request. */
+  /** The response. */
   readonly response: Response;
 
   constructor(response: Response) {
@@ -37,7 +37,7 @@ export class WebSocketRefused extends Error {
   }
 }
 
-/** Returns the error of the handlers of a socket whose handshake was answered with these fields, once. @internal */
+/** Returns the handlers' error of the socket with these response fields, once. @internal */
 export type ErrorSource = (headers: Headers) => HandlerError | undefined;
 
 interface HandlerError {
@@ -51,7 +51,7 @@ interface Waiter {
 
 /** A client's end of a WebSocket. */
 export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncDisposable {
-  /** The fields of the answer. */
+  /** Fields of the response. */
   readonly headers: Headers;
   readonly #closed: PromiseWithResolvers<WebSocketClose> = Promise.withResolvers();
   readonly #takeError: ErrorSource;
@@ -59,7 +59,7 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
   #failure: HandlerError | undefined;
   /** Whether the test waits for the end, which rejects with the error. */
   #isAwaited = false;
-  /** Whether the test has the error. */
+  /** Whether the test got the error. */
   #isRaised = false;
   readonly #stream: Duplex;
   readonly #reader: FrameReader;
@@ -108,12 +108,12 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
     if (head !== undefined && head.length > 0) this.#reader.push(head);
   }
 
-  /** The subprotocol that both speak; empty when none was agreed upon. */
+  /** The negotiated subprotocol; empty if there is none. */
   get protocol(): string {
     return this.headers.get('sec-websocket-protocol') ?? '';
   }
 
-  /** Settles when the connection is over. Rejects with what a handler of the application has thrown. */
+  /** Settles when the connection has ended. Rejects with the error of a handler. */
   get closed(): Promise<WebSocketClose> {
     this.#isAwaited = true;
     this.#isRaised ||= this.#failure !== undefined;
@@ -136,12 +136,12 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
     this.send(toJson(value));
   }
 
-  /** Sends bytes as they are, frame or not: for what no proper client would send. */
+  /** Sends raw bytes, valid frame or not. */
   sendRaw(bytes: Uint8Array): void {
     this.#stream.write(bytes);
   }
 
-  /** The next message; rejects when the socket closes before one comes, with what a handler of the application has thrown if it did. */
+  /** The next message. Rejects when the socket closes first, with the error of a handler if there is one. */
   receive(): Promise<string | Uint8Array> {
     const message = this.#messages.shift();
     if (message !== undefined) return Promise.resolve(message);
@@ -156,7 +156,7 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
     return JSON.parse(String(await this.receive())) as unknown;
   }
 
-  /** Closes, and says how the connection ended. Rejects as {@link closed} does. */
+  /** Closes, and returns how the connection ended. Rejects like {@link closed}. */
   close(code?: number, reason = ''): Promise<WebSocketClose> {
     if (!this.#hasSaidClose && this.#close === undefined)
       this.#write(OPCODE.close, code === undefined ? Buffer.alloc(0) : closePayload(code, reason));
@@ -169,7 +169,7 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
     this.#stream.destroy();
   }
 
-  /** Reads nothing any more, or goes on. */
+  /** Stops or resumes reading. */
   pause(): void {
     this.#stream.pause();
   }
@@ -196,7 +196,7 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
     });
   }
 
-  /** @throws what a handler of the application has thrown, unless the test has it. @internal */
+  /** @throws the error of a handler, unless the test got it. @internal */
   rethrow(): void {
     this.#failure ??= this.#takeError(this.headers);
     if (this.#failure === undefined || this.#isRaised) return;

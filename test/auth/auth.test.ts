@@ -1,5 +1,5 @@
 /**
- * Bearer tokens, roles, scopes and conditions as dependencies: who gets in, who does not, and what they are told.
+ * Bearer tokens, roles, scopes and conditions as dependencies: accepted and refused requests, and their responses.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -80,7 +80,7 @@ test('BearerAuth() takes tokens of the previous secret, and of its own argument 
   assert.deepEqual(brief(await client.get('/', bearer(tokenOf()))), INVALID);
 });
 
-test('K06 BearerAuth() without secret keeps the application from starting, and names the variable', async () => {
+test('BearerAuth() without secret keeps the application from starting, and names the variable', async () => {
   const { app } = make({ authSecret: undefined });
   app.get('/', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
   await assert.rejects(app.startup(), {
@@ -90,7 +90,7 @@ test('K06 BearerAuth() without secret keeps the application from starting, and n
   });
 });
 
-test('K01 BearerAuth() refuses a short secret, as an argument at once, as a setting at the start, and never shows it', async () => {
+test('BearerAuth() refuses a short secret, as an argument at once, as a setting at the start, and never shows it', async () => {
   assert.throws(() => BearerAuth('short-secret'), { code: 'E_SECRET_WEAK' });
   const { app } = make({ authSecret: 'short-secret' });
   app.get('/', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
@@ -101,7 +101,7 @@ test('K01 BearerAuth() refuses a short secret, as an argument at once, as a sett
   );
 });
 
-test('K02 BearerAuth() warns of a placeholder in its argument when the application starts', async () => {
+test('BearerAuth() warns of a placeholder in its argument when the application starts', async () => {
   const { client, events } = serving(BearerAuth('changeme-changeme-changeme-changeme'), {
     authSecret: undefined,
   });
@@ -339,7 +339,7 @@ test('svc check is content with an application that has its secret, before and a
 
 // ── the list of requirements ──
 
-test('V11 requireScopes("a", "b") needs both: 403 names them, and a missing token has no error attribute', async () => {
+test('requireScopes("a", "b") needs both: 403 names them, and a missing token has no error attribute', async () => {
   const { client, events } = serving(requireScopes('a', 'b'));
   await using _ = client;
   assert.deepEqual(brief(await client.get('/')), MISSING);
@@ -360,7 +360,7 @@ test('V11 requireScopes("a", "b") needs both: 403 names them, and a missing toke
   assert.equal(events.find(({ event }) => event === 'access_denied')!['sub'], 'ada');
 });
 
-test('V12 scopes are an array of strings, or one text: nothing else grants any, and no part of a word does', async () => {
+test('Scopes are an array of strings, or one text: nothing else grants any, and no part of a word does', async () => {
   await using client = serving(requireScopes('read')).client;
   const refusing: Record<string, unknown>[] = [
     { scopes: 'admin read' },
@@ -386,7 +386,7 @@ test('V12 scopes are an array of strings, or one text: nothing else grants any, 
     assert.equal((await client.get('/', bearer(tokenOf(claims)))).status, 200, JSON.stringify(claims));
 });
 
-test('V13 requireRoles("admin"): a role is an item of the array, and nothing that the prototype has', async (t) => {
+test('requireRoles("admin"): a role is an item of the array, and nothing that the prototype has', async (t) => {
   await using client = serving(requireRoles('admin')).client;
   for (const claims of [
     { roles: 'superadmin' },
@@ -418,7 +418,7 @@ test('requireRoles() takes any of its roles, and its 403 is no challenge', async
   assert.deepEqual(brief(await client.get('/', bearer(tokenOf({ roles: ['x'] })))), [403, null]);
 });
 
-test('V14 a token is taken from the Authorization field alone, once, in any case of its scheme', async (t) => {
+test('A token is taken from the Authorization field alone, once, in any case of its scheme', async (t) => {
   const { app } = make();
   app.route('/', ['GET', 'POST'], { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
   const server = await app.run({ port: 0, handleSignals: false });
@@ -485,7 +485,7 @@ test('V14 a token is taken from the Authorization field alone, once, in any case
   assert.deepEqual(await ask('', 'POST', '/', `access_token=${token}`), MISSING);
 });
 
-test('V15 401 for whoever is not known, 403 for whoever may not, and HEAD as GET', async () => {
+test('401 without authentication, 403 without permission, and HEAD like GET', async () => {
   const { app } = make();
   for (const [path, source] of [
     ['/token', BearerAuth()],
@@ -516,7 +516,7 @@ test('V15 401 for whoever is not known, 403 for whoever may not, and HEAD as GET
   }
 });
 
-test('J42 what is wrong with a token is in no answer', async () => {
+test('The response does not reveal why a token is refused', async () => {
   await using client = serving(BearerAuth()).client;
   const response = await client.get(
     '/',
@@ -623,7 +623,7 @@ test('requirements stand on the way in that auth names: its claims, its 401, its
   ]);
 });
 
-test('a way in of somebody else that declares nothing counts as a bearer', async () => {
+test('a foreign source without a declaration counts as bearer', async () => {
   const { app } = make({ authSecret: undefined });
   app.get(
     '/',
@@ -635,7 +635,7 @@ test('a way in of somebody else that declares nothing counts as a bearer', async
   assert.deepEqual(app.routes[0]!.security, [{ scheme: 'bearer', scopes: [], roles: ['a'] }]);
 });
 
-test('what a route demands is in its record, once: for documents, tools and checks', () => {
+test('the security of a route is recorded once, for documents, tools and checks', () => {
   const { app } = make();
   app
     .get('/a', { me: Depends(BearerAuth()) }, () => 'x')

@@ -262,7 +262,7 @@ test('Config.reads() tells what each key was read as, completed by later reads',
   );
 });
 
-test('Config.unknownVariables() lists what nobody has read, with the name that was meant', () => {
+test('Config.unknownVariables() lists unread variables, with the most similar name', () => {
   const config = new Config({
     defaults: { host: '' },
     values: { port: 1 },

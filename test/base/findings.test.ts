@@ -43,7 +43,7 @@ test('placeOf() answers <unknown> 0:0, when no frame is of the program', () => {
   });
 });
 
-/** What programs call; and what they call it through. */
+/** Functions that programs call, and their callers. */
 function declare(): ReturnType<typeof declaredHere> {
   return declaredHere(declare);
 }

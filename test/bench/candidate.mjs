@@ -173,7 +173,7 @@ export async function metrics() {
 
 let multipartParts;
 
-/** What an application has from its start: importing is no part of reading a body. */
+/** Created at start-up: importing is not part of reading a body. */
 async function loadMultipart() {
   const { MultipartParser } = await built('http/request/multipart');
   const { boundaryOf, readFormOptions } = await built('http/request/form');
@@ -250,7 +250,7 @@ export async function sqlite() {
   );
   await driver.open();
   let held;
-  const lent = () => held ?? driver.acquire('statement', undefined); // at once: nobody else has it
+  const lent = () => held ?? driver.acquire('statement', undefined); // synchronous: there is no other user
   const done = (connection, result) => {
     if (connection !== held) driver.release(connection);
     return result;

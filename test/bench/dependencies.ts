@@ -1,5 +1,5 @@
 /**
- * What a dependency costs a request: a route with six of one kind against a route with one, through the compiled
+ * Cost of a dependency: a route with six of one kind against a route with one, through the compiled
  * application without a transport. CPU ns for each of the other five, what its source does included; medians of fresh
  * processes.
  *

@@ -18,10 +18,10 @@ import { alternate, childResult, printHead, printRow } from './harness.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const BENCH = join(import.meta.dirname, 'http.ts');
-/** What a build needs. */
+/** Requirements of a build. */
 const PARTS = ['src', 'package.json', 'tsconfig.json'];
 const LIMIT = 1.05;
-/** Of Student's distribution, two-sided 90 %, by degrees of freedom 1 … 9; beyond that hardly less. */
+/** Student's distribution, two-sided 90 %, by degrees of freedom 1 … 9; beyond that hardly less. */
 const T = [6.314, 2.92, 2.353, 2.132, 2.015, 1.943, 1.895, 1.86, 1.833];
 const SCENARIOS = [
   'json',

@@ -1,5 +1,5 @@
 /**
- * What the framework costs: the same answers by svc and by a hand-written node:http handler, CPU per request.
+ * Cost of the framework: the same responses by svc and by a hand-written node:http handler, CPU per request.
  *
  *   bare     as people write it by hand
  *   floor    the same by every public means that makes node:http cheaper: flat fields, requests without a body read no further
@@ -75,7 +75,7 @@ const post = (path: string, value: unknown): string => {
 const SCENARIOS: Readonly<Record<string, Scenario>> = {
   json: { request: get('/json'), status: 200, bound: 1 },
   text: { request: get('/text'), status: 200, bound: 1 },
-  /** The same with somebody who subscribes to each event of svc:request and svc:handler, a store bound to both; and with the access log. */
+  /** Variants with a subscriber to each event of svc:request and svc:handler, each bound to a store; and with the access log. */
   watched: { request: get('/json'), status: 200, bound: 1.6 },
   logged: { request: get('/json'), status: 200, bound: 1.8 },
   param: { request: get('/api/v1/r100/12345'), status: 200, bound: 1 },
@@ -105,7 +105,7 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
 const SIDES = ['bare', 'floor', 'svc'] as const;
 type Side = (typeof SIDES)[number];
 
-/** What a request that is refused before its handler may cost, as a multiple of one to the same route that is not. */
+/** Maximum cost of a request that is refused before its handler, as a multiple of an accepted one to the same route. */
 const MOST_OF_REFUSAL = 1.1;
 const SECRET = 'of this benchmark, and of nothing that is served';
 /** No token; more bytes announced than the route reads, none of which are sent. That answer ends its connection, so its success does, too. */
@@ -282,7 +282,7 @@ async function svc(): Promise<Server> {
   return serverOf(() => app.run({ port: 0, handleSignals: false }));
 }
 
-/** What an instrumentation does at least: an object for each part, the one around it out of a store. */
+/** Minimum of an instrumentation: an object for each part, with its parent from a store. */
 function watch(): void {
   const store = new AsyncLocalStorage<object>();
   for (const channel of ['svc:request', 'svc:handler']) {
@@ -300,7 +300,7 @@ function name(): string {
 
 const NO_FIELDS: Record<string, string> = {};
 
-/** What a developer writes by hand without a framework, giving the same bytes. It listens, as every server does: node:http keeps no list of its connections before. */
+/** Hand-written server without a framework, with the same bytes. It listens, like every server: otherwise node:http keeps no list of its connections. */
 async function bare(isFloor: boolean): Promise<Server> {
   const send = (
     res: ServerResponse,
@@ -454,7 +454,7 @@ async function bare(isFloor: boolean): Promise<Server> {
       return received(req, res, (body) => {
         if (typeof body !== 'object' || body === null)
           return problem(res, 400, 'Bad Request', 'The body must be an object');
-        const errors = problemsOf(body as Received); // what is only believed here is checked there
+        const errors = problemsOf(body as Received); // the check that the plain parser omits
         if (errors.length === 0)
           return json(res, 201, {
             ok: true,
@@ -489,7 +489,7 @@ async function bare(isFloor: boolean): Promise<Server> {
   return server;
 }
 
-/** What the layers of the scenario `stack` add. */
+/** Layers of the scenario `stack`. */
 const STACK_FIELDS = [
   'RateLimit-Policy',
   '"default";q=1000000;w=60',

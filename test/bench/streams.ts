@@ -1,5 +1,5 @@
 /**
- * What long bodies and compression cost: CPU of the server's process, beside bare node:http in the same words. Clients are in a
+ * Cost of long bodies and compression: CPU of the server's process, beside bare node:http in the same words. Clients are in a
  * process of their own, every sample is two fresh processes, the sides alternate, the median counts.
  *
  *   long        a text of 1 MiB against res.end(text)

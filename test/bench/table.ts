@@ -27,7 +27,7 @@ const { values } = parseArgs({
   },
 });
 
-// ── what is measured ──
+// ── measurements ──
 
 /** How a topic is run: by the harness, or by a script of this folder whose Markdown tables are read. */
 interface Topic {
@@ -57,7 +57,7 @@ const TOPICS: Readonly<Record<string, Topic>> = {
   dependencies: { script: ['--conditions=svc-source', 'dependencies.ts'] },
 };
 
-/** What one run left: the harness's record, or the text that a script printed. */
+/** Result of one run: the harness's record, or the printed text of a script. */
 interface Saved {
   readonly topic: string;
   readonly node: string;
@@ -249,7 +249,7 @@ const WEBSOCKET_BOUNDS = {
   'broadcast to 1000': 0.95,
 };
 const PLAIN = ['json', 'text', 'param', 'param x2 + query', '404'];
-/** Of bare node:http, which needs less on Node 26. */
+/** Time of plain node:http, which needs less on Node 26. */
 const PLAIN_BOUND = Number.parseInt(process.versions.node) >= 26 ? 1.03 : 0.95;
 const ROWS: readonly Row[] = [
   ...PLAIN.flatMap((step) => [

@@ -1,5 +1,5 @@
 /**
- * What WebSockets cost: CPU of the server's process for a message, beside the package `ws` with bufferutil. Clients are in a
+ * Cost of WebSockets: CPU of the server's process for a message, beside the package `ws` with bufferutil. Clients are in a
  * process of their own, every sample is a fresh server, the sides alternate, the median counts. Both sides have loaded svc: the
  * memory of large messages makes V8 look through all that is loaded, 30 times a second, which is twice the cost of 1 MiB with
  * this package (9 MB) beside ws alone (1 MB), and says nothing of either codec.
@@ -261,7 +261,7 @@ async function clients(port: number, step: Step): Promise<void> {
     }
     setTimeout(() => {
       isOver = true;
-      setTimeout(() => process.send!(messages), 300); // what was on the way
+      setTimeout(() => process.send!(messages), 300); // messages that were on their way
     }, RUN_MS);
   });
   process.send!('ready');

@@ -561,7 +561,7 @@ test('cached() takes a backend that fails for one that has nothing, counts it, a
   await load();
   assert.equal(lines.length, 2);
   assert.equal(lines[1]!['failures'], 5);
-  await assert.rejects(load.delete(), /connection refused/); // who asks to forget must know
+  await assert.rejects(load.delete(), /connection refused/); // the caller must know
   await assert.rejects(load.clear(), /connection refused/);
 });
 
@@ -686,7 +686,7 @@ test('cached() tells a caller with a signal of a failure', async () => {
   await assert.rejects(load(new AbortController().signal), /down/);
 });
 
-test('cached() begins calls that nobody can join beyond maxFlights, refuses none, and refreshes none', async () => {
+test('cached() beyond maxFlights starts unshared calls, refuses none, and refreshes none', async () => {
   const clock = new ManualClock();
   const { fn, calls } = manual<[number], number>();
   const load = cached(fn, { maxFlights: 1, ttlSeconds: 1, staleSeconds: 60, clock });

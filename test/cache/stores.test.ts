@@ -168,7 +168,7 @@ test('MemoryRateLimitStore agrees with GCRA in whole numbers, on generated attem
   }
 });
 
-test('R04: MemoryRateLimitStore gives up the bucket that is soonest as good as new', async () => {
+test('MemoryRateLimitStore gives up the bucket that is soonest as good as new', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 100, periodMs: 100_000 };
@@ -179,11 +179,11 @@ test('R04: MemoryRateLimitStore gives up the bucket that is soonest as good as n
   assert.equal(store.take('k41', rule, 0).remaining, 50);
   await clock.advance(100_000);
   assert.equal(store.take('k40', rule).remaining, 99);
-  assert.equal(store.take('fresh', rule).remaining, 99); // those it may replace are full: nothing to inherit
+  assert.equal(store.take('fresh', rule).remaining, 99); // the replaceable ones are full: nothing to inherit
   assert.equal(store.size, 100);
 });
 
-test('R04: a flood of other keys resets no bucket that is used up, as long as it has not used up all others', () => {
+test('A flood of other keys resets no bucket that is used up, as long as it has not used up all others', () => {
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock: new ManualClock() });
   const rule = { limit: 5, periodMs: 60_000 };
   store.take('victim', rule, 5);
@@ -191,7 +191,7 @@ test('R04: a flood of other keys resets no bucket that is used up, as long as it
   assert.equal(store.take('victim', rule).isAllowed, false);
 });
 
-test('R04: two keys that take turns in a memory full of used buckets do not reset each other', async () => {
+test('Two keys that take turns in a memory full of used buckets do not reset each other', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 5, periodMs: 60_000 };
@@ -205,7 +205,7 @@ test('R04: two keys that take turns in a memory full of used buckets do not rese
   assert.equal(allowed, 1);
 });
 
-test('R04: a flood that uses up every bucket wins one attempt for as many as there are buckets', async () => {
+test('A flood that uses up every bucket wins one attempt for as many as there are buckets', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
   const rule = { limit: 5, periodMs: 600_000 };
@@ -223,7 +223,7 @@ test('R04: a flood that uses up every bucket wins one attempt for as many as the
   assert.ok(allowed <= 2_000 / 100 + 1, `${allowed}`);
 });
 
-test('R04: MemoryRateLimitStore with a bound is as one without while all fit, on generated attempts', async () => {
+test('MemoryRateLimitStore with a bound is as one without while all fit, on generated attempts', async () => {
   for (let seed = 1; seed <= 20; seed++) {
     const random = seeded(seed);
     const clock = new ManualClock();
@@ -242,7 +242,7 @@ test('R04: MemoryRateLimitStore with a bound is as one without while all fit, on
   }
 });
 
-test('MemoryRateLimitStore remembers nobody for an attempt that was refused or only looked', () => {
+test('MemoryRateLimitStore stores no client for a refused or read-only attempt', () => {
   const store = new MemoryRateLimitStore({ clock: new ManualClock() });
   store.take('a', { limit: 1, periodMs: 1_000 }, 2);
   store.take('b', { limit: 1, periodMs: 1_000 }, 0);
@@ -263,7 +263,7 @@ test('MemoryRoomBus serves every subscriber, and throws the first error afterwar
   assert.deepEqual(got, [3]);
 });
 
-test('MemoryRoomBus hands no frame to whoever left, or came, while it went out', () => {
+test('MemoryRoomBus delivers no frame to subscribers that left or came during its delivery', () => {
   const bus = new MemoryRoomBus();
   const got: string[] = [];
   bus.subscribe(() => {

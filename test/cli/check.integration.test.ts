@@ -78,7 +78,7 @@ test('svc check, and svc run that does not compile, write the places in their me
   ) as Document;
   assert.deepEqual(
     findings.map(({ message }) => message),
-    ['the same path and method are registered as /a at all routes é.ts:3'],
+    ['this path and method are also registered as /a at all routes é.ts:3'],
   );
   const { status, stderr } = await svc(['run', 'all routes é.ts', '--port', '0'], { cwd });
   assert.deepEqual(
@@ -461,7 +461,7 @@ for (const [what, code] of [
   });
 }
 
-test('svc check runs in a folder that nobody may write to, and writes nothing anywhere', async (t) => {
+test('svc check runs in a read-only folder, and writes nothing', async (t) => {
   const cwd = project(t, { 'app.ts': `${APP}app.get('/', () => 1);\n`, 'tmp/.keep': '' });
   const seen = (): unknown[] =>
     ['', 'tmp', 'node_modules'].map((folder) => [

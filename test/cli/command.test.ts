@@ -1,5 +1,5 @@
 /**
- * What commands with an application share: the wait for what it does while it is loaded and started.
+ * Shared parts of commands with an application: the wait while it is loaded and started.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

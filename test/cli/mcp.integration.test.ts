@@ -222,7 +222,7 @@ app.get('/beside', async () => ({ status: await new Promise((resolve) => spawn(p
   });
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     stderr += text;
-    for (const _ of text.matchAll(/CHILD/g)) send({ id: `while ${++reported}`, method: 'ping' }); // whoever waits for the child is not reading
+    for (const _ of text.matchAll(/CHILD/g)) send({ id: `while ${++reported}`, method: 'ping' }); // a client that waits for the child does not read
   });
   send(...calls('get_synchronous', 'get_beside'));
   const status = await new Promise((resolve) => child.on('close', resolve));
@@ -297,7 +297,7 @@ test('svc mcp --list prints the tools, their arguments and what they do; as JSON
   );
 });
 
-test('svc mcp: an option that cannot be understood is told with status 2, an application with mistakes with 3', async (t) => {
+test('svc mcp exits with 2 for an invalid option, and with 3 for an application with mistakes', async (t) => {
   const cwd = project(t, {
     'app.ts': APP,
     'bad.ts':

@@ -94,7 +94,7 @@ function npm(t: TestContext, args: readonly string[], cwd: string): Promise<Ende
   });
 }
 
-/** Every entry below a folder, links not followed, with what would show that somebody has touched it. */
+/** Every entry below a folder, without following links, with the attributes that a change would affect. */
 function snapshot(path: string): string[] {
   return readdirSync(path, { withFileTypes: true })
     .flatMap((entry) => {
@@ -113,7 +113,7 @@ function manifestOf(path: string): {
   return JSON.parse(readFileSync(join(path, 'package.json'), 'utf8')) as ReturnType<typeof manifestOf>;
 }
 
-/** Serves the project as development does, on a port that nobody knows before. */
+/** Serves the project as in development, on a free port. */
 async function serving(
   t: TestContext,
   path: string,
@@ -147,7 +147,7 @@ async function serves(t: TestContext, path: string): Promise<void> {
   });
   assert.equal(created.status, 201);
   assert.match(created.headers.get('location')!, /^\/api\/notes\/[\da-f-]{36}$/);
-  assert.match(await visitor.submit('/logout'), />Log in</);
+  assert.match(await visitor.logOut(), />Log in with dev</);
   assert.match(await (await fetch(`${visitor.url}/readyz`)).text(), /"database":\{"status":"up"/);
   await stops(server);
   assert.deepEqual(databaseFiles(path), ['data.db'], 'its log is written back');
@@ -232,14 +232,14 @@ test('a new project does not start in production before its database is migrated
       login.headers.get('location')!,
       /^https:\/\/github\.com\/login\/oauth\/authorize\?[^]*redirect_uri=https%3A%2F%2Fnotes\.example%2Foauth%2Fcallback/,
     );
-    assert.equal((await fetch(`${url!}/_dev/provider/authorize`)).status, 404);
+    assert.equal((await fetch(`${url!}/_dev/dev/authorize`)).status, 404);
     await stops(server);
   }
   const live = await run(...svc('check', '--live', '--skip', 'SVC404'));
   assert.equal(live.status, 0, live.stdout);
 });
 
-test('a new project in production without a provider lets nobody in, and says so', async (t) => {
+test('a new project in production without a provider refuses logins, and logs the reason', async (t) => {
   const path = await madeLinked(t);
   const server = start(t, process.execPath, [BIN, 'run', 'src/app.ts'], {
     cwd: path,
@@ -253,7 +253,7 @@ test('a new project in production without a provider lets nobody in, and says so
   const [, url] = await server.printed(/"event":"listening","url":"([^"]+)","env":"production"/);
   await server.printed(/"event":"login_missing"/);
   assert.match(await (await fetch(url!)).text(), /role="alert">There is no login yet/);
-  for (const address of ['oauth/login', '_dev/provider/authorize'])
+  for (const address of ['oauth/login', '_dev/dev/authorize'])
     assert.equal((await fetch(`${url!}/${address}`)).status, 404);
   assert.equal((await fetch(`${url!}/api/notes`)).status, 401);
   await stops(server);
@@ -327,7 +327,7 @@ test('a new project keeps its notes in PostgreSQL where an address says so, by t
   const ends: (() => void | Promise<void>)[] = [];
   t.after(async () => {
     for (const end of ends.reverse()) await end();
-  }); // the schema after whoever uses it
+  }); // the schema, after its users
   const scope = { after: (end: () => void | Promise<void>) => void ends.push(end) };
   const url = await postgresUrl(scope);
   const inProduction: RunOptions = {
@@ -580,7 +580,7 @@ test('svc new fills a folder that is there and empty, the current one too, and l
   assert.equal(realpathSync(join(path, 'node_modules/svc')), realpathSync(ROOT));
 });
 
-test('svc new makes the folders above, and names the package as it is told', async (t) => {
+test('svc new creates parent folders, and uses the given package name', async (t) => {
   const cwd = folder(t);
   const { status, stderr } = await svcNew(cwd, ['a/b/c', '--link', '--name', '@acme/shop.api']);
   assert.equal(status, 0, stderr);
@@ -660,7 +660,7 @@ test(
   },
 );
 
-test('of several svc new into one empty folder one wins, and the others touch nothing of it (E_NEW_FOLDER)', async (t) => {
+test('one of several svc new in one empty folder succeeds, and the others change nothing (E_NEW_FOLDER)', async (t) => {
   const cwd = folder(t);
   const all = await Promise.all(
     Array.from({ length: 4 }, () => svcNew(cwd, ['.', '--name', 'shop', '--registry'])),
@@ -689,7 +689,7 @@ for (const [what, theirs, expected] of [
   ['a folder', 'src/theirs.ts', ['a', 'b']],
   ['the manifest', 'package.json', ['a', 'b', 'src']],
 ] as const) {
-  test(`what svc new moves replaces nothing: ${what} in the way`, (t) => {
+  test(`svc new replaces nothing: ${what} in the way`, (t) => {
     const cwd = folder(t, {
       'staging/package.json': 'ours',
       'staging/a': 'ours',

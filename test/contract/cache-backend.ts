@@ -1,5 +1,5 @@
 /**
- * What every CacheBackend does, in memory or elsewhere.
+ * Contract of every CacheBackend.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

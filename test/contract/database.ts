@@ -1,5 +1,5 @@
 /**
- * What every database does, whichever driver is below it.
+ * Contract of every database driver.
  */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
@@ -23,7 +23,7 @@ import type { Database, Dialect, Session, Transaction } from '../../src/db/index
 /** A database under test: without tables, closed after the test; undefined where it has been skipped. */
 export type OpenDatabase = (t: TestContext) => Promise<Database | undefined>;
 
-/** What the dialects have each in its way. */
+/** Differences between the dialects. */
 interface Words {
   /** The type of a key that numbers itself; and whether execute() tells the last one. Where it does not, `returning` does. */
   readonly key: string;
@@ -916,7 +916,7 @@ export function databaseContract(
     },
   );
 
-  contract('waits for statements that nobody awaits before it commits or rolls back', async (db) => {
+  contract('waits for unawaited statements before it commits or rolls back', async (db) => {
     await db.transaction((tx) => {
       void add(tx, 'a');
       void tx.transaction(async (inner) => {
@@ -955,7 +955,7 @@ export function databaseContract(
     );
   });
 
-  contract('shows nobody what is not committed, and lets nobody into a transaction', async (db) => {
+  contract('keeps uncommitted changes invisible, and other callers out of a transaction', async (db) => {
     const begun = Promise.withResolvers<void>();
     const go = Promise.withResolvers<void>();
     const transaction = db.transaction(async (tx) => {

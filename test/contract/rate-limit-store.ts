@@ -1,5 +1,5 @@
 /**
- * What every RateLimitStore does, in memory or elsewhere.
+ * Contract of every RateLimitStore.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

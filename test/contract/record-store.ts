@@ -1,5 +1,5 @@
 /**
- * What every RecordStore does, in memory or elsewhere.
+ * Contract of every RecordStore.
  */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';

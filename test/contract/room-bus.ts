@@ -1,5 +1,5 @@
 /**
- * What every RoomBus does, within one process or between several.
+ * Contract of every RoomBus, in one process and in several.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -17,7 +17,7 @@ const OTHER = 'oN4jR8-cXe2_kTw5Vy9uAi3mHz7pQb1l';
 const configOf = (environment: Record<string, string>, values: Record<string, unknown> = {}): Config =>
   new Config({ environment, values });
 
-test('K01 a secret of fewer than 32 bytes is refused everywhere, with the length needed and without the secret', () => {
+test('A secret of fewer than 32 bytes is refused everywhere, with the length needed and without the secret', () => {
   const secret = SECRET.slice(0, 31);
   for (const use of [
     () => Keyring.of(secret),
@@ -40,7 +40,7 @@ test('K01 a secret of fewer than 32 bytes is refused everywhere, with the length
   assert.equal(Keyring.of(SECRET).keys.length, 1);
 });
 
-test('K01 a list of no secrets, too many, or of anything else is refused', () => {
+test('A list of no secrets, too many, or of anything else is refused', () => {
   for (const wrong of [
     [],
     Array.from({ length: 17 }, (_, index) => `${index} ${SECRET}`),
@@ -58,7 +58,7 @@ test('K01 a list of no secrets, too many, or of anything else is refused', () =>
   assert.equal(Keyring.of(Array.from({ length: 16 }, (_, index) => `${index} ${SECRET}`)).keys.length, 16);
 });
 
-test('K02 weaknessOf() knows repeated bytes, placeholders and what counts up, and never shows them', () => {
+test('weaknessOf() knows repeated bytes, placeholders and what counts up, and never shows them', () => {
   for (const [secret, expected] of [
     ['a'.repeat(32), /one character, repeated/],
     ['\0'.repeat(64), /placeholder|repeated/],
@@ -88,7 +88,7 @@ test('K02 weaknessOf() knows repeated bytes, placeholders and what counts up, an
   }
 });
 
-test('K02 weaknessOf() finds nothing in random secrets, and Keyring takes a weak one that is long enough', () => {
+test('weaknessOf() finds nothing in random secrets, and Keyring takes a weak one that is long enough', () => {
   for (let round = 0; round < 300; round++) {
     for (const secret of [
       randomBytes(32).toString('hex'),
@@ -106,7 +106,7 @@ test('K02 weaknessOf() finds nothing in random secrets, and Keyring takes a weak
   assert.equal(Keyring.of('a'.repeat(32)).keys.length, 1); // svc check refuses it
 });
 
-test('K03 a secret is its UTF-8 bytes: not cut, and not decoded', () => {
+test('A secret is its UTF-8 bytes: not cut, and not decoded', () => {
   const mac = (secret: string): string =>
     createHmac('sha256', Keyring.of(secret).current.key).update('x').digest('hex');
   for (const secret of [
@@ -126,7 +126,7 @@ test('K03 a secret is its UTF-8 bytes: not cut, and not decoded', () => {
   assert.throws(() => Keyring.of('\ud800'.repeat(32)), { code: 'E_SECRET_FORM', message: /surrogate/ }); // UTF-8 would make it U+FFFD
 });
 
-test('K03 public keys and certificates are refused, in each form', () => {
+test('Public keys and certificates are refused, in each form', () => {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 }).publicKey;
   const forms: [string, RegExp][] = [
@@ -167,7 +167,7 @@ test('K03 public keys and certificates are refused, in each form', () => {
   ); // no length has eight bytes
 });
 
-test('K04 of a ring the first signs, and each is found by its name', () => {
+test('The first key of a ring signs, and each is found by its id', () => {
   const ring = Keyring.of([SECRET, OTHER]);
   assert.equal(ring.keys.length, 2);
   assert.equal(ring.current, ring.keys[0]);
@@ -184,7 +184,7 @@ test('K04 of a ring the first signs, and each is found by its name', () => {
   }, TypeError);
 });
 
-test('K04 a secret that leaves the ring invalidates what it has signed', () => {
+test('A secret that leaves the ring invalidates what it has signed', () => {
   const token = createToken('ada', [OTHER, SECRET]);
   assert.equal(verifyToken(token, [SECRET, OTHER]).sub, 'ada');
   assert.throws(() => verifyToken(token, [SECRET]), { name: 'InvalidToken' });
@@ -216,7 +216,7 @@ test('HKDF-SHA-256 is that of RFC 5869, test case 1', () => {
   );
 });
 
-test('K05 keys for other purposes are derived by HKDF-SHA-256, each from its label, under the same names', () => {
+test('Keys for other purposes are derived by HKDF-SHA-256, each from its label, under the same names', () => {
   const ring = Keyring.of([SECRET, OTHER]);
   const [cookie, csrf] = [ring.derive('svc cookie'), ring.derive('svc csrf')];
   assert.deepEqual(
@@ -237,7 +237,7 @@ test('K05 keys for other purposes are derived by HKDF-SHA-256, each from its lab
   assert.deepEqual(ring.derive('svc cookie').current.key.export(), cookie.current.key.export());
 });
 
-test('K05 what is signed with a derived key is no token, and the name of a key is no part of a derived one', () => {
+test('A signature with a derived key is not a valid token, and the id of a key reveals nothing of a derived key', () => {
   const ring = Keyring.of(SECRET);
   const [header, claims] = createToken('ada', SECRET).split('.') as [string, string];
   const mac = createHmac('sha256', ring.derive('svc cookie').current.key)
@@ -250,7 +250,7 @@ test('K05 what is signed with a derived key is no token, and the name of a key i
   assert.ok(!ring.current.key.export().toString('hex').includes(id));
 });
 
-test('K06 authSecrets() names the variable when there is no secret, and never a value', () => {
+test('authSecrets() names the variable when there is no secret, and never a value', () => {
   for (const config of [
     configOf({}),
     configOf({ SVC_AUTH_SECRET: '' }),
@@ -287,7 +287,7 @@ test('authSecrets() reads one secret or several, and the previous one after them
     assert.throws(() => authSecrets(configOf({}, { authSecret: wrong })), { code: 'E_SECRET_FORM' });
 });
 
-test('K07 secrets and random values come from randomBytes()', () => {
+test('Secrets and random values come from randomBytes()', () => {
   const found = sources().flatMap(([file, text]) =>
     [...text.matchAll(/\brandomBytes\((\w+)\)/g)].map((match) => `${file} ${match[1]}`),
   );
@@ -296,7 +296,7 @@ test('K07 secrets and random values come from randomBytes()', () => {
     assert.doesNotMatch(text, /\bpseudoRandomBytes\b|\bcrypto\.rng\b/, file);
 });
 
-test('K08 no secret comes from Math.random(), the time, or a UUID', () => {
+test('No secret comes from Math.random(), the time, or a UUID', () => {
   for (const [file, text] of sources()) {
     if (!SPREAD.has(file))
       assert.doesNotMatch(

@@ -21,7 +21,7 @@ const stored = (
 ): string =>
   `$pbkdf2-${algorithm}$i=${iterations}$${base64(salt)}$${base64(pbkdf2Sync(password, salt, iterations, bytes, algorithm))}`;
 
-test('P01 hashPassword() gives algorithm, iterations, 16 bytes of salt and 32 bytes of hash', async () => {
+test('hashPassword() gives algorithm, iterations, 16 bytes of salt and 32 bytes of hash', async () => {
   const hash = await hashPassword('correct horse');
   const [, salt, output] =
     /^\$pbkdf2-sha256\$i=600000\$([A-Za-z0-9+/]{22})\$([A-Za-z0-9+/]{43})$/.exec(hash) ?? assert.fail(hash);
@@ -34,7 +34,7 @@ test('P01 hashPassword() gives algorithm, iterations, 16 bytes of salt and 32 by
   assert.equal(needsRehash(hash), false);
 });
 
-test('P01 hashPassword() uses SHA-512 and 220,000 iterations when it is told to', async () => {
+test('hashPassword() uses SHA-512 and 220,000 iterations on demand', async () => {
   const hash = await hashPassword('p', { algorithm: 'sha512' });
   assert.match(hash, /^\$pbkdf2-sha512\$i=220000\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/);
   assert.equal(await checkPassword('p', hash), true); // whatever is the default now
@@ -42,14 +42,14 @@ test('P01 hashPassword() uses SHA-512 and 220,000 iterations when it is told to'
   assert.equal(needsRehash(hash, { algorithm: 'sha512' }), false);
 });
 
-test('P02 two hashes of one password differ, and both check true', async () => {
+test('Two hashes of one password differ, and both check true', async () => {
   const [first, second] = [await hashPassword('p', QUICK), await hashPassword('p', QUICK)];
   assert.notEqual(first, second);
   assert.notEqual(first.split('$')[3], second.split('$')[3]);
   for (const hash of [first, second]) assert.equal(await checkPassword('p', hash, QUICK), true);
 });
 
-test('P03 the vectors of RFC 7914 §11 check true', async () => {
+test('The vectors of RFC 7914 §11 check true', async () => {
   for (const [password, salt, iterations, output] of [
     [
       'passwd',
@@ -84,11 +84,11 @@ for (const [password, salt, iterations, bytes, output] of [
   ],
   ['pass\0word', 'sa\0lt', 4_096, 16, '56fa6aa75548099dcc37d7f03425e0c3'],
 ] as const) {
-  test(`P03 PBKDF2 is that of RFC 6070, ${iterations} iterations of ${JSON.stringify(password)}`, () =>
+  test(`PBKDF2 is that of RFC 6070, ${iterations} iterations of ${JSON.stringify(password)}`, () =>
     assert.equal(pbkdf2Sync(password, salt, iterations, bytes, 'sha1').toString('hex'), output));
 }
 
-test('P04 fewer iterations than OWASP advises are a mistake of the configuration, unless it is a test', async () => {
+test('Fewer iterations than OWASP advises are a mistake of the configuration, unless it is a test', async () => {
   for (const [options, least] of [
     [{ iterations: 599_999 }, 600_000],
     [{ iterations: 1 }, 600_000],
@@ -136,7 +136,7 @@ test('an option that is unknown or does not fit is a mistake of the configuratio
   }
 });
 
-test('P05 a hash with fewer iterations checks true and gives way to a fresh one', async () => {
+test('A hash with fewer iterations checks true and gives way to a fresh one', async () => {
   const old = stored('p', { iterations: 100_000 });
   assert.equal(needsRehash(old), true);
   const fresh: string[] = [];
@@ -155,7 +155,7 @@ test('P05 a hash with fewer iterations checks true and gives way to a fresh one'
   assert.equal(await checkPassword('p', fresh[0]!, { rehash: () => assert.fail('it is current') }), true);
 });
 
-test('P05 no fresh hash is offered for a wrong password, and an error of who stores it is thrown on', async () => {
+test('No fresh hash is offered for a wrong password, and an error of who stores it is thrown on', async () => {
   const old = stored('p', { iterations: 9 });
   assert.equal(
     await checkPassword('q', old, { ...QUICK, rehash: () => assert.fail('wrong password') }),
@@ -177,7 +177,7 @@ test('P05 no fresh hash is offered for a wrong password, and an error of who sto
   assert.equal(await checkPassword('p', old, QUICK), true);
 });
 
-test('P05 needsRehash() looks at iterations, algorithm, salt and length', () => {
+test('needsRehash() looks at iterations, algorithm, salt and length', () => {
   assert.equal(needsRehash(stored('p'), QUICK), false);
   assert.equal(needsRehash(stored('p', { iterations: 11 }), QUICK), false); // stronger is no reason
   assert.equal(needsRehash(stored('p', { iterations: 9 }), QUICK), true);
@@ -192,7 +192,7 @@ test('P05 needsRehash() looks at iterations, algorithm, salt and length', () => 
     assert.equal(needsRehash(other), true);
 });
 
-test('P06 a stored hash with too many iterations, or none that can be read, is no hash, and costs no more than another', async () => {
+test('A stored hash with too many iterations, or none that can be read, is no hash, and costs no more than another', async () => {
   const right = stored('p');
   for (const parameter of [
     'i=1000000000',
@@ -229,7 +229,7 @@ test('P06 a stored hash with too many iterations, or none that can be read, is n
   );
 });
 
-test('P07 what is no hash of ours checks false, whatever it is', async () => {
+test('checkPassword() returns false for every invalid hash', async () => {
   const right = stored('p');
   const [, scheme, parameters, salt, hash] = right.split('$') as [string, string, string, string, string];
   const wrong: unknown[] = [
@@ -278,7 +278,7 @@ test('P07 what is no hash of ours checks false, whatever it is', async () => {
   assert.equal(await checkPassword('p', right, QUICK), true);
 });
 
-test('P07 two thousand mutations of a stored hash check false, and none throws', async () => {
+test('Two thousand mutations of a stored hash check false, and none throws', async () => {
   const random = seeded(7);
   const right = stored('p');
   for (let round = 0; round < 2_000; round++) {
@@ -293,7 +293,7 @@ test('P07 two thousand mutations of a stored hash check false, and none throws',
   }
 });
 
-test('P08 passwords are told apart exactly', async () => {
+test('Passwords are compared exactly', async () => {
   const passwords = [
     'pass',
     'pass ',
@@ -324,7 +324,7 @@ test('P08 passwords are told apart exactly', async () => {
   }
 });
 
-test('P09 a password of 64 characters is accepted, and one of more than 4,096 bytes refused before it is hashed', async () => {
+test('A password of 64 characters is accepted, and one of more than 4,096 bytes refused before it is hashed', async () => {
   assert.equal(await checkPassword('😀'.repeat(64), await hashPassword('😀'.repeat(64), QUICK), QUICK), true);
   for (const password of [
     'x'.repeat(4_097),
@@ -364,14 +364,14 @@ test('hashPassword() refuses what is no password, and checkPassword() says that 
   }
 });
 
-test('P10 composed and decomposed spellings are one password, compatible characters are not', async () => {
+test('Composed and decomposed spellings are one password, compatible characters are not', async () => {
   const hash = await hashPassword('cr\u00e8me br\u00fbl\u00e9e \uac00', QUICK);
   assert.equal(await checkPassword('cre\u0300me bru\u0302le\u0301e \u1100\u1161', hash, QUICK), true);
   assert.equal(await checkPassword('creme brulee \uac00', hash, QUICK), false);
   assert.equal(await checkPassword('ﬁ', await hashPassword('fi', QUICK), QUICK), false);
 });
 
-test('P11 hashes are compared by timingSafeEqual()', async () => {
+test('Hashes are compared by timingSafeEqual()', async () => {
   const { readFile } = await import('node:fs/promises');
   assert.match(
     await readFile(new URL('../../src/crypto/password.ts', import.meta.url), 'utf8'),
@@ -379,7 +379,7 @@ test('P11 hashes are compared by timingSafeEqual()', async () => {
   );
 });
 
-test('P11 the check for an unknown user, or for what is no hash, takes as many iterations as any', async () => {
+test('The check for an unknown user, or for what is no hash, takes as many iterations as any', async () => {
   const right = stored('p', { iterations: 600_000 });
   for (const hash of [right, undefined, null, '', '!', '$2b$10$x'])
     assert.equal((await watched(() => checkPassword('p', hash))).started, 1);
@@ -396,7 +396,7 @@ test('P11 the check for an unknown user, or for what is no hash, takes as many i
   assert.ok(ratio > 1 / 3 && ratio < 3, `${knownMs.join(' ')} and ${unknownMs.join(' ')}`);
 });
 
-/** What a check that must fail takes of the processors, the thread pool's included. */
+/** CPU time of a failing check, including the thread pool. */
 async function timeOf(check: () => Promise<boolean>): Promise<number> {
   const beforeMs = cpuMs();
   assert.equal(await check(), false);
@@ -426,7 +426,7 @@ async function watched(call: () => Promise<unknown>): Promise<{ started: number;
   return { started, most };
 }
 
-test('P12 while eight passwords are hashed, the event loop is never held up for a quarter of one hash', async () => {
+test('While eight passwords are hashed, the event loop is never held up for a quarter of one hash', async () => {
   const attempt = async (): Promise<number> => {
     const startedMs = performance.now();
     pbkdf2Sync('p', 'salt', 600_000, 32, 'sha256');
@@ -442,7 +442,7 @@ test('P12 while eight passwords are hashed, the event loop is never held up for 
   assert.ok(best <= 0.25, `${best.toFixed(2)} of one hash`);
 });
 
-test('P13 a few hashes run at once, and the others in turn', async () => {
+test('A few hashes run at once, and the others in turn', async () => {
   const order: number[] = [];
   const { started, most } = await watched(() =>
     Promise.all(
@@ -457,7 +457,7 @@ test('P13 a few hashes run at once, and the others in turn', async () => {
   for (const [place, index] of order.entries()) assert.ok(index <= place + 2, order.join(' ')); // begun in turn; a thread may dawdle
 });
 
-test('P13 beyond 64 that wait, hashPassword() and checkPassword() answer 503 with Retry-After, and recover', async () => {
+test('Beyond 64 that wait, hashPassword() and checkPassword() answer 503 with Retry-After, and recover', async () => {
   const results = await Promise.allSettled(
     Array.from({ length: 100 }, (_, index) =>
       index % 2 === 0
@@ -477,7 +477,7 @@ test('P13 beyond 64 that wait, hashPassword() and checkPassword() answer 503 wit
   assert.ok(again.every(({ status }) => status === 'fulfilled'));
 });
 
-test('P13 a right password is right, though there is no room to make its fresh hash', async () => {
+test('A right password is right, though there is no room to make its fresh hash', async () => {
   const outdated = stored('p', { iterations: 9 });
   const flood: Promise<unknown>[] = [];
   const another = (): void => {
@@ -511,7 +511,7 @@ test('P13 a right password is right, though there is no room to make its fresh h
   while (flood.length > 0) await Promise.all(flood.splice(0));
 });
 
-test('P14 a pepper is named in the hash, and its exchange goes on until every hash has the new one', async () => {
+test('A pepper is named in the hash, and its exchange goes on until every hash has the new one', async () => {
   const old = { id: '2026', secret: PEPPER };
   const current = { id: '2027', secret: `${PEPPER}, the next` };
   const before: PasswordOptions = { ...QUICK, pepper: old };
@@ -539,7 +539,7 @@ test('P14 a pepper is named in the hash, and its exchange goes on until every ha
   assert.equal(needsRehash(fresh, QUICK), true);
 });
 
-test('P14 a hash without pepper is checked without, and gives way to one with', async () => {
+test('A hash without pepper is checked without, and gives way to one with', async () => {
   const options: PasswordOptions = { ...QUICK, pepper: { id: 'a', secret: PEPPER } };
   const plain = await hashPassword('p', QUICK);
   assert.equal(await checkPassword('p', plain, options), true);
@@ -552,7 +552,7 @@ test('P14 a hash without pepper is checked without, and gives way to one with', 
   );
 });
 
-test('P14 a pepper that is short or a public key is refused, and never shown', async () => {
+test('A pepper that is short or a public key is refused, and never shown', async () => {
   for (const [secret, code] of [
     ['too short', 'E_SECRET_WEAK'],
     ['-----BEGIN PUBLIC KEY-----', 'E_SECRET_FORM'],

@@ -1,5 +1,5 @@
 /**
- * Negotiation of content codings: the examples of RFC 9110 §12.5.3, what is malformed, and generated fields against a plain reading.
+ * Negotiation of content codings: the examples of RFC 9110 §12.5.3, malformed fields, and generated fields against a plain parser.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -58,7 +58,7 @@ test('negotiateEncoding() reads 32 members of a field, however long it is', () =
   assert.equal(negotiateEncoding(`gzip${';'.repeat(50_000)}${' \t'.repeat(50_000)}`, ALL), undefined);
 });
 
-/** The definition once more, in other words: every offer with its weight, sorted. */
+/** Reference implementation: every offer with its weight, sorted. */
 function reference(header: string, offered: readonly string[]): string | undefined {
   const said = header
     .split(',')

@@ -66,7 +66,7 @@ test('parseCookies() gives no prototype, and "__proto__" is a name like any othe
   assert.equal(({} as Record<string, unknown>)['1'], undefined);
 });
 
-test('serializeCookie() writes path, HttpOnly and SameSite=Lax unless told otherwise', () => {
+test('serializeCookie() writes path, HttpOnly and SameSite=Lax by default', () => {
   assert.equal(serializeCookie('a', 'b'), 'a=b; Path=/; HttpOnly; SameSite=Lax');
   assert.equal(
     serializeCookie('a', 'b', { path: undefined, secure: undefined }),
@@ -212,7 +212,7 @@ test('parseCookies() reads back what serializeCookie() wrote, on generated value
   }
 });
 
-test('serializeCookie() minds its own options only: what somebody has put on Object.prototype is none', (t) => {
+test('serializeCookie() reads own options only, and ignores properties of Object.prototype', (t) => {
   Object.defineProperty(Object.prototype, 'polluted', { value: true, enumerable: true, configurable: true });
   t.after(() => {
     delete (Object.prototype as { polluted?: unknown }).polluted;

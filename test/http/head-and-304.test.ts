@@ -1,5 +1,5 @@
 /**
- * Answers that stand for a 200: to HEAD, and 304. Both have the fields of that 200, on a socket.
+ * Responses to HEAD, and 304: both have the fields of the 200, on a socket.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -88,7 +88,7 @@ function application(layers: readonly Middleware[]): Svc {
   return app;
 }
 
-/** Fields that belong to one answer, not to what is answered with. */
+/** Fields that differ between responses. */
 const OF_ONE: ReadonlySet<string> = new Set([
   'date',
   'x-request-id',
@@ -119,7 +119,7 @@ for (const [what, layers] of LAYERS) {
         assert.deepEqual(fieldsOf(head), fieldsOf(get), path);
         const length = head.field('content-length');
         if (length !== undefined && path !== '/metrics' && path !== '/not-there')
-          assert.equal(length, String(get.body.length), path); // the others differ from answer to answer
+          assert.equal(length, String(get.body.length), path); // the other fields differ between responses
         if (accepted === 'identity' && get.field('content-length') !== undefined && path !== '/docs')
           assert.ok(length !== undefined, path);
       }

@@ -1,4 +1,4 @@
-/** Responses that a program keeps and returns for many requests, and answers that come before their handler's. */
+/** Responses that a program keeps and returns for many requests, and responses that come before the handler's. */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -22,7 +22,7 @@ import { folder } from '../support/run.ts';
 
 const make = (): Svc => new Svc({ env: 'test', logger: createLogger({ level: 'silent' }) });
 
-/** What a server answers to bytes, until it closes the connection. */
+/** Bytes of the server's responses until it closes the connection. */
 async function exchange(url: string, ...chunks: readonly string[]): Promise<string> {
   const socket = connect(Number(new URL(url).port), '127.0.0.1');
   const answer = text(socket);

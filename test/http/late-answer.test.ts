@@ -1,4 +1,4 @@
-/** Answers that are made when a body is whole. */
+/** Responses that are made when a body is complete. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HttpResponse, LateAnswer } from '../../src/http/response.ts';

@@ -19,7 +19,7 @@ for (const path of [
   '/%20',
   '/#//evil.example',
 ]) {
-  test(`D01: localPath() accepts ${JSON.stringify(path)}`, () => assert.equal(localPath(path), path));
+  test(`localPath() accepts ${JSON.stringify(path)}`, () => assert.equal(localPath(path), path));
 }
 
 for (const path of [
@@ -62,10 +62,10 @@ for (const path of [
   ['/x'],
   {},
 ]) {
-  test(`D01: localPath() refuses ${JSON.stringify(path)}`, () => assert.equal(localPath(path), undefined));
+  test(`localPath() refuses ${JSON.stringify(path)}`, () => assert.equal(localPath(path), undefined));
 }
 
-test('D01: whatever localPath() accepts of 50,000 mutations stays on the site for a URL parser', () => {
+test('Whatever localPath() accepts of 50,000 mutations stays on the site for a URL parser', () => {
   const random = seeded(3);
   const chunks = [
     '/',
@@ -114,7 +114,7 @@ test('D01: whatever localPath() accepts of 50,000 mutations stays on the site fo
   assert.ok(accepted > 3_000, String(accepted));
 });
 
-test('D01: a redirect to what localPath() refuses goes to the place that the program names', async () => {
+test('A redirect to what localPath() refuses goes to the place that the program names', async () => {
   const app = new Svc().get(
     '/login',
     ({ req }) => new RedirectResponse(localPath(req.query.get('next')) ?? '/', { status: 303 }),

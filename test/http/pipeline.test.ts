@@ -32,7 +32,7 @@ interface Run {
   readonly wasSync: boolean;
 }
 
-/** One request through layers around a core, with what was logged. */
+/** One request through layers around a core, with the log. */
 async function run(
   layers: readonly MiddlewareFunction[],
   core: (req: TransportRequest) => unknown,
@@ -154,7 +154,7 @@ test('A middleware that passes on twice is an error too where the promise of the
 
 test('compose() reads promises of other makes as it does those of async functions', async () => {
   class Own<T> extends Promise<T> {
-    /* of a library, say */
+    /* from a library */
   }
   assert.equal((await run([outer, () => Own.resolve({ a: 1 })], () => 'x')).response.body, '{"a":1}');
   assert.equal((await run([outer, () => Own.reject(new NotFound())], () => 'x')).response.status, 404);
@@ -224,7 +224,7 @@ for (const thrown of [
         assert.equal(response.headers.get('x-outer'), 'there');
         assert.equal(events.length, 1);
         assert.equal(events[0]!['event'], 'unhandled_error');
-        assert.deepEqual(unhandled, thrown instanceof InternalError ? [] : [thrown]); // what an application declares is no surprise to it
+        assert.deepEqual(unhandled, thrown instanceof InternalError ? [] : [thrown]); // exceptions that the application declared are not logged
         assert.equal('trace' in json(response), debug);
       }
     }

@@ -10,7 +10,7 @@ import { collectedLog } from '../support/collected-log.ts';
 
 class Root extends Error {}
 
-/** The line of an event in the log of an application whose only request failed. */
+/** Log line of an event, in an application whose only request failed. */
 async function logged(event: string, declare: (app: Svc) => void): Promise<string> {
   const { logger, events } = collectedLog();
   const app = new Svc({ logger });
@@ -92,7 +92,7 @@ test('errorAfter() gives an error that is thrown again the new cause in place of
 test('errorAfter() makes no circle, and leaves an error alone that cannot have a cause', () => {
   const inner = new HTTPException(404);
   const wrapper = new Error('wrapper', { cause: inner });
-  assert.equal(errorAfter(inner, wrapper), inner); // a handler that throws the cause of what it was given
+  assert.equal(errorAfter(inner, wrapper), inner); // a handler that throws the cause of its error
   assert.equal(inner.cause, undefined);
   const [left, right] = [new Error('left'), new Error('right')];
   left.cause = right;

@@ -61,7 +61,7 @@ test('acceptIncoming: false makes every id', async () => {
   );
 });
 
-test('generate makes the ids of those who bring none; what is no id, and a failure, is told once and replaced', async () => {
+test('generate makes ids for requests without one; an invalid id or an exception is logged once and replaced', async () => {
   let count = 0;
   await using client = new TestClient(site({ generate: () => `n${++count}` }).app);
   assert.equal((await client.get('/')).headers.get('x-request-id'), 'n1');
@@ -84,7 +84,7 @@ test('generate makes the ids of those who bring none; what is no id, and a failu
   }
 });
 
-test('what the server refuses before there is a request, and what no layer sees, has the field, too', async () => {
+test('refusals of the server itself, and responses that no layer sees, have the field, too', async () => {
   await using client = new TestClient(
     site({ header: 'X-Trace', acceptIncoming: false, generate: () => 'made' }).app,
     { listen: true },

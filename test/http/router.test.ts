@@ -243,7 +243,7 @@ test('RoutingTable agrees with the reference on generated tables, paths and meth
     const routes: ReferenceRoute[] = [];
     const table = new RoutingTable<ReferenceRoute>();
     for (let count = 1 + below(14); count > 0; count--) {
-      const route = { method: pick(methods), template: template(round % 2 === 0 ? plain : literals) }; // a table without a "%" asks for escapes later
+      const route = { method: pick(methods), template: template(round % 2 === 0 ? plain : literals) }; // a table without "%" tests for escapes last
       if (table.add(route.method, route.template, route) === undefined) routes.push(route);
     }
     table.freeze();

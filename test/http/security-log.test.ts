@@ -78,7 +78,7 @@ test('the addresses of one IPv6 network are one client', () => {
   );
 });
 
-test('of more clients than are remembered there is one line a minute and event, and those remembered keep their minute', async () => {
+test('clients beyond the limit share one line a minute and event, and remembered ones keep their own', async () => {
   const { clock, events, refuse } = watched();
   for (let client = 0; client < 10_000; client++) refuse(`10.0.${client >> 8}.${client & 255}`);
   assert.equal(events.length, 10_000);

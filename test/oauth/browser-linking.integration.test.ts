@@ -1,5 +1,5 @@
 /**
- * A browser: Chromium links a second account, logs in by both, unlinks, and logs out at the provider, with two DevProviders.
+ * Chromium links a second account, logs in with both, unlinks, and logs out at the provider, with two DevProviders on their own sites.
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
@@ -16,11 +16,11 @@ import type { OAuthProvider } from 'svc/oauth';
 const chromium = chromiumProgram() === undefined ? undefined : await Chromium.start({ after });
 const NAMES = ['one', 'two'] as const;
 
-/** A provider of its own site, with a page to end its session. */
+/** A provider on its own site, with a page that ends its session. */
 interface Provider {
   readonly late: LateServer;
   readonly provider: OAuthProvider;
-  /** Starts to answer, for an application at this address. */
+  /** Starts responding, for an application at this address. */
   begin(appUrl: string, callback: string): void;
   readonly ended: string[];
 }

@@ -1,8 +1,8 @@
 /**
- * A browser: Chromium logs in, refreshes and logs out at an application in development, through the pages of DevProvider.
+ * Chromium logs in, refreshes and logs out at an application in development, through the pages of DevProvider.
  *
- * The application is at localhost and the provider at 127.0.0.1: two sites, as browsers see it. SCREENSHOTS names a folder
- * for pictures of the pages.
+ * The application is at localhost and the provider at 127.0.0.1: two sites for a browser. SCREENSHOTS names a folder for
+ * pictures of the pages.
  */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -32,7 +32,7 @@ import type { OAuthPluginOptions } from 'svc/oauth';
 import type { Page } from '../support/chromium.ts';
 import type { Tokens } from './support/site.ts';
 
-/** What the buttons of the page do. */
+/** Scripts of the page's buttons. */
 const SCRIPT = `
 const ask = (path) => fetch(path, { method: 'POST', headers: { 'X-CSRF-Token': document.querySelector('meta[name=csrf]').content } });
 document.querySelector('#refresh').addEventListener('click', async () => {
@@ -47,9 +47,9 @@ document.querySelector('#logout').addEventListener('click', async () => {
 
 interface SiteOptions {
   readonly plugin?: Partial<OAuthPluginOptions>;
-  /** How the provider answers. Default: by a redirect. */
+  /** Response mode of the provider. Default: a redirect. */
   readonly responseMode?: 'query' | 'form_post';
-  /** Default: the callback, which the state protects. undefined: there is no CSRF middleware. */
+  /** Exempt paths of the CSRF middleware. Default: the callback, which the state protects. undefined: no CSRF middleware. */
   readonly exempt?: readonly string[] | undefined;
 }
 
@@ -124,7 +124,7 @@ class Site implements AsyncDisposable {
   }
 }
 
-/** DevProvider behind node:http; with form_post the browser sends its answer by a form (OAuth 2.0 Form Post Response Mode §2). */
+/** DevProvider behind node:http. With form_post the browser posts its response (OAuth 2.0 Form Post Response Mode §2). */
 async function answerAs(
   dev: DevProvider,
   responseMode: 'query' | 'form_post',
@@ -154,10 +154,10 @@ async function answerAs(
     );
 }
 
-/** One for all tests: hooks of a test would end it with that test. */
+/** One browser for all tests; a hook of a test would close it with that test. */
 const chromium = chromiumProgram() === undefined ? undefined : await Chromium.start({ after });
 
-/** Somebody who has not been here before; undefined when the test has been skipped. */
+/** A new visitor; undefined when the test is skipped. */
 async function visitor(t: TestContext): Promise<Page | undefined> {
   return needsChromium(t) ? chromium?.visitor() : undefined;
 }
@@ -175,7 +175,7 @@ async function login(page: Page, site: Site, who: string = 'ada'): Promise<void>
 
 const APP_COOKIES = ['svc_access', 'svc_csrf', 'svc_refresh', 'svc_session'];
 
-test('A person logs in by clicking, in cookie mode: reloads, refreshes, logs out; no script and no address sees a token', async (t) => {
+test('A person logs in by clicking in cookie mode, reloads, refreshes and logs out; no script and no address contains a token', async (t) => {
   const page = await visitor(t);
   if (page === undefined) return;
   await using site = await Site.open();
@@ -250,7 +250,7 @@ test('A person logs in with the keyboard alone', async (t) => {
   assert.match(await page.text(), /user-ada is logged in/);
 });
 
-test('In JSON mode the answer is the tokens, whatever the browser does with it; the same address again gives nothing', async (t) => {
+test('In JSON mode the browser shows the tokens; opening the same address again is refused', async (t) => {
   const page = await visitor(t);
   if (page === undefined) return;
   await using site = await Site.open({ plugin: { mode: 'json' } });
@@ -263,7 +263,7 @@ test('In JSON mode the answer is the tokens, whatever the browser does with it; 
   assert.match(await page.text(), /"error":"invalid_state"/);
 });
 
-test('A provider that answers by a form of its own site logs people in: our page sends the form again, with the cookie', async (t) => {
+test("A form_post callback from the provider's site logs the user in: an intermediate page posts the form again, with the cookie", async (t) => {
   const page = await visitor(t);
   if (page === undefined) return;
   await using site = await Site.open({ responseMode: 'form_post' });
@@ -283,7 +283,7 @@ test('A provider that answers by a form of its own site logs people in: our page
   assert.deepEqual(page.complaints, []);
 });
 
-test('Who cancels is told so; a callback in another browser is refused, and still good in its own', async (t) => {
+test('A cancelled login shows a message; a callback in another browser is refused and still works in its own', async (t) => {
   const [page, other] = [await visitor(t), await visitor(t)];
   if (page === undefined || other === undefined) return;
   await using site = await Site.open();
@@ -308,7 +308,7 @@ test('Who cancels is told so; a callback in another browser is refused, and stil
   assert.match(await page.text(), /user-ada is logged in/);
 });
 
-test('Of two tabs that refresh at once both stay logged in, and so do two that log in at once', async (t) => {
+test('Two tabs that refresh at the same time stay logged in, and so do two that log in at the same time', async (t) => {
   const page = await visitor(t);
   if (page === undefined) return;
   await using site = await Site.open();
@@ -330,10 +330,10 @@ test('Of two tabs that refresh at once both stay logged in, and so do two that l
   assert.equal((await site.oauth.listSessions('user-alan')).length, 1);
 });
 
-test('A page of another site cannot make a browser refresh or log out, and a link that a browser looks at in advance begins no login', async (t) => {
+test('A page of another site cannot make a browser refresh or log out, and a prefetch starts no login', async (t) => {
   const page = await visitor(t);
   if (page === undefined) return;
-  await using site = await Site.open({ exempt: undefined }); // the plugin has to see to it alone
+  await using site = await Site.open({ exempt: undefined }); // the plugin must protect itself
   await login(page, site);
   const before = await page.cookies();
   const attacks = [

@@ -1,5 +1,5 @@
 /**
- * What the callback makes of what comes back: B01-B28 of the requirements. How the provider is called is test/oauth/provider/client.test.ts.
+ * Responses of the provider at the callback. test/oauth/provider/client.test.ts tests the calls to the provider.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -15,7 +15,7 @@ import { challengeOf } from './support/fake-provider.ts';
 import { LoginSite, SECRET, claimsOf, cookiesOf, refusedAs } from './support/site.ts';
 import type { OAuthProviderOptions, UserInfo } from 'svc/oauth';
 
-/** The last event of the trail that tells of a failed login. */
+/** The last event of a failed login. */
 function failure(site: LoginSite): Record<string, unknown> | undefined {
   return site
     .audited()
@@ -26,7 +26,7 @@ function failure(site: LoginSite): Record<string, unknown> | undefined {
 
 const logins = async (site: LoginSite): Promise<number> => (await site.oauth.listSessions('user-ada')).length;
 
-test('B01 A state that is missing, unknown, expired or used is refused, and the provider not called', async () => {
+test('The callback refuses a missing, unknown, expired or used state without calling the provider', async () => {
   await using site = await LoginSite.open();
   const expired = await site.begin();
   await site.clock.advance(600_000);
@@ -49,7 +49,7 @@ test('B01 A state that is missing, unknown, expired or used is refused, and the 
   assert.equal(site.fake.count(), calls);
 });
 
-test('B02 A state in another browser is refused, and still good in its own', async () => {
+test('A state in another browser is refused, and still works in its own', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { state } = await site.begin();
   const other = site.browser();
@@ -66,7 +66,7 @@ test('B02 A state in another browser is refused, and still good in its own', asy
   assert.equal((await site.back({ code: 'c', state })).status, 200);
 });
 
-test('B03 Of fifty callbacks at once one goes on, with one call of the token endpoint', async () => {
+test('One of fifty simultaneous callbacks with one state succeeds, with one call of the token endpoint', async () => {
   await using site = await LoginSite.open({ env: 'production', plugin: { limits: { callback: false } } });
   const { state } = await site.begin();
   const statuses = (await Promise.all(Array.from({ length: 50 }, () => site.back({ code: 'c', state })))).map(
@@ -80,7 +80,7 @@ test('B03 Of fifty callbacks at once one goes on, with one call of the token end
   assert.equal(await logins(site), 1);
 });
 
-test('B04 A provider that fails does not give the state back, and the browser forgets its cookie', async () => {
+test("After a provider failure the state stays used, and the browser's login cookie is removed", async () => {
   await using site = await LoginSite.open();
   const { state } = await site.begin();
   site.fake.failNext('token', { status: 500 });
@@ -90,7 +90,7 @@ test('B04 A provider that fails does not give the state back, and the browser fo
   assert.equal(site.fake.count('token'), 1);
 });
 
-test('B05 Who cancels at the provider is told so, the state is used up, and the log has it as information', async () => {
+test('A login cancelled at the provider returns access_denied, uses the state up, and is logged at info', async () => {
   await using site = await LoginSite.open();
   const { state } = await site.begin();
   await refusedAs(await site.back({ error: 'access_denied', state }), 400, 'access_denied');
@@ -102,7 +102,7 @@ test('B05 Who cancels at the provider is told so, the state is used up, and the 
   assert.match(await site.metrics(), /svc_oauth_logins_total\{provider="fake",outcome="denied"\} 1/);
 });
 
-test('B06 Of an error text only a code of ours reaches the user; the log has it escaped and cut', async () => {
+test('An error of the provider reaches the user only as one of our codes; the log has it escaped and cut', async () => {
   await using site = await LoginSite.open({ plugin: { limits: { callback: false } } });
   for (const error of [
     '<script>alert(1)</script>',
@@ -116,13 +116,16 @@ test('B06 Of an error text only a code of ours reaches the user; the log has it 
     const response = await site.back({ error, state, error_description: '<img src=x>'.repeat(50) });
     assert.equal(response.headers.get('set-cookie')?.includes('x=1'), false);
     const { error_description: description } = await refusedAs(response, 502, 'provider_error');
-    assert.equal(description, 'The identity provider has refused or misanswered: try again');
+    assert.equal(
+      description,
+      'The identity provider refused the request or sent an invalid response: try again',
+    );
     const reason = String(failure(site)!['reason']);
     assert.ok(reason.length <= 201, String(reason.length));
   }
 });
 
-test("An answer that is the user's, of a provider that may not ask, reaches the client as OpenID Connect has it, and is no failure", async () => {
+test('Errors for prompt=none reach the client as OpenID Connect names them, and are not failures (Core §3.1.2.6)', async () => {
   await using site = await LoginSite.open();
   for (const error of [
     'login_required',
@@ -141,7 +144,7 @@ test("An answer that is the user's, of a provider that may not ask, reaches the 
   assert.match(await site.metrics(), /svc_oauth_logins_total\{provider="fake",outcome="denied"\} 4/);
 });
 
-test('B07 code and error together are an error; neither is a bad request', async () => {
+test('A callback with both code and error is an error; with neither it is 400', async () => {
   await using site = await LoginSite.open();
   const { state } = await site.begin();
   await refusedAs(await site.back({ state }), 400, 'invalid_request');
@@ -150,7 +153,7 @@ test('B07 code and error together are an error; neither is a bad request', async
   assert.equal(site.fake.count(), 0);
 });
 
-test('B08 code, state, iss or error given twice is refused, and uses nothing up', async () => {
+test('A repeated code, state, iss or error is refused, and uses nothing up', async () => {
   await using site = await LoginSite.open();
   const { state } = await site.begin();
   for (const query of [
@@ -163,7 +166,7 @@ test('B08 code, state, iss or error given twice is refused, and uses nothing up'
   assert.equal((await site.back({ code: 'c', state })).status, 200);
 });
 
-test("B09 An issuer that is not the provider's, or is missing although announced, is refused before any call with the code", async () => {
+test('A wrong iss, or a missing one that was announced, is refused before the code is sent', async () => {
   await using base = await LoginSite.open();
   const metadata = {
     issuer: base.fake.url,
@@ -199,7 +202,7 @@ test("B09 An issuer that is not the provider's, or is missing although announced
   assert.equal(response.status, 200, await response.clone().text());
 });
 
-test('B10 A state of one provider is nothing at the callback of another', async () => {
+test('A state of one provider is refused at the callback of another', async () => {
   await using site = await LoginSite.open({ names: ['one', 'two'] });
   const { state } = await site.begin({}, { path: '/oauth/two/login' });
   for (const path of ['/oauth/callback', '/oauth/one/callback']) {
@@ -212,7 +215,7 @@ test('B10 A state of one provider is nothing at the callback of another', async 
   assert.equal((await site.oauth.listSessions('user-ada'))[0]?.provider, 'two');
 });
 
-test('B11 The token endpoint gets the code, the redirect URI of the login and the verifier, once', async () => {
+test('The token endpoint gets code, redirect URI and verifier of the login, once', async () => {
   await using site = await LoginSite.open();
   const { page, state } = await site.begin();
   assert.equal(
@@ -229,7 +232,7 @@ test('B11 The token endpoint gets the code, the redirect URI of the login and th
   assert.deepEqual([form.get('client_secret'), headers['authorization']], ['client-secret-9f2c', undefined]);
 });
 
-test('B12-B19 Whatever is wrong with the answers of the provider: a code of ours, nobody asked about a user, nothing stored', async () => {
+test('Every invalid response of the provider returns one of our codes, and stores nothing', async () => {
   let asked = 0;
   await using site = await LoginSite.open({
     plugin: {
@@ -285,7 +288,7 @@ test('B12-B19 Whatever is wrong with the answers of the provider: a code of ours
   assert.deepEqual([asked, fake.count('other'), await logins(site)], [0, 0, 0]);
 });
 
-test('B16 A provider that does not answer within ten seconds is 504', async () => {
+test('A provider that does not respond within ten seconds is 504', async () => {
   await using site = await LoginSite.open();
   const { state } = await site.begin();
   site.fake.failNext('token', { until: new Promise(() => undefined) });
@@ -296,7 +299,7 @@ test('B16 A provider that does not answer within ten seconds is 504', async () =
   assert.equal(await logins(site), 0);
 });
 
-test('B20 Without an answer of onUser nobody is logged in: 403 for whoever may not, 500 for a mistake, nothing stored, the session as before', async () => {
+test('Without a user from onUser the login fails: 403 for a refusal, 500 for a mistake; nothing is stored and the session stays', async () => {
   const answers: [() => unknown, number, string][] = [
     [() => undefined, 403, 'access_denied'],
     [() => null, 403, 'access_denied'],
@@ -366,7 +369,7 @@ test('B20 Without an answer of onUser nobody is logged in: 403 for whoever may n
   );
 });
 
-test("B21 The subject is the application's, never the provider's; scopes and claims are what onUser says", async () => {
+test("The subject is the application's, never the provider's; scopes and claims come from onUser", async () => {
   await using site = await LoginSite.open({
     plugin: {
       scopes: ['read'],
@@ -395,7 +398,7 @@ test("B21 The subject is the application's, never the provider's; scopes and cla
   assert.equal(sid, (await site.oauth.listSessions('fake:ada!'))[0]?.id);
 });
 
-test('B22 onUser learns provider, subject, e-mail, whether it is verified, name, picture, and the answer as it came', async () => {
+test('onUser gets provider, subject, e-mail, emailVerified, name, picture, and the raw data', async () => {
   const seen: [string, UserInfo][] = [];
   await using site = await LoginSite.open({
     plugin: {
@@ -441,7 +444,7 @@ test('B22 onUser learns provider, subject, e-mail, whether it is verified, name,
 });
 
 for (const env of ['production', 'test'] as const) {
-  test(`B23 A login answers with the tokens, is kept by no cache, and the session is another one (${env})`, async () => {
+  test(`A login returns the tokens with no-store, and renews the session (${env})`, async () => {
     const cart = sessionKey<string>('cart');
     const planted = sessionKey<string>('planted');
     await using site = await LoginSite.open({
@@ -493,7 +496,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test("B24 Nothing of the provider's tokens is in the answer", async () => {
+test("The response contains nothing of the provider's tokens", async () => {
   await using site = await LoginSite.open();
   site.fake.failNext('token', {
     body: { access_token: 'provider-token-1', refresh_token: 'provider-token-2', token_type: 'bearer' },
@@ -501,7 +504,7 @@ test("B24 Nothing of the provider's tokens is in the answer", async () => {
   assert.ok(!inspect(await site.login()).includes('provider-token'));
 });
 
-test('B26 A form without the cookie is sent once more by a page of ours, its values escaped; with the cookie it is a callback', async () => {
+test('A form without the cookie is posted again by an intermediate page with escaped values; with the cookie it is a callback', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     more: (app) => app.use(new SecurityHeadersMiddleware()),
@@ -549,7 +552,7 @@ test('B26 A form without the cookie is sent once more by a page of ours, its val
   );
 });
 
-test("The name of a form's user is taken where the provider says so and nothing else tells one, through the page of ours too", async () => {
+test('With acceptsPostedName the name in the form is used if no other source has one, also through the intermediate page', async () => {
   const user = JSON.stringify({ name: { firstName: 'Ada', lastName: 'King' }, email: 'eve@example.test' });
   const reported = async (
     provider: Partial<OAuthProviderOptions>,
@@ -592,7 +595,7 @@ test("The name of a form's user is taken where the provider says so and nothing 
   assert.deepEqual(await reported({ acceptsPostedName: true }, false, false), [null, null, false]);
 });
 
-test('B26 A form is at most 64 KiB, a state is needed, and names are there once', async () => {
+test('A posted callback has at most 64 KiB, a state, and no repeated names', async () => {
   await using site = await LoginSite.open();
   await refusedAs(
     await site.client.post('/oauth/callback', { form: { code: 'x'.repeat(65_600), state: 'y' } }),
@@ -608,7 +611,7 @@ test('B26 A form is at most 64 KiB, a state is needed, and names are there once'
   await refusedAs(await site.client.post('/oauth/callback', { json: { code: 'c' } }), 415, 'invalid_request');
 });
 
-test('B27 A prefetch of the callback, and HEAD, leave the state as it is', async () => {
+test('HEAD and prefetches of the callback leave the state unused', async () => {
   await using site = await LoginSite.open();
   const { state } = await site.begin();
   const query = { code: 'c', state };
@@ -623,7 +626,7 @@ test('B27 A prefetch of the callback, and HEAD, leave the state as it is', async
   assert.equal((await site.back(query)).status, 200);
 });
 
-test('B28 A process that ends between state and login leaves no half of a login: the user logs in again', async () => {
+test('A process that dies between state and login leaves no partial login: the user logs in again', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { state } = await site.begin();
   const db = site.app.state.db;
@@ -635,7 +638,7 @@ test('B28 A process that ends between state and login leaves no half of a login:
   assert.deepEqual([await count('svc_oauth_used'), await count('svc_oauth_login')], [2, 1]);
 });
 
-test('A state made with a key that has left the ring is refused', async () => {
+test('A state made with a removed key is refused', async () => {
   const clock = new ManualClock();
   const used = new SingleUse(() => new MemoryRecordStore({ clock }));
   const states = (secret: string): LoginStates =>
@@ -666,7 +669,7 @@ test('A state made with a key that has left the ring is refused', async () => {
   );
 });
 
-test("S11, S12 A session that an attacker has planted is not logged in by the victim's login", async () => {
+test("A victim's login does not log in a session that an attacker planted", async () => {
   await using site = await LoginSite.open({
     hasSession: true,
     more: (app) =>
@@ -686,7 +689,7 @@ test("S11, S12 A session that an attacker has planted is not logged in by the vi
   assert.deepEqual(await (await attacker.get('/look')).json(), { user: null });
 });
 
-test('V07 A revocation of everything while a callback is under way ends that login, too', async () => {
+test('revokeAll() during a callback ends that login, too', async () => {
   const site: LoginSite = await LoginSite.open({
     env: 'production',
     plugin: {

@@ -1,5 +1,5 @@
 /**
- * Tokens in cookies: B25, T23, and what BearerAuth makes of them.
+ * Tokens in cookies, and how BearerAuth reads them.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -21,7 +21,7 @@ const OWN = { origin: 'https://app.example', 'sec-fetch-site': 'same-origin' };
 const ACCESS = '__Host-svc_access',
   REFRESH = '__Host-svc_refresh',
   SESSION = '__Host-svc_session';
-/** What takes the cookies away: the attributes they were set with. */
+/** Attributes of a `Set-Cookie` field that removes a cookie. */
 const GONE = [
   [ACCESS, '', ['HttpOnly', 'Max-Age=0', 'Path=/', 'SameSite=Lax', 'Secure']],
   [REFRESH, '', ['HttpOnly', 'Max-Age=0', 'Path=/', 'SameSite=Strict', 'Secure']],
@@ -40,12 +40,12 @@ function open(options: LoginSiteOptions = {}): Promise<LoginSite> {
   });
 }
 
-/** Who the session says is there. */
+/** The subject in the session. */
 function look(app: Svc): void {
   app.get('/look', ({ req }) => ({ user: req.session.get(currentUser) ?? null }));
 }
 
-/** A route of the application that logs out. */
+/** A logout route of the application. */
 function leave(app: Svc, site: () => LoginSite): void {
   app.post('/leave', async ({ req }) => {
     const response = new RedirectResponse('/bye', { status: 303 });
@@ -68,7 +68,7 @@ const post = (
   form: Record<string, string> = {},
 ): Promise<Response> => site.client.post(path, { form, headers });
 
-test('B25 A login leads to a local path, and the tokens are in cookies that no script reads', async () => {
+test('A login redirects to a local path, with the tokens in HttpOnly cookies', async () => {
   await using site = await open({ plugin: { afterLogin: '/home?x=1' } });
   const response = await login(site);
   assert.deepEqual(
@@ -96,7 +96,7 @@ test('B25 A login leads to a local path, and the tokens are in cookies that no s
   assert.match(cookies.get(REFRESH)!.value, /^svcrt_1/);
 });
 
-test('B25 Outside production, without TLS, the cookies have no prefix', async () => {
+test('Outside production, without TLS, the cookies have no prefix', async () => {
   await using site = await open({ env: 'test' });
   assert.deepEqual(
     [...cookiesOf(await login(site)).keys()].filter((name) => !name.startsWith('svc_oauth')),
@@ -104,7 +104,7 @@ test('B25 Outside production, without TLS, the cookies have no prefix', async ()
   );
 });
 
-test('B25 return_to leads back to where the login began, and is nothing in JSON mode', async () => {
+test('return_to chooses the path after a login, and is ignored in JSON mode', async () => {
   await using site = await open();
   const { state } = await site.begin({ return_to: '/cart' });
   assert.equal((await site.back({ code: 'c', state })).headers.get('location'), '/cart');
@@ -113,7 +113,7 @@ test('B25 return_to leads back to where the login began, and is nothing in JSON 
   assert.equal((await json.back({ code: 'c', state: begun.state })).status, 200);
 });
 
-test('B25 Claims that make a token larger than a cookie are a mistake, told before anything is stored', async () => {
+test('Claims that make a token larger than a cookie are a mistake, reported before anything is stored', async () => {
   await using site = await open({
     plugin: { onUser: () => ({ sub: 'ada', claims: { list: 'x'.repeat(4_000) } }) },
   });
@@ -123,7 +123,7 @@ test('B25 Claims that make a token larger than a cookie are a mistake, told befo
   assert.ok(site.events.some(({ error }) => JSON.stringify(error)?.includes('E_OAUTH_USER')));
 });
 
-test('Outside of cookies claims that make a token longer than BearerAuth() reads are told of, once', async () => {
+test('In JSON mode claims that make a token longer than BearerAuth() accepts are logged once', async () => {
   await using site = await LoginSite.open({
     plugin: { onUser: () => ({ sub: 'ada', claims: { list: 'x'.repeat(7_000) } }) },
     more: (app) =>
@@ -145,7 +145,7 @@ test('Outside of cookies claims that make a token longer than BearerAuth() reads
   );
 });
 
-test('The access cookie counts where there is no Authorization, which wins where there is', async () => {
+test('The access cookie is used without Authorization, which wins if present', async () => {
   await using site = await open();
   assert.equal((await site.client.get('/me')).status, 401);
   await login(site);
@@ -164,7 +164,7 @@ test('The access cookie counts where there is no Authorization, which wins where
   );
 });
 
-test('The access cookie does not count for what changes things, or opens a socket, from another page', async () => {
+test('The access cookie is ignored for unsafe methods and WebSockets from another page', async () => {
   await using site = await open();
   await login(site);
   const status = async (method: string, headers: Record<string, string>): Promise<number> =>
@@ -184,7 +184,7 @@ test('The access cookie does not count for what changes things, or opens a socke
   assert.equal(await status('GET', { origin: 'https://evil.example', upgrade: 'websocket' }), 401);
 });
 
-test('T23 A page of this origin refreshes by the cookie, and gets new ones', async () => {
+test('A page of this origin refreshes by the cookie, and gets new cookies', async () => {
   await using site = await open();
   await login(site);
   const [access, refresh] = [site.client.cookies.get(ACCESS)!, site.client.cookies.get(REFRESH)!];
@@ -205,7 +205,7 @@ test('T23 A page of this origin refreshes by the cookie, and gets new ones', asy
   assert.equal((await post(site, '/oauth/token', { origin: 'https://app.example' })).status, 200);
 });
 
-test('T23 Without proof that the page is of this origin nothing is refreshed, revoked or set, with the cookie or with a token', async () => {
+test('Without proof of this origin no request refreshes, revokes or sets a cookie, with the cookie or with a token', async () => {
   await using site = await open();
   await login(site);
   const token = site.client.cookies.get(REFRESH)!;
@@ -238,7 +238,7 @@ test('T23 Without proof that the page is of this origin nothing is refreshed, re
   assert.equal((await post(site, '/oauth/token', OWN)).status, 200);
 });
 
-test('T23 Whoever loses a race, or comes too late, has no cookie taken away', async () => {
+test('A refused or late refresh does not remove the cookies', async () => {
   await using site = await open({ plugin: { concurrency: 'strict', limits: { token: false } } });
   await login(site);
   const answers = await Promise.all(
@@ -250,7 +250,7 @@ test('T23 Whoever loses a race, or comes too late, has no cookie taken away', as
   assert.equal((await post(site, '/oauth/token', OWN)).status, 200);
 });
 
-test('T23 An answer that was lost is given again for ten seconds', async () => {
+test('A lost response is repeated for ten seconds', async () => {
   await using site = await open();
   await login(site);
   const lost = { ...OWN, cookie: `${REFRESH}=${site.client.cookies.get(REFRESH)!}` };
@@ -261,7 +261,7 @@ test('T23 An answer that was lost is given again for ten seconds', async () => {
   await refusedAs(await post(site, '/oauth/token', lost), 400, 'invalid_grant');
 });
 
-test('Logging out ends the login, the cookies and the session; a token in the body touches neither cookies nor session', async () => {
+test('A logout ends login, cookies and session; a token in the body affects neither cookies nor session', async () => {
   await using site = await open({ hasSession: true, more: look });
   await login(site);
   const other = site.browser();
@@ -282,7 +282,7 @@ test('Logging out ends the login, the cookies and the session; a token in the bo
   assert.deepEqual(await site.oauth.listSessions('user-ada'), []);
 });
 
-test('A page of this origin whose refresh token is gone is rid of the rest; others are told that there is none', async () => {
+test('A page of this origin without a refresh token clears the rest; another page is refused', async () => {
   await using site = await open({ hasSession: true, more: look });
   await login(site);
   const others: Record<string, string>[] = [
@@ -326,7 +326,7 @@ test('A page of this origin whose refresh token is gone is rid of the rest; othe
   );
 });
 
-test('logout() in a route of the application ends the login, the cookies and the session, and says whether there was a login', async () => {
+test('logout() in a route ends login, cookies and session, and returns whether there was a login', async () => {
   await using site: LoginSite = await open({
     hasSession: true,
     more: (app) => {
@@ -379,7 +379,7 @@ test('logout() in a route of the application ends the login, the cookies and the
   assert.equal((await site.oauth.listSessions('user-ada')).length, 1);
 });
 
-test('logout() takes the cookies without a session in use, and in JSON mode the session alone', async () => {
+test('logout() clears the cookies without SessionMiddleware, and in JSON mode only the session', async () => {
   await using bare: LoginSite = await open({ more: (app) => leave(app, () => bare) });
   await login(bare);
   const response = await post(bare, '/leave', OWN);
@@ -402,7 +402,7 @@ test('logout() takes the cookies without a session in use, and in JSON mode the 
   assert.equal((await json.oauth.listSessions('user-ada')).length, 1);
 });
 
-test('logout() fails where the database does not answer, and takes nothing away', async () => {
+test('logout() fails when the database does not respond, and clears nothing', async () => {
   await using site: LoginSite = await open({ more: (app) => leave(app, () => site) });
   await login(site);
   await site.app.state.db.execute('ALTER TABLE svc_oauth_login RENAME TO elsewhere');
@@ -416,7 +416,7 @@ test('logout() fails where the database does not answer, and takes nothing away'
   assert.equal((await post(site, '/leave', OWN)).headers.get('x-ended'), 'true');
 });
 
-test('A cookie that is no token of ours is refused as one, and logging out removes it', async () => {
+test('An invalid refresh cookie is refused, and a logout removes it', async () => {
   await using site = await open();
   const headers = { ...OWN, cookie: `${REFRESH}=nonsense` };
   await refusedAs(await post(site, '/oauth/token', headers), 400, 'invalid_grant');
@@ -424,14 +424,14 @@ test('A cookie that is no token of ours is refused as one, and logging out remov
   assert.deepEqual([response.status, response.headers.getSetCookie().length], [200, 2]);
 });
 
-test('A login of form_post comes back by the cookie, too, and goes on to a local path', async () => {
+test('A form_post login with the cookie ends at a local path', async () => {
   await using site = await open();
   const { state } = await site.begin();
   const response = await site.client.post('/oauth/callback', { form: { code: 'c', state } });
   assert.deepEqual([response.status, response.headers.get('location')], [303, '/']);
 });
 
-test('CSRF protection in front leaves the routes of the plugin to their own proof, and checks all others', async () => {
+test('CSRFMiddleware skips the routes of the plugin, which check the origin themselves, and checks all others', async () => {
   await using site = await open({
     hasSession: true,
     more: (app) => app.use(new CSRFMiddleware()).post('/other', () => 'done'),
@@ -458,7 +458,7 @@ test('CSRF protection in front leaves the routes of the plugin to their own proo
 
 const BROWSER = { accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' };
 
-test('A login that fails shows people a page with what to do, and programs JSON', async () => {
+test('A failed login shows browsers a page with a way back, and programs JSON', async () => {
   await using site = await open({ hasSession: true });
   const { state } = await site.begin();
   const cancelled = { error: 'access_denied', state };
@@ -509,7 +509,7 @@ test('A login that fails shows people a page with what to do, and programs JSON'
   assert.deepEqual([mistaken.status, /<script|evil/.test(await mistaken.text())], [400, false]);
 });
 
-test('The page of a login that fails leads to one that can be begun, where there are several redirect URIs, too', async () => {
+test('The error page links to a login that can start, also with several redirect URIs', async () => {
   const uris = [
     'https://app.example/oauth/one/callback',
     'https://app.example/oauth/two/callback',
@@ -538,7 +538,7 @@ test('The page of a login that fails leads to one that can be begun, where there
   assert.equal(await linkOn('/oauth/callback', { error: 'access_denied', state: 'x' }), undefined);
 });
 
-test('A login that fails shows its page behind a layer that has compressed the refusal, too', async () => {
+test('The error page also replaces a refusal that CompressionMiddleware compressed', async () => {
   await using site = await open({
     more: (app) => void app.use(new CompressionMiddleware({ thresholdBytes: 0 })),
   });
@@ -560,7 +560,7 @@ test('A login that fails shows its page behind a layer that has compressed the r
   );
 });
 
-test('With errorPath a login that fails leads there, whatever has failed', async () => {
+test('With errorPath every failed login redirects there', async () => {
   await using site = await open({
     env: 'test',
     plugin: {
@@ -597,7 +597,7 @@ test('With errorPath a login that fails leads there, whatever has failed', async
   );
 });
 
-test('In JSON mode a login that fails is JSON, also for a browser', async () => {
+test('In JSON mode a failed login is JSON, also for a browser', async () => {
   await using site = await LoginSite.open({ plugin: { errorPath: '/sorry' } });
   await refusedAs(
     await site.client.get('/oauth/callback', { query: { code: 'c', state: 'x' }, headers: BROWSER }),
@@ -606,7 +606,7 @@ test('In JSON mode a login that fails is JSON, also for a browser', async () => 
   );
 });
 
-test('errorPath is a local path, and none of the plugin', async () => {
+test('errorPath must be a local path outside the plugin', async () => {
   await using site = await LoginSite.open();
   for (const errorPath of [
     'https://app.example/sorry',

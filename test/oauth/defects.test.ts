@@ -1,5 +1,5 @@
 /**
- * What the original system got wrong, one by one: the list at the end of the requirements.
+ * Regression tests for the defects of the original system.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -9,14 +9,14 @@ import { LoginSite, claimsOf, refusedAs } from './support/site.ts';
 import type { UserInfo } from 'svc/oauth';
 import type { Tokens } from './support/site.ts';
 
-test('Defect 1: the callback needs no redirect_uri; the one that is bound to the state is used', async () => {
+test('The callback needs no redirect_uri; it uses the one bound to the state', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { state } = await site.begin({ redirect_uri: 'https://app.example/oauth/callback' });
   assert.equal((await site.back({ code: 'c', state })).status, 200);
   assert.equal(site.fake.requests[0]!.form.get('redirect_uri'), 'https://app.example/oauth/callback');
 });
 
-test('Defect 2: a state is taken once, by its browser alone, its verifier is stored nowhere, and begun logins are bounded', async () => {
+test('A state works once, in its own browser; its verifier is not stored, and concurrent logins are limited', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { state } = await site.begin();
   const rows = JSON.stringify(await site.app.state.db.fetchAll('SELECT * FROM svc_oauth_used'));
@@ -33,7 +33,7 @@ test('Defect 2: a state is taken once, by its browser alone, its verifier is sto
   await refusedAs(await site.client.get('/oauth/login'), 429, 'rate_limited');
 });
 
-test('Defect 3: refreshes at the same time do not fork the chain, and one whose answer never left can be done again', async () => {
+test('Simultaneous refreshes do not fork the chain, and an undelivered one can be repeated', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { refresh_token: token } = await site.login();
   const answers = await Promise.all(
@@ -47,7 +47,7 @@ test('Defect 3: refreshes at the same time do not fork the chain, and one whose 
   assert.equal((await site.refreshed(token)).refresh_token, [...successors][0]);
 });
 
-test('Defect 4: an old token ends its own login alone, not for ever; rows are purged; what is over is over first', async () => {
+test('A replayed token ends only its own login; rows are purged; expiry is checked first', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { refreshIdleTtlSeconds: 3_600, refreshAbsoluteTtlSeconds: 7_200 },
@@ -70,7 +70,7 @@ test('Defect 4: an old token ends its own login alone, not for ever; rows are pu
   assert.equal(await site.app.state.db.scalar('SELECT COUNT(*) FROM svc_oauth_login'), 0);
 });
 
-test('Defect 5: a provider that is slow, endless or leads elsewhere holds nobody up, gets no secret, and is no error of ours', async () => {
+test('A provider that is slow, endless or redirects blocks no other request, gets no secret, and causes no 500', async () => {
   await using site = await LoginSite.open({ plugin: { limits: { login: false, callback: false } } });
   const slow = await site.begin();
   site.fake.failNext('token', { until: new Promise(() => undefined) });
@@ -92,7 +92,7 @@ test('Defect 5: a provider that is slow, endless or leads elsewhere holds nobody
   assert.equal(site.fake.count('other'), 0);
 });
 
-test('Defect 6: the token endpoint takes forms, names an unsupported grant, takes no offence at a token that is no text; its errors are not stored; a revocation does not tell', async () => {
+test('The token endpoint accepts forms, reports unsupported grants and non-string tokens, does not cache errors, and reveals nothing by a revocation', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: token } = await site.login();
   await refusedAs(
@@ -116,7 +116,7 @@ test('Defect 6: the token endpoint takes forms, names an unsupported grant, take
   assert.deepEqual(await shown(known), await shown(unknown));
 });
 
-test("Defect 7: the scopes of the plugin's tokens are those that requireScopes() reads", async () => {
+test("requireScopes() reads the scopes of the plugin's tokens", async () => {
   await using site = await LoginSite.open({
     plugin: { scopes: ['notes:read'] },
     more: (app) =>
@@ -130,7 +130,7 @@ test("Defect 7: the scopes of the plugin's tokens are those that requireScopes()
   assert.deepEqual([await status('/read'), await status('/write')], [200, 403]);
 });
 
-test('Defect 8: no key is TEXT on MySQL and MariaDB, and no time is a float anywhere', async () => {
+test('No key column is TEXT on MySQL and MariaDB, and no time is a float', async () => {
   for (const engine of ['mysql', 'mariadb'] as const)
     for (const statement of OAUTH_TABLES[engine]) {
       for (const line of statement.split('\n')) assert.ok(!/\bTEXT\b.*PRIMARY KEY/i.test(line), line);
@@ -144,7 +144,7 @@ test('Defect 8: no key is TEXT on MySQL and MariaDB, and no time is a float anyw
   for (const value of Object.values(row!)) assert.ok(Number.isSafeInteger(value), String(value));
 });
 
-test('Defect 9: an address counts as verified only if the provider says true; answers of another issuer are refused', async () => {
+test('An e-mail is verified only if the provider says true; responses of another issuer are refused', async () => {
   const seen: UserInfo[] = [];
   await using site = await LoginSite.open({
     plugin: {
@@ -179,7 +179,7 @@ test('Defect 9: an address counts as verified only if the provider says true; an
   assert.equal((await openid.back({ code: 'c', state: third.state })).status, 200);
 });
 
-test('Defect 10: the session is another one after a login, /oauth/ is limited, and secrets come from the environment, by themselves', async () => {
+test('A login renews the session, /oauth/ is rate limited, and secrets come from the environment', async () => {
   const seen = sessionKey<string>('seen');
   await using site = await LoginSite.open({
     hasSession: true,

@@ -1,4 +1,4 @@
-/** What the OpenAPI document says of the plugin's endpoints is what they answer. */
+/** The OpenAPI document matches the responses of the plugin's endpoints. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Referee, undocumented } from '../support/openapi-referee.ts';
@@ -6,7 +6,7 @@ import { scratch } from '../support/scratch.ts';
 import { LoginSite } from './support/site.ts';
 import type { OpenApiDocument, Operation } from 'svc';
 
-/** Holds answers against the document of a site. */
+/** Checks responses against the document of a site. */
 async function checker(
   site: LoginSite,
   folder: string,
@@ -41,7 +41,7 @@ async function checker(
   };
 }
 
-test('answers with tokens, refusals and limits are documented', async (t) => {
+test('the document describes token responses, refusals and limits', async (t) => {
   const folder = scratch(t, 'ajv', { ajv: '^8.17.0', 'ajv-formats': '^3.0.0' });
   if (folder === undefined) return;
   await using site = await LoginSite.open({ plugin: { scopes: ['read'], limits: { login: 2 } } });
@@ -70,7 +70,7 @@ test('answers with tokens, refusals and limits are documented', async (t) => {
     '/oauth/callback',
     await site.client.post('/oauth/callback', { form: { code: 'c-1', state: 'unknown' } }),
     200,
-  ); // a page that posts once more
+  ); // the intermediate page that posts again
   await check(
     'post',
     '/oauth/token',
@@ -110,7 +110,7 @@ test('answers with tokens, refusals and limits are documented', async (t) => {
   await check('post', '/oauth/revoke', await site.client.post('/oauth/revoke'), 400);
 });
 
-test('answers with cookies are documented, pages for people among them', async (t) => {
+test('the document describes responses with cookies and error pages', async (t) => {
   const folder = scratch(t, 'ajv', { ajv: '^8.17.0', 'ajv-formats': '^3.0.0' });
   if (folder === undefined) return;
   await using site = await LoginSite.open({ plugin: { mode: 'cookie' } });
@@ -137,7 +137,7 @@ test('answers with cookies are documented, pages for people among them', async (
   await check('post', '/oauth/revoke', await site.client.post('/oauth/revoke', { headers: ours }), 200);
 });
 
-test('a login that cannot begin leads to errorPath, as is documented', async (t) => {
+test('the document describes the redirect to errorPath', async (t) => {
   const folder = scratch(t, 'ajv', { ajv: '^8.17.0', 'ajv-formats': '^3.0.0' });
   if (folder === undefined) return;
   await using site = await LoginSite.open({ plugin: { mode: 'cookie', errorPath: '/sorry' } });
@@ -152,7 +152,7 @@ test('a login that cannot begin leads to errorPath, as is documented', async (t)
   await check('get', '/oauth/login', await site.client.get('/oauth/login', { query }), 400);
 });
 
-test('several providers, and failures of one, are documented', async (t) => {
+test('the document describes several providers, and their failures', async (t) => {
   const folder = scratch(t, 'ajv', { ajv: '^8.17.0', 'ajv-formats': '^3.0.0' });
   if (folder === undefined) return;
   await using site = await LoginSite.open({

@@ -1,5 +1,5 @@
 /**
- * What others may write into the log and read at the edges: Z04, Z08, Z09.
+ * Input of strangers in the log, in metrics, and at the edge of HTTP.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -13,7 +13,7 @@ import { LoginSite, SECRET, fakeProvider } from './support/site.ts';
 const EVIL = `a\r\nb\u2028{"event":"login_succeeded"}\u001b[31m\u202e`;
 const LONG = 'x'.repeat(1_000_000);
 
-test('Z04 Whatever the provider, the browser and the hooks say is one line each, escaped and cut', async () => {
+test('Text from the provider, the browser and hooks is one escaped and limited line each in the log', async () => {
   await using fake = await FakeProvider.start();
   const lines: string[] = [];
   const logger = createLogger({ level: 'debug', format: 'json', sink: (line) => void lines.push(line) });
@@ -51,7 +51,7 @@ test('Z04 Whatever the provider, the browser and the hooks say is one line each,
   }
 });
 
-test('Z08 Metrics, probes and documents show neither a secret nor a setting', async () => {
+test('Metrics, probes and documents contain neither secrets nor settings', async () => {
   await using site = await LoginSite.open({
     plugin: {
       issuer: 'https://issuer-of-ours.example',
@@ -76,7 +76,7 @@ test('Z08 Metrics, probes and documents show neither a secret nor a setting', as
   assert.match(await site.metrics(), /svc_oauth_/);
 });
 
-test('Z09 Requests whose end can be read in two ways are refused before anything of them counts', async (t) => {
+test('Requests with ambiguous framing are refused before any of them is processed', async (t) => {
   await using site = await LoginSite.open();
   const { refresh_token: token } = await site.login();
   const server = await site.app.run({ port: 0, handleSignals: false });

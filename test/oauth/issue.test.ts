@@ -1,5 +1,5 @@
 /**
- * Logins of the application: oauth.issue() beside a provider, and without any.
+ * Logins that the application starts with oauth.issue(), beside a provider and without one.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -12,7 +12,7 @@ import { LoginSite, SECRET, claimsOf, cookiesOf, refusedAs } from './support/sit
 import type { IssueOptions, OAuthPluginOptions } from 'svc/oauth';
 import type { Tokens } from './support/site.ts';
 
-/** An application that knows passwords, and no provider. */
+/** An application with passwords and without a provider. */
 function open(
   plugin: Partial<OAuthPluginOptions> = {},
   issued: Partial<IssueOptions> = {},
@@ -42,7 +42,7 @@ function open(
 const post = (client: TestClient, token: string): Promise<Response> =>
   client.post('/oauth/token', { form: { refresh_token: token } });
 
-test('issue() gives rotating refresh tokens without a provider, and replay ends the login', async () => {
+test('issue() starts a login with rotating refresh tokens without a provider, and a replay ends it', async () => {
   await using site = open({}, { scopes: ['read'], claims: { roles: ['admin'] }, method: 'password' });
   const { client, oauth, clock } = site;
   const response = await client.post('/login');
@@ -71,7 +71,7 @@ test('issue() gives rotating refresh tokens without a provider, and replay ends 
   assert.deepEqual(await oauth.listSessions('ada'), []);
 });
 
-test('A plugin without a provider has no routes to log in by', async () => {
+test('A plugin without a provider has only /oauth/token and /oauth/revoke', async () => {
   await using site = open();
   for (const path of ['/oauth/login', '/oauth/callback'])
     await refusedAs(await site.client.get(path), 404, 'invalid_request');
@@ -102,7 +102,7 @@ test('In cookie mode issue() puts the tokens into cookies of the response', asyn
   assert.equal((await site.client.post('/oauth/token', { headers })).status, 200);
 });
 
-test('The session is renewed by issue(), as by a provider', async () => {
+test('issue() renews the session, as a provider login does', async () => {
   await using site = open();
   await site.client.get('/session');
   const first = await site.client.post('/login');
@@ -112,7 +112,7 @@ test('The session is renewed by issue(), as by a provider', async () => {
   assert.notEqual(cookies[0], cookies[1]);
 });
 
-test('issue() refuses what cannot be a login', async () => {
+test('issue() refuses invalid subjects, scopes, claims and methods', async () => {
   await using site = await LoginSite.open();
   await site.client.get('/healthz');
   const req = {} as never;

@@ -1,5 +1,5 @@
 /**
- * Account linking: by POST alone, for a user who is logged in, and from a page of this origin.
+ * Account linking: by POST, for a logged-in user, from a page of this origin.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -10,6 +10,8 @@ import type { TestClient } from 'svc/testing';
 import type { LoginSiteOptions } from './support/site.ts';
 
 const OWN = { 'sec-fetch-site': 'same-origin', accept: 'text/html' };
+/** Headers of a program, which gets JSON. */
+const PROGRAM = { 'sec-fetch-site': 'same-origin' };
 const NAMES = ['one', 'two'];
 
 interface Linked {
@@ -52,7 +54,7 @@ async function open(
   return { site, users, [Symbol.asyncDispose]: () => site[Symbol.asyncDispose]() };
 }
 
-/** Logs in as a subject at a provider. */
+/** Logs in at a provider. */
 async function login(site: LoginSite, subject: string, name = 'one', client = site.client): Promise<void> {
   const { state } = await site.begin({}, { client, path: `/oauth/${name}/login` });
   site.fake.user = { sub: subject };
@@ -69,7 +71,7 @@ const link = (
 const stateOf = (response: Response): string =>
   new URL(response.headers.get('location')!).searchParams.get('state')!;
 
-test('A user who is logged in links another account, and logs in with either', async () => {
+test('A logged-in user links another account, and logs in with either', async () => {
   await using made = await open();
   const { site, users } = made;
   await login(site, 'ada');
@@ -101,7 +103,7 @@ test('A user who is logged in links another account, and logs in with either', a
   );
 });
 
-test('An access token links too, and gets the address of the provider as JSON', async () => {
+test("A request with an access token links an account, and gets the provider's address as JSON", async () => {
   await using made = await open({ mode: 'json' }, { hasSession: false });
   const { site, users } = made;
   site.fake.user = { sub: 'ada' };
@@ -117,10 +119,10 @@ test('An access token links too, and gets the address of the provider as JSON', 
   assert.equal(users.get('two lovelace'), 'user-ada');
 });
 
-test('There is no link without a login, by GET, or from a page of another origin', async () => {
+test('A link needs a login, POST, and a page of this origin', async () => {
   await using made = await open();
   const { site } = made;
-  await refusedAs(await link(site), 401, 'login_required');
+  await refusedAs(await link(site, PROGRAM), 401, 'login_required');
   await login(site, 'ada');
   assert.equal((await site.client.get('/oauth/two/link', { headers: OWN })).status, 405);
   for (const headers of [
@@ -132,7 +134,7 @@ test('There is no link without a login, by GET, or from a page of another origin
   ])
     await refusedAs(await link(site, { accept: 'application/json', ...headers }), 403, 'invalid_request');
   await refusedAs(
-    await site.client.post('/oauth/none/link', { headers: OWN, form: {} }),
+    await site.client.post('/oauth/none/link', { headers: PROGRAM, form: {} }),
     404,
     'invalid_request',
   );
@@ -140,7 +142,7 @@ test('There is no link without a login, by GET, or from a page of another origin
   assert.equal(site.fake.count(), 2, 'of the login alone');
 });
 
-test('Routes to link are there with onLink alone', async () => {
+test('The link routes exist only with onLink', async () => {
   await using site = await LoginSite.open({ names: NAMES });
   await refusedAs(await link(site), 404, 'invalid_request');
   await assert.rejects(LoginSite.open({ plugin: { onUnlink: () => true } }), { code: 'E_OPTION_RANGE' });
@@ -163,7 +165,7 @@ test('An account of another user is not linked', async () => {
   }
 });
 
-test('A link ends with the login that began it: after a logout, a revocation, or as another user', async () => {
+test('A link is refused after a logout, a revocation, or a login as another user', async () => {
   const ends: readonly ((site: LoginSite) => Promise<unknown>)[] = [
     (site) => site.client.post('/oauth/revoke', { headers: OWN }),
     (site) => site.oauth.revokeAll('user-ada'),
@@ -186,7 +188,7 @@ test('A link ends with the login that began it: after a logout, a revocation, or
   }
 });
 
-test('The state of a link counts in its browser alone, and once', async () => {
+test('The state of a link works once, in its own browser', async () => {
   await using made = await open();
   const { site } = made;
   await login(site, 'ada');
@@ -207,11 +209,11 @@ test('The state of a link counts in its browser alone, and once', async () => {
   );
 });
 
-test('Unlinking keeps the last way in, and ends other logins by that provider', async () => {
+test('Unlinking refuses the last login method, and ends other logins by that provider', async () => {
   await using made = await open({ storeProviderTokens: true });
   const { site } = made;
   const unlink = (name: string): Promise<Response> =>
-    site.client.post(`/oauth/${name}/unlink`, { headers: OWN });
+    site.client.post(`/oauth/${name}/unlink`, { headers: PROGRAM });
   await login(site, 'ada');
   await refusedAs(await unlink('one'), 409, 'last_login_method');
   const begun = await link(site);
@@ -233,4 +235,20 @@ test('Unlinking keeps the last way in, and ends other logins by that provider', 
   );
   await refusedAs(await unlink('one'), 409, 'last_login_method');
   assert.equal(site.audited('account_unlinked').length, 1);
+});
+
+test('In cookie mode a browser that unlinks an account goes to return_to, and gets a page when it is refused', async () => {
+  await using made = await open();
+  const { site, users } = made;
+  await login(site, 'ada');
+  const unlink = (name: string, form: Record<string, string> = {}): Promise<Response> =>
+    site.client.post(`/oauth/${name}/unlink`, { headers: OWN, form });
+  const last = await unlink('one');
+  assert.deepEqual([last.status, last.headers.get('content-type')], [409, 'text/html; charset=utf-8']);
+  assert.match(await last.text(), /<h1>That did not work<\/h1>[^]*last_login_method/);
+  users.set('two lovelace', 'user-ada');
+  assert.equal((await unlink('two', { return_to: 'https://evil.example/' })).status, 400);
+  const back = await unlink('two', { return_to: '/settings' });
+  assert.deepEqual([back.status, back.headers.get('location')], [303, '/settings']);
+  assert.equal(users.has('two lovelace'), false);
 });

@@ -1,5 +1,5 @@
 /**
- * How a login begins: L01-L12 of the requirements.
+ * The start of a login.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -23,7 +23,7 @@ const OPENID = (site: { readonly url: string }) => ({
   },
 });
 
-test('L01 A login leads to the authorization endpoint with everything that the code flow with PKCE S256 needs', async () => {
+test('A login redirects to the authorization endpoint with all parameters of the code flow with PKCE S256', async () => {
   await using site = await LoginSite.open({ provider: { scopes: ['read:user', 'user:email'] } });
   const { response, page } = await site.begin();
   assert.equal(response.status, 302);
@@ -40,14 +40,14 @@ test('L01 A login leads to the authorization endpoint with everything that the c
   assert.match(state!, /^[\w-]+\.\w+\.[\w-]{43}\.[\w-]{22}$/);
 });
 
-test('L01 A nonce goes along when the scopes include openid', async () => {
+test('A login with the scope openid has a nonce', async () => {
   await using first = await LoginSite.open();
   assert.equal((await first.begin()).page.searchParams.get('nonce'), null);
   await using site = await LoginSite.open({ names: ['one'], provider: OPENID(first.fake) });
   assert.match((await site.begin()).page.searchParams.get('nonce')!, /^[\w-]{43}$/);
 });
 
-test('L02 The URL holds neither client secret, nor verifier, nor anything of the server', async () => {
+test('The authorization URL contains neither client secret, nor verifier, nor anything of the server', async () => {
   await using site = await LoginSite.open();
   const { page, state } = await site.begin();
   assert.deepEqual([...page.searchParams.keys()].toSorted(), [
@@ -65,7 +65,7 @@ test('L02 The URL holds neither client secret, nor verifier, nor anything of the
   for (const secret of ['client-secret-9f2c', SECRET, verifier]) assert.ok(!page.href.includes(secret));
 });
 
-test('L03 Parameters that the endpoint has already stay, and none is there twice', async () => {
+test("Parameters of the endpoint's own query stay, and no parameter is repeated", async () => {
   await using other = await LoginSite.open();
   await using site = await LoginSite.open({
     provider: { authorizeUrl: `${other.fake.url}/authorize?tenant=a%20b&state=fixed&prompt=login` },
@@ -77,7 +77,7 @@ test('L03 Parameters that the endpoint has already stay, and none is there twice
   for (const name of page.searchParams.keys()) assert.equal(page.searchParams.getAll(name).length, 1, name);
 });
 
-test('L04 No two logins share a state, nonce or challenge, and a state has 256 random bits', async () => {
+test('Each login has its own state, nonce and challenge, and a state has 256 random bits', async () => {
   await using site = await LoginSite.open();
   const [one, two] = [await site.begin(), await site.begin()];
   for (const name of ['state', 'code_challenge'])
@@ -106,7 +106,7 @@ test('L04 No two logins share a state, nonce or challenge, and a state has 256 r
   assert.equal(seen.size, 30_000);
 });
 
-test('L05 The answer is not kept by any cache, and names nobody where it came from', async () => {
+test('The redirect to the provider has no-store and no-referrer', async () => {
   await using site = await LoginSite.open();
   const { headers } = (await site.begin()).response;
   assert.deepEqual(
@@ -115,7 +115,7 @@ test('L05 The answer is not kept by any cache, and names nobody where it came fr
   );
 });
 
-test('L06 The cookie of a login belongs to this host alone, is out of reach for scripts, and lives as long as its state', async () => {
+test('The login cookie is host-only and HttpOnly, and lives as long as its state', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const [[name, { value, attributes }]] = [...cookiesOf((await site.begin()).response)] as [
     [string, { value: string; attributes: string[] }],
@@ -134,7 +134,7 @@ test('L06 The cookie of a login belongs to this host alone, is out of reach for 
   await refusedAs(await short.back({ code: 'c', state }), 400, 'invalid_state');
 });
 
-test('L07 Nine logins in one browser leave eight cookies; the oldest has gone, and the eight can all finish', async () => {
+test('Nine logins in one browser leave eight cookies; the oldest is removed, and the eight can all finish', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const begun = [];
   for (let count = 0; count < 9; count++) {
@@ -148,7 +148,7 @@ test('L07 Nine logins in one browser leave eight cookies; the oldest has gone, a
   assert.deepEqual(site.client.cookies.names(), []);
 });
 
-test('L07 Cookies that only look like ours go first, and a planted one does not keep a login from beginning', async () => {
+test('Foreign cookies with our prefix are removed first, and a planted one does not prevent a login', async () => {
   await using site = await LoginSite.open();
   for (let count = 0; count < 20; count++)
     site.client.cookies.set(`svc_oauth_0000000${count.toString(36)}`, 'x');
@@ -157,7 +157,7 @@ test('L07 Cookies that only look like ours go first, and a planted one does not 
   assert.equal((await site.back({ code: 'c', state })).status, 200);
 });
 
-test('L08 An address may begin twenty logins a minute', async () => {
+test('An address may start twenty logins a minute', async () => {
   await using site = await LoginSite.open();
   for (let count = 0; count < 20; count++) await site.begin();
   const refused = await site.client.get('/oauth/login');
@@ -176,14 +176,14 @@ test('Addresses of one IPv6 site share ten times the limit; other sites and IPv4
   assert.deepEqual([await begin('2001:db8:2::1'), await begin('192.0.2.1')], [302, 302]);
 });
 
-test('An undeclared proxy in front of the logins is reported, though there is no RateLimitMiddleware', async () => {
+test('An undeclared proxy in front of the logins is reported without a RateLimitMiddleware', async () => {
   await using site = await LoginSite.open();
   await site.client.get('/oauth/login', { headers: { 'x-forwarded-for': '192.0.2.1' } });
   await site.client.get('/oauth/login', { headers: { 'x-forwarded-for': '192.0.2.2' } });
   assert.equal(site.events.filter(({ event }) => event === 'proxy_not_trusted').length, 1);
 });
 
-test('A login that is begun leaves no row and no line at level info, so that a flood of them evicts none', async () => {
+test('Starting a login stores no row and logs nothing at info, so a flood evicts no other login', async () => {
   await using site = await LoginSite.open({ env: 'production', plugin: { limits: { login: false } } });
   const { state } = await site.begin();
   const tables = async (): Promise<unknown> =>
@@ -200,7 +200,7 @@ test('A login that is begun leaves no row and no line at level info, so that a f
   assert.deepEqual(await tables(), [1, 0, 1, 0], 'written at the callback');
 });
 
-test('The cookies of logins under way leave room for the rest of a request, however long return_to is', async () => {
+test('Login cookies leave room for the rest of the request head, however long return_to is', async () => {
   await using site = await LoginSite.open({ plugin: { mode: 'cookie' } });
   for (let count = 0; count < 12; count++) {
     await site.clock.advance(1_000);
@@ -215,7 +215,7 @@ test('The cookies of logins under way leave room for the rest of a request, howe
   );
 });
 
-test('L09 The cookie of a login shows nothing, and counts for its state alone; the verifier is stored nowhere', async () => {
+test('The login cookie is sealed and bound to its state; the verifier is stored nowhere', async () => {
   const keys = Keyring.of(SECRET);
   const states = new LoginStates({
     used: NOTHING_USED,
@@ -267,7 +267,7 @@ test('L09 The cookie of a login shows nothing, and counts for its state alone; t
   });
 });
 
-test('L10 HEAD, POST and prefetches begin nothing', async () => {
+test('HEAD, POST and prefetches start no login', async () => {
   await using site = await LoginSite.open();
   const looks: Record<string, string>[] = [
     { 'sec-purpose': 'prefetch' },
@@ -290,7 +290,7 @@ test('L10 HEAD, POST and prefetches begin nothing', async () => {
   assert.deepEqual(site.audited('login_started'), []);
 });
 
-test('L11 login_hint, prompt and fewer scopes are passed on; nothing else is, and nothing that is not on the list', async () => {
+test('login_hint, prompt and a subset of scopes are passed on; everything else is ignored', async () => {
   await using site = await LoginSite.open({ provider: { scopes: ['read', 'mail'] } });
   const { page } = await site.begin({
     login_hint: 'ada@example.test',
@@ -330,13 +330,13 @@ test('L11 login_hint, prompt and fewer scopes are passed on; nothing else is, an
   );
 });
 
-test('L11 openid stays among the scopes, whatever is asked for', async () => {
+test('openid stays among the scopes, whatever is requested', async () => {
   await using first = await LoginSite.open();
   await using site = await LoginSite.open({ names: ['one'], provider: OPENID(first.fake) });
   assert.equal((await site.begin({ scope: 'email' })).page.searchParams.get('scope'), 'openid email');
 });
 
-test('L12 With several providers each has its own paths; an unknown one is 404, and its name is not repeated', async () => {
+test('Each of several providers has its own paths; an unknown name is 404, and is not repeated in the response', async () => {
   await using site = await LoginSite.open({ names: ['one', 'two'] });
   assert.equal(
     (await site.begin({}, { path: '/oauth/two/login' })).page.searchParams.get('redirect_uri'),
@@ -361,14 +361,14 @@ test('L12 With several providers each has its own paths; an unknown one is 404, 
   await refusedAs(await single.client.get('/oauth/fake/login'), 404, 'invalid_request');
 });
 
-test('A provider that cannot be discovered is 502 for whoever logs in, and nothing keeps the application from starting', async () => {
+test('A login at an undiscoverable provider is 502, and the application starts nevertheless', async () => {
   await using site = await LoginSite.open();
   const { fake } = site;
   fake.failNext('discovery', { status: 500 }); // the login waits for the call that began with the application
   await using discovering = await LoginSite.open({
     hasDatabase: false,
     plugin: { provider: fakeProvider(fake, { issuer: fake.url }) },
-  }); // starts at once
+  }); // the application starts at once
   const refused = await discovering.client.get('/oauth/login');
   await refusedAs(refused, 502, 'provider_error');
   assert.equal(

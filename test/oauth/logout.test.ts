@@ -12,7 +12,7 @@ const OWN = { 'sec-fetch-site': 'same-origin' };
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
 const DONE = 'https://app.example/goodbye';
 
-/** A site whose provider speaks OpenID Connect and has sessions. */
+/** A site whose OpenID provider has sessions. */
 async function open(options: LoginSiteOptions = {}): Promise<{ readonly site: LoginSite } & AsyncDisposable> {
   const fake = await FakeProvider.start();
   const provider = new OAuthProvider({
@@ -62,7 +62,7 @@ const sessions = async (site: LoginSite, sub = 'user-ada'): Promise<number> =>
 
 let counter = 0;
 
-/** A logout token; members that are undefined are left out. */
+/** A logout token. Undefined members are omitted. */
 function logoutToken(
   site: LoginSite,
   claims: Record<string, unknown> = {},
@@ -87,7 +87,7 @@ function logoutToken(
 const send = (site: LoginSite, token: string, name = 'own'): Promise<Response> =>
   site.browser().post(`/oauth/${name}/backchannel-logout`, { form: { logout_token: token } });
 
-test('Logging out ends the login, clears the browser, and leads to the page of the provider with the id_token', async () => {
+test('A logout ends the login, clears the browser, and redirects to the provider with the id_token as hint', async () => {
   await using made = await open({ hasSession: true });
   const { site } = made;
   await login(site, {});
@@ -105,7 +105,7 @@ test('Logging out ends the login, clears the browser, and leads to the page of t
   assert.equal(await sessions(site), 0);
 });
 
-test('A link on a page of this origin logs out too; another site, and an address that is not allowed, do nothing', async () => {
+test('A link on a page of this origin logs out; another site, and an address outside the list, do nothing', async () => {
   await using made = await open();
   const { site } = made;
   await login(site, {});
@@ -137,7 +137,7 @@ test('A link on a page of this origin logs out too; another site, and an address
   assert.deepEqual([again.status, again.headers.get('location')], [303, DONE], 'nobody is logged in');
 });
 
-test('In JSON mode a program gets the address of the provider for its refresh token', async () => {
+test("In JSON mode a program gets the provider's logout address for its refresh token", async () => {
   await using made = await open({ plugin: { mode: 'json', storeProviderTokens: false } });
   const { site } = made;
   const { state } = await site.begin();
@@ -158,7 +158,7 @@ test('In JSON mode a program gets the address of the provider for its refresh to
   assert.deepEqual(await unknown.json(), { logout_url: null });
 });
 
-test('A provider that is away, or has no such page, does not keep the user logged in', async () => {
+test('An unreachable provider, or one without a logout page, does not keep the user logged in', async () => {
   await using site = await LoginSite.open({ plugin: { mode: 'cookie', postLogoutRedirectUris: [] } });
   const { state } = await site.begin();
   await site.back({ code: 'c', state });
@@ -171,6 +171,32 @@ test('A provider that is away, or has no such page, does not keep the user logge
     await assert.rejects(LoginSite.open({ plugin: { postLogoutRedirectUris: uris } }), {
       code: 'E_OPTION_RANGE',
     });
+});
+
+test('With an empty list, outside production, the provider sends the browser to afterLogin of this server', async () => {
+  const targets: (string | null)[] = [];
+  for (const [env, baseUrl] of [
+    ['development', 'http://127.0.0.1:8000'],
+    ['development', 'http://app.example'],
+    ['production', 'https://localhost'],
+  ] as const) {
+    await using made = await open({
+      env,
+      plugin: {
+        postLogoutRedirectUris: [],
+        afterLogin: '/home',
+        allowedRedirectUris: ['https://app.example/oauth/callback'],
+      },
+    });
+    const { site } = made;
+    site.fake.claims = { aud: 'client' };
+    const client = site.browser(baseUrl);
+    const { state } = await site.begin({}, { client });
+    await site.back({ code: 'c', state }, { client });
+    const response = await client.post('/oauth/logout', { headers: OWN });
+    targets.push(new URL(response.headers.get('location')!).searchParams.get('post_logout_redirect_uri'));
+  }
+  assert.deepEqual(targets, ['http://127.0.0.1:8000/home', null, null]);
 });
 
 test('A logout token ends the logins of its session, or of its user', async () => {
@@ -200,7 +226,7 @@ test('A logout token ends the logins of its session, or of its user', async () =
   );
 });
 
-test('A logout token that is not one is 400, and ends nothing (§2.6)', async () => {
+test('An invalid logout token is 400, and ends nothing (Back-Channel Logout 1.0 §2.6)', async () => {
   await using made = await open();
   const { site } = made;
   await login(site, { sid: 's-1' });
@@ -249,7 +275,7 @@ test('A logout token that is not one is 400, and ends nothing (§2.6)', async ()
   await refusedAs(await send(site, logoutToken(site), 'none'), 404, 'invalid_request');
 });
 
-test('An id_token is not a logout token, and without the option there is no such route', async () => {
+test('An id_token is refused as logout token, and without the option there is no route', async () => {
   await using made = await open();
   const { site } = made;
   await login(site, {});

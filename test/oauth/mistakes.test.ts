@@ -1,5 +1,5 @@
 /**
- * What a program can do wrong with the plugin, and what it is told.
+ * Mistakes of an application with the plugin, and the errors for them.
  */
 import assert from 'node:assert/strict';
 import test from 'node:test';
@@ -17,7 +17,7 @@ function code(expected: string) {
   return (error: unknown): boolean => error instanceof SvcError && error.code === expected;
 }
 
-test('OAuthPlugin needs one provider or several, each made by us and with a name of its own (E_OAUTH_PROVIDERS)', () => {
+test('OAuthPlugin requires one provider or several with different names (E_OAUTH_PROVIDERS)', () => {
   for (const options of [
     { onUser },
     { onUser, provider, providers: [provider] },
@@ -29,14 +29,14 @@ test('OAuthPlugin needs one provider or several, each made by us and with a name
   }
 });
 
-test('OAuthPlugin cannot be used before an application has registered it (E_OAUTH_UNREGISTERED)', async () => {
+test('OAuthPlugin methods throw before an application has registered it (E_OAUTH_UNREGISTERED)', async () => {
   await assert.rejects(
     async () => new OAuthPlugin({ onUser, provider }).revokeAll('ada'),
     code('E_OAUTH_UNREGISTERED'),
   );
 });
 
-test('OAuthPlugin with another secret than the application keeps it from starting (E_OAUTH_SECRET)', () => {
+test('OAuthPlugin with another secret than the application prevents the start (E_OAUTH_SECRET)', () => {
   const app = new Svc({ authSecret: SECRET, env: 'test' }).register(
     new OAuthPlugin({ onUser, provider, authSecret: SECRET.toLowerCase() }),
   );
@@ -49,7 +49,7 @@ test('OAuthPlugin with another secret than the application keeps it from startin
   );
 });
 
-test('OAuthPlugin answers 500 when onUser() gives something else than a subject, and the log names it (E_OAUTH_USER)', async () => {
+test('An invalid result of onUser() is 500, and the log names it (E_OAUTH_USER)', async () => {
   await using fake = await FakeProvider.start();
   const own = new OAuthProvider({
     name: 'fake',
@@ -78,7 +78,7 @@ test('OAuthPlugin answers 500 when onUser() gives something else than a subject,
   }
 });
 
-test('An encoded path, and OPTIONS, are answered under the paths of the plugin as plain ones are', async () => {
+test('Encoded paths and OPTIONS below /oauth/ get the same responses as plain paths', async () => {
   const app = new Svc({ authSecret: SECRET }).register(new OAuthPlugin({ provider, onUser }));
   await using client = new TestClient(app);
   for (const [method, path] of [
@@ -101,7 +101,7 @@ test('An encoded path, and OPTIONS, are answered under the paths of the plugin a
   }
 });
 
-test('BearerAuth with the very secret of the plugin asks it, too, whether a token still counts', async () => {
+test("BearerAuth with the plugin's own secret also checks whether a token was revoked", async () => {
   await using fake = await FakeProvider.start();
   const own = new OAuthProvider({
     name: 'fake',

@@ -26,7 +26,7 @@ const asked = (more: Record<string, string> = {}): Record<string, string> => ({
   ...more,
 });
 
-/** The address to which the browser sends the client. */
+/** The address to which the browser is redirected at the end of a login. */
 async function returned(
   site: LoginSite,
   more: Record<string, string> = {},
@@ -75,7 +75,7 @@ test('A native client gets a code at its own address, and tokens for it with its
   );
 });
 
-test('The redirect URI of the provider keeps its rule: the client address is another parameter', async () => {
+test('client_redirect_uri does not change the rule for redirect_uri', async () => {
   await using site = await open({}, { env: 'production' });
   const { page } = await site.begin(asked());
   assert.equal(page.searchParams.get('redirect_uri'), 'https://app.example/oauth/callback');
@@ -87,7 +87,7 @@ test('The redirect URI of the provider keeps its rule: the client address is ano
   );
 });
 
-test('A client address is an entry byte for byte, but for the port of the loopback interface', async () => {
+test('client_redirect_uri must equal an entry byte for byte, except for the port of the loopback interface', async () => {
   await using site = await open({ limits: { login: false } });
   for (const uri of [
     ...REDIRECTS,
@@ -128,7 +128,7 @@ test('A client address is an entry byte for byte, but for the port of the loopba
   );
 });
 
-test('Client addresses that cannot be right, and cookie mode, are refused at construction; others are a finding', async () => {
+test('Invalid entries of nativeRedirects, and cookie mode, are refused at construction; valid ones are a finding', async () => {
   for (const bad of [
     'http://app.example/done',
     'http://localhost/done',
@@ -164,7 +164,7 @@ test('Client addresses that cannot be right, and cookie mode, are refused at con
   assert.deepEqual([found(site), found(fake)], [1, 0]);
 });
 
-test('A client needs an S256 challenge: plain, short and missing ones are refused (RFC 7636 §4.3)', async () => {
+test('A native login needs an S256 challenge: plain, short and missing ones are refused (RFC 7636 §4.3)', async () => {
   await using site = await open();
   for (const change of [
     { code_challenge: '' },
@@ -178,7 +178,7 @@ test('A client needs an S256 challenge: plain, short and missing ones are refuse
     await refusedAs(await site.client.get('/oauth/login', { query: asked(change) }), 400, 'invalid_request');
 });
 
-test('A code is worth nothing without its verifier, for another address, or after a minute; a wrong verifier uses nothing up', async () => {
+test('A code needs its verifier and address within a minute; a wrong verifier does not use it up', async () => {
   await using site = await open({ limits: { callback: false } });
   const code = (await returned(site)).searchParams.get('code')!;
   for (const change of [
@@ -198,7 +198,7 @@ test('A code is worth nothing without its verifier, for another address, or afte
   await refusedAs(await exchange(site, { code: late }), 400, 'invalid_grant');
 });
 
-test('The second use of a code ends the login that the first one gave (RFC 6749 §4.1.2)', async () => {
+test('The second use of a code ends the login of the first (RFC 6749 §4.1.2)', async () => {
   await using site = await open({}, { env: 'production' });
   const code = (await returned(site)).searchParams.get('code')!;
   const tokens = (await (await exchange(site, { code })).json()) as Tokens;
@@ -213,7 +213,7 @@ test('The second use of a code ends the login that the first one gave (RFC 6749 
   assert.equal(site.audited('token_reuse_detected').length, 1);
 });
 
-test('One of several exchanges of one code at once goes on', async () => {
+test('One of several simultaneous exchanges of a code succeeds', async () => {
   await using site = await open({}, { env: 'production' });
   const code = (await returned(site)).searchParams.get('code')!;
   const statuses = (await Promise.all(Array.from({ length: 8 }, () => exchange(site, { code })))).map(
@@ -222,7 +222,7 @@ test('One of several exchanges of one code at once goes on', async () => {
   assert.deepEqual(statuses.filter((status) => status === 200).length, 1);
 });
 
-test('A failure at the provider reaches the client at its address; a state that is not its own does not', async () => {
+test("A provider failure redirects to the client's address; a foreign state does not", async () => {
   await using site = await open({ issuer: 'https://app.example' });
   const cancelled = await returned(site, {}, { error: 'access_denied' });
   assert.deepEqual(Object.fromEntries(cancelled.searchParams), {
@@ -240,7 +240,7 @@ test('A failure at the provider reaches the client at its address; a state that 
   );
 });
 
-test('Everything revoked between login and exchange ends the code, and the session of the browser is left alone', async () => {
+test("revokeAll() between login and exchange ends the code; the browser's session is unchanged", async () => {
   await using site = await open({}, { hasSession: true });
   const code = (await returned(site)).searchParams.get('code')!;
   assert.equal(site.client.cookies.names().includes('svc_session'), false);
@@ -249,7 +249,7 @@ test('Everything revoked between login and exchange ends the code, and the sessi
   await refusedAs(await exchange(site, { code }), 400, 'access_denied');
 });
 
-test('A single-page application gets the same, at its own https address', async () => {
+test('A single-page application exchanges a code at its own https address', async () => {
   await using site = await open();
   const uri = REDIRECTS[3]!;
   const url = await returned(site, { client_redirect_uri: uri });
@@ -257,7 +257,7 @@ test('A single-page application gets the same, at its own https address', async 
   const response = await exchange(site, {
     code: url.searchParams.get('code')!,
     client_redirect_uri: '',
-    redirect_uri: uri, // as client libraries name it
+    redirect_uri: uri, // the name that client libraries use
   });
   assert.equal(response.status, 200);
 });

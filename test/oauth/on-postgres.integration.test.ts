@@ -1,6 +1,5 @@
 /**
- * What visitors of an application see, once more: with every login, state and refresh token in PostgreSQL. The tests are those of
- * the files named below, as they are.
+ * Runs the test files named below again, with every login, state and refresh token in PostgreSQL.
  */
 import { after, test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
@@ -16,7 +15,7 @@ else {
     const ends: (() => void | Promise<void>)[] = [];
     const url = await postgresUrl({ after: (end) => void ends.push(end) });
     return {
-      // the time of the test is not that of its database
+      // the clock of the tests is not that of the database
       plugin: new DatabasePlugin(url, { clock: systemClock, migrations: 'apply', pool: { max: 5 } }),
       end: async () => {
         for (const end of ends) await end();

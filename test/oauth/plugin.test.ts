@@ -1,5 +1,5 @@
 /**
- * The plugin as a part of an application: options, findings, the form of refusals, limits, trail, metrics, clean-up: R12, Z01-Z12.
+ * The plugin in an application: options, findings, form of refusals, limits, audit trail, metrics, clean-up.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -25,7 +25,7 @@ import type { Tokens } from './support/site.ts';
 const github = githubProvider('id', 'secret');
 const onUser = (): string => 'ada';
 
-test('Options that cannot be right are refused when the plugin is made', () => {
+test('Invalid options throw at construction', () => {
   const make = (options: object) => () => new OAuthPlugin(options as OAuthPluginOptions);
   for (const options of [
     { onUser },
@@ -70,7 +70,7 @@ test('Options that cannot be right are refused when the plugin is made', () => {
   assert.throws(make({ provider: github, onUser, limits: { logins: 5 } }), { code: 'E_OPTION_UNKNOWN' });
 });
 
-test('Before it is registered the plugin says so', async () => {
+test('Methods throw before the plugin is registered', async () => {
   const plugin = new OAuthPlugin({ provider: github, onUser });
   for (const act of [
     () => plugin.revokeAll('x'),
@@ -81,7 +81,7 @@ test('Before it is registered the plugin says so', async () => {
     await assert.rejects(act, { code: 'E_OAUTH_UNREGISTERED' });
 });
 
-test("K06 Without a secret, and with another one than the application's, nothing starts", () => {
+test("Without a secret, or with another than the application's, the application does not start", () => {
   const messages = (app: Svc): string =>
     app
       .check()
@@ -113,7 +113,7 @@ test("K06 Without a secret, and with another one than the application's, nothing
   assert.match(messages(weak), /32/);
 });
 
-test('Z07 svc check names what a production application must not have', async () => {
+test('svc check reports settings that production must not have', async () => {
   const rules = (options: Partial<OAuthPluginOptions>, database?: DatabasePlugin): string[] => {
     const app = new Svc({
       logger: createLogger({ level: 'silent' }),
@@ -137,11 +137,11 @@ test('Z07 svc check names what a production application must not have', async ()
   assert.deepEqual(rules({}, memory()), []);
   assert.deepEqual(rules({}), ['oauth/store there is no database to keep logins in']);
   assert.deepEqual(rules({}, new DatabasePlugin('sqlite:./x.db', { synchronous: 'normal' })), [
-    'oauth/store the database forgets its last commits when the power fails (synchronous "normal"), and clients would be ahead of it',
+    'oauth/store the database may lose its last commits when the power fails (synchronous "normal"), so clients would be ahead of it',
   ]);
   assert.deepEqual(rules({}, new DatabasePlugin('sqlite:./x.db')), []);
   assert.deepEqual(rules({ allowedRedirectUris: [] }, memory()), [
-    'SVC209 no redirect URI is allowed, so that nobody can log in',
+    'SVC209 no redirect URI is allowed, so users cannot log in',
   ]);
   const parts = {
     name: 'dev',
@@ -157,7 +157,7 @@ test('Z07 svc check names what a production application must not have', async ()
     issuer: 'https://login.example',
   }).provider({ allowInsecure: false });
   assert.deepEqual(rules({ provider: dev }, memory()), [
-    'oauth/provider provider "dev" is DevProvider, which logs anybody in as anybody',
+    'oauth/provider provider "dev" is DevProvider, which accepts any user without a password',
   ]);
   assert.deepEqual(
     rules(
@@ -189,17 +189,17 @@ test('Z07 svc check names what a production application must not have', async ()
   );
 });
 
-test('Without a database logins are kept in memory outside production, with a warning; one that is registered later is found', async () => {
+test('Without a database logins are in memory outside production, with a warning; a database registered later is used', async () => {
   await using site = await LoginSite.open({ hasDatabase: false });
   await site.login();
   assert.equal(site.audited('logins_in_memory').length, 1);
-  await using stored = await LoginSite.open({ hasDatabase: true }); // registered behind the plugin
+  await using stored = await LoginSite.open({ hasDatabase: true }); // registered after the plugin
   await stored.login();
   assert.equal(stored.audited('logins_in_memory').length, 0);
   assert.equal(await stored.app.state.db.scalar('SELECT COUNT(*) FROM svc_oauth_login'), 1);
 });
 
-test('Two applications of one process know nothing of one another', async () => {
+test('Two applications in one process share no state', async () => {
   await using one = await LoginSite.open();
   await using two = await LoginSite.open();
   const { refresh_token: token } = await one.login();
@@ -227,7 +227,7 @@ test('An application that was shut down starts again, with its logins', async ()
 });
 
 for (const handles of [false, true]) {
-  test(`Every refusal under /oauth/ is JSON of OAuth, ${handles ? 'with exception handlers of the application' : 'of whichever middleware'}`, async () => {
+  test(`Every refusal under /oauth/ is OAuth JSON, ${handles ? 'with exception handlers of the application' : 'from any middleware'}`, async () => {
     await using site = await LoginSite.open({
       plugin: {
         onUser: () => {
@@ -291,7 +291,7 @@ for (const handles of [false, true]) {
   });
 }
 
-test('R12 Logins, callbacks, tokens and forgeries are limited by themselves, with 429 and Retry-After; one event a minute tells of it', async () => {
+test('Logins, callbacks, tokens and forgeries have limits by default: 429 with Retry-After, and one event a minute', async () => {
   await using site = await LoginSite.open({
     plugin: { limits: { login: 2, callback: 2, token: 2, forged: 2 } },
   });
@@ -322,7 +322,7 @@ test('R12 Logins, callbacks, tokens and forgeries are limited by themselves, wit
   await refusedAs(await site.revoke({ token: later.refresh_token }), 429, 'rate_limited');
 });
 
-test('R12 The limits are 20, 20, 60 a login and 600 a minute; false switches one off', async () => {
+test('The default limits are 20, 20, 60 for each login, and 600 a minute; false switches one off', async () => {
   await using site = await LoginSite.open({ plugin: { limits: { login: false } } });
   for (let count = 0; count < 25; count++) await site.begin();
   for (let count = 0; count < 20; count++)
@@ -333,7 +333,7 @@ test('R12 The limits are 20, 20, 60 a login and 600 a minute; false switches one
   assert.equal((await site.client.post('/oauth/token', { form: { refresh_token: 'x' } })).status, 429);
 });
 
-test('Z01 No token, code, state, verifier, cookie or secret is in any line of the log, in the plugin or in its errors', async () => {
+test('No log line, error or printed plugin contains a token, code, state, verifier, cookie or secret', async () => {
   for (const mode of ['json', 'cookie'] as const) {
     await using site = await LoginSite.open({ env: 'production', hasSession: true, plugin: { mode } });
     const secrets = new Set<string>([SECRET, 'client-secret-9f2c']);
@@ -373,7 +373,7 @@ test('Z01 No token, code, state, verifier, cookie or secret is in any line of th
   }
 });
 
-test('Z02 The trail has an event for each thing that happens to a login, with time, request, address, provider and login', async () => {
+test('The audit trail has an event for each step of a login, with time, request, address, provider and login', async () => {
   await using site = await LoginSite.open({ plugin: { limits: { login: 3 } } });
   const tokens = await site.login();
   const next = await site.refreshed(tokens.refresh_token);
@@ -439,7 +439,7 @@ test('Z02 The trail has an event for each thing that happens to a login, with ti
   );
 });
 
-test('Z05 The metrics count logins by provider and outcome, and refreshes; no visitor chooses a label', async () => {
+test('The metrics count logins by provider and outcome, and refreshes; user input never becomes a label', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: token } = await site.login();
   await site.refreshed(token);
@@ -463,7 +463,7 @@ test('Z05 The metrics count logins by provider and outcome, and refreshes; no vi
   assert.ok(!metrics.includes('strange'));
 });
 
-test('Z06 Clean-up removes logins that are over, again and again, keeps revoked ones until their end, and ends with the application', async () => {
+test('Clean-up deletes ended logins periodically, keeps revoked ones until their end, and stops with the application', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { refreshAbsoluteTtlSeconds: 5_000, refreshIdleTtlSeconds: 5_000 },
@@ -484,7 +484,7 @@ test('Z06 Clean-up removes logins that are over, again and again, keeps revoked 
     looks < 1_000 && LoginSite.databases !== undefined && (await rows('svc_oauth_login')) !== 0;
     looks++
   )
-    await site.clock.advance(10_000); // a server is slower than this clock
+    await site.clock.advance(10_000); // the server is slower than this clock
   assert.equal(await rows('svc_oauth_login'), 0, 'by itself, within a quarter of an hour');
   await db().execute('DROP TABLE svc_oauth_login');
   await site.clock.advance(900_000);
@@ -498,7 +498,7 @@ test('Z06 Clean-up removes logins that are over, again and again, keeps revoked 
   assert.ok(site.clock.pending >= 1, 'a failure does not end it');
 });
 
-test('Z06 It goes on in batches until nothing is left', async (t) => {
+test('Clean-up runs in batches until nothing is left', async (t) => {
   let left = 2_500;
   t.mock.method(MemoryTokenStore.prototype, 'cleanUp', async (_now: number, batch: number) => {
     const count = Math.min(batch, left);
@@ -510,7 +510,7 @@ test('Z06 It goes on in batches until nothing is left', async (t) => {
   assert.equal(await site.oauth.cleanUp(), 2_500);
 });
 
-test('Z10, Z11 Names like __proto__ are names, and repeated ones are refused', async () => {
+test('Parameters named __proto__ are ordinary, and repeated ones are refused', async () => {
   await using site = await LoginSite.open();
   await site.client.get('/oauth/login?__proto__=x&constructor=y');
   await refusedAs(
@@ -533,7 +533,7 @@ test('Z10, Z11 Names like __proto__ are names, and repeated ones are refused', a
   assert.equal(({} as Record<string, unknown>)['refresh_token'], undefined);
 });
 
-test('Z12 A refresh that is under way when the server closes is answered, and the login goes on', async () => {
+test('A refresh in flight when the server closes gets its response, and the login stays alive', async () => {
   await using site = await LoginSite.open({ listen: true });
   await site.client.get('/healthz');
   const begun = await site.client.get('/oauth/login', { query: {} });
@@ -541,9 +541,9 @@ test('Z12 A refresh that is under way when the server closes is answered, and th
   const tokens = (await (
     await site.back({ code: 'c', state: page.searchParams.get('state')! })
   ).json()) as Tokens;
-  const before = site.clock.pending; // the clean-up, and the look at idle connections
+  const before = site.clock.pending; // timers of the clean-up and of idle connections
   const pending = site.client.post('/oauth/token', { form: { refresh_token: tokens.refresh_token } });
-  while (site.clock.pending === before) await new Promise((resolve) => setImmediate(resolve)); // until it is held
+  while (site.clock.pending === before) await new Promise((resolve) => setImmediate(resolve)); // until the refresh waits
   const closing = site.client.close();
   await site.clock.advance(25);
   assert.equal((await pending).status, 200);

@@ -1,5 +1,5 @@
 /**
- * src/oauth/README.md says what is so: codes, options, events, metrics.
+ * src/oauth/README.md lists all codes, options, events and metrics.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
@@ -14,7 +14,7 @@ import { unwrapped } from '../support/unwrapped.ts';
 const FOLDER = join(ROOT, 'src', 'oauth');
 const README = readFileSync(join(FOLDER, 'README.md'), 'utf8');
 
-/** The first cells of the rows of the table whose first heading this is, names apart. */
+/** First cells of a table, found by its first heading; names only. */
 function namesOf(heading: string, from = README): string[] {
   const table = from.slice(from.indexOf(`| ${heading} |`)).split('\n\n', 1)[0]!;
   return table
@@ -23,7 +23,7 @@ function namesOf(heading: string, from = README): string[] {
     .flatMap((row) => [...row.split('|')[1]!.matchAll(/`(\w+)`/g)].map(([, name]) => name!));
 }
 
-test('README names every code with its status, and no other', () => {
+test('README lists every error code with its status, and no other', () => {
   assert.deepEqual(namesOf('Code'), Object.keys(OAUTH_ERRORS).toSorted());
   for (const [code, { status, description }] of Object.entries(OAUTH_ERRORS)) {
     assert.match(README, new RegExp(`^\\| \`${code}\` \\| [\\d, ]*\\b${status}\\b`, 'm'));
@@ -31,7 +31,7 @@ test('README names every code with its status, and no other', () => {
   }
 });
 
-test('README names every option of the plugin', () => {
+test('README lists every option of the plugin', () => {
   const source = readFileSync(join(FOLDER, 'plugin-options.ts'), 'utf8');
   const options = source.slice(
     source.indexOf('interface OAuthPluginOptions'),
@@ -42,7 +42,7 @@ test('README names every option of the plugin', () => {
   assert.deepEqual(namesOf('Option').toSorted(), names.toSorted());
 });
 
-test('README names every event and metric that the source has', () => {
+test('README lists every event and metric of the source', () => {
   const files = readdirSync(FOLDER, { recursive: true, encoding: 'utf8' }).filter(
     (file) => file.endsWith('.ts') && !file.startsWith('dev-provider'),
   );
@@ -60,7 +60,7 @@ test('README names every event and metric that the source has', () => {
   );
 });
 
-test('The statements that README gives for a restored backup end every login, and the tokens from before', async () => {
+test("README's statements for a restored backup end every login, and the tokens from before", async () => {
   const [, sql] = /```sql\n([^]*?)```/.exec(README)!;
   const database = await oauthDatabase('sqlite::memory:');
   const { store, issue, refresh } = tokensIn(database, { holdMs: 0 });

@@ -1,6 +1,6 @@
 /**
- * Parties that others have written: `oidc-provider`, a certified OpenID provider, on whose pages people log in to an
- * application of ours, and `oauth4webapi`, a strict client, that refreshes and revokes what they got.
+ * Interoperability: users log in at `oidc-provider`, a certified OpenID provider; `oauth4webapi`, a strict client, refreshes
+ * and revokes the tokens.
  */
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
@@ -21,12 +21,12 @@ import type { Listener } from './support/late-server.ts';
 import type { Visited } from './support/scripted-browser.ts';
 import type { Tokens } from './support/site.ts';
 
-/** As much of `oidc-provider` as is used here. */
+/** The part of `oidc-provider` that is used here. */
 interface OidcProviderModule {
   readonly default: new (issuer: string, configuration: object) => { callback(): Listener };
 }
 
-/** As much of `oauth4webapi` as is used here. Its types are its own affair. */
+/** The part of `oauth4webapi` that is used here. */
 interface OAuth4WebApi {
   readonly allowInsecureRequests: symbol;
   readonly ResponseBodyError: new (...given: never[]) => ResponseBodyError;
@@ -86,7 +86,7 @@ function jwk(alg: IdTokenAlgorithm, key: object): object {
   return { ...key, kid: alg.toLowerCase(), use: 'sig', alg };
 }
 
-/** A module of a package that is installed in a scratch folder; undefined when the test has been skipped. */
+/** Imports a module from a package in a scratch folder; undefined when the test is skipped. */
 async function imported<T>(t: TestContext, file: string): Promise<T | undefined> {
   const folder = scratch(t, 'oauth-parties', { 'oidc-provider': '^9.13.0', oauth4webapi: '^3.8.0' });
   return folder === undefined
@@ -99,7 +99,7 @@ interface Registration {
   readonly algorithm: IdTokenAlgorithm;
 }
 
-/** An application whose people log in at `oidc-provider`. */
+/** An application with logins at `oidc-provider`. */
 class Application implements AsyncDisposable {
   readonly provider: LateServer;
   readonly events: Record<string, unknown>[];
@@ -196,7 +196,7 @@ class Application implements AsyncDisposable {
     return `${this.url}/oauth/callback`;
   }
 
-  /** Through the provider's pages, up to and without the callback: where the provider sends the browser. */
+  /** Goes through the provider's pages, and returns the address of the callback without opening it. */
   async approved(): Promise<URL> {
     const login = await this.visitor.open(`${this.url}/oauth/login`);
     assert.ok(login.url.href.startsWith(`${this.provider.url}/interaction/`), login.url.href);
@@ -232,7 +232,7 @@ for (const [clientAuth, algorithm] of [
   ['client_secret_post', 'ES384'],
   ['none', 'ES512'],
 ] as const) {
-  test(`Somebody logs in at oidc-provider, over code, PKCE, nonce and iss: ${clientAuth}, ${algorithm}`, async (t) => {
+  test(`A user logs in at oidc-provider with code, PKCE, nonce and iss: ${clientAuth}, ${algorithm}`, async (t) => {
     await using application = await Application.open(t, { clientAuth, algorithm });
     if (application === undefined) return;
     const { visitor } = application;
@@ -305,7 +305,7 @@ function refused({ response, text }: Visited, status: number, code: string): voi
   assert.deepEqual([response.status, (JSON.parse(text) as { error: string }).error], [status, code]);
 }
 
-test('What oidc-provider says about one login is worth nothing in another: it checks the PKCE verifier, we check iss and state', async (t) => {
+test('A response of oidc-provider for one login is refused in another: by PKCE, iss and state', async (t) => {
   await using application = await Application.open(t, {
     clientAuth: 'client_secret_basic',
     algorithm: 'RS256',
@@ -341,7 +341,7 @@ test('What oidc-provider says about one login is worth nothing in another: it ch
   assert.equal(application.users.length, 1);
 });
 
-test('Who cancels on the page of oidc-provider, or has to be asked where nobody may be asked, is told so', async (t) => {
+test('A login cancelled at oidc-provider, or with prompt=none and no session, gets the matching error', async (t) => {
   await using application = await Application.open(t, {
     clientAuth: 'client_secret_post',
     algorithm: 'RS256',
@@ -354,7 +354,7 @@ test('Who cancels on the page of oidc-provider, or has to be asked where nobody 
   assert.equal(application.audited().at(-1), 'login_failed login_required');
 });
 
-test('An id_token of oidc-provider in an algorithm that was not agreed on, and a client secret that is wrong, end the login', async (t) => {
+test('An id_token of oidc-provider in an unlisted algorithm, and a wrong client secret, end the login', async (t) => {
   await using wrongAlgorithm = await Application.open(
     t,
     { clientAuth: 'client_secret_basic', algorithm: 'ES256' },
@@ -367,12 +367,12 @@ test('An id_token of oidc-provider in an algorithm that was not agreed on, and a
     t,
     { clientAuth: 'client_secret_basic', algorithm: 'RS256' },
     { clientSecret: 'another' },
-  ))!; // since there was one before
+  ))!; // it was installed before
   refused(await wrongSecret.login(), 502, 'provider_error');
   assert.match(String(wrongSecret.audited().at(-1)), /^provider_error token_status_401_invalid_client$/);
 });
 
-/** What oauth4webapi makes of an error of ours. */
+/** How oauth4webapi reads an error of the plugin. */
 function readsAs(library: OAuth4WebApi, error: string, status: number = 400): (thrown: unknown) => true {
   return (thrown) => {
     assert.ok(thrown instanceof library.ResponseBodyError, String(thrown));
@@ -385,7 +385,7 @@ function readsAs(library: OAuth4WebApi, error: string, status: number = 400): (t
   };
 }
 
-test('oauth4webapi refreshes, is refused and revokes at our endpoints, and understands every answer', async (t) => {
+test("oauth4webapi refreshes, is refused, and revokes at the plugin's endpoints", async (t) => {
   const library = await imported<OAuth4WebApi>(t, 'oauth4webapi/build/index.js');
   await using application = await Application.open(t, {
     clientAuth: 'client_secret_basic',
@@ -443,7 +443,7 @@ test('oauth4webapi refreshes, is refused and revokes at our endpoints, and under
     library.ClientSecretPost('unused'),
     library.ClientSecretBasic('unused'),
   ]) {
-    // we have no clients: who brings the token has it
+    // the endpoints have no client authentication
     const refreshed = await refresh(current, {}, auth);
     assert.deepEqual(
       [refreshed.token_type, refreshed.expires_in, refreshed.scope],

@@ -1,5 +1,5 @@
 /**
- * Where logins may lead: D01-D06 of the requirements.
+ * Redirect URIs, and paths after a login.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -10,7 +10,7 @@ import { LoginSite, refusedAs } from './support/site.ts';
 const ENTRY = 'https://app.example/oauth/callback?tenant=a';
 const CALLBACK = 'https://app.example/oauth/callback';
 
-test('D01 Only a path of this site may be gone to after a login, in cookie mode', async () => {
+test('return_to accepts only a path of this site, in cookie mode', async () => {
   await using site = await LoginSite.open({ plugin: { mode: 'cookie' } });
   for (const bad of [
     '//evil.example',
@@ -37,7 +37,7 @@ test('D01 Only a path of this site may be gone to after a login, in cookie mode'
   assert.deepEqual([response.status, response.headers.get('location')], [303, '/path?x#y']);
 });
 
-test('D02 A redirect_uri that is not an entry byte for byte is refused, and nobody is sent anywhere', async () => {
+test('A redirect_uri that is not byte for byte an entry is refused without a redirect', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { allowedRedirectUris: [ENTRY, CALLBACK], limits: { login: false } },
@@ -72,7 +72,7 @@ test('D02 A redirect_uri that is not an entry byte for byte is refused, and nobo
     assert.equal((await site.begin({ redirect_uri: uri })).page.searchParams.get('redirect_uri'), uri);
 });
 
-test('D03 A redirect_uri that is there twice, as a list or empty is refused; none means the only entry', async () => {
+test('A repeated, list-like or empty redirect_uri is refused; without one the only entry is used', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   for (const query of [
     `redirect_uri=${CALLBACK}&redirect_uri=${CALLBACK}`,
@@ -96,7 +96,7 @@ test('D03 A redirect_uri that is there twice, as a list or empty is refused; non
   await refusedAs(await several.client.get('/oauth/login'), 400, 'invalid_redirect_uri');
 });
 
-test('A login at one of several providers gets the entry that ends in its callback path, and never that of another', async () => {
+test("A login at one of several providers uses the entry with its own callback path, and refuses another provider's", async () => {
   const [github, google, page] = [
     'https://app.example/oauth/callback',
     'https://app.example/base/oauth/google/callback',
@@ -127,7 +127,7 @@ test('A login at one of several providers gets the entry that ends in its callba
     );
 });
 
-test('An entry without "//" behind its scheme is refused at construction', async () => {
+test('An entry without "//" after its scheme is refused at construction', async () => {
   for (const uri of ['https:app.example/cb', 'HTTPS:/app.example/cb', 'http:app.example'])
     await assert.rejects(LoginSite.open({ plugin: { allowedRedirectUris: [uri] } }), {
       code: 'E_OPTION_RANGE',
@@ -137,7 +137,7 @@ test('An entry without "//" behind its scheme is refused at construction', async
   });
 });
 
-test('D03 Without a list only the callback of this very server on the loopback interface will do, and not in production', async () => {
+test("Without a list only this server's callback on the loopback interface is allowed, and none in production", async () => {
   const options = { callbackPaths: ['/oauth/callback', '/oauth/x/callback'] };
   const list = new RedirectAllowlist([], { env: 'development', ...options });
   assert.equal(list.choose(undefined, '127.0.0.1:8000'), 'http://127.0.0.1:8000/oauth/callback');
@@ -161,7 +161,7 @@ test('D03 Without a list only the callback of this very server on the loopback i
   );
 });
 
-test('D04 An entry without TLS keeps a production application from starting, unless it is a loopback address and the option says so', async () => {
+test('An entry without TLS keeps a production application from starting, unless allowLoopbackRedirects covers it', async () => {
   const findings = async (
     uris: readonly string[],
     allowLoopbackRedirects = false,
@@ -186,12 +186,12 @@ test('D04 An entry without TLS keeps a production application from starting, unl
     'a name can be made to lead elsewhere',
   );
   assert.deepEqual(await findings(['http://127.0.0.1:7777/cb', 'http://[::1]/cb'], true), []);
-  assert.deepEqual(await findings([]), ['no redirect URI is allowed, so that nobody can log in']);
+  assert.deepEqual(await findings([]), ['no redirect URI is allowed, so users cannot log in']);
   assert.deepEqual(await findings(['http://localhost:8000/cb'], false, 'development'), []);
   assert.equal((await findings(['http://app.example/cb'], false, 'development')).length, 1);
 });
 
-test('D05 An entry with a wildcard, a fragment, user information, or without scheme can be in no list', () => {
+test('An entry with a wildcard, a fragment, user information, or no scheme is refused', () => {
   const of = (entry: unknown): string =>
     issuesOfRedirect(entry as string, { env: 'production', allowsLoopback: false }).join('; ');
   assert.match(of('https://*.app.example/cb'), /wildcard/);
@@ -200,7 +200,7 @@ test('D05 An entry with a wildcard, a fragment, user information, or without sch
   for (const user of ['u:p', 'u', ':p'])
     assert.match(of(`https://${user}@app.example/cb`), /user information/);
   for (const entry of ['/oauth/callback', 'app.example/cb', '', 5, null])
-    assert.match(of(entry), /no absolute URL/);
+    assert.match(of(entry), /not an absolute URL/);
   assert.match(of('https://app.example/a b'), /spaces/);
   assert.match(of('https://app.example\\cb'), /backslashes/);
   for (const entry of ['javascript:alert(1)', 'data:text/html,x', 'myapp://cb'])
@@ -208,7 +208,7 @@ test('D05 An entry with a wildcard, a fragment, user information, or without sch
   assert.equal(of('https://app.example/cb?tenant=a'), '');
 });
 
-test('D06 A failed login redirects nowhere, in either mode', async () => {
+test('A failed login does not redirect to its redirect_uri, in either mode', async () => {
   for (const mode of ['json', 'cookie'] as const) {
     await using site = await LoginSite.open({ plugin: { mode } });
     const { state } = await site.begin();

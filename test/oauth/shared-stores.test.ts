@@ -1,5 +1,5 @@
 /**
- * Several processes: limits and used values in one place.
+ * Limits and used values that several processes share.
  */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { folder } from '../support/run.ts';
 import { LoginSite, refusedAs } from './support/site.ts';
 import type { SiteDatabase } from './support/site.ts';
 
-test('Limits in the database are those of all processes together', async (t) => {
+test('Limits in the database count for all processes together', async (t) => {
   const url = `sqlite:${join(folder(t), 'data.db')}`;
   const database = (): Promise<SiteDatabase> =>
     Promise.resolve({ plugin: new DatabasePlugin(url, { migrations: 'apply' }) });
@@ -24,7 +24,7 @@ test('Limits in the database are those of all processes together', async (t) => 
   await one.begin();
 });
 
-test('Limits in a store of the application are shared, and the database has to be there where it is named', async () => {
+test('Limits in the application\'s store are shared; store "database" needs a DatabasePlugin', async () => {
   const store = new MemoryRateLimitStore({ clock: new ManualClock() });
   const plugin = { limits: { login: 2, store } };
   await using one = await LoginSite.open({ plugin });
@@ -44,7 +44,7 @@ test('Limits in a store of the application are shared, and the database has to b
   });
 });
 
-test('A state that was used at one process is used at all that share its records', async () => {
+test('A state used in one process is used in all processes that share its records', async () => {
   const records = new MemoryRecordStore({ clock: new ManualClock() });
   await using one = await LoginSite.open({ plugin: { records } });
   await using two = await LoginSite.open({ plugin: { records } });

@@ -1,6 +1,6 @@
 /**
- * `/oauth/token`, `/oauth/revoke`, and what the application does with logins: T01-T05, T15, T17, T21, T22, V01-V10.
- * The state machine itself is test/oauth/tokens/refresh.test.ts.
+ * `/oauth/token`, `/oauth/revoke`, and the plugin's methods for logins.
+ * test/oauth/tokens/refresh.test.ts tests the state machine.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -20,10 +20,10 @@ import { LoginSite, SECRET, claimsOf, refusedAs } from './support/site.ts';
 import type { RefreshVerdict } from 'svc/oauth';
 import type { Tokens } from './support/site.ts';
 
-const THE_ONE = 'The refresh token is not valid any more: log in again';
+const THE_ONE = 'The refresh token is no longer valid: log in again';
 
 for (const env of ['production', 'test'] as const) {
-  test(`T01 A refresh token is exchanged for a new pair, as JSON that nobody keeps (${env})`, async () => {
+  test(`A refresh token is exchanged for a new pair, as JSON with no-store (${env})`, async () => {
     await using site = await LoginSite.open({ env, plugin: { scopes: ['read', 'write'] } });
     const first = await site.login();
     await site.clock.advance(1_000);
@@ -50,7 +50,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test('T01 grant_type may be left out, and the body may be JSON', async () => {
+test('grant_type may be left out, and the body may be JSON', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: token } = await site.login();
   const response = await site.client.post('/oauth/token', { json: { refresh_token: token } });
@@ -71,7 +71,7 @@ test('T01 grant_type may be left out, and the body may be JSON', async () => {
   );
 });
 
-test("T01 Idempotency keys are none of the endpoints' business: none is asked for, and no answer with tokens is kept by one", async () => {
+test('Idempotency middleware does not apply to the endpoints: it requires no key, and stores no response with tokens', async () => {
   const store = new MemoryRecordStore();
   await using site = await LoginSite.open({
     more: (app) => void app.use(new IdempotencyMiddleware({ required: true, store })),
@@ -89,7 +89,7 @@ test("T01 Idempotency keys are none of the endpoints' business: none is asked fo
   assert.equal(store.size, 0);
 });
 
-test('T02 Unknown, malformed, forged, expired, revoked and replayed tokens get one and the same answer', async () => {
+test('Unknown, malformed, forged, expired, revoked and replayed tokens get the same response', async () => {
   await using site = await LoginSite.open({ plugin: { refreshIdleTtlSeconds: 3_600 } });
   const replayed = await site.login();
   await site.refreshed(replayed.refresh_token);
@@ -128,7 +128,7 @@ test('T02 Unknown, malformed, forged, expired, revoked and replayed tokens get o
   for (const body of bodies) assert.deepEqual(body, { error: 'invalid_grant', error_description: THE_ONE });
 });
 
-test('T03 A refresh token that is missing, empty, repeated or no text is a bad request; another grant_type is named so', async () => {
+test('A missing, empty, repeated or non-string refresh token is 400; another grant_type is unsupported_grant_type', async () => {
   await using site = await LoginSite.open();
   const post = (form: Record<string, string | readonly string[]>): Promise<Response> =>
     site.client.post('/oauth/token', { form });
@@ -180,7 +180,7 @@ test('T03 A refresh token that is missing, empty, repeated or no text is a bad r
     await refusedAs(await post({ grant_type: grant, refresh_token: 'x' }), 400, 'unsupported_grant_type');
 });
 
-test('T04 Only POST refreshes and revokes; a token in the query counts for nothing', async () => {
+test('Only POST refreshes and revokes; a token in the query is ignored', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: token } = await site.login();
   for (const path of ['/oauth/token', '/oauth/revoke']) {
@@ -203,7 +203,7 @@ test('T04 Only POST refreshes and revokes; a token in the query counts for nothi
   await site.refreshed(token);
 });
 
-test('T05 A body of another type, or of more than 16 KiB, is refused', async () => {
+test('A body of another type, or of more than 16 KiB, is refused', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: token } = await site.login();
   for (const path of ['/oauth/token', '/oauth/revoke']) {
@@ -228,7 +228,7 @@ test('T05 A body of another type, or of more than 16 KiB, is refused', async () 
   await site.refreshed(token);
 });
 
-test('T06 A rotated token that comes again ends its login, with one event, and no other login of the user', async () => {
+test('A replayed token ends its login with one event, and no other login of the user', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const [stolen, other] = [await site.login(), await site.login(site.browser())];
   const newest = await site.refreshed(stolen.refresh_token);
@@ -240,7 +240,7 @@ test('T06 A rotated token that comes again ends its login, with one event, and n
   assert.match(await site.metrics(), /svc_oauth_reuse_total 1/);
 });
 
-test('T07 Refreshes at the same moment all get the same successor', async () => {
+test('Simultaneous refreshes all get the same successor', async () => {
   await using site = await LoginSite.open({ env: 'production', plugin: { limits: { token: false } } });
   let { refresh_token: token } = await site.login();
   for (const count of [2, 5, 20]) {
@@ -258,7 +258,7 @@ test('T07 Refreshes at the same moment all get the same successor', async () => 
   await site.refreshed(token);
 });
 
-test('T08 In strict mode one of them gets it, the others are refused, and the login goes on', async () => {
+test('In strict mode one of several refreshes gets a token, the others are refused, and the login stays alive', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { concurrency: 'strict', limits: { token: false } },
@@ -272,7 +272,7 @@ test('T08 In strict mode one of them gets it, the others are refused, and the lo
   await site.refreshed(((await winners[0]!.json()) as Tokens).refresh_token);
 });
 
-test('T09 Within the grace an answer that was lost is given again; after it the login ends', async () => {
+test('Within the grace period a lost response is repeated; after it the login ends', async () => {
   await using site = await LoginSite.open({ plugin: { refreshGraceSeconds: 10 } });
   const { refresh_token: lost } = await site.login();
   const answer = await site.refreshed(lost);
@@ -285,7 +285,7 @@ test('T09 Within the grace an answer that was lost is given again; after it the 
   await refusedAs(await site.refresh(answer.refresh_token), 400, 'invalid_grant');
 });
 
-test('T15 A scope parameter narrows the access token, never widens it, and changes nothing for the next one', async () => {
+test('The scope parameter narrows one access token, never widens it, and does not affect the next', async () => {
   await using site = await LoginSite.open({ plugin: { scopes: ['read', 'write'] } });
   const first = await site.login();
   await refusedAs(await site.refresh(first.refresh_token, { scope: 'read admin' }), 400, 'invalid_scope');
@@ -299,7 +299,7 @@ test('T15 A scope parameter narrows the access token, never widens it, and chang
   assert.equal((await site.refreshed(narrow.refresh_token)).scope, 'read write');
 });
 
-test('T17 A database that is away is 503 with Retry-After, and nothing is lost', async () => {
+test('A database failure is 503 with Retry-After, and loses nothing', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { refresh_token: token } = await site.login();
   const db = site.app.state.db;
@@ -329,7 +329,7 @@ test('T17 A database that is away is 503 with Retry-After, and nothing is lost',
   assert.equal(site.audited('token_store_failed').length, 4, 'one event for each');
 });
 
-test('T21 Access tokens have an id of their own, the scopes of the login, and times by the clock', async () => {
+test('Access tokens have their own id, the scopes of the login, and times of the clock', async () => {
   await using site = await LoginSite.open({ plugin: { scopes: ['read'], accessTtlSeconds: 60 } });
   let sinceMs = site.clock.nowMs();
   let tokens = await site.login();
@@ -348,7 +348,7 @@ test('T21 Access tokens have an id of their own, the scopes of the login, and ti
   assert.equal(ids.size, 20);
 });
 
-test('T22 onRefresh is asked each time: false ends the login, scopes and claims count for this token alone', async () => {
+test('onRefresh is called for each refresh: false ends the login; scopes and claims apply to this token', async () => {
   let verdict: unknown;
   const seen: unknown[] = [];
   await using site = await LoginSite.open({
@@ -394,7 +394,7 @@ test('T22 onRefresh is asked each time: false ends the login, scopes and claims 
     await refusedAs(await site.refresh(tokens.refresh_token), 500, 'server_error');
   }
   verdict = undefined;
-  tokens = await site.refreshed(tokens.refresh_token); // mistakes of the hook have ended nothing
+  tokens = await site.refreshed(tokens.refresh_token); // the hook's mistakes ended nothing
   verdict = false;
   await refusedAs(await site.refresh(tokens.refresh_token), 400, 'invalid_grant');
   verdict = true;
@@ -405,7 +405,7 @@ test('T22 onRefresh is asked each time: false ends the login, scopes and claims 
   );
 });
 
-test('T22 A hook that throws an HTTP exception refuses without its words, and the login goes on', async () => {
+test('A hook that throws an HTTPException refuses the refresh without its message, and the login stays alive', async () => {
   let status = 503;
   await using site = await LoginSite.open({
     plugin: {
@@ -424,7 +424,7 @@ test('T22 A hook that throws an HTTP exception refuses without its words, and th
   await site.refreshed(token);
 });
 
-test('T02 T06 A scope hides nothing: a stale token is reuse, a revoked one invalid_grant, and only the current one learns that the scope is too wide', async () => {
+test('The scope check comes last: a stale token is reuse and a revoked one invalid_grant, whatever scope is requested', async () => {
   await using site = await LoginSite.open({ plugin: { scopes: ['read'] } });
   const { refresh_token: oldest } = await site.login();
   const second = await site.refreshed(oldest);
@@ -447,7 +447,7 @@ test('T02 T06 A scope hides nothing: a stale token is reuse, a revoked one inval
   );
 });
 
-test('V07 V08 What is revoked while a refresh is held gives no tokens', async () => {
+test('A revocation during the wait of a refresh prevents its tokens', async () => {
   let during: (() => Promise<unknown>) | undefined;
   await using site = await LoginSite.open({
     plugin: {
@@ -463,7 +463,7 @@ test('V07 V08 What is revoked while a refresh is held gives no tokens', async ()
   await refusedAs(await site.refresh(token), 400, 'invalid_grant');
 });
 
-test('V01 A revocation answers 200 with an empty body, and ends that login alone', async () => {
+test('A revocation returns 200 with an empty body, and ends only that login', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const [one, other] = [await site.login(), await site.login(site.browser())];
   const response = await site.revoke({ token: one.refresh_token });
@@ -476,7 +476,7 @@ test('V01 A revocation answers 200 with an empty body, and ends that login alone
   assert.equal(site.audited('token_revoked').length, 1);
 });
 
-test('V02 Whatever is no live token is 200, too, and not to be told from one that is', async () => {
+test('Revoking an invalid token returns the same 200', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: token, access_token: access } = await site.login();
   await site.revoke({ token });
@@ -487,7 +487,7 @@ test('V02 Whatever is no live token is 200, too, and not to be told from one tha
   assert.equal(site.audited('token_revoked').length, 1);
 });
 
-test('V03 A token that has been rotated ends its login', async () => {
+test('Revoking a rotated token ends its login', async () => {
   await using site = await LoginSite.open();
   const { refresh_token: stale } = await site.login();
   const { refresh_token: current } = await site.refreshed(stale);
@@ -495,7 +495,7 @@ test('V03 A token that has been rotated ends its login', async () => {
   await refusedAs(await site.refresh(current), 400, 'invalid_grant');
 });
 
-test('V04 Without a token it is a bad request; a hint is not needed and not believed; the name refresh_token will do', async () => {
+test('A revocation without a token is 400; token_type_hint is optional and not trusted; refresh_token is another name for token', async () => {
   await using site = await LoginSite.open();
   for (const form of [{}, { token: '' }, { token_type_hint: 'refresh_token' }])
     await refusedAs(await site.revoke(form as Record<string, string>), 400, 'invalid_request');
@@ -516,7 +516,7 @@ test('V04 Without a token it is a bad request; a hint is not needed and not beli
   assert.deepEqual(await site.oauth.listSessions('user-ada'), []);
 });
 
-test('V05 revokeAll() ends every login of a subject, byte for byte that one, and says how many', async () => {
+test('revokeAll() ends every login of exactly that subject, and returns their number', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { onUser: (_provider, { raw }) => String(raw['sub']) },
@@ -541,7 +541,7 @@ test('V05 revokeAll() ends every login of a subject, byte for byte that one, and
   );
 });
 
-test('V06 Twenty clients that rotate do not outrun revokeAll()', async () => {
+test('Twenty clients that keep rotating cannot escape revokeAll()', async () => {
   await using site = await LoginSite.open({
     env: 'production',
     plugin: { limits: { login: false, callback: false, token: false } },
@@ -567,7 +567,7 @@ test('V06 Twenty clients that rotate do not outrun revokeAll()', async () => {
 });
 
 for (const env of ['production', 'test'] as const) {
-  test(`V08 With enforceValidAfter access tokens from before revokeAll() are refused at once, later ones are not (${env})`, async () => {
+  test(`With enforceValidAfter access tokens from before revokeAll() are refused at once, later ones are accepted (${env})`, async () => {
     await using site = await LoginSite.open({
       env,
       plugin: { enforceValidAfter: true, scopes: ['read'] },
@@ -594,7 +594,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test('V08 Without it they live as long as they say', async () => {
+test('Without enforceValidAfter access tokens stay valid until they expire', async () => {
   await using site = await LoginSite.open({
     plugin: { scopes: ['read'] },
     more: (app) => app.get('/me', { me: Depends(requireScopes('read')) }, ({ me }) => me.sub),
@@ -604,7 +604,7 @@ test('V08 Without it they live as long as they say', async () => {
   assert.equal((await site.client.get('/me', { headers: { authorization: `Bearer ${token}` } })).status, 200);
 });
 
-test('V08 A look-up that began before a revocation does not undo it; subjects are asked for once in five seconds, and forgotten in order', async () => {
+test('A look-up from before a revocation does not undo it; each subject is read once in five seconds, and the oldest is evicted', async () => {
   let release: (() => void) | undefined;
   const asked: string[] = [];
   const store = new (class extends MemoryTokenStore {
@@ -638,7 +638,7 @@ test('V08 A look-up that began before a revocation does not undo it; subjects ar
   assert.equal(asked.length, 3);
 });
 
-test('V08 A token of the plugin is told from a revocation in the same second, by more than clocks differ; one that has iat alone is not', async () => {
+test('A token of the plugin is compared with a revocation in the same second to the microsecond; one with iat only is refused', async () => {
   const clock = new ManualClock();
   const store = new MemoryTokenStore();
   const now = clock.nowMicros();
@@ -672,7 +672,7 @@ test('V08 A token of the plugin is told from a revocation in the same second, by
   );
 });
 
-test('V09 listSessions() shows what an owner may see of logins that are not over, never a hash', async () => {
+test('listSessions() shows the live logins of a subject, never a hash', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const first = await site.login();
   await site.clock.advance(60_000);
@@ -718,7 +718,7 @@ test('V09 listSessions() shows what an owner may see of logins that are not over
   assert.equal((await silent.oauth.listSessions('user-ada'))[0]?.ip, null);
 });
 
-test("V10 revokeSession() ends a login of its owner, and nobody else's", async () => {
+test('revokeSession() ends a login of its subject only', async () => {
   await using site = await LoginSite.open({ env: 'production' });
   const { refresh_token: token } = await site.login();
   const { id } = (await site.oauth.listSessions('user-ada'))[0]!;
@@ -739,7 +739,7 @@ test("V10 revokeSession() ends a login of its owner, and nobody else's", async (
   );
 });
 
-test('Another token that is signed with the same secret is no access token (RFC 8725 §3.11, RFC 9068 §4)', async () => {
+test('Another token signed with the same secret is not an access token (RFC 8725 §3.11, RFC 9068 §4)', async () => {
   await using site = await LoginSite.open({
     more: (app) => {
       app.get('/me', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);

@@ -60,7 +60,7 @@ test('EventLoopDelay.recentMs() goes on when the metric has begun anew', () => {
   assert.equal(delay.takePercentile(), 0);
 });
 
-test('EventLoopDelay measures nothing while nobody watches', () => {
+test('EventLoopDelay measures nothing without a user', () => {
   const { delay, monitor, watch } = watched();
   monitor.samples.push(520);
   assert.equal(delay.recentMs(0), 500);

@@ -28,7 +28,7 @@ function collect(options: LoggerOptions = {}) {
   };
 }
 
-/** What becomes of one field. */
+/** Logged form of one field. */
 function logged(value: unknown, key = 'value'): unknown {
   const { lines, log } = collect();
   log.info('event', { [key]: value });
@@ -689,7 +689,7 @@ test('LineQueue.flush() writes what is queued before it returns, after what is u
   queue.push('two');
   device.onPause = () => {
     device.written += 'one\n';
-  }; // the thread pool gets on, nobody is called back
+  }; // the thread pool continues, but no callback runs
   queue.flush();
   assert.equal(device.written, 'one\ntwo\n');
   assert.equal(device.pauses, 1);
@@ -717,7 +717,7 @@ test('LineQueue.exit() writes everything, and every later line at once', async (
   queue.exit();
   queue.push('two');
   assert.equal(device.written, 'one\ntwo\n');
-  await turn(); // what was scheduled finds nothing to do
+  await turn(); // the scheduled write finds nothing to do
   device.room = 0;
   queue.push('three');
   const { pauses } = device;
@@ -725,7 +725,7 @@ test('LineQueue.exit() writes everything, and every later line at once', async (
   assert.equal(device.pauses, pauses);
 });
 
-test('LineQueue.exit() gives up at once what nobody reads', () => {
+test('LineQueue.exit() gives up at once without a reader', () => {
   const device = new FakeDevice();
   const { queue } = queueOn(device);
   device.room = 0;
@@ -832,15 +832,19 @@ test('flush() saves the lines of a process that kills itself', async () => {
   assert.deepEqual([signal, events.map(({ event }) => event)], ['SIGKILL', ['before']]);
 });
 
-test('a process whose standard error nobody reads goes on, and ends soon', { timeout: 10_000 }, async () => {
-  for (const how of ['flood', 'trickle']) {
-    const { code, stdout } = await run(how, { read: false });
-    assert.deepEqual([code, stdout], [0, 'alive\n']);
-  }
-});
+test(
+  'a process whose standard error has no reader continues, and exits soon',
+  { timeout: 10_000 },
+  async () => {
+    for (const how of ['flood', 'trickle']) {
+      const { code, stdout } = await run(how, { read: false });
+      assert.deepEqual([code, stdout], [0, 'alive\n']);
+    }
+  },
+);
 
 test(
-  'a process whose standard error is a FIFO that nobody reads goes on, and ends soon',
+  'a process whose standard error is a FIFO without a reader continues, and exits soon',
   { timeout: 10_000 },
   async (t) => {
     const directory = mkdtempSync(join(tmpdir(), 'svc-log-'));

@@ -210,7 +210,7 @@ test('slot() counts in the same series as its labels do, also after the table ha
   ]);
 });
 
-test('a gauge whose reader fails is left out, and told once', () => {
+test('a gauge whose reader fails is omitted, and logged once', () => {
   const under = setUp();
   under.metrics.gauge('svc_a', 'A', () => {
     throw new Error('down');
@@ -244,7 +244,7 @@ test('mergeMetrics() adds up counters and histograms, and gauges by their rule',
     svc_only: [[[], [7]]],
   });
   assert.match(renderMetrics(merged), /svc_h_bucket\{le="\+Inf"\} 2\nsvc_h_sum 3\nsvc_h_count 2\n/);
-  assert.deepEqual(workers[0]![0]!.series, [[['both'], [1]]]); // what was merged is not changed
+  assert.deepEqual(workers[0]![0]!.series, [[['both'], [1]]]); // merged lists are not changed
 });
 
 test('mergeMetrics() leaves out what is declared otherwise than before', () => {

@@ -1,5 +1,5 @@
 /**
- * What must never be seen: values planted wherever an application keeps secrets, looked for wherever it can be looked at.
+ * Secrets must never be visible: planted in every place where applications keep them, and searched in every output.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -59,7 +59,7 @@ function assertShowsNothing(what: string, value: unknown, extra: readonly string
   }
 }
 
-test('Z01 nothing of this package shows a secret, token, cookie or password: neither printed, nor as JSON, nor in a line of the log', async () => {
+test('Nothing of this package shows a secret, token, cookie or password: neither printed, nor as JSON, nor in a line of the log', async () => {
   const lines: string[] = [];
   const logger = createLogger({ level: 'debug', sink: (line) => void lines.push(line) });
   const store = new MemoryRecordStore();

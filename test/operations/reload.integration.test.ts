@@ -191,7 +191,7 @@ test('FileWatch sees a file come whose folder is missing, and forgets what is no
   assert.equal(await news.promise, join(path, 'b/late.ts'));
 });
 
-test('apology() speaks HTML to browsers, and to whoever does not ask for JSON', () => {
+test('apology() is HTML for browsers, and for clients that do not accept JSON', () => {
   const reason = { title: 'Gone', text: '', hint: 'Wait' };
   for (const [accept, type] of [
     ['*/*', 'text/html'],

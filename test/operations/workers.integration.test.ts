@@ -186,7 +186,7 @@ test('svc run --workers replaces a process that is killed under load, which lose
   assert.match(body, /^svc_worker_restarts_total 1$/m);
 });
 
-test('svc run --workers lets a single process that is told to end drain, and replaces it', async (t) => {
+test('svc run --workers lets a single worker drain on SIGTERM, and replaces it', async (t) => {
   const { server, url } = await serve(t);
   const [pid] = await pidsOf(url);
   process.kill(Number(pid), 'SIGTERM');
@@ -298,7 +298,7 @@ test('app.run({ workers }) rejects when the first process does not come to serve
   assert.match(absent.stdout, /E_WORKERS/);
 });
 
-test('app.run({ workers }) told to end before the first process serves ends with 0', async (t) => {
+test('app.run({ workers }) ends with 0 on SIGTERM before the first worker serves', async (t) => {
   const cwd = project(t, {
     'main.ts': `import { Svc } from 'svc';
 const app = new Svc();
@@ -348,7 +348,7 @@ function forkWorker(
   return { child, link, said };
 }
 
-test('a worker that is told to end while it starts asks for no connections', async (t) => {
+test('a worker that gets SIGTERM while it starts requests no connections', async (t) => {
   const { link, said } = forkWorker(
     t,
     `
@@ -370,7 +370,7 @@ app.onShutdown(async () => {
   );
 });
 
-test('a worker that is told to go while it takes a connection answers what comes over it', async (t) => {
+test('a worker that is asked to leave while it takes a connection serves its requests', async (t) => {
   const { link, child } = forkWorker(
     t,
     `
@@ -656,7 +656,7 @@ test('Door hands a connection that a child has not taken to another, and answers
   await handoff.farewell();
 });
 
-test('Door that is closed answers who waits as soon as there is nobody left to hand out to', async (t) => {
+test('A closed socket hand-off responds to waiting connections as soon as no child is left', async (t) => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const handoff = new SocketHandoff({
@@ -683,7 +683,7 @@ test('Door that is closed answers who waits as soon as there is nobody left to h
   await handoff.farewell();
 });
 
-test('WorkerMetrics keeps the counts of workers that end, and leaves out whoever does not answer', async () => {
+test('WorkerMetrics keeps the counts of ended workers, and omits workers that do not respond', async () => {
   const clock = new ManualClock();
   const { logger } = collectedLog();
   const metrics = new WorkerMetrics({ clock, log: logger, workers: () => 2 });

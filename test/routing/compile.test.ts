@@ -22,7 +22,7 @@ function findingsOf(app: Svc): readonly Finding[] {
     assert.equal((error as SvcError).code, 'E_COMPILE');
     return (error as SvcError).findings.filter(
       (finding) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(finding.rule),
-    ); // of the Node that runs the tests
+    ); // the Node that runs the tests
   }
   return [];
 }

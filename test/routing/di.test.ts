@@ -48,7 +48,7 @@ async function json(client: TestClient, path: string, headers?: Record<string, s
   return response.json();
 }
 
-/** What a generator did, in words. */
+/** Events of a generator, in words. */
 function recorder(): {
   readonly steps: string[];
   dependency(name: string): (context: Context) => Generator<string, void>;
@@ -94,7 +94,7 @@ function findings(app: Svc): readonly Finding[] {
     if (error instanceof SvcError && error.findings !== undefined)
       return error.findings.filter(
         ({ rule }) => !['SVC404', 'SVC113', 'SVC201', 'SVC211', 'SVC302'].includes(rule),
-      ); // of the Node that runs the tests, and of what they leave out
+      ); // the Node that runs the tests, and parts that it omits
     throw error;
   }
   return [];
@@ -173,7 +173,7 @@ test('Depends() refuses unknown options and scopes', () => {
   assert.throws(() => Depends(() => 1, { scope: 'session' } as never), { code: 'E_OPTION_RANGE' });
 });
 
-test('What provide() gives cannot be called by hand', () => {
+test('The result of provide() cannot be called directly', () => {
   assert.throws(
     () =>
       provide({}, function paging() {
@@ -331,7 +331,7 @@ test('provide() refuses what is no dependency when the application compiles, nam
 
 // ── once per request ──
 
-test('A dependency is resolved once per request, whoever asks, and anew for the next', async () => {
+test('A dependency is resolved once for each request, for all its users', async () => {
   let calls = 0;
   const counter = (): number => ++calls;
   const other = provide({ count: Depends(counter) }, ({ count }) => count);
@@ -602,7 +602,7 @@ test('A 401 of a router comes before a 400, and before the body is read', async 
   const admin = new Router({
     deps: {
       me: Depends(() => {
-        throw new Unauthorized('who are you');
+        throw new Unauthorized('log in first');
       }),
     },
   });
@@ -676,7 +676,7 @@ test('A 401 comes before the 400 of another early dependency, whose problems are
   );
 });
 
-// ── what is thrown into generators ──
+// ── exceptions thrown into generators ──
 
 for (const scope of ['request', 'handler'] as const) {
   test(`An error of the handler is thrown into generators of scope ${scope}, the last first, and answers`, async () => {
@@ -1108,7 +1108,7 @@ test(
 );
 
 test(
-  'A source of pieces that nobody will read is ended: the client has left, or scope handler failed',
+  'An unread source of chunks is ended when the client has left, or scope handler failed',
   LIMITED,
   async (t) => {
     const { logger } = collectedLog();

@@ -78,7 +78,7 @@ const HANDSHAKE: Readonly<Record<string, string>> = {
   Origin: 'http://a.example',
 };
 
-/** Sends a handshake as it is told to; `undefined` leaves a field out. */
+/** Sends a handshake; `undefined` omits a field. */
 async function shake(
   t: TestContext,
   app: Svc,
@@ -1137,7 +1137,7 @@ test('ping() takes no pong for its answer that has not its payload (RFC 6455 §5
   assert.deepEqual(answers, [undefined], 'closed before it was answered');
 });
 
-test('what cannot be sent or closed with is a mistake of the program', LIMITED, async (t) => {
+test('invalid messages and close codes are errors of the program', LIMITED, async (t) => {
   const { app } = make();
   const errors: unknown[] = [];
   app.websocket('/x', { maxRooms: 2 }).onMessage((socket) => {

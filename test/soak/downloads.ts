@@ -36,7 +36,7 @@ import type { Held } from '../support/soak.ts';
 const SIZE = SECONDS < 60 ? 67_108_864 : 2_147_483_648;
 const MARK_EVERY = 4_194_304;
 const ADDED_BYTES = 67_108_864;
-/** Of which 4 MiB wait as free blocks. */
+/** 4 MiB of it are free blocks. */
 const LEFT_BYTES = 8_388_608;
 const SLOW = 24;
 const LEAVING = 8;
@@ -230,7 +230,7 @@ async function main(): Promise<readonly string[]> {
   const server = await SoakServer.start<Inside>(import.meta.filename, [folder]);
   const { port } = server;
   try {
-    for (const path of ['/file', '/static/large.bin']) await download(port, path, [0, 999_999], () => true); // what is loaded once
+    for (const path of ['/file', '/static/large.bin']) await download(port, path, [0, 999_999], () => true); // loads modules
     await sleep(200);
     const before = await server.ask();
     for (const path of ['/file', '/static/large.bin']) counts.failures.push(...(await whole(port, path)));

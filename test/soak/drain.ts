@@ -1,17 +1,16 @@
 /**
- * SIGTERM under load, 20 times, each on a fresh server: what was accepted is answered, and the process ends with the last.
+ * SIGTERM under load, 20 times, each on a new server: accepted requests get their responses, and the process exits after the last.
  *
  *   node --conditions=svc-source test/soak/drain.ts
  *
  *   SOAK_SECONDS    starts no further round after so long; default 60
  *   SOAK_SEED       repeats what each connection sends; default from the time, and printed
  *
- * A request is accepted when the application has seen it: it prints the id. Asserted in each round: each accepted request has
- * its whole answer; every answer made after the signal says `Connection: close`, or is followed by one that does over the same
- * connection; nobody new is let in; every dependency is left and every background task has run; connections that never sent
- * a whole request hold nothing up; the process ends with 0, at most a second after the last answer (a connection that was
- * kept open would hold it for five). A machine that stands still holds it up, too: a round that was late, and less than by such
- * a connection, is run once more, and must be in time then.
+ * A request is accepted when the application has printed its id. Asserted in each round: each accepted request gets its whole response;
+ * every response after the signal has `Connection: close`, or is followed by one that has, over the same connection; no new connection
+ * is accepted; every dependency is left and every background task has run; connections without a whole request delay nothing; the
+ * process exits with 0, at most a second after the last response (a connection kept open would delay it for five). A stalled machine
+ * delays it, too: a round that was late, by less than such a connection, is repeated, and must be in time then.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -83,7 +82,7 @@ async function serve(): Promise<void> {
     isEnding = true;
   }); // before run() adds its own
   process.on('exit', () => writeSync(1, `end ${JSON.stringify(counts)}\n`));
-  setTimeout(() => process.exit(9), 120_000).unref(); // whoever started it has gone
+  setTimeout(() => process.exit(9), 120_000).unref(); // the parent process has died
   const { port } = await app.run({ port: 0 });
   writeSync(1, `port ${port}\n`);
 }
@@ -101,7 +100,7 @@ class Round {
   readonly #random: (below: number) => number;
   readonly #accepted = new Set<string>();
   readonly #answers = new Map<string, Answered>();
-  /** Of requests that were sent together: what came before each. */
+  /** Requests sent together: results that came before each. */
   readonly #behind = new Map<string, string>();
   readonly #errors: string[] = [];
   #port = 0;

@@ -440,7 +440,7 @@ interface Sent {
   readonly fields?: string;
   readonly body?: string | Uint8Array;
 }
-/** What one request asks, and what its answer must be besides its status. */
+/** A request, and its expected response beside the status. */
 type Exchange = readonly [
   head: string,
   status: number,
@@ -707,7 +707,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
       const whole = requestOf('POST /items', JSON_FIELD, ITEM);
       const client = (await line.client()).send(whole.subarray(0, 1 + line.random(whole.length - 1)));
       if (line.random(2) === 0)
-        client.socket.end(); // it cannot go on, and must be told or cut
+        client.socket.end(); // it cannot continue, and must get an error or be cut
       else return line.leave();
       await line.closed();
     },
@@ -810,7 +810,7 @@ class Run {
   }
 }
 
-/** What the server has logged, by event and route, and what it printed besides. */
+/** Events of the server's log, by event and route, and its other output. */
 interface Log {
   readonly events: Map<string, number>;
   readonly others: string[];

@@ -51,7 +51,7 @@ function welch(times: Times): Difference {
 const flat = (text: string): string => Buffer.from(text).toString('latin1');
 const noise = (bytes: number): string => randomBytes(bytes).toString('base64url');
 
-/** Of an unknown login, or of a known one with another secret; neither has a tag that fits. Made in the same steps: what was done before is felt in what comes next. */
+/** Token of an unknown login, or of a known one with another secret, both with a wrong tag. Created by the same steps, because earlier work affects later timing. */
 function forged(known: string, isKnown: boolean): string {
   const [head, id] = known.split('.');
   const ids = [noise(16), flat(id!)];

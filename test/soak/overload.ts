@@ -1,20 +1,20 @@
 /**
- * Three times as many requests as a server can answer, for half of the time: what it takes on is answered in time, the rest is
- * refused at once, its probes answer throughout, and afterwards it is as before.
+ * Three times as many requests as a server can handle, for half of the time: accepted requests are answered in time, the others are
+ * refused at once, probes are always answered, and afterwards the server is as before.
  *
  *   node --conditions=svc-source test/soak/overload.ts          SOAK_SECONDS in all, default 60
  *
- *   calm        one request after another: what the server can do
- *   overload    a request every so often, whether the earlier ones are answered or not
+ *   calm        one request after another: the capacity of the server
+ *   overload    requests at a fixed rate, whether earlier ones are answered or not
  *   after       one request after another again
  *
- * The connections are there before, as those of a proxy are: node:http accepts one a turn of its event loop, and what waits to be
- * accepted nobody can refuse. With a new connection for each request the later ones wait for seconds in the kernel's queue, before
- * any layer sees them, and so do probes.
+ * The connections exist before, like those of a proxy: node:http accepts one a turn of its event loop, and cannot refuse waiting ones.
+ * With a new connection for each request later ones, and probes, would wait for seconds in the kernel's queue, before any layer sees
+ * them.
  *
- * Each request keeps the server busy for WORK_MS, so that the event loop is what is late. Without the layer the same overload
- * makes each answer later than the one before it: CONTROL_SECONDS of it are run for comparison, and must be later. What is too
- * late is measured once more, and must be so again to count.
+ * Each request keeps the server busy for WORK_MS, so that the event loop is late. Without the layer the same overload delays each
+ * response more than the one before: CONTROL_SECONDS of it run for comparison, and must be later. A late result is measured again, and
+ * counts only if it is late twice.
  */
 import { Agent, get } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -119,7 +119,7 @@ async function stop({ server, agent }: Target): Promise<void> {
   await server.kill();
 }
 
-/** What must hold at any speed goes to `failures`; answered is what was too late. */
+/** Violated invariants go to `failures`; the result counts late responses. */
 async function measured(failures: string[]): Promise<readonly string[]> {
   const late: string[] = [];
   const must = (isTrue: boolean, what: string): void => {

@@ -12,7 +12,7 @@ import { soakServer } from '../support/server-soak.ts';
 import { scoped, SECONDS } from '../support/soak.ts';
 
 const problem = postgresProblem();
-const isOurs = process.env['POSTGRES_URL'] === undefined; // nobody else's server is killed
+const isOurs = process.env['POSTGRES_URL'] === undefined; // a foreign server is not killed
 if (problem !== undefined || !isOurs) {
   console.log(`SKIPPED: ${problem ?? 'POSTGRES_URL names a server that is not ours to kill'}`);
 } else {

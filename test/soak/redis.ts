@@ -81,7 +81,7 @@ async function abandoned(
   return { given, answered };
 }
 
-/** A server that stands still, is killed and comes back under load: nothing hangs, nobody gets what is another's, and it serves again soon. */
+/** A server that stalls, is killed and restarts under load: nothing hangs, no result goes to another caller, and it serves again soon. */
 async function restarted(
   server: RedisServer,
   redis: Redis,

@@ -5,9 +5,9 @@
  *
  *   SOAK_SECONDS    begins no further round after so long; default 60. One round is 20 saves
  *
- * Asserted: each request is answered with 200 and a version that is or was there; after each save the new version is; while
- * the application is broken every answer is a 503 that says why, and the next save recovers. Told: how long a restart took.
- * A round in which something took too long is followed by another one, and there must be no second of the kind.
+ * Asserted: each request gets 200 and a current or earlier version; after each save the new version is served; while the application is
+ * broken every response is a 503 with the reason, and the next save recovers. Printed: the duration of restarts. A round in which
+ * something took too long is repeated, and must be in time then.
  */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -21,7 +21,7 @@ import type { Scope } from '../support/run.ts';
 const CLIENTS = 12;
 const SAVES = 20;
 const WORST_MS = 5_000;
-/** What has not come by then does not come. */
+/** Time limit of a response. */
 const HANG_MS = 60_000;
 
 const APP = (version: string): string => `import { Svc } from 'svc';

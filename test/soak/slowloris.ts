@@ -5,10 +5,10 @@
  *
  *   SOAK_SECONDS    how long; default 60
  *
- * Slow heads send a byte now and then, slow bodies too, slow readers ask for much and read nothing, silent ones send nothing,
- * abusers pipeline without end, and others break off anywhere. Asserted: no honest request is refused or fails, the slow are
- * cut (with 408 where they can be told), nothing of any of them is left a while later, and the heap is what it was before. Where an honest client was late, or told 408, the
- * attack is made once more, and none may be then.
+ * Slow heads and slow bodies send a byte now and then, slow readers request much and read nothing, silent ones send nothing, abusers
+ * pipeline without end, and others disconnect anywhere. Asserted: no honest request is refused or fails, the slow are cut (with 408 if
+ * possible), nothing of them is left a while later, and the heap is as before. If an honest client was late, or got 408, the attack
+ * is repeated, and no honest client may be late then.
  */
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -20,13 +20,13 @@ import { held, mib, SECONDS, serving, soak, SoakServer } from '../support/soak.t
 import type { Socket } from 'node:net';
 import type { Held } from '../support/soak.ts';
 
-/** Of each kind, at any time. */
+/** Concurrent connections of each kind. */
 const ATTACKERS = 60;
 /** Each fills some 10 MB of the kernel's buffers; more of them would measure how it fares without any. */
 const READERS = 12;
 const HONEST = 8;
 const DRIP_MS = 100;
-/** What the server is given, so that a short run sees many ends of each kind. */
+/** Server limits, short enough for many ends of each kind. */
 const LIMITS = {
   headersTimeoutMs: 1_500,
   requestTimeoutMs: 2_500,
@@ -93,7 +93,7 @@ async function serve(): Promise<void> {
 
 const HEAD = 'Host: a\r\n';
 
-/** Each does its worst until its connection has ended. Answers nothing: how it ended is told by the bytes that came. */
+/** Attacks until its connection has ended. The received bytes show how. */
 const ATTACKS: Readonly<
   Record<string, (socket: Socket, random: (below: number) => number) => Promise<void>>
 > = {
@@ -147,7 +147,7 @@ async function drip(socket: Socket, bytes: string): Promise<void> {
   }
 }
 
-/** How often each kind was cut, and told so. */
+/** Number of cut connections of each kind, with an error response or without. */
 const tallies = new Map<string, { ended: number; told: number }>(
   Object.keys(ATTACKS).map((kind) => [kind, { ended: 0, told: 0 }]),
 );
@@ -216,7 +216,7 @@ async function main(): Promise<readonly string[]> {
     return result;
   };
   const failures: string[] = [];
-  /** What came too late: whoever could not send in time on a machine that stands still is told 408, as the slow are. */
+  /** Late requests: on a stalled machine a client that could not send in time gets 408, like slow ones. */
   const late = async (seconds: number): Promise<readonly string[]> => {
     const { answered, worstMs, failures: refused } = await attack(seconds);
     const timedOut = refused.filter((what) => what.startsWith('408 '));

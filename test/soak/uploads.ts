@@ -1,13 +1,13 @@
 /**
- * Uploads of 2 GB into a server of its own: through `form()`, which keeps the file until the request is over, and through
- * `parts()`; then uploads that break off, until SOAK_SECONDS (default 60) are over.
+ * Uploads of 2 GB into a server of its own: through `form()`, which keeps the file until the request ends, and through `parts()`; then
+ * interrupted uploads, until SOAK_SECONDS (default 60) are over.
  *
  *   node --conditions=svc-source test/soak/uploads.ts            with fewer than 60 seconds, as in CI, bodies have 64 MB
  *
- * Asserted: no upload adds more than 64 MB to what the server has resident after smaller ones of its kind (until V8 collects what was
- * received, up to 64 MB of chunks that nobody needs lie about, with any server), every byte arrives, what is read back is what was
- * sent. When all is over the folder is empty, no descriptor of it is open, and heap and buffers are what they were: resident are
- * then pages, too, that malloc keeps of buffers that were freed, some 100 MB after some thousands of uploads, and no more after more.
+ * Asserted: no upload adds more than 64 MB to the resident memory after smaller ones of its kind (until V8 collects, up to 64 MB of unused
+ * chunks remain, in any server); every byte arrives and is read back unchanged. At the end the folder is empty, no descriptor of it is
+ * open, and heap and buffers are as before. Resident memory then includes pages that malloc keeps of freed buffers, some 100 MB after
+ * some thousands of uploads, and no more after more.
  */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -32,7 +32,7 @@ const MAX_BODY_BYTES = 2_100_000_000;
 interface Inside extends Held {
   /** The most that was resident since it was last asked. */
   readonly peak: number;
-  /** What there is in the folder for uploads, by name or by descriptor. */
+  /** Files in the upload folder, by name or descriptor. */
   readonly left: readonly string[];
 }
 
@@ -150,7 +150,7 @@ async function main(): Promise<readonly string[]> {
   process.on('exit', () => rmSync(directory, { recursive: true, force: true }));
   const server = await SoakServer.start<Inside>(import.meta.filename, [directory]);
   const { port } = server;
-  /** What it holds once nothing more is collected: buffers go a while after what held them. */
+  /** Memory after garbage collection: buffers are freed later than their owners. */
   const atRest = async (): Promise<Inside> => {
     let last = Infinity;
     return server.settled((now) => {

@@ -6,9 +6,9 @@
  *   SOAK_SECONDS       default 60; a quarter of it for each of the policies for slow readers
  *   SOAK_CONNECTIONS   default 10,000, or what the limit of open files allows
  *
- * The server is a process of its own. Asserted: every socket that answers stays open over several heartbeats, and every one that
- * does not is gone; 50 clients that read nothing while they are sent to hold no more than their policy lets them;
- * those that read lose nothing, in order; afterwards nobody is left.
+ * The server is a process of its own. Asserted: every responding socket stays open over several heartbeats, and every silent one is
+ * closed; 50 clients that read nothing while messages are sent hold no more memory than their policy allows; reading clients lose
+ * nothing, in order; afterwards no socket is left.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -155,7 +155,7 @@ async function main(): Promise<readonly string[]> {
   const server = await SoakServer.start<Answers>(import.meta.filename);
   const { port } = server;
   const ask = (what: string): Promise<Answers> => server.ask(what);
-  /** Every socket that answers stays, which one may not do where this process stands still for a heartbeat; whoever is silent goes. */
+  /** Every responding socket stays open, unless this process stalls for a heartbeat; silent ones are closed. */
   const heartbeats = async (): Promise<readonly string[]> => {
     const silent = await Promise.all(Array.from({ length: 100 }, () => Client.open(port, '/beat', false)));
     const clients: Client[] = [];

@@ -1,5 +1,5 @@
 /**
- * Two certificates for localhost and 127.0.0.1, which nobody trusts. Only for tests: the keys are public by being here. Both end in 2126.
+ * Two untrusted certificates for localhost and 127.0.0.1. Only for tests: the keys are public. Both end in 2126.
  */
 import { CERTIFICATE_PEM, KEY_PEM } from '../oauth/support/tls.ts';
 

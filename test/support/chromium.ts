@@ -12,7 +12,7 @@ import { folder, start } from './run.ts';
 import type { TestContext } from 'node:test';
 import type { Scope } from './run.ts';
 
-/** What Debian calls it, the small one first. */
+/** Debian's program names, the small one first. */
 const PROGRAMS = ['chromium-headless-shell', 'chromium'];
 /** As root it has no sandbox; nothing is fetched that no test asks for; /dev/shm may be small. */
 const FLAGS = [
@@ -130,7 +130,7 @@ export class Chromium {
     return browser;
   }
 
-  /** A page of somebody who shares no cookies with anybody. */
+  /** A page of a new visitor, who shares no cookies with others. */
   async visitor(): Promise<Page> {
     const { browserContextId } = await this.send<{ browserContextId: string }>('Target.createBrowserContext');
     return this.page(browserContextId);
@@ -161,7 +161,7 @@ export class Chromium {
     });
   }
 
-  /** Hears the events of a session. */
+  /** Receives the events of a session. */
   listen(sessionId: string, listener: Listener): void {
     this.#listeners.set(sessionId, listener);
   }
@@ -179,7 +179,7 @@ export class Chromium {
 export class Page {
   readonly browserContextId: string;
   readonly requests: SentRequest[] = [];
-  /** What its console says: errors, and what its policies have kept from happening. */
+  /** Console errors, and violations of policies. */
   readonly complaints: string[] = [];
   readonly #browser: Chromium;
   readonly #sessionId: string;
@@ -283,7 +283,7 @@ export class Page {
     return result.value;
   }
 
-  /** What a person reads there. */
+  /** Visible text of the page. */
   text(): Promise<string> {
     return this.run('document.body.innerText');
   }

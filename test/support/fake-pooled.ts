@@ -1,5 +1,5 @@
 /**
- * A server that is none, for tests of the pool: its connections answer when they are told to, break, stay silent, and refuse.
+ * A fake server for tests of the pool: its connections respond on demand, break, stay silent, or refuse.
  */
 import { ConnectionLost } from '../../src/db/index.ts';
 import type { Limit } from '../../src/db/driver.ts';
@@ -26,7 +26,7 @@ export class FakeConnection implements Omit<PooledConnection, Unused> {
   isBroken = false;
   isStale = false;
   isInTransaction = false;
-  /** Statements that nobody has waited for. */
+  /** Statements without a waiting test. */
   inFlight = 0;
   onLost: ((error: Error) => void) | undefined;
   readonly id: number;
@@ -90,14 +90,14 @@ export class FakeConnection implements Omit<PooledConnection, Unused> {
   }
 }
 
-/** What the connections talk to. */
+/** Server of the connections. */
 export class FakeServer {
   readonly open: Set<FakeConnection> = new Set();
   /** Whether new connections are of no use. */
   areStale = false;
   /** Each attempt, when it was made. */
   readonly attempts: number[] = [];
-  /** What an attempt meets; undefined lets it in. */
+  /** Error of an attempt; undefined accepts it. */
   refusal: () => Error | undefined = () => undefined;
   /** How attempts and answers are held up. */
   delay: () => Promise<void> = async () => undefined;

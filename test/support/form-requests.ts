@@ -41,7 +41,7 @@ export class UploadFolder {
     scope.after(() => rmSync(this.path, { recursive: true, force: true }));
   }
 
-  /** What there is: names, and files without a name that this process has open. */
+  /** Upload files: named ones, and unnamed ones that this process has open. */
   get left(): string[] {
     return [...readdirSync(this.path), ...this.open];
   }

@@ -28,7 +28,7 @@ import type { Scope } from './run.ts';
 const USER = 'svc';
 const PASSWORD = 'only for tests';
 const START_MS = 60_000;
-/** Whoever holds the shell holds the server. */
+/** The server ends with its shell. */
 const SHELL = '"$@" & server=$!; cat > /dev/null; kill -TERM "$server" 2> /dev/null; wait "$server"';
 
 function programOf(name: string): string | undefined {
@@ -117,7 +117,7 @@ export class MariaDbServer {
     await killGroup(child, this.port);
   }
 
-  /** Ends it as an administrator does: connections are told, and closed. */
+  /** Shuts down like an administrator: connections get an error, and are closed. */
   async stop(): Promise<void> {
     const child = this.#child;
     this.#child = undefined;
@@ -200,7 +200,7 @@ export class MariaDbServer {
   }
 }
 
-/** The data of a server that nobody has started yet. */
+/** Data of a server that was never started. */
 function installation(as: Account): string {
   const program = programOf('mariadb-install-db')!;
   return installed(

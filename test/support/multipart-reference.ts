@@ -1,6 +1,6 @@
 /**
- * What a multipart body means, read in the plainest way: split at the delimiters, then each part into head and content. And
- * bodies to read, made by hand.
+ * Reference parser of multipart bodies: splits at the delimiters, then each part into head and content. Also handmade bodies for
+ * tests.
  */
 import { isUtf8 } from 'node:buffer';
 import { parsePartHead } from '../../src/http/request/part-head.ts';
@@ -35,7 +35,7 @@ export function partsByReference(body: string, boundary: string): PlainPart[] | 
 
 /** One part of a body that is made by hand. */
 export interface WrittenPart {
-  /** What stands behind `form-data`, such as `; name="a"`; or a whole head, when it has a colon. */
+  /** Text after `form-data`, such as `; name="a"`; or a whole head, if it contains a colon. */
   readonly head: string;
   readonly content: string | Uint8Array;
 }

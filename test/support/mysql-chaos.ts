@@ -23,7 +23,7 @@ const BOTH: Omit<ServerKind, 'insert'> = {
     code === 'connection_lost' ||
     code === 'transaction_aborted' ||
     code === 'canceled' ||
-    /^(?:08|53300)/.test(sqlstate ?? ''), // 1317 tells whoever waits that the connection is being ended
+    /^(?:08|53300)/.test(sqlstate ?? ''), // 1317 is the error of a connection that is being closed
   connections: async (admin) =>
     (
       await admin.fetchAll<{ id: number }>(

@@ -1,5 +1,5 @@
 /**
- * A process that refreshes tokens of a database beside others: told by messages what to do, until it is ended or ends itself.
+ * A process that refreshes tokens of a database beside others: controlled by messages, until it is killed or exits.
  */
 import { systemClock } from '../../src/base/clock.ts';
 import { DatabaseRecordStore } from '../../src/db/record-store.ts';
@@ -9,7 +9,7 @@ import { SqlTokenStore } from '../../src/oauth/tokens/sql-store.ts';
 import { oauthDatabase, patient, tokensIn, tokensOver } from './oauth-tokens.ts';
 import type { Clock } from '../../src/base/clock.ts';
 
-/** What a process may be told. */
+/** Commands for a process. */
 export type Order =
   /** So many refreshes of one token at `atMs`, at which they also count as arrived, unless they come `late`. */
   | {
@@ -35,7 +35,7 @@ export type Order =
   /** A refresh that ends this process, so many milliseconds after its commit, as kill -9 does. */
   | { readonly kind: 'die'; readonly token: string; readonly afterMs: number };
 
-/** What it answers: of each refresh or login the token, or `code reason`; how often it was rotated, how many reuses it saw. */
+/** Response: for each refresh or login the token, or `code reason`; number of rotations, and of detected reuses. */
 export interface Outcome {
   readonly id: number;
   readonly results: readonly string[];

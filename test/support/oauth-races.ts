@@ -1,5 +1,5 @@
 /**
- * What must hold of refresh tokens whoever races, revokes or is killed: run shortly by the suite, at length by
+ * Invariants of refresh tokens under races, revocations and kills: run shortly by the suite, at length by
  * test/soak/oauth-races.ts. Each gives back what it has counted.
  */
 import assert from 'node:assert/strict';
@@ -17,7 +17,7 @@ import type { Order, Outcome } from './oauth-child.ts';
 import type { Tokens } from './oauth-tokens.ts';
 import type { Scope } from './run.ts';
 
-/** Processes need some time to hear of an order. */
+/** Time for processes to receive a command. */
 const LEAD_MS = 15;
 const isToken = (text: string): boolean => text.startsWith('svcrt_');
 
@@ -45,7 +45,7 @@ export async function forked(
 export class Fleet {
   readonly url: string;
   readonly database: Database;
-  /** Those of this process. */
+  /** Tokens of this process. */
   readonly own: Tokens;
   readonly #scope: Scope;
   readonly #children: readonly ChildProcess[];
@@ -93,7 +93,7 @@ export class Fleet {
     }
   }
 
-  /** Has all of them do it, at the same moment if they are told one. */
+  /** Sends a command to all processes, with a common start time if it has one. */
   async all(
     order: (index: number, atMs: number) => Order,
   ): Promise<{ readonly results: readonly string[]; readonly reuses: number; readonly rotations: number }> {
@@ -143,7 +143,7 @@ async function assertAliveThenCaught({ own }: Fleet, token: string): Promise<voi
   await assert.rejects(own.refresh(next), { code: 'invalid_grant', reason: 'revoked_reuse' });
 }
 
-/** T07: whoever refreshes at the same moment gets the same successor, the login lives, and a replay afterwards is caught. */
+/** Simultaneous refreshes get one successor, the login stays alive, and a later replay is detected. */
 export async function coalesced(fleet: Fleet, count: number, rounds: number): Promise<number> {
   for (let round = 0; round < rounds; round++) {
     const { refreshToken, login } = await fleet.own.issue('alice');
@@ -204,7 +204,7 @@ export async function revoked(
   return rotations;
 }
 
-/** T16: a process is killed between commit and answer; the retry gets the successor that nobody had, without any grace. */
+/** A process is killed between commit and response; the retry gets the undelivered successor, without a grace period. */
 export async function killed(
   fleet: Fleet,
   kills: number,
@@ -388,7 +388,7 @@ export class Sites {
   }
 }
 
-/** What became of races by HTTP. */
+/** Results of races over HTTP. */
 export interface HttpRaces {
   readonly rounds: number;
   /** Rounds after which the login went on. */

@@ -54,7 +54,7 @@ export async function oauthDatabase(url: string, options: DatabaseOptions = {}):
   return database;
 }
 
-/** What a test does with the tokens of one process. */
+/** Operations of a test on the tokens of one process. */
 export interface Tokens {
   readonly store: TokenStore;
   readonly codec: RefreshTokenCodec;
@@ -118,7 +118,7 @@ export function tokensOver(
   };
 }
 
-/** The same over a database. */
+/** Operations over a database. */
 export function tokensIn(
   database: Database,
   policy: Partial<RefreshPolicy> = {},

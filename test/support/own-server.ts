@@ -1,5 +1,5 @@
 /**
- * What servers of one's own have in common: data that is made once per machine, whom they run as, where they listen.
+ * Shared parts of own database servers: data created once for each machine, user, port.
  */
 import { execFileSync } from 'node:child_process';
 import { hash } from 'node:crypto';
@@ -13,7 +13,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import type { ChildProcess } from 'node:child_process';
 import type { AddressInfo } from 'node:net';
 
-/** Whom a program runs as: nobody in particular, or a user of fewer rights than root. */
+/** User of a program: the current one, or one with fewer rights than root. */
 export interface Account {
   readonly uid?: number;
   readonly gid?: number;
@@ -33,8 +33,8 @@ export function account(server: string, user: string): Account {
 }
 
 /**
- * The data of a server that nobody has started yet: made once per machine by what `of` says, and to be copied for each server, which
- * takes a fraction of the time. `make` makes it in a folder that is `as`'s, under the name that it is given.
+ * Data of a server that was never started: created once for each machine and value of `of`, and copied for each server, which takes a
+ * fraction of the time. `make` creates it in a folder of the account `as`, under the given name.
  */
 export function installed(
   server: string,
@@ -57,7 +57,7 @@ export function installed(
   return data;
 }
 
-/** A port that nobody uses. */
+/** A free port. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -31,7 +31,7 @@ const DEBIAN = '/usr/lib/postgresql';
 const USER = 'svc';
 const PASSWORD = 'only for tests';
 const START_MS = 30_000;
-/** Whoever holds the shell holds the server. */
+/** The server ends with its shell. */
 const SHELL = '"$@" & server=$!; cat > /dev/null; kill -INT "$server" 2> /dev/null; wait "$server"';
 
 /** The folder with initdb and postgres, of the newest version there is. */
@@ -118,7 +118,7 @@ export class PostgresServer {
     rmSync(join(this.folder, 'data/postmaster.pid'), { force: true });
   }
 
-  /** Ends it as an administrator does who does not wait: connections are told, and closed. */
+  /** Fast shutdown: connections get an error, and are closed. */
   async stop(): Promise<void> {
     const child = this.#child;
     this.#child = undefined;
@@ -130,7 +130,7 @@ export class PostgresServer {
     await ended;
   }
 
-  /** Of the process that takes connections. */
+  /** Id of the postmaster process. */
   get pid(): number {
     return Number(readFileSync(join(this.folder, 'data/postmaster.pid'), 'utf8').split('\n')[0]);
   }
@@ -181,7 +181,7 @@ export class PostgresServer {
     this.#child = child;
     const ready = join(this.folder, 'data/postmaster.pid');
     while (systemClock.monotonicMs() < endMs) {
-      if (/FATAL: {2}(?:lock file|pre-existing|could not)/.test(this.#said)) break; // clients that come too early are told FATAL, too
+      if (/FATAL: {2}(?:lock file|pre-existing|could not)/.test(this.#said)) break; // clients that connect too early get FATAL, too
       if (/^ready/m.test(textOf(ready)) && (await isListening(this.port))) return true;
       await systemClock.sleep(10);
     }
@@ -201,7 +201,7 @@ function textOf(file: string): string {
   }
 }
 
-/** A cluster that nobody has started yet. */
+/** A cluster that was never started. */
 function cluster(programs: string, as: Account): string {
   return installed('postgres', [programs, USER, PASSWORD], as, (folder, data) => {
     const secret = join(folder, 'password');

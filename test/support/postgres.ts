@@ -27,7 +27,7 @@ export const PLAIN: PostgresTls = {
   leastVersion: 'TLSv1.2',
 };
 
-/** What a test changes. */
+/** Options of a test. */
 export type Changes = Partial<Omit<PostgresConnectionOptions, 'tls'>> & {
   readonly tls?: Partial<PostgresTls>;
 };

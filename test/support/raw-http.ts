@@ -1,5 +1,5 @@
 /**
- * A client that sends the bytes it is told to and reads answers as they come: for what no proper client would send.
+ * A client that sends raw bytes and reads responses as they come: for requests that no proper client sends.
  */
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';

@@ -12,7 +12,7 @@ for (let key = 0; key < Number(keys); key++) {
   if (await store.replace(`swap ${key}`, 'old', id!, 600_000)) won.replace++;
 }
 for (let key = 0; key < Number(keys); key++) {
-  while ((await store.get(`swap ${key}`)) === 'old'); // somebody is about to
+  while ((await store.get(`swap ${key}`)) === 'old'); // another process is about to replace it
   if (await store.delete(`swap ${key}`)) won.delete++;
 }
 console.log(JSON.stringify(won));

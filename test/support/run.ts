@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path';
 import { BIN, ROOT } from './build.ts';
 import type { ChildProcess } from 'node:child_process';
 
-/** What a test cleans up with: a `TestContext`, or the module's own hooks. */
+/** Clean-up of a test: a `TestContext`, or the module's own hooks. */
 export interface Scope {
   after(fn: () => void | Promise<void>): void;
 }

@@ -1,9 +1,9 @@
 /**
- * What must hold of a database server whoever interleaves, is cut off, or cancels: run shortly by the suite, at length by
- * test/soak/postgres.ts and test/soak/mysql.ts. What servers say differently is in postgres-chaos.ts and mysql-chaos.ts.
+ * Invariants of a database server under interleaving, disconnects and cancellation: run shortly by the suite, at length by
+ * test/soak/postgres.ts and test/soak/mysql.ts. postgres-chaos.ts and mysql-chaos.ts have the differences between servers.
  *
- * Each transaction writes two rows that name it, and notes what it was told: `committed` must be there whole, `undone` must not be
- * there, and what nobody knows is there whole or not at all.
+ * Each transaction writes two rows with its identity, and records its outcome: rows of a `committed` one are complete, rows of an
+ * `undone` one are absent, and rows of an unknown one are complete or absent.
  */
 import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
@@ -28,15 +28,15 @@ export interface Written {
   readonly tx: number;
   readonly step: number;
   readonly value: string;
-  /** What no other transaction has, as the server tells it. */
+  /** Identity of a transaction, from the server. */
   readonly mark: string;
 }
 
-/** What servers say differently. */
+/** Differences between servers. */
 export interface ServerKind {
   /** Makes an empty table `nonce`. */
   readonly table: string;
-  /** What no other transaction has. */
+  /** Statement for the identity of a transaction. */
   mark(handle: Transaction, tx: number): Promise<string>;
   /** Writes a row, and reads it and the mark back. */
   insert(handle: Transaction, tx: number, step: number, value: string): Promise<Written>;
@@ -104,7 +104,7 @@ export class Ledger {
     }
   }
 
-  /** Waits until `isThere`. @throws what a caller has met that must never happen: who waits for callers would wait for ever */
+  /** Waits until `isThere`. @throws an error of a caller that must never happen, instead of waiting for ever */
   async until(isThere: () => boolean): Promise<void> {
     while (!isThere()) {
       if (this.#failure !== undefined) throw this.#failure.error;
@@ -229,7 +229,7 @@ export async function restarted(
   try {
     for (let round = 0; round < times; round++) {
       await advanced(ledger, 100);
-      attempts = []; // those that belong to this time
+      attempts = []; // attempts of this period
       await server[how]();
       await systemClock.sleep(200 + random(800));
       await server.start();
@@ -251,7 +251,7 @@ export async function restarted(
   return { backMs, attempts: most, unknown: ledger.count('unknown') };
 }
 
-/** Looked at later, or never: when something else fails first, that is told, and not that the database is closed to those who go on. */
+/** Awaited later, or never: if something else fails first, that is reported, and not the closed database. */
 function begun<T>(loading: Promise<T>): Promise<T> {
   loading.catch(() => undefined);
   return loading;
@@ -263,7 +263,7 @@ async function advanced(ledger: Ledger, more: number): Promise<void> {
   await ledger.until(() => ledger.count('committed') >= wanted);
 }
 
-/** Callers who give up at any moment: nobody gets what was meant for another, and every connection stays fit for use. */
+/** Callers that give up at any time: no result goes to another caller, and every connection stays usable. */
 export async function canceled(
   url: string,
   kind: ServerKind,
@@ -308,5 +308,5 @@ export async function canceled(
   return counts;
 }
 
-/** Nobody is sent away who would be served in the end. */
+/** No caller is refused that could be served in time. */
 const PATIENT: DatabaseOptions = { pool: { acquireTimeoutMs: 60_000, maxWaiting: 10_000 } };

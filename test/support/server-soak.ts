@@ -1,5 +1,5 @@
 /**
- * What test/soak/postgres.ts and test/soak/mysql.ts run of server-chaos.ts: each kind once at least, and in full when there is time.
+ * Rounds of server-chaos.ts for test/soak/postgres.ts and test/soak/mysql.ts: each kind once at least, and in full when there is time.
  */
 import assert from 'node:assert/strict';
 import { openDatabase } from '../../src/db/index.ts';
@@ -16,7 +16,7 @@ import {
 
 /** In so many seconds everything is run in full. */
 const FULL_SECONDS = 60;
-/** Of everything, when there is less time than that. */
+/** Rounds of every kind in a short run. */
 const PART = 0.2;
 
 /** Until `seconds` are over. `server`: one that may be taken down. */

@@ -11,7 +11,7 @@ import type { TestRequest } from 'svc/testing';
 export const SECRET = 'kR7#vq2Lw9!xTz4mYb8@cN3$fHs6^jDg';
 export const NEXT_SECRET = 'Zp5&uE1*oA7(iQ0)rW4-tK8_gV2+lX6=';
 
-/** What a visit does. */
+/** Handler of a visit. */
 export type Act = (req: HttpRequest) => unknown;
 
 export interface SiteOptions {

@@ -1,5 +1,5 @@
 /**
- * What must hold of a SQLite file whatever happens to the processes that write it: run shortly by the suite, at length by
+ * Invariants of a SQLite file when writing processes die: run shortly by the suite, at length by
  * test/soak/sqlite.ts.
  */
 import assert from 'node:assert/strict';

@@ -51,7 +51,7 @@ export class FakeOutgoing extends EventEmitter implements Outgoing {
   }
 }
 
-/** What a test request is made of. */
+/** Parts of a test request. */
 export interface RequestInput {
   readonly method?: string;
   readonly url?: string;

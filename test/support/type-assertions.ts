@@ -10,11 +10,11 @@ const TYPES = join(ROOT, 'test/types');
 /** By the name of the file, as they stand. */
 export const TYPE_ASSERTIONS: Readonly<Record<string, string>> = Object.fromEntries(
   readdirSync(TYPES)
-    .filter((file) => file.endsWith('.ts') && file !== 'schema-inside.ts') // nobody outside can name what is in there
+    .filter((file) => file.endsWith('.ts') && file !== 'schema-inside.ts') // its types are not exported
     .map((file) => [file, readFileSync(join(TYPES, file), 'utf8')]),
 );
 
-/** The same, but what a file takes from a source it takes from the declarations that were built of it. */
+/** Variant whose imports of sources are replaced by the built declarations. */
 export function typeAssertionsOutside(): Readonly<Record<string, string>> {
   return Object.fromEntries(
     Object.entries(TYPE_ASSERTIONS).map(([file, text]) => [

@@ -18,19 +18,24 @@ export class Visitor {
     const url = new URL(address, this.url);
     const response = await fetch(url, {
       redirect: 'manual',
-      headers: { Cookie: this.#cookies.headerFor(url) },
+      headers: {
+        Cookie: this.#cookies.headerFor(url),
+        Accept: 'text/html',
+        'Sec-Fetch-Site': 'same-origin',
+      },
       ...(form === undefined ? {} : { method: 'POST', body: new URLSearchParams(form) }),
     });
     for (const field of response.headers.getSetCookie()) this.#cookies.take(field, url);
     const location = response.headers.get('location');
-    return location === null ? response : this.visit(new URL(location, url).href);
+    if (location === null) return response;
+    return this.visit(new URL(location, url).href, response.status === 307 ? form : undefined);
   }
 
-  /** As somebody whom the provider of development knows. */
+  /** Logs in as a user of the development provider. */
   async logIn(user = 'ada'): Promise<void> {
     const choice = await this.visit('/oauth/login');
     const address = new URL(choice.url);
-    assert.equal(address.href.split('?')[0], `${this.url}/_dev/provider/authorize`);
+    assert.equal(address.href.split('?')[0], `${this.url}/_dev/dev/authorize`);
     assert.match(
       choice.headers.get('content-security-policy')!,
       /form-action 'self' http:\/\/127\.0\.0\.1:\d+;/,
@@ -41,6 +46,17 @@ export class Visitor {
       user,
     });
     assert.equal(home.url, `${this.url}/`, await home.text());
+  }
+
+  /** Logs out everywhere, and at the provider. Returns the page that follows. */
+  async logOut(): Promise<string> {
+    const page = await this.submit('/logout');
+    const [, action] = /<form method="post" action="([^"]+)"/.exec(page)!;
+    const fields = [...page.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)].map(
+      ([, name, value]): [string, string] => [name!, value!],
+    );
+    const url = new URL(action!, `${this.url}/_dev/dev/logout`).href;
+    return (await this.visit(url, { ...Object.fromEntries(fields), confirmed: '1' })).text();
   }
 
   /** Sends a form of the page, and gives the page that follows. */

@@ -6,7 +6,7 @@ import { FrameReader, SpareReaders } from '../../src/http/websocket/frames.ts';
 import type { FrameReaderOptions, FrameSink } from '../../src/http/websocket/frames.ts';
 import type { FrameEvent } from './ws-reference.ts';
 
-/** What a frame is made of: anything that a client may get wrong. */
+/** Parts of a frame, valid or not. */
 export interface FrameOptions {
   readonly opcode?: number;
   readonly isFinal?: boolean;
@@ -17,7 +17,7 @@ export interface FrameOptions {
   readonly key?: readonly number[] | undefined;
   /** The size of the length field: 7, 16 or 64 bits; as short as it can be unless said. */
   readonly lengthBits?: 7 | 16 | 64;
-  /** What it says of its length, if that is not true. */
+  /** Announced length, if wrong. */
   readonly length?: bigint;
 }
 
@@ -51,7 +51,7 @@ export function closing(code: number, reason: string | Uint8Array = ''): Buffer 
   return Buffer.concat([Buffer.of(code >> 8, code & 255), Buffer.from(reason as string)]);
 }
 
-/** What a reader tells of these chunks, which it is given copies of. */
+/** Events of a reader for copies of these chunks. */
 export function read(chunks: readonly Uint8Array[], options: Partial<FrameReaderOptions> = {}): FrameEvent[] {
   const reported: FrameEvent[] = [];
   const reader = new FrameReader(
@@ -62,7 +62,7 @@ export function read(chunks: readonly Uint8Array[], options: Partial<FrameReader
   return reported;
 }
 
-/** The same of two sockets that get them in turn, each with a reader that it has from a store as long as it needs one. */
+/** Events of two sockets that get chunks in turn, each with a pooled reader while it needs one. */
 export function readInTurn(
   chunks: readonly Uint8Array[],
   readers: SpareReaders,

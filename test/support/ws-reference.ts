@@ -2,7 +2,7 @@
  * A plain reading of RFC 6455 §5 for a server: all bytes at hand, one thing after the other, nothing fast.
  */
 
-/** What a stream of frames says, in order; after `close` and `violation` nothing follows. */
+/** Events of a stream of frames, in order; none follows `close` or `violation`. */
 export type FrameEvent =
   | readonly ['text', string]
   | readonly ['binary' | 'ping' | 'pong', string]

@@ -347,7 +347,7 @@ test('TestClient.baseUrl is http://localhost, what was given, or with listen whe
   assert.match(listening.baseUrl, /^http:\/\/127\.0\.0\.1:[1-9]\d*$/);
 });
 
-test('TestClient that listens ends with a response whose body nobody reads', async () => {
+test('TestClient that listens closes with an unread response body', async () => {
   const app = quiet();
   app.get('/', () => 'x'.repeat(100_000));
   await using client = new TestClient(app, { listen: true });

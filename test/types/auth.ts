@@ -112,9 +112,9 @@ requireScopes();
 requireScopes('read write');
 // @ts-expect-error "a scope is not empty"
 requireScopes('');
-// @ts-expect-error the same with another way in
+// @ts-expect-error another source
 requireScopes({ scopes: ['read write'], auth: BearerAuth() });
-// @ts-expect-error "auth must give claims: an object such as BearerAuth() gives, or undefined for nobody"
+// @ts-expect-error "auth must give claims: an object such as BearerAuth() gives, or undefined without authentication"
 requireRoles({ roles: ['admin'], auth: requireSession(VISITS) });
 // @ts-expect-error "auth must be the source of a dependency, such as BearerAuth(), without Depends( )"
 requireRoles({ roles: ['admin'], auth: Depends(BearerAuth()) });

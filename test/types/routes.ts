@@ -213,7 +213,7 @@ is<
 >();
 is<Equal<keyof PathParams<'/a'>, never>>();
 
-// what each source gives
+// values of each source
 is<Equal<Provided<() => number>, number>>();
 is<Equal<Provided<() => Promise<string>>, string>>();
 is<Equal<Provided<() => Generator<Date, void, unknown>>, Date>>();

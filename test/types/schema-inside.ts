@@ -1,5 +1,5 @@
 /**
- * What the compiler knows of schemas inside of the package. Compiled by `npm run typecheck` against the sources alone: the declarations
+ * Types of schemas inside the package. Compiled by `npm run typecheck` against the sources alone: the declarations
  * that are published have no names for it.
  */
 import {

@@ -1,5 +1,5 @@
 /**
- * What the compiler knows of schemas. Compiled by `npm run typecheck`, never run: `@ts-expect-error` marks what must not compile.
+ * Types of schemas. Compiled by `npm run typecheck`, never run: `@ts-expect-error` marks what must not compile.
  */
 import {
   any,
@@ -162,12 +162,12 @@ same<typeof wire.home.city, string>();
 const noMethods: Extract<keyof Wire<User>, 'visit' | 'toJSON'> extends never ? true : false = true;
 void [reply, replies, instance, order, noMethods];
 
-// ── what must not compile ──
+// ── errors of the compiler ──
 // @ts-expect-error a bound of numbers on text
 Field(str, { ge: 1 });
 // @ts-expect-error a length on a number
 Field(int, { minLength: 1 });
-// @ts-expect-error an option nobody knows
+// @ts-expect-error an unknown option
 Field(str, { minLenght: 1 });
 // @ts-expect-error a constraint of text on a default that is a number
 Field(1, { pattern: /a/ });
@@ -190,7 +190,7 @@ Field(Map);
 Field({ type: 'string' });
 // @ts-expect-error no type at all
 Field();
-// @ts-expect-error a format nobody knows
+// @ts-expect-error an unknown format
 Field(str, { format: 'phone' });
 // @ts-expect-error options of text on a schema
 Field(Address, { minLength: 1 });

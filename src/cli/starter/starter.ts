@@ -1,7 +1,7 @@
 /**
- * The files of a new project: those of `template/`, with values in the place of `{{name}}`. Nothing is written here.
+ * Files of a new project: those of `template/`, with values for `{{name}}`. Nothing is written here.
  *
- * npm leaves files out of a package whose names begin with a dot, so the template has these names without it.
+ * npm omits files whose names begin with a dot from a package, so the template has them without it.
  */
 import { readFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -80,7 +80,7 @@ export function filesBelow(path: string, prefix = ''): string[] {
   );
 }
 
-/** Whether npm takes it as the name of a package, and nothing resolves to another one by it. */
+/** Whether npm accepts it as a package name that does not conflict. */
 export function isPackageName(name: string): boolean {
   return (
     name.length <= 214 &&

@@ -1,9 +1,9 @@
 /**
- * The content of an open file on its way out: whole, a slice, or several with texts between them.
+ * Content of an open file: whole, a slice, or several slices with text between them.
  *
- * Sent to a socket, two blocks of a pool take turns, one read while the other is written: a fresh block costs a page fault
- * per 4 KiB (topic `static` of test/bench/table.ts). A reader that iterates gets blocks of its own. A file that is changed meanwhile ends
- * with an error before its last bytes, so that the client sees an answer that is not whole.
+ * For a socket, two blocks of a pool take turns: one is read while the other is written. A new block would cost a page fault for each
+ * 4 KiB (topic `static` of test/bench/table.ts). An iterating reader gets its own blocks. A file that changes meanwhile ends with an
+ * error before its last bytes, so that the client sees an incomplete response.
  */
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
@@ -13,13 +13,13 @@ import type { ServerResponse } from 'node:http';
 import type { Stats } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
 
-/** As much as is written at once: larger ones are no faster, and hide for longer that a client reads nothing. */
+/** Bytes written at once: larger blocks are not faster, and delay the detection of a client that does not read. */
 const BLOCK_BYTES = 131_072;
-/** Blocks that wait to be used again: 4 MiB. */
+/** Free blocks that are kept: 4 MiB. */
 const MAX_FREE_BLOCKS = 32;
 const freeBlocks: Buffer[] = [];
 
-/** Closes its file when it has been sent, when it fails, and when its iterator is told to return. */
+/** Closes its file when it was sent, failed, or its iterator returned. */
 export class FileBody implements AsyncIterable<Uint8Array> {
   readonly #file: OpenFile;
   readonly #parts: readonly (Uint8Array | Slice)[];
@@ -46,7 +46,7 @@ export class FileBody implements AsyncIterable<Uint8Array> {
           const value = await cursor.next(Buffer.allocUnsafeSlow(cursor.wanted));
           return value === undefined ? await end() : { done: false, value };
         } catch (error) {
-          const isLeft = file.isClosed; // with its request, while it was read: nobody waits for this
+          const isLeft = file.isClosed; // the request ended during a read, so there is no caller
           await end();
           throw isLeft ? new ClientDisconnected() : error;
         }
@@ -55,7 +55,7 @@ export class FileBody implements AsyncIterable<Uint8Array> {
     };
   }
 
-  /** Sends all of it and ends the answer, or cuts it: then it rejects, unless it was the client who left. */
+  /** Sends everything and ends the response. On failure it cuts the response and rejects, unless the client left. */
   async sendTo(outgoing: ServerResponse): Promise<void> {
     const cursor = new Cursor(this.#file, this.#parts);
     const writer = new BlockWriter(outgoing);
@@ -78,7 +78,7 @@ export class FileBody implements AsyncIterable<Uint8Array> {
   }
 }
 
-/** Where reading has come to. */
+/** Position of the reading. */
 class Cursor {
   readonly #file: OpenFile;
   readonly #parts: readonly (Uint8Array | Slice)[];
@@ -98,7 +98,7 @@ class Cursor {
       : Math.min(BLOCK_BYTES, part.end - Math.max(part.start, this.#at));
   }
 
-  /** The next bytes, read into `block` where they are the file's; undefined behind the last. @throws Error when the file has changed */
+  /** The next bytes, read into `block` if they come from the file; undefined at the end. @throws Error when the file has changed */
   async next(block: Buffer): Promise<Uint8Array | undefined> {
     const part = this.#parts[this.#index];
     if (part === undefined) return undefined;
@@ -140,7 +140,7 @@ class BlockWriter {
     return (this.#blocks[this.#turn] ??= freeBlocks.pop() ?? Buffer.allocUnsafeSlow(BLOCK_BYTES));
   }
 
-  /** Hands bytes to the connection, and turns to the other block. */
+  /** Writes bytes to the connection, and switches to the other block. */
   write(bytes: Uint8Array): void {
     this.#turn ^= 1;
     this.#writing = new Promise((resolve) => {
@@ -155,7 +155,7 @@ class BlockWriter {
     return !this.#outgoing.destroyed;
   }
 
-  /** Gives the blocks back; those of a connection that broke once it is closed: until then the kernel may read them. */
+  /** Returns the blocks to the pool. After a broken connection only once it is closed: until then the kernel may read them. */
   release(): void {
     this.#outgoing.off('close', this.#leave);
     if (this.#outgoing.destroyed && !this.#outgoing.closed)
@@ -180,14 +180,14 @@ export interface Slice {
   readonly end: number;
 }
 
-/** More are no honest wish: then the content is sent whole. */
+/** Limit of ranges; with more the whole content is sent. */
 const MAX_RANGES = 16;
 const MAX_FIELD_LENGTH = 1_000;
 
 /**
- * Reads `Range` for content of `size` bytes: the slices in the order of the request, `unsatisfiable` (416) when no slice
- * lies within the content, or `whole` when the field is ignored. It is ignored when it is malformed, has another unit
- * (§14.2), or asks for too much: more than 16 ranges, or ranges that overlap, which only cost the server.
+ * Parses `Range` for content of `size` bytes. Returns the slices in the order of the request, `unsatisfiable` (416) if no slice is
+ * within the content, or `whole` if the field is ignored: malformed, another unit (§14.2), more than 16 ranges, or overlapping
+ * ones, which only cost the server.
  */
 export function readRanges(field: string, size: number): readonly Slice[] | 'unsatisfiable' | 'whole' {
   if (field.length > MAX_FIELD_LENGTH || !/^bytes=/i.test(field)) return 'whole';
@@ -206,7 +206,7 @@ export function readRanges(field: string, size: number): readonly Slice[] | 'uns
   return overlap(slices) ? 'whole' : slices;
 }
 
-/** One range within the content, empty where it lies outside; undefined when it is malformed. */
+/** One range within the content, empty if outside; undefined if malformed. */
 function readRange(spec: string, size: number): Slice | undefined {
   const match = /^(?:(\d+)-(\d*)|-(\d+))$/.exec(spec);
   if (match === null) return undefined;
@@ -229,12 +229,12 @@ function overlap(slices: readonly Slice[]): boolean {
   return sorted.some((slice, index) => index > 0 && slice.start < sorted[index - 1]!.end);
 }
 
-/** `Content-Range` of a slice, or, without one, of an answer 416. */
+/** `Content-Range` of a slice, or, without one, of a 416. */
 export function contentRange(slice: Slice | undefined, size: number): string {
   return slice === undefined ? `bytes */${size}` : `bytes ${slice.start}-${slice.end - 1}/${size}`;
 }
 
-/** Several slices as one body (§14.6): texts to be sent as they are, and slices of the content between them. */
+/** Several slices as one body (§14.6): texts, and slices of the content between them. */
 interface Multipart {
   readonly mediaType: string;
   readonly parts: readonly (Uint8Array | Slice)[];
@@ -263,7 +263,7 @@ export function lengthOf(part: Uint8Array | Slice): number {
 }
 
 /*
- * An open regular file: its state when it was opened, its bytes, and whether it has changed since.
+ * An open regular file: its state at opening, its bytes, and whether it has changed.
  */
 
 /** Distinguishes two states of a file. */
@@ -288,7 +288,7 @@ const ABSENT: ReadonlySet<string | undefined> = new Set([
 ]);
 const EXHAUSTED: ReadonlySet<string | undefined> = new Set(['EMFILE', 'ENFILE']);
 
-/** Whether an error of the file system says that there is nothing to be had. */
+/** Whether a file-system error means that there is no readable file. */
 export function isAbsence(error: unknown): boolean {
   return ABSENT.has((error as NodeJS.ErrnoException).code);
 }
@@ -296,7 +296,7 @@ export function isAbsence(error: unknown): boolean {
 // opening a pipe in its place must not block
 const FLAGS = constants.O_RDONLY | constants.O_NONBLOCK;
 
-/** An open file. close() waits for the last read under way; later calls return the same promise. */
+/** An open file. close() waits for the last read; later calls return the same promise. */
 export class OpenFile implements FileState {
   readonly size: number;
   readonly mtimeMs: number;
@@ -313,7 +313,7 @@ export class OpenFile implements FileState {
     this.dev = dev;
   }
 
-  /** Reads into the block; answers how many bytes, 0 at the end. */
+  /** Reads into the block. Returns the number of bytes, 0 at the end. */
   async read(block: Uint8Array, length: number, position: number): Promise<number> {
     const { bytesRead } = await this.#handle.read(block, 0, length, position);
     return bytesRead;

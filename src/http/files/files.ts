@@ -16,7 +16,7 @@ import type { FileState, OpenFile, Slice } from './body.ts';
 import type { Validators } from './preconditions.ts';
 import type { Answered, ResponseOptions } from '../response.ts';
 
-/** What may accompany a {@link FileResponse}. */
+/** Options of {@link FileResponse}. */
 export interface FileOptions extends ResponseOptions {
   /** Offers the file for saving under this name (`Content-Disposition: attachment`, RFC 6266). */
   readonly filename?: string | undefined;
@@ -24,26 +24,26 @@ export interface FileOptions extends ResponseOptions {
 
 /** Files up to this size are read at once: a stream costs more than all of their bytes. */
 export const SMALL_BYTES = 65_536;
-/** Two writes within it may leave the same time of modification: the coarsest file systems count in steps of 2 s. */
+/** Two writes within this time may have equal modification times: the coarsest file systems have steps of 2 s. */
 const YOUNG_MS = 2_000;
 
-/** What the answers to one state of a file have in common. */
+/** Shared parts of responses to one state of a file. */
 export interface Content extends Validators {
   readonly size: number;
-  /** In memory, or to be read; HEAD needs none. */
+  /** In memory, or to be read; HEAD needs neither. */
   readonly source: Buffer | OpenFile | undefined;
-  /** Whether no change can hide behind these validators. */
+  /** Whether every change would change these validators. */
   readonly isStrong: boolean;
 }
 
-/** Whether a file was written to so lately that another write may leave the same time behind (RFC 9110 §8.8.2.2). */
+/** Whether a file is so new that another write may have the same modification time (RFC 9110 §8.8.2.2). */
 function isYoung({ mtimeMs }: FileState, nowMs: number): boolean {
   return nowMs - mtimeMs < YOUNG_MS;
 }
 
 /**
- * The validators of a file: a tag of its size and time, weak while the file is young, and that time, never one to come.
- * A `coding` has a tag of its own: its bytes are others (§8.8.3.3).
+ * Validators of a file: a tag of size and time, weak while the file is new, and that time, never in the future. A `coding` has its
+ * own tag, because its bytes differ (§8.8.3.3).
  */
 export function validatorsOf(
   state: FileState,
@@ -60,10 +60,10 @@ export function validatorsOf(
 }
 
 /**
- * The content of a file of yours, by its path or `file:` URL. The path is trusted: never build it from a request (`mountStatic` does that safely).
- * 404 when there is no such regular file that can be read.
+ * Content of a file, by its path or `file:` URL. The path is trusted: do not build it from a request (`mountStatic` does that
+ * safely). 404 if there is no readable regular file.
  *
- * With status 200 and GET or HEAD it has validators, and answers preconditions and ranges (RFC 9110 §13, §14).
+ * With status 200 and GET or HEAD it has validators, and supports preconditions and ranges (RFC 9110 §13, §14).
  */
 export class FileResponse extends HttpResponse {
   readonly #path: string;
@@ -91,7 +91,7 @@ export class FileResponse extends HttpResponse {
       return answer;
     } finally {
       if (body instanceof FileBody)
-        request.afterwards?.(() => file.close()); // also of an answer that is never sent
+        request.afterwards?.(() => file.close()); // also for a response that is never sent
       else await file.close();
     }
   }
@@ -130,14 +130,14 @@ function sizeOf(source: Buffer | OpenFile): number {
   return source instanceof Uint8Array ? source.length : source.size;
 }
 
-/** What a GET or HEAD asks of content; `answer` has the fields of the whole. @throws HTTPException 412, 416 */
+/** Applies preconditions and ranges of GET or HEAD; `answer` has the fields of the whole. @throws HTTPException 412, 416 */
 function select(request: Answered, answer: HttpResponse, content: Content): HttpResponse {
   const verdict = judge(request, content);
   if (verdict === 'failed') throw preconditionFailed();
   return verdict === 'not-modified' ? notModified(answer, content.size) : deliver(request, answer, content);
 }
 
-/** The part of it that `Range` asks for, or all of it. @throws HTTPException 416 */
+/** Returns the part that `Range` requests, or everything. @throws HTTPException 416 */
 export function deliver(request: Answered, answer: HttpResponse, content: Content): HttpResponse {
   const field = request.method === 'GET' ? fieldOf(request, 'range') : undefined; // defined for GET alone (§14.2)
   if (field === undefined || !isSameForRange(request, content, content.isStrong))
@@ -159,7 +159,7 @@ function whole(request: Answered, answer: HttpResponse, { size, source }: Conten
   return answer;
 }
 
-/** One slice as it is, several as multipart/byteranges (§15.3.7). */
+/** One slice unchanged, several as multipart/byteranges (§15.3.7). */
 function partial(answer: HttpResponse, { size, source }: Content, ranges: readonly Slice[]): HttpResponse {
   answer.status = 206;
   let parts: readonly (Uint8Array | Slice)[] = ranges;
@@ -191,7 +191,7 @@ const OF_CONTENT: ReadonlySet<string> = new Set([
   'accept-ranges',
 ]);
 
-/** The 200 that a 304 stands for. */
+/** The 200 behind each 304. */
 interface Selected {
   readonly flat: readonly string[];
   /** The number of its bytes, or -1. */
@@ -200,13 +200,13 @@ interface Selected {
 
 const selected = new WeakMap<HttpResponse, Selected>();
 
-/** Notes which 200 a 304 stands for: layers around it say what they would have said of that (§15.4.5). */
+/** Records the 200 behind a 304: outer layers add the fields that they would add to it (§15.4.5). */
 export function standsFor(answer: HttpResponse, whole: Selected): HttpResponse {
   selected.set(answer, whole);
   return answer;
 }
 
-/** The 200 that a 304 stands for, where we have made it. */
+/** The 200 behind a 304 that this module made. */
 export function selectedBy(answer: HttpResponse): Selected | undefined {
   return selected.get(answer);
 }
@@ -216,7 +216,7 @@ function lengthOf({ body, contentLength }: HttpResponse): number {
   return body instanceof Uint8Array ? body.length : contentLength;
 }
 
-/** The answer as 304: what is about the content goes, everything else stays. Pieces stay, too: who sends it ends their source. `size` is that of its content, or -1. */
+/** Turns a response into a 304: removes the fields about content. Chunks stay, and the sender ends their source. `size`: length of the content, or -1. */
 export function notModified(answer: HttpResponse, size: number = lengthOf(answer)): HttpResponse {
   standsFor(answer, { flat: [...answer.headers.flat], size });
   answer.status = 304;
@@ -234,7 +234,7 @@ export function notModified(answer: HttpResponse, size: number = lengthOf(answer
 
 const UTF8 = '; charset=utf-8';
 
-/** Text is UTF-8, and says so: without a charset some clients guess. XML and JSON say it themselves. */
+/** Text types have the charset UTF-8, because some clients guess without one. XML and JSON define it themselves. */
 const TYPES: Readonly<Record<string, string>> = {
   '.html': `text/html${UTF8}`,
   '.htm': `text/html${UTF8}`,
@@ -315,7 +315,7 @@ const TYPES: Readonly<Record<string, string>> = {
   '.mpd': 'application/dash+xml',
 };
 
-/** The media type that a file name suggests, whatever the case of its extension; `application/octet-stream` for an unknown one. */
+/** Media type for a file name, ignoring the case of its extension; `application/octet-stream` if unknown. */
 export function mediaTypeOf(path: string): string {
   const extension = extname(path).toLowerCase();
   return Object.hasOwn(TYPES, extension) ? TYPES[extension]! : BYTES_TYPE;

@@ -1,5 +1,5 @@
 /**
- * Preconditions (RFC 9110 §13): whether a client has the content already, or wants an answer only if it is still the same.
+ * Preconditions (RFC 9110 §13): whether the client has the content already, or requires an unchanged resource.
  *
  *   If-Match, else If-Unmodified-Since -> 412      If-None-Match, else If-Modified-Since -> 304      then ranges (body.ts)
  */
@@ -9,14 +9,14 @@ import { httpDate, parseHttpDate } from '../headers.ts';
 import type { HttpRequest } from '../contracts.ts';
 import type { Answered } from '../response.ts';
 
-/** What tells two states of a resource apart, as the fields say it. */
+/** Validators of a resource, as in header fields. */
 export interface Validators {
   /** `"..."`, or `W/"..."` for one that may stay when bytes change. */
   readonly etag: string | undefined;
   readonly lastModified: string | undefined;
 }
 
-/** What preconditions come to. */
+/** Result of preconditions. */
 type Verdict = 'send' | 'not-modified' | 'failed';
 
 /** The present state of a resource, as a GET would describe it, for {@link checkPreconditions}. */
@@ -29,19 +29,19 @@ export interface CurrentState {
 
 /** Options of {@link checkPreconditions}. */
 export interface PreconditionOptions {
-  /** Whether a request for a resource that exists needs `If-Match` or `If-Unmodified-Since`: 428 (RFC 6585 §3). Default false. */
+  /** Requires `If-Match` or `If-Unmodified-Since` for an existing resource: 428 (RFC 6585 §3). Default false. */
   readonly isRequired?: boolean | undefined;
 }
 
 /**
- * Ends a request whose preconditions fail, before a handler of PUT, PATCH or DELETE changes the resource, so that no client overwrites
- * what it has not seen. `current` is the state of the resource, undefined while it does not exist: `If-None-Match: *` creates it once.
+ * Ends a request whose preconditions fail, before a handler of PUT, PATCH or DELETE changes the resource, so that clients do not
+ * overwrite unseen changes. `current`: the state of the resource, undefined if it does not exist; `If-None-Match: *` creates it once.
  *
  *   const note = await notes.find(params.id);
  *   checkPreconditions(req, { etag: `"${note.version}"` }, { isRequired: true });
  *
- * `If-Match` counts before `If-Unmodified-Since`, as RFC 9110 §13.2.2 has it; strong tags alone match. Between this check and the
- * change another request may come: make the change depend on the version, too.
+ * `If-Match` overrides `If-Unmodified-Since` (RFC 9110 §13.2.2); only strong tags match. Another request may come between this check
+ * and the change: make the change depend on the version, too.
  *
  * @throws HTTPException 412, 428; SvcError `E_HEADER` for a tag without quotes
  */
@@ -83,12 +83,12 @@ export function fieldOf(request: Answered, name: string): string | undefined {
   return request.field === undefined ? request.headers[name] : request.field(name);
 }
 
-/** Every precondition in the order of §13.2.2, for an answer that would be a 200. */
+/** Applies all preconditions in the order of §13.2.2 to a response that would be 200. */
 export function judge(request: Answered, validators: Validators): Verdict {
   return isWithheld(request, validators) ? 'failed' : isKnown(request, validators) ? 'not-modified' : 'send';
 }
 
-/** Whether `If-Match`, or else `If-Unmodified-Since`, forbids an answer. */
+/** Whether `If-Match`, or else `If-Unmodified-Since`, fails. */
 function isWithheld(request: Answered, { etag, lastModified }: Validators): boolean {
   const match = fieldOf(request, 'if-match');
   if (match !== undefined) return !listsTag(match, etag, true);
@@ -97,8 +97,7 @@ function isWithheld(request: Answered, { etag, lastModified }: Validators): bool
 }
 
 /**
- * Whether GET or HEAD may be answered with 304: by `If-None-Match`, where tags compare weakly (§13.1.2), or else, without
- * it, by `If-Modified-Since`.
+ * Whether GET or HEAD gets a 304: by `If-None-Match` with weak comparison (§13.1.2), or without it by `If-Modified-Since`.
  */
 function isKnown(request: Answered, { etag, lastModified }: Validators): boolean {
   if (request.method !== 'GET' && request.method !== 'HEAD') return false;
@@ -109,8 +108,8 @@ function isKnown(request: Answered, { etag, lastModified }: Validators): boolean
 }
 
 /**
- * Whether the ranges that a request names are of this very content (§13.1.5): without `If-Range` they are; with it only if
- * a strong tag, or the very date, is that of the content. `isDateStrong`: nothing can have changed within that second.
+ * Whether the ranges of a request apply to this content (§13.1.5). With `If-Range` only if its strong tag, or its exact date, is the
+ * content's. `isDateStrong`: the content cannot have changed within that second.
  */
 export function isSameForRange(
   request: Answered,
@@ -123,7 +122,7 @@ export function isSameForRange(
   return isDateStrong && condition === lastModified;
 }
 
-/** Undefined where one of them is no date: such a condition does not count. */
+/** Undefined if one of them is not a date: such a condition is ignored. */
 function isUnchangedSince(since: string, lastModified: string | undefined): boolean | undefined {
   if (lastModified === undefined) return undefined;
   if (since === lastModified) return true;
@@ -131,7 +130,7 @@ function isUnchangedSince(since: string, lastModified: string | undefined): bool
   return limit === undefined || modified === undefined ? undefined : modified <= limit;
 }
 
-/** `*`, or a list of tags that has this one. What comes after a malformed tag does not count. */
+/** Whether the field is `*`, or contains the tag. Everything after a malformed tag is ignored. */
 function listsTag(list: string, etag: string | undefined, isStrong: boolean): boolean {
   if (list.trim() === '*') return true;
   if (etag === undefined || (isStrong && etag.startsWith('W/'))) return false;

@@ -1,9 +1,9 @@
 /**
- * A folder whose files are served: each path looked up safely, and at most once a second.
+ * A served folder: looks each path up safely, and at most once a second.
  *
- *   path -> real path: within the folder, spelled as asked -> state, forms (.br .zst .gz) -> entry, its fields ready made
+ *   path -> real path: within the folder, spelled as requested -> state, forms (.br .zst .gz) -> entry with prepared fields
  *
- * Bytes are kept as long as the state of their file is the same, unless it was so young that a change could hide.
+ * Bytes stay cached while the state of their file is unchanged, unless it was so new that a change could be invisible.
  */
 import { realpathSync, statSync } from 'node:fs';
 import { realpath, stat } from 'node:fs/promises';
@@ -23,7 +23,7 @@ interface FolderOptions {
   readonly allowsDotfiles: boolean;
   readonly followsSymlinks: boolean;
   readonly isPrecompressed: boolean;
-  /** The field `Cache-Control` of every answer. */
+  /** `Cache-Control` of every response. */
   readonly cacheControl: string;
 }
 
@@ -38,12 +38,12 @@ interface Moment {
   readonly wallMs: number;
   readonly monotonicMs: number;
 }
-/** What decides on the fields of a form, besides its file. */
+/** Settings that determine the fields of a form, beside its file. */
 interface Form {
-  /** The name of the file as it is, which decides on the type. */
+  /** Name of the uncoded file, which determines the type. */
   readonly name: string;
   readonly coding: string | undefined;
-  /** Whether there are other forms, so that `Accept-Encoding` chose this one. */
+  /** Whether there are other forms, so that `Accept-Encoding` selected this one. */
   readonly varies: boolean;
 }
 
@@ -55,7 +55,7 @@ const CODINGS: readonly (readonly [ending: string, coding: string])[] = [
 /** A form may be older than its file by as much as the coarsest file systems round. */
 const SKEW_MS = 2_000;
 
-/** Looks up what paths below a folder lead to. */
+/** Resolves paths below a folder. */
 export class StaticFolder {
   readonly directory: string;
   readonly #options: FolderOptions;
@@ -85,12 +85,12 @@ export class StaticFolder {
     if (!isDirectory) throw new SvcError('E_STATIC_DIRECTORY', [this.directory, 'it is no directory']);
   }
 
-  /** What was looked up within the last second. */
+  /** Entry looked up within the last second. */
   recent(key: string, clock: Clock): StaticEntry | undefined {
     return this.#cache.recent(key, clock.monotonicMs());
   }
 
-  /** Looks a path up, once for all who ask meanwhile. `key` is the path; that of a folder is empty or ends with a slash. */
+  /** Looks a path up, once for concurrent requests. `key`: the path; of a folder it is empty or ends with a slash. */
   look(key: string, segments: readonly string[], clock: Clock): Promise<StaticEntry | undefined> {
     let looking = this.#looking.get(key);
     if (looking === undefined) {
@@ -103,7 +103,7 @@ export class StaticFolder {
     return looking;
   }
 
-  /** A file as it is when it is opened: in place of what was known of it. */
+  /** Reads the current state of a file when it is opened, and replaces the cached one. */
   reopened(before: Representation, entry: FileEntry, file: OpenFile, clock: Clock): Representation {
     if (isSameState(before.state, file)) return before;
     const coding = entry.codings.find((known) => entry.coded.get(known) === before);
@@ -116,7 +116,7 @@ export class StaticFolder {
     );
   }
 
-  /** Opens a file whose path has been looked up: no link that has been put in its place since is followed, nor in that of a folder on its way. */
+  /** Opens a looked-up file. Refuses a link that replaced the file, or a folder on its path, since. */
   async openFile(path: string): Promise<OpenFile | undefined> {
     let file: OpenFile | undefined;
     try {
@@ -209,7 +209,7 @@ export class StaticFolder {
     return { kind: 'file', name, plain, coded, codings: [...coded.keys()], checkedMs: now.monotonicMs };
   }
 
-  /** The coded forms beside a file, the smallest first; not those that an earlier version of it has left. */
+  /** Coded forms beside a file, smallest first, without those of an earlier version. */
   async #formsOf(
     segments: readonly string[],
     plain: Located,
@@ -229,7 +229,7 @@ export class StaticFolder {
     return found.flat().sort((left, right) => left.located.state.size - right.located.state.size);
   }
 
-  /** One form as it is now; what is known of it stays where nothing can have changed. */
+  /** Current state of one form; cached bytes stay if nothing can have changed. */
   async #represent(
     { path, state }: Located,
     form: Form,
@@ -286,8 +286,8 @@ export class StaticFolder {
 }
 
 /**
- * Whether an open file is what a path leads to without any link. Its folders are looked at before and behind the file, for they may
- * have been exchanged in between.
+ * Whether an open file is what a path leads to without any link. The folders are checked before and after, because they may be
+ * replaced in between.
  */
 async function isAt(path: string, { dev, ino }: OpenFile): Promise<boolean> {
   if ((await realpath(path)) !== path) return false;
@@ -295,15 +295,15 @@ async function isAt(path: string, { dev, ino }: OpenFile): Promise<boolean> {
   return found.dev === dev && found.ino === ino && (await realpath(path)) === path;
 }
 
-/** To a client, what this process may not read is not there. */
+/** Unreadable files are reported as absent. */
 function isDenial(error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException;
   return code === 'EACCES' || code === 'EPERM';
 }
 
 /**
- * Whether the file that a path really leads to may be served for it. It may not where only case, or the form of its accents,
- * differs, for rules of access go by the path; nor where a link leads out of the folder, or to a name with a dot.
+ * Whether the file that a path resolves to may be served. Refused if only case or accent encoding differs, because access rules go
+ * by the path; and if a link leads out of the folder, or to a name with a dot.
  */
 export function isServed(
   real: string,
@@ -323,23 +323,23 @@ function fold(path: string): string {
 }
 
 /*
- * What has been looked up of a folder: files in their forms, small ones with their bytes. Bounded; the least used goes first.
+ * Cache of a folder's entries: files in their forms, small ones with bytes. Bounded; the least recently used is evicted.
  */
 
-/** One form of a file: as it is, or coded. Its fields are ready to be sent, name and value in turn. */
+/** One form of a file, uncoded or coded, with fields ready to send, name and value in turn. */
 export interface Representation {
-  /** The real one: no part of it is a link. */
+  /** Real path, without links. */
   readonly path: string;
   readonly state: FileState;
   /** Its source is there for small files only. */
   readonly content: Content;
-  /** Of a 200. */
+  /** Fields of a 200. */
   readonly fields: readonly string[];
-  /** Of a 304. */
+  /** Fields of a 304. */
   readonly knownFields: readonly string[];
 }
 
-/** A file in the forms that there are of it. */
+/** A file with its forms. */
 export interface FileEntry {
   readonly kind: 'file';
   readonly name: string;
@@ -349,28 +349,28 @@ export interface FileEntry {
   readonly codings: readonly string[];
   readonly checkedMs: number;
 }
-/** A folder with an index, asked for without the slash at its end. */
+/** A folder with an index, requested without its trailing slash. */
 interface FolderEntry {
   readonly kind: 'folder';
   readonly checkedMs: number;
 }
-/** What a path leads to. */
+/** Result of resolving a path. */
 export type StaticEntry = FileEntry | FolderEntry;
 
-/** For how long nobody looks whether it is still so. */
+/** Time until the next check. */
 const TRUSTED_MS = 1_000;
 const MAX_ENTRIES = 4_096;
 const MAX_BYTES = 33_554_432;
-/** What an entry, or a form, costs without its bytes. */
+/** Assumed size of an entry or form without bytes. */
 const OVERHEAD_BYTES = 1_024;
 
-/** Entries by path, 4,096 or 32 MiB of them. */
+/** Entries by path, at most 4,096 or 32 MiB. */
 class StaticCache {
   readonly #index = new LruIndex(MAX_ENTRIES);
   readonly #entries: (StaticEntry | undefined)[] = [];
   #bytes = 0;
 
-  /** What the entries weigh. */
+  /** Total size of the entries. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -379,7 +379,7 @@ class StaticCache {
     return this.#index.size;
   }
 
-  /** What was looked up within the last second. */
+  /** Entry looked up within the last second. */
   recent(key: string, nowMs: number): StaticEntry | undefined {
     const slot = this.#index.find(key);
     if (slot === 0) return undefined;
@@ -389,7 +389,7 @@ class StaticCache {
     return entry;
   }
 
-  /** What was looked up at any time. */
+  /** Entry looked up at any time. */
   known(key: string): StaticEntry | undefined {
     return this.#entries[this.#index.find(key)];
   }
@@ -424,13 +424,13 @@ function bytesOf(entry: StaticEntry): number {
 }
 
 /*
- * The path of a request as the path of a file below a folder, or the reason why there can be none. No file is touched here.
+ * Path of a request as path of a file below a folder, or why it is refused. It reads no file.
  *
- * Refused is whatever leads somewhere else than it says: `.` and `..`, empty segments, backslashes and control characters,
- * escaped slashes; on Windows also streams (`a.txt::$DATA`), devices (`nul`), short names (`GIT~1`) and what it strips.
+ * Refuses every path that leads elsewhere: `.` and `..`, empty segments, backslashes and control characters, escaped slashes; on
+ * Windows also streams (`a.txt::$DATA`), devices (`nul`), short names (`GIT~1`) and characters that it strips.
  */
 
-/** What becomes of names that begin with a dot: 404, 403, or served like any other. */
+/** Treatment of names that start with a dot: 404, 403, or served. */
 export type DotfilePolicy = 'ignore' | 'deny' | 'allow';
 
 /** A path that may be looked up; or `none` (404), `denied` (403). */
@@ -442,12 +442,12 @@ const DENIED: StaticPath = Object.freeze({ kind: 'denied' });
 /** Longer than any file system takes. */
 const MAX_LENGTH = 4_096;
 
-/** Whether a path has an escape that no name of a file can stand for: of a slash, a backslash, or NUL. It is still encoded. */
+/** Whether a still encoded path has an escape that no file name can contain: slash, backslash, or NUL. */
 export function hidesSeparator(encoded: string): boolean {
   return encoded.includes('%') && /%(?:2f|5c|00)/i.test(encoded);
 }
 
-/** Reads what follows the mount's own path, decoded once: `css/site.css`; with a slash at the end, or nothing, it is a folder. */
+/** Parses the rest after the mount's path, decoded once: `css/site.css`. With a trailing slash, or empty, it is a folder. */
 export function readStaticPath(
   rest: string,
   dotfiles: DotfilePolicy,
@@ -464,7 +464,7 @@ export function readStaticPath(
       : NONE;
 }
 
-/** Whether a name begins with a dot. `.well-known` at the top is meant for everybody (RFC 8615). */
+/** Whether a name starts with a dot. `.well-known` at the top is public (RFC 8615). */
 function hasDotfile(segments: readonly string[]): boolean {
   return segments.some(
     (segment, index) => segment.startsWith('.') && !(index === 0 && segment === '.well-known'),

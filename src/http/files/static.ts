@@ -1,5 +1,5 @@
 /**
- * Static files: what a mount answers to the paths below it.
+ * Static files: responses of a mount to the paths below it.
  *
  *   path -> names that may be looked up -> entry -> form by Accept-Encoding -> 304, 412, 206, 416, 200; else 301, 403, 404
  */
@@ -18,24 +18,24 @@ import type { DotfilePolicy, FileEntry, Representation, StaticEntry } from './st
 
 /** How a folder is served. */
 export interface StaticOptions {
-  /** The files that answer for a folder, the first that is there. Default `['index.html']`; `[]`: none. */
+  /** Index files of a folder; the first that exists is used. Default `['index.html']`; `[]`: none. */
   readonly index?: readonly string[] | undefined;
   /**
-   * Names that begin with a dot: `ignore` (default) answers 404, `deny` 403, `allow` serves them. `.well-known` at the top
-   * is always served (RFC 8615).
+   * Names that start with a dot: `ignore` (default) responds with 404, `deny` with 403, `allow` serves them. `.well-known` at the top is
+   * always served (RFC 8615).
    */
   readonly dotfiles?: DotfilePolicy | undefined;
-  /** For how long clients keep a file without asking, 0 ... 31,536,000. Default 0: they ask each time, and get a 304. */
+  /** `max-age` for clients, 0 ... 31,536,000. Default 0: they revalidate each time, and get a 304. */
   readonly maxAgeSeconds?: number | undefined;
-  /** Whether clients never ask within that time, even when told to reload: for names with a hash of the content. Default false. */
+  /** Adds `immutable`, so that clients do not revalidate even on reload: for names with a hash of the content. Default false. */
   readonly immutable?: boolean | undefined;
-  /** Whether `app.js.br`, `.zst` and `.gz` stand in for `app.js` where the client takes them. Not if older than it. Default true. */
+  /** Serves `app.js.br`, `.zst` and `.gz` for `app.js` to clients that accept them, unless they are older. Default true. */
   readonly precompressed?: boolean | undefined;
-  /** Whether links may lead out of the folder. Default false: such a file is not there. */
+  /** Allows links out of the folder. Default false: such files are 404. */
   readonly followSymlinks?: boolean | undefined;
-  /** The file for paths that lead to none and whose last part has no dot, `index.html` for example: the page of an application that routes by itself. */
+  /** File for unknown paths whose last segment has no dot, for example `index.html`: the page of an application with client-side routing. */
   readonly fallback?: string | undefined;
-  /** What `urlFor(name, { file: 'css/site.css' })` knows it by. */
+  /** Name for `urlFor(name, { file: 'css/site.css' })`. */
   readonly name?: string | undefined;
 }
 
@@ -85,7 +85,7 @@ export class StaticMount {
     this.folder.open();
   }
 
-  /** Answers GET and HEAD for what follows the mount's own path; undefined: that path without a slash. @throws HTTPException */
+  /** Handles GET and HEAD for the rest after the mount's path; undefined: the mount's path without a slash. @throws HTTPException */
   answer(req: HttpRequest, rest: string | undefined): Awaitable<HttpResponse> {
     if (hidesSeparator(req.path)) throw new NotFound();
     const recent = this.folder.recent(rest ?? '', this.#clock);
@@ -135,7 +135,7 @@ export class StaticMount {
     return this.#sendLarge(req, entry, form);
   }
 
-  /** A large file is read as it is sent: from the file that is there now, with the fields of that one. */
+  /** Streams a large file: opens the current one, with its own fields. */
   async #sendLarge(req: Answered, entry: FileEntry, known: Representation): Promise<HttpResponse> {
     const file = await this.folder.openFile(known.path);
     if (file === undefined) throw new NotFound();
@@ -149,7 +149,7 @@ function answerOf(form: Representation): HttpResponse {
   return new HttpResponse(null, new Prepared(200, form.fields.slice()));
 }
 
-/** To the same path with a slash, relative to it: no host can be read out of that, and no proxy has to translate it. */
+/** Redirects to the same path with a slash, by a relative location: it contains no host, and proxies need not rewrite it. */
 function withSlash(req: HttpRequest): HttpResponse {
   const query = req.target.indexOf('?');
   const name = req.path.slice(req.path.lastIndexOf('/') + 1);
@@ -163,7 +163,7 @@ function isFileName(value: unknown): boolean {
   return typeof value === 'string' && segmentsOf(value).length === 1;
 }
 
-/** Empty for what is no path below a folder. */
+/** Empty for a path that cannot be below a folder. */
 function segmentsOf(path: string): readonly string[] {
   const read = readStaticPath(path, 'allow');
   return read.kind === 'path' && !path.endsWith('/') ? read.segments : [];

@@ -1,11 +1,11 @@
 /**
- * The access log: one line for each request, when its answer has gone out or its client has left.
+ * The access log: one line for each request, after its response was sent or its client has left.
  *
  *   {"time":...,"level":"info","logger":"svc_access","event":"request","method":"GET","route":"/notes/{id}","path":"/notes/7",
  *    "status":200,"duration_ms":1.42,"bytes":31,"request_id":...,"ip":"203.0.113.7","user_agent":"curl/8.5.0"}
  *
- * Never the query, other fields or a body. Where a parameter of the path is named like a secret, the template stands for the
- * path. Probes have no lines. `aborted` stands there when the answer has not gone out whole.
+ * It never has the query, other fields or a body. If a path parameter is named like a secret, the template replaces the path.
+ * Probes have no lines. `aborted` is set when the response was not sent completely.
  */
 import { safeField } from '../../observability/redact.ts';
 import { MAX_AGENT_CHARACTERS } from '../request/event.ts';
@@ -14,7 +14,7 @@ import type { Logger } from '../../observability/log.ts';
 import type { CompiledRoute } from '../contracts.ts';
 import type { TransportRequest } from '../request/request.ts';
 
-/** What the setting `accessLog` may be. */
+/** Values of the setting `accessLog`. */
 export const ACCESS_LOG_NEEDS = 'true, false or a number 0 … 1, the part of all requests that has a line';
 
 /** `true`, `false` or a part of all, also as text, as that part: 0 ... 1. Undefined for anything else. */
@@ -37,10 +37,10 @@ const WORDS: ReadonlyMap<string, number> = new Map([
   ['off', 0],
 ]);
 
-/** What balancers ask every second: metrics count them. */
+/** Probes that balancers send every second: metrics count them. */
 const PROBES: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
 const SERVER_ERROR = 500;
-/** What a secret may look like, for a name that is one only sometimes. */
+/** Matches values that look like a secret, for names that are only sometimes secret. */
 const LIKE_A_SECRET = 'x'.repeat(64);
 
 /** How the requests of a route are shown, decided once for each. */
@@ -54,7 +54,7 @@ export class AccessLog {
   /** Grows by the share with each request; the one that makes it whole has a line. */
   #due = 0;
 
-  /** `share` 0 ... 1: of a hundred answers below 500 so many percent have a line, evenly; all others have. */
+  /** `share` 0 ... 1: this share of responses below 500 is logged, evenly spread; all others are logged. */
   constructor(log: Logger, share: number) {
     this.#log = log.child('svc_access');
     this.#share = share;

@@ -1,12 +1,12 @@
 /**
- * Compression of answers, by what the client accepts (RFC 9110 §12.5.3): zstd, br, gzip.
+ * Compression of responses, by the client's `Accept-Encoding` (RFC 9110 §12.5.3): zstd, br, gzip.
  *
- *   answer - worth it? - Vary: Accept-Encoding - which coding? - text and bytes at once or in another thread, pieces as they come
+ *   response - worth it? - Vary: Accept-Encoding - which coding? - text and bytes at once or in another thread, chunks as they come
  *
- * Not worth it, whoever asks: less than `thresholdBytes`, types that are compressed already, 204, 206 and 304, answers with
- * Content-Encoding, `no-transform` or a digest of their content. Not safe: answers that set a cookie. Whoever can put text of
- * his choice into a page beside a secret guesses the secret by the page's size (BREACH); answers to a login are the likeliest
- * to hold one. A route says it better: `meta: { compress: false }`, or `true` where a cookie is no secret.
+ * Not worth it: less than `thresholdBytes`, types that are already compressed, 204, 206 and 304, responses with Content-Encoding,
+ * `no-transform` or a digest of their content. Not safe: responses that set a cookie. An attacker who can place text in a page
+ * beside a secret guesses the secret by the page's size (BREACH), and responses to a login are likely to contain one. A route
+ * knows better: `meta: { compress: false }`, or `true` if its cookie is not secret.
  */
 import { ignore } from '../../base/promises.ts';
 import { given, int, oneOf, readOptions } from '../../base/options.ts';
@@ -24,9 +24,9 @@ import type { Finding } from '../../base/findings.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, Next } from '../contracts.ts';
 import type { Transform } from 'node:stream';
 
-/** What is compressed, and how well. `undefined` means not given. */
+/** Options of compression. `undefined` means not given. */
 export interface CompressionOptions {
-  /** Shorter answers are sent as they are, 0 ... 1_073_741_824 bytes. Default 1_024. */
+  /** Shorter responses are not compressed, 0 ... 1_073_741_824 bytes. Default 1_024. */
   readonly thresholdBytes?: number | undefined;
   /** The codings on offer, the best liked first. Default zstd, br, gzip. */
   readonly encodings?: readonly ContentCoding[] | undefined;
@@ -36,7 +36,7 @@ export interface CompressionOptions {
   readonly brotliQuality?: number | undefined;
   /** 1 ... 9. Default 6. */
   readonly gzipLevel?: number | undefined;
-  /** Answers that are compressed at a time in other threads, or as streams, 1 ... 100_000. Default 256; further ones go out as they are. */
+  /** Responses compressed at the same time in other threads or as streams, 1 ... 100_000. Default 256; further ones are sent uncompressed. */
   readonly maxConcurrent?: number | undefined;
 }
 
@@ -44,11 +44,11 @@ const CODINGS: readonly ContentCoding[] = ['zstd', 'br', 'gzip'];
 /** Types that get shorter. Images, films, archives and web fonts are compressed already. */
 const COMPRESSIBLE =
   /^(?:text\/[^;]+|application\/(?:[^;]+\+)?(?:json|xml|yaml)|application\/(?:x-ndjson|jsonl|javascript|x-javascript|graphql|wasm|sql|rtf|x-tar|x-sh|vnd\.ms-fontobject)|[^;/]+\/[^;]+\+(?:json|xml|text)|image\/(?:bmp|x-icon|vnd\.microsoft\.icon)|font\/(?:ttf|otf|collection))[ \t]*(?:;|$)/i;
-/** Types of which each piece is a message that somebody waits for. */
+/** Media types whose chunks are messages that a client waits for. */
 const MESSAGES = /^(?:text\/event-stream|application\/(?:x-ndjson|jsonl))\b/i;
-/** Pieces of at most so many bytes are put together first. */
+/** Chunks up to this size are joined first. */
 const WHOLE_BYTES = 65_536;
-/** Layers that do what can no longer be seen, or what would be kept coded, where they stand around this one. */
+/** Layers that must not be outside this one: they need the uncompressed body, or would store the compressed one. */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'session',
   'csrf',
@@ -56,7 +56,7 @@ const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'compression',
 ]);
 
-/** Compresses answers. */
+/** Compresses responses. */
 export class CompressionMiddleware implements Middleware {
   readonly kind = 'compression';
   readonly #thresholdBytes: number;
@@ -118,7 +118,7 @@ export class CompressionMiddleware implements Middleware {
     response.headers.vary('Accept-Encoding');
     const coding = negotiateEncoding(req.headers['accept-encoding'], this.#encodings);
     if (coding === undefined) return response;
-    if (body === null) return coded(response, [], coding); // its length would be that of other bytes (RFC 9110 §8.6)
+    if (body === null) return coded(response, [], coding); // it would be the length of the uncompressed bytes (RFC 9110 §8.6)
     if (isChunks(body)) {
       const isSmall =
         response.contentLength !== -1 && response.contentLength <= WHOLE_BYTES && req.method !== 'HEAD';
@@ -129,7 +129,7 @@ export class CompressionMiddleware implements Middleware {
     return this.#compress(req, response, typeof body === 'string' ? Buffer.from(body) : body, coding);
   }
 
-  /** A 304 says of its 200 what the client would have got with that (RFC 9110 §15.4.5). */
+  /** A 304 has the fields that the client would have got with its 200 (RFC 9110 §15.4.5). */
   #revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
     const whole = selectedBy(response);
     if (whole === undefined) return revalidated(req, response);
@@ -169,7 +169,7 @@ export class CompressionMiddleware implements Middleware {
     return new Promise((resolve) => {
       coder.later(bytes, (error, content) => {
         this.#underWay--;
-        resolve(error === null ? withContent(response, bytes, content, coding) : response); // as it is, which is as good
+        resolve(error === null ? withContent(response, bytes, content, coding) : response); // sent uncompressed
       });
     });
   }
@@ -202,7 +202,7 @@ export class CompressionMiddleware implements Middleware {
         this.#underWay--;
       },
     });
-    if (req instanceof TransportRequest) req.afterwards(() => chunks.drop()); // where nobody reads them
+    if (req instanceof TransportRequest) req.afterwards(() => chunks.drop()); // if it has no reader
     return coded(response, chunks, coding);
   }
 }
@@ -224,7 +224,7 @@ function misplaced({ kind, constructor }: Middleware, severity: Finding['severit
   return { rule: 'SVC121', severity, subject: 'middleware compression', message, remedy };
 }
 
-/** Whether the fields of an answer allow for it. */
+/** Whether the fields of a response allow compression. */
 function isFit(flat: readonly string[], mayHaveCookies: boolean): boolean {
   let isCompressible = false;
   for (let index = 0; index < flat.length; index += 2) {
@@ -266,18 +266,18 @@ function coded(response: HttpResponse, body: Uint8Array | Chunks, coding: Conten
   response.body = body;
   response.contentLength = -1;
   headers.set('Content-Encoding', coding);
-  headers.delete('Accept-Ranges'); // of other bytes
+  headers.delete('Accept-Ranges'); // they refer to the uncompressed bytes
   weaken(headers);
   return response;
 }
 
-/** A strong tag becomes weak: the compressed content has other bytes (RFC 9110 §8.8.3). */
+/** Weakens a strong tag, because compressed content has different bytes (RFC 9110 §8.8.3). */
 function weaken(headers: HeaderList): void {
   const tag = headers.get('etag');
   if (tag?.startsWith('"') === true) headers.set('ETag', `W/${tag}`);
 }
 
-/** Ranges are of the bytes as they are; what the whole would have varied by is said with them (RFC 9110 §15.3.7). */
+/** Ranges refer to the uncompressed bytes; `Vary` is sent as for the whole (RFC 9110 §15.3.7). */
 function partOf(response: HttpResponse): HttpResponse {
   const type = response.headers.get('content-type') ?? '';
   if (
@@ -288,8 +288,8 @@ function partOf(response: HttpResponse): HttpResponse {
 }
 
 /**
- * A 304 that a handler has made, of a 200 that is not known. The tag of an answer that was compressed is known to its client as a
- * weak one, and goes back as that. Nothing tells what type the content has, so each of them varies.
+ * A 304 that a handler made, for a 200 that is unknown. The client has the tag of a compressed response as a weak one, so it is sent
+ * weak. The content type is unknown, so every such response varies.
  */
 function revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
   response.headers.vary('Accept-Encoding');
@@ -305,7 +305,7 @@ function revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
 
 const DONE: ChunkStep = Object.freeze({ done: true, value: undefined });
 
-/** Compresses the pieces of another body. */
+/** Compresses the chunks of another body. */
 export class CompressedChunks extends EndlessChunks {
   readonly #chunks: Chunks;
   readonly #coder: Coder;
@@ -315,11 +315,11 @@ export class CompressedChunks extends EndlessChunks {
   #encoder: Encoder | undefined;
   /** The step that was requested from the source while earlier output was sent. */
   #asked: PromiseLike<ChunkStep> | undefined;
-  /** Whether the encoder holds something back. */
+  /** Whether the encoder buffers output. */
   #isDirty = false;
   #isOver = false;
 
-  /** `isEager`: each piece is a message, and goes out without waiting for another. `onEnd` is called once. */
+  /** `isEager`: each chunk is a message, which is flushed at once. `onEnd` is called once. */
   constructor(
     chunks: Chunks,
     {
@@ -389,7 +389,7 @@ export class CompressedChunks extends EndlessChunks {
   }
 }
 
-/** Whether a step is there within a turn of the event loop. */
+/** Whether a step settles within a turn of the event loop. */
 function isReady(step: PromiseLike<ChunkStep>): Promise<boolean> {
   return new Promise((resolve) => {
     step.then(
@@ -400,7 +400,7 @@ function isReady(step: PromiseLike<ChunkStep>): Promise<boolean> {
   });
 }
 
-/** A stream of node:zlib as three questions with answers. */
+/** A node:zlib stream as a sequence of write, flush and end calls. */
 class Encoder {
   readonly #stream: Transform & { flush?(kind: number, done: () => void): void };
   readonly #flush: number;
@@ -433,7 +433,7 @@ class Encoder {
   }
 
   #ask(how: (done: (error?: Error | null) => void) => void): Promise<Buffer> {
-    if (this.#stream.destroyed) return Promise.resolve(EMPTY); // while a piece was awaited, which is no failure
+    if (this.#stream.destroyed) return Promise.resolve(EMPTY); // while a chunk was awaited, which is not a failure
     return new Promise((resolve, reject) => {
       const lose = (): void => resolve(EMPTY); // the encoder was closed, and no call waits for it
       this.#stream.once('close', lose);

@@ -1,14 +1,13 @@
 /**
- * Load shedding: requests that the process cannot take on now are refused at once, so that those it has taken on are answered
- * in time.
+ * Load shedding: refuses requests that the process cannot handle now, so that accepted ones are answered in time.
  *
- *   event loop late by more than maxEventLoopDelayMs      503: every further request makes all of them later
+ *   event loop late by more than maxEventLoopDelayMs      503: each further request would delay all of them
  *   fewer than `max` run                                  runs
- *   fewer than `queue` wait                               waits its turn, maxQueueMs at most; one whose client leaves is taken out
+ *   fewer than `queue` wait                               waits for its turn, at most maxQueueMs; removed if its client leaves
  *   else                                                  503 with Retry-After
  *
- * A request runs until its handler has answered, also when its time is over or its client has left: that work is still done.
- * The bytes of a stream that has begun do not count. A refusal is a value: it must cost next to nothing.
+ * A request runs until its handler has returned, even if its time is over or its client left: that work is still done. A streaming
+ * body does not count. A refusal is a value, because it must cost next to nothing.
  */
 import { EventLoopDelay } from '../../observability/event-loop.ts';
 import { given, int, readOptions } from '../../base/options.ts';
@@ -26,24 +25,24 @@ import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, 
 export interface ConcurrencyLimitOptions {
   /** Requests that run at once, 1 ... 1_000_000. Default 100. */
   readonly max?: number | undefined;
-  /** Requests that wait for one of them to end, 0 ... 1_000_000; the first come is the first to run. Default 0. */
+  /** Waiting requests, 0 ... 1_000_000, first in, first out. Default 0. */
   readonly queue?: number | undefined;
   /** How long one waits before it is refused, 1 ... 600_000. Default 1_000. */
   readonly maxQueueMs?: number | undefined;
   /** From which mean lateness of the event loop on all are refused, 1 ... 60_000; false: never. Default 200. Measured while the application listens. */
   readonly maxEventLoopDelayMs?: number | false | undefined;
-  /** What `Retry-After` says, 1 ... 3_600. Default 1. */
+  /** Value of `Retry-After`, 1 ... 3_600. Default 1. */
   readonly retryAfterSeconds?: number | undefined;
 }
 
 /** Why a request is refused. */
 type Reason = 'concurrency' | 'queue_timeout' | 'event_loop_delay';
 
-/** They ask stores about a request, or keep something of it, before it is known whether it is taken on. */
+/** Layers that read or write a store before it is known whether the request is accepted. */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set(['session', 'csrf', 'idempotency']);
 const MINUTE_MS = 60_000;
 
-/** What all layers of an application count together. */
+/** Counters shared by all layers of an application. */
 interface Load {
   readonly shed: Counter;
   queued: number;
@@ -68,7 +67,7 @@ function loadOf(metrics: Metrics): Load {
   return load;
 }
 
-/** Refuses requests beyond what the process can do. A route with `meta: { loadShedding: false }` always runs and does not count, as `/healthz`, `/readyz` and `/metrics`. */
+/** Refuses requests beyond the capacity of the process. A route with `meta: { loadShedding: false }` always runs and does not count, like `/healthz`, `/readyz` and `/metrics`. */
 export class ConcurrencyLimitMiddleware implements Middleware {
   readonly kind = 'concurrency-limit';
   readonly #application = new OneApplication();

@@ -1,14 +1,14 @@
 /**
- * Cross-origin resource sharing: which other sites' scripts may call, and read the answers (Fetch Standard §3.3).
+ * Cross-origin resource sharing: origins whose scripts may call, and read the responses (Fetch Standard §3.3).
  *
  *   OPTIONS + Origin + Access-Control-Request-Method      a preflight: answered here, no handler runs
- *   anything else                                         passes on; its answer gets the fields of its origin
+ *   anything else                                         passes on; its response gets the fields of its origin
  *
- * In the `use` of a route it is for that route alone: the application lets it answer the preflights that ask for it
+ * In the `use` of a route it applies to that route only; the application lets it answer that route's preflights
  * (routing/compile-unmatched.ts).
  *
- * The fields of each listed origin are made once, so that a request costs one look-up. A handler's own
- * `Access-Control-*` fields give way.
+ * The fields of each listed origin are built once, so a request costs one look-up. They replace a handler's own
+ * `Access-Control-*` fields.
  */
 import { SvcError } from '../../base/errors.ts';
 import { bool, given, int, readOptions } from '../../base/options.ts';
@@ -21,7 +21,7 @@ import type { Finding } from '../../base/findings.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, Next } from '../contracts.ts';
 import type { Origins } from '../origins.ts';
 
-/** Who may call across origins, and how. `undefined` means not given. */
+/** Options of cross-origin access. `undefined` means not given. */
 export interface CORSOptions {
   /** Whole origins (`https://app.example`), `'*'` for every site, or a function. Default: none. */
   readonly origins?: Origins | undefined;
@@ -31,18 +31,18 @@ export interface CORSOptions {
   readonly headers?: '*' | readonly string[] | undefined;
   /** Response fields that scripts may read beside the safelisted ones. Default: none. */
   readonly exposeHeaders?: readonly string[] | undefined;
-  /** Whether cookies may come along. Default false; never with `origins: '*'`. */
+  /** Allows credentials such as cookies. Default false; never with `origins: '*'`. */
   readonly credentials?: boolean | undefined;
-  /** How long a browser may keep the answer to a preflight, in seconds, 0 ... 86_400. Default 600. */
+  /** Time in seconds for which browsers cache a preflight, 0 ... 86_400. Default 600. */
   readonly maxAgeSeconds?: number | undefined;
-  /** Whether public sites may call this server in a private network. Default false. */
+  /** Allows public sites to call this server in a private network. Default false. */
   readonly privateNetwork?: boolean | undefined;
 }
 
 const LOOPBACK = /^http:\/\/(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?$/;
 const METHODS: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 const HEADERS: readonly string[] = ['Authorization', 'Content-Type', 'X-CSRF-Token', 'X-Request-Id'];
-/** Layers that answer by themselves: what they refuse must pass through this one, or no script can read the refusal. */
+/** Layers that respond themselves: their refusals must pass through this one, or scripts cannot read them. */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'rate-limit',
   'concurrency-limit',
@@ -55,16 +55,16 @@ const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
 /** Cross-origin headers. */
 export class CORSMiddleware implements Middleware {
   readonly kind = 'cors';
-  /** For other guards that follow the same list: a WebSocket's handshake. */
+  /** For other guards with the same list: the WebSocket handshake. */
   readonly allowed: AllowedOrigins;
-  /** Whether they may send cookies. */
+  /** Whether credentials are allowed. */
   get allowsCredentials(): boolean {
     return this.#options.credentials;
   }
   readonly #options: { readonly credentials: boolean; readonly privateNetwork: boolean };
-  /** What an answer without a known origin gets. */
+  /** Fields of a response without an allowed origin. */
   readonly #anonymous: readonly string[];
-  /** What follows the origin. */
+  /** Fields after the origin. */
   readonly #rest: readonly string[];
   readonly #byOrigin = new Map<string, readonly string[]>();
   readonly #methods: ReadonlySet<string> | undefined;
@@ -156,7 +156,7 @@ export class CORSMiddleware implements Middleware {
     if (misplaced !== undefined) {
       yield {
         ...mine,
-        message: `what the layer "${misplaced.kind}" around it refuses has no cross-origin headers, so that no script can read it`,
+        message: `refusals of the layer "${misplaced.kind}" around it have no cross-origin headers, so scripts cannot read them`,
         remedy: `Register CORSMiddleware before ${misplaced.constructor.name}`,
       };
     }
@@ -176,7 +176,7 @@ export class CORSMiddleware implements Middleware {
     }
   }
 
-  /** Origins that anybody on the way can be, or anybody at all. */
+  /** Origins that an attacker on the network, or any site, can have. */
   *#strangers(env: Env): Generator<Omit<Finding, 'place'>> {
     const mine = {
       rule: 'SVC206',
@@ -192,7 +192,7 @@ export class CORSMiddleware implements Middleware {
       if (origin.startsWith('http:') && !LOOPBACK.test(origin))
         yield {
           ...mine,
-          message: `${origin}${may}: it comes without TLS, so that anybody on the way is that site`,
+          message: `${origin}${may}: it has no TLS, so an attacker on the network can act as that site`,
           severity: this.#options.credentials ? 'error' : 'warning',
         };
     }
@@ -200,15 +200,15 @@ export class CORSMiddleware implements Middleware {
       yield {
         ...mine,
         message:
-          'its function allows an origin that nobody can know, so that every site may call with the cookies of its visitors',
+          'its function allows an unknown origin, so every site may call with the cookies of its visitors',
       };
   }
 
-  /** Asks the function for an origin that is reserved (RFC 2606). One that needs more of a request than its origin is not judged. */
+  /** Calls the function with a reserved origin (RFC 2606). A function that needs more than the origin is not checked. */
   #allowsAnyOrigin(): boolean {
     try {
       const isAllowed = this.allowed.allows('https://svc-check.invalid', undefined as never);
-      if (isThenable(isAllowed)) isAllowed.then(undefined, () => undefined); // what it comes to is not waited for
+      if (isThenable(isAllowed)) isAllowed.then(undefined, () => undefined); // its promise is not awaited
       return isAllowed === true;
     } catch {
       return false;
@@ -242,7 +242,7 @@ export class CORSMiddleware implements Middleware {
     return isThenable(isAllowed) ? isAllowed.then(answer) : answer(isAllowed);
   }
 
-  /** The origin is named even where method or fields are refused: the browser then tells its developer which of the three it was. */
+  /** Names the origin even when method or headers are refused, so that the browser's error says which of the three failed. */
   #permission(req: HttpRequest, origin: string, method: string): string[] {
     const fields = ['Access-Control-Allow-Origin', this.allowed.isAny ? '*' : origin];
     if (this.#options.credentials) fields.push('Access-Control-Allow-Credentials', 'true');
@@ -273,7 +273,7 @@ function pass(fields: readonly string[], next: Next): Awaitable<HttpResponse> {
     : response.then((settled) => add(settled, fields));
 }
 
-/** Lengths of the names that must not stand there twice: of Vary, and of those above. */
+/** Lengths of the names that must not repeat: `Vary`, and the names above. */
 const TAKEN = new Uint8Array(64);
 for (const name of [
   'Vary',

@@ -1,9 +1,9 @@
 /**
- * Conditional GET for answers that handlers make (RFC 9110 §8.8.3, §13.1): a tag made of the content, 304 for clients that have it,
- * and 412 for those that want other content.
+ * Conditional GET for responses that handlers make (RFC 9110 §8.8.3, §13.1): a tag of the content, 304 for clients that have it, and
+ * 412 for requests with other preconditions.
  *
- * The handler runs all the same; what is saved is the body on its way. Inside of compression: the tag is weak, so it says
- * the same of every coding.
+ * The handler runs in any case; only the transfer of the body is saved. Place it inside compression: the weak tag is equal for
+ * every coding.
  */
 import { hash } from 'node:crypto';
 import { int, readOptions } from '../../base/options.ts';
@@ -13,18 +13,19 @@ import { isThenable } from '../../base/promises.ts';
 import type { Awaitable, HttpRequest, Middleware, Next } from '../contracts.ts';
 import type { HttpResponse } from '../response.ts';
 
-/** Which answers get a tag. */
+/** Options of the tags. */
 export interface ETagOptions {
   /** The largest body that is read for it, 0 ... 67,108,864. Default 1,048,576: about half a millisecond. */
   readonly maxBytes?: number | undefined;
 }
 
 /**
- * Gives 200 answers to GET and HEAD a weak `ETag` of their content, and answers 304 to `If-None-Match` or
- * `If-Modified-Since`, 412 to `If-Match` or `If-Unmodified-Since`. Handlers that change something call {@link checkPreconditions}. For all routes, `app.use(new ETagMiddleware())`, or for one, in its `use`.
+ * Adds a weak `ETag` of the content to 200 responses to GET and HEAD. Returns 304 for `If-None-Match` or `If-Modified-Since`, 412 for
+ * `If-Match` or `If-Unmodified-Since`. Handlers that change something call {@link checkPreconditions}. For all routes
+ * `app.use(new ETagMiddleware())`; for one route, in its `use`.
  *
- * An `ETag` or `Last-Modified` that the handler has set is kept and compared. Left alone: streams, bodies beyond
- * `maxBytes`, answers that set a cookie, and those with `Cache-Control: no-store`.
+ * An `ETag` or `Last-Modified` of the handler is kept and compared. Unchanged: streams, bodies beyond `maxBytes`, responses that set
+ * a cookie, and responses with `Cache-Control: no-store`.
  */
 export class ETagMiddleware implements Middleware {
   readonly kind = 'etag';
@@ -64,7 +65,7 @@ export class ETagMiddleware implements Middleware {
   }
 }
 
-/** 132 bits: enough that nobody finds two bodies of one tag. */
+/** 132 bits, so that two bodies with one tag cannot be found. */
 function tagOf(body: string | Uint8Array): string {
   return `W/"${hash('sha256', body, 'base64url').slice(0, 22)}"`;
 }

@@ -1,26 +1,26 @@
 /**
- * Requests that a list of path templates leaves out of a check: those of the routes it names, and of no more specific one.
+ * Requests that path templates exempt from a check: requests for the named routes, but not for more specific ones.
  *
- *   exempt                  leaves out a request for
+ *   exempt                  exempts a request for
  *   /{tenant}/webhook       the route /{any}/webhook, and not /account/webhook, which its author may have written later
  *   /hooks/{rest:path}      every route below /hooks/
- *   /hooks/github           that path, also where the route /hooks/{name} answers it
+ *   /hooks/github           that path, also if the route /hooks/{name} handles it
  *
- * A path that no route answers is left out when a template matches it: there is nothing to protect.
+ * A path without a route is exempt when a template matches it: there is nothing to protect.
  */
 import { CONVERTERS, parseTemplate } from '../path.ts';
 import { RoutingTable } from '../router.ts';
 import type { CompiledRoute, CompiledView, HttpRequest } from '../contracts.ts';
 import type { ParsedTemplate } from '../path.ts';
 
-/** The method under which templates stand in a table: they count for all. */
+/** Method under which templates are in the table: they match every method. */
 const ANY = '*';
 
-/** Templates, and what they mean for the routes of an application. */
+/** Templates, resolved for the routes of an application. */
 export class Exemptions {
   readonly #templates: readonly ParsedTemplate[];
   readonly #all: RoutingTable<true>;
-  /** Of routes that are left out: always, or where a table matches the path. */
+  /** Exempt routes: `true`, or a table that matches the path. */
   readonly #ofRoutes = new WeakMap<CompiledRoute, true | RoutingTable<true>>();
 
   /** @throws SvcError `E_PATH_TEMPLATE` */
@@ -29,7 +29,7 @@ export class Exemptions {
     this.#all = tableOf(this.#templates);
   }
 
-  /** Takes the routes of a compiled application. Answers the templates that fit none of them. */
+  /** Resolves the templates for a compiled application. Returns the templates that match no route. */
   enter(routes: readonly CompiledRoute[]): string[] {
     const unused = new Set(this.#templates);
     for (const route of unused.size === 0 ? [] : routes) {
@@ -47,12 +47,12 @@ export class Exemptions {
     return [...unused].map(({ template }) => template);
   }
 
-  /** Whether every request of a route is left out. */
+  /** Whether every request of a route is exempt. */
   hasAll(route: CompiledRoute): boolean {
     return route.meta['csrf'] === false || this.#ofRoutes.get(route) === true;
   }
 
-  /** Whether a request is left out; routes with `meta: { csrf: false }` have a proof of their own. */
+  /** Whether a request is exempt. Routes with `meta: { csrf: false }` have their own proof. */
   has(req: Pick<HttpRequest, 'route' | 'path'>): boolean {
     if (req.route?.meta['csrf'] === false) return true;
     const table = req.route === undefined ? this.#all : this.#ofRoutes.get(req.route);
@@ -79,13 +79,13 @@ export function segmentsOf({ template, parameters }: ParsedTemplate): string[] {
 const PATH = `:${CONVERTERS.path.name}`;
 const TEXT = `:${CONVERTERS.str.name}`;
 
-/** `whole`: every path of the route is exempt. `part`: those that the exempt template matches. `none`: the route is more specific, or another. */
+/** `whole`: every path of the route is exempt. `part`: the paths that the template matches. `none`: the route is more specific, or different. */
 function fitOf(exempt: readonly string[], route: readonly string[]): 'whole' | 'part' | 'none' {
   let isWhole = true;
   for (const [index, ours] of exempt.entries()) {
     const theirs = route[index];
     if (theirs === undefined) return 'none';
-    if (ours === PATH && theirs === '=' && route.length === exempt.length) return 'none'; // what `path` takes is not empty
+    if (ours === PATH && theirs === '=' && route.length === exempt.length) return 'none'; // `path` does not match an empty rest
     if (ours === PATH) return isWhole ? 'whole' : 'part';
     if (theirs === ours) continue;
     if (theirs === PATH) return 'part';
@@ -96,7 +96,7 @@ function fitOf(exempt: readonly string[], route: readonly string[]): 'whole' | '
   return isWhole ? 'whole' : 'part';
 }
 
-/** Whether several processes serve, so that what is in the memory of one is not in that of another. */
+/** Whether several processes serve, so that each has its own memory. */
 export function isServedByMany(view: Pick<CompiledView, 'config'>): boolean {
   const workers = view.config('workers');
   return workers === 'auto' || Number(workers ?? 1) > 1;

@@ -1,16 +1,16 @@
 /**
- * Idempotency keys (draft-ietf-httpapi-idempotency-key-header-07): a client that does not know whether its request has arrived
- * sends it again with the same key, and it is executed once, whichever process of those that share the store it reaches.
+ * Idempotency keys (draft-ietf-httpapi-idempotency-key-header-07): a client that is unsure whether its request arrived repeats it
+ * with the same key. It is executed once, in whichever of the processes that share the store.
  *
- *   key seen for the first time        add() claims it: executed, and its answer kept for ttlSeconds
- *   again, while it is executed        409 with Retry-After
- *   again, afterwards                  the same answer, Idempotency-Replayed: true; the handler does not run
- *   again, with something else         422
- *   executed with 5xx, or 401, 408,    forgotten: the next attempt is executed
+ *   new key                            add() claims it: executed, and its response stored for ttlSeconds
+ *   repeated during execution          409 with Retry-After
+ *   repeated afterwards                the same response, Idempotency-Replayed: true; the handler does not run
+ *   repeated with another request      422
+ *   executed with 5xx, or 401, 408,    deleted: the next attempt is executed
  *   421, 425, 429
  *
- * A claim is a lease, renewed while the handler runs. When a process dies the claim ends with it, leaseSeconds later, and the
- * next attempt executes anew: at least once from there on, for nobody can know how far the first one had come.
+ * A claim is a lease, renewed while the handler runs. When a process dies, its claim expires after leaseSeconds, and the next
+ * attempt executes again: at least once, because the progress of the first one is unknown.
  */
 import { sharedCounter } from '../../observability/metrics.ts';
 import { createHash, randomUUID } from 'node:crypto';
@@ -39,27 +39,27 @@ import type {
   Services,
 } from '../contracts.ts';
 
-/** Which requests are executed once, and what is kept of them. `undefined` means not given. */
+/** Options of idempotent requests. `undefined` means not given. */
 export interface IdempotencyOptions {
   /** The field that brings the key. Default `Idempotency-Key`. */
   readonly header?: string | undefined;
-  /** How long an answer is kept, 1 ... 31_536_000. Default 86_400. */
+  /** Lifetime of a stored response, 1 ... 31_536_000. Default 86_400. */
   readonly ttlSeconds?: number | undefined;
   /**
-   * Who sends the request: nobody gets the answer of another. Only what has been verified may say so. Default, and for undefined:
-   * what the client shows, as it stands: `Authorization`, the credentials that the route asks for, its session; without any of them
+   * Identifies the client: responses are never shared between clients. Use only verified data. Default, and for undefined: the
+   * credentials as sent. These are `Authorization`, the route's credentials and the session; else all cookies; else the address.
    * all its cookies, and without those its address.
    */
   readonly principal?: ((req: HttpRequest) => Awaitable<string | undefined>) | undefined;
-  /** Where records are kept: one for all processes. Default: in the memory of this one, 10_000 of them. */
+  /** Store for all processes. Default: 10_000 records in the memory of this process. */
   readonly store?: RecordStore | undefined;
   /** Default POST and PATCH. */
   readonly methods?: readonly string[] | undefined;
-  /** Whether a request without a key is refused, with 400. Default false. */
+  /** Refuses a request without a key, with 400. Default false. */
   readonly required?: boolean | undefined;
   /** The most bytes of a request with a key, which is read whole before its handler runs, 0 ... 1_000_000_000. Default 1_000_000; beyond it 413. */
   readonly maxBodyBytes?: number | undefined;
-  /** The most bytes of an answer that is kept, fields and body, 0 ... 16_777_216. Default 65_536; of a larger one it is kept that it was given. */
+  /** Maximum size of a stored response, fields and body, 0 ... 16_777_216 bytes. Default 65_536. Of a larger one only the fact is stored. */
   readonly maxAnswerBytes?: number | undefined;
   /** How long after the death of its process a request may be executed anew, 1 ... 3_600. Default 30. */
   readonly leaseSeconds?: number | undefined;
@@ -71,21 +71,21 @@ const RENEWALS = 3;
 /** One client of IPv6 has a whole network (RFC 6177 §2). */
 const IPV6_BITS = 64;
 
-/** What became of a request with a key. */
+/** Outcome of a request with a key. */
 type Fate = 'executed' | 'replayed' | 'in_progress' | 'mismatch' | 'answer_lost';
 
 /** A request that this process executes. */
 interface Claim {
   readonly key: string;
   readonly print: string;
-  /** What the store holds while it is ours. */
+  /** Stored value of our own claim. */
   readonly text: string;
 }
 
 /** Executes requests with a key once. A route with `meta: { idempotency: false }` is left out: one with large bodies, for example. */
 export class IdempotencyMiddleware implements Middleware {
   readonly kind = 'idempotency';
-  /** Whether the application says who sends a request. */
+  /** Whether the application identifies clients. */
   readonly knowsPrincipal: boolean;
   readonly #application = new OneApplication();
   /** The field that brings the key. */
@@ -93,7 +93,7 @@ export class IdempotencyMiddleware implements Middleware {
   readonly #field: string;
   readonly #principal: IdempotencyOptions['principal'];
   readonly #methods: ReadonlySet<string>;
-  /** Whether a request without a key is refused. */
+  /** Whether a key is required. */
   readonly isRequired: boolean;
   readonly #limits: {
     readonly ttlMs: number;
@@ -147,7 +147,7 @@ export class IdempotencyMiddleware implements Middleware {
     this.#isShared = store !== undefined && !(store instanceof MemoryRecordStore);
   }
 
-  /** Whether requests of a route are looked at. @internal */
+  /** Whether requests of a route are covered. @internal */
   covers({ method, meta }: CompiledRoute): boolean {
     return this.#methods.has(method) && meta['idempotency'] !== false;
   }
@@ -227,7 +227,7 @@ export class IdempotencyMiddleware implements Middleware {
     const text = encodeRecord({ kind: 'claimed', print, owner: randomUUID() });
     const store = this.#store!; // there since the application was compiled
     for (let attempt = 0; attempt < 2; attempt++) {
-      // what was there may end between the two questions
+      // the record may expire between the two calls
       if (await store.add(key, text, this.#limits.leaseMs))
         return this.#execute(req, { key, print, text }, next);
       const known = await store.get(key);
@@ -236,7 +236,7 @@ export class IdempotencyMiddleware implements Middleware {
     throw this.#inProgress();
   }
 
-  /** What the request is told to come from, so that keys of two clients are two keys. */
+  /** Scope of a key, so that equal keys of two clients differ. */
   async #senderOf(req: HttpRequest, { security }: CompiledRoute): Promise<readonly string[]> {
     const principal: unknown = await this.#principal?.(req);
     if (typeof principal === 'string') return ['principal', principal];
@@ -290,7 +290,7 @@ export class IdempotencyMiddleware implements Middleware {
 
   #inProgress(): HTTPException {
     this.#count('in_progress');
-    return new Conflict('The same request is being executed', {
+    return new Conflict('A request with this key is being executed', {
       code: 'idempotency_in_progress',
       headers: { 'Retry-After': '1' },
     });
@@ -307,7 +307,7 @@ export class IdempotencyMiddleware implements Middleware {
     const late = req instanceof TransportRequest ? req.late : undefined;
     if (late === undefined) await this.#settle(claim, lease, response);
     else {
-      // its time is over, and it still runs: what comes of it counts, not what the client was told meanwhile
+      // its time is over but it still runs: its own result is stored, not the response that the client got
       void late.then((answer) =>
         (req as TransportRequest).afterwards(() => this.#settle(claim, lease, answer)),
       );
@@ -323,7 +323,7 @@ export class IdempotencyMiddleware implements Middleware {
     let timer: Disposable;
     const renew = async (): Promise<void> => {
       try {
-        if (await this.#store!.replace(key, text, text, leaseMs)) schedule(); // else it is lost, which is told when the request ends
+        if (await this.#store!.replace(key, text, text, leaseMs)) schedule(); // else the claim is lost, which is logged when the request ends
       } catch (error) {
         log.error('idempotency_store_failed', error);
         schedule();
@@ -341,7 +341,7 @@ export class IdempotencyMiddleware implements Middleware {
     };
   }
 
-  /** Keeps the answer, or lets go of the key. A store that fails leaves a claim that ends by itself: the answer goes out all the same. */
+  /** Stores the response, or deletes the claim. If the store fails, the claim expires by itself, and the response is sent. */
   async #settle({ key, print, text }: Claim, lease: Disposable, response: HttpResponse): Promise<void> {
     lease[Symbol.dispose]();
     try {
@@ -352,7 +352,7 @@ export class IdempotencyMiddleware implements Middleware {
             encodeRecord(recordOf(response, print, this.#limits.maxAnswerBytes)),
             this.#limits.ttlMs,
           )
-        : await this.#store!.replace(key, text, text, 0); // gone, if it is still ours
+        : await this.#store!.replace(key, text, text, 0); // deleted, if it is still ours
       if (!isKept) this.#services.log.warn('idempotency_lease_lost', { status: response.status });
     } catch (error) {
       this.#services.log.error('idempotency_store_failed', error, { status: response.status });
@@ -377,7 +377,7 @@ function isMethods(value: unknown): boolean {
  *              done       executed; the response is not kept, because it is too large or a stream
  */
 
-/** The record of an earlier request with the same key. `print` is the fingerprint of that request. */
+/** The record of an earlier request with the same key. `print` is its fingerprint. */
 export type IdempotencyRecord =
   | { readonly kind: 'claimed'; readonly print: string; readonly owner: string }
   | {
@@ -399,8 +399,8 @@ const QUOTED =
 const BARE = /^[A-Za-z0-9._~:+=@/-]+$/;
 
 /**
- * The key in an `Idempotency-Key` field (draft-ietf-httpapi-idempotency-key-header-07 §2.1): a structured string, 1 ... 255
- * characters. The bare form, without quotation marks, is the same key. Undefined for anything else, two fields among it.
+ * Parses an `Idempotency-Key` field (draft-ietf-httpapi-idempotency-key-header-07 §2.1): a structured string of 1 ... 255
+ * characters. The bare form without quotation marks is the same key. Undefined for anything else, including two fields.
  */
 export function readIdempotencyKey(field: string): string | undefined {
   if (field.length > MAX_FIELD) return undefined;
@@ -415,7 +415,7 @@ export function recordKey(parts: readonly string[]): string {
   return `idempotency:${createHash('sha256').update(JSON.stringify(parts)).digest('base64url')}`;
 }
 
-/** Tells requests apart that have come with the same key: by target, content type and every byte of the body. */
+/** Fingerprint of a request, to detect another request with the same key: target, content type and the whole body. */
 export function fingerprint(target: string, contentType: string, body: Uint8Array): string {
   return createHash('sha256')
     .update(`${JSON.stringify([target, contentType])}\n`)
@@ -423,18 +423,18 @@ export function fingerprint(target: string, contentType: string, body: Uint8Arra
     .digest('base64url');
 }
 
-/** Fields of one answer that are not of another: they belong to the client, the moment or the connection. */
+/** Fields that are not stored: they belong to one client, moment or connection. */
 const UNKEPT_FIELDS =
   /^(?:set-cookie|date|age|x-request-id|traceparent|tracestate|ratelimit.*|x-ratelimit-.*|access-control-.*)$/i;
-/** Statuses that ask to come again, with something else or at another time: a later attempt is a new one. */
+/** Statuses after which a retry is a new attempt. */
 const UNKEPT_STATUSES: ReadonlySet<number> = new Set([401, 408, 421, 425, 429]);
 
-/** Whether the request has been dealt with: its answer stands for every repetition. */
+/** Whether the request is finished, so that its response is stored. */
 export function isFinal(status: number): boolean {
   return status < 500 && !UNKEPT_STATUSES.has(status);
 }
 
-/** The record of an answer. */
+/** Creates the record of a response. */
 export function recordOf(response: HttpResponse, print: string, maxBytes: number): IdempotencyRecord {
   const { status, body } = response;
   const fields: string[] = [];
@@ -451,7 +451,7 @@ export function recordOf(response: HttpResponse, print: string, maxBytes: number
     : { kind: 'answered', print, status, fields, body };
 }
 
-/** The answer of a record, as it was, and `Idempotency-Replayed: true`. */
+/** Restores a response from its record, with `Idempotency-Replayed: true`. */
 export function replay({
   status,
   fields,
@@ -488,8 +488,7 @@ export function encodeRecord(record: IdempotencyRecord): string {
 }
 
 /**
- * Decodes a record of {@link encodeRecord}; undefined for any other text, which only another version of the
- * program can have written.
+ * Decodes a record of {@link encodeRecord}; undefined for other text, which only another version of the program can have written.
  */
 export function decodeRecord(text: string): IdempotencyRecord | undefined {
   const { k: kind, p: print, o: owner, s: status, f: fields, t: body, b: bytes } = recordMembers(text);

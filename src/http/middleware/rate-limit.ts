@@ -1,5 +1,5 @@
 /**
- * The rate limit of requests: a limit for each client, another where a rule or a route says so, told on every answer.
+ * Rate limits of requests: one limit for each client, others for rules and routes, reported with every response.
  *
  *   rateLimit of the route's spec, else the rule with the most specific path, else the limit of the middleware
  */
@@ -30,7 +30,7 @@ import type { RateLimitStoreOptions } from './rate-limiter.ts';
 
 /** A limit for some paths, in place of the middleware's. */
 export interface RateLimitPathRule {
-  /** A template as of a route: `/login`, `/files/{name}`, `/admin/{rest:path}`. The most specific one counts. */
+  /** Path template as of a route: `/login`, `/files/{name}`, `/admin/{rest:path}`. The most specific rule applies. */
   readonly path: string;
   /** Default: all. */
   readonly methods?: readonly string[] | undefined;
@@ -41,22 +41,22 @@ export interface RateLimitPathRule {
   readonly name?: string | undefined;
 }
 
-/** How often a client may come. `undefined` means not given. */
+/** Options of the limits. `undefined` means not given. */
 export interface RateLimitOptions extends RateLimitStoreOptions {
   /** Requests per client and minute, 1 ... 1_000_000. Default 120. */
   readonly perMinute?: number | undefined;
-  /** How many of them at once, 1 ... 1_000_000. Default: as many as a minute allows. */
+  /** Burst, 1 ... 1_000_000. Default: as many as a minute allows. */
   readonly burst?: number | undefined;
-  /** What a client is known by, told at once. Default, and for undefined: its address, of IPv6 its network. What clients may choose limits nobody: see `rules`. */
+  /** Synchronous key of a client. Default, and for undefined: its address, of IPv6 its network. A key that clients may choose limits nothing: see `rules`. */
   readonly key?: RateLimitKey | undefined;
   /** Default `default`. A second middleware, with another key, needs another name. */
   readonly name?: string | undefined;
   /**
-   * Limits in place of this one. One whose `key` a client can choose, such as a field that is not verified, leaves those paths without
-   * a limit by address: add a second middleware of another name that has no key.
+   * Limits that replace this one. A rule whose `key` a client can choose, such as an unverified field, leaves its paths without a limit
+   * by address: add a second middleware with another name and no key.
    */
   readonly rules?: readonly RateLimitPathRule[] | undefined;
-  /** Whether `X-RateLimit-Limit`, `-Remaining` and `-Reset` (seconds of the epoch) are sent, too. Default false. */
+  /** Also sends `X-RateLimit-Limit`, `-Remaining` and `-Reset` (seconds of the epoch). Default false. */
   readonly legacyHeaders?: boolean | undefined;
 }
 
@@ -67,25 +67,25 @@ interface Rule {
   readonly limit: Limit;
 }
 
-/** Stands for methods that no rule names. */
+/** Key for methods without a rule. */
 const OTHER = '*';
 
 /** Refuses clients that send too much, with 429. */
 export class RateLimitMiddleware implements Middleware {
   readonly kind = 'rate-limit';
   readonly #application = new OneApplication();
-  /** What its limit is called. */
+  /** Name of the limit. */
   readonly name: string;
   readonly #gate: Gate;
   readonly #isShared: boolean;
-  /** The functions that tell clients apart. */
+  /** Key functions. */
   readonly #keys: readonly RateLimitKey[];
   readonly #limit: Limit;
   readonly #epochMs: (() => number) | undefined;
   readonly #rules: readonly Rule[];
   readonly #table = new RoutingTable<Limit>();
   readonly #methods: ReadonlySet<string>;
-  /** Of routes that have one of their own; null: none at all. */
+  /** Limits of routes; null: no limit. */
   readonly #ofRoutes = new WeakMap<CompiledRoute, Limit | null>();
   #nowMs: () => number = () => 0;
 
@@ -109,7 +109,7 @@ export class RateLimitMiddleware implements Middleware {
     this.#keys = [key, ...(rules ?? []).map((rule) => rule.key)].filter((each) => typeof each === 'function');
     this.#gate = new Gate(store);
     this.#epochMs = legacyHeaders ? () => this.#nowMs() : undefined;
-    // an address has no blank, so these buckets need no name to be told from the others: one string less a request
+    // an address contains no space, so these buckets need no name: one string less for each request
     this.#limit = new Limit({
       name: this.name,
       perMinute,
@@ -193,7 +193,7 @@ export class RateLimitMiddleware implements Middleware {
     }
   }
 
-  /** What clients could make work, or choose, before they are counted. */
+  /** Layers that work for a client, or depend on its input, before it is counted. */
   *#misplaced(subject: string, { middleware }: CompiledView): Generator<Omit<Finding, 'place'>> {
     const outer = middleware
       .slice(0, middleware.indexOf(this))
@@ -218,8 +218,7 @@ export class RateLimitMiddleware implements Middleware {
         rule: 'SVC210',
         severity: 'error',
         subject,
-        message:
-          'its key is a field that every client can write: whoever changes it is somebody else each time',
+        message: 'its key is a field that every client can write: a client that changes it evades the limit',
         remedy:
           'Name the proxies instead (trustProxy), and leave out the key: req.ip is the address of the client then',
       };
@@ -237,7 +236,7 @@ export class RateLimitMiddleware implements Middleware {
     return match.kind === 'found' ? match.endpoint : this.#limit;
   }
 
-  /** The outermost of several middleware keeps the limits of routes; what has none has none anywhere. */
+  /** With several middleware the outermost applies the limits of routes. */
   #enter(route: CompiledRoute, isFirst: boolean): void {
     const { method, template, rateLimit } = route;
     if (rateLimit === false) this.#ofRoutes.set(route, null);
@@ -315,7 +314,7 @@ function label(limit: Limit, result: RateLimitResult, response: HttpResponse): H
   return response;
 }
 
-/** The name of a limit that nobody has named. Its buckets cannot be mistaken for those of a named one, which has no colon. */
+/** Name of an unnamed limit. Its colon distinguishes its buckets from those of named limits. */
 function namedBy(
   methods: readonly string[],
   template: string,
@@ -327,7 +326,7 @@ function namedBy(
   return { name, prefix: `${methods.join(',')}:${encodeURIComponent(template)} ` };
 }
 
-/** Whether requests for a route can fit the path of a rule: segment by segment, a parameter fits anything. */
+/** Whether requests for a route can match the path of a rule, segment by segment; a parameter matches anything. */
 function mayMatch(rule: string, route: string): boolean {
   const theirs = route.split('/');
   const ours = rule.split('/');

@@ -1,10 +1,10 @@
 /**
- * Rate limits: how often one client may do one thing. The mechanism under the middleware, and for handlers.
+ * Rate limits: how often a client may do something. Used by the middleware and by handlers.
  *
  *   const logins = new RateLimiter({ name: 'login', perMinute: 5 });
- *   await logins.take(req, email);                      429 for the sixth within a minute, from whatever addresses they come
+ *   await logins.take(req, email);                      429 for the sixth within a minute, from any addresses
  *
- * Counted by the generic cell rate algorithm (cache/stores.ts) on the monotonic clock. In memory each process counts for itself:
+ * The generic cell rate algorithm (cache/stores.ts) counts on the monotonic clock. In memory each process counts for itself:
  * n workers allow n times as much, unless they share a store.
  */
 import { sharedCounter } from '../../observability/metrics.ts';
@@ -23,15 +23,15 @@ import type { OptionKind } from '../../base/options.ts';
 import type { RateLimitResult, RateLimitRule, RateLimitStore } from '../../cache/stores.ts';
 import type { Awaitable, HttpRequest, RateLimitKey, RouteRateLimit, Services } from '../contracts.ts';
 
-/** What every limit may have. `undefined` means not given. */
+/** Options of every limit. `undefined` means not given. */
 export interface RateLimitStoreOptions {
   /** Where it is counted. Default: in the memory of this process. */
   readonly store?: RateLimitStore | undefined;
-  /** Clients that each limit remembers in memory, 1 ... 10_000_000; the one that has used the least goes first. Default 10_000, about 1 MB. */
+  /** Clients remembered by each limit in memory, 1 ... 10_000_000; the least active is evicted first. Default 10_000, about 1 MB. */
   readonly maxBuckets?: number | undefined;
-  /** What becomes of requests while the store fails: let through (default), or refused with 503. */
+  /** Reaction to a failing store: allow (default), or refuse with 503. */
   readonly onStoreError?: 'allow' | 'refuse' | undefined;
-  /** The leading bits by which IPv6 clients are told apart, 32 ... 128. Default 64: one client's network. */
+  /** Prefix length that identifies IPv6 clients, 32 ... 128. Default 64: one client's network. */
   readonly ipv6Prefix?: number | undefined;
 }
 
@@ -72,7 +72,7 @@ export const STORE_OPTIONS: {
   ipv6Prefix: int(64, 32, 128),
 };
 
-/** Counts what handlers tell it to: logins by account, mails by recipient. */
+/** Rate limiter for handlers: logins by account, mails by recipient. */
 export class RateLimiter {
   readonly #limit: Limit;
   readonly #gate: Gate;
@@ -90,8 +90,8 @@ export class RateLimiter {
   }
 
   /**
-   * Counts `cost` (default 1; 0 only looks) against `key`, by default the address of the client. Answers what is left,
-   * undefined while the store fails. A refusal costs nothing, so that nobody is locked out for longer than the limit says.
+   * Counts `cost` (default 1; 0 only reads) against `key`, by default the address of the client. Returns the remaining quota, undefined
+   * while the store fails. A refused call costs nothing, so a client is not locked out for longer than the limit.
    *
    * @throws TooManyRequests; HTTPException 503 while the store fails and `onStoreError` is `refuse`
    */
@@ -114,11 +114,11 @@ export class RateLimiter {
   }
 }
 
-/** One named limit, and how it tells clients of itself (draft-ietf-httpapi-ratelimit-headers-10). @internal */
+/** One named limit with its response fields (draft-ietf-httpapi-ratelimit-headers-10). @internal */
 export class Limit {
   readonly name: string;
   readonly rule: RateLimitRule;
-  /** What its buckets begin with: no two limits of a gate have the same. */
+  /** Prefix of its buckets, unique within a gate. */
   readonly prefix: string;
   readonly #key: RateLimitKey | undefined;
   readonly #intervalMs: number;
@@ -147,11 +147,11 @@ export class Limit {
     this.#epochMs = epochMs;
   }
 
-  /** What the limit knows the client of a request by; undefined: its address. @throws SvcError `E_OPTION_RANGE` for a promise */
+  /** Key of a request; undefined: its address. @throws SvcError `E_OPTION_RANGE` for a promise */
   keyOf(req: HttpRequest): string | undefined {
     const key: unknown = this.#key?.(req);
     if (isThenable(key)) {
-      key.then(undefined, () => undefined); // if it fails, nobody else listens
+      key.then(undefined, () => undefined); // its rejection has no other listener
       throw new SvcError('E_OPTION_RANGE', [
         `the rate limit "${this.name}"`,
         'key',
@@ -172,7 +172,7 @@ export class Limit {
   /** Adds the fields of an attempt, name and value in turn. */
   addFields(fields: string[], result: RateLimitResult): void {
     const { remaining, resetMs } = result;
-    // what a client may count on: none until the next one is there, else what remains until all are
+    // until the next request is allowed the quota is 0, else the rest of the window
     const waitMs = !result.isAllowed
       ? result.retryAfterMs
       : remaining > 0
@@ -216,7 +216,7 @@ function secondsOf(ms: number): number {
   return Math.max(0, Math.ceil(ms / 1_000));
 }
 
-/** Asks the store, counts and reports what it refuses. One may serve several limits. @internal */
+/** Reads the store, counts, and reports refusals. It may serve several limits. @internal */
 export class Gate {
   readonly #given: RateLimitStore | undefined;
   readonly #maxBuckets: number;
@@ -224,7 +224,7 @@ export class Gate {
   readonly #ipv6Prefix: number;
   #services: Services | undefined;
   #deps: GateDeps | undefined;
-  /** Until it is known whether there is a proxy that `trustProxy` does not name. */
+  /** Until it is known whether there is an undeclared proxy. */
   #watch: ProxyWatch | undefined;
 
   constructor(options: {
@@ -289,9 +289,9 @@ export class Gate {
     if (watch.isOver) this.#watch = undefined;
   }
 
-  /** One for each limit: who makes up keys for one does not crowd the others. */
+  /** One store for each limit: invented keys of one limit do not evict those of another. */
   #memoryOf({ prefix }: Limit): RateLimitStore {
-    const { memories, clock } = this.#deps!; // whoever asks has attached it
+    const { memories, clock } = this.#deps!; // the caller has attached it
     let memory = memories.get(prefix);
     if (memory === undefined)
       memories.set(prefix, (memory = new MemoryRateLimitStore({ maxBuckets: this.#maxBuckets, clock })));
@@ -337,7 +337,7 @@ interface GateDeps {
   readonly memories: Map<string, RateLimitStore>;
   readonly log: Logger;
   readonly refusals: Counter;
-  /** Of which clients the log has heard: one event a bucket and minute, in as little memory as the buckets. */
+  /** Clients that were logged: one event for each bucket and minute, in as little memory as the buckets. */
   readonly reported: MemoryRateLimitStore;
 }
 

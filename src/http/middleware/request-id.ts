@@ -1,5 +1,5 @@
 /**
- * The middleware that says how requests get their ids, where that is not the usual way of request-id.ts.
+ * Middleware that configures request ids; see request-id.ts for the default.
  */
 import { SvcError } from '../../base/errors.ts';
 import { bool, given, isFunction, readOptions, text } from '../../base/options.ts';
@@ -34,12 +34,12 @@ const TAKEN: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Says how the application's requests get their ids. Wherever it stands among the layers, it counts for every request and
- * answer: what the server itself refuses has the field, too.
+ * Configures the ids of the application's requests. It applies to every request and response wherever it is in the order, including
+ * refusals of the server itself.
  */
 export class RequestIDMiddleware implements Middleware {
   readonly kind = 'request-id';
-  /** What the application takes over. @internal */
+  /** Settings for the application. @internal */
   readonly identity: RequestIdentity;
   #services: Services | undefined;
 

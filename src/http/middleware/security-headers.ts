@@ -1,8 +1,8 @@
 /**
- * Security headers: what tells a browser to be careful with an answer, on every one, errors included.
+ * Security headers: restrictions for browsers, on every response, including errors.
  *
- * All is written once; an answer costs a glance at the fields it has, which win, and the copying of those it lacks. Only
- * documents get the fields that mean nothing to anything else.
+ * The fields are built once; a response costs a check of its own fields, which win, and a copy of the missing ones. Fields that
+ * concern only documents are added only to documents.
  */
 import { randomBytes } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
@@ -14,13 +14,13 @@ import type { OptionKind } from '../../base/options.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, Next } from '../contracts.ts';
 
-/** For how long a browser must not come back without TLS (RFC 6797). */
+/** Time for which browsers must use TLS (RFC 6797). */
 export interface StrictTransportSecurity {
   /** Seconds, 0 ... 315_360_000; 0 takes it back. Default 31_536_000, a year. */
   readonly maxAgeSeconds?: number | undefined;
   /** Default true. */
   readonly includeSubDomains?: boolean | undefined;
-  /** Whether browsers may ship with the name; needs a year and the subdomains. Default false: it cannot be taken back soon. */
+  /** Allows browsers to ship with the name; requires a year and subdomains. Default false: it cannot be undone soon. */
   readonly preload?: boolean | undefined;
 }
 
@@ -29,18 +29,18 @@ export interface SecurityHeadersOptions {
   /** Directives beside and in place of the default ones, or the whole policy as text. Default `default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'`. */
   readonly contentSecurityPolicy?: Directives | string | false | undefined;
   /**
-   * Sent over https, and in production always: there TLS ends in a proxy, which need not be named in `trustProxy` for that, and what
-   * came without TLS after all browsers ignore (RFC 6797 §8.1).
+   * Sent over https, and always in production, where a proxy may terminate TLS that `trustProxy` does not name. Browsers ignore it
+   * without TLS (RFC 6797 §8.1).
    */
   readonly strictTransportSecurity?: StrictTransportSecurity | false | undefined;
-  /** For browsers that do not know `frame-ancestors`; documents only. Default `DENY`. */
+  /** For browsers without `frame-ancestors`; documents only. Default `DENY`. */
   readonly frameOptions?: 'DENY' | 'SAMEORIGIN' | false | undefined;
   /** Default `strict-origin-when-cross-origin`. With `no-referrer` browsers send forms with `Origin: null`, which checks of the origin refuse. */
   readonly referrerPolicy?: ReferrerPolicy | false | undefined;
   /** Documents only. Default `same-origin`. */
   readonly crossOriginOpenerPolicy?:
     'same-origin' | 'same-origin-allow-popups' | 'noopener-allow-popups' | 'unsafe-none' | false | undefined;
-  /** Who may embed the answer without CORS. Default `same-origin`. */
+  /** Sites that may embed the response without CORS. Default `same-origin`. */
   readonly crossOriginResourcePolicy?: 'same-origin' | 'same-site' | 'cross-origin' | false | undefined;
   /** Documents only. Default: not sent, for everything that a page embeds would have to agree. */
   readonly crossOriginEmbedderPolicy?: 'require-corp' | 'credentialless' | 'unsafe-none' | false | undefined;
@@ -50,7 +50,7 @@ export interface SecurityHeadersOptions {
   readonly contentTypeOptions?: boolean | undefined;
 }
 
-/** How much of its address a page tells others. */
+/** Amount of the address that a page sends as referrer. */
 export type ReferrerPolicy = (typeof REFERRER_POLICIES)[number];
 const REFERRER_POLICIES = [
   'strict-origin-when-cross-origin',
@@ -66,7 +66,7 @@ const REFERRER_POLICIES = [
 const PERMISSIONS = 'camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()';
 const YEAR_SECONDS = 31_536_000;
 const CSP = 'Content-Security-Policy';
-/** Layers that answer by themselves, but for browsers. */
+/** Layers that respond themselves, but to browsers. */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'trusted-host',
   'cors',
@@ -78,12 +78,12 @@ const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'idempotency',
 ]);
 
-/** Of requests whose page asked for one. */
+/** Nonces of requests whose page asked for one. */
 const nonces = new WeakMap<HttpRequest, string>();
 
 /**
- * The nonce of this request's policy: 128 random bits in base64, fresh for each request and the same within it. Asking puts it
- * into `script-src` and `style-src` of the answer, so scripts and styles run that carry it: `<script nonce="...">`.
+ * Returns the nonce of this request's policy: 128 random bits in base64, new for each request. The call adds it to `script-src` and
+ * `style-src` of the response, so that scripts and styles with it run: `<script nonce="...">`.
  */
 export function cspNonce(req: HttpRequest): string {
   let nonce = nonces.get(req);
@@ -91,13 +91,13 @@ export function cspNonce(req: HttpRequest): string {
   return nonce;
 }
 
-/** Sends security headers with every answer. A field that an answer has already stays as it is. */
+/** Adds security headers to every response. Fields that a response already has stay unchanged. */
 export class SecurityHeadersMiddleware implements Middleware {
   readonly kind = 'security-headers';
   readonly #policy: ContentSecurityPolicy | undefined;
   /** By [is a document][is https]. */
   readonly #fields: readonly (readonly (readonly string[])[])[];
-  /** Whether somebody has asked for it by name. */
+  /** Whether the option names it explicitly. */
   readonly #asksForTls: boolean;
   #isProduction = false;
 
@@ -180,8 +180,7 @@ export class SecurityHeadersMiddleware implements Middleware {
         rule: 'SVC211',
         severity: 'warning',
         subject: 'middleware security-headers',
-        message:
-          'browsers are told to come with TLS only, and neither a certificate nor a proxy that speaks TLS is known here',
+        message: 'browsers must use TLS, and neither a certificate nor a proxy with TLS is configured',
         remedy:
           'Name the proxy (trustProxy), or the certificate (SVC_TLS_CERT, SVC_TLS_KEY); or leave out strictTransportSecurity',
       };
@@ -200,11 +199,11 @@ export class SecurityHeadersMiddleware implements Middleware {
     const misplaced = around.find((layer) => layer.kind !== 'trusted-host') ?? around[0];
     if (misplaced === undefined) return;
     yield {
-      // Around it a check of hosts answers those alone who have come for another site: no page of this one is without its fields.
+      // Outside of this layer, TrustedHostMiddleware refuses only requests for other sites: no page of this one lacks its fields.
       rule: 'SVC121',
       severity: misplaced.kind === 'trusted-host' ? 'warning' : 'error',
       subject: 'middleware security-headers',
-      message: `what the layer "${misplaced.kind}" around it answers has no security headers`,
+      message: `responses of the layer "${misplaced.kind}" around it have no security headers`,
       remedy: `Register SecurityHeadersMiddleware before ${misplaced.constructor.name}`,
     };
   }
@@ -225,7 +224,7 @@ export class SecurityHeadersMiddleware implements Middleware {
   }
 }
 
-/** Whether a browser would show it as a page. */
+/** Whether a browser would display it as a page. */
 function isDocument({ headers }: HttpResponse): boolean {
   const { flat } = headers;
   const type = flat[0] === 'Content-Type' ? flat[1]! : headers.get('content-type');
@@ -234,7 +233,7 @@ function isDocument({ headers }: HttpResponse): boolean {
 
 const DOCUMENT = /^\s*(?:text\/html|application\/xhtml\+xml)/i;
 
-/** Length and first letter tell the names below from the common ones: nothing has to be lower-cased for it. */
+/** Length and first letter distinguish the names below from common ones, without a lower-case copy. */
 function markOf(name: string): number {
   return (name.length << 5) | (name.charCodeAt(0) & 31);
 }
@@ -254,7 +253,7 @@ const HEADER_NAMES = [
 const MARKED = new Uint8Array(64 << 5);
 for (const name of HEADER_NAMES) MARKED[markOf(name)] = 1;
 
-/** Adds what is not there yet. What tells the software behind an answer, an upstream's perhaps, is taken away. */
+/** Adds missing fields, and removes those that reveal the software behind a response, perhaps an upstream's. */
 function complete(response: HttpResponse, fields: readonly string[]): HttpResponse {
   const { headers } = response;
   headers.delete('X-Powered-By');
@@ -297,17 +296,17 @@ function fieldsOf(pairs: readonly (readonly [name: string, value: string | false
 }
 
 /*
- * Content-Security-Policy (CSP Level 3): an object of directives, or a text -> the field's value; checked when it is built.
+ * Content-Security-Policy (CSP Level 3): an object of directives, or text -> field value; checked at construction.
  *
  *   { scriptSrc: ["'self'", 'https://cdn.example'] } -> default-src 'self'; ...; script-src 'self' https://cdn.example
  *
- * Browsers ignore a directive or keyword that they do not know, so a misspelt one would be a hole: here it is an error.
+ * Browsers ignore unknown directives and keywords, so a misspelt one would be a hole: here it is an error.
  */
 
 /** The sources of a directive: one text, or a list of texts. `false` leaves it out. */
 export type Sources = string | readonly string[] | false | undefined;
 
-/** Directives by their names in camelCase. Those not named are as {@link DEFAULT_DIRECTIVES} says. */
+/** Directives by camelCase name. Missing ones are as in {@link DEFAULT_DIRECTIVES}. */
 export type Directives = {
   readonly [N in DirectiveName]?:
     Sources | (N extends 'upgradeInsecureRequests' | 'sandbox' ? boolean : never);
@@ -346,7 +345,7 @@ const DIRECTIVE_NAMES = [
 const WIRE_NAMES: ReadonlyMap<string, DirectiveName> = new Map(
   DIRECTIVE_NAMES.map((name) => [wireName(name), name]),
 );
-/** Directives of other things than sources. */
+/** Directives without sources. */
 const FREE: ReadonlySet<string> = new Set([
   'sandbox',
   'trustedTypes',
@@ -354,7 +353,7 @@ const FREE: ReadonlySet<string> = new Set([
   'reportTo',
   'upgradeInsecureRequests',
 ]);
-/** Keywords that must stand alone. */
+/** Keywords that exclude others. */
 const BARE: ReadonlySet<string> = new Set(['sandbox', 'upgradeInsecureRequests', 'trustedTypes']);
 const KEYWORDS = [
   'self',
@@ -373,7 +372,7 @@ const KEYWORDS = [
   'report-sha512',
 ];
 
-/** Everything from this site, no plug-ins, no frames around, no other base, forms to this site alone. */
+/** Everything from this site, no plug-ins, no embedding, no other base, forms to this site only. */
 const DEFAULT_DIRECTIVES: Directives = Object.freeze({
   defaultSrc: "'self'",
   baseUri: "'none'",
@@ -382,7 +381,7 @@ const DEFAULT_DIRECTIVES: Directives = Object.freeze({
   objectSrc: "'none'",
 });
 
-/** A policy that is ready to be sent. */
+/** A policy, ready to send. */
 export class ContentSecurityPolicy {
   /** Without a nonce. */
   readonly text: string;
@@ -393,7 +392,7 @@ export class ContentSecurityPolicy {
   constructor(given: Directives | string) {
     const directives = typeof given === 'string' ? parse(given) : read(given);
     this.text = write(directives);
-    // where nothing restricts scripts or styles, a nonce must not be the first thing that does; the last two win over the others for elements
+    // without a restriction on scripts or styles, a nonce must not become the only one; the last two override the others for elements
     for (const name of ['scriptSrc', 'styleSrc', 'scriptSrcElem', 'styleSrcElem'] as const) {
       const sources =
         directives.get(name) ?? (name.endsWith('Src') ? directives.get('defaultSrc') : undefined);
@@ -419,7 +418,7 @@ function read(given: Readonly<Record<string, unknown>>): Map<DirectiveName, read
     string,
     unknown,
   ][]) {
-    // not what the caller's type promises
+    // the type does not guarantee it
     if (!(DIRECTIVE_NAMES as readonly string[]).includes(name)) throw unknown(name, DIRECTIVE_NAMES);
     if (value === false) continue;
     const known = name as DirectiveName; // the list has the name

@@ -1,12 +1,12 @@
 /**
- * Time limits of requests: a client is not kept waiting for a handler that does not answer.
+ * Time limits of requests: a client does not wait for a handler that takes too long.
  *
- *   handler answers in time      its answer
- *   time is over                 503 with Retry-After; req.signal aborts with RequestTimeout; what the handler answers later is
- *                                discarded, its generators are told (RequestTimeout is thrown into them), its background tasks dropped
+ *   handler returns in time      its response
+ *   time is over                 503 with Retry-After; req.signal aborts with RequestTimeout; the handler's later response is
+ *                                discarded, RequestTimeout is thrown into its generators, its background tasks are dropped
  *
- * 503 and not 504, which is a gateway's word about a server behind it (RFC 9110 §15.6). The time ends with the answer's
- * head: a stream that has begun is not cut.
+ * 503 and not 504, which a gateway sends for a server behind it (RFC 9110 §15.6). The limit ends with the head of the
+ * response: a stream that has started is not cut.
  */
 import { sharedCounter } from '../../observability/metrics.ts';
 import { RequestTimeout } from '../../base/errors.ts';
@@ -30,13 +30,13 @@ import type {
 
 /** How long a request may take. `undefined` means not given. */
 export interface TimeoutOptions {
-  /** From when this layer is reached to the head of the answer, 0.001 ... 86_400. Default 30. A route's `timeoutMs` comes before it. */
+  /** Time from this layer to the head of the response, 0.001 ... 86_400. Default 30. A route's `timeoutMs` overrides it. */
   readonly seconds?: number | undefined;
 }
 
 const DEFAULT_SECONDS = 30;
 const MAX_SECONDS = 86_400;
-/** Who has waited for long is not asked to wait for longer. */
+/** Layers whose waiting time the limit must include. */
 const MAX_RETRY_SECONDS = 60;
 
 /** One length of time, for the requests of one application. @internal */
@@ -70,7 +70,7 @@ export class TimeLimit implements Middleware {
     });
   }
 
-  /** Two of a kind: one that ends what the handler does, and one to be answered, so that the first need not be told again when it comes back. */
+  /** Two equal errors: one aborts the handler, one is the response, so that the first is still recognizable when the handler throws it. */
   #expire(req: HttpRequest, answer: Promise<HttpResponse>): RequestTimeout {
     this.#counter.add(1, req.route?.template ?? '');
     const made = (): RequestTimeout =>
@@ -83,7 +83,7 @@ export class TimeLimit implements Middleware {
     return made();
   }
 
-  /** Nobody will read it: what it is made from is ended. */
+  /** Discards a response, and ends its source. */
   async #drop(req: HttpRequest, response: HttpResponse): Promise<HttpResponse> {
     try {
       if (isChunks(response.body)) await discard(response.body);
@@ -98,13 +98,13 @@ export class TimeLimit implements Middleware {
   }
 }
 
-/** Answers 503 where a handler has not answered in time. */
+/** Returns 503 if a handler does not return in time. */
 export class TimeoutMiddleware implements Middleware {
   readonly kind = 'timeout';
   readonly #application = new OneApplication();
   readonly #ms: number;
   readonly #limits = new Map<number, TimeLimit>();
-  /** Of routes that have a time of their own; null: as long as they like. */
+  /** Limits of routes; null: unlimited. */
   readonly #ofRoutes = new WeakMap<CompiledRoute, TimeLimit | null>();
   /** There once the application is compiled. */
   #usual!: TimeLimit;

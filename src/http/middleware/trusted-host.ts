@@ -1,8 +1,8 @@
 /**
- * Trusted hosts: the names that the application answers to. Whatever makes links out of `req.host` (mails, redirects, caches)
- * can believe it behind this layer.
+ * Trusted hosts: the names of the application. Code that builds links from `req.host` (mails, redirects, caches) is safe after this
+ * layer.
  *
- *   Host: example.com:8443      one of `hosts`           passes; the port does not matter
+ *   Host: example.com:8443      one of `hosts`           passes; the port is ignored
  *   Host: evil.example          well-formed, not ours    421 (RFC 9110 §15.5.20)
  *   Host: exa mple, none        no host                  400 (RFC 9112 §3.2)
  */
@@ -15,12 +15,12 @@ import type { Finding } from '../../base/findings.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, Next } from '../contracts.ts';
 import type { HttpResponse } from '../response.ts';
 
-/** Which names are ours. */
+/** Names of the application. */
 export interface TrustedHostOptions {
   /**
-   * Names without scheme and port: `example.com`; `.example.com` for itself and every name below it; addresses, of IPv6 with or
-   * without brackets. International names as they are sent: `xn--bcher-kva.example`. Outside production `localhost` and the
-   * loopback addresses count, too.
+   * Names without scheme and port: `example.com`; `.example.com` for itself and its subdomains; addresses, IPv6 with or without
+   * brackets. International names in the form that is sent: `xn--bcher-kva.example`. Outside production `localhost` and the
+   * loopback addresses are added.
    */
   readonly hosts: readonly string[];
 }
@@ -28,16 +28,16 @@ export interface TrustedHostOptions {
 const LOCAL: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
 /** Name or `[address]`, then the port, which may be empty (RFC 3986 §3.2.3). */
 const AUTHORITY = /^(?:([a-z0-9_.-]+)|\[([0-9a-f:.]+)\])(?::(\d{0,5}))?$/i;
-/** Labels of 1 ... 63 characters (RFC 1035 §2.3.4); `_` is no letter of a host, and in use. */
+/** Labels of 1 ... 63 characters (RFC 1035 §2.3.4); `_` is not a letter of a host, but in use. */
 const NAME = /^(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
 const MAX_NAME = 253;
 /** `[...]` of an address in full, or a name with its dot at the end, and a port. */
 const MAX_AUTHORITY = 260;
 const MAX_PORT = 65_535;
-/** They keep, or answer with, what depends on the host. */
+/** Layers that store, or respond with, data that depends on the host. */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set(['session', 'csrf', 'idempotency']);
 
-/** Refuses requests for hosts that are not the application's. A route with `meta: { trustedHost: false }` answers to any name, as `/healthz` and `/readyz` do. */
+/** Refuses requests for other hosts. A route with `meta: { trustedHost: false }` accepts any name, like `/healthz` and `/readyz`. */
 export class TrustedHostMiddleware implements Middleware {
   readonly kind = 'trusted-host';
   readonly #own: ReadonlySet<string>;
@@ -57,7 +57,7 @@ export class TrustedHostMiddleware implements Middleware {
     this.#own = this.#exact = new Set(names.map((name) => (name.startsWith('.') ? name.slice(1) : name)));
   }
 
-  /** The first of its names: what it lets pass wherever it runs. @internal */
+  /** The first of its names, which it always accepts. @internal */
   get usualHost(): string {
     return this.#own.values().next().value!;
   } // there is one
@@ -105,8 +105,8 @@ export class TrustedHostMiddleware implements Middleware {
 }
 
 /**
- * The name of a `Host`, without its port: in lower case, without the dot at its end, an address in its one form, of IPv6 with brackets. Undefined for
- * what is none: user names, percent escapes, empty labels, letters beyond ASCII, which no client sends.
+ * Canonical name of a `Host` without its port: lower case, no final dot, addresses in one form, IPv6 with brackets. Undefined for
+ * anything else: user names, percent escapes, empty labels, letters beyond ASCII.
  */
 export function hostnameOf(authority: string): string | undefined {
   if (authority.length > MAX_AUTHORITY) return undefined;
@@ -126,7 +126,7 @@ function addressOf(text: string): string | undefined {
   return isIPv4(address) ? formatAddress(address) : `[${formatAddress(address)}]`;
 }
 
-/** An entry of `hosts` as it is compared. @throws SvcError `E_TRUSTED_HOST` */
+/** Canonical form of an entry of `hosts`. @throws SvcError `E_TRUSTED_HOST` */
 function readName(entry: unknown): string {
   if (typeof entry !== 'string')
     throw new SvcError('E_TRUSTED_HOST', [`a name is text, found ${shown(entry)}`]);

@@ -1,8 +1,8 @@
 /**
- * Content codings of request bodies (RFC 9110 §8.4): taken off while a body is read, where the application wants that.
+ * Content codings of request bodies (RFC 9110 §8.4): decoded while the body is read, if the application enables it.
  *
- * Some bytes can stand for very many (a bomb): what comes out is counted, against the limit of the body, and against what
- * went in. Codings on top of each other are refused, as nobody needs them.
+ * A few bytes can decode to very many (a bomb), so the output is limited by the body's limit and by a ratio to the input. Nested
+ * codings are refused.
  */
 import * as zlib from 'node:zlib'; // as a whole: Node.js 20 links, and can say that it is too old
 import { BadRequest, ClientDisconnected, HTTPException, PayloadTooLarge } from '../../base/errors.ts';
@@ -10,7 +10,7 @@ import { writable } from '../chunks.ts';
 import type { Transform } from 'node:stream';
 import type { BodyReader } from './body-stream.ts';
 
-/** What bodies may be coded with. */
+/** Accepted codings. */
 export type BodyCoding = 'gzip' | 'deflate' | 'br' | 'zstd';
 
 interface DecoderOptions {
@@ -24,7 +24,7 @@ type Whole = (
   options: DecoderOptions,
   done: (error: Error | null, decoded: Buffer) => void,
 ) => void;
-/** What comes in place of a buffer with `info: true`, which the types do not know. */
+/** Result of zlib with `info: true`, which its types lack. */
 interface Decoded {
   readonly buffer: Buffer;
   readonly engine: { readonly bytesWritten: number };
@@ -44,21 +44,21 @@ const ACCEPTED = Object.keys(DECODERS).join(', ');
 /** How many bytes one may become, and how many any body may. */
 const MAX_RATIO = 100;
 const FREE_BYTES = 1_048_576;
-/** Of whole bodies without a limit. */
+/** Default limit of a whole body. */
 const MAX_WHOLE_BYTES = 10_000_000;
 /**
- * Bytes behind the coded body are no part of it, and no reader would see them. Members of gzip may follow each other (RFC 1952 §2.2):
- * Node reads all of them, and refuses other bytes behind them unless they begin with a zero. How much the decoder has taken tells
- * of those. Of several zstd frames (RFC 8878 §3.1) Node 24 decodes the first alone, so that further ones are refused.
+ * Bytes after the coded body are refused. gzip members may follow each other (RFC 1952 §2.2): Node reads all of them, and refuses
+ * other trailing bytes unless they start with a zero. The number of bytes that the decoder took reveals those. Of several zstd frames
+ * (RFC 8878 §3.1) Node 24 decodes only the first, so further ones are refused.
  */
 function strictness(coding: BodyCoding): DecoderOptions {
   return { rejectGarbageAfterEnd: coding !== 'gzip' };
 }
 
 /**
- * The coding that a field Content-Encoding says; undefined for none. `isWanted`: whether codings are taken off at all.
+ * Parses a Content-Encoding field; undefined for identity. `isWanted`: whether codings are enabled.
  *
- * @throws HTTPException 415 with `Accept-Encoding`, which says what would do (RFC 9110 §15.5.16)
+ * @throws HTTPException 415 with `Accept-Encoding`, which names the supported codings (RFC 9110 §15.5.16)
  */
 export function bodyCodingOf(field: string, isWanted: boolean): BodyCoding | undefined {
   const name = field.trim().toLowerCase();
@@ -74,7 +74,7 @@ export function bodyCodingOf(field: string, isWanted: boolean): BodyCoding | und
   );
 }
 
-/** Takes the coding off a whole body of which at most `maxBytes` may come. Fails with PayloadTooLarge, and BadRequest for what is malformed. */
+/** Decodes a whole body of at most `maxBytes`. Fails with PayloadTooLarge, or BadRequest for malformed data. */
 export function decodeWhole(
   bytes: Uint8Array,
   coding: BodyCoding,
@@ -104,7 +104,7 @@ export function decodeWhole(
   );
 }
 
-/** Takes the coding off a body as it arrives; errors as {@link decodeWhole}, and those of `coded`. */
+/** Decodes a body as it arrives. Errors as {@link decodeWhole}, and errors of `coded`. */
 export async function* decodedChunks(
   coded: AsyncIterable<Uint8Array>,
   coding: BodyCoding,
@@ -127,7 +127,7 @@ export async function* decodedChunks(
   }
 }
 
-/** Writes all there is, as fast as it is read. Never rejects: a failure ends the decoder. */
+/** Writes everything, as fast as it is read. Never rejects: a failure destroys the decoder. */
 async function feed(
   coded: AsyncIterable<Uint8Array>,
   decoder: Transform,

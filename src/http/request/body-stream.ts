@@ -6,7 +6,7 @@ import { ClientDisconnected, PayloadTooLarge, SvcError, withoutStack } from '../
 import type { Readable } from 'node:stream';
 
 const EMPTY: Uint8Array = Buffer.alloc(0);
-/** Beyond a few, parts below the one size are copied together, into pieces of the other. */
+/** When there are several small chunks, they are copied into chunks of this size. */
 const FEW_PARTS = 8;
 const SMALL_BYTES = 4_096;
 const GATHER_BYTES = 16_384;
@@ -16,7 +16,7 @@ export function tooLarge(maxBytes: number): PayloadTooLarge {
   return withoutStack(() => new PayloadTooLarge(`The request body is larger than ${maxBytes} bytes`));
 }
 
-/** Why a body can no longer be read: its sender has left, or it was thrown away behind its response. Undefined where it can. */
+/** Why a body can no longer be read: the sender has left, or it was discarded after the response. Undefined while it can. */
 function lossOf(source: BodySource): Error | undefined {
   const { destroyed, complete } = source;
   if (source.isLetGo === true)
@@ -24,18 +24,18 @@ function lossOf(source: BodySource): Error | undefined {
   return destroyed && !source.readableEnded ? new ClientDisconnected() : undefined;
 }
 
-/** Told of the whole body, or of why there is none. */
+/** Receives the whole body, or the error. */
 export interface BodyReader {
   onBody(bytes: Uint8Array | undefined, error: unknown): void;
 }
 
 /**
- * Reads the whole body. `declared` is its Content-Length, or -1. A reader, not a promise: whoever waits for what is made
- * of the body needs one promise, not two.
+ * Reads the whole body. `declared` is its Content-Length, or -1. It takes a callback, so that a caller that derives a promise from
+ * the body needs only one.
  *
- * Fails with PayloadTooLarge before the first byte is kept when `declared` is too large, else with the first byte too many;
- * with ClientDisconnected when the sender left first, and with E_BODY_DISCARDED when it had its response before the body was asked for.
- * Nothing is allocated by what a client announces.
+ * Fails with PayloadTooLarge, before the first byte if `declared` is too large, else at the first byte beyond the limit; with
+ * ClientDisconnected if the sender left first; with E_BODY_DISCARDED if the response was sent before the body was read. A
+ * declared length allocates nothing.
  */
 export function collect(source: BodySource, declared: number, maxBytes: number, reader: BodyReader): void {
   if (declared > maxBytes) return reader.onBody(undefined, tooLarge(maxBytes));
@@ -56,13 +56,13 @@ export function collect(source: BodySource, declared: number, maxBytes: number, 
 class Collector implements BodyTaker {
   readonly #source: BodySource;
   readonly #maxBytes: number;
-  /** Undefined when it has been told. */
+  /** Undefined after the callback was called. */
   #reader: BodyReader | undefined;
   #first: Buffer | undefined;
   /** Made with the second part: most bodies are one. */
   #parts: Buffer[] | undefined;
   #length = 0;
-  /** Small parts, one behind the other. */
+  /** Small chunks, joined. */
   #gathered: Buffer | undefined;
   #gatheredLength = 0;
 
@@ -115,7 +115,7 @@ class Collector implements BodyTaker {
     this.#report(undefined, new ClientDisconnected());
   }
 
-  /** What still comes is for whoever lets it go. */
+  /** Later chunks are dropped by the owner of the stream. */
   #refuse(): void {
     this.#first = this.#parts = this.#gathered = undefined;
     this.#source.takeBack?.();
@@ -131,8 +131,8 @@ class Collector implements BodyTaker {
 }
 
 /**
- * The body as it arrives, behind what has been read `ahead` of it. Errors as {@link collect}; leaving the loop early leaves
- * the rest unread.
+ * Yields the body as it arrives, after the chunks read `ahead`. Errors as {@link collect}. Leaving the loop early leaves the rest
+ * unread.
  */
 export async function* chunksOf(
   source: BodySource,
@@ -163,8 +163,8 @@ export async function* chunksOf(
 }
 
 /**
- * Reads the beginning of a body until `isEnough`, which sees each chunk, says so or throws, or until its end; then the source
- * is paused. What it gives goes to {@link chunksOf}, so that the body is as good as unread.
+ * Reads the start of a body until `isEnough`, which sees each chunk, returns true or throws, or until the end. Then the source is
+ * paused. Pass the result to {@link chunksOf}: the body counts as unread.
  */
 export function readAhead(
   source: BodySource,
@@ -207,29 +207,29 @@ function chunksIn(queue: ByteQueue): readonly Uint8Array[] {
   return chunks;
 }
 
-/** All chunks in one; small ones are copied together as they come, as {@link collect} does. */
+/** Joins all chunks; small ones are copied together as they come, as in {@link collect}. */
 export async function joined(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   const all = new ByteQueue();
   for await (const chunk of chunks) all.push(chunk);
   return all.take(all.length)!; // it has as many
 }
 
-/** What a body is read from: node:http's IncomingMessage, or http/server/memory.ts's stand-in. */
+/** Source of a body: node:http's IncomingMessage, or the one of http/server/memory.ts. */
 export interface BodySource extends Readable {
   readonly rawHeaders: readonly string[];
-  /** Whether the message was received whole. */
+  /** Whether the message was received completely. */
   readonly complete: boolean;
-  /** Whether it was thrown away, for its response had been sent before it was asked for. */
+  /** Whether it was discarded because its response was sent first. */
   readonly isLetGo?: boolean;
   /** Called before the body is read for the first time. */
   readonly onFirstRead?: (() => void) | undefined;
-  /** Gives the body to `taker` past the stream; false when it must be read as a stream. */
+  /** Passes the body to `taker` without the stream; returns false if it must be read as a stream. */
   handTo?(taker: BodyTaker): boolean;
-  /** Lets what follows go into the stream again. */
+  /** Lets later bytes go into the stream again. */
   takeBack?(): void;
 }
 
-/** Who gets a body part by part. */
+/** Receives a body chunk by chunk. */
 export interface BodyTaker {
   take(chunk: Buffer): void;
   /** The body is whole. */

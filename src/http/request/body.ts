@@ -1,6 +1,6 @@
 /**
- * The body of a request: read once, in whatever form somebody asks for, under the least of the limits. Made for those who ask:
- * most requests have none, and fields that nobody needs cost each of them.
+ * The body of a request: read once, in any form, within the smallest limit. It is created on demand, because most requests have
+ * none.
  */
 import { Buffer, isUtf8 } from 'node:buffer'; // the global of that name is a getter
 import { BadRequest, HTTPException, SvcError } from '../../base/errors.ts';
@@ -17,11 +17,11 @@ import type { Awaitable, BodyOptions, FormFields, FormOptions, FormPart } from '
 import type { FileKeeper, ResolvedFormOptions } from './form.ts';
 import type { MultiMap } from './query.ts';
 
-/** What bodies have from their application. */
+/** Settings from the application. */
 export interface BodyDefaults {
-  /** The cap of every body whose route has none, whatever a call asks for. */
+  /** Limit of bodies on routes without their own, whatever limit a call names. */
   readonly maxBodyBytes: number;
-  /** Whether content codings of bodies are taken off; if not, they are refused. */
+  /** Whether content codings are decoded; otherwise they are refused. */
   readonly decompressBodies?: boolean | undefined;
   /** Where the temporary files of forms go. Default: the system's folder. */
   readonly uploadDirectory?: string | undefined;
@@ -38,23 +38,23 @@ interface BodyOwner {
 
 /** How a JSON body is read. */
 export interface JsonBodyOptions extends BodyOptions {
-  /** Whether content without a Content-Type is 415. */
+  /** Whether content without a Content-Type is refused with 415. */
   readonly needsType?: boolean | undefined;
 }
 
-/** Who gets the value of a JSON body, or why there is none. Neither may throw. */
+/** Receives the value of a JSON body, or the error. It must not throw. */
 export interface JsonTaker {
   /** `isPlainJson`: without escapes in the text no string can have a lone surrogate, which saves the validator the search. */
   received(value: unknown, isPlainJson: boolean): void;
   failed(error: unknown): void;
 }
 
-/** Levels of lists and objects in a JSON body that no schema looks at: far beyond any data, and far from where JSON.stringify and other recursions run out of stack. */
+/** Maximum nesting of a JSON body without a schema: far more than real data, far less than the stack allows in JSON.stringify and other recursions. */
 const MAX_DEPTH = 1_000;
 const DEFAULT_MAX_BYTES = 10_000_000;
-/** The most bytes of a form that does not say otherwise. */
+/** Default limit of a form. */
 const DEFAULT_FORM_BYTES = 10_000_000;
-/** What decoders put in place of what is no UTF-8. */
+/** Replacement character of decoders for invalid UTF-8. */
 const REPLACEMENT = '\ufffd';
 
 /** The body of one request. */
@@ -64,19 +64,19 @@ export class RequestBody implements BodyReader {
   /** The fields of the request's head that describe the body. */
   readonly #fields: BodyHead;
   readonly #defaults: BodyDefaults;
-  /** Who waits for it; undefined until somebody does. */
+  /** Callers that wait for it. */
   #first: LimitedReader | undefined;
   #others: LimitedReader[] | undefined;
-  /** Whether it has been read, and what came of that. */
+  /** State of the reading, and its result. */
   #isRead = false;
   #bytes: Uint8Array | undefined;
   #error: unknown;
   #isStreamed = false;
-  /** Whether a layer has read it, which is not to be noticed. */
+  /** Whether a layer read it, which must stay invisible to the handler. */
   #isWhole = false;
   #form: Promise<FormFields> | undefined;
   #leading: Promise<MultiMap> | undefined;
-  /** What has been read of the body to look at its beginning. */
+  /** Chunks read in advance to look at its start. */
   #ahead: readonly Uint8Array[] | undefined;
 
   constructor(owner: BodyOwner, incoming: BodySource, defaults: BodyDefaults) {
@@ -90,7 +90,7 @@ export class RequestBody implements BodyReader {
     return this.#read('body()', options, Infinity, same);
   }
 
-  /** For a layer that looks at it: the handler reads it in whatever way it likes, as its stream too. */
+  /** Body for a layer: the handler can still read it in any way, also as a stream. */
   async whole(options: BodyOptions): Promise<Uint8Array> {
     const bytes = await this.bytes(options);
     this.#isWhole = true;
@@ -105,7 +105,7 @@ export class RequestBody implements BodyReader {
   #chunks(what: string, maxBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
     if (this.#isStreamed || (this.#first !== undefined && !this.#isWhole))
       throw new SvcError('E_BODY_CONSUMED', [what]);
-    const coding = this.#isWhole ? undefined : this.#coding(); // what a layer has read is decoded
+    const coding = this.#isWhole ? undefined : this.#coding(); // a layer's chunks are decoded already
     this.#isStreamed = true;
     const chunks = chunksOf(this.#incoming, this.#fields.length, maxBytes, this.#ahead);
     return coding === undefined ? chunks : decodedChunks(chunks, coding, maxBytes);
@@ -121,7 +121,7 @@ export class RequestBody implements BodyReader {
     return this.#read('text()', options, DEFAULT_MAX_BYTES, decodeUtf8);
   }
 
-  /** The value for whoever has no schema, which would have seen how deep it is. */
+  /** Value for callers without a schema, which would limit the nesting. */
   value(options: BodyOptions): Promise<unknown> {
     return this.json(options, (value) => {
       if (this.#bytes!.length > 2 * MAX_DEPTH && isObject(value) && isDeeper(value, MAX_DEPTH))
@@ -130,7 +130,7 @@ export class RequestBody implements BodyReader {
     });
   }
 
-  /** What `use` makes of the value. */
+  /** Result of `use` for the value. */
   json<T>(
     options: JsonBodyOptions,
     use: (value: unknown, isPlainJson: boolean) => T | PromiseLike<T>,
@@ -159,7 +159,7 @@ export class RequestBody implements BodyReader {
     this.#readFor(new JsonReader(taker, lacksType), 'json()', options, DEFAULT_MAX_BYTES);
   }
 
-  /** Of its files only what `keeper` says is kept. */
+  /** Keeps only the files that `keeper` names. */
   form(options: FormOptions, keeper?: FileKeeper): Promise<FormFields> {
     if (this.#form !== undefined) return this.#form;
     return handled(this.#startForm(options, keeper));
@@ -223,7 +223,7 @@ export class RequestBody implements BodyReader {
     return leading.fields;
   }
 
-  /** The limit of a call that names none: that of its route, else `fallback`. */
+  /** Limit of a call without one: the route's, else `fallback`. */
   #limit(options: BodyOptions, fallback: number): number {
     const { maxBodyBytes: ofRoute } = this.#owner;
     const { maxBytes = ofRoute ?? fallback } = options;
@@ -237,7 +237,7 @@ export class RequestBody implements BodyReader {
     return Math.min(maxBytes, ofRoute ?? this.#defaults.maxBodyBytes);
   }
 
-  /** What `use` makes of the body. */
+  /** Result of `use` for the body. */
   #read<T>(what: string, options: BodyOptions, fallback: number, use: (bytes: Uint8Array) => T): Promise<T> {
     return handled(
       new Promise((resolve, reject) =>
@@ -246,7 +246,7 @@ export class RequestBody implements BodyReader {
     );
   }
 
-  /** The body, read once for all that ask for it. */
+  /** The body, read once for all callers. */
   #readFor(reader: LimitedReader, what: string, options: BodyOptions, fallback: number): void {
     try {
       if (this.#isStreamed) throw new SvcError('E_BODY_CONSUMED', [what]);
@@ -288,7 +288,7 @@ export class RequestBody implements BodyReader {
   }
 }
 
-/** What the head of a request says of its body, found in one pass. */
+/** Fields of the head about the body, found in one pass. */
 interface BodyHead {
   readonly type: string | undefined;
   readonly coding: string | undefined;
@@ -320,7 +320,7 @@ function bodyHeadOf(rawHeaders: readonly string[]): BodyHead {
   return { type, coding, length };
 }
 
-/** Who waits for a body. */
+/** A caller that waits for a body. */
 abstract class LimitedReader implements BodyReader {
   /** The most bytes that it takes, set before it waits. The body may have been read with a higher limit. */
   declare maxBytes: number;
@@ -336,7 +336,7 @@ abstract class LimitedReader implements BodyReader {
   protected abstract failed(error: unknown): void;
 }
 
-/** For a promise of what is made of it. */
+/** For a promise of a value derived from it. */
 class PromiseReader<T> extends LimitedReader {
   readonly #use: (bytes: Uint8Array) => T;
   readonly #resolve: (result: T) => void;
@@ -365,7 +365,7 @@ class PromiseReader<T> extends LimitedReader {
 /** For the value of its JSON. */
 class JsonReader extends LimitedReader {
   readonly #taker: JsonTaker;
-  /** Whether any content is 415. Its length is not always known before it is read. */
+  /** Refuses any content with 415. Its length is sometimes unknown until it is read. */
   readonly #lacksType: boolean;
 
   constructor(taker: JsonTaker, lacksType: boolean) {
@@ -396,7 +396,7 @@ function same<T>(value: T): T {
   return value;
 }
 
-/** @throws BadRequest for what is no JSON */
+/** @throws BadRequest for invalid JSON */
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
@@ -406,7 +406,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Whether its lists and objects lie within each other on more levels. Plain loops, and a call only where there is a level more: a tenth of what parsing takes. */
+/** Whether lists and objects are nested deeper than the limit. Loops, with a call only for each deeper level: a tenth of the time of parsing. */
 function isDeeper(value: object, levels: number): boolean {
   if (levels === 0) return true;
   if (Array.isArray(value)) {
@@ -430,14 +430,14 @@ function isJsonType(declared: string): boolean {
   return value === 'application/json' || /^application\/[\w!#$&^.+-]+\+json$/.test(value);
 }
 
-/** Text of UTF-8 bytes, a byte order mark left out. @throws BadRequest for other bytes */
+/** Decodes UTF-8, without a byte order mark. @throws BadRequest for other bytes */
 function decodeUtf8(bytes: Uint8Array): string {
   const hasMark = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
   const buffer = Buffer.isBuffer(bytes)
     ? bytes
     : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const text = buffer.toString('utf8', hasMark ? 3 : 0);
-  // what is no UTF-8 leaves this character behind; V8 does not look for it in text of single bytes, which most is
+  // invalid UTF-8 leaves this character; V8 skips the search in one-byte strings, which are the common case
   if (text.includes(REPLACEMENT) && !isUtf8(bytes))
     throw new BadRequest('The request body is not valid UTF-8', { code: 'utf8' });
   return text;

@@ -1,11 +1,11 @@
 /**
- * Where a delimiter begins in a chunk of bytes: Buffer.indexOf(), and faster where the bytes are those of pictures and archives.
+ * Finds a delimiter in a chunk of bytes: faster than Buffer.indexOf() on the bytes of pictures and archives.
  *
- *   one byte in each `length` bytes is looked at: where it occurs nowhere in the delimiter, none can lie across it (Horspool)
+ *   tests one byte of every `length` bytes: if it is not in the delimiter, no delimiter can cover it (Horspool)
  *
- * Four such bytes are fetched at once, none waiting for another: 50 MiB take 6 ms, with indexOf() 19
- * (topic `multipart` of test/bench/table.ts). In text most bytes occur in the delimiter, and the processor's own search for its first byte is
- * the faster one: whoever does not get on leaves the rest to it.
+ * Four such bytes are loaded at once, independently: 50 MiB take 6 ms, with indexOf() 19 (topic `multipart` of
+ * test/bench/table.ts). In text most bytes occur in the delimiter, and the processor's search for its first byte is faster, so a
+ * search without progress falls back to indexOf().
  */
 
 /** Shorter runs are not worth the difference. */
@@ -23,14 +23,14 @@ export class DelimiterSearch {
     this.#delimiter = delimiter;
   }
 
-  /** Where the delimiter begins at or behind `from`, or -1. */
+  /** Index of the delimiter from `from` on, or -1. */
   indexIn(bytes: Buffer, from: number): number {
     if (bytes.length - from < LEAST_BYTES) return bytes.indexOf(this.#delimiter, from);
     return leap(bytes, from, this.#delimiter, (this.#skips ??= skipsOf(this.#delimiter)));
   }
 }
 
-/** How far the end may move when a byte is found there: 0 for those that do not occur in the delimiter, which may move it by its length. */
+/** Distance that the end may move for each byte: 0 for bytes not in the delimiter, which move it by the whole length. */
 function skipsOf(delimiter: Buffer): Uint8Array {
   const skips = new Uint8Array(256);
   const last = delimiter.length - 1;

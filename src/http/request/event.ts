@@ -1,16 +1,16 @@
 /**
- * What others may watch of a request, by node:diagnostics_channel: OpenTelemetry, profilers, tests. Costs nothing while nobody does.
+ * Diagnostics of a request on node:diagnostics_channel, for OpenTelemetry, profilers and tests. Costs nothing without subscribers.
  *
- *   tracing:svc:request:start        matched, before the middleware       -\ what is bound with bindStore() holds in here,
- *   tracing:svc:dependency:...         each that is resolved for it          | and behind every promise of it
+ *   tracing:svc:request:start        matched, before the middleware       -\ bindStore() values are visible in here,
+ *   tracing:svc:dependency:...         each resolved dependency              | and after every promise of it
  *   tracing:svc:handler:...            its handler                           |
- *   tracing:svc:request:end          that part has returned               -/
- *   tracing:svc:request:error        an error that nothing handled, or one after the head had gone
- *   tracing:svc:request:asyncStart   the answer is decided: `status`, `durationMs`
- *   tracing:svc:request:asyncEnd     it has gone out, or the client has left: `isDelivered`
+ *   tracing:svc:request:end          the synchronous part has returned    -/
+ *   tracing:svc:request:error        an unhandled error, or an error after the head was sent
+ *   tracing:svc:request:asyncStart   the response is decided: `status`, `durationMs`
+ *   tracing:svc:request:asyncEnd     it was sent, or the client left: `isDelivered`
  *
- * Every request that has a `start` has all of them but `error`, in this order, with one and the same event object. Requests
- * that are refused before they are matched, for lack of a Host for example, have none.
+ * Every request with a `start` has all events except `error`, in this order, with one event object. Requests that are refused before
+ * they are matched, for example without a Host, have none.
  */
 import { tracingChannel, type TracingChannel } from 'node:diagnostics_channel';
 import { ClientDisconnected } from '../../base/errors.ts';
@@ -30,22 +30,22 @@ export const handlers: TracingChannel<unknown, object> = tracingChannel('svc:han
 /** Events of dependencies. @internal */
 export const dependencies: TracingChannel<unknown, object> = tracingChannel('svc:dependency');
 
-/** A user agent that is longer says no more. @internal */
+/** Maximum length of a user agent. @internal */
 export const MAX_AGENT_CHARACTERS = 256;
 
-/** A request, in the events of `svc:request`. No query, no fields, no body; of `error` whatever was thrown. */
+/** A request, in the events of `svc:request`. No query, no fields, no body. */
 export class RequestEvent implements Failable {
-  /** What nothing handled, or what broke the answer off. */
+  /** The unhandled error, or the error that interrupted the response. */
   error?: unknown;
   /** From `asyncStart` on; before it 0. */
   status = 0;
-  /** From its head to the decision about its answer, in milliseconds; before `asyncStart` 0. */
+  /** Time from the request head to the decision about its response, in milliseconds; 0 before `asyncStart`. */
   durationMs = 0;
-  /** Of the content; undefined before `asyncStart`. Of pieces without a known length those that were sent so far. */
+  /** Bytes of content; undefined before `asyncStart`. For chunks of unknown length, the bytes sent so far. */
   bytes: number | undefined = undefined;
-  /** Whether the whole answer has gone out: true or false from `asyncEnd` on. */
+  /** Whether the whole response was sent: set from `asyncEnd` on. */
   isDelivered: boolean | undefined = undefined;
-  /** Whether there was a `start`: without one there is nothing else. @internal */
+  /** Whether there was a `start`; all other events need it. @internal */
   hasBegun = false;
   readonly #req: HttpRequest;
 
@@ -61,7 +61,7 @@ export class RequestEvent implements Failable {
   get route(): string | undefined {
     return this.#req.route?.template;
   }
-  /** As it was sent, without the query; what looks like a secret is left out. */
+  /** Target as sent, without the query; values that look like secrets are removed. */
   get path(): string {
     return mask(this.#req.path);
   }
@@ -110,7 +110,7 @@ export interface DependencyEvent extends Failable {
   readonly scope: 'request' | 'handler';
 }
 
-/** Answers between `start` and `end`, for those who watch. `answer` never throws. @internal */
+/** Runs the synchronous part between `start` and `end`. `answer` never throws. @internal */
 export function beginRequest<R extends HttpRequest & { event: RequestEvent | undefined }, T>(
   req: R,
   answer: (req: R) => T,
@@ -124,7 +124,7 @@ export function beginRequest<R extends HttpRequest & { event: RequestEvent | und
   });
 }
 
-/** The answer is decided. @internal */
+/** Publishes the decided response. @internal */
 export function answerRequest(event: RequestEvent, response: HttpResponse, durationMs: number): void {
   event.status = response.status;
   event.durationMs = durationMs;
@@ -132,7 +132,7 @@ export function answerRequest(event: RequestEvent, response: HttpResponse, durat
   if (event.hasBegun) requests.asyncStart.publish(event);
 }
 
-/** Of the content as it is sent; undefined where nobody knows before. */
+/** Bytes of the content as sent; undefined if unknown in advance. */
 function lengthOf({ status, body, contentLength }: HttpResponse): number | undefined {
   if (body === null || hasNoContent(status)) return 0;
   if (typeof body === 'string') return Buffer.byteLength(body);
@@ -140,17 +140,17 @@ function lengthOf({ status, body, contentLength }: HttpResponse): number | undef
   return contentLength < 0 ? undefined : contentLength;
 }
 
-/** Counts the pieces of the body while they are sent. */
+/** Counts the body's bytes while they are sent. */
 function countBytes(event: RequestEvent, response: HttpResponse): number {
   const { body } = response;
   if (isChunks(body))
     response.body = new CountedChunks(body, (bytes) => {
       event.bytes! += bytes;
-    }); // 0 by then: it is what this gives
+    }); // 0 at that time: this function fills it
   return 0;
 }
 
-/** It has gone out, or what stopped it is the `outcome`. @internal */
+/** Publishes the end: sent, or interrupted by `outcome`. @internal */
 export function endRequest(event: RequestEvent, outcome: unknown): void {
   event.isDelivered = outcome === undefined;
   if (outcome !== undefined && !(outcome instanceof ClientDisconnected)) failRequest(event, outcome);
@@ -162,14 +162,14 @@ export function failRequest(event: RequestEvent, error: unknown): void {
   if (event.hasBegun) fail(requests, event, error);
 }
 
-/** Calls a handler, for those who watch. @internal */
+/** Calls a handler with its events. @internal */
 export function observeHandler<C, T>(request: RequestEvent, handler: (context: C) => T, context: C): T {
   return handlers.hasSubscribers
     ? traced<HandlerEvent, T>(handlers, { request, name: handler.name }, () => handler(context))
     : handler(context);
 }
 
-/** Resolves a dependency, for those who watch. @internal */
+/** Resolves a dependency with its events. @internal */
 export function observeDependency<T>(
   request: RequestEvent,
   name: string,
@@ -181,7 +181,7 @@ export function observeDependency<T>(
     : resolve();
 }
 
-/** The pieces as they are; `onBytes` is told of each how many bytes it has. To be read once. Those that have no end are told when the server stops. */
+/** Passes chunks on, and reports the size of each to `onBytes`. To be read once. Endless streams are ended when the server stops. */
 export class CountedChunks extends EndlessChunks {
   readonly #chunks: Chunks;
   readonly #onBytes: (bytes: number) => void;
@@ -214,7 +214,7 @@ export class CountedChunks extends EndlessChunks {
     if (step.done !== true)
       this.#onBytes(
         typeof step.value === 'string' ? Buffer.byteLength(step.value) : (step.value?.byteLength ?? 0),
-      ); // what is no piece is refused by whoever sends
+      ); // the sender refuses invalid chunks
     return step;
   }
 }

@@ -12,18 +12,18 @@ import type { UploadFile } from '../../schema/types.ts';
 import type { FormFields, FormOptions } from '../contracts.ts';
 import type { MultipartLimits } from './multipart.ts';
 
-/** Options as they are read, defaults filled in. */
+/** Options with defaults. */
 export interface ResolvedFormOptions extends MultipartLimits {
   readonly memoryBytes: number;
   readonly directory: string | undefined;
 }
 
-/** How much of the file of a field is kept, in bytes; undefined: the form has no such file, it is read over. */
+/** Bytes of a field's file to keep; undefined: the form has no such file, so it is skipped. */
 export type FileKeeper = (field: string) => number | undefined;
 
 const MOST = Number.MAX_SAFE_INTEGER;
 const OPTIONS = {
-  maxBytes: given<number>(), // read with those of all bodies
+  maxBytes: given<number>(), // read with the options of all bodies
   maxFields: int(1_000, 0, 1_000_000),
   maxFiles: int(100, 0, 1_000_000),
   maxFieldBytes: int(1_000_000, 0, MOST),
@@ -46,7 +46,7 @@ export function readFormOptions(
   return directory === undefined || resolved.directory !== undefined ? resolved : { ...resolved, directory };
 }
 
-/** Of which of the two types a body is. @throws HTTPException 415 for neither, 400 for a multipart body without a boundary */
+/** Returns which of the two types a body has. @throws HTTPException 415 for neither, 400 for a multipart body without a boundary */
 export function formTypeOf(contentType: string | undefined): { readonly boundary: string | undefined } {
   const { value } = parseParameters(contentType ?? '');
   if (value === 'application/x-www-form-urlencoded') return { boundary: undefined };
@@ -65,8 +65,8 @@ export function formTypeOf(contentType: string | undefined): { readonly boundary
 const BOUNDARY = /^[0-9A-Za-z'()+_,\-./:=? ]{0,69}[0-9A-Za-z'()+_,\-./:=?]$/;
 
 /**
- * The boundary of a `Content-Type: multipart/form-data`, or undefined where there is none, or two, or one that RFC 2046 does
- * not know: whoever reads it otherwise would see other parts.
+ * Boundary of a `Content-Type: multipart/form-data`; undefined if it is missing, repeated, or invalid by RFC 2046, because other
+ * parsers could then see other parts.
  */
 export function boundaryOf(contentType: string): string | undefined {
   const pattern = /[ \t]*;[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:"((?:[^"\\]|\\[^])*)"|([^\s";]+))[ \t]*/y;
@@ -88,7 +88,7 @@ export function boundaryOf(contentType: string): string | undefined {
 export class ReceivedForm implements FormFields {
   readonly #pairs: Pairs;
   readonly #files: readonly UploadFile[];
-  /** Names of files that nobody has asked for. */
+  /** File fields that the schema does not declare. */
   readonly #others: readonly string[];
 
   constructor(pairs: Pairs, files: readonly UploadFile[] = [], others: readonly string[] = []) {
@@ -125,7 +125,7 @@ export function parseUrlencoded(body: string, { maxFields, maxFieldBytes }: Reso
       code: 'max_fields',
     });
   if (3 * body.length > maxFieldBytes) {
-    // else none of them can be: three bytes a character
+    // otherwise none can be: at most three bytes a character
     for (const [, value] of pairs) {
       if (Buffer.byteLength(value) <= maxFieldBytes) continue;
       throw new PayloadTooLarge(`The form is too large: a field is larger than ${maxFieldBytes} bytes`, {

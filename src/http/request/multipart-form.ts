@@ -1,8 +1,8 @@
 /**
- * Multipart forms: collected whole, read part by part, or read up to the first file. multipart.ts parses; uploads.ts keeps files.
+ * Multipart forms: read whole, part by part, or up to the first file. multipart.ts parses; uploads.ts stores files.
  *
- * No body is in memory as a whole: the limits of its fields and files bound what a form may take. A browser sends an empty file
- * without a name for an unused file input; it is left out.
+ * No body is in memory as a whole: limits of fields and files bound the memory of a form. Browsers send an empty file without a name
+ * for an unused file input; it is skipped.
  */
 import { isUtf8 } from 'node:buffer';
 import { ByteQueue } from '../../base/bytes.ts';
@@ -19,7 +19,7 @@ import type { MultipartLimits, MultipartIssue, MultipartSink } from './multipart
 import type { PartHead } from './part-head.ts';
 import type { ReceivedFile } from './uploads.ts';
 
-/** Bytes that may wait to be written to disk before reading waits, too. */
+/** Bytes waiting to be written to disk before reading pauses. */
 const PENDING_BYTES = 262_144;
 const KEEP_ALL: FileKeeper = () => Infinity;
 
@@ -28,7 +28,7 @@ export function uploadStore({ directory, memoryBytes }: ResolvedFormOptions): Up
   return new UploadStore(directory, memoryBytes);
 }
 
-/** Reads a multipart form whole. The caller closes the `store` when nobody needs its files any more. */
+/** Reads a whole multipart form. The caller closes the `store` when its files are no longer needed. */
 export async function readMultipart(
   chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   boundary: string,
@@ -110,7 +110,7 @@ type PartEvent =
   | { readonly kind: 'data'; readonly bytes: Buffer }
   | { readonly kind: 'end' };
 
-/** The parts of a body, each to be read before the next one is asked for; what is left of it is read over then. */
+/** Parts of a body. Read each before the next one; unread content is skipped. */
 export async function* partsOf(
   chunks: AsyncIterable<Uint8Array>,
   boundary: string,
@@ -128,7 +128,7 @@ export async function* partsOf(
   }
 }
 
-/** What a parser tells, on demand: never more than one chunk of it waits. */
+/** Parser events on demand: at most one chunk of them is buffered. */
 class PartEvents implements MultipartSink {
   readonly #chunks: AsyncIterator<Uint8Array>;
   readonly #parser: MultipartParser;
@@ -137,7 +137,7 @@ class PartEvents implements MultipartSink {
   #problem: MultipartIssue | undefined;
   #isRead = false;
   isOver = false;
-  /** How many parts have been given out: the last of them is the one to read. */
+  /** Number of parts returned; only the last one can be read. */
   count = 0;
 
   constructor(chunks: AsyncIterator<Uint8Array>, boundary: string, limits: MultipartLimits) {
@@ -155,7 +155,7 @@ class PartEvents implements MultipartSink {
     this.#waiting.push({ kind: 'end' });
   }
 
-  /** The next event; undefined behind the last. What is wrong with the body is told behind what was right. */
+  /** The next event; undefined after the last. An error comes after the valid events before it. */
   async next(): Promise<PartEvent | undefined> {
     while (this.#taken === this.#waiting.length) {
       assertSound(this.#problem);
@@ -172,7 +172,7 @@ class PartEvents implements MultipartSink {
   }
 }
 
-/** A part whose content has not been read yet. */
+/** A part with unread content. */
 class StreamedPart implements FormPart {
   readonly name: string;
   readonly filename: string | undefined;
@@ -220,7 +220,7 @@ class StreamedPart implements FormPart {
 
 // -- fields before the first file --
 
-/** Bytes of a body that are searched for leading fields, whatever its chunks are. */
+/** Bytes of a body that are searched for leading fields, whatever the chunk sizes. */
 const LEADING_BYTES = 65_536;
 /** {@link LEADING_BYTES} is the limit. */
 const LEADING_LIMITS: MultipartLimits = {
@@ -232,7 +232,7 @@ const LEADING_LIMITS: MultipartLimits = {
   maxFileBytes: Infinity,
 };
 
-/** Reads the fields that stand before the first file: for a caller that needs one of them before it reads a large upload. */
+/** Reads the fields before the first file, for a caller that needs one of them before a large upload. */
 export class LeadingFields implements MultipartSink {
   readonly #parser: MultipartParser;
   readonly #names: string[] = [];
@@ -246,7 +246,7 @@ export class LeadingFields implements MultipartSink {
     this.#parser = new MultipartParser(boundary, this, LEADING_LIMITS);
   }
 
-  /** Reads on. Answers whether it has seen enough. @throws HTTPException for what is malformed */
+  /** Reads one chunk. Returns whether it has seen enough. @throws HTTPException for malformed data */
   push(chunk: Uint8Array): boolean {
     const problem = this.#parser.push(chunk.length > this.#left ? chunk.subarray(0, this.#left) : chunk);
     if (!this.#hasEnded) assertSound(problem);
@@ -281,7 +281,7 @@ function assertSound(problem: MultipartIssue | undefined): void {
   if (problem !== undefined) throw new HTTPException(problem.status, problem.detail, { code: problem.code });
 }
 
-/** The text of one part, which may come in pieces. */
+/** Text of one part, which may come in chunks. */
 class TextPart {
   #bytes: Buffer | undefined;
   #start = 0;
@@ -301,7 +301,7 @@ class TextPart {
     }
   }
 
-  /** Its text, and it is as new; undefined for bytes that are no UTF-8. */
+  /** Returns the text and resets; undefined for invalid UTF-8. */
   take(): string | undefined {
     if (this.#queue !== undefined) this.#set(this.#queue.take(this.#queue.length)!);
     const bytes = this.#bytes,
@@ -320,14 +320,14 @@ class TextPart {
   }
 }
 
-/** 400: bytes, or an encoding, that are not those of text here. */
+/** 400 for bytes or an encoding that is not allowed in text. */
 const NO_TEXT: MultipartIssue = {
   status: 400,
   code: 'utf8',
   detail: 'A field of the form is not UTF-8 text',
 };
 
-/** Whether a field says that it is in an encoding that nobody uses any more (RFC 7578 §4.5, §4.6). */
+/** Whether a field declares a deprecated encoding (RFC 7578 §4.5, §4.6). */
 function isOtherText({ name, contentType }: PartHead, value: string): boolean {
   const declared =
     name === '_charset_'

@@ -1,21 +1,21 @@
 /**
- * multipart/form-data (RFC 7578, in the frame of RFC 2046 §5.1): bytes in, parts out. Reads no stream, keeps no content.
+ * Parser of multipart/form-data (RFC 7578, in the frame of RFC 2046 §5.1): bytes in, parts out. No streams, no stored content.
  *
  *   body  = [preamble CRLF] "--" boundary padding CRLF part { delimiter padding CRLF part } delimiter "--" padding [CRLF epilogue]
  *   part  = head CRLF [CRLF content]            delimiter = CRLF "--" boundary            padding = *(SP / HTAB)
  *
- * A delimiter is looked for natively, once per chunk, and handed-out content is a part of that chunk. What is held back at
- * its end is a beginning of the delimiter: CR stands at its start and nowhere else in it, so a number remembers which, and
- * whatever does not go on as a delimiter is content as a whole. Time is linear in the bytes, whatever they are.
+ * A native search finds the delimiter, once for each chunk, and content is a slice of the chunk. At the end of a chunk it holds back a
+ * possible start of the delimiter. CR occurs only at the start of the delimiter, so a number is enough to remember it; if it does not
+ * continue as a delimiter, all of it is content. The time is linear in the bytes.
  *
- * Tolerated, because RFC 2046 says so: preamble, epilogue, padding. Everything else that does not fit is malformed.
+ * Preamble, epilogue and padding are accepted, because RFC 2046 allows them. Everything else is malformed.
  */
 import { isUtf8 } from 'node:buffer';
 import { DelimiterSearch } from './delimiter-search.ts';
 import { parsePartHead } from './part-head.ts';
 import type { PartHead } from './part-head.ts';
 
-/** Told of parts as they come. What `onData` gets belongs to the chunk: `bytes` from `start` to before `end`. */
+/** Receives parts as they come. `onData` gets a slice of the chunk: `bytes` from `start` to before `end`. */
 export interface MultipartSink {
   onPart(head: PartHead): void;
   onData(bytes: Buffer, start: number, end: number): void;
@@ -29,13 +29,13 @@ export interface MultipartLimits {
   /** Parts without a file name, and parts with one. */
   readonly maxFields: number;
   readonly maxFiles: number;
-  /** Bytes of one field, of all of them together with the names of all parts, and of one file. */
+  /** Limits in bytes: one field, all fields together with the names of all parts, and one file. */
   readonly maxFieldBytes: number;
   readonly maxTextBytes: number;
   readonly maxFileBytes: number;
 }
 
-/** Why a body is refused: 400 for what is malformed, 413 for what is more than allowed. Never says what was sent. */
+/** Why a body is refused: 400 for malformed, 413 for too much. It never repeats the content. */
 export interface MultipartIssue {
   readonly status: 400 | 413;
   readonly code: string;
@@ -60,7 +60,7 @@ export class MultipartParser {
   #state: () => boolean;
   #chunk: Buffer = EMPTY_LINE;
   #at = 0;
-  /** How many bytes of the delimiter have been met; the first `#implied` of them are no content. CRLF stands before every body, its own or its head's. */
+  /** Matched bytes of the delimiter; the first `#implied` of them are not content. A CRLF precedes every body, its own or the head's. */
   #matched = 2;
   #implied = 2;
   /** The beginning of a head that did not end with its chunk: so many bytes, or -1 where none waits. */
@@ -71,7 +71,7 @@ export class MultipartParser {
   #fields = 0;
   #files = 0;
   #textBytes = 0;
-  /** What the part may still have, and what it may have in all. */
+  /** Remaining limit of the part, and its whole limit. */
   #room = 0;
   #isFile = false;
   #problem: MultipartIssue | undefined;
@@ -84,17 +84,17 @@ export class MultipartParser {
     this.#state = this.#content;
   }
 
-  /** Reads a chunk. Answers what is wrong with the body, as soon as it is known; what comes behind is not read. */
+  /** Parses a chunk. Returns an error as soon as it is known, and ignores later bytes. */
   push(chunk: Uint8Array): MultipartIssue | undefined {
     this.#chunk = Buffer.isBuffer(chunk)
       ? chunk
       : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
     this.#at = 0;
-    while (this.#at < this.#chunk.length && this.#state()); // a state reads its bytes and names the next one, or wants more
+    while (this.#at < this.#chunk.length && this.#state()); // a state reads bytes and returns the next state, or needs more
     return this.#problem;
   }
 
-  /** There are no more chunks. */
+  /** Ends the input. */
   end(): MultipartIssue | undefined {
     if (this.#problem === undefined && this.#state !== this.#epilogue && !this.#isClosing)
       this.#malformed('it ends before its last boundary');
@@ -284,7 +284,7 @@ export class MultipartParser {
 
   #fail(problem: MultipartIssue): boolean {
     this.#problem = problem;
-    this.#state = this.#epilogue; // whatever comes is read over
+    this.#state = this.#epilogue; // later bytes are ignored
     return false;
   }
 }

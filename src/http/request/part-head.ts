@@ -1,23 +1,23 @@
 /**
- * The head of one part of a multipart form (RFC 7578 §4): its fields as text -> name, file name, type.
+ * Parser for the head of one part of a multipart form (RFC 7578 §4): fields as text -> name, file name, type.
  *
  *   Content-Disposition: form-data; name="avatar"; filename="me.png"
  *   Content-Type: image/png
  *
- * Names are UTF-8 (RFC 7578 §5.1). In quotes `\"` and `\\` are escapes, any other backslash is itself; browsers and curl write
- * `%22`, `%0D` and `%0A` instead (HTML, "multipart form data"), and these three alone are decoded. `filename*` (RFC 8187)
- * must not be sent (RFC 7578 §4.2): it is read where there is no `filename`, in UTF-8, and where both are there `filename`
- * counts, which is what everybody else has looked at.
+ * Names are UTF-8 (RFC 7578 §5.1). In quotes `\"` and `\\` are escapes, and any other backslash is literal. Browsers and curl write
+ * `%22`, `%0D` and `%0A` instead (HTML, "multipart form data"), and only these three are decoded. `filename*` (RFC 8187) must not be
+ * sent (RFC 7578 §4.2). It is read in UTF-8 if there is no `filename`. If there are both, `filename` wins, as in other
+ * parsers.
  */
 import { isToken } from '../headers.ts';
 
-/** What a part says about itself. */
+/** Fields of a part. */
 export interface PartHead {
   /** The field that it belongs to. */
   readonly name: string;
-  /** There for files only. The last segment of what was sent, without control characters; it may be empty. Never a path. */
+  /** Only for files. The last path segment of the sent name, without control characters; it may be empty. Never a path. */
   readonly filename: string | undefined;
-  /** As it was sent: a claim of the client. `text/plain` where nothing was said (RFC 7578 §4.4). */
+  /** Media type as sent: the client's claim. `text/plain` if absent (RFC 7578 §4.4). */
   readonly contentType: string;
 }
 
@@ -26,19 +26,19 @@ const MAX_FIELDS = 32;
 const NAME = 'Content-Disposition: form-data; name="';
 const FILENAME = '"; filename="';
 const TYPE = '"\r\nContent-Type: ';
-/** What is read more closely: escapes, slashes, and all that is not ASCII to look at. */
+/** Characters that need the slow path: escapes, slashes, and anything beyond ASCII. */
 const UNUSUAL = /[^ -~]|[\\%/]/;
 const PLAIN_TYPE = /^[\w.+-]+\/[\w.+-]+$/;
 const DEFAULT_TYPE = 'text/plain';
 
-/** Reads the lines of a head, without the empty one behind them; or says what is wrong with them. */
+/** Parses the lines of a head, without the empty one after them; returns an error text if they are invalid. */
 export function parsePartHead(text: string): PartHead | string {
   return usualHead(text) ?? anyHead(text);
 }
 
 /**
- * The two heads that browsers write, as they write them; undefined for any other, however right. Looked at by its quotes: 0.3 µs
- * instead of 0.9 (topic `multipart` of test/bench/table.ts).
+ * Parses the two heads that browsers write; undefined for any other valid head. It looks only at the quotes: 0.3 µs instead of 0.9
+ * (topic `multipart` of test/bench/table.ts).
  */
 function usualHead(text: string): PartHead | undefined {
   if (!text.startsWith(NAME)) return undefined;
@@ -84,7 +84,7 @@ function anyHead(text: string): PartHead | string {
         if (!/^(?:7bit|8bit|binary)$/i.test(encoding))
           return 'a part has a transfer encoding other than 7bit, 8bit and binary';
         break;
-      default: // RFC 7578 §4.8: others MUST be ignored
+      default: // RFC 7578 §4.8: other fields MUST be ignored
     }
   }
   return disposition === undefined
@@ -120,7 +120,7 @@ function readDisposition(value: string, contentType: string): PartHead | string 
         extended = extendedValue(match[3] ?? '');
         if (extended === undefined) return 'a part has a filename* that is not percent-encoded UTF-8';
         break;
-      default: // of another time, or another protocol
+      default: // another kind of part
     }
   }
   if (name === undefined) return 'a part has no name';
@@ -142,12 +142,12 @@ function extendedValue(text: string): string | undefined {
   try {
     return decodeURIComponent(encoded);
   } catch {
-    // bytes that are no UTF-8
+    // invalid UTF-8
     return undefined;
   }
 }
 
-/** The last segment, whichever way its slashes lean; without what would end a line, a string, or turn the text around. */
+/** The last segment, with either slash; without characters that end a line or a string, or change the direction of text. */
 function baseName(given: string): string {
   const name = given
     .slice(Math.max(given.lastIndexOf('/'), given.lastIndexOf('\\')) + 1)

@@ -1,15 +1,15 @@
 /**
- * Client addresses, and proxy trust: the client and the URL of a request behind trusted proxies (setting `trustProxy`).
+ * Client addresses and proxy trust: client and URL of a request behind trusted proxies (setting `trustProxy`).
  *
  *   X-Forwarded-For: 203.0.113.9, 198.51.100.7, 10.0.0.2        peer 10.0.0.1
  *                    claimed      <- client     <- trusted       <- trusted        read from the right, up to the first
  *                                                                                  untrusted address
  *
- * Each proxy appends the address of its peer, so an entry is worth as much as the one to its right. `Forwarded` (RFC 7239)
- * is read in the same way where the setting `forwardedHeader` names it. Only one of the two is read: a proxy that writes one
- * passes the client's own text on in the other.
+ * Each proxy appends the address of its peer, so an entry is only as trustworthy as the one to its right. `Forwarded` (RFC 7239) is
+ * read in the same way if the setting `forwardedHeader` names it. Only one of the two fields is read: a proxy that writes one passes
+ * the client's other one on.
  *
- * Addresses are eight groups of 16 bits, and IPv4 is read as IPv4-mapped IPv6 (RFC 4291 §2.5.5.2), so an address is equal in every
+ * Addresses are eight groups of 16 bits, with IPv4 as IPv4-mapped IPv6 (RFC 4291 §2.5.5.2), so an address is equal in every
  * notation: 1.2.3.4, ::ffff:1.2.3.4, ::ffff:102:304. IPv6 is written as RFC 5952 recommends.
  */
 import { isIP } from 'node:net';
@@ -24,7 +24,7 @@ type Address = readonly number[];
 /** The addresses that begin with the first `bits` bits of `address`. */
 interface Network {
   readonly address: Address;
-  /** 0 ... 128; of an IPv4 network 96 more than it says. */
+  /** Prefix length 0 ... 128; for IPv4 networks 96 more than written. */
   readonly bits: number;
 }
 
@@ -49,7 +49,7 @@ function shortest(text: string): string {
   return new URL(`http://[${text}]`).hostname.slice(1, -1);
 }
 
-/** Whether it is an IPv4 address in whatever form. */
+/** Whether it is an IPv4 address in any notation. */
 export function isIPv4(address: Address): boolean {
   return (
     address[5] === 0xffff &&
@@ -70,7 +70,7 @@ export function formatAddress(address: Address): string {
   return shortest(address.map((group) => group.toString(16)).join(':'));
 }
 
-/** `10.0.0.0/8`, `fd00::/8`, or one address; undefined for anything else. Bits behind the prefix do not matter. */
+/** Parses `10.0.0.0/8`, `fd00::/8`, or one address; undefined for anything else. Bits after the prefix are ignored. */
 export function parseNetwork(text: string): Network | undefined {
   const slash = text.indexOf('/');
   const address = parseAddress(slash === -1 ? text : text.slice(0, slash));
@@ -90,7 +90,7 @@ export function contains({ address, bits }: Network, candidate: Address): boolea
   return rest === 16 || address[whole]! >> rest === candidate[whole]! >> rest;
 }
 
-/** The address of a socket's other end, as one text whichever family accepted it: `1.2.3.4` for `::ffff:1.2.3.4`. */
+/** Remote address of a socket in one form for both families: `1.2.3.4` for `::ffff:1.2.3.4`. */
 export function peerAddress(text: string): string {
   return text.startsWith('::ffff:') && text.includes('.') ? text.slice(7) : text;
 }
@@ -103,7 +103,7 @@ export function withoutZone(text: string): string {
 
 /**
  * Returns the key under which a client is counted: its IPv4 address, or the first `ipv6Bits` bits of its IPv6 address,
- * because an IPv6 client has a whole network (RFC 6177 §2). Text that is not an address is returned as it is.
+ * because an IPv6 client has a whole network (RFC 6177 §2). Text that is not an address is returned unchanged.
  */
 export function clientOf(text: string, ipv6Bits: number): string {
   if (!text.includes(':')) return text;
@@ -117,7 +117,7 @@ export function clientOf(text: string, ipv6Bits: number): string {
   return `${formatAddress(masked)}/${ipv6Bits}`;
 }
 
-/** What trusted proxies say of a request; undefined is as the connection says. */
+/** Values from trusted proxies; undefined means the connection's own. */
 export interface Forwarding {
   readonly ip: string;
   readonly scheme: 'http' | 'https' | undefined;
@@ -129,7 +129,7 @@ type ReadField = (name: string) => string | undefined;
 
 /** Entries of a chain that are read, trusted as they may be. */
 const MAX_HOPS = 32;
-/** What an entry may be long: an address with a port, or the pairs of a `Forwarded` element. */
+/** Maximum length of an entry: an address with a port, or the pairs of a `Forwarded` element. */
 const MAX_ENTRY_LENGTH = 512;
 
 const WORDS: Readonly<Record<string, readonly string[]>> = {
@@ -155,7 +155,7 @@ interface Chain {
   readonly read: number;
 }
 
-/** Reads the setting; undefined means that nobody is trusted. @throws SvcError `E_TRUST_PROXY` */
+/** Parses the setting; undefined means that no proxy is trusted. @throws SvcError `E_TRUST_PROXY` */
 export function readTrustProxy(
   setting: unknown,
   fields: ForwardedFields = { header: 'x-forwarded', saysHost: false },
@@ -205,7 +205,7 @@ function readNetworks(text: unknown): Network[] {
   return [network];
 }
 
-/** Which proxies are believed. */
+/** The trusted proxies. */
 export class ProxyTrust {
   /** 0: by network. */
   readonly #hops: number;
@@ -219,7 +219,7 @@ export class ProxyTrust {
     this.#fields = fields;
   }
 
-  /** What is known of a request that came from `peer`. Reads no field unless the peer is trusted. */
+  /** Values for a request from `peer`. Reads fields only from a trusted peer. */
   resolve(peer: string, field: ReadField): Forwarding {
     const ip = peerAddress(peer);
     if (!this.#trusts(parseAddress(withoutZone(ip)), 1)) return { ip, scheme: undefined, host: undefined };
@@ -251,7 +251,7 @@ export class ProxyTrust {
     return { ip, ...values };
   }
 
-  /** Goes from the peer towards the client as long as the hop that was reached is trusted. What cannot be read ends the walk. */
+  /** Walks from the peer towards the client while the current hop is trusted. Unreadable entries end the walk. */
   #walk(peer: string, list: string, read: (entry: string) => Address | undefined): Chain {
     let ip = peer;
     let count = 0;
@@ -284,7 +284,7 @@ function readNode(text: string): Address | undefined {
   return match[1] !== undefined && !address.includes(':') ? undefined : parseAddress(address);
 }
 
-/** What the elements of `Forwarded` say, those of the outer hops last. */
+/** Elements of `Forwarded`, outermost hop last. */
 interface ForwardedValues {
   scheme: 'http' | 'https' | undefined;
   host: string | undefined;
@@ -302,7 +302,7 @@ function readElement(element: string, values: ForwardedValues): Address | undefi
   values.scheme = schemeOf(pairs.get('proto')) ?? values.scheme;
   values.host = hostOf(pairs.get('host')) ?? values.host;
   const node = pairs.get('for');
-  return node === undefined || /^[^[]*:.*:/.test(node) ? undefined : readNode(node); // IPv6 stands in brackets there
+  return node === undefined || /^[^[]*:.*:/.test(node) ? undefined : readNode(node); // IPv6 has brackets there
 }
 
 /** The entry that the hop has written which also wrote the last one read of X-Forwarded-For; where proxies keep a single one, that. */
@@ -336,31 +336,31 @@ function hostOf(text: string | undefined): string | undefined {
     : undefined;
 }
 
-/** Requests that are looked at: a proxy shows itself with its first one, apart from its probes. */
+/** Number of requests to check: a proxy shows itself with its first one, except for its probes. */
 const WATCHED_REQUESTS = 1_000;
-/** Written by proxies and, apart from them, by hardly anybody. */
+/** Fields that proxies write, and hardly any other client. */
 const PROXY_FIELDS = ['x-forwarded-for', 'x-forwarded-proto', 'forwarded'] as const;
 
 /**
- * Tells once that requests come through a proxy which nobody has named in `trustProxy`, so that all clients are one. Only peers
- * nearby count, for others may write what they like; and only the first thousand requests, so that it costs nothing later.
+ * Logs once that requests come through a proxy that `trustProxy` does not name, so that all clients count as one. Only nearby peers
+ * are checked, because remote ones may send any field; and only the first thousand requests, to cost nothing later.
  */
 export class ProxyWatch {
   readonly #log: Logger;
   readonly #nearby: readonly Network[] = [...readNetworks('loopback'), ...readNetworks('private')];
   #left = WATCHED_REQUESTS;
 
-  /** `log` is that of the application. */
+  /** `log`: the application's logger. */
   constructor(log: Logger) {
     this.#log = log.child('svc_security');
   }
 
-  /** Whether it still looks at requests. */
+  /** Whether it still checks requests. */
   get isOver(): boolean {
     return this.#left === 0;
   }
 
-  /** Looks at a request of an application that trusts nobody. */
+  /** Checks a request of an application that trusts no proxy. */
   look(req: HttpRequest): void {
     this.#left--;
     const field = PROXY_FIELDS.find((name) => req.headers[name] !== undefined);
@@ -378,17 +378,17 @@ export class ProxyWatch {
   }
 }
 
-/** How many proxies stand in front (1 ... 32), or which: addresses, networks (`10.0.0.0/8`), `loopback`, `private`, `linklocal`. */
+/** Number of proxies in front (1 ... 32), or their addresses: single ones, networks (`10.0.0.0/8`), `loopback`, `private`, `linklocal`. */
 export type TrustProxy = number | string | readonly string[];
 
-/** The fields that the proxies write: `X-Forwarded-For` with `X-Forwarded-Proto`, or `Forwarded`. The others belong to the client. */
+/** Fields that the proxies write: `X-Forwarded-For` with `X-Forwarded-Proto`, or `Forwarded`. Others come from the client. */
 export type ForwardedHeader = (typeof FORWARDED_HEADERS)[number];
-/** All of them, the default first. @internal */
+/** All values, the default first. @internal */
 export const FORWARDED_HEADERS = ['x-forwarded', 'forwarded'] as const;
 
-/** Which fields of trusted proxies count. @internal */
+/** Fields of trusted proxies that are read. @internal */
 export interface ForwardedFields {
   readonly header: ForwardedHeader;
-  /** Whether they say the host, too: many proxies pass on the `X-Forwarded-Host` of the client. */
+  /** Whether to read the host, too: many proxies pass on the client's `X-Forwarded-Host`. */
   readonly saysHost: boolean;
 }

@@ -1,8 +1,8 @@
 /**
- * Names with values out of `application/x-www-form-urlencoded` text: query strings and forms.
+ * Parses `application/x-www-form-urlencoded` text: query strings and forms.
  *
- * Decoded as the URL Standard has it (§5.1): "+" is a space, a malformed escape stays as it is. Bad UTF-8 is refused in forms and
- * becomes U+FFFD in query strings, which come out of links that others have written.
+ * Decodes as the URL Standard does (§5.1): "+" is a space, a malformed escape stays unchanged. Invalid UTF-8 is refused in forms, and
+ * becomes U+FFFD in query strings, which may come from links on other sites.
  */
 import { Buffer, isUtf8 } from 'node:buffer'; // the global of that name is a getter
 import { BadRequest } from '../../base/errors.ts';

@@ -1,6 +1,6 @@
 /**
- * The request, read from a transport: node:http's IncomingMessage, or http/server/memory.ts's stand-in. Each part is parsed when it is
- * first read, and once; what nobody reads costs nothing. Its body is body.ts's.
+ * The request, read from a transport: node:http's IncomingMessage, or the one of http/server/memory.ts. Each part is parsed once,
+ * when it is first read; unread parts cost nothing. body.ts reads its body.
  */
 import { ClientDisconnected, SvcError } from '../../base/errors.ts';
 import { inspectAsJson, mask } from '../../observability/redact.ts';
@@ -47,29 +47,29 @@ export interface Incoming extends BodySource {
   };
 }
 
-/** The sending side of a transport, as far as a request needs to know it. */
+/** Sending side of a transport, as far as a request uses it. */
 export interface Outgoing {
   readonly writableFinished: boolean;
-  /** Whether the connection has taken all of it, where that is known before it is finished. */
+  /** Whether the connection has taken all of it, if known before it is finished. */
   readonly isTaken?: boolean;
-  /** Whether it is over, well or not. */
+  /** Whether it has ended, successfully or not. */
   readonly destroyed: boolean;
   readonly headersSent?: boolean;
   once(event: 'close', listener: () => void): unknown;
-  /** Absent where there are no interim answers. */
+  /** Absent without interim responses. */
   writeEarlyHints?(hints: { link: string[] }): void;
 }
 
-/** What requests have from their application. */
+/** Settings from the application. */
 export interface RequestDefaults extends BodyDefaults {
   readonly state: StateMap;
-  /** Which proxies are believed. */
+  /** The trusted proxies. */
   readonly trust?: ProxyTrust | undefined;
   /** How requests get their ids. */
   readonly identity: RequestIdentity;
 }
 
-/** Counts the answers of one method of one route. */
+/** Counts responses of one method of one route. */
 export interface Tally {
   count(status: number, durationMs: number): void;
 }
@@ -81,16 +81,16 @@ export interface Endpoint {
   readParams(captures: readonly string[]): Readonly<Record<string, unknown>>;
   /** The cap of its bodies in bytes; undefined: the application's. */
   readonly maxBodyBytes: number | undefined;
-  /** What counts its answers, once that has been found. */
+  /** Counter of its responses, after the look-up. */
   tally?: Tally | undefined;
-  /** Answers. Never throws, never rejects. */
+  /** Handles the request. Never throws, never rejects. */
   run(req: TransportRequest): Answer;
 }
 
-/** How a request ended: `undefined` when it was answered, else what stopped it. */
+/** Outcome of a request: `undefined` if the response was sent, else the error. */
 export type Outcome = unknown;
 
-/** Runs what is to happen after a request that has ended already. */
+/** Runs late callbacks of a request that has already ended. */
 interface LateRunner {
   runLate(req: TransportRequest, fn: (outcome: Outcome) => Awaitable<void>, outcome: Outcome): void;
 }
@@ -107,25 +107,25 @@ export class TransportRequest implements HttpRequest {
   readonly method: string;
   readonly target: string;
   readonly path: string;
-  /** What the router says of it, before the middleware runs. Set by the application. @internal */
+  /** Result of the router, before the middleware runs. Set by the application. @internal */
   match: Match<Endpoint> = UNMATCHED;
-  /** What cut its answer short, if it was not the client. Set by the transport. @internal */
+  /** Error that cut its response, if it was not the client. Set by the transport. @internal */
   failure: unknown;
-  /** Whether there is an answer: until then a client that has left does not end the request. Set by the transport. @internal */
+  /** Whether there is a response: until then a client that leaves does not end the request. Set by the transport. @internal */
   isAnswered = false;
   /** Why its time is over, once it is. @internal */
   expiry: HTTPException | undefined;
-  /** What is answered after that; nobody reads it. @internal */
+  /** A response after that, which is discarded. @internal */
   late: Promise<HttpResponse> | undefined;
-  /** What it came over, where that is a server's connection. @internal */
+  /** Its server connection, if there is one. @internal */
   connection: Connection | undefined;
-  /** Whether code of another server runs around the request: it may have entered an AsyncLocalStorage. @internal */
+  /** Whether another server's code runs around the request: it may have entered an AsyncLocalStorage. @internal */
   keepsContext = false;
   /** When it came, by the monotonic clock. Set by the transport. @internal */
   startedMs = 0;
-  /** What those who watch requests are given; undefined while nobody does. Set by the application. @internal */
+  /** Diagnostics event; undefined without subscribers. Set by the application. @internal */
   event: RequestEvent | undefined;
-  /** Whether its client has ended its side, and may have left. @internal */
+  /** Whether its client has half-closed the connection, and may have left. @internal */
   hasLeft = false;
   readonly #incoming: Incoming;
   readonly #outgoing: Outgoing;
@@ -141,10 +141,10 @@ export class TransportRequest implements HttpRequest {
   #query: Pairs | undefined;
   #state: RequestState | undefined;
   #abort: AbortController | undefined;
-  /** What reads its body; undefined until somebody does. */
+  /** Body reader; undefined until it is used. */
   #body: RequestBody | undefined;
   #afterwards: ((outcome: Outcome) => Awaitable<void>)[] | undefined;
-  /** Who runs what comes after the end, and how the request ended. */
+  /** Runner of late callbacks, and how the request ended. */
   #late: LateRunner | undefined;
   #outcomeReported: Outcome;
 
@@ -157,7 +157,7 @@ export class TransportRequest implements HttpRequest {
     this.target = target;
     let start = 0;
     if (target.charCodeAt(0) !== 47) {
-      // absolute-form (RFC 9112 §3.2.2); others match nothing
+      // absolute-form (RFC 9112 §3.2.2); other targets match nothing
       const absolute = /^https?:\/\/([^/?#]*)/i.exec(target);
       if (absolute !== null) {
         this.#authority = absolute[1]!;
@@ -191,7 +191,7 @@ export class TransportRequest implements HttpRequest {
     return (this.#trace ??= readTraceContext(this.field('traceparent'), this.field('tracestate')));
   }
 
-  /** The field that tells the id to the client. @internal */
+  /** Response field with the id. @internal */
   get idField(): string {
     return this.identity.field;
   }
@@ -256,7 +256,7 @@ export class TransportRequest implements HttpRequest {
     };
     if (this.expiry !== undefined) abort.abort(this.expiry);
     else if (outgoing.destroyed || this.hasLeft)
-      leave(); // the client left before the signal was asked for
+      leave(); // the client left before the signal was first read
     else outgoing.once('close', leave);
     return abort.signal;
   }
@@ -267,7 +267,7 @@ export class TransportRequest implements HttpRequest {
     this.#abort?.abort(new ClientDisconnected());
   }
 
-  /** Its time is over: whoever listens to the signal stops. Counts once. @internal */
+  /** Aborts the signal because the time is over. Only the first call counts. @internal */
   expire(reason: HTTPException, late: Promise<HttpResponse>): void {
     if (this.expiry !== undefined) return;
     this.expiry = reason;
@@ -275,7 +275,7 @@ export class TransportRequest implements HttpRequest {
     this.#abort?.abort(reason);
   }
 
-  /** Whether the whole answer has gone out. Node 24.16 says "finished" of one whose socket broke. @internal */
+  /** Whether the whole response was sent. Node 24.16 emits "finished" for a response whose socket broke. @internal */
   get wasDelivered(): boolean {
     const { writableFinished, isTaken } = this.#outgoing;
     return (
@@ -289,7 +289,7 @@ export class TransportRequest implements HttpRequest {
     return this.#content.bytes(options);
   }
 
-  /** The body for a layer that looks at it: the handler reads it in whatever way it likes, as its stream too. @internal */
+  /** Body for a layer: the handler can still read it in any way, also as a stream. @internal */
   wholeBody(options: BodyOptions): Promise<Uint8Array> {
     return this.#content.whole(options);
   }
@@ -306,7 +306,7 @@ export class TransportRequest implements HttpRequest {
     return this.#content.value(options);
   }
 
-  /** `json()` together with what is made of the value; see {@link JsonTaker}. @internal */
+  /** `json()` combined with a use of the value; see {@link JsonTaker}. @internal */
   readJson<T>(
     options: JsonBodyOptions,
     use: (value: unknown, isPlainJson: boolean) => T | PromiseLike<T>,
@@ -314,7 +314,7 @@ export class TransportRequest implements HttpRequest {
     return this.#content.json(options, use);
   }
 
-  /** The same without a promise. @internal */
+  /** Variant without a promise. @internal */
   takeJson(options: JsonBodyOptions, taker: JsonTaker): void {
     this.#content.takeJson(options, taker);
   }
@@ -323,7 +323,7 @@ export class TransportRequest implements HttpRequest {
     return this.#content.form(options);
   }
 
-  /** `form()`, of whose files only what `keeper` says is kept. @internal */
+  /** `form()` that keeps only the files that `keeper` names. @internal */
   readForm(options: FormOptions, keeper?: FileKeeper): Promise<FormFields> {
     return this.#content.form(options, keeper);
   }
@@ -346,7 +346,7 @@ export class TransportRequest implements HttpRequest {
     return (this.#body ??= new RequestBody(this, this.#incoming, this.#defaults));
   }
 
-  /** What may be shown of it, in logs for example: no query, no fields, no body. */
+  /** Representation for logs: no query, no fields, no body. */
   toJSON(): Readonly<Record<string, unknown>> {
     const { method, path, route, id, ip } = this;
     return { method, path: mask(path), route: route?.template, id, ip };
@@ -356,14 +356,14 @@ export class TransportRequest implements HttpRequest {
     inspectAsJson(TransportRequest, 'HttpRequest');
   }
 
-  /** Its trace's id, when it came with a trace, or somebody has asked for it. @internal */
+  /** Trace id, if the request came with a trace, or it was read. @internal */
   get knownTraceId(): string | undefined {
     if (this.#trace === undefined && findField(this.#incoming.rawHeaders, 'traceparent') === undefined)
       return undefined;
     return this.trace.traceId;
   }
 
-  /** What a log line about it has. @internal */
+  /** Fields for a log line. @internal */
   logFields(): Record<string, unknown> {
     const { method, route, id, knownTraceId } = this;
     return { method, route: route?.template, request_id: id, trace_id: knownTraceId };
@@ -389,14 +389,14 @@ export class TransportRequest implements HttpRequest {
     return true;
   }
 
-  /** Runs `fn` after the answer has gone out, or after whatever ended the request; the last first. @internal */
+  /** Runs `fn` after the response was sent or the request has ended, last added first. @internal */
   afterwards(fn: (outcome: Outcome) => Awaitable<void>): void {
     if (this.#late !== undefined)
       this.#late.runLate(this, fn, this.#outcomeReported); // a middleware answered before the handler did
     else (this.#afterwards ??= []).push(fn);
   }
 
-  /** Takes what {@link afterwards} collected; what comes later goes to `runner`. @internal */
+  /** Takes the callbacks of {@link afterwards}; later ones go to `runner`. @internal */
   takeAfterwards(
     outcome: Outcome,
     runner: LateRunner,
@@ -408,7 +408,7 @@ export class TransportRequest implements HttpRequest {
     return taken;
   }
 
-  /** What trusted proxies say; undefined where nobody is trusted. */
+  /** Values from trusted proxies; undefined if no proxy is trusted. */
   #forwarded(): Forwarding | undefined {
     const { trust } = this.#defaults;
     return trust === undefined

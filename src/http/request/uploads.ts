@@ -1,8 +1,8 @@
 /**
- * The files of one form, kept while its request lasts: in memory up to a bound for all of them together, what does not fit
- * in one temporary file, each file a stretch of it. So a form takes one descriptor, however many files it has.
+ * Files of one form for the duration of its request: in memory up to a shared limit, beyond it in one temporary file, each file a
+ * range of it. So a form uses one descriptor, however many files it has.
  *
- *   part -> begin() -> add() ... -> end()        when much is pending: flush(), and nothing more is read until it is done
+ *   part -> begin() -> add() ... -> end()        when much is pending: flush(), and reading pauses until it is done
  */
 import { tmpdir } from 'node:os';
 import { randomBytes } from 'node:crypto';
@@ -17,9 +17,9 @@ import type { FileHandle } from 'node:fs/promises';
 import type { SaveOptions, UploadFile } from '../../schema/types.ts';
 import type { PartHead } from './part-head.ts';
 
-/** What is read at once. */
+/** Bytes read at once. */
 const BLOCK_BYTES = 262_144;
-/** A stretch of a chunk that is this much smaller than the chunk is copied, for it would keep all of it. */
+/** A slice that is this much smaller than its chunk is copied, because it would keep the whole chunk alive. */
 const WASTE = 2;
 
 /** The files of one form. */
@@ -31,7 +31,7 @@ export class UploadStore {
   #flushing: Promise<void> | undefined;
   #isClosed = false;
 
-  /** `directory` undefined: that of the system. */
+  /** `directory` undefined: the system's. */
   constructor(directory: string | undefined, memoryBytes: number) {
     this.#directory = directory ?? tmpdir();
     this.#memoryLeft = memoryBytes;
@@ -41,12 +41,12 @@ export class UploadStore {
     return this.#isClosed;
   }
 
-  /** How many bytes wait to be written. */
+  /** Number of bytes that wait to be written. */
   get pending(): number {
     return this.#spool?.pending ?? 0;
   }
 
-  /** The next file. Beyond `keepBytes` its bytes are counted, and kept no more. */
+  /** Starts the next file. Beyond `keepBytes` bytes are only counted. */
   begin(head: PartHead, keepBytes: number): ReceivedFile {
     return (this.#file = new ReceivedFile(this, head, keepBytes));
   }
@@ -82,11 +82,11 @@ export class UploadStore {
     return this.#spool!.read(position, length);
   }
 
-  /** Lets go of everything. Again changes nothing. */
+  /** Releases everything. It may be called again. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    await this.#flushing?.catch(() => undefined); // told to whoever flushes; a file that is being opened has to be closed, too
+    await this.#flushing?.catch(() => undefined); // flush() reports it; a file that is being opened must be closed, too
     await this.#spool?.close();
   }
 }
@@ -99,11 +99,11 @@ export class ReceivedFile implements UploadFile {
   size = 0;
   /** @internal */
   readonly keepBytes: number;
-  /** Its beginning, as long as it is not known where it goes. @internal */
+  /** Its start, while the destination is unknown. @internal */
   readonly queue: ByteQueue = new ByteQueue();
   /** Where it begins in the temporary file. @internal */
   place: number | undefined;
-  /** All of it, where it is in memory. @internal */
+  /** Its whole content, if it is in memory. @internal */
   content: Uint8Array | undefined;
   readonly #store: UploadStore;
 
@@ -140,7 +140,7 @@ export class ReceivedFile implements UploadFile {
     await saveTo(path, this.stream(), overwrite);
   }
 
-  /** Its content does not count any more. @internal */
+  /** Discards its content. @internal */
   drop(): void {
     this.queue.take(this.queue.length);
   }
@@ -161,7 +161,7 @@ export class ReceivedFile implements UploadFile {
   }
 }
 
-/** Writes a file beside its place, and puts it there when it is complete. @throws SvcError `E_UPLOAD_EXISTS`, or what the file system says */
+/** Writes a file beside its destination, and moves it there when complete. @throws SvcError `E_UPLOAD_EXISTS`, or an error of the file system */
 async function saveTo(path: string, chunks: AsyncIterable<Uint8Array>, overwrite: boolean): Promise<void> {
   const beside = join(dirname(path), `.svc-${randomBytes(12).toString('hex')}.part`);
   const handle = await open(beside, 'wx');
@@ -182,7 +182,7 @@ async function saveTo(path: string, chunks: AsyncIterable<Uint8Array>, overwrite
   }
 }
 
-/** rename() replaces what is there, link() does not; some file systems have no links. */
+/** rename() replaces an existing file, link() does not; some file systems have no links. */
 async function publish(beside: string, path: string): Promise<void> {
   try {
     await link(beside, path);
@@ -196,15 +196,15 @@ async function publish(beside: string, path: string): Promise<void> {
 }
 
 /*
- * A temporary file without a name: bytes are appended, and read anywhere.
+ * A temporary file without a name: bytes are appended, and read at any offset.
  *
- * It is made for its owner alone (0600), and unlinked before the first byte is written, so that a process that is killed leaves
- * nothing behind. Where a system cannot unlink an open file, close() removes it.
+ * It is created for its owner only (0600), and unlinked before the first byte is written, so that a killed process leaves nothing.
+ * If a system cannot unlink an open file, close() removes it.
  */
 
-/** What is written at once. */
+/** Bytes written at once. */
 const SPOOL_BLOCK_BYTES = 262_144;
-/** How many pieces are written at once: fewer than any system's IOV_MAX. */
+/** Number of chunks written at once: less than any system's IOV_MAX. */
 const MAX_CHUNKS = 256;
 
 /** The file is made with the first flush(). */
@@ -241,7 +241,7 @@ class Spool {
     }
   }
 
-  /** Chunks are written as they are: joining them would make as much garbage again. */
+  /** Chunks are written without joining them, which would double the garbage. */
   async #writeBlock(handle: FileHandle): Promise<void> {
     let chunks: Uint8Array[] = [];
     let length = 0;
@@ -283,7 +283,7 @@ class Spool {
     return handle;
   }
 
-  /** A full disk is no mistake of the client's, nor of the code. */
+  /** A full disk is neither the client's mistake nor a bug. */
   #failure(error: NodeJS.ErrnoException): unknown {
     if (error.code === 'ENOSPC' || error.code === 'EDQUOT')
       return new HTTPException(507, 'There is no room for the files of this form', { cause: error });
@@ -298,7 +298,7 @@ class Spool {
   }
 }
 
-/** What is left of the pieces when so many bytes have been written. */
+/** The chunks that remain after so many bytes were written. */
 function behind(chunks: readonly Uint8Array[], written: number): Uint8Array[] {
   let left = written;
   return chunks.flatMap((chunk) => {

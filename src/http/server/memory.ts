@@ -1,6 +1,6 @@
 /**
  * The transport without a socket: a web `Request` in, a web `Response` out, through the same request class and pipeline.
- * For tests, and for runtimes that speak fetch.
+ * For tests, and for runtimes with fetch.
  */
 import { EventEmitter } from 'node:events';
 import { Readable, duplexPair } from 'node:stream';
@@ -39,7 +39,7 @@ class MemoryIncoming extends Readable implements Incoming {
     this.complete = this.#reader === undefined;
     request.signal.addEventListener('abort', () => this.destroy(new ClientDisconnected()), { once: true });
     this.on('error', () => {
-      /* told to whoever reads; nobody else is interested */
+      /* the reader of the body gets it */
     });
   }
 
@@ -61,7 +61,7 @@ class MemoryOutgoing extends EventEmitter implements Outgoing {
   writableFinished = false;
   destroyed = false;
 
-  /** The answer is complete, or nobody wants it any more. */
+  /** The response is complete, or the client has left. */
   close(isFinished: boolean): void {
     this.destroyed = true;
     this.writableFinished = isFinished;
@@ -69,12 +69,12 @@ class MemoryOutgoing extends EventEmitter implements Outgoing {
   }
 }
 
-/** Told how an answer ended: whole, or not, and why if it was not the client. */
+/** Called with the outcome of a response. */
 type Close = (isFinished: boolean, failure?: unknown) => Promise<void>;
 
 /**
- * Answers a web request. The promise resolves with the head; what the request left for afterwards has run by then, unless
- * the body comes in pieces: then it runs when they are read, or cancelled. `prepare` sees the request before anybody else.
+ * Handles a web request. The promise resolves with the head; callbacks after the response have run by then. A chunked body runs them
+ * when it is read or cancelled. `prepare` gets the request first.
  */
 export async function answerInMemory(
   app: ServedApplication,
@@ -93,7 +93,7 @@ export async function answerInMemory(
     if (req.isAnswered) await app.finish(req, isFinished ? undefined : (failure ?? new ClientDisconnected()));
   };
   if (request.signal.aborted)
-    void close(false); // an abort before this line has no event any more
+    void close(false); // an earlier abort emits no event
   else request.signal.addEventListener('abort', () => void close(false), { once: true });
   return respond(app, request, req, outgoing, await app.handle(req), close);
 }
@@ -126,7 +126,7 @@ async function respond(
   return new Response(isEmpty ? null : (body as string | Uint8Array<ArrayBuffer> | null), {
     status,
     headers,
-  }); // pieces have left above
+  }); // chunks returned above
 }
 
 /** A WebSocket that is open, as its client has it. */
@@ -138,7 +138,7 @@ interface OpenedInMemory {
   readonly over: Promise<void>;
 }
 
-/** Answers a request that asks for a WebSocket: with the client's end of an open one, or an ordinary answer. */
+/** Handles a WebSocket request: returns the client's end of an open one, or an ordinary response. */
 export async function upgradeInMemory(
   app: ServedApplication,
   request: Request,
@@ -183,7 +183,7 @@ export async function upgradeInMemory(
   });
   server.once('close', () => setImmediate(() => client.destroy())); // behind what was sent before
   client.once('close', () => server.destroy());
-  socket.start(Buffer.alloc(0)); // what it sends waits in the stream until the client listens
+  socket.start(Buffer.alloc(0)); // bytes wait in the stream until the client listens
   return { headers, stream: client, socket, over };
 }
 
@@ -194,7 +194,7 @@ function lengthOf(response: HttpResponse, isHead: boolean): number {
   return isChunks(body) ? response.contentLength : body.byteLength;
 }
 
-/** Pieces as a web stream; `close` is told how it ended. Aborting ends the source, as a client that leaves does. */
+/** Chunks as a web stream; `close` gets the outcome. An abort ends the source, like a client that leaves. */
 function streamOf(chunks: Chunks, signal: AbortSignal, close: Close): ReadableStream<Uint8Array> {
   const iterator = iterate(chunks);
   return new ReadableStream<Uint8Array>(
@@ -217,7 +217,7 @@ function streamOf(chunks: Chunks, signal: AbortSignal, close: Close): ReadableSt
           await close(true);
           controller.close();
         } catch (error) {
-          Promise.try(() => iterator.return?.()).catch(ignore); // `error` is the one to tell
+          Promise.try(() => iterator.return?.()).catch(ignore); // `error` is reported
           await close(false, error);
           controller.error(error);
         }
@@ -228,5 +228,5 @@ function streamOf(chunks: Chunks, signal: AbortSignal, close: Close): ReadableSt
       },
     },
     { highWaterMark: 0 },
-  ); // nothing is pulled, and no file opened, for an answer that nobody reads
+  ); // a response without a reader pulls nothing, and opens no file
 }

@@ -13,13 +13,13 @@ import type { OptionKind } from '../../base/options.ts';
 
 /** The limits of a server, as options of an application. `undefined` means not given. */
 export interface LimitOptions {
-  /** How long a client may take to send the head of a request, and to be silent on a new connection, 10 ... 3_600_000 ms. Default 10_000. */
+  /** Time for a client to send the head of a request, and limit of silence on a new connection, 10 ... 3_600_000 ms. Default 10_000. */
   readonly headersTimeoutMs?: number | undefined;
   /** How long it may take for the whole request with its body, 10 ... 86_400_000 ms. Default 30_000; a route may have its own. */
   readonly requestTimeoutMs?: number | undefined;
   /** How long it may be silent between two requests, 10 ... 3_600_000 ms. Default 5_000, with `trustProxy` 65_000: a proxy must be the first to close. */
   readonly keepAliveTimeoutMs?: number | undefined;
-  /** How long it may take no byte of an answer that waits for it, 10 ... 3_600_000 ms. Default 30_000; then, or by half as long again, its connection is cut. */
+  /** Time for which a client may take no byte of a waiting response, 10 ... 3_600_000 ms. Default 30_000; then, or half as long later, its connection is cut. */
   readonly sendTimeoutMs?: number | undefined;
   /** Connections of a process, 1 ... 1_000_000. Default 20_000; beyond it 503, then they are closed. */
   readonly maxConnections?: number | undefined;
@@ -48,7 +48,7 @@ const KINDS: { readonly [K in keyof Limits]: OptionKind<number> } = {
   maxHeaderFields: int(200, 10, 10_000),
 };
 const NAMES = Object.keys(KINDS) as (keyof Limits)[]; // KINDS is a literal
-/** Proxies keep idle connections for a minute. One that is closed as the next request comes over it would fail it. */
+/** Proxies keep idle connections for a minute. If the server closed one first, the next request over it would fail. */
 const BEHIND_PROXY_MS = 65_000;
 
 /** The default limits. */
@@ -62,7 +62,7 @@ export const LIMIT_OPTIONS: { readonly [K in keyof Limits]: OptionKind<number | 
     NAMES.map((name) => [name, given<number>(KINDS[name].needs, KINDS[name].accepts)]),
   ) as Record<keyof Limits, OptionKind<number | undefined>>; // each name has been read
 
-/** How a route says `requestTimeoutMs`. @internal */
+/** Parses `requestTimeoutMs` of a route. @internal */
 export const REQUEST_TIMEOUT: OptionKind<number | undefined> = LIMIT_OPTIONS.requestTimeoutMs;
 
 /** Reads the settings. @throws SvcError `E_CONFIG_CAST` */
@@ -86,15 +86,15 @@ export function readLimits(config: Config, isBehindProxy: boolean): Limits {
 
 /** A certificate and its key: PEM, or paths of PEM files, which SIGHUP reads again. `undefined` means not given. */
 export interface TlsOptions {
-  /** The certificate, then those that lead to its authority. Default: the file that SVC_TLS_CERT names. */
+  /** The certificate, then its chain to the authority. Default: the file that SVC_TLS_CERT names. */
   readonly cert?: string | undefined;
   /** The private key. Default: the file that SVC_TLS_KEY names. */
   readonly key?: string | undefined;
   /** The passphrase of the key, if it is encrypted. */
   readonly passphrase?: string | undefined;
-  /** The authorities of clients: given, every client must show a certificate that one of them has signed. */
+  /** Authorities of client certificates. If given, every client needs a certificate that one of them signed. */
   readonly ca?: string | undefined;
-  /** The oldest version that is spoken. Default `TLSv1.2`. */
+  /** Minimum version. Default `TLSv1.2`. */
   readonly minVersion?: 'TLSv1.2' | 'TLSv1.3' | undefined;
 }
 

@@ -1,10 +1,10 @@
 /**
- * What a request's head may not be, where node:http's parser lets it through: one pass, which allocates nothing for a good one.
+ * Checks of a request head that node:http's parser omits: one pass, without allocation for a valid head.
  *
  *   parser (400, 431)   bare LF, obs-fold, "X :", two lengths, a length beside Transfer-Encoding, control characters
- *   here                versions, targets, Host, Transfer-Encoding, Expect, fields that count once, the number of fields
+ *   here                versions, targets, Host, Transfer-Encoding, Expect, unrepeatable fields, the number of fields
  *
- * What two readers could understand in two ways is refused, not mended: one of the two may be the proxy in front.
+ * Ambiguous heads are refused, not repaired: a proxy in front may have read them differently.
  */
 import { parseAddress } from '../request/proxy.ts';
 import { findField, isNamed } from '../headers.ts';
@@ -19,16 +19,16 @@ interface RequestHead {
   readonly rawHeaders: readonly string[];
 }
 
-/** What is special about a head. Whatever it is, the connection ends with the answer: what follows cannot be relied upon. */
+/** Findings of a head. With any of them the connection ends with the response, because what follows is unreliable. */
 export interface HeadVerdict {
-  /** 400 ... 505, answered in place of the application; 0 where the application answers. */
+  /** 400 ... 505, sent instead of calling the application; 0 if the application responds. */
   readonly status: number;
   readonly detail: string;
 }
 
 const refusal = (status: number, detail: string): HeadVerdict => Object.freeze({ status, detail });
 
-/** Another protocol is named, and nobody here speaks it: answered as it stands (RFC 9110 §7.8). node:http reads nothing behind it. */
+/** It names another protocol, which is not supported: handled as an ordinary request (RFC 9110 §7.8). node:http reads nothing after it. */
 const UPGRADE = refusal(0, '');
 const VERSION = refusal(505, 'The protocol is HTTP/1.1 or HTTP/1.0');
 const FIELDS = refusal(431, 'The request has too many header fields');
@@ -42,9 +42,9 @@ const CODING_LAST = refusal(400, 'The last transfer coding is not chunked');
 const CODING_EARLY = refusal(400, 'HTTP/1.0 has no Transfer-Encoding');
 const PROTO = refusal(400, 'A field must not be called __proto__');
 const TWICE = refusal(400, 'A field that counts once came twice');
-const EXPECTATION = refusal(417, 'Nothing but 100-continue can be expected'); // and nobody knows whether the body will come
+const EXPECTATION = refusal(417, 'Nothing but 100-continue can be expected'); // it is unknown whether the body will follow
 
-/** One bit for each field that decides something and is defined once (RFC 9110 §5.3): of two, one reader may take the first, another the last. `upgrade` may come often. */
+/** One bit for each decisive field that is defined once (RFC 9110 §5.3): of two values readers may choose differently. `upgrade` may repeat. */
 const SEEN = {
   host: 1,
   range: 2,
@@ -55,7 +55,7 @@ const SEEN = {
   upgrade: 64,
 } as const;
 
-/** What is special about a head; undefined, for nearly all, means nothing. `maxFields`: beyond it 431. */
+/** Checks a head; undefined, as for nearly all, means that it is ordinary. `maxFields`: more is 431. */
 export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | undefined {
   const { rawHeaders, httpVersionMinor } = head;
   if (head.httpVersionMajor !== 1) return VERSION; // 0.9 and 2.0 pass the parser
@@ -91,7 +91,7 @@ export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | u
         if (isNamed(name, 'if-range')) bit = SEEN.ifRange;
         break;
       case 9:
-        if (isNamed(name, '__proto__')) refused ??= PROTO; // whoever copies the fields into an object would set its prototype
+        if (isNamed(name, '__proto__')) refused ??= PROTO; // copying the fields into an object would set its prototype
         break;
       case 12:
         if (name === 'Content-Type' || isNamed(name, 'content-type')) bit = SEEN.contentType;
@@ -119,7 +119,7 @@ function judgeTarget(method: string | undefined, target: string): HeadVerdict | 
   return authority !== '' && isHost(authority) ? undefined : AUTHORITY; // with a user it is no host (RFC 9110 §4.2.4)
 }
 
-/** Without chunked at its end a body has no end that could be known: 400. Other codings before it nobody here decodes: 501 (RFC 9112 §6.1, §6.3). */
+/** A body whose last coding is not chunked has no known end: 400. Other codings are not supported: 501 (RFC 9112 §6.1, §6.3). */
 function judgeCoding(value: string, httpVersionMinor: number): HeadVerdict | undefined {
   if (httpVersionMinor === 0) return CODING_EARLY;
   if (isNamed(value, 'chunked')) return undefined;
@@ -169,7 +169,7 @@ function isPort(text: string, start: number): boolean {
   return true;
 }
 
-/** Whether a client wants to go on with the connection behind the answer (RFC 9112 §9.3). */
+/** Whether a client wants to keep the connection (RFC 9112 §9.3). */
 export function keepsConnection({ rawHeaders, httpVersionMinor }: RequestHead): boolean {
   const options =
     findField(rawHeaders, 'connection')

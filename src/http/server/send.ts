@@ -33,7 +33,7 @@ import type { Chunk, ChunkIterator, Chunks } from '../chunks.ts';
 import type { RequestIdentity } from '../request-id.ts';
 import type { HttpResponse } from '../response.ts';
 
-/** What is answered, as far as its answer depends on it. */
+/** The request of a response, as far as the response depends on it. */
 interface SentTo {
   readonly method: string;
   readonly id: string;

@@ -40,7 +40,7 @@ import type { RequestIdentity } from '../request-id.ts';
 import type { Sending } from './send.ts';
 import type { SecureTransport } from './tls.ts';
 
-/** What a server serves. */
+/** The application that a server serves. */
 export interface ServedApplication {
   readonly defaults: RequestDefaults;
   readonly clock: Clock;
@@ -53,7 +53,7 @@ export interface ServedApplication {
   readonly longestRequestMs?: number | undefined;
   /** Whether a request is a health probe, which is served even under overload. */
   isProbe?(req: TransportRequest): boolean;
-  /** Counts connections and their requests; undefined where nobody does. */
+  /** Counts connections and their requests; undefined if they are not counted. */
   readonly connections?: ConnectionMeter | undefined;
   /** Answers. Never throws, never rejects. */
   handle(req: TransportRequest): Answer;
@@ -408,7 +408,7 @@ export class HttpServer {
       this.#onRefused(req, error);
       if (outgoing.headersSent) return void outgoing.destroy();
       outgoing.on('close', this.#sending.onOver);
-      outgoing.statusMessage = ''; // of the status that was to be sent
+      outgoing.statusMessage = ''; // not the text of the failed status
       outgoing.writeHead(500, ['Content-Length', '0', req.idField, req.id]).end();
     }
   }

@@ -1,11 +1,11 @@
 /**
- * TLS: a server of node:https, whose certificate can be renewed while it serves. Loaded only where somebody asks for TLS.
+ * TLS: a node:https server whose certificate can be renewed while it runs. Loaded only if TLS is used.
  *
- *   files or PEM -> checked: readable, of one pair -> server          SIGHUP -> checked -> the server's from now on
- *                                                                            \ refused: the old ones stay, and it is logged
+ *   files or PEM -> checked: readable, matching -> server          SIGHUP -> checked -> used from now on
+ *                                                                            \ refused: logged, and the old ones stay
  *
- * Connections that are open keep what they have begun with. Keys of session tickets are made anew twice a day, and with every
- * certificate: whoever gets hold of one reads no more than that (RFC 8446 §8.1, RFC 5077 §5.5).
+ * Open connections keep their certificate. Keys of session tickets are replaced twice a day, and with every certificate, so a stolen key
+ * decrypts little (RFC 8446 §8.1, RFC 5077 §5.5).
  */
 import { X509Certificate, constants, createPrivateKey, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -21,7 +21,7 @@ import type { ServerTlsOptions } from './options.ts';
 
 const TICKET_KEYS_MS = 12 * 3_600_000;
 const TICKET_KEY_BYTES = 48;
-/** All of TLS 1.3; of 1.2 those that keep what was said from whoever gets the key later, and encrypt with authentication (RFC 9325 §4.2). */
+/** All ciphers of TLS 1.3; of 1.2 those with forward secrecy and authenticated encryption (RFC 9325 §4.2). */
 const CIPHERS = [
   'TLS_AES_256_GCM_SHA384',
   'TLS_CHACHA20_POLY1305_SHA256',
@@ -31,10 +31,10 @@ const CIPHERS = [
     `ECDHE-RSA-${cipher}`,
   ]),
 ].join(':');
-/** A certificate that ends so soon is told of. */
+/** A certificate that expires within this time is reported. */
 const SOON_MS = 14 * 24 * 3_600_000;
 
-/** What node:tls is given. */
+/** Options for node:tls. */
 interface Credentials {
   readonly cert: string;
   readonly key: string;
@@ -51,7 +51,7 @@ export class SecureTransport {
   readonly #log: Logger;
   #credentials: Credentials;
   #server: SecureServer | undefined;
-  /** Connections below TLS: node:http knows those only that have shaken hands. */
+  /** TCP connections before the TLS handshake: node:http counts only completed ones. */
   readonly #sockets = new Set<Socket>();
 
   /** Reads certificate and key. @throws SvcError `E_TLS` */
@@ -62,14 +62,14 @@ export class SecureTransport {
     this.#credentials = this.#load();
   }
 
-  /** The server; to be called once. */
+  /** Creates the server; call it once. */
   createServer(options: ServerOptions, listener: RequestListener): Server {
     const server = (this.#server = createServer(
       {
         ...options,
         ...this.#credentials,
         handshakeTimeout: options.headersTimeout, // node:tls waits for two minutes
-        ALPNProtocols: ['http/1.1', 'http/1.0'], // whoever offers neither is refused (RFC 7301 §3.2)
+        ALPNProtocols: ['http/1.1', 'http/1.0'], // clients that offer neither are refused (RFC 7301 §3.2)
         requestCert: this.#options.ca !== undefined,
         rejectUnauthorized: true,
       },
@@ -94,7 +94,7 @@ export class SecureTransport {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** Reads certificate and key again. What is wrong with them is logged, and the old ones stay. */
+  /** Reads certificate and key again. Problems are logged, and the old ones stay. */
   reload(): void {
     try {
       this.#credentials = this.#load();
@@ -113,13 +113,13 @@ export class SecureTransport {
   }
 }
 
-/** Reads what was named, and makes sure that a server can use it. @throws SvcError `E_TLS` */
+/** Reads the files, and checks that a server can use them. @throws SvcError `E_TLS` */
 function readCredentials({ cert, key, ca, passphrase, minVersion }: ServerTlsOptions): Credentials {
   const credentials: Credentials = {
     cert: readPem(cert, 'certificate'),
     key: readPem(key, 'key'),
     minVersion,
-    ciphers: tls.DEFAULT_CIPHERS === constants.defaultCoreCipherList ? CIPHERS : tls.DEFAULT_CIPHERS, // else who started the process has chosen
+    ciphers: tls.DEFAULT_CIPHERS === constants.defaultCoreCipherList ? CIPHERS : tls.DEFAULT_CIPHERS, // otherwise the user that started the process chose it
     ...(ca === undefined ? {} : { ca: readPem(ca, 'authorities') }),
     ...(passphrase === undefined ? {} : { passphrase }),
   };
@@ -148,7 +148,7 @@ function readPem(source: string, what: string): string {
   }
 }
 
-/** What OpenSSL says, in words that do not show what it has read. */
+/** OpenSSL's error text, without the content that it read. */
 function reasonOf(error: unknown): string {
   const { code = '' } = error as { code?: string };
   if (/PASSPHRASE|PASSWORD|BAD_DECRYPT|INTERRUPTED/i.test(code))
@@ -156,7 +156,7 @@ function reasonOf(error: unknown): string {
   return `certificate or key is no PEM that can be used (${code})`;
 }
 
-/** What clients will refuse, or soon: nothing, or a sentence. */
+/** Returns a warning about a certificate that clients refuse, or soon will. */
 function lifeOf({ cert }: Credentials, nowMs: number): string[] {
   const { validFrom, validTo } = new X509Certificate(cert);
   if (Date.parse(validTo) <= nowMs) return [`the certificate has ended on ${validTo}`];
@@ -164,7 +164,7 @@ function lifeOf({ cert }: Credentials, nowMs: number): string[] {
   return Date.parse(validTo) - nowMs < SOON_MS ? [`the certificate ends on ${validTo}`] : [];
 }
 
-/** What is wrong with a pair, in a sentence each: for checks. */
+/** Problems of a pair, one sentence each, for checks. */
 export function examinePair(options: ServerTlsOptions, nowMs: number): string[] {
   try {
     return lifeOf(readCredentials(options), nowMs);

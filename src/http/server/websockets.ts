@@ -1,10 +1,10 @@
 /**
- * The WebSockets of one server: node:http's `upgrade` -> the application -> 101 and an open socket, or an ordinary answer.
+ * WebSockets of one server: node:http's `upgrade` -> the application -> 101 and an open socket, or an ordinary response.
  *
  *   upgrade -> begin(req) -> app.upgrade(req) -> 101 -> WebSocketConnection -> closed -> finish(req)
- *                                          \-> any other answer, with "Connection: close"
+ *                                          \-> any other response, with "Connection: close"
  *
- * What an open socket keeps of its request is its fields: node:http's objects, several KB, are let go of.
+ * An open socket keeps only the fields of its request: node:http's objects, several KB, are released.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { ignore, within } from '../../base/promises.ts';
@@ -25,7 +25,7 @@ import type { SocketHost, SocketDeps, WebSocketConnection } from '../websocket/w
 import type { DeflateAgreement } from '../websocket/deflate.ts';
 import type { Handshake } from '../websocket/handshake.ts';
 
-/** What a server serves, as far as sockets need it. */
+/** The application, as sockets use it. */
 interface SocketApplication {
   readonly defaults: RequestDefaults;
   readonly clock: Clock;
@@ -36,17 +36,17 @@ interface SocketApplication {
   count(req: TransportRequest, response: HttpResponse, durationMs: number): void;
 }
 
-/** What the server does itself. */
+/** The server, as sockets use it. */
 interface UpgradeHost {
-  /** Counts a request. Answers what refuses it, before the application sees it. */
+  /** Counts a request. Returns a refusal before the application sees it. */
   begin(req: TransportRequest, incoming: IncomingMessage): HttpResponse | undefined;
-  /** Sends an ordinary answer, the last of its connection. Resolves when nothing more goes out. */
+  /** Sends an ordinary response, the last of its connection. Resolves when it has ended. */
   refuse(req: TransportRequest, socket: Socket, response: HttpResponse): Promise<void>;
   /** A connection becomes a WebSocket. */
   accept(socket: Socket): void;
-  /** A request that has begun is answered: its socket is open, or the last byte of another answer is out. */
+  /** Called when a request is finished: its socket is open, or another response was sent. */
   answered(): void;
-  /** A socket is gone. */
+  /** Called when a socket has closed. */
   closed(): void;
 }
 
@@ -77,8 +77,8 @@ const USUAL_TEXTS: ReadonlyMap<string, string> = new Map(
 );
 
 /**
- * What of a request an open socket keeps, and its answer as the request sees it: over when the socket is. No streams, for a
- * handshake has no body, and one of node:http's would cost more than all the rest.
+ * The request of an open socket, which ends with the socket. It has no streams, because a handshake has no body, and node:http's
+ * streams would cost more than everything else.
  */
 class UpgradeExchange implements Outgoing {
   readonly url: string | undefined;
@@ -107,7 +107,7 @@ class UpgradeExchange implements Outgoing {
     this.socket = socket;
   }
 
-  /** As what comes: whoever reads bodies asks first whether there is one. */
+  /** Body reader of a request without a body. */
   get incoming(): Incoming {
     return this as unknown as Incoming;
   }
@@ -126,17 +126,17 @@ class UpgradeExchange implements Outgoing {
   }
 }
 
-/** How long handlers of sockets that were cut may take to see it. */
+/** Time for handlers of cut sockets to end. */
 const LAST_WORDS_MS = 1_000;
-/** What is freed may lie unused up to here. */
+/** Free memory that may stay unused. */
 const KEPT_BYTES = 16_777_216;
 
-/** The WebSockets of one server, and the requests that ask for more. */
+/** WebSockets of one server, and the requests that ask for more. */
 export class OpenSockets {
   readonly #app: SocketApplication;
   readonly #host: UpgradeHost;
   readonly #open = new Map<WebSocketConnection, UpgradeExchange>();
-  /** Sockets whose requests are being decided about, or refused. */
+  /** Sockets whose requests are being decided, or refused. */
   readonly #pending = new Set<Socket>();
   #isClosing = false;
   #whenEmpty: (() => void) | undefined;
@@ -158,7 +158,7 @@ export class OpenSockets {
     return this.#open.size;
   }
 
-  /** Whether node:http is to give a connection up for this request. One behind another that waits for its answer stays a request. */
+  /** Whether node:http should hand over the connection for this request. A request that waits behind another stays an ordinary one. */
   isAskedFor(incoming: IncomingMessage): boolean {
     return (
       asksForWebSocket(incoming) &&
@@ -172,7 +172,7 @@ export class OpenSockets {
     if (connectionOf(socket).hasSaidClose) return void socket.destroy();
     const outgoing = new UpgradeExchange(incoming);
     const req = new TransportRequest(outgoing.incoming, outgoing, this.#app.defaults);
-    const response = this.#host.begin(req, incoming) ?? this.#app.upgrade!(req); // hasSocketAt() has said so
+    const response = this.#host.begin(req, incoming) ?? this.#app.upgrade!(req); // hasSocketAt() has checked it
     if (response instanceof HttpResponse) return this.#answer(req, outgoing, socket, head, response);
     this.#pending.add(socket);
     void response.then((settled) => {
@@ -234,9 +234,9 @@ export class OpenSockets {
   }
 
   #refuse(req: TransportRequest, outgoing: UpgradeExchange, socket: Socket, response: HttpResponse): void {
-    this.#pending.add(socket); // node:http does not know it any more
+    this.#pending.add(socket); // node:http no longer knows it
     socket.once('close', () => this.#pending.delete(socket));
-    socket.resume(); // what comes is not read, and no end of it is to be missed
+    socket.resume(); // incoming bytes are ignored, and its end must not be missed
     void this.#host
       .refuse(req, socket, response)
       .then(() => this.#end(req, outgoing, socket.writableFinished ? undefined : new ClientDisconnected()));
@@ -258,21 +258,21 @@ export class OpenSockets {
 }
 
 /**
- * Has the C library keep more than 128 KiB of what is freed: it gives memory at the end of its heap back otherwise, and each page of the chunks that come
- * next is a fault (messages of 4 KiB: 0.2 of one each, which is a tenth of their cost). glibc keeps up to twice the largest block of its own mapping that
- * was freed (mallopt(3)), so one is, untouched. Elsewhere it is a block like any other.
+ * Lets the C library keep more than 128 KiB of freed memory. Otherwise it returns memory at the end of its heap, and each page of the
+ * next chunks is a fault (messages of 4 KiB: 0.2 of one each, a tenth of their cost). glibc keeps up to twice the largest freed block of
+ * its own mapping (mallopt(3)), so one is allocated and freed, untouched. Elsewhere it is an ordinary block.
  */
 function keepFreedMemory(): void {
   new ArrayBuffer(KEPT_BYTES / 2).transfer(0);
 }
 
 /*
- * From a request to an open WebSocket: the answer 101 as the pipeline sees it, and its bytes (RFC 6455 §4.2.2).
+ * From a request to an open WebSocket: the 101 response as the pipeline sees it, and its bytes (RFC 6455 §4.2.2).
  *
- * Middleware finds an ordinary response and may add fields and cookies. One that returns another response has refused.
+ * Middleware gets an ordinary response, and may add fields and cookies. Another response refuses the handshake.
  */
 
-/** What was agreed upon. */
+/** Negotiated parameters. */
 export interface Agreement {
   readonly handshake: Handshake;
   /** Empty where there is none. */
@@ -283,7 +283,7 @@ export interface Agreement {
 /** Makes the socket on a stream. */
 export type OpenSocket = (stream: Duplex, deps: SocketDeps) => WebSocketConnection;
 
-/** 101: the connection goes on as a WebSocket. */
+/** 101: the connection continues as a WebSocket. */
 export class SwitchingProtocols extends HttpResponse {
   readonly #agreement: Agreement;
   readonly #open: OpenSocket;
@@ -321,7 +321,7 @@ export class SwitchingProtocols extends HttpResponse {
   }
 }
 
-/** Fields that each answer has. */
+/** Fields of each response. */
 const SENT: ReadonlySet<string> = new Set([
   'Upgrade',
   'Connection',
@@ -337,7 +337,7 @@ const NOT_SENT: ReadonlySet<string> = new Set([
   'keep-alive',
 ]);
 
-/** The bytes of the answer, in latin1. Its fields have been checked when they were set. */
+/** The bytes of the response, in latin1. Its fields were checked when they were set. */
 function headOf(response: SwitchingProtocols, req: TransportRequest, isSecure: boolean): string {
   let text = 'HTTP/1.1 101 Switching Protocols\r\n';
   const fields = response.fields(isSecure);

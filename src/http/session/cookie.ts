@@ -27,7 +27,7 @@ import type { Keyring } from '../../crypto/keys.ts';
 
 /** How the cookie is kept. `undefined` means not given. */
 export interface SessionCookieOptions {
-  /** A name that does not begin with `__` gets the prefix that the other options allow, `__Host-` or `__Secure-`; without TLS and outside production it is left out. Default: a name of our own. */
+  /** Cookie name. Without a leading `__` it gets the prefix that the other options allow, `__Host-` or `__Secure-`, except outside production without TLS. Default: this framework's name. */
   readonly name?: string | undefined;
   /** Default: over TLS, and in production always. `false` is refused in production. */
   readonly secure?: boolean | undefined;
@@ -42,9 +42,9 @@ export interface SessionCookieOptions {
 /** A cookie by its options. */
 export class KeptCookie {
   readonly #name: string;
-  /** Without the prefix that asks for `Secure`. */
+  /** Name without the prefix that requires `Secure`. */
   readonly #plainName: string;
-  /** What decides over each request; undefined: where it runs and how the request came. */
+  /** How each request is decided; undefined: by environment and connection. */
   readonly #secure: boolean | undefined;
   readonly #attributes: {
     readonly sameSite: 'strict' | 'lax' | 'none';
@@ -77,17 +77,17 @@ export class KeptCookie {
     return { name: secure ? this.#name : this.#plainName, secure };
   }
 
-  /** What it is called over TLS, or in production. */
+  /** Name over TLS, and in production. */
   get secureName(): string {
     return this.#secure === false ? this.#plainName : this.#name;
   }
 
-  /** What it is called elsewhere. */
+  /** Name elsewhere. */
   get plainName(): string {
     return this.#secure === true ? this.#name : this.#plainName;
   }
 
-  /** What a value is bound to, so that it counts in this cookie alone: two of one name may have other paths. No name has a `;`. */
+  /** Context of a protected value: it is valid only in this cookie. Cookies with equal names may have other paths; no name contains `;`. */
   boundName({ name }: HostCookie): string {
     const { path, domain } = this.#attributes;
     return `${name}${path === '/' ? '' : `; Path=${path}`}${domain === undefined ? '' : `; Domain=${domain}`}`;
@@ -98,7 +98,7 @@ export class KeptCookie {
     response.setCookie(name, value, { ...this.#attributes, secure, maxAgeSeconds });
   }
 
-  /** What it lacks where the application runs. */
+  /** Missing protections in this environment. */
   *findings(subject: string, env: Env): Generator<Omit<Finding, 'place'>> {
     if (env !== 'production') return;
     if (this.#secure === false) {
@@ -106,7 +106,7 @@ export class KeptCookie {
         rule: 'SVC207',
         severity: 'error',
         subject,
-        message: `its cookie "${this.#name}" is not Secure, so that it goes over connections that anybody on the way can read`,
+        message: `its cookie "${this.#name}" is not Secure, so it is also sent over connections without TLS`,
         remedy: 'Leave out cookie.secure: outside production the cookie does without TLS anyway',
       };
     }
@@ -122,7 +122,7 @@ export class KeptCookie {
   }
 }
 
-/** Says once that browsers may drop a cookie, with which nobody stays logged in and no form is accepted. */
+/** Warns once that browsers may drop a cookie, so that logins and forms fail. */
 export class MissingTls {
   readonly #log: SecurityLog;
   #isReported = false;
@@ -131,7 +131,7 @@ export class MissingTls {
     this.#log = log;
   }
 
-  /** A proxy that speaks TLS says so; without one, browsers drop what is `Secure`. */
+  /** A trusted proxy reports TLS; without one, browsers drop `Secure` cookies. */
   notice(req: HttpRequest, { name, secure }: HostCookie): void {
     if (
       this.#isReported ||
@@ -151,8 +151,8 @@ export class MissingTls {
 }
 
 /**
- * Keeps a response out of shared caches: `fallback` where it says nothing of caching; `public` and `s-maxage` give way to
- * `private`; what says `private` or `no-store` stays as it is.
+ * Keeps a response out of shared caches. Without cache directives it sets `fallback`; `public` and `s-maxage` become `private`;
+ * `private` and `no-store` stay.
  */
 export function keepPrivate(headers: HeaderList, fallback: 'private' | 'no-store'): void {
   const field = headers.get('cache-control');
@@ -172,7 +172,7 @@ export function keepPrivate(headers: HeaderList, fallback: 'private' | 'no-store
   );
 }
 
-/** `private="Set-Cookie"` keeps one field private, and the rest shared: it counts as neither. */
+/** `private="Set-Cookie"` applies to one field only, so it counts as neither. */
 function isShared(directive: string): boolean {
   return /^(?:public|s-maxage\b.*)$/i.test(directive);
 }
@@ -195,7 +195,7 @@ export type ReadValue =
       readonly kind: 'valid';
       readonly payload: string;
       readonly times: ValueTimes;
-      /** Whether it would be written with the same key now. */ readonly isCurrentKey: boolean;
+      /** Whether the current key made it. */ readonly isCurrentKey: boolean;
     }
   | { readonly kind: 'refused'; readonly reason: ValueIssue };
 
@@ -206,7 +206,7 @@ const SEALED = new RegExp(String.raw`^e1${HEAD}([\w-]{38,})$`);
 /** 96 bits (NIST SP 800-38D §8.2.2), random: one key may seal some 2^32 values, which at 100 a second is a year. */
 const IV_BYTES = 12;
 const TAG_BYTES = 16;
-/** A cookie has no room for more. */
+/** Maximum length of a cookie. */
 const MAX_COOKIE_CHARACTERS = 4_096;
 
 /** Writes and reads values of one purpose. */
@@ -215,7 +215,7 @@ export class ProtectedValues {
   readonly #protection: Protection;
   readonly #maxCharacters: number;
 
-  /** `label` says what the values are for. Texts longer than `maxCharacters` (default 4_096) are malformed. */
+  /** `label`: purpose of the values. Longer texts than `maxCharacters` (default 4_096) are malformed. */
   constructor(
     ring: Keyring,
     label: string,
@@ -227,7 +227,7 @@ export class ProtectedValues {
     this.#maxCharacters = maxCharacters;
   }
 
-  /** The text of a payload, to be kept under `name`. */
+  /** Protects a payload for the cookie `name`. */
   write(name: string, payload: string, { issuedSeconds, expiresSeconds }: ValueTimes): string {
     const { id, key } = this.#ring.current;
     const head = `${this.#protection === 'signed' ? 's1' : 'e1'}.${id}.${issuedSeconds}.${expiresSeconds}`;
@@ -236,7 +236,7 @@ export class ProtectedValues {
     return `${text}.${hmacSha256(key, bound(name, text))}`;
   }
 
-  /** Opens a value that was made for `name`. Never throws, whatever the text is. */
+  /** Opens a value of the cookie `name`. Never throws. */
   read(name: string, text: string, nowSeconds: number): ReadValue {
     const parts =
       text.length > this.#maxCharacters ? null : (this.#protection === 'signed' ? SIGNED : SEALED).exec(text);
@@ -266,13 +266,13 @@ function refused(reason: ValueIssue): ReadValue {
   return { kind: 'refused', reason };
 }
 
-/** The length tells where the name ends: no name and text make the same bytes as another pair. */
+/** The length prefix keeps two pairs of name and text from giving the same bytes. */
 function bound(name: string, text: string): string {
   return `${name.length}:${name}.${text}`;
 }
 
 function verified(key: KeyObject, text: string, body: string, given: string): string | undefined {
-  // as text, not as bytes: the last character has two bits that decoding would not look at
+  // as text: decoding ignores two bits of the last character
   return timingSafeEqual(Buffer.from(hmacSha256(key, text)), Buffer.from(given))
     ? Buffer.from(body, 'base64url').toString()
     : undefined;

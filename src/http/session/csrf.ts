@@ -1,5 +1,5 @@
 /**
- * CSRF middleware: a request that changes something must prove that a page of this application has sent it.
+ * CSRF middleware: a state-changing request must prove that a page of this application sent it.
  *
  *   safe method, exempt path -----------------------------------------------------------> passes
  *   Sec-Fetch-Site: same-origin, none -\
@@ -9,8 +9,8 @@
  *
  *   token = random "." HMAC-SHA-256(key, kind ":" length(id) ":" id "." random)     both base64url, 87 characters
  *
- * The id is that of the session. A visitor without one gets a random id in a cookie of this host when a token is asked for,
- * and not before; so logging in is covered, too. Each token has a random part of its own: compressed pages give nothing away.
+ * The id is the session's. A visitor without a session gets a random id in a host cookie when a token is first requested, so login
+ * forms are covered, too. Each token has its own random part, so compression of pages reveals nothing.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { Forbidden, SvcError } from '../../base/errors.ts';
@@ -43,17 +43,18 @@ import type { HttpResponse } from '../response.ts';
 import type { OwnPages } from '../origins.ts';
 import type { SessionCookieOptions } from './cookie.ts';
 
-/** What is checked. `undefined` means not given. */
+/** Options of the check. `undefined` means not given. */
 export interface CSRFOptions {
   /**
-   * Path templates of requests that are not checked, because something else proves who sends them: those of the route that is
-   * written so, of every route below `{p:path}`, and of the very path. `/{tenant}/hook` leaves the route `/account/hook` checked. Single routes say it themselves: `meta: { csrf: false }`. */
+   * Path templates of unchecked requests, whose sender is proved otherwise: the route with that template, every route below
+   * `{p:path}`, and the exact path. `/{tenant}/hook` leaves the route `/account/hook` checked. A route exempts itself by
+   * `meta: { csrf: false }`. */
   readonly exempt?: readonly string[] | undefined;
-  /** Other origins whose pages may send requests, with a token: `['https://admin.example']`. The application's own need not be named, unless a proxy changes `Host`. */
+  /** Other origins whose pages may send requests, with a token: `['https://admin.example']`. Needed for the application's own origin only if a proxy changes `Host`. */
   readonly trustedOrigins?: readonly string[] | undefined;
-  /** Whether hosts of the same site count as our own. Default false: a sibling host may belong to somebody else. */
+  /** Accepts hosts of the same site. Default false: a sibling host may have another owner. */
   readonly allowSameSite?: boolean | undefined;
-  /** Whether a request with `Authorization: Bearer ...` and no cookie at all passes: no browser adds that by itself. Default false. */
+  /** Accepts `Authorization: Bearer ...` without any cookie: browsers do not add it by themselves. Default false. */
   readonly exemptBearer?: boolean | undefined;
   /** The cookie of visitors without a session. Default name `svc_csrf`, with `__Host-` as the session's. */
   readonly cookie?: SessionCookieOptions | undefined;
@@ -67,7 +68,7 @@ const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 const TOKEN = /^[\w-]{43}\.[\w-]{43}$/;
 const TOKEN_CHARACTERS = 87;
 const ID = /^[\w-]{43}$/;
-/** What the answer to a checked request depends on. */
+/** Request fields that the response to a checked request depends on. */
 const VARYING = ['Sec-Fetch-Site', 'Origin'] as const;
 
 /** Why a request is refused; for the log. */
@@ -76,7 +77,7 @@ type Reason =
 
 const CSRF: StateKey<RequestProtection> = stateKey('csrf');
 
-/** Refuses requests that other sites make a browser send. Stands behind the session middleware. */
+/** Refuses requests that other sites make a browser send. Use it inside the session middleware. */
 export class CSRFMiddleware implements Middleware {
   readonly kind = 'csrf';
   readonly #exempt: Exemptions;
@@ -116,7 +117,7 @@ export class CSRFMiddleware implements Middleware {
     this.#cookie = new KeptCookie(`${owner} cookie`, 'svc_csrf', cookie);
   }
 
-  /** The session's keys will do; with a session middleware of somebody else's, the application's secret is needed. */
+  /** The session's keys are used; with a foreign session middleware the application's secret is needed. */
   get secrets(): readonly string[] | undefined {
     return this.#secrets;
   }
@@ -146,7 +147,7 @@ export class CSRFMiddleware implements Middleware {
     const isOurs = session instanceof SessionMiddleware;
     this.#secrets = session === undefined || isOurs ? undefined : ['authSecret'];
     const ring = isOurs ? session.ring : ringOf(view);
-    if (ring === undefined) return; // SVC205 says so
+    if (ring === undefined) return; // SVC205 reports it
     this.#ring = ring.derive('svc csrf');
     this.#services = view.services;
     this.#audit = SecurityLog.of(view.services);
@@ -154,7 +155,7 @@ export class CSRFMiddleware implements Middleware {
     this.#own = { ...this.#own, knowsScheme: readTrustProxy(view.config('trustProxy')) !== undefined };
   }
 
-  /** Whether requests of a route need a token, whoever sends them. @internal */
+  /** Whether requests of a route need a token. @internal */
   covers(route: CompiledRoute): boolean {
     if (SAFE_METHODS.has(route.method) || this.#exempt.hasAll(route)) return false;
     return !(this.#exemptsBearer && route.security.some(({ scheme }) => scheme === 'bearer'));
@@ -225,19 +226,19 @@ export class CSRFMiddleware implements Middleware {
 }
 
 /**
- * A CSRF token for pages and clients of this request's visitor: to be sent back in the field `X-CSRF-Token`, or as the form
- * field `_csrf_token`; in a multipart form before its first file. Each call gives another one; all are valid as long as the session is the same, so ask for it behind
- * whatever changes the session: `regenerate()`, or the first `set()`. Its answer gets `Cache-Control: no-store` unless it
- * says otherwise, and is never public.
+ * Returns a CSRF token for the visitor of this request. Send it back in the field `X-CSRF-Token`, or as the form field `_csrf_token`,
+ * in a multipart form before its first file. Each call returns a new one; all are valid while the session is the same. Request it
+ * after changes of the session: `regenerate()`, or the first `set()`. The response gets `Cache-Control: no-store` by default, and is
+ * never public.
  *
- * @throws SvcError `E_CSRF_ABSENT` without CSRF middleware, `E_SESSION_SENT` once the answer has left the handler
+ * @throws SvcError `E_CSRF_ABSENT` without CSRF middleware, `E_SESSION_SENT` after the response left the handler
  */
 export function csrfToken(req: HttpRequest): string {
   if (!req.state.has(CSRF)) throw new SvcError('E_CSRF_ABSENT', []);
   return req.state.get(CSRF).token();
 }
 
-/** As {@link csrfToken}; undefined where nothing asks for one. @internal */
+/** Like {@link csrfToken}; undefined without CSRF middleware. @internal */
 export function csrfTokenIfAny(req: HttpRequest): string | undefined {
   return req.state.has(CSRF) ? req.state.get(CSRF).token() : undefined;
 }
@@ -247,7 +248,7 @@ export function csrfField(req: HttpRequest): string {
   return `<input type="hidden" name="${TOKEN_FIELD}" value="${csrfToken(req)}">`; // base64url needs no escaping
 }
 
-/** What requests are protected with. */
+/** Protection of an application. */
 interface ProtectionDeps {
   readonly ring: Keyring;
   readonly cookie: KeptCookie;
@@ -255,7 +256,7 @@ interface ProtectionDeps {
   readonly missingTls: MissingTls;
 }
 
-/** What protects one request. */
+/** Protection of one request. */
 class RequestProtection {
   readonly #req: HttpRequest;
   readonly #deps: ProtectionDeps;
@@ -269,7 +270,7 @@ class RequestProtection {
     this.#deps = deps;
   }
 
-  /** Whether the client has anything that a token could be bound to. */
+  /** Whether the client has a session or visitor id that a token can be bound to. */
   get hasVisitor(): boolean {
     return !this.#req.session.isNew || this.#visitorId() !== undefined;
   }
@@ -286,12 +287,12 @@ class RequestProtection {
     return `${random}.${mac(this.#deps.ring.current, subject, random)}`;
   }
 
-  /** What is wrong with a token that came with this request. */
+  /** Returns why the token of a request is invalid. */
   issueOf(token: string): Reason | undefined {
     if (token.length !== TOKEN_CHARACTERS || !TOKEN.test(token)) return 'token_malformed';
     const { session } = this.#req;
     const visitorId = this.#visitorId();
-    const subject = session.isNew ? ofVisitor(visitorId!) : ofSession(session.id); // hasVisitor was asked before
+    const subject = session.isNew ? ofVisitor(visitorId!) : ofSession(session.id); // hasVisitor was checked before
     const given = Buffer.from(token.slice(44));
     const isKnown = this.#deps.ring.keys.some((key) =>
       timingSafeEqual(Buffer.from(mac(key, subject, token.slice(0, 43))), given),
@@ -321,7 +322,7 @@ class RequestProtection {
   }
 }
 
-/** The kind keeps a visitor's id, which is no secret from the visitor, from standing for a session's. */
+/** The kind keeps a visitor's id, which the visitor knows, from being used as a session's. */
 function ofSession(id: string): string {
   return `session:${id.length}:${id}`;
 }
@@ -337,11 +338,10 @@ type FoundToken =
   { readonly kind: 'found'; readonly text: string } | { readonly kind: 'none'; readonly reason: Reason };
 
 /**
- * The token of a request: header or form field, and where both are there, one and the same. A token in the query would stand
- * in logs and histories.
+ * The token of a request: header or form field; both must be equal. A token in the query would end up in logs and histories.
  *
- * Of a multipart body only what stands before its first file is looked at, and no more than 64 KiB, so that nobody uploads
- * for nothing; what has been read is read again by the handler, which may stream it. Beside a header it is not looked at.
+ * A multipart body is read only up to its first file, at most 64 KiB, so that no upload is wasted. The handler can still
+ * read or stream everything. With a header the body is not read.
  */
 async function tokenOf(req: HttpRequest): Promise<FoundToken> {
   const header = req.headers[TOKEN_HEADER];

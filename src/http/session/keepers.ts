@@ -1,10 +1,10 @@
 /**
- * Where sessions are kept between requests: in a signed or sealed cookie, or in a store whose records a cookie names.
+ * Storage of sessions: in a signed or sealed cookie, or in a store whose records a cookie names.
  *
  *   cookie   svc_session = protected { i: id, b: born, v: values, f: flashes }
  *   store    svc_session = signed id         session:SHA-256(id) -> { b: born, v: values, f: flashes }, sealed if wanted
  *
- * Both cookies say when they were issued and when they end. The store knows no id, so that who reads it can use no session.
+ * Both cookies have issue and expiry times. The store has only hashes of ids, so a reader of the store cannot use a session.
  */
 import { createHash } from 'node:crypto';
 import { HTTPException, PayloadTooLarge, SvcError } from '../../base/errors.ts';
@@ -20,14 +20,14 @@ import type { HttpResponse } from '../response.ts';
 import type { KeptCookie, ReadValue, ValueIssue, ValueTimes } from './cookie.ts';
 import type { OpenedSession, SessionData, StoredSession } from './values.ts';
 
-/** Opens the session of a request, and keeps it once there is an answer. */
+/** Opens the session of a request, and stores it after the response. */
 export interface SessionKeeper {
   open(req: HttpRequest): Awaitable<RequestSession>;
   /** Only for a session that has been read, and is closed. */
   keep(session: RequestSession, req: HttpRequest, response: HttpResponse): Awaitable<void>;
 }
 
-/** What sessions are kept by. Lifetimes in seconds. */
+/** Settings of sessions. Lifetimes in seconds. */
 interface SessionDeps {
   readonly services: Services;
   readonly ring: Keyring;
@@ -44,10 +44,10 @@ const MAX_RECORD_BYTES = 1_000_000;
 const MAX_RECORD_CHARACTERS = 1_500_000;
 /** Each one lost means that another request has won; so many at once belong to no browser. */
 const MAX_ATTEMPTS = 100;
-/** The idle time is renewed when a tenth of it is over: not with every answer, and without ending anybody early. */
+/** The idle time is renewed when a tenth of it is over: not with every response, and without ending a session early. */
 const RENEWED_AFTER = 10;
 
-/** What both kinds of keeper do with their cookie. */
+/** Cookie handling shared by both kinds. */
 class SessionCookie {
   readonly #deps: SessionDeps;
   readonly #values: ProtectedValues;
@@ -69,7 +69,7 @@ class SessionCookie {
     return req.cookies[this.#deps.cookie.on(req, this.#deps.services.env).name];
   }
 
-  /** What the cookie of a request says; undefined when there is none, or none that counts. */
+  /** Value of the request's cookie; undefined without a valid one. */
   read(req: HttpRequest): Extract<ReadValue, { kind: 'valid' }> | undefined {
     const on = this.#deps.cookie.on(req, this.#deps.services.env);
     const text = req.cookies[on.name];
@@ -92,7 +92,7 @@ class SessionCookie {
     return { ...record, isDue: isIdle || !value.isCurrentKey };
   }
 
-  /** From now to the end of the idle time, or of the absolute one if that comes first. */
+  /** Seconds until the idle end, or the absolute end if earlier. */
   timesOf(bornSeconds: number): ValueTimes {
     const { maxAgeSeconds, absoluteSeconds } = this.#deps;
     const issuedSeconds = this.nowSeconds;
@@ -123,12 +123,12 @@ class SessionCookie {
     if (this.textOf(req) !== undefined) cookie.set(response, cookie.on(req, services.env), '', 0);
   }
 
-  /** One line for those who watch. The value is not in it. */
+  /** Logs one line for intrusion detection, without the value. */
   reject(req: HttpRequest, reason: ValueIssue | 'unknown_session'): void {
     this.#audit.refused('session_rejected', req, { reason });
   }
 
-  /** What the client has sent may be why a session cannot be kept, and so may the program: one line says which mistake it would be. */
+  /** A session may be too large because of the client's input or the program: one line says which mistake it would be. */
   unkept(req: HttpRequest, mistake: SvcError): void {
     this.#audit.refused('session_not_kept', req, { error: mistake });
   }
@@ -153,7 +153,7 @@ class SessionCookie {
 
 // -- in the cookie --
 
-/** Sessions in cookies. Of requests that run at the same time, the answer that arrives last decides. */
+/** Sessions in cookies. Of concurrent requests, the last response wins. */
 export class CookieKeeper implements SessionKeeper {
   readonly #cookie: SessionCookie;
 
@@ -164,7 +164,7 @@ export class CookieKeeper implements SessionKeeper {
     );
   }
 
-  /** Nothing is read before somebody asks. */
+  /** The cookie is parsed on first use. */
   open(req: HttpRequest): RequestSession {
     return new RequestSession(
       () => {
@@ -179,7 +179,7 @@ export class CookieKeeper implements SessionKeeper {
     );
   }
 
-  /** A session that was only read is renewed by pages, not by what runs beside them: that may answer after a logout, and would undo it. */
+  /** A session that was only read is renewed by pages only: another request may respond after a logout, and would undo it. */
   keep(session: RequestSession, req: HttpRequest, response: HttpResponse): void {
     const { opened } = session;
     if (!session.isKept) {
@@ -198,12 +198,12 @@ export class CookieKeeper implements SessionKeeper {
 
 // -- in a store --
 
-/** Sessions in a store. Requests that run at the same time each change their own keys. */
+/** Sessions in a store. Concurrent requests change their own keys only. */
 export class StoreKeeper implements SessionKeeper {
   readonly #store: RecordStore;
   readonly #deps: SessionDeps;
   readonly #cookie: SessionCookie;
-  /** Undefined: records are kept as they are. */
+  /** Undefined: records are not encrypted. */
   readonly #seal: ProtectedValues | undefined;
 
   constructor(deps: SessionDeps, store: RecordStore) {
@@ -215,7 +215,7 @@ export class StoreKeeper implements SessionKeeper {
       : undefined;
   }
 
-  /** A cookie that counts costs one look into the store before the handler runs, for `session.get()` does not wait. */
+  /** A valid cookie costs one read of the store before the handler, because `session.get()` is synchronous. */
   async open(req: HttpRequest): Promise<RequestSession> {
     const unkept = (mistake: SvcError): void => this.#cookie.unkept(req, mistake);
     const value = this.#cookie.read(req);
@@ -230,10 +230,10 @@ export class StoreKeeper implements SessionKeeper {
 
   async keep(session: RequestSession, req: HttpRequest, response: HttpResponse): Promise<void> {
     const { endedId, opened } = session;
-    const wasAlive = endedId === undefined || (await this.#store.delete(keyOf(endedId))); // first: nobody shall have both
+    const wasAlive = endedId === undefined || (await this.#store.delete(keyOf(endedId))); // first, so that the two never exist together
     if (!session.isKept) return session.isDestroyed ? this.#cookie.clear(req, response) : undefined;
     if (opened === undefined || endedId !== undefined) {
-      // another request has ended it: what it held must not come back, what this one has set may stay
+      // another request has ended it: its old values must not return, the new ones may stay
       const data = session.over(wasAlive ? session.base : NO_DATA);
       if (!wasAlive && data.values.size === 0 && data.flashes.length === 0) return;
       const times = this.#cookie.timesOf(this.#cookie.nowSeconds);
@@ -254,7 +254,7 @@ export class StoreKeeper implements SessionKeeper {
     this.#cookie.set(req, response, on, this.#cookie.written(on, id, times).text, times); // 43 characters: there is room
   }
 
-  /** Writes what the request has changed over whatever is there now. False when the session has been ended meanwhile. */
+  /** Applies the request's changes to the current record. Returns false if the session was ended meanwhile. */
   async #merge(
     req: HttpRequest,
     session: RequestSession,
@@ -312,14 +312,14 @@ function bornOf({ opened, endedId }: RequestSession): number | undefined {
   return endedId === undefined ? opened?.bornSeconds : undefined;
 }
 
-/** Whether somebody has opened a page, as browsers tell it; clients that tell nothing are taken at their word. */
+/** Whether the request opens a page, according to the browser; other clients are accepted. */
 function isPage(req: HttpRequest): boolean {
   const mode = req.headers['sec-fetch-mode'];
   return mode === undefined || mode === 'navigate';
 }
 
 /*
- * What is kept of a session as text, and what is left out when it does not fit.
+ * Encodes a session as text, and drops messages that do not fit.
  */
 
 /** The text of a session; `id` where nothing else names it. */
@@ -332,7 +332,7 @@ function encoded({ values, flashes }: SessionData, bornSeconds: number, id?: str
   });
 }
 
-/** What {@link encoded} wrote; undefined for anything else, which only another version of the program can have written. */
+/** Decodes the text of {@link encoded}; undefined for other text, which only another version of the program can have written. */
 function decoded(text: string): StoredSession | undefined {
   const { i: id = '', b: bornSeconds, v: values, f: flashes = [] } = recordMembers(text);
   if (
@@ -349,7 +349,7 @@ function decoded(text: string): StoredSession | undefined {
     bornSeconds,
     text,
     data: {
-      values: new Map(Object.entries(values)), // members named __proto__ are entries like any other
+      values: new Map(Object.entries(values)), // a member named __proto__ is an ordinary entry
       flashes: pairs.map(([kind, message]) => ({ kind: String(kind), text: String(message) })),
     },
   };
@@ -362,8 +362,8 @@ interface Written {
 }
 
 /**
- * What `write` makes of the session with as many of its newest messages as there is room for: values are worth more, and a
- * message often repeats what a client has sent. Too many bytes when not even the values fit.
+ * Result of `write` for the session with as many of its newest messages as fit: values are more important, and a message often
+ * repeats input of the client. Too many bytes if even the values do not fit.
  */
 function fitted(data: SessionData, mostBytes: number, write: (data: SessionData) => Written): Written {
   let written = write(data);

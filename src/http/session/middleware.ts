@@ -1,11 +1,11 @@
 /**
  * Session middleware: `req.session`, kept in a signed cookie or in a store.
  *
- *   req - open - handler: get, set, flash ... - answer or error - keep - Set-Cookie, if anything has changed
+ *   req - open - handler: get, set, flash ... - response or error - keep - Set-Cookie, if anything has changed
  *
- * What is kept and for how long: keepers.ts; what a handler sees: values.ts. A session is written whatever
- * the answer is, errors too, and before its head goes out: later changes are refused. Who never reads it costs nothing but
- * the cookie's name; an answer for which it was read has `Vary: Cookie`, one with any cookie stays out of shared caches.
+ * keepers.ts stores sessions; values.ts is the handler's view. A session is written with every kind of response, including errors,
+ * before the head is sent: later changes are refused. An unused session costs only a look-up of the cookie's name. A response that
+ * depends on the session has `Vary: Cookie`, and a response with a cookie stays out of shared caches.
  */
 import { SvcError } from '../../base/errors.ts';
 import { Keyring, authSecrets } from '../../crypto/keys.ts';
@@ -32,7 +32,7 @@ export type { SessionCookieOptions } from './cookie.ts';
 
 /** How sessions are kept. `undefined` means not given. */
 export interface SessionOptions {
-  /** What cookies are signed with: one secret of at least 32 bytes, or a list of which the first signs and the others still count. Default: the application's `authSecret`. */
+  /** Signing secret of at least 32 bytes, or a list: the first signs, all are accepted. Default: the application's `authSecret`. */
   readonly secrets?: Secrets | undefined;
   /** How long a session lasts that is not used, in seconds, 1 ... 31_536_000. Default 604_800, seven days, or `absoluteSeconds` if that is less. */
   readonly maxAgeSeconds?: number | undefined;
@@ -40,15 +40,15 @@ export interface SessionOptions {
   readonly absoluteSeconds?: number | undefined;
   /** Name and attributes of the cookie. */
   readonly cookie?: SessionCookieOptions | undefined;
-  /** Where sessions are kept; the cookie then holds a random id. Default: in the cookie, which ends only by its own time: a copy of it outlives `destroy()`. */
+  /** Store of sessions; the cookie then has a random id. Default: the cookie itself, which ends only by its expiry: a copy survives `destroy()`. */
   readonly store?: RecordStore | undefined;
-  /** Whether what is kept, in the cookie or the store, is encrypted (AES-256-GCM). Default false: signed, and readable. */
+  /** Encrypts cookie or record (AES-256-GCM). Default false: signed, and readable. */
   readonly encrypt?: boolean | undefined;
 }
 
 const YEAR_SECONDS = 31_536_000;
 
-/** Gives every request a session. */
+/** Adds a session to every request. */
 export class SessionMiddleware implements Middleware {
   readonly kind = 'session';
   readonly secrets: readonly string[] | undefined;
@@ -94,12 +94,12 @@ export class SessionMiddleware implements Middleware {
     this.#isSealed = read.encrypt;
   }
 
-  /** The keys that sessions are signed with, for whatever is bound to them; undefined while there is no secret. @internal */
+  /** Keys of the session, for values that are bound to it; undefined without a secret. @internal */
   get ring(): Keyring | undefined {
     return this.#ring;
   }
 
-  /** What the cookie is called where the application runs. @internal */
+  /** Name of the cookie in this environment. @internal */
   cookieNameIn(env: Env): string {
     return env === 'production' ? this.#cookie.secureName : this.#cookie.plainName;
   }
@@ -174,7 +174,7 @@ export class SessionMiddleware implements Middleware {
   }
 }
 
-/** What caches must know of the answer. */
+/** Sets the cache fields of the response. */
 function seen(session: RequestSession, response: HttpResponse): HttpResponse {
   if (session.isRead) response.headers.vary('Cookie');
   if (response.headers.has('Set-Cookie')) keepPrivate(response.headers, 'private');

@@ -1,14 +1,14 @@
 /**
- * The session as one request sees it: read when it is first asked for, changes remembered, handed over once the answer is there.
+ * The session of one request: read on first use, with recorded changes, stored after the response.
  *
- * What is kept is a value of {@link SessionData}; what this request did to it can be done again to a newer one, so that
- * requests of one session that run at the same time do not lose each other's keys.
+ * The stored value is {@link SessionData}. The changes of this request can be applied again to a newer value, so that concurrent
+ * requests of one session do not lose each other's keys.
  */
 import { randomBytes } from 'node:crypto';
 import { BadRequest, SvcError } from '../../base/errors.ts';
 import type { Flash, Session, SessionKey } from '../contracts.ts';
 
-/** What is kept of a session. */
+/** Stored value of a session. */
 export interface SessionData {
   readonly values: ReadonlyMap<string, unknown>;
   /** The oldest first. */
@@ -21,13 +21,13 @@ export interface OpenedSession {
   /** When its absolute lifetime began, in seconds since the epoch. */
   readonly bornSeconds: number;
   readonly data: SessionData;
-  /** What it was read from: a store replaces this, and nothing newer. */
+  /** Record that it was read from: a store replaces only this version. */
   readonly text: string;
-  /** Whether it is to be written again although nothing has changed: part of its idle time is over, or its key is an old one. */
+  /** Whether it must be written again although nothing changed: part of its idle time is over, or its key is old. */
   readonly isDue: boolean;
 }
 
-/** A session as its text says, before anybody has looked at its times. */
+/** A decoded session, before its times are checked. */
 export type StoredSession = Omit<OpenedSession, 'isDue'>;
 
 /** Nothing. */
@@ -46,9 +46,9 @@ export function sessionKey<T>(name: string): SessionKey<T> {
   return Object.freeze({ name });
 }
 
-/** Messages that nobody takes must not add up: of more, the oldest are forgotten. */
+/** Limit of unread messages; the oldest are dropped. */
 const MAX_FLASHES = 50;
-/** Messages are for people; what clients send often stands in them. */
+/** Limit of a message's length: messages often contain input of the client. */
 const MAX_FLASH_CHARACTERS = 500;
 /** Deeper than any data, and far from the end of the stack. */
 const MAX_DEPTH = 100;
@@ -59,12 +59,12 @@ export class RequestSession implements Session {
   readonly #onUnkept: (mistake: SvcError) => void;
   #isRead = false;
   #opened: OpenedSession | undefined;
-  /** Whether the client's session goes on, under its own id or a new one. */
+  /** Whether the client's session continues, under its own id or a new one. */
   #continues = false;
   #id: string | undefined;
   #endedId: string | undefined;
   #isDestroyed = false;
-  /** What it began with, less what regenerate() or destroy() have dropped. */
+  /** Initial values, less those that regenerate() or destroy() dropped. */
   #base: SessionData = NO_DATA;
   #values = new Map<string, unknown>();
   /** Set or deleted by this request. */
@@ -104,7 +104,7 @@ export class RequestSession implements Session {
   set(key: string | SessionKey<unknown>, value: unknown): void {
     this.#change();
     const name = nameOf(key);
-    this.#values.set(name, JSON.parse(JSON.stringify(this.#checked(name, value)))); // a copy: what becomes of the caller's object is the caller's affair
+    this.#values.set(name, JSON.parse(JSON.stringify(this.#checked(name, value)))); // a copy, because the caller may change its object
     this.#changed.add(name);
     this.#handedOut.delete(name);
   }
@@ -157,20 +157,20 @@ export class RequestSession implements Session {
     return this.#base.flashes;
   }
 
-  // -- for those who keep it --
+  // -- for the keeper --
 
-  /** Whether anybody has looked at it, so that the answer may depend on it. @internal */
+  /** Whether it was read, so that the response may depend on it. @internal */
   get isRead(): boolean {
     return this.#isRead;
   }
 
-  /** Whether the client has a session when this answer has come, as far as is known yet. @internal */
+  /** Whether the client will have a session after this response, as known so far. @internal */
   get isKept(): boolean {
     this.#read();
     return this.#continues || this.#values.size > 0 || this.#flashed.length > 0;
   }
 
-  /** What the client has brought. @internal */
+  /** The client's session. @internal */
   get opened(): OpenedSession | undefined {
     return this.#opened;
   }
@@ -180,12 +180,12 @@ export class RequestSession implements Session {
     return this.#endedId;
   }
 
-  /** Whether the client should forget its cookie. @internal */
+  /** Whether to remove the client's cookie. @internal */
   get isDestroyed(): boolean {
     return this.#isDestroyed;
   }
 
-  /** Whether this request has done anything to it; known once it is closed. @internal */
+  /** Whether this request changed it; known after it is closed. @internal */
   get isChanged(): boolean {
     return (
       this.#changed.size > 0 ||
@@ -195,12 +195,12 @@ export class RequestSession implements Session {
     );
   }
 
-  /** What it began with. @internal */
+  /** Initial value. @internal */
   get base(): SessionData {
     return this.#base;
   }
 
-  /** Takes no changes from now on, and finds what was changed in place. @throws SvcError `E_SESSION_VALUE`, or BadRequest for what a client may have sent @internal */
+  /** Refuses later changes, and detects values changed in place. @throws SvcError `E_SESSION_VALUE`, or BadRequest for a value that a client may have sent @internal */
   close(): void {
     this.#isClosed = true;
     for (const [name, before] of this.#handedOut) {
@@ -208,7 +208,7 @@ export class RequestSession implements Session {
     }
   }
 
-  /** What this request has done, done to `data`. @internal */
+  /** Applies the changes of this request to `data`. @internal */
   over(data: SessionData): SessionData {
     const values = new Map(data.values);
     for (const name of this.#changed) {
@@ -241,7 +241,7 @@ export class RequestSession implements Session {
     this.#read();
   }
 
-  /** The value. @throws SvcError `E_SESSION_VALUE` for what would come back from JSON as something else, or not at all; BadRequest if a body may hold it */
+  /** Checks a value. @throws SvcError `E_SESSION_VALUE` if JSON would change or drop it; BadRequest if a request body may contain it */
   #checked(name: string, value: unknown): unknown {
     const problem = issueOf(value, []);
     if (problem === undefined) return value;
@@ -254,7 +254,7 @@ export class RequestSession implements Session {
     });
   }
 
-  /** The id is worth nothing any more; what comes next has another. */
+  /** Drops the id; the next change gets a new one. */
   #end(): void {
     this.#endedId ??= this.#opened?.id;
     this.#id = undefined;
@@ -277,14 +277,14 @@ function cut(text: string): string {
   return `${text.slice(0, MAX_FLASH_CHARACTERS - 1).replace(/[\ud800-\udbff]$/, '')}…`;
 }
 
-/** What is wrong with a value. */
+/** Returns why a value is invalid. */
 interface ContentIssue {
   readonly text: string;
-  /** Whether JSON may hold it, so that the client and not the program is to blame: `1e999`, or a thousand lists inside each other. */
+  /** Whether a JSON body may contain it, so that the client made the mistake: `1e999`, or a thousand nested lists. */
   readonly isOfInput: boolean;
 }
 
-/** `around`: what the value is nested in. */
+/** `around`: the enclosing values. */
 function issueOf(value: unknown, around: object[]): ContentIssue | undefined {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return undefined;
   if (typeof value === 'number')

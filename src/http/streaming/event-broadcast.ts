@@ -1,11 +1,11 @@
 /**
- * One source of events for many clients: each event is encoded once, and the same bytes are written to every connection.
+ * One source of events for many clients: each event is encoded once, and the same bytes go to every connection.
  *
- *   send(event) -> text -> piece -┬-> connection     a client that leaves more than maxBufferedBytes unread is cut, and comes back
+ *   send(event) -> text -> chunk -┬-> connection     a client with more than maxBufferedBytes unread is cut, and reconnects
  *                               +-> connection
- *                               \-> queue          where something stands between: compression, or no socket
+ *                               \-> queue          if another layer needs chunks: compression, or no socket
  *
- * Events that are sent in one go are one piece, which goes out in the next tick.
+ * Events sent in one turn form one chunk, which is written in the next tick.
  */
 import { HTTPException } from '../../base/errors.ts';
 import { int, readOptions } from '../../base/options.ts';
@@ -19,7 +19,7 @@ import type { ChunkSink, ChunkStep } from '../chunks.ts';
 
 /** How events go to many. `undefined` means not given. */
 export interface EventBroadcastOptions extends Pick<EventStreamOptions, 'heartbeatSeconds' | 'retryMs'> {
-  /** What may wait for one client, in bytes, 1_024 ... 1_073_741_824. Default 1_048_576; beyond it the client is cut. */
+  /** Maximum bytes that wait for one client, 1_024 ... 1_073_741_824. Default 1_048_576; beyond it the client is cut. */
   readonly maxBufferedBytes?: number | undefined;
   /** Clients at a time, 1 ... 1_000_000. Default 10_000; one more is 503. */
   readonly maxStreams?: number | undefined;
@@ -28,13 +28,13 @@ export interface EventBroadcastOptions extends Pick<EventStreamOptions, 'heartbe
 /** Characters that may wait for the next tick. */
 const MOST_TOGETHER = 65_536;
 
-/** Sends the same events to all who listen. */
+/** Sends the same events to all connected clients. */
 export class EventBroadcast {
   readonly #options: ResolvedEventOptions;
   readonly #maxBufferedBytes: number;
   readonly #maxStreams: number;
   readonly #listeners = new Set<Listener>();
-  /** Events for those who listen that they have not been given yet. */
+  /** Events of this turn that were not written yet. */
   #pending = '';
   readonly #flush = (): void => {
     if (this.#pending === '') return;
@@ -61,7 +61,7 @@ export class EventBroadcast {
   }
 
   /**
-   * An answer that has every event from now on. `missed` come first: what a client that comes back has not had, see
+   * Returns a response with every event from now on. `missed` come first: events that a reconnecting client lacks, see
    * `lastEventId()`. @throws SvcError `E_EVENT`, `E_REPLY`
    */
   stream(
@@ -72,7 +72,7 @@ export class EventBroadcast {
     return new BroadcastResponse(options.headers, (request) => this.#listen(earlier, request));
   }
 
-  /** Sends an event, or text as its data. Answers to how many. @throws SvcError `E_EVENT`, `E_REPLY` */
+  /** Sends an event, or text as its data. Returns the number of clients. @throws SvcError `E_EVENT`, `E_REPLY` */
   send(event: ServerSentEvent | string): number {
     const text = encodeEvent(event);
     const { size } = this.#listeners;
@@ -83,7 +83,7 @@ export class EventBroadcast {
     return size;
   }
 
-  /** Ends every stream; who comes afterwards is served again. */
+  /** Ends every stream. Later clients are served again. */
   close(): void {
     for (const listener of this.#listeners) listener.finish();
   }
@@ -92,7 +92,7 @@ export class EventBroadcast {
     if (this.#listeners.size >= this.#maxStreams)
       throw new HTTPException(503, 'There are too many streams', { headers: { 'Retry-After': '5' } });
     const { clock } = request.state.get(services);
-    this.#flush(); // what was sent before is none of its
+    this.#flush(); // events sent before do not belong to it
     const listener: Listener = new Listener(
       this.#options.prelude + earlier,
       this.#maxBufferedBytes,
@@ -140,11 +140,11 @@ const DONE: ChunkStep = Object.freeze({ done: true, value: undefined });
 /** One client. */
 class Listener extends EndlessChunks {
   readonly #maxBufferedBytes: number;
-  /** Hands over what has been sent in this turn. */
+  /** Writes the events of this turn. */
   readonly #catchUp: () => void;
   readonly #onEnd: () => void;
   #sink: ChunkSink | undefined;
-  /** What has not been pulled, nor written. */
+  /** Bytes that were neither pulled nor written. */
   #queue: string;
   #waiting: ((step: ChunkStep) => void) | undefined;
   #isOver = false;
@@ -172,7 +172,7 @@ class Listener extends EndlessChunks {
     if (sink === undefined) return this.#keep(chunk.text);
     if (sink.writeShared(chunk) || sink.writableLength <= this.#maxBufferedBytes) return;
     this.#end();
-    sink.destroy(); // what waits there is too old for whoever reads it some day
+    sink.destroy(); // the waiting events are too old for its reader
   }
 
   beat(): void {
@@ -207,7 +207,7 @@ class Listener extends EndlessChunks {
     this.#waiting = undefined;
   }
 
-  /** For whoever pulls; one who does not in time has the stream end behind what it has had, and comes back. */
+  /** For pulling readers. A reader that is too slow has its stream ended after the events it got, and reconnects. */
   #keep(text: string): void {
     if (this.#waiting !== undefined) {
       this.#waiting({ done: false, value: text });

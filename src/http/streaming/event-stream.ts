@@ -1,9 +1,9 @@
 /**
- * Server-sent events as an answer: a source of events, read as fast as the client takes them, with comments in between that
- * keep the connection alive.
+ * Server-sent events: reads a source as fast as the client takes its events, and sends comments in between to keep the connection
+ * alive.
  *
  *   source - next() - encodeEvent() -\
- *                       heartbeat ---┴-> piece -> the client               a server that stops ends the stream between two events
+ *                       heartbeat ---┴-> chunk -> the client               a stopping server ends the stream between two events
  */
 import { ignore } from '../../base/promises.ts';
 import { int, readOptions, shown, optionalInt } from '../../base/options.ts';
@@ -18,27 +18,27 @@ import type { Beating } from './heartbeat.ts';
 import type { Chunk, ChunkIterator, ChunkStep, Chunks } from '../chunks.ts';
 import type { Answered, ResponseOptions } from '../response.ts';
 
-/** What events are read from: an iterable, an async iterable or a stream of events; text is an event's data. */
+/** Sources of events: iterables, async iterables and streams of events. A string is an event's data. */
 export type Events = Iterable<ServerSentEvent | string> | AsyncIterable<ServerSentEvent | string>;
 
-/** A source that ends by itself with what it still has to say, and is told when the server stops. @internal */
+/** A source that ends itself with its last events when the server stops. @internal */
 export abstract class FiniteEvents {
-  /** The server stops; it may say so more than once. */
+  /** Called when the server stops, possibly more than once. */
   abstract finish(): void;
 }
 
-/** What may accompany a stream of events. */
+/** Options of an event stream. */
 export interface EventStreamOptions extends Omit<ResponseOptions, 'mediaType' | 'status'> {
   /** After how long without an event a comment is sent, in seconds, 1 ... 3_600. Default 15. */
   readonly heartbeatSeconds?: number | undefined;
-  /** How long the client waits before it comes back when the connection has ended, 0 ... 2^31-1 ms. Default: as it likes, browsers some seconds. */
+  /** Reconnection delay of the client, 0 ... 2^31-1 ms. Default: the client's own, some seconds in browsers. */
   readonly retryMs?: number | undefined;
 }
 
 /** Both, read. @internal */
 export interface ResolvedEventOptions {
   readonly heartbeatMs: number;
-  /** Sent at once, so that the client knows it is connected. */
+  /** Sent first, so that the client knows that it is connected. */
   readonly prelude: string;
 }
 
@@ -66,19 +66,19 @@ export function eventFields(headers: Readonly<Record<string, string>> | undefine
 }
 
 /**
- * Server-sent events (`text/event-stream`) for `EventSource`, one at a time as the client takes them. The source is ended when
- * the client leaves, also while an event is awaited; a failure of it ends the connection, and clients come back.
+ * Server-sent events (`text/event-stream`) for `EventSource`, one at a time as the client takes them. The source is ended when the
+ * client leaves, even while an event is awaited. A failure of the source closes the connection, and clients reconnect.
  */
 export class EventStreamResponse extends HttpResponse {
   readonly #source: Events;
   readonly #options: EventStreamOptions;
   readonly #resolved: ResolvedEventOptions;
 
-  /** @throws SvcError `E_STREAM` for what gives no events, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /** @throws SvcError `E_STREAM` for a source without events, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(source: Events | ReadableStream<ServerSentEvent | string>, options: EventStreamOptions = {}) {
     const { headers, ...terms } = options;
     super(null, eventFields(headers));
-    this.#source = checkedSource(source) as Events; // each is read as an event when it comes
+    this.#source = checkedSource(source) as Events; // each item is checked when it is pulled
     this.#options = { ...options };
     this.#resolved = readEventOptions('EventStreamResponse', terms);
   }
@@ -106,7 +106,7 @@ export class EventStreamResponse extends HttpResponse {
   }
 }
 
-/** What a stream of events asks of its request. @internal */
+/** The parts of its request that an event stream uses. @internal */
 export type Streamed = Answered & Pick<HttpRequest, 'state'>;
 
 /** Ends the stream with its request, if it was never read. @internal */
@@ -125,10 +125,10 @@ class EventChunks extends EndlessChunks implements Beating {
   readonly #source: ChunkIterator;
   readonly #leave: () => void;
   #prelude: string | undefined;
-  /** Whoever waits for the next piece. */
+  /** The reader that waits for the next chunk. */
   #waiting: PromiseWithResolvers<ChunkStep> | undefined;
   #isPulling = false;
-  /** What the source gave after a heartbeat had gone to whoever waited. */
+  /** Result of the source that arrived after the reader got a heartbeat. */
   #kept: Promise<ChunkStep> | undefined;
   #isOver = false;
 
@@ -169,7 +169,7 @@ class EventChunks extends EndlessChunks implements Beating {
 
   finish(): void {
     if (this.#source instanceof FiniteEvents) return this.#source.finish();
-    Promise.try(() => this.return()).catch(ignore); // the answer is whole, however its source ends
+    Promise.try(() => this.return()).catch(ignore); // the response is complete, whatever the source does
   }
 
   #pull(): void {
@@ -200,13 +200,13 @@ class EventChunks extends EndlessChunks implements Beating {
     }
   }
 
-  /** To whoever waits, or kept for whoever comes. */
+  /** Passes a result to the waiting reader, or keeps it for the next. */
   #give(step: ChunkStep | Promise<ChunkStep>): void {
     if (this.#waiting !== undefined) this.#waiting.resolve(step);
     else if (!this.#isOver) {
       this.#kept = Promise.resolve(step);
-      this.#kept.catch(ignore); // told with the next pull
-    } else if (step instanceof Promise) step.catch(ignore); // nobody wants it any more
+      this.#kept.catch(ignore); // the next pull reports it
+    } else if (step instanceof Promise) step.catch(ignore); // the stream has ended
     this.#waiting = undefined;
   }
 
@@ -217,30 +217,30 @@ class EventChunks extends EndlessChunks implements Beating {
 }
 
 /*
- * The format of server-sent events (WHATWG HTML §9.2.5): what programs write -> lines of `text/event-stream`.
+ * Format of server-sent events (WHATWG HTML §9.2.5): event objects -> lines of `text/event-stream`.
  *
  *   { event: 'price', id: '7', data: { tea: 3 } }  ->  event: price ␊ id: 7 ␊ data: {"tea":3} ␊ ␊
  *
- * Data of several lines becomes several `data:` fields, which the browser joins again. Names and ids with a line break
- * would be other fields, or whole events: they are refused, as are ids with NUL, which browsers ignore.
+ * Data with several lines becomes several `data:` fields, which browsers join again. Names and ids with a line break would become
+ * other fields or whole events, so they are refused, as are ids with NUL, which browsers ignore.
  */
 
 /** An event. `undefined` means not given; at least one member is. */
 export interface ServerSentEvent {
-  /** What listeners are registered for; browsers take `message` where there is none. One line. */
+  /** Event type of the listeners; `message` by default. One line. */
   readonly event?: string | undefined;
-  /** What a client that comes back says it has had last: see `lastEventId()`. One line without NUL; empty: nothing. */
+  /** Id that a reconnecting client sends back: see `lastEventId()`. One line without NUL; empty: none. */
   readonly id?: string | undefined;
-  /** How long the client waits before it comes back, in milliseconds: an integer 0 ... 2^31-1. */
+  /** Reconnection delay in milliseconds: an integer 0 ... 2^31-1. */
   readonly retryMs?: number | undefined;
-  /** Text as it is, anything else as JSON. Without it browsers tell nobody of the event. */
+  /** A string, or any other value as JSON. Browsers do not dispatch an event without data. */
   readonly data?: unknown;
 }
 
 /** A line that browsers skip: keeps the connection from being taken for dead. */
 export const COMMENT = ':\n\n';
 
-/** An event, or text that is its data, as it is sent. @throws SvcError `E_EVENT`, `E_REPLY` for data that is no JSON */
+/** Encodes an event, or a string as its data. @throws SvcError `E_EVENT`, `E_REPLY` for data without JSON */
 export function encodeEvent(given: unknown): string {
   if (typeof given === 'string') return `${dataOf(given)}\n`;
   if (typeof given !== 'object' || given === null)
@@ -255,7 +255,7 @@ export function encodeEvent(given: unknown): string {
   return `${text}\n`;
 }
 
-/** The field that says when to come back. @throws SvcError `E_EVENT` */
+/** The field `retry`. @throws SvcError `E_EVENT` */
 function retryOf(ms: unknown): string {
   if (!Number.isInteger(ms) || (ms as number) < 0 || (ms as number) > 2_147_483_647)
     throw new SvcError('E_EVENT', [`its retryMs is ${shown(ms)}, an integer 0 … 2147483647 is needed`]);
@@ -278,8 +278,8 @@ function oneLine(name: string, value: unknown): string {
 }
 
 /**
- * The id of the last event that a client has had when it comes back (field `Last-Event-ID`); undefined for one that comes for
- * the first time. It is what a client says: look it up, do not trust it.
+ * Id of the last event that a reconnecting client got (field `Last-Event-ID`); undefined for a new client. It comes from the client:
+ * look it up, do not trust it.
  */
 export function lastEventId(req: {
   readonly headers: Readonly<Record<string, string | undefined>>;

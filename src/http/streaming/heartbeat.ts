@@ -1,15 +1,15 @@
 /**
- * Heartbeats: one timer for all streams of a clock that have the same interval, however many there are.
+ * Heartbeats: one timer for all streams of a clock with the same interval.
  */
 import type { Clock } from '../../base/clock.ts';
 
-/** What has a heart. */
+/** A stream with a heartbeat. */
 export interface Beating {
   /** Called once an interval. */
   beat(): void;
 }
 
-/** By clock and interval; gone with their last stream. */
+/** By clock and interval; deleted with their last stream. */
 const hearts = new WeakMap<Clock, Map<number, Heartbeat>>();
 
 /** The streams that beat together. */
@@ -24,13 +24,13 @@ export class Heartbeat {
     this.#intervalMs = intervalMs;
   }
 
-  /** Adds a stream; the answer takes it off again. */
+  /** Adds a stream. The returned function removes it. */
   static join(clock: Clock, intervalMs: number, stream: Beating): () => void {
     const heart = Heartbeat.of(clock, intervalMs).add(stream);
     return () => heart.remove(stream);
   }
 
-  /** The heart of a clock that beats so often, for those who {@link add} and {@link remove} themselves. */
+  /** The heartbeat of a clock and interval, for callers of {@link add} and {@link remove}. */
   static of(clock: Clock, intervalMs: number): Heartbeat {
     let ofClock = hearts.get(clock);
     if (ofClock === undefined) hearts.set(clock, (ofClock = new Map()));

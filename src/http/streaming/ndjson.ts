@@ -1,5 +1,5 @@
 /**
- * Lines of JSON as an answer (`application/x-ndjson`): each value of a source is one line, sent when it comes.
+ * Lines of JSON (`application/x-ndjson`): each value of a source is one line, sent when it comes.
  */
 import { checkedSource, StreamingResponse, toJson } from '../response.ts';
 import { isPending, iterate } from '../chunks.ts';
@@ -7,16 +7,16 @@ import type { Chunk, ChunkIterator, ChunkStep, Chunks } from '../chunks.ts';
 import type { ResponseOptions } from '../response.ts';
 
 /**
- * Values as lines of JSON, one each: dates in ISO 8601, bigints as decimal strings. A value that is no JSON, like any failure
- * of the source, is a 500 if it is the first, and ends the connection later.
+ * Values as lines of JSON: dates in ISO 8601, bigints as decimal strings. A value without JSON, like any failure of the source, is a 500
+ * if it is the first, and closes the connection later.
  */
 export class NDJSONResponse extends StreamingResponse {
-  /** @throws SvcError `E_STREAM` for what gives no values */
+  /** @throws SvcError `E_STREAM` for a source without values */
   constructor(
     values: Iterable<unknown> | AsyncIterable<unknown> | ReadableStream<unknown>,
     options: ResponseOptions = {},
   ) {
-    const source = checkedSource(values) as Chunks; // of anything: each becomes a line
+    const source = checkedSource(values) as Chunks; // any value becomes a line
     super(
       { [Symbol.asyncIterator]: () => new Lines(iterate(source)) as unknown as AsyncIterator<Chunk> },
       { ...options, mediaType: options.mediaType ?? 'application/x-ndjson' },

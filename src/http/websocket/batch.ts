@@ -1,12 +1,12 @@
 /**
- * Frames that leave together: written one behind the other into one piece of memory, so that the replies to a chunk
- * cost one write and no object each (test/bench/websocket.ts: 16 in flight, text4KiB).
+ * Frames that leave together: written one after another into one buffer, so that the replies to a chunk cost one write and no object
+ * each (test/bench/websocket.ts: 16 in flight, text4KiB).
  *
- * The memory is one slab for all sockets of the process. Whoever writes owns its end; when another socket writes, what the
- * first one has written is a piece of its own. Once the kernel has taken a piece, the next one may have its place.
+ * The buffer is one slab for all sockets of the process. The writing socket owns its end; when another socket writes, the bytes of
+ * the first become a chunk of their own. After the kernel took a chunk, its space is reused.
  */
 
-/** Bytes, or text whose characters are its bytes. */
+/** Bytes, or a string whose characters are bytes. */
 export type Chunk = Buffer | string;
 
 const SLAB_BYTES = 262_144;
@@ -16,18 +16,18 @@ let slab: Buffer = Buffer.allocUnsafeSlow(SLAB_BYTES);
 let end = 0;
 let owner: Batch | undefined;
 
-/** More batches than these that nobody writes to are let go of. */
+/** Limit of unused batches that are kept. */
 const MOST_SPARE = 64;
 const spare: Batch[] = [];
 
-/** What one socket has written and not sent. */
+/** Bytes that one socket has written but not sent. */
 export class Batch {
-  /** One for a socket that writes: those that do not have none (test/bench/websocket.ts: idle). */
+  /** Only for a socket that writes: idle ones have none (test/bench/websocket.ts: idle). */
   static take(): Batch {
     return spare.pop() ?? new Batch();
   }
 
-  /** Takes one back whose pieces have been taken. */
+  /** Takes back a batch whose chunks were taken. */
   static give(batch: Batch): void {
     if (spare.length < MOST_SPARE) spare.push(batch);
   }
@@ -47,7 +47,7 @@ export class Batch {
     if (owner !== this || end + most > slab.length) {
       if (owner !== undefined) owner.#cut();
       if (end + most > slab.length) {
-        slab = Buffer.allocUnsafeSlow(SLAB_BYTES); // the old one lives as long as what is written in it
+        slab = Buffer.allocUnsafeSlow(SLAB_BYTES); // the old slab lives as long as its chunks
         end = 0;
       }
       owner = this;
@@ -56,7 +56,7 @@ export class Batch {
     return end;
   }
 
-  /** The memory that {@link reserve} speaks of. */
+  /** The slab of {@link reserve}. */
   get memory(): Buffer {
     return slab;
   }
@@ -67,14 +67,14 @@ export class Batch {
     end = at;
   }
 
-  /** Adds what is not copied. */
+  /** Adds bytes without copying. */
   add(chunk: Chunk): void {
     if (owner === this) this.#cut();
     this.#push(chunk);
     this.#bytes += chunk.length;
   }
 
-  /** Takes all pieces, in order. */
+  /** Takes all chunks, in order. */
   take(): Chunk[] {
     if (owner === this) this.#cut();
     const chunks = this.#chunks;
@@ -83,7 +83,7 @@ export class Batch {
     return chunks;
   }
 
-  /** Takes what waits, if it is a single piece of the slab. */
+  /** Takes the waiting bytes if they are a single chunk of the slab. */
   takeOne(): Buffer | undefined {
     if (owner !== this || this.#chunks.length > 0) return undefined;
     owner = undefined;
@@ -91,7 +91,7 @@ export class Batch {
     return slab.subarray(this.#start, end);
   }
 
-  /** What {@link takeOne} gave last is nobody's any more: the kernel has it. */
+  /** Frees the last result of {@link takeOne}: the kernel has it. */
   static release(chunk: Buffer): void {
     if (
       chunk.buffer === slab.buffer &&
@@ -101,7 +101,7 @@ export class Batch {
       end = chunk.byteOffset - slab.byteOffset;
   }
 
-  /** Whether a piece lies in the memory that all share. */
+  /** Whether a chunk is part of the shared slab. */
   static holds(chunk: Chunk): chunk is Buffer {
     return typeof chunk !== 'string' && chunk.buffer === slab.buffer;
   }

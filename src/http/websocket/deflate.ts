@@ -1,12 +1,12 @@
 /**
- * permessage-deflate (RFC 7692): negotiated with the handshake, then whole messages <-> raw DEFLATE.
+ * permessage-deflate (RFC 7692): negotiation in the handshake, then whole messages <-> raw DEFLATE.
  *
  *   Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits; server_max_window_bits=10, permessage-deflate
  *
- * Offers are tried in order; one that has a parameter which is unknown, doubled or out of range is not acceptable (§7).
+ * Offers are tried in order. An offer with an unknown, repeated or out-of-range parameter is skipped (§7).
  *
- * Context takeover without a stream for each connection, which would hold 300 KB: what either side has said last, at most a
- * window of it, is the dictionary of the next message. That is the same DEFLATE history, and takes what was said at most.
+ * Context takeover without a zlib stream for each connection, which would take 300 KB: the last bytes that either side sent, at most a
+ * window, are the dictionary of the next message. The DEFLATE history is the same, and takes only the bytes that were sent.
  */
 import { promisify } from 'node:util';
 import { constants, deflateRaw, deflateRawSync, inflateRaw, inflateRawSync } from 'node:zlib';
@@ -23,9 +23,9 @@ import type { FrameSink, Inflated } from './frames.ts';
 export interface WebSocketCompression {
   /** 1 (fast) ... 9 (small). Default 3. */
   readonly level?: number | undefined;
-  /** Shorter messages are sent as they are, 1 ... 1_073_741_824 bytes. Default 1_024. */
+  /** Shorter messages are not compressed, 1 ... 1_073_741_824 bytes. Default 1_024. */
   readonly thresholdBytes?: number | undefined;
-  /** Whether a message may refer to those before it: smaller, for up to 64 KiB a connection, and not for secrets beside what others may write. Default false. */
+  /** Lets a message refer to earlier ones: smaller, for up to 64 KiB a connection. Not for secrets beside text that others write. Default false. */
   readonly contextTakeover?: boolean | undefined;
   /** How far back it may refer: 9 (512 bytes) ... 15 (32 KiB). Default 15. */
   readonly windowBits?: number | undefined;
@@ -46,23 +46,23 @@ export function readCompression(owner: string, options: WebSocketCompression): R
   });
 }
 
-/** What both sides have agreed upon. */
+/** Negotiated parameters. */
 export interface DeflateAgreement {
-  /** The windows, as bits; and whether they are kept from message to message. */
+  /** Windows in bits, and whether they are kept between messages. */
   readonly serverBits: number;
   readonly serverTakesOver: boolean;
   readonly clientBits: number;
   readonly clientTakesOver: boolean;
-  /** For `Sec-WebSocket-Extensions` of the answer. */
+  /** Value of `Sec-WebSocket-Extensions` in the response. */
   readonly field: string;
 }
 
 const NAME = 'permessage-deflate';
-/** 8 is allowed by the RFC, but zlib has no raw window of 256 bytes: such an offer is not accepted. */
+/** The RFC allows 8, but zlib has no raw window of 256 bytes: such an offer is skipped. */
 const LEAST_BITS = 9;
 const MOST_BITS = 15;
 
-/** The first acceptable offer of the field, or undefined where there is none; `malformed`: it is no list of extensions (RFC 6455 §9.1). */
+/** The first acceptable offer of the field; undefined if there is none; `malformed` for an invalid list (RFC 6455 §9.1). */
 export function negotiateDeflate(
   field: string,
   options: ResolvedCompressionOptions,
@@ -121,7 +121,7 @@ const PARAMETER = /[ \t]*;[ \t]*([^\s;,="]+)[ \t]*(?:=[ \t]*(?:([^\s;,="]+)|"((?
 const EXTENSION = /[ \t]*([^\s;,="]+)/y;
 const END = /[ \t]*(?:,|$)/y;
 
-/** `1#extension` (RFC 6455 §9.1); undefined for what is none. Empty members of a list are passed over (RFC 9110 §5.6.1). */
+/** Parses `1#extension` (RFC 6455 §9.1); undefined if invalid. Empty members are skipped (RFC 9110 §5.6.1). */
 export function parseExtensions(field: string): readonly Extension[] | undefined {
   const extensions: Extension[] = [];
   let at = 0;
@@ -149,16 +149,16 @@ export function parseExtensions(field: string): readonly Extension[] | undefined
 
 // -- messages --
 
-/** What a sender takes off the end of a message, and a receiver puts there (§7.2.1): an empty block. */
+/** End of a message that the sender removes and the receiver adds (§7.2.1): an empty block. */
 const TAIL: Buffer = Buffer.of(0x00, 0x00, 0xff, 0xff);
-/** The same and a last block, also empty: what breaks off within a block then has no end, and is not taken for less than it was. */
+/** That end and an empty last block: a message that stops within a block then has no end, and is not taken for a shorter one. */
 const END_OF_MESSAGE: Buffer = Buffer.of(...TAIL, 0x01, 0x00, 0x00, 0xff, 0xff);
 const NOTHING: Buffer = Buffer.alloc(0);
 /** Longest message that is inflated on the event loop, which takes up to 4 ms. */
 const SHORT_BYTES = 1_048_576;
 /** Time that a byte takes to deflate, in bytes that are inflated. */
 const DEFLATE_COST = 8;
-/** Memory that a thread inflates into before it asks for more. */
+/** Bytes that a thread inflates before it asks for more. */
 const LONG_CHUNK_BYTES = 262_144;
 const LEAST_CHUNK_BYTES = 1_024,
   MOST_CHUNK_BYTES = 65_536;
@@ -168,9 +168,9 @@ const LEAST_LEVEL = 1,
 
 /** Socket that a reader inflates for. */
 export interface InflatingSink extends FrameSink {
-  /** Whether messages are of use. */
+  /** Whether messages are still needed. */
   readonly isOpen: boolean;
-  /** A message is inflated, and nothing may be read; or no more. */
+  /** Called when a message was inflated, or reading must stop or may go on. */
   onInflating(isInflating: boolean): void;
 }
 
@@ -187,7 +187,7 @@ export function inflatingReader(
     const inflated = inflater.inflateInTurn(bytes, maxBytes);
     if (!isThenable(inflated)) return inflated;
     sink.onInflating(true);
-    void inflated.then(() => sink.onInflating(false)); // before the reader goes on with the message
+    void inflated.then(() => sink.onInflating(false)); // before the reader continues with the message
     return inflated;
   };
   return new FrameReader({ isMasked: true, maxMessageBytes, ownsChunks, inflate }, sink);
@@ -205,7 +205,7 @@ export function deflaterOf(
 export class MessageDeflater {
   readonly #bits: number;
   readonly #level: number;
-  /** Undefined where each message stands alone. */
+  /** Undefined if each message stands alone. */
   #history: History | undefined;
 
   constructor(bits: number, level: number, takesOver: boolean) {
@@ -214,28 +214,28 @@ export class MessageDeflater {
     if (takesOver) this.#history = new History(bits);
   }
 
-  /** The window, as bits: what one of fewer bits has deflated, a receiver with this one can inflate. */
+  /** Window in bits: a receiver with this window can inflate the output of smaller ones. */
   get bits(): number {
     return this.#bits;
   }
 
-  /** A message deflated; undefined where that would make it no smaller. One that may be left out later stands alone, and nothing refers to it. */
+  /** Deflates a message; undefined if it would not shrink. A message that may be dropped later stands alone, and no message refers to it. */
   deflate(bytes: Uint8Array, mayBeLost = false): Buffer | undefined {
     if (mayBeLost) this.forget();
     const dictionary = this.#history?.bytes ?? NOTHING;
     const deflated = deflateMessage(bytes, this.#bits, this.#level, dictionary);
-    if (deflated.length >= bytes.length) return undefined; // sent as it is, it is no part of the history
+    if (deflated.length >= bytes.length) return undefined; // sent uncompressed, it is not part of the history
     if (!mayBeLost) this.#history?.add(bytes);
     return deflated;
   }
 
-  /** Deflates a long message in a thread: it stands alone, and nothing refers to it or to messages before it. */
+  /** Deflates a long message in a thread: it stands alone, and has no relation to other messages. */
   deflateLong(bytes: Uint8Array): Promise<Buffer | undefined> {
     this.forget();
     return deflateInThread(bytes, this.#bits, this.#level);
   }
 
-  /** Something that stands alone was sent: what was said before it is farther back by its length, which nobody knows here. */
+  /** A message that stands alone was sent: the history moves back by its length, which is unknown here. */
   forget(): void {
     this.#history?.clear();
   }
@@ -248,7 +248,7 @@ export function deflateMessage(
   level: number,
   dictionary: Buffer = NOTHING,
 ): Buffer {
-  spend(DEFLATE_COST * bytes.length); // messages to be inflated wait for a later turn
+  spend(DEFLATE_COST * bytes.length); // messages to inflate wait for a later turn
   return withoutTail(deflateRawSync(bytes, deflateOptions(bytes.length, bits, level, dictionary)));
 }
 
@@ -257,7 +257,7 @@ export const SHORT_TO_DEFLATE_BYTES = 131_072;
 
 const deflateRawInThread = promisify<Uint8Array, ZlibOptions, Buffer>(deflateRaw);
 
-/** A message that stands alone, deflated in a thread; undefined where that would make it no smaller. Never rejects: without memory the message is sent as it is. */
+/** Deflates a message that stands alone in a thread; undefined if it would not shrink. Never rejects: without memory the message is sent uncompressed. */
 export async function deflateInThread(
   bytes: Uint8Array,
   bits: number,
@@ -277,7 +277,7 @@ function withoutTail(deflated: Buffer): Buffer {
 }
 
 function deflateOptions(length: number, bits: number, level: number, dictionary: Buffer): ZlibOptions {
-  const reach = Math.ceil(Math.log2(length + dictionary.length + 512)); // a larger window has nothing to refer to, and 256 KB to be cleared
+  const reach = Math.ceil(Math.log2(length + dictionary.length + 512)); // a larger window has nothing to refer to, and 256 KB to clear
   const windowBits = Math.max(LEAST_BITS, Math.min(bits, reach));
   const memLevel = Math.max(LEAST_LEVEL, Math.min(MOST_LEVEL, reach - 6));
   return {
@@ -292,7 +292,7 @@ function deflateOptions(length: number, bits: number, level: number, dictionary:
 
 const inflateInThread = promisify<Buffer, ZlibOptions, Buffer>(inflateRaw);
 
-/** Inflates the messages that the other side sends. */
+/** Inflates the peer's messages. */
 export class MessageInflater {
   #history: History | undefined;
 
@@ -300,9 +300,9 @@ export class MessageInflater {
     if (takesOver) this.#history = new History(bits);
   }
 
-  /** A message inflated, or why it is not: never more than `maxBytes`, however little has come. */
+  /** Inflates a message, or returns why not: never more than `maxBytes`, however short the input. */
   inflate(bytes: Uint8Array, maxBytes: number): Inflated {
-    if (bytes.length === 0) return NOTHING; // a second flush without data between gives nothing at all
+    if (bytes.length === 0) return NOTHING; // a second flush without data in between yields nothing
     try {
       const options = this.#options(maxBytes, chunkFor(4 * bytes.length));
       return this.#took(inflateRawSync(inputOf(bytes), options), maxBytes);
@@ -312,8 +312,8 @@ export class MessageInflater {
   }
 
   /**
-   * Inflates as {@link inflate} does, without holding other work of the process up: short messages at once, or when a turn has
-   * budget for them; long ones in a thread. The next message must wait for the promise, which never rejects.
+   * Inflates like {@link inflate}, without blocking other work: short messages at once, or when a turn has budget for them; long ones in
+   * a thread. The next message must wait for the promise, which never rejects.
    */
   inflateInTurn(bytes: Uint8Array, maxBytes: number): Awaitable<Inflated> {
     if (bytes.length > SHORT_BYTES) return this.#inflateLong(bytes, maxBytes);
@@ -363,7 +363,7 @@ function chunkFor(bytes: number): number {
   return Math.min(MOST_CHUNK_BYTES, Math.max(LEAST_CHUNK_BYTES, bytes));
 }
 
-/** The end of what was said: as much as a window holds. */
+/** The end of the history: at most a window. */
 class History {
   readonly #most: number;
   bytes: Buffer = NOTHING;

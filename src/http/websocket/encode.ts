@@ -13,7 +13,7 @@ export function frameHeadBytes(length: number): number {
   return length < LENGTH_16 ? 2 : length < 2 ** 16 ? 4 : 10;
 }
 
-/** Writes the head of a frame without a mask. Answers where its payload begins. */
+/** Writes the head of an unmasked frame. Returns the offset of its payload. */
 export function writeFrameHead(into: Buffer, at: number, first: number, length: number): number {
   into[at] = first;
   if (length < LENGTH_16) {
@@ -72,7 +72,7 @@ export function closePayload(code: number, reason: string): Buffer {
 }
 
 /*
- * Masking (RFC 6455 §5.3): byte i of a payload XOR byte i mod 4 of the key. In place: a chunk from the socket is ours.
+ * Masking (RFC 6455 §5.3): byte i of a payload XOR byte i mod 4 of the key. In place, because the reader owns the chunk.
  *
  * A key is held as one 32-bit number whose lowest byte is the first one on the wire, so that a payload that comes in parts
  * goes on with a rotation.
@@ -87,13 +87,13 @@ export function readMask(bytes: Uint8Array, at: number): number {
   return bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24);
 }
 
-/** The key for what follows `count` bytes. */
+/** The key after `count` bytes. */
 export function rotateMask(mask: number, count: number): number {
   const bits = (count & 3) << 3;
   return bits === 0 ? mask : (mask >>> bits) | (mask << (32 - bits));
 }
 
-/** Masks, or unmasks, the bytes `from ... to`, the first of them with the first byte of the key. */
+/** Masks or unmasks the bytes `from ... to`, starting with the first byte of the key. */
 export function applyMask(bytes: Uint8Array, from: number, to: number, mask: number): void {
   if (mask === 0) return;
   if (to - from < WORDS_FROM_BYTES || !IS_LITTLE_ENDIAN) maskBytes(bytes, from, to, mask);
@@ -123,9 +123,9 @@ const KEY_HALVES = new Uint32Array(2);
 const KEY_TWICE = new BigUint64Array(KEY_HALVES.buffer);
 
 /**
- * Bytes up to a multiple of eight in memory, then words, by eight, then what is left. V8 keeps the big integers of such a loop
- * in registers once it has optimised it; until then, some thousand short messages, each costs more than a 32-bit word would
- * (4 KiB: 343 ns, by 32-bit words 641; 1 MiB: 215 µs and 410; the first thousand messages of 4 KiB: 19 ms in all and 13).
+ * Single bytes up to a multiple of eight in memory, then eight bytes at a time, then the rest. V8 keeps the big integers of such a loop in
+ * registers after it has optimised it. Until then, some thousand short messages, each costs more than with 32-bit words (4 KiB: 343 ns,
+ * by 32-bit words 641; 1 MiB: 215 µs and 410; the first thousand messages of 4 KiB: 19 ms in all and 13).
  */
 function maskWords(bytes: Uint8Array, from: number, to: number, mask: number): void {
   const start = from + (-(bytes.byteOffset + from) & 7);

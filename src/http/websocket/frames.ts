@@ -1,14 +1,14 @@
 /**
- * Reads WebSocket frames (RFC 6455 §5). Opens no socket, sets no timer; websocket.ts does.
+ * Parser of WebSocket frames (RFC 6455 §5). No socket, no timer; websocket.ts has both.
  *
  *   frame   = FIN RSV1-3 opcode:4 | MASK length:7 | length:16 or 64 | key:32 if MASK | payload
  *   message = text or binary frame, then continuation frames up to the one with FIN; control frames may lie between
  *
- * Frames are read where they lie in the chunk from the socket, and unmasked there: a chunk that is pushed belongs to the
- * reader. Bytes of a binary message may share its memory. Long messages, of many chunks, have memory of their own.
+ * Frames are parsed and unmasked in place: a pushed chunk belongs to the reader. Bytes of a binary message may share its memory. Long
+ * messages of many chunks have their own memory.
  *
- * Refused before it is buffered: frames and messages above maxMessageBytes. A fragment costs no less than 64 bytes of
- * that, however short it is: one object for each byte would be a hundred times what was sent.
+ * Refused before they are buffered: frames and messages above maxMessageBytes. Each fragment counts as at least 64 bytes: one object for
+ * each byte would take a hundred times the bytes that were sent.
  */
 import { constants, isUtf8 } from 'node:buffer';
 import { ignore, isThenable } from '../../base/promises.ts';
@@ -28,7 +28,7 @@ import { applyMask, readMask, rotateMask, unmaskAscii } from './encode.ts';
 import { Utf8Check } from './text.ts';
 import type { Awaitable } from '../contracts.ts';
 
-/** Who is told what the bytes say. */
+/** Receives the parsed events. */
 export interface FrameSink {
   /** A whole text message. */
   onText(text: string): void;
@@ -37,22 +37,22 @@ export interface FrameSink {
   /** As with {@link onPong}: the payload is valid during the call alone. */
   onPing(payload: Buffer): void;
   onPong(payload: Buffer): void;
-  /** The peer closes: {@link CLOSE.noStatus} when it does not say why. Nothing follows. */
+  /** Close frame of the peer; {@link CLOSE.noStatus} without a code. No event follows. */
   onClose(code: number, reason: string): void;
   /** The bytes break the protocol, or a limit: the connection fails with this code (§7.1.7). Nothing follows. */
   onViolation(code: number, reason: string): void;
 }
 
-/** What came out of an inflater. */
+/** Result of an inflater. */
 export type Inflated = Buffer | 'too big' | 'corrupt';
 
-/** What a {@link FrameReader} reads by. */
+/** Options of {@link FrameReader}. */
 export interface FrameReaderOptions {
-  /** Whether frames must be masked: those of a client. Those of a server must not be (§5.1). */
+  /** Whether frames must be masked: a client's must, a server's must not (§5.1). */
   readonly isMasked: boolean;
   /** The most bytes of a message, inflated. */
   readonly maxMessageBytes: number;
-  /** Whether nobody else has the chunks: memory of one of which nothing is handed out goes back at once. Default false. */
+  /** Whether the chunks have no other user: the memory of a chunk without handed-out parts is then released at once. Default false. */
   readonly ownsChunks?: boolean | undefined;
   /** Takes the compression off whole messages, where it was negotiated. Nothing is read before its promise resolves; it never rejects. */
   readonly inflate?: ((bytes: Uint8Array, maxBytes: number) => Awaitable<Inflated>) | undefined;
@@ -69,20 +69,20 @@ const KNOWN_OPCODES =
   (1 << OPCODE.close) |
   (1 << OPCODE.ping) |
   (1 << OPCODE.pong);
-/** What a fragment costs at least of its message's budget; and the least budget, for messages that may be short. */
+/** Minimum cost of a fragment against its message's limit; and the minimum limit, for short messages. */
 const FRAGMENT_COST = 64;
 const LEAST_BUDGET = 16_384;
 /**
- * A frame of so many bytes is gathered in one piece of memory, as soon as a thirty-second part of it is there: whoever only
- * says that much is coming costs what has come. Each chunk is copied while the processor still has it at hand, and its memory
- * goes back before the next one is read (test/bench/websocket.ts: 1 MiB).
+ * A frame of this size is collected in one buffer, allocated when a thirty-second part of it has arrived: a peer that only announces a
+ * long frame costs nothing. Each chunk is copied while it is in the processor's cache, and its memory is released before the next one
+ * is read (test/bench/websocket.ts: 1 MiB).
  */
 const LONG_BYTES = 131_072,
   SHARE_THERE = 32;
 /**
- * A chunk of so many bytes that held nothing but text gives its memory back when it has been read. Left to the collector,
- * chunks make up nearly all that is allocated, and V8 marks the whole heap each time a dozen megabytes of them have
- * gathered (test/bench/websocket.ts: text4KiB). The bound is chosen: what it is worth for shorter ones has not been measured.
+ * A chunk of this size that contained only text is released after parsing. Chunks are nearly all of the allocations; left to the
+ * collector, V8 marks the whole heap for each dozen megabytes of them (test/bench/websocket.ts: text4KiB). The value is chosen:
+ * shorter chunks were not measured.
  */
 const RELEASED_BYTES = 2_048;
 /** Up to here text is judged while it is unmasked: two calls into native code cost more. */
@@ -105,7 +105,7 @@ export class FrameReader {
   #isInflating = false;
   #isReading = false;
   #isOver = false;
-  /** Whether bytes of the chunk have been handed out, or wait for the rest of their message. */
+  /** Whether bytes of the chunk were handed out, or wait for the rest of their message. */
   #hasEscapedSlices = false;
   /** A head, or the payload of a control frame, that came in parts. Undefined where none ever did. */
   #gathered: Buffer | undefined;
@@ -115,13 +115,13 @@ export class FrameReader {
   #isFinal = false;
   #left = 0;
   #mask = 0;
-  // the message; opcode 0: none is open
+  // the open message; opcode 0: none
   #messageOpcode = 0;
   #isCompressed = false;
   #messageBytes = 0;
   #cost = 0;
   #parts: ByteQueue | undefined;
-  /** The memory of a long frame that is a message, once enough of it has come. */
+  /** Buffer of a message in one long frame, when enough of it has arrived. */
   #room: Buffer | undefined;
   #text: Utf8Check | undefined;
 
@@ -133,17 +133,17 @@ export class FrameReader {
     this.#ownsChunks = options.ownsChunks === true;
   }
 
-  /** Whether nothing is read any more: the peer has closed, or broken the protocol. */
+  /** Whether parsing has ended: the peer closed, or broke the protocol. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
-  /** Whether it takes compression off: then what it has read says how to read what follows. */
+  /** Whether it inflates: then its state determines how the next bytes are read. */
   get inflates(): boolean {
     return this.#inflate !== undefined;
   }
 
-  /** Whether it is between two messages and knows nothing of what has come: whoever has it next finds it like new. */
+  /** Whether it is between two messages without any state: it can serve another socket. */
   get isAtRest(): boolean {
     return (
       this.#state === this.#header &&
@@ -155,14 +155,14 @@ export class FrameReader {
     );
   }
 
-  /** Goes on for somebody else, at rest; `ownsChunks` as in its options. */
+  /** Starts to serve another sink, at rest; `ownsChunks` as in the options. */
   serve(sink: FrameSink, ownsChunks: boolean): this {
     this.#sink = sink;
     this.#ownsChunks = ownsChunks;
     return this;
   }
 
-  /** Reads what can be read, and keeps the rest. */
+  /** Parses as much as possible, and keeps the rest. */
   push(chunk: Buffer): void {
     if (this.#isOver || chunk.length === 0) return;
     if (this.#isHalted || this.#isReading) (this.#later ??= []).push(chunk);
@@ -177,7 +177,7 @@ export class FrameReader {
     this.#isStopped = true;
   }
 
-  /** Goes on where {@link stop} has stopped. */
+  /** Continues after {@link stop}. */
   resume(): void {
     this.#isStopped = false;
     if (!this.#isReading) this.#read();
@@ -204,10 +204,10 @@ export class FrameReader {
     } finally {
       this.#isReading = false;
     }
-    if (!this.#isHalted) this.#take(NOTHING); // all of it is read
+    if (!this.#isHalted) this.#take(NOTHING); // all of it is parsed
   }
 
-  /** The next chunk, and what becomes of the one before. */
+  /** Takes the next chunk, and releases the previous one. */
   #take(chunk: Buffer): void {
     const before = this.#chunk;
     if (
@@ -326,7 +326,7 @@ export class FrameReader {
     return true;
   }
 
-  /** Of a text or binary message: all of it, or what of it there is. */
+  /** Payload of a text or binary message: all of it, or the available part. */
   #payload(): boolean {
     const from = this.#at;
     const to = Math.min(this.#chunk.length, from + this.#left);
@@ -359,7 +359,7 @@ export class FrameReader {
     return this.#text.push(kept) || this.#fail(CLOSE.invalidData, 'a text is not UTF-8'); // §8.1
   }
 
-  /** Whether the frame is a long message, and enough of it there, for one piece of memory. */
+  /** Whether the frame is a long message, and enough of it has arrived to allocate one buffer. */
   #isRoomy(there: number): boolean {
     if (this.#room !== undefined) return true;
     const length = this.#messageBytes;
@@ -371,7 +371,7 @@ export class FrameReader {
     );
   }
 
-  /** Copies to where it stays, and lets go of the chunk: nothing of it has been handed out where this frame has all of it. */
+  /** Copies bytes into the buffer, and releases the chunk if this frame has all of it. */
   #moveIn(from: number, to: number): Buffer {
     const chunk = this.#chunk;
     const room = (this.#room ??= this.#makeRoom());
@@ -386,7 +386,7 @@ export class FrameReader {
     return room.subarray(at, at + to - from);
   }
 
-  /** With what is there already. */
+  /** Includes the bytes that have arrived. */
   #makeRoom(): Buffer {
     const room = Buffer.allocUnsafeSlow(this.#messageBytes);
     const parts = this.#parts;
@@ -406,7 +406,7 @@ export class FrameReader {
     return part;
   }
 
-  /** A message of one frame that lies in one chunk. */
+  /** A message of one frame within one chunk. */
   #deliverInPlace(from: number, to: number): boolean {
     const chunk = this.#chunk;
     this.#messageOpcode = 0;
@@ -461,7 +461,7 @@ export class FrameReader {
     return !this.#isOver;
   }
 
-  /** Of a control frame, at most 125 bytes. */
+  /** Payload of a control frame, at most 125 bytes. */
   #control(): boolean {
     const there = Math.min(this.#chunk.length - this.#at, this.#left);
     if (this.#gatheredBytes === 0 && there === this.#left)
@@ -509,7 +509,7 @@ export class FrameReader {
   }
 }
 
-/** Gives the memory of a chunk back, which is empty then: what a socket reads into is not shared. */
+/** Releases the memory of a chunk, which is empty afterwards: the memory of socket reads is not shared. */
 function release(chunk: Buffer): void {
   (chunk.buffer as ArrayBuffer).transfer(0);
 }
@@ -536,11 +536,11 @@ function asBuffer(bytes: Uint8Array): Buffer {
 }
 
 /*
- * Readers of frames that have nothing to read. A socket takes one with a chunk and gives it back behind the last whole message,
- * so that of ten thousand idle sockets none has one: 232 bytes each (test/bench/websocket.ts: idle).
+ * Pool of idle frame readers. A socket takes one with a chunk, and returns it after the last whole message, so that ten thousand idle
+ * sockets have none: 232 bytes each (test/bench/websocket.ts: idle).
  */
 
-/** More than these are let go of. */
+/** Limit of pooled readers. */
 const MOST_SPARE = 16;
 
 /** The spare readers of one route. They inflate nothing. */
@@ -552,7 +552,7 @@ export class SpareReaders {
     this.#maxMessageBytes = maxMessageBytes;
   }
 
-  /** One for this sink alone, until it gives it back; `ownsChunks` as in the options of a reader. */
+  /** Takes a reader for this sink until it is returned; `ownsChunks` as in the options of a reader. */
   take(sink: FrameSink, ownsChunks: boolean): FrameReader {
     return (
       this.#spare.pop()?.serve(sink, ownsChunks) ??
@@ -566,7 +566,7 @@ export class SpareReaders {
   }
 }
 
-/** What nobody reads. */
+/** Sink of a pooled reader. */
 const DISCARD: FrameSink = {
   onText: ignore,
   onBinary: ignore,

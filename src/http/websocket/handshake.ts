@@ -1,13 +1,13 @@
 /**
- * The opening handshake of a WebSocket, the server's side (RFC 6455 §4.2): what a request asks for, or why it is refused.
+ * Server side of the WebSocket opening handshake (RFC 6455 §4.2): parses a request, or refuses it.
  *
  *   GET /chat HTTP/1.1 · Host · Upgrade: websocket · Connection: Upgrade · Sec-WebSocket-Key · Sec-WebSocket-Version: 13
  *   [Origin] [Sec-WebSocket-Protocol] [Sec-WebSocket-Extensions]
  *
- *   400   what is no handshake: key, version or a list that cannot be read
- *   426   no handshake at all, or one of another version; says which there are (§4.4)
+ *   400   malformed: key, version or a list
+ *   426   not a handshake, or another version; the response names the supported one (§4.4)
  *
- * Method, version of HTTP, Host and a body are looked at before, by the server: see {@link asksForWebSocket}.
+ * The server checks method, HTTP version, Host and body before: see {@link asksForWebSocket}.
  */
 import { hash } from 'node:crypto';
 import { Forbidden, HTTPException } from '../../base/errors.ts';
@@ -18,7 +18,7 @@ import { readTrustProxy } from '../request/proxy.ts';
 import type { CompiledView, HttpRequest } from '../contracts.ts';
 import type { Origins } from '../origins.ts';
 
-/** What a client asks for. */
+/** Parameters of a handshake. */
 export interface Handshake {
   readonly key: string;
   /** Subprotocols in the order of the client's preference. */
@@ -34,7 +34,7 @@ const GUID = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
 /** 16 bytes in base64. */
 const KEY = /^[+/0-9A-Za-z]{22}==$/;
 
-/** A head, as node:http gives it. */
+/** Head of a request, as from node:http. */
 interface UpgradeHead {
   readonly method?: string | undefined;
   readonly httpVersionMajor: number;
@@ -42,7 +42,7 @@ interface UpgradeHead {
   readonly rawHeaders: readonly string[];
 }
 
-/** Whether a request would open a WebSocket: GET of HTTP/1.1 without a body (RFC 9110 §7.8 has HTTP/1.0 ignored). */
+/** Whether a request opens a WebSocket: GET of HTTP/1.1 without a body (RFC 9110 §7.8 ignores HTTP/1.0). */
 export function asksForWebSocket({
   method,
   httpVersionMajor,
@@ -67,7 +67,7 @@ export function asksForWebSocket({
   return false;
 }
 
-/** What a request asks for that {@link asksForWebSocket}. @throws HTTPException 400, 426 */
+/** Parses a request that {@link asksForWebSocket}. @throws HTTPException 400, 426 */
 export function readHandshake(req: HttpRequest): Handshake {
   const key = fieldOf(req, 'sec-websocket-key'); // one by one: an open socket would keep the view of all
   const version = fieldOf(req, 'sec-websocket-version');
@@ -92,7 +92,7 @@ export function refusePlain({ headers }: Pick<HttpRequest, 'headers'>): HTTPExce
     return new HTTPException(400, 'A handshake has no body');
   return upgradeRequired(
     'A WebSocket is opened with HTTP/1.1, and not behind another request that waits for its answer',
-  ); // the Upgrade of HTTP/1.0 does not count
+  ); // HTTP/1.0 has no Upgrade
 }
 
 function upgradeRequired(detail: string): HTTPException {
@@ -110,7 +110,7 @@ function readProtocols(field: string | undefined): readonly string[] {
   return protocols;
 }
 
-/** Whether a list of tokens has this one, given in lower case. */
+/** Whether a list of tokens contains this lower-case one. */
 function hasToken(list: string, token: string): boolean {
   return (
     list === token ||
@@ -127,25 +127,25 @@ export function acceptKey(key: string): string {
 }
 
 /*
- * Whose pages may open a WebSocket. Browsers send an origin with each handshake, cookies too, and read what comes: nothing else
- * keeps other sites out (RFC 6455 §10.2, "cross-site WebSocket hijacking").
+ * Origins that may open a WebSocket. Browsers send an origin and cookies with each handshake, and let pages read the messages: nothing
+ * else keeps other sites out (RFC 6455 §10.2, "cross-site WebSocket hijacking").
  */
 
-/** Looks at the origin of handshakes. */
+/** Checks the origin of handshakes. */
 export class OriginGuard {
   readonly #allowed: AllowedOrigins | undefined;
   readonly #allowsAbsent: boolean;
-  /** Those that CORS lets in with their cookies. */
+  /** Origins that CORS allows with credentials. */
   #others: AllowedOrigins | undefined;
   #knowsScheme = false;
 
-  /** Without `origins`: those of the application itself, and those that its CORSMiddleware lets in with credentials. @throws SvcError `E_CORS` */
+  /** Without `origins`: the application's own, and those that its CORSMiddleware allows with credentials. @throws SvcError `E_CORS` */
   constructor(origins: Origins | undefined, allowsAbsent: boolean) {
     if (origins !== undefined) this.#allowed = new AllowedOrigins(origins);
     this.#allowsAbsent = allowsAbsent;
   }
 
-  /** Whether every page may open one. */
+  /** Whether every page may open a WebSocket. */
   get isOpen(): boolean {
     return this.#allowed?.isAny === true;
   }
@@ -160,7 +160,7 @@ export class OriginGuard {
     await this.#allowed?.settle(text, limitMs);
   }
 
-  /** What it needs to know of the application. */
+  /** Context from the application. */
   compile(view: CompiledView): void {
     this.#knowsScheme = readTrustProxy(view.config('trustProxy')) !== undefined;
     if (this.#allowed !== undefined) return;
@@ -168,7 +168,7 @@ export class OriginGuard {
     if (cors?.allowsCredentials === true) this.#others = cors.allowed;
   }
 
-  /** A promise where somebody has to be asked, undefined where not. @throws Forbidden for another origin, and for none, which only clients send that are no browsers */
+  /** Returns a promise if a function decides asynchronously. @throws Forbidden for another origin, and for none, as sent by clients that are not browsers */
   assertAdmitted(req: HttpRequest): Promise<void> | undefined {
     if (this.isOpen) return undefined;
     const origin = fieldOf(req, 'origin');

@@ -1,11 +1,11 @@
 /**
- * WebSockets in numbers.
+ * Metrics of WebSockets.
  *
  *   svc_websockets                              open now
- *   svc_websocket_messages_total{direction}     in, out; what a room sends counts for each of its members
- *   svc_websocket_bytes_total{direction}        as they go over the wire, frames included
- *   svc_websocket_dropped_total                 messages that slow clients did not get
- *   svc_websocket_closed_total{code}            by close code; 1006 is a connection that was lost
+ *   svc_websocket_messages_total{direction}     in, out; a message to a room counts for each member
+ *   svc_websocket_bytes_total{direction}        bytes on the wire, with frames
+ *   svc_websocket_dropped_total                 messages dropped for slow clients
+ *   svc_websocket_closed_total{code}            by close code; 1006 is a lost connection
  */
 import type { CounterMetric, CounterSlot, MetricsRegistry } from '../../observability/metrics.ts';
 
@@ -55,6 +55,6 @@ export class WebSocketMeter {
   /** One has closed. */
   leave(code: number): void {
     this.#open--;
-    this.#closed.add(1, code >= 4000 ? '4xxx' : code >= 3000 ? '3xxx' : String(code)); // those of applications and libraries are clients' choice
+    this.#closed.add(1, code >= 4000 ? '4xxx' : code >= 3000 ? '3xxx' : String(code)); // clients choose the codes of applications and libraries
   }
 }

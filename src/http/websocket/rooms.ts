@@ -1,9 +1,9 @@
 /**
- * Rooms: names under which sockets get what is sent to all of them, in this process and, over a RoomBus, in others.
+ * Rooms: named groups of sockets that get the same messages, in this process and, over a RoomBus, in others.
  *
  *   join, leave -> members by room           broadcast -> one frame for all members here, and one message on the bus
  *
- * On the bus a message has 12 bytes in front of it, so that its own process, which hears it, too, does not send it twice.
+ * On the bus a message has 12 bytes in front of it, by which its own process recognizes it and does not send it twice.
  */
 import { isUtf8 } from 'node:buffer';
 import { randomBytes } from 'node:crypto';
@@ -17,7 +17,7 @@ import type { Logger } from '../../observability/log.ts';
 import type { RoomBus } from '../../cache/stores.ts';
 import type { StateKey } from '../contracts.ts';
 
-/** What can be in a room. */
+/** A member of a room. */
 export interface RoomMember {
   /** Gets a message; must not throw. */
   deliver(message: SharedMessage): void;
@@ -29,11 +29,11 @@ export interface BroadcastOptions {
   readonly except?: object | undefined;
 }
 
-/** Who sends to rooms from anywhere: `app.rooms`, and `Depends(rooms)`. */
+/** Sends to rooms from any code: `app.rooms`, and `Depends(rooms)`. */
 export interface RoomSender {
-  /** Sends to every member of the room, in every process. Text goes as text, bytes as a binary message. */
+  /** Sends to every member of the room, in every process. A string becomes a text message, bytes a binary one. */
   broadcast(room: string, data: string | Uint8Array, options?: BroadcastOptions): void;
-  /** The same with a value as JSON. */
+  /** Sends a value as JSON. */
   broadcastJson(room: string, value: unknown, options?: BroadcastOptions): void;
   /** How many sockets of this process are in the room. */
   count(room: string): number;
@@ -42,7 +42,7 @@ export interface RoomSender {
 /** The rooms of the application, for handlers of any kind: `Depends(rooms)`. */
 export const rooms: StateKey<RoomSender> = stateKey('rooms');
 
-/** Longer names are no names. */
+/** Maximum length of a name. */
 const MOST_NAME_CHARACTERS = 256;
 const ORIGIN_BYTES = 12;
 
@@ -63,25 +63,25 @@ export class Rooms implements RoomSender {
     return this.#members.size;
   }
 
-  /** Whether other processes hear what is sent. */
+  /** Whether other processes get the messages. */
   get isConnected(): boolean {
     return this.#bus !== undefined;
   }
 
-  /** Goes on together with other processes. */
+  /** Connects to other processes. */
   connect(bus: RoomBus): void {
     this.disconnect();
     this.#bus = bus;
     this.#subscription = bus.subscribe((room, frame, isText) => this.#onBus(room, frame, isText));
   }
 
-  /** Goes on alone. */
+  /** Disconnects from other processes. */
   disconnect(): void {
     this.#subscription?.[Symbol.dispose]();
     this.#bus = this.#subscription = undefined;
   }
 
-  /** @throws SvcError `E_ROOM` for what is no name */
+  /** @throws SvcError `E_ROOM` for an invalid name */
   join(room: string, member: RoomMember): void {
     assertRoomName(room);
     const members = this.#members.get(room);
@@ -123,7 +123,7 @@ export class Rooms implements RoomSender {
     if (bytes.length < ORIGIN_BYTES || bytes.subarray(0, ORIGIN_BYTES).equals(this.#origin)) return; // our own, which has been delivered
     if (!this.#members.has(room)) return;
     const payload = bytes.subarray(ORIGIN_BYTES);
-    if (isText && !isUtf8(payload)) return; // none of ours; every client would have to part with us (RFC 6455 §8.1)
+    if (isText && !isUtf8(payload)) return; // foreign message; clients would have to fail the connection (RFC 6455 §8.1)
     this.#deliver(room, new SharedMessage(payload, isText));
   }
 }
@@ -167,7 +167,7 @@ export class SharedMessage {
     return (this.#plain ??= encodeFrame(this.#opcode, this.#payload));
   }
 
-  /** The frame of a long message, deflated in a thread once for all sockets; as it is where that makes it no smaller. Never rejects. */
+  /** Frame of a long message, deflated once for all sockets in a thread; uncompressed if it does not shrink. Never rejects. */
   deflatedLong(bits: number, level: number): Promise<Buffer> {
     const found = (this.#deflatedLong ??= new Map<number, Promise<Buffer>>());
     const key = (bits << 4) | level;

@@ -1,15 +1,15 @@
 /**
- * The sending half of a WebSocket: messages -> frames -> the stream, in batches and no faster than its peer takes them.
+ * Sending half of a WebSocket: messages -> frames -> the stream, in batches and as fast as the peer reads.
  *
- *   batch   what is sent within one turn leaves in one write
+ *   batch   messages of one turn leave in one write
  *   stream  up to 64 KiB that the kernel has not taken
- *   queue   whole frames behind that, up to maxBufferedBytes; then the policy for slow consumers decides
+ *   queue   whole frames after that, up to maxBufferedBytes; then the policy for slow consumers applies
  *
- * A long message is deflated in a thread: its place in the queue waits for that, and what is sent behind it waits for its place.
+ * A long message is deflated in a thread. Its place in the queue waits for that, and later messages wait behind it.
  *
- *   disconnect    1008, and the connection ends: who cannot follow may come again
- *   drop-oldest   what waits longest is left out: who gets state does not miss what is out of date
- *   wait          nothing that was taken is lost; one more is refused: whoever sends awaits drain()
+ *   disconnect    1008, and the connection ends: the client may reconnect
+ *   drop-oldest   the oldest message is dropped: for clients that need only the latest state
+ *   wait          no accepted message is lost, further ones are refused: senders await drain()
  */
 import { SvcError } from '../../base/errors.ts';
 import { Batch } from './batch.ts';
@@ -23,10 +23,10 @@ import type { SharedMessage } from './rooms.ts';
 import type { ResolvedCompressionOptions, MessageDeflater } from './deflate.ts';
 import type { WebSocketMeter } from './meter.ts';
 
-/** What becomes of messages for a client that does not take them in time. */
+/** Policies for clients that read too slowly. */
 export type SlowConsumerPolicy = 'disconnect' | 'drop-oldest' | 'wait';
 
-/** What a sender goes by. */
+/** Options of a sender. */
 export interface SenderOptions {
   readonly maxBufferedBytes: number;
   readonly slowConsumer: SlowConsumerPolicy;
@@ -34,34 +34,34 @@ export interface SenderOptions {
   readonly meter: WebSocketMeter | undefined;
 }
 
-/** Who has to know. */
+/** Callbacks of the sender's owner. */
 export interface SenderOwner {
   /** The client is too slow, and the policy is to part with it. */
   onTooSlow(): void;
-  /** Whether half of what may wait does: a client that does not read is not read from either. */
+  /** Whether half of the limit waits: the server stops reading from a client that does not read. */
   onPressure(isHigh: boolean): void;
 }
 
 /** Below it drain() resolves, and the stream is given more. */
 const HIGH_WATER_BYTES = 65_536;
-/** Messages up to here are copied behind each other; longer bytes leave as they are (test/bench/websocket.ts: text8KiB, text64KiB). */
+/** Messages up to this size are copied into the batch; longer bytes are written without a copy (test/bench/websocket.ts: text8KiB, text64KiB). */
 const SHORT_CHARACTERS = 4_096,
   SHORT_BYTES = 2_048,
   COPIED_TEXT_BYTES = 65_536;
-/** What a frame that waits costs besides its bytes. */
+/** Cost of a waiting frame beside its bytes. */
 const FRAME_COST = 128;
 /** Bytes of messages that are being deflated for one socket: a further message is deflated on the event loop. */
 const MOST_PENDING_BYTES = 16_777_216;
-/** Places of frames that have gone are let go of when they are this many, and more than are left. */
+/** Sent frames are removed from the list when there are this many, and more than waiting ones. */
 const MOST_EMPTY = 64;
 
 /** The place of a message that is being deflated. */
 class PendingFrame {
-  /** The length of the message as it is. */
+  /** Length of the uncompressed message. */
   readonly bytes: number;
   /** Undefined until the message is deflated. */
   frame: Buffer | undefined;
-  /** Whether the queue has dropped it. */
+  /** Whether the queue dropped it. */
   isDropped = false;
 
   constructor(bytes: number) {
@@ -69,7 +69,7 @@ class PendingFrame {
   }
 }
 
-/** What waits for a client that does not take it at once: made when something does, for of many sockets most are idle. */
+/** State for waiting frames, created on demand: most sockets are idle. */
 class Backlog {
   /** Frames that wait for the stream, from `first` on; undefined while none does. */
   queue: (Buffer | PendingFrame)[] | undefined;
@@ -78,11 +78,11 @@ class Backlog {
   bytes = 0;
   /** Bytes of messages that are being deflated. */
   pendingBytes = 0;
-  /** The answer to the newest ping, while others wait: older ones need none (RFC 6455 §5.5.3). */
+  /** Pong for the newest ping, while other frames wait: older pings need none (RFC 6455 §5.5.3). */
   pong: Buffer | undefined;
-  /** A ping that was asked for while others wait: without it a client would be gone that was never asked. */
+  /** A requested ping while other frames wait: otherwise a client would be closed without having been pinged. */
   ping: Buffer | undefined;
-  /** A close frame that others kept waiting. */
+  /** A close frame that waits for other frames. */
   close: Buffer | undefined;
   /** Called when the queue is empty. */
   onEmpty: (() => void) | undefined;
@@ -113,7 +113,7 @@ export class FrameSender {
   readonly #options: SenderOptions;
   readonly #owner: SenderOwner;
   readonly #deflater: MessageDeflater | undefined;
-  /** Whether a piece of memory that was written can be used again: a socket's, once nothing waits. */
+  /** Whether written memory can be reused: a socket's, when nothing waits. */
   readonly canReuse: boolean;
   /** Undefined while nothing is being written. */
   #batch: Batch | undefined;
@@ -145,7 +145,7 @@ export class FrameSender {
     return this.#batch === undefined ? 0 : this.#batch.bytes;
   }
 
-  /** What is written to: given back when it has been sent. */
+  /** The current batch; returned after sending. */
   get #open(): Batch {
     return (this.#batch ??= Batch.take());
   }
@@ -160,7 +160,7 @@ export class FrameSender {
     else backlog.onEmpty = then;
   }
 
-  /** Sends nothing more, and forgets what waits; but not a close frame: whoever has closed, too, wants nothing of what is before it. */
+  /** Stops sending and drops waiting frames, but not a close frame: a peer that has closed ignores everything before it. */
   end(): void {
     this.flush();
     const backlog = this.#backlog;
@@ -174,7 +174,7 @@ export class FrameSender {
     this.#release();
   }
 
-  /** Until {@link flush} everything waits: what is sent meanwhile leaves together. */
+  /** Holds everything until {@link flush}, so that messages leave together. */
   hold(): void {
     this.#isHeld = true;
   }
@@ -191,7 +191,7 @@ export class FrameSender {
     this.#wrote();
   }
 
-  /** The same for bytes: they must not be written to afterwards. */
+  /** Variant for bytes, which must not change afterwards. */
   sendBytes(bytes: Uint8Array): void {
     const { compression } = this.#options;
     if (this.#deflater !== undefined && bytes.length >= compression!.thresholdBytes)
@@ -200,7 +200,7 @@ export class FrameSender {
     this.#sendFrame(firstByte(OPCODE.binary), bytes);
   }
 
-  /** Sends what many get. Never throws: where there is no room it is left out. */
+  /** Sends a shared message. Never throws: without room it is dropped. */
   deliver(message: SharedMessage): void {
     if (this.#isOver) return;
     this.#options.meter?.messagesOut.add(1);
@@ -225,7 +225,7 @@ export class FrameSender {
     }
   }
 
-  /** Sends a control frame, before what waits in the queue; but not a close frame, which is the last. */
+  /** Sends a control frame before the queue, but never after a close frame, which is the last. */
   sendControl(opcode: number, payload: Buffer): void {
     const frame = encodeFrame(opcode, payload);
     if (this.#isOver) return;
@@ -240,7 +240,7 @@ export class FrameSender {
     else if (opcode === OPCODE.close) this.#enqueue((backlog.close = frame));
   }
 
-  /** Writes what has been sent in this turn. Behind what its peer has not taken it waits in memory of its own: a few bytes would keep all of the batch's. */
+  /** Writes the messages of this turn. Frames that the peer has not taken are copied: a few bytes would keep the whole batch alive. */
   flush(): void {
     this.#isHeld = false;
     const stream = this.#stream;
@@ -248,7 +248,7 @@ export class FrameSender {
     if (batch === undefined || batch.bytes === 0 || stream.destroyed || stream.writableEnded) return;
     this.#options.meter?.bytesOut.add(batch.bytes);
     const one = batch.takeOne();
-    this.#batch = undefined; // before anything is written: a stream in memory may be answered within write(), and that answer is another batch
+    this.#batch = undefined; // before the write: a stream in memory may respond within write(), and that response starts another batch
     if (one === undefined) {
       const chunks = batch.take();
       Batch.give(batch);
@@ -290,13 +290,13 @@ export class FrameSender {
       this.bufferedAmount < HIGH_WATER_BYTES ||
       (!this.#isBlocked() && !this.#stream.destroyed)
     )
-      return Promise.resolve(); // a stream that is not blocked tells of no drain; one that is gone of its end
+      return Promise.resolve(); // an unblocked stream emits no drain; a destroyed one ends by itself
     return new Promise((resolve) => {
       ((this.#backlog ??= new Backlog()).waiters ??= []).push(resolve);
     });
   }
 
-  /** What waits is not worth being sent any more. */
+  /** Drops everything that waits. */
   forget(): void {
     this.#forgetQueue();
   }
@@ -311,11 +311,11 @@ export class FrameSender {
         ),
       );
     const mayBeLost = this.#options.slowConsumer !== 'disconnect' && this.#isBlocked(); // dropped from the queue, or refused
-    const deflated = this.#deflater!.deflate(bytes, mayBeLost); // asked before
+    const deflated = this.#deflater!.deflate(bytes, mayBeLost); // checked before
     this.#sendFrame(firstByte(opcode, deflated !== undefined), deflated ?? bytes);
   }
 
-  /** Whether a message may wait until it is deflated: for a client that takes what it gets, so far. */
+  /** Whether a message may wait until it is deflated: the client has kept up so far. */
   #hasRoomToDeflate(length: number): boolean {
     const pending = this.#backlog?.pendingBytes ?? 0;
     return pending + length <= MOST_PENDING_BYTES && this.#cost(EMPTY) <= this.#options.maxBufferedBytes;
@@ -325,7 +325,7 @@ export class FrameSender {
   #keepPlace(length: number, making: Promise<Buffer>): void {
     if (this.#isOver) return;
     const pending = new PendingFrame(length);
-    this.flush(); // what was sent before
+    this.flush(); // earlier messages
     const backlog = (this.#backlog ??= new Backlog());
     const queue = (backlog.queue ??= []);
     queue.push(pending);
@@ -338,7 +338,7 @@ export class FrameSender {
     });
   }
 
-  /** A message is deflated: it is sent when it is the first, and the policy for slow consumers looks at what it has become. */
+  /** A message was deflated: sends it if it is first, and applies the policy to its new size. */
   #settle(backlog: Backlog, pending: PendingFrame, frame: Buffer): void {
     const { maxBufferedBytes, slowConsumer } = this.#options;
     pending.frame = frame;
@@ -384,7 +384,7 @@ export class FrameSender {
     batch.wrote(start + length);
   }
 
-  /** Memory of its own for each would have V8 mark its heap for every few megabytes of them; the bytes of a string are made outside of that memory. */
+  /** Own memory for each message would make V8 mark its heap every few megabytes; the bytes of a string are allocated outside of it. */
   #writeLongText(text: string): void {
     const batch = this.#open;
     const length = Buffer.byteLength(text);
@@ -426,7 +426,7 @@ export class FrameSender {
     stream.uncork();
   }
 
-  /** Whether what comes now has to wait. What was sent before goes first. */
+  /** Whether the next frame must wait for earlier ones. */
   #isBlocked(): boolean {
     if (this.#backlog?.queue !== undefined) return true;
     return this.#stream.writableNeedDrain;
@@ -436,7 +436,7 @@ export class FrameSender {
     if (!this.#wait(frame)) throw new SvcError('E_WEBSOCKET_FULL', [this.#options.maxBufferedBytes]);
   }
 
-  /** Puts a frame behind those that wait, as far as the policy lets it. False where it was refused. */
+  /** Adds a frame to the queue, if the policy allows it. Returns false if it was refused. */
   #wait(frame: Buffer): boolean {
     const { maxBufferedBytes, slowConsumer, meter } = this.#options;
     if (this.#isOver) return true;
@@ -458,7 +458,7 @@ export class FrameSender {
     return true;
   }
 
-  /** What waits, memory for its administration included, with one frame more. */
+  /** Waiting bytes with administration, plus one more frame. */
   #cost(frame: Buffer): number {
     const backlog = this.#backlog;
     const count = backlog?.queue === undefined ? 0 : backlog.queue.length - backlog.first;
@@ -467,7 +467,7 @@ export class FrameSender {
   }
 
   #enqueue(frame: Buffer): void {
-    this.flush(); // what was sent before
+    this.flush(); // earlier messages
     const backlog = (this.#backlog ??= new Backlog());
     (backlog.queue ??= []).push(frame);
     backlog.bytes += frame.length;
@@ -477,14 +477,14 @@ export class FrameSender {
   #takeFromQueue(backlog: Backlog): void {
     const { queue } = backlog;
     if (queue === undefined) return;
-    const room = Math.max(HIGH_WATER_BYTES, this.#stream.writableHighWaterMark); // with less it would not tell when to go on
+    const room = Math.max(HIGH_WATER_BYTES, this.#stream.writableHighWaterMark); // with a lower mark it would not signal when to continue
     while (backlog.isReady && this.#stream.writableLength + this.#batchBytes < room)
       this.#open.add(shift(backlog, queue));
     if (backlog.first === queue.length) this.#forgetQueue();
   }
 
   #drop(backlog: Backlog): void {
-    const queue = backlog.queue!; // asked before
+    const queue = backlog.queue!; // checked before
     shift(backlog, queue);
     this.#options.meter?.dropped.add(1);
     if (backlog.first === queue.length) this.#forgetQueue();
@@ -517,7 +517,7 @@ export class FrameSender {
 /** Takes the first frame out of the queue; an empty one for a message that is not deflated yet, and is dropped. */
 function shift(backlog: Backlog, queue: (Buffer | PendingFrame)[]): Buffer {
   const first = queue[backlog.first]!;
-  queue[backlog.first++] = EMPTY; // lets go of its memory
+  queue[backlog.first++] = EMPTY; // releases its memory
   let frame = EMPTY;
   if (!(first instanceof PendingFrame)) frame = first;
   else if (first.frame !== undefined) frame = first.frame;

@@ -1,8 +1,8 @@
 /**
- * UTF-8 that comes in parts (RFC 3629 §4), refused at the first byte that no text can have there: RFC 6455 §8.1 need not
- * wait for the end of a message that is wrong already.
+ * Validates UTF-8 that comes in parts (RFC 3629 §4), and refuses the first invalid byte: RFC 6455 §8.1 allows to fail before the end of
+ * the message.
  *
- * What is whole is judged by node:buffer; only the up to three bytes at the end of a part, and those that complete them, one
+ * node:buffer checks whole characters; only up to three bytes at the end of a part, and the bytes that complete them, are checked one
  * by one.
  */
 import { isUtf8 } from 'node:buffer';
@@ -11,16 +11,16 @@ import { isUtf8 } from 'node:buffer';
 export class Utf8Check {
   /** Bytes that the character at the end still needs. */
   #missing = 0;
-  /** What the next of them may be. */
+  /** Range of the next continuation byte. */
   #least = 0x80;
   #most = 0xbf;
 
-  /** Whether the text ends here between two characters. */
+  /** Whether the text ends between two characters. */
   get isComplete(): boolean {
     return this.#missing === 0;
   }
 
-  /** Whether the text may go on like this. After a false there is no more to ask. */
+  /** Whether the text is still valid. Do not call it again after false. */
   push(bytes: Uint8Array): boolean {
     let at = 0;
     for (; at < bytes.length && this.#missing > 0; at++) if (!this.#continue(bytes[at]!)) return false;

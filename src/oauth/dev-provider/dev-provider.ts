@@ -1,19 +1,18 @@
 /**
- * DevProvider: an OpenID provider for development and tests that logs anybody in as anybody. It is true to the standards
- * otherwise: code flow with PKCE S256, `iss` in answers, single-use codes, id_token, user info, discovery, JWK set.
+ * DevProvider: an OpenID provider for development and tests that accepts any user without a password. Otherwise it follows the
+ * standards: code flow with PKCE S256, `iss` in responses, single-use codes, id_token, user info, discovery, JWK set, logout.
  *
- *   GET /.well-known/openid-configuration   GET /jwks   GET|POST /authorize   POST /token   GET|POST /userinfo
+ *   GET /.well-known/openid-configuration   GET /jwks   GET|POST /authorize   POST /token   GET|POST /userinfo   GET|POST /logout
  *
- * It listens on 127.0.0.1 by itself, is mounted on an application, or answers what is handed to `handle()`. Not in production.
+ * It listens on 127.0.0.1 itself, is mounted on an application, or answers requests passed to `handle()`. Not in production.
  */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { http } from '../../base/node-http.ts';
-import { systemClock } from '../../base/clock.ts';
 import { SvcError } from '../../base/errors.ts';
-import { localPath } from '../../http/path.ts';
-import { given, int, oneOf, readOptions, text } from '../../base/options.ts';
 import { keep } from './grants.ts';
 import { DevKeys } from './keys.ts';
+import { logoutAnswer } from './logout.ts';
+import { readDevOptions } from './options.ts';
 import { inProcess, pathsBelow, serve, serveOn } from './serving.ts';
 import {
   METHODS,
@@ -30,11 +29,9 @@ import { OAuthProvider, markForDevelopment } from '../provider/options.ts';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
-import type { Env } from '../../base/config.ts';
 import type { Router } from '../../routing/route.ts';
 import type { Grant } from './grants.ts';
 import type { DevAlgorithm } from './keys.ts';
-import { USERS } from './options.ts';
 import type { DevProviderOptions } from './options.ts';
 import type { Handle } from './serving.ts';
 import type { DevRequest, DevResponse, DevUser } from './protocol.ts';
@@ -48,10 +45,12 @@ const TOKEN_TTL_SECONDS = 3_600;
 
 /** An OpenID provider for development and tests. */
 export class DevProvider {
+  readonly #name: string;
   readonly clientId: string;
   readonly clientSecret: string;
   readonly #users: readonly DevUser[];
   readonly #redirectUris: readonly string[];
+  readonly #postLogoutRedirectUris: readonly string[];
   readonly #port: number;
   readonly #algorithm: DevAlgorithm;
   readonly #clock: Clock;
@@ -65,43 +64,20 @@ export class DevProvider {
 
   /** @throws SvcError `E_DEV_PROVIDER` in production, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: DevProviderOptions) {
-    const { users, clientId, clientSecret, redirectUris, port, issuer, idTokenAlgorithm, env, clock } =
-      readOptions('DevProvider', options, {
-        users: given<readonly DevUser[]>('a list of users, each with a sub', (value) =>
-          isListOf(value, (user: DevUser | undefined) => typeof user?.sub === 'string' && user.sub !== ''),
-        ),
-        clientId: text('dev-client'),
-        clientSecret: text('dev-secret'),
-        redirectUris: given<readonly string[]>('a list of URLs, or of paths', (value) =>
-          isListOf(value, (url: string) => URL.canParse(url) || localPath(url) !== undefined),
-        ),
-        port: int(0, 0, 65_535),
-        issuer: text(),
-        idTokenAlgorithm: oneOf(['RS256', 'ES256'], 'RS256'),
-        env: given<Env>('production, development or test', (value) =>
-          ['production', 'development', 'test'].includes(value as string),
-        ),
-        clock: given<Clock>(),
-      });
-    const named = env ?? process.env['SVC_ENV'];
-    if (named !== 'development' && named !== 'test')
-      throw new SvcError('E_DEV_PROVIDER', [
-        named === undefined
-          ? 'the environment is production, since neither env nor SVC_ENV says otherwise'
-          : 'the environment is production',
-      ]);
-    if (redirectUris === undefined) throw new SvcError('E_DEV_PROVIDER', ['it has no redirectUris']);
-    this.#users = users ?? USERS;
-    this.clientId = clientId;
-    this.clientSecret = clientSecret;
-    this.#redirectUris = [...redirectUris];
-    this.#port = port;
-    this.#issuer = issuer;
-    this.#algorithm = idTokenAlgorithm;
-    this.#clock = clock ?? systemClock;
+    const read = readDevOptions(options);
+    this.#name = read.name;
+    this.clientId = read.clientId;
+    this.clientSecret = read.clientSecret;
+    this.#users = read.users;
+    this.#redirectUris = [...read.redirectUris];
+    this.#postLogoutRedirectUris = [...read.postLogoutRedirectUris];
+    this.#port = read.port;
+    this.#issuer = read.issuer;
+    this.#algorithm = read.idTokenAlgorithm;
+    this.#clock = read.clock;
   }
 
-  /** Its issuer, and the beginning of each of its URLs. @throws SvcError `E_DEV_PROVIDER` before start() when no issuer was given */
+  /** The issuer, and the prefix of each URL. @throws SvcError `E_DEV_PROVIDER` before start() without the option `issuer` */
   get url(): string {
     if (this.#issuer === undefined)
       throw new SvcError('E_DEV_PROVIDER', ['it has not been started, so it has no URL yet']);
@@ -119,7 +95,7 @@ export class DevProvider {
     await this.#ready();
   }
 
-  /** Stops listening, cuts off whoever is connected, and forgets codes and tokens. */
+  /** Stops listening, closes open connections, and deletes codes and tokens. */
   async stop(): Promise<void> {
     const server = this.#server;
     this.#server = undefined;
@@ -132,12 +108,12 @@ export class DevProvider {
     });
   }
 
-  /** This provider as an application is given it, called `dev`. `options` take precedence. `svc check` refuses it in production. */
+  /** The provider for `OAuthPlugin`. `options` replace its own. `svc check` refuses it in production. */
   provider(options: Partial<OAuthProviderOptions> = {}): OAuthProvider {
     const { clientId, clientSecret, url: issuer } = this;
     return markForDevelopment(
       new OAuthProvider({
-        name: 'dev',
+        name: this.#name,
         clientId,
         clientSecret,
         issuer,
@@ -149,26 +125,30 @@ export class DevProvider {
   }
 
   /**
-   * Lets an application serve it below `path`, and gives it as provider(): browsers find it wherever they find the application,
-   * on any port and by any name, and the application asks it without a connection. `redirectUris` may be paths. Without the
-   * option `issuer` it calls itself `http://localhost` and the path, wherever that is.
+   * Serves the provider below `path` of an application, and returns it as provider() does. Browsers reach it at the origin of the
+   * application, on any port and by any name. The application calls it without a connection. `redirectUris` may be paths.
+   * Without the option `issuer` the issuer is `http://localhost` and the path.
    *
-   * @throws SvcError `E_PATH_TEMPLATE` for a path that is none
+   * @throws SvcError `E_PATH_TEMPLATE` for an invalid path
    */
   mount(router: Router, path: string = '/_dev/provider'): OAuthProvider {
     this.#issuer ??= `http://localhost${path}`;
     this.#mountedAt = path;
     serveOn(router, path, this.#handling);
-    const authorizeUrl = `http://localhost${path}/authorize`; // of which the path counts
+    const here = `http://localhost${path}`; // browsers are sent to the origin of the application, whatever it is
     return markForDevelopment(
-      this.provider({ ...pathsBelow(this.#issuer), authorizeUrl }),
+      this.provider({
+        ...pathsBelow(this.#issuer),
+        authorizeUrl: `${here}/authorize`,
+        endSessionUrl: `${here}/logout`,
+      }),
       inProcess(this.#issuer, this.#handling),
     );
   }
 
   /**
-   * What a browser does: opens an authorization URL of this provider, picks the user `sub` or cancels, and is sent to the URL
-   * that this gives, the application's callback. For tests. @throws Error when the provider shows an error page
+   * Acts as a browser, for tests: opens an authorization URL of this provider, and picks the user `sub`, or cancels. Returns the
+   * address of the application's callback. @throws Error when the provider responds with an error page
    */
   async pick(authorizationUrl: string, sub: string | undefined): Promise<string> {
     const body = new URLSearchParams(new URL(authorizationUrl).search);
@@ -191,7 +171,7 @@ export class DevProvider {
     return location;
   }
 
-  /** Answers a request. Needs an issuer: given, or from start(). */
+  /** Answers a request. Needs an issuer: the option, or start(). */
   async handle(request: DevRequest): Promise<DevResponse> {
     const isForm =
       request.headers['content-type']?.split(';', 1)[0]!.trim().toLowerCase() ===
@@ -216,6 +196,10 @@ export class DevProvider {
         return this.#authorize(form, true, request.origin);
       case 'POST /token':
         return this.#token(form, request.headers['authorization']);
+      case 'GET /logout':
+        return this.#logout(new URLSearchParams(request.query), false, request.origin);
+      case 'POST /logout':
+        return this.#logout(form, true, request.origin);
       case 'GET /userinfo':
       case 'POST /userinfo':
         return this.#userinfo(request.headers['authorization']);
@@ -231,8 +215,8 @@ export class DevProvider {
   }
 
   /**
-   * RFC 6749 §4.1.1: who asks wrongly for whom is told so here; every other mistake goes back to the application. Only a form
-   * picks somebody: a link does not log anyone in.
+   * RFC 6749 §4.1.1: a wrong client or redirect URI gets an error page here; every other error goes to the application. Only a
+   * form picks a user: a link logs no user in.
    */
   #authorize(given: URLSearchParams, isForm: boolean, origin: string | undefined): DevResponse {
     const one = (name: string): string | undefined =>
@@ -240,7 +224,7 @@ export class DevProvider {
     const redirectUri = one('redirect_uri');
     if (one('client_id') !== this.clientId)
       return badPage('The client_id is unknown, or there more than once.');
-    if (redirectUri === undefined || !this.#mayReturnTo(redirectUri, origin))
+    if (redirectUri === undefined || !isRegistered(this.#redirectUris, redirectUri, origin))
       return badPage('The redirect_uri is not one of those registered with DevProvider.');
     const state = one('state');
     const back = (answer: Readonly<Record<string, string>>): DevResponse =>
@@ -250,7 +234,7 @@ export class DevProvider {
     if (isForm && given.has('deny')) return back({ error: 'access_denied' });
     const user = isForm ? this.#users.find(({ sub }) => sub === one('user')) : undefined;
     if (user !== undefined) return back({ code: this.#grant(user, redirectUri, one) });
-    if (one('prompt')?.split(' ').includes('none') === true) return back({ error: 'login_required' }); // nobody is ever logged in here
+    if (one('prompt')?.split(' ').includes('none') === true) return back({ error: 'login_required' }); // there are no sessions here
     const asked = Object.fromEntries([...given].filter(([name]) => name !== 'user' && name !== 'deny'));
     const users = this.#users.map(({ sub, name, email }) => ({ sub, name: name ?? sub, email }));
     return {
@@ -260,10 +244,14 @@ export class DevProvider {
     };
   }
 
-  #mayReturnTo(redirectUri: string, origin: string | undefined): boolean {
-    return this.#redirectUris.some((each) =>
-      each.startsWith('/') ? origin !== undefined && redirectUri === origin + each : redirectUri === each,
-    );
+  async #logout(given: URLSearchParams, isForm: boolean, origin: string | undefined): Promise<DevResponse> {
+    const keys = await this.#ready();
+    return logoutAnswer(given, isForm, {
+      clientId: this.clientId,
+      issuer: this.url,
+      claimsOf: (token) => keys.verify(token),
+      mayReturnTo: (url) => isRegistered(this.#postLogoutRedirectUris, url, origin),
+    });
   }
 
   #redirect(redirectUri: string, answer: Readonly<Record<string, string>>): DevResponse {
@@ -332,7 +320,7 @@ export class DevProvider {
     );
   }
 
-  /** The answer to a client that does not prove who it is, exactly once (§2.3.1); undefined for ours. */
+  /** Authenticates the client, exactly once (§2.3.1). Returns the error response, undefined on success. */
   #client(form: URLSearchParams, authorization: string | undefined): DevResponse | undefined {
     const basic = /^basic +([A-Za-z0-9+/]+={0,2})$/i.exec(authorization ?? '')?.[1];
     if (authorization !== undefined && form.has('client_secret')) return tokenError('invalid_request');
@@ -389,8 +377,11 @@ export class DevProvider {
   }
 }
 
-function isListOf<T>(value: unknown, accepts: (each: T) => boolean): boolean {
-  return Array.isArray(value) && value.length > 0 && value.every(accepts);
+/** Returns whether a URL is an entry; an entry that is a path belongs to the origin of the request. */
+function isRegistered(entries: readonly string[], url: string, origin: string | undefined): boolean {
+  return entries.some((entry) =>
+    entry.startsWith('/') ? origin !== undefined && url === origin + entry : url === entry,
+  );
 }
 
 function isEqual(one: string, other: string): boolean {

@@ -1,13 +1,13 @@
 /**
- * The keys of DevProvider: one RSA and one EC pair, made when it starts, gone when it stops.
+ * Keys of DevProvider: one RSA and one EC pair, generated when it starts.
  */
-import { generateKeyPair, randomBytes, sign } from 'node:crypto';
+import { createPublicKey, generateKeyPair, randomBytes, sign, verify } from 'node:crypto';
 import { promisify } from 'node:util';
 import type { JsonWebKey, KeyObject } from 'node:crypto';
 
 const generate = promisify(generateKeyPair);
 
-/** What DevProvider signs with. */
+/** Signature algorithms of DevProvider. */
 export type DevAlgorithm = 'RS256' | 'ES256';
 
 interface SigningKey {
@@ -16,7 +16,7 @@ interface SigningKey {
   readonly publicJwk: JsonWebKey;
 }
 
-/** A JWK set and what signs for it. */
+/** Key pairs, with their JWK set. */
 export class DevKeys {
   readonly #keys: Readonly<Record<DevAlgorithm, SigningKey>>;
 
@@ -24,7 +24,7 @@ export class DevKeys {
     this.#keys = keys;
   }
 
-  /** Makes both pairs, off the event loop. */
+  /** Generates both pairs, off the event loop. */
   static async make(): Promise<DevKeys> {
     const [rsa, ec] = await Promise.all([
       generate('rsa', { modulusLength: 2_048 }),
@@ -33,7 +33,7 @@ export class DevKeys {
     return new DevKeys({ RS256: signingKey(rsa), ES256: signingKey(ec) });
   }
 
-  /** The public halves (RFC 7517 §5). */
+  /** The public keys (RFC 7517 §5). */
   get jwks(): { readonly keys: readonly Readonly<Record<string, unknown>>[] } {
     return {
       keys: Object.entries(this.#keys).map(([alg, { keyId, publicJwk }]) => ({
@@ -45,7 +45,7 @@ export class DevKeys {
     };
   }
 
-  /** A compact JWS of these claims (RFC 7515 §7.1). */
+  /** Signs claims as a compact JWS (RFC 7515 §7.1). */
   async sign(claims: Readonly<Record<string, unknown>>, algorithm: DevAlgorithm): Promise<string> {
     const { keyId, privateKey } = this.#keys[algorithm];
     const signed = [{ alg: algorithm, typ: 'JWT', kid: keyId }, claims]
@@ -57,6 +57,23 @@ export class DevKeys {
       );
     });
     return `${signed}.${signature.toString('base64url')}`;
+  }
+
+  /** Returns the claims of a compact JWS that these keys have signed, else undefined. Times are not checked. */
+  verify(token: string): Readonly<Record<string, unknown>> | undefined {
+    const [header, claims, signature, ...rest] = token.split('.') as [string, string?, string?, ...string[]];
+    if (claims === undefined || signature === undefined || rest.length > 0) return undefined;
+    const isSigned = Object.values(this.#keys).some(({ publicJwk }) =>
+      verify(
+        'sha256',
+        Buffer.from(`${header}.${claims}`),
+        { key: createPublicKey({ key: publicJwk, format: 'jwk' }), dsaEncoding: 'ieee-p1363' },
+        Buffer.from(signature, 'base64url'),
+      ),
+    );
+    return isSigned
+      ? (JSON.parse(Buffer.from(claims, 'base64url').toString()) as Readonly<Record<string, unknown>>)
+      : undefined;
   }
 }
 

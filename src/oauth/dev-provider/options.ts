@@ -1,6 +1,10 @@
 /**
  * Options of DevProvider.
  */
+import { systemClock } from '../../base/clock.ts';
+import { SvcError } from '../../base/errors.ts';
+import { given, int, oneOf, readOptions, text } from '../../base/options.ts';
+import { localPath } from '../../http/path.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Env } from '../../base/config.ts';
 import type { DevAlgorithm } from './keys.ts';
@@ -14,21 +18,87 @@ export interface DevProviderOptions {
   readonly clientId?: string | undefined;
   /** Default `dev-secret`. */
   readonly clientSecret?: string | undefined;
-  /** Where logins may return to, byte for byte; paths are of the application that it is mounted on. */
+  /** Allowed redirect URIs, compared byte for byte. A path belongs to the application that serves the provider. */
   readonly redirectUris: readonly string[];
+  /** Allowed addresses after a logout, compared byte for byte; paths as above. Default none. */
+  readonly postLogoutRedirectUris?: readonly string[] | undefined;
+  /** Name of its provider(), for applications that have several. Default `dev`. */
+  readonly name?: string | undefined;
   /** Port that start() listens on. Default 0: a free one. */
   readonly port?: number | undefined;
-  /** The URL it is reached by when an application answers for it, without a slash at the end. Default: where start() listens. */
+  /** Its URL when an application answers for it, without a trailing slash. Default: the address of start(). */
   readonly issuer?: string | undefined;
   /** Default `RS256`. */
   readonly idTokenAlgorithm?: DevAlgorithm | undefined;
-  /** Where the application believes it runs; `production` is refused. Default: the variable SVC_ENV, else `production`, as applications do. */
+  /** The environment; `production` is refused. Default: the variable SVC_ENV, else `production`, as for applications. */
   readonly env?: Env | undefined;
   readonly clock?: Clock | undefined;
 }
 
+/** Options as read, with defaults. */
+interface ReadDevOptions {
+  readonly name: string;
+  readonly users: readonly DevUser[];
+  readonly clientId: string;
+  readonly clientSecret: string;
+  readonly redirectUris: readonly string[];
+  readonly postLogoutRedirectUris: readonly string[];
+  readonly port: number;
+  readonly issuer: string | undefined;
+  readonly idTokenAlgorithm: DevAlgorithm;
+  readonly clock: Clock;
+}
+
 /** Users of a provider whose options name none. */
-export const USERS: readonly DevUser[] = [
+const USERS: readonly DevUser[] = [
   { sub: 'ada', name: 'Ada Lovelace', email: 'ada@example.test' },
   { sub: 'alan', name: 'Alan Turing', email: 'alan@example.test' },
 ];
+
+const URLS = given<readonly string[]>('a list of URLs, or of paths', (value) =>
+  isListOf(value, (url: string) => URL.canParse(url) || localPath(url) !== undefined),
+);
+
+/** @throws SvcError `E_DEV_PROVIDER` in production, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+export function readDevOptions(options: DevProviderOptions): ReadDevOptions {
+  const { users, redirectUris, postLogoutRedirectUris, env, clock, ...read } = readOptions(
+    'DevProvider',
+    options,
+    {
+      name: text('dev'),
+      users: given<readonly DevUser[]>('a list of users, each with a sub', (value) =>
+        isListOf(value, (user: DevUser | undefined) => typeof user?.sub === 'string' && user.sub !== ''),
+      ),
+      clientId: text('dev-client'),
+      clientSecret: text('dev-secret'),
+      redirectUris: URLS,
+      postLogoutRedirectUris: URLS,
+      port: int(0, 0, 65_535),
+      issuer: text(),
+      idTokenAlgorithm: oneOf(['RS256', 'ES256'], 'RS256'),
+      env: given<Env>('production, development or test', (value) =>
+        ['production', 'development', 'test'].includes(value as string),
+      ),
+      clock: given<Clock>(),
+    },
+  );
+  const named = env ?? process.env['SVC_ENV'];
+  if (named !== 'development' && named !== 'test')
+    throw new SvcError('E_DEV_PROVIDER', [
+      named === undefined
+        ? 'the environment is production, since neither env nor SVC_ENV says otherwise'
+        : 'the environment is production',
+    ]);
+  if (redirectUris === undefined) throw new SvcError('E_DEV_PROVIDER', ['it has no redirectUris']);
+  return {
+    ...read,
+    redirectUris,
+    users: users ?? USERS,
+    postLogoutRedirectUris: postLogoutRedirectUris ?? [],
+    clock: clock ?? systemClock,
+  };
+}
+
+function isListOf<T>(value: unknown, accepts: (each: T) => boolean): boolean {
+  return Array.isArray(value) && value.length > 0 && value.every(accepts);
+}

@@ -1,11 +1,11 @@
 /**
- * What DevProvider says, apart from what it remembers: its answers, its metadata, and which requests are wrong.
+ * Stateless part of DevProvider: responses, metadata, request checks, pages.
  */
 import { hash } from 'node:crypto';
 import { escapeHtml } from '../../base/html.ts';
 import type { DevAlgorithm } from './keys.ts';
 
-/** Somebody to log in as. */
+/** A user to log in as. */
 export interface DevUser {
   readonly sub: string;
   readonly name?: string | undefined;
@@ -13,38 +13,38 @@ export interface DevUser {
   /** Default true. */
   readonly emailVerified?: boolean | undefined;
   readonly picture?: string | undefined;
-  /** More claims, in the user info and the id_token. */
+  /** Additional claims of user info and id_token. */
   readonly claims?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** A request as `handle()` takes it. */
+/** A request for `handle()`. */
 export interface DevRequest {
   readonly method: string;
-  /** Below the issuer, for example `/authorize`. */
+  /** Path below the issuer, for example `/authorize`. */
   readonly path: string;
   /** Without the question mark. */
   readonly query: string;
-  /** By name in lower case. */
+  /** By lower-case name. */
   readonly headers: Readonly<Record<string, string | undefined>>;
   readonly body: string;
-  /** Where the application was asked, for example `http://localhost:8000`: `redirectUris` that are paths are of this origin. */
+  /** Origin of the request, for example `http://localhost:8000`. `redirectUris` that are paths belong to it. */
   readonly origin?: string | undefined;
 }
 
-/** An answer of `handle()`. Names of headers are in lower case. */
+/** A response of `handle()`. Header names are lower-case. */
 export interface DevResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
 
-/** Claims by the scope that asks for them (OpenID Connect Core §5.4). */
+/** Claims for each scope (OpenID Connect Core §5.4). */
 const PROFILES: Readonly<Record<string, readonly string[]>> = {
   email: ['email', 'email_verified'],
   profile: ['name', 'picture'],
 };
 
-/** The discovery document (OpenID Connect Discovery §3, RFC 8414 §2, RFC 9207 §3); the endpoints are below `url`. */
+/** The discovery document (OpenID Connect Discovery §3, RFC 8414 §2, RFC 9207 §3). The endpoints are below `url`. */
 export function metadataOf(
   issuer: string,
   algorithm: DevAlgorithm,
@@ -56,6 +56,7 @@ export function metadataOf(
     token_endpoint: `${url}/token`,
     userinfo_endpoint: `${url}/userinfo`,
     jwks_uri: `${url}/jwks`,
+    end_session_endpoint: `${url}/logout`,
     response_types_supported: ['code'],
     response_modes_supported: ['query'],
     grant_types_supported: ['authorization_code'],
@@ -85,16 +86,17 @@ export function metadataOf(
   };
 }
 
-/** What may be asked for where; other methods are answered with 405. */
+/** Allowed methods by path; others get 405. */
 export const METHODS: ReadonlyMap<string, string> = new Map([
   ['/.well-known/openid-configuration', 'GET, HEAD'],
   ['/jwks', 'GET, HEAD'],
   ['/authorize', 'GET, HEAD, POST'],
   ['/token', 'POST'],
   ['/userinfo', 'GET, HEAD, POST'],
+  ['/logout', 'GET, HEAD, POST'],
 ]);
 
-/** The error of an authorization request that goes back to the application (RFC 6749 §4.1.2.1, RFC 7636 §4.4.1). */
+/** Returns the error to send back to the application; undefined for a valid request (RFC 6749 §4.1.2.1, RFC 7636 §4.4.1). */
 export function authorizationError(
   given: URLSearchParams,
   one: (name: string) => string | undefined,
@@ -110,7 +112,7 @@ export function authorizationError(
     : 'invalid_request';
 }
 
-/** The claims of a user that these scopes give (OpenID Connect Core §5.4). */
+/** The claims of a user for these scopes (OpenID Connect Core §5.4). */
 export function claimsOf(
   { sub, name, email, emailVerified = true, picture, claims }: DevUser,
   scopes: readonly string[],
@@ -131,12 +133,12 @@ export function claimsOf(
   };
 }
 
-/** A page for mistakes that must not be sent back to anybody. */
-export function badPage(problem: string): DevResponse {
-  return { status: 400, headers: pageHeaders([]), body: errorPage(problem) };
+/** Page for a mistake that must not be sent to the redirect URI. */
+export function badPage(problem: string, title = 'This login cannot go on'): DevResponse {
+  return { status: 400, headers: pageHeaders([]), body: page(title, `<p>${escapeHtml(problem)}</p>`) };
 }
 
-/** RFC 6749 §5.2. */
+/** Error response of the token endpoint (RFC 6749 §5.2). */
 export function tokenError(
   error: string,
   status: number = 400,
@@ -145,7 +147,7 @@ export function tokenError(
   return json(status, { error }, { 'cache-control': 'no-store', pragma: 'no-cache', ...headers });
 }
 
-/** An answer in JSON. */
+/** A JSON response. */
 export function json(
   status: number,
   body: object,
@@ -162,7 +164,7 @@ export function json(
  * The pages of DevProvider: plain HTML, no scripts, nothing from elsewhere.
  */
 
-/** Somebody who may be picked. */
+/** A user on the page. */
 interface PickableUser {
   readonly sub: string;
   readonly name: string;
@@ -178,8 +180,8 @@ const STYLE =
 const STYLE_HASH = hash('sha256', STYLE, 'base64');
 
 /**
- * Headers of a page. `formOrigins`: where a sent form may lead, for browsers judge the redirect that answers it as well
- * (Content Security Policy, form-action).
+ * Headers of a page. `formOrigins`: origins to which a form may lead; browsers apply form-action to redirects, too (Content
+ * Security Policy).
  */
 export function pageHeaders(formOrigins: readonly string[]): Record<string, string> {
   const targets = formOrigins.length === 0 ? "'none'" : ["'self'", ...formOrigins].join(' ');
@@ -193,33 +195,47 @@ export function pageHeaders(formOrigins: readonly string[]): Record<string, stri
   };
 }
 
-/** Asks who is logging in. `parameters` are those of the authorization request, and come back with the answer. */
+/** Page with the users to choose from. `parameters`: the authorization request, which the form sends again. */
 export function pickerPage(
   action: string,
   parameters: Readonly<Record<string, string>>,
   users: readonly PickableUser[],
 ): string {
-  const hidden = Object.entries(parameters).map(
-    ([name, value]) => `<input type="hidden" name="${escapeHtml(name)}" value="${escapeHtml(value)}">`,
-  );
   const buttons = users.map(
     ({ sub, name, email }) =>
       `<button name="user" value="${escapeHtml(sub)}">${escapeHtml(name)}<small>${escapeHtml(email ?? sub)}</small></button>`,
   );
   return page(
     'Choose who to be',
-    `<p>This stands in for an identity provider during development. Nobody is asked for a password.</p>
+    `<p>This stands in for an identity provider during development. It asks for no password.</p>
 <form method="post" action="${escapeHtml(action)}">
-${hidden.join('\n')}
+${hiddenFields(parameters)}
 ${buttons.join('\n')}
 <button name="deny" value="1">Cancel the login</button>
 </form>`,
   );
 }
 
-/** Says why nobody is sent anywhere. */
-function errorPage(problem: string): string {
-  return page('This login cannot go on', `<p>${escapeHtml(problem)}</p>`);
+/** Page that asks whether to log out. `parameters`: the logout request, which the form sends again. */
+export function logoutPage(action: string, parameters: Readonly<Record<string, string>>): string {
+  return page(
+    'Log out at the provider?',
+    `<form method="post" action="${escapeHtml(action)}">
+${hiddenFields(parameters)}
+<button name="confirmed" value="1">Log out</button>
+</form>`,
+  );
+}
+
+/** Page after a logout without an address to return to. */
+export function loggedOutPage(): string {
+  return page('You are logged out at the provider', '<p>You may close this page.</p>');
+}
+
+function hiddenFields(parameters: Readonly<Record<string, string>>): string {
+  return Object.entries(parameters)
+    .map(([name, value]) => `<input type="hidden" name="${escapeHtml(name)}" value="${escapeHtml(value)}">`)
+    .join('\n');
 }
 
 function page(title: string, body: string): string {

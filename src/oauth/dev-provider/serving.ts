@@ -1,5 +1,5 @@
 /**
- * How DevProvider is reached: by a socket of its own, or as a part of an application, whose own calls to it need no connection.
+ * Transports of DevProvider: its own socket, or the routes of an application, which calls it in process.
  */
 import { HttpResponse } from '../../http/response.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -7,20 +7,20 @@ import type { Router } from '../../routing/route.ts';
 import type { InProcess, OAuthProviderOptions } from '../provider/options.ts';
 import type { DevRequest, DevResponse } from './protocol.ts';
 
-/** Answers a request to DevProvider. */
+/** Handles a request to DevProvider. */
 export type Handle = (request: DevRequest) => Promise<DevResponse>;
 
 const MAX_BODY_BYTES = 65_536;
-/** It looks after itself: its visitors have no token yet, and its pages bring their own policy. */
+/** Public route: its visitors have no token yet, and its pages send their own policy. */
 const SPEC = {
-  public: 'It stands in for a provider that people log in at',
+  public: 'Development stand-in for an identity provider',
   mcp: false,
   rateLimit: false,
   meta: { csrf: false, docs: false, idempotency: false },
   summary: 'The identity provider of development',
 } as const;
 
-/** Answers a request of node:http. */
+/** Answers a node:http request. */
 export async function serve(
   request: IncomingMessage,
   response: ServerResponse,
@@ -35,7 +35,7 @@ export async function serve(
       chunks.push(chunk);
     }
     const [path, query = ''] = (request.url ?? '/').split('?', 2) as [string, string?];
-    const headers = request.headers as Readonly<Record<string, string | undefined>>; // none that is read here is ever a list
+    const headers = request.headers as Readonly<Record<string, string | undefined>>; // the fields read here are never lists
     const answer = await handle({
       method: request.method ?? '',
       path,
@@ -51,7 +51,7 @@ export async function serve(
   }
 }
 
-/** Answers below a path of an application. */
+/** Serves the provider below a path of an application. */
 export function serveOn(router: Router, path: string, handle: Handle): void {
   router.route(`${path}/{rest:path}`, ['GET', 'POST'], SPEC, async ({ req }) => {
     const [, query = ''] = req.target.split('?', 2);
@@ -68,7 +68,7 @@ export function serveOn(router: Router, path: string, handle: Handle): void {
   });
 }
 
-/** Calls to `issuer` that need no connection. */
+/** Calls to `issuer` within the process. */
 export function inProcess(issuer: string, handle: Handle): InProcess {
   return {
     async call({ method, url, headers = {}, body = '' }) {
@@ -82,12 +82,12 @@ export function inProcess(issuer: string, handle: Handle): InProcess {
       };
     },
     close() {
-      /* nothing is open */
+      /* no connection is open */
     },
   };
 }
 
-/** Endpoints below a URL, one by one: to discover them the application would have to listen already. */
+/** Endpoints below a URL, given one by one: discovery would need the application to listen already. */
 export function pathsBelow(url: string): Partial<OAuthProviderOptions> {
   return { tokenUrl: `${url}/token`, userinfoUrl: `${url}/userinfo`, jwksUrl: `${url}/jwks` };
 }

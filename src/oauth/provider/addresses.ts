@@ -1,10 +1,10 @@
 /**
- * Where provider calls may go: https, http only to this very machine and only when allowed, and for addresses that the
- * provider named itself nothing private (server-side request forgery).
+ * Allowed targets of provider calls: https; http only to this machine and only if allowed. An address that the provider itself
+ * named must be public (server-side request forgery).
  */
 import { BlockList, isIP } from 'node:net';
 
-/** Networks that lead to this machine or stay inside a site: RFC 6890, RFC 4193, RFC 6598, RFC 2544, RFC 5737, RFC 3849, RFC 2765. */
+/** Networks of this machine or of a site: RFC 6890, RFC 4193, RFC 6598, RFC 2544, RFC 5737, RFC 3849, RFC 2765. */
 const PRIVATE: readonly (readonly [network: string, prefix: number])[] = [
   ['0.0.0.0', 8],
   ['10.0.0.0', 8],
@@ -41,8 +41,8 @@ for (const [network, prefix] of PRIVATE)
   privateNetworks.addSubnet(network, prefix, isIP(network) === 6 ? 'ipv6' : 'ipv4');
 
 /**
- * Whether an IP address is no public one. IPv4 inside IPv6 (`::ffff:127.0.0.1`, and NAT64, RFC 6052) counts as the IPv4
- * address; what is no address at all counts as private.
+ * Whether an IP address is not public. IPv4 inside IPv6 (`::ffff:127.0.0.1`, and NAT64, RFC 6052) counts as the IPv4 address.
+ * Any text that is not an address counts as private.
  */
 export function isPrivateAddress(address: string): boolean {
   const bare = address.replace(/^\[|\]$|%.*$/g, '');
@@ -56,7 +56,7 @@ export function isPrivateAddress(address: string): boolean {
   return privateNetworks.check(bits.join('.'), 'ipv4');
 }
 
-/** Why a URL may not be called; undefined when it may. In words, the URL not repeated. */
+/** Returns why a URL must not be called; undefined if it may. The text does not repeat the URL. */
 export function issueOfUrl(text: string, allowsInsecure: boolean | readonly string[]): string | undefined {
   if (typeof text !== 'string' || !URL.canParse(text)) return 'is no absolute URL';
   const url = new URL(text);
@@ -74,14 +74,14 @@ export function issueOfUrl(text: string, allowsInsecure: boolean | readonly stri
     : 'is not https: allowInsecure lets http through to the loopback interface';
 }
 
-/** Names and addresses of this very machine, as `URL.hostname` writes them. */
+/** Names and addresses of this machine, as `URL.hostname` writes them. */
 export function isLoopback(hostname: string): boolean {
   return (
     hostname === 'localhost' || hostname === '[::1]' || (isIP(hostname) === 4 && hostname.startsWith('127.'))
   );
 }
 
-/** Whether a host is `site`, or a name below it. */
+/** Whether a host is `site` or a subdomain of it. */
 export function isWithinSite(host: string, site: string): boolean {
   return host === site || host.endsWith(`.${site}`);
 }

@@ -4,28 +4,28 @@
 import { PROTOCOL_PARAMETERS } from './protocol.ts';
 import type { ResolvedProviderOptions } from './options.ts';
 
-/** A login, as the provider is asked for it. */
+/** Parameters of an authorization URL. */
 export interface AuthorizationRequest {
   readonly redirectUri: string;
   readonly state: string;
-  /** S256 (RFC 7636 §4.2). */
+  /** PKCE challenge, method S256 (RFC 7636 §4.2). */
   readonly challenge: string;
-  /** Needed when the provider's scopes include `openid`. */
+  /** Required if the provider's scopes include `openid`. */
   readonly nonce: string | undefined;
-  /** In place of the provider's. `openid` is asked for when the provider has it, and only then. */
+  /** Replaces the provider's scopes. `openid` stays if the provider has it. */
   readonly scopes?: readonly string[] | undefined;
-  /** Parameters of {@link EXTRA_PARAMETERS}; others are not sent. What the provider's own URL fixes stays. */
+  /** Parameters of {@link EXTRA_PARAMETERS}; others are ignored. Parameters of the provider's own URL win. */
   readonly extra?: Readonly<Record<string, string>> | undefined;
-  /** Parameters of the application for this login, before the provider's `authorizeParams`. */
+  /** The application's parameters for this login; they override `authorizeParams`. */
   readonly params?: Readonly<Record<string, string>> | undefined;
 }
 
-/** Parameters that a login may pass on to the provider (OpenID Connect Core §3.1.2.1). */
+/** Parameters that a login passes on to the provider (OpenID Connect Core §3.1.2.1). */
 const EXTRA_PARAMETERS: readonly string[] = ['login_hint', 'prompt', 'max_age', 'ui_locales'];
 
 /**
- * The URL that begins a login. The query that the endpoint has stays as it is written; no parameter is there twice.
- * `isServedHere`: this application serves the provider itself, so browsers find it where they find the callback.
+ * Builds the URL that starts a login. The endpoint's own query stays unchanged, and no parameter appears twice.
+ * `isServedHere`: this application serves the provider, so browsers reach it at the origin of the callback.
  */
 export function authorizationUrlOf(
   authorizeUrl: string,
@@ -64,7 +64,7 @@ export function authorizationUrlOf(
   return `${address}?${[...kept, ours.toString().replaceAll('+', '%20')].join('&')}`; // %20: some providers read + as itself
 }
 
-/** The name of a `name=value` pair of a query. */
+/** The name in a `name=value` pair of a query. */
 function nameOf(pair: string): string {
   return new URLSearchParams(pair).keys().next().value ?? '';
 }

@@ -1,18 +1,18 @@
 /**
- * The metric of calls to providers.
+ * Histogram of calls to providers.
  */
 import type { Histogram, Metrics } from '../../observability/metrics.ts';
 
-/** One histogram for all providers of an application: a name is declared once. */
+/** One histogram for all providers of an application, because a name can be declared only once. */
 const histograms = new WeakMap<Metrics, Histogram>();
 
-/** The histogram of an application. */
+/** Returns the histogram of an application. */
 export function secondsOf(metrics: Metrics): Histogram {
   const known =
     histograms.get(metrics) ??
     metrics.histogram(
       'svc_oauth_provider_seconds',
-      'Time that calls to identity providers took',
+      'Duration of calls to identity providers',
       BUCKETS_SECONDS,
       ['provider', 'call'],
     );

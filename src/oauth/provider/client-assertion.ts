@@ -1,14 +1,14 @@
 /**
- * Client authentication by a signed assertion (RFC 7523 §2.2, OpenID Connect Core §9 `private_key_jwt`): the provider has only the public key.
+ * Client authentication by a signed assertion (RFC 7523 §2.2, OpenID Connect Core §9 `private_key_jwt`). The provider has only the public key.
  */
 import { createPrivateKey, randomBytes, sign } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
 
-/** The key of a client. */
+/** Private key of a client. */
 export interface ClientKey {
-  /** PKCS #8 in PEM: RSA of 2,048 bits or more, P-256, or Ed25519. From the environment or a file. */
+  /** PKCS #8 in PEM: RSA of 2,048 bits or more, P-256, or Ed25519. Read it from the environment or a file. */
   readonly privateKey: string;
-  /** The name by which the provider knows the public key. */
+  /** Key id of the public key at the provider. */
   readonly keyId?: string | undefined;
 }
 
@@ -18,7 +18,7 @@ const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer';
 const VALID_SECONDS = 60;
 const MIN_RSA_BITS = 2_048;
 
-/** Signs assertions. Prints without the key. */
+/** Signs assertions. The key does not appear when it is printed. */
 export class ClientAssertions {
   readonly #key: KeyObject;
   readonly #algorithm: Algorithm;
@@ -30,7 +30,7 @@ export class ClientAssertions {
     this.#keyId = keyId;
   }
 
-  /** Assertions by a key, or in words why that cannot sign them. */
+  /** Returns a signer, or why the key cannot sign. */
   static of({ privateKey, keyId }: ClientKey): ClientAssertions | string {
     let key: KeyObject;
     try {
@@ -44,7 +44,7 @@ export class ClientAssertions {
       : new ClientAssertions(key, algorithm, keyId);
   }
 
-  /** The parameters of a token request, good for one minute and one use. `audience` is the token endpoint. */
+  /** Parameters for a token request, valid for one minute and one use. `audience`: the token endpoint. */
   parameters(clientId: string, audience: string, nowSeconds: number): Readonly<Record<string, string>> {
     const header = { alg: this.#algorithm, typ: 'JWT', kid: this.#keyId };
     const claims = {

@@ -1,8 +1,8 @@
 /**
- * One provider, spoken to: the authorization URL, then code -> tokens -> id_token -> user info -> e-mail.
+ * Client of one provider: the authorization URL, then code -> tokens -> id_token -> user info -> e-mail.
  *
- * Every failure is a ProviderFault; every call is bounded by outbound.ts. Discovery happens in the background at start-up
- * when it is needed at all, and again with the first login if the provider was away then: an application starts without it.
+ * Every failure is a ProviderFailure; outbound.ts limits every call. Discovery, if needed, runs in the background at start-up, and
+ * again with the first login if the provider was unreachable: an application starts without its provider.
  */
 import { isRecord } from '../../base/options.ts';
 import { Discovery } from './discovery.ts';
@@ -31,46 +31,46 @@ import type { InProcess, OAuthProvider, ResolvedProviderOptions } from './option
 import type { TokenAnswer } from './token-answer.ts';
 import type { MappedUser, UserInfo } from './user-info.ts';
 
-/** What a callback brings. */
+/** Parameters of a callback. */
 export interface Identification {
   readonly code: string;
-  /** The one of the authorization request. */
+  /** The redirect URI of the authorization request. */
   readonly redirectUri: string;
   readonly verifier: string;
   readonly nonce: string | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** The field `user` of the form that it came in, which counts where the provider's `acceptsPostedName` is set. */
+  /** Form field `user` of the callback; used if the provider has `acceptsPostedName`. */
   readonly postedUser?: string | undefined;
-  /** What `max_age` was asked for, where the provider's `authorizeParams` do not fix it. */
+  /** The requested `max_age`, unless the provider's `authorizeParams` fix it. */
   readonly maxAgeSeconds?: number | undefined;
 }
 
-/** Who it is, and what the provider handed out. */
+/** The identified user, with the provider's tokens. */
 export interface Identified {
   readonly info: UserInfo;
   readonly tokens: TokenAnswer;
-  /** The provider's id of its session: claim `sid` of the id_token. */
+  /** Session id at the provider: claim `sid` of the id_token. */
   readonly sid: string | null;
 }
 
-/** What a client is made with. */
+/** Dependencies of a client. */
 interface ProviderClientDeps {
   readonly clock: Clock;
   readonly log: Logger;
   /** Gets `svc_oauth_provider_seconds{provider,call}`. */
   readonly metrics?: Metrics | undefined;
-  /** For tests; default the system's resolver. */
+  /** For tests. Default: the system's resolver. */
   readonly resolve?: Resolve | undefined;
 }
 
-/** The content of the column of a login. */
+/** Claims of a login. */
 const MAX_SID = 255;
 
-/** Speaks to one provider. */
+/** Calls one provider. */
 export class ProviderClient {
   readonly #options: ResolvedProviderOptions;
   readonly #deps: ProviderClientDeps;
-  /** This application serves the provider itself: browsers find it where they find the callback. */
+  /** This application serves the provider: browsers reach it at the origin of the callback. */
   readonly #isServedHere: boolean;
   readonly #outbound: InProcess;
   readonly #discovery: Discovery;
@@ -93,12 +93,12 @@ export class ProviderClient {
     this.#keys = new KeySource(measured, deps.clock, jwks?.keys);
   }
 
-  /** The longest that a call can take, in milliseconds: its turn, connecting, TLS, the first byte and the body. */
+  /** Maximum duration of a call, in milliseconds: queue, connect, TLS, first byte, body. */
   get longestCallMs(): number {
     return 5 * this.#options.timeoutMs;
   }
 
-  /** Begins discovery, if it is needed, and does not wait for it: a provider that is away is a warning, and keeps nothing from starting. */
+  /** Starts discovery in the background, if it is needed. An unreachable provider is logged as a warning. */
   async start(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     void this.#discover();
@@ -116,10 +116,10 @@ export class ProviderClient {
   }
 
   /**
-   * The URL that begins a login (RFC 6749 §4.1.1, RFC 7636 §4.3, OpenID Connect Core §3.1.2.1). The query that the endpoint has
-   * stays as it is written; no parameter is there twice.
+   * Returns the URL that starts a login (RFC 6749 §4.1.1, RFC 7636 §4.3, OpenID Connect Core §3.1.2.1). The endpoint's own query
+   * stays unchanged, and no parameter appears twice.
    *
-   * @throws ProviderFault when the endpoint has to be discovered and cannot be
+   * @throws ProviderFailure when discovery of the endpoint fails
    */
   authorizationUrl(input: AuthorizationRequest): Awaitable<string> {
     const endpoints = this.#discovery.endpoints();
@@ -131,8 +131,8 @@ export class ProviderClient {
   }
 
   /**
-   * Whether an authorization answer is this provider's (RFC 9207 §2.4), by its parameter `iss`. Without a configured issuer
-   * there is nothing to compare with, and any answer passes: the callback of each provider is its own.
+   * Checks by the parameter `iss` that an authorization response comes from this provider (RFC 9207 §2.4). Without a configured
+   * issuer every response passes: each provider has its own callback.
    *
    * @throws ProviderFault `issuer_mismatch`
    */
@@ -150,7 +150,7 @@ export class ProviderClient {
   }
 
   /**
-   * Exchanges the code, verifies the id_token, reads the user info. Rejects with the signal's reason when that is aborted.
+   * Exchanges the code, verifies the id_token, reads the user info. Rejects with the signal's reason when it aborts.
    *
    * @throws ProviderFault
    */
@@ -173,7 +173,7 @@ export class ProviderClient {
     const { issuer, tenants, clientId, idTokenAlgorithms, leewaySeconds, clientSecret } = this.#options;
     const { keys } = await this.#discovery.endpoints();
     const rules = {
-      issuer: issuer!, // asked of providers with OpenID Connect alone
+      issuer: issuer!, // only providers with OpenID Connect get here
       tenants,
       clientId,
       algorithms: idTokenAlgorithms,
@@ -184,11 +184,14 @@ export class ProviderClient {
     return verifyLogoutToken(token, rules, this.#keysOf(keys));
   }
 
-  /** The address that ends the user's session at the provider; undefined where it names none (OpenID Connect RP-Initiated Logout 1.0 §2). */
-  async logoutUrl(parameters: Readonly<Record<string, string | undefined>>): Promise<string | undefined> {
+  /** Address that ends the user's session at the provider; undefined if it has none (RP-Initiated Logout 1.0 §2). */
+  async logoutUrl(
+    origin: string,
+    parameters: Readonly<Record<string, string | undefined>>,
+  ): Promise<string | undefined> {
     const { endSessionUrl } = await this.#discovery.endpoints();
     if (endSessionUrl === undefined) return undefined;
-    const url = new URL(endSessionUrl);
+    const url = new URL(this.#isServedHere ? new URL(endSessionUrl).pathname : endSessionUrl, origin);
     for (const [name, value] of Object.entries({ client_id: this.#options.clientId, ...parameters }))
       if (value !== undefined) url.searchParams.set(name, value);
     return url.href;
@@ -202,12 +205,12 @@ export class ProviderClient {
     };
   }
 
-  /** Ends every call that runs; later ones fail with `temporarily_unavailable`. */
+  /** Cancels running calls. Later calls fail with `temporarily_unavailable`. */
   close(): void {
     this.#outbound.close();
   }
 
-  /** Other tokens for a refresh token (RFC 6749 §6). @throws ProviderFault, with the provider's error code in `providerCode` */
+  /** Exchanges a refresh token for new tokens (RFC 6749 §6). @throws ProviderFailure, with the provider's error code in `providerCode` */
   async refresh(refreshToken: string): Promise<TokenAnswer> {
     const form = new URLSearchParams({ grant_type: 'refresh_token', refresh_token: refreshToken });
     return readTokenAnswer(
@@ -216,7 +219,7 @@ export class ProviderClient {
     );
   }
 
-  /** RFC 6749 §4.1.3. */
+  /** Exchanges a code for tokens (RFC 6749 §4.1.3). */
   #exchange(
     endpoints: Endpoints,
     { code, redirectUri, verifier, signal }: Identification,
@@ -230,7 +233,7 @@ export class ProviderClient {
     return this.#askToken(endpoints, form, signal);
   }
 
-  /** The client authenticates exactly once (RFC 6749 §2.3.1), Basic with both parts form-encoded first. */
+  /** Adds the client's authentication, exactly once (RFC 6749 §2.3.1). Basic encodes both parts as form values first. */
   #askToken(
     { token, clientAuth }: Endpoints,
     form: URLSearchParams,
@@ -246,7 +249,7 @@ export class ProviderClient {
     if (clientAuth === 'post') form.set('client_secret', clientSecret);
     if (clientAuth === 'private_key_jwt') {
       const nowSeconds = Math.floor(this.#deps.clock.nowMs() / 1_000);
-      const assertion = this.#options.assertions!.parameters(clientId, token.url, nowSeconds); // the constructor has seen to it
+      const assertion = this.#options.assertions!.parameters(clientId, token.url, nowSeconds); // the constructor requires a key for this method
       for (const [name, value] of Object.entries(assertion)) form.set(name, value);
     }
     return this.#call('token', { method: 'POST', ...token, headers, body: form.toString(), signal });
@@ -290,11 +293,11 @@ export class ProviderClient {
       maxAgeSeconds: fixedSeconds ?? maxAgeSeconds,
       leewaySeconds,
       nowSeconds,
-    }; // OpenID Connect without an issuer is refused by the constructor
+    }; // the constructor requires an issuer for OpenID Connect
     return verifyIdToken(idToken, rules, this.#keysOf(keys));
   }
 
-  /** The user info over the claims. They must speak of the same user (OpenID Connect Core §5.3.2). */
+  /** Merges the user info into the claims. Both must have the same subject (OpenID Connect Core §5.3.2). */
   async #read(
     userinfo: Target | undefined,
     { accessToken }: TokenAnswer,
@@ -323,7 +326,7 @@ export class ProviderClient {
     }
   }
 
-  /** With an e-mail endpoint the primary verified address counts; a token that may not read the list (403, 404) leaves what there was. */
+  /** Reads the primary verified address of an e-mail endpoint. If the token may not read it (403, 404), the user stays unchanged. */
   async #withEmail(
     user: MappedUser | undefined,
     { accessToken }: TokenAnswer,

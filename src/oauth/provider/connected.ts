@@ -1,12 +1,12 @@
 /**
- * A provider of a running application.
+ * A provider in a running application.
  */
 import type { ProviderClient } from './client.ts';
 import type { OAuthProvider } from './options.ts';
 
-/** A provider and the client that talks to it. */
+/** A provider and its client. */
 export interface ConnectedProvider {
   readonly provider: OAuthProvider;
-  /** A new one each time the application starts. */
+  /** Replaced each time the application starts. */
   client: ProviderClient;
 }

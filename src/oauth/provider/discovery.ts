@@ -1,9 +1,10 @@
 /**
- * Where a provider's endpoints are: what the application says, then what the provider's own description says.
+ * Endpoints of a provider: options of the application first, then the provider's discovery document.
  *
- * The description is fetched when it is first needed, once for all who wait for it, and again in the background when it is an hour
- * old: until that has succeeded, what is known counts. A first fetch that fails is tried again by the next who needs it. With every endpoint given, or with `metadata`, nothing is fetched.
- * Endpoints that a provider on a public address has named itself must be public too (server-side request forgery).
+ * The document is fetched on first use, by one fetch for all waiting logins. When it is an hour old, it is fetched again in the
+ * background; until that succeeds, the old one is used. If the first fetch fails, the next login tries again. With all
+ * endpoints given, or with `metadata`, nothing is fetched. Endpoints that a provider on a public address names must be public,
+ * too (server-side request forgery).
  */
 import { ProviderFault } from './failure.ts';
 import { jsonObject, withoutNulls } from './json-answer.ts';
@@ -13,38 +14,38 @@ import type { Outbound } from './outbound.ts';
 import type { Metadata } from './metadata.ts';
 import type { ResolvedProviderOptions } from './options.ts';
 
-/** An address to call. */
+/** An address for calls. */
 export interface Target {
   readonly url: string;
-  /** Whether the provider named it, being public itself: then it must be public as well. */
+  /** Set if a provider on a public address named it: then it must be public as well. */
   readonly isGuarded: boolean;
 }
 
-/** Where everything is. */
+/** Endpoints of a provider. */
 export interface Endpoints {
-  /** Only ever opened by browsers. */
+  /** Only browsers open it. */
   readonly authorizeUrl: string;
   readonly token: Target;
   readonly userinfo: Target | undefined;
   readonly keys: Target | undefined;
-  /** Only ever opened by browsers. */
+  /** Only browsers open it. */
   readonly endSessionUrl: string | undefined;
   readonly clientAuth: 'post' | 'basic' | 'private_key_jwt' | 'none';
-  /** Whether an answer without `iss` is not this provider's (RFC 9207 §2.4). */
+  /** Whether every response must have `iss` (RFC 9207 §2.4). */
   readonly sendsIssuer: boolean;
 }
 
 const TTL_MS = 3_600_000;
 const RETRY_MS = 60_000;
 
-/** Finds the endpoints of one provider. */
+/** Finds and caches the endpoints of one provider. */
 export class Discovery {
   readonly #options: ResolvedProviderOptions;
   readonly #outbound: Pick<Outbound, 'call'>;
   #endpoints: Endpoints | undefined;
   #flight: Promise<Endpoints> | undefined;
   readonly #clock: Clock;
-  /** When the description is fetched once more. */
+  /** Time of the next fetch. */
   #refreshMs = Infinity;
 
   constructor(options: ResolvedProviderOptions, outbound: Pick<Outbound, 'call'>, clock: Clock) {
@@ -54,7 +55,7 @@ export class Discovery {
     if (!needsDiscovery(options)) this.#endpoints = pinned(options);
   }
 
-  /** The endpoints, found already or now. @throws ProviderFault as Outbound.call(), and `provider_error` for a description that cannot be used */
+  /** Returns the endpoints, fetched if necessary. @throws ProviderFailure as Outbound.call(), and `provider_error` for an invalid document */
   endpoints(): Endpoints | Promise<Endpoints> {
     if (this.#endpoints !== undefined) {
       if (this.#clock.monotonicMs() >= this.#refreshMs) this.#refresh();
@@ -66,7 +67,7 @@ export class Discovery {
     return this.#flight;
   }
 
-  /** Fetches the description in the background. A failure leaves what is known; the next attempt is a minute later. */
+  /** Fetches the document in the background. After a failure the old one stays, and the next attempt is a minute later. */
   #refresh(): void {
     this.#refreshMs = this.#clock.monotonicMs() + RETRY_MS;
     this.#discover().catch(() => undefined);
@@ -86,7 +87,7 @@ export class Discovery {
   }
 }
 
-/** Whether an endpoint is missing that a description might name. */
+/** Whether an endpoint is missing that the document could name. */
 function needsDiscovery({
   metadata,
   discoveryUrl,
@@ -108,13 +109,13 @@ function needsDiscovery({
   );
 }
 
-/** What the application itself says. Its own words are believed: a provider inside the site is named by a private address. */
+/** Endpoints from options. They may be private addresses, because the application named them. */
 function pinned(options: ResolvedProviderOptions): Endpoints {
   const metadata =
     options.metadata === undefined
       ? NOTHING
       : readMetadata(options.metadata, { ...options, issuer: options.issuer! });
-  return join(options, metadata as Metadata, false); // the constructor of OAuthProvider has refused what cannot be read
+  return join(options, metadata as Metadata, false); // the constructor of OAuthProvider refused invalid ones
 }
 
 const NOTHING: Metadata = {

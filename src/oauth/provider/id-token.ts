@@ -3,8 +3,9 @@
  *
  *   form -> header -> key -> signature -> issuer, audience, nonce, times -> at_hash -> auth_time
  *
- * Nothing of it is believed before its signature fits. It names no key of its own: `jwk`, `jku`, `x5u` and `x5c`, which some
- * providers send with every token, are not looked at (RFC 8725 §3.10); `crit` and what changes how it is read are refused. Every refusal is a ProviderFault `provider_error` whose reason says which check; the client never learns it.
+ * No claim is used before the signature is verified. The token cannot bring its own key: `jwk`, `jku`, `x5u` and `x5c`, which some
+ * providers always send, are ignored (RFC 8725 §3.10). `crit` and fields that change the encoding are refused. Every refusal is a
+ * ProviderFailure `provider_error` whose reason names the check. The client does not learn it.
  */
 import { isUtf8 } from 'node:buffer';
 import { constants, createHmac, hash, timingSafeEqual, verify } from 'node:crypto';
@@ -16,44 +17,44 @@ import { GUID, TENANT } from './protocol.ts';
 import type { KeySet, VerificationKey } from './jwks.ts';
 import type { IdTokenAlgorithm } from './options.ts';
 
-/** What an id_token must fit. */
+/** Expected values of an id_token. */
 export interface IdTokenRules {
-  /** Byte for byte; `{tenantid}` in it stands for the GUID in the claim `tid`. */
+  /** Compared byte for byte; `{tenantid}` in it matches the GUID of the claim `tid`. */
   readonly issuer: string;
   readonly tenants: readonly string[] | undefined;
   readonly clientId: string;
   readonly algorithms: readonly IdTokenAlgorithm[];
-  /** Null for providers that leave it out. */
+  /** Null for providers that omit it. */
   readonly nonce: string | undefined | null;
-  /** The client secret, where `algorithms` is HS256. */
+  /** The client secret, if `algorithms` is HS256. */
   readonly secret?: string | undefined;
-  /** What came with it: `at_hash` is its hash. */
+  /** The access token of the same response; `at_hash` must match it. */
   readonly accessToken: string;
-  /** The login must not be older than this, when it was asked for. */
+  /** Maximum age of the login, if it was requested. */
   readonly maxAgeSeconds: number | undefined;
   readonly leewaySeconds: number;
   readonly nowSeconds: number;
 }
 
-/** Where keys come from: those at hand, and those of one more fetch if that is due. */
+/** Source of keys: cached ones, and one more fetch if it is due. */
 export interface IdTokenKeys {
   current(): KeySet | Promise<KeySet>;
   again(): Promise<KeySet> | undefined;
-  /** For a token that its own key has not signed: the keys that have come in place of those at hand, if there may be any. */
+  /** For a wrong signature: keys that have replaced the cached ones, if there may be any. */
   renewed?(): Promise<KeySet> | undefined;
 }
 
 /** The claims of a verified id_token. */
 export type IdTokenClaims = Readonly<Record<string, unknown>> & { readonly sub: string };
 
-/** What a signature is judged by. */
+/** Parameters of a signature algorithm. */
 export interface SignatureInput {
   readonly algorithm: IdTokenAlgorithm;
   readonly signed: Buffer;
   readonly signature: Buffer;
 }
 
-/** A token taken apart. */
+/** A parsed token. */
 interface DecodedIdToken extends SignatureInput {
   readonly keyId: string | undefined;
   readonly claims: Record<string, unknown>;
@@ -61,11 +62,11 @@ interface DecodedIdToken extends SignatureInput {
 
 const MAX_CHARACTERS = 32_768;
 const MAX_SUBJECT_CHARACTERS = 255;
-/** Keys that are tried for a token without a key id: more would let a provider's set cost time. */
+/** Limit of keys tried for a token without a key id, so that a large key set cannot cost much time. */
 const MAX_TRIED = 8;
 const BASE64URL = /^[\w-]+$/;
 const FORBIDDEN_HEADERS = ['crit', 'b64', 'cty', 'zip', 'enc'];
-/** RFC 7518 §3.3 to §3.5; of Ed25519 it is the one inside (RFC 8037 §3.1). */
+/** Algorithms of RFC 7518 §3.3 to §3.5; Ed25519 brings its own hash (RFC 8037 §3.1). */
 const HASHES: Readonly<Record<IdTokenAlgorithm, string>> = {
   HS256: 'sha256',
   RS256: 'sha256',
@@ -87,7 +88,7 @@ const SIGNATURE_BYTES: Partial<Record<IdTokenAlgorithm, number>> = {
 };
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
-/** Verifies, and gives the claims. @throws ProviderFault `provider_error`, or what fetching keys throws */
+/** Verifies an id_token, and returns its claims. @throws ProviderFailure `provider_error`, or a failure of fetching keys */
 export async function verifyIdToken(
   token: string,
   rules: IdTokenRules,
@@ -96,7 +97,7 @@ export async function verifyIdToken(
   return check(await verifiedToken(token, rules, keys, /^jwt$/i), rules);
 }
 
-/** Verifies form and signature of a token of the provider; `types` are those it may have beside none. @throws as verifyIdToken() */
+/** Verifies form and signature of a token. `types`: allowed values of `typ` beside none. @throws as verifyIdToken() */
 export async function verifiedToken(
   token: string,
   { algorithms, secret }: Pick<IdTokenRules, 'algorithms' | 'secret'>,
@@ -116,13 +117,13 @@ export async function verifiedToken(
   return decoded;
 }
 
-/** Whether the secret that client and provider share has signed (RFC 7518 §3.2). */
+/** Whether the shared client secret signed it (RFC 7518 §3.2). */
 function isSignedWith(secret: string, { signed, signature }: DecodedIdToken): boolean {
   const expected = createHmac('sha256', secret).update(signed).digest();
   return signature.length === expected.length && timingSafeEqual(signature, expected);
 }
 
-/** Takes a token apart without believing it. */
+/** Parses a token without verifying it. */
 function open(token: string, algorithms: readonly IdTokenAlgorithm[], types: RegExp): DecodedIdToken {
   if (token.length > MAX_CHARACTERS) throw refused('too_long');
   const segments = token.split('.');
@@ -143,21 +144,21 @@ function open(token: string, algorithms: readonly IdTokenAlgorithm[], types: Reg
   };
 }
 
-/** Canonical base64url: no padding, no other alphabet, no bits left over (RFC 7515 §2, RFC 4648 §3.5). */
+/** Decodes canonical base64url: no padding, no other alphabet, no stray bits (RFC 7515 §2, RFC 4648 §3.5). */
 function bytesOf(segment: string): Buffer {
   const bytes = Buffer.from(segment, 'base64url');
   if (!BASE64URL.test(segment) || bytes.toString('base64url') !== segment) throw refused('base64url');
   return bytes;
 }
 
-/** No name twice at any depth (RFC 7515 §4, RFC 7519 §4): parsers differ in which one they believe. */
+/** Refuses duplicate names at any depth (RFC 7515 §4, RFC 7519 §4): parsers differ in which one they use. */
 function objectOf(bytes: Buffer): Record<string, unknown> {
   const object = isUtf8(bytes) ? parseObject(utf8.decode(bytes)) : undefined;
   if (object === undefined) throw refused('json');
   return object;
 }
 
-/** Whether one of the keys has signed; if not, whether a key by the token's name for it was among them. */
+/** Whether one of the keys signed it; if not, whether a key with the token's `kid` was among them. */
 async function signerAmong(decoded: DecodedIdToken, set: KeySet): Promise<'signed' | 'unknown' | 'other'> {
   const choice = chooseKeys(set, decoded.keyId, decoded.algorithm);
   if (choice.kind === 'ambiguous') throw refused('duplicate_kid');
@@ -172,12 +173,12 @@ async function signerAmong(decoded: DecodedIdToken, set: KeySet): Promise<'signe
   return decoded.keyId === undefined ? 'unknown' : 'other';
 }
 
-/** A key of one tenant signs for that tenant alone; the template stands for all. */
+/** A key of one tenant signs only for that tenant; the template matches all. */
 function isIssuerOf(keyIssuer: string, claims: Readonly<Record<string, unknown>>): boolean {
   return keyIssuer === claims['iss'] || keyIssuer.includes(TENANT);
 }
 
-/** Whether a key has signed. Off the event loop, in the pool. ECDSA signatures are r and s side by side (RFC 7518 §3.4), never DER, neither of them zero. */
+/** Whether a key signed it. Runs in the thread pool. ECDSA signatures are r and s side by side (RFC 7518 §3.4), not DER, and neither is zero. */
 export function isSignedBy(
   { algorithm, signed, signature }: SignatureInput,
   { key }: VerificationKey,
@@ -204,7 +205,7 @@ export function isSignedBy(
   });
 }
 
-/** The claims, judged in the order of §3.1.3.7. */
+/** Checks the claims in the order of §3.1.3.7. */
 function check({ claims, algorithm }: DecodedIdToken, rules: IdTokenRules): IdTokenClaims {
   const { sub } = claims;
   if (!isExpectedIssuer(claims['iss'], claims['tid'], rules)) throw refused('iss');
@@ -218,7 +219,7 @@ function check({ claims, algorithm }: DecodedIdToken, rules: IdTokenRules): IdTo
   return claims as Record<string, unknown> & { sub: string };
 }
 
-/** Whether `iss` is the provider's, or with a template that of an allowed tenant. */
+/** Whether `iss` is the provider's; with a template, the issuer of an allowed tenant. */
 export function isExpectedIssuer(
   iss: unknown,
   tenant: unknown,
@@ -260,7 +261,7 @@ export function isTime(value: unknown): value is number {
   return typeof value === 'number' && value >= 0 && value <= LATEST_SECONDS;
 }
 
-/** The left half of the token's hash (§3.1.3.6), by the hash of the signature's algorithm. */
+/** The left half of the hash of the access token (§3.1.3.6), by the signature's hash algorithm. */
 export function atHashOf(accessToken: string, algorithm: IdTokenAlgorithm): string {
   const digest = hash(HASHES[algorithm], accessToken, 'buffer');
   return digest.subarray(0, digest.length / 2).toString('base64url');

@@ -1,5 +1,5 @@
 /**
- * Answers of a provider that must be JSON: status 200, a JSON media type, valid UTF-8, and the form expected.
+ * JSON responses of a provider: status 200, a JSON media type, valid UTF-8, the expected form.
  */
 import { isRecord } from '../../base/options.ts';
 import { parseValue } from '../../crypto/jwt-json.ts';
@@ -8,7 +8,7 @@ import type { OutboundAnswer } from './outbound.ts';
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** The JSON value of an answer. `what` begins the reason of a failure. @throws ProviderFault `provider_error` */
+/** Parses the JSON value of a response. `what` starts the reason of a failure. @throws ProviderFailure `provider_error` */
 export function jsonValue(what: string, answer: OutboundAnswer): unknown {
   if (answer.status !== 200) throw new ProviderFault('provider_error', `${what}_status_${answer.status}`);
   if (!isJson(answer.mediaType)) throw new ProviderFault('provider_error', `${what}_media_type`);
@@ -24,19 +24,19 @@ export function jsonValue(what: string, answer: OutboundAnswer): unknown {
   return value;
 }
 
-/** The JSON object of an answer. @throws ProviderFault `provider_error` */
+/** Parses a JSON object. @throws ProviderFailure `provider_error` */
 export function jsonObject(what: string, answer: OutboundAnswer): Record<string, unknown> {
   const value = jsonValue(what, answer);
   if (!isRecord(value)) throw new ProviderFault('provider_error', `${what}_not_object`);
   return value;
 }
 
-/** `application/json`, or any type with its suffix (RFC 6839 §3.1). */
+/** `application/json`, or a type with the suffix `+json` (RFC 6839 §3.1). */
 export function isJson(mediaType: string): boolean {
   return /^application\/(?:[\w.-]+\+)?json$/.test(mediaType);
 }
 
-/** An object without its members that are null, which say nothing: some providers write every member that they know of. */
+/** Removes members that are null. Some providers write every member they know, with null for no value. */
 export function withoutNulls(object: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null));
 }

@@ -1,8 +1,8 @@
 /**
- * The keys of a provider (RFC 7517): which of them may verify an id_token, and when they are fetched.
+ * Keys of a provider (RFC 7517): which of them may verify an id_token, and when they are fetched.
  *
- *   kept 10 minutes; a token that none of them fits fetches again, at most once a minute; those who wait share one fetch
- *   where a fetch fails the keys at hand go on for a day, and the next fetch is a minute later
+ *   cached 10 minutes; a token that fits no key causes a fetch, at most once a minute; waiting logins share one fetch
+ *   if a fetch fails, the cached keys stay valid for a day, and the next fetch is a minute later
  */
 import { createPublicKey } from 'node:crypto';
 import { isRecord } from '../../base/options.ts';
@@ -16,39 +16,39 @@ import type { IdTokenAlgorithm } from './options.ts';
 
 const TTL_MS = 600_000;
 const UNKNOWN_KEY_MS = 60_000;
-/** How long keys count whose provider does not answer. Longer, and a key that was withdrawn would count for ever. */
+/** Lifetime of keys while the provider is unreachable. Limited, so that a withdrawn key does not stay valid for ever. */
 const STALE_MS = 86_400_000;
-/** After a fetch that failed, the keys at hand are used this long without another: each login would wait for its end. */
+/** Pause after a failed fetch. Without it each login would wait for the next failure. */
 const RETRY_MS = 60_000;
-/** More than any provider has; each is read once per fetch. */
+/** Limit of keys in a set; providers have fewer. Each is parsed once for each fetch. */
 const MAX_KEYS = 64;
 const MIN_RSA_BITS = 2_048;
-/** Above it a single verification takes milliseconds. */
+/** Limit of RSA keys: above it one verification takes milliseconds. */
 const MAX_RSA_BITS = 8_192;
 
-/** A key that may verify. */
+/** A key for verification. */
 export interface VerificationKey {
   readonly key: KeyObject;
   readonly keyId: string | undefined;
   readonly algorithms: readonly IdTokenAlgorithm[];
-  /** Whose tokens it may sign, where one set serves many tenants (member `issuer`). */
+  /** Issuer whose tokens it may sign, in a set for many tenants (member `issuer`). */
   readonly issuer: string | undefined;
 }
 
-/** What a key set has for a token. */
+/** Result of a look-up of keys for a token. */
 type KeyChoice =
   | { readonly kind: 'keys'; readonly keys: readonly VerificationKey[] }
   | { readonly kind: 'unknown' }
   | { readonly kind: 'ambiguous' };
 
-/** A JWK set as read. */
+/** A parsed JWK set. */
 export interface KeySet {
   readonly keys: readonly VerificationKey[];
-  /** Key ids that more than one entry has, usable or not. */
+  /** Key ids of more than one entry, usable or not. */
   readonly repeated: ReadonlySet<string>;
 }
 
-/** Reads `{ keys: [ ... ] }`; entries that are no key for verifying are left out, as RFC 7517 §5 asks. */
+/** Parses `{ keys: [ ... ] }`. Entries that cannot verify signatures are skipped (RFC 7517 §5). */
 export function readKeySet(entries: readonly unknown[]): KeySet {
   const seen = new Set<string>();
   const repeated = new Set<string>();
@@ -63,7 +63,7 @@ export function readKeySet(entries: readonly unknown[]): KeySet {
   return { keys, repeated };
 }
 
-/** The keys for a token with this `kid` and `alg`. Without a key id all that fit; one that two entries share fits none. */
+/** Keys for a token with this `kid` and `alg`. Without `kid` all that fit; a `kid` of two entries fits none. */
 export function chooseKeys(set: KeySet, keyId: string | undefined, algorithm: IdTokenAlgorithm): KeyChoice {
   if (keyId !== undefined && set.repeated.has(keyId)) return { kind: 'ambiguous' };
   const keys = set.keys.filter(
@@ -72,7 +72,7 @@ export function chooseKeys(set: KeySet, keyId: string | undefined, algorithm: Id
   return keys.length === 0 ? { kind: 'unknown' } : { kind: 'keys', keys };
 }
 
-/** Where the keys of one provider come from. */
+/** Fetches and caches the keys of one provider. */
 export class KeySource {
   readonly #outbound: Pick<Outbound, 'call'>;
   readonly #clock: Clock;
@@ -83,14 +83,14 @@ export class KeySource {
   #failedMs = -Infinity;
   #flight: Promise<KeySet> | undefined;
 
-  /** `pinned`: the keys themselves; then nothing is ever fetched. */
+  /** `pinned`: fixed keys, so nothing is fetched. */
   constructor(outbound: Pick<Outbound, 'call'>, clock: Clock, pinned: readonly unknown[] | undefined) {
     this.#outbound = outbound;
     this.#clock = clock;
     this.#pinned = pinned === undefined ? undefined : readKeySet(pinned);
   }
 
-  /** The keys, fetched if they are older than ten minutes. Those of up to a day count where the fetch fails. @throws ProviderFault */
+  /** Returns the keys, fetched if they are older than ten minutes. If that fails, keys of up to a day. @throws ProviderFailure */
   current(target: Target | undefined): KeySet | Promise<KeySet> {
     if (this.#pinned !== undefined) return this.#pinned;
     const nowMs = this.#clock.monotonicMs();
@@ -104,7 +104,7 @@ export class KeySource {
     });
   }
 
-  /** The keys once more, for a token that none of them fits; undefined when that has been asked for within a minute. @throws ProviderFault */
+  /** Fetches again for a token that fits no key; undefined within a minute of the last fetch. @throws ProviderFailure */
   again(target: Target | undefined): Promise<KeySet> | undefined {
     if (this.#pinned !== undefined) return undefined;
     const nowMs = this.#clock.monotonicMs();
@@ -114,7 +114,7 @@ export class KeySource {
     return this.#fetch(target);
   }
 
-  /** As `again`, for a token that its own key has not signed: by now another one may have that name. Not where the keys are from within a minute. */
+  /** As `again`, for a wrong signature: another key may have taken over the `kid`. Not within a minute of the last fetch. */
   renewed(target: Target | undefined): Promise<KeySet> | undefined {
     return this.#clock.monotonicMs() < this.#fetchedMs + UNKNOWN_KEY_MS ? undefined : this.again(target);
   }
@@ -136,7 +136,7 @@ export class KeySource {
   }
 }
 
-/** One JWK as a key for verifying, or undefined: not for signatures, too weak, of another kind, or not readable. */
+/** Converts one JWK; undefined if it is not for signatures, too weak, of another kind, or invalid. */
 function readKey(jwk: Readonly<Record<string, unknown>>): VerificationKey | undefined {
   if (jwk['use'] !== undefined && jwk['use'] !== 'sig') return undefined;
   if (jwk['key_ops'] !== undefined && !(Array.isArray(jwk['key_ops']) && jwk['key_ops'].includes('verify')))
@@ -155,7 +155,7 @@ function readKey(jwk: Readonly<Record<string, unknown>>): VerificationKey | unde
   };
 }
 
-/** Each signs by one algorithm (RFC 7518 §3.4). */
+/** Signature algorithms by key (RFC 7518 §3.4). */
 const CURVES: ReadonlyMap<unknown, IdTokenAlgorithm> = new Map([
   ['P-256', 'ES256'],
   ['P-384', 'ES384'],
@@ -179,7 +179,7 @@ function kindOf(
   }
 }
 
-/** Made from the public members alone: a set that leaks private ones lends us none. A point off the curve throws. */
+/** Uses only the public members, in case a set leaks private ones. Throws for a point off the curve. */
 function publicKey(
   jwk: Readonly<Record<string, unknown>>,
   members: readonly string[],

@@ -3,7 +3,7 @@
  *
  *   form, signature as an id_token -> iss, aud -> iat, exp -> events -> sub or sid -> no nonce
  *
- * A nonce is refused, since an id_token must never pass for a logout token; neither does a token without the event.
+ * A nonce is refused: an id_token must not pass for a logout token. A token without the event is refused, too.
  */
 import { isRecord } from '../../base/options.ts';
 import { ProviderFault } from './failure.ts';
@@ -12,24 +12,24 @@ import type { IdTokenKeys, IdTokenRules } from './id-token.ts';
 
 /** Claims of a logout token. */
 export interface LogoutClaims {
-  /** The user's id at the provider; undefined: every user of the session. */
+  /** User id at the provider; undefined: every user of the session. */
   readonly subject: string | undefined;
-  /** The session at the provider; undefined: every session of the user. */
+  /** Session id at the provider; undefined: every session of the user. */
   readonly providerSid: string | undefined;
   readonly jti: string;
-  /** How long the token counts, in milliseconds: until then it must not be used again. */
+  /** Remaining lifetime in milliseconds. Until then it must not be used again. */
   readonly validMs: number;
 }
 
-/** Rules for a logout token. */
+/** Expected values of a logout token. */
 type LogoutRules = Omit<IdTokenRules, 'nonce' | 'accessToken' | 'maxAgeSeconds'>;
 
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
-/** A logout is news: an older token, or one that lasts longer, is not for now. */
+/** Maximum age and lifetime: an old logout token has lost its meaning. */
 const MAX_AGE_SECONDS = 86_400;
 const MAX_CHARACTERS = 255;
 
-/** Verifies a token, and gives its claims. @throws ProviderFault `provider_error`, or what fetching keys throws */
+/** Verifies a logout token, and returns its claims. @throws ProviderFailure `provider_error`, or a failure of fetching keys */
 export async function verifyLogoutToken(
   token: string,
   rules: LogoutRules,

@@ -1,23 +1,23 @@
 /**
- * A provider's description of itself (OpenID Connect Discovery §3, RFC 8414 §2): JSON -> what a client needs of it.
+ * Discovery document of a provider (OpenID Connect Discovery §3, RFC 8414 §2), reduced to the members a client needs.
  */
 import { isWithinSite, issueOfUrl } from './addresses.ts';
 
-/** Metadata of a provider, as far as a client needs it. */
+/** Metadata of a provider. */
 export interface Metadata {
   readonly authorizeUrl: string | undefined;
   readonly tokenUrl: string | undefined;
   readonly userinfoUrl: string | undefined;
   readonly jwksUrl: string | undefined;
-  /** Only ever opened by browsers. */
+  /** Only browsers open it. */
   readonly endSessionUrl: string | undefined;
-  /** How the token endpoint authenticates clients: of what it supports, the first of `post` and `basic`. */
+  /** Client authentication at the token endpoint: the first supported of `post` and `basic`. */
   readonly clientAuth: 'post' | 'basic' | undefined;
-  /** Whether every authorization answer has `iss` (RFC 9207 §3). */
+  /** Whether every authorization response has `iss` (RFC 9207 §3). */
   readonly sendsIssuer: boolean;
 }
 
-/** How a description is judged. */
+/** Expected values of a document. */
 interface MetadataRules {
   readonly issuer: string;
   readonly allowInsecure: boolean | readonly string[];
@@ -32,7 +32,7 @@ const ENDPOINTS = {
   endSessionUrl: 'end_session_endpoint',
 } as const;
 
-/** The metadata, or in a few words why they cannot be used. The issuer is compared byte for byte (RFC 8414 §3.3). */
+/** Returns the metadata, or why they are invalid. The issuer is compared byte for byte (RFC 8414 §3.3). */
 export function readMetadata(
   document: Readonly<Record<string, unknown>>,
   { issuer, allowInsecure, requireSameSite }: MetadataRules,
@@ -61,7 +61,7 @@ export function readMetadata(
   };
 }
 
-/** A list that is absent means HTTP Basic (OpenID Connect Discovery §3); one without either of the two leaves the choice open. */
+/** An absent list means HTTP Basic (OpenID Connect Discovery §3). A list without `post` and `basic` leaves it undefined. */
 function clientAuthOf(methods: unknown): 'post' | 'basic' | undefined {
   if (methods === undefined) return 'basic';
   if (!Array.isArray(methods)) return undefined;

@@ -1,5 +1,5 @@
 /**
- * An identity provider as an application describes it: read once, checked whole, the client secret out of sight.
+ * An identity provider: options are read and checked once, and the client secret is hidden.
  */
 import { readFileSync } from 'node:fs';
 import { X509Certificate } from 'node:crypto';
@@ -42,12 +42,12 @@ const ID_TOKEN_ALGORITHMS: readonly string[] = [
   'ES512',
   'EdDSA',
 ] satisfies readonly IdTokenAlgorithm[];
-/** A host as `URL.hostname` has it, without a port. */
+/** A host without port, as in `URL.hostname`. */
 const HOST = /^(?:[a-z\d_-]+(?:\.[a-z\d_-]+)*|\[[\da-f:]+\])$/;
 
 let settings: (provider: OAuthProvider) => ResolvedProviderOptions;
 
-/** An identity provider: what it is called, where it is, and how it differs from the standard. Prints without its secret. */
+/** An identity provider: its name, its addresses, its deviations from the standard. Printing it does not show the secret. */
 export class OAuthProvider {
   readonly name: string;
   readonly clientId: string;
@@ -69,29 +69,29 @@ export class OAuthProvider {
   }
 }
 
-/** Everything about a provider, its client secret too: for client.ts alone. */
+/** All options of a provider, with its client secret: only for client.ts. */
 export function settingsOf(provider: OAuthProvider): ResolvedProviderOptions {
   return settings(provider);
 }
 
-/** Answers calls to a provider in this process, in place of a connection. */
+/** Answers calls to a provider in this process, without a connection. */
 export type InProcess = Pick<Outbound, 'call' | 'close'>;
 
-/** Providers that log anybody in as anybody, and how those are called that the application serves itself. */
+/** Development providers, with the in-process transport of those that the application serves itself. */
 const forDevelopment = new WeakMap<OAuthProvider, InProcess | undefined>();
 
-/** Marks a provider as one that production must not have: for oauth/dev-provider/dev-provider.ts alone. */
+/** Marks a provider as unfit for production: only for oauth/dev-provider/dev-provider.ts. */
 export function markForDevelopment(provider: OAuthProvider, inProcess?: InProcess): OAuthProvider {
   forDevelopment.set(provider, inProcess);
   return provider;
 }
 
-/** How a provider is called that the application serves itself; undefined for every other. */
+/** The in-process transport of a provider that the application serves itself; undefined for others. */
 export function inProcessOf(provider: OAuthProvider): InProcess | undefined {
   return forDevelopment.get(provider);
 }
 
-/** Why a provider may not be had in production; undefined when it may. Known from what is given, before anything is discovered. */
+/** Returns why a provider must not be used in production; undefined if it may. Needs no discovery. */
 export function issueInProduction(provider: OAuthProvider): string | undefined {
   if (forDevelopment.has(provider)) return 'is DevProvider, which logs anybody in as anybody';
   const { allowInsecure, issuer, ...urls } = settingsOf(provider);
@@ -110,12 +110,12 @@ const ALLOW_INSECURE: OptionKind<boolean | readonly string[]> = {
     typeof value === 'boolean' || (isTextList(value) && value.every((host) => HOST.test(host))),
 };
 
-/** In what a provider is weaker than the standard, in words: for `svc check`. */
+/** Deviations of a provider from the standard that weaken logins, for `svc check`. */
 export function weaknessesOf(provider: OAuthProvider): string[] {
   const { usesNonce, usesPkce, usesOpenId, idTokenAlgorithms, clientIdName } = settingsOf(provider);
   return [
     ...(usesOpenId && !usesNonce
-      ? ['has no nonce: an id_token that was stolen is not told from a new one']
+      ? ['has no nonce: a stolen id_token cannot be distinguished from a new one']
       : []),
     ...(usesPkce ? [] : ['has no PKCE: a code that was stolen can be used with the client secret']),
     ...(idTokenAlgorithms.includes('HS256')
@@ -220,7 +220,7 @@ function read(options: OAuthProviderOptions): ResolvedProviderOptions {
   return result;
 }
 
-/** The issuer that a discovery URL belongs to (OpenID Connect Discovery §4). */
+/** The issuer of a discovery URL (OpenID Connect Discovery §4). */
 function issuerOf(discoveryUrl: string | undefined): string | undefined {
   return discoveryUrl?.endsWith(WELL_KNOWN) === true ? discoveryUrl.slice(0, -WELL_KNOWN.length) : undefined;
 }
@@ -228,7 +228,7 @@ function issuerOf(discoveryUrl: string | undefined): string | undefined {
 function certificates(name: string, file: string): string {
   try {
     const pem = readFileSync(file, 'utf8');
-    new X509Certificate(pem); // the first one at least: a file without any would be ignored by TLS, and every call fail
+    new X509Certificate(pem); // TLS would ignore a file without a certificate, and every call would fail
     return pem;
   } catch (error) {
     throw new SvcError(

@@ -1,10 +1,10 @@
 /**
- * Calls to a provider, each with an end: no more of them at once, no longer, no larger and no further than agreed.
+ * Calls to a provider, limited in number, time, size and targets.
  *
  *   queue -> connect (and DNS) -> TLS -> first byte -> whole body      10 s for each; then the socket is destroyed
  *
- * No redirect is followed, no proxy asked, no encoding undone: a compressed answer is refused. TLS is always verified,
- * whatever the environment says. Nothing here blocks the event loop, and nothing keeps the process alive but a call itself.
+ * Redirects are not followed, proxies not used, encodings not decoded: a compressed response is refused. TLS is always verified,
+ * whatever the environment says. Nothing blocks the event loop, and only a running call keeps the process alive.
  */
 import { lookup as systemLookup } from 'node:dns';
 import https from 'node:https';
@@ -17,12 +17,12 @@ import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
 import type { LookupFunction, Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 
-/** Answers are cut off beyond this. They are never decoded, so it counts what a parser would see. */
+/** Maximum size of a response. Responses are not decoded, so this is the size that a parser sees. */
 const MAX_ANSWER_BYTES = 1_048_576;
 const MAX_AT_ONCE = 16;
 const MAX_WAITING = 64;
 
-/** One call. */
+/** A request to the provider. */
 export interface OutboundCall {
   readonly method: 'GET' | 'POST';
   readonly url: string;
@@ -33,29 +33,29 @@ export interface OutboundCall {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What came back: any status, the body whole. */
+/** A response of any status, with its whole body. */
 export interface OutboundAnswer {
   readonly status: number;
-  /** Media type in lower case, without parameters; empty when there is none. */
+  /** Lower-case media type without parameters; empty if absent. */
   readonly mediaType: string;
   readonly body: Buffer;
   /** Whether it came from a private address. */
   readonly isPrivate: boolean;
 }
 
-/** Resolves every address of a name, as `dns.lookup` with `all: true` does. */
+/** Resolves all addresses of a name, like `dns.lookup` with `all: true`. */
 export type Resolve = (
   hostname: string,
   callback: (error: NodeJS.ErrnoException | null, addresses: readonly LookupAddress[]) => void,
 ) => void;
 
-/** What calls are made with. */
+/** Settings for calls. */
 export interface OutboundDeps {
   readonly clock: Clock;
   readonly timeoutMs: number;
-  /** PEM: the only authorities that are trusted. Default: those of Node.js. */
+  /** PEM with the only trusted authorities. Default: those of Node.js. */
   readonly ca?: string | undefined;
-  /** For tests; default the system's resolver. */
+  /** For tests. Default: the system's resolver. */
   readonly resolve?: Resolve | undefined;
 }
 
@@ -64,7 +64,7 @@ interface Waiting {
   refuse(reason: ProviderFault): void;
 }
 
-/** Calls to one provider: at most 16 at once, at most 64 waiting for their turn, each no longer than a stage may take. */
+/** Calls to one provider: at most 16 at once, at most 64 in the queue, each stage limited in time. */
 export class Outbound {
   readonly #deps: OutboundDeps;
   readonly #agents: { readonly plain: Agent; readonly tls: https.Agent };
@@ -74,8 +74,8 @@ export class Outbound {
 
   constructor(deps: OutboundDeps) {
     this.#deps = deps;
-    // A connection for each call: one that was kept may be closed by the other side just when a code is sent, which cannot be
-    // sent twice. TLS sessions are resumed. The agent's own settings stand whatever NODE_TLS_REJECT_UNAUTHORIZED says.
+    // Each call has its own connection: the peer may close a kept one while a code is being sent, and a code cannot be sent twice.
+    // TLS sessions are resumed. The agent's settings override NODE_TLS_REJECT_UNAUTHORIZED.
     this.#agents = {
       plain: new http.Agent({ keepAlive: false }),
       tls: new https.Agent({
@@ -87,13 +87,13 @@ export class Outbound {
     };
   }
 
-  /** How many calls run, and how many wait. */
+  /** Number of running and of waiting calls. */
   get load(): { readonly running: number; readonly waiting: number } {
     return { running: this.#running, waiting: this.#waiting.size };
   }
 
   /**
-   * Sends and reads. Rejects with the signal's reason when that is aborted.
+   * Sends a request and reads the response. Rejects with the signal's reason when it aborts.
    *
    * @throws ProviderFault `provider_error`, `provider_timeout`, `temporarily_unavailable` (too many calls, or closed)
    */
@@ -108,7 +108,7 @@ export class Outbound {
     }
   }
 
-  /** Ends every call, and refuses those to come. */
+  /** Cancels every call, and refuses later ones. */
   close(): void {
     const reason = new ProviderFault('temporarily_unavailable', 'closed');
     this.#closing.abort(reason);
@@ -117,7 +117,7 @@ export class Outbound {
     this.#agents.tls.destroy();
   }
 
-  /** Resolves when the call may run; then it counts as running. */
+  /** Resolves when the call may run, and counts it as running. */
   #turn(signal: AbortSignal | undefined): Promise<void> | undefined {
     signal?.throwIfAborted();
     this.#closing.signal.throwIfAborted();
@@ -225,7 +225,7 @@ class Exchange {
 
   readonly #onAbort = (): void => this.#fail(this.#signals.find((signal) => signal.aborted)!.reason);
 
-  /** The next stage, with the whole time of a stage before it. */
+  /** Starts the next stage, with its own time limit. */
   #enter(stage: string): void {
     this.#timer?.[Symbol.dispose]();
     this.#stage = stage;
@@ -265,7 +265,7 @@ class Exchange {
     });
   }
 
-  /** The look-up fails with a failure of ours; everything else has the system's word for it. */
+  /** A refused look-up keeps its own failure; every other error becomes a system failure. */
   #onError(error: NodeJS.ErrnoException): void {
     this.#fail(
       error instanceof ProviderFault
@@ -276,7 +276,7 @@ class Exchange {
     );
   }
 
-  /** The first reason counts; the socket goes with it. */
+  /** Fails with the first reason, and destroys the socket. */
   #fail(reason: unknown): void {
     this.#leave();
     this.#chunks.length = 0;
@@ -294,7 +294,7 @@ function resolveAll(hostname: string, callback: Parameters<Resolve>[1]): void {
   systemLookup(hostname, { all: true, order: 'verbatim' }, callback);
 }
 
-/** The look-up of a connection: what it checks is what is connected to, so an answer that changes afterwards changes nothing. */
+/** DNS look-up of a connection. It checks the very addresses that are connected to, so a later change of the DNS has no effect. */
 function lookupOf(resolve: Resolve, isGuarded: boolean): LookupFunction {
   return (hostname, options, callback) => {
     resolve(hostname, (error, addresses) => {

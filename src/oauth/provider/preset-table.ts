@@ -1,5 +1,5 @@
 /**
- * Identity providers by name: their addresses and quirks, as data. Tested against recorded shapes of answers; none of them was called.
+ * Identity providers by name: addresses and quirks, as data. Tested against recorded response shapes, not against the services.
  */
 import { textOr } from './user-info.ts';
 import type { OAuthProviderOptions } from './options.ts';
@@ -10,12 +10,12 @@ export type Preset = Omit<OAuthProviderOptions, 'name' | 'clientId' | 'clientSec
 
 type Raw = Readonly<Record<string, unknown>>;
 
-/** The member of an object inside, or undefined. */
+/** Returns a member that is an object, else undefined. */
 function inside(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? (value as Raw)[name] : undefined;
 }
 
-/** An id that is a number or text, as text; logins can be renamed, and taken by others. */
+/** Returns an id as text, from a number or a string. Ids are stable; login names can be renamed and taken by others. */
 function idOf(value: unknown): string | undefined {
   return Number.isSafeInteger(value) && (value as number) > 0 ? String(value) : textOr(value, undefined);
 }
@@ -34,9 +34,9 @@ export type PresetName =
   | 'twitch'
   | 'x';
 
-/** Providers whose addresses are the same for everybody. */
+/** Providers with fixed addresses. */
 export const PRESETS: Readonly<Record<PresetName, Preset>> = {
-  /** E-mail addresses at an endpoint of their own; errors with status 200; no id_token. */
+  /** E-mail addresses have their own endpoint; errors have status 200; no id_token. */
   github: {
     issuer: 'https://github.com/login/oauth', // GitHub's `iss`, where it sends one (RFC 9207)
     authorizeUrl: 'https://github.com/login/oauth/authorize',
@@ -52,7 +52,7 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
       picture: textOr(raw['avatar_url'], null),
     }),
   },
-  /** `access_type` says whether a refresh token is wanted: it is not. */
+  /** `access_type=online`: no refresh token. */
   google: {
     issuer: 'https://accounts.google.com',
     authorizeUrl: 'https://accounts.google.com/o/oauth2/v2/auth',
@@ -63,7 +63,7 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     clientAuth: 'post',
     authorizeParams: { access_type: 'online' },
   },
-  /** Answers by a form; `email_verified` as text; the name with a person's first login only, by way of the browser. */
+  /** Responds with a form; `email_verified` is text; the browser sends the name with a user's first login only. */
   apple: {
     issuer: 'https://appleid.apple.com',
     authorizeUrl: 'https://appleid.apple.com/auth/authorize',
@@ -80,7 +80,7 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     scopes: ['openid', 'email', 'profile'],
     clientAuth: 'post',
   },
-  /** No OpenID Connect; `verified` is of the e-mail; the picture is a hash. */
+  /** No OpenID Connect; `verified` refers to the e-mail; the picture is a hash. */
   discord: {
     authorizeUrl: 'https://discord.com/oauth2/authorize',
     tokenUrl: 'https://discord.com/api/oauth2/token',
@@ -101,7 +101,7 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
       };
     },
   },
-  /** No OpenID Connect for servers; nothing says whether the e-mail was verified; the picture is nested. */
+  /** No OpenID Connect for servers; does not say whether the e-mail is verified; the picture is nested. */
   facebook: {
     authorizeUrl: 'https://www.facebook.com/v23.0/dialog/oauth',
     tokenUrl: 'https://graph.facebook.com/v23.0/oauth/access_token',
@@ -116,7 +116,7 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
       picture: textOr(inside(inside(raw['picture'], 'data'), 'url'), null),
     }),
   },
-  /** Neither nonce nor PKCE for applications with a secret; `email_verified` may be text. */
+  /** No nonce, and no PKCE for clients with a secret; `email_verified` may be text. */
   linkedin: {
     issuer: 'https://www.linkedin.com/oauth',
     authorizeUrl: 'https://www.linkedin.com/oauth/v2/authorization',
@@ -129,7 +129,7 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     usesPkce: false,
     acceptsTextVerified: true,
   },
-  /** No OpenID Connect; the user stands in `data`; the e-mail, with the scope `users.email`, is a confirmed one. */
+  /** No OpenID Connect; the user is in `data`; the e-mail needs the scope `users.email` and is confirmed. */
   x: {
     authorizeUrl: 'https://x.com/i/oauth2/authorize',
     tokenUrl: 'https://api.x.com/2/oauth2/token',
@@ -156,7 +156,7 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     scopes: ['openid', 'profile', 'email'],
     clientAuth: 'post',
   },
-  /** Claims only on request; the name is `preferred_username`; scopes come as a list. */
+  /** Claims only on request; the name is `preferred_username`; scopes are a list. */
   twitch: {
     issuer: 'https://id.twitch.tv/oauth2',
     authorizeUrl: 'https://id.twitch.tv/oauth2/authorize',
@@ -177,7 +177,7 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
       picture: textOr(raw['picture'], null),
     }),
   },
-  /** No OpenID Connect; the e-mail is not verified, as Spotify says itself. */
+  /** No OpenID Connect; Spotify does not verify the e-mail. */
   spotify: {
     authorizeUrl: 'https://accounts.spotify.com/authorize',
     tokenUrl: 'https://accounts.spotify.com/api/token',

@@ -1,6 +1,6 @@
 /**
- * Functions that make providers: one for each name of the table in preset-table.ts, and for products that everybody runs at an
- * address of their own.
+ * Functions that make providers: one for each entry of preset-table.ts, and one for each product that runs at its own
+ * address.
  */
 import { createPrivateKey, sign } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
@@ -22,10 +22,10 @@ export {
 export type { ClientKey } from './client-assertion.ts';
 export { type MappedUser, type UserInfo } from './user-info.ts';
 
-/** Options of a preset beside its credentials: any option, in place of the preset's own. */
+/** Options that override a preset's own. */
 export type PresetOptions = Omit<Partial<OAuthProviderOptions>, 'clientId' | 'clientSecret'>;
 
-/** Makes a provider from a client id, a client secret, and options in place of the preset's own. @throws SvcError `E_OAUTH_PROVIDER` */
+/** Makes a provider from client id, client secret and options that override the preset's own. @throws SvcError `E_OAUTH_PROVIDER` */
 export type ProviderPreset = (
   clientId: string,
   clientSecret: string,
@@ -48,19 +48,19 @@ function presetOf(name: PresetName): ProviderPreset {
 }
 
 /**
- * GitHub, as `github`. Subject: the numeric id as text, for logins can be renamed and taken by others. E-mail: the primary
- * one if GitHub has verified it. Server installations: give `issuer`, `authorizeUrl`, `tokenUrl`, `userinfoUrl`, `emailsUrl`.
+ * GitHub, as `github`. Subject: the numeric id as text, because login names can change owners. E-mail: the primary address if
+ * GitHub has verified it. Server installations: give `issuer`, `authorizeUrl`, `tokenUrl`, `userinfoUrl`, `emailsUrl`.
  */
 export const githubProvider: ProviderPreset = presetOf('github');
 /** Google, as `google`. Subject: `sub`. Only the keys are fetched besides the login itself. */
 export const googleProvider: ProviderPreset = presetOf('google');
-/** GitLab, as `gitlab`. Installations of your own: give `issuer`. */
+/** GitLab, as `gitlab`. For your own installation give `issuer`. */
 export const gitlabProvider: ProviderPreset = presetOf('gitlab');
 /** Discord, as `discord`. `emailVerified` as Discord says. */
 export const discordProvider: ProviderPreset = presetOf('discord');
-/** Facebook, as `facebook`. No e-mail is ever verified; people may have none. */
+/** Facebook, as `facebook`. E-mails are never verified, and users may have none. */
 export const facebookProvider: ProviderPreset = presetOf('facebook');
-/** LinkedIn, as `linkedin`. It knows neither nonce nor PKCE, which is a finding. */
+/** LinkedIn, as `linkedin`. It supports neither nonce nor PKCE, which is a finding. */
 export const linkedinProvider: ProviderPreset = presetOf('linkedin');
 /** X, formerly Twitter, as `x`. Without the scope `users.email` there is no e-mail. */
 export const xProvider: ProviderPreset = presetOf('x');
@@ -68,10 +68,10 @@ export const xProvider: ProviderPreset = presetOf('x');
 export const slackProvider: ProviderPreset = presetOf('slack');
 /** Twitch, as `twitch`. */
 export const twitchProvider: ProviderPreset = presetOf('twitch');
-/** Spotify, as `spotify`. No e-mail is ever verified. */
+/** Spotify, as `spotify`. E-mails are never verified. */
 export const spotifyProvider: ProviderPreset = presetOf('spotify');
 
-/** Any OpenID Connect provider, by its issuer: its endpoints are discovered. The name is needed in `options`, or `oidc`. @throws SvcError `E_OAUTH_PROVIDER` */
+/** Any OpenID Connect provider, by its issuer; the endpoints are discovered. `options.name` is its name, by default `oidc`. @throws SvcError `E_OAUTH_PROVIDER` */
 export function oidcProvider(
   issuer: string,
   clientId: string,
@@ -81,7 +81,7 @@ export function oidcProvider(
   return made('oidc', { issuer }, clientId, clientSecret, options);
 }
 
-/** Auth0, as `auth0`. `domain`: `tenant.eu.auth0.com`, or a domain of your own; its issuer ends in a slash. @throws SvcError `E_OAUTH_PROVIDER` */
+/** Auth0, as `auth0`. `domain`: `tenant.eu.auth0.com`, or your own domain. The issuer ends in a slash. @throws SvcError `E_OAUTH_PROVIDER` */
 export function auth0Provider(
   domain: string,
   clientId: string,
@@ -91,7 +91,7 @@ export function auth0Provider(
   return made('auth0', { issuer: `https://${hostOf('auth0', domain)}/` }, clientId, clientSecret, options);
 }
 
-/** Keycloak, as `keycloak`. `baseUrl`: `https://id.example`, for old versions with `/auth`. @throws SvcError `E_OAUTH_PROVIDER` */
+/** Keycloak, as `keycloak`. `baseUrl`: `https://id.example`; for old versions with `/auth`. @throws SvcError `E_OAUTH_PROVIDER` */
 export function keycloakProvider(
   baseUrl: string,
   realm: string,
@@ -103,7 +103,7 @@ export function keycloakProvider(
   return made('keycloak', { issuer }, clientId, clientSecret, options);
 }
 
-/** Okta, as `okta`. `server`: the id of the authorization server, default `default`; empty text for that of the organization. @throws SvcError `E_OAUTH_PROVIDER` */
+/** Okta, as `okta`. `server`: id of the authorization server, by default `default`; empty for the organization's own. @throws SvcError `E_OAUTH_PROVIDER` */
 export function oktaProvider(
   domain: string,
   clientId: string,
@@ -120,7 +120,7 @@ export function oktaProvider(
   );
 }
 
-/** Amazon Cognito, as `cognito`. `poolId`: `eu-central-1_AbCdEfGhI`, whose first part is the region. It writes `email_verified` as text. @throws SvcError `E_OAUTH_PROVIDER` */
+/** Amazon Cognito, as `cognito`. `poolId`: `eu-central-1_AbCdEfGhI`, which starts with the region. `email_verified` is text. @throws SvcError `E_OAUTH_PROVIDER` */
 export function cognitoProvider(
   poolId: string,
   clientId: string,
@@ -137,15 +137,15 @@ export function cognitoProvider(
   return made('cognito', { issuer, acceptsTextVerified: true }, clientId, clientSecret, options);
 }
 
-/** Work and school accounts, personal accounts, or both. */
+/** Account types: work and school, personal, or both. */
 const AUDIENCES: ReadonlySet<string> = new Set(['common', 'organizations', 'consumers']);
-/** The tenant of all personal accounts. */
+/** Tenant of all personal accounts. */
 const PERSONAL = '9188040d-6c67-4c5b-b112-36a304b66dad';
 
 /**
- * Microsoft Entra, as `microsoft`. `tenant`: the GUID of one tenant; `organizations`, `consumers` or `common` for many, of which `tenants`
- * may list some. Subject: `sub`, which is of this client alone; `raw.tid` and `raw.oid` say who it is elsewhere. No e-mail is verified
- * unless the claim `xms_edov` says so: an administrator of any tenant can write any address.
+ * Microsoft Entra, as `microsoft`. `tenant`: the GUID of one tenant; or `organizations`, `consumers` or `common` for many, which
+ * `tenants` may restrict. Subject: `sub`, which is specific to this client; `raw.tid` and `raw.oid` identify the user elsewhere.
+ * An e-mail is verified only if the claim `xms_edov` says so: an administrator of any tenant can write any address.
  *
  * @throws SvcError `E_OAUTH_PROVIDER`
  */
@@ -175,7 +175,7 @@ export function microsoftProvider(
   return made('microsoft', preset, clientId, clientSecret, options);
 }
 
-/** The picture needs an access token, so it is not given. */
+/** The picture needs an access token, so it is omitted. */
 function microsoftUser(raw: Readonly<Record<string, unknown>>): MappedUser {
   const verified = raw['xms_edov'];
   return {
@@ -186,20 +186,20 @@ function microsoftUser(raw: Readonly<Record<string, unknown>>): MappedUser {
   };
 }
 
-/** The key of Sign in with Apple. */
+/** Key of Sign in with Apple. */
 export interface AppleKey {
   readonly teamId: string;
   readonly keyId: string;
-  /** The text of the `.p8` file: PKCS #8 in PEM, on P-256. */
+  /** Content of the `.p8` file: PKCS #8 in PEM, on P-256. */
   readonly privateKey: string;
 }
 
-/** How long a client secret for Apple counts: it is made anew for each call. */
+/** Lifetime of a client secret for Apple. Each call makes a new one. */
 const APPLE_SECRET_SECONDS = 300;
 
 /**
- * Sign in with Apple, as `apple`. The client secret is made from the key for each call, so none has to be renewed. `clientId`: the Services ID.
- * The name comes with a person's first login only: keep it in `onUser`, and match no user by it.
+ * Sign in with Apple, as `apple`. Each call makes its client secret from the key, so no secret has to be renewed. `clientId`: the
+ * Services ID. The name comes only with a user's first login: store it in `onUser`, and do not match users by it.
  *
  * @throws SvcError `E_OAUTH_PROVIDER`
  */
@@ -227,7 +227,7 @@ function appleKeyOf({ teamId, keyId, privateKey }: AppleKey): KeyObject {
   try {
     key = createPrivateKey(privateKey);
   } catch {
-    /* without the cause, which may show the key */
+    /* no cause: it may show the key */
   }
   if (key?.asymmetricKeyDetails?.namedCurve !== 'prime256v1')
     throw new SvcError('E_OAUTH_PROVIDER', [
@@ -237,7 +237,7 @@ function appleKeyOf({ teamId, keyId, privateKey }: AppleKey): KeyObject {
   return key;
 }
 
-/** @throws SvcError `E_OAUTH_PROVIDER` for what is not a host name */
+/** @throws SvcError `E_OAUTH_PROVIDER` for an invalid host name */
 function hostOf(name: string, domain: string): string {
   if (!/^[a-z\d-]+(?:\.[a-z\d-]+)+$/.test(domain))
     throw new SvcError('E_OAUTH_PROVIDER', [

@@ -1,12 +1,12 @@
 /**
- * Checks of a provider's options, when it is made: the first thing that cannot be right.
+ * Checks of a provider's options. The first problem is reported.
  */
 import { issueOfUrl } from './addresses.ts';
 import { readMetadata } from './metadata.ts';
 import { PROTOCOL_PARAMETERS, TENANT, URLS, WELL_KNOWN } from './protocol.ts';
 import type { ResolvedProviderOptions } from './option-types.ts';
 
-/** Returns what cannot be right about a provider, in words; undefined when all is well. */
+/** Returns the first problem of the options; undefined if they are valid. */
 export function issueOf(given: ResolvedProviderOptions): string | undefined {
   if (!/^[a-z][a-z0-9-]{0,31}$/.test(given.name))
     return 'its name is not of the form [a-z][a-z0-9-]*, at most 32 characters';
@@ -16,7 +16,7 @@ export function issueOf(given: ResolvedProviderOptions): string | undefined {
   return issueOfIssuer(given) ?? issueOfUrls(given) ?? issueOfParts(given);
 }
 
-/** One way to authenticate, and what it needs. */
+/** Requirements of each authentication method. */
 function issueOfClient({
   clientAuth,
   clientSecret,
@@ -30,7 +30,7 @@ function issueOfClient({
   return undefined;
 }
 
-/** A secret that a function makes is looked at when it is made. */
+/** The secret of a function is checked when it is made. */
 function isSecret(secret: ResolvedProviderOptions['clientSecret']): boolean {
   return typeof secret === 'function' || isVisible(secret ?? '');
 }
@@ -70,7 +70,7 @@ function issueOfParts(given: ResolvedProviderOptions): string | undefined {
   )?.[0];
   if (taken !== undefined) return `its authorizeParams include "${taken}", which the login sets itself`;
   if (given.authorizeParams['max_age'] !== undefined && !/^\d{1,9}$/.test(given.authorizeParams['max_age']))
-    return 'its authorizeParams have a max_age that is no whole number of seconds';
+    return 'its authorizeParams have a max_age that is not a whole number of seconds';
   const { idTokenAlgorithms: algorithms, clientSecret: secret } = given;
   if (algorithms.includes('HS256')) {
     if (algorithms.length > 1)
@@ -87,7 +87,7 @@ function issueOfParts(given: ResolvedProviderOptions): string | undefined {
     return 'its clientIdName is not a name of its own';
   const odd = given.scopes.find((scope) => !/^[\x21\x23-\x5b\x5d-\x7e]+$/.test(scope)); // RFC 6749 §3.3
   if (odd !== undefined) return 'its scopes include one with spaces, quotes or control characters';
-  if (given.issuer !== undefined && given.metadata === undefined) return undefined; // discovery tells what is missing here
+  if (given.issuer !== undefined && given.metadata === undefined) return undefined; // discovery may find the rest
   const {
     authorization_endpoint: authorize,
     token_endpoint: token,
@@ -102,7 +102,7 @@ function issueOfParts(given: ResolvedProviderOptions): string | undefined {
       ? 'its keys are neither given by jwks or jwksUrl nor named by its metadata'
       : undefined;
   return (given.userinfoUrl ?? userinfo) === undefined
-    ? 'it has neither an id_token (scope "openid") nor a userinfoUrl: nobody says who the user is'
+    ? 'it has neither an id_token (scope "openid") nor a userinfoUrl: nothing identifies the user'
     : undefined;
 }
 

@@ -2,7 +2,7 @@
  * Constants of the protocol with a provider.
  */
 
-/** Parameters of an authorization URL that are ours alone. */
+/** Parameters of an authorization URL that only the client sets. */
 export const PROTOCOL_PARAMETERS: ReadonlySet<string> = new Set([
   'response_type',
   'response_mode',
@@ -18,11 +18,11 @@ export const PROTOCOL_PARAMETERS: ReadonlySet<string> = new Set([
   'request',
   'request_uri',
 ]);
-/** In place of a tenant's id, in an issuer. */
+/** Placeholder for a tenant's id in an issuer. */
 export const TENANT = '{tenantid}';
 export const GUID: RegExp = /^[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}$/;
 
-/** Names of the options that are addresses. */
+/** Names of the options that are URLs. */
 export const URLS = [
   'authorizeUrl',
   'tokenUrl',
@@ -32,5 +32,5 @@ export const URLS = [
   'endSessionUrl',
   'discoveryUrl',
 ] as const;
-/** The path of the description behind an issuer (OpenID Connect Discovery §4). */
+/** Path of the discovery document below an issuer (OpenID Connect Discovery §4). */
 export const WELL_KNOWN = '/.well-known/openid-configuration';

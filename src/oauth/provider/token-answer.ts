@@ -1,5 +1,5 @@
 /**
- * The token endpoint's answer (RFC 6749 §5.1): checked member by member before anything is done with it.
+ * Response of the token endpoint (RFC 6749 §5.1), checked member by member.
  */
 import { isRecord } from '../../base/options.ts';
 import { ProviderFault, word } from './failure.ts';
@@ -8,7 +8,7 @@ import { textOr } from './user-info.ts';
 import type { ResolvedProviderOptions } from './options.ts';
 import type { OutboundAnswer } from './outbound.ts';
 
-/** Tokens that the provider has handed out. Secrets: never logged, never sent on. */
+/** Tokens from the provider. They are secrets: never logged, never sent on. */
 export interface TokenAnswer {
   readonly accessToken: string;
   readonly refreshToken?: string;
@@ -19,7 +19,7 @@ export interface TokenAnswer {
 
 const MAX_TOKEN_CHARACTERS = 16_384;
 
-/** Reads the answer. An error is one whatever its status is: GitHub sends it with 200. @throws ProviderFault `provider_error` */
+/** Parses the response. An error is recognized with any status: GitHub sends it with 200. @throws ProviderFailure `provider_error` */
 export function readTokenAnswer(
   answer: OutboundAnswer,
   { tokenAnswer, tokenTypes }: Pick<ResolvedProviderOptions, 'tokenAnswer' | 'tokenTypes'>,
@@ -44,7 +44,7 @@ export function readTokenAnswer(
     scope,
     id_token: idToken,
   } = members;
-  // Visible ASCII only (RFC 6750 §2.1): it is about to stand in a header.
+  // Visible ASCII only (RFC 6750 §2.1): the token goes into a header.
   if (
     typeof accessToken !== 'string' ||
     accessToken.length > MAX_TOKEN_CHARACTERS ||
@@ -68,14 +68,14 @@ export function readTokenAnswer(
   };
 }
 
-/** A text by §3.3; Twitch writes a list. */
+/** Scopes as text (§3.3); Twitch sends a list. */
 function scopeOf(scope: unknown): string {
   return Array.isArray(scope) && scope.every((each) => typeof each === 'string')
     ? scope.join(' ')
     : textOr(scope, '');
 }
 
-/** A refusal (§5.2) is JSON with another status: its code goes to the log. */
+/** A refusal (§5.2) is JSON with another status. Its code goes to the log. */
 function jsonOf(answer: OutboundAnswer): Record<string, unknown> {
   if (answer.status === 200 || !isJson(answer.mediaType)) return jsonObject('token', answer);
   let error: unknown;
@@ -83,7 +83,7 @@ function jsonOf(answer: OutboundAnswer): Record<string, unknown> {
     const value: unknown = JSON.parse(answer.body.toString());
     error = isRecord(value) ? value['error'] : undefined;
   } catch {
-    /* then its status is all there is to say */
+    /* the status alone is logged */
   }
   const providerCode = typeof error === 'string' ? error : undefined;
   throw new ProviderFault(
@@ -103,7 +103,7 @@ function formOf(answer: OutboundAnswer): Record<string, unknown> {
   return members;
 }
 
-/** `application/x-www-form-urlencoded`, as RFC 6749 §2.3.1 wants it inside Basic. */
+/** Encodes as `application/x-www-form-urlencoded`, as RFC 6749 §2.3.1 requires inside Basic. */
 export function formEncoded(text: string): string {
   return new URLSearchParams({ '': text }).toString().slice(1);
 }

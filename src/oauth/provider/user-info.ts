@@ -1,25 +1,25 @@
 /**
- * What a provider says of a user, in one form for all of them.
+ * The user of a provider, in one form for all providers.
  */
 import { isRecord } from '../../base/options.ts';
 import { parseObject } from '../../crypto/jwt-json.ts';
 import { ProviderFault } from './failure.ts';
 
-/** What `onUser(provider, info)` is given. */
+/** Identity that `onUser(provider, info)` gets. */
 export interface UserInfo {
-  /** The user's id at this provider, 1 ... 255 characters: never changes, and means nothing at another provider. */
+  /** User id at this provider, 1 ... 255 characters. It never changes, and means nothing at another provider. */
   readonly subject: string;
   readonly email: string | null;
-  /** Whether the provider vouches for `email`. Never match accounts by an e-mail for which this is false. */
+  /** Whether the provider verified `email`. Never match accounts by an e-mail for which this is false. */
   readonly emailVerified: boolean;
   readonly name: string | null;
-  /** Where a picture is. Not fetched, not checked. */
+  /** Address of a picture. It is neither fetched nor checked. */
   readonly picture: string | null;
-  /** Claims of the verified id_token, with the members of the user-info answer over them. */
+  /** Claims of the verified id_token, overridden by the members of the user info. */
   readonly raw: Readonly<Record<string, unknown>>;
 }
 
-/** What a `mapUser(raw)` returns; what is absent is null, and `emailVerified` false. */
+/** Result of `mapUser(raw)`. Absent members become null, `emailVerified` false. */
 export interface MappedUser {
   readonly subject: string | undefined;
   readonly email?: string | null | undefined;
@@ -32,7 +32,7 @@ const MAX_SUBJECT_CHARACTERS = 255; // OpenID Connect Core §2
 const MAX_POSTED_CHARACTERS = 4_096;
 const MAX_POSTED_NAME_CHARACTERS = 255;
 
-/** The standard claims (OpenID Connect Core §5.1). `email_verified` is strictly `true`, or with `acceptsText` the text "true". */
+/** Maps the standard claims (OpenID Connect Core §5.1). `email_verified` must be `true`; `acceptsText` allows the text "true". */
 export function standardUser(
   raw: Readonly<Record<string, unknown>>,
   acceptsText: boolean = false,
@@ -47,8 +47,8 @@ export function standardUser(
 }
 
 /**
- * Claims and user info in one object. The e-mail and its mark come from one of the two, never one from each: else the address
- * of one could wear the mark of the other.
+ * Merges claims and user info. `email` and `email_verified` come from the same source, so that one source cannot verify the
+ * other's address.
  */
 export function joinClaims(
   claims: Readonly<Record<string, unknown>>,
@@ -62,7 +62,7 @@ export function joinClaims(
   return { ...below, ...userinfo };
 }
 
-/** A mapped user, checked member by member. @throws ProviderFault `provider_error` for one without a usable subject */
+/** Checks a mapped user member by member. @throws ProviderFailure `provider_error` without a usable subject */
 export function userInfoOf(mapped: MappedUser | undefined, raw: Readonly<Record<string, unknown>>): UserInfo {
   const subject: unknown = mapped?.subject;
   if (
@@ -85,9 +85,9 @@ export function userInfoOf(mapped: MappedUser | undefined, raw: Readonly<Record<
 }
 
 /**
- * The name in the field `user` that Sign in with Apple has browsers post with a first login, as
- * `{"name":{"firstName":"Ada","lastName":"Lovelace"},"email":"..."}`; null for anything else. Nobody vouches for it, and the e-mail
- * beside it, which the id_token has as well, is not looked at.
+ * The name in the form field `user`, which Sign in with Apple makes browsers post with a first login, as
+ * `{"name":{"firstName":"Ada","lastName":"Lovelace"},"email":"..."}`; null for anything else. The name is unverified. The e-mail
+ * in it is ignored, because the id_token has one.
  */
 export function postedName(text: string | undefined): string | null {
   const name =
@@ -102,7 +102,7 @@ export function postedName(text: string | undefined): string | null {
     : textOr(whole, null);
 }
 
-/** A non-empty string, or what stands for none. */
+/** A non-empty string, else null. */
 export function textOr<T>(value: unknown, none: T): string | T {
   return typeof value === 'string' && value !== '' ? value : none;
 }

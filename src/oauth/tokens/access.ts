@@ -1,6 +1,6 @@
 /**
- * Access tokens, and what the application's hooks say goes into them: checked before anything is stored or rotated, so that
- * a mistake there costs nobody their login.
+ * Access tokens, and the results of the application's hooks. The results are checked before anything is stored or rotated, so
+ * a mistake in a hook ends no login.
  */
 import { ACCESS_TOKEN_TYPE } from '../../auth/auth.ts';
 import { createToken } from '../../crypto/jwt.ts';
@@ -12,58 +12,58 @@ import type { Secrets } from '../../crypto/keys.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { RefreshVerdict } from './refresh.ts';
 
-/** What an application answers about somebody who has logged in at a provider: its own subject, or nothing for "not here". */
+/** Result of `onUser`: the application's subject, or undefined to refuse the login. */
 export type UserAnswer =
   | string
   | null
   | undefined
   | {
       readonly sub: string;
-      /** In place of the scopes of the plugin. */
+      /** Replaces the scopes of the plugin. */
       readonly scopes?: readonly string[] | undefined;
       /** Further claims of the access tokens, for example `roles`. */
       readonly claims?: Readonly<Record<string, unknown>> | undefined;
     };
 
-/** A user as the tokens will have it. */
+/** A user, as in the tokens. */
 export interface TokenUser {
   readonly sub: string;
   readonly scopes: readonly string[];
   readonly claims: Readonly<Record<string, unknown>>;
 }
 
-/** What access tokens are made with. */
+/** Settings of access tokens. */
 interface AccessPolicy {
   readonly secrets: Secrets;
   readonly ttlSeconds: number;
   readonly issuer: string | undefined;
   readonly audience: string | undefined;
-  /** Of users whose hook says none. */
+  /** Default scopes. */
   readonly scopes: readonly string[];
-  /** Whether they have to fit into a cookie. */
+  /** Whether tokens must fit into a cookie. */
   readonly isForCookies: boolean;
-  /** Whether they say to the microsecond when they were made. */
+  /** Whether tokens have their issue time in microseconds. */
   readonly isExact: boolean;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
 const MAX_SUB = 255;
-/** What browsers keep of a cookie is 4,096 bytes, its name and attributes aside. */
+/** Browsers keep at most 4,096 bytes of a cookie, without its name and attributes. */
 const MAX_COOKIE_TOKEN = 4_000;
-/** What BearerAuth() reads, unless its `maxLength` says more. */
+/** Default `maxLength` of BearerAuth(). */
 const USUAL_TOKEN = 8_192;
 /** Scopes as RFC 6749 §3.3 writes them. */
 const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]+$/;
-/** As long as the id of a login. */
+/** Length of the id of a login. */
 const ANY_ID = 'x'.repeat(22);
 
-/** Whether a value is a list of scopes. */
+/** Returns whether a value is a list of scopes. */
 export function isScopes(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.every((scope) => typeof scope === 'string' && SCOPE.test(scope));
 }
 
-/** Makes access tokens. */
+/** Issues access tokens. */
 export class AccessTokens {
   readonly #policy: AccessPolicy;
   #hasWarned = false;
@@ -77,8 +77,8 @@ export class AccessTokens {
   }
 
   /**
-   * The token of a login, whose id is its claim `sid`; bound to a key, if there is one (RFC 9449 §6.1). `issuedAt` in
-   * microseconds: from before the login was last seen alive.
+   * Returns the token of a login, with its id as claim `sid`. If the login has a key, the token is bound to it (RFC 9449 §6.1).
+   * `issuedAt`, in microseconds, lies before the time at which the login was last seen alive.
    */
   make(user: TokenUser, loginId: string, issuedAt: number, keyThumbprint: string | null = null): string {
     const bound = keyThumbprint === null ? {} : { cnf: { jkt: keyThumbprint } };
@@ -96,7 +96,7 @@ export class AccessTokens {
     });
   }
 
-  /** What `onUser` has answered about somebody who may log in. @throws SvcError `E_OAUTH_USER` */
+  /** Checks the result of `onUser` for a user who may log in. @throws SvcError `E_OAUTH_USER` */
   userOf(answer: NonNullable<UserAnswer>): TokenUser {
     const {
       sub,
@@ -106,14 +106,14 @@ export class AccessTokens {
     if (typeof sub !== 'string' || !sub.isWellFormed() || /^$|\p{Cc}/u.test(sub) || sub.length > MAX_SUB) {
       throw new SvcError('E_OAUTH_USER', [
         'onUser',
-        `the subject is no text of 1 … ${MAX_SUB} characters without control characters`,
+        `the subject is not a text of 1 … ${MAX_SUB} characters without control characters`,
       ]);
     }
     this.#assertFits('onUser', { sub, scopes, claims });
     return { sub, scopes, claims };
   }
 
-  /** `onRefresh` with its answers checked. */
+  /** Wraps `onRefresh` so that its results are checked. */
   checked<T>(
     onRefresh: ((login: T) => RefreshVerdict | PromiseLike<RefreshVerdict>) | undefined,
   ): ((login: T) => Promise<RefreshVerdict>) | undefined {
@@ -136,9 +136,10 @@ export class AccessTokens {
   }
 
   #assertFits(hook: string, user: TokenUser): void {
-    if (!isScopes(user.scopes)) throw new SvcError('E_OAUTH_USER', [hook, 'the scopes are no list of words']);
+    if (!isScopes(user.scopes))
+      throw new SvcError('E_OAUTH_USER', [hook, 'the scopes are not a list of words']);
     if (typeof user.claims !== 'object' || (user.claims as unknown) === null || Array.isArray(user.claims))
-      throw new SvcError('E_OAUTH_USER', [hook, 'the claims are no object']);
+      throw new SvcError('E_OAUTH_USER', [hook, 'the claims are not an object']);
     const { isForCookies, clock, log } = this.#policy;
     const { length } = this.make(user, ANY_ID, clock.nowMicros());
     if (isForCookies && length > MAX_COOKIE_TOKEN)
@@ -156,7 +157,7 @@ export class AccessTokens {
   }
 }
 
-/** What a hook answers. A 4xx that it throws refuses this refresh and ends nothing; its words are not for the client. */
+/** Calls a hook. A 4xx exception refuses this refresh and ends nothing; its message is not sent to the client. */
 async function answerOf<T>(
   onRefresh: (login: T) => RefreshVerdict | PromiseLike<RefreshVerdict>,
   login: T,

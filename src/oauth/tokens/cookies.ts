@@ -1,6 +1,6 @@
 /**
- * Cookie mode: tokens that no script can read. The access token is sent along with navigation from other sites (Lax), the
- * refresh token with requests of our own pages alone (Strict).
+ * Cookie mode: tokens that scripts cannot read. Browsers send the access token with navigation from other sites (Lax), the
+ * refresh token only with requests of our own pages (Strict).
  */
 import { hostCookie } from '../../http/cookies.ts';
 import type { Env } from '../../base/config.ts';
@@ -12,7 +12,7 @@ const ACCESS = 'svc_access';
 const REFRESH = 'svc_refresh';
 const SAME_SITE = { [ACCESS]: 'lax', [REFRESH]: 'strict' } as const;
 
-/** What goes into the cookies. */
+/** Content of the cookies. */
 interface IssuedTokens {
   readonly accessToken: string;
   readonly refreshToken: string;
@@ -20,7 +20,7 @@ interface IssuedTokens {
   readonly nowMicros: number;
 }
 
-/** Writes and reads the two cookies. */
+/** Writes and reads both cookies. */
 export class TokenCookies {
   readonly #env: Env;
   readonly #accessTtlSeconds: number;
@@ -45,7 +45,7 @@ export class TokenCookies {
     );
   }
 
-  /** With the attributes they were set with. */
+  /** Removes them; the attributes must match. */
   clear(req: HttpRequest, response: HttpResponse): void {
     for (const base of [ACCESS, REFRESH] as const) this.#write(base, '', 0, req, response);
   }

@@ -1,7 +1,7 @@
 /**
- * Nonces of the server for DPoP proofs (RFC 9449 §8): they show that a proof was made just now, whatever the client's clock says.
+ * Server nonces for DPoP proofs (RFC 9449 §8). They show that a proof is new, whatever the client's clock says.
  *
- *   nonce = window of five minutes "." HMAC(key, window)        nothing is stored; each counts in its window and the next one
+ *   nonce = window of five minutes "." HMAC(key, window)        nothing is stored; a nonce is valid in its window and the next
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
@@ -12,7 +12,7 @@ const WINDOW_MS = 300_000;
 const MAC_BYTES = 16;
 const NONCE = /^([0-9a-z]{1,10})\.([\w-]{22})$/;
 
-/** Makes and judges nonces. */
+/** Creates and checks nonces. */
 export class DpopNonces {
   readonly #keys: Keyring;
   readonly #clock: Clock;
@@ -22,13 +22,13 @@ export class DpopNonces {
     this.#clock = clock;
   }
 
-  /** The nonce to send in `DPoP-Nonce`. */
+  /** The current nonce, for `DPoP-Nonce`. */
   current(): string {
     const window = this.#window().toString(36);
     return `${window}.${macOf(window, this.#keys.current.key)}`;
   }
 
-  /** Returns whether a nonce is of this window, the one before, or the one after, which another host may be in already. */
+  /** Returns whether a nonce is of this window, the previous one, or the next one, which another host may have reached. */
   accepts(nonce: unknown): boolean {
     const parts = typeof nonce === 'string' ? NONCE.exec(nonce) : null;
     if (parts === null) return false;

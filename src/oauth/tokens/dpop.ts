@@ -1,11 +1,12 @@
 /**
- * DPoP (RFC 9449): proof that whoever uses a token holds the key that it is bound to. Option `dpop` of the plugin.
+ * DPoP (RFC 9449): proof that the sender of a token holds the key that the token is bound to. Option `dpop` of the plugin.
  *
  *   DPoP: { typ: 'dpop+jwt', alg, jwk } . { jti, htm, htu, iat, ath } . signature by the private key of jwk
  *
- * A login is bound from its start where it names the key (`dpop_jkt`, §10): the callback is a redirect, which has no proof. Others are
- * bound by the first refresh that brings a proof, in the statement that rotates the token. From then on nothing but that key refreshes it, its access tokens say `cnf: { jkt }` (§6.1), and count with the
- * scheme `DPoP` and a proof of that key alone. `jwk` is the only key a proof may name; ES256, EdDSA and RS256 alone (§11.6).
+ * A login is bound from its start if it names the key (`dpop_jkt`, §10), since the callback, a redirect, cannot have a proof. Other
+ * logins are bound by the first refresh with a proof, in the statement that rotates the token. From then on only that key
+ * refreshes the login. Its access tokens have `cnf: { jkt }` (§6.1), and need the scheme `DPoP` with a proof of that key.
+ * A proof may name its key only by `jwk`, with ES256, EdDSA or RS256 (§11.6).
  */
 import { hash } from 'node:crypto';
 import { isRecord } from '../../base/options.ts';
@@ -25,7 +26,7 @@ import type { DpopNonces } from './dpop-nonces.ts';
 import type { SignatureInput } from '../provider/id-token.ts';
 import type { VerificationKey } from '../provider/jwks.ts';
 
-/** Which check a proof has failed. */
+/** The check that a proof failed. */
 type ProofIssue =
   | 'absent'
   | 'malformed'
@@ -43,11 +44,11 @@ type ProofIssue =
   | 'other_key'
   | 'replayed';
 
-/** What a proof must fit besides its request. */
+/** Expected values of a proof, beside its request. */
 interface Expected {
-  /** Whose hash is `ath`: at resources. */
+  /** Access token whose hash is `ath`; only at resources. */
   readonly accessToken?: string | undefined;
-  /** Whose key it must be. */
+  /** Thumbprint of the expected key. */
   readonly thumbprint?: string | undefined;
 }
 
@@ -58,19 +59,19 @@ interface Opened extends SignatureInput {
 
 const ALGORITHMS = ['ES256', 'EdDSA', 'RS256'] as const;
 const ALGS = `algs="${ALGORITHMS.join(' ')}"`;
-/** An RSA key of 8,192 bits and its signature take 3,000. */
+/** Maximum length of a proof. An RSA key of 8,192 bits and its signature take 3,000. */
 const MAX_CHARACTERS = 8_192;
 const MAX_JTI_CHARACTERS = 256;
 const MAX_AGE_SECONDS = 60;
-/** A proof may be from 60 seconds ahead, and then counts for another 60. */
+/** Lifetime of a used proof: it may be from 60 seconds ahead, and is valid for another 60. */
 const REMEMBERED_MS = 2 * MAX_AGE_SECONDS * 1_000 + 1_000;
-/** Fields that came twice are joined with a comma, which no proof has. */
+/** Separator of repeated fields; a proof does not contain it. */
 const COMPACT = /^([\w-]+)\.([\w-]+)\.([\w-]+)$/;
 const CREDENTIALS = /^dpop +([\w.~+/-]+=*)$/i;
 const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
 const FORBIDDEN_HEADERS = ['crit', 'b64', 'jku', 'x5u', 'x5c', 'zip', 'enc'];
 
-/** Judges proofs. Each counts once, at whichever process. */
+/** Verifies proofs. Each counts once for all processes. */
 export class DPoP {
   readonly #isRequired: boolean;
   readonly #clock: Clock;
@@ -78,12 +79,12 @@ export class DPoP {
   readonly #used: SingleUse;
   readonly #nonces: DpopNonces;
   readonly #requiresNonce: boolean;
-  /** Several dependencies may ask about one request, whose proof counts once. */
+  /** Results by request: several dependencies may ask about one request, whose proof counts once. */
   readonly #judged = new WeakMap<HttpRequest, Promise<boolean>>();
-  /** Requests whose proof was refused, and the error of the challenge. */
+  /** Requests with a refused proof, with the error for the challenge. */
   readonly #unproven = new WeakMap<HttpRequest, 'invalid_dpop_proof' | 'use_dpop_nonce'>();
 
-  /** `isRequired`: no refresh without a proof. `requiresNonce`: no proof without a nonce of this server. */
+  /** `isRequired`: every refresh needs a proof. `requiresNonce`: every proof needs a nonce of this server. */
   constructor(deps: {
     readonly isRequired: boolean;
     readonly requiresNonce: boolean;
@@ -100,12 +101,12 @@ export class DPoP {
     this.#requiresNonce = deps.requiresNonce;
   }
 
-  /** The nonce for the next proof of a client (§8.2). */
+  /** Nonce for the client's next proof (§8.2). */
   get nonce(): string {
     return this.#nonces.current();
   }
 
-  /** The thumbprint of the key that a refresh has proved to hold; null without a proof. @throws OAuthError `invalid_dpop_proof`, `use_dpop_nonce` */
+  /** Thumbprint of the key that a refresh proves; null without a proof. @throws OAuthError `invalid_dpop_proof`, `use_dpop_nonce` */
   async keyOf(req: HttpRequest, loginId: string): Promise<string | null> {
     if (req.headers['dpop'] === undefined && !this.#isRequired) return null;
     const proven = await this.#prove(req, {});
@@ -117,18 +118,18 @@ export class DPoP {
     });
   }
 
-  /** The access token of `Authorization: DPoP ...` (§7.1). */
+  /** Access token of `Authorization: DPoP ...` (§7.1). */
   tokenOf(req: HttpRequest): string | undefined {
     return CREDENTIALS.exec(req.headers['authorization'] ?? '')?.[1];
   }
 
-  /** The challenge of a resource (§7.1). The error is that of the scheme that was tried; a proof that is none has its own. */
+  /** Challenge of a resource (§7.1). Its error belongs to the scheme that was used; an invalid proof has its own error. */
   challengeOf(req: HttpRequest, error: string | undefined): string {
     if (error === undefined || this.tokenOf(req) === undefined) return `DPoP ${ALGS}`;
     return `DPoP error="${this.#unproven.get(carrierOf(req)) ?? error}", ${ALGS}`;
   }
 
-  /** Whether an access token counts here: one that is bound with a proof of its key, one that is not as `Bearer`. */
+  /** Whether an access token is accepted: a bound one with a proof of its key, an unbound one as `Bearer`. */
   accepts(claims: Claims, asking: HttpRequest): Promise<boolean> {
     const req = carrierOf(asking);
     let judged = this.#judged.get(req);
@@ -152,7 +153,7 @@ export class DPoP {
     return false;
   }
 
-  /** The checks of §4.3. What is used up by a proof is used up last. */
+  /** Performs the checks of §4.3. The proof is marked as used last. */
   async #prove(req: HttpRequest, expected: Expected): Promise<{ readonly thumbprint: string } | ProofIssue> {
     const text = req.headers['dpop'];
     if (text === undefined) return 'absent';
@@ -170,19 +171,19 @@ export class DPoP {
   }
 }
 
-/** The request that was sent: a call of a tool is made of it in process, with the same credentials, and has no proof of its own. */
+/** The original request. A tool call derives its request from it in process, with the same credentials and no proof of its own. */
 function carrierOf(req: HttpRequest): HttpRequest {
   return req.state.has(CARRIER) ? req.state.get(CARRIER) : req;
 }
 
-/** The thumbprint of a public key (RFC 7638): of its required members in order, by SHA-256, however the client has written them. */
+/** Thumbprint of a public key (RFC 7638): SHA-256 over the required members, in order. */
 export function thumbprintOf(key: KeyObject): string {
   const jwk: JsonWebKey = key.export({ format: 'jwk' });
   const { crv, e, kty, n, x, y } = jwk;
-  return hash('sha256', JSON.stringify({ crv, e, kty, n, x, y }), 'base64url'); // what a kind of key does not have is left out
+  return hash('sha256', JSON.stringify({ crv, e, kty, n, x, y }), 'base64url'); // absent members are omitted
 }
 
-/** Takes a proof apart without believing it. */
+/** Parses a proof without verifying it. */
 function openProof(text: string): Opened | ProofIssue {
   const segments = text.length > MAX_CHARACTERS ? null : COMPACT.exec(text);
   if (segments === null) return 'malformed';
@@ -216,7 +217,7 @@ function issueOf(
   return accessToken !== undefined && ath !== hash('sha256', accessToken, 'base64url') ? 'ath' : undefined;
 }
 
-/** Scheme, host and path, compared as URLs are; query and fragment do not count (§4.3). */
+/** Scheme, host and path, compared as URLs; query and fragment are ignored (§4.3). */
 function isTarget(htu: string, req: HttpRequest): boolean {
   const given = URL.parse(htu);
   const own = URL.parse(`${req.scheme}://${req.host}${req.path}`);

@@ -1,21 +1,21 @@
 /**
- * The text of a refresh token, and what follows from it. Pure: no store, no time.
+ * The text of a refresh token, and values derived from it. No store, no time.
  *
  *   svcrt_1<kid>.<fid>.<gen>.<secret>.<tag>
  *
- *   kid     which key of the ring made the tag
- *   fid     the login, 16 random bytes; its row's id
- *   gen     how often it has been rotated
- *   secret  32 bytes: random at login, then HMAC(chain key, fid, gen + 1, secret), so that whoever races gets the same
- *   tag     16 bytes: HMAC(tag key, fid, gen, secret). Garbage costs no query, and nobody can end a login by inventing a token
+ *   kid     key of the ring that made the tag
+ *   fid     the login, 16 random bytes; the id of its row
+ *   gen     number of rotations
+ *   secret  32 bytes: random at login, then HMAC(chain key, fid, gen + 1, secret), so that racing requests get the same
+ *   tag     16 bytes: HMAC(tag key, fid, gen, secret). An invented token costs no query, and cannot end a login
  *
- * Opaque to clients; about 120 characters; the prefix is for scanners that look for leaked secrets.
+ * Opaque to clients, about 120 characters. Scanners for leaked secrets find it by the prefix.
  */
 import { createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
 import type { Keyring } from '../../crypto/keys.ts';
 
-/** A refresh token, taken apart. */
+/** A parsed refresh token. */
 export interface RefreshToken {
   /** The id of the login. */
   readonly id: string;
@@ -29,7 +29,7 @@ const SECRET_BYTES = 32;
 const TAG_BYTES = 16;
 const PATTERN = /^svcrt_1([\w-]{1,32})\.([\w-]{22})\.(0|[1-9]\d{0,15})\.([\w-]{43})\.([\w-]{22})$/;
 
-/** Makes and reads refresh tokens with the keys of a ring. */
+/** Creates and parses refresh tokens with the keys of a ring. */
 export class RefreshTokenCodec {
   readonly #tags: Keyring;
   readonly #chain: Keyring;
@@ -44,25 +44,25 @@ export class RefreshTokenCodec {
     return { id: randomBytes(16).toString('base64url'), generation: 0, secret: randomBytes(SECRET_BYTES) };
   }
 
-  /** The token after this one, as the current key makes it. */
+  /** The next token, made with the current key. */
   next(token: RefreshToken): RefreshToken {
     return this.#successor(token, this.#chain.current.key);
   }
 
-  /** The token after this one whose hash is the one given, whichever key of the ring made it; undefined when none did. */
+  /** The next token with the given hash, made with any key of the ring; undefined if none made it. */
   nextThatHas(storedHash: string, token: RefreshToken): RefreshToken | undefined {
     return this.#chain.keys
       .map(({ key }) => this.#successor(token, key))
       .find((next) => hashOf(next) === storedHash);
   }
 
-  /** The text for the client. */
+  /** The token as text, for the client. */
   format(token: RefreshToken): string {
     const { id, key } = this.#tags.current;
     return `${PREFIX}${id}.${token.id}.${token.generation}.${token.secret.toString('base64url')}.${tagOf(token, key).toString('base64url')}`;
   }
 
-  /** What a text holds; undefined when it is no token of ours: malformed, forged, or of a key that has left the ring. */
+  /** Parses a text; undefined if it is malformed, forged, or of a key that was removed from the ring. */
   parse(text: string): RefreshToken | undefined {
     if (text.length > MAX_LENGTH) return undefined;
     const parts = PATTERN.exec(text);
@@ -87,7 +87,7 @@ export class RefreshTokenCodec {
     )
       return undefined;
     const token = { id, generation, secret };
-    // canonical text only: one token has one spelling
+    // canonical text only, so that a token has one spelling
     return timingSafeEqual(tagOf(token, key), tag) &&
       secret.toString('base64url') === secretText &&
       tag.toString('base64url') === tagText
@@ -101,7 +101,7 @@ export class RefreshTokenCodec {
   }
 }
 
-/** What is stored of a token: SHA-256 of its secret in hex. Unsalted is right for 256 random bits. */
+/** Stored form of a token: SHA-256 of its secret in hex. 256 random bits need no salt. */
 export function hashOf(token: RefreshToken): string {
   return hash('sha256', token.secret, 'hex');
 }
@@ -110,7 +110,7 @@ function tagOf(token: RefreshToken, key: KeyObject): Buffer {
   return mac(key, 'svc-rt-tag', token.id, token.generation, token.secret).subarray(0, TAG_BYTES);
 }
 
-/** Each field behind its length, so that no two lists of fields give the same bytes. */
+/** Prefixes each field with its length, so that two lists of fields cannot give the same bytes. */
 function mac(key: KeyObject, purpose: string, id: string, generation: number, secret: Buffer): Buffer {
   const head = `${purpose.length}:${purpose}${id.length}:${id}${String(generation).length}:${generation}${secret.length}:`;
   return createHmac('sha256', key).update(head).update(secret).digest();

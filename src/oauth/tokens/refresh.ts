@@ -1,12 +1,12 @@
 /**
  * The life of a refresh token: issued, rotated on every use, replayed for requests that overlap, revoked on theft.
  *
- *   rotate: one UPDATE decides who wins -> 25 ms for requests under way -> response to the socket -> delivery mark
- *   lose:   wait for the mark -> before it: the same successor, computed again; behind it: theft, the login ends
+ *   winner: one UPDATE decides -> waits 25 ms for overlapping requests -> response to the socket -> delivery mark
+ *   loser:  waits for the mark -> before it: the same successor, derived again; after it: theft, the login ends
  *
- * A rotation is complete when its response has been handed to the socket. Until then the presented token leads to its
- * successor (`deliveredAt` null), so a crash before that moment loses nothing. One row a login, so a revocation cannot be
- * outrun; the successor is derived, so there is never a second one.
+ * A rotation is complete when its response was handed to the socket. Until then the presented token leads to its successor
+ * (`deliveredAt` is null), so a crash before that moment loses nothing. A login is one row, so no rotation escapes a
+ * revocation. The successor is derived, so there is never a second one.
  */
 import { pass } from '../../base/clock.ts';
 import { isLive } from './store.ts';
@@ -18,23 +18,23 @@ import type { Audit } from '../audit.ts';
 import type { RefreshToken, RefreshTokenCodec } from './refresh-codec.ts';
 import type { LoginRow, RevokeReason, TokenStore } from './store.ts';
 
-/** How refresh tokens behave. Times in microseconds but for `holdMs`. */
+/** Policy for refresh tokens. Times are in microseconds, except `holdMs`. */
 export interface RefreshPolicy {
   readonly idleTtl: number;
   readonly absoluteTtl: number;
-  /** For how long after its answer a rotated token still leads to its successor, for answers lost on the way. */
+  /** Time after its response in which a rotated token still leads to its successor, for lost responses. */
   readonly grace: number;
-  /** By how much the clocks of several hosts may differ. */
+  /** Maximum difference between the clocks of several hosts. */
   readonly clockSkew: number;
   /** `coalesce`: requests that overlap get the same successor. `strict`: one gets it, the others are refused. */
   readonly concurrency: 'coalesce' | 'strict';
-  /** How long an answer waits for requests that are on their way, in milliseconds. */
+  /** Time for which a response waits for overlapping requests, in milliseconds. */
   readonly holdMs: number;
-  /** By how much access tokens must be later than a revocation of everything to be told from those before it; 0 where nobody asks. */
+  /** Time by which access tokens must be later than a `revokeAll()` to be distinguishable; 0 if that is not checked. */
   readonly apart: number;
 }
 
-/** What a login is made from. */
+/** Parameters of a new login. */
 interface NewLogin {
   readonly sub: string;
   readonly provider: string;
@@ -43,53 +43,53 @@ interface NewLogin {
   readonly providerSid?: string | null | undefined;
   readonly scopes: readonly string[];
   readonly claims: Readonly<Record<string, unknown>>;
-  /** When the user began to log in: a revocation after it ends this login, too. */
+  /** When the login began. A later revocation ends it. */
   readonly startedAt: number;
   readonly userAgent: string | null;
   readonly ip: string | null;
   readonly keyThumbprint: string | null;
 }
 
-/** What the application may say when a login is used again. `false`: this user may not log in any more. */
+/** Result of `onRefresh`. `false`: the user may no longer log in. */
 export type RefreshVerdict =
   | boolean
   | { readonly scopes?: readonly string[]; readonly claims?: Readonly<Record<string, unknown>> }
   | undefined;
 
-/** The login that is being refreshed, as the application's hook sees it. */
+/** The login being refreshed, for the application's hook. */
 export type RefreshedLogin = Pick<LoginRow, 'id' | 'sub' | 'provider' | 'subject' | 'scopes' | 'claims'>;
 
-/** A request to refresh. */
+/** Parameters of a refresh. */
 interface RefreshRequest {
-  /** When its head was read, in microseconds. */
+  /** Time at which the request head was read, in microseconds. */
   readonly arrivedAt: number;
-  /** Scopes for the access token; undefined for all that were granted. */
+  /** Scopes of the access token; undefined: all granted ones. */
   readonly scopes: readonly string[] | undefined;
-  /** The key that the request has proved to hold. */
+  /** Thumbprint of the key that the request proved. */
   readonly keyThumbprint: string | null;
-  /** For the audit trail. */
+  /** Request for the audit trail. */
   readonly req: HttpRequest | undefined;
 }
 
-/** A login that has been admitted. */
+/** A login that was stored. */
 interface Issued {
   readonly refreshToken: string;
   readonly login: LoginRow;
-  /** When its first access token is made, in microseconds. */
+  /** Issue time of its first access token, in microseconds. */
   readonly issuedAt: number;
 }
 
-/** The result of a refresh, to be sent to the client. When it has gone out, {@link RefreshTokens.markDelivered} completes the rotation. */
+/** Result of a refresh. When its response was sent, {@link RefreshTokens.markDelivered} completes the rotation. */
 export interface Refreshed {
   readonly refreshToken: string;
-  /** Rotations of the login up to this refresh token. */
+  /** Generation of this refresh token. */
   readonly generation: number;
-  /** When the response was ready for the socket, in microseconds: a request that arrives later is no longer an overlapping one. */
+  /** Time at which the response was ready, in microseconds: a later request does not overlap. */
   readonly readyAt: number;
   readonly login: LoginRow;
   readonly scopes: readonly string[];
   readonly claims: Readonly<Record<string, unknown>>;
-  /** From before the login was seen alive, in microseconds: what is revoked later is later than this. */
+  /** Issue time in microseconds, from before the login was seen alive: every later revocation is later than it. */
   readonly issuedAt: number;
 }
 
@@ -97,17 +97,17 @@ interface RefreshContext {
   readonly request: RefreshRequest;
   /** {@link Refreshed.issuedAt} */
   readonly issuedAt: number;
-  /** When it was known who has won, by the monotonic clock. */
+  /** Monotonic time at which the winner was known. */
   readonly knownAtMs: number;
 }
 
-/** In strict mode: a successor that was not delivered within this time belongs to a request that has died. */
+/** In strict mode: after this time an undelivered successor belongs to a request that has died. */
 const ABANDONED_AFTER = 5_000_000;
-/** How long a request waits for the delivery mark of the one that has rotated its token, in milliseconds. Without a mark that process has died. */
+/** How long a request waits for the delivery mark of its token's rotation, in milliseconds. Without a mark that process has died. */
 const DELIVERY_WAIT_MS = 1_000;
 const DELIVERY_POLL_MS = 10;
 
-/** Issues, rotates and revokes. */
+/** Issues, rotates and revokes refresh tokens. */
 export class RefreshTokens {
   readonly #store: TokenStore;
   readonly #codec: RefreshTokenCodec;
@@ -117,7 +117,7 @@ export class RefreshTokens {
   readonly #pause: (ms: number) => Promise<void>;
   readonly #onRefresh: ((login: RefreshedLogin) => Awaitable<RefreshVerdict>) | undefined;
 
-  /** `pause` lets time pass; for tests that look at it. */
+  /** `pause` waits; tests replace it. */
   constructor(deps: {
     readonly store: TokenStore;
     readonly codec: RefreshTokenCodec;
@@ -136,7 +136,7 @@ export class RefreshTokens {
     this.#onRefresh = deps.onRefresh;
   }
 
-  /** Stores a login and gives its first token. @throws OAuthError `access_denied` when everything of the subject was revoked meanwhile */
+  /** Stores a login, and returns its first token. @throws OAuthError `access_denied` when the subject was revoked in the meantime */
   async issue(login: NewLogin): Promise<Issued> {
     const token = this.#codec.first();
     const now = this.#clock.nowMicros();
@@ -160,7 +160,7 @@ export class RefreshTokens {
       revokeReason: null,
     };
     await this.#store.addLogin(row);
-    const revokedAt = await this.#revokedBefore(row, startedAt); // it writes, then looks; revokeAll() does, too: one of them sees the other
+    const revokedAt = await this.#revokedBefore(row, startedAt); // both this and revokeAll() write, then read: one of them sees the other
     return {
       refreshToken: this.#codec.format(token),
       login: row,
@@ -168,7 +168,7 @@ export class RefreshTokens {
     };
   }
 
-  /** When everything of its subject was revoked last. @throws OAuthError `access_denied` when that was after the login had been begun */
+  /** Time of the subject's last `revokeAll()`. @throws OAuthError `access_denied` if that was after the start of the login */
   async #revokedBefore(row: LoginRow, startedAt: number): Promise<number> {
     const revokedAt = await this.#store.validAfter(row.sub);
     if (revokedAt + this.#policy.clockSkew < startedAt) return revokedAt;
@@ -176,11 +176,11 @@ export class RefreshTokens {
     throw new OAuthError('access_denied', { reason: 'revoked_meanwhile' });
   }
 
-  /** A login right behind a revocation waits until its access token cannot be taken for one from before it. */
+  /** Waits until the login's access token is distinguishable from tokens before a revocation. */
   async #waitApart(row: LoginRow, startedAt: number, revokedAt: number): Promise<number> {
     const { apart } = this.#policy;
     const short = revokedAt + apart - row.createdAt;
-    if (apart === 0 || short < 0 || short > 2 * apart) return row.createdAt; // beyond what clocks may differ by, one was set back: it would wait for hours
+    if (apart === 0 || short < 0 || short > 2 * apart) return row.createdAt; // a larger gap means that a clock was set back: do not wait for hours
     await this.#pause(Math.floor(short / 1_000) + 2); // timers may be a millisecond early
     const issuedAt = this.#clock.nowMicros();
     await this.#revokedBefore(row, startedAt);
@@ -189,7 +189,7 @@ export class RefreshTokens {
     return issuedAt;
   }
 
-  /** The next token of a login. @throws OAuthError `invalid_grant`, `invalid_scope` */
+  /** Returns the next token of a login. @throws OAuthError `invalid_grant`, `invalid_scope` */
   async refresh(token: RefreshToken, request: RefreshRequest): Promise<Refreshed> {
     if (request.scopes !== undefined) await this.#examine(token, request);
     const next = this.#codec.next(token);
@@ -203,20 +203,20 @@ export class RefreshTokens {
       now,
       idleExpiresAt: now + this.#policy.idleTtl,
     });
-    const knownAtMs = this.#clock.monotonicMs(); // not `now`, which is from before the commit: a slow disk would use up the hold
+    const knownAtMs = this.#clock.monotonicMs(); // not `now`, which is from before the commit: a slow disk would use up the wait
     const row = await this.#living(token.id, request);
     const context = { request, issuedAt: now, knownAtMs };
     return isWinner ? this.#answer(next, row, 'rotated', context) : this.#replay(token, row, context);
   }
 
-  /** Ends the login of a token, whichever of its generations it is (RFC 7009). Whether this call did. */
+  /** Ends the login of a token of any generation (RFC 7009). Returns whether this call ended it. */
   async revoke(token: RefreshToken, req: HttpRequest | undefined): Promise<boolean> {
     const isEnded = await this.#store.revoke(token.id, 'logout', this.#clock.nowMicros());
     if (isEnded) this.#audit.tokenRevoked(req, token.id, 'logout');
     return isEnded;
   }
 
-  /** What would have to be undone after a rotation is looked at before it. */
+  /** Checks before the rotation everything that would have to be undone after it. */
   async #examine(token: RefreshToken, request: RefreshRequest): Promise<void> {
     const row = await this.#store.findLogin(token.id);
     if (row === undefined) throw this.#refusal(request, 'unknown_login', token.id);
@@ -225,7 +225,7 @@ export class RefreshTokens {
       hashOf(token) === row.currentHash &&
       isLive(row, this.#clock.nowMicros())
     )
-      this.#assertGranted(row, request); // of others it is told nothing
+      this.#assertGranted(row, request); // last: a stolen token learns nothing of the scopes
   }
 
   #assertGranted(row: LoginRow, { scopes, req }: RefreshRequest): void {
@@ -234,7 +234,7 @@ export class RefreshTokens {
     throw new OAuthError('invalid_scope');
   }
 
-  /** Completes a rotation whose response has gone out. Whatever presents the token before it from now on ends the login. */
+  /** Completes a rotation whose response was sent. From now on presenting the previous token ends the login. */
   async markDelivered({ login, generation, readyAt }: Refreshed): Promise<void> {
     await this.#store.markDelivered(login.id, generation, readyAt);
   }
@@ -245,13 +245,13 @@ export class RefreshTokens {
     if (row !== undefined && (await this.#end(row, 'reuse'))) this.#audit.reuseDetected(req, row);
   }
 
-  /** Judges a token that has been rotated already, or never was one of this login. */
+  /** Handles a token that was rotated already, or does not belong to this login. */
   async #replay(token: RefreshToken, found: LoginRow, context: RefreshContext): Promise<Refreshed> {
     const { request } = context;
     const row = await this.#whenDelivered(token, found, request);
     if (token.generation > row.generation) throw this.#refusal(request, 'ahead_of_store', row.id); // a restored backup, or a lost commit
     if (token.generation === row.generation) {
-      // another key, or a valid tag around another secret: the keys of the ring have leaked
+      // another key, or a valid tag on another secret: keys of the ring have leaked
       throw this.#refusal(request, hashOf(token) === row.currentHash ? 'other_key' : 'wrong_secret', row.id);
     }
     if (token.generation < row.generation - 1) return this.#onReuse(row, request);
@@ -266,13 +266,13 @@ export class RefreshTokens {
       throw this.#refusal(request, 'concurrent', row.id);
     if (!overlaps && !(request.arrivedAt < row.deliveredAt + grace + clockSkew))
       return this.#onReuse(row, request);
-    // after reuse has been looked for: whoever has bound a stolen token must not be safe from its owner, who has another key
+    // after the reuse check: a thief who bound a stolen token must not be safe from its owner, who has another key
     if (row.keyThumbprint !== request.keyThumbprint) throw this.#refusal(request, 'other_key', row.id);
     this.#assertGranted(row, request);
     return this.#answer(successor, row, 'replayed', context);
   }
 
-  /** The row of a login once the response to its last rotation has gone out; after a second without a mark, as it is: that process has died. */
+  /** The row of a login when the response to its last rotation was sent. After a second without a mark that process has died. */
   async #whenDelivered(token: RefreshToken, found: LoginRow, request: RefreshRequest): Promise<LoginRow> {
     const isPredecessor = found.generation === token.generation + 1 && hashOf(token) === found.previousHash;
     let row = found;
@@ -280,7 +280,7 @@ export class RefreshTokens {
       if (waitedMs >= DELIVERY_WAIT_MS) break;
       await this.#pause(DELIVERY_POLL_MS);
       row = await this.#living(token.id, request);
-      // rotated again meanwhile: the mark is gone, and a request from within the hold overlapped for certain
+      // rotated again, so there is no mark; a request within the wait has overlapped for certain
       if (
         row.generation !== found.generation &&
         request.arrivedAt < (found.rotatedAt ?? 0) + this.#policy.holdMs * 1_000
@@ -290,7 +290,7 @@ export class RefreshTokens {
     return row;
   }
 
-  /** The row of a login that is neither revoked nor over. @throws OAuthError `invalid_grant` */
+  /** The row of a live login. @throws OAuthError `invalid_grant` */
   async #living(id: string, request: RefreshRequest): Promise<LoginRow> {
     const row = await this.#store.findLogin(id);
     if (row === undefined) throw this.#refusal(request, 'unknown_login', id);
@@ -311,7 +311,7 @@ export class RefreshTokens {
     return this.#store.revoke(row.id, reason, this.#clock.nowMicros());
   }
 
-  /** Waits until requests under way had their chance to come, then gives the answer. */
+  /** Waits for overlapping requests, then returns the result. */
   async #answer(
     next: RefreshToken,
     row: LoginRow,
@@ -333,7 +333,7 @@ export class RefreshTokens {
     }
     const { scopes = row.scopes, claims = row.claims } = typeof verdict === 'object' ? verdict : {};
     await this.#hold(knownAtMs);
-    await this.#living(row.id, request); // it may have been revoked while it was held
+    await this.#living(row.id, request); // it may have been revoked during the wait
     this.#audit.tokenRefreshed(request.req, row, how);
     return {
       issuedAt,
@@ -347,7 +347,7 @@ export class RefreshTokens {
     };
   }
 
-  /** In two parts: when the event loop stood still, timers run before what waits on sockets is read; it is read before the second. */
+  /** Waits in two steps: after a stalled event loop timers run before sockets are read; sockets are read before the second step. */
   async #hold(sinceMs: number): Promise<void> {
     const { holdMs } = this.#policy;
     if (holdMs === 0) return;

@@ -1,8 +1,8 @@
 /**
- * The {@link TokenStore} in a database: single statements in autocommit, whose affected rows decide who has won. The same
- * on SQLite, PostgreSQL, MySQL and MariaDB, but for the limit of a deletion.
+ * {@link TokenStore} in a database: single statements in autocommit, whose affected rows decide who wins. Equal on SQLite,
+ * PostgreSQL, MySQL and MariaDB, except for the limit of a deletion.
  *
- * What the engine asks to try again is tried four times, after random pauses. A database that does not answer is `temporarily_unavailable`,
+ * Retryable errors are retried four times, after random pauses. A database that does not respond is `temporarily_unavailable`,
  * never `invalid_grant`: clients would log their users out.
  */
 import { randomInt } from 'node:crypto';
@@ -17,7 +17,7 @@ import type { LoginRow, ProviderIdentity, RevokeReason, Rotation, TokenStore } f
 
 const ATTEMPTS = 4;
 const RETRY_AFTER_SECONDS = 1;
-/** The first pause is up to this long; each further one up to twice as long. */
+/** Maximum of the first pause; it doubles with each attempt. */
 const PAUSE_MS = 20;
 
 const LOGIN_COLUMNS = `id, sub, provider, subject, gen, cur_hash, prev_hash, scopes, claims, auth_time, created_at, last_used_at, rotated_at, delivered_at,
@@ -29,13 +29,13 @@ const ROTATE = `UPDATE svc_oauth_login
        idle_expires_at = CASE WHEN abs_expires_at < ? THEN abs_expires_at ELSE ? END
  WHERE id = ? AND gen = ? AND cur_hash = ? AND revoked_at IS NULL AND idle_expires_at > ? AND abs_expires_at > ? AND cnf_jkt IS NULL`;
 
-/** The same for a client that has proved a key: the login is bound to it, by whoever wins. */
+/** Variant for a client that proved a key: the winner binds the login to it. */
 const ROTATE_BOUND = ROTATE.replace('SET gen', 'SET cnf_jkt = ?, gen').replace(
   'AND cnf_jkt IS NULL',
   'AND (cnf_jkt IS NULL OR cnf_jkt = ?)',
 );
 
-/** A row of svc_oauth_login as the database has it. */
+/** A row of svc_oauth_login. */
 interface LoginRecord {
   readonly id: string;
   readonly sub: string | Uint8Array;
@@ -61,12 +61,12 @@ interface LoginRecord {
   readonly provider_sid: string | null;
 }
 
-/** Logins in a database. */
+/** Stores logins in a database. */
 export class SqlTokenStore implements TokenStore {
   readonly #database: () => Database;
   readonly #clock: Clock;
 
-  /** `database` is asked each time: it is opened only when the application starts. */
+  /** `database` is called each time, because the database opens when the application starts. */
   constructor(database: () => Database, clock: Clock) {
     this.#database = database;
     this.#clock = clock;
@@ -151,7 +151,7 @@ export class SqlTokenStore implements TokenStore {
     );
   }
 
-  /** One statement for each login: the affected rows tell which of several calls has ended it. */
+  /** One statement for each login: the affected rows show which call ended it. */
   async revokeIdentity(
     { provider, subject, providerSid }: ProviderIdentity,
     now: number,
@@ -173,7 +173,7 @@ export class SqlTokenStore implements TokenStore {
     return ended;
   }
 
-  /** The moment first, in a transaction of its own: a login under way writes its row, then looks at the moment. */
+  /** Writes the moment first, in its own transaction: a login under way writes its row, then reads the moment. */
   async revokeAll(sub: string, now: number): Promise<number> {
     if (!(await this.#addSubject(sub, now)))
       await this.#execute('UPDATE svc_oauth_subject SET valid_after = ? WHERE sub = ? AND valid_after < ?', [
@@ -207,7 +207,7 @@ export class SqlTokenStore implements TokenStore {
 
   cleanUp(now: number, batch: number): Promise<number> {
     const { dialect } = this.#database();
-    // MySQL and MariaDB have no LIMIT inside IN; the others have none behind DELETE
+    // MySQL and MariaDB have no LIMIT inside IN; the others have none after DELETE
     return this.#execute(
       dialect === 'sqlite' || dialect === 'postgres'
         ? 'DELETE FROM svc_oauth_login WHERE id IN (SELECT id FROM svc_oauth_login WHERE abs_expires_at <= ? LIMIT ?)'
@@ -216,7 +216,7 @@ export class SqlTokenStore implements TokenStore {
     );
   }
 
-  /** Whether it was not there before. */
+  /** Returns whether it was added. */
   async #addSubject(sub: string, now: number): Promise<boolean> {
     const { dialect } = this.#database();
     return (
@@ -256,13 +256,13 @@ function loginOf(row: LoginRecord): LoginRow {
   return {
     id: row.id,
     sub: typeof row.sub === 'string' ? row.sub : Buffer.from(row.sub).toString(),
-    provider: row.provider, // bytes in MySQL and MariaDB
+    provider: row.provider, // MySQL and MariaDB return bytes
     subject: row.subject,
     generation: row.gen,
     currentHash: row.cur_hash,
     previousHash: row.prev_hash,
     scopes: row.scopes === '' ? [] : row.scopes.split(' '),
-    claims: JSON.parse(row.claims) as Record<string, unknown>, // written by addLogin()
+    claims: JSON.parse(row.claims) as Record<string, unknown>, // addLogin() wrote it
     authenticatedAt: row.auth_time,
     createdAt: row.created_at,
     lastUsedAt: row.last_used_at,
@@ -280,9 +280,9 @@ function loginOf(row: LoginRecord): LoginRow {
 }
 
 /*
- * The tables of the plugin, for each engine. `svc_oauth_state` was for logins under way, which browsers keep now: a migration that has
- * been applied does not change, and processes of the version before may still run. Times are microseconds since the epoch as integers: no time zones, no
- * fractions cut off. Subjects compare byte for byte: in a collation that does not, "Alice" would end the logins of "alice".
+ * Tables of the plugin for each engine. `svc_oauth_state` held logins under way, which browsers keep now. It stays, since an applied
+ * migration does not change, and processes of the previous version may still run. Times are microseconds since the epoch, as
+ * integers: no time zones, no rounding. Subjects compare byte for byte: otherwise "Alice" would end the logins of "alice".
  */
 
 /** Statements by engine, as `host.migration()` takes them. */
@@ -326,7 +326,7 @@ export const OAUTH_TABLES: Readonly<Record<'sqlite' | 'postgres' | 'mysql' | 'ma
     mariadb: tablesOfMySql(),
   };
 
-/** Sessions of the provider, for back-channel logout, and the indexes to find logins by. */
+/** Columns and indexes for back-channel logout. */
 export const PROVIDER_SESSIONS: typeof OAUTH_TABLES = {
   sqlite: [
     'ALTER TABLE svc_oauth_login ADD COLUMN provider_sid TEXT',
@@ -342,7 +342,7 @@ export const PROVIDER_SESSIONS: typeof OAUTH_TABLES = {
   mariadb: sessionsOfMySql(),
 };
 
-/** Parts of long keys alone: MySQL 5.6 has none of more than 767 bytes. */
+/** Indexes only a prefix: MySQL 5.6 limits keys to 767 bytes. */
 function sessionsOfMySql(): readonly string[] {
   return [
     `ALTER TABLE svc_oauth_login ADD COLUMN provider_sid VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,

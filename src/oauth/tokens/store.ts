@@ -1,27 +1,27 @@
 /**
- * The data of the plugin: logins, and from when on a subject's tokens count. A contract, and its implementation
- * in memory for development; sql-store.ts keeps it in a database.
+ * Data of the plugin: logins, and the time of each subject's last `revokeAll()`. A contract, with its implementation in memory
+ * for development; sql-store.ts implements it in a database.
  *
- * Each method decides atomically by itself: none needs a transaction around it. Times are microseconds since the epoch.
+ * Each method is atomic; none needs a transaction. Times are microseconds since the epoch.
  */
 
-/** Why a login has ended before its time. */
+/** Why a login ended early. */
 export type RevokeReason = 'reuse' | 'logout' | 'all' | 'user' | 'disabled' | 'provider';
 
-/** One login: one row, however often its refresh token is rotated. */
+/** One login: one row for all its rotations. */
 export interface LoginRow {
-  /** Random; a part of the refresh token, and what `listSessions` shows. */
+  /** Random id: part of the refresh token, and shown by `listSessions`. */
   readonly id: string;
   /** The application's subject. */
   readonly sub: string;
   readonly provider: string;
   /** The provider's subject. */
   readonly subject: string;
-  /** The provider's id of its session (claim `sid` of the id_token), for back-channel logout. */
+  /** Session id at the provider (claim `sid` of the id_token), for back-channel logout. */
   readonly providerSid: string | null;
-  /** How often the refresh token has been rotated. */
+  /** Number of rotations. */
   readonly generation: number;
-  /** Hex SHA-256 of the current refresh secret, and of the one before it. */
+  /** Hex SHA-256 of the current and of the previous refresh secret. */
   readonly currentHash: string;
   readonly previousHash: string | null;
   readonly scopes: readonly string[];
@@ -31,7 +31,7 @@ export interface LoginRow {
   readonly createdAt: number;
   readonly lastUsedAt: number;
   readonly rotatedAt: number | null;
-  /** When the response with the current refresh token was handed to the socket; null before that. */
+  /** When the response with the current refresh token was handed to the socket; null until then. */
   readonly deliveredAt: number | null;
   readonly idleExpiresAt: number;
   readonly absoluteExpiresAt: number;
@@ -39,55 +39,55 @@ export interface LoginRow {
   readonly revokeReason: RevokeReason | null;
   readonly userAgent: string | null;
   readonly ip: string | null;
-  /** The thumbprint of the key that its tokens are bound to (RFC 9449). */
+  /** Thumbprint of the key that the tokens are bound to (RFC 9449). */
   readonly keyThumbprint: string | null;
 }
 
-/** One rotation: what must be so, and what is so afterwards. */
+/** One rotation: the expected state, and the new state. */
 export interface Rotation {
   readonly id: string;
   readonly generation: number;
   readonly currentHash: string;
   readonly nextHash: string;
-  /** The key that was proved: the login is bound to it afterwards, and not to another before. Null: it is bound to none. */
+  /** Proved key: the login is bound to it, unless it was bound to another key. Null: the login must be unbound. */
   readonly keyThumbprint: string | null;
   readonly now: number;
-  /** The idle end, unless the absolute end comes first. */
+  /** Idle end, unless the absolute end comes first. */
   readonly idleExpiresAt: number;
 }
 
-/** A user of a provider, a session there, or both. */
+/** A user at a provider, a session there, or both. */
 export interface ProviderIdentity {
   readonly provider: string;
   readonly subject?: string | undefined;
   readonly providerSid?: string | undefined;
 }
 
-/** What the plugin keeps. */
+/** Storage of the plugin. */
 export interface TokenStore {
   addLogin(row: LoginRow): Promise<void>;
   findLogin(id: string): Promise<LoginRow | undefined>;
-  /** Rotates a live login that is still as presented, and binds it to the key that was proved. Whether it did: of several that try, one gets `true`. */
+  /** Rotates a live login in the expected state, and binds it to the proved key. Of several calls, one returns true. */
   rotate(rotation: Rotation): Promise<boolean>;
-  /** The response with the token of this generation has been handed to the socket at `now`. Of several marks the earliest stays. */
+  /** Marks the response with the token of this generation as handed to the socket at `now`. The earliest mark stays. */
   markDelivered(id: string, generation: number, now: number): Promise<void>;
-  /** Whether this call ended it. */
+  /** Ends a login. Returns whether this call ended it. */
   revoke(id: string, reason: RevokeReason, now: number): Promise<boolean>;
-  /** As `revoke`, if it is a login of that subject. */
+  /** Like `revoke`, for a login of that subject. */
   revokeOf(sub: string, id: string, now: number): Promise<boolean>;
-  /** Ends the logins of an identity at a provider, of one session there if it is named. Returns those it has ended; none where neither user nor session is named. */
+  /** Ends the logins of an identity at a provider, or of one session there. Returns the ended ones; none without user and session. */
   revokeIdentity(identity: ProviderIdentity, now: number): Promise<readonly LoginRow[]>;
-  /** Ends every login of a subject, and every login that is under way. Answers how many it has ended. */
+  /** Ends every login of a subject, including logins under way. Returns their number. */
   revokeAll(sub: string, now: number): Promise<number>;
-  /** The moment before which nothing of this subject counts; 0 when there is none. */
+  /** Time before which logins and tokens of this subject are invalid; 0 if never revoked. */
   validAfter(sub: string): Promise<number>;
-  /** The logins of a subject that are not over, the latest used first. */
+  /** Live logins of a subject, most recently used first. */
   listLogins(sub: string, now: number): Promise<readonly LoginRow[]>;
-  /** Removes logins that are over, at most so many. Returns how many. Revoked logins stay until their absolute end. */
+  /** Deletes up to so many logins that have ended. Returns their number. Revoked logins stay until their absolute end. */
   cleanUp(now: number, batch: number): Promise<number>;
 }
 
-/** A {@link TokenStore} of one process, forgotten with it: for development and tests. */
+/** {@link TokenStore} in the memory of one process, for development and tests. */
 export class MemoryTokenStore implements TokenStore {
   readonly #logins = new Map<string, LoginRow>();
   readonly #validAfter = new Map<string, number>();
@@ -192,7 +192,7 @@ export class MemoryTokenStore implements TokenStore {
   }
 }
 
-/** Whether a login is neither revoked nor over. */
+/** Whether a login is neither revoked nor expired. */
 export function isLive(row: LoginRow, now: number): boolean {
   return row.revokedAt === null && row.idleExpiresAt > now && row.absoluteExpiresAt > now;
 }

@@ -1,6 +1,6 @@
 /**
- * Access tokens from before a `revokeAll()`: refused at once where the option says so (ASVS 7.4.1), by a moment per subject
- * that is remembered for a few seconds.
+ * Refuses access tokens from before a `revokeAll()` (ASVS 7.4.1), with the option `enforceValidAfter`. The time of each subject is
+ * cached for a few seconds.
  */
 import { LruIndex } from '../../cache/lru.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -10,30 +10,30 @@ import type { TokenStore } from './store.ts';
 
 const TTL_MS = 5_000;
 const MAX_SUBJECTS = 10_000;
-/** In microseconds: by how much the clocks of two processes of one machine differ at most, which is 5 ms each. */
+/** Maximum difference in microseconds between the clocks of two processes on one machine, 5 ms each. */
 const DRIFT = 10_000;
 
-/** The claim by which a token says when it was made in microseconds; `iat` has whole seconds. */
+/** Claim with the issue time in microseconds; `iat` has whole seconds. */
 export const EXACT_TIME = 'iat_us';
 
-/** By how much a token must be later than a revocation to count, in microseconds; `clockSkew` as well. */
+/** Time in microseconds by which a token must be later than a revocation, including `clockSkew`. */
 export function marginOf(clockSkew: number): number {
   return clockSkew + DRIFT;
 }
 
-/** Asks the store for each subject at most every five seconds. */
+/** Reads the store for each subject at most every five seconds. */
 export class ValidAfterGate {
   readonly #store: TokenStore;
   readonly #clock: Clock;
   readonly #index = new LruIndex(MAX_SUBJECTS);
-  /** By slot: the moment in microseconds, and until when it is believed, in milliseconds. */
+  /** By slot: the time in microseconds, and the expiry of the cache entry in milliseconds. */
   readonly #moments: number[] = [0];
   readonly #deadlines: number[] = [0];
 
   /** In microseconds. */
   readonly #margin: number;
 
-  /** `clockSkew`: by how much the clocks of several hosts may differ, in microseconds. */
+  /** `clockSkew`: maximum difference between the clocks of several hosts, in microseconds. */
   constructor(store: TokenStore, clock: Clock, clockSkew: number) {
     this.#store = store;
     this.#clock = clock;
@@ -41,8 +41,8 @@ export class ValidAfterGate {
   }
 
   /**
-   * Whether a token still counts: one of this plugin to the microsecond. Of one that says its `iat` alone, such as those that
-   * an application makes itself, the whole second of a revocation is refused.
+   * Whether a token is still valid. Tokens of this plugin are compared to the microsecond. Tokens with `iat` only, such as the
+   * application's own, are refused for the whole second of a revocation.
    */
   allows(claims: Claims): Awaitable<boolean> {
     const { sub } = claims;
@@ -58,16 +58,16 @@ export class ValidAfterGate {
     });
   }
 
-  /** What this process knows itself. */
+  /** Records a revocation by this process. */
   remember(sub: string, moment: number): void {
     const known = this.#index.find(sub);
     const slot =
       known !== 0 ? known : this.#index.isFull ? this.#index.replaceOldest(sub) : this.#index.add(sub);
-    this.#moments[slot] = known === 0 ? moment : Math.max(moment, this.#moments[slot]!); // a look-up from before a revocation must not undo it
+    this.#moments[slot] = known === 0 ? moment : Math.max(moment, this.#moments[slot]!); // an older look-up must not undo a revocation
     this.#deadlines[slot] = this.#clock.monotonicMs() + TTL_MS;
   }
 
-  /** The earliest moment at which a token can have been made, in microseconds. */
+  /** Earliest possible issue time of a token, in microseconds. */
   #madeAt(claims: Claims): number {
     const exact = (claims as Readonly<Record<string, unknown>>)[EXACT_TIME];
     const { iat } = claims;

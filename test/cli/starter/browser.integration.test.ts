@@ -1,5 +1,5 @@
 /**
- * A new project, served as `npm run dev` does on a port that nobody knows before: Chromium logs in by clicking, at the provider
+ * A new project, served as by `npm run dev` on a free port: Chromium logs in by clicking, at the provider
  * that the project brings, uses the page, and logs out everywhere. SCREENSHOTS names a folder for pictures of the pages.
  */
 import assert from 'node:assert/strict';
@@ -15,7 +15,7 @@ import type { Page } from '../../support/chromium.ts';
 
 /** One project and one browser for all tests: hooks of a test would end them with that test. */
 const chromium = chromiumProgram() === undefined ? undefined : await Chromium.start({ after });
-/** Where the project is served; without a browser there is nobody to serve. */
+/** Address of the project; empty without a browser. */
 const url = chromium === undefined ? '' : await served();
 
 async function served(): Promise<string> {
@@ -31,7 +31,7 @@ async function served(): Promise<string> {
   return address!;
 }
 
-/** Somebody who has not been here before, at the start page, by one of the names of this machine. */
+/** A new visitor on the start page, by one of the names of this machine. */
 async function visitor(home: string): Promise<Page> {
   const page = await chromium!.visitor();
   await page.open(home);
@@ -52,7 +52,7 @@ for (const [host, who, name] of [
     const home = url.replace('127.0.0.1', host);
     const page = await visitor(home);
     await pictured(page, 'starter');
-    await page.click('a.button', `${home}/_dev/provider/authorize?`);
+    await page.click('a.button', `${home}/_dev/dev/authorize?`);
     assert.match(await page.text(), /^Choose who to be\n[\s\S]*Ada Lovelace\n/);
     await page.click(`button[value="${who}"]`, home);
     assert.equal(page.url, `${home}/`);
@@ -70,7 +70,9 @@ for (const [host, who, name] of [
     await pictured(page, 'starter-notes');
     assert.deepEqual(await page.run('[document.cookie, localStorage.length]'), ['', 0]);
 
-    await page.click('form[action="/logout"] button', home);
+    await page.click('form[action="/logout"] button', `${home}/_dev/dev/logout?`);
+    assert.match(await page.text(), /^Log out at the provider\?/);
+    await page.click('button[name="confirmed"]', home);
     assert.equal(page.url, `${home}/`);
     assert.match(await page.text(), /Log in/);
     assert.doesNotMatch(await page.text(), /Logged in as|Buy milk/);
@@ -83,10 +85,47 @@ for (const [host, who, name] of [
   });
 }
 
+test('A person links a second account, logs in by either, unlinks it and logs out at the provider, by clicking', async (t) => {
+  if (!needsChromium(t)) return;
+  const ada = await visitor(url);
+  await ada.click('a[href="/oauth/login"]', `${url}/_dev/dev/authorize?`);
+  await ada.click('button[value="ada"]', url);
+  await ada.run('document.querySelector("#text").value = "Only mine"');
+  await ada.click('form[action="/"] button', url);
+  assert.match(await ada.text(), /Ways to log in: dev/);
+  assert.equal(await ada.run('document.querySelector("form[action$=unlink]")'), null, 'one way has to stay');
+  await ada.click('form[action="/oauth/other/link"] button', `${url}/_dev/other/authorize?`);
+  await ada.click('button[value="alan"]', url);
+  assert.match(await ada.text(), /Logged in as Ada Lovelace[^]*Ways to log in: dev, other/);
+  await pictured(ada, 'starter-linked');
+
+  const other = await visitor(url);
+  await other.click('a[href="/oauth/other/login"]', `${url}/_dev/other/authorize?`);
+  await other.click('button[value="alan"]', url);
+  assert.match(await other.text(), /Logged in as Alan Turing[^]*Only mine[^]*Ways to log in: dev, other/);
+  const stranger = await visitor(url);
+  await stranger.click('a[href="/oauth/login"]', `${url}/_dev/dev/authorize?`);
+  await stranger.click('button[value="alan"]', url);
+  await stranger.click('form[action="/oauth/other/link"] button', `${url}/_dev/other/authorize?`);
+  await stranger.click('button[value="alan"]', url);
+  assert.match(await stranger.text(), /account_taken/, 'it is linked to another person');
+
+  await ada.click('form[action="/oauth/other/unlink"] button', url);
+  assert.match(await ada.text(), /Ways to log in: dev\s+link other/);
+  await other.click('form[action="/logout"] button', `${url}/_dev/other/logout?`);
+  await other.click('button[name="confirmed"]', url);
+  assert.equal(other.url, `${url}/`);
+  assert.match(await other.text(), /Log in with dev/);
+  await other.click('a[href="/oauth/other/login"]', `${url}/_dev/other/authorize?`);
+  await other.click('button[value="alan"]', url);
+  assert.doesNotMatch(await other.text(), /Only mine/, 'the account is a way to the notes of ada no more');
+  assert.deepEqual([...ada.complaints, ...other.complaints], [], 'no policy was in the way');
+});
+
 test('A programmer reads the interface of a new project at /docs, and writes a note there with a token of the page', async (t) => {
   if (!needsChromium(t)) return;
   const page = await visitor(url);
-  await page.click('a.button', `${url}/_dev/provider`);
+  await page.click('a.button', `${url}/_dev/dev`);
   await page.click('button[value="ada"]', url);
   await page.click('form[action="/token"] button', `${url}/token`);
   const [, token] = /Authorization: Bearer ([\w.-]+)/.exec(await page.text())!;
@@ -122,7 +161,7 @@ test('A programmer reads the interface of a new project at /docs, and writes a n
 test('An open page of a new project shows notes that are written elsewhere, keeps its draft, and ends with a logout elsewhere', async (t) => {
   if (!needsChromium(t)) return;
   const here = await visitor(url);
-  await here.click('a.button', `${url}/_dev/provider`);
+  await here.click('a.button', `${url}/_dev/dev`);
   await here.click('button[value="alan"]', url);
   const until = async (expression: string): Promise<string> => {
     for (;;) {
@@ -145,11 +184,11 @@ test('An open page of a new project shows notes that are written elsewhere, keep
   await until('document.querySelector("li p").textContent === "Hello again"');
   await pictured(here, 'starter-live');
   assert.deepEqual(here.complaints, [], 'no policy was in the way');
-  await program.submit('/logout');
-  await until('document.querySelector("a.button")?.textContent === "Log in"');
+  await program.logOut();
+  await until('document.querySelector("a.button")?.textContent === "Log in with dev"');
 });
 
-test('Logging out in one browser logs out the others of that person, and nobody else', async (t) => {
+test('Logging out in one browser logs out the others of that person, and no other person', async (t) => {
   if (!needsChromium(t)) return;
   const [here, there, other] = [await visitor(url), await visitor(url), await visitor(url)];
   for (const [page, who] of [
@@ -157,26 +196,26 @@ test('Logging out in one browser logs out the others of that person, and nobody 
     [there, 'alan'],
     [other, 'ada'],
   ] as const) {
-    await page.click('a.button', `${url}/_dev/provider`);
+    await page.click('a.button', `${url}/_dev/dev`);
     await page.click(`button[value="${who}"]`, url);
   }
-  await here.click('form[action="/logout"] button', url);
+  await here.click('form[action="/logout"] button', `${url}/_dev/dev/logout?`);
   for (const page of [there, other]) await page.reload();
   assert.match(await there.text(), /Notes are for people who have logged in/);
   assert.match(await other.text(), /Logged in as Ada Lovelace/);
-  await there.click('a.button', `${url}/_dev/provider`); // and in again, at once
+  await there.click('a.button', `${url}/_dev/dev`); // and in again, at once
   await there.click('button[value="alan"]', url);
   assert.match(await there.text(), /Logged in as Alan Turing/);
 });
 
-test('A person who cancels at the provider is told so, and logs in with the next try', async (t) => {
+test('A person who cancels at the provider sees a message, and logs in with the next attempt', async (t) => {
   if (!needsChromium(t)) return;
   const page = await visitor(url);
-  await page.click('a.button', `${url}/_dev/provider`);
+  await page.click('a.button', `${url}/_dev/dev`);
   await page.click('button[name="deny"]', `${url}/oauth/callback`);
   await pictured(page, 'starter-cancelled');
   assert.match(await page.text(), /^You are not logged in\n+The login was cancelled/);
-  await page.click('a[href="/oauth/login"]', `${url}/_dev/provider`);
+  await page.click('a[href="/oauth/login"]', `${url}/_dev/dev`);
   await page.click('button[value="ada"]', url);
   assert.match(await page.text(), /Logged in as Ada Lovelace/);
 });
@@ -212,11 +251,11 @@ test('The pages of a new project give axe-core nothing to find, light and dark, 
     };
     await page.open(url);
     await look('start');
-    await page.click('a.button', `${url}/_dev/provider`);
+    await page.click('a.button', `${url}/_dev/dev`);
     await look('provider');
     await page.click('button[name="deny"]', `${url}/oauth/callback`);
     await look('cancelled');
-    await page.click('a[href="/oauth/login"]', `${url}/_dev/provider`);
+    await page.click('a[href="/oauth/login"]', `${url}/_dev/dev`);
     await page.click('button[value="ada"]', url);
     await page.run('document.querySelector("#text").value = "Buy milk"');
     await page.click('form[action="/"] button', url);

@@ -184,7 +184,7 @@ test('the image keeps its data in a volume of the user that writes it, and data 
   const [owned, volume, user] = ['RUN mkdir /data && chown node:node /data', 'VOLUME /data', 'USER node'].map(
     (line) => lines.indexOf(line),
   );
-  assert.ok(owned !== -1 && owned! < volume! && volume! < user!); // what is done to a volume after its declaration is lost
+  assert.ok(owned !== -1 && owned! < volume! && volume! < user!); // changes to a volume after its declaration are lost
   for (const name of ['src', 'public', 'migrations'])
     assert.ok(lines.includes(`COPY ${name} ./${name}`), name);
   assert.match(textOf('Dockerfile'), /^ENV .* DATABASE_URL=sqlite:\/\/\/data\/data\.db$/m);

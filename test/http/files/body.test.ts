@@ -5,7 +5,7 @@ import { FileBody } from '../../../src/http/files/body.ts';
 import type { ServerResponse } from 'node:http';
 import type { OpenFile } from '../../../src/http/files/body.ts';
 
-/** A file of ten bytes; `onStat` happens while it is asked for its state, which fails as that of a closed one does. */
+/** A file of ten bytes; `onStat` runs while its state is read, which fails as for a closed file. */
 function fileThatIsClosed(onStat: () => void): OpenFile {
   const file = {
     size: 10,
@@ -19,7 +19,7 @@ function fileThatIsClosed(onStat: () => void): OpenFile {
       throw Object.assign(new Error('file closed'), { code: 'EBADF' });
     },
   };
-  return file as unknown as OpenFile; // as much of one as a body asks for
+  return file as unknown as OpenFile; // the part of a file handle that FileBody uses
 }
 
 test('FileBody is no failure when the client leaves, and the file is closed, while it is read', async () => {
@@ -44,7 +44,7 @@ test('FileBody cuts an answer whose file cannot be read on while its client is t
   assert.equal(outgoing.destroyed, true);
 });
 
-test('FileBody tells whoever iterates that the client has left when the file is closed while it is read', async () => {
+test('FileBody rejects its iterator with ClientDisconnected when the file is closed during a read', async () => {
   const file = fileThatIsClosed(() => void file.close());
   await assert.rejects(new FileBody(file, [{ start: 0, end: 10 }])[Symbol.asyncIterator]().next(), {
     name: 'ClientDisconnected',

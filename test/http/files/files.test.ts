@@ -340,7 +340,7 @@ test('FileResponse gives a file that has just been written weak validators, whic
       (await it.client.get('/', `Range: bytes=1-2\r\nIf-Range: ${condition}\r\n`).answer()).status,
       200,
     );
-  utimesSync(path, 4_102_444_800, 4_102_444_800); // a time to come is none for Last-Modified, RFC 9110 §8.8.2.1
+  utimesSync(path, 4_102_444_800, 4_102_444_800); // Last-Modified must not be in the future (RFC 9110 §8.8.2.1)
   assert.ok(Date.parse((await it.client.get('/').answer()).field('last-modified')!) <= Date.now());
 });
 

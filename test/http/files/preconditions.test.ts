@@ -1,5 +1,5 @@
 /**
- * Preconditions: RFC 9110 §13, each field, their order, and what is malformed.
+ * Preconditions (RFC 9110 §13): each field, their order, and malformed values.
  */
 import assert from 'node:assert/strict';
 import test from 'node:test';

@@ -1,5 +1,5 @@
 /**
- * Paths of static files: what may be looked up, and that nothing else can be, however it is spelled.
+ * Paths of static files: allowed paths, and refused ones in every spelling.
  */
 import assert from 'node:assert/strict';
 import { posix } from 'node:path';

@@ -1,5 +1,5 @@
 /**
- * Static files through sockets: what is served, how it is told, and what stays hidden.
+ * Static files over sockets: responses, their fields, and hidden files.
  */
 import assert from 'node:assert/strict';
 import {
@@ -226,7 +226,7 @@ test('mountStatic() answers for a folder with its index, and sends others there,
     assert.equal((await it.get(path)).status, 404, path);
 });
 
-test('mountStatic() at the root sends nobody to another host', async () => {
+test('mountStatic() at the root never redirects to another host', async () => {
   await using it = await site({}, '/');
   assert.equal((await it.get('/')).text(), '<p>home');
   assert.equal((await it.get('/docs')).field('location'), './docs/');
@@ -586,7 +586,7 @@ test('mountStatic() reads a file again that was young when it was read, though i
   put('public/young.txt', 'first');
   const first = await it.get('/static/young.txt');
   assert.match(first.field('etag')!, /^W\//);
-  put('public/young.txt', 'other'); // the same size, and the same time
+  put('public/young.txt', 'other'); // equal length and time
   clock.advance(5_000);
   const second = await it.get('/static/young.txt');
   assert.deepEqual([second.text(), second.field('etag')], ['other', first.field('etag')!.slice(2)]);

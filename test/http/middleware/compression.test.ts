@@ -246,7 +246,7 @@ test('meta: { compress } of a route decides: false never, true with cookies, too
   assert.equal((await get(client, '/cookie', 'gzip')).headers.get('content-encoding'), 'gzip');
 });
 
-test('What would become longer is sent as it is', async () => {
+test('A response that would not shrink is sent uncompressed', async () => {
   await using client = site(
     (app) => app.get('/', () => 'ab'),
     new CompressionMiddleware({ thresholdBytes: 0 }),

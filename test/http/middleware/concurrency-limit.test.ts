@@ -24,9 +24,9 @@ interface Site {
   readonly events: Record<string, unknown>[];
   /** In the order in which handlers have begun. */
   readonly begun: string[];
-  /** Lets the handler of that name answer. */
+  /** Lets the handler of that name return. */
   answer(name: string): Promise<void>;
-  /** Sends a request, and tells its status when it is there. */
+  /** Sends a request, and returns its status. */
   send(name: string, signal?: AbortSignal): Promise<void>;
   readonly statuses: Record<string, number>;
 }
@@ -345,7 +345,7 @@ test('options out of range are refused, and order and other applications are fin
   );
 });
 
-test('the limit holds, and nobody is lost, whatever comes, waits, leaves and ends (generated)', async () => {
+test('the limit holds, and every waiting request is served, in generated sequences of arrivals and departures', async () => {
   const below = seeded(100);
   const s = site({ max: 3, queue: 4, maxQueueMs: 50 });
   await using client = s.client;

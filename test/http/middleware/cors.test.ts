@@ -20,7 +20,7 @@ interface Setting {
   readonly calls: string[];
 }
 
-/** An application behind the middleware, and which of its handlers have run. */
+/** An application with the middleware, and the handlers that ran. */
 function setting(options: CORSOptions, change: (app: Svc) => void = () => undefined): Setting {
   const calls: string[] = [];
   const app = new Svc({ logger: collectedLog().logger });
@@ -52,7 +52,7 @@ const preflight = (
   },
 });
 
-test('O01: origins "*" with credentials is refused by the constructor, and so are methods and headers "*"', () => {
+test('Origins "*" with credentials is refused by the constructor, and so are methods and headers "*"', () => {
   for (const options of [
     { origins: '*' },
     { origins: [SITE], methods: '*' },
@@ -66,7 +66,7 @@ test('O01: origins "*" with credentials is refused by the constructor, and so ar
   assert.ok(new CORSMiddleware({ origins: '*', methods: '*', headers: '*' }));
 });
 
-test('O02: an allowed origin is echoed byte for byte with Vary; another gets Vary alone', async () => {
+test('An allowed origin is echoed byte for byte with Vary; another gets Vary alone', async () => {
   const { client } = setting({ origins: [SITE, 'http://localhost:5173'] });
   await using _ = client;
   assert.deepEqual(fieldsOf(await client.get('/x', { headers: { Origin: SITE } })), {
@@ -82,7 +82,7 @@ test('O02: an allowed origin is echoed byte for byte with Vary; another gets Var
   });
 });
 
-test('O03: without Origin the answer varies where it could differ, and does not where all get the same', async () => {
+test('Without Origin the answer varies where it could differ, and does not where all get the same', async () => {
   for (const [options, expected] of [
     [{ origins: [SITE] }, { vary: 'Origin' }],
     [{ origins: () => true }, { vary: 'Origin' }],
@@ -99,7 +99,7 @@ test('O03: without Origin the answer varies where it could differ, and does not 
   });
 });
 
-test('O04: what only looks like an allowed origin is not one', async () => {
+test('An origin that only resembles an allowed one is refused', async () => {
   const { client } = setting({ origins: [SITE], credentials: true });
   await using _ = client;
   for (const origin of [
@@ -155,12 +155,12 @@ for (const entry of [
   'https://a%zz.example',
   5,
 ]) {
-  test(`O05: an allow list with ${JSON.stringify(entry)} is refused by the constructor (E_CORS)`, () => {
+  test(`An allow list with ${JSON.stringify(entry)} is refused by the constructor (E_CORS)`, () => {
     assert.throws(() => new CORSMiddleware({ origins: [SITE, entry as string] }), { code: 'E_CORS' });
   });
 }
 
-test('O05: origins of apps, ports and addresses are taken', () => {
+test('Origins of apps, ports and addresses are taken', () => {
   assert.ok(
     new AllowedOrigins([
       'capacitor://localhost',
@@ -173,7 +173,7 @@ test('O05: origins of apps, ports and addresses are taken', () => {
   );
 });
 
-test('O06: a preflight is answered with 204 and the configuration, and no handler runs', async () => {
+test('A preflight is answered with 204 and the configuration, and no handler runs', async () => {
   const { client, calls } = setting(
     { origins: [SITE], methods: ['GET', 'PUT'], headers: ['X-One', 'Content-Type'], maxAgeSeconds: 60 },
     (app) =>
@@ -197,7 +197,7 @@ test('O06: a preflight is answered with 204 and the configuration, and no handle
   assert.deepEqual(calls, []);
 });
 
-test('O06: without options of its own it allows the usual methods and fields; for everybody nothing varies by origin', async () => {
+test('Without options of its own it allows the usual methods and fields; for everybody nothing varies by origin', async () => {
   const { client } = setting({ origins: '*' });
   await using _ = client;
   assert.deepEqual(fieldsOf(await client.options('/x', preflight('DELETE', 'authorization'))), {
@@ -209,7 +209,7 @@ test('O06: without options of its own it allows the usual methods and fields; fo
   });
 });
 
-test('O06: a preflight of an origin that is not allowed is answered, with nothing allowed', async () => {
+test('A preflight of an origin that is not allowed is answered, with nothing allowed', async () => {
   const { client } = setting({ origins: [SITE] });
   await using _ = client;
   const response = await client.options('/x', preflight('GET', undefined, 'https://other.example'));
@@ -219,7 +219,7 @@ test('O06: a preflight of an origin that is not allowed is answered, with nothin
   });
 });
 
-test('O07: OPTIONS without Access-Control-Request-Method, or without Origin, goes to routing', async () => {
+test('OPTIONS without Access-Control-Request-Method, or without Origin, goes to routing', async () => {
   const { client } = setting({ origins: [SITE] }, (app) => app.route('/own', ['OPTIONS'], () => 'mine'));
   await using _ = client;
   assert.equal(
@@ -230,7 +230,7 @@ test('O07: OPTIONS without Access-Control-Request-Method, or without Origin, goe
   assert.equal(await own.text(), 'mine');
 });
 
-test('O08: a preflight that asks for a field or method that is not allowed gets no permission', async () => {
+test('A preflight that asks for a field or method that is not allowed gets no permission', async () => {
   const { client } = setting({
     origins: [SITE],
     credentials: true,
@@ -274,7 +274,7 @@ test('O08: "*" names Authorization, too, for the wildcard does not cover it', as
   assert.equal(headers.get('access-control-allow-headers'), '*, Authorization');
 });
 
-test('O09: 400, 401, 403, 404, 405, 413, 429 and 500 keep the fields', async () => {
+test('400, 401, 403, 404, 405, 413, 429 and 500 keep the fields', async () => {
   const { client } = setting({ origins: [SITE], credentials: true }, (app) => {
     app.use(new RateLimitMiddleware({ rules: [{ path: '/limited', perMinute: 1 }] }));
     app.get('/401', () => {
@@ -314,7 +314,7 @@ test('O09: 400, 401, 403, 404, 405, 413, 429 and 500 keep the fields', async () 
   }
 });
 
-test('O10: a Vary that is there is extended, without duplicates; fields of a handler give way', async () => {
+test('A Vary that is there is extended, without duplicates; fields of a handler give way', async () => {
   const { client } = setting({ origins: [SITE] }, (app) => {
     app.get('/vary', ({ req }) => ['x', 200, { Vary: req.query.get('v')! }]);
     app.get('/own', () => [
@@ -345,7 +345,7 @@ test('O10: a Vary that is there is extended, without duplicates; fields of a han
   });
 });
 
-test('O11: private networks are opened by option only, and to who asks', async () => {
+test('Private networks are opened by option only, and to who asks', async () => {
   for (const [privateNetwork, asked, expected] of [
     [false, 'true', null],
     [true, 'true', 'true'],
@@ -366,7 +366,7 @@ test('O11: private networks are opened by option only, and to who asks', async (
   }
 });
 
-test('O12: maxAgeSeconds and exposeHeaders are sent exactly', async () => {
+test('maxAgeSeconds and exposeHeaders are sent exactly', async () => {
   const { client } = setting({ origins: [SITE], maxAgeSeconds: 0, exposeHeaders: ['X-Total', 'RateLimit'] });
   await using _ = client;
   assert.equal((await client.options('/x', preflight('GET'))).headers.get('access-control-max-age'), '0');
@@ -380,7 +380,7 @@ test('O12: maxAgeSeconds and exposeHeaders are sent exactly', async () => {
   );
 });
 
-test('O12: two Origin fields are no allowed origin, over a socket', async () => {
+test('Two Origin fields are no allowed origin, over a socket', async () => {
   const app = new Svc()
     .use(new CORSMiddleware({ origins: (origin) => origin !== 'https://never.example' }))
     .get('/x', () => 'x');
@@ -402,7 +402,7 @@ test('O12: two Origin fields are no allowed origin, over a socket', async () => 
   ]);
 });
 
-test('O13: AllowedOrigins guards a handshake by the same list; clients without Origin come in by option only', async () => {
+test('AllowedOrigins guards a handshake by the same list; clients without Origin come in by option only', async () => {
   const { allowed } = new CORSMiddleware({ origins: [SITE] });
   const from = (origin?: string): Parameters<AllowedOrigins['admits']>[0] =>
     fakeRequest({ url: '/ws', headers: origin === undefined ? [] : ['Origin', origin] }).req;
@@ -514,7 +514,7 @@ test('a CORS layer inside of one that refuses requests is SVC121; so are two, an
   assert.deepEqual(check(new SecurityHeadersMiddleware(), cors(), new RateLimitMiddleware()), []);
   assert.match(
     check(new RateLimitMiddleware(), cors())[0]!,
-    /SVC121 error what the layer "rate-limit" around it refuses/,
+    /SVC121 error refusals of the layer "rate-limit" around it/,
   );
   assert.match(check(cors(), cors())[0]!, /SVC121 error there is another one around it/);
   assert.match(check(new CORSMiddleware())[0]!, /SVC121 warning it allows no origin/);
@@ -587,7 +587,7 @@ test('in the `use` of a route it answers the preflights of that route, and of no
   });
 });
 
-test('what a layer of one route permits is kept by no browser where the path has other routes, for it would be kept for them, too', async () => {
+test('a preflight for a layer of one route is not cached if the path has other routes, because browsers cache it for the path', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   const [layer, slow] = [
     new CORSMiddleware({ origins: [SITE] }),

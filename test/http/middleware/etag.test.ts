@@ -1,5 +1,5 @@
 /**
- * Conditional GET for dynamic answers: which get a tag, who gets a 304, and what is left alone.
+ * Conditional GET for dynamic responses: tags, 304, and exceptions.
  */
 import assert from 'node:assert/strict';
 import test from 'node:test';

@@ -10,7 +10,7 @@ import { SECRET } from '../../support/session-site.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import type { CompiledRoute } from '../../../src/http/contracts.ts';
 
-/** Whether a request for `path`, which the route answers, is exempt; and what fits no route. */
+/** Whether a request for `path`, which the route handles, is exempt; and templates without a route. */
 function judge(
   exempt: readonly string[],
   template: string,

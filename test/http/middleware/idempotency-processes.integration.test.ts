@@ -1,5 +1,5 @@
 /**
- * Idempotency keys over processes that share a database, and over the death of one of them.
+ * Idempotency keys in processes that share a database, also when one of them dies.
  */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
@@ -63,7 +63,7 @@ async function processes(t: TestContext, count: number): Promise<Shared> {
 }
 
 test(
-  'of a hundred equal requests to six processes at once one is executed, the others are 409, and all get its answer afterwards',
+  'one of a hundred equal requests to six processes is executed, the others are 409, and later all get its response',
   { timeout: MOST_MS },
   async (t) => {
     const { db, urls, executions, begun } = await processes(t, 6);
@@ -73,7 +73,7 @@ test(
       answered++;
       return answer;
     });
-    for (const each of sent) each.catch(() => undefined); // looked at below, where no test has failed before
+    for (const each of sent) each.catch(() => undefined); // checked below, unless a test failed before
     await begun(() => 100 - answered); // each is answered or executed
     assert.deepEqual(
       [answered, await executions()],

@@ -27,7 +27,7 @@ interface Site {
   readonly client: TestClient;
   readonly clock: ManualClock;
   readonly events: Record<string, unknown>[];
-  /** What the handlers were called for. */
+  /** Calls of the handlers. */
   readonly calls: string[];
   /** Sends with a key, by default `"k"`. */
   send(path: string, request?: TestRequest, key?: string): Promise<Response>;
@@ -205,7 +205,7 @@ test('keys of different methods, routes and clients are different keys', async (
   assert.equal(s.calls.length, 7);
 });
 
-test('without a credential or cookie clients are told apart by address, of IPv6 by network', async () => {
+test('without a credential or cookie clients are identified by address, of IPv6 by network', async () => {
   const s = site({}, { '/': () => 'x' });
   const app = new Svc({ trustProxy: 'loopback' })
     .use(new IdempotencyMiddleware())
@@ -314,7 +314,7 @@ test('while it is executed a repetition is 409 with Retry-After; a hundred at on
   assert.deepEqual([(await s.send('/')).headers.get('idempotency-replayed'), s.calls.length], ['true', 1]);
 });
 
-test('what failed is forgotten, so that it may be tried again: 5xx, thrown, and what asks to come again; other refusals are answers', async () => {
+test('failed attempts are deleted and may be repeated: 5xx, exceptions, and statuses that ask for a retry; other refusals are stored', async () => {
   const s = site(
     {},
     {
@@ -345,7 +345,7 @@ test('what failed is forgotten, so that it may be tried again: 5xx, thrown, and 
   }
 });
 
-test('what arrives without a key runs as ever, or is refused where keys are required', async () => {
+test('a request without a key runs normally, or is refused if keys are required', async () => {
   const s = site({}, { '/': () => 'x' });
   await using _ = s.client;
   for (let round = 0; round < 2; round++) assert.equal((await s.client.post('/')).status, 200);
@@ -358,7 +358,7 @@ test('what arrives without a key runs as ever, or is refused where keys are requ
   assert.equal((await client.post('/', { headers: { 'X-Once': '"a"' } })).status, 200);
 });
 
-test('what is no key is refused: empty, too long, two of them', async () => {
+test('an invalid key is refused: empty, too long, repeated', async () => {
   const s = site({}, { '/': () => 'x' });
   await using _ = s.client;
   for (const key of ['""', '"a', `"${'k'.repeat(256)}"`, '"a", "b"', 'a b', 'k'.repeat(9_000)])
@@ -404,7 +404,7 @@ test('a body beyond maxBodyBytes is 413 before anything is executed, with a key 
   assert.equal(s.calls.length, 1);
 });
 
-test('of an answer that is too large, or a stream, it is kept that it was given: again it is 409 and nothing runs', async () => {
+test('a too large or streamed response is stored only as a fact: a repetition is 409, and the handler does not run', async () => {
   const s = site(
     { maxAnswerBytes: 100 },
     { '/large': () => 'x'.repeat(200), '/stream': () => new StreamingResponse(['a', 'b'], { status: 201 }) },
@@ -446,7 +446,7 @@ test('an answer is kept for ttlSeconds, a claim for as long as its handler runs'
   assert.equal(s.calls.length, 2);
 });
 
-test('after a lease that nobody has renewed another executes, and the first one overwrites nothing when it comes back', async () => {
+test('after an expired lease another process executes, and the first one overwrites nothing when it continues', async () => {
   const clock = new ManualClock();
   const store = new MemoryRecordStore({ clock });
   const gate = Promise.withResolvers<string>();
@@ -506,7 +506,7 @@ test('a handler whose time is over is not executed a second time beside itself: 
   }
 });
 
-/** A store in memory whose verbs fail when they are told to. */
+/** A store in memory whose methods fail on demand. */
 class FailingStore implements RecordStore {
   readonly failing = new Set<string>();
   readonly #inner = new MemoryRecordStore();
@@ -531,7 +531,7 @@ class FailingStore implements RecordStore {
   }
 }
 
-test('a store that fails lets nothing be executed unprotected; one that fails afterwards takes no answer away, and is told of', async () => {
+test('a failing store prevents the execution; one that fails afterwards does not affect the response, and is logged', async () => {
   const store = new FailingStore();
   const s = site(
     { store, leaseSeconds: 3 },
@@ -633,7 +633,7 @@ test('order, place and principal are findings', () => {
   const memory = new MemoryRecordStore();
   const elsewhere = Object.fromEntries(
     (['get', 'set', 'add', 'replace', 'delete'] as const).map((name) => [name, () => undefined]),
-  ); // of another class: nothing is known of it
+  ); // another class: its values are unknown
   assert.deepEqual(
     [
       inMemory(2, {}),

@@ -18,11 +18,11 @@ interface Setting {
   readonly client: TestClient;
   readonly clock: ManualClock;
   readonly events: Record<string, unknown>[];
-  /** The statuses of so many requests, one after the other. */
+  /** Statuses of so many sequential requests. */
   send(count: number, path?: string, ip?: string, method?: string): Promise<number[]>;
 }
 
-/** An application behind a limit; clients are told apart by X-Forwarded-For. */
+/** An application with a limit; X-Forwarded-For identifies clients. */
 function setting(options: RateLimitOptions, change: (app: Svc) => void = () => undefined): Setting {
   const { logger, events } = collectedLog();
   const clock = new ManualClock();
@@ -49,7 +49,7 @@ function setting(options: RateLimitOptions, change: (app: Svc) => void = () => u
 const tally = (statuses: readonly number[], status: number): number =>
   statuses.filter((each) => each === status).length;
 
-test('R01: the request after perMinute is 429 with Retry-After, as a problem', async () => {
+test('The request after perMinute is 429 with Retry-After, as a problem', async () => {
   const { client, send } = setting({ perMinute: 3 });
   await using _ = client;
   assert.deepEqual(await send(3), [200, 200, 200]);
@@ -66,7 +66,7 @@ test('R01: the request after perMinute is 429 with Retry-After, as a problem', a
   );
 });
 
-test('R01: Retry-After is 1 at least, also where the next request may come much sooner', async () => {
+test('Retry-After is 1 at least, also where the next request may come much sooner', async () => {
   const { client, send } = setting({ perMinute: 60_000, burst: 1 });
   await using _ = client;
   await send(1);
@@ -76,7 +76,7 @@ test('R01: Retry-After is 1 at least, also where the next request may come much 
   );
 });
 
-test('R02: there is no double burst across the edge of a minute', async () => {
+test('There is no double burst across the edge of a minute', async () => {
   const { client, send, clock } = setting({ perMinute: 60 });
   await using _ = client;
   await clock.advance(59_900);
@@ -87,7 +87,7 @@ test('R02: there is no double burst across the edge of a minute', async () => {
   assert.deepEqual(tally(await send(60), 200), 1);
 });
 
-test('R03: who waits for Retry-After is let in, never a second short, at any rate', async () => {
+test('A client that waits for Retry-After is allowed, at any rate', async () => {
   for (const perMinute of [1, 7, 13, 59, 61, 120, 999]) {
     const { client, send, clock } = setting({ perMinute });
     await using _ = client;
@@ -103,7 +103,7 @@ test('R03: who waits for Retry-After is let in, never a second short, at any rat
   }
 });
 
-test('R04: 200,000 addresses do not grow the memory beyond the bound, and reset nobody who is limited meanwhile', async () => {
+test('200,000 addresses stay within the memory limit, and reset no limited client', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ clock, maxBuckets: 10_000 });
   const rule = { limit: 60, periodMs: 60_000 };
@@ -129,7 +129,7 @@ test('R04: 200,000 addresses do not grow the memory beyond the bound, and reset 
   assert.ok(allowed <= 60 + 10 + 1, `${allowed} of 2,000`); // the burst, and a refill of one a second for ten seconds
 });
 
-test('R04: who makes up keys for one limit neither crowds the others, nor resets what it has used up', async () => {
+test('Invented keys of one limit neither evict those of others, nor reset its own quota', async () => {
   const { client, send } = setting({
     perMinute: 10,
     maxBuckets: 50,
@@ -157,7 +157,7 @@ test('a key that is a promise is refused: an async function when the limit is ma
     () => new Svc().get('/', { rateLimit: { perMinute: 1, key: (async () => 'a') as never } }, () => 'x'),
     { code: 'E_OPTION_RANGE' },
   );
-  for (const key of [() => Promise.resolve('a'), () => Promise.reject(new Error('nobody listens'))]) {
+  for (const key of [() => Promise.resolve('a'), () => Promise.reject(new Error('unhandled'))]) {
     const { client, events } = setting({ key: key as never });
     await using _ = client;
     assert.equal((await client.get('/')).status, 500);
@@ -168,7 +168,7 @@ test('a key that is a promise is refused: an async function when the limit is ma
   }
 });
 
-test('R05: the default key is the peer; X-Forwarded-For is ignored', async () => {
+test('The default key is the peer; X-Forwarded-For is ignored', async () => {
   const { logger } = collectedLog();
   const app = new Svc({ logger }).use(new RateLimitMiddleware({ perMinute: 2 })).get('/', () => 'x');
   await using client = new TestClient(app);
@@ -178,7 +178,7 @@ test('R05: the default key is the peer; X-Forwarded-For is ignored', async () =>
   assert.deepEqual(statuses, [200, 200, 429, 429]);
 });
 
-test('R06: behind a trusted proxy each of its clients has a limit of its own', async () => {
+test('Behind a trusted proxy each of its clients has a limit of its own', async () => {
   const { client, send } = setting({ perMinute: 1 });
   await using _ = client;
   assert.deepEqual(
@@ -187,7 +187,7 @@ test('R06: behind a trusted proxy each of its clients has a limit of its own', a
   );
 });
 
-test('R10: IPv6 clients are grouped by /64, or as asked; IPv4-mapped ones are their IPv4 address', async () => {
+test('IPv6 clients are grouped by /64, or as asked; IPv4-mapped ones are their IPv4 address', async () => {
   const { client, send } = setting({ perMinute: 2 });
   await using _ = client;
   assert.deepEqual(
@@ -215,7 +215,7 @@ test('R10: IPv6 clients are grouped by /64, or as asked; IPv4-mapped ones are th
   );
 });
 
-test('R13: a 429 keeps CORS, security and request-id fields', async () => {
+test('A 429 keeps CORS, security and request-id fields', async () => {
   const { logger } = collectedLog();
   const app = new Svc({ logger })
     .use(new SecurityHeadersMiddleware())
@@ -233,7 +233,7 @@ test('R13: a 429 keeps CORS, security and request-id fields', async () => {
   assert.equal(headers.get('x-request-id'), 'req-1');
 });
 
-test('R15: a wall clock that jumps, backwards too, changes neither waits nor who is let in', async () => {
+test('A wall clock that jumps, backwards too, changes neither waits nor who is let in', async () => {
   const { client, send, clock } = setting({ perMinute: 2 });
   await using _ = client;
   await send(2);
@@ -246,7 +246,7 @@ test('R15: a wall clock that jumps, backwards too, changes neither waits nor who
   assert.deepEqual(await send(2), [200, 429]);
 });
 
-test('R16: the audit event comes once a client and minute', async () => {
+test('The audit event comes once a client and minute', async () => {
   const { client, send, events, clock, app } = setting({ perMinute: 1 });
   await using _ = client;
   const audit = (): unknown[] =>
@@ -494,7 +494,7 @@ test('two middleware limit by two keys; routes keep their limits by the first, a
   assert.deepEqual(await send(9, '/free'), Array(9).fill(200));
 });
 
-test('SVC121: a rateLimit that nobody keeps, two layers of one name, and rules that fit no route', () => {
+test('SVC121 reports a rateLimit without middleware, two layers with one name, and rules without a route', () => {
   const messages = (app: Svc): string[] =>
     app
       .check()

@@ -10,7 +10,7 @@ import { collectedLog } from '../../support/collected-log.ts';
 import type { RateLimiterOptions } from '../../../src/http/middleware/rate-limiter.ts';
 import type { RateLimitStore } from '../../../src/cache/stores.ts';
 
-/** An application whose login counts by account, and what it has logged. */
+/** An application that limits logins by account, with its log. */
 function login(
   options: Partial<RateLimiterOptions> = {},
   behind: Partial<ConstructorParameters<typeof Svc>[0]> = {},
@@ -38,7 +38,7 @@ const from = (address: string, account?: string): { headers: Record<string, stri
   json: { account },
 });
 
-test('R14: rotating addresses does not help against a limit by account, and other accounts go on', async () => {
+test('Rotating addresses does not help against a limit by account, and other accounts go on', async () => {
   const { client } = login();
   await using _ = client;
   const statuses: number[] = [];
@@ -48,7 +48,7 @@ test('R14: rotating addresses does not help against a limit by account, and othe
   assert.deepEqual(await (await client.post('/login', from('192.0.2.1', 'grace'))).json(), { left: 4 });
 });
 
-test('R14: failures of one account lock nobody out for ever: refused attempts cost nothing, so the wait never grows', async () => {
+test('Refused attempts cost nothing, so that an account is never locked for longer than the limit', async () => {
   const { client, clock } = login();
   await using _ = client;
   for (let index = 0; index < 500; index++) await client.post('/login', from('192.0.2.1', 'ada'));
@@ -58,7 +58,7 @@ test('R14: failures of one account lock nobody out for ever: refused attempts co
   assert.equal((await client.post('/login', from('203.0.113.1', 'ada'))).status, 200);
 });
 
-test('R14: the refusal of a second key is one problem with the fields of both limits', async () => {
+test('The refusal of a second key is one problem with the fields of both limits', async () => {
   const { client, app } = login();
   app.use(new RateLimitMiddleware({ perMinute: 100 }));
   await using _ = client;
@@ -76,7 +76,7 @@ test('R14: the refusal of a second key is one problem with the fields of both li
   });
 });
 
-test('R12: several named limits share one store, each with buckets of its own', async () => {
+test('Several named limits share one store, each with buckets of its own', async () => {
   const clock = new ManualClock();
   const store = new MemoryRateLimitStore({ clock });
   const limits = [
@@ -121,7 +121,7 @@ test('take() refuses a cost that is no whole number (E_OPTION_RANGE)', () => {
     assert.throws(() => limiter.take({} as never, 'k', cost), { code: 'E_OPTION_RANGE' });
 });
 
-test('R16: the audit event comes once a key and window, names no key, and the metric counts every refusal', async () => {
+test('The audit event comes once a key and window, names no key, and the metric counts every refusal', async () => {
   const { client, clock, events, app } = login();
   await using _ = client;
   const hammer = async (account: string, times: number): Promise<void> => {

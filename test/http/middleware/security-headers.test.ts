@@ -42,7 +42,7 @@ function setting(options: SecurityHeadersOptions = {}, debug = false): { app: Sv
   return { app, client: new TestClient(app, { raiseErrors: false }) };
 }
 
-/** Everything but what every answer has. */
+/** Fields without those that every response has. */
 function fieldsOf(response: Response): Record<string, string> {
   return Object.fromEntries(
     [...response.headers].filter(
@@ -60,7 +60,7 @@ function fieldsOf(response: Response): Record<string, string> {
   );
 }
 
-/** The answer to one request over a socket. */
+/** Response to one request over a socket. */
 async function overSocket(app: Svc, target: string, fields = ''): Promise<RawAnswer> {
   await app.startup();
   const server = new HttpServer(app.application());
@@ -73,7 +73,7 @@ async function overSocket(app: Svc, target: string, fields = ''): Promise<RawAns
   return answer;
 }
 
-test('H01: a field value with CR, LF or NUL from a user is a 500 before anything is sent, and the value is not in the body', async () => {
+test('A field value with CR, LF or NUL from a user is a 500 before anything is sent, and the value is not in the body', async () => {
   const { logger } = collectedLog();
   const app = new Svc({ logger }).get('/', ({ req }) => ['x', 200, { 'X-Name': req.query.get('v')! }]);
   app.get('/thrown', ({ req }) => {
@@ -91,7 +91,7 @@ test('H01: a field value with CR, LF or NUL from a user is a 500 before anything
   }
 });
 
-test('H02: a redirect with CR, LF, blanks or non-ASCII text has one encoded Location field', async () => {
+test('A redirect with CR, LF, blanks or non-ASCII text has one encoded Location field', async () => {
   const app = new Svc().get('/', ({ req }) => new RedirectResponse(req.query.get('to')!));
   for (const [to, location] of [
     ['/a\r\nSet-Cookie: evil=1', '/a%0D%0ASet-Cookie:%20evil=1'],
@@ -108,14 +108,14 @@ test('H02: a redirect with CR, LF, blanks or non-ASCII text has one encoded Loca
   }
 });
 
-test('H03: every answer has the fields that all need, a document those for documents', async () => {
+test('Every answer has the fields that all need, a document those for documents', async () => {
   const { client } = setting();
   await using _ = client;
   assert.deepEqual(fieldsOf(await client.get('/json')), EVERYWHERE);
   assert.deepEqual(fieldsOf(await client.get('/page')), DOCUMENT);
 });
 
-test('H03: errors have them too, and nothing tells the software', async () => {
+test('Errors have them too, and nothing tells the software', async () => {
   const { app, client } = setting();
   app
     .use(new CORSMiddleware({ origins: '*' }))
@@ -145,7 +145,7 @@ test('H03: errors have them too, and nothing tells the software', async () => {
   }
 });
 
-test('H03: HSTS goes out in production whatever the scheme, for TLS ends in a proxy there that may not be named', async () => {
+test('HSTS goes out in production whatever the scheme, for TLS ends in a proxy there that may not be named', async () => {
   for (const [env, expected] of [
     ['production', 'max-age=31536000; includeSubDomains'],
     ['development', null],
@@ -159,7 +159,7 @@ test('H03: HSTS goes out in production whatever the scheme, for TLS ends in a pr
   }
 });
 
-test('H03: HSTS of a year goes out over https, outside production over https only, with the subdomains', async () => {
+test('HSTS of a year goes out over https, outside production over https only, with the subdomains', async () => {
   const { client } = setting();
   await using _ = client;
   const secure = { headers: { 'X-Forwarded-Proto': 'https' } };
@@ -182,7 +182,7 @@ test('H03: HSTS of a year goes out over https, outside production over https onl
   }
 });
 
-test('H03: each header can be switched off by its name', async () => {
+test('Each header can be switched off by its name', async () => {
   for (const [option, field] of [
     ['contentSecurityPolicy', 'content-security-policy'],
     ['contentTypeOptions', 'x-content-type-options'],
@@ -199,7 +199,7 @@ test('H03: each header can be switched off by its name', async () => {
   }
 });
 
-test('H03: each header has the value that its option gives', async () => {
+test('Each header has the value that its option gives', async () => {
   const { client } = setting({
     contentSecurityPolicy: "default-src 'none'",
     referrerPolicy: 'no-referrer',
@@ -223,7 +223,7 @@ test('H03: each header has the value that its option gives', async () => {
   });
 });
 
-test('H03: a field that the handler has set stays as it is, in whatever case; X-Powered-By goes', async () => {
+test('A field that the handler has set stays as it is, in whatever case; X-Powered-By goes', async () => {
   const { app, client } = setting();
   app.get(
     '/own',
@@ -254,7 +254,7 @@ test('H03: a field that the handler has set stays as it is, in whatever case; X-
   assert.deepEqual(fieldsOf(await client.get('/typed')), { ...DOCUMENT, 'x-a': '1' });
 });
 
-test('H03: a response that a program keeps does not collect fields', async () => {
+test('A response that a program keeps does not collect fields', async () => {
   const { app, client } = setting();
   const kept = new HTMLResponse('kept');
   app.get('/kept', () => kept);
@@ -263,7 +263,7 @@ test('H03: a response that a program keeps does not collect fields', async () =>
   assert.deepEqual([...kept.headers].length, 1);
 });
 
-test('H04: a page that asks for a nonce gets it into its policy, without unsafe-inline; others get none', async () => {
+test('A page that asks for a nonce gets it into its policy, without unsafe-inline; others get none', async () => {
   const { app, client } = setting();
   app.get(
     '/help',
@@ -286,7 +286,7 @@ test('H04: a page that asks for a nonce gets it into its policy, without unsafe-
   assert.equal((await client.get('/page')).headers.get('content-security-policy'), POLICY);
 });
 
-test('H04: without a policy of the middleware a nonce goes nowhere, and a policy of the handler stays', async () => {
+test('Without a policy of the middleware a nonce goes nowhere, and a policy of the handler stays', async () => {
   const { app, client } = setting({ contentSecurityPolicy: false });
   app.get('/help', ({ req }) => new HTMLResponse(cspNonce(req)));
   await using _ = client;
@@ -301,7 +301,7 @@ test('H04: without a policy of the middleware a nonce goes nowhere, and a policy
   assert.equal((await client2.get('/help')).headers.get('content-security-policy'), "script-src 'none'");
 });
 
-test('H05: text has a charset, JSON errors are no HTML', async () => {
+test('Text has a charset, JSON errors are no HTML', async () => {
   const { app, client } = setting();
   app.get('/text', () => '<script>alert(1)</script>');
   app.get('/stream', () => new StreamingResponse(['<script>']));
@@ -320,7 +320,7 @@ test('H05: text has a charset, JSON errors are no HTML', async () => {
   }
 });
 
-test('H06: without debug a 500 says nothing of the error; with it the stack, secrets masked in the log', async () => {
+test('Without debug a 500 says nothing of the error; with it the stack, secrets masked in the log', async () => {
   for (const debug of [false, true]) {
     const { logger, events } = collectedLog();
     const app = new Svc({ debug, logger, authSecret: 'a-secret-of-more-than-32-bytes-000' });
@@ -341,7 +341,7 @@ test('H06: without debug a 500 says nothing of the error; with it the stack, sec
   }
 });
 
-test('H07: an exception inside an exception handler is a plain 500 with security headers, and the process goes on', async () => {
+test('An exception inside an exception handler is a plain 500 with security headers, and the process goes on', async () => {
   const { app, client } = setting();
   app.exceptionHandler(Error, () => {
     throw new TypeError('handler broke');
@@ -387,7 +387,7 @@ test('a security layer inside of one that answers by itself is SVC121', () => {
   assert.equal(ok, false);
   assert.match(
     `${findings[0]!.rule} ${findings[0]!.message} ${findings[0]!.remedy}`,
-    /^SVC121 what the layer "rate-limit" around it answers has no security headers Register SecurityHeadersMiddleware before RateLimitMiddleware$/,
+    /^SVC121 responses of the layer "rate-limit" around it have no security headers Register SecurityHeadersMiddleware before RateLimitMiddleware$/,
   );
 });
 
@@ -399,10 +399,10 @@ test('a security layer inside of a check of hosts is a warning of SVC121, and an
       .findings.filter(({ rule }) => rule === 'SVC121')
       .map(({ severity, message }) => `${severity}: ${message}`);
   assert.deepEqual(found(new Svc().use(hosts()).use(new SecurityHeadersMiddleware())), [
-    'warning: what the layer "trusted-host" around it answers has no security headers',
+    'warning: responses of the layer "trusted-host" around it have no security headers',
   ]);
   assert.deepEqual(
     found(new Svc().use(hosts()).use(new RateLimitMiddleware()).use(new SecurityHeadersMiddleware())),
-    ['error: what the layer "rate-limit" around it answers has no security headers'],
+    ['error: responses of the layer "rate-limit" around it have no security headers'],
   );
 });

@@ -24,7 +24,7 @@ interface Site {
   readonly app: Svc;
   readonly clock: ManualClock;
   readonly events: Record<string, unknown>[];
-  /** What handlers wait for. */
+  /** Promises that handlers wait for. */
   readonly gate: PromiseWithResolvers<unknown>;
 }
 
@@ -76,7 +76,7 @@ test('a request is answered with 503, Retry-After and a problem when its time is
   );
 });
 
-test('the signal aborts with RequestTimeout, so that what listens to it stops; what comes of that is told nobody', async () => {
+test('the signal aborts with RequestTimeout, so that its work stops; its result is discarded', async () => {
   const s = site();
   const reasons: unknown[] = [];
   s.app
@@ -115,7 +115,7 @@ test('the signal aborts with RequestTimeout, so that what listens to it stops; w
     ['/node', 503],
     ['/later', 503],
     ['/later', 500],
-  ]); // the last is what would otherwise be lost
+  ]); // the last one would otherwise be lost
 });
 
 test('timeoutMs of a route wins over the middleware, works without it, and false takes the limit away', async () => {
@@ -167,7 +167,7 @@ test('timeoutMs is an integer 1 … 86_400_000 or false', () => {
   assert.throws(() => new TimeoutMiddleware({ second: 5 } as never), { code: 'E_OPTION_UNKNOWN' });
 });
 
-test('what a handler does too late is undone: RequestTimeout is thrown into its generators, its tasks are dropped, its stream is ended', async () => {
+test('after the timeout RequestTimeout is thrown into generators of the handler, its tasks are dropped, and its stream is ended', async () => {
   const s = site();
   const reported: string[] = [];
   const told2 = (name: string, error: unknown): void =>

@@ -130,7 +130,7 @@ test('parseNetwork() reads a single address as itself, and refuses what is no ne
     assert.equal(parseNetwork(text), undefined, text);
 });
 
-test('R10: clientOf() groups IPv6 by its prefix, and takes IPv4 from either form', () => {
+test('clientOf() groups IPv6 by its prefix, and takes IPv4 from either form', () => {
   assert.equal(clientOf('2001:db8:1:2:aaaa::1', 64), '2001:db8:1:2::/64');
   assert.equal(clientOf('2001:db8:1:2:bbbb::2', 64), clientOf('2001:DB8:1:2:ffff:0:0:1', 64));
   assert.notEqual(clientOf('2001:db8:1:3::1', 64), clientOf('2001:db8:1:2::1', 64));

@@ -140,7 +140,7 @@ for (const coding of CODINGS) {
       ['padded', Buffer.concat([whole, Buffer.from('padding')])],
       ...(coding === 'gzip' || coding === 'zstd' ? [] : [['twice', Buffer.concat([whole, whole])] as const]),
     ] as const) {
-      // of those two formats one may follow another
+      // these two formats allow several members in a row
       for (const path of ['/json', '/body', '/stream'])
         assert.equal((await post(client, path, coding, bytes)).status, 400, `${what} ${path}`);
     }

@@ -69,7 +69,7 @@ test('collect() refuses the first byte too many while they arrive, whatever was 
     incoming.push('def');
     await assert.rejects(body, { status: 413 });
     assert.ok(incoming.isPaused());
-    incoming.destroy(); // and nobody is told twice
+    incoming.destroy(); // and the callback is called only once
   }
 });
 

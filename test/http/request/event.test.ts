@@ -18,7 +18,7 @@ import type { DependencyEvent, HandlerEvent, RequestEvent } from '../../../src/h
 type Phase = 'start' | 'end' | 'asyncStart' | 'asyncEnd' | 'error';
 const PHASES: readonly Phase[] = ['start', 'end', 'asyncStart', 'asyncEnd', 'error'];
 
-/** Hears every phase of a channel until the test ends. */
+/** Records every phase of a channel until the test ends. */
 function hear(
   t: TestContext,
   channel: string,
@@ -266,7 +266,7 @@ test('a store bound to the start of svc:request holds in middleware, dependencie
     raw.send(
       `POST ${path} HTTP/1.1\r\nHost: x\r\nX-Request-Id: id${path}\r\nContent-Type: application/json\r\nContent-Length: ${first.length + second.length}\r\n\r\n${first}`,
     );
-    await new Promise((resolve) => setImmediate(resolve)); // the body comes in a turn of its own
+    await new Promise((resolve) => setImmediate(resolve)); // the body arrives in its own turn
     raw.send(second);
     const { body } = await raw.answer();
     assert.equal(body.toString(), path === '/with' ? 'id/with id/with' : `id${path}`);
@@ -275,7 +275,7 @@ test('a store bound to the start of svc:request holds in middleware, dependencie
   await client.close();
 });
 
-/** What an OpenTelemetry instrumentation does: a span for each start, the parent out of a store, the end with the last event. */
+/** Imitates an OpenTelemetry instrumentation: a span for each start, its parent from a store, its end with the last event. */
 class Spans {
   readonly finished: { readonly name: string; readonly id: number; readonly parent: number | undefined }[] =
     [];
@@ -365,7 +365,7 @@ test('a subscriber that throws stops no request: Node reports it as an uncaught 
   );
 });
 
-test('nobody who watches: requests have no event', async (t) => {
+test('without subscribers requests have no event', async (t) => {
   const { app, client } = application(t);
   let event: unknown = 'not run';
   app.get('/', ({ req }) => {

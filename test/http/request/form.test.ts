@@ -91,7 +91,7 @@ test('form() knows fields and files by name', async () => {
   assert.equal(await req.form(), form);
 });
 
-test('form() leaves out a file input that nobody has used, and keeps an empty file', async () => {
+test('form() omits an unused file input, and keeps an empty file', async () => {
   const { req } = formRequest([
     fileOf('unused', '', ''),
     fileOf('empty', 'a', ''),
@@ -259,7 +259,7 @@ test('form() refuses 1,001 fields, 101 files and a field of more than 1 MB where
     assert.deepEqual(await refusal(formRequest(parts).req.form()), code === undefined ? [] : [413, code]);
   }
   const large = formRequest(undefined, undefined, ['content-length', '10000001']);
-  assert.deepEqual(await refusal(large.req.form()), [413, undefined]); // before a byte has come
+  assert.deepEqual(await refusal(large.req.form()), [413, undefined]); // before the first byte
 });
 
 test('form() and parts() refuse options that are none', async () => {
@@ -299,7 +299,7 @@ test('form() keeps nothing of a body that ends too early, or whose client leaves
   assert.deepEqual(folder.left, []);
 });
 
-test('form() nobody waits for does not end the process when the client leaves', async () => {
+test('form() without a waiting caller does not end the process when the client leaves', async () => {
   const { req, incoming } = formRequest();
   void req.form();
   incoming.push('--b');
@@ -308,7 +308,7 @@ test('form() nobody waits for does not end the process when the client leaves', 
   await new Promise((resolve) => setImmediate(resolve)); // an unhandled rejection would fail this test
 });
 
-test('form() reads a body that somebody has read before, and nobody reads one behind it', async () => {
+test('form() reads a body that a layer has read, and no reader can follow it', async () => {
   const { req } = formRequest(PARTS);
   assert.equal((await req.body()).length, written(PARTS).length);
   assert.deepEqual(await asText(await req.form()), READ);
@@ -413,7 +413,7 @@ test('parts() takes no part that has been passed, nor one of an end', async () =
   );
 });
 
-test('parts() waits for whoever reads: no chunk is taken before the last one is used up', async () => {
+test('parts() waits for its reader: no chunk is read before the last one was used', async () => {
   const { req, incoming } = formRequest();
   incoming.push('--b\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\nfirst');
   const parts = req.parts()[Symbol.asyncIterator]();
@@ -573,7 +573,7 @@ test('form: a schema mixes fields, which are converted, and files', async () => 
   });
 });
 
-test('form: every problem is told at once, with its place, and files that are too large are not kept', async (t) => {
+test('form reports all problems at once with their places, and does not keep too large files', async (t) => {
   const folder = new UploadFolder(t);
   const { client, ran } = profiles(folder.path);
   await using _ = client;

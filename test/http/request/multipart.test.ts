@@ -51,7 +51,7 @@ function read(
   return { parts: kept.parts, problem: problem ?? parser.end() };
 }
 
-/** In one piece, in two at every position, and byte by byte. */
+/** Chunk sizes: whole, split at every position, and byte by byte. */
 function* everySplit(body: Buffer): Generator<readonly Uint8Array[]> {
   yield [body];
   for (let at = 1; at < body.length; at++) yield [body.subarray(0, at), body.subarray(at)];

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parsePartHead } from '../../../src/http/request/part-head.ts';
 
-/** What `Content-Disposition: form-data` with these parameters says: [name, filename], or undefined when it is refused. */
+/** Result of `Content-Disposition: form-data` with these parameters: [name, filename], or undefined if refused. */
 function read(parameters: string): readonly (string | undefined)[] | undefined {
   const head = parsePartHead(`Content-Disposition: form-data${parameters}`);
   const padded = parsePartHead(`X-Other: 1\r\nCONTENT-DISPOSITION:\tForm-Data ${parameters} `); // never the short way

@@ -15,7 +15,7 @@ import type { ForwardedFields, Forwarding } from '../../../src/http/request/prox
 
 type Fields = Readonly<Record<string, string>>;
 
-/** What is known where the fields count that these proxies write, the host too. */
+/** Values of a request with these trusted proxies, including the host. */
 function resolve(
   trustProxy: unknown,
   peer: string,
@@ -32,12 +32,12 @@ function resolve(
 const ipOf = (trustProxy: unknown, peer: string, fields: Fields): string =>
   resolve(trustProxy, peer, fields).ip;
 
-/** An application that says what it takes a request to be. */
+/** An application that returns its view of a request. */
 function mirror(options: ConstructorParameters<typeof Svc>[0] = {}): Svc {
   return new Svc(options).get('/', ({ req }) => ({ ip: req.ip, scheme: req.scheme, host: req.host }));
 }
 
-test('R05: without trustProxy nothing that a client sends changes its address, scheme or host', async () => {
+test('Without trustProxy nothing that a client sends changes its address, scheme or host', async () => {
   await using client = new TestClient(mirror());
   const headers = {
     'X-Forwarded-For': '203.0.113.9',
@@ -52,7 +52,7 @@ test('R05: without trustProxy nothing that a client sends changes its address, s
   });
 });
 
-test('R05: a peer that is not trusted is the client, whatever it claims', () => {
+test('A peer that is not trusted is the client, whatever it claims', () => {
   assert.deepEqual(
     resolve(['10.0.0.0/8'], '203.0.113.1', {
       'x-forwarded-for': '198.51.100.1',
@@ -63,7 +63,7 @@ test('R05: a peer that is not trusted is the client, whatever it claims', () => 
   );
 });
 
-test('R06: the first address from the right that is not trusted is the client', () => {
+test('The first address from the right that is not trusted is the client', () => {
   const chain = { 'x-forwarded-for': '203.0.113.9, 198.51.100.7, 10.0.0.2' };
   assert.equal(ipOf(['10.0.0.0/8'], '10.0.0.1', chain), '198.51.100.7');
   assert.equal(ipOf(['10.0.0.0/8', '198.51.100.7'], '10.0.0.1', chain), '203.0.113.9');
@@ -72,7 +72,7 @@ test('R06: the first address from the right that is not trusted is the client', 
   assert.equal(ipOf(['10.0.0.0/8'], '10.0.0.1', {}), '10.0.0.1');
 });
 
-test('R06: a number of proxies counts entries from the right, the peer included', () => {
+test('A number of proxies counts entries from the right, the peer included', () => {
   const chain = { 'x-forwarded-for': '203.0.113.9, 198.51.100.7, 10.0.0.2' };
   assert.equal(ipOf(1, '10.0.0.1', chain), '10.0.0.2');
   assert.equal(ipOf(2, '10.0.0.1', chain), '198.51.100.7');
@@ -81,7 +81,7 @@ test('R06: a number of proxies counts entries from the right, the peer included'
   assert.equal(ipOf('2', '10.0.0.1', chain), '198.51.100.7');
 });
 
-test('R06: the elements of Forwarded are read in the same way (RFC 7239 §4)', () => {
+test('The elements of Forwarded are read in the same way (RFC 7239 §4)', () => {
   const forwarded =
     'for=192.0.2.43, For="[2001:db8:cafe::17]:4711";proto=https;by=203.0.113.60;host="app.example:8443", for=10.0.0.2;proto=http';
   assert.deepEqual(resolve(['10.0.0.0/8'], '10.0.0.1', { forwarded }), {
@@ -112,7 +112,7 @@ test('empty elements of X-Forwarded-* and Forwarded do not count (RFC 9110 §5.6
   assert.deepEqual([scheme, host], ['https', 'a.example']);
 });
 
-test('R07: whoever rotates the leftmost entries through a trusted proxy is still limited', async () => {
+test('A client that rotates the leftmost entries through a trusted proxy is still limited', async () => {
   const app = mirror({ trustProxy: 'loopback' }).use(new RateLimitMiddleware({ perMinute: 5 }));
   await using client = new TestClient(app);
   const statuses: number[] = [];
@@ -123,7 +123,7 @@ test('R07: whoever rotates the leftmost entries through a trusted proxy is still
   assert.deepEqual(statuses, [200, 200, 200, 200, 200, 429, 429, 429]);
 });
 
-test("R08: sending a victim's address from outside does not limit the victim", async () => {
+test("Sending a victim's address from outside does not limit the victim", async () => {
   const app = mirror({ trustProxy: 'loopback' }).use(new RateLimitMiddleware({ perMinute: 2 }));
   await using client = new TestClient(app);
   const from = async (chain: string): Promise<number> =>
@@ -152,11 +152,11 @@ for (const [what, value, expected] of [
   ['an octal octet', '010.0.0.2', '10.0.0.1'],
   ['an entry of 600 characters', `203.0.113.9,${' '.repeat(600)}10.0.0.2`, '10.0.0.1'],
 ] as const) {
-  test(`R09: ${what} ends where the last vouched hop is`, () =>
+  test(`${what} ends where the last vouched hop is`, () =>
     assert.equal(ipOf(['10.0.0.0/8'], '10.0.0.1', { 'x-forwarded-for': value }), expected));
 }
 
-test('R09: of 500 entries at most 32 are read', () => {
+test('At most 32 of 500 entries are read', () => {
   const chain = [
     '203.0.113.9',
     ...Array.from({ length: 499 }, (_, index) => `10.0.${index >> 8}.${index & 255}`),
@@ -165,7 +165,7 @@ test('R09: of 500 entries at most 32 are read', () => {
   assert.equal(ipOf(32, '10.9.9.9', { 'x-forwarded-for': chain }), '10.0.1.211');
 });
 
-test('R09: several fields of one name are one list, over a socket too', async () => {
+test('Several fields of one name are one list, over a socket too', async () => {
   const app = mirror({ trustProxy: ['127.0.0.1'], trustForwardedHost: true });
   await app.startup();
   const server = new HttpServer(app.application());
@@ -199,7 +199,7 @@ for (const [what, forwarded] of [
   ['an element that is none', 'for'],
   ['an empty one', ''],
 ] as const) {
-  test(`R09: an element of Forwarded with ${what} ends the walk`, () =>
+  test(`An element of Forwarded with ${what} ends the walk`, () =>
     assert.equal(ipOf(1, '10.0.0.1', { forwarded }), '10.0.0.1'));
 }
 
@@ -214,7 +214,7 @@ for (const forged of [
   'for="203.0.113.9',
   'for=203.0.113.9, for=10.0.0.1;proto=http',
 ]) {
-  test(`R08: Forwarded: ${JSON.stringify(forged)} of a client changes nothing behind a proxy that writes X-Forwarded-For`, () => {
+  test(`Forwarded: ${JSON.stringify(forged)} of a client changes nothing behind a proxy that writes X-Forwarded-For`, () => {
     for (const saysHost of [false, true]) {
       assert.deepEqual(
         resolve(1, '10.0.0.1', { ...HONEST, forwarded: forged }, { header: 'x-forwarded', saysHost }),
@@ -229,7 +229,7 @@ for (const forged of [
   });
 }
 
-test('R08: X-Forwarded-* of a client change nothing behind a proxy that writes Forwarded', () => {
+test('X-Forwarded-* of a client change nothing behind a proxy that writes Forwarded', () => {
   const forged = {
     'x-forwarded-for': '198.51.100.1',
     'x-forwarded-proto': 'http',
@@ -248,7 +248,7 @@ test('R08: X-Forwarded-* of a client change nothing behind a proxy that writes F
   });
 });
 
-test('X11: X-Forwarded-Host and host= are the host with trustForwardedHost only', async () => {
+test('X-Forwarded-Host and host= are the host with trustForwardedHost only', async () => {
   const says = { ...HONEST, 'x-forwarded-host': 'app.example' };
   assert.equal(resolve(1, '10.0.0.1', says, { saysHost: false }).host, undefined);
   assert.equal(resolve(1, '10.0.0.1', says, { saysHost: true }).host, 'app.example');
@@ -262,7 +262,7 @@ test('X11: X-Forwarded-Host and host= are the host with trustForwardedHost only'
   );
 });
 
-test('R08: an application behind a proxy keeps what the proxy says, whatever else the client adds, and its limit', async () => {
+test('An application behind a proxy keeps what the proxy says, whatever else the client adds, and its limit', async () => {
   const app = mirror({ trustProxy: 'loopback' }).use(new RateLimitMiddleware({ perMinute: 3 }));
   await using client = new TestClient(app);
   const statuses: number[] = [];
@@ -304,7 +304,7 @@ test('forwardedHeader and trustForwardedHost are settings: of the application, o
   );
 });
 
-/** The lines about a proxy that nobody has named, of so many requests with these fields. */
+/** Log lines about an undeclared proxy, for so many requests with these fields. */
 async function watched(
   options: ConstructorParameters<typeof Svc>[0],
   ...sent: readonly Readonly<Record<string, string>>[]
@@ -319,7 +319,7 @@ async function watched(
 }
 
 for (const field of ['X-Forwarded-For', 'X-Forwarded-Proto', 'Forwarded']) {
-  test(`a proxy that nobody has named is told once, by ${field} of a peer nearby`, async () => {
+  test(`an undeclared proxy is logged once, by ${field} of a nearby peer`, async () => {
     const lines = await watched({}, {}, { [field]: 'x' }, { [field]: 'x' });
     assert.deepEqual(
       lines.map(({ level, peer, field: by }) => ({ level, peer, by })),
@@ -328,7 +328,7 @@ for (const field of ['X-Forwarded-For', 'X-Forwarded-Proto', 'Forwarded']) {
   });
 }
 
-test('nothing is told of a proxy that is named, nor where there is none, nor after a thousand requests', async () => {
+test('a declared proxy, no proxy, and a proxy after a thousand requests are not logged', async () => {
   assert.deepEqual(await watched({ trustProxy: 'loopback' }, HONEST), []);
   assert.deepEqual(await watched({}, {}, { 'X-Real-Ip': '203.0.113.9' }), []);
   assert.deepEqual(await watched({}, ...Array<Fields>(1_000).fill({}), HONEST), []);
@@ -427,7 +427,7 @@ for (const [value, pattern] of [
   [{}, /a list of addresses is needed/],
   [false, /found false/],
 ] as const) {
-  test(`R11: trustProxy ${JSON.stringify(value)} is refused with a remedy (E_TRUST_PROXY)`, () => {
+  test(`trustProxy ${JSON.stringify(value)} is refused with a remedy (E_TRUST_PROXY)`, () => {
     assert.throws(
       () => readTrustProxy(value),
       (error) =>
@@ -439,7 +439,7 @@ for (const [value, pattern] of [
   });
 }
 
-test('R11: an application that trusts everybody is not made, and check() reports what loadDict() has spoilt as SVC210', () => {
+test('An application that trusts everybody is not made, and check() reports what loadDict() has spoilt as SVC210', () => {
   assert.throws(() => new Svc({ trustProxy: true as never }), { code: 'E_TRUST_PROXY' });
   const app = new Svc();
   app.config.loadDict({ trust_proxy: 'true' });
@@ -452,7 +452,7 @@ test('R11: an application that trusts everybody is not made, and check() reports
   assert.match(findings[0]!.remedy, /trustProxy: 1/);
 });
 
-test('trustProxy may be text with commas, as a variable has it; nothing and 0 trust nobody', async () => {
+test('trustProxy may be a comma-separated text, as in a variable; empty and 0 trust no proxy', async () => {
   const app = mirror();
   app.config.loadDict({ trustProxy: ' 10.0.0.0/8, loopback ' });
   await using client = new TestClient(app);

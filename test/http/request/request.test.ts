@@ -184,7 +184,7 @@ test('TransportRequest.form() reads urlencoded fields only, and bounds their num
     await assert.rejects(fakeRequest({ body: 'a=1', headers }).req.form(), { status: 415 });
 });
 
-test('TransportRequest reads 10 MB of JSON, text and form unless told otherwise, body() without limit', async () => {
+test('TransportRequest reads 10 MB of JSON, text and form by default, body() without limit', async () => {
   const body = Buffer.alloc(10_000_001, 0x31);
   const headers = ['Content-Length', String(body.length)];
   await assert.rejects(fakeRequest({ body, headers }).req.json(), { status: 413 });

@@ -228,7 +228,7 @@ test('TransportRequest.trace refuses two traceparent fields, and is read once', 
   assert.equal(seen.trace.traceId, TRACE);
 });
 
-test('TransportRequest.logFields() has the trace that came with the request, or that somebody has asked for', () => {
+test('TransportRequest.logFields() has the trace of the request, or one that was read', () => {
   assert.equal(fakeRequest({ headers: ['traceparent', VALID] }).req.logFields()['trace_id'], TRACE);
   const { req } = fakeRequest();
   assert.equal(req.logFields()['trace_id'], undefined);

@@ -21,7 +21,7 @@ const chromium = chromiumProgram() === undefined ? undefined : await Chromium.st
 const sha = (bytes: string | Uint8Array): string =>
   createHash('sha256').update(bytes).digest('hex').slice(0, 16);
 
-/** What a form had: fields as they are, files as [file name, type, size, hash]. */
+/** Content of a form: fields unchanged, files as [file name, type, size, hash]. */
 async function shown(form: FormFields): Promise<Record<string, unknown>> {
   const entries = [...form.keys()].map(async (name) => {
     const files = await Promise.all(
@@ -60,7 +60,7 @@ async function serve(
   return { url: server.url, port: Number(new URL(server.url).port), uploads, done: left.promise };
 }
 
-/** Until nothing is left of requests that are over: their clean-up follows their answers. */
+/** Waits until finished requests have cleaned up, which follows their responses. */
 async function emptied(uploads: UploadFolder): Promise<void> {
   for (let turn = 0; uploads.left.length > 0; turn++) {
     assert.ok(turn < 10_000, `left: ${uploads.left.join(', ')}`);

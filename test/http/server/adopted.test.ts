@@ -1,5 +1,5 @@
 /**
- * Connections that another process has accepted: node:http does not limit their time, and does not know which are idle.
+ * Connections accepted by another process: node:http does not limit their time, and does not know which are idle.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -56,7 +56,7 @@ async function adopting(
   };
 }
 
-/** Lets the clock pass in the steps in which a server looks at its connections. */
+/** Moves the clock in the steps in which a server checks its connections. */
 async function pass(clock: ManualClock, ms: number): Promise<void> {
   for (let passed = 0; passed < ms; passed += 500) {
     await turn();
@@ -70,7 +70,7 @@ test('HttpServer.adopt() limits the time for the first head of a connection, and
   await using half = await it.open();
   await using used = await it.open();
   assert.equal((await used.send(GET).answer()).status, 200);
-  await pass(it.clock, 1_000); // a look, behind which the next head begins
+  await pass(it.clock, 1_000); // one check, before the next head begins
   const before = it.sockets[2]!.bytesRead;
   half.send(GET.slice(0, 10));
   used.send(GET.slice(0, 10));

@@ -44,7 +44,7 @@ test('svc_connections counts what is open, and svc_connection_requests what each
   const clients = await Promise.all([1, 2, 3].map(() => RawClient.open(server.port)));
   for (const client of clients.slice(0, 2)) await client.get('/').answer();
   await clients[0]!.get('/').answer();
-  assert.equal(value(app, 'svc_connections') >= 2, true); // of the third, which has sent nothing, the server may not know yet
+  assert.equal(value(app, 'svc_connections') >= 2, true); // the server may not know the third one yet, which has sent nothing
   for (const client of clients) await client[Symbol.asyncDispose]();
   while (value(app, 'svc_connections') > 0 || value(app, 'svc_connection_requests_count') < 3)
     await new Promise((resolve) => setImmediate(resolve));

@@ -9,10 +9,10 @@ import { RawClient } from '../../support/raw-http.ts';
 import { USES_INTERNALS } from '../../../src/http/server/fast-path/internals.ts';
 import type { Socket } from 'node:net';
 
-/** node:http ends our side, too, where it is not asked by `httpAllowHalfOpen` to leave it open. */
+/** Without `httpAllowHalfOpen` node:http ends our side, too. */
 const skip = USES_INTERNALS ? false : 'SVC_NODE_INTERNALS=off';
 
-/** An application whose handlers wait until they are let go. */
+/** An application whose handlers wait until they are released. */
 async function serve(): Promise<
   { port: number; entered(): Promise<AbortSignal>; release(): void } & AsyncDisposable
 > {

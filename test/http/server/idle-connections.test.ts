@@ -13,7 +13,7 @@ import type { RunningServer } from '../../../src/app/lifecycle.ts';
 
 /** Elsewhere each connection has a timer of node:http, which no clock moves; limits.test.ts waits for it. */
 const skip = USES_INTERNALS ? false : 'SVC_NODE_INTERNALS=off';
-/** What node:http announces, and the second that it adds. */
+/** The timeout that node:http announces, and the second that it adds. */
 const LIMIT_MS = 6_000;
 /** Between two looks. */
 const LOOK_MS = 1_000;
@@ -37,7 +37,7 @@ async function serve(
   return { clock, server: server!, sockets, [Symbol.asyncDispose]: () => server!.close() };
 }
 
-/** Lets the clock pass, and what the kernel has for both sides come. */
+/** Moves the clock, and lets both sides read what the kernel has. */
 async function pass(clock: ManualClock, ms: number): Promise<void> {
   for (let passed = 0; passed < ms; passed += LOOK_MS / 2)
     await clock.advance(Math.min(LOOK_MS / 2, ms - passed));

@@ -61,7 +61,7 @@ test('Svc.fetch() passes a web request through the application', async () => {
   );
 });
 
-test('Svc.fetch() gives an empty body to whoever reads a request without one', async () => {
+test('Svc.fetch() has an empty body for a request without one', async () => {
   const it = app()
     .get('/text', ({ req }) => req.text())
     .get('/stream', async ({ req }) => {

@@ -35,7 +35,7 @@ const get = (target: string, fields = HOST): string => `GET ${target} HTTP/1.1\r
 const chunked = (fields: string, version = '1.1'): string =>
   `POST /x HTTP/${version}\r\n${HOST}${fields}\r\n0\r\n\r\n`;
 
-/** Bytes in, status out; each refusal is a problem, ends the connection, and leaves alone whatever was sent behind it. */
+/** Bytes in, status out: each refusal is a problem, ends the connection, and ignores later bytes. */
 const REFUSED: readonly (readonly [what: string, bytes: string, status: number])[] = [
   // the request line, RFC 9112 §3
   ['an unknown method', `FROB /x HTTP/1.1\r\n${HOST}\r\n`, 400],
@@ -366,7 +366,7 @@ test('HttpServer lets a refused client send its body to the end, so that it sees
     );
     await new Promise((resolve) => {
       client.socket.write(Buffer.alloc(4_000_000), resolve);
-    }); // a reset would have ended it, and what was not read by then would be lost
+    }); // a reset would have ended it, and unread bytes would be lost
     client.socket.resume();
     assert.equal((await client.answer()).status, 400);
     await client.ended();

@@ -1,6 +1,6 @@
 /**
- * Long bodies in slices: none is too long to tell how far its client has read, and together they are the body. And what of a body
- * arrives whose source fails.
+ * Long bodies in slices: each is short enough to measure how far its client has read, and together they are the body. Also the bytes
+ * that arrive when a body's source fails.
  */
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
@@ -68,7 +68,7 @@ test('Before a long text, fields go out as they are: a character of Latin-1 is o
   }
 });
 
-/** What is in the chunks, of which Node 26 makes one for all pieces of a turn; behind it `…` where the last one is missing. */
+/** Content of the chunks, of which Node 26 makes one for each turn; `…` follows if the last one is missing. */
 function dechunked(chunks: string): string {
   let text = '';
   for (let rest = chunks; rest !== '';) {

@@ -43,7 +43,7 @@ async function serve(
 const metric = (app: Svc, name: string): number =>
   Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(app.metrics.render())?.[1] ?? 0);
 
-/** What never gives a second piece, and tells when it is ended: iterables, web streams and Node streams. */
+/** Sources that never yield a second chunk, and record their end: iterables, web streams and Node streams. */
 const pending = (
   first: string | undefined,
   onEnd: () => void,
@@ -221,7 +221,7 @@ test('A source that fails before its first byte reaches the exception handler of
   assert.deepEqual([answer.status, answer.json()], [503, { busy: true }]);
 });
 
-test('A web Response with FormData that nobody reads to its end ends no process: HEAD, and a client that leaves', async () => {
+test('An unread web Response with FormData does not end the process: HEAD, and a client that leaves', async () => {
   const form = (): Response => {
     const data = new FormData();
     data.set('a', 'b');
@@ -243,7 +243,7 @@ test('A web Response with FormData that nobody reads to its end ends no process:
     [200, 500],
   );
   while (metric(it.app, 'svc_requests_in_flight') !== 0) await turn();
-  for (let n = 0; n < 50; n++) await turn(); // a rejection that nobody handles fails the test
+  for (let n = 0; n < 50; n++) await turn(); // an unhandled rejection fails the test
 });
 
 test('A failure after the head is counted', async () => {

@@ -49,7 +49,7 @@ async function serve(
   };
 }
 
-/** A connection whose client is the test: pushes what it sends, and is told of what it is sent, which it has taken once that is `done`. */
+/** A connection whose client is the test: pushes its bytes, and records the server's, which count as taken after `done`. */
 function inMemory(onSent: (bytes: Buffer, done: () => void) => void): Duplex {
   const same = (): Duplex => socket;
   const socket: Duplex = Object.assign(
@@ -72,7 +72,7 @@ function inMemory(onSent: (bytes: Buffer, done: () => void) => void): Duplex {
 /** Timers of the clock for connections that are idle: one where undocumented parts of Node are used, else each has one of node:http. */
 const IDLE_TIMERS = USES_INTERNALS ? 1 : 0;
 
-/** A promise and what settles it. */
+/** A promise with its resolver. */
 const gate = <T = void>(): PromiseWithResolvers<T> => Promise.withResolvers<T>();
 
 test('HttpServer answers several requests over one connection', async () => {
@@ -283,7 +283,7 @@ test('HttpServer.close() ends with a client that asks for a tunnel and takes no 
   for (const deadlineMs of [1_000, 10_000]) {
     const clock = new ManualClock();
     const server = new HttpServer(new Svc({ clock }).application());
-    const socket = inMemory(() => undefined); // nothing of it is ever taken
+    const socket = inMemory(() => undefined); // the client never reads it
     server.adopt(socket as Socket);
     socket.push('CONNECT b:443 HTTP/1.1\r\nHost: b:443\r\n\r\n');
     await turn();
@@ -621,7 +621,7 @@ test('HttpServer serves on, with no time limit left, when the rest of a body has
     { clock },
   );
   it.client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n');
-  while (clock.pending < 2) await turn(); // its time, and what the handler has left
+  while (clock.pending < 2) await turn(); // its own time, and what the handler left
   await clock.advance(100);
   assert.equal((await it.client.answer()).status, 503);
   it.client.send('rest').get('/none');
@@ -632,7 +632,7 @@ test('HttpServer serves on, with no time limit left, when the rest of a body has
   assert.equal(clock.pending, IDLE_TIMERS);
 });
 
-test('HttpServer reads a body that comes with GET, and ignores one that nobody asks for', async () => {
+test('HttpServer reads a body of GET, and ignores an unread one', async () => {
   await using it = await serve((app) => app.get('/read', ({ req }) => req.text()).get('/not', () => 'not'));
   assert.equal(
     (await it.client.send('GET /read HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody').answer()).text(),
@@ -727,7 +727,7 @@ for (const [how, read] of [
       if (how === 'form()')
         assert.equal((error as SvcError).code, 'E_BODY_DISCARDED'); // it loads its parser first, and starts to read behind the response
       else assert.ok(error instanceof ClientDisconnected);
-      await it.close(); // which waits for what still lingers, on a clock that stands
+      await it.close(); // it waits for lingering connections, on a stopped clock
     });
   }
 }
@@ -973,7 +973,7 @@ test('HttpServer does not abort the signal when the answer ends well', async () 
   assert.deepEqual(outcomes, [undefined, undefined, undefined, undefined]);
 });
 
-// ── answers in pieces ──
+// ── chunked responses ──
 
 test('HttpServer pulls a source no faster than its client reads', async () => {
   let pulled = 0;
@@ -1139,7 +1139,7 @@ test('HttpServer gives no length to an empty body but 0, whatever contentLength 
   );
 });
 
-test('a body that somebody began to read, and whose handler has left, ends no process when it cannot be read', async () => {
+test('a partly read body whose handler has returned does not end the process when reading fails', async () => {
   const unheard: unknown[] = [];
   const hear = (reason: unknown): void => void unheard.push(reason);
   process.prependListener('unhandledRejection', hear);
@@ -1148,7 +1148,7 @@ test('a body that somebody began to read, and whose handler has left, ends no pr
       for (const read of ['body', 'text', 'json', 'form'] as const) {
         app.post(`/${read}`, { maxBodyBytes: 10 }, ({ req }) => {
           void req[read]();
-          throw new Unauthorized('nobody is logged in');
+          throw new Unauthorized('log in first');
         });
       }
     });
@@ -1186,7 +1186,7 @@ test('a body that somebody began to read, and whose handler has left, ends no pr
   assert.deepEqual(unheard, []);
 });
 
-test('a step of a body, a part or a text that somebody asked for, and whose handler has left, ends no process when its client leaves or sends what is malformed', async () => {
+test('a pending read of a body, part or text whose handler has returned does not end the process when the client leaves or sends malformed data', async () => {
   const readings: Readonly<Record<string, (req: HttpRequest) => unknown>> = {
     stream: (req) => void req.stream()[Symbol.asyncIterator]().next(),
     parts: (req) => void req.parts()[Symbol.asyncIterator]().next(),

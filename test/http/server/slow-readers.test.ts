@@ -11,7 +11,7 @@ import { turn } from '../../support/turn.ts';
 import type { RunningServer } from '../../../src/app/lifecycle.ts';
 
 const LIMIT_MS = 8_000;
-/** Far more than what the kernel takes of one connection. */
+/** Far more than the kernel buffers for one connection. */
 const BIG = 'x'.repeat(16_000_000);
 const SLICE = 'x'.repeat(65_536);
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
@@ -136,7 +136,7 @@ test(
     const inFlight = (): number => it.app.operations.inFlight();
     while (inFlight() < clients.length) await turn();
     for (let quiet = 0, last = -1; quiet < 200; quiet++) {
-      // until nothing moves any more: the kernel has taken what it takes
+      // until nothing moves: the kernel's buffers are full
       await turn();
       const { arrayBuffers } = process.memoryUsage();
       if (arrayBuffers !== last) quiet = 0;

@@ -1,5 +1,5 @@
 /**
- * Heads that come in pieces: whatever a field says, what is read of it does not depend on where its bytes were cut.
+ * Heads in several chunks: the value of a field does not depend on where its bytes were split.
  */
 import assert from 'node:assert/strict';
 import test from 'node:test';
@@ -8,7 +8,7 @@ import { collectedLog } from '../../support/collected-log.ts';
 import { seeded } from '../../support/random.ts';
 import { RawClient } from '../../support/raw-http.ts';
 
-/** Per part of a head, what texts for it are put together from: good ones, and such as only look so. */
+/** Texts for each part of a head: valid ones, and similar invalid ones. */
 const PARTS = {
   target: [
     'a=1',
@@ -88,7 +88,7 @@ function site(forwardedHeader: 'x-forwarded' | 'forwarded'): Svc {
   return app;
 }
 
-/** What an answer says, but for its id and time. */
+/** A response without its id and time. */
 async function answerTo(client: RawClient): Promise<unknown> {
   const { status, fields, body } = await client.answer();
   const boundary = /boundary=(.*)/.exec(fields.get('content-type')?.[0] ?? '')?.[1];
@@ -100,7 +100,7 @@ async function answerTo(client: RawClient): Promise<unknown> {
   return { status, told: reported, content: status < 400 ? content : JSON.parse(body.toString()).detail };
 }
 
-test('What is read of target, Cookie, Range, Forwarded, X-Forwarded-For and Accept-Encoding is the same wherever a head is cut', async (t) => {
+test('Target, Cookie, Range, Forwarded, X-Forwarded-For and Accept-Encoding are read equally wherever a head is split', async (t) => {
   const random = seeded(5);
   const text = (parts: readonly string[]): string =>
     Array.from({ length: 1 + random(6) }, () => parts[random(parts.length)]!).join('');

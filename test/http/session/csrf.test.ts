@@ -1,5 +1,5 @@
 /**
- * CSRF protection as browsers, other sites and handlers meet it: the items X01-X20 of the requirements.
+ * CSRF protection, for browsers, other sites and handlers.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -22,7 +22,7 @@ import { seeded } from '../../support/random.ts';
 import type { CSRFOptions, HttpRequest, Middleware, Session } from 'svc';
 import type { SiteOptions } from '../../support/session-site.ts';
 
-/** A site with protection, and what its handlers were reached with. */
+/** A protected site, and the requests that reached its handlers. */
 function site(options: CSRFOptions = {}, more: SiteOptions = {}): Site {
   return new Site({ ...more, use: [new CSRFMiddleware(options)] });
 }
@@ -54,7 +54,7 @@ async function post(
 const reasons = (of: Site): unknown[] => of.audited('malicious_csrf').map((line) => line['reason']);
 
 for (const env of ['production', 'test'] as const) {
-  test(`X01 GET, HEAD and OPTIONS pass; POST, PUT, PATCH, DELETE and unknown methods need proof (${env})`, async () => {
+  test(`GET, HEAD and OPTIONS pass; POST, PUT, PATCH, DELETE and unknown methods need proof (${env})`, async () => {
     await using protectedSite = site({}, { env });
     const statuses: Record<string, number> = {};
     for (const method of ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'PATCH', 'DELETE', 'PROPFIND', 'get'])
@@ -82,7 +82,7 @@ for (const env of ['production', 'test'] as const) {
     );
   });
 
-  test(`X02 a token is accepted in X-CSRF-Token and in the form field _csrf_token, and the handler still reads the form (${env})`, async () => {
+  test(`A token is accepted in X-CSRF-Token and in the form field _csrf_token, and the handler still reads the form (${env})`, async () => {
     await using protectedSite = site({}, { env });
     const token = await tokenFrom(protectedSite, login);
     assert.match(token, /^[\w-]{43}\.[\w-]{43}$/);
@@ -97,7 +97,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test('X02 every flipped bit and cut of a token is refused, and so are 2,000 mutations', async () => {
+test('Every flipped bit and cut of a token is refused, and so are 2,000 mutations', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   const below = seeded(11);
@@ -121,7 +121,7 @@ test('X02 every flipped bit and cut of a token is refused, and so are 2,000 muta
   assert.equal(await post(protectedSite, { 'x-csrf-token': token }), 200);
 });
 
-test('X03 a token of session A with session B is refused', async () => {
+test('A token of session A with session B is refused', async () => {
   await using protectedSite = site();
   const ofA = await tokenFrom(protectedSite, login);
   const sessionA = protectedSite.client.cookies.get('svc_session')!;
@@ -139,7 +139,7 @@ test('X03 a token of session A with session B is refused', async () => {
   assert.deepEqual(reasons(protectedSite), ['token_wrong', 'token_wrong']);
 });
 
-test('X04 a visitor cookie that a sibling host has planted does not stand for a session', async () => {
+test('A visitor cookie that a sibling host has planted does not stand for a session', async () => {
   await using protectedSite = site();
   const attackers = await tokenFrom(protectedSite);
   const planted = protectedSite.client.cookies.get('svc_csrf')!;
@@ -157,7 +157,7 @@ test('X04 a visitor cookie that a sibling host has planted does not stand for a 
 });
 
 for (const how of ['cookie', 'store'] as const) {
-  test(`X05 a token from before login is refused after it, and a new one is accepted (session in the ${how})`, async () => {
+  test(`A token from before login is refused after it, and a new one is accepted (session in the ${how})`, async () => {
     await using protectedSite = site({}, how === 'cookie' ? {} : stored(new ManualClock()));
     const anonymous = await tokenFrom(protectedSite);
     assert.equal(
@@ -172,7 +172,7 @@ for (const how of ['cookie', 'store'] as const) {
       ],
       [403, 200],
     );
-    const second = await tokenFrom(protectedSite, login); // asked for behind the change
+    const second = await tokenFrom(protectedSite, login); // read after the change
     assert.deepEqual(
       [
         await post(protectedSite, { 'x-csrf-token': first }),
@@ -195,7 +195,7 @@ for (const [env, name] of [
   ['production', '__Host-svc_csrf'],
   ['test', 'svc_csrf'],
 ] as const) {
-  test(`X06 a visitor without a session gets a cookie of this host when a token is asked for, no session, and can log in with it (${env})`, async () => {
+  test(`A visitor without a session gets a cookie of this host when a token is asked for, no session, and can log in with it (${env})`, async () => {
     await using protectedSite = site({}, { env });
     assert.deepEqual((await protectedSite.visit(ok)).headers.getSetCookie(), []);
     const page = await protectedSite.visit((req) => csrfField(req) + csrfField(req));
@@ -224,7 +224,7 @@ for (const [env, name] of [
 }
 
 for (const env of ['production', 'test'] as const) {
-  test(`X07 Sec-Fetch-Site: cross-site is refused even with a valid token, unless the origin is trusted (${env})`, async () => {
+  test(`Sec-Fetch-Site: cross-site is refused even with a valid token, unless the origin is trusted (${env})`, async () => {
     await using protectedSite = site({ trustedOrigins: ['https://admin.example'] }, { env });
     const token = await tokenFrom(protectedSite, login);
     const cross = { 'sec-fetch-site': 'cross-site', 'x-csrf-token': token };
@@ -240,7 +240,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test('X08 Sec-Fetch-Site: same-site is refused unless allowed; same-origin and none go on to the token; unknown values are refused', async () => {
+test('Sec-Fetch-Site: same-site is refused unless allowed; same-origin and none go on to the token; unknown values are refused', async () => {
   for (const [options, expected] of [
     [{}, [403, 200, 200, 403, 403, 403]],
     [{ allowSameSite: true }, [200, 200, 200, 403, 403, 403]],
@@ -283,7 +283,7 @@ for (const [baseUrl, config, origin, expected] of [
   ['https://shop.example', {}, 'http://shop.example', 403],
   ['https://shop.example', {}, 'https://www.shop.example', 403],
 ] as const) {
-  test(`X09 without Sec-Fetch-Site the origin "${origin}" at ${baseUrl}${'trustProxy' in config ? ' behind a trusted proxy' : ''} is answered ${expected}`, async () => {
+  test(`Without Sec-Fetch-Site the origin "${origin}" at ${baseUrl}${'trustProxy' in config ? ' behind a trusted proxy' : ''} is answered ${expected}`, async () => {
     await using protectedSite = site({}, { baseUrl, config });
     const token = await tokenFrom(protectedSite, login);
     assert.equal(await post(protectedSite, { origin, 'x-csrf-token': token }), expected);
@@ -291,7 +291,7 @@ for (const [baseUrl, config, origin, expected] of [
   });
 }
 
-test('X09 the own origin may come in capitals, or with the port of its scheme', async () => {
+test('The own origin may come in capitals, or with the port of its scheme', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   for (const [host, origin, expected] of [
@@ -310,7 +310,7 @@ test('X09 the own origin may come in capitals, or with the port of its scheme', 
   }
 });
 
-test('X10 with neither field a request needs a token, and passes with one: it comes from no browser', async () => {
+test('With neither field a request needs a token, and passes with one: it comes from no browser', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   assert.deepEqual(
@@ -319,7 +319,7 @@ test('X10 with neither field a request needs a token, and passes with one: it co
   );
 });
 
-test('X11 X-Forwarded-Host and X-Forwarded-Proto of anybody do not make an origin our own', async () => {
+test('X-Forwarded-Host and X-Forwarded-Proto of untrusted peers do not make an origin our own', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   const forged = {
@@ -332,7 +332,7 @@ test('X11 X-Forwarded-Host and X-Forwarded-Proto of anybody do not make an origi
   assert.equal(await post(protectedSite, forged), 403);
 });
 
-test('X12 a token of 10 kB, an empty one and one of other characters are refused at once', async () => {
+test('A token of 10 kB, an empty one and one of other characters are refused at once', async () => {
   await using protectedSite = site();
   await tokenFrom(protectedSite, login);
   const startedMs = cpuMs();
@@ -343,13 +343,13 @@ test('X12 a token of 10 kB, an empty one and one of other characters are refused
   assert.deepEqual([...new Set(reasons(protectedSite))], ['token_malformed']);
 });
 
-test('X13 a token in the query is not accepted', async () => {
+test('A token in the query is not accepted', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   assert.equal(await post(protectedSite, {}, { query: { _csrf_token: token, 'X-CSRF-Token': token } }), 403);
 });
 
-test('X14 a multipart body proves nothing before its field is found; with a token in the header it stays unread for the handler', async () => {
+test('A multipart body proves nothing before its field is found; with a token in the header it stays unread for the handler', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   const form = new FormData();
@@ -375,7 +375,7 @@ function multipart(...entries: readonly (readonly [name: string, value: string |
 }
 const largeFile = (bytes: number): File => new File(['x'.repeat(bytes)], 'a.txt');
 
-test('X14 a token in a field of a multipart form counts before the first file, and the handler reads the whole form however it likes', async () => {
+test('A token in a field of a multipart form counts before the first file, and the handler reads the whole form however it likes', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   const form = multipart(
@@ -418,7 +418,7 @@ test('X14 a token in a field of a multipart form counts before the first file, a
   assert.equal(await small.text(), 'b');
 });
 
-test('X14 a token behind a file, behind 64 KiB, as a file, twice or wrong is none', async () => {
+test('A token behind a file, behind 64 KiB, as a file, twice or wrong is none', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   for (const [form, status] of [
@@ -444,7 +444,7 @@ test('X14 a token behind a file, behind 64 KiB, as a file, twice or wrong is non
   ]);
 });
 
-test('X14 a refused upload is not read: its client has sent 64 KiB and more to come, and is answered', async () => {
+test('A refused upload is not read: its client has sent 64 KiB and more to come, and is answered', async () => {
   await using protectedSite = site();
   await tokenFrom(protectedSite, login);
   let pulled = 0;
@@ -464,7 +464,7 @@ test('X14 a refused upload is not read: its client has sent 64 KiB and more to c
   assert.ok(pulled < 20, `${pulled} pieces were taken`);
 });
 
-test('X14 a form that is too large or no text is refused as ever, not as CSRF', async () => {
+test('A form that is too large or no text is refused as ever, not as CSRF', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   const type = { 'content-type': 'application/x-www-form-urlencoded' };
@@ -481,7 +481,7 @@ test('X14 a form that is too large or no text is refused as ever, not as CSRF', 
   assert.deepEqual(reasons(protectedSite), []);
 });
 
-test('X15 header and field that differ are refused, and so are two fields', async () => {
+test('Header and field that differ are refused, and so are two fields', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);
   const other = await tokenFrom(protectedSite);
@@ -494,7 +494,7 @@ test('X15 header and field that differ are refused, and so are two fields', asyn
   assert.deepEqual(reasons(protectedSite), [...Array<string>(4).fill('token_twice'), 'token_malformed']);
 });
 
-test('X16 a request with a bearer token and no cookie passes only when that is asked for', async () => {
+test('A request with a bearer token and no cookie passes only when that is asked for', async () => {
   for (const exemptBearer of [false, true]) {
     await using protectedSite = site({ exemptBearer });
     const expected = exemptBearer ? 200 : 403;
@@ -510,7 +510,7 @@ test('X16 a request with a bearer token and no cookie passes only when that is a
 });
 
 for (const env of ['production', 'test'] as const) {
-  test(`X17 the 403 is a problem with the fields of outer middleware, and one event malicious_csrf without any token (${env})`, async () => {
+  test(`The 403 is a problem with the fields of outer middleware, and one event malicious_csrf without any token (${env})`, async () => {
     const outer: Middleware = {
       async handle(_req, next) {
         const response = await next();
@@ -542,7 +542,7 @@ for (const env of ['production', 'test'] as const) {
   });
 }
 
-test('X18 answers to requests that were checked vary by Sec-Fetch-Site and Origin, refusals too; others do not', async () => {
+test('Answers to requests that were checked vary by Sec-Fetch-Site and Origin, refusals too; others do not', async () => {
   await using protectedSite = site({ exempt: ['/hooks/{p:path}'] });
   const token = await tokenFrom(protectedSite, login);
   const varyOf = async (request: Parameters<Site['visit']>[1]): Promise<string | null> =>
@@ -556,7 +556,7 @@ test('X18 answers to requests that were checked vary by Sec-Fetch-Site and Origi
   assert.equal(await varyOf({ method: 'POST', path: '/hooks/a' }), null);
 });
 
-test('X19 no two tokens are alike in any part, and an answer that holds one is not stored', async () => {
+test('No two tokens are alike in any part, and an answer that holds one is not stored', async () => {
   await using protectedSite = site();
   await protectedSite.visit(login);
   const seen = new Set<string>();
@@ -576,7 +576,7 @@ test('X19 no two tokens are alike in any part, and an answer that holds one is n
   }
 });
 
-test('X20 neither a header nor a field changes the method that is checked', async () => {
+test('Neither a header nor a field changes the method that is checked', async () => {
   await using protectedSite = site();
   await tokenFrom(protectedSite, login);
   for (const name of ['x-http-method-override', 'x-http-method', 'x-method-override'])
@@ -589,7 +589,7 @@ test('X20 neither a header nor a field changes the method that is checked', asyn
   assert.deepEqual(await overridden.json(), { method: 'GET' });
 });
 
-// ── what stands in no list ──
+// ── further cases ──
 
 test('exempt paths are templates, matched as routes are', async () => {
   await using protectedSite = site({ exempt: ['/hooks/{p:path}', '/hooks/{p:path}', '/exact'] });
@@ -609,7 +609,7 @@ test('exempt paths are templates, matched as routes are', async () => {
     assert.equal(await post(protectedSite, {}, { path }), 403, path);
 });
 
-test('K04 tokens of the previous secret are accepted, and those of a removed one are not', async () => {
+test('Tokens of the previous secret are accepted, and those of a removed one are not', async () => {
   const withSecrets = (secrets: readonly string[]): Site =>
     new Site({ session: { secrets }, use: [new CSRFMiddleware()] });
   await using old = withSecrets([SECRET]);
@@ -682,7 +682,7 @@ test('SVC121 protection without a session before it is refused when the applicat
   );
 });
 
-/** A session that somebody else's middleware keeps: one for everybody. */
+/** A foreign session middleware with one session for all clients. */
 class OtherSessions implements Middleware {
   readonly kind = 'session';
   readonly isNew: boolean;

@@ -1,5 +1,5 @@
 /**
- * What clients send into sessions, and when: sizes, numbers and nestings that cannot be kept, and requests beside a logout.
+ * Hostile input for sessions: sizes, numbers and nestings that cannot be stored, and requests concurrent with a logout.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -222,7 +222,7 @@ test('in production a CSRF cookie over a connection without TLS and proxy is log
   );
 });
 
-test('outside production, and over TLS, nobody is warned', async () => {
+test('outside production, and over TLS, there is no warning', async () => {
   for (const options of [{ env: 'test' }, { env: 'production', baseUrl: 'https://a.example' }] as const) {
     await using site = new Site({ ...options, use: [new CSRFMiddleware()] });
     await site.visit((req) => csrfToken(req));

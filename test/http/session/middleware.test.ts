@@ -1,5 +1,5 @@
 /**
- * Sessions as browsers and handlers see them: the items S01-S20 of the requirements, in both ways of keeping them.
+ * Sessions for browsers and handlers, with both kinds of storage.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -36,7 +36,7 @@ const KEPT: readonly (readonly [how: string, options: (session?: SessionOptions)
   ['encrypted in a store', (session = {}) => stored(new ManualClock(), { encrypt: true, ...session })],
 ];
 
-test('S01 the session cookie is __Host-svc_session with Secure, HttpOnly, SameSite=Lax and Path=/, and has no Domain', async () => {
+test('The session cookie is __Host-svc_session with Secure, HttpOnly, SameSite=Lax and Path=/, and has no Domain', async () => {
   await using site = new Site({ env: 'production' });
   const [field, ...others] = (await site.visit(setUser)).headers.getSetCookie();
   const { name, attributes } = cookieParts(field!);
@@ -58,7 +58,7 @@ for (const [what, cookie] of [
   ['__Secure- without Secure', { name: '__Secure-a', secure: false }],
   ['a prefix and nothing behind it', { name: '__Host-' }],
 ] as readonly (readonly [string, { readonly name: string } & CookieOptions])[]) {
-  test(`S02 a cookie name ${what} is refused, by the middleware and by setCookie()`, () => {
+  test(`A cookie name ${what} is refused, by the middleware and by setCookie()`, () => {
     assert.throws(() => new SessionMiddleware({ cookie: cookie as SessionCookieOptions }), {
       code: 'E_COOKIE',
     });
@@ -68,7 +68,7 @@ for (const [what, cookie] of [
   });
 }
 
-test('S03 SameSite=None without Secure, and an unknown SameSite, are refused; None alone means Secure', async () => {
+test('SameSite=None without Secure, and an unknown SameSite, are refused; None alone means Secure', async () => {
   assert.throws(() => new SessionMiddleware({ cookie: { sameSite: 'none', secure: false } }), {
     code: 'E_COOKIE',
   });
@@ -90,7 +90,7 @@ test('S03 SameSite=None without Secure, and an unknown SameSite, are refused; No
   );
 });
 
-test('S04 no control character, separator or non-ASCII character reaches a Set-Cookie field: names throw, values are encoded', () => {
+test('No control character, separator or non-ASCII character reaches a Set-Cookie field: names throw, values are encoded', () => {
   for (const character of ['\r', '\n', '\0', ';', ',', ' ', '\t', '\x7f', 'é', '"', '\\']) {
     assert.throws(() => serializeCookie(`a${character}b`, 'x'), { code: 'E_COOKIE' });
     assert.throws(() => new SessionMiddleware({ cookie: { name: `a${character}b` } }), { code: 'E_COOKIE' });
@@ -102,7 +102,7 @@ test('S04 no control character, separator or non-ASCII character reaches a Set-C
 });
 
 for (const [how, options] of KEPT) {
-  test(`S05 a session that is too large ${how} is a 413, and the log names the mistake and the way out`, async () => {
+  test(`A session that is too large ${how} is a 413, and the log names the mistake and the way out`, async () => {
     await using site = new Site(options());
     const isStored = how.includes('store');
     const large = 'x'.repeat(isStored ? 1_000_000 : 4_000);
@@ -117,7 +117,7 @@ for (const [how, options] of KEPT) {
   });
 }
 
-test('S05 a cookie of 4,096 bytes is set, and one of 4,097 is refused with word of a store', async () => {
+test('A cookie of 4,096 bytes is set, and one of 4,097 is refused with word of a store', async () => {
   const least = 'a'.repeat(4_090);
   assert.ok(serializeCookie('name', `${least}bb`).startsWith('name=aaa'));
   assert.throws(() => serializeCookie('name', `${least}bbb`), {
@@ -136,7 +136,7 @@ test('S05 a cookie of 4,096 bytes is set, and one of 4,097 is refused with word 
 });
 
 for (const [how, options] of KEPT) {
-  test(`S06 a changed, cut, renamed or foreign cookie is an empty session, and one line for those who watch (${how})`, async () => {
+  test(`A changed, cut, renamed or foreign cookie is an empty session, and one line for those who watch (${how})`, async () => {
     const other = new Site({ ...options(), session: { ...options().session, secrets: NEXT_SECRET } });
     await other.visit(setUser);
     const foreign = other.client.cookies.get('svc_session')!;
@@ -170,7 +170,7 @@ for (const [how, options] of KEPT) {
     }
   });
 
-  test(`S07 a value is worth nothing under another cookie name (${how})`, async () => {
+  test(`A value is worth nothing under another cookie name (${how})`, async () => {
     const first = new Site(options());
     await first.visit(setUser);
     const text = first.client.cookies.get('svc_session')!;
@@ -183,7 +183,7 @@ for (const [how, options] of KEPT) {
     assert.equal(site.audited('session_rejected')[0]!['reason'], 'forged');
   });
 
-  test(`S08 a cookie of the previous secret is accepted and signed anew in this answer; one of a removed secret is empty (${how})`, async () => {
+  test(`A cookie of the previous secret is accepted and signed anew in this answer; one of a removed secret is empty (${how})`, async () => {
     const store = options().session?.store;
     const clock = options().clock ?? new ManualClock();
     const base = { ...options(), clock };
@@ -204,7 +204,7 @@ for (const [how, options] of KEPT) {
     const renewed = both.client.cookies.get('svc_session')!;
     assert.notEqual(renewed.split('.')[1], cookie.split('.')[1]);
     assert.deepEqual((await both.visit((req) => ({ user: user(req) }))).headers.getSetCookie(), []);
-    await both.visit((req) => req.session.set('more', 1)); // what is sealed in a store is sealed with the new key, too
+    await both.visit((req) => req.session.set('more', 1)); // sealed records use the new key, too
     const last = both.client.cookies.get('svc_session')!;
     await using removed = withSecrets([NEXT_SECRET]);
     assert.equal(await removed.ask(user, { headers: { cookie: `svc_session=${last}` } }), 'ada');
@@ -212,7 +212,7 @@ for (const [how, options] of KEPT) {
     assert.equal(removed.audited('session_rejected')[0]!['reason'], 'unknown_key');
   });
 
-  test(`S09 a session that was not used for its idle time is empty although the browser sends it, and nobody is alarmed (${how})`, async () => {
+  test(`A session that was not used for its idle time is empty although the browser sends it, without a warning (${how})`, async () => {
     await using site = new Site(options({ maxAgeSeconds: 100 }));
     await site.visit(setUser);
     const cookie = `svc_session=${site.client.cookies.get('svc_session')}`;
@@ -223,7 +223,7 @@ for (const [how, options] of KEPT) {
     assert.deepEqual(site.audited('session_rejected'), []);
   });
 
-  test(`S10 a session ends at its absolute time although it was used every minute (${how})`, async () => {
+  test(`A session ends at its absolute time although it was used every minute (${how})`, async () => {
     await using site = new Site(options({ maxAgeSeconds: 300, absoluteSeconds: 3_600 }));
     await site.visit(setUser);
     for (let minute = 1; minute < 60; minute++) {
@@ -236,7 +236,7 @@ for (const [how, options] of KEPT) {
     assert.equal(await site.ask(user), null);
   });
 
-  test(`S11 regenerate() at login gives a new id and leaves what is not named in "keep" behind (${how})`, async () => {
+  test(`regenerate() at login gives a new id and leaves what is not named in "keep" behind (${how})`, async () => {
     await using site = new Site(options());
     await site.visit((req) => {
       req.session.set('cart', [1]);
@@ -262,7 +262,7 @@ for (const [how, options] of KEPT) {
     assert.equal(site.audited('session_rejected')[0]!['reason'], 'unknown_session');
   });
 
-  test(`S12 who has planted a session before login is not logged in by it afterwards (${how})`, async () => {
+  test(`A session planted before a login is not logged in afterwards (${how})`, async () => {
     const shared = options();
     await using site = new Site(shared);
     await site.visit((req) => req.session.set('mine', 'attacker'));
@@ -277,7 +277,7 @@ for (const [how, options] of KEPT) {
     assert.equal(await site.ask(user), null);
   });
 
-  test(`S13 destroy() deletes the cookie with the attributes it was set with (${how})`, async () => {
+  test(`destroy() deletes the cookie with the attributes it was set with (${how})`, async () => {
     const clock = new ManualClock();
     const base = how.includes('store') ? stored(clock) : { clock, session: {} };
     await using site = new Site({
@@ -305,7 +305,7 @@ for (const [how, options] of KEPT) {
   });
 }
 
-test('S13 after destroy() the record is gone from the store, and a copy of the cookie is worth nothing', async () => {
+test('After destroy() the record is gone from the store, and a copy of the cookie is worth nothing', async () => {
   const options = stored(new ManualClock());
   await using site = new Site(options);
   await site.visit(setUser);
@@ -317,7 +317,7 @@ test('S13 after destroy() the record is gone from the store, and a copy of the c
   assert.equal(site.audited('session_rejected')[0]!['reason'], 'unknown_session');
 });
 
-test('S13 without a store a copy of the cookie lives until its own time is over, as the option says', async () => {
+test('Without a store a copy of the cookie lives until its own time is over, as the option says', async () => {
   await using site = new Site({ session: { maxAgeSeconds: 60 } });
   await site.visit(setUser);
   const cookie = `svc_session=${site.client.cookies.get('svc_session')}`;
@@ -327,7 +327,7 @@ test('S13 without a store a copy of the cookie lives until its own time is over,
   assert.equal(await site.ask(user, { headers: { cookie } }), null);
 });
 
-test('S14 of several cookies of one name the first counts, and only the one with the prefix where the prefix is due', async () => {
+test('The first of several cookies with one name is used, and only the prefixed one if the prefix is required', async () => {
   await using site = new Site({ env: 'production' });
   await site.visit(setUser);
   const good = site.client.cookies.get('__Host-svc_session')!;
@@ -346,7 +346,7 @@ test('S14 of several cookies of one name the first counts, and only the one with
   assert.equal(site.audited('session_rejected').length, 1);
 });
 
-test('S15 64 kB of cookies, 1,000 cookies and __proto__ cost little and mean nothing', async () => {
+test('64 kB of cookies, 1,000 cookies and __proto__ cost little and mean nothing', async () => {
   const startedMs = cpuMs();
   for (const field of [
     'a=1;'.repeat(16_000),
@@ -373,7 +373,7 @@ test('S15 64 kB of cookies, 1,000 cookies and __proto__ cost little and mean not
 });
 
 for (const [how, options] of KEPT) {
-  test(`S16 values with members named __proto__ and constructor are data, and change no prototype (${how})`, async () => {
+  test(`Values with members named __proto__ and constructor are data, and change no prototype (${how})`, async () => {
     await using site = new Site(options());
     const evil: unknown = JSON.parse(
       '{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}},"list":[{"__proto__":{"polluted":1}}]}',
@@ -393,7 +393,7 @@ for (const [how, options] of KEPT) {
   });
 }
 
-test('S17 with encrypt no value can be read, and a box is worth nothing under another name or key id', async () => {
+test('With encrypt no value can be read, and a box is worth nothing under another name or key id', async () => {
   await using site = new Site({ session: { encrypt: true, secrets: [SECRET, NEXT_SECRET] } });
   await site.visit((req) => req.session.set('user', 'ada-lovelace'));
   const text = site.client.cookies.get('svc_session')!;
@@ -410,7 +410,7 @@ test('S17 with encrypt no value can be read, and a box is worth nothing under an
   assert.ok(signed.split('.').some((part) => Buffer.from(part, 'base64url').toString().includes('lovelace')));
 });
 
-test('S17 with encrypt the records of a store cannot be read, and do not fit another session', async () => {
+test('With encrypt the records of a store cannot be read, and do not fit another session', async () => {
   const options = stored(new ManualClock(), { encrypt: true });
   const records = new Map<string, string>();
   const { add } = options.store;
@@ -427,7 +427,7 @@ test('S17 with encrypt the records of a store cannot be read, and do not fit ano
   site.client.cookies.clear();
   await site.visit((req) => req.session.set('user', 'mallory'));
   const mallory = [...records.keys()].find((other) => other !== key)!;
-  options.store.set(mallory, record, 1_000_000); // who can write the store moves a record
+  options.store.set(mallory, record, 1_000_000); // an attacker with write access to the store moves a record
   assert.equal(await site.ask(user), null);
 });
 
@@ -442,7 +442,7 @@ for (const [what, given, expected] of [
   ['nothing between commas', ' , ', 'private'],
   ['both', 'no-store, public', 'private, no-store'],
 ] as const) {
-  test(`S18 an answer with a cookie whose Cache-Control says ${what} stays out of shared caches`, async () => {
+  test(`An answer with a cookie whose Cache-Control says ${what} stays out of shared caches`, async () => {
     await using site = new Site();
     const answer = (): JSONResponse =>
       new JSONResponse({}, { headers: given === undefined ? {} : { 'Cache-Control': given } });
@@ -470,7 +470,7 @@ for (const [what, given, expected] of [
 }
 
 for (const [how, options] of KEPT) {
-  test(`S19 an unchanged session sets no cookie, a changed one exactly one, and reading makes none (${how})`, async () => {
+  test(`An unchanged session sets no cookie, a changed one exactly one, and reading makes none (${how})`, async () => {
     await using site = new Site(options());
     const cookies = async (act: (req: HttpRequest) => unknown): Promise<number> =>
       (await site.visit(act)).headers.getSetCookie().length;
@@ -520,7 +520,7 @@ for (const [how, options] of KEPT) {
     assert.equal(await cookies((req) => req.session.takeFlashes()), 1);
   });
 
-  test(`S19 a session that is read is renewed once a tenth of its idle time is over, and not with every answer (${how})`, async () => {
+  test(`A session that is read is renewed once a tenth of its idle time is over, and not with every answer (${how})`, async () => {
     await using site = new Site(options({ maxAgeSeconds: 1_000 }));
     const cookies = async (act: (req: HttpRequest) => unknown): Promise<number> =>
       (await site.visit(act)).headers.getSetCookie().length;
@@ -528,7 +528,7 @@ for (const [how, options] of KEPT) {
     await site.wait(100);
     assert.equal(await cookies(user), 0);
     await site.wait(1);
-    assert.equal(await cookies(() => null), 0); // nobody has read it
+    assert.equal(await cookies(() => null), 0); // it was not read
     assert.equal(await cookies(user), 1);
     assert.equal(await cookies(user), 0);
     for (let round = 0; round < 10; round++) {
@@ -537,7 +537,7 @@ for (const [how, options] of KEPT) {
     }
   });
 
-  test(`S19 what is changed in place is found (${how})`, async () => {
+  test(`A value changed in place is detected (${how})`, async () => {
     await using site = new Site(options());
     await site.visit((req) => req.session.set('cart', { items: [] }));
     const response = await site.visit((req) => {
@@ -556,7 +556,7 @@ for (const [env, baseUrl, expected] of [
   ['test', 'http://localhost', 'svc_session'],
   ['test', 'https://localhost', '__Host-svc_session Secure'],
 ] as const) {
-  test(`S20 in ${env} over ${baseUrl.split(':')[0]} the cookie is ${expected}`, async () => {
+  test(`In ${env} over ${baseUrl.split(':')[0]} the cookie is ${expected}`, async () => {
     await using site = new Site({ env, baseUrl });
     const response = await site.visit(setUser);
     const { name, attributes } = cookieParts(response.headers.getSetCookie()[0]!);
@@ -569,7 +569,7 @@ for (const [env, baseUrl, expected] of [
   });
 }
 
-test('S20 in production a request without TLS and without a proxy that tells of it is logged as a warning, once', async () => {
+test('In production a request without TLS and without a proxy that tells of it is logged as a warning, once', async () => {
   await using site = new Site({ env: 'production' });
   for (const headers of [{ 'x-forwarded-proto': 'https' }, { forwarded: 'proto=https' }] as const)
     await site.visit((req) => req.session.set('n', req.id), { headers });
@@ -581,9 +581,9 @@ test('S20 in production a request without TLS and without a proxy that tells of 
   );
 });
 
-// ── what stands in no list ──
+// ── further cases ──
 
-test('K05 K07 session ids are 256 random bits, and the store holds only their hash', async () => {
+test('Session ids are 256 random bits, and the store holds only their hash', async () => {
   const options = stored(new ManualClock());
   const keys: string[] = [];
   const { add } = options.store;
@@ -609,7 +609,7 @@ test('K05 K07 session ids are 256 random bits, and the store holds only their ha
   }
 });
 
-test('K06 without any secret the application does not start, and the variable is named', async () => {
+test('Without any secret the application does not start, and the variable is named', async () => {
   const app = new Svc({ logger: new Site().app.log });
   app.use(new SessionMiddleware());
   const report = app.check();
@@ -623,7 +623,7 @@ test('K06 without any secret the application does not start, and the variable is
   await assert.rejects(app.startup(), { code: 'E_COMPILE' });
 });
 
-test('K06 empty text is no secret', () => {
+test('Empty text is no secret', () => {
   for (const authSecret of ['', null]) {
     const app = new Svc({ config: { authSecret } });
     app.use(new SessionMiddleware());
@@ -805,7 +805,7 @@ test('set() takes a copy of JSON values and refuses others, naming the key and n
   });
 });
 
-test('what is no JSON value any more once it was changed in place is a mistake that names its key', async () => {
+test('a value that an in-place change made invalid as JSON is an error with its key', async () => {
   await using site = new Site();
   const response = await site.visit((req) => {
     req.session.set('cart', {});
@@ -842,7 +842,7 @@ test('a session is written when the handler fails, and when it answers an error'
   assert.equal(await site.ask((req) => req.session.get('tries')), 2);
 });
 
-test('what comes after the answer has left the handler is refused, and reading goes on', async () => {
+test('changes after the response left the handler are refused, and reading still works', async () => {
   await using site = new Site();
   await site.visit(setUser);
   const seen: unknown[] = [];
@@ -920,7 +920,7 @@ for (const [how, options] of KEPT) {
   });
 }
 
-test('messages that nobody takes do not add up, and only text is one', async () => {
+test('untaken messages are limited, and only strings are accepted', async () => {
   await using site = new Site(stored(new ManualClock()));
   await site.visit((req) => {
     for (let index = 0; index < 60; index++) req.session.flash('info', String(index));

@@ -65,7 +65,7 @@ for (const protection of BOTH) {
     assert.equal(reasonOf(values(protection), 'a', text.replace('.1000.', '.01000.')), 'forged');
   });
 
-  test(`K04 a ${protection} value of the previous secret is read and known as such; without that secret it is refused`, () => {
+  test(`A ${protection} value of the previous secret is read and known as such; without that secret it is refused`, () => {
     const text = values(protection, OLD).write('a', PAYLOAD, TIMES);
     assert.deepEqual(values(protection, [NEW, OLD]).read('a', text, 1_500), {
       kind: 'valid',

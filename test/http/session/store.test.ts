@@ -1,5 +1,5 @@
 /**
- * Sessions in a store: requests of one session at the same time, and stores that are full, slow or lose records.
+ * Sessions in a store: concurrent requests of one session, and stores that are full, slow or lose records.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -9,7 +9,7 @@ import { TransportRequest } from '../../../src/http/request/request.ts';
 import { Site, SlowStore, stored } from '../../support/session-site.ts';
 import type { HttpRequest, RecordStore } from 'svc';
 
-/** A site whose store waits a turn with every call. */
+/** A site whose store waits a turn in every call. */
 function slowSite(options: { readonly encrypt?: boolean } = {}): {
   site: Site;
   store: SlowStore;
@@ -32,7 +32,7 @@ function gate(count: number): { pass(): Promise<void> } {
   };
 }
 
-/** Two requests of one session: while the handler of one runs, the other logs out. The answers, that of the logout first. */
+/** Two concurrent requests of one session: one logs out while the handler of the other runs. Returns both responses, the logout first. */
 async function overtaken(
   site: Site,
   act: (req: HttpRequest) => void,
@@ -112,7 +112,7 @@ test('a message that two requests take at the same time is gone, and one that ca
   assert.deepEqual(await site.ask((req) => req.session.takeFlashes()), [{ kind: 'info', text: 'two' }]);
 });
 
-test('what a request changes after another has logged out does not bring the session back', async () => {
+test('a change after a concurrent logout does not restore the session', async () => {
   const { site, records } = slowSite();
   await using _site = site;
   await site.visit((req) => req.session.set('user', 'ada'));
@@ -121,7 +121,7 @@ test('what a request changes after another has logged out does not bring the ses
   assert.equal(records.size, 0);
 });
 
-test('of a session that another request has ended, regenerate() carries over only what this request has set', async () => {
+test('regenerate() of a session that another request ended keeps only the values of this request', async () => {
   const { site, records } = slowSite();
   await using _site = site;
   await site.visit((req) => req.session.set('user', 'ada'));
@@ -161,7 +161,7 @@ test('the store is asked only when a cookie counts, and written only when someth
   assert.deepEqual(await calls((req) => req.session.destroy()), ['get', 'delete']);
 });
 
-test('a full store is a 503 for whoever needs a new session, and nothing for the others', async () => {
+test('a full store is 503 for requests that need a new session, and does not affect others', async () => {
   const clock = new ManualClock();
   await using site = new Site({ clock, session: { store: new MemoryRecordStore({ clock, maxRecords: 1 }) } });
   await site.visit((req) => req.session.set('user', 'ada'));
@@ -258,7 +258,7 @@ test('a record of messages is read as far as it is one', async () => {
   assert.deepEqual(await site.ask((req) => req.session.takeFlashes()), [{ kind: 'info', text: 'yes' }]);
 });
 
-test('a session that nobody reads costs neither a look at the cookies nor a key', async () => {
+test('an unused session parses no cookies and derives no key', async () => {
   await using site = new Site();
   let reads = 0;
   const original = Object.getOwnPropertyDescriptor(TransportRequest.prototype, 'cookies')!;

@@ -48,7 +48,7 @@ async function serve(
   };
 }
 
-/** The reference: what a browser makes of a stream (WHATWG HTML §9.2.6). */
+/** Reference parser of an event stream (WHATWG HTML §9.2.6). */
 function dispatched(stream: string): { type: string; data: string; lastEventId: string }[] {
   const events: { type: string; data: string; lastEventId: string }[] = [];
   let [type, data, id] = ['', '', ''];
@@ -194,7 +194,7 @@ test('Heartbeats come by one timer for all streams, none where events come, and 
   sources[0]!.resolve({ done: true, value: undefined });
   assert.equal((await it.client.answer()).text(), ':\n\n'.repeat(4));
   other.socket.destroy();
-  while (clock.pending > before + 1) await turn(); // that of connections that are idle
+  while (clock.pending > before + 1) await turn(); // the timer of idle connections
 });
 
 test('An event that comes as a heartbeat goes out is not lost, and a failure ends the connection', async () => {
@@ -351,7 +351,7 @@ for (const [how, watch, chunks] of [
   });
 }
 
-/** What is written by a class that a tool has patched. */
+/** Bytes written by a class that a tool has patched. */
 function watched(prototype: ServerResponse | Socket): Disposable & { readonly texts: string[] } {
   const texts: string[] = [];
   const { write } = prototype;
@@ -436,7 +436,7 @@ test('EventBroadcast cuts a client that does not read, and the others go on', as
   assert.ok((await it.client.answer()).isWhole);
 });
 
-test('EventBroadcast without a socket bounds what nobody reads: the stream ends', async () => {
+test('EventBroadcast without a socket limits unread events: the stream ends', async () => {
   const news = new EventBroadcast({ maxBufferedBytes: 1_024 });
   const app = new Svc().get('/', () => news.stream()) as Svc;
   const reader = (await app.fetch(new Request('http://a/'))).body!.getReader();

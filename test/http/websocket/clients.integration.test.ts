@@ -1,5 +1,5 @@
 /**
- * WebSockets with clients that others wrote: Node's own, Chromium, and the package `ws`; both directions, with and without
+ * WebSockets with independent clients: Node's own, Chromium, and the package `ws`; both directions, with and without
  * compression.
  */
 import assert from 'node:assert/strict';

@@ -10,7 +10,7 @@ import type { TestContext } from 'node:test';
 
 type Handler = (socket: Socket) => Promise<void>;
 
-/** Returns what a client gets that sends these bytes to a handler and answers the close frame. */
+/** Returns the bytes that a client gets when it sends these bytes to a handler and answers the close frame. */
 async function talk(t: TestContext, handler: Handler, bytes: Buffer): Promise<string[]> {
   const { app } = loggedApp();
   app.websocket('/x', handler);

@@ -253,7 +253,7 @@ describe('MessageDeflater and MessageInflater', () => {
     assert.equal(deflater.deflate(text)!.length, first);
   });
 
-  test('what stands alone may come between messages of a context', () => {
+  test('a message that stands alone may come between messages of a context', () => {
     const deflater = new MessageDeflater(12, 6, true),
       inflater = new MessageInflater(12, true);
     const [one, two] = [Buffer.from('one '.repeat(50)), Buffer.from('two '.repeat(5_000))];

@@ -355,7 +355,7 @@ describe('FrameReader', () => {
       reader.push(Buffer.concat([frame(more('*'.repeat(600), { isFinal: false })), padding])); // chunks of 50 KB, each with 600 bytes to be kept
     let kept = Infinity;
     for (let round = 0; round < 50 && kept >= 1_000_000; round++) {
-      // what is garbage is swept by another thread
+      // another thread sweeps garbage
       await new Promise((resolve) => setImmediate(resolve));
       gc();
       kept = process.memoryUsage().arrayBuffers - before;
@@ -365,7 +365,7 @@ describe('FrameReader', () => {
   });
 
   for (const ownsChunks of [false, true]) {
-    test(`reads a long message out of chunks of any size, ${ownsChunks ? 'and gives back those that nobody else has' : 'and leaves them to whoever has them'}`, () => {
+    test(`reads a long message out of chunks of any size, ${ownsChunks ? 'and releases its own chunks' : 'and does not release foreign chunks'}`, () => {
       const random = seeded(131_072);
       const words = Array.from({ length: 60_000 }, (_, index) => `${index} \u20ac `).join('');
       const bytes = Buffer.from(words);
@@ -405,7 +405,7 @@ describe('FrameReader', () => {
     });
   }
 
-  test("gives back a chunk that held text alone, and none of which bytes are handed out, wait, or are somebody else's", () => {
+  test('releases a chunk that contained only text, and none with bytes in use or of another owner', () => {
     const words = 'word '.repeat(600);
     const whole = frame(text(words));
     const own = (...parts: Uint8Array[]): Buffer => {
@@ -480,7 +480,7 @@ describe('FrameReader', () => {
     assert.ok(readers.every(({ isOver }) => !isOver));
   });
 
-  test('reads frames of a server, which are not masked, where it is told to', () => {
+  test('reads unmasked frames of a server with that option', () => {
     for (const [how, chunks] of everySplit(
       Buffer.concat([encodeFrame(OPCODE.text, 'Hello'), encodeFrame(OPCODE.binary, Buffer.alloc(200, 1))]),
     )) {
@@ -736,7 +736,7 @@ describe('frames that are sent', () => {
       const key = Uint8Array.from([random(256), random(256), random(256), random(256)]);
       const sent = encodeMaskedFrame(OPCODE.binary, payload, key);
       for (const offset of [0, 1, 2, 3, 4, 5, 6, 7]) {
-        // of the chunk in memory: words are aligned
+        // offset in memory: words are aligned
         const memory = Buffer.alloc(sent.length + offset);
         sent.copy(memory, offset);
         let got: Buffer | undefined;
@@ -779,7 +779,7 @@ describe('frames that are sent', () => {
   });
 });
 
-/** Lets go of what nobody holds. */
+/** Lets the collector free unreferenced memory. */
 function gc(): void {
   setFlagsFromString('--expose-gc');
   (runInNewContext('gc') as () => void)();

@@ -31,10 +31,10 @@ const SILENT: FrameSink = {
 };
 
 function ignore(): void {
-  /* nobody asks */
+  /* unused */
 }
 
-/** A stream in memory whose other end may answer within a write. */
+/** A stream in memory whose peer may respond within a write. */
 class Answered extends Duplex {
   readonly written: Buffer[] = [];
   answer: Buffer | undefined;
@@ -90,7 +90,7 @@ describe('SpareReaders', () => {
     assert.notEqual(readers.take(SILENT, false), reader);
   });
 
-  test('reads nothing more of a socket that has closed, whoever reads then', () => {
+  test('reads nothing from a closed socket, whichever reader is used', () => {
     const readers = new SpareReaders(1_048_576);
     const reader = readers.take(SILENT, false);
     reader.push(frame({ opcode: OPCODE.close, payload: closing(1000) }));
@@ -139,7 +139,7 @@ describe('sockets that share readers', () => {
       }).start(Buffer.alloc(0));
       return stream;
     }) as [Answered, Answered, Answered];
-    await turn(); // what comes is handed on at once from here on
+    await turn(); // incoming data is passed on at once from here on
     asking.answer = frame({ payload: 'answer' });
     asking.push(frame({ payload: 'ask' }));
     const [first, second] = [frame({ payload: 'of one' }), frame({ payload: 'of the other' })];

@@ -16,10 +16,10 @@ import type { SlowConsumerPolicy } from '../../../src/http/websocket/sender.ts';
 
 const HIGH_WATER_BYTES = 65_536;
 
-/** A client that takes what it is sent when it is told to. */
+/** A client that reads on demand. */
 class Client extends Writable {
   readonly writes: Buffer[] = [];
-  /** The same as it was written. */
+  /** Bytes as written. */
   readonly chunks: Buffer[] = [];
   #isReading = true;
   #waiting: (() => void) | undefined;
@@ -43,19 +43,19 @@ class Client extends Writable {
     this.#isReading = false;
   }
 
-  /** Takes what waits, and all that follows. */
+  /** Reads all waiting bytes, and those that follow. */
   async go(): Promise<void> {
     this.#isReading = true;
     await this.takeOne();
   }
 
-  /** Takes what waits, which is one write. */
+  /** Reads the waiting bytes, which are one write. */
   async takeOne(): Promise<void> {
     this.#waiting?.();
     for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
   }
 
-  /** What has come, as messages. */
+  /** Received messages. */
   messages(inflater = new MessageInflater(15, true)): (string | Buffer)[] {
     const messages: (string | Buffer)[] = [];
     const take = (message: string | Buffer): void => void messages.push(message);
@@ -156,7 +156,7 @@ describe('FrameSender', () => {
     );
   });
 
-  test('holds nobody up on a stream that has room for more: it would tell of no drain', async () => {
+  test('does not wait on a stream with room, which would emit no drain', async () => {
     const { client, sender, calls } = bench({ slowConsumer: 'wait', highWaterMark: 1_048_576 }); // as setDefaultHighWaterMark() makes them
     client.stop();
     sender.sendBytes(Buffer.alloc(200_000));
@@ -165,7 +165,7 @@ describe('FrameSender', () => {
     assert.deepEqual([calls, sender.bufferedAmount], [[], 0]);
   });
 
-  test('fills a stream that has room for more, and tells whoever waits for it', async () => {
+  test('fills a stream with room, and resolves drain()', async () => {
     const { client, sender } = bench({
       slowConsumer: 'wait',
       highWaterMark: 262_144,
@@ -193,7 +193,7 @@ describe('FrameSender', () => {
     assert.ok(sender.bufferedAmount >= 100_000);
   });
 
-  test('lets nobody go on who waits for the drain of a stream that is gone, before its end', async () => {
+  test('resolves drain() of a destroyed stream only at its end', async () => {
     const { client, sender } = bench({ slowConsumer: 'wait' });
     client.stop();
     sender.sendBytes(Buffer.alloc(100_000));

@@ -1,5 +1,5 @@
 /**
- * Inflating and deflating share the event loop with other work: counted in turns, not in milliseconds.
+ * Inflating and deflating share the event loop with other work: measured in turns, not in milliseconds.
  */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
@@ -15,7 +15,7 @@ const OFFER = 'permessage-deflate';
 const compressed = (text: string, opcode = 1): Buffer =>
   frame({ rsv: 4, opcode, payload: deflateMessage(Buffer.from(text), 15, 9) });
 
-/** Counts calls of the function that it returns: all of them, and the most within one turn. */
+/** Counts calls of the returned function: in total, and the maximum within one turn. */
 function countTurns(): { readonly count: () => void; all: number; most: number } {
   let inTurn = 0;
   const counts = {
@@ -30,7 +30,7 @@ function countTurns(): { readonly count: () => void; all: number; most: number }
   return counts;
 }
 
-/** A copy of the module of its own: sockets of other tests may still inflate. */
+/** A separate copy of the module: sockets of other tests may still inflate. */
 const { hasBudget, inThread, spend, whenBudget } = (await import(
   new URL('../../../src/http/websocket/turns.ts?own', import.meta.url).href
 )) as typeof import('../../../src/http/websocket/turns.ts');

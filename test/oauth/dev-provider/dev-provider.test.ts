@@ -74,7 +74,7 @@ function post(
   });
 }
 
-/** The parameters that an answer takes back to the application. */
+/** Parameters of the redirect back to the application. */
 function back({ status, headers: { location } }: DevResponse): Record<string, string> {
   assert.equal(status, 303);
   assert.ok(location?.startsWith(`${CALLBACK}?`), location);
@@ -108,7 +108,7 @@ function claimsIn(token: unknown): Record<string, unknown> {
 
 for (const idTokenAlgorithm of ['RS256', 'ES256'] as const) {
   test(
-    `ProviderClient logs in at DevProvider over HTTP, ${idTokenAlgorithm} and all: discovery, code, PKCE, nonce, iss, user info`,
+    `ProviderClient logs in at DevProvider over HTTP with ${idTokenAlgorithm}: discovery, code, PKCE, nonce, iss, user info`,
     LIMITED,
     async (t) => {
       const clock = new ManualClock();
@@ -165,7 +165,7 @@ for (const idTokenAlgorithm of ['RS256', 'ES256'] as const) {
 }
 
 test(
-  'DevProvider refuses production, whoever says so, options it does not know, and to have a URL before it has one',
+  'DevProvider refuses production and unknown options, and has no url before start()',
   LIMITED,
   async (t) => {
     const refused =
@@ -207,7 +207,7 @@ test(
   },
 );
 
-test('DevProvider describes itself, by URLs below its issuer', async () => {
+test('DevProvider publishes metadata with URLs below its issuer', async () => {
   const dev = provider();
   const metadata = body(await get(dev, '/.well-known/openid-configuration'));
   assert.equal(metadata['issuer'], dev.url);
@@ -251,7 +251,7 @@ test('DevProvider answers 404 for other paths and 405 with Allow for other metho
   );
 });
 
-test('DevProvider asks who to be on a page without scripts, escaped, that works with the keyboard and a screen reader', async () => {
+test('DevProvider shows users on a page without scripts, with escaped names, usable by keyboard and screen reader', async () => {
   const dev = provider({
     users: [{ sub: '"><script>', name: '<b>Ada</b> & co', email: "o'x@example.test" }, { sub: 'plain' }],
   });
@@ -289,7 +289,7 @@ test('DevProvider asks who to be on a page without scripts, escaped, that works 
     assert.ok(html.includes(needed), needed);
 });
 
-test('DevProvider sends back the code, the state and its iss, for the user picked; cancelled, access_denied', async () => {
+test('DevProvider redirects with code, state and iss for the chosen user, and with access_denied for a cancel', async () => {
   const dev = provider();
   const { code, ...others } = back(await post(dev, '/authorize', { ...QUERY, user: 'alan' }));
   assert.match(code!, /^[\w-]{43}$/);
@@ -322,7 +322,7 @@ test('DevProvider appends to a redirect URI that has a query', async () => {
   assert.match(headers['location']!, /callback\?via=dev&code=[\w-]+&iss=/);
 });
 
-test('DevProvider sends nobody to an address that is not registered, nor for a client it does not know', async () => {
+test('DevProvider does not redirect to an unregistered address, or for an unknown client', async () => {
   const dev = provider();
   for (const wrong of [
     { client_id: 'other' },
@@ -345,7 +345,7 @@ test('DevProvider sends nobody to an address that is not registered, nor for a c
   );
 });
 
-test('DevProvider sends every other mistake back with its error (RFC 6749 §4.1.2.1)', async () => {
+test('DevProvider redirects with an error for every other mistake (RFC 6749 §4.1.2.1)', async () => {
   const dev = provider();
   const cases: readonly (readonly [wrong: Readonly<Record<string, string | undefined>>, error: string])[] = [
     [{ response_type: undefined }, 'invalid_request'],
@@ -369,7 +369,7 @@ test('DevProvider sends every other mistake back with its error (RFC 6749 §4.1.
   assert.equal((await get(dev, '/authorize', { ...QUERY, prompt: 'login' })).status, 200);
 });
 
-test('DevProvider gives tokens for a code once, to who began the login, with an id_token that belongs to it', async () => {
+test('DevProvider exchanges a code once, for the right verifier, with an id_token of the login', async () => {
   const clock = new ManualClock();
   const dev = provider({
     clock,
@@ -423,7 +423,7 @@ test('DevProvider gives tokens for a code once, to who began the login, with an 
   assert.equal((await me(accessToken)).status, 401, 'a code that comes again takes its token with it');
 });
 
-test('DevProvider forgets codes after a minute and tokens after an hour, and keeps a thousand of each', async () => {
+test('DevProvider expires codes after a minute and tokens after an hour, and keeps at most a thousand of each', async () => {
   const clock = new ManualClock();
   const dev = provider({ clock });
   const [late, token] = [
@@ -444,7 +444,7 @@ test('DevProvider forgets codes after a minute and tokens after an hour, and kee
   assert.equal((await post(dev, '/token', exchange(second))).status, 200);
 });
 
-test('DevProvider burns a code that is presented with another verifier or redirect URI', async () => {
+test('DevProvider invalidates a code that is presented with a wrong verifier or redirect URI', async () => {
   const dev = provider();
   for (const wrong of [
     { code_verifier: 'w'.repeat(43) },
@@ -462,7 +462,7 @@ test('DevProvider burns a code that is presented with another verifier or redire
   assert.equal(body(await post(dev, '/token', without))['error'], 'invalid_grant');
 });
 
-test('DevProvider authenticates its client by Basic or by the form, once', async () => {
+test('DevProvider authenticates its client by Basic or by the form, not both', async () => {
   const dev = provider({ clientSecret: 's%:\u00e4' });
   const basic = (id: string, secret: string): Record<string, string> => ({
     authorization: `Basic ${Buffer.from([id, secret].map((part) => encodeURIComponent(part)).join(':')).toString('base64')}`,
@@ -515,7 +515,7 @@ test('DevProvider authenticates its client by Basic or by the form, once', async
   }
 });
 
-test('DevProvider answers malformed token requests as RFC 6749 §5.2 says', async () => {
+test('DevProvider refuses malformed token requests with the errors of RFC 6749 §5.2', async () => {
   const dev = provider();
   const { code, ...noCode } = exchange('x');
   const { grant_type, ...noGrant } = exchange('x');
@@ -534,7 +534,7 @@ test('DevProvider answers malformed token requests as RFC 6749 §5.2 says', asyn
   assert.deepEqual([code, grant_type], ['x', 'authorization_code']);
 });
 
-test('DevProvider gives no id_token without openid, no claims without their scope, and no nonce that was not asked for', async () => {
+test('DevProvider issues an id_token only with openid, claims only with their scope, and a nonce only on request', async () => {
   const dev = provider({ users: [{ sub: 'ada' }, { sub: 'alan', email: 'alan@x.test' }] });
   const token = body(
     await post(dev, '/token', exchange(await codeOf(dev, { scope: 'email', user: 'alan' }))),
@@ -566,7 +566,7 @@ test('DevProvider gives no id_token without openid, no claims without their scop
   );
 });
 
-test('DevProvider answers user-info requests without a valid token with 401 (RFC 6750 §3)', async () => {
+test('DevProvider refuses user-info requests without a valid token with 401 (RFC 6750 §3)', async () => {
   const dev = provider();
   assert.deepEqual(
     [
@@ -578,7 +578,7 @@ test('DevProvider answers user-info requests without a valid token with 401 (RFC
 });
 
 test(
-  'DevProvider serves HTTP on 127.0.0.1 alone, refuses large bodies, answers HEAD, and survives whoever hangs up',
+  'DevProvider listens only on 127.0.0.1, refuses large bodies, answers HEAD, and survives aborted requests',
   LIMITED,
   async (t) => {
     const dev = new DevProvider({ env: 'test', redirectUris: [CALLBACK] });
@@ -610,7 +610,7 @@ test(
   },
 );
 
-/** An application that serves its own provider, in cookie mode. */
+/** An application in cookie mode that serves its own provider. */
 function mounted(
   redirectUris: readonly string[],
   path?: string,
@@ -634,7 +634,7 @@ function mounted(
   return { app, dev };
 }
 
-/** Begins a login, presses a button, and gives what the callback answers. */
+/** Starts a login, presses a button, and returns the response of the callback. */
 async function presses(client: TestClient, user: string): Promise<Response> {
   const page = new URL((await client.get('/oauth/login')).headers.get('location')!);
   assert.equal((await client.get(page.href)).status, 200);
@@ -647,7 +647,7 @@ async function presses(client: TestClient, user: string): Promise<Response> {
 
 for (const path of [undefined, '/who/are/you']) {
   test(
-    `DevProvider mounted ${path ?? 'by default'} logs people in without a socket, and wherever the application listens, by either name`,
+    `DevProvider mounted ${path ?? 'by default'} logs users in without a socket, at every address of the application`,
     LIMITED,
     async (t) => {
       const { app } = mounted(['/oauth/callback'], path);
@@ -684,7 +684,7 @@ for (const path of [undefined, '/who/are/you']) {
   );
 }
 
-test('DevProvider mounted sends nobody to a path of another origin, nor to another path; URLs stay what they are', async () => {
+test("A mounted DevProvider resolves paths against the request's origin only; URLs stay unchanged", async () => {
   const { app, dev } = mounted(['/oauth/callback']);
   await using client = new TestClient(app);
   const ask = async (redirect_uri: string): Promise<number> =>
@@ -715,7 +715,7 @@ test('DevProvider mounted sends nobody to a path of another origin, nor to anoth
     assert.throws(() => new DevProvider({ env: 'test', redirectUris }), { code: 'E_OPTION_RANGE' });
 });
 
-test('DevProvider mounted is refused in production by svc check, takes no large bodies, and gives a code once', async () => {
+test('A mounted DevProvider is an error of svc check in production, refuses large bodies, and issues a code once', async () => {
   const { app } = mounted(['/oauth/callback']);
   await using client = new TestClient(app);
   assert.equal((await client.post('/_dev/provider/token', { body: 'x'.repeat(65_537) })).status, 413);
@@ -731,7 +731,7 @@ test('DevProvider mounted is refused in production by svc check, takes no large 
   assert.ok(findings.includes('oauth/provider'), findings.join());
 });
 
-test('V08 With enforceValidAfter a login right behind revokeAll() counts, as does what it is refreshed to', async () => {
+test('With enforceValidAfter a login right after revokeAll() is accepted, and so are its refreshed tokens', async () => {
   const { logger } = collectedLog();
   const app = new Svc({ env: 'test', authSecret: SECRET, logger });
   const dev = new DevProvider({ env: 'test', redirectUris: ['/oauth/callback'] });
@@ -746,7 +746,7 @@ test('V08 With enforceValidAfter a login right behind revokeAll() counts, as doe
     (await client.get('/me', { headers: { Authorization: `Bearer ${token}` } })).status;
   assert.equal(await me('none'), 401); // it has started
   for (let round = 0; round < 5; round++) {
-    // by the system's clock: a login takes less than the ten milliseconds that clocks may differ by
+    // with the system clock: a login takes less than the ten milliseconds by which clocks may differ
     await oauth.revokeAll('ada');
     const begun = await client.get('/oauth/login');
     const tokens = (await (

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isPrivateAddress, isWithinSite, issueOfUrl } from '../../../src/oauth/provider/addresses.ts';
 
-test('N04: isPrivateAddress() knows addresses of this machine and of sites, IPv4 inside IPv6 too', () => {
+test('isPrivateAddress() returns true for addresses of this machine and of sites, also for IPv4 inside IPv6', () => {
   const privates = [
     '127.0.0.1',
     '127.255.255.254',
@@ -81,10 +81,10 @@ test('N01: issueOfUrl() lets https through, and http to the loopback interface w
     ['file:///etc/passwd', /is not https/],
     ['javascript:alert(1)', /is not https/],
     ['data:,x', /is not https/],
-    ['/token', /no absolute URL/],
-    ['', /no absolute URL/],
-    [5, /no absolute URL/],
-    [undefined, /no absolute URL/],
+    ['/token', /not an absolute URL/],
+    ['', /not an absolute URL/],
+    [5, /not an absolute URL/],
+    [undefined, /not an absolute URL/],
     ['https://user:pw@provider.test/', /user information/],
     ['https://provider.test/#x', /fragment/],
     ['https://provider.test/a b', /spaces/],
@@ -94,7 +94,7 @@ test('N01: issueOfUrl() lets https through, and http to the loopback interface w
   for (const [url, problem] of wrong) assert.match(issueOfUrl(url as string, true)!, problem);
 });
 
-test('isWithinSite() takes a host and what is below it', () => {
+test('isWithinSite() accepts a host and its subdomains', () => {
   assert.deepEqual(
     [
       ['a.test', 'a.test'],

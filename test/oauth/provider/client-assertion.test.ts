@@ -64,7 +64,7 @@ for (const [alg, { privateKey, publicKey }] of [
   });
 }
 
-test('private_key_jwt needs a key that is strong enough, and no secret beside it', () => {
+test('private_key_jwt needs a strong key, and refuses a client secret beside it', () => {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const pem = pemOf(privateKey);
   const make = (options: Partial<OAuthProviderOptions>) => (): OAuthProvider =>
@@ -95,7 +95,7 @@ test('private_key_jwt needs a key that is strong enough, and no secret beside it
   assert.throws(make({ clientKey: 'pem' as never }), { code: 'E_OPTION_RANGE' });
 });
 
-test('onLogin gives parameters and scopes of one login, and nothing that the protocol sets', async () => {
+test('onLogin adds parameters and scopes to one login, but no parameter of the protocol', async () => {
   let answer: unknown = { params: { kc_idp_hint: 'github', access_type: 'offline' }, scopes: ['repo'] };
   const onLogin = ((_provider, req) =>
     req.query.get('connect') === undefined ? undefined : answer) as OAuthPluginOptions['onLogin'];

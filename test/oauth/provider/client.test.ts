@@ -27,7 +27,7 @@ interface ClientFixture {
   readonly events: Record<string, unknown>[];
 }
 
-/** A client of the fake by OpenID Connect, discovery and all. */
+/** A client for the fake provider, with OpenID Connect and discovery. */
 function openId(fake: FakeProvider, options: Partial<OAuthProviderOptions> = {}): ClientFixture {
   return client(
     new OAuthProvider({
@@ -41,7 +41,7 @@ function openId(fake: FakeProvider, options: Partial<OAuthProviderOptions> = {})
   );
 }
 
-/** A client of the fake by plain OAuth 2.0. */
+/** A client for the fake provider, with plain OAuth 2.0. */
 function plain(fake: FakeProvider, options: Partial<OAuthProviderOptions> = {}): ClientFixture {
   return client(
     new OAuthProvider({
@@ -87,7 +87,7 @@ async function refused(
 
 // ── the authorization URL ──
 
-test('L01: authorizationUrl() has every parameter once, and a nonce with openid', async () => {
+test('authorizationUrl() has every parameter once, and a nonce with openid', async () => {
   await using fake = await FakeProvider.start();
   const url = new URL(await openId(fake).client.authorizationUrl(ASKED));
   assert.equal(url.origin + url.pathname, `${fake.url}/authorize`);
@@ -106,7 +106,7 @@ test('L01: authorizationUrl() has every parameter once, and a nonce with openid'
   assert.match(url.href, /scope=openid%20email%20profile/);
 });
 
-test('L01: authorizationUrl() has no nonce and no scope where the provider has no openid and none', () => {
+test('authorizationUrl() has no nonce and no scope if the provider has no openid and no scopes', () => {
   const url = new URL(
     plain({ url: 'https://own.test' } as FakeProvider).client.authorizationUrl({
       ...ASKED,
@@ -128,7 +128,7 @@ test('L01: authorizationUrl() has no nonce and no scope where the provider has n
   );
 });
 
-test('L01: authorizationUrl() keeps openid however the scopes are narrowed, and fails loudly without a nonce', async () => {
+test('authorizationUrl() keeps openid when the scopes are narrowed, and throws without a nonce', async () => {
   await using fake = await FakeProvider.start();
   const { client } = openId(fake);
   assert.equal(
@@ -138,7 +138,7 @@ test('L01: authorizationUrl() keeps openid however the scopes are narrowed, and 
   await assert.rejects(async () => client.authorizationUrl({ ...ASKED, nonce: undefined }), TypeError);
 });
 
-test('L02: authorizationUrl() has neither the client secret nor a verifier, and passes on nothing that is not listed', () => {
+test('authorizationUrl() contains neither the client secret nor a verifier, and ignores unlisted parameters', () => {
   const extra = {
     login_hint: 'ada@example.test',
     prompt: 'login',
@@ -166,7 +166,7 @@ test('L02: authorizationUrl() has neither the client secret nor a verifier, and 
   assert.equal(new URL(text).searchParams.get('state'), 'state-1');
 });
 
-test('L03: authorizationUrl() keeps the query of the endpoint as it is written, and sets nothing twice', () => {
+test("authorizationUrl() keeps the endpoint's own query, and sets no parameter twice", () => {
   const { client } = plain({ url: 'https://own.test' } as FakeProvider, {
     authorizeUrl:
       'https://own.test/authorize?tenant=a%20b&prompt=consent&response_type=token&flag&state=x&audience=q',
@@ -189,7 +189,7 @@ test('L03: authorizationUrl() keeps the query of the endpoint as it is written, 
   );
 });
 
-test('L04: authorizationUrl() says what it is given: another state, nonce and challenge for each login', async () => {
+test('authorizationUrl() contains the state, nonce and challenge of its login', async () => {
   await using fake = await FakeProvider.start();
   const { client } = openId(fake);
   const seen = new Set<string>();
@@ -211,7 +211,7 @@ test('L04: authorizationUrl() says what it is given: another state, nonce and ch
 
 // ── iss ──
 
-test('B09: checkIssuer() refuses another iss without asking the provider, and one that is missing although it was announced', async () => {
+test('checkIssuer() refuses another iss without a call to the provider, and a missing one if the provider announced it', async () => {
   await using fake = await FakeProvider.start();
   fake.metadata = { authorization_response_iss_parameter_supported: true };
   const { client } = openId(fake);
@@ -223,7 +223,7 @@ test('B09: checkIssuer() refuses another iss without asking the provider, and on
   assert.equal(fake.count('token'), 0);
 });
 
-test('B09: checkIssuer() lets an answer without iss pass where it is not announced, and knows nothing without an issuer', async () => {
+test('checkIssuer() accepts a response without iss if it was not announced, and any without a configured issuer', async () => {
   await using fake = await FakeProvider.start();
   await openId(fake).client.checkIssuer(undefined);
   await plain(fake).client.checkIssuer(undefined);
@@ -234,7 +234,7 @@ test('B09: checkIssuer() lets an answer without iss pass where it is not announc
   await assert.rejects(github.checkIssuer('https://github.com'), failure('iss_differs', 'issuer_mismatch'));
 });
 
-test('B09: checkIssuer() takes the iss of any allowed tenant of a template', async () => {
+test('checkIssuer() accepts the iss of every allowed tenant of a template', async () => {
   const id = '9188040d-6c67-4c5b-b112-36a304b66dad';
   const provider = (tenants?: readonly string[]): ProviderClient =>
     client(
@@ -264,7 +264,7 @@ test('B09: checkIssuer() takes the iss of any allowed tenant of a template', asy
 
 // ── the code exchange ──
 
-test('B11: identify() posts the code, redirect_uri and verifier as a form, with the client in the body once', async () => {
+test('identify() posts the code, redirect_uri and verifier as a form, with the client in the body once', async () => {
   await using fake = await FakeProvider.start();
   await openId(fake).client.identify(RETURNED);
   const token = fake.requests.find(({ endpoint }) => endpoint === 'token')!;
@@ -287,7 +287,7 @@ test('B11: identify() posts the code, redirect_uri and verifier as a form, with 
   assert.equal(token.form.size, 6);
 });
 
-test('B11: identify() authenticates by Basic with id and secret form-encoded, and then nowhere else', async () => {
+test('identify() authenticates by Basic with id and secret form-encoded, and then nowhere else', async () => {
   await using fake = await FakeProvider.start();
   fake.user = { sub: 'ada' };
   await plain(fake, { clientAuth: 'basic', clientId: 'cli:ent', clientSecret: 's%+&\u00e4' }).client.identify(
@@ -301,7 +301,7 @@ test('B11: identify() authenticates by Basic with id and secret form-encoded, an
   assert.deepEqual([...form.keys()], ['grant_type', 'code', 'redirect_uri', 'code_verifier']);
 });
 
-test('B11: identify() follows what the metadata say of client authentication, unless an option says otherwise, and a public client sends no secret', async () => {
+test('identify() authenticates as the metadata say, unless an option overrides it, and sends no secret for a public client', async () => {
   await using fake = await FakeProvider.start();
   fake.metadata = { token_endpoint_auth_methods_supported: ['client_secret_basic'] };
   await openId(fake).client.identify(RETURNED);
@@ -322,7 +322,7 @@ test('B11: identify() follows what the metadata say of client authentication, un
   );
 });
 
-test('identify() gives the user and the tokens, and neither log nor client shows a secret', async () => {
+test('identify() returns the user and the tokens, and neither the log nor the client shows a secret', async () => {
   await using fake = await FakeProvider.start();
   const { client, events } = openId(fake);
   fake.failNext('token', {
@@ -365,7 +365,7 @@ test('identify() gives the user and the tokens, and neither log nor client shows
   );
 });
 
-test('B12: identify() reads 200 with an error as a failure', async () => {
+test('identify() treats status 200 with an error as a failure', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
   fake.failNext('token', {
@@ -384,7 +384,7 @@ test('B12: identify() reads 200 with an error as a failure', async () => {
   assert.equal(fake.count('userinfo'), 0);
 });
 
-test('B13: identify() refuses an answer without a usable access_token, or of a token_type it does not know', async () => {
+test('identify() refuses a response without a usable access_token, or with an unknown token_type', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
   for (const access_token of [
@@ -419,7 +419,7 @@ test('B13: identify() refuses an answer without a usable access_token, or of a t
   assert.equal((await plain(fake, { tokenTypes: ['n_a'] }).client.identify(RETURNED)).info.subject, 'ada');
 });
 
-test('identify() takes a member of the token answer that is null for one that is not there', async () => {
+test('identify() treats a null member of the token response as absent', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
   fake.failNext('token', {
@@ -437,7 +437,7 @@ test('identify() takes a member of the token answer that is null for one that is
   assert.deepEqual((await client.identify(RETURNED)).tokens, { accessToken: 'at' });
 });
 
-test('B14: identify() refuses a token answer that is not JSON, and a form unless the provider is known for it', async () => {
+test('identify() refuses a token response that is not JSON, and a form unless the provider has tokenAnswer "form"', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
   const form = {
@@ -467,7 +467,7 @@ test('B14: identify() refuses a token answer that is not JSON, and a form unless
   const { client: old } = plain(fake, { tokenAnswer: 'form' });
   fake.failNext('token', form);
   assert.deepEqual((await old.identify(RETURNED)).tokens, { accessToken: 'at', scope: 'a' });
-  await old.identify(RETURNED); // JSON all the same
+  await old.identify(RETURNED); // it accepts JSON, too
   fake.failNext('token', { ...form, body: 'access_token=a&access_token=b&token_type=bearer' });
   await refused(old, 'token_repeated_member');
   fake.failNext('token', { ...form, status: 400 });
@@ -476,7 +476,7 @@ test('B14: identify() refuses a token answer that is not JSON, and a form unless
   await refused(old, 'token_error_bad');
 });
 
-test('B15: identify() refuses answers that are too large or encoded, at each endpoint', async () => {
+test('identify() refuses too large and encoded responses of each endpoint', async () => {
   await using fake = await FakeProvider.start();
   const { client } = openId(fake);
   for (const endpoint of ['discovery', 'token', 'jwks', 'userinfo'] as const) {
@@ -487,7 +487,7 @@ test('B15: identify() refuses answers that are too large or encoded, at each end
   await refused(client, 'userinfo_encoded');
 });
 
-test('B16: identify() fails with provider_timeout when an endpoint does not answer, and lets go of it', async () => {
+test('identify() fails with provider_timeout when an endpoint does not respond, and closes the connection', async () => {
   await using fake = await FakeProvider.start();
   const { client, clock } = plain(fake);
   for (const endpoint of ['token', 'userinfo'] as const) {
@@ -505,7 +505,7 @@ test('B16: identify() fails with provider_timeout when an endpoint does not answ
   assert.equal(clock.pending, 0);
 });
 
-test('B17: identify() follows no redirect of the token or the user-info endpoint, and sends neither secret nor token onwards', async () => {
+test('identify() follows no redirect of the token or user-info endpoint, so neither secret nor token leaves the host', async () => {
   await using fake = await FakeProvider.start();
   await using thief = await FakeProvider.start();
   const { client } = plain(fake);
@@ -518,9 +518,9 @@ test('B17: identify() follows no redirect of the token or the user-info endpoint
   assert.equal(thief.count(), 0);
 });
 
-// ── who it is ──
+// ── the user ──
 
-test('B18: identify() refuses user info with an error, no object, or no subject that is text', async () => {
+test('identify() refuses user info with an error, without an object, or without a string subject', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
   for (const [scripted, reason] of [
@@ -543,7 +543,7 @@ test('B18: identify() refuses user info with an error, no object, or no subject 
   }
 });
 
-test("B18: identify() gives GitHub's numeric id as text, and no other kind of id", async () => {
+test("identify() converts GitHub's numeric id to text, and refuses other types", async () => {
   await using fake = await FakeProvider.start();
   const github = githubOf(fake);
   fake.failNext('userinfo', { body: { id: 583231, login: 'octocat' } });
@@ -554,7 +554,7 @@ test("B18: identify() gives GitHub's numeric id as text, and no other kind of id
   }
 });
 
-test("B19: identify() refuses user info of another subject than the id_token's", async () => {
+test("identify() refuses user info of another subject than the id_token's", async () => {
   await using fake = await FakeProvider.start();
   const { client } = openId(fake);
   for (const sub of ['eve', 'Ada', undefined, 5, ['ada']]) {
@@ -563,7 +563,7 @@ test("B19: identify() refuses user info of another subject than the id_token's",
   }
 });
 
-test('identify() verifies the id_token of a provider with openid: it must be there, and fit', async () => {
+test('identify() requires and verifies the id_token of a provider with openid', async () => {
   await using fake = await FakeProvider.start();
   const { client } = openId(fake);
   fake.failNext('token', { body: { access_token: 'at', token_type: 'bearer' } });
@@ -580,7 +580,7 @@ test('identify() verifies the id_token of a provider with openid: it must be the
   assert.equal((await client.identify({ ...RETURNED, maxAgeSeconds: 60 })).info.subject, 'ada');
 });
 
-test('I10: identify() enforces the max_age that authorizeParams ask for', async () => {
+test('identify() enforces the max_age of authorizeParams', async () => {
   await using fake = await FakeProvider.start();
   const { client } = openId(fake, { authorizeParams: { max_age: '60' } });
   await refused(client, 'id_token_auth_time');
@@ -591,7 +591,7 @@ test('I10: identify() enforces the max_age that authorizeParams ask for', async 
   assert.equal((await client.identify(RETURNED)).info.subject, 'ada');
 });
 
-test('identify() lives by the id_token alone where there is no user-info endpoint', async () => {
+test('identify() uses only the id_token without a user-info endpoint', async () => {
   await using fake = await FakeProvider.start();
   fake.metadata = { userinfo_endpoint: undefined };
   fake.claims = { email: 'ada@example.test', email_verified: true };
@@ -600,7 +600,7 @@ test('identify() lives by the id_token alone where there is no user-info endpoin
   assert.equal(fake.count('userinfo'), 0);
 });
 
-test('N08: identify() fetches keys once for many logins, and again for a key id that is new', async () => {
+test('identify() fetches keys once for many logins, and again for a new key id', async () => {
   await using fake = await FakeProvider.start();
   const { client, clock } = openId(fake);
   await Promise.all(Array.from({ length: 10 }, () => client.identify(RETURNED)));
@@ -624,7 +624,7 @@ test('N08: identify() fetches keys once for many logins, and again for a key id 
   assert.equal(fake.count('jwks'), 3);
 });
 
-test('N08: identify() takes the key that the provider has put in place of another under one id, once those at hand are a minute old', async () => {
+test('identify() accepts a replaced key under the same id when the cached keys are a minute old', async () => {
   await using fake = await FakeProvider.start();
   const { client, clock } = openId(fake);
   const before = jwk(generateKeyPairSync('rsa', { modulusLength: 2_048 }).publicKey, { kid: 'rsa' });
@@ -649,7 +649,7 @@ test('N08: identify() takes the key that the provider has put in place of anothe
   assert.equal(fake.count('jwks'), 2);
 });
 
-test('B22: identify() passes subject, e-mail or null, whether it is verified, name, picture and raw', async () => {
+test('identify() returns subject, e-mail or null, emailVerified, name, picture and raw', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
   const got = async (user: unknown): Promise<unknown> => {
@@ -682,7 +682,7 @@ test('B22: identify() passes subject, e-mail or null, whether it is verified, na
   });
 });
 
-test("identify() uses the application's mapUser(), and fails when that throws or gives no user", async () => {
+test("identify() uses the application's mapUser(), and fails when it throws or returns no user", async () => {
   await using fake = await FakeProvider.start();
   fake.user = { login: 'ada', mail: 'a@x.test' };
   const mapped = plain(fake, {
@@ -730,7 +730,7 @@ async function githubUser(
   return (await githubOf(fake).identify({ ...RETURNED, nonce: undefined })).info;
 }
 
-test("identify() takes GitHub's primary verified address, never the public one as verified", async () => {
+test("identify() uses GitHub's primary verified address, and does not mark the public one as verified", async () => {
   await using fake = await FakeProvider.start();
   fake.user = { id: 1, login: 'octocat', email: 'public@x.test', avatar_url: 'https://x.test/a.png' };
   const list = (...entries: readonly unknown[]): Parameters<FakeProvider['failNext']>[1] => ({
@@ -764,7 +764,7 @@ test("identify() takes GitHub's primary verified address, never the public one a
   );
 });
 
-test("identify() fails when GitHub's e-mail endpoint does: no user is made up in the meantime", async () => {
+test("identify() fails when GitHub's e-mail endpoint fails", async () => {
   await using fake = await FakeProvider.start();
   fake.user = { id: 1, login: 'octocat' };
   await assert.rejects(githubUser(fake, { status: 500, body: [] }), failure('emails_status_500'));
@@ -773,7 +773,7 @@ test("identify() fails when GitHub's e-mail endpoint does: no user is made up in
 
 // ── start, stop, limits ──
 
-test('start() discovers in the background; a provider that is away is a warning, and the next login tries again', async () => {
+test('start() discovers in the background; an unreachable provider is a warning, and the next login tries again', async () => {
   await using fake = await FakeProvider.start();
   const { client, events } = openId(fake);
   fake.failNext('discovery', { status: 503, body: {} });
@@ -790,7 +790,7 @@ test('start() discovers in the background; a provider that is away is a warning,
   await assert.rejects(client.start(AbortSignal.abort(new Error('stopping'))), /stopping/);
 });
 
-test("a login fails with the provider's failure while discovery does", async () => {
+test("a login fails with the provider's failure when discovery fails", async () => {
   await using fake = await FakeProvider.start();
   const { client } = openId(fake);
   fake.failNext('discovery', { body: { issuer: 'https://evil.test' } });
@@ -799,7 +799,7 @@ test("a login fails with the provider's failure while discovery does", async () 
   await refused(client, 'discovery_status_404');
 });
 
-test('N07: identify() fails with temporarily_unavailable when 16 calls run and 64 wait', async () => {
+test('identify() fails with temporarily_unavailable when 16 calls run and 64 wait', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
   const go = Promise.withResolvers<void>();
@@ -810,7 +810,7 @@ test('N07: identify() fails with temporarily_unavailable when 16 calls run and 6
   await Promise.allSettled(logins);
 });
 
-test('identify() ends with the reason of its signal, and close() ends it with temporarily_unavailable', async () => {
+test('identify() rejects with the reason of its signal, and with temporarily_unavailable after close()', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
   const leaving = new AbortController();
@@ -833,7 +833,7 @@ test('identify() ends with the reason of its signal, and close() ends it with te
   await fake.left();
 });
 
-test('N02: identify() and authorizationUrl() call the configured hosts whatever the parameters hold', async () => {
+test('identify() and authorizationUrl() call only the configured hosts, whatever the parameters contain', async () => {
   await using fake = await FakeProvider.start();
   await using thief = await FakeProvider.start();
   const evil = `${thief.url}/#@?&\r\nhost: evil.test`;
@@ -859,7 +859,7 @@ test('N02: identify() and authorizationUrl() call the configured hosts whatever 
   assert.equal(thief.count(), 0);
 });
 
-test('N09: a provider with pinned metadata and keys is called for the login alone, with none at start', async () => {
+test('A provider with pinned metadata and keys is called only for logins, not at start-up', async () => {
   await using fake = await FakeProvider.start();
   const { client } = openId(fake, {
     metadata: {
@@ -880,7 +880,7 @@ test('N09: a provider with pinned metadata and keys is called for the login alon
   );
 });
 
-test('ProviderClient counts the time of each call by provider and call, in one histogram for all providers', async () => {
+test('ProviderClient records the duration of each call by provider and call, in one histogram', async () => {
   await using fake = await FakeProvider.start();
   const { logger } = collectedLog();
   const metrics = createMetrics({ log: logger });

@@ -29,7 +29,7 @@ function provider(options: Partial<OAuthProviderOptions> = {}): OAuthProvider {
   });
 }
 
-/** Discovery over a network that answers with a document, from a public or a private address. */
+/** Discovery whose document comes from a public or a private address. */
 function discovery(
   document: unknown,
   isPrivate: boolean,
@@ -58,7 +58,7 @@ const reason =
     return true;
   };
 
-test('readMetadata() takes the page that ends the session, judged as the other addresses', () => {
+test('readMetadata() reads the end-session endpoint, checked like the other addresses', () => {
   const read = (url: unknown): unknown => readMetadata({ ...METADATA, end_session_endpoint: url }, RULES);
   const metadata = read('https://own.test/end');
   assert.equal(
@@ -69,7 +69,7 @@ test('readMetadata() takes the page that ends the session, judged as the other a
     assert.equal(typeof read(bad), 'string');
 });
 
-test('readMetadata() takes the endpoints, how clients authenticate, and whether iss is sent', () => {
+test('readMetadata() reads the endpoints, the client authentication, and whether responses have iss', () => {
   assert.deepEqual(readMetadata(METADATA, RULES), {
     authorizeUrl: 'https://own.test/authorize',
     tokenUrl: 'https://own.test/token',
@@ -113,7 +113,7 @@ test('readMetadata() takes the endpoints, how clients authenticate, and whether 
   );
 });
 
-test("N03: readMetadata() compares the issuer byte for byte, wants https everywhere, and by option the issuer's site", () => {
+test("readMetadata() compares the issuer byte for byte, requires https, and with requireSameSite the issuer's site", () => {
   for (const issuer of [
     'https://own.test/',
     'https://OWN.test',
@@ -152,7 +152,7 @@ test("N03: readMetadata() compares the issuer byte for byte, wants https everywh
   }
 });
 
-test('N03: Discovery refuses a document of another issuer, and one that is not https', async () => {
+test('Discovery refuses a document of another issuer, and one that is not https', async () => {
   await assert.rejects(
     Promise.resolve(discovery({ ...METADATA, issuer: 'https://evil.test' }, false).found.endpoints()),
     reason(/^discovery_issuer/),
@@ -183,7 +183,7 @@ test('N03: Discovery refuses a document of another issuer, and one that is not h
   );
 });
 
-test('N04: endpoints that a public provider names are guarded, those of a private one and those configured are not', async () => {
+test('Calls to endpoints that a public provider names are guarded; those of a private provider and configured ones are not', async () => {
   const open = await discovery(METADATA, false).found.endpoints();
   assert.deepEqual(
     [open.token, open.userinfo, open.keys].map((each) => each?.isGuarded),
@@ -199,7 +199,7 @@ test('N04: endpoints that a public provider names are guarded, those of a privat
   assert.equal(mixed.userinfo?.isGuarded, true);
 });
 
-test('N04: a public provider that points jwks_uri inside is not followed, in whatever form', async () => {
+test('A public provider cannot point jwks_uri to a private address, in any notation', async () => {
   await using fake = await FakeProvider.start({ isTls: true });
   for (const host of [
     '169.254.169.254',
@@ -226,7 +226,7 @@ test('N04: a public provider that points jwks_uri inside is not followed, in wha
   assert.equal(fake.sockets.size + fake.count(), 0);
 });
 
-test('Discovery asks once for all who wait, keeps what it found, and asks again after a failure', async () => {
+test('Discovery fetches once for all waiting logins, caches the result, and fetches again after a failure', async () => {
   const answers: PromiseWithResolvers<OutboundAnswer>[] = [];
   const call = (): Promise<OutboundAnswer> => {
     const answer = Promise.withResolvers<OutboundAnswer>();
@@ -250,7 +250,7 @@ test('Discovery asks once for all who wait, keeps what it found, and asks again 
   assert.equal(answers.length, 2);
 });
 
-test('Discovery reads the description again after an hour, in the background, and keeps what it knows until that succeeds', async () => {
+test('Discovery fetches again after an hour, in the background, and uses the old document until that succeeds', async () => {
   const clock = new ManualClock();
   const answers: { token: string | undefined }[] = [{ token: 'one' }, { token: undefined }, { token: 'two' }];
   let calls = 0;
@@ -279,7 +279,7 @@ test('Discovery reads the description again after an hour, in the background, an
   assert.deepEqual([await tokenUrl(), calls], ['https://id.example/two', 3]);
 });
 
-test('Discovery takes a member that is null for one that is not there, in what it reads and in what it is given', async () => {
+test('Discovery treats null members as absent, in the document and in options', async () => {
   const document = {
     ...METADATA,
     userinfo_endpoint: null,
@@ -300,7 +300,7 @@ test('Discovery takes a member that is null for one that is not there, in what i
   });
 });
 
-test('Discovery asks for the configured URL, only when an endpoint is missing', async () => {
+test('Discovery fetches the configured URL, only if an endpoint is missing', async () => {
   const { found, calls } = discovery(METADATA, true, {
     discoveryUrl: 'https://own.test/meta',
     clientAuth: 'basic',
@@ -329,7 +329,7 @@ test('Discovery asks for the configured URL, only when an endpoint is missing', 
   }
 });
 
-test('N09: Discovery with pinned metadata asks nobody, and takes the issuer from them', async () => {
+test('Discovery with pinned metadata fetches nothing, and takes the issuer from them', async () => {
   const { found, calls } = discovery(undefined, true, {
     issuer: undefined,
     metadata: { ...METADATA, token_endpoint_auth_methods_supported: ['client_secret_post'] },

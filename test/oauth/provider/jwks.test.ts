@@ -25,7 +25,7 @@ function source(
   };
 }
 
-test('readKeySet() knows RSA, P-256, P-384, P-521 and Ed25519 keys, and what each may verify', () => {
+test('readKeySet() reads RSA, P-256, P-384, P-521 and Ed25519 keys with their algorithms', () => {
   const { keys } = readKeySet([
     { ...rsa, kid: 'r', issuer: 'https://i.test' },
     ec,
@@ -47,7 +47,7 @@ test('readKeySet() knows RSA, P-256, P-384, P-521 and Ed25519 keys, and what eac
   );
 });
 
-test('I07: readKeySet() leaves out keys that are not for verifying, too weak, of another kind, or no keys', () => {
+test('readKeySet() skips entries that are not for verification, too weak, of another kind, or not keys', () => {
   const weak = generateKeyPairSync('rsa', { modulusLength: 1_024 }).publicKey.export({ format: 'jwk' });
   const unusable: readonly (readonly [why: string, entry: unknown])[] = [
     ['use enc', { ...rsa, use: 'enc' }],
@@ -79,13 +79,13 @@ test('I07: readKeySet() leaves out keys that are not for verifying, too weak, of
   for (const [why, entry] of unusable) assert.deepEqual(readKeySet([entry]).keys, [], why);
 });
 
-test('readKeySet() takes public members only, and reads no more than 64 entries', () => {
+test('readKeySet() uses only public members, and at most 64 entries', () => {
   const [key] = readKeySet([jwk(RSA.privateKey)]).keys;
   assert.equal(key?.key.type, 'public');
   assert.equal(readKeySet(Array.from({ length: 100 }, () => ec)).keys.length, 64);
 });
 
-test('readKeySet() takes a member that is null for one that is not there', () => {
+test('readKeySet() treats a null member as absent', () => {
   const { keys } = readKeySet([{ ...rsa, kid: null, alg: null, use: null, key_ops: null, x5c: null }]);
   assert.deepEqual(
     keys.map(({ keyId, algorithms }) => ({ keyId, algorithms })),
@@ -93,7 +93,7 @@ test('readKeySet() takes a member that is null for one that is not there', () =>
   );
 });
 
-test('I06: chooseKeys() takes the key with the id; without one all that fit; a repeated id fits none', () => {
+test('chooseKeys() returns the key with the id; without an id all that fit; none for a repeated id', () => {
   const set = readKeySet([
     { ...rsa, kid: 'a' },
     { ...rsa, kid: 'b' },
@@ -113,7 +113,7 @@ test('I06: chooseKeys() takes the key with the id; without one all that fit; a r
   assert.equal(ids('d', 'EdDSA'), 'ambiguous');
 });
 
-test('N08: KeySource keeps keys for ten minutes, and then fetches them again', async () => {
+test('KeySource caches keys for ten minutes', async () => {
   await using fake = await FakeProvider.start();
   const { keys, clock, target } = source(fake);
   const first = await keys.current(target);
@@ -125,7 +125,7 @@ test('N08: KeySource keeps keys for ten minutes, and then fetches them again', a
   assert.equal(fake.count('jwks'), 2);
 });
 
-test('Where a fetch fails KeySource goes on with known keys for a day, and asks once a minute', async () => {
+test('After a failed fetch KeySource uses cached keys for a day, and fetches once a minute', async () => {
   await using fake = await FakeProvider.start();
   const { keys, clock, target } = source(fake);
   const known = await keys.current(target);
@@ -142,7 +142,7 @@ test('Where a fetch fails KeySource goes on with known keys for a day, and asks 
   await assert.rejects(Promise.resolve(keys.current(target)), ProviderFault);
 });
 
-test('N08: KeySource shares one fetch among all who wait', async () => {
+test('KeySource shares one fetch among all waiting logins', async () => {
   await using fake = await FakeProvider.start();
   const { keys, target } = source(fake);
   const go = Promise.withResolvers<void>();
@@ -156,7 +156,7 @@ test('N08: KeySource shares one fetch among all who wait', async () => {
   assert.equal(fake.count(), 1);
 });
 
-test('N08: KeySource fetches once a minute at most for unknown key ids, be they a thousand', async () => {
+test('KeySource fetches at most once a minute for unknown key ids, however many there are', async () => {
   await using fake = await FakeProvider.start();
   const { keys, clock, target } = source(fake);
   await keys.current(target);
@@ -169,7 +169,7 @@ test('N08: KeySource fetches once a minute at most for unknown key ids, be they 
   }
 });
 
-test('N08: KeySource fetches again for a token that its own key has not signed once the keys are a minute old, and then once a minute', async () => {
+test('KeySource fetches again after a wrong signature if its keys are a minute old, then once a minute', async () => {
   await using fake = await FakeProvider.start();
   const { keys, clock, target } = source(fake);
   await keys.current(target);
@@ -181,12 +181,12 @@ test('N08: KeySource fetches again for a token that its own key has not signed o
   for (let index = 0; index < 1_000; index++) assert.equal(keys.renewed(target), undefined);
   assert.equal(fake.count(), 2);
   await clock.advance(60_000);
-  await keys.again(target); // which is the one of this minute
+  await keys.again(target); // counts as the fetch of this minute
   assert.equal(keys.renewed(target), undefined);
   assert.equal(fake.count(), 3);
 });
 
-test('KeySource fails when there is no answer, no set or no URL, keeps nothing of it, and tries again', async () => {
+test('KeySource fails without a response, a key set or a URL, caches no failure, and tries again', async () => {
   await using fake = await FakeProvider.start();
   const { keys, target } = source(fake);
   const reason =
@@ -211,7 +211,7 @@ test('KeySource fails when there is no answer, no set or no URL, keeps nothing o
   await assert.rejects(Promise.resolve(source(fake).keys.current(undefined)), reason('jwks_unknown'));
 });
 
-test('N09: KeySource with pinned keys never fetches', async () => {
+test('KeySource with pinned keys never fetches', async () => {
   await using fake = await FakeProvider.start();
   const { keys, clock, target } = source(fake, fake.keys);
   assert.equal((await keys.current(target)).keys.length, 1);

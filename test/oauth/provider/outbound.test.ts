@@ -29,7 +29,7 @@ const failure =
     return true;
   };
 
-/** A clock that has moved past a stage as soon as `reached` resolves. */
+/** A clock that moves past a stage when `reached` resolves. */
 async function timeOut(
   clock: ManualClock,
   call: Promise<unknown>,
@@ -45,7 +45,7 @@ async function timeOut(
   assert.equal(clock.pending, 0);
 }
 
-/** Accepts and does with each socket what it is told. */
+/** A server that handles each socket with the given function. */
 async function rawServer(
   serve: (socket: Socket) => void,
 ): Promise<{ port: number; accepted: Promise<Socket>; closed: Promise<void> } & AsyncDisposable> {
@@ -73,7 +73,7 @@ async function rawServer(
   };
 }
 
-test('Outbound.call() sends what it is given, asks for JSON without encodings, and gives back status, media type and body', async () => {
+test('Outbound.call() sends the request, asks for JSON without encodings, and returns status, media type and body', async () => {
   await using fake = await FakeProvider.start();
   const calls = outbound();
   fake.failNext('token', {
@@ -103,7 +103,7 @@ test('Outbound.call() sends what it is given, asks for JSON without encodings, a
   assert.deepEqual(calls.load, { running: 0, waiting: 0 });
 });
 
-test('B15: Outbound.call() takes an answer of 1 MiB, and cuts off one byte more, whether its length is announced or not', async () => {
+test('Outbound.call() accepts a response of 1 MiB, and refuses one more byte, with or without Content-Length', async () => {
   await using fake = await FakeProvider.start();
   const calls = outbound();
   fake.failNext('other', { body: Buffer.alloc(MAX_ANSWER_BYTES) });
@@ -115,7 +115,7 @@ test('B15: Outbound.call() takes an answer of 1 MiB, and cuts off one byte more,
   await fake.left();
 });
 
-test('B15: Outbound.call() cuts off chunks without an end, and reads no more than about that', async () => {
+test('Outbound.call() stops an endless chunked response at the size limit', async () => {
   await using fake = await FakeProvider.start();
   let sent = 0;
   fake.failNext('other', {
@@ -137,7 +137,7 @@ test('B15: Outbound.call() cuts off chunks without an end, and reads no more tha
   assert.ok(sent < 16 * MAX_ANSWER_BYTES, `${sent} bytes were sent`);
 });
 
-test('B15: Outbound.call() refuses an encoded answer before reading it: a gzip bomb stays shut', async () => {
+test('Outbound.call() refuses an encoded response before reading it (gzip bomb)', async () => {
   await using fake = await FakeProvider.start();
   fake.failNext('other', {
     headers: { 'content-encoding': 'gzip' },
@@ -150,7 +150,7 @@ test('B15: Outbound.call() refuses an encoded answer before reading it: a gzip b
   await fake.left();
 });
 
-test('B16: Outbound.call() ends after 10 s of connecting', async () => {
+test('Outbound.call() times out after 10 s of connecting', async () => {
   const clock = new ManualClock();
   const asked = Promise.withResolvers<void>();
   const calls = outbound({ clock, resolve: () => asked.resolve() });
@@ -162,7 +162,7 @@ test('B16: Outbound.call() ends after 10 s of connecting', async () => {
   );
 });
 
-test('B16: Outbound.call() ends after 10 s of TLS, and destroys the socket', async () => {
+test('Outbound.call() times out after 10 s of TLS, and destroys the socket', async () => {
   const clock = new ManualClock();
   await using server = await rawServer(() => undefined);
   const hello = server.accepted.then((socket) => once(socket, 'data'));
@@ -175,7 +175,7 @@ test('B16: Outbound.call() ends after 10 s of TLS, and destroys the socket', asy
   await server.closed;
 });
 
-test('B16: Outbound.call() ends after 10 s without a first byte, interim answers notwithstanding, and destroys the socket', async () => {
+test('Outbound.call() times out after 10 s without a first byte, also with interim responses, and destroys the socket', async () => {
   const clock = new ManualClock();
   await using server = await rawServer(() => undefined);
   const asked = server.accepted.then(async (socket) => {
@@ -191,7 +191,7 @@ test('B16: Outbound.call() ends after 10 s without a first byte, interim answers
   await server.closed;
 });
 
-test('B16: Outbound.call() ends after 10 s of body, however it drips, and destroys the socket', async () => {
+test('Outbound.call() times out after 10 s of body, however slowly it arrives, and destroys the socket', async () => {
   const clock = new ManualClock();
   await using server = await rawServer(() => undefined);
   const call = outbound({ clock }).call({ method: 'GET', url: `http://127.0.0.1:${server.port}/` });
@@ -209,7 +209,7 @@ test('B16: Outbound.call() ends after 10 s of body, however it drips, and destro
   assert.equal(clock.pending, 0);
 });
 
-test('B17: Outbound.call() follows no redirect', async () => {
+test('Outbound.call() follows no redirect', async () => {
   await using fake = await FakeProvider.start();
   await using thief = await FakeProvider.start();
   for (const status of [301, 302, 303, 307, 308]) {
@@ -222,7 +222,7 @@ test('B17: Outbound.call() follows no redirect', async () => {
   assert.equal(thief.count(), 0);
 });
 
-test('Outbound.call() fails with the stage and the system error when there is nobody, or somebody who hangs up', async () => {
+test('Outbound.call() fails with the stage and the system error when the peer is absent or hangs up', async () => {
   const closed = await rawServer(() => undefined);
   await closed[Symbol.asyncDispose]();
   await assert.rejects(
@@ -275,7 +275,7 @@ test('Outbound.call() fails with the stage and the system error when there is no
   );
 });
 
-test('Outbound.call() reads an answer with huge headers as a failure', async () => {
+test('Outbound.call() fails for a response with too large headers', async () => {
   await using fake = await FakeProvider.start();
   fake.failNext('other', { headers: { 'x-long': 'x'.repeat(20_000) } });
   await assert.rejects(
@@ -285,7 +285,7 @@ test('Outbound.call() reads an answer with huge headers as a failure', async () 
   await fake.left();
 });
 
-test('Outbound.call() rejects with the reason of its signal: before, while waiting and under way, and the socket goes', async () => {
+test('Outbound.call() rejects with the reason of its signal before, during and after the queue, and destroys the socket', async () => {
   await using fake = await FakeProvider.start();
   const calls = outbound();
   await assert.rejects(
@@ -306,7 +306,7 @@ test('Outbound.call() rejects with the reason of its signal: before, while waiti
   assert.deepEqual(calls.load, { running: 0, waiting: 0 });
 });
 
-test('N05: Outbound.call() resolves a name once, and connects to the address that was checked', async () => {
+test('Outbound.call() resolves a name once, and connects to the checked address', async () => {
   await using fake = await FakeProvider.start();
   let asked = 0;
   const resolve: Resolve = (_host, done) =>
@@ -319,7 +319,7 @@ test('N05: Outbound.call() resolves a name once, and connects to the address tha
   assert.equal(fake.requests[0]?.headers['host'], `provider.test:${fake.port}`);
 });
 
-test('N05: Outbound.call() refuses a guarded call when the name has a private address, be it one of several', async () => {
+test('Outbound.call() refuses a guarded call if any address of the name is private', async () => {
   await using fake = await FakeProvider.start();
   for (const addresses of [
     ['127.0.0.1'],
@@ -362,7 +362,7 @@ test('N05: Outbound.call() refuses a guarded call when the name has a private ad
   assert.equal(fake.sockets.size + fake.count(), 0);
 });
 
-test('N05: Outbound.call() hands one address to a connection that asks for one', async () => {
+test('Outbound.call() passes one address to a connection that asks for one', async () => {
   await using fake = await FakeProvider.start();
   const { getDefaultAutoSelectFamily, setDefaultAutoSelectFamily } = await import('node:net');
   const before = getDefaultAutoSelectFamily();
@@ -382,7 +382,7 @@ test('N05: Outbound.call() hands one address to a connection that asks for one',
   }
 });
 
-test('N06: Outbound.call() verifies certificates whatever NODE_TLS_REJECT_UNAUTHORIZED says, and takes the authorities it is given', async () => {
+test('Outbound.call() verifies certificates whatever NODE_TLS_REJECT_UNAUTHORIZED says, and trusts the given authorities', async () => {
   await using fake = await FakeProvider.start({ isTls: true });
   const before = process.env['NODE_TLS_REJECT_UNAUTHORIZED'];
   const resolve: Resolve = (_host, done) => done(null, [{ address: '127.0.0.1', family: 4 }]);
@@ -422,7 +422,7 @@ test('N06: Outbound.call() verifies certificates whatever NODE_TLS_REJECT_UNAUTH
   }
 });
 
-test('N07: Outbound runs 16 calls at once, lets 64 wait, and refuses the next with temporarily_unavailable', async () => {
+test('Outbound runs 16 calls at once, queues 64, and refuses the next with temporarily_unavailable', async () => {
   await using fake = await FakeProvider.start();
   const calls = outbound();
   const go = Promise.withResolvers<void>();
@@ -442,7 +442,7 @@ test('N07: Outbound runs 16 calls at once, lets 64 wait, and refuses the next wi
   assert.deepEqual(calls.load, { running: 0, waiting: 0 });
 });
 
-test('N07: Outbound lets a call wait no longer than a stage: then temporarily_unavailable', async () => {
+test('Outbound fails with temporarily_unavailable when a call waits longer than a stage', async () => {
   await using fake = await FakeProvider.start();
   const stages: number[] = [];
   class Noting extends ManualClock {
@@ -465,7 +465,7 @@ test('N07: Outbound lets a call wait no longer than a stage: then temporarily_un
   await clock.advance(9_999);
   for (const response of responses) response.writeHead(200, { 'content-length': '2' }).write('{');
   while (stages.filter((ms) => ms === 9_999).length < 16)
-    await new Promise((resolve) => setImmediate(resolve)); // all are at their bodies
+    await new Promise((resolve) => setImmediate(resolve)); // all calls read their bodies
   await clock.advance(1);
   await waiting;
   for (const response of responses) response.end('}');
@@ -473,7 +473,7 @@ test('N07: Outbound lets a call wait no longer than a stage: then temporarily_un
   assert.equal(clock.pending, 0);
 });
 
-test('Outbound forgets a waiting call whose signal is aborted', async () => {
+test('Outbound removes a waiting call when its signal aborts', async () => {
   const calls = outbound({ resolve: () => undefined });
   const running = Array.from({ length: 16 }, () =>
     assert.rejects(calls.call({ method: 'GET', url: 'https://provider.test/' }), ProviderFault),
@@ -491,7 +491,7 @@ test('Outbound forgets a waiting call whose signal is aborted', async () => {
   await Promise.all(running);
 });
 
-test('Outbound.close() ends the calls that run and those that wait, and refuses others', async () => {
+test('Outbound.close() ends running and waiting calls, and refuses later ones', async () => {
   await using fake = await FakeProvider.start();
   const calls = outbound();
   for (let index = 0; index < 16; index++) fake.failNext('other', { until: new Promise(() => undefined) });

@@ -1,5 +1,5 @@
 /**
- * Presets against shapes of answers as the providers document them, and the quirks that need more than data. No provider is called.
+ * Presets against response shapes that the providers document, and quirks that need code. The services are not called.
  */
 import assert from 'node:assert/strict';
 import { createPublicKey, generateKeyPairSync, verify } from 'node:crypto';
@@ -198,13 +198,13 @@ const SHAPES: readonly (readonly [
 ];
 
 for (const [provider, raw, [subject, email, emailVerified, name, picture]] of SHAPES) {
-  test(`${provider.name}: the answer for ${subject} is read`, () => {
+  test(`${provider.name}: the recorded response for ${subject} is read`, () => {
     const user = userInfoOf(settingsOf(provider).mapUser(raw), raw);
     assert.deepEqual({ ...user, raw }, { subject, email, emailVerified, name, picture, raw });
   });
 }
 
-test('Products at an address of their own have the issuer that they write, and no other', () => {
+test('Presets for products at their own address build the issuer that the product writes', () => {
   const issuers = [
     [auth0Provider('tenant.eu.auth0.com', ...credentials), 'https://tenant.eu.auth0.com/'],
     [keycloakProvider('https://id.example', 'staff', ...credentials), 'https://id.example/realms/staff'],
@@ -240,7 +240,7 @@ test('Products at an address of their own have the issuer that they write, and n
     assert.throws(wrong, { code: 'E_OAUTH_PROVIDER' });
 });
 
-test('The client secret for Apple is made from the key for each call, and proves the client for five minutes', () => {
+test('appleProvider() makes a client secret from the key for each call, valid for five minutes', () => {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }) as string;
   const key = { teamId: 'A1B2C3D4E5', keyId: 'F6G7H8I9J0', privateKey: pem };
@@ -283,7 +283,7 @@ test('The client secret for Apple is made from the key for each call, and proves
     );
 });
 
-test('A client secret that a function makes is asked for with each call, and its failure is one of the provider', async () => {
+test('A client secret function is called for each request, and its exception is a provider failure', async () => {
   let fails = false;
   const asked: number[] = [];
   await using site = await LoginSite.open({
@@ -308,7 +308,7 @@ test('A client secret that a function makes is asked for with each call, and its
   assert.equal(site.audited('provider_error').at(-1)?.['reason'], 'client_secret');
 });
 
-/** An OpenID provider of the fake server. */
+/** An OpenID provider on the fake server. */
 const openId = (fake: FakeProvider): Record<string, unknown> => ({
   issuer: fake.url,
   allowInsecure: true,
@@ -318,7 +318,7 @@ const openId = (fake: FakeProvider): Record<string, unknown> => ({
   userinfoUrl: `${fake.url}/userinfo`,
 });
 
-test('Without nonce and PKCE neither is sent nor required, and both are findings', async () => {
+test('Without nonce and PKCE neither is sent or required, and both are findings', async () => {
   await using fake = await FakeProvider.start();
   const provider = linkedinProvider('client', 'secret', openId(fake));
   const clock = new ManualClock();
@@ -355,13 +355,13 @@ test('Without nonce and PKCE neither is sent nor required, and both are findings
   );
 });
 
-test('HS256 id_tokens are signed with the client secret, stand alone, and need 32 bytes', async () => {
+test('HS256 id_tokens are verified with the client secret, exclude other algorithms, and need 32 bytes', async () => {
   await using fake = await FakeProvider.start();
   const secret = 'a-client-secret-of-32-characters';
   const provider = oidcProvider(fake.url, 'client', secret, {
     ...openId(fake),
     idTokenAlgorithms: ['HS256'],
-    jwksUrl: undefined, // the secret is the key
+    jwksUrl: undefined, // the client secret is the key
   });
   const client = new ProviderClient(provider, { clock: new ManualClock(), log: collectedLog().logger });
   const { createHmac } = await import('node:crypto');
@@ -404,7 +404,7 @@ test('HS256 id_tokens are signed with the client secret, stand alone, and need 3
     });
 });
 
-test('Another name of client_id stands in the authorization URL and in the token request', async () => {
+test('clientIdName renames the parameter in the authorization URL and in the token request', async () => {
   await using site = await LoginSite.open({ provider: { clientIdName: 'client_key' } });
   const { page, state } = await site.begin();
   assert.deepEqual(
@@ -416,7 +416,7 @@ test('Another name of client_id stands in the authorization URL and in the token
   assert.deepEqual([form.get('client_key'), form.has('client_id')], ['client', false]);
 });
 
-test('Scopes that come as a list are read (Twitch)', () => {
+test('A list of scopes in the token response is read (Twitch)', () => {
   const answer = {
     status: 200,
     mediaType: 'application/json',

@@ -97,7 +97,7 @@ test('OAuthProvider shows its name, client id, issuer and scopes, and has defaul
   );
 });
 
-test('allowInsecure names hosts that are reached without TLS, and production refuses them', () => {
+test('allowInsecure names hosts to reach without TLS, and production refuses them', () => {
   const compose = (allowInsecure: boolean | readonly string[], host = 'keycloak:8080'): OAuthProvider =>
     new OAuthProvider({
       name: 'kc',
@@ -119,7 +119,7 @@ test('allowInsecure names hosts that are reached without TLS, and production ref
     assert.throws(() => compose(bad as never), { code: 'E_OPTION_RANGE' });
 });
 
-test('OAuthProvider prints without its client secret, however it is printed', () => {
+test('OAuthProvider hides its client secret in every form of printing', () => {
   for (const provider of [
     new OAuthProvider(BASE),
     githubProvider('id', 'very-secret-value'),
@@ -134,7 +134,7 @@ test('OAuthProvider prints without its client secret, however it is printed', ()
   }
 });
 
-test('N01: OAuthProvider refuses each URL that is not https', () => {
+test('OAuthProvider refuses each URL that is not https', () => {
   for (const name of [
     'authorizeUrl',
     'tokenUrl',
@@ -159,7 +159,7 @@ test('N01: OAuthProvider refuses each URL that is not https', () => {
   refused({ allowInsecure: true, tokenUrl: 'http://10.0.0.1/token' }, /another machine/);
 });
 
-test('OAuthProvider refuses what cannot work, each with what is wrong', () => {
+test('OAuthProvider refuses invalid options, and says what is wrong', () => {
   refused({ name: 'Own' }, /its name/);
   refused({ name: '' }, /its name/);
   refused({ name: 'a'.repeat(33) }, /its name/);
@@ -175,7 +175,7 @@ test('OAuthProvider refuses what cannot work, each with what is wrong', () => {
   refused({ discoveryUrl: 'https://own.test/metadata' }, /its issuer is missing/);
   refused({ authorizeUrl: undefined }, /neither an issuer/);
   refused({ tokenUrl: undefined }, /neither an issuer/);
-  refused({ userinfoUrl: undefined }, /nobody says who the user is/);
+  refused({ userinfoUrl: undefined }, /nothing identifies the user/);
   refused(
     { tenants: ['9188040d-6c67-4c5b-b112-36a304b66dad'], issuer: 'https://own.test' },
     /without \{tenantid\}/,
@@ -183,7 +183,7 @@ test('OAuthProvider refuses what cannot work, each with what is wrong', () => {
   refused({ authorizeParams: { state: 'x' } }, /include "state"/);
   refused({ authorizeParams: { response_mode: 'fragment' } }, /include "response_mode"/);
   for (const max_age of ['', '-1', '1.5', '1e3', ' 60', 'day', '9'.repeat(10)])
-    refused({ authorizeParams: { max_age } }, /max_age that is no whole number/);
+    refused({ authorizeParams: { max_age } }, /max_age that is not a whole number/);
   refused(
     { metadata: { issuer: 'https://other.test' }, issuer: 'https://own.test' },
     /issuer is not the one configured/,
@@ -191,7 +191,7 @@ test('OAuthProvider refuses what cannot work, each with what is wrong', () => {
   refused({ metadata: { issuer: 'https://own.test', jwks_uri: 'http://own.test' } }, /jwks_uri is not https/);
   refused(
     { metadata: { issuer: 'https://own.test', token_endpoint: 5 } },
-    /token_endpoint is no absolute URL/,
+    /token_endpoint is not an absolute URL/,
   );
   refused(
     { metadata: { issuer: 'https://own.test', jwks_uri: 'https://keys.test' }, requireSameSite: true },
@@ -199,12 +199,15 @@ test('OAuthProvider refuses what cannot work, each with what is wrong', () => {
   );
   refused({ metadata: { issuer: 'https://own.test' } }, /its keys are neither/);
   refused({ metadata: { issuer: 'https://own.test' }, authorizeUrl: undefined }, /neither an issuer/);
-  refused({ metadata: { issuer: 'https://own.test' }, userinfoUrl: undefined, scopes: ['a'] }, /nobody says/);
+  refused(
+    { metadata: { issuer: 'https://own.test' }, userinfoUrl: undefined, scopes: ['a'] },
+    /nothing identifies/,
+  );
   refused({ caFile: join(tmpdir(), 'svc-there-is-no-such-file.pem') }, /its caFile/);
   new OAuthProvider({ ...BASE, clientSecret: undefined, clientAuth: 'none' });
 });
 
-test('OAuthProvider refuses options of the wrong kind, and those it does not know: a switch for TLS is not among them (N06)', () => {
+test('OAuthProvider refuses options of a wrong type and unknown ones; no option switches TLS verification off', () => {
   for (const [name, value] of Object.entries({
     clientAuth: 'jwt',
     idTokenAlgorithms: ['HS512'],
@@ -226,7 +229,7 @@ test('OAuthProvider refuses options of the wrong kind, and those it does not kno
     refused({ [name]: false } as never, new RegExp(name), 'E_OPTION_UNKNOWN');
 });
 
-test('N06: OAuthProvider reads caFile once, and refuses one without a certificate', (t) => {
+test('OAuthProvider reads caFile once, and refuses a file without a certificate', (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'svc-ca-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const file = join(folder, 'ca.pem');
@@ -280,7 +283,7 @@ test("githubProvider() has GitHub's endpoints, scopes and quirks as data", () =>
     assert.equal(mapUser({ id }).subject, undefined, String(id));
 });
 
-test("googleProvider() has Google's endpoints and asks for no refresh token", () => {
+test("googleProvider() has Google's endpoints and requests no refresh token", () => {
   const provider = googleProvider('id', 'secret');
   assert.deepEqual(
     { ...provider },
@@ -299,7 +302,7 @@ test("googleProvider() has Google's endpoints and asks for no refresh token", ()
   assert.equal(mapUser({ sub: '1', email: 'a@example.test', email_verified: 'true' }).emailVerified, false);
 });
 
-test('presets take any option in place of their own, and ignore those that are undefined', () => {
+test('presets accept any option as override, and ignore undefined ones', () => {
   const provider = githubProvider('id', 'secret', {
     name: 'work',
     tokenUrl: 'https://git.example.test/token',
@@ -319,7 +322,7 @@ test('presets take any option in place of their own, and ignore those that are u
   );
 });
 
-test('B22: standardUser() takes email_verified as true only, or as the text "true" where that is accepted', () => {
+test('standardUser() accepts only true for email_verified, or the text "true" if that is allowed', () => {
   for (const value of ['true', 1, 'TRUE', null, undefined, {}, false])
     assert.equal(standardUser({ sub: 'a', email_verified: value }).emailVerified, false);
   assert.equal(standardUser({ sub: 'a', email_verified: true }).emailVerified, true);
@@ -328,7 +331,7 @@ test('B22: standardUser() takes email_verified as true only, or as the text "tru
   assert.equal(settingsOf(lenient).mapUser({ sub: 'a', email_verified: 'yes' }).emailVerified, false);
 });
 
-test('postedName() puts first and last name together, and makes nothing of what has another form, is too long or cannot be shown', () => {
+test('postedName() joins first and last name, and returns null for other forms, too long or unprintable names', () => {
   const named = (name: unknown): string | null => postedName(JSON.stringify({ name }));
   assert.equal(named({ firstName: ' Ada', lastName: 'Lovelace ' }), 'Ada Lovelace');
   assert.deepEqual(
@@ -360,7 +363,7 @@ test('postedName() puts first and last name together, and makes nothing of what 
     assert.equal(postedName(text), null);
 });
 
-test('B22: userInfoOf() gives every member a value, vouches for no absent e-mail, and freezes', () => {
+test('userInfoOf() sets every member, never verifies an absent e-mail, and freezes the result', () => {
   const raw = JSON.parse('{"sub":"a","__proto__":{"admin":true}}') as Record<string, unknown>;
   const info = userInfoOf({ subject: 'a', emailVerified: true }, raw);
   assert.deepEqual(
@@ -394,7 +397,7 @@ test('B22: userInfoOf() gives every member a value, vouches for no absent e-mail
   }
 });
 
-test('joinClaims() never lets the e-mail of one source wear the mark of the other', () => {
+test('joinClaims() takes e-mail and its verification from the same source', () => {
   assert.deepEqual(
     joinClaims(
       { sub: 'a', email: 'a@x.test', email_verified: true, hd: 'x' },

@@ -1,5 +1,5 @@
 /**
- * A provider that says what a test tells it to, counts who asks, and by default logs Ada in.
+ * A scripted identity provider: it counts requests, and by default logs Ada in.
  */
 import { createHash, generateKeyPairSync, randomBytes, sign } from 'node:crypto';
 import { once } from 'node:events';
@@ -10,7 +10,7 @@ import type { JsonWebKey, KeyObject, KeyPairKeyObjectResult } from 'node:crypto'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 
-/** A request that has arrived. */
+/** A received request. */
 export interface SeenRequest {
   readonly endpoint: Endpoint;
   readonly method: string;
@@ -19,21 +19,21 @@ export interface SeenRequest {
   readonly form: URLSearchParams;
 }
 
-/** Its endpoints, by the last part of the path. */
+/** Endpoints, by the last part of the path. */
 export type Endpoint = 'discovery' | 'token' | 'userinfo' | 'emails' | 'jwks' | 'other';
 
-/** What is said instead of the usual. A body that is an object is sent as JSON. */
+/** A response instead of the default one. A body that is an object is sent as JSON. */
 export interface Scripted {
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: unknown;
-  /** Nothing is said before this resolves. */
+  /** The response waits for it. */
   readonly until?: Promise<unknown>;
-  /** Takes over the answer. */
+  /** Handles the response itself. */
   readonly answer?: (response: ServerResponse, request: IncomingMessage) => void;
 }
 
-/** The three kinds of keys, made once: they cost time. */
+/** Keys of three kinds, generated once because that takes time. */
 export const RSA: KeyPairKeyObjectResult = generateKeyPairSync('rsa', { modulusLength: 2_048 });
 export const EC: KeyPairKeyObjectResult = generateKeyPairSync('ec', { namedCurve: 'P-256' });
 export const EC384: KeyPairKeyObjectResult = generateKeyPairSync('ec', { namedCurve: 'P-384' });
@@ -48,7 +48,7 @@ const PATHS: Readonly<Record<string, Endpoint | undefined>> = {
   '/jwks': 'jwks',
 };
 
-/** A JWS with any header and any claims. */
+/** Signs a JWS with any header and claims. */
 export function jws(
   header: Readonly<Record<string, unknown>>,
   claims: unknown,
@@ -65,7 +65,7 @@ export function jws(
   return `${parts}.${sign(header['alg'] === 'EdDSA' ? null : `sha${bits}`, Buffer.from(parts), how).toString('base64url')}`;
 }
 
-/** The public half as a member of a set. */
+/** The public key as a member of a set. */
 export function jwk(
   key: KeyObject,
   more: Readonly<Record<string, unknown>> = {},
@@ -73,15 +73,15 @@ export function jwk(
   return { ...key.export({ format: 'jwk' }), ...more };
 }
 
-/** Runs on a free port of 127.0.0.1 until it is disposed. */
+/** A server on a free port of 127.0.0.1 until it is disposed. */
 export class FakeProvider {
   readonly requests: SeenRequest[] = [];
   readonly sockets: Set<Socket> = new Set();
   /** The key set. */
   keys: unknown[] = [jwk(RSA.publicKey, { kid: 'rsa', use: 'sig', alg: 'RS256' })];
-  /** Added to, or replacing, claims of the id_token. */
+  /** Claims added to the id_token, or replacing its own. */
   claims: Record<string, unknown> = {};
-  /** Nonce of the id_token; set by the test, since nobody sees the authorization page. */
+  /** Nonce of the id_token. The test sets it, because no browser opens the authorization page. */
   nonce = 'n-1';
   user: unknown = {
     sub: 'ada',
@@ -126,34 +126,34 @@ export class FakeProvider {
   get port(): number {
     return (this.#server.address() as AddressInfo).port;
   }
-  /** Its issuer, and the beginning of all its URLs. */
+  /** The issuer, and the prefix of all its URLs. */
   get url(): string {
     return `${this.#scheme}://127.0.0.1:${this.port}`;
   }
 
-  /** How many requests there were, at one endpoint or at all. */
+  /** Number of requests, at one endpoint or at all. */
   count(endpoint?: Endpoint): number {
     return endpoint === undefined
       ? this.requests.length
       : this.requests.filter((each) => each.endpoint === endpoint).length;
   }
 
-  /** The next request there is answered like this; several are answered in the order of their scripts. */
+  /** Scripts the next response of an endpoint; several scripts are used in order. */
   failNext(endpoint: Endpoint, scripted: Scripted): void {
     this.#next.set(endpoint, [...(this.#next.get(endpoint) ?? []), scripted]);
   }
 
-  /** Resolves once there have been so many requests. */
+  /** Resolves after so many requests. */
   async arrived(count: number): Promise<void> {
     while (this.requests.length < count) await new Promise((resolve) => setImmediate(resolve));
   }
 
-  /** Resolves once nobody is connected any more. */
+  /** Resolves when no client is connected. */
   async left(): Promise<void> {
     while (this.sockets.size > 0) await new Promise((resolve) => setImmediate(resolve));
   }
 
-  /** An id_token, with claims and the id of its key as the test wants them. */
+  /** An id_token with these claims and key id. */
   idToken(claims: Readonly<Record<string, unknown>> = {}, kid: string = 'rsa'): string {
     const iat = this.nowSeconds();
     return jws(
@@ -230,7 +230,7 @@ export class FakeProvider {
   }
 }
 
-/** The left half of a SHA-256, as `at_hash` is. */
+/** The left half of a SHA-256 hash, as in `at_hash`. */
 export function halfHash(text: string, algorithm: string = 'sha256'): string {
   const digest = createHash(algorithm).update(text).digest();
   return digest.subarray(0, digest.length / 2).toString('base64url');

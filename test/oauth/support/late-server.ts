@@ -1,16 +1,16 @@
 /**
- * A server whose address is known before what it answers with: a provider has to know the application's address, and the
- * application the provider's.
+ * A server whose address is known before its handler: a provider needs the application's address, and the application needs the
+ * provider's.
  */
 import { once } from 'node:events';
 import http from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** Answers requests, as node:http has them. */
+/** A node:http request handler. */
 export type Listener = (request: IncomingMessage, response: ServerResponse) => unknown;
 
-/** Runs on a free port of 127.0.0.1 until it is disposed. Requests wait until there is somebody to answer them. */
+/** A server on a free port of 127.0.0.1 until it is disposed. Requests wait until there is a handler. */
 export class LateServer implements AsyncDisposable {
   readonly #server: Server;
   readonly #listener = Promise.withResolvers<Listener>();
@@ -28,12 +28,12 @@ export class LateServer implements AsyncDisposable {
     return late;
   }
 
-  /** Without a slash at the end. */
+  /** Without a trailing slash. */
   get url(): string {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** From now on requests are answered, those that have waited first. */
+  /** Sets the handler; waiting requests come first. */
   answerWith(listener: Listener): void {
     this.#listener.resolve(listener);
   }

@@ -1,10 +1,10 @@
 /**
- * A browser without a screen: keeps cookies, follows redirects, fills in forms. No scripts run in it.
+ * A browser without scripts: keeps cookies, follows redirects, submits forms.
  */
 import assert from 'node:assert/strict';
 import { CookieJar } from 'svc/testing';
 
-/** What it has come to. */
+/** The final page. */
 export interface Visited {
   readonly url: URL;
   readonly response: Response;
@@ -13,13 +13,13 @@ export interface Visited {
 
 const MAX_REDIRECTS = 10;
 
-/** One visitor. */
+/** One browser. */
 export class ScriptedBrowser {
   readonly cookies: CookieJar = new CookieJar(Date.now);
-  /** Every address so far, the redirects too. */
+  /** Every address so far, including redirects. */
   readonly history: URL[] = [];
 
-  /** Opens a page. A redirect to `stopAt`, so far as its address begins so, is not followed: `location` has it then. */
+  /** Opens a page. A redirect to an address that starts with `stopAt` is not followed; the response's `location` has it. */
   async open(
     url: URL | string,
     {
@@ -50,7 +50,7 @@ export class ScriptedBrowser {
     throw new Error(`It never ends: ${this.history.join(' → ')}`);
   }
 
-  /** Sends the only form of a page, with its hidden fields and these. */
+  /** Submits the only form of a page, with its hidden fields and these. */
   submit(
     { url, text }: Visited,
     fields: Readonly<Record<string, string>> = {},

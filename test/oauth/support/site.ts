@@ -1,5 +1,5 @@
 /**
- * An application with logins, the provider that they go to, and browsers: what a visitor of it sees, request by request.
+ * An application with logins, its identity provider, and browsers.
  */
 import assert from 'node:assert/strict';
 import { SessionMiddleware, Svc } from 'svc';
@@ -12,27 +12,27 @@ import type { Env, SvcOptions } from 'svc';
 import type { OAuthPluginOptions, OAuthProviderOptions } from 'svc/oauth';
 import type { TestClientOptions, TestRequest } from 'svc/testing';
 
-/** Random text, for tests alone. */
+/** Random text, only for tests. */
 export const SECRET = 'kR7#vq2Lw9!xTz4mYb8@cN3$fHs6^jDg';
 
 export interface LoginSiteOptions {
   readonly env?: Env;
   readonly plugin?: Partial<OAuthPluginOptions>;
   readonly provider?: Partial<OAuthProviderOptions>;
-  /** Names of providers, all of them the same server. */
+  /** Names of several providers, all on one server. */
   readonly names?: readonly string[];
   readonly app?: SvcOptions;
   /** Default: in production. */
   readonly hasDatabase?: boolean;
-  /** Which one. Default: SQLite in memory. */
+  /** The database. Default: SQLite in memory. */
   readonly database?: () => Promise<SiteDatabase>;
   readonly hasSession?: boolean;
-  /** What else the application has. */
+  /** Additional set-up of the application. */
   readonly more?: (app: Svc) => void;
   readonly listen?: boolean;
 }
 
-/** What a login or a refresh answers. */
+/** Body of a token response. */
 export interface Tokens {
   readonly access_token: string;
   readonly token_type: string;
@@ -41,15 +41,15 @@ export interface Tokens {
   readonly scope: string;
 }
 
-/** A login that has been begun. */
+/** A login that was started. */
 export interface BegunVisit {
   readonly response: Response;
-  /** The provider's page. */
+  /** Address of the provider's page. */
   readonly page: URL;
   readonly state: string;
 }
 
-/** A provider of the fake server, which is no OpenID provider unless `issuer` says so. */
+/** A provider on the fake server; an OpenID provider only with `issuer`. */
 export function fakeProvider(fake: FakeProvider, options: Partial<OAuthProviderOptions> = {}): OAuthProvider {
   return new OAuthProvider({
     name: 'fake',
@@ -67,15 +67,15 @@ export function fakeProvider(fake: FakeProvider, options: Partial<OAuthProviderO
   });
 }
 
-/** The database of one application, and what is done when that has ended. */
+/** Database of one application, and its tear-down. */
 export interface SiteDatabase {
   readonly plugin: DatabasePlugin;
   readonly end?: () => Promise<void>;
 }
 
-/** One application, any number of browsers. */
+/** One application with any number of browsers. */
 export class LoginSite implements AsyncDisposable {
-  /** Whose databases there are instead of SQLite in memory: then every application has one, but where a test says that it has none. */
+  /** Replaces SQLite in memory. Then every application has a database, unless a test refuses one. */
   static databases: (() => Promise<SiteDatabase>) | undefined;
   readonly #end: (() => Promise<void>) | undefined;
   readonly fake: FakeProvider;
@@ -149,8 +149,11 @@ export class LoginSite implements AsyncDisposable {
   }
 
   /** Another browser. */
-  browser(): TestClient {
-    const client = new TestClient(this.app, this.#client);
+  browser(baseUrl?: string): TestClient {
+    const client = new TestClient(this.app, {
+      ...this.#client,
+      ...(baseUrl === undefined ? {} : { baseUrl }),
+    });
     this.#others.push(client);
     return client;
   }
@@ -169,7 +172,7 @@ export class LoginSite implements AsyncDisposable {
     return { response, page, state: page.searchParams.get('state')! };
   }
 
-  /** What the provider sends the browser back with. */
+  /** Opens the callback with these parameters. */
   back(
     query: Readonly<Record<string, string | readonly string[]>>,
     {
@@ -180,7 +183,7 @@ export class LoginSite implements AsyncDisposable {
     return client.get(path, { query });
   }
 
-  /** A whole login. */
+  /** Performs a whole login. */
   async login(client: TestClient = this.client): Promise<Tokens> {
     const { state } = await this.begin({}, { client });
     const response = await this.back({ code: 'c-1', state }, { client });
@@ -188,7 +191,7 @@ export class LoginSite implements AsyncDisposable {
     return (await response.json()) as Tokens;
   }
 
-  /** A refresh. The hold moves the clock by itself. */
+  /** Performs a refresh. Its wait moves the clock by itself. */
   refresh(
     token: string,
     more: Readonly<Record<string, string>> = {},
@@ -209,7 +212,7 @@ export class LoginSite implements AsyncDisposable {
     return client.post('/oauth/revoke', { form });
   }
 
-  /** Events of the audit trail by name, or all. */
+  /** Events of the audit trail, all or by name. */
   audited(event?: string): Record<string, unknown>[] {
     return this.events.filter(
       (line) => line['logger'] === 'svc_oauth' && (event === undefined || line['event'] === event),
@@ -227,7 +230,7 @@ export class LoginSite implements AsyncDisposable {
   }
 }
 
-/** Asserts a refusal in the form of OAuth, and gives its body. */
+/** Asserts a refusal in the form of OAuth, and returns its body. */
 export async function refusedAs(
   response: Response,
   status: number,
@@ -264,7 +267,7 @@ export function cookiesOf(
   );
 }
 
-/** What a token claims, unverified. */
+/** Claims of a token, unverified. */
 export function claimsOf(token: string): Record<string, unknown> {
   return JSON.parse(Buffer.from(token.split('.')[1]!, 'base64url').toString()) as Record<string, unknown>;
 }

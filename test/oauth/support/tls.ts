@@ -1,9 +1,9 @@
 /**
- * A certificate for localhost, provider.test and 127.0.0.1, and the authority that signed it, known to nobody else. Only for
- * tests: the key is public by being here. Both end in 2126.
+ * A certificate for localhost, provider.test and 127.0.0.1, and its authority, which no system trusts. Only for tests: the key is
+ * public. Both end in 2126.
  */
 
-/** The authority, as a `caFile` holds it. */
+/** The authority, as in a `caFile`. */
 export const AUTHORITY_PEM = `-----BEGIN CERTIFICATE-----
 MIIBkTCCATegAwIBAgIUQ+QEUpKy1Bj5oSSfCEkx5qrEuK8wCgYIKoZIzj0EAwIw
 HTEbMBkGA1UEAwwSc3ZjIHRlc3QgYXV0aG9yaXR5MCAXDTI2MTEyMTE0NDY1NFoY

@@ -1,5 +1,5 @@
 /**
- * Proofs of possession: T24, RFC 9449 with its example, RFC 7638 with its vector, and what BearerAuth makes of bound tokens.
+ * DPoP: the example of RFC 9449, the vector of RFC 7638, and bound tokens at BearerAuth.
  */
 import assert from 'node:assert/strict';
 import { createHash, createPublicKey, generateKeyPairSync, sign } from 'node:crypto';
@@ -25,7 +25,7 @@ import type { JsonWebKey, KeyObject } from 'node:crypto';
 import type { HttpRequest } from '../../../src/http/contracts.ts';
 import type { LoginSiteOptions, SiteDatabase, Tokens } from '../support/site.ts';
 
-/** A client's key, and how it signs. */
+/** A client's key pair. */
 interface ClientKey {
   readonly alg: string;
   readonly privateKey: KeyObject;
@@ -97,7 +97,7 @@ async function bound(site: LoginSite, key: ClientKey = EC): Promise<Tokens> {
   return (await response.json()) as Tokens;
 }
 
-/** A request, as far as proofs look at it. */
+/** The parts of a request that a proof covers. */
 function requestOf(headers: Record<string, string>, parts: Partial<HttpRequest> = {}): HttpRequest {
   return {
     state: new RequestState(new AppState()),
@@ -142,7 +142,7 @@ function judge(clock: ManualClock): {
   return { dpop, reasonOf };
 }
 
-test('The thumbprint is that of RFC 7638 §3.1, whatever else the key has', () => {
+test('A thumbprint equals that of RFC 7638 §3.1, whatever other members the key has', () => {
   const jwk = {
     kty: 'RSA',
     e: 'AQAB',
@@ -156,7 +156,7 @@ test('The thumbprint is that of RFC 7638 §3.1, whatever else the key has', () =
   );
 });
 
-test('The proof of RFC 9449 §4.1 is one for its request, with the thumbprint of §6.1', async () => {
+test('The proof of RFC 9449 §4.1 is valid for its request, with the thumbprint of §6.1', async () => {
   const example =
     'eyJ0eXAiOiJkcG9wK2p3dCIsImFsZyI6IkVTMjU2IiwiandrIjp7Imt0eSI6IkVDIiwieCI6Imw4dEZyaHgtMzR0VjNoUklDUkRZOXpDa0RscEJoRjQyVVFVZldWQVdCRnMiLCJ5IjoiOVZFNGpmX09rX282NHpiVFRsY3VOSmFqSG10NnY5VERWclUwQ2R2R1JEQSIsImNydiI6IlAtMjU2In19' +
     '.eyJqdGkiOiItQndDM0VTYzZhY2MybFRjIiwiaHRtIjoiUE9TVCIsImh0dSI6Imh0dHBzOi8vc2VydmVyLmV4YW1wbGUuY29tL3Rva2VuIiwiaWF0IjoxNTYyMjYyNjE2fQ.2-GxA6T8lP4vfrg8v-FdWP0A0zdrj8igiMLvqRMUvwnQg4PtFLbdLXiOSsX0x7NVY-FNyJK70nfbV37xRZT3Lg';
@@ -172,7 +172,7 @@ test('The proof of RFC 9449 §4.1 is one for its request, with the thumbprint of
   });
 });
 
-test('T24 Each check of a proof refuses by itself', async () => {
+test('Each check of a proof refuses on its own', async () => {
   const clock = new ManualClock();
   const now = Math.floor(clock.nowMs() / 1_000);
   const { reasonOf } = judge(clock);
@@ -261,7 +261,7 @@ test('T24 Each check of a proof refuses by itself', async () => {
   assert.equal(await reasonOf(proof(clock), { host: '' }), 'htu', 'a request without a host');
 });
 
-test('T24 A proof counts once for as long as it could, and its id is that of its key alone', async () => {
+test('A proof counts once during its lifetime, and its jti belongs to its key', async () => {
   const clock = new ManualClock();
   const { reasonOf } = judge(clock);
   const ahead = proof(clock, EC, { claims: { jti: 'one', iat: Math.floor(clock.nowMs() / 1_000) + 60 } });
@@ -277,7 +277,7 @@ test('T24 A proof counts once for as long as it could, and its id is that of its
   assert.equal(answers.filter((each) => each === 'accepted').length, 1);
 });
 
-test('T24 A proof that one process has used is refused by another (RFC 9449 §11.1)', async (t) => {
+test('A proof that one process has used is refused by another (RFC 9449 §11.1)', async (t) => {
   const url = `sqlite:${join(folder(t), 'data.db')}`;
   const database = (): Promise<SiteDatabase> =>
     Promise.resolve({ plugin: new DatabasePlugin(url, { migrations: 'apply' }) });
@@ -292,7 +292,7 @@ test('T24 A proof that one process has used is refused by another (RFC 9449 §11
   assert.equal((await refresh(two, other, proof(two.clock))).status, 200);
 });
 
-test('T24 Every token response and refusal has a nonce; one that is too old is refused (RFC 9449 §8)', async () => {
+test('Every token response and refusal has a nonce; an expired nonce is refused (RFC 9449 §8)', async () => {
   await using site = await open('optional');
   const { refresh_token: token } = await site.login();
   const refused = await refresh(site, token, 'x');
@@ -322,7 +322,7 @@ test('T24 Every token response and refusal has a nonce; one that is too old is r
   assert.match(challenged.headers.get('dpop-nonce')!, /^[\w-]+\.[\w-]{22}$/);
 });
 
-test('T24 With dpopNonces required a proof without a nonce is refused, with one for the next attempt', async () => {
+test('With dpopNonces "required" a proof without a nonce is refused, and the response has one for the next attempt', async () => {
   await using site = await open('optional', { plugin: { dpopNonces: 'required' } });
   const { refresh_token: token } = await site.login();
   const refused = await refresh(site, token, proof(site.clock));
@@ -331,7 +331,7 @@ test('T24 With dpopNonces required a proof without a nonce is refused, with one 
   assert.equal((await refresh(site, token, proof(site.clock, EC, { claims: { nonce } }))).status, 200);
 });
 
-test('T24 A login that names its key is bound from the first token (RFC 9449 §10)', async () => {
+test('A login with dpop_jkt is bound from its first token (RFC 9449 §10)', async () => {
   await using site = await open('required');
   const { state } = await site.begin({ dpop_jkt: EC.jkt });
   const tokens = (await (await site.back({ code: 'c', state })).json()) as Tokens;
@@ -357,7 +357,7 @@ test('T24 A login that names its key is bound from the first token (RFC 9449 §1
   );
 });
 
-test('T24 No mutation of a proof is one', async () => {
+test('No mutation of a proof is accepted', async () => {
   const clock = new ManualClock();
   const { reasonOf } = judge(clock);
   const random = seeded(9_449);
@@ -375,7 +375,7 @@ test('T24 No mutation of a proof is one', async () => {
   assert.equal(await reasonOf(good), 'accepted');
 });
 
-test('T24 The first refresh with a proof binds the login, and no other key refreshes it', async () => {
+test('The first refresh with a proof binds the login, and no other key refreshes it', async () => {
   for (const env of ['test', 'production'] as const) {
     await using site = await open('optional', { hasDatabase: env === 'production' });
     const first = await site.login();
@@ -408,7 +408,7 @@ test('T24 The first refresh with a proof binds the login, and no other key refre
   }
 });
 
-test('T24 Of several keys that would bind a login, one does', async () => {
+test('One of several keys that bind a login at the same time succeeds', async () => {
   await using site = await open('optional', { hasDatabase: true });
   const { refresh_token: token } = await site.login();
   const keys = [EC, OTHER, EC, OTHER, keyOf('EdDSA')];
@@ -433,7 +433,7 @@ test('T24 Of several keys that would bind a login, one does', async () => {
   assert.equal((await site.oauth.listSessions('user-ada')).length, 1);
 });
 
-test('T24 Whoever binds a stolen token loses it as soon as its owner comes', async () => {
+test('A thief who binds a stolen token loses it when its owner refreshes', async () => {
   await using site = await open();
   const { refresh_token: token } = await site.login();
   const thief = (await (await refresh(site, token, proof(site.clock, OTHER))).json()) as Tokens;
@@ -442,7 +442,7 @@ test('T24 Whoever binds a stolen token loses it as soon as its owner comes', asy
   await refusedAs(await refresh(site, thief.refresh_token, proof(site.clock, OTHER)), 400, 'invalid_grant');
 });
 
-test('T24 A lost answer is given again to the key that it was for', async () => {
+test('A lost response is repeated only for the same key', async () => {
   await using site = await open('optional', { plugin: { refreshGraceSeconds: 10 } });
   const { refresh_token: token } = await bound(site);
   const lost = (await (await refresh(site, token, proof(site.clock))).json()) as Tokens;
@@ -454,7 +454,7 @@ test('T24 A lost answer is given again to the key that it was for', async () => 
   );
 });
 
-test('T24 Where proofs are required nobody refreshes without; where they are off none is looked at, and bound logins stay bound', async () => {
+test('POST /oauth/token requires a DPoP proof when dpop is "required"; with "off" it ignores proofs, and bound logins stay bound', async () => {
   await using strict = await open('required');
   const { refresh_token: token } = await strict.login();
   await refusedAs(await refresh(strict, token), 400, 'invalid_dpop_proof');
@@ -468,7 +468,7 @@ test('T24 Where proofs are required nobody refreshes without; where they are off
   assert.deepEqual([answer.status, ((await answer.json()) as Tokens).token_type], [200, 'Bearer']);
 });
 
-test('T24 A bound access token counts with a proof of its key for the request and the token, and once', async () => {
+test('A bound access token needs a proof of its key for request and token, and each proof counts once', async () => {
   await using site = await open('optional', { plugin: { enforceValidAfter: true } });
   const { access_token: token } = await bound(site);
   const claims = { htm: 'GET', htu: 'http://localhost/me', ath: athOf(token) };
@@ -514,7 +514,7 @@ test('T24 A bound access token counts with a proof of its key for the request an
   );
 });
 
-test('T24 A refusal names both schemes, and the error with the one that was tried (RFC 9449 §7.1)', async () => {
+test('A 401 challenge names both schemes, with the error for the one that was used (RFC 9449 §7.1)', async () => {
   await using site = await open();
   const { access_token: token } = await bound(site);
   const claims = { htm: 'GET', htu: 'http://localhost/me', ath: athOf(token) };
@@ -554,7 +554,7 @@ test('T24 A refusal names both schemes, and the error with the one that was trie
   assert.equal((await without.client.get('/me')).headers.get('www-authenticate'), 'Bearer');
 });
 
-test('T24 An access token that is not bound counts as Bearer alone', async () => {
+test('An unbound access token is accepted as Bearer only', async () => {
   await using site = await open();
   const { access_token: token } = await site.login();
   assert.equal((await site.client.get('/me', { headers: { authorization: `Bearer ${token}` } })).status, 200);
@@ -571,7 +571,7 @@ test('T24 An access token that is not bound counts as Bearer alone', async () =>
   assert.equal((await site.client.get('/me', { headers: { authorization: 'DPoP' } })).status, 401);
 });
 
-test('A claim cnf that names no key is worth nothing', async () => {
+test('A claim cnf without a key is refused', async () => {
   await using site = await open('optional', {
     plugin: { onUser: () => ({ sub: 'ada', scopes: ['read'], claims: { cnf: 'x' } }) },
   });
@@ -583,7 +583,7 @@ test('A claim cnf that names no key is worth nothing', async () => {
     );
 });
 
-test('Proofs are not for cookie mode', async () => {
+test('Cookie mode refuses the option dpop', async () => {
   await using site = await LoginSite.open();
   const make = (dpop: string) => () =>
     new OAuthPlugin({
@@ -596,7 +596,7 @@ test('Proofs are not for cookie mode', async () => {
   assert.ok(make('off')());
 });
 
-test('A call of a tool over HTTP is proved by the request that brings it, once', async () => {
+test('A tool call over HTTP is proved by the request that brings it, once', async () => {
   await using site = await LoginSite.open({
     plugin: { dpop: 'optional', scopes: ['read'] },
     more: (app) =>

@@ -1,5 +1,5 @@
 /**
- * The state machine of refresh tokens, row by row of its table, over the store in memory and an own clock.
+ * The state machine of refresh tokens, on the memory store with a manual clock.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -67,7 +67,7 @@ function machine(
       ip: null,
       keyThumbprint: null,
     });
-  /** A refresh whose response has not gone out. */
+  /** A refresh whose response was not sent yet. */
   const answer = (
     text: string,
     request: { arrivedAt?: number; scopes?: readonly string[]; keyThumbprint?: string | null } = {},
@@ -90,12 +90,12 @@ function machine(
   return { clock, store, codec, tokens, login, answer, refresh, events, names };
 }
 
-/** A clock that only the test moves: pauses wait for it. */
+/** A clock that only the test moves; pauses wait for it. */
 function still(clock = new ManualClock()): { clock: ManualClock; pause: (ms: number) => Promise<void> } {
   return { clock, pause: (ms) => clock.sleep(ms) };
 }
 
-/** Time passes for requests that are under way: they go as far as they can first. */
+/** Moves the clock, after requests in flight have gone as far as they can. */
 async function pass(clock: ManualClock, ms: number): Promise<void> {
   await clock.advance(0);
   await clock.advance(ms);
@@ -110,7 +110,7 @@ function refused(code: string, reason?: string) {
   };
 }
 
-test('T01 A refresh token is exchanged for another one, and the login goes on', async () => {
+test('A refresh token is exchanged for a new one, and the login stays alive', async () => {
   const { login, refresh, clock, store } = machine();
   const first = await login();
   await clock.advance(1_000);
@@ -125,7 +125,7 @@ test('T01 A refresh token is exchanged for another one, and the login goes on', 
   assert.equal(new Set([first.refreshToken, second.refreshToken, third.refreshToken]).size, 3);
 });
 
-test('T20 A refresh token has 256 bits of secret, a prefix for scanners, and fewer than 160 characters', async () => {
+test('A refresh token has 256 bits of secret, a prefix for scanners, and fewer than 160 characters', async () => {
   const { login, codec } = machine({}, { secrets: SECRETS });
   const { refreshToken } = await login();
   assert.match(refreshToken, /^svcrt_1[\w-]+\.[\w-]{22}\.0\.[\w-]{43}\.[\w-]{22}$/);
@@ -133,7 +133,7 @@ test('T20 A refresh token has 256 bits of secret, a prefix for scanners, and few
   assert.equal(codec.parse(refreshToken)?.secret.length, 32);
 });
 
-test('T19 What is stored holds no part of the token that could be used', async () => {
+test('The stored row contains no usable part of the token', async () => {
   const { login, refresh, store, codec } = machine();
   const { refreshToken, login: row } = await login();
   const next = await refresh(refreshToken);
@@ -150,7 +150,7 @@ test('T19 What is stored holds no part of the token that could be used', async (
   }
 });
 
-test('T06 A rotated token that comes again ends its login, and no other of the same user', async () => {
+test('A replayed token ends its login, and no other login of the user', async () => {
   const { login, refresh, clock, names, events } = machine();
   const [first, other] = [await login(), await login()];
   const second = await refresh(first.refreshToken);
@@ -166,7 +166,7 @@ test('T06 A rotated token that comes again ends its login, and no other of the s
   );
 });
 
-test('D1 A sequential replay is caught a hundred times of a hundred', async () => {
+test('A sequential replay is detected every time, in a hundred of a hundred attempts', async () => {
   const { login, refresh, clock } = machine();
   let caught = 0;
   for (let round = 0; round < 100; round++) {
@@ -181,7 +181,7 @@ test('D1 A sequential replay is caught a hundred times of a hundred', async () =
 });
 
 for (const count of [2, 5, 20, 100]) {
-  test(`T07 Of ${count} refreshes at the same time all get the same token, and the login lives`, async () => {
+  test(`${count} simultaneous refreshes all get the same token, and the login stays alive`, async () => {
     const { login, refresh, clock, store } = machine({ holdMs: 25 });
     const { refreshToken, login: row } = await login();
     await clock.advance(1_000);
@@ -198,7 +198,7 @@ for (const count of [2, 5, 20, 100]) {
   });
 }
 
-test('A refresh is answered when the hold is over, and is complete when its response has gone out', async () => {
+test('A refresh responds when the wait is over, and is complete when its response was sent', async () => {
   const clock = new ManualClock();
   const { login, answer, tokens, store } = machine({ holdMs: 25 }, { clock, pause: (ms) => clock.sleep(ms) });
   const { refreshToken, login: row } = await login();
@@ -222,7 +222,7 @@ test('A refresh is answered when the hold is over, and is complete when its resp
   );
 });
 
-test('A response that was never handed to the socket leaves its token the current one', async () => {
+test('A token whose response was never handed to the socket stays the current one', async () => {
   const { login, answer, refresh, clock } = machine();
   const { refreshToken } = await login();
   const lost = await answer(refreshToken);
@@ -233,7 +233,7 @@ test('A response that was never handed to the socket leaves its token the curren
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
 });
 
-test('A token that comes behind the response is found to be replayed although the mark is late', async () => {
+test('A token that arrives after the response is a replay, even if the mark is late', async () => {
   const { login, answer, refresh, tokens, clock, names } = machine();
   const { refreshToken } = await login();
   const first = await answer(refreshToken);
@@ -245,7 +245,7 @@ test('A token that comes behind the response is found to be replayed although th
   assert.ok(names().includes('token_reuse_detected'));
 });
 
-test('A request that overlaps is refused without harm when the successor has been used meanwhile', async () => {
+test('An overlapping request is refused without harm when the successor was used already', async () => {
   const clock = new ManualClock();
   const { login, answer, refresh, tokens } = machine({ holdMs: 25 }, still(clock));
   const { refreshToken } = await login();
@@ -263,7 +263,7 @@ test('A request that overlaps is refused without harm when the successor has bee
   assert.ok((await last).refreshToken);
 });
 
-test('T08 With concurrency strict one of many gets a token, the others are refused, and the login lives', async () => {
+test('With concurrency "strict" one of many gets a token, the others are refused, and the login stays alive', async () => {
   const { login, refresh, clock } = machine({ holdMs: 25, concurrency: 'strict' });
   const { refreshToken } = await login();
   await clock.advance(1_000);
@@ -280,7 +280,7 @@ test('T08 With concurrency strict one of many gets a token, the others are refus
   assert.ok((await next).refreshToken);
 });
 
-test('T08 With concurrency strict a successor that nobody was given is given to a later retry', async () => {
+test('With concurrency "strict" an undelivered successor is returned to a later retry', async () => {
   const { login, refresh, clock, store, codec } = machine({ concurrency: 'strict' });
   const { refreshToken, login: row } = await login();
   const token = codec.parse(refreshToken)!;
@@ -302,7 +302,7 @@ test('T08 With concurrency strict a successor that nobody was given is given to 
   assert.equal((await refresh(refreshToken)).refreshToken, codec.format(codec.next(token)));
 });
 
-test('T09 Within the grace a retry gets the same refresh token; once the successor was used it is theft', async () => {
+test('Within the grace period a retry gets the same refresh token; once the successor was used, it is theft', async () => {
   const { login, refresh, clock } = machine({ grace: 10 * SECOND });
   const { refreshToken } = await login();
   const second = await refresh(refreshToken);
@@ -313,7 +313,7 @@ test('T09 Within the grace a retry gets the same refresh token; once the success
   await assert.rejects(refresh(third.refreshToken), refused('invalid_grant', 'revoked_reuse'));
 });
 
-test('T09 At the end of the grace a retry is theft', async () => {
+test('A retry at the end of the grace period is theft', async () => {
   const { login, refresh, clock } = machine({ grace: 10 * SECOND });
   const { refreshToken } = await login();
   await refresh(refreshToken);
@@ -321,7 +321,7 @@ test('T09 At the end of the grace a retry is theft', async () => {
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
 });
 
-test('Clocks of several hosts may differ by clockSkewMs', async () => {
+test('clockSkewMs tolerates different clocks of several hosts', async () => {
   const { login, refresh, clock } = machine({ clockSkew: 5_000 });
   const { refreshToken } = await login();
   const second = await refresh(refreshToken);
@@ -331,7 +331,7 @@ test('Clocks of several hosts may differ by clockSkewMs', async () => {
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
 });
 
-test('T10 A token two generations old is theft, also within the grace', async () => {
+test('A token two generations old is theft, also within the grace period', async () => {
   const { login, refresh, clock } = machine({ grace: 60 * SECOND });
   const first = await login();
   const second = await refresh(first.refreshToken);
@@ -340,7 +340,7 @@ test('T10 A token two generations old is theft, also within the grace', async ()
   await assert.rejects(refresh(first.refreshToken), refused('invalid_grant', 'reuse'));
 });
 
-test('T11 T12 A forged token, and one with parts of two logins, is none of ours', async () => {
+test('A forged token, and one composed of two logins, is invalid', async () => {
   const { login, codec, refresh } = machine();
   const [one, two] = [await login(), await login()];
   const [a, b] = [one.refreshToken.split('.'), two.refreshToken.split('.')] as [string[], string[]];
@@ -355,7 +355,7 @@ test('T11 T12 A forged token, and one with parts of two logins, is none of ours'
   assert.ok((await refresh(two.refreshToken)).refreshToken);
 });
 
-test('T11 No mutation of a token is one of ours', async () => {
+test('No mutation of a token is valid', async () => {
   const { login, codec } = machine();
   const { refreshToken } = await login();
   const below = seeded(20_261_121);
@@ -376,7 +376,7 @@ test('T11 No mutation of a token is one of ours', async () => {
     assert.equal(codec.parse(text), undefined);
 });
 
-test('T13 The absolute end comes, however often the login is used', async () => {
+test('A login ends at its absolute limit, however often it is used', async () => {
   const { login, refresh, clock } = machine({
     idleTtl: 2 * 86_400 * SECOND,
     absoluteTtl: 3 * 86_400 * SECOND,
@@ -390,14 +390,14 @@ test('T13 The absolute end comes, however often the login is used', async () => 
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'expired'));
 });
 
-test('T14 A login that is not used ends at its idle end', async () => {
+test('An unused login ends at its idle limit', async () => {
   const { login, refresh, clock } = machine({ idleTtl: 60 * SECOND });
   const { refreshToken } = await login();
   await clock.advance(60_000);
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'expired'));
 });
 
-test('T15 A scope narrows one access token; a wider one is refused and changes nothing', async () => {
+test('A scope narrows one access token; a wider one is refused and changes nothing', async () => {
   const { login, refresh, store } = machine();
   const { refreshToken, login: row } = await login();
   await assert.rejects(refresh(refreshToken, { scopes: ['read', 'admin'] }), refused('invalid_scope'));
@@ -407,7 +407,7 @@ test('T15 A scope narrows one access token; a wider one is refused and changes n
   assert.deepEqual((await refresh(narrowed.refreshToken)).scopes, ['read', 'write']);
 });
 
-test('T16 A successor that was never delivered is found again at any time, without grace', async () => {
+test('An undelivered successor is found again at any time, without a grace period', async () => {
   const { login, refresh, clock, store, codec } = machine();
   const { refreshToken, login: row } = await login();
   const token = codec.parse(refreshToken)!;
@@ -426,7 +426,7 @@ test('T16 A successor that was never delivered is found again at any time, witho
   assert.ok((await refresh(retried.refreshToken)).refreshToken);
 });
 
-test('T22 A login whose user may not come any more ends at its next refresh', async () => {
+test('A login whose onRefresh returns false ends at that refresh', async () => {
   let verdict: RefreshVerdict = true;
   const { login, refresh, names } = machine({}, { onRefresh: () => verdict });
   const { refreshToken } = await login();
@@ -441,7 +441,7 @@ test('T22 A login whose user may not come any more ends at its next refresh', as
   assert.ok(names().includes('token_revoked'));
 });
 
-test('T22 Of refreshes at once that the hook ends, one is said to have ended the login', async () => {
+test('When onRefresh ends a login during simultaneous refreshes, one event is logged', async () => {
   const { login, refresh, names } = machine({}, { onRefresh: () => false });
   const { refreshToken } = await login();
   const ended = await Promise.allSettled([1, 2, 3, 4].map(() => refresh(refreshToken)));
@@ -452,7 +452,7 @@ test('T22 Of refreshes at once that the hook ends, one is said to have ended the
   );
 });
 
-test('A hook that fails leaves the login as it was for the retry', async () => {
+test('A hook that throws leaves the login unchanged for the retry', async () => {
   let fails = true;
   const { login, refresh, clock } = machine(
     {},
@@ -470,7 +470,7 @@ test('A hook that fails leaves the login as it was for the retry', async () => {
   assert.ok((await refresh(refreshToken)).refreshToken);
 });
 
-test('A login bound to a key is refreshed with that key alone', async () => {
+test('A login bound to a key is refreshed only with that key', async () => {
   const { tokens, clock, refresh, store } = machine();
   const bound = await tokens.issue({
     sub: 'a',
@@ -501,7 +501,7 @@ test('A token ahead of a restored backup is refused, and ends nothing', async ()
   assert.equal((await store.findLogin(row.id))?.revokedAt, null);
 });
 
-test('A token with a valid tag around another secret is refused, and ends nothing', async () => {
+test('A token with a valid tag on another secret is refused, and ends nothing', async () => {
   const { login, refresh, store, codec } = machine();
   const { refreshToken, login: row } = await login();
   const other = codec.format({ id: row.id, generation: 0, secret: Buffer.alloc(32, 7) });
@@ -512,14 +512,14 @@ test('A token with a valid tag around another secret is refused, and ends nothin
   assert.ok((await refresh(second.refreshToken)).refreshToken);
 });
 
-test('A token of no login is refused', async () => {
+test('A token of an unknown login is refused', async () => {
   const { refresh, codec } = machine();
   const token = codec.format(codec.first());
   await assert.rejects(refresh(token), refused('invalid_grant', 'unknown_login'));
   await assert.rejects(refresh(token, { scopes: ['read'] }), refused('invalid_grant', 'unknown_login'));
 });
 
-test('K04 A token of the previous key is exchanged for one of the current; of a key that has left it is none of ours', async () => {
+test('A token of the previous key is exchanged for one of the current key; a token of a removed key is invalid', async () => {
   const store = new MemoryTokenStore();
   const clock = new ManualClock();
   const before = machine({}, { store, clock, secrets: [SECRETS[1]!] });
@@ -531,7 +531,7 @@ test('K04 A token of the previous key is exchanged for one of the current; of a 
   assert.ok((await after.refresh(next.refreshToken)).refreshToken);
 });
 
-test('K04 A retry after the keys were exchanged finds the successor that the previous key made', async () => {
+test('A retry after a key rotation finds the successor that the previous key made', async () => {
   const store = new MemoryTokenStore();
   const clock = new ManualClock();
   const before = machine({ grace: 60 * SECOND }, { store, clock, secrets: [SECRETS[1]!] });
@@ -542,7 +542,7 @@ test('K04 A retry after the keys were exchanged finds the successor that the pre
   assert.deepEqual(during.codec.parse(retried.refreshToken), before.codec.parse(next.refreshToken));
 });
 
-test('V03 A rotated token ends its login at revocation', async () => {
+test('Revoking a rotated token ends its login', async () => {
   const { login, refresh, tokens, codec, names } = machine();
   const { refreshToken } = await login();
   const second = await refresh(refreshToken);
@@ -553,7 +553,7 @@ test('V03 A rotated token ends its login at revocation', async () => {
   await assert.rejects(refresh(second.refreshToken), refused('invalid_grant', 'revoked_logout'));
 });
 
-test('V07 A login that was under way when everything was revoked is not admitted', async () => {
+test('A login that began before revokeAll() is refused', async () => {
   const { login, store, clock } = machine();
   const startedAt = clock.nowMicros();
   await clock.advance(1);
@@ -564,7 +564,7 @@ test('V07 A login that was under way when everything was revoked is not admitted
   assert.ok((await login()).refreshToken);
 });
 
-test('V07 It has been ended when its owner is told so', async () => {
+test('The login that is refused because of revokeAll() has ended in the store', async () => {
   const isRevoked: boolean[] = [];
   const store = new (class extends MemoryTokenStore {
     override async revoke(...row: Parameters<MemoryTokenStore['revoke']>): Promise<boolean> {
@@ -579,7 +579,7 @@ test('V07 It has been ended when its owner is told so', async () => {
   assert.deepEqual(isRevoked, [true]);
 });
 
-test('V07 Where clocks may differ, a login that was begun so shortly after a revocation may have been begun before it', async () => {
+test('With clockSkewMs a login that began shortly after revokeAll() is refused as well', async () => {
   const { login, store, clock } = machine({ clockSkew: 2 * SECOND });
   await store.revokeAll('alice', clock.nowMicros());
   await clock.advance(2_000);
@@ -588,7 +588,7 @@ test('V07 Where clocks may differ, a login that was begun so shortly after a rev
   assert.ok((await login()).refreshToken);
 });
 
-test('V08 A login right behind a revocation of everything waits until its access token can be told from those before it', async () => {
+test('A login right after revokeAll() waits until its access token is distinguishable from older ones', async () => {
   const { login, store, clock } = machine({ apart: 10_000 });
   assert.equal((await login()).issuedAt, clock.nowMicros(), 'nothing has been revoked: it does not wait');
   await clock.advance(1);
@@ -601,7 +601,7 @@ test('V08 A login right behind a revocation of everything waits until its access
   assert.equal((await login()).issuedAt, clock.nowMicros());
 });
 
-test('V08 A login waits so for no clock that was set back since it began: it would wait for as long', async () => {
+test('A login does not wait for a clock that was set back', async () => {
   const { login, store, clock } = machine({ apart: 10_000 });
   const later = clock.nowMicros() + 3_600 * SECOND;
   await store.revokeAll('alice', later);
@@ -611,9 +611,9 @@ test('V08 A login waits so for no clock that was set back since it began: it wou
   assert.ok((await waiting).refreshToken);
 });
 
-test('V07 A login that waits so is not admitted when it is revoked meanwhile', async () => {
+test('A login that is revoked while it waits is refused', async () => {
   for (const lag of [0, 5_000]) {
-    // of the process that revokes
+    // in the process that revokes
     const { login, store, clock } = machine({ apart: 10_000 }, still());
     await store.revokeAll('alice', clock.nowMicros());
     await clock.advance(1);
@@ -626,13 +626,13 @@ test('V07 A login that waits so is not admitted when it is revoked meanwhile', a
   }
 });
 
-test('A commit that took longer than the hold does not use it up', async () => {
+test('A slow commit does not use up the wait for overlapping requests', async () => {
   const clock = new ManualClock();
   const memory = new MemoryTokenStore();
   const rotate = memory.rotate.bind(memory);
   memory.rotate = async (rotation) => {
     const isWinner = await rotate(rotation);
-    await clock.sleep(40); // the disk
+    await clock.sleep(40); // a slow disk
     return isWinner;
   };
   const { login, refresh, store } = machine({ holdMs: 25 }, { store: memory, ...still(clock) });
@@ -646,7 +646,7 @@ test('A commit that took longer than the hold does not use it up', async () => {
   assert.equal((await store.findLogin(row.id))?.deliveredAt, clock.nowMicros());
 });
 
-test('A hook that took longer than the hold leaves one turn of the loop of it', async () => {
+test('A slow hook leaves one turn of the event loop for overlapping requests', async () => {
   const clock = new ManualClock();
   const { login, refresh } = machine(
     { holdMs: 25 },
@@ -660,11 +660,11 @@ test('A hook that took longer than the hold leaves one turn of the loop of it', 
   assert.ok((await answer).refreshToken);
 });
 
-test('After a stall of the event loop those who had come meanwhile still get the same token', async () => {
+test('After a stall of the event loop the waiting requests still get the same token', async () => {
   const { login, refresh, clock } = machine({ holdMs: 25 }, still());
   const { refreshToken } = await login();
   const first = refresh(refreshToken);
-  await pass(clock, 24); // the first part is over, and what waits on sockets is read
+  await pass(clock, 24); // the first step is over, and sockets are read
   await clock.advance(0.5);
   const second = refresh(refreshToken);
   await pass(clock, 0.5);
@@ -672,7 +672,7 @@ test('After a stall of the event loop those who had come meanwhile still get the
   assert.equal((await first).refreshToken, (await second).refreshToken);
 });
 
-test('clockSkewMs widens the grace', async () => {
+test('clockSkewMs extends the grace period', async () => {
   const { login, refresh, clock } = machine({ grace: 10 * SECOND, clockSkew: 5_000 });
   const { refreshToken } = await login();
   const second = await refresh(refreshToken);
@@ -682,7 +682,7 @@ test('clockSkewMs widens the grace', async () => {
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
 });
 
-test('T08 With concurrency strict a retry within clockSkewMs is refused, and no theft', async () => {
+test('With concurrency "strict" a retry within clockSkewMs is refused, and is not theft', async () => {
   const { login, refresh, clock } = machine({ concurrency: 'strict', clockSkew: 5_000 });
   const { refreshToken } = await login();
   const second = await refresh(refreshToken);

@@ -1,5 +1,5 @@
 /**
- * The token store over SQLite, and what becomes of a database that fails, is locked, or is read by a thief.
+ * The token store on SQLite, and its behaviour when the database fails, is locked, or is stolen.
  */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
@@ -22,7 +22,7 @@ import { folder } from '../../support/run.ts';
 import { loginRow, tokenStoreContract } from './store.contract.ts';
 import type { Connection, Dialect, Driver } from '../../../src/db/index.ts';
 
-/** No retry of the store, and no test here, takes so long. */
+/** Longer than any retry of the store and any test here. */
 const MOST_MS = 30_000;
 
 tokenStoreContract('SqlTokenStore on SQLite in memory', async () => {
@@ -30,7 +30,7 @@ tokenStoreContract('SqlTokenStore on SQLite in memory', async () => {
   return { store: new SqlTokenStore(() => database, new ManualClock()), close: () => database.close() };
 });
 
-tokenStoreContract('SqlTokenStore on a file of SQLite', async () => {
+tokenStoreContract('SqlTokenStore on a SQLite file', async () => {
   const ends: (() => void | Promise<void>)[] = [];
   const database = await oauthDatabase(
     `sqlite:${join(folder({ after: (end) => void ends.push(end) }), 'data.db')}`,
@@ -45,7 +45,7 @@ tokenStoreContract('SqlTokenStore on a file of SQLite', async () => {
   };
 });
 
-/** A database of any dialect whose statements fail as told, and else hit one row. It notes what it is asked. */
+/** A database of any dialect whose statements fail as scripted, or else affect one row. It records statements. */
 function failing(
   dialect: Dialect,
   failures: Error[],
@@ -73,7 +73,7 @@ function failing(
     dialect,
     acquire: () => connection as unknown as Connection,
     release() {
-      /* nothing is lent */
+      /* no connection is lent */
     },
   } as unknown as Driver;
   return { database: new Database(driver, { clock: new ManualClock(), statementTimeoutMs: 0 }), asked };
@@ -95,7 +95,7 @@ function isUnavailable(cause: unknown) {
   };
 }
 
-/** Moves the time until a promise is done; answers for how long. */
+/** Moves the clock until a promise settles; returns for how long. */
 async function passed(clock: ManualClock, work: Promise<unknown>): Promise<number> {
   let isDone = false;
   const startedMs = clock.monotonicMs();
@@ -112,7 +112,7 @@ async function passed(clock: ManualClock, work: Promise<unknown>): Promise<numbe
 }
 
 for (const Failure of [LockTimeout, Deadlock, SerializationFailure]) {
-  test(`T18 A ${Failure.name} is tried again three times, after pauses, and the fourth answer counts`, async () => {
+  test(`A ${Failure.name} is retried three times after pauses, and the fourth result counts`, async () => {
     const clock = new ManualClock();
     const { database, asked } = failing('postgres', [new Failure('1'), new Failure('2'), new Failure('3')]);
     const work = new SqlTokenStore(() => database, clock).rotate({
@@ -130,7 +130,7 @@ for (const Failure of [LockTimeout, Deadlock, SerializationFailure]) {
     assert.ok(tookMs >= 3 && tookMs <= 20 + 40 + 80 + 3, `${tookMs} ms`);
   });
 
-  test(`T18 A ${Failure.name} that stays is temporarily_unavailable, never invalid_grant`, async () => {
+  test(`A persistent ${Failure.name} is temporarily_unavailable, never invalid_grant`, async () => {
     const clock = new ManualClock();
     const failures = ['1', '2', '3', '4'].map((text) => new Failure(text));
     const { database, asked } = failing('mysql', [...failures]);
@@ -151,7 +151,7 @@ for (const Failure of [LockTimeout, Deadlock, SerializationFailure]) {
 }
 
 for (const failure of [new ConnectionLost('gone'), new StorageFailed('disk'), new Error('something else')]) {
-  test(`T17 A database that fails with a ${failure.constructor.name} is temporarily_unavailable at once, whatever is asked of it`, async () => {
+  test(`A database that fails with a ${failure.constructor.name} is temporarily_unavailable at once, for every method`, async () => {
     const calls: ((store: SqlTokenStore) => Promise<unknown>)[] = [
       (store) =>
         store.rotate({
@@ -184,7 +184,7 @@ for (const failure of [new ConnectionLost('gone'), new StorageFailed('disk'), ne
   });
 }
 
-test('Inside a transaction of the application the store says that this is a mistake, and not that the database is away', async () => {
+test('A call inside a transaction of the application is a mistake (E_DB_NESTED), not an unavailable database', async () => {
   await using database = await oauthDatabase('sqlite::memory:');
   const store = new SqlTokenStore(() => database, new ManualClock());
   await database.transaction(async () => {
@@ -194,7 +194,7 @@ test('Inside a transaction of the application the store says that this is a mist
   assert.equal(await store.revokeAll('ada', 1), 0);
 });
 
-test('T17 A database that is not open is temporarily_unavailable', async () => {
+test('A database that is not open is temporarily_unavailable', async () => {
   const closed = new Error('not open');
   await assert.rejects(
     new SqlTokenStore(() => {
@@ -205,7 +205,7 @@ test('T17 A database that is not open is temporarily_unavailable', async () => {
 });
 
 test(
-  'T17 T18 A refresh while another process holds the lock is 503, rotates nothing, and succeeds afterwards',
+  'A refresh while another process holds the lock is 503, rotates nothing, and succeeds afterwards',
   { timeout: MOST_MS },
   async (t) => {
     const path = join(folder(t), 'data.db');
@@ -230,7 +230,7 @@ test(
   },
 );
 
-test('T18 A lock that is given up in time is not noticed', { timeout: MOST_MS }, async (t) => {
+test('A lock that is released in time is not visible to the client', { timeout: MOST_MS }, async (t) => {
   const path = join(folder(t), 'data.db');
   const database = await oauthDatabase(`sqlite:${path}`, { busyTimeoutMs: 0 });
   t.after(() => database.close());
@@ -238,21 +238,21 @@ test('T18 A lock that is given up in time is not noticed', { timeout: MOST_MS },
   t.after(() => other.close());
   const clock = new (class extends ManualClock {
     override pass(ms: number): Promise<void> {
-      return this.sleep(ms); // so that the test can look
+      return this.sleep(ms); // so the test can look
     }
   })();
   const { issue, refresh } = tokensIn(database, { holdMs: 0 }, clock);
   const { refreshToken } = await issue('alice');
   other.exec('begin immediate');
   const work = refresh(refreshToken);
-  await clock.advance(0); // the first attempt has failed, and the second waits
+  await clock.advance(0); // the first attempt failed, and the second waits
   assert.equal(clock.pending, 1);
   other.exec('rollback');
   await passed(clock, work);
   assert.notEqual(await work, refreshToken);
 });
 
-test('T17 A refresh that was committed and could not be marked leaves its token the current one', async () => {
+test('A committed refresh whose mark fails leaves its token the current one', async () => {
   await using database = await oauthDatabase('sqlite::memory:');
   const clock = new ManualClock();
   const store = new SqlTokenStore(() => database, clock);
@@ -272,7 +272,7 @@ test('T17 A refresh that was committed and could not be marked leaves its token 
   assert.equal(await refresh(refreshToken), codec.format(codec.next(codec.parse(refreshToken)!)));
 });
 
-test('T19 No part of any refresh token can be found in the files of the database', async (t) => {
+test('The files of the database contain no part of any refresh token', async (t) => {
   const path = join(folder(t), 'data.db');
   await using database = await oauthDatabase(`sqlite:${path}`);
   const { issue, refresh, codec, store, clock } = tokensIn(database, { holdMs: 0 });
@@ -291,7 +291,7 @@ test('T19 No part of any refresh token can be found in the files of the database
     files.some((text) => text.includes(codec.parse(issued[0]!)!.id)),
     'the id is there, so the scan can find what is',
   );
-  // any twelve characters in a row of a secret, in each spelling of its bytes
+  // any twelve consecutive characters of a secret, in each encoding of its bytes
   const chunks = new Set<string>();
   for (const text of issued) {
     const { secret } = codec.parse(text)!;
@@ -314,7 +314,7 @@ test('T19 No part of any refresh token can be found in the files of the database
   assert.equal(issued.length, 120);
 });
 
-test('Each dialect gets the deletions and insertions that it knows', async () => {
+test('Each dialect gets deletions and insertions in its own syntax', async () => {
   for (const dialect of ['sqlite', 'postgres', 'mysql', 'mariadb'] as const) {
     const { database, asked } = failing(dialect, []);
     const store = new SqlTokenStore(() => database, new ManualClock());
@@ -334,7 +334,7 @@ test('Each dialect gets the deletions and insertions that it knows', async () =>
   }
 });
 
-test('The statement that rotates keeps the previous hash before it sets the next one, as MySQL evaluates from left to right', async () => {
+test('The rotation sets the previous hash before the next one, because MySQL evaluates from left to right', async () => {
   const { database, asked } = failing('mysql', []);
   await new SqlTokenStore(() => database, new ManualClock()).rotate({
     id: 'a',
@@ -360,7 +360,7 @@ test('The statement that rotates keeps the previous hash before it sets the next
   assert.deepEqual(asked[1]!.params, ['k', 'c', 1, 1, 2, 2, 'a', 0, 'b', 1, 1, 'k']);
 });
 
-test('No statement reads a whole table; the oldest states are read off their index, up to the limit', async () => {
+test('No statement reads a whole table; the oldest states are read from their index, up to the limit', async () => {
   const { database, asked } = failing('sqlite', []);
   const store = new SqlTokenStore(() => database, new ManualClock());
   await store.addLogin(loginRow());

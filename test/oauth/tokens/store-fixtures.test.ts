@@ -1,5 +1,5 @@
 /**
- * Databases and tokens that earlier versions have written go on to work. fixtures/make.ts has written them.
+ * Databases and tokens of earlier versions stay valid. fixtures/make.ts wrote them.
  */
 import assert from 'node:assert/strict';
 import { copyFileSync, readFileSync, readdirSync } from 'node:fs';
@@ -17,7 +17,7 @@ const names = readdirSync(FIXTURES)
   .filter((name) => name.endsWith('.json'))
   .map((name) => name.slice(0, -'.json'.length));
 
-/** A copy, at the moment at which it was written, some time later. */
+/** A copy of a fixture, with the clock shortly after it was written. */
 async function opened(
   t: TestContext,
   name: string,
@@ -28,7 +28,7 @@ async function opened(
   const path = join(folder(t), 'data.db');
   copyFileSync(join(FIXTURES, `${name}.db`), path);
   const clock = new ManualClock(fixture.writtenAtMs + laterMs);
-  const database = await oauthDatabase(`sqlite:${path}`); // what later versions add to the tables, too
+  const database = await oauthDatabase(`sqlite:${path}`); // with the additions of later versions
   t.after(() => database.close());
   const store = new SqlTokenStore(() => database, clock);
   return {
@@ -42,7 +42,7 @@ async function opened(
 test('There is a fixture', () => assert.ok(names.includes('1.4')));
 
 for (const name of names) {
-  test(`Tokens of version ${name} are refreshed, and go on to be`, async (t) => {
+  test(`Tokens of version ${name} are refreshed, again and again`, async (t) => {
     const { fixture, refresh, clock } = await opened(t, name);
     for (const text of [fixture.fresh, fixture.current]) {
       const next = await refresh(text);
@@ -60,19 +60,19 @@ for (const name of names) {
     assert.equal((await refresh(fixture.interrupted)).split('.')[3], fixture.successor.split('.')[3]);
   });
 
-  test(`A rotated token of version ${name} is theft`, async (t) => {
+  test(`A replayed token of version ${name} is theft`, async (t) => {
     const { fixture, refresh } = await opened(t, name);
     await assert.rejects(refresh(fixture.superseded), { code: 'invalid_grant', reason: 'reuse' });
     await assert.rejects(refresh(fixture.current), { code: 'invalid_grant', reason: 'revoked_reuse' });
   });
 
-  test(`A refresh of version ${name} that was interrupted is finished with the same successor`, async (t) => {
+  test(`An interrupted refresh of version ${name} is finished with the same successor`, async (t) => {
     const { fixture, refresh } = await opened(t, name);
     assert.equal(await refresh(fixture.interrupted), fixture.successor);
     assert.ok(await refresh(fixture.successor));
   });
 
-  test(`Logins that were over in version ${name} are over`, async (t) => {
+  test(`Logins that had ended in version ${name} stay ended`, async (t) => {
     const { fixture, refresh, store } = await opened(t, name);
     for (const [text, reason] of [
       [fixture.revoked, 'revoked_logout'],
@@ -89,7 +89,7 @@ for (const name of names) {
     await assert.rejects(later(fresh), { reason: 'expired' });
   });
 
-  test(`What version ${name} wrote of logins is all there`, async (t) => {
+  test(`All logins of version ${name} are listed`, async (t) => {
     const { fixture, store, clock, codec } = await opened(t, name);
     assert.equal((await store.listLogins('alice', clock.nowMicros())).length, 2);
     const row = await store.findLogin(codec.parse(fixture.interrupted)!.id);

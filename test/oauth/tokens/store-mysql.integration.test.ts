@@ -1,5 +1,5 @@
 /**
- * The token store on MariaDB and MySQL: its contract, and refresh tokens that six processes race for. At length: test/soak/oauth-races.ts.
+ * The token store on MariaDB and MySQL: its contract, and races of six processes. test/soak/oauth-races.ts runs longer.
  */
 import { test } from 'node:test';
 import { Migrator } from '../../../src/db/index.ts';
@@ -38,7 +38,7 @@ for (const [name, engine] of [
     return { store: new SqlTokenStore(() => database, new ManualClock()) };
   });
 
-  test(`B03 T07 T08 T16 V06 V07 Z03 Six processes on one database of ${name}: one successor, nothing outruns revokeAll(), a crash loses nothing, one event of reuse`, async (t) => {
+  test(`Six processes on one ${name} database: one successor, no login escapes revokeAll(), a crash loses nothing, reuse is one event`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const fleet = await Fleet.start(t, 6, await mysqlUrl(t, engine));
     for (const count of [2, 5, 20, 100]) await coalesced(fleet, count, 1);
@@ -50,7 +50,7 @@ for (const [name, engine] of [
     await killed(fleet, 2, seeded(2));
   });
 
-  test(`T07 T16 By HTTP on ${name}: one successor, also after a crash`, async (t) => {
+  test(`Over HTTP on ${name}: one successor, also after a crash`, async (t) => {
     if (!needsEngine(t, engine)) return;
     const sites = await Sites.start(t, 1, 'unlimited', await mysqlUrl(t, engine));
     await overHttp(sites, 20, 1);

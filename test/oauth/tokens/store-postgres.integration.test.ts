@@ -1,5 +1,5 @@
 /**
- * The token store on PostgreSQL: its contract, and refresh tokens that six processes race for. At length: test/soak/oauth-races.ts.
+ * The token store on PostgreSQL: its contract, and races of six processes. test/soak/oauth-races.ts runs longer.
  */
 import { test } from 'node:test';
 import { Migrator } from '../../../src/db/index.ts';
@@ -34,7 +34,7 @@ tokenStoreContract('SqlTokenStore on PostgreSQL', async (t) => {
   return { store: new SqlTokenStore(() => database, new ManualClock()) };
 });
 
-test('B03 T07 T08 T16 V06 V07 Z03 Six processes on one database of PostgreSQL: one successor, nothing outruns revokeAll(), a crash loses nothing, one event of reuse', async (t) => {
+test('Six processes on one PostgreSQL database: one successor, no login escapes revokeAll(), a crash loses nothing, reuse is one event', async (t) => {
   if (!needsPostgres(t)) return;
   const fleet = await Fleet.start(t, 6, await postgresUrl(t));
   for (const count of [2, 5, 20, 100]) await coalesced(fleet, count, 1);
@@ -46,7 +46,7 @@ test('B03 T07 T08 T16 V06 V07 Z03 Six processes on one database of PostgreSQL: o
   await killed(fleet, 2, seeded(2));
 });
 
-test('T07 T16 By HTTP on PostgreSQL: one successor, also after a crash', async (t) => {
+test('Over HTTP on PostgreSQL: one successor, also after a crash', async (t) => {
   if (!needsPostgres(t)) return;
   const sites = await Sites.start(t, 1, 'unlimited', await postgresUrl(t));
   await overHttp(sites, 20, 1);

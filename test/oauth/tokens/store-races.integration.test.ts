@@ -1,5 +1,5 @@
 /**
- * Refresh tokens of one database in one process and in six. At length: test/soak/oauth-races.ts.
+ * Races for the refresh tokens of one database, in one process and in six. test/soak/oauth-races.ts runs longer.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -20,7 +20,7 @@ import {
 } from '../../support/oauth-races.ts';
 import { seeded } from '../../support/random.ts';
 
-test('B03 T07 T08 T16 V06 V07 Z03 Six processes on one database: one successor, nothing outruns revokeAll(), a crash loses nothing, one event of reuse', async (t) => {
+test('Six processes on one database: one successor, no login escapes revokeAll(), a crash loses nothing, reuse is one event', async (t) => {
   const fleet = await Fleet.start(t, 6);
   for (const count of [2, 5, 20, 100]) await coalesced(fleet, count, 1);
   await strict(fleet, 20, 2);
@@ -31,13 +31,13 @@ test('B03 T07 T08 T16 V06 V07 Z03 Six processes on one database: one successor, 
   await killed(fleet, 2, seeded(2));
 });
 
-test('T07 T08 One process on one database: one successor', async (t) => {
+test('One process on one database: one successor', async (t) => {
   const fleet = await Fleet.start(t, 1);
   for (const count of [2, 5, 20, 100]) await coalesced(fleet, count, 1);
   await strict(fleet, 20, 1);
 });
 
-test('T07 T16 By HTTP: one successor, also after a crash, and the login is limited as told', async (t) => {
+test('Over HTTP: one successor, also after a crash, within the limit of the login', async (t) => {
   const [limited, unlimited] = await Promise.all([
     Sites.start(t, 1, 'limited'),
     Sites.start(t, 1, 'unlimited'),
@@ -49,14 +49,14 @@ test('T07 T16 By HTTP: one successor, also after a crash, and the login is limit
   await killedOverHttp(unlimited, 1);
 });
 
-test('T16 A process that is killed under load loses no refresh, and every replay afterwards is caught', async (t) => {
+test('A process killed under load loses no refresh, and every later replay is detected', async (t) => {
   const sites = await Sites.start(t, 2, 'no limits');
   const { inFlight, lost, caught } = await killedUnderLoad(sites, 1, 6, seeded(7));
   assert.ok(lost <= 1, `${lost} of ${inFlight}`); // one response may be cut on its way to the client
   assert.equal(lost + caught, 6);
 });
 
-test('T07 Requests that overlap at two processes leave the login alive, and a replay afterwards is caught', async (t) => {
+test('Overlapping requests at two processes leave the login alive, and a later replay is detected', async (t) => {
   const sites = await Sites.start(t, 2, 'no limits');
   const { lost, caught } = await overlapping(sites, 10, 2);
   assert.equal(lost + caught, 10, 'a busy machine may hold up a request until the other was answered');

@@ -1,12 +1,12 @@
 /**
- * What every TokenStore does, in memory or in a database.
+ * Contract of every TokenStore.
  */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { Awaitable } from '../../../src/http/contracts.ts';
 import type { LoginRow, TokenStore } from '../../../src/oauth/tokens/store.ts';
 
-/** A store under test, empty. */
+/** An empty store under test. */
 export interface TokenStoreUnderTest {
   readonly store: TokenStore;
   close?(): Awaitable<void>;
@@ -14,10 +14,10 @@ export interface TokenStoreUnderTest {
 
 const NOW = 1_767_225_600_000_000;
 const DAY = 86_400_000_000;
-/** A test that takes longer has failed, and its store is closed all the same. */
+/** Time limit of a test; its store is closed in any case. */
 const MOST_MS = 60_000;
 
-/** A login as it is stored first. */
+/** A login as it is first stored. */
 export function loginRow(parts: Partial<LoginRow> = {}): LoginRow {
   return {
     id: 'login-1',
@@ -46,7 +46,7 @@ export function loginRow(parts: Partial<LoginRow> = {}): LoginRow {
   };
 }
 
-/** Registers the contract's tests for one implementation; a test is over where `make` has skipped it and gives nothing. */
+/** Registers the contract's tests for one implementation. A test is skipped when `make` returns nothing. */
 export function tokenStoreContract(
   name: string,
   make: (t: TestContext) => Awaitable<TokenStoreUnderTest | undefined>,
@@ -69,7 +69,7 @@ export function tokenStoreContract(
     idleExpiresAt: NOW + 15 * DAY,
   };
 
-  contract('gives a login back as it was stored, every member', async (store) => {
+  contract('returns a login with every member as stored', async (store) => {
     await store.addLogin(loginRow());
     assert.deepEqual(await store.findLogin('login-1'), loginRow());
     const bare = loginRow({
@@ -86,7 +86,7 @@ export function tokenStoreContract(
     assert.equal(await store.findLogin('none'), undefined);
   });
 
-  contract('rotates a live login that is as presented, once', async (store) => {
+  contract('rotates a live login in the expected state, once', async (store) => {
     await store.addLogin(loginRow());
     assert.equal(await store.rotate(rotation), true);
     assert.deepEqual(
@@ -104,7 +104,7 @@ export function tokenStoreContract(
     assert.equal(await store.rotate(rotation), false);
   });
 
-  contract('lets one of many rotations win that come at the same time', async (store) => {
+  contract('lets one of many simultaneous rotations win', async (store) => {
     await store.addLogin(loginRow());
     const wins = await Promise.all(Array.from({ length: 20 }, () => store.rotate(rotation)));
     assert.equal(wins.filter(Boolean).length, 1);
@@ -160,7 +160,7 @@ export function tokenStoreContract(
     },
   );
 
-  contract('marks a delivery once, and only of the generation that is current', async (store) => {
+  contract('marks a delivery once, and only for the current generation', async (store) => {
     await store.addLogin(loginRow());
     await store.rotate(rotation);
     await store.markDelivered('login-1', 0, NOW + 2);
@@ -183,7 +183,7 @@ export function tokenStoreContract(
     assert.equal(await store.revoke('none', 'logout', NOW), false);
   });
 
-  contract("revokes the login of a subject, and nobody else's", async (store) => {
+  contract('revokes the login of its subject only', async (store) => {
     await store.addLogin(loginRow());
     assert.equal(await store.revokeOf('mallory', 'login-1', NOW), false);
     assert.equal(await store.revokeOf('ALICE', 'login-1', NOW), false);
@@ -213,7 +213,7 @@ export function tokenStoreContract(
     for (const id of ['4', '5']) assert.equal((await store.findLogin(id))?.revokedAt, null);
   });
 
-  contract('revokes all logins of a subject by its exact text, and remembers the moment', async (store) => {
+  contract('revokes all logins of exactly one subject, and stores the time', async (store) => {
     for (const [id, sub] of [
       ['1', 'alice'],
       ['2', 'alice'],
@@ -235,7 +235,7 @@ export function tokenStoreContract(
     assert.equal(await store.validAfter('alice'), NOW + 8);
   });
 
-  contract('lists the logins that are not over, the latest used first', async (store) => {
+  contract('lists live logins, most recently used first', async (store) => {
     await store.addLogin(loginRow({ id: 'old', lastUsedAt: NOW - 5 }));
     await store.addLogin(loginRow({ id: 'new', lastUsedAt: NOW + 5 }));
     await store.addLogin(loginRow({ id: 'over', idleExpiresAt: NOW }));

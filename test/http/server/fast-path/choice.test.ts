@@ -7,7 +7,7 @@ import { IncomingMessage, ServerResponse } from 'node:http';
 import test from 'node:test';
 import { ROOT } from '../../../support/build.ts';
 
-/** Starts a process with this variable, and returns whether it uses internals, the members of its classes, and its answers. */
+/** Starts a process with this variable. Returns whether it uses internals, the members of its classes, and its responses. */
 function found(value: string | undefined): Record<string, unknown> {
   const program = `import { createServer } from 'node:http';
     import { Svc } from 'svc';

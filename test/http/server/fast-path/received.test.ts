@@ -11,7 +11,7 @@ import { turn } from '../../../support/turn.ts';
 import type { AddressInfo } from 'node:net';
 import type { IncomingMessage, Server } from 'node:http';
 
-/** These requests have what is undocumented only where that is used. */
+/** Tests of undocumented parts, skipped if those are not used. */
 const skip = USES_INTERNALS ? false : 'SVC_NODE_INTERNALS=off';
 
 /** An application on a free port; the loop's next turn is the only wait in it. */
@@ -152,10 +152,10 @@ test('ReceivedMessage lets a body that is refused run out, so that the connectio
   assert.equal((await client.answer()).text(), '3');
 });
 
-/** Fields that node:http has no use for. */
+/** Fields that node:http ignores. */
 const FIVE = 'A: 1\r\nB: 1\r\nC: 1\r\nD: 1\r\nE: 1\r\n';
 
-/** A bare server of these messages, for what node:http itself sees of them. */
+/** A plain server with these messages, for node:http's own view of them. */
 async function bare(
   onRequest: (incoming: IncomingMessage) => void,
 ): Promise<{ server: Server; client: RawClient } & AsyncDisposable> {

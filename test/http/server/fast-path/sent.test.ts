@@ -16,7 +16,7 @@ import { seeded } from '../../../support/random.ts';
 import { RawClient } from '../../../support/raw-http.ts';
 import { turn } from '../../../support/turn.ts';
 
-/** These answers are written past node:http only where undocumented parts of it are used. */
+/** Tests of responses written past node:http, skipped without undocumented parts. */
 const skip = USES_INTERNALS ? false : 'SVC_NODE_INTERNALS=off';
 
 /** An application on a free port, and one connection to it. */
@@ -156,7 +156,7 @@ test('SentMessage tells its events through emit() of ServerResponse, also where 
 
 // ── past node:http ──
 
-/** A tool that looks at messages through node:http: nothing is written past it then. */
+/** Imitates a tool that patches node:http: then nothing is written past it. */
 function watchMessages(): Disposable {
   const messages = channel('http.server.request.start');
   const ignore = (): void => undefined;
@@ -164,7 +164,7 @@ function watchMessages(): Disposable {
   return { [Symbol.dispose]: () => messages.unsubscribe(ignore) };
 }
 
-/** Counts what is written past node:http. */
+/** Counts writes past node:http. */
 function countTexts(): { count: number } & Disposable {
   const { prototype } = MESSAGES.ServerResponse;
   const { writeText } = prototype;

@@ -1,1 +1,2 @@
 drop table note;
+drop table account;

@@ -29,6 +29,7 @@ import {
   uuid,
 } from 'svc';
 import { DatabasePlugin, db } from 'svc/db';
+import { providersOf } from './accounts.ts';
 import { SCOPES, addLogin } from './login.ts';
 import { Notes } from './notes.ts';
 import { loginPage, notesPage, problemPage } from './page.ts';
@@ -49,7 +50,7 @@ export const app = new Svc({
 // SVC_DATABASE_URL, or DATABASE_URL, which many platforms set. In production "npm run migrate" comes before the start.
 const databaseUrl = app.config.get('databaseUrl', process.env['DATABASE_URL'] ?? 'sqlite:./data.db');
 app.register(new DatabasePlugin(databaseUrl, { migrationDirectory: folder('migrations') }));
-const login = await addLogin(app);
+const [login, providers] = await addLogin(app);
 
 // The first is outermost: each sees the responses of the ones below it, refusals too.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:";
@@ -67,7 +68,7 @@ app.exceptionHandler(HTTPException, async (error, req) => {
     return problemPage(req, new Unauthorized('Log in again: your note is kept')).setCookie('draft', draft);
   }
   const isForPeople = req.headers['accept']?.includes('text/html') === true && !req.path.startsWith('/api/');
-  if (error instanceof Unauthorized && req.path === '/') return loginPage(app.title, login !== undefined);
+  if (error instanceof Unauthorized && req.path === '/') return loginPage(app.title, providers);
   if (!isForPeople) throw error;
   if (error instanceof Unauthorized) return new RedirectResponse('/', { status: 303 });
   return problemPage(req, error);
@@ -164,12 +165,15 @@ function missing(): never {
 // The page: neither tools for MCP clients nor part of /openapi.json
 const PAGE = { mcp: false, meta: { docs: false } } as const;
 const home = (): RedirectResponse => new RedirectResponse('/', { status: 303 });
+const shownTo = async ({ id, name }: { id: string; name: string }, store: Notes, page = 1) => {
+  const linked = await providersOf(app.state.db, id);
+  return { name, page, providers, linked, ...(await store.list(id, page)) };
+};
 
 app.get(
   '/',
   { me: Depends(person), store: Depends(notes), query: paging, ...PAGE },
-  async ({ me, store, query, req }) =>
-    notesPage(req, app.title, { name: me.name, ...query, ...(await store.list(me.id, query.page)) }),
+  async ({ me, store, query, req }) => notesPage(req, app.title, await shownTo(me, store, query.page)),
 );
 
 app.post(
@@ -199,15 +203,13 @@ app.post('/token', { me: Depends(person), store: Depends(notes), ...PAGE }, asyn
     claims: { scopes: SCOPES, iat_us: app.clock.nowMicros() }, // a logout ends tokens from before it, to the microsecond
     clock: app.clock,
   });
-  return notesPage(req, app.title, { name: me.name, page: 1, token, ...(await store.list(me.id, 1)) });
+  return notesPage(req, app.title, { token, ...(await shownTo(me, store)) });
 });
 
-app.post('/logout', { me: Depends(person), ...PAGE }, async ({ me, req }) => {
-  const response = home();
+app.post('/logout', { me: Depends(person), ...PAGE }, async ({ me }) => {
   await login?.revokeAll(me.id); // the logins in every browser, and the tokens of programs
-  await login?.logout(req, response);
   announce(me.id);
-  return response;
+  return new RedirectResponse('/oauth/logout', { status: 307 }); // the cookies, and the session at the provider
 });
 
 app

@@ -1,15 +1,16 @@
 /**
- * Login: at GitHub where that is configured, in development and tests at a provider that asks for no password.
+ * Login: at GitHub where that is configured, in development and tests at two providers that ask for no password.
  */
 import { OAuthPlugin, githubProvider } from 'svc/oauth';
+import { personOf, unlink } from './accounts.ts';
 import type { Svc } from 'svc';
 import type { OAuthProvider } from 'svc/oauth';
 
 /** The rights of a person at the JSON interface. */
 export const SCOPES: readonly string[] = ['notes:read', 'notes:write'];
 
-/** Registers the login. Returns undefined in production without settings, where people cannot log in. */
-export async function addLogin(app: Svc): Promise<OAuthPlugin | undefined> {
+/** Registers the login, and returns it and the names of its providers. In production without settings people cannot log in. */
+export async function addLogin(app: Svc): Promise<[OAuthPlugin | undefined, readonly string[]]> {
   const id = app.config.get('githubClientId', '');
   const secret = app.config.get('githubClientSecret', '');
   const baseUrl = app.config.get('baseUrl', undefined, {
@@ -20,28 +21,37 @@ export async function addLogin(app: Svc): Promise<OAuthPlugin | undefined> {
   if (!isConfigured && app.env === 'production') {
     const remedy = 'Set SVC_GITHUB_CLIENT_ID, SVC_GITHUB_CLIENT_SECRET and SVC_BASE_URL';
     app.onStartup(() => app.log.warn('login_missing', { remedy }));
-    return undefined;
+    return [undefined, []];
   }
-  const callback = baseUrl === undefined ? undefined : new URL('/oauth/callback', baseUrl).href;
+  const urls = (...paths: string[]): string[] =>
+    baseUrl === undefined ? [] : paths.map((path) => new URL(path, baseUrl).href);
+  const providers = isConfigured ? [githubProvider(id, secret)] : await developmentProviders(app);
+  const others = providers.slice(1).map(({ name }) => `/oauth/${name}/callback`);
   const plugin = new OAuthPlugin({
-    provider: isConfigured ? githubProvider(id, secret) : await developmentProvider(app, callback),
-    allowedRedirectUris: callback === undefined ? [] : [callback], // without any: this machine, and none in production
+    providers,
+    allowedRedirectUris: urls('/oauth/callback', ...others), // without any: this machine, and none in production
+    postLogoutRedirectUris: urls('/'),
     mode: 'cookie',
     accessTtlSeconds: 86_400,
     enforceValidAfter: true, // revokeAll() ends access tokens, too
     scopes: SCOPES,
     limits: app.env === 'test' ? { login: false, callback: false } : {}, // tests log in more often than people
-    onUser: (provider, { subject, name }) => ({
-      sub: `${provider}:${subject}`,
-      claims: { name: name ?? subject },
-    }),
+    onUser: async (provider, { subject, name }) => {
+      const sub = await personOf(app.state.db, provider, subject);
+      return sub === undefined ? undefined : { sub, claims: { name: name ?? subject } };
+    },
+    onLink: async (sub, provider, { subject }) =>
+      (await personOf(app.state.db, provider, subject, sub)) === sub, // false: the account of another person
+    onUnlink: (sub, provider) => unlink(app.state.db, sub, provider),
   });
   app.register(plugin);
-  return plugin;
+  return [plugin, providers.map(({ name }) => name)];
 }
 
-/** Lets everyone log in as anyone. It is imported here, so that production does not have it. */
-async function developmentProvider(app: Svc, callback = '/oauth/callback'): Promise<OAuthProvider> {
+/** They let everyone log in as anyone. They are imported here, so that production does not have them. */
+async function developmentProviders(app: Svc): Promise<OAuthProvider[]> {
   const { DevProvider } = await import('svc/testing');
-  return new DevProvider({ env: app.env, redirectUris: [callback] }).mount(app); // below /_dev/provider
+  const redirectUris = ['/oauth/callback', '/oauth/other/callback'];
+  const options = { env: app.env, redirectUris, postLogoutRedirectUris: ['/'] };
+  return ['dev', 'other'].map((name) => new DevProvider({ ...options, name }).mount(app, `/_dev/${name}`));
 }

@@ -23,19 +23,12 @@ export class Notes {
     this.#clock = clock;
   }
 
-  /** The newest first, and the total of all pages. The transaction sees one moment. */
-  list(owner: string, page: number): Promise<{ items: Note[]; total: number }> {
-    return this.#db.transaction(
-      async (tx) => {
-        const rows = await tx.fetchAll<Row>(
-          `${SELECT} where owner = ? order by created_at desc, id limit ? offset ?`,
-          [owner, PAGE_SIZE, (page - 1) * PAGE_SIZE],
-        );
-        const total = await tx.scalar<number>('select count(*) from note where owner = ?', [owner]);
-        return { items: rows.map(noteOf), total: total ?? 0 };
-      },
-      { readOnly: true, isolation: 'repeatable read' },
-    );
+  /** The newest first, and the total of all pages. */
+  async list(owner: string, page: number): Promise<{ items: Note[]; total: number }> {
+    const select = `${SELECT} where owner = ? order by created_at desc, id limit ? offset ?`;
+    const rows = await this.#db.fetchAll<Row>(select, [owner, PAGE_SIZE, (page - 1) * PAGE_SIZE]);
+    const total = await this.#db.scalar<number>('select count(*) from note where owner = ?', [owner]);
+    return { items: rows.map(noteOf), total: total ?? 0 };
   }
 
   async get(owner: string, id: string): Promise<Note | undefined> {
@@ -45,22 +38,15 @@ export class Notes {
 
   async create(owner: string, text: string): Promise<Note> {
     const note = { id: randomUUID(), text, createdAt: new Date(this.#clock.nowMs()) };
-    await this.#db.execute('insert into note (id, owner, text, created_at) values (?, ?, ?, ?)', [
-      note.id,
-      owner,
-      text,
-      note.createdAt,
-    ]);
+    const insert = 'insert into note (id, owner, text, created_at) values (?, ?, ?, ?)';
+    await this.#db.execute(insert, [note.id, owner, text, note.createdAt]);
     return note;
   }
 
   /** Returns whether there was such a note. */
   async delete(owner: string, id: string): Promise<boolean> {
-    const { affectedRows } = await this.#db.execute('delete from note where owner = ? and id = ?', [
-      owner,
-      id,
-    ]);
-    return affectedRows === 1;
+    const statement = 'delete from note where owner = ? and id = ?';
+    return (await this.#db.execute(statement, [owner, id])).affectedRows === 1;
   }
 }
 

@@ -15,7 +15,7 @@ class Html {
   }
 }
 
-type Value = string | number | false | undefined | Html | readonly Html[];
+type Value = string | number | false | undefined | Html | readonly Value[];
 
 /** Escapes the values of a template, unless they are HTML. */
 function html(strings: TemplateStringsArray, ...values: readonly Value[]): Html {
@@ -35,6 +35,7 @@ function documentOf(title: string, main: Html, status = 200, headers = {}): HTML
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content="light dark" />
         <title>${title}</title>
         <link rel="icon" href="data:," />
         <link rel="stylesheet" href="/public/page.css" />
@@ -50,28 +51,24 @@ function documentOf(title: string, main: Html, status = 200, headers = {}): HTML
   return new HTMLResponse(text, { status, headers: { ...headers, 'Cache-Control': 'no-store' } });
 }
 
-export function loginPage(title: string, hasLogin: boolean): HTMLResponse {
-  const link = html`<p><a class="button" href="/oauth/login">Log in</a></p>`;
+export function loginPage(title: string, providers: readonly string[]): HTMLResponse {
+  const links = providers.map((name, index) => {
+    const path = index === 0 ? '/oauth/login' : `/oauth/${name}/login`;
+    return html`<p><a class="button" href="${path}">Log in with ${name}</a></p>`;
+  });
   const warning = html`<p role="alert">There is no login yet: see “Login” in README.md.</p>`;
   return documentOf(
     title,
     html`<p>Notes are for people who have logged in.</p>
-      ${hasLogin ? link : warning}`,
+      ${links.length > 0 ? links : warning}`,
   );
 }
 
 /** The page for a person who goes astray, or is refused. */
-export function problemPage(
-  req: HttpRequest,
-  { status, message, headers = {} }: HTTPException,
-): HTMLResponse {
-  return documentOf(
-    message,
-    html`<p>Error ${status}, request <code>${req.id}</code></p>
-      <p><a href="/">To the start page</a></p>`,
-    status,
-    headers,
-  );
+export function problemPage(req: HttpRequest, error: HTTPException): HTMLResponse {
+  const text = html`<p>Error ${error.status}, request <code>${req.id}</code></p>
+    <p><a href="/">To the start page</a></p>`;
+  return documentOf(error.message, text, error.status, error.headers);
 }
 
 export interface Shown {
@@ -79,15 +76,15 @@ export interface Shown {
   readonly items: readonly Note[];
   readonly total: number;
   readonly page: number;
+  /** Ways to log in, and those that the person has linked. */
+  readonly providers: readonly string[];
+  readonly linked: readonly string[];
   /** A new token for programs. */
   readonly token?: string;
 }
 
-export function notesPage(
-  req: HttpRequest,
-  title: string,
-  { name, items, total, page, token }: Shown,
-): HTMLResponse {
+export function notesPage(req: HttpRequest, title: string, shown: Shown): HTMLResponse {
+  const { name, items, total, page, providers, linked, token } = shown;
   const csrf = new Html(csrfField(req));
   const call = token && `curl -H 'Authorization: Bearer ${token}' ${req.scheme}://${req.host}/api/notes`;
   const draft = Buffer.from(req.cookies['draft'] ?? '', 'base64url').toString(); // sent after a logout
@@ -106,30 +103,36 @@ export function notesPage(
       </form>
       <section id="notes" data-live="/live">
         <h2>Notes</h2>
-        <p class="soft">${total === 0 ? 'none yet' : total === 1 ? '1 note' : `${total} notes`}</p>
-        <ol>
-          ${items.map((note) => noteOf(note, csrf))}
-        </ol>
+        <p>${total === 1 ? '1 note' : `${total} notes`}</p>
+        <ol>${items.map((note) => noteOf(note, csrf))}</ol>
         <nav class="row" aria-label="Pages">
           ${page > 1 && html`<a href="/?page=${page - 1}">Newer</a>`}
           ${page * PAGE_SIZE < total && html`<a href="/?page=${page + 1}">Older</a>`}
         </nav>
       </section>
+      <div class="row">Ways to log in: ${linked.join(', ')} ${providers.map((way) => accountForm(way, linked))}</div>
       <form method="post" action="/token">
         ${csrf}
         <p id="token">The same notes as JSON, at <code>/api/notes</code>, need a token, which counts for an hour.</p>
         ${call !== undefined && html`<pre tabindex="0"><code>${call}</code></pre>`}
         <button class="quiet" formaction="/token#token">Make a token</button>
       </form>
-      <p class="soft">In development <a href="/docs">/docs</a> shows the interface for programs, and calls it.</p>`,
+      <p>In development <a href="/docs">/docs</a> shows the interface for programs, and calls it.</p>`,
   );
+}
+
+/** A button to link or unlink an account. A person keeps one way to log in. */
+function accountForm(name: string, linked: readonly string[]): Html | false {
+  const action = linked.includes(name) ? 'unlink' : 'link';
+  const form = html`<form method="post" action="/oauth/${name}/${action}"><button class="quiet">${action} ${name}</button></form>`;
+  return (action === 'link' || linked.length > 1) && form;
 }
 
 function noteOf({ id, text, createdAt }: Note, csrf: Html): Html {
   const time = createdAt.toISOString();
   return html`<li><p>${text}</p><form class="row" method="post" action="/delete">
       ${csrf}<input type="hidden" name="id" value="${id}" />
-      <time class="soft" datetime="${time}">${time.slice(0, 16).replace('T', ' ')} UTC</time>
+      <time datetime="${time}">${time.slice(0, 16).replace('T', ' ')} UTC</time>
       <button class="quiet" aria-label="Delete the note ${text}">Delete</button>
     </form></li>`;
 }

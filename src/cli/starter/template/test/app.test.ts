@@ -17,14 +17,19 @@ Object.assign(process.env, {
 const { app } = await import('../src/app.ts');
 
 /** The browser of a person who has logged in at the provider of development. */
-async function browserOf(user: string): Promise<TestClient> {
+async function browserOf(user: string, login = '/oauth/login'): Promise<TestClient> {
   const client = new TestClient(app);
-  const begun = new URL((await client.get('/oauth/login')).headers.get('location') ?? '');
-  const form = { ...Object.fromEntries(begun.searchParams), user };
-  const chosen = await client.post(begun.pathname, { form });
+  await choose(client, user, await client.get(login));
+  return client;
+}
+
+/** Chooses a user at the provider that a response leads to. */
+async function choose(client: TestClient, user: string, begun: Response): Promise<void> {
+  const page = new URL(begun.headers.get('location') ?? '');
+  const form = { ...Object.fromEntries(page.searchParams), user };
+  const chosen = await client.post(page.pathname, { form });
   const { status, headers } = await client.get(chosen.headers.get('location') ?? '');
   assert.deepEqual([status, headers.get('location')], [303, '/']);
-  return client;
 }
 
 /** Sends a form of the page. */
@@ -99,7 +104,11 @@ test('the JSON interface answers 401 without a token, and 403 without the scope'
   assert.equal((await client.get('/api/notes')).status, 401);
   assert.equal((await client.get('/api/notes', { headers })).status, 200);
   assert.equal((await client.post('/api/notes', { json: { text: 'x' }, headers })).status, 403);
-  assert.match(await (await client.get('/', { headers })).text(), /Log in</, 'the page is for logins only');
+  assert.match(
+    await (await client.get('/', { headers })).text(),
+    /Log in with/,
+    'the page is for logins only',
+  );
 });
 
 test('the page works with forms alone, and escapes the text of notes', async () => {
@@ -125,10 +134,33 @@ test('a logout ends the logins of a person in every browser, and the tokens', as
   await using other = await browserOf('ada');
   await using program = await programOf(there);
   assert.equal((await program.get('/api/notes')).status, 200);
-  assert.equal((await submit(here, '/logout')).status, 303);
-  for (const client of [here, there]) assert.match(await textOf(client), /href="\/oauth\/login">Log in</);
+  const response = await submit(here, '/logout');
+  assert.deepEqual([response.status, response.headers.get('location')], [307, '/oauth/logout']);
+  for (const client of [here, there])
+    assert.match(await textOf(client), /href="\/oauth\/login">Log in with dev</);
   assert.equal((await program.get('/api/notes')).status, 401);
   assert.match(await textOf(other), /Logged in as/);
+});
+
+test('a person links an account at another provider, logs in with either, and keeps one', async () => {
+  await using here = await browserOf('ada');
+  const own = { 'sec-fetch-site': 'same-origin', accept: 'text/html' }; // as browsers send them
+  await submit(here, '/', { text: 'Linked' });
+  await choose(here, 'alan', await here.post('/oauth/other/link', { headers: own }));
+  await using there = await browserOf('alan', '/oauth/other/login');
+  assert.match(await textOf(there), /Linked[^]*Ways to log in: dev, other/);
+  await using stranger = await browserOf('alan');
+  assert.doesNotMatch(
+    await textOf(stranger),
+    /Linked/,
+    'the same name at another provider is another person',
+  );
+  const taken = await stranger.post('/oauth/other/link', { headers: own });
+  await assert.rejects(choose(stranger, 'alan', taken), 'the account belongs to ada');
+  assert.equal((await here.post('/oauth/other/unlink', { headers: own })).status, 303);
+  assert.equal((await here.post('/oauth/dev/unlink', { headers: own })).status, 409);
+  await using again = await browserOf('alan', '/oauth/other/login');
+  assert.doesNotMatch(await textOf(again), /Linked/);
 });
 
 test('an open page learns of changes, however a note was written', async () => {

@@ -1,0 +1,35 @@
+/**
+ * Accounts at identity providers, and the person that each belongs to.
+ */
+import { randomUUID } from 'node:crypto';
+import type { Database } from 'svc/db';
+
+/** The person of an account; `person` becomes it when there is none. Of two claims at once the primary key lets one through. */
+export async function personOf(
+  db: Database,
+  provider: string,
+  subject: string,
+  person: string = randomUUID(),
+): Promise<string | undefined> {
+  const insert = 'insert into account (provider, subject, person) values (?, ?, ?) on conflict do nothing';
+  await db.execute(insert, [provider, subject, person]);
+  const select = 'select person from account where provider = ? and subject = ?';
+  return db.scalar<string>(select, [provider, subject]);
+}
+
+export async function providersOf(db: Pick<Database, 'fetchAll'>, person: string): Promise<string[]> {
+  const select = 'select provider from account where person = ?';
+  return (await db.fetchAll<{ provider: string }>(select, [person])).map(({ provider }) => provider);
+}
+
+/** Returns false when it is the last way to log in. Of two calls at once one runs again, after the other. */
+export function unlink(db: Database, person: string, provider: string): Promise<boolean> {
+  return db.transaction(
+    async (tx) => {
+      if ((await providersOf(tx, person)).every((each) => each === provider)) return false;
+      await tx.execute('delete from account where person = ? and provider = ?', [person, provider]);
+      return true;
+    },
+    { isolation: 'serializable', retries: 5 },
+  );
+}
