@@ -50,6 +50,8 @@ interface DatabaseDeps {
   readonly clock: Clock;
   /** `timeoutMs` of every verb that says none; 0 for none. */
   readonly statementTimeoutMs: number;
+  /** `snakeCase` of every verb that says nothing about it. Default false. */
+  readonly snakeCase?: boolean | undefined;
   /** The name of the database in the events of its statements. Default `database`. */
   readonly name?: string | undefined;
   /** Called with the seconds that a caller has waited for a connection; not for callers that got one at once. */
@@ -59,6 +61,8 @@ interface DatabaseDeps {
 /** A database that is open, or will be. `openDatabase` makes one; in an application `DatabasePlugin` does. */
 export class Database extends Session {
   readonly dialect: Dialect;
+  /** @internal */
+  readonly snakeCase: boolean;
   readonly #driver: Driver;
   readonly #clock: Clock;
   readonly #statementTimeoutMs: number;
@@ -68,10 +72,14 @@ export class Database extends Session {
   #openTransactions = 0;
 
   /** @internal */
-  constructor(driver: Driver, { clock, statementTimeoutMs, name = 'database', onWait }: DatabaseDeps) {
+  constructor(
+    driver: Driver,
+    { clock, statementTimeoutMs, snakeCase = false, name = 'database', onWait }: DatabaseDeps,
+  ) {
     super();
     this.#driver = driver;
     this.dialect = driver.dialect;
+    this.snakeCase = snakeCase;
     this.#clock = clock;
     this.#statementTimeoutMs = statementTimeoutMs;
     this.#name = name;
@@ -252,6 +260,7 @@ export class Database extends Session {
         root: this,
         connection: traced,
         dialect: this.dialect,
+        snakeCase: this.snakeCase,
         clock: this.#clock,
         limit,
         statementTimeoutMs: this.#statementTimeoutMs,

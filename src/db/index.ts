@@ -58,6 +58,7 @@ export type {
   ListenOptions,
   Notified,
   Row,
+  SqlValue,
   Table,
 } from './driver.ts';
 export type { QueryOptions } from './limits.ts';
@@ -76,6 +77,7 @@ export type { RedisPluginOptions } from './redis/plugin.ts';
 export type { RedisRoomBusOptions } from './redis/rooms.ts';
 export type { RedisCacheOptions, RedisStoreOptions } from './redis/stores.ts';
 export type { RedisSubscribeOptions, RedisSubscriberFunction } from './redis/subscriber.ts';
+export type { RowOptions, ValueOptions } from './rows.ts';
 export type { Sql } from './sql.ts';
 export type { TransactionOptions } from './transaction.ts';
 export type { Json, Parameter, Params } from './values.ts';

@@ -56,6 +56,8 @@ export interface DatabaseOptions {
   readonly slowStatementMs?: number | undefined;
   /** Prepared statements kept for each connection, 0 ... 10_000; 0, for poolers between, is for servers only. Default 256, and 128 for MySQL and MariaDB. */
   readonly statementCache?: number | undefined;
+  /** Whether rows that are read `as` a schema have the column `created_at` for the member `createdAt`. A verb may say otherwise. Default false. */
+  readonly snakeCase?: boolean | undefined;
   readonly pool?: PoolOptions | undefined;
   /** Nothing is written: opens the file for reading only, which must be there; transactions on a server refuse writes. Default false. */
   readonly readOnly?: boolean | undefined;
@@ -108,7 +110,7 @@ export function prepareDatabase(
 ): PreparedDatabase {
   const address = parseDatabaseUrl(url);
   const read = readDatabaseOptions(options, address);
-  const { clock, statementTimeoutMs, synchronous } = read;
+  const { clock, statementTimeoutMs, snakeCase, synchronous } = read;
   const { name, onWait } = observer;
   const makeDriver =
     address.dialect === 'sqlite'
@@ -121,7 +123,10 @@ export function prepareDatabase(
     open: async () => {
       const driver = await makeDriver();
       await driver.open();
-      return { driver, database: new Database(driver, { clock, statementTimeoutMs, name, onWait }) };
+      return {
+        driver,
+        database: new Database(driver, { clock, statementTimeoutMs, snakeCase, name, onWait }),
+      };
     },
   };
 }
@@ -213,6 +218,7 @@ function readDatabaseOptions(options: DatabaseOptions, address: DatabaseUrl) {
     statementTimeoutMs: int(0, 0, MAX_TIMEOUT_MS),
     slowStatementMs: int(address.dialect === 'sqlite' ? SQLITE_SLOW_MS : SERVER_SLOW_MS, 0, MAX_TIMEOUT_MS),
     statementCache: int(statementCache ?? 256, 0, 10_000),
+    snakeCase: bool(false),
     pool: given<PoolOptions>('an object', isObject),
     readOnly: bool(isReadOnly),
     synchronous: oneOf(['full', 'normal'], synchronous ?? 'full'),

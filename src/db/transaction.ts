@@ -56,6 +56,7 @@ interface TransactionDeps {
   readonly root: object;
   readonly connection: Connection;
   readonly dialect: Dialect;
+  readonly snakeCase: boolean;
   readonly clock: Clock;
   readonly limit: Limit | undefined;
   /** `timeoutMs` of every statement that says none; 0 for none. */
@@ -67,6 +68,8 @@ interface TransactionDeps {
 /** A transaction that is open, for as long as its callback runs. */
 export class Transaction extends Session {
   readonly dialect: Dialect;
+  /** @internal */
+  readonly snakeCase: boolean;
   readonly #deps: TransactionDeps;
   #isOver = false;
   #inFlight = 0;
@@ -83,6 +86,7 @@ export class Transaction extends Session {
     super();
     this.#deps = deps;
     this.dialect = deps.dialect;
+    this.snakeCase = deps.snakeCase;
   }
 
   /** Whether its callback has settled. */

@@ -92,7 +92,7 @@ interface Figures {
 async function svcClient(url: string): Promise<Client> {
   const db = await openDatabase(url, { pool: { max: CONNECTIONS } });
   return {
-    one: (id) => db.fetchOne(`${ONE}?`, [id]),
+    one: (id) => db.fetchOne(`${ONE}?`, [id]) as Promise<{ readonly email: string } | undefined>,
     all: () => db.fetchAll(ALL),
     loop: () => db.executeMany(`${INSERT}(?, ?, ?, ?)`, ROWS),
     bulk: () => db.insertMany('bench_added', ['a', 'b', 'c', 'd'], ROWS),

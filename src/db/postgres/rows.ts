@@ -7,7 +7,7 @@ import { ProtocolViolation } from '../errors.ts';
 import { setColumn } from '../values.ts';
 import type { RowReader } from '../wire/conversation.ts';
 import type { WireColumn } from './messages.ts';
-import type { Row } from '../driver.ts';
+import type { Row, SqlValue } from '../driver.ts';
 
 const NO_FORMATS = new Uint8Array(0);
 const NULL_LENGTH = -1;
@@ -79,11 +79,11 @@ export class RowPlan implements RowReader {
     return at + 2;
   }
 
-  #decode(index: number, bytes: Buffer, at: number, length: number): unknown {
+  #decode(index: number, bytes: Buffer, at: number, length: number): SqlValue {
     const width = this.#widths[index]!; // there is one for each name, like the decoders
     if (width !== 0 && width !== length)
       throw new ProtocolViolation(`a value of ${length} bytes, where its type has ${width}`);
-    return this.#decoders[index]!(bytes, at, at + length);
+    return this.#decoders[index]!(bytes, at, at + length) as SqlValue; // whatever its type makes
   }
 }
 
@@ -95,7 +95,7 @@ export function rereadRows(plan: RowPlan, types: PostgresTypes, rows: readonly (
     const key = (name: string, row: Row | unknown[]): string => (Array.isArray(row) ? String(index) : name);
     for (const row of rows as Row[]) {
       const value = row[key(plan.names[index]!, row)];
-      if (typeof value === 'string') row[key(plan.names[index]!, row)] = read(value); // of two columns of one name the last was kept, and is read last
+      if (typeof value === 'string') row[key(plan.names[index]!, row)] = read(value) as SqlValue; // whatever its type makes; of two columns of one name the last was kept, and is read last
     }
   }
 }
