@@ -43,7 +43,7 @@ export { RedisCache, RedisRateLimitStore, RedisRecordStore } from './redis/store
 export { Session } from './session.ts';
 export { sql } from './sql.ts';
 export { Transaction } from './transaction.ts';
-export { json } from './values.ts';
+export { json, typed } from './values.ts';
 export type { CacheBackend, RateLimitStore, RecordStore, RoomBus } from '../cache/stores.ts';
 export type { DatabaseErrorCode } from './errors.ts';
 export type {
@@ -77,7 +77,8 @@ export type { RedisPluginOptions } from './redis/plugin.ts';
 export type { RedisRoomBusOptions } from './redis/rooms.ts';
 export type { RedisCacheOptions, RedisStoreOptions } from './redis/stores.ts';
 export type { RedisSubscribeOptions, RedisSubscriberFunction } from './redis/subscriber.ts';
+export type { OwnType } from './own-types.ts';
 export type { RowOptions, ValueOptions } from './rows.ts';
 export type { Sql } from './sql.ts';
 export type { TransactionOptions } from './transaction.ts';
-export type { Json, Parameter, Params } from './values.ts';
+export type { Json, Parameter, Params, Typed } from './values.ts';

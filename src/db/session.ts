@@ -6,6 +6,7 @@ import { isObject, shown } from '../base/options.ts';
 import { quotedName } from './dialects.ts';
 import { atCaller } from './errors.ts';
 import { RowDecoder, valueAs, type RowOptions, type ValueOptions } from './rows.ts';
+import { encodeRows, encodeTyped, type OwnTypes } from './own-types.ts';
 import { Sql } from './sql.ts';
 import type { Awaitable } from '../cache/stores.ts';
 import type { Infer, TypeSource } from '../schema/types.ts';
@@ -26,8 +27,8 @@ const NO_PARAMS: Params = Object.freeze([]);
 export abstract class Session {
   /** The SQL it speaks. */
   abstract readonly dialect: Dialect;
-  /** `snakeCase` of rows that are read `as` a schema. @internal */
-  abstract readonly snakeCase: boolean;
+  /** @internal */
+  abstract readonly conversion: Conversion;
 
   /** Runs a statement for what it does. */
   execute(query: Sql, options?: QueryOptions): Promise<ExecuteResult>;
@@ -35,7 +36,8 @@ export abstract class Session {
   execute(query: string | Sql, second?: Params | QueryOptions, third?: QueryOptions): Promise<ExecuteResult> {
     return this.run(
       'statement',
-      (connection, limit) => connection.execute(textOf(query, this.dialect), paramsOf(query, second), limit),
+      (connection, limit) =>
+        connection.execute(textOf(query, this.dialect), this.#params(query, second), limit),
       optionsOf(query, second, third),
     );
   }
@@ -51,7 +53,7 @@ export abstract class Session {
     third?: VerbOptions,
   ): Promise<object | undefined> {
     const work: Work<Row | undefined> = (connection, limit) =>
-      connection.fetchOne(textOf(query, this.dialect), paramsOf(query, second), limit);
+      connection.fetchOne(textOf(query, this.dialect), this.#params(query, second), limit);
     const options = optionsOf(query, second, third);
     return hasSchema(options) ? this.#readOne(options, work) : this.run('statement', work, options);
   }
@@ -63,7 +65,7 @@ export abstract class Session {
   fetchAll<T extends object>(query: string, params: Params, options: RowOptions<T>): Promise<T[]>;
   fetchAll(query: string | Sql, second?: Params | VerbOptions, third?: VerbOptions): Promise<object[]> {
     const work: Work<Row[]> = (connection, limit) =>
-      connection.fetchAll(textOf(query, this.dialect), paramsOf(query, second), limit);
+      connection.fetchAll(textOf(query, this.dialect), this.#params(query, second), limit);
     const options = optionsOf(query, second, third);
     return hasSchema(options) ? this.#readAll(options, work) : this.run('statement', work, options);
   }
@@ -78,7 +80,7 @@ export abstract class Session {
     return this.run(
       'statement',
       async (connection, limit) => {
-        const [text, params] = [textOf(query, this.dialect), paramsOf(query, second)];
+        const [text, params] = [textOf(query, this.dialect), this.#params(query, second)];
         return (
           (await connection.fetchSets?.(text, params, limit)) ?? [
             await connection.fetchAll(text, params, limit),
@@ -96,7 +98,7 @@ export abstract class Session {
     return this.run(
       'statement',
       (connection, limit) =>
-        connection.fetchArrays(textOf(query, this.dialect), paramsOf(query, second), limit),
+        connection.fetchArrays(textOf(query, this.dialect), this.#params(query, second), limit),
       optionsOf(query, second, third),
     );
   }
@@ -112,7 +114,7 @@ export abstract class Session {
   ): Promise<Infer<S> | undefined>;
   scalar(query: string | Sql, second?: Params | VerbOptions, third?: VerbOptions): Promise<unknown> {
     const work: Work<unknown> = (connection, limit) =>
-      connection.scalar(textOf(query, this.dialect), paramsOf(query, second), limit);
+      connection.scalar(textOf(query, this.dialect), this.#params(query, second), limit);
     const options = optionsOf(query, second, third);
     return hasSchema(options)
       ? this.#readValue(options as ValueOptions, work)
@@ -130,7 +132,7 @@ export abstract class Session {
   ): Promise<number> {
     return this.whole(
       (connection, limit) =>
-        inChunks(rows, (some) => connection.executeMany(textOf(text, this.dialect), some, limit)),
+        inChunks(rows, (some) => connection.executeMany(textOf(text, this.dialect), this.#rows(some), limit)),
       options,
     );
   }
@@ -157,7 +159,8 @@ export abstract class Session {
         inChunks(
           rows,
           (some) =>
-            connection.insertMany?.(quoted, names, some, limit) ?? connection.executeMany(text, some, limit),
+            connection.insertMany?.(quoted, names, this.#rows(some), limit) ??
+            connection.executeMany(text, this.#rows(some), limit),
         ),
       options,
     );
@@ -181,10 +184,10 @@ export abstract class Session {
     third?: VerbOptions,
   ): AsyncGenerator<object, void, undefined> {
     const open: OpenStream = (source, limit) =>
-      source.stream(textOf(query, this.dialect), paramsOf(query, second), limit);
+      source.stream(textOf(query, this.dialect), this.#params(query, second), limit);
     const options = optionsOf(query, second, third);
     if (!hasSchema(options)) {
-      for await (const batch of this.batches(open, options)) yield* batch;
+      for await (const batch of this.batches(open, options)) for (const row of batch) yield row;
       return;
     }
     try {
@@ -203,6 +206,17 @@ export abstract class Session {
       (connection, limit) => connection.script(textOf(text, this.dialect), limit),
       options,
     );
+  }
+
+  #params(query: string | Sql, second: Params | VerbOptions | undefined): Params {
+    const params = paramsOf(query, second);
+    const { types } = this.conversion;
+    return types === undefined ? params : encodeTyped(params, types);
+  }
+
+  #rows(rows: Iterable<Params>): Iterable<Params> {
+    const { types } = this.conversion;
+    return types === undefined ? rows : encodeRows(rows, types);
   }
 
   // -- rows as a schema: read when run() has settled, so that the connection is free meanwhile --
@@ -236,7 +250,7 @@ export abstract class Session {
   }
 
   #decoder(options: VerbOptions): RowDecoder<object> {
-    return new RowDecoder(options as RowOptions, this.dialect, this.snakeCase); // it refuses what is not a schema
+    return new RowDecoder(options as RowOptions, this.dialect, this.conversion.snakeCase); // it refuses what is not a schema
   }
 
   /** Runs `work` on a connection. @internal */
@@ -248,6 +262,14 @@ export abstract class Session {
     open: OpenStream,
     options: QueryOptions | undefined,
   ): AsyncGenerator<readonly Row[], void, undefined>;
+}
+
+/** How values of a database and its transactions are converted. @internal */
+export interface Conversion {
+  /** `snakeCase` of a verb that says nothing about it. */
+  readonly snakeCase: boolean;
+  /** Undefined without any. */
+  readonly types: OwnTypes | undefined;
 }
 
 /** What is done with a connection. @internal */

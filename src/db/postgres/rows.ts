@@ -101,17 +101,25 @@ export function rereadRows(plan: RowPlan, types: PostgresTypes, rows: readonly (
 }
 
 /** Asks for types that are not built in. Of columns the server tells the base of a domain; of parameters, and of what is in an array, it does not. */
-export const FIND_TYPES = `select t.oid::int8, t.typname, case when t.typsubscript = 'array_subscript_handler'::regproc then coalesce(nullif(e.typbasetype, 0), t.typelem) else 0 end::int8, coalesce(e.typdelim, t.typdelim), t.typbasetype::int8
-  from pg_catalog.pg_type t left join pg_catalog.pg_type e on e.oid = t.typelem where t.oid = any ($1::oid[])`;
+export const FIND_TYPES = `select t.oid::int8, t.typname, case when t.typsubscript = 'array_subscript_handler'::regproc then coalesce(nullif(e.typbasetype, 0), t.typelem) else 0 end::int8, coalesce(e.typdelim, t.typdelim), t.typbasetype::int8, coalesce(b.typname, e.typname)
+  from pg_catalog.pg_type t left join pg_catalog.pg_type e on e.oid = t.typelem left join pg_catalog.pg_type b on b.oid = nullif(e.typbasetype, 0) where t.oid = any ($1::oid[])`;
 
 /** A row of {@link FIND_TYPES}. */
-export function foundType([oid, name, elementOid, delimiter, baseOid]: readonly unknown[]): FoundType {
+export function foundType([
+  oid,
+  name,
+  elementOid,
+  delimiter,
+  baseOid,
+  elementName,
+]: readonly unknown[]): FoundType {
   return {
     oid: Number(oid),
     name: String(name),
     elementOid: Number(elementOid),
     delimiter: String(delimiter),
     baseOid: Number(baseOid),
+    elementName: elementName === null ? undefined : String(elementName),
   };
 }
 

@@ -18,6 +18,7 @@ import {
 } from '../../../src/db/index.ts';
 import { TestClient } from '../../../src/testing/index.ts';
 import { databaseContract, fault } from '../../contract/database.ts';
+import { ownTypeContract } from '../../contract/own-types.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { POSTGRES } from '../../support/postgres-chaos.ts';
 import { needsPostgres, postgresDatabase, postgresUrl } from '../../support/postgres-database.ts';
@@ -33,6 +34,11 @@ databaseContract(
   'PostgreSQL without a cache of statements, reset in full',
   (t) => postgresDatabase(t, { statementCache: 0, pool: { max: 3, reset: 'full' } }),
   { knowsTypes: false },
+);
+
+ownTypeContract('PostgreSQL', 'postgres', (t, options) => postgresDatabase(t, options));
+ownTypeContract('PostgreSQL without a cache of statements', 'postgres', (t, options) =>
+  postgresDatabase(t, { ...options, statementCache: 0 }),
 );
 
 // ── the pool, by what the server sees ──
