@@ -2,6 +2,7 @@
  * `svc`: every public name, one by one. What is not named here is private; test/api-surface.test.ts holds the list.
  */
 /// <reference types="node" preserve="true" />
+import './base/need-node.ts';
 export { Svc } from './app/svc.ts';
 export type { LifecycleHook } from './app/svc.ts';
 export type { RunOptions, SvcOptions } from './app/options.ts';
@@ -74,7 +75,15 @@ export type { McpMountOptions } from './mcp/mount.ts';
 export { toolLog, toolProgress } from './mcp/calls.ts';
 export type { ToolLog, ToolLogLevel, ToolProgress } from './mcp/calls.ts';
 export type { McpServerOptions } from './mcp/server.ts';
-export type { CheckedTool, PromptReply, PromptSpec, ToolContext, ToolSpec } from './mcp/mcp.ts';
+export type {
+  CheckedTool,
+  PromptReply,
+  PromptSpec,
+  ResourceContext,
+  ResourceSpec,
+  ToolContext,
+  ToolSpec,
+} from './mcp/mcp.ts';
 export type { Tool } from './mcp/tools.ts';
 export type { Counter, Histogram, Metrics } from './observability/metrics.ts';
 export type { OpenApiOptions } from './openapi/openapi.ts';
@@ -192,6 +201,7 @@ export type { EventBroadcastOptions } from './http/streaming/event-broadcast.ts'
 export { EventStreamResponse, lastEventId } from './http/streaming/event-stream.ts';
 export type { EventStreamOptions, Events, ServerSentEvent } from './http/streaming/event-stream.ts';
 export type { ErrorClass, ExceptionHandler, MiddlewareFunction } from './http/pipeline.ts';
+export type { ExceptionSpec } from './routing/exceptions.ts';
 export { FileResponse } from './http/files/files.ts';
 export type { FileOptions } from './http/files/files.ts';
 export { checkPreconditions } from './http/files/preconditions.ts';

@@ -17,7 +17,9 @@ import type { FaultCode } from '../base/faults.ts';
 import type { Declared, Finding, Report } from '../base/findings.ts';
 import type { ApplicationView, CoreRule, Examination } from '../check/check.ts';
 import type { Middleware, Plugin, Rule, Services } from '../http/contracts.ts';
-import type { MiddlewareFunction, ErrorClass, ExceptionHandler } from '../http/pipeline.ts';
+import { readExceptionHandler } from '../routing/exceptions.ts';
+import type { ExceptionArguments } from '../routing/exceptions.ts';
+import type { MiddlewareFunction, ErrorClass } from '../http/pipeline.ts';
 import type { Counter } from '../observability/metrics.ts';
 import type { Toolbox } from '../mcp/mcp.ts';
 import type { OpenApiOptions } from '../openapi/openapi.ts';
@@ -97,8 +99,9 @@ export class Declarations {
   }
 
   /** Adds an exception handler; one that takes the place of another is a finding. @throws SvcError `E_EXCEPTION_HANDLER` */
-  addExceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): void {
-    if (this.handlers.add(errorClass, handler)) return;
+  addExceptionHandler<E>(errorClass: ErrorClass<E>, rest: ExceptionArguments<E>): void {
+    const { handler, plan, spec } = readExceptionHandler(errorClass, rest);
+    if (this.handlers.add(errorClass, handler, plan, spec)) return;
     this.findings.push({
       rule: 'SVC123',
       severity: 'info',

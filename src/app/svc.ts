@@ -39,6 +39,8 @@ import type {
   McpCallOptions,
   PromptReply,
   PromptSpec,
+  ResourceContext,
+  ResourceSpec,
   StdioOptions,
   ToolContext,
   ToolSpec,
@@ -51,6 +53,7 @@ import type { Counter, MetricsRegistry } from '../observability/metrics.ts';
 import type { OpenApiDocument } from '../openapi/document.ts';
 import type { OpenApiOptions } from '../openapi/openapi.ts';
 import type { CompiledApplication } from '../routing/compile.ts';
+import type { ExceptionArguments, ExceptionSpec } from '../routing/exceptions.ts';
 import type { HandlerResult } from '../routing/spec.ts';
 import type { CompileVariant } from './declarations.ts';
 import type { RunOptions, SvcOptions } from './options.ts';
@@ -148,9 +151,16 @@ export class Svc extends Router implements McpApplication {
   }
 
   /** Handles errors of this class, and of its subclasses that have no handler of their own. */
-  override exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this {
+  override exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this;
+  /** Declares with `response` what the handler replies with: it is checked as replies of routes are, and documented. */
+  override exceptionHandler<E>(
+    errorClass: ErrorClass<E>,
+    spec: ExceptionSpec,
+    handler: ExceptionHandler<E>,
+  ): this;
+  override exceptionHandler<E>(errorClass: ErrorClass<E>, ...rest: ExceptionArguments<E>): this {
     this.assertNotFrozen('register an exception handler');
-    this.#declarations.addExceptionHandler(errorClass, handler);
+    this.#declarations.addExceptionHandler(errorClass, rest);
     return this;
   }
 
@@ -204,6 +214,20 @@ export class Svc extends Router implements McpApplication {
   ): this {
     this.assertNotFrozen(`add the prompt "${name}"`);
     (this.#declarations.toolbox ??= new Toolbox()).prompt(name, spec, fn);
+    return this;
+  }
+
+  /**
+   * A resource for MCP clients, by its URI, which may have parameters: `app.resource('notes://{id}', …)`. Its function returns text, bytes
+   * or JSON; a call goes through the middleware as a request does. @throws SvcError `E_MCP_NAME`, `E_ROUTE_SPEC`
+   */
+  resource<const S extends object>(
+    uri: string,
+    spec: S & CheckedTool<S, ResourceSpec>,
+    fn: (context: ResourceContext<S>) => unknown,
+  ): this {
+    this.assertNotFrozen(`add the resource "${uri}"`);
+    (this.#declarations.toolbox ??= new Toolbox()).resource(uri, spec, fn);
     return this;
   }
 

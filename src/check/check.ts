@@ -48,7 +48,7 @@ export interface NeededSecret {
 }
 
 /** What a finding has of its own, where the rule does not speak for it. */
-export interface Particulars {
+interface Particulars {
   readonly severity?: Severity | undefined;
   readonly remedy?: string | undefined;
   /** Whether, being an error, it keeps the application from starting. Default: in the phase `graph`. */
@@ -329,7 +329,7 @@ export function findRule(
 }
 
 /** Methods that change nothing (RFC 9110 §9.2.1). */
-export const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
+const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
 
 /** How findings name a route: `POST /users`. */
 export function subjectOf({ route }: RouteDetail): string {

@@ -5,6 +5,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { callsOfRequest, codeOf } from './source/functions.ts';
+import { letsStrangersIn } from './probes.ts';
 import { ownRoutes, subjectOf } from './check.ts';
 import { fileLimit } from '../schema/schema.ts';
 import type { ApplicationView, ReportFinding } from './check.ts';
@@ -25,7 +26,8 @@ export function findExposedInsides(view: ApplicationView, report: ReportFinding)
   }
   if (
     view.metricsGuard !== undefined &&
-    /=>\s*(?:\(?\s*true\b|\{\s*return\s+true\b)/.test(codeOf(view.metricsGuard))
+    (letsStrangersIn(view.metricsGuard) ||
+      /=>\s*(?:\(?\s*true\b|\{\s*return\s+true\b)/.test(codeOf(view.metricsGuard)))
   ) {
     report('setting ops', '/metrics is open to everybody: its auth says yes to whoever asks', place, {
       severity: 'warning',
@@ -52,6 +54,30 @@ export function findMissingHeaders(view: ApplicationView, report: ReportFinding)
     'its answers have no security headers: no content security policy, no HSTS, no nosniff',
     view.place,
   );
+}
+
+/** SVC219: notes, for a proxy in front may do both. */
+export function findUnnamedHosts(view: ApplicationView, report: ReportFinding): void {
+  if (view.env !== 'production' || ownRoutes(view).length === 0) return;
+  const { settings, middleware, place } = view;
+  if (!middleware.some((layer) => layer.kind === 'trusted-host'))
+    report(
+      'the application',
+      'it answers requests for any host name: links made of req.host lead where a client wants',
+      place,
+    );
+  const isBehindProxy = settings.peek('trustProxy') !== undefined;
+  const hasTls = settings.peek('tlsCert') !== undefined;
+  if (!isBehindProxy && !hasTls)
+    report(
+      'the application',
+      'nothing says how requests come over TLS: neither a certificate (SVC_TLS_CERT) nor a proxy (SVC_TRUST_PROXY) is named',
+      place,
+      {
+        remedy:
+          'Name the proxy that speaks TLS and redirects http: to https:, trustProxy: 1; or give the server a certificate',
+      },
+    );
 }
 
 /** Beyond these a limit protects nobody. */

@@ -4,7 +4,7 @@
 import type { Finding } from '../base/findings.ts';
 
 /** More about a rule. */
-export interface Explanation {
+interface Explanation {
   readonly wrong: string;
   readonly right: string;
   /** Numbers of the Common Weakness Enumeration. */
@@ -162,6 +162,12 @@ export const EXPLANATIONS: Readonly<Partial<Record<Finding['rule'], Explanation>
     wrong: "'postgres://db.example/shop?sslmode=disable'",
     right: "'postgres://db.example/shop'",
     cwe: [319],
+  },
+  SVC219: {
+    wrong: 'app.use(new SecurityHeadersMiddleware());',
+    right: "app.use(new TrustedHostMiddleware({ hosts: ['app.example'] }));",
+    cwe: [644],
+    sources: ['Django security.W020 and W008'],
   },
   SVC301: {
     wrong: "app.post('/a', async ({ req }) => await req.json());",

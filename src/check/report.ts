@@ -34,7 +34,7 @@ export interface ReportScope {
 }
 
 /** How many findings there are of each severity. */
-export interface Counts {
+interface Counts {
   readonly error: number;
   readonly warning: number;
   readonly info: number;

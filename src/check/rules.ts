@@ -21,6 +21,7 @@ import {
   findMissingHeaders,
   findLimitConflicts,
   findUnlimited,
+  findUnnamedHosts,
   satisfies,
 } from './deploy-rules.ts';
 import {
@@ -280,6 +281,14 @@ export const CORE_RULES: readonly CoreRule[] = [
     phase: 'source',
     why: 'Between two machines, statements, rows and passwords without TLS are readable and can be changed',
     remedy: 'Leave out sslmode, which is verify-full for other hosts; use rediss: for Redis',
+  },
+  {
+    id: 'SVC219',
+    severity: 'info',
+    phase: 'security',
+    run: findUnnamedHosts,
+    why: 'A link in an e-mail is made of the host that a request names: a client that names its own gets the reset link of another person',
+    remedy: 'Name the hosts: app.use(new TrustedHostMiddleware({ hosts: ["app.example"] }))',
   },
   {
     id: 'SVC301',

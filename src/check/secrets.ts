@@ -4,9 +4,8 @@
  *   absent, under 32 bytes, a public key   an error that keeps the application from starting
  *   a placeholder, repeated, counted up    an error of the check, and a warning in the log of each start
  */
-import { readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { Keyring, weaknessOf } from '../crypto/keys.ts';
+import { sourceAt } from './probes.ts';
 import { variableOf } from '../base/config.ts';
 import { viewOfDependency } from '../routing/di.ts';
 import type { ApplicationView, NeededSecret, ReportFinding } from './check.ts';
@@ -53,16 +52,6 @@ function findWritten(
       place,
       { remedy: remedyFor(setting) },
     );
-  }
-}
-
-function sourceAt({ file, line }: Place): string {
-  if (line === 0) return '';
-  try {
-    return readFileSync(file.startsWith('file:') ? fileURLToPath(file) : file, 'utf8');
-  } catch {
-    // code that is in no file
-    return '';
   }
 }
 

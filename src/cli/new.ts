@@ -39,7 +39,7 @@ export const newCommand: Command = {
     '  --vendor        puts a copy of svc into the project, which then installs without a network; the default',
     '  --registry      asks a registry for svc at this version: one of yours that has it, the public one has another package',
     '  --link          uses the copy of svc that runs, through a link: for trying things out',
-    '  --if-absent     does nothing where a project is already',
+    '  --if-absent     does nothing where a project is already; prints no next steps, for scripts that go on',
     '',
     'The folder must be absent or empty. Its .env has secrets of its own, which only you can read.',
   ].join('\n'),
@@ -79,10 +79,10 @@ async function run({ positionals, values }: Invocation): Promise<number> {
     return 0;
   }
   const count = create(given, target, name, source);
+  const created = `Created "${name}" in ${given}: ${count} files`;
+  const steps = stepsAfter(given, source).map((step) => `  ${step}\n`);
   process.stdout.write(
-    `Created "${name}" in ${given}: ${count} files. Next:\n\n${stepsAfter(given, source)
-      .map((step) => `  ${step}\n`)
-      .join('')}`,
+    values['if-absent'] === true ? `${created}\n` : `${created}. Next:\n\n${steps.join('')}`,
   );
   return 0;
 }

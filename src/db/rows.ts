@@ -2,9 +2,10 @@
  * Rows -> instances of a schema, for the option `as`. How rows are read is compiled once for each schema, engine and list of columns.
  */
 import { SvcError } from '../base/errors.ts';
-import { shown } from '../base/options.ts';
+import { isObject, shown } from '../base/options.ts';
 import { classPlan, compileType } from '../schema/plan.ts';
-import { columnCheck, rowReading, snakeCased, type RowReading } from '../schema/rows.ts';
+import { columnCheck } from '../schema/column-values.ts';
+import { rowReading, snakeCased, type RowReading } from '../schema/rows.ts';
 import { FAIL, isSchemaClass } from '../schema/types.ts';
 import { Run, type Check } from '../schema/validation-run.ts';
 import type { Issue } from '../base/errors.ts';
@@ -24,6 +25,21 @@ export interface RowOptions<T extends object = object> extends QueryOptions {
 export interface ValueOptions<S extends TypeSource = TypeSource> extends QueryOptions {
   /** The value is one of this type: `int`, `nullable(str)`, a class. A value that does not fit is `E_DB_ROW`. */
   readonly as: S;
+}
+
+/** The options of a verb, whatever it makes of rows. @internal */
+export type VerbOptions = QueryOptions | RowOptions | ValueOptions;
+
+/** Whether rows, or a value, are to be read as a schema. @internal */
+export function hasSchema(options: VerbOptions | undefined): options is RowOptions | ValueOptions {
+  return isObject(options) && 'as' in options;
+}
+
+/** The options without those of reading rows; undefined when there are no others. @internal */
+export function limitsOf(options: VerbOptions): QueryOptions | undefined {
+  const { as: _as, snakeCase: _snakeCase, ...limits } = options as RowOptions;
+  for (const _name in limits) return limits;
+  return undefined;
 }
 
 /** Lists of columns that are remembered for one schema: then they are compiled again. */
@@ -73,19 +89,19 @@ export class RowDecoder<T extends object> {
   all(rows: Row[]): T[] {
     if (rows.length === 0) return [];
     const { check } = this.#reading(rows[0]!);
+    const run = new Run(false, false); // the first problem ends it
     for (let index = 0; index < rows.length; index++)
-      (rows as object[])[index] = this.#read(check, rows[index]!);
+      (rows as object[])[index] = this.#read(check, rows[index]!, run);
     return rows as object[] as T[]; // each was replaced
   }
 
   /** An instance for a row. @throws SvcError `E_DB_ROW` */
   one(row: Row): T {
-    return this.#read(this.#reading(row).check, row);
+    return this.#read(this.#reading(row).check, row, new Run(false, false));
   }
 
-  #read(check: Check, row: Row): T {
+  #read(check: Check, row: Row, run: Run): T {
     this.#count++;
-    const run = new Run(false, false);
     const instance = check(row, run);
     if (instance !== FAIL) return instance as T; // the plan of its class has built it
     const { loc } = run.issues(undefined)[0]!; // it has failed

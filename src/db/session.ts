@@ -2,10 +2,18 @@
  * The verbs, as the database and its transactions have them alike.
  */
 import { SvcError } from '../base/errors.ts';
-import { isObject, shown } from '../base/options.ts';
+import { shown } from '../base/options.ts';
 import { quotedName } from './dialects.ts';
 import { atCaller } from './errors.ts';
-import { RowDecoder, valueAs, type RowOptions, type ValueOptions } from './rows.ts';
+import {
+  RowDecoder,
+  hasSchema,
+  limitsOf,
+  valueAs,
+  type RowOptions,
+  type ValueOptions,
+  type VerbOptions,
+} from './rows.ts';
 import { encodeRows, encodeTyped, type OwnTypes } from './own-types.ts';
 import { Sql } from './sql.ts';
 import type { Awaitable } from '../cache/stores.ts';
@@ -328,24 +336,10 @@ function paramsOf(query: string | Sql, second: Params | VerbOptions | undefined)
   throw new SvcError('E_DB_PARAMETER', ['the values', `${shown(second)} where a list belongs`]);
 }
 
-/** The options of a verb, whatever it makes of rows. */
-type VerbOptions = QueryOptions | RowOptions | ValueOptions;
-
 function optionsOf(
   query: string | Sql,
   second: Params | VerbOptions | undefined,
   third: VerbOptions | undefined,
 ): VerbOptions | undefined {
   return typeof query === 'string' ? third : (second as VerbOptions | undefined); // a template brings its values along
-}
-
-function hasSchema(options: VerbOptions | undefined): options is RowOptions | ValueOptions {
-  return isObject(options) && 'as' in options;
-}
-
-/** The options without those of reading rows; undefined when there are no others. */
-function limitsOf(options: VerbOptions): QueryOptions | undefined {
-  const { as: _as, snakeCase: _snakeCase, ...limits } = options as RowOptions;
-  for (const _name in limits) return limits;
-  return undefined;
 }

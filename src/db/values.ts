@@ -126,7 +126,7 @@ export function refuseCount(needed: number, given: number, row?: number): never 
 
 /*
  * The text that `Date.prototype.toISOString` gives, in a tenth of its time: most dates that are written together are of one
- * day, whose text is kept, and the rest is looked up. By test/bench/db.ts, executeMany.
+ * day, whose text is kept, and the rest is looked up. By shared/bench/db, executeMany.
  */
 
 const DAY_MS = 86_400_000;

@@ -1,18 +1,7 @@
 /**
  * Content codings (RFC 9110 §8.4.1): how each of them codes bytes, at once, apart from the event loop, or piece by piece.
  */
-import {
-  brotliCompress,
-  brotliCompressSync,
-  constants,
-  createBrotliCompress,
-  createGzip,
-  createZstdCompress,
-  gzip,
-  gzipSync,
-  zstdCompress,
-  zstdCompressSync,
-} from 'node:zlib';
+import * as zlib from 'node:zlib'; // as a whole: Node.js 20 links, and can say that it is too old
 import type { Transform } from 'node:stream';
 
 /** What answers are compressed with. */
@@ -47,37 +36,42 @@ const ZSTD_SYNC_BYTES = 65_536;
 export function codersOf(levels: CodingLevels): Readonly<Record<ContentCoding, Coder>> {
   const gzipOptions = { level: levels.gzip };
   const brotli = (bytes: number): object => ({
-    params: { [constants.BROTLI_PARAM_QUALITY]: levels.br, [constants.BROTLI_PARAM_SIZE_HINT]: bytes },
+    params: {
+      [zlib.constants.BROTLI_PARAM_QUALITY]: levels.br,
+      [zlib.constants.BROTLI_PARAM_SIZE_HINT]: bytes,
+    },
   });
-  const zstd = { params: { [constants.ZSTD_c_compressionLevel]: levels.zstd } };
+  const zstd = { params: { [zlib.constants.ZSTD_c_compressionLevel]: levels.zstd } };
   return {
     gzip: {
       syncBytes: SYNC_BYTES,
-      flush: constants.Z_SYNC_FLUSH,
-      now: (bytes) => gzipSync(bytes, gzipOptions),
-      later: (bytes, done) => gzip(bytes, gzipOptions, done),
-      stream: () => createGzip({ ...gzipOptions, windowBits: 14, memLevel: 7 }),
+      flush: zlib.constants.Z_SYNC_FLUSH,
+      now: (bytes) => zlib.gzipSync(bytes, gzipOptions),
+      later: (bytes, done) => zlib.gzip(bytes, gzipOptions, done),
+      stream: () => zlib.createGzip({ ...gzipOptions, windowBits: 14, memLevel: 7 }),
     },
     br: {
       syncBytes: SYNC_BYTES,
-      flush: constants.BROTLI_OPERATION_FLUSH,
-      now: (bytes) => brotliCompressSync(bytes, brotli(bytes.length)),
-      later: (bytes, done) => brotliCompress(bytes, brotli(bytes.length), done),
+      flush: zlib.constants.BROTLI_OPERATION_FLUSH,
+      now: (bytes) => zlib.brotliCompressSync(bytes, brotli(bytes.length)),
+      later: (bytes, done) => zlib.brotliCompress(bytes, brotli(bytes.length), done),
       stream: () =>
-        createBrotliCompress({
+        zlib.createBrotliCompress({
           params: {
-            [constants.BROTLI_PARAM_QUALITY]: levels.br,
-            [constants.BROTLI_PARAM_LGWIN]: STREAM_WINDOW_BITS,
+            [zlib.constants.BROTLI_PARAM_QUALITY]: levels.br,
+            [zlib.constants.BROTLI_PARAM_LGWIN]: STREAM_WINDOW_BITS,
           },
         }),
     },
     zstd: {
       syncBytes: ZSTD_SYNC_BYTES,
-      flush: constants.ZSTD_e_flush,
-      now: (bytes) => zstdCompressSync(bytes, zstd),
-      later: (bytes, done) => zstdCompress(bytes, zstd, done),
+      flush: zlib.constants.ZSTD_e_flush,
+      now: (bytes) => zlib.zstdCompressSync(bytes, zstd),
+      later: (bytes, done) => zlib.zstdCompress(bytes, zstd, done),
       stream: () =>
-        createZstdCompress({ params: { ...zstd.params, [constants.ZSTD_c_windowLog]: STREAM_WINDOW_BITS } }),
+        zlib.createZstdCompress({
+          params: { ...zstd.params, [zlib.constants.ZSTD_c_windowLog]: STREAM_WINDOW_BITS },
+        }),
     },
   };
 }

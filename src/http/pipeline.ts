@@ -21,7 +21,7 @@ import type { Counter } from '../observability/metrics.ts';
 import type { Finding } from '../base/findings.ts';
 
 /** Answers a request. Never throws, never rejects. */
-export type Layer = (req: TransportRequest) => Awaitable<HttpResponse>;
+type Layer = (req: TransportRequest) => Awaitable<HttpResponse>;
 
 /** The innermost one, or all of them around it. */
 export type Core = (req: TransportRequest) => Answer;
@@ -45,6 +45,11 @@ export class ErrorRenderer {
     return new ErrorRenderer({ ...this.#failures, handlers: [...handlers, ...this.#handlers] });
   }
 
+  /** The handlers of routers and of the application, the innermost first. */
+  get handlers(): readonly ExceptionHandlers[] {
+    return this.#handlers;
+  }
+
   /** Whether there is an exception handler: if not, a 404 need not become an exception. */
   get hasHandlers(): boolean {
     return this.#handlers.some(({ size }) => size > 0);
@@ -54,35 +59,42 @@ export class ErrorRenderer {
   render(error: unknown, req: TransportRequest): Awaitable<HttpResponse> {
     if (req.expiry !== undefined && (isOf(error, req.expiry) || isDiscardedBody(error)))
       return problem(req.expiry.status, req.id); // the handler has stopped, as its signal asked: this response is not read
-    const handler = this.#find(error);
-    if (handler === undefined) return plainAnswer(error, req, this.#failures);
+    const found = this.#find(error);
+    if (found === undefined) return plainAnswer(error, req, this.#failures);
     try {
-      const reply = handler(error, req);
-      return isThenable(reply) ? this.#later(reply, req, error) : this.#settled(reply, req);
+      const reply = found.handler(error, req);
+      return isThenable(reply)
+        ? this.#later(reply, req, error, found.plan)
+        : this.#settled(reply, req, found.plan);
     } catch (failure) {
       return plainAnswer(errorAfter(failure, error), req, this.#failures);
     }
   }
 
-  #find(error: unknown): ExceptionHandler<unknown> | undefined {
+  #find(error: unknown): HandledClass | undefined {
     for (const handlers of this.#handlers) {
-      const handler = handlers.find(error);
-      if (handler !== undefined) return handler;
+      const found = handlers.find(error);
+      if (found !== undefined) return found;
     }
     return undefined;
   }
 
-  async #later(reply: PromiseLike<unknown>, req: TransportRequest, error: unknown): Promise<HttpResponse> {
+  async #later(
+    reply: PromiseLike<unknown>,
+    req: TransportRequest,
+    error: unknown,
+    plan: ReplyPlan,
+  ): Promise<HttpResponse> {
     try {
-      return await this.#settled(await reply, req);
+      return await this.#settled(await reply, req, plan);
     } catch (failure) {
       return plainAnswer(errorAfter(failure, error), req, this.#failures);
     }
   }
 
-  #settled(reply: unknown, req: TransportRequest): Awaitable<HttpResponse> {
+  #settled(reply: unknown, req: TransportRequest, plan: ReplyPlan): Awaitable<HttpResponse> {
     if (reply === undefined) throw new SvcError('E_REPLY', ['the exception handler returned nothing']); // a forgotten return would hide the error
-    return toResponse(reply, DEFAULT_PLAN).settle(req);
+    return toResponse(reply, plan).settle(req);
   }
 
   /** Passes on an error of a clean-up or a background task, which has been logged, and which no response can tell. */
@@ -342,39 +354,56 @@ export type ErrorClass<E> = abstract new (...args: never[]) => E;
 /** Turns an exception into a reply. What it throws itself is handled as an unhandled error. */
 export type ExceptionHandler<E> = (error: E, req: HttpRequest) => Awaitable<unknown>;
 
+/** A handler, how its replies become responses, and what it declares of them for documents. */
+export interface HandledClass {
+  readonly handler: ExceptionHandler<unknown>;
+  readonly plan: ReplyPlan;
+  readonly declared: unknown;
+}
+
 /** Handlers by class, looked up along the prototype chain; the answer per class is kept. */
 export class ExceptionHandlers {
   /** By the prototype of the class: what `instanceof` goes by, whatever `constructor` says. */
-  readonly #byPrototype = new Map<unknown, ExceptionHandler<never>>();
-  readonly #found = new WeakMap<object, ExceptionHandler<never> | null>();
+  readonly #byPrototype = new Map<unknown, HandledClass>();
+  readonly #found = new WeakMap<object, HandledClass | null>();
 
   get size(): number {
     return this.#byPrototype.size;
   }
 
   /** Sets the handler of a class. Answers whether it had none before. @throws SvcError `E_EXCEPTION_HANDLER` */
-  add<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): boolean {
+  add<E>(
+    errorClass: ErrorClass<E>,
+    handler: ExceptionHandler<E>,
+    plan: ReplyPlan = DEFAULT_PLAN,
+    declared?: unknown,
+  ): boolean {
     const isClass = typeof errorClass === 'function' && typeof errorClass.prototype === 'object';
     if (!isClass || typeof handler !== 'function')
       throw new SvcError('E_EXCEPTION_HANDLER', [
         isClass ? 'there is no function' : `${shown(errorClass)} is no class`,
       ]);
     const isNew = !this.#byPrototype.has(errorClass.prototype);
-    this.#byPrototype.set(errorClass.prototype, handler);
+    const handled = { handler: handler as ExceptionHandler<unknown>, plan, declared }; // it is found by its class, which makes it fit
+    this.#byPrototype.set(errorClass.prototype, handled);
     return isNew;
   }
 
   /** The handler of a thrown value; a value that is no object has none. */
-  find(error: unknown): ExceptionHandler<unknown> | undefined {
+  find(error: unknown): HandledClass | undefined {
     if (this.#byPrototype.size === 0 || typeof error !== 'object' || error === null) return undefined;
     const prototype = Object.getPrototypeOf(error) as object | null;
-    if (prototype === null) return undefined;
-    let found = this.#found.get(prototype);
-    if (found === undefined) this.#found.set(prototype, (found = this.#walk(prototype)));
-    return (found as ExceptionHandler<unknown> | null) ?? undefined; // the class it was found by makes it fit
+    return prototype === null ? undefined : this.findOf(prototype);
   }
 
-  #walk(prototype: object): ExceptionHandler<never> | null {
+  /** The handler of the instances of a class, by its prototype. */
+  findOf(prototype: object): HandledClass | undefined {
+    let found = this.#found.get(prototype);
+    if (found === undefined) this.#found.set(prototype, (found = this.#walk(prototype)));
+    return found ?? undefined;
+  }
+
+  #walk(prototype: object): HandledClass | null {
     for (let at: object | null = prototype; at !== null; at = Object.getPrototypeOf(at) as object | null) {
       const handler = this.#byPrototype.get(at);
       if (handler !== undefined) return handler;

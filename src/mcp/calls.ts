@@ -5,7 +5,9 @@
 import { randomBytes } from 'node:crypto';
 import { misunderstood, resultOf } from './results.ts';
 import { planPrompts } from './prompts.ts';
-import { isPrompt, planTools } from './tools.ts';
+import { isPrompt, isResource, planTools } from './tools.ts';
+import { planResources } from './planned-resources.ts';
+import type { PlannedResource } from './planned-resources.ts';
 import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
 import { CARRIER, stateKey } from '../http/state.ts';
 import { TrustedHostMiddleware } from '../http/middleware/trusted-host.ts';
@@ -85,6 +87,7 @@ export function toolsetOf(app: McpApplication): Toolset {
 export class Toolset {
   readonly tools: readonly PlannedTool[];
   readonly prompts: readonly PlannedPrompt[];
+  readonly resources: readonly PlannedResource[];
   readonly #app: McpApplication;
   readonly #byName: ReadonlyMap<string, PlannedTool>;
   /** Where calls go that come by no host: to one that the application answers to. */
@@ -104,6 +107,7 @@ export class Toolset {
     this.#app = app;
     this.tools = planTools(details, tools);
     this.prompts = planPrompts(tools.filter(isPrompt));
+    this.resources = planResources(tools.filter(isResource));
     this.#byName = new Map(this.tools.map((tool) => [tool.name, tool]));
     this.#keyFields = new Map(
       [...details, ...tools].flatMap((detail) => {

@@ -304,7 +304,13 @@ export class McpEndpoint {
     }
     if (answer === undefined) return new HttpResponse(null, { status: 202, headers: NO_STORE }); // cancelled: there is no answer
     return new JSONResponse(answer, {
-      status: wanted?.status ?? statusOf(answer, session === undefined && message.method !== 'initialize'),
+      status:
+        wanted?.status ??
+        statusOf(
+          answer,
+          session === undefined &&
+            (message.method !== 'initialize' || McpDispatcher.isModern(message.method, message.params)),
+        ),
       headers: {
         ...NO_STORE,
         ...(begun === undefined ? {} : { 'Mcp-Session-Id': begun.id }),

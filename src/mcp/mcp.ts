@@ -12,7 +12,9 @@ import { closest, given, int, isFunction, isObject, number, readOptions } from '
 import { isToken } from '../http/headers.ts';
 import { reserveOutput } from './reserved-output.ts';
 import { Routes } from '../routing/route.ts';
-import { Field, FieldType, isSchemaClass, Schema } from '../schema/schema.ts';
+import { Field, FieldType, isSchemaClass, Schema, str } from '../schema/schema.ts';
+import { parametersOf, RESOURCE } from './planned-resources.ts';
+import type { DeclaredResource } from './planned-resources.ts';
 import { FieldMarker } from '../schema/nodes.ts';
 import { HttpResponse, JSONResponse } from '../http/response.ts';
 import type { Caller, McpApplication, ToolListener, ToolLogLevel } from './calls.ts';
@@ -114,7 +116,7 @@ export class McpServer {
       output: given<Writable>('a stream', isObject),
       signal: given<AbortSignal>('an AbortSignal', isObject),
     });
-    using _reserved = output === undefined ? reserveOutput(process.stdout, process.stderr) : undefined;
+    const reserved = output === undefined ? reserveOutput(process.stdout, process.stderr) : undefined;
     try {
       await this.#app.startup();
       const { serveStdio } = await import('./stdio.ts');
@@ -130,7 +132,11 @@ export class McpServer {
         signal,
       });
     } finally {
-      await this.#app.shutdown();
+      try {
+        await this.#app.shutdown();
+      } finally {
+        reserved?.[Symbol.dispose]();
+      }
     }
   }
 }
@@ -233,6 +239,21 @@ export interface PromptSpec extends Pick<
   readonly args?: InputShape | undefined;
 }
 
+/** The spec of a resource. Every other key is a dependency. */
+export interface ResourceSpec extends Pick<
+  RouteSpec,
+  'headers' | 'cookies' | 'timeoutMs' | 'rateLimit' | 'security' | 'use' | 'meta' | 'public'
+> {
+  /** Default: the URI. */
+  readonly name?: string | undefined;
+  readonly title?: string | undefined;
+  readonly description?: string | undefined;
+  /** The media type of its content. Default `text/plain`. */
+  readonly mimeType?: string | undefined;
+  /** The types of the URI's parameters. Default: each is a string. */
+  readonly args?: InputShape | undefined;
+}
+
 /** `S`, or a sentence at each key that is neither option nor dependency. */
 export type CheckedTool<S, O> = {
   readonly [K in keyof S]: K extends keyof O ? O[K] : CheckedSpec<S>[K & keyof CheckedSpec<S>];
@@ -243,12 +264,19 @@ export type ToolContext<S> = Context &
   (S extends { readonly args: infer A extends InputShape }
     ? { readonly args: InputOf<A> }
     : { readonly args: Record<never, never> });
+/** The context of a resource's function: parameters are text where `args` gives no types. */
+export type ResourceContext<S> = Context &
+  Injected<S, keyof ResourceSpec> &
+  (S extends { readonly args: infer A extends InputShape }
+    ? { readonly args: InputOf<A> }
+    : { readonly args: Readonly<Record<string, string>> });
 /** The result of a prompt: text of the user, or messages. */
 export type PromptReply = string | readonly PromptMessage[];
 
 /** Begins the path of each. */
 const TOOLS = '/mcp/tools/';
 const PROMPTS = '/mcp/prompts/';
+const RESOURCES = '/mcp/resources/';
 const NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 
 /** The functions of one application. */
@@ -281,6 +309,38 @@ export class Toolbox extends Routes {
       { ...spec, query: args, summary: title, description, name, tags: ['prompt'] },
       async (context: Context & { readonly query?: unknown }) =>
         promptAnswer(await ask(Object.assign(context, { args: context.query ?? {} })), description),
+    ]);
+  }
+
+  /** @throws SvcError `E_MCP_NAME`, `E_ROUTE_SPEC`, `E_OPTION_RANGE` */
+  resource(uri: string, given: object, fn: (context: never) => unknown): void {
+    const {
+      args,
+      name = uri,
+      title,
+      description,
+      mimeType = 'text/plain',
+      meta,
+      ...spec
+    } = given as ResourceSpec;
+    const parameters = parametersOf(uri);
+    const query = args ?? Object.fromEntries(parameters.map((parameter) => [parameter, Field(str)]));
+    const read = fn as (context: object) => unknown;
+    if (this.#names.has(`resource ${uri}`))
+      throw new SvcError('E_MCP_NAME', [uri, 'belongs to another resource']);
+    this.#names.add(`resource ${uri}`);
+    const resource: DeclaredResource = { uri, name, mimeType };
+    this.addRoute(['GET'], `${RESOURCES}${this.#names.size}`, [
+      {
+        ...spec,
+        query,
+        summary: title,
+        description,
+        tags: ['resource'],
+        meta: { ...meta, [RESOURCE]: resource },
+      },
+      (context: Context & { readonly query?: unknown }) =>
+        read(Object.assign(context, { args: context.query ?? {} })),
     ]);
   }
 

@@ -15,7 +15,7 @@ export interface PromptMessage {
 }
 
 /** A prompt as clients see it. */
-export interface Prompt {
+interface Prompt {
   readonly name: string;
   readonly title?: string;
   readonly description?: string;
@@ -97,6 +97,11 @@ export function planPrompts(details: readonly RouteDetail[]): readonly PlannedPr
 export async function messagesOf(response: Response): Promise<JsonObject> {
   const document: unknown = await response.json().catch(() => undefined);
   if (response.ok && isRecord(document)) return document;
+  throw refusalOf(response.status, document);
+}
+
+/** The error that a refusal of the application is: its problem in words. */
+export function refusalOf(status: number, document: unknown): RpcError {
   const { title = 'Error', detail, errors } = isRecord(document) ? document : {};
   const problems = Array.isArray(errors)
     ? errors
@@ -107,7 +112,7 @@ export async function messagesOf(response: Response): Promise<JsonObject> {
   const said = [String(title), detail, problems]
     .filter((part) => typeof part === 'string' && part !== '')
     .join(': ');
-  throw new RpcError(response.status < 500 ? INVALID_PARAMS : INTERNAL_ERROR, said, document);
+  return new RpcError(status < 500 ? INVALID_PARAMS : INTERNAL_ERROR, said, document);
 }
 
 function wordsOf(node: TypeNode): readonly string[] {

@@ -25,10 +25,12 @@ import {
   success,
 } from './messages.ts';
 import { messagesOf } from './prompts.ts';
+import { contentOf, isTemplate, PlannedResource } from './planned-resources.ts';
 import { resourcesOf } from './resources.ts';
 import { bool, int, isRecord, text } from '../base/options.ts';
 import type { CallDeps, Caller, McpApplication, ToolListener, ToolLogLevel } from './calls.ts';
 import type { Dialect, JsonObject, RpcRequest } from './messages.ts';
+import type { ResourceContent } from './planned-resources.ts';
 import type { Resource } from './resources.ts';
 import type { OptionKind } from '../base/options.ts';
 
@@ -127,8 +129,11 @@ export class McpDispatcher {
       ['tools/call', (asked) => this.#callTool(asked)],
       ['prompts/list', (asked) => this.#list('prompts', this.#tools.prompts, asked)],
       ['prompts/get', (asked) => this.#getPrompt(asked)],
-      ['resources/list', (asked) => this.#list('resources', this.#offered, asked)],
-      ['resources/templates/list', (asked) => this.#list('resourceTemplates', [], asked)],
+      ['resources/list', (asked) => this.#list('resources', this.#listed, asked)],
+      [
+        'resources/templates/list',
+        (asked) => this.#list('resourceTemplates', this.#tools.resources.filter(isTemplate), asked),
+      ],
       ['resources/read', (asked) => this.#readResource(asked)],
       ['completion/complete', (asked) => this.#complete(asked)],
     ];
@@ -179,6 +184,11 @@ export class McpDispatcher {
 
   get #tools(): Toolset {
     return Toolset.of(this.#app);
+  }
+
+  /** The package's own and the application's resources without parameters. */
+  get #listed(): readonly { definition(dialect: Dialect): object }[] {
+    return [...this.#offered, ...this.#tools.resources.filter((known) => !isTemplate(known))];
   }
 
   get #offered(): readonly Resource[] {
@@ -261,9 +271,13 @@ export class McpDispatcher {
     return {
       tools: {},
       logging: {},
-      ...(this.#offered.length === 0 ? {} : { resources: { subscribe: true } }),
+      ...(this.#offered.length + this.#tools.resources.length === 0
+        ? {}
+        : { resources: { subscribe: true } }),
       ...(hasPrompts ? { prompts: {} } : {}),
-      ...(hasPrompts && dialect.hasAnnotations ? { completions: {} } : {}),
+      ...((hasPrompts || this.#tools.resources.some(isTemplate)) && dialect.hasAnnotations
+        ? { completions: {} }
+        : {}),
     };
   }
 
@@ -340,14 +354,32 @@ export class McpDispatcher {
     return { caller, signal, dialect, listener, trace, challenged };
   }
 
-  #readResource({ params: { uri }, dialect }: Asked): JsonObject {
+  async #readResource(asked: Asked): Promise<JsonObject> {
+    const { params, dialect } = asked;
+    const { uri } = params;
     if (typeof uri !== 'string') throw new RpcError(INVALID_PARAMS, '"uri" is a string');
     const resource = this.#resourceOf(uri, dialect);
     const { mimeType } = resource.definition(dialect);
-    return {
-      contents: [{ uri, mimeType, text: resource.read() }],
-      ...(dialect.isModern ? this.#caching() : {}),
-    };
+    const content =
+      resource instanceof PlannedResource
+        ? await this.#contentOf(resource, uri, asked)
+        : { text: resource.read() };
+    const caching =
+      resource instanceof PlannedResource ? { ttlMs: 0, cacheScope: 'private' } : this.#caching();
+    return { contents: [{ uri, mimeType, ...content }], ...(dialect.isModern ? caching : {}) };
+  }
+
+  /** A resource of the application, read by a request of its caller. */
+  async #contentOf(resource: PlannedResource, uri: string, asked: Asked): Promise<ResourceContent> {
+    const response = await this.#tools.request(
+      resource.detail,
+      resource.fields,
+      { target: resource.target(resource.match(uri)!) }, // it has been found by it
+      this.#callDeps(asked, undefined),
+      true,
+    );
+    if (response.status === 404) throw this.#notFound(uri, asked.dialect);
+    return contentOf(response, this.#options.maxResultBytes ?? DEFAULT_RESULT_BYTES);
   }
 
   /** They change only when the application starts anew: nothing will ever be told. */
@@ -357,13 +389,17 @@ export class McpDispatcher {
     return {};
   }
 
-  #resourceOf(uri: string, dialect: Dialect): Resource {
-    const resource = this.#offered.find((known) => known.uri === uri);
-    if (resource === undefined)
-      throw new RpcError(dialect.isModern ? INVALID_PARAMS : RESOURCE_NOT_FOUND, 'Resource not found', {
-        uri,
-      });
+  #resourceOf(uri: string, dialect: Dialect): Resource | PlannedResource {
+    const resource =
+      this.#offered.find((known) => known.uri === uri) ??
+      this.#tools.resources.find((known) => known.uri === uri) ??
+      this.#tools.resources.find((known) => known.match(uri) !== undefined);
+    if (resource === undefined) throw this.#notFound(uri, dialect);
     return resource;
+  }
+
+  #notFound(uri: string, { isModern }: Dialect): RpcError {
+    return new RpcError(isModern ? INVALID_PARAMS : RESOURCE_NOT_FOUND, 'Resource not found', { uri });
   }
 
   #complete({ params: { ref, argument } }: Asked): JsonObject {
@@ -374,9 +410,12 @@ export class McpDispatcher {
       typeof argument['value'] !== 'string'
     )
       throw new RpcError(INVALID_PARAMS, '"ref" and "argument" { name, value } are objects');
-    if (ref['type'] === 'ref/resource') throw new RpcError(INVALID_PARAMS, 'No resource has a template');
+    if (ref['type'] === 'ref/resource' && !this.#tools.resources.some(({ uri }) => uri === ref['uri']))
+      throw new RpcError(INVALID_PARAMS, 'No resource has this template');
     const prompt =
-      ref['type'] === 'ref/prompt' ? this.#tools.prompts.find(({ name }) => name === ref['name']) : undefined;
+      ref['type'] === 'ref/prompt'
+        ? this.#tools.prompts.find(({ name }) => name === ref['name'])
+        : this.#tools.resources.find(({ uri }) => ref['type'] === 'ref/resource' && uri === ref['uri']);
     if (prompt === undefined)
       throw new RpcError(
         INVALID_PARAMS,
@@ -400,7 +439,7 @@ export class McpDispatcher {
     if (!isRecord(wanted)) throw new RpcError(INVALID_PARAMS, '"notifications" is an object');
     const uris = [wanted['resourceSubscriptions'] ?? []]
       .flat()
-      .filter((uri) => this.#offered.some((known) => known.uri === uri));
+      .filter((uri) => [...this.#offered, ...this.#tools.resources].some((known) => known.uri === uri));
     const _meta = { [`${META}subscriptionId`]: id };
     exchange.notify('notifications/subscriptions/acknowledged', {
       _meta,
@@ -432,7 +471,7 @@ export function readModern(
   const dialect = modernDialect(requested);
   if (dialect === undefined)
     throw new RpcError(UNSUPPORTED_VERSION, 'Unsupported protocol version', {
-      supported: SUPPORTED,
+      supported: MODERN.map(({ version }) => version), // as server/discover lists: no other one can be said in "_meta"
       requested,
     });
   if (!isRecord(meta[`${META}clientCapabilities`]))

@@ -7,6 +7,7 @@
 import { JsonSchemas } from '../schema/json-schema.ts';
 
 import { compileType, FieldType, fileLimit } from '../schema/schema.ts';
+import { fromBase64 } from '../schema/formats.ts';
 import { closest, isRecord, defined } from '../base/options.ts';
 import { fillTemplate, writeSegment } from '../http/path.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
@@ -102,7 +103,8 @@ export function planNames(
   functions: readonly RouteDetail[],
 ): readonly NamedTool[] {
   const taken = new Set<string>();
-  return [...details.filter(isTool), ...functions.filter((detail) => !isPrompt(detail))].map((detail) => {
+  const called = functions.filter((detail) => !isPrompt(detail) && !isResource(detail));
+  return [...details.filter(isTool), ...called].map((detail) => {
     const wanted = nameOf(detail);
     let name = wanted;
     for (let n = 2; taken.has(name); n++) name = `${wanted.slice(0, MAX_NAME - 4)}_${n}`;
@@ -114,6 +116,11 @@ export function planNames(
 /** Whether what is no route is a prompt. */
 export function isPrompt({ declared: { spec } }: RouteDetail): boolean {
   return spec.tags?.includes('prompt') === true;
+}
+
+/** Whether what is no route is a resource. */
+export function isResource({ declared: { spec } }: RouteDetail): boolean {
+  return spec.tags?.includes('resource') === true;
 }
 
 const MAX_NAME = 128;
@@ -272,14 +279,14 @@ interface Slot {
 }
 
 /** The parts of a request. */
-export interface RequestInput {
+interface RequestInput {
   /** The path with its query. */
   readonly target: string;
   readonly body: string | URLSearchParams | FormData | undefined;
 }
 
 /** The arguments of one tool. */
-export class ArgumentPlan {
+class ArgumentPlan {
   /** The schema of an object; its references lead to its `$defs`. */
   readonly schema: JsonSchema;
   /** The fields that the route reads, in lower case: they are those of the caller. */
@@ -507,7 +514,11 @@ function textsOf(value: unknown): string[] {
   return [typeof value === 'object' ? JSON.stringify(value) : String(value)];
 }
 
-const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$/;
+/** The bytes of base64 text, with or without its padding, which models often leave out. */
+function contentOf(data: unknown): Uint8Array<ArrayBuffer> | undefined {
+  if (typeof data !== 'string') return undefined;
+  return fromBase64(data.endsWith('=') ? data : data + '='.repeat(-data.length & 3));
+}
 
 function multipart(form: readonly (readonly [Slot, unknown])[], issues: Issue[]): FormData {
   const data = new FormData();
@@ -516,17 +527,13 @@ function multipart(form: readonly (readonly [Slot, unknown])[], issues: Issue[])
     else {
       for (const [index, file] of [value].flat().entries()) {
         const {
-          data: content,
+          data: coded,
           filename = 'file',
           contentType = 'application/octet-stream',
         } = isRecord(file) ? file : {};
-        if (
-          typeof content === 'string' &&
-          BASE64.test(content) &&
-          typeof filename === 'string' &&
-          typeof contentType === 'string'
-        ) {
-          data.append(name, new Blob([Buffer.from(content, 'base64')], { type: contentType }), filename);
+        const content = contentOf(coded);
+        if (content !== undefined && typeof filename === 'string' && typeof contentType === 'string') {
+          data.append(name, new Blob([content], { type: contentType }), filename);
         } else
           issues.push({
             loc: Array.isArray(value) ? ['form', name, index] : ['form', name],

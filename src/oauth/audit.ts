@@ -12,8 +12,7 @@ import type { Logger } from '../observability/log.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 
 /** How a login ended, for the counter. Bounded: no user's input becomes a label. */
-export type LoginOutcome =
-  'succeeded' | 'denied' | 'state_rejected' | 'provider_failed' | 'refused' | 'failed';
+type LoginOutcome = 'succeeded' | 'denied' | 'state_rejected' | 'provider_failed' | 'refused' | 'failed';
 
 /** What every event of a request has. */
 interface RequestFields {

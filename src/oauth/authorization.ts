@@ -14,7 +14,7 @@ import type { OAuthProvider } from './provider/presets.ts';
 import type { RedirectAllowlist } from './redirects.ts';
 
 /** A login as it is asked for. */
-export interface AskedLogin extends Omit<BegunLogin, 'provider' | 'scopes'> {
+interface AskedLogin extends Omit<BegunLogin, 'provider' | 'scopes'> {
   /** Undefined: those that the provider is configured with. */
   readonly scopes: readonly string[] | undefined;
   /** Further parameters of the authorization URL. */

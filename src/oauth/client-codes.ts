@@ -24,7 +24,7 @@ import type { DPoP } from './tokens/dpop.ts';
 import type { RefreshTokens } from './tokens/refresh.ts';
 
 /** A login that waits for its client. */
-export interface PendingLogin {
+interface PendingLogin {
   readonly user: TokenUser;
   readonly provider: string;
   readonly subject: string;

@@ -12,7 +12,7 @@ interface Described {
 }
 
 /** How the plugin answers. */
-export interface DocumentedMode {
+interface DocumentedMode {
   readonly mode: 'json' | 'cookie';
   readonly dpop: 'off' | 'optional' | 'required';
   readonly errorPath: string | undefined;

@@ -2,6 +2,7 @@
  * `svc/oauth`: every public name, one by one.
  */
 /// <reference types="node" preserve="true" />
+import '../base/need-node.ts';
 export { currentUser } from './login-state.ts';
 export type { UserAnswer } from './tokens/access.ts';
 export type { LoginRequest, OnLink, OnLogin, OnUnlink, OnUser, OnUserContext } from './hooks.ts';

@@ -5,7 +5,7 @@
 import type { Env } from '../base/config.ts';
 
 /** How an allowlist is read. */
-export interface RedirectOptions {
+interface RedirectOptions {
   readonly env: Env;
   /** Entries of native applications, `http://127.0.0.1:...` and `http://[::1]:...`, in production too (RFC 8252 §7.3). Default false. */
   readonly allowsLoopback: boolean;

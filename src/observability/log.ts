@@ -449,7 +449,7 @@ const PLAIN = '\x1b[0m';
 /** `time` is that of the event in RFC 3339. */
 function humanLine({ level, logger, event, fields }: LogEvent, time: string, isColoured: boolean): string {
   const label = level.toUpperCase().padEnd(5);
-  let line = `${time.slice(11, 23)} ${isColoured ? COLOURS[level] + label + PLAIN : label} ${unquoted(safeText(logger))} ${unquoted(safeText(event))}`;
+  let line = `${time.slice(11)} ${isColoured ? COLOURS[level] + label + PLAIN : label} ${unquoted(safeText(logger))} ${unquoted(safeText(event))}`;
   let stack = '';
   for (const [key, json] of fields) {
     const value: unknown = JSON.parse(json);

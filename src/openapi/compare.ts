@@ -8,6 +8,7 @@
  *
  * Written for documents of this package, of whichever version; others may hold what is not understood, and is passed over then.
  */
+import { FORMAT_PATTERNS } from '../schema/formats.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 
 /** What breaks clients. */
@@ -331,10 +332,10 @@ function listOf(value: unknown): readonly unknown[] {
  */
 
 /** Finds the schema that a reference means, in the document that it stands in. */
-export type Resolve = (schema: JsonSchema) => JsonSchema;
+type Resolve = (schema: JsonSchema) => JsonSchema;
 
 /** The documents that the two schemas belong to. */
-export interface Documents {
+interface Documents {
   readonly earlier: Resolve;
   readonly later: Resolve;
 }
@@ -377,6 +378,7 @@ class Comparison {
     if (!this.#compareValues(earlier, later, path)) return;
     this.#compareBounds(earlier, later, path);
     for (const keyword of RULES) {
+      if (keyword === 'pattern' && isOfFormat(later)) continue;
       if (later[keyword] !== undefined && later[keyword] !== earlier[keyword])
         this.#report(
           path,
@@ -534,11 +536,18 @@ function valuesOf(schema: JsonSchema): readonly unknown[] | undefined {
       : undefined;
 }
 
+/** Whether a pattern says what the format beside it says: nothing of its own. */
+function isOfFormat({ format, pattern }: JsonSchema): boolean {
+  return typeof pattern === 'string' && typeof format === 'string' && FORMAT_PATTERNS.has(pattern);
+}
+
 function typesOf(schema: JsonSchema): readonly string[] | undefined {
   return schema['type'] === undefined ? undefined : ([schema['type']].flat() as string[]);
 }
 
+/** The schemas that a value may choose from; choices of a text are bounds of it, as of base64. */
 function choicesOf(schema: JsonSchema): readonly JsonSchema[] | undefined {
+  if (schema['type'] === 'string') return undefined;
   const choices = schema['oneOf'] ?? schema['anyOf'];
   return Array.isArray(choices) ? (choices as JsonSchema[]) : undefined;
 }

@@ -88,7 +88,7 @@ class DocumentWriter {
   readonly #view: CompilationView;
   readonly #options: OpenApiOptions;
   readonly #schemas = new JsonSchemas({ isOpenApi: true });
-  readonly #responses = new ResponseWriter(this.#schemas);
+  readonly #responses: ResponseWriter;
   readonly #security: SecurityWriter;
   readonly #brought: Sections = {};
   /** The first route that uses each of the named schemas. */
@@ -97,6 +97,7 @@ class DocumentWriter {
   constructor(view: CompilationView, options: OpenApiOptions) {
     this.#view = view;
     this.#options = options;
+    this.#responses = new ResponseWriter(this.#schemas, view.handlers);
     this.#security = new SecurityWriter(view);
   }
 
@@ -343,7 +344,7 @@ function documentedPath({ literals, parameters }: ParsedTemplate, names: readonl
 }
 
 /** Every template of one shape is one path to OpenAPI (§4.8.8), whatever its parameters are called and converted by. */
-export function shapeOf(template: ParsedTemplate): string {
+function shapeOf(template: ParsedTemplate): string {
   return documentedPath(
     template,
     template.parameters.map(() => ''),
@@ -400,7 +401,7 @@ function capitals(text: string): string {
 }
 
 /** `createUser`, `create_user` as `Create user`; the method and path of a route without name. */
-export function titleOf({ route }: RouteDetail): string {
+function titleOf({ route }: RouteDetail): string {
   if (route.name === undefined) return `${route.method} ${route.template.replace(/:[a-z]+\}/g, '}')}`;
   const words = route.name
     .replace(/([a-z0-9])([A-Z])/g, '$1 $2')
@@ -411,7 +412,7 @@ export function titleOf({ route }: RouteDetail): string {
 }
 
 /** The tags of a route, each once; without any, the first word of its path that tells paths apart. */
-export function tagsOf({ declared: { tags, template } }: RouteDetail): readonly string[] {
+function tagsOf({ declared: { tags, template } }: RouteDetail): readonly string[] {
   if (tags.length > 0) return [...new Set(tags)];
   const words = template.template.split('/').filter((word) => word !== '' && !word.startsWith('{'));
   return [words.find((word) => word !== 'api' && !/^v\d+$/.test(word)) ?? words[0] ?? 'root'];

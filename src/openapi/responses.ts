@@ -4,13 +4,27 @@
  *   its own      `response` by status, as the serialiser writes it; without one, anything, for nothing is known of it
  *   refusals     those that its inputs, credentials, path and middleware can lead to, each by name; 4XX and 5XX for the rest
  *
- * Every refusal is a problem (RFC 9457). They are written once, under `components`.
+ * A refusal is a problem (RFC 9457), written once, under `components`; where an exception handler answers it, what that declares of its
+ * replies, and nothing when it declares none.
  */
 import { http } from '../base/node-http.ts';
-import { FieldType, compileType } from '../schema/schema.ts';
+import {
+  BadRequest,
+  Forbidden,
+  HTTPException,
+  InternalError,
+  NotFound,
+  PayloadTooLarge,
+  TooManyRequests,
+  Unauthorized,
+  UnprocessableContent,
+} from '../base/errors.ts';
+import { FieldType, ValidationError, compileType } from '../schema/schema.ts';
 import { CSRFMiddleware } from '../http/session/csrf.ts';
 import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
 import { PROBLEM_TYPE, hasNoContent } from '../http/response.ts';
+import type { ErrorClass, ExceptionHandlers } from '../http/pipeline.ts';
+import type { ExceptionSpec } from '../routing/exceptions.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { JsonSchema, JsonSchemas } from '../schema/json-schema.ts';
 import type { DocumentedResponse, Operation, Reference } from './document.ts';
@@ -70,6 +84,19 @@ const REFUSALS = {
   '5XX': { name: 'ServerError', description: 'The application has failed' },
 } as const satisfies Readonly<Record<string, Refusal>>;
 type Refused = keyof typeof REFUSALS;
+const JSON_ = 'application/json';
+
+/** The errors that lead to a status. */
+const ERRORS: Readonly<Record<string, readonly ErrorClass<Error>[]>> = {
+  400: [ValidationError, BadRequest],
+  401: [Unauthorized],
+  403: [Forbidden],
+  404: [NotFound],
+  413: [PayloadTooLarge],
+  422: [UnprocessableContent],
+  429: [TooManyRequests],
+  '5XX': [InternalError, Error],
+};
 
 const PROBLEM: JsonSchema = {
   type: 'object',
@@ -110,21 +137,77 @@ const PROBLEM: JsonSchema = {
 /** Writes responses, and collects what they share. */
 export class ResponseWriter {
   readonly #schemas: JsonSchemas;
+  /** Exception handlers of the application. */
+  readonly #handlers: readonly ExceptionHandlers[];
   /** References to the problem, whose name is known at the end. */
   readonly #refs: JsonSchema[] = [];
 
-  constructor(schemas: JsonSchemas) {
+  constructor(schemas: JsonSchemas, handlers: readonly ExceptionHandlers[]) {
     this.#schemas = schemas;
+    this.#handlers = handlers;
   }
 
   /** Every response of a route, successes first. */
   of(detail: RouteDetail, layers: readonly Middleware[]): Record<string, DocumentedResponse | Reference> {
-    const { spec } = detail.declared;
-    const responses: Record<string, DocumentedResponse | Reference> = { ...this.#own(spec) };
-    for (const status of refusalsOf(detail, layers)) {
-      responses[status] ??= { $ref: referenceOf(status) };
+    const { spec, handlers } = detail.declared;
+    const own = this.#own(spec);
+    const failures = Object.keys(own).filter((status) => Number(status) >= 400);
+    const expected = new Set<string>(refusalsOf(detail, layers));
+    const refusals = this.#refusals([...expected.union(new Set(failures))], [...handlers, ...this.#handlers]);
+    const responses: Record<string, DocumentedResponse | Reference> = { ...own };
+    for (const [status, contents] of refusals) {
+      const isProblem = own[status] === undefined && contents.length === 1 && contents[0] === 'problem';
+      responses[status] =
+        isProblem && isRefused(status)
+          ? { $ref: referenceOf(status) }
+          : this.#joined(
+              own[status] ?? { description: descriptionOf(status, expected.has(status)) },
+              contents,
+            );
     }
     return responses;
+  }
+
+  /** The contents of failures by status, as exception handlers have them. A status that they answer with something unknown has none. */
+  #refusals(
+    statuses: readonly string[],
+    handlers: readonly ExceptionHandlers[],
+  ): ReadonlyMap<string, readonly (TypeSource | 'problem')[]> {
+    const found = new Map<string, Set<TypeSource | 'problem'>>();
+    const unknown = new Set<string>();
+    const add = (status: string, content: TypeSource | 'problem'): void => {
+      found.set(status, (found.get(status) ?? new Set()).add(content));
+    };
+    for (const status of statuses) {
+      for (const { prototype } of ERRORS[status] ?? [HTTPException]) {
+        const handled = handlers.map((each) => each.findOf(prototype)).find((each) => each !== undefined);
+        const spec = handled?.declared as ExceptionSpec | undefined; // exceptionHandler() has put it there
+        if (handled === undefined) add(status, 'problem');
+        else if (spec === undefined) unknown.add(status);
+        else if (isTypeSource(spec.response)) add(String(spec.status ?? status), spec.response);
+        else for (const [key, source] of Object.entries(spec.response)) add(key, source as TypeSource);
+      }
+    }
+    return new Map(
+      [...found].filter(([status]) => !unknown.has(status)).map(([status, each]) => [status, [...each]]),
+    );
+  }
+
+  /** A response with other contents that it may have as well. */
+  #joined(own: DocumentedResponse, contents: readonly (TypeSource | 'problem')[]): DocumentedResponse {
+    const schemas = [own.content?.[JSON_]?.schema].filter((schema) => schema !== undefined);
+    for (const each of contents)
+      if (each !== 'problem') schemas.push(this.#schemas.type(compileType(each).node, 'output'));
+    return {
+      ...own,
+      content: {
+        ...own.content,
+        ...(schemas.length === 0
+          ? {}
+          : { [JSON_]: { schema: schemas.length === 1 ? schemas[0]! : { anyOf: schemas } } }),
+        ...(contents.includes('problem') ? this.#problem() : {}),
+      },
+    };
   }
 
   /** What the responses of these operations refer to. Nothing can be added afterwards. `nameFor` finds a name that is free. */
@@ -141,7 +224,9 @@ export class ResponseWriter {
         Object.values(operation.responses).map((response) => ('$ref' in response ? response.$ref : '')),
       ),
     );
-    const used = (Object.keys(REFUSALS) as Refused[]).filter((status) => referred.has(referenceOf(status)));
+    const used = (Object.keys(REFUSALS) as `${Refused}`[]).filter((status) =>
+      referred.has(referenceOf(status)),
+    );
     const responses = Object.fromEntries(
       used.map((status) => {
         const { name, description, headers = [] }: Refusal = REFUSALS[status];
@@ -168,11 +253,6 @@ export class ResponseWriter {
     };
   }
 
-  /** A status that a handler answers with something of its own is a refusal's, too. */
-  #with(own: DocumentedResponse): DocumentedResponse {
-    return { ...own, content: { ...own.content, ...this.#problem() } };
-  }
-
   #problem(): NonNullable<DocumentedResponse['content']> {
     const schema: JsonSchema = { $ref: '' };
     this.#refs.push(schema);
@@ -185,9 +265,7 @@ export class ResponseWriter {
     const entries = Object.entries(response).map(
       ([key, source]) => [key, this.#json(Number(key), source as TypeSource)] as const,
     );
-    return Object.fromEntries(
-      entries.map(([key, own]) => [key, Number(key) < 400 ? own : this.#with(own)] as const),
-    );
+    return Object.fromEntries(entries);
   }
 
   #json(status: number, source: TypeSource): DocumentedResponse {
@@ -195,12 +273,20 @@ export class ResponseWriter {
     if (hasNoContent(status)) return { description };
     return {
       description,
-      content: { 'application/json': { schema: this.#schemas.type(compileType(source).node, 'output') } },
+      content: { [JSON_]: { schema: this.#schemas.type(compileType(source).node, 'output') } },
     };
   }
 }
 
-function referenceOf(status: Refused): string {
+function isRefused(status: string): status is `${Refused}` {
+  return Object.hasOwn(REFUSALS, status);
+}
+
+function descriptionOf(status: string, isRefusal: boolean): string {
+  return isRefusal && isRefused(status) ? REFUSALS[status].description : titleOf(Number(status));
+}
+
+function referenceOf(status: `${Refused}`): string {
   return `#/components/responses/${REFUSALS[status].name}`;
 }
 
@@ -220,7 +306,7 @@ function undeclared(status: number | undefined): Record<string, DocumentedRespon
   };
 }
 
-function refusalsOf({ route, declared, inputs }: RouteDetail, layers: readonly Middleware[]): Refused[] {
+function refusalsOf({ route, declared, inputs }: RouteDetail, layers: readonly Middleware[]): `${Refused}`[] {
   const has = (kind: Middleware['kind']): boolean => layers.some((layer) => layer.kind === kind);
   const reads = inputs.body !== undefined || inputs.form !== undefined;
   const isRepeatable = layers.some((layer) => layer instanceof IdempotencyMiddleware && layer.covers(route));
@@ -245,7 +331,7 @@ function refusalsOf({ route, declared, inputs }: RouteDetail, layers: readonly M
     [503, isTimed],
     ['5XX', true],
   ];
-  return conditions.filter(([, holds]) => holds).map(([status]) => status);
+  return conditions.filter(([, holds]) => holds).map(([status]) => `${status}` as const);
 }
 
 function isRedirect(status: number): boolean {

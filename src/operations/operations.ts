@@ -333,7 +333,7 @@ function isPrivateRequest(req: HttpRequest): boolean {
  */
 
 /** The parts that end with the process, and their deadline. */
-export interface Ending {
+interface Ending {
   readonly clock: Clock;
   readonly log: Logger;
   /** After which the process ends with 1 whatever still runs: a hook that hangs, a task that never settles. */

@@ -10,7 +10,7 @@ import type { HttpRequest } from '../http/contracts.ts';
 const RETRY_AFTER_SECONDS = 1;
 
 /** Why there is no answer. */
-export interface Reason {
+interface Reason {
   readonly title: string;
   /** Several lines; shown only where the reader is the developer. */
   readonly text: string;

@@ -29,14 +29,14 @@ import type {
   Services,
   StateMap,
 } from '../http/contracts.ts';
-import type { Core, ErrorRenderer } from '../http/pipeline.ts';
+import type { Core, ErrorRenderer, ExceptionHandlers } from '../http/pipeline.ts';
 import type { Endpoint } from '../http/request/request.ts';
 import type { FlatRoute, Routes } from './route.ts';
 import type { RouteDeps } from './steps.ts';
 import type { SocketHub, SocketOpener } from './websocket.ts';
 
 /** What there is to compile. */
-export interface Declarations {
+interface Declarations {
   readonly routes: Routes;
   /** The framework's own: a route of the application that has one of their paths is hidden by it. */
   readonly operations?: Routes | undefined;
@@ -77,6 +77,8 @@ export interface CompilationView extends CompiledView {
   readonly details: readonly RouteDetail[];
   /** What only the application itself may call. */
   readonly tools: readonly RouteDetail[];
+  /** Exception handlers of the application. */
+  readonly handlers: readonly ExceptionHandlers[];
 }
 
 /** Compiled as far as it goes: what was found, and what serves if that is nothing grave. */
@@ -153,7 +155,17 @@ export function compileApplication(declarations: Declarations): Compilation {
   const tools = enter(declarations.tools?.flatten(report) ?? [], false, toolTable, deps, report);
   toolTable.freeze();
   reportDuplicateNames(flat, report);
-  const view: CompilationView = { env, services, routes, middleware, plugins, config, details, tools };
+  const view: CompilationView = {
+    env,
+    services,
+    routes,
+    middleware,
+    plugins,
+    config,
+    details,
+    tools,
+    handlers: errors.handlers,
+  };
   const whole =
     tools.length === 0 ? view : { ...view, routes: [...routes, ...tools.map((detail) => detail.route)] };
   for (const layer of middleware) askMiddleware(layer, whole, declarations.placeOfMiddleware(layer), report);

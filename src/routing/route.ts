@@ -6,16 +6,18 @@ import { Dependency } from './di.ts';
 import { declaredHere } from '../base/findings.ts';
 import { closest, given, isObject, readOptions, shown, text } from '../base/options.ts';
 import { readDependencies, readSpec } from './spec.ts';
+import { readExceptionHandler } from './exceptions.ts';
 import { isToken } from '../http/headers.ts';
 import { fillTemplate, parseTemplate } from '../http/path.ts';
 import { asMiddleware, ExceptionHandlers } from '../http/pipeline.ts';
 import { readRouteRateLimit } from '../http/middleware/rate-limiter.ts';
 import { StaticMount } from '../http/files/static.ts';
 import { DeclaredSocket } from './websocket.ts';
+import type { ExceptionArguments, ExceptionSpec } from './exceptions.ts';
 import type { InputOf } from './di.ts';
 import type { Declared, Finding } from '../base/findings.ts';
 import type { Dependencies, HandlerResult, ReservedKey, RouteSpec } from './spec.ts';
-import type { Infer } from '../schema/schema.ts';
+import type { Infer, TypeSource } from '../schema/schema.ts';
 import type { Context, Middleware } from '../http/contracts.ts';
 import type { ErrorClass, ExceptionHandler, MiddlewareFunction } from '../http/pipeline.ts';
 import type { ParsedTemplate, PathParams, PathTemplate } from '../http/path.ts';
@@ -31,7 +33,9 @@ import type {
 /** `S`, or a sentence at each key that is neither option nor dependency. */
 export type CheckedSpec<S> = {
   readonly [K in keyof S]: K extends keyof RouteSpec
-    ? RouteSpec[K]
+    ? K extends 'body' | 'response'
+      ? CheckedClass<S[K], RouteSpec[K]>
+      : RouteSpec[K]
     : K extends ReservedKey
       ? `"${K & string}" is reserved: give the dependency another name`
       : S[K] extends Dependency<unknown>
@@ -39,12 +43,19 @@ export type CheckedSpec<S> = {
         : `"${K & string}" is no route option, and no Depends(…); data of your own goes under meta`;
 };
 
+/** `A`, or a sentence for a class that is no type. */
+type CheckedClass<T, A> = T extends new (data: never) => object
+  ? T extends TypeSource
+    ? A
+    : 'a class that does not extend Schema has no fields to read: write class … extends Schema'
+  : A;
+
 /** What the dependencies of a spec give, but for those whose names are taken. */
 export type Injected<S, Taken = never> = {
   readonly [K in Exclude<keyof S, ReservedKey | Taken>]: S[K] extends Dependency<infer T> ? T : never;
 };
 /** The validated inputs of a spec. */
-export type Inputs<S> = {
+type Inputs<S> = {
   readonly [K in keyof S & ('body' | 'form' | 'query' | 'headers' | 'cookies')]: K extends 'body'
     ? Infer<S[K]>
     : InputOf<S[K]>;
@@ -165,9 +176,13 @@ export class Routes {
    *
    * @throws SvcError `E_EXCEPTION_HANDLER`, also when the class has a handler here
    */
-  exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this {
+  exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this;
+  /** Declares with `response` what the handler replies with: it is checked as replies of routes are, and documented. */
+  exceptionHandler<E>(errorClass: ErrorClass<E>, spec: ExceptionSpec, handler: ExceptionHandler<E>): this;
+  exceptionHandler<E>(errorClass: ErrorClass<E>, ...rest: ExceptionArguments<E>): this {
     this.assertNotFrozen('register an exception handler');
-    if (!this.#handlers.add(errorClass, handler))
+    const { handler, plan, spec } = readExceptionHandler(errorClass, rest);
+    if (!this.#handlers.add(errorClass, handler, plan, spec))
       throw new SvcError('E_EXCEPTION_HANDLER', [`${errorClass.name} has one in this router`]);
     return this;
   }

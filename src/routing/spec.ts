@@ -20,7 +20,7 @@ import { readRouteRateLimit } from '../http/middleware/rate-limiter.ts';
 import type { InputShape, TextInputs } from './di.ts';
 import type { Finding } from '../base/findings.ts';
 import type { OptionKind } from '../base/options.ts';
-import type { Infer, TypeSource, Wire } from '../schema/schema.ts';
+import type { FieldType, Infer, TypeSource, Wire } from '../schema/schema.ts';
 import type { Middleware, RouteRateLimit, SecurityRequirement } from '../http/contracts.ts';
 import type { MiddlewareFunction } from '../http/pipeline.ts';
 import type { Reply } from '../http/reply.ts';
@@ -265,15 +265,27 @@ export type ErrorStatus =
   | 503
   | 504
   | 507;
-type Answer<T, S extends number = number> =
-  Reply<T, S> | readonly [body: T, status: S, headers?: Readonly<Record<string, string>>];
+/** `[body, status, headers]`, without the methods of arrays: the compiler would compare members of a body with those of their names. */
+interface StatusTuple<T, S extends number> {
+  readonly 0: T;
+  readonly 1: S;
+  readonly 2?: Readonly<Record<string, string>>;
+  readonly length: 2 | 3;
+}
+type Answer<T, S extends number = number> = Reply<T, S> | StatusTuple<T, S>;
 /** Replies of any route beside its `response`: nothing with 204, errors, and responses that a handler made itself. */
-type OtherReply = Answer<null, 204> | Answer<unknown, ErrorStatus> | HttpResponse | Response;
-/** The type of a handler's return value when its spec has a `response`. */
+type OtherReply = Reply<null, 204> | StatusTuple<null, 204> | HttpResponse | Response;
+/** Replies where an array is the body itself, and never a body with its status. */
+type ListReply<T> =
+  Wire<T> | T | Reply<Wire<T>> | Reply<unknown, ErrorStatus> | Reply<null, 204> | HttpResponse | Response;
+/** The type of a handler's return value when its spec has a `response`. The body of an error is free where `response` does not name its status. */
 export type ReplyOf<R> =
-  | OtherReply
-  | (R extends TypeSource
-      ? Wire<Infer<R>> | Infer<R> | Answer<Wire<Infer<R>>>
-      : { [K in keyof R & number]: Wire<Infer<R[K]>> | Answer<Wire<Infer<R[K]>>, K> }[keyof R & number]);
+  R extends FieldType<readonly unknown[], object>
+    ? ListReply<Infer<R>>
+    : | OtherReply
+      | (R extends TypeSource
+          ? Wire<Infer<R>> | Infer<R> | Answer<Wire<Infer<R>>> | Answer<unknown, ErrorStatus>
+          : | { [K in keyof R & number]: Wire<Infer<R[K]>> | Answer<Wire<Infer<R[K]>>, K> }[keyof R & number]
+            | Answer<unknown, Exclude<ErrorStatus, keyof R>>);
 /** The type of a handler's return value: anything that http/reply.ts reads, or the type of `response`. */
 export type HandlerResult<S> = S extends { readonly response: infer R extends object } ? ReplyOf<R> : unknown;

@@ -4,38 +4,19 @@
  */
 import { planOfShape, readTextInputs } from './di.ts';
 import { SvcError } from '../base/errors.ts';
-import { FORGOTTEN_AWAIT, isThenable } from '../base/promises.ts';
-import {
-  FieldType,
-  compileSerializer,
-  compileType,
-  fileLimit,
-  planOf,
-  plansOf,
-  plansWithin,
-  textProblem,
-} from '../schema/schema.ts';
+import { compileType, fileLimit, planOf, plansOf, plansWithin, textProblem } from '../schema/schema.ts';
 import type { BackgroundRunner } from './background.ts';
 import type { DependencyGraph, PlannedDependency } from './di-plan.ts';
 import type { TextInputPlan } from './di.ts';
-import type { Issue } from '../base/errors.ts';
 import type { Declared, Finding } from '../base/findings.ts';
 import type { Logger } from '../observability/log.ts';
 import type { FlatRoute } from './route.ts';
-import type {
-  CompiledType,
-  ObjectPlan,
-  SchemaPlan,
-  Serializer,
-  TypeNode,
-  TypeSource,
-} from '../schema/schema.ts';
+import type { CompiledType, ObjectPlan, SchemaPlan, TypeNode } from '../schema/schema.ts';
 import type { Middleware, SecurityRequirement, Services } from '../http/contracts.ts';
 import type { JsonBodyOptions } from '../http/request/body.ts';
 import type { FileKeeper } from '../http/request/form.ts';
 import type { CoreEdge, ErrorRenderer } from '../http/pipeline.ts';
 import type { ReplyPlan } from '../http/reply.ts';
-import type { RouteSpec } from './spec.ts';
 
 /** What routes share when they are compiled. */
 export interface RouteDeps {
@@ -192,78 +173,4 @@ function earlySlots(planned: readonly PlannedDependency[], ofRouter: number): Re
   };
   for (const { slot, security } of planned) if (slot < ofRouter || security.length > 0) add(slot);
   return early;
-}
-
-/*
- * How the replies of a route with a schema become text: through the serialiser of their status.
- */
-
-/** How what `response` says becomes text. @throws SvcError for mistakes in its schemas */
-export function replyPlanOf(
-  response: NonNullable<RouteSpec['response']>,
-  { status, tuple }: RouteSpec,
-  subject: string,
-): ReplyPlan {
-  const byStatus = new Map<number, Serializer>();
-  let usual: Serializer | undefined;
-  let isList = false;
-  if (isTypeSource(response)) {
-    usual = compileSerializer(response, `the response of ${subject}`);
-    isList = isListType(response);
-  } else {
-    for (const [key, source] of Object.entries(response)) {
-      if (!/^[2-5]\d\d$/.test(key))
-        throw new SvcError('E_ROUTE_SPEC', [
-          subject,
-          'response',
-          `has the key "${key}", which is no status 200 … 599: it is a type or a class that extends Schema, or one for each status, { 200: User }`,
-        ]);
-      byStatus.set(Number(key), compileSerializer(source as TypeSource, `the response ${key} of ${subject}`));
-    }
-  }
-  const serializerFor = (of: number): Serializer | undefined => {
-    const found = byStatus.get(of) ?? (of < 300 ? usual : undefined);
-    if (found === undefined && of < 400)
-      throw new SvcError('E_RESPONSE_MISMATCH', [subject, `the status ${of} is not declared`]);
-    return found;
-  };
-  return {
-    status: status ?? [...byStatus.keys()].filter((key) => key < 300).sort((left, right) => left - right)[0],
-    readsTuples: tuple !== false && !isList,
-    encode(body, of) {
-      const result = serializerFor(of)?.toJson(body === undefined ? null : body);
-      if (result === undefined || result.ok) return result?.value;
-      throw new SvcError('E_RESPONSE_MISMATCH', [
-        subject,
-        [...new Set(result.issues.slice(0, 10).map((issue) => inWords(issue, body)))].join('; '),
-      ]);
-    },
-  };
-}
-
-/** An issue of a reply in words. A promise on the way to its place is the issue itself. */
-function inWords({ loc, message }: Issue, body: unknown): string {
-  const at = (length: number): string => loc.slice(0, length).join('.') || 'the value';
-  let value = body;
-  for (let depth = 0; depth <= loc.length; depth++) {
-    if (isThenable(value)) return `${at(depth)} ${FORGOTTEN_AWAIT}`;
-    if (typeof value !== 'object' || value === null) break;
-    value = (value as Readonly<Record<string | number, unknown>>)[loc[depth]!];
-  }
-  return `${at(loc.length)} ${message}`;
-}
-
-function isTypeSource(response: NonNullable<RouteSpec['response']>): response is TypeSource {
-  return typeof response === 'function' || response instanceof FieldType;
-}
-
-/** A list, or null in its place. */
-function isListType(source: TypeSource): boolean {
-  if (!(source instanceof FieldType)) return false;
-  const { shape } = source;
-  return (
-    shape.kind === 'list' ||
-    (shape.kind === 'nullable' && isListType(shape.inner)) ||
-    (shape.kind === 'lazy' && isListType(shape.get()))
-  );
 }

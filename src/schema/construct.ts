@@ -16,7 +16,7 @@ import type { FieldSource, SchemaClass } from './types.ts';
 import type { Declaration } from './nodes.ts';
 
 /** One call of `Field()` as the probe saw it. */
-export interface Call extends Declaration {
+interface Call extends Declaration {
   readonly name: string;
   /** The member existed before: a base class or a constructor made it. */
   readonly isRedefined: boolean;
@@ -87,8 +87,8 @@ function refuse({ of, values, cursor, instance, outer }: Frame, call: Call | und
 
 /** Fresh tokens such as `list(str)` are new objects every time: their kind is compared. */
 function isSameKind(source: FieldSource, expected: FieldSource): boolean {
-  if (typeof source === 'object')
-    return typeof expected === 'object' && source.shape.kind === expected.shape.kind;
+  if (source instanceof FieldType)
+    return expected instanceof FieldType && source.shape.kind === expected.shape.kind;
   return typeof source === typeof expected && typeof source !== 'function';
 }
 

@@ -8,11 +8,13 @@
 import type { FormatName } from './types.ts';
 
 /** How one format is tested. `words` completes "must be ..."; `maxLength` is in UTF-16 units and is tested first. */
-export interface Format {
+interface Format {
   readonly words: string;
   readonly maxLength: number;
-  /** The whole test as a pattern, where one pattern says it all: it may then be published. */
-  readonly pattern?: RegExp;
+  /** What a pattern can say of the test: published beside the name, which validators read differently or not at all. */
+  readonly pattern: RegExp;
+  /** The pattern is the whole test. */
+  readonly isWhole?: true;
   /** A pattern that says the same of texts of at most so many units, and faster. */
   readonly short?: { readonly pattern: RegExp; readonly maxLength: number };
   test(text: string): boolean;
@@ -24,15 +26,26 @@ const EMAIL = emailPattern('(?![^@]{65})', `(?![A-Za-z0-9-]{64})${LABEL}`);
 /** The same of a text in which nothing can be too long. */
 const SHORT_EMAIL = emailPattern('', LABEL);
 const SHORT_LENGTH = 64;
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-const DATE = /^(\d{4})-(\d\d)-(\d\d)$/;
-const TIME = /^(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[zZ]|([+-])(\d\d):(\d\d))$/;
+const UUID = /^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$/;
+const DATE = /^([0-9]{4})-([0-9]{2})-([0-9]{2})$/;
+const TIME = /^([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))$/;
+/** RFC 3339 §5.6 without its calendar: no space for the `T`, no offset without its minutes. */
+const DATE_SHAPE = '[0-9]{4}-[0-9]{2}-[0-9]{2}';
+const TIME_SHAPE = '[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\\.[0-9]+)?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})';
+/** The first and last day whose moments may have another year in UTC: with such an offset, or a leap second, they are refused. */
+const EDGE = '0000-01-01.*[+](?!00:00$)|9999-12-31.*(?::60|-(?!00:00$))';
+/** The pattern of a `datetime`, for documents. */
+export const MOMENT_PATTERN: string = `^(?!${EDGE})${DATE_SHAPE}[Tt]${TIME_SHAPE}$`;
+const AT_EDGE = new RegExp(`^(?:${EDGE})`);
 const HOSTNAME =
-  /^(?=.{1,253}$)[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$/;
-const OCTET = '(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)';
-const IPV4 = new RegExp(`^${OCTET}(?:\\.${OCTET}){3}$`);
+  /^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$/;
+const OCTET = '(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])';
+const IPV4 = new RegExp(`^${OCTET}(?:[.]${OCTET}){3}$`);
+const IPV6_SHAPE = /^(?=.*:)[0-9A-Fa-f:.]{2,45}$/;
 /** RFC 3986 §3: scheme, then only characters of a URI, percent signs with two digits; brackets only around an IP literal. */
 const URI = uriPattern();
+/** The IP literal of a URI, and whether it is of a future version. */
+const IP_LITERAL = /^[^:]*:\/\/[^/?#[]*\[(v?)([^\]]*)\]/i;
 
 function emailPattern(before: string, label: string): RegExp {
   return new RegExp(`^${before}${ATOM}(?:\\.${ATOM})*@${label}(?:\\.${label})+$`, 'u');
@@ -40,7 +53,8 @@ function emailPattern(before: string, label: string): RegExp {
 
 function uriPattern(): RegExp {
   const chars = (more: string): string => `(?:[A-Za-z0-9._~!$&'()*+,;=${more}-]|%[0-9A-Fa-f]{2})*`;
-  const authority = `//${chars(':')}(?:@${chars('')})?(?:\\[[0-9A-Fa-f:.]+\\])?(?::\\d*)?(?=[/?#]|$)`;
+  const literal = `\\[(?:[0-9A-Fa-f:.]+|[Vv][0-9A-Fa-f]+[.][A-Za-z0-9._~!$&'()*+,;=:-]+)\\]`;
+  const authority = `//(?:${chars(':')}@)?(?:${literal}|${chars('')})(?::[0-9]*)?(?=[/?#]|$)`;
   return new RegExp(
     `^[A-Za-z][A-Za-z0-9+.-]*:(?:${authority})?${chars(':@/')}(?:\\?${chars(':@/?')})?(?:#${chars(':@/?')})?$`,
   );
@@ -52,26 +66,52 @@ export const FORMATS: Readonly<Record<FormatName, Format>> = {
     words: 'an e-mail address',
     maxLength: 254,
     pattern: EMAIL,
+    isWhole: true,
     short: { pattern: SHORT_EMAIL, maxLength: SHORT_LENGTH },
     test: (text) => (text.length <= SHORT_LENGTH ? SHORT_EMAIL : EMAIL).test(text),
   }, // RFC 5321 §4.5.3.1.3, less < >
-  uuid: { words: 'a UUID', maxLength: 36, test: (text) => UUID.test(text) },
-  date: { words: 'a date such as 2026-01-31', maxLength: 10, test: isDate },
+  uuid: { words: 'a UUID', maxLength: 36, pattern: UUID, isWhole: true, test: (text) => UUID.test(text) },
+  date: {
+    words: 'a date such as 2026-01-31',
+    maxLength: 10,
+    pattern: new RegExp(`^${DATE_SHAPE}$`),
+    test: isDate,
+  },
   'date-time': {
     words: 'a date and time with an offset such as 2026-01-31T09:30:00Z',
     maxLength: 64,
+    pattern: new RegExp(`^${DATE_SHAPE}[Tt]${TIME_SHAPE}$`),
     test: (text) => epochMs(text) !== undefined,
   },
   time: {
     words: 'a time with an offset such as 09:30:00Z',
     maxLength: 64,
+    pattern: new RegExp(`^${TIME_SHAPE}$`),
     test: (text) => secondsOf(text) !== undefined,
   },
-  uri: { words: 'a URI', maxLength: 8_192, test: (text) => URI.test(text) },
-  hostname: { words: 'a host name', maxLength: 253, test: (text) => HOSTNAME.test(text) },
-  ipv4: { words: 'an IPv4 address', maxLength: 15, test: (text) => IPV4.test(text) },
-  ipv6: { words: 'an IPv6 address', maxLength: 45, test: isIpv6 },
+  uri: { words: 'a URI', maxLength: 8_192, pattern: URI, test: isUri },
+  hostname: {
+    words: 'a host name',
+    maxLength: 253,
+    pattern: HOSTNAME,
+    isWhole: true,
+    test: (text) => HOSTNAME.test(text),
+  },
+  ipv4: {
+    words: 'an IPv4 address',
+    maxLength: 15,
+    pattern: IPV4,
+    isWhole: true,
+    test: (text) => IPV4.test(text),
+  },
+  ipv6: { words: 'an IPv6 address', maxLength: 45, pattern: IPV6_SHAPE, test: isIpv6 },
 };
+
+/** Every pattern that stands beside a format in documents. */
+export const FORMAT_PATTERNS: ReadonlySet<string> = new Set([
+  MOMENT_PATTERN,
+  ...Object.values(FORMATS).map(({ pattern }) => pattern.source),
+]);
 
 const DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
@@ -106,6 +146,13 @@ function secondsOf(text: string): number | undefined {
 const FIRST_MS = Date.parse('0000-01-01T00:00:00Z');
 const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 
+/** Whether a text is a URI: the pattern, and an address where brackets hold one. */
+function isUri(text: string): boolean {
+  if (!URI.test(text)) return false;
+  const literal = IP_LITERAL.exec(text);
+  return literal === null || literal[1] !== '' || isIpv6(literal[2]!);
+}
+
 /** The moment of an RFC 3339 date-time in ms since the epoch; a leap second is the first moment of the next day, as POSIX time counts. */
 function epochMs(text: string): number | undefined {
   if (text.length > 64 || (text[10] !== 'T' && text[10] !== 't')) return undefined;
@@ -114,9 +161,9 @@ function epochMs(text: string): number | undefined {
   return inDay === undefined ? undefined : Date.parse(day) + inDay;
 }
 
-/** The same as a value: NaN where there is none, or where RFC 3339 could not write it in UTC: years 0000 ... 9999. */
+/** The moment of a `datetime`: NaN where there is none, or where RFC 3339 could perhaps not write it in UTC: years 0000 ... 9999. */
 export function momentMs(text: string): number {
-  return checkedMs(epochMs(text) ?? NaN);
+  return AT_EDGE.test(text) ? NaN : (epochMs(text) ?? NaN);
 }
 
 /** The moment, or NaN when its year has not four digits. */
@@ -141,15 +188,16 @@ function isIpv6(text: string): boolean {
   return halves.length === 2 ? count <= 7 : count === 8;
 }
 
-/** The pattern of base64 text, for documents; {@link fromBase64} tests by decoding. */
+/** The pattern of base64 text, for documents; {@link fromBase64} tests without one, which would need too much stack for long texts. */
 export const BASE64_PATTERN = '^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$';
+const OUTSIDE_BASE64 = /[^A-Za-z0-9+/]/;
 
-/** The bytes of base64 text (RFC 4648 §4), or undefined. Node's decoder skips what is no base64, so the length gives it away. */
-export function fromBase64(text: string): Uint8Array | undefined {
-  if (text.length % 4 !== 0 || text.includes('-') || text.includes('_')) return undefined;
+/** The bytes of base64 text (RFC 4648 §4), or undefined. Node's decoder takes other characters as well: they are looked for first. */
+export function fromBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
+  if (text.length % 4 !== 0) return undefined;
   const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0;
+  if (OUTSIDE_BASE64.test(padding === 0 ? text : text.slice(0, -padding))) return undefined;
   const decoded = Buffer.from(text, 'base64');
-  if (decoded.length !== (text.length / 4) * 3 - padding) return undefined;
   return new Uint8Array(decoded.buffer.slice(decoded.byteOffset, decoded.byteOffset + decoded.length)); // its own memory, not the pool's
 }
 

@@ -2,20 +2,27 @@
  * Schemas -> JSON Schema 2020-12, for OpenAPI 3.1 and MCP alike.
  *
  * What is published never refuses what the validators accept. Where JSON Schema can say it, it accepts nothing else either;
- * where it cannot, it is weaker: RegExp flags `i m s v`, lone surrogates, depth, bytes counted in base64, `__proto__`.
+ * where it cannot, it is weaker: RegExp flags `i m s v`, lone surrogates, depth.
  *
- *   input    members with a default are optional; secret ones are `writeOnly`; read-only ones say only that, since they are passed over
+ *   input    members with a default are optional; secret ones are `writeOnly`; read-only ones are not there, since they are passed over
  *   output   members with a default are required, for the serialiser fills them in; secret ones are not there
  */
 import { defined } from '../base/options.ts';
 import { plansOf, plansWithin } from './nodes.ts';
-import type { About, Constraints, FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
-import { BASE64_PATTERN, FORMATS } from './formats.ts';
+import type { JsonSchema } from './keywords.ts';
+import type { About, FieldPlan, ObjectPlan, TypeNode, Variant } from './nodes.ts';
+import {
+  bytesSchema,
+  fileSchema,
+  formattedSchema,
+  literalSchema,
+  numberSchema,
+  orNull,
+  textSchema,
+} from './keywords.ts';
 import { serializerOf } from './output.ts';
-import type { Literal } from './types.ts';
 
-/** A JSON Schema document or a part of one. */
-export type JsonSchema = { [keyword: string]: unknown };
+export type { JsonSchema } from './keywords.ts';
 /** Whether values come in or go out. */
 export type Direction = 'input' | 'output';
 
@@ -45,6 +52,8 @@ export class JsonSchemas {
   /** By plan or recursive type, then by direction; the same entry for both directions where they agree. */
   readonly #found = new Map<ObjectPlan | TypeNode, Map<Direction, Component>>();
   readonly #mappings: (() => void)[] = [];
+  /** Schemas of unions by their tags, which may be absent in the schemas themselves. */
+  readonly #variants = new Map<FieldPlan, ObjectPlan>();
   /** What has another name than its own, because that was taken: there once components() was called. */
   readonly renamed: Map<ObjectPlan | TypeNode, { readonly wanted: string; readonly name: string }> =
     new Map();
@@ -71,8 +80,6 @@ export class JsonSchemas {
   /** The schema of one field, with what it says about itself. */
   field(field: FieldPlan, direction: Direction): JsonSchema {
     const about = field.isSecret ? { ...field.about, example: undefined } : field.about;
-    if (field.isReadOnly && direction === 'input')
-      return { ...described(field.node, { ...about, example: undefined }), readOnly: true };
     const schema = Object.assign(
       this.type(field.node, direction),
       isEmpty(about) ? undefined : described(field.node, about),
@@ -144,7 +151,9 @@ export class JsonSchemas {
   }
 
   #members(plan: ObjectPlan, direction: Direction): JsonSchema {
-    const fields = direction === 'output' ? plan.fields.filter((field) => !field.isSecret) : plan.fields;
+    const fields = plan.fields.filter((field) =>
+      direction === 'output' ? !field.isSecret : !field.isReadOnly,
+    );
     const required = fields
       .filter((field) => (direction === 'input' ? field.isRequired : isAlwaysSent(field)))
       .map((field) => field.wireName);
@@ -152,8 +161,7 @@ export class JsonSchemas {
     for (const field of fields) properties[field.wireName] = this.field(field, direction);
     const schema: JsonSchema = { type: 'object', properties };
     if (required.length > 0) schema['required'] = required;
-    if (plan.extra === 'forbid') schema['additionalProperties'] = false;
-    return schema;
+    return Object.assign(schema, namesSchema(plan, direction));
   }
 
   #bare(node: TypeNode, direction: Direction): JsonSchema {
@@ -171,13 +179,12 @@ export class JsonSchemas {
         return {};
       case 'date':
       case 'uuid':
-        return { type: 'string', format: node.kind };
       case 'datetime':
-        return { type: 'string', format: 'date-time', maxLength: FORMATS['date-time'].maxLength };
+        return formattedSchema(node.kind);
       case 'bytes':
         return bytesSchema(constraints);
       case 'file':
-        return { type: 'string', contentMediaType: fileType(constraints) };
+        return fileSchema(constraints);
       case 'literal':
         return literalSchema(node.values);
       case 'list':
@@ -191,6 +198,7 @@ export class JsonSchemas {
         return defined({
           type: 'object',
           additionalProperties: this.type(node.item, direction),
+          propertyNames: { not: { const: '__proto__' } },
           minProperties: constraints.minLength,
           maxProperties: constraints.maxLength,
         });
@@ -218,11 +226,36 @@ export class JsonSchemas {
     );
   }
 
+  /** A schema of a union as it is there: its tag, which says which one it is, must be present. */
+  #tagged({ plan, tagWire }: Variant): ObjectPlan {
+    const tag = plan.fields.find((field) => field.wireName === tagWire)!;
+    if (tag.isRequired) return plan;
+    let tagged = this.#variants.get(tag);
+    if (tagged === undefined) {
+      const required = {
+        ...tag,
+        isRequired: true,
+        hasDefault: false,
+        default: undefined,
+        isOptionalInOutput: false,
+      };
+      tagged = {
+        name: `${plan.name}Variant`,
+        schema: plan.schema,
+        fields: plan.fields.map((field) => (field === tag ? required : field)),
+        extra: plan.extra,
+        reserved: plan.reserved,
+        build: plan.build.bind(plan),
+      };
+      this.#variants.set(tag, tagged);
+    }
+    return tagged;
+  }
+
   #union(node: Extract<TypeNode, { kind: 'union' }>, direction: Direction): JsonSchema {
     const variants = node.variants();
     const { tagWire } = variants[0]!;
-    const oneOf = variants.map((variant) => this.object(variant.plan, direction));
-    // Required here too: a tag with a default is optional in its own schema, yet it is what tells the variants apart.
+    const oneOf = variants.map((variant) => this.object(this.#tagged(variant), direction));
     const schema: JsonSchema = { type: 'object', required: [tagWire], oneOf };
     if (!this.#isOpenApi) return schema;
     this.#mappings.push(() => {
@@ -235,6 +268,19 @@ export class JsonSchemas {
     });
     return schema;
   }
+}
+
+/**
+ * The names that members may have. Read-only members are passed over in input and not described there, which other members are only
+ * where they are refused; members that are kept may not hide what the class has.
+ */
+function namesSchema({ fields, extra, reserved }: ObjectPlan, direction: Direction): JsonSchema {
+  const wires = new Set(fields.map((field) => field.wireName));
+  if (extra === 'allow') return { propertyNames: { not: { enum: [...reserved.difference(wires)].sort() } } };
+  if (extra === 'ignore') return {};
+  return direction === 'input' && fields.some((field) => field.isReadOnly)
+    ? { propertyNames: { enum: [...wires] } }
+    : { additionalProperties: false };
 }
 
 /** Whether a class reads differently in the two directions. */
@@ -274,77 +320,4 @@ function described(node: TypeNode, about: About): JsonSchema {
 
 function isEmpty({ title, description, example }: About): boolean {
   return title === undefined && description === undefined && example === undefined;
-}
-
-function textSchema({ minLength, maxLength = Infinity, format, pattern, hazard }: Constraints): JsonSchema {
-  const known = format === undefined ? undefined : FORMATS[format];
-  const longest = Math.min(maxLength, known?.maxLength ?? Infinity, hazard?.maxTestedLength ?? Infinity);
-  const patterns = [known?.pattern, pattern?.flags === 'u' ? pattern : undefined]
-    .filter((rule) => rule !== undefined)
-    .map((rule) => ({ pattern: rule.source }));
-  return defined({
-    type: 'string',
-    minLength,
-    maxLength: longest === Infinity ? undefined : longest,
-    format,
-    ...(patterns.length === 1 ? patterns[0] : {}),
-    allOf: patterns.length > 1 ? patterns : undefined,
-  });
-}
-
-/** Of two bounds at one end the narrower: both say no more, and linters take them for a mistake. */
-function numberSchema(
-  type: 'integer' | 'number',
-  { ge = -Infinity, le = Infinity, gt = -Infinity, lt = Infinity, multipleOf }: Constraints,
-): JsonSchema {
-  const [least, most] =
-    type === 'integer'
-      ? [Math.max(ge, Number.MIN_SAFE_INTEGER), Math.min(le, Number.MAX_SAFE_INTEGER)]
-      : [ge, le];
-  return defined({
-    type,
-    minimum: gt < least ? least : undefined,
-    maximum: lt > most ? most : undefined,
-    exclusiveMinimum: gt >= least && gt !== -Infinity ? gt : undefined,
-    exclusiveMaximum: lt <= most && lt !== Infinity ? lt : undefined,
-    multipleOf,
-  });
-}
-
-/** The length of base64 text only comes near the number of bytes: these bounds refuse nothing that fits. */
-function bytesSchema({ minLength, maxLength }: Constraints): JsonSchema {
-  const encoded = (count: number | undefined): number | undefined =>
-    count === undefined ? undefined : Math.ceil(count / 3) * 4;
-  return defined({
-    type: 'string',
-    contentEncoding: 'base64',
-    pattern: BASE64_PATTERN,
-    minLength: encoded(minLength),
-    maxLength: encoded(maxLength),
-  });
-}
-
-/** One type can be named, a choice cannot. Size is in bytes, which no keyword counts. */
-function fileType({ contentTypes = [] }: Constraints): string {
-  const [type] = contentTypes;
-  return type === undefined || contentTypes.length > 1 || type.endsWith('*')
-    ? 'application/octet-stream'
-    : type;
-}
-
-function literalSchema(values: readonly Literal[]): JsonSchema {
-  const types = [...new Set(values.map((value) => (value === null ? 'null' : typeof value)))];
-  return {
-    type: types.length === 1 ? types[0] : types,
-    ...(values.length === 1 ? { const: values[0] } : { enum: values }),
-  };
-}
-
-/** A type name can be a list; anything that says more about its values cannot, for `null` is not among them. */
-function orNull(schema: JsonSchema): JsonSchema {
-  if (Object.keys(schema).length === 0) return schema; // anything, null too
-  if (typeof schema['type'] !== 'string' || 'const' in schema || 'enum' in schema || 'oneOf' in schema)
-    return { anyOf: [schema, { type: 'null' }] };
-  schema['type'] = [schema['type'], 'null'];
-  return schema;
 }

@@ -97,8 +97,8 @@ export interface ObjectPlan {
   readonly schema: SchemaClass | undefined;
   readonly fields: readonly FieldPlan[];
   readonly extra: Extra;
-  /** Whether the class has a use for the name, so that no unknown member may take it. */
-  isReserved(name: string): boolean;
+  /** Names that the class has a use for, so that no unknown member may take them. */
+  readonly reserved: ReadonlySet<string>;
   /** Makes the value from validated members, in the order of `fields`; may throw what the class's initialisers throw. */
   build(values: unknown[], input: unknown, extras: Readonly<Record<string, unknown>> | undefined): unknown;
 }
@@ -121,7 +121,7 @@ export class FieldMarker implements Declaration {
   }
 }
 /** The way from a class to its plan. */
-export type Resolve = (schema: SchemaClass) => ObjectPlan;
+type Resolve = (schema: SchemaClass) => ObjectPlan;
 
 const isText = (value: unknown): boolean => typeof value === 'string';
 const COUNTS = {

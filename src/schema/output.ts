@@ -13,7 +13,7 @@ import {
   bytesCheck,
   datetimeCheck,
   integerCheck,
-  keyProblem,
+  nameProblem,
   literalMessage,
   MAX_DEPTH,
   tooDeep,
@@ -147,9 +147,10 @@ function partsOutput(value: object, run: Run): unknown {
     if (run.isFull) break;
     const part = (value as Record<string, unknown>)[key];
     if (part === undefined || typeof part === 'function') continue;
-    const written = keyProblem(key, run) ?? anyOutput(part, run);
+    const written = nameProblem(key, run) ?? anyOutput(part, run);
     if (written === FAIL) mark = run.place(mark, Array.isArray(value) ? Number(key) : key);
-    else (out as Record<string, unknown>)[key] = written;
+    else if (key !== '__proto__') (out as Record<string, unknown>)[key] = written;
+    else Object.defineProperty(out, key, { value: written, enumerable: true }); // an assignment would set the prototype
   }
   run.depth--;
   return mark === before && !run.isFull ? out : FAIL;
@@ -239,8 +240,8 @@ function extraOutput(
   let mark = run.count,
     isGood = true;
   for (const key of Object.keys(value)) {
-    if (plan.isReserved(key) || typeof value[key] === 'function' || value[key] === undefined) continue;
-    const written = keyProblem(key, run) ?? anyOutput(value[key], run);
+    if (plan.reserved.has(key) || typeof value[key] === 'function' || value[key] === undefined) continue;
+    const written = nameProblem(key, run) ?? anyOutput(value[key], run);
     if (written === FAIL) {
       mark = run.place(mark, key);
       isGood = false;

@@ -162,7 +162,7 @@ export function classPlan(schema: SchemaClass): Plan {
 }
 
 /** The plan of a class. Never holds instances; its checks are compiled when first used. */
-export class Plan implements SchemaPlan<object>, Constructed {
+class Plan implements SchemaPlan<object>, Constructed {
   readonly name: string;
   readonly schema: SchemaClass;
   readonly learnt: Learnt;
@@ -171,6 +171,7 @@ export class Plan implements SchemaPlan<object>, Constructed {
   readonly hazards: readonly FieldHazard[];
   /** Per call of `Field()` the field it is for; undefined when they are the same, which a field declared twice prevents. */
   readonly #slots: readonly number[] | undefined;
+  #reserved: ReadonlySet<string> | undefined;
   #check: Check | undefined;
   #members: Check | undefined;
   #written: readonly (readonly [FieldPlan, Check])[] | undefined;
@@ -216,7 +217,7 @@ export class Plan implements SchemaPlan<object>, Constructed {
       schema,
       fields,
       extra,
-      isReserved: (member) => this.isReserved(member),
+      reserved: this.reserved,
       build: (values, _, extras) => ({ values: this.#inCallOrder(values), extras }),
     });
     return runCheck(this.#members, this.#asInput(data), undefined);
@@ -226,8 +227,8 @@ export class Plan implements SchemaPlan<object>, Constructed {
     return construct(this, this.#slots === undefined ? values : this.#inCallOrder(values), input, extras);
   }
 
-  isReserved(name: string): boolean {
-    return this.learnt.ownNames.has(name) || name in this.schema.prototype;
+  get reserved(): ReadonlySet<string> {
+    return (this.#reserved ??= reservedNames(this.schema, this.learnt));
   }
 
   /** Fields that toJSON() writes, with how. */
@@ -239,7 +240,7 @@ export class Plan implements SchemaPlan<object>, Constructed {
 
   /** Members that `extra: 'allow'` has kept. */
   extras(members: Readonly<Record<string, unknown>>): readonly (readonly [string, unknown])[] {
-    return this.extra === 'allow' ? Object.entries(members).filter(([name]) => !this.isReserved(name)) : [];
+    return this.extra === 'allow' ? Object.entries(members).filter(([name]) => !this.reserved.has(name)) : [];
   }
 
   #inCallOrder(values: readonly unknown[]): readonly unknown[] {
@@ -253,6 +254,18 @@ export class Plan implements SchemaPlan<object>, Constructed {
     const named = this.fields.map((field) => [field.wireName, members[field.name]] as const);
     return Object.fromEntries([...this.extras(members), ...named]);
   }
+}
+
+/** Own members of instances, and what they inherit: methods, getters, and the members of every object. */
+function reservedNames(schema: SchemaClass, { ownNames }: Learnt): ReadonlySet<string> {
+  const names = new Set(ownNames);
+  for (
+    let from = schema.prototype as object | null;
+    from !== null;
+    from = Object.getPrototypeOf(from) as object | null
+  )
+    for (const name of Object.getOwnPropertyNames(from)) names.add(name);
+  return names;
 }
 
 function extraOf(schema: SchemaClass, name: string): Extra {
@@ -269,6 +282,7 @@ class ShapePlan implements SchemaPlan<object> {
   readonly schema: undefined;
   readonly fields: readonly FieldPlan[];
   readonly extra: Extra = 'ignore';
+  readonly reserved: ReadonlySet<string> = new Set();
   readonly hazards: readonly FieldHazard[];
 
   constructor(shape: object, owner: string) {
@@ -295,10 +309,6 @@ class ShapePlan implements SchemaPlan<object> {
     const value: Record<string, unknown> = {};
     for (let i = 0; i < values.length; i++) value[this.fields[i]!.name] = values[i];
     return value;
-  }
-
-  isReserved(name: string): boolean {
-    return name in Object.prototype;
   }
 }
 

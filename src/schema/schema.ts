@@ -22,7 +22,7 @@ import { FAIL, isSchemaClass } from './types.ts';
 import type { InspectOptions } from 'node:util';
 import type { Issue } from '../base/errors.ts';
 import type { Result } from './validation-run.ts';
-import type { FieldSource, Infer, OptionsOf, SchemaClass } from './types.ts';
+import type { CheckedSource, FieldSource, Infer, OptionsOf, SchemaClass } from './types.ts';
 
 export {
   any,
@@ -89,7 +89,7 @@ export class ValidationError extends BadRequest {
  * {@link fieldsOf} reads. Options are read when the schema is compiled: mistakes are `SvcError`s of that moment.
  */
 export function Field<S extends FieldSource, P extends boolean = false, R extends boolean = false>(
-  source: S,
+  source: CheckedSource<S>,
   options?: OptionsOf<S> & {
     /** The member may be absent: its value is undefined then. Default false. */
     readonly optional?: P | undefined;
@@ -97,7 +97,7 @@ export function Field<S extends FieldSource, P extends boolean = false, R extend
     readonly readOnly?: R | undefined;
   },
 ): Infer<S> | (true extends P | R ? undefined : never) {
-  return called(source, options) as Infer<S>; // the validated value, or a marker typed as one
+  return called(source as FieldSource, options) as Infer<S>; // the validated value, or a marker typed as one
 }
 
 /**

@@ -16,7 +16,7 @@ import type { Input } from './compile.ts';
 export type TextInput =
   Readonly<Record<string, string | FileLike | readonly (string | FileLike)[] | undefined>> | TextMap;
 /** A text source whose names may be repeated. */
-export interface TextMap {
+interface TextMap {
   getAll(name: string): readonly string[];
   keys(): Iterable<string>;
   files?(name: string): readonly FileLike[];

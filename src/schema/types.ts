@@ -69,16 +69,18 @@ export interface UploadFile extends FileLike {
   save(path: string, options?: SaveOptions): Promise<void>;
 }
 
+/** `String`, `Number`, `Boolean` or `Date`. Without what they construct: for another class the compiler says that it does not extend Schema. */
+interface NativeType {
+  readonly prototype: String | Number | Boolean | Date;
+}
 /** What may stand where a type is expected. `Number` is {@link float}, `Date` is {@link datetime}. */
-export type TypeSource =
-  | StringConstructor
-  | NumberConstructor
-  | BooleanConstructor
-  | DateConstructor
-  | FieldType<unknown, object>
-  | SchemaClass;
+export type TypeSource = NativeType | FieldType<unknown, object> | SchemaClass;
 /** What `Field()` takes first: a type (required), or a default, which is the type too. */
 export type FieldSource = TypeSource | string | number | boolean;
+/** `S`, or a sentence for the name of a type, which would be a default. */
+export type CheckedSource<S> = S extends 'string' | 'number' | 'boolean' | 'integer' | 'object' | 'array'
+  ? `'${S}' would be the default of a text: write Field(str), Field(float), Field(bool), …, or Field(str, { default: '${S}' })`
+  : S;
 
 /** How a token is put together. */
 type Shape =
@@ -174,7 +176,7 @@ export interface FileFieldOptions extends CountOptions {
 export type PlainOptions = Record<never, never>;
 
 /** The constraints that the kind of `S` takes. */
-export type ConstraintsOf<S> = S extends { readonly '~options': infer O }
+type ConstraintsOf<S> = S extends { readonly '~options': infer O }
   ? O
   : S extends string | StringConstructor
     ? TextOptions
@@ -185,7 +187,7 @@ export type ConstraintsOf<S> = S extends { readonly '~options': infer O }
 export type OptionsOf<S> = ConstraintsOf<S> &
   (S extends string | number | boolean ? DescriptiveOptions<Infer<S>> : FieldOptions<Infer<S>>);
 /** The options of an item: constraints and description, nothing about its presence. */
-export type ItemOptions<S> = ConstraintsOf<S> &
+type ItemOptions<S> = ConstraintsOf<S> &
   Pick<DescriptiveOptions<Infer<S>>, 'title' | 'description' | 'example'>;
 
 /** A string without lone surrogates, which neither UTF-8 nor a database can hold. */

@@ -15,7 +15,7 @@ import { checkedMs, FORMATS, fromBase64, hasAtLeast, hasAtMost, isMultiple, mome
 /** Levels of objects and lists within each other that are followed; what lies deeper is refused. */
 export const MAX_DEPTH = 64;
 /** Issues listed; one more says that there were others. */
-export const MAX_ISSUES = 100;
+const MAX_ISSUES = 100;
 const MAX_KEY_LENGTH = 128;
 
 /** One compiled check. Sync, never throws; `run` has at least one new issue when the answer is {@link FAIL}. */
@@ -41,7 +41,7 @@ export class Run {
   depth = 0;
   /** Issues noted. */
   count = 0;
-  /** More than {@link MAX_ISSUES} were met: loops may stop. */
+  /** More than {@link MAX_ISSUES} were met, or the first one of a dry run: loops may stop. */
   isFull = false;
   /** The object read last may have members that are no fields. */
   isMore = false;
@@ -59,7 +59,7 @@ export class Run {
   }
 
   fail(code: string, message: string): typeof FAIL {
-    if (this.count >= MAX_ISSUES) {
+    if (this.isDry || this.count >= MAX_ISSUES) {
       this.isFull = true;
       return FAIL;
     }
@@ -73,6 +73,7 @@ export class Run {
 
   /** Puts `key` in front of the paths of all issues from number `mark` on; returns the mark for the next part. */
   place(mark: number, key: string | number): number {
+    if (mark === this.count) return mark;
     const shown = typeof key === 'number' ? key : clipped(key);
     for (let i = mark; i < this.count; i++) {
       const draft = this.#issues![i]!;
@@ -282,7 +283,7 @@ export function literalMessage(values: readonly Literal[]): string {
 const { getPrototypeOf, prototype: OBJECT_PROTOTYPE } = Object;
 
 /** Whether JSON could have made it: an object without a class of its own. */
-export function isPlainObject(value: unknown): value is Record<string, unknown> {
+function isPlainObject(value: unknown): value is Record<string, unknown> {
   if (typeof value !== 'object' || value === null) return false;
   return isPlainPrototype(getPrototypeOf(value));
 }
@@ -309,7 +310,7 @@ export function tooDeep(run: Run): typeof FAIL {
   return run.fail('depth', `must not be nested deeper than ${MAX_DEPTH} levels`);
 }
 
-/** Any JSON value: what it holds is looked at for depth, `__proto__` and lone surrogates only; it is not copied. */
+/** Any JSON value: its parts are looked at for depth and lone surrogates only; it is not copied, so that `__proto__` stays an own member. */
 export const anyCheck: Check = (value, run) => {
   switch (typeof value) {
     case 'string':
@@ -337,7 +338,7 @@ function anyParts(value: object, run: Run): unknown {
   } else {
     for (const key of Object.keys(value)) {
       if (run.isFull) break;
-      if (keyProblem(key, run) === FAIL || (value[key] !== undefined && anyCheck(value[key], run) === FAIL))
+      if (nameProblem(key, run) === FAIL || (value[key] !== undefined && anyCheck(value[key], run) === FAIL))
         mark = run.place(mark, key);
     }
   }
@@ -345,8 +346,12 @@ function anyParts(value: object, run: Run): unknown {
   return mark === before && !run.isFull ? value : FAIL;
 }
 
-/** A member name that is kept must be storable, and must not set a prototype when somebody copies it on. */
-export function keyProblem(key: string, run: Run): typeof FAIL | undefined {
-  if (key === '__proto__') return run.fail('key', 'is not an allowed name');
+/** A member name that is kept must be storable. */
+export function nameProblem(key: string, run: Run): typeof FAIL | undefined {
   return key.isWellFormed() ? undefined : run.fail('unicode', 'must not have lone surrogates in its name');
+}
+
+/** The name of a member that handlers look up: `__proto__` would set a prototype when a handler copies it on. */
+export function keyProblem(key: string, run: Run): typeof FAIL | undefined {
+  return key === '__proto__' ? run.fail('key', 'is not an allowed name') : nameProblem(key, run);
 }

@@ -6,6 +6,7 @@
  *   assert.equal(response.status, 201);
  */
 /// <reference types="node" preserve="true" />
+import '../base/need-node.ts';
 import { http } from '../base/node-http.ts';
 import { CookieJar } from './cookie-jar.ts';
 import { systemClock } from '../base/clock.ts';

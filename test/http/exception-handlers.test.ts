@@ -9,7 +9,7 @@ class Middle extends Base {}
 class Leaf extends Middle {}
 
 function found(handlers: ExceptionHandlers, error: unknown): unknown {
-  return handlers.find(error)?.(error, {} as HttpRequest);
+  return handlers.find(error)?.handler(error, {} as HttpRequest);
 }
 
 test('ExceptionHandlers.find() takes the nearest class, in whatever order they were added', () => {

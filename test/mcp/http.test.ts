@@ -286,11 +286,12 @@ test(
       code: -32_022,
       message: 'Unsupported protocol version',
       data: {
-        supported: ['2026-07-28', '2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'],
+        supported: ['2026-07-28'],
         requested: '1900-01-01',
       },
     });
-    assert.deepEqual(await codeOf(await modern(of, 'nope')), [404, -32_601, 1]);
+    for (const method of ['ping', 'initialize'])
+      assert.deepEqual(await codeOf(await modern(of, method)), [404, -32_601, 1], method);
     assert.deepEqual(await codeOf(await modern(of, 'ping')), [404, -32_601, 1]);
     assert.deepEqual(await codeOf(await modern(of, 'tools/call', { name: 'nope' })), [200, -32_602, 1]);
     assert.equal(
@@ -1367,13 +1368,13 @@ test(
 );
 
 test(
-  'a page of another origin speaks to the endpoint with what README says of CORSMiddleware',
+  'a page of another origin speaks to the endpoint with what src/mcp/README.md says of CORSMiddleware',
   LIMITED,
   async (t) => {
     const origins = ['https://inspector.example'];
     const [, allowed, exposed] =
       /need `CORSMiddleware`[^]*?headers: (\[[^\]]*\])[^]*?exposeHeaders: (\[[^\]]*\])/
-        .exec(readFileSync(new URL('../../README.md', import.meta.url), 'utf8'))!
+        .exec(readFileSync(new URL('../../src/mcp/README.md', import.meta.url), 'utf8'))!
         .map((list) => list.match(/[\w-]+(?=')/g) ?? []) as string[][];
     const prepare = (app: Svc): void =>
       void app.use(new CORSMiddleware({ origins, headers: allowed!, exposeHeaders: exposed! }));

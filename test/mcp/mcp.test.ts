@@ -277,6 +277,7 @@ test('mcpCall(): forms and their files are arguments, too', async (t) => {
     type: form.doc.contentType,
     text: Buffer.from(await form.doc.bytes()).toString(),
   }));
+  app.post('/size', { form: { doc: Field(file) } }, ({ form }) => String(form.doc.size));
   assert.deepEqual((await app.mcpCall('post_plain', { name: 'x', n: 3 })).structuredContent, {
     name: 'x',
     n: 3,
@@ -288,10 +289,17 @@ test('mcpCall(): forms and their files are arguments, too', async (t) => {
     type: 'text/plain',
     text: 'hello',
   });
-  assert.match(
-    textOf(await app.mcpCall('post_upload', { name: 'x', doc: { data: '%' } })),
-    /^- doc: must be/m,
-  );
+  for (const data of ['%', '水YYa', 'A', 'QQ=A'])
+    assert.match(
+      textOf(await app.mcpCall('post_upload', { name: 'x', doc: { data } })),
+      /^- doc: must be/m,
+      data,
+    );
+  const unpadded = await app.mcpCall('post_upload', { name: 'x', doc: { data: 'aGVsbG8' } });
+  assert.equal((unpadded.structuredContent as { text: string }).text, 'hello');
+  const data = Buffer.alloc(8_000_000, 'a').toString('base64'); // as long as a pattern with groups has no stack for
+  const long = await app.mcpCall('post_size', { doc: { data } });
+  assert.equal(textOf(long), '8000000');
 });
 
 test('mcpCall(): what does not fit is told by the name of the argument, all at once', async (t) => {

@@ -342,7 +342,7 @@ test('modern: a request without its version or capabilities is -32602, one of an
       code: -32_022,
       message: 'Unsupported protocol version',
       data: {
-        supported: ['2026-07-28', '2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'],
+        supported: ['2026-07-28'],
         requested: '1900-01-01',
       },
     },
@@ -876,7 +876,7 @@ test('prompts: one without arguments has an empty object of them, one that throw
   assert.deepEqual(errorOf(await ask('refusing')), [1, -32_602]);
 });
 
-test('completion/complete: a resource has no template, and says so', async (t) => {
+test('completion/complete: a resource without parameters has no template', async (t) => {
   const { error } = await (
     await open(t)
   ).ask({
@@ -887,7 +887,7 @@ test('completion/complete: a resource has no template, and says so', async (t) =
   });
   assert.deepEqual(
     [(error as Json)['code'], (error as Json)['message']],
-    [-32_602, 'No resource has a template'],
+    [-32_602, 'No resource has this template'],
   );
 });
 
@@ -1038,4 +1038,73 @@ test("mcpServer().open(): a conversation over a transport of one's own", async (
   assert.equal(conversation.inFlight, 1);
   await conversation.finish();
   assert.deepEqual([conversation.inFlight, texts.length, (JSON.parse(texts[0]!) as Json)['id']], [0, 1, 1]);
+});
+
+/** An application with resources of its own. */
+function library(): Svc {
+  const app = new Svc({ env: 'test', authSecret: SECRET, logger: createLogger({ sink: () => undefined }) });
+  app.resource('notes://all', { title: 'All notes', mimeType: 'application/json' }, () => [{ id: 1 }]);
+  app.resource(
+    'notes://{id}/{part}',
+    { args: { id: Field(int), part: Field(literal('head', 'body')) } },
+    ({ args }) => (args.id === 7 ? `${args.part} of ${args.id + 1}` : [null, 404]),
+  );
+  app.resource('notes://picture', { mimeType: 'image/png' }, () => new Uint8Array([1, 2, 3]));
+  app.resource('notes://mine', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
+  return app;
+}
+
+test('app.resource(): lists resources and templates apart, and reads them by their URI', async (t) => {
+  const line = await open(t, { app: library(), options: { resources: false } });
+  let id = 1;
+  const ask = (method: string, params: Json = {}): Promise<Json> =>
+    line.ask({ jsonrpc: '2.0', id: id++, method, params });
+  assert.deepEqual((await ask('resources/list'))['result'], {
+    resources: [
+      { uri: 'notes://all', name: 'notes://all', title: 'All notes', mimeType: 'application/json' },
+      { uri: 'notes://picture', name: 'notes://picture', mimeType: 'image/png' },
+      { uri: 'notes://mine', name: 'notes://mine', mimeType: 'text/plain' },
+    ],
+  });
+  assert.deepEqual((await ask('resources/templates/list'))['result'], {
+    resourceTemplates: [
+      { uriTemplate: 'notes://{id}/{part}', name: 'notes://{id}/{part}', mimeType: 'text/plain' },
+    ],
+  });
+  const read = async (uri: string): Promise<unknown> => {
+    const { result, error } = await ask('resources/read', { uri });
+    return (result as { contents: unknown } | undefined)?.contents ?? (error as Json)['code'];
+  };
+  assert.deepEqual(await read('notes://all'), [
+    { uri: 'notes://all', mimeType: 'application/json', text: '[{"id":1}]' },
+  ]);
+  assert.deepEqual(await read('notes://picture'), [
+    { uri: 'notes://picture', mimeType: 'image/png', blob: 'AQID' },
+  ]);
+  assert.deepEqual(await read('notes://7/body'), [
+    { uri: 'notes://7/body', mimeType: 'text/plain', text: 'body of 8' },
+  ]);
+  assert.equal(await read('notes://8/body'), -32_002, 'the function knows of none');
+  for (const uri of ['notes://x/body', 'notes://7/tail', 'notes://mine'])
+    assert.equal(await read(uri), -32_602, uri);
+  for (const uri of [
+    'notes://7',
+    'notes://7/body/more',
+    'notes://%/body',
+    'notes://7/body?x=1',
+    'file:///etc/passwd',
+  ])
+    assert.equal(await read(uri), -32_002, uri);
+  const completed = await ask('completion/complete', {
+    ref: { type: 'ref/resource', uri: 'notes://{id}/{part}' },
+    argument: { name: 'part', value: 'b' },
+  });
+  assert.deepEqual((completed['result'] as { completion: { values: unknown } }).completion.values, ['body']);
+  assert.deepEqual((await ask('resources/subscribe', { uri: 'notes://all' }))['result'], {});
+});
+
+test('app.resource(): a URI that is none, or is taken, is refused', () => {
+  for (const uri of ['notes', 'notes://{id', 'notes://{id}/{id}', 'svc://routes', 'notes://a b', ''])
+    assert.throws(() => library().resource(uri, {}, () => 1), { code: 'E_MCP_NAME' }, uri);
+  assert.throws(() => library().resource('notes://all', {}, () => 1), { code: 'E_MCP_NAME' });
 });

@@ -5,15 +5,20 @@ import {
   APIKeyAuth,
   BearerAuth,
   CSRFMiddleware,
+  Conflict,
   Depends,
   Field,
+  HTTPException,
   IdempotencyMiddleware,
+  NotFound,
   RateLimitMiddleware,
   Router,
   Schema,
   SessionMiddleware,
   Svc,
+  SvcError,
   TimeoutMiddleware,
+  ValidationError,
   bytes,
   createLogger,
   date,
@@ -34,6 +39,7 @@ import {
   uuid,
 } from '../../src/index.ts';
 import { openapiDocument, openapiProblems } from '../../src/openapi/openapi.ts';
+import { TestClient } from '../../src/testing/index.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 import type { OpenApiDocument, SvcOptions } from '../../src/index.ts';
 
@@ -743,3 +749,90 @@ function cpuMsOfDocument(routes: number): number {
   }
   return Math.min(...took);
 }
+
+class Failure extends Schema {
+  reason = Field(str);
+}
+class Invalid extends Schema {
+  fields = Field(list(str));
+}
+
+test('refusals that an exception handler answers are what it declares, by status, and nothing when it declares none', () => {
+  const responsesOf = (declare: (app: Svc) => void): Record<string, unknown> => {
+    const app = make();
+    declare(app);
+    app.post('/items/{id:int}', { body: Failure, response: { 200: Failure, 410: Failure } }, never);
+    return operation(app, '/items/{id}', 'post').responses;
+  };
+  const problemOf = (name: string): object => ({ $ref: `#/components/responses/${name}` });
+  const json = (name: string): object => ({
+    'application/json': { schema: { $ref: `#/components/schemas/${name}` } },
+  });
+  const problem = { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } };
+  const plain = responsesOf(none);
+  assert.deepEqual(plain['400'], problemOf('BadRequest'));
+  assert.deepEqual(plain['410'], { description: 'Gone', content: { ...json('Failure'), ...problem } });
+  const silent = responsesOf((app) => app.exceptionHandler(HTTPException, () => [{}, 400]));
+  assert.deepEqual(Object.keys(silent), ['200', '410']);
+  assert.deepEqual(silent['410'], { description: 'Gone', content: json('Failure') });
+  const whole = responsesOf((app) =>
+    app.exceptionHandler(HTTPException, { response: Failure }, (error) => [
+      { reason: error.message },
+      error.status,
+    ]),
+  );
+  assert.deepEqual(whole['404'], { description: 'Nothing is at this path', content: json('Failure') });
+  assert.deepEqual((whole['4XX'] as { content: unknown }).content, json('Failure'));
+  assert.deepEqual((whole['5XX'] as { content: unknown }).content, { ...json('Failure'), ...problem });
+  const invalid = responsesOf((app) =>
+    app.exceptionHandler(ValidationError, { response: { 422: Invalid } }, ({ issues }) => [
+      { fields: issues.map(({ message }) => message) },
+      422,
+    ]),
+  );
+  assert.deepEqual(invalid['400'], problemOf('BadRequest'));
+  assert.deepEqual(invalid['422'], {
+    description: 'Unprocessable Entity',
+    content: json('Invalid'),
+  });
+});
+
+test('a handler of a router answers for its routes, before those of the application', () => {
+  const app = make();
+  app.exceptionHandler(NotFound, { response: Invalid }, never);
+  const router = new Router();
+  router.exceptionHandler(HTTPException, { response: Failure }, never);
+  router.get('/inner/{id}', never);
+  app.includeRouter(router);
+  app.get('/outer/{id}', never);
+  const contentOf = (path: string): unknown =>
+    (operation(app, path).responses['404'] as { content: unknown }).content;
+  assert.deepEqual(contentOf('/inner/{id}'), {
+    'application/json': { schema: { $ref: '#/components/schemas/Failure' } },
+  });
+  assert.deepEqual(contentOf('/outer/{id}'), {
+    'application/json': { schema: { $ref: '#/components/schemas/Invalid' } },
+  });
+});
+
+test('an exception handler replies with what it declares: other members stay behind, and a misfit is a 500', async () => {
+  const app = make();
+  app.exceptionHandler(NotFound, { response: Failure, status: 404 }, (error) => ({
+    reason: error.message,
+    secret: 'x',
+  }));
+  app.exceptionHandler(Conflict, { response: { 409: Failure } }, () => [{ why: 1 }, 409]);
+  app.get('/gone', () => {
+    throw new NotFound('Nothing here');
+  });
+  app.get('/taken', () => {
+    throw new Conflict();
+  });
+  await using client = new TestClient(app, { raiseErrors: false });
+  const gone = await client.get('/gone');
+  assert.equal(gone.status, 404);
+  assert.deepEqual(await gone.json(), { reason: 'Nothing here' });
+  assert.equal((await client.get('/taken')).status, 500);
+  assert.throws(() => make().exceptionHandler(NotFound, { response: 1 as never }, none), SvcError);
+  assert.throws(() => make().exceptionHandler(NotFound, {} as never, none), { code: 'E_OPTION_RANGE' });
+});

@@ -131,6 +131,35 @@ test('Schema.accepts() says what parse() would, and makes nothing', () => {
   for (const other of [undefined, null, 'x', [], 7, new Map()]) assert.equal(Made.accepts(other), false);
 });
 
+test('Schema.accepts() reads no further than the first problem', () => {
+  class Item extends Schema {
+    name = Field(str);
+    parts = Field(list(int));
+    note = Field(str, { optional: true });
+  }
+  const read: string[] = [];
+  const input = (name: unknown, parts: unknown) => ({
+    get name() {
+      read.push('name');
+      return name;
+    },
+    get parts() {
+      read.push('parts');
+      return parts;
+    },
+    get note() {
+      read.push('note');
+      return undefined;
+    },
+  });
+  assert.equal(Item.accepts(input(1, [])), false);
+  assert.deepEqual(read.splice(0), ['name']);
+  assert.equal(Item.accepts(input('a', [1, 'b'])), false);
+  assert.deepEqual(read.splice(0), ['name', 'parts']);
+  assert.equal(Item.accepts(input('a', [1])), true);
+  assert.deepEqual(read, ['name', 'parts', 'note']);
+});
+
 test('Schema.accepts() agrees with safeParse() on generated pairs', () => {
   const random = new Random(20_261_122);
   const count = { true: 0, false: 0 };
@@ -858,6 +887,22 @@ test('datetime reads RFC 3339 with an offset', () => {
   assert.deepEqual(issuesOf(datetime, new Date(NaN)), ['format']);
 });
 
+test('a record leaves members out that are undefined, and does not count them', () => {
+  assert.deepEqual(valueOf(record(int), { a: undefined, b: 1 }), { b: 1 });
+  assert.deepEqual(issuesOfField(Field(record(any), { minLength: 1 }), { a: undefined }), ['min_length']);
+  assert.deepEqual(issuesOfField(Field(record(any), { maxLength: 1 }), { a: undefined, b: 1 }), []);
+});
+
+test('bytes refuse every character outside the alphabet of base64, which Node decodes', () => {
+  const refused = ['水YYa', '\u0141YYa', 'AA\u{1f600}', 'QUJ=QUJD', 'QQ=A', 'A===', 'QU\nD', '====', ' QUJ'];
+  for (const text of refused) assert.deepEqual(issuesOf(bytes, text), ['format'], text);
+  for (let unit = 0; unit < 0x1_0000; unit++) {
+    const isBase64 = /[A-Za-z0-9+/]/.test(String.fromCharCode(unit));
+    const text = `${String.fromCharCode(unit)}AAA`;
+    if (isBase64 !== compileType(bytes).parseJson(text).ok) assert.fail(`U+${unit.toString(16)}`);
+  }
+});
+
 test('bytes are base64 with padding, and memory of their own', () => {
   assert.deepEqual(valueOf(bytes, 'QUJD'), new Uint8Array([65, 66, 67]));
   assert.deepEqual(valueOf(bytes, ''), new Uint8Array());
@@ -1140,7 +1185,11 @@ test('__proto__ never pollutes', () => {
   const input: unknown = JSON.parse('{"city":"Paris","__proto__":{"polluted":true}}');
   assert.equal((Address.parse(input) as { polluted?: boolean }).polluted, undefined);
   assert.deepEqual(issuesOf(record(any), JSON.parse('{"__proto__":1}')), ['__proto__ key']);
-  assert.deepEqual(issuesOf(any, JSON.parse('{"a":{"__proto__":1}}')), ['a.__proto__ key']);
+  const kept = valueOf(any, JSON.parse('{"a":{"__proto__":{"polluted":true}}}')) as {
+    a: { polluted?: boolean };
+  };
+  assert.deepEqual(Object.keys(kept.a), ['__proto__']);
+  assert.equal(kept.a.polluted, undefined);
   assert.equal(({} as { polluted?: boolean }).polluted, undefined);
   const shape = fieldsOf({ a: Field(str, { optional: true }) });
   assert.deepEqual(shape.parseText(JSON.parse('{"__proto__":"x"}')), { ok: true, value: { a: undefined } });
@@ -1660,7 +1709,10 @@ test('compileSerializer() converts dates, bytes and bigints', () => {
     '{"a":"1152921504606846976","d":"2026-01-31T09:30:00.000Z","b":"QQ==","n":[null,true,{"city":"x"}]}',
   );
   assert.equal(toJson(any, [NaN, new Date(NaN), Symbol('x')]), '0 type,1 type,2 type');
-  assert.equal(toJson(any, { a: JSON.parse('{"__proto__":1}') }), 'a.__proto__ key');
+  assert.equal(toJson(any, { a: JSON.parse('{"__proto__":1}') }), '{"a":{"__proto__":1}}');
+  assert.equal(toJson(record(any), JSON.parse('{"__proto__":1}')), '__proto__ key');
+  assert.equal(toJson(record(int), { a: undefined, b: 1 }), '{"b":1}');
+  assert.equal(toJson(record(any), { a: undefined, b: { c: undefined } }), '{"b":{}}');
   assert.equal(toJson(record(datetime), { a: when }), '{"a":"2026-01-31T09:30:00.000Z"}');
   assert.equal(toJson(nullable(bytes), null), 'null');
   assert.equal(toJson(datetime, '2026-01-31T09:30:00Z'), 'type');

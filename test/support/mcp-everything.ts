@@ -177,6 +177,24 @@ export function everything({ prints = false }: { prints?: boolean } = {}): Svc {
     { description: 'With a choice', args: { colour: Field(literal('red', 'green')) } },
     ({ args }) => `Paint it ${args.colour}`,
   );
+  app.tool('test_logging_tool', { description: 'Tells one thing', tell: Depends(toolLog) }, ({ tell }) => {
+    tell('info', 'told');
+    return 'logged';
+  });
+  app.resource(
+    'test://static-text',
+    { title: 'Static text', description: 'Text' },
+    () => 'This is the content of the static text resource.',
+  );
+  app.resource('test://static-binary', { description: 'A picture', mimeType: 'image/png' }, () =>
+    Buffer.from(PNG, 'base64'),
+  );
+  app.resource('test://watched-resource', { description: 'Text that never changes' }, () => 'watched');
+  app.resource(
+    'test://template/{id}/data',
+    { description: 'By its id', mimeType: 'application/json' },
+    ({ args }) => ({ id: args['id'], templateTest: true, data: `Data for ID: ${args['id']}` }),
+  );
   return app.mountMcp('/mcp', { pageSize: 5 });
 }
 

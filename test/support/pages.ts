@@ -9,8 +9,8 @@ import { join } from 'node:path';
 import { ROOT } from './build.ts';
 
 const FOLDER = join(ROOT, 'src/openapi/docs');
-export const SCRIPTS: readonly string[] = ['page', 'sample', 'auth', 'try', 'answer'].map((name) =>
-  join(FOLDER, `${name}.js`),
+export const SCRIPTS: readonly string[] = ['page', 'sample', 'pattern', 'auth', 'try', 'code', 'answer'].map(
+  (name) => join(FOLDER, `${name}.js`),
 );
 export const GENERATED: string = join(FOLDER, 'page.generated.ts');
 

@@ -253,8 +253,7 @@ function walkAny(value: unknown, path: (string | number)[], found: Found[], dept
     else {
       for (const key of Object.keys(value)) {
         const part = [...path, Array.isArray(value) ? Number(key) : key];
-        if (key === '__proto__') found.push({ path: part, code: 'key' });
-        else walkAny((value as Record<string, unknown>)[key], part, found, depth + 1);
+        walkAny((value as Record<string, unknown>)[key], part, found, depth + 1);
       }
     }
   }

@@ -430,6 +430,19 @@ app.get('/r', { response: Address }, async () => 'x');
 app.get('/s', { response: { 200: Address } }, () => reply({ city: 'x' }, 201));
 // @ts-expect-error 404 is declared as something else
 app.get('/t', { response: { 200: Address, 404: list(Address) } }, () => [{ town: 'x' }, 200]);
+app.get('/declared', { response: { 200: Address, 404: Address } }, () => [{ city: 'x' }, 404]);
+app.get('/declared', { response: { 200: Address, 404: Address } }, () => [{ reason: 'x' }, 410]);
+// @ts-expect-error the body of a declared error status is of its type
+app.get('/declared', { response: { 200: Address, 404: Address } }, () => [{ town: 'x' }, 404]);
+// @ts-expect-error in a list an array is the body, and no body with a status
+app.get('/listed', { response: list(Address) }, () => [[{ city: 'x' }], 201]);
+class Unrelated {
+  id = 1;
+}
+// @ts-expect-error the class does not extend Schema
+app.post('/unrelated', { body: Unrelated }, () => 1);
+// @ts-expect-error the class does not extend Schema
+app.get('/unrelated', { response: Unrelated }, () => 1);
 // @ts-expect-error a response is a type
 app.get('/u', { response: 'Address' }, () => 1);
 

@@ -204,6 +204,11 @@ list(str, { optional: true });
 union('kind', Cat, Address);
 // @ts-expect-error objects are no literals
 literal({ a: 1 });
+// @ts-expect-error the name of a type is no default
+Field('string');
+// @ts-expect-error the name of a type is no default
+Field('number', { optional: true });
+Field(str, { default: 'string' });
 // @ts-expect-error at least one literal
 literal();
 // @ts-expect-error an optional value may be undefined

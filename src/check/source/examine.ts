@@ -6,15 +6,18 @@
 import { basename } from 'node:path';
 import { findAsyncMistakes } from './async-rules.ts';
 import { findDeclaredMistakes } from './declaration-rules.ts';
+import { findVariables } from './environment-rules.ts';
 import { Flow } from './flow.ts';
 import { findInjection } from './injection-rules.ts';
 import { readProject } from './modules.ts';
 import { functionAround } from './nodes.ts';
 import { isRouteCall } from './routes.ts';
-import { findLoggedRequests, findSecretMistakes } from './secret-rules.ts';
+import { findLoggedRequests, findRevealing } from './reveal-rules.ts';
+import { findSecretMistakes } from './secret-rules.ts';
+import { findWrittenSettings } from './settings-rules.ts';
 import { Sources, meaningOfCall } from './sources.ts';
 import { findWrittenSecrets } from './written-secrets.ts';
-import { findMerged, findStateMistakes } from './state-rules.ts';
+import { findKeptRequests, findMerged, findStateMistakes } from './state-rules.ts';
 import type { SourceModule } from './modules.ts';
 import type { Node } from './nodes.ts';
 import type { ReportNode } from './sources.ts';
@@ -43,14 +46,21 @@ export function examineSources(entries: readonly string[], rules: readonly RuleT
   };
   findAsyncMistakes(sources, report);
   findSecretMistakes(sources, report);
+  findRevealing(sources, report);
   findWrittenSecrets(sources, report);
   findStateMistakes(sources, report);
   findDeclaredMistakes(sources, report);
-  new Flow(sources.handlers, (visit) => {
-    findInjection(visit, report);
-    findLoggedRequests(visit, report);
-    findMerged(visit, report);
-  }).run(project);
+  findWrittenSettings(sources, report);
+  findVariables(sources, report);
+  new Flow(
+    sources.handlers,
+    (visit) => {
+      findInjection(visit, report);
+      findLoggedRequests(visit, report);
+      findMerged(visit, report);
+    },
+    (kept) => findKeptRequests(kept, sources, report),
+  ).run(project);
   return { findings: [...findings.values()], project };
 }
 

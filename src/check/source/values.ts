@@ -5,9 +5,9 @@ import { calledName, pathOf, walk } from './nodes.ts';
 import type { Fn, Node } from './nodes.ts';
 import type { RouteCall } from './routes.ts';
 
-/** A value of a request, or the request itself. */
+/** A value of a request, the request itself, or an object with such members. */
 export interface Given {
-  readonly kind: 'request' | 'outside';
+  readonly kind: 'request' | 'outside' | 'members';
   /** Where it comes from: `query.name`. */
   readonly what: string;
   /** The input that it is the whole of: `query`, `body`. */
@@ -19,6 +19,8 @@ export interface Given {
   readonly text: string;
   /** Whether no schema has seen it. */
   readonly isRaw?: boolean | undefined;
+  /** Members of an object that the program made, by name. */
+  readonly members?: ReadonlyMap<string, Given> | undefined;
 }
 
 /** Stands for a value of the program at the beginning of a text. */
@@ -106,6 +108,6 @@ export function isPresence(node: Node): boolean {
   );
 }
 
-export function isTypeTest(node: Node): boolean {
+function isTypeTest(node: Node): boolean {
   return node.type === 'unary' && node.operator === 'typeof';
 }

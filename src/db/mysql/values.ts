@@ -18,7 +18,7 @@ const MAX_YEAR = 9_999;
 export const LARGE_BYTES: number = 1024 * 1024;
 
 /** Where values stand that are of many rows. */
-export interface Place {
+interface Place {
   /** Of the first of them, counted from 1. */
   readonly row: number;
   /** Values of each row. */

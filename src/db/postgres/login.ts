@@ -10,7 +10,7 @@ import { SvcError } from '../../base/errors.ts';
 import { serverEndPoint } from './channel-binding.ts';
 import { ProtocolViolation } from '../errors.ts';
 import { postgresError } from './errors.ts';
-import { shownHost, type PostgresSocket } from './socket.ts';
+import { foreignRefusal, shownHost, type PostgresSocket } from './socket.ts';
 import { MessageReader, SERVER, type OnMessage } from './messages.ts';
 import { MessageWriter, PROTOCOL_3_0, PROTOCOL_3_2 } from './writer.ts';
 import { ScramFirst, ScramKeyring, ScramRefusal, md5Password, type ChannelBinding } from './scram.ts';
@@ -253,7 +253,7 @@ export class PostgresLogin extends ServerLogin<Message> {
     const foreign = this.#isFirst ? foreignServer(chunk, 'PostgreSQL') : undefined;
     this.#isFirst = false;
     if (foreign === undefined) super.onBytes(chunk);
-    else this.end(this.#refusal(`it is ${foreign}, not a PostgreSQL server`));
+    else this.end(foreignRefusal(this.#host, foreign));
   }
 
   #serverError(fields: read.ErrorFields): Error {

@@ -22,9 +22,9 @@ import { preparedPassword } from './saslprep.ts';
 const derive = promisify(pbkdf2);
 
 /** Fewer make it too cheap to try passwords (RFC 7677 §4). */
-export const MIN_ITERATIONS = 4_096;
+const MIN_ITERATIONS = 4_096;
 /** More would let a server that nobody has proved yet take our processor, some 5 s of it. */
-export const MAX_ITERATIONS = 10_000_000;
+const MAX_ITERATIONS = 10_000_000;
 
 const NONCE_BYTES = 18;
 const KEY_BYTES = 32;

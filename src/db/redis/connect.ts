@@ -4,8 +4,10 @@
  *   HELLO 3 [AUTH user password] SETNAME name       RESP3; a server that knows no HELLO: AUTH, ROLE, and RESP2
  *   SELECT n
  */
+import { SvcError } from '../../base/errors.ts';
 import { ConnectionLost, DatabaseError, QueryTimeout } from '../errors.ts';
 import { RedisConnection, RedisError } from './connection.ts';
+import { askServer } from '../wire/server-probe.ts';
 import { isUnixHost, type ServerHost } from '../wire/server-options.ts';
 import { Opening, shownEndpoint, tlsOptions, type Endpoint } from '../wire/server-socket.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -92,6 +94,9 @@ async function connectHost(
     return connection;
   } catch (error) {
     connection.destroy();
+    const kind = isUnexplained(error) ? await askServer(endpoint, 'Redis', clock) : undefined;
+    if (kind !== undefined)
+      throw new SvcError('E_DB_CONNECT', [shown, `it is ${kind}, not a Redis server`], { cause: error });
     throw error instanceof RedisError && !/max number of clients/i.test(error.message)
       ? new RedisRefusal(`${shown} refused the log-in of "${user || 'default'}" (${error.reply})`, {
           sqlstate: '28000',
@@ -99,6 +104,11 @@ async function connectHost(
         })
       : passing(error, shown);
   }
+}
+
+/** Whether a server has closed the connection, or said nothing: one of PostgreSQL does so. */
+function isUnexplained(error: unknown): boolean {
+  return error instanceof QueryTimeout || (error instanceof ConnectionLost && error.sqlstate === '08006');
 }
 
 /** @throws RedisRefusal when the server has no such database, or is a node of a cluster, which has database 0 only */

@@ -129,7 +129,9 @@ export class SqliteConnection implements Connection {
         await turn(); // or a fast reader would keep everybody else from running
         const reached = limitReached(limit, this.#options.clock, sql);
         if (reached !== undefined) throw reached;
+        const startedMs = this.#timing?.begin() ?? 0;
         next = this.#try(sql, () => batches.next());
+        this.#timing?.end(startedMs, sql);
       }
     } finally {
       this.#streams.delete(cursor);

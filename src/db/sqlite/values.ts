@@ -41,7 +41,7 @@ const WIDE = new BigInt64Array(1);
 const HALVES = new Int32Array(WIDE.buffer);
 const LOW = endianness() === 'LE' ? 0 : 1;
 
-/** A whole number as bigint. One of 32 bits is read out of memory, in half the time of `BigInt()`: test/bench/db.ts, executeMany. */
+/** A whole number as bigint. One of 32 bits is read out of memory, in half the time of `BigInt()`: shared/bench/db, executeMany. */
 function integer(value: number): bigint {
   const low = value | 0;
   if (low !== value) return BigInt(value);

@@ -4,16 +4,7 @@
  * Some bytes can stand for very many (a bomb): what comes out is counted, against the limit of the body, and against what
  * went in. Codings on top of each other are refused, as nobody needs them.
  */
-import {
-  brotliDecompress,
-  createBrotliDecompress,
-  createGunzip,
-  createInflate,
-  createZstdDecompress,
-  gunzip,
-  inflate,
-  zstdDecompress,
-} from 'node:zlib';
+import * as zlib from 'node:zlib'; // as a whole: Node.js 20 links, and can say that it is too old
 import { BadRequest, ClientDisconnected, HTTPException, PayloadTooLarge } from '../../base/errors.ts';
 import { writable } from '../chunks.ts';
 import type { Transform } from 'node:stream';
@@ -43,10 +34,10 @@ interface Decoded {
 const DECODERS: Readonly<
   Record<BodyCoding, { readonly whole: Whole; readonly stream: (options: DecoderOptions) => Decoder }>
 > = {
-  gzip: { whole: gunzip, stream: createGunzip },
-  deflate: { whole: inflate, stream: createInflate },
-  br: { whole: brotliDecompress, stream: createBrotliDecompress },
-  zstd: { whole: zstdDecompress, stream: createZstdDecompress },
+  gzip: { whole: zlib.gunzip, stream: zlib.createGunzip },
+  deflate: { whole: zlib.inflate, stream: zlib.createInflate },
+  br: { whole: zlib.brotliDecompress, stream: zlib.createBrotliDecompress },
+  zstd: { whole: zlib.zstdDecompress, stream: zlib.createZstdDecompress },
 };
 const ACCEPTED = Object.keys(DECODERS).join(', ');
 

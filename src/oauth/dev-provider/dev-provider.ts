@@ -334,7 +334,7 @@ export class DevProvider {
 
   /** The answer to a client that does not prove who it is, exactly once (§2.3.1); undefined for ours. */
   #client(form: URLSearchParams, authorization: string | undefined): DevResponse | undefined {
-    const basic = /^basic +([\w+/=]+)$/i.exec(authorization ?? '')?.[1];
+    const basic = /^basic +([A-Za-z0-9+/]+={0,2})$/i.exec(authorization ?? '')?.[1];
     if (authorization !== undefined && form.has('client_secret')) return tokenError('invalid_request');
     const decoded =
       basic === undefined

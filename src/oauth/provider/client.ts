@@ -54,7 +54,7 @@ export interface Identified {
 }
 
 /** What a client is made with. */
-export interface ProviderClientDeps {
+interface ProviderClientDeps {
   readonly clock: Clock;
   readonly log: Logger;
   /** Gets `svc_oauth_provider_seconds{provider,call}`. */

@@ -3,7 +3,7 @@
  */
 
 /** The code that the client gets: 502, 504, 503 and 400. */
-export type ProviderFailureCode =
+type ProviderFailureCode =
   'provider_error' | 'provider_timeout' | 'temporarily_unavailable' | 'issuer_mismatch';
 
 const MAX_REASON_CHARACTERS = 120;

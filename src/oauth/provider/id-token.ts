@@ -54,7 +54,7 @@ export interface SignatureInput {
 }
 
 /** A token taken apart. */
-export interface DecodedIdToken extends SignatureInput {
+interface DecodedIdToken extends SignatureInput {
   readonly keyId: string | undefined;
   readonly claims: Record<string, unknown>;
 }

@@ -36,7 +36,7 @@ export interface VerificationKey {
 }
 
 /** What a key set has for a token. */
-export type KeyChoice =
+type KeyChoice =
   | { readonly kind: 'keys'; readonly keys: readonly VerificationKey[] }
   | { readonly kind: 'unknown' }
   | { readonly kind: 'ambiguous' };

@@ -22,7 +22,7 @@ export interface LogoutClaims {
 }
 
 /** Rules for a logout token. */
-export type LogoutRules = Omit<IdTokenRules, 'nonce' | 'accessToken' | 'maxAgeSeconds'>;
+type LogoutRules = Omit<IdTokenRules, 'nonce' | 'accessToken' | 'maxAgeSeconds'>;
 
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
 /** A logout is news: an older token, or one that lasts longer, is not for now. */

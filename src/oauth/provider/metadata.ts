@@ -18,7 +18,7 @@ export interface Metadata {
 }
 
 /** How a description is judged. */
-export interface MetadataRules {
+interface MetadataRules {
   readonly issuer: string;
   readonly allowInsecure: boolean | readonly string[];
   readonly requireSameSite: boolean;

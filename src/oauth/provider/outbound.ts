@@ -18,7 +18,7 @@ import type { LookupFunction, Socket } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 
 /** Answers are cut off beyond this. They are never decoded, so it counts what a parser would see. */
-export const MAX_ANSWER_BYTES = 1_048_576;
+const MAX_ANSWER_BYTES = 1_048_576;
 const MAX_AT_ONCE = 16;
 const MAX_WAITING = 64;
 

@@ -26,7 +26,7 @@ import type { SignatureInput } from '../provider/id-token.ts';
 import type { VerificationKey } from '../provider/jwks.ts';
 
 /** Which check a proof has failed. */
-export type ProofRefusal =
+type ProofRefusal =
   | 'absent'
   | 'malformed'
   | 'typ'

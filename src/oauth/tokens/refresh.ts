@@ -35,7 +35,7 @@ export interface RefreshPolicy {
 }
 
 /** What a login is made from. */
-export interface NewLogin {
+interface NewLogin {
   readonly sub: string;
   readonly provider: string;
   readonly subject: string;
@@ -60,7 +60,7 @@ export type RefreshVerdict =
 export type RefreshedLogin = Pick<LoginRow, 'id' | 'sub' | 'provider' | 'subject' | 'scopes' | 'claims'>;
 
 /** A request to refresh. */
-export interface RefreshRequest {
+interface RefreshRequest {
   /** When its head was read, in microseconds. */
   readonly arrivedAt: number;
   /** Scopes for the access token; undefined for all that were granted. */
@@ -72,7 +72,7 @@ export interface RefreshRequest {
 }
 
 /** A login that has been admitted. */
-export interface Issued {
+interface Issued {
   readonly refreshToken: string;
   readonly login: LoginRow;
   /** When its first access token is made, in microseconds. */

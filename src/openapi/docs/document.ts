@@ -15,14 +15,22 @@ export interface Parameter {
   readonly isDeprecated: boolean;
   readonly description: string | undefined;
   readonly schema: unknown;
-  readonly examples: readonly unknown[];
+  readonly examples: readonly Example[];
+}
+
+/** An example, which may have a name. */
+export interface Example {
+  readonly name: string | undefined;
+  readonly value: unknown;
 }
 
 /** What a body or an answer holds in one media type. */
 export interface MediaContent {
   readonly type: string;
   readonly schema: unknown;
-  readonly examples: readonly unknown[];
+  readonly examples: readonly Example[];
+  /** Media types of the fields of a form, by name. */
+  readonly fieldTypes: ReadonlyMap<string, string>;
 }
 
 /** The body of a request. */
@@ -306,13 +314,22 @@ function contentsOf(content: unknown): MediaContent[] {
     type,
     schema: record(media)['schema'],
     examples: examplesOf(record(media)),
+    fieldTypes: new Map(
+      Object.entries(record(record(media)['encoding'])).flatMap(([name, encoding]) => {
+        const contentType = text(record(encoding)['contentType']);
+        return contentType === undefined ? [] : [[name, contentType] as const];
+      }),
+    ),
   }));
 }
 
-/** One example, or those with names. */
-function examplesOf(owner: JsonObject): readonly unknown[] {
-  if (owner['example'] !== undefined) return [owner['example']];
-  return Object.values(record(owner['examples'])).flatMap((example) => record(example)['value'] ?? []);
+/** One example, or several with names. */
+function examplesOf(owner: JsonObject): readonly Example[] {
+  if (owner['example'] !== undefined) return [{ name: undefined, value: owner['example'] }];
+  return Object.entries(record(owner['examples'])).flatMap(([name, example]) => {
+    const { summary, value } = record(example);
+    return value === undefined ? [] : [{ name: text(summary) ?? name, value }];
+  });
 }
 
 /** Only what leads to a page: a `javascript:` address in somebody's document stays text. */

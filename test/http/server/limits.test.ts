@@ -268,7 +268,7 @@ test('HttpServer serves as many pipelined requests as maxPipelined says and one 
   );
   await using client = await RawClient.open(it.server.port);
   client.send(GET.repeat(2_000));
-  while (seen < 4) await tick();
+  while (it.app.operations.inFlight() < 4) await tick();
   client.send(GET.repeat(2_000)); // read no more
   await tick();
   release.resolve();

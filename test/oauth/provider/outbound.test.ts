@@ -6,12 +6,14 @@ import { gzipSync } from 'node:zlib';
 import { systemClock } from '../../../src/base/clock.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { ProviderFailure, word } from '../../../src/oauth/provider/failure.ts';
-import { MAX_ANSWER_BYTES, Outbound } from '../../../src/oauth/provider/outbound.ts';
+import { Outbound } from '../../../src/oauth/provider/outbound.ts';
 import { FakeProvider } from '../support/fake-provider.ts';
 import { AUTHORITY_PEM } from '../support/tls.ts';
 import type { ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { OutboundAnswer, OutboundDeps, Resolve } from '../../../src/oauth/provider/outbound.ts';
+
+const MAX_ANSWER_BYTES = 1_048_576;
 
 function outbound(deps: Partial<OutboundDeps> = {}): Outbound {
   return new Outbound({ clock: systemClock, timeoutMs: 10_000, ...deps });

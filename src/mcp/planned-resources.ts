@@ -1,0 +1,125 @@
+/**
+ * Resources of the application: contents that clients read by a URI, which may have parameters. Each is a function, called as a
+ * request is.
+ */
+import { SvcError } from '../base/errors.ts';
+import { isRecord } from '../base/options.ts';
+import { toBase64 } from '../schema/formats.ts';
+import { BYTES_TYPE } from '../http/response.ts';
+import { INTERNAL_ERROR, RpcError } from './messages.ts';
+import { PlannedPrompt, refusalOf } from './prompts.ts';
+import type { RouteDetail } from '../routing/compile.ts';
+import type { Dialect, JsonObject } from './messages.ts';
+
+/** The content of a resource: text, or bytes in base64. */
+export type ResourceContent = { readonly text: string } | { readonly blob: string };
+
+/** The member of a route's `meta` that makes it a resource. */
+export const RESOURCE = 'mcp resource';
+/** A resource as it is declared. */
+export interface DeclaredResource {
+  readonly uri: string;
+  readonly name: string;
+  readonly mimeType: string;
+}
+
+const URI =
+  /^[a-z][a-z0-9+.-]*:(?:[A-Za-z0-9._~:/?#[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2}|\{[A-Za-z_][A-Za-z0-9_]*\})+$/;
+const PARAMETER = /\{([A-Za-z_][A-Za-z0-9_]*)\}/;
+
+/** The names of a URI's parameters. @throws SvcError `E_MCP_NAME` for what is no URI, or has a parameter twice */
+export function parametersOf(uri: string): readonly string[] {
+  if (typeof uri !== 'string' || !URI.test(uri) || uri.startsWith('svc:'))
+    throw new SvcError('E_MCP_NAME', [
+      String(uri),
+      'is no URI of a resource, such as "notes://all" or "notes://{id}"; "svc:" is taken',
+    ]);
+  const names = uri.split(PARAMETER).filter((_, index) => index % 2 === 1);
+  if (new Set(names).size < names.length)
+    throw new SvcError('E_MCP_NAME', [uri, 'has a parameter of one name twice']);
+  return names;
+}
+
+/** A resource that can be read. */
+export class PlannedResource extends PlannedPrompt {
+  readonly uri: string;
+  readonly #mimeType: string;
+  readonly #parameters: readonly string[];
+  readonly #pattern: RegExp;
+
+  constructor({ uri, name, mimeType }: DeclaredResource, detail: RouteDetail) {
+    super(name, detail);
+    this.uri = uri;
+    this.#mimeType = mimeType;
+    this.#parameters = parametersOf(uri);
+    const parts = uri.split(PARAMETER);
+    this.#pattern = new RegExp(
+      `^${parts.map((part, index) => (index % 2 === 1 ? '([^/?#]+)' : RegExp.escape(part))).join('')}$`,
+    );
+  }
+
+  get isTemplate(): boolean {
+    return this.#parameters.length > 0;
+  }
+
+  /** The parameters of a URI; undefined where it is that of another resource. */
+  match(uri: string): JsonObject | undefined {
+    const found = this.#pattern.exec(uri);
+    if (found === null) return undefined;
+    try {
+      return Object.fromEntries(
+        this.#parameters.map((name, index) => [name, decodeURIComponent(found[index + 1]!)] as const),
+      );
+    } catch {
+      return undefined; // an escape that is none
+    }
+  }
+
+  override definition(dialect: Dialect): {
+    readonly name: string;
+    readonly mimeType: string;
+    readonly uri?: string;
+    readonly uriTemplate?: string;
+  } {
+    const { arguments: _, ...about } = super.definition(dialect);
+    return {
+      ...(this.isTemplate ? { uriTemplate: this.uri } : { uri: this.uri }),
+      ...about,
+      mimeType: this.#mimeType,
+    };
+  }
+}
+
+/** Whether its URI has parameters. */
+export function isTemplate(resource: PlannedResource): boolean {
+  return resource.isTemplate;
+}
+
+/** In order of declaration. */
+export function planResources(details: readonly RouteDetail[]): readonly PlannedResource[] {
+  return details.map(
+    (detail) => new PlannedResource(detail.route.meta[RESOURCE] as DeclaredResource, detail),
+  ); // the toolbox has put it there
+}
+
+/** The content of an answer. @throws RpcError for one that is an error, or larger than `maxBytes` */
+export async function contentOf(response: Response, maxBytes: number): Promise<ResourceContent> {
+  const bytes = new Uint8Array(await response.arrayBuffer());
+  if (!response.ok) {
+    const document = jsonOf(bytes);
+    throw refusalOf(response.status, isRecord(document) ? document : undefined);
+  }
+  if (bytes.length > maxBytes)
+    throw new RpcError(INTERNAL_ERROR, `The resource is larger than ${maxBytes} bytes`);
+  return response.headers.get('content-type') === BYTES_TYPE
+    ? { blob: toBase64(bytes) }
+    : { text: new TextDecoder().decode(bytes) };
+}
+
+function jsonOf(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder().decode(bytes));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,81 @@
+/**
+ * How the replies of a route or an exception handler with a schema become text: through the serialiser of their status.
+ */
+import { SvcError } from '../base/errors.ts';
+import { FORGOTTEN_AWAIT, isThenable } from '../base/promises.ts';
+import { FieldType, compileSerializer } from '../schema/schema.ts';
+import type { Issue } from '../base/errors.ts';
+import type { ReplyPlan } from '../http/reply.ts';
+import type { Serializer, TypeSource } from '../schema/schema.ts';
+import type { RouteSpec } from './spec.ts';
+
+/** How what `response` says becomes text. @throws SvcError for mistakes in its schemas */
+export function replyPlanOf(
+  response: NonNullable<RouteSpec['response']>,
+  { status, tuple }: Pick<RouteSpec, 'status' | 'tuple'>,
+  subject: string,
+  isOfErrors = false,
+): ReplyPlan {
+  const byStatus = new Map<number, Serializer>();
+  let usual: Serializer | undefined;
+  let isList = false;
+  if (isTypeSource(response)) {
+    usual = compileSerializer(response, `the response of ${subject}`);
+    isList = isListType(response);
+  } else {
+    for (const [key, source] of Object.entries(response)) {
+      if (!/^[2-5]\d\d$/.test(key))
+        throw new SvcError('E_ROUTE_SPEC', [
+          subject,
+          'response',
+          `has the key "${key}", which is no status 200 … 599: it is a type or a class that extends Schema, or one for each status, { 200: User }`,
+        ]);
+      byStatus.set(Number(key), compileSerializer(source as TypeSource, `the response ${key} of ${subject}`));
+    }
+  }
+  const serializerFor = (of: number): Serializer | undefined => {
+    const found = byStatus.get(of) ?? (isOfErrors || of < 300 ? usual : undefined);
+    if (found === undefined && of < 400)
+      throw new SvcError('E_RESPONSE_MISMATCH', [subject, `the status ${of} is not declared`]);
+    return found;
+  };
+  return {
+    status: status ?? [...byStatus.keys()].filter((key) => key < 300).sort((left, right) => left - right)[0],
+    readsTuples: tuple !== false && !isList,
+    encode(body, of) {
+      const result = serializerFor(of)?.toJson(body === undefined ? null : body);
+      if (result === undefined || result.ok) return result?.value;
+      throw new SvcError('E_RESPONSE_MISMATCH', [
+        subject,
+        [...new Set(result.issues.slice(0, 10).map((issue) => inWords(issue, body)))].join('; '),
+      ]);
+    },
+  };
+}
+
+/** An issue of a reply in words. A promise on the way to its place is the issue itself. */
+function inWords({ loc, message }: Issue, body: unknown): string {
+  const at = (length: number): string => loc.slice(0, length).join('.') || 'the value';
+  let value = body;
+  for (let depth = 0; depth <= loc.length; depth++) {
+    if (isThenable(value)) return `${at(depth)} ${FORGOTTEN_AWAIT}`;
+    if (typeof value !== 'object' || value === null) break;
+    value = (value as Readonly<Record<string | number, unknown>>)[loc[depth]!];
+  }
+  return `${at(loc.length)} ${message}`;
+}
+
+function isTypeSource(response: NonNullable<RouteSpec['response']>): response is TypeSource {
+  return typeof response === 'function' || response instanceof FieldType;
+}
+
+/** A list, or null in its place. */
+function isListType(source: TypeSource): boolean {
+  if (!(source instanceof FieldType)) return false;
+  const { shape } = source;
+  return (
+    shape.kind === 'list' ||
+    (shape.kind === 'nullable' && isListType(shape.inner)) ||
+    (shape.kind === 'lazy' && isListType(shape.get()))
+  );
+}
