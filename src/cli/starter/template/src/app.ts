@@ -19,7 +19,6 @@ import {
   Svc,
   Unauthorized,
   createToken,
-  datetime,
   int,
   list,
   provide,
@@ -30,7 +29,7 @@ import {
 } from 'svc';
 import { DatabasePlugin, db } from 'svc/db';
 import { SCOPES, addLogin } from './login.ts';
-import { Notes } from './notes.ts';
+import { Note, Notes } from './notes.ts';
 import { loginPage, notesPage, problemPage } from './page.ts';
 
 const folder = (name: string): string => join(import.meta.dirname, '..', name);
@@ -76,12 +75,6 @@ class NewNote extends Schema {
     description: 'At least one visible character, and no NUL',
     example: 'Buy milk',
   });
-}
-
-class Note extends Schema {
-  id = Field(uuid);
-  text = Field(str);
-  createdAt = Field(datetime);
 }
 
 class NoteList extends Schema {

@@ -2,13 +2,15 @@
  * Notes: the table of migrations/0001_notes.up.sql, in statements for SQLite and PostgreSQL alike.
  */
 import { randomUUID } from 'node:crypto';
+import { Field, Schema, datetime, int, str, uuid } from 'svc';
 import type { Clock } from 'svc';
 import type { Database } from 'svc/db';
 
-export interface Note {
-  readonly id: string;
-  readonly text: string;
-  readonly createdAt: Date;
+/** A row as the program has it, on each database: SQLite gives a time as text, PostgreSQL as a Date. */
+export class Note extends Schema {
+  id = Field(uuid);
+  text = Field(str);
+  createdAt = Field(datetime);
 }
 
 /** Notes on a page. */
@@ -27,24 +29,24 @@ export class Notes {
   list(owner: string, page: number): Promise<{ items: Note[]; total: number }> {
     return this.#db.transaction(
       async (tx) => {
-        const rows = await tx.fetchAll<Row>(
+        const items = await tx.fetchAll(
           `${SELECT} where owner = ? order by created_at desc, id limit ? offset ?`,
           [owner, PAGE_SIZE, (page - 1) * PAGE_SIZE],
+          AS_NOTE,
         );
-        const total = await tx.scalar<number>('select count(*) from note where owner = ?', [owner]);
-        return { items: rows.map(noteOf), total: total ?? 0 };
+        const total = await tx.scalar('select count(*) from note where owner = ?', [owner], { as: int });
+        return { items, total: total ?? 0 };
       },
       { readOnly: true, isolation: 'repeatable read' },
     );
   }
 
-  async get(owner: string, id: string): Promise<Note | undefined> {
-    const row = await this.#db.fetchOne<Row>(`${SELECT} where owner = ? and id = ?`, [owner, id]);
-    return row === undefined ? undefined : noteOf(row);
+  get(owner: string, id: string): Promise<Note | undefined> {
+    return this.#db.fetchOne(`${SELECT} where owner = ? and id = ?`, [owner, id], AS_NOTE);
   }
 
   async create(owner: string, text: string): Promise<Note> {
-    const note = { id: randomUUID(), text, createdAt: new Date(this.#clock.nowMs()) };
+    const note = new Note({ id: randomUUID(), text, createdAt: new Date(this.#clock.nowMs()) });
     await this.#db.execute('insert into note (id, owner, text, created_at) values (?, ?, ?, ?)', [
       note.id,
       owner,
@@ -64,15 +66,5 @@ export class Notes {
   }
 }
 
-/** SQLite gives a time as text, PostgreSQL as a Date. */
-interface Row {
-  readonly id: string;
-  readonly text: string;
-  readonly createdAt: string | Date;
-}
-
-const SELECT = 'select id, text, created_at as "createdAt" from note';
-
-function noteOf({ createdAt, ...note }: Row): Note {
-  return { ...note, createdAt: new Date(createdAt) };
-}
+const SELECT = 'select id, text, created_at from note';
+const AS_NOTE = { as: Note, snakeCase: true };
