@@ -265,7 +265,7 @@ function judge(entry: Entry, allowing: readonly RouteDetail[], nowMs: number): E
     if (!isAbout(finding, declared, route.method)) continue;
     for (const allowance of declared.spec.allow!) {
       if (allowance?.rule !== finding.rule) continue;
-      const found = problemOf(allowance, nowMs);
+      const found = issueOf(allowance, nowMs);
       if (found === undefined) return undefined;
       problem ??= found;
     }
@@ -286,7 +286,7 @@ function isAbout({ subject, place }: Finding, declared: RouteDetail['declared'],
 }
 
 /** Why an allowance does not count. It holds to the end of its last day, UTC. */
-export function problemOf({ reason, until }: Allowance, nowMs: number): string | undefined {
+export function issueOf({ reason, until }: Allowance, nowMs: number): string | undefined {
   if (typeof reason !== 'string' || reason.trim() === '') return 'its allowance gives no reason';
   if (until === undefined) return undefined;
   const startMs = /^\d{4}-\d\d-\d\d$/.test(until) ? Date.parse(`${until}T00:00:00Z`) : Number.NaN;

@@ -6,7 +6,7 @@ import { callsOfRequest, codeOf, repliesWithObject } from './source/functions.ts
 import { isAboutSecrets, isIssuing } from './access-rules.ts';
 import { isGuarded, isPublic, isWrite, ownRoutes, subjectOf } from './check.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
-import { compileType, misfitsOf, plansOf, plansWithin } from '../schema/schema.ts';
+import { compileType, exampleFindings, plansOf, plansWithin } from '../schema/schema.ts';
 import type { ApplicationView, ReportFinding } from './check.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
@@ -131,7 +131,7 @@ export function findImpossibleReplies(view: ApplicationView, report: ReportFindi
         `its response of status ${bodiless} has a schema, and such an answer has no body`,
         route.place,
       );
-    for (const { name, field, message } of misfitsOfRoute(detail))
+    for (const { name, field, message } of exampleFindingsOf(detail))
       report(
         subjectOf(detail),
         `the example of "${field}" in ${name} does not fit: it ${message}`,
@@ -148,7 +148,7 @@ export function findImpossibleReplies(view: ApplicationView, report: ReportFindi
 }
 
 /** Examples of everything that a route takes and gives which their own schemas refuse. */
-function misfitsOfRoute(
+function exampleFindingsOf(
   detail: RouteDetail,
 ): readonly { readonly name: string; readonly field: string; readonly message: string }[] {
   const { body, form, texts } = detail.inputs;
@@ -160,7 +160,9 @@ function misfitsOfRoute(
     plansWithin(node, plans);
   for (const plan of [...(form === undefined ? [] : [form]), ...texts.map((text) => text.plan)])
     plansOf(plan, plans);
-  return [...plans].flatMap((plan) => misfitsOf(plan).map((misfit) => ({ name: plan.name, ...misfit })));
+  return [...plans].flatMap((plan) =>
+    exampleFindings(plan).map((finding) => ({ name: plan.name, ...finding })),
+  );
 }
 
 /** SVC304: input of clients without a credential, of any length up to that of a body. */

@@ -176,7 +176,7 @@ function findUnguardedSockets(view: ApplicationView, report: ReportFinding): voi
       declared: { socket },
     } = detail;
     if (socket === undefined) continue;
-    const { settings, guard } = socket;
+    const { options, guard } = socket;
     const warn = (message: string, remedy: string): void =>
       report(subjectOf(detail), message, route.place, { severity: 'warning', remedy });
     if (guard.origin.isOpen)
@@ -190,14 +190,14 @@ function findUnguardedSockets(view: ApplicationView, report: ReportFinding): voi
         `pages of unknown sites may open it, such as ${stranger}: its function for origins says yes`,
         "Name the pages that may open it: origins: ['https://app.example']",
       );
-    if (settings.heartbeatMs === false && settings.idleTimeoutMs === false)
+    if (options.heartbeatMs === false && options.idleTimeoutMs === false)
       warn(
         'nothing ends it when its client is gone: heartbeatMs: false without an idleTimeoutMs',
         'Leave heartbeatMs to its default, or give it an idleTimeoutMs',
       );
-    if (settings.maxMessageBytes > LARGE_MESSAGE_BYTES)
+    if (options.maxMessageBytes > LARGE_MESSAGE_BYTES)
       warn(
-        `one message may take ${settings.maxMessageBytes} bytes of memory: maxMessageBytes`,
+        `one message may take ${options.maxMessageBytes} bytes of memory: maxMessageBytes`,
         'Leave maxMessageBytes to its default, or to what your largest message needs',
       );
   }

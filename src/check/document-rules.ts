@@ -3,7 +3,7 @@
  * (SVC306).
  */
 import { isWrite, ownRoutes, shapeOf, subjectOf } from './check.ts';
-import { openapiDocument, openapiProblems } from '../openapi/openapi.ts';
+import { openapiDocument, openapiFindings } from '../openapi/openapi.ts';
 import { compareOpenapi } from '../openapi/compare.ts';
 import { compileType, plansOf, plansWithin } from '../schema/schema.ts';
 import { McpGuard } from '../mcp/mount.ts';
@@ -14,8 +14,8 @@ import type { Finding } from '../base/findings.ts';
 import type { ObjectPlan, TypeSource } from '../schema/schema.ts';
 
 /** SVC305 */
-export function findDocumentFlaws(view: ApplicationView, report: ReportFinding): void {
-  const problems = openapiProblems(view);
+export function reportDocument(view: ApplicationView, report: ReportFinding): void {
+  const problems = openapiFindings(view);
   const counts = problems.length === 0 ? new Map<string, number>() : countsOf(view);
   for (const { subject, message, detail } of problems)
     if ((counts.get(`${detail.route.method} ${shapeOf(detail)}`) ?? 0) < 2)
@@ -24,7 +24,7 @@ export function findDocumentFlaws(view: ApplicationView, report: ReportFinding):
         remedy: 'Tell them apart by a segment of text, where clients are made from the document',
       });
   findNamesakes(view, report);
-  findToolFlaws(view, report);
+  reportTools(view, report);
 }
 
 /** How many routes there are of each method and shape: SVC101 reports more than one. */
@@ -111,7 +111,7 @@ function shape(path: string): string {
  */
 
 /** SVC305, as far as it is about tools. */
-function findToolFlaws({ details, tools }: ApplicationView, report: ReportFinding): void {
+function reportTools({ details, tools }: ApplicationView, report: ReportFinding): void {
   const isMounted = details.some(({ declared }) => declared.use.some((layer) => layer instanceof McpGuard));
   const first = new Map<string, RouteDetail>();
   for (const { detail, wanted, name } of planNames(details, tools)) {

@@ -265,6 +265,11 @@ export const EXPLANATIONS: Readonly<Partial<Record<Finding['rule'], Explanation>
     right: 'db.transaction(async (tx) => { await tx.execute(…); })',
     cwe: [662],
   },
+  SVC615: {
+    wrong: "const user = await db.fetchOne('… where id = ?', [id]); return user.name;",
+    right: 'if (user === undefined) throw new NotFound(); return user.name;',
+    cwe: [476],
+  },
   SVC621: {
     wrong: "if (req.headers['x-key'] !== process.env['KEY'])",
     right: 'if (!timingSafeEqual(sha256(given), sha256(key)))',

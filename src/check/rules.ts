@@ -14,7 +14,7 @@ import {
   findUndescribedBodies,
   findUndescribedReplies,
 } from './contract-rules.ts';
-import { findDocumentFlaws } from './document-rules.ts';
+import { reportDocument } from './document-rules.ts';
 import {
   enginesOf,
   findExposedInsides,
@@ -323,7 +323,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     id: 'SVC305',
     severity: 'error',
     phase: 'contract',
-    run: findDocumentFlaws,
+    run: reportDocument,
     why: 'Clients are generated from documents, and models choose tools by them. A document that is ambiguous or untrue breaks both',
     remedy: 'Give each route a path, and each schema a name, that no other has',
   },

@@ -16,7 +16,7 @@ import { faultOf } from '../base/faults.ts';
 import { placeOf } from '../base/findings.ts';
 import { isFault, loadApplication } from './load.ts';
 import { flush } from '../observability/log.ts';
-import { openapiProblems } from '../openapi/openapi.ts';
+import { openapiFindings } from '../openapi/openapi.ts';
 import type { Svc } from '../app/svc.ts';
 import type { RuleText } from '../check/check.ts';
 import type { Answer, Begun, Job, ListedRoute } from './inspect.ts';
@@ -270,7 +270,7 @@ function texts(rules: readonly RuleText[]): RuleText[] {
 }
 
 function openapiOf({ token }: Job, app: Svc): Answer {
-  const problems = openapiProblems(app.inspect()).map(({ subject, message }) => `${subject}: ${message}`);
+  const problems = openapiFindings(app.inspect()).map(({ subject, message }) => `${subject}: ${message}`);
   return { token, kind: 'openapi', document: JSON.stringify(app.openapi(), null, 2), problems };
 }
 

@@ -146,11 +146,11 @@ function create(given: string, target: string, name: string, source: PackageSour
     return count;
   } catch (error) {
     for (const path of [staging, ...moved]) rmSync(path, { recursive: true, force: true });
-    throw new SvcError('E_NEW_FOLDER', [given, problemOf(error as NodeJS.ErrnoException)], { cause: error }); // of node:fs
+    throw new SvcError('E_NEW_FOLDER', [given, issueOf(error as NodeJS.ErrnoException)], { cause: error }); // of node:fs
   }
 }
 
-function problemOf(error: NodeJS.ErrnoException): string {
+function issueOf(error: NodeJS.ErrnoException): string {
   const isTaken = error.code === 'EEXIST' || error.code === 'ENOTEMPTY';
   const what = isTaken ? 'somebody else has filled it meanwhile' : 'its files cannot be written';
   return `${what} (${error.code ?? String(error)}); none${isTaken ? ' of this project' : ''} is left behind`;

@@ -63,7 +63,7 @@ export function typed(type: string, value: unknown): Typed {
 }
 
 /** Why no engine binds it, or undefined when one may. Never shows the value. */
-export function parameterProblem(value: unknown): string | undefined {
+export function parameterIssue(value: unknown): string | undefined {
   switch (typeof value) {
     case 'string':
       return value.isWellFormed()
@@ -80,13 +80,13 @@ export function parameterProblem(value: unknown): string | undefined {
     case 'undefined':
       return 'undefined: write null if that is meant';
     case 'object':
-      return objectProblem(value);
+      return objectIssue(value);
     default:
       return `a ${typeof value}`;
   }
 }
 
-function objectProblem(value: object | null): string | undefined {
+function objectIssue(value: object | null): string | undefined {
   if (value === null || value instanceof Json || bytesOf(value) !== undefined) return undefined;
   if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'an invalid Date' : undefined;
   if (value instanceof Typed)

@@ -135,13 +135,13 @@ function strangersOf(code: string): string[] {
 function readList(origins: readonly string[]): ReadonlySet<string> {
   for (const origin of origins) {
     const problem =
-      typeof origin !== 'string' ? `an origin is text, found ${shown(origin)}` : problemOf(origin);
+      typeof origin !== 'string' ? `an origin is text, found ${shown(origin)}` : issueOf(origin);
     if (problem !== undefined) throw new SvcError('E_CORS', [problem]);
   }
   return new Set(origins);
 }
 
-function problemOf(origin: string): string | undefined {
+function issueOf(origin: string): string | undefined {
   const named = JSON.stringify(origin);
   if (origin === '*') return '"*" stands alone, not in a list';
   if (origin === 'null') return '"null" is the origin of every sandboxed frame';

@@ -8,7 +8,7 @@
  */
 import { ClientDisconnected, HTTPException, SvcError, errorAfter } from '../base/errors.ts';
 import { isThenable } from '../base/promises.ts';
-import { HttpResponse, LateAnswer, problem, problemOf } from './response.ts';
+import { HttpResponse, LateAnswer, problem, issueOf } from './response.ts';
 import { DEFAULT_PLAN, toResponse } from './reply.ts';
 import { failRequest } from './request/event.ts';
 import { shown } from '../base/options.ts';
@@ -290,7 +290,7 @@ function problemFor(
   trace?: string,
 ): HttpResponse {
   try {
-    return problemOf(error, req.id, trace);
+    return issueOf(error, req.id, trace);
   } catch (failure) {
     // a header that cannot be sent, a detail that is no text
     log.error('unhandled_error', errorAfter(failure, error), { ...req.logFields(), status: error.status });

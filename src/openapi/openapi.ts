@@ -45,7 +45,7 @@ export interface OpenApiOptions {
 }
 
 /** What a document could not say, or not as it was declared. */
-interface OpenApiProblem {
+interface OpenApiFinding {
   /** `GET /users/{name}` */
   readonly subject: string;
   readonly message: string;
@@ -67,7 +67,7 @@ export function openapiDocument(view: CompilationView, options: OpenApiOptions =
 }
 
 /** What of an application its document leaves out, because OpenAPI has no place for it, and what it gives another name. */
-export function openapiProblems(view: CompilationView): readonly OpenApiProblem[] {
+export function openapiFindings(view: CompilationView): readonly OpenApiFinding[] {
   const writer = new DocumentWriter(view, {});
   writer.document();
   return writer.problems;
@@ -84,7 +84,7 @@ interface Path {
 }
 
 class DocumentWriter {
-  readonly problems: OpenApiProblem[] = [];
+  readonly problems: OpenApiFinding[] = [];
   readonly #view: CompilationView;
   readonly #options: OpenApiOptions;
   readonly #schemas = new JsonSchemas({ isOpenApi: true });
@@ -235,7 +235,7 @@ class DocumentWriter {
     const names = new Set([...Object.keys(given).filter((name) => templates.has(name)), ...templates.keys()]);
     return [...names].map((name) => ({
       name,
-      description: given[name] ?? `What is at ${commonPath(templates.get(name)!)}`,
+      description: given[name] ?? `Operations under ${commonPath(templates.get(name)!)}`,
     }));
   }
 

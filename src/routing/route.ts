@@ -363,7 +363,7 @@ export class Routes {
       timeoutMs,
       security,
       use = [],
-    } = socket.settings;
+    } = socket.options;
     const spec: RouteSpec = {
       query,
       headers,

@@ -16,7 +16,7 @@ import {
   formatCheck,
   integerCheck,
   isInputObject,
-  keyProblem,
+  keyIssue,
   literalCheck,
   literalMessage,
   LONGEST,
@@ -151,7 +151,7 @@ export function recordCheck(item: Check, node: TypeNode): Check {
       isGood = true;
     const members: Record<string, unknown> = {};
     for (const key of keys) {
-      const out = keyProblem(key, run) ?? item(value[key], run);
+      const out = keyIssue(key, run) ?? item(value[key], run);
       if (out === FAIL) {
         mark = run.place(mark, key);
         isGood = false;
@@ -361,7 +361,7 @@ export function unknownMembers(plan: ObjectPlan): UnknownMembers {
           ? run.fail('extra', 'is not a known member')
           : plan.reserved.has(key)
             ? run.fail('key', 'is not an allowed name')
-            : (keyProblem(key, run) ?? anyCheck(input[key], run));
+            : (keyIssue(key, run) ?? anyCheck(input[key], run));
       if (out === FAIL) {
         mark = run.place(mark, key);
         isGood = false;

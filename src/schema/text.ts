@@ -235,7 +235,7 @@ export function fileLimit(node: TypeNode): number | undefined {
 }
 
 /** Why a text source cannot hold a type, in words, or undefined: for whoever compiles routes. */
-export function textProblem(node: TypeNode, isForm: boolean): string | undefined {
+export function textIssue(node: TypeNode, isForm: boolean): string | undefined {
   switch (node.kind) {
     case 'object':
     case 'record':
@@ -246,11 +246,11 @@ export function textProblem(node: TypeNode, isForm: boolean): string | undefined
     case 'list':
       return itemKind(node.item) === 'list'
         ? 'a list of lists cannot be sent as text'
-        : textProblem(node.item, isForm);
+        : textIssue(node.item, isForm);
     case 'nullable':
-      return textProblem(node.inner, isForm);
+      return textIssue(node.inner, isForm);
     case 'lazy':
-      return textProblem(node.resolve(), isForm);
+      return textIssue(node.resolve(), isForm);
     default:
       return undefined;
   }

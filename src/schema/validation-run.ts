@@ -171,7 +171,7 @@ export function integerCheck(constraints: Constraints): Check {
   const { ge = -Infinity, le = Infinity } = constraints;
   const rest = numberRest(constraints);
   return (value, run) => {
-    if (typeof value !== 'number' || !Number.isSafeInteger(value)) return numberProblem(value, true, run);
+    if (typeof value !== 'number' || !Number.isSafeInteger(value)) return numberIssue(value, true, run);
     if (value < ge) return run.fail('ge', `must be at least ${ge}`);
     if (value > le) return run.fail('le', `must be at most ${le}`);
     return rest === undefined ? value : (rest(value, run) ?? value);
@@ -183,14 +183,14 @@ export function floatCheck(constraints: Constraints): Check {
   const { ge = -Infinity, le = Infinity } = constraints;
   const rest = numberRest(constraints);
   return (value, run) => {
-    if (typeof value !== 'number' || !Number.isFinite(value)) return numberProblem(value, false, run);
+    if (typeof value !== 'number' || !Number.isFinite(value)) return numberIssue(value, false, run);
     if (value < ge) return run.fail('ge', `must be at least ${ge}`);
     if (value > le) return run.fail('le', `must be at most ${le}`);
     return rest === undefined ? value : (rest(value, run) ?? value);
   };
 }
 
-function numberProblem(value: unknown, isInt: boolean, run: Run): typeof FAIL {
+function numberIssue(value: unknown, isInt: boolean, run: Run): typeof FAIL {
   if (isInt && Number.isInteger(value))
     return run.fail('unsafe_integer', 'must be an integer between -(2^53 - 1) and 2^53 - 1');
   return run.fail('type', isInt ? 'must be an integer' : 'must be a finite number');
@@ -352,6 +352,6 @@ export function nameProblem(key: string, run: Run): typeof FAIL | undefined {
 }
 
 /** The name of a member that handlers look up: `__proto__` would set a prototype when a handler copies it on. */
-export function keyProblem(key: string, run: Run): typeof FAIL | undefined {
+export function keyIssue(key: string, run: Run): typeof FAIL | undefined {
   return key === '__proto__' ? run.fail('key', 'is not an allowed name') : nameProblem(key, run);
 }

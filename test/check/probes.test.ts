@@ -1,5 +1,5 @@
 /**
- * What `svc check` asks an application before its synchronous rules run: origins, and who may read the metrics.
+ * Questions of `svc check` to an application before its synchronous rules run: origins, and who may read the metrics.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -8,7 +8,7 @@ import { before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { openDatabase } from '../../src/db/index.ts';
 import { BIN, ROOT, build } from '../support/build.ts';
-import { project, run, start, write } from '../support/run.ts';
+import { project, start, svc, write } from '../support/run.ts';
 import type { Ended, RunOptions } from '../support/run.ts';
 
 before(build);
@@ -48,10 +48,6 @@ const FILES = {
   'migrations/0002_owner.down.sql': 'alter table notes drop column owner;',
   'second/0001_a.up.sql': 'create table a (id);',
 };
-
-function svc(args: readonly string[], options?: RunOptions): Promise<Ended> {
-  return run(process.execPath, [BIN, ...args], options);
-}
 
 test('svc migrate up, status and down bring the database there and back, and start nothing', async (t) => {
   const cwd = project(t, FILES);

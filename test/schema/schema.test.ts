@@ -21,13 +21,13 @@ import {
   list,
   literal,
   nullable,
-  patternHazard,
+  patternFinding,
   planOf,
   plansOf,
   record,
   Schema,
   str,
-  textProblem,
+  textIssue,
   union,
   uuid,
   ValidationError,
@@ -1612,9 +1612,9 @@ test('text sources follow static extra', () => {
   });
 });
 
-test('textProblem() says what text cannot hold', () => {
+test('textIssue() says what text cannot hold', () => {
   const problem = (field: unknown, isForm = false): string | undefined =>
-    textProblem(fieldsOf({ x: field }).fields[0]!.node, isForm);
+    textIssue(fieldsOf({ x: field }).fields[0]!.node, isForm);
   for (const field of [
     Field(str),
     Field(list(int)),
@@ -1869,7 +1869,7 @@ test('secret members stay out of replies, JSON, inspect() and issues', () => {
 
 // ── patterns ──
 
-test('patternHazard() knows patterns that backtrack without bound', () => {
+test('patternFinding() knows patterns that backtrack without bound', () => {
   const exponential = [
     /(a+)+$/,
     /^(a|a)*$/,
@@ -1940,7 +1940,7 @@ test('patternHazard() knows patterns that backtrack without bound', () => {
     /^a\/b$/,
     /^.$/s,
   ];
-  for (const pattern of harmless) assert.equal(patternHazard(pattern), undefined, String(pattern));
+  for (const pattern of harmless) assert.equal(patternFinding(pattern), undefined, String(pattern));
 });
 
 test('analysePattern() looks into look-arounds and into bounded repetitions', () => {
@@ -1975,7 +1975,7 @@ test('analysePattern() looks into look-arounds and into bounded repetitions', ()
     /^[a-z]{2,3}(?:-[A-Za-z0-9]{2,8}){0,5}$/,
     /^(?:\d{1,2}[:.]?){2,3}$/,
   ];
-  for (const pattern of harmless) assert.equal(patternHazard(pattern), undefined, String(pattern));
+  for (const pattern of harmless) assert.equal(patternFinding(pattern), undefined, String(pattern));
 });
 
 test('the length that is tested falls with what a pattern can cost', () => {
@@ -2002,9 +2002,9 @@ test('the length that is tested falls with what a pattern can cost', () => {
   }
 });
 
-test('patternHazard() leaves the built-in formats alone', async () => {
+test('patternFinding() leaves the built-in formats alone', async () => {
   const { FORMATS } = await import('../../src/schema/formats.ts');
-  assert.equal(patternHazard(FORMATS.email.pattern!), undefined);
+  assert.equal(patternFinding(FORMATS.email.pattern!), undefined);
 });
 
 test('a hazardous pattern is reported by the plan and tested on short texts only', () => {

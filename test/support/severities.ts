@@ -69,6 +69,7 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
     'SVC502',
     'SVC612',
     'SVC613',
+    'SVC615',
     'SVC621',
     'SVC625',
     'SVC627',

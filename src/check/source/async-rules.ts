@@ -11,7 +11,7 @@ import type { Call, Fn, Member, Node } from './nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
 /** Runs every rule of this file. */
-export function findAsyncMistakes(sources: Sources, report: ReportNode): void {
+export function reportAsync(sources: Sources, report: ReportNode): void {
   findForgotten(sources, report);
   findAsyncCallbacks(sources, report);
   findPipes(sources, report);
@@ -385,7 +385,12 @@ function reportCollecting(body: Node, module: SourceModule, at: Node, report: Re
 function findEndless(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     const meaning = meaningOfCall(call, module);
-    if (!/^(?:fetch|undici\.fetch|https?\.(?:get|request))$/.test(meaning)) continue;
+    if (
+      !/^(?:fetch|undici\.fetch|https?\.(?:get|request)|axios(?:\.(?:get|post|put|patch|delete|request))?)$/.test(
+        meaning,
+      )
+    )
+      continue;
     if (sources.reachedFrom(functionAround(call)) === undefined) continue;
     const options = call.args.slice(1).find(({ type }) => type === 'object');
     const isOther = call.args.slice(1).some(({ type }) => type !== 'object' && type !== 'function');

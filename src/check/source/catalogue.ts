@@ -94,6 +94,13 @@ export const SOURCE_RULES: readonly CoreRule[] = [
       'Use the session that the transaction gives: db.transaction(async (tx) => { await tx.execute(…); })',
   },
   {
+    id: 'SVC615',
+    severity: 'warning',
+    phase: 'source',
+    why: 'A row that does not exist is the ordinary case of a wrong id: the client should get a 404, and not a 500',
+    remedy: 'Test it: if (row === undefined) throw new NotFound()',
+  },
+  {
     id: 'SVC621',
     severity: 'warning',
     phase: 'source',
@@ -178,7 +185,7 @@ export const SOURCE_RULES: readonly CoreRule[] = [
     severity: 'warning',
     phase: 'source',
     why: 'A service that never answers holds the request, its connection and its memory',
-    remedy: 'Set a limit: fetch(address, { signal: AbortSignal.timeout(5_000) })',
+    remedy: 'Give it a limit: fetch(address, { signal: req.signal }), or a signal that ends sooner',
   },
   {
     id: 'SVC636',

@@ -10,7 +10,7 @@ import type { Call, Fn, Node } from './nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
 /** Runs every rule of this file. */
-export function findDeclaredMistakes(sources: Sources, report: ReportNode): void {
+export function reportDeclared(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     const meaning = meaningOfCall(call, module);
     judgeGuards(call, meaning, module, report);

@@ -10,12 +10,23 @@ import {
   PASSING,
   PASSING_FUNCTIONS,
   READERS,
-  WEAK_BEGINNING,
+  isWeakTest,
   WEAK_MEMBERS,
   memberOf,
 } from './request-parts.ts';
 import { calledName, childrenOf, pathOf, walk } from './nodes.ts';
-import { assigns, endsFunction, isPresence, leadOf, Names, OWN, returnsOf } from './values.ts';
+import {
+  assigns,
+  endsFunction,
+  isDenial,
+  isOneCharacter,
+  isPresence,
+  leadOf,
+  Names,
+  outsideOf,
+  OWN,
+  returnsOf,
+} from './values.ts';
 import type { Project, SourceModule } from './modules.ts';
 import type { Assign, Call, Fn, Node } from './nodes.ts';
 import type { Handlers, Role } from './routes.ts';
@@ -563,47 +574,6 @@ function first<T extends Node>(nodes: readonly T[], find: (node: T) => Given | u
     if (found !== undefined) return found;
   }
   return undefined;
-}
-
-/** A value of a request, or the first such member of an object. */
-function outsideOf(value: Given | undefined): Given | undefined {
-  if (value?.kind !== 'members') return value;
-  return value.members!.values().find(({ kind }) => kind === 'outside'); // its kind has members
-}
-
-/** `name.charAt(0)`, `name.slice(0, 1)` */
-function isOneCharacter({ callee, args }: Call): boolean {
-  if (callee.type !== 'member') return false;
-  if (callee.property === 'charAt') return true;
-  const [from, to] = args;
-  return (
-    /^(?:slice|substring|substr)$/.test(callee.property ?? '') &&
-    from?.type === 'value' &&
-    to?.type === 'value' &&
-    from.raw === '0' &&
-    to.raw === '1'
-  );
-}
-
-/** `!next.startsWith('//')`, `!name.includes('..')`: a test for what must not be there says something where it fails. */
-function isDenial({ callee, args }: Call): boolean {
-  return (
-    callee.type === 'member' &&
-    /^(?:startsWith|includes|endsWith)$/.test(callee.property ?? '') &&
-    args[0]?.type === 'text'
-  );
-}
-
-/** `next.startsWith('/')`, `/^https?:/.test(url)`: says nothing of what follows. */
-function isWeakTest({ callee, args }: Call): boolean {
-  if (callee.type !== 'member') return false;
-  const [arg] = args;
-  if (callee.property === 'startsWith') return arg?.type === 'text' && WEAK_BEGINNING.test(arg.value);
-  return (
-    callee.property === 'test' &&
-    callee.object.type === 'pattern' &&
-    WEAK_BEGINNING.test(callee.object.source)
-  );
 }
 
 /** Whether something is made of the result of a call: then its value was asked for. */

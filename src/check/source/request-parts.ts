@@ -2,6 +2,7 @@
  * The parts of a request: which members of it hold text of a client, and which methods and functions pass that text on.
  */
 import { isHarmless } from './routes.ts';
+import type { Call } from './nodes.ts';
 import type { Given } from './values.ts';
 
 const PARTS =
@@ -16,7 +17,7 @@ const HARMLESS_OF_ADDRESS = /^(?:pathname|protocol)$/;
 /** A test of one of these says nothing of the rest of a value: `url.protocol === 'https:'`, `name.length < 100`. */
 export const WEAK_MEMBERS: RegExp = /^(?:length|size|byteLength|protocol|port)$/;
 /** A test for such a beginning says nothing of the rest either: `next.startsWith('/')`, `/^https?:/.test(url)`. */
-export const WEAK_BEGINNING: RegExp = /^(?:\/|https?:?(?:\/\/)?|\^https\??:?(?:\\?\/){0,2}|\^\\\/)$/;
+const WEAK_BEGINNING = /^(?:\/|https?:?(?:\/\/)?|\^https\??:?(?:\\?\/){0,2}|\^\\\/)$/;
 /** Methods whose result holds what they were called on. */
 export const PASSING: RegExp =
   /^(?:toString|valueOf|trim|trimStart|trimEnd|toLowerCase|toUpperCase|normalize|slice|substring|substr|split|join|concat|padStart|padEnd|at|get|getAll|charAt|repeat|map|filter|flatMap|find|reverse|sort|flat|values|entries|keys|pop|shift|then|json|text|toSorted|with|first|last|bytes)$/;
@@ -48,4 +49,16 @@ export function memberOf(object: Given, property: string): Given | undefined {
   if (object.part === undefined && HARMLESS_OF_ADDRESS.test(property)) return undefined;
   if (object.part !== undefined && isHarmless(object.route, object.part, property)) return undefined;
   return made(`${object.what}.${property}`);
+}
+
+/** `next.startsWith('/')`, `/^https?:/.test(url)`: says nothing of what follows. */
+export function isWeakTest({ callee, args }: Call): boolean {
+  if (callee.type !== 'member') return false;
+  const [arg] = args;
+  if (callee.property === 'startsWith') return arg?.type === 'text' && WEAK_BEGINNING.test(arg.value);
+  return (
+    callee.property === 'test' &&
+    callee.object.type === 'pattern' &&
+    WEAK_BEGINNING.test(callee.object.source)
+  );
 }

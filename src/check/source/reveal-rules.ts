@@ -14,7 +14,6 @@ import type { ReportNode, Sources } from './sources.ts';
 export function findRevealing(sources: Sources, report: ReportNode): void {
   findLogged(sources, report);
   findRevealed(sources, report);
-  findRevealedRows(sources, report);
   findUnverifiedMail(sources, report);
 }
 
@@ -177,7 +176,7 @@ function isSent(node: Node, sources: Sources, module: SourceModule): boolean {
 }
 
 /** Whether a handler returns it as it stands there, with no schema of the reply that would leave it out. */
-function isReturned(node: Node, sources: Sources): boolean {
+export function isReturned(node: Node, sources: Sources): boolean {
   const fn = functionAround(node);
   if (fn === undefined || !sources.handlers.isHandler(fn)) return false;
   const [role] = sources.handlers.rolesOf(fn).filter((each) => each !== undefined);
@@ -190,72 +189,6 @@ function isReturned(node: Node, sources: Sources): boolean {
       return false;
   }
   return fn.isExpression && fn.body[0] === at;
-}
-
-// -- SVC626 for rows --
-
-const SECRET_COLUMN =
-  /(?:^|[\s,."`])(\w*(?:password|passwd)(?:_?hash)?|\w*(?:secret|api_?key|private_?key|_hash|passwordhash))(?=[\s,"`]|$)/i;
-const READS = /^(?:fetchAll|fetchOne|query|all|get|any|one|many|oneOrNone|manyOrNone)$/;
-
-/** Rows that a handler returns as they were read, with a column that holds a secret: no schema of the reply leaves it out. */
-function findRevealedRows(sources: Sources, report: ReportNode): void {
-  const secretTables = tablesWithSecrets(sources);
-  for (const { module, node: call } of sources.all('call')) {
-    if (!READS.test(calledName(call) ?? '')) continue;
-    const text = statementOf(call.args[0], module);
-    const [, columns, table] = /^\s*select\s+([^]*?)\s+from\s+["`]?(\w+)/i.exec(text) ?? [];
-    if (columns === undefined || table === undefined) continue;
-    const named = SECRET_COLUMN.exec(columns)?.[1];
-    const starred = /^(?:\w+\.)?\*$/.test(columns.trim()) ? secretTables.get(table.toLowerCase()) : undefined;
-    const column = named ?? starred;
-    if (column === undefined || /csrf|file_?hash|content_?hash|block_?hash|commit_?hash/i.test(column))
-      continue;
-    const sent = sentRows(call, sources);
-    if (sent !== undefined)
-      report(
-        'SVC626',
-        module,
-        sent,
-        `the reply holds the rows of "${table}" with their "${column}": every client gets it`,
-      );
-  }
-}
-
-/** The SQL text of an expression; empty where it is not written down. */
-function statementOf(node: Node | undefined, module: SourceModule): string {
-  const value = node === undefined ? undefined : literal(node, module);
-  return value?.type === 'text' ? value.value : value?.type === 'template' ? value.texts.join('?') : '';
-}
-
-/** Tables into which the project writes a column that holds a secret, with that column. */
-function tablesWithSecrets(sources: Sources): Map<string, string> {
-  const found = new Map<string, string>();
-  for (const { source } of sources.project.modules)
-    for (const [, table, columns] of source.matchAll(
-      /(?:insert\s+into|create\s+table(?:\s+if\s+not\s+exists)?)\s+["`]?(\w+)["`]?\s*\(([^()]*)\)?/gi,
-    )) {
-      const column = SECRET_COLUMN.exec(columns!)?.[1];
-      if (column !== undefined) found.set(table!.toLowerCase(), column);
-    }
-  return found;
-}
-
-/** Where a handler returns the rows: the call itself, or the name that holds them. */
-function sentRows(call: Call, sources: Sources): Node | undefined {
-  if (isReturned(call.parent?.type === 'await' ? call.parent : call, sources)) return call;
-  const declarator = call.parent?.type === 'await' ? call.parent.parent : call.parent;
-  const fn = functionAround(call);
-  if (declarator?.type !== 'declarator' || declarator.target.type !== 'name' || fn === undefined)
-    return undefined;
-  const { name } = declarator.target;
-  let found: Node | undefined;
-  walk(fn, (node) => {
-    if (node.type !== 'name' || node.name !== name || node === declarator.target || found !== undefined)
-      return;
-    if (node.parent?.type !== 'member' && isReturned(node, sources)) found = node;
-  });
-  return found;
 }
 
 // -- SVC627 --

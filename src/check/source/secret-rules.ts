@@ -11,7 +11,7 @@ import type { Call, Fn, Node } from './nodes.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
 /** Runs every rule of this file. */
-export function findSecretMistakes(sources: Sources, report: ReportNode): void {
+export function reportSecrets(sources: Sources, report: ReportNode): void {
   findComparisons(sources, report);
   findRandom(sources, report);
   findBareHashes(sources, report);

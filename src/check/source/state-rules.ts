@@ -13,7 +13,7 @@ import type { Kept, Visit } from './flow.ts';
 import type { ReportNode, Sources } from './sources.ts';
 
 /** Runs every rule of this file but those that follow requests. */
-export function findStateMistakes(sources: Sources, report: ReportNode): void {
+export function reportState(sources: Sources, report: ReportNode): void {
   findKept(sources, report);
   findSharedCaches(sources, report);
   findSlowPatterns(sources, report);

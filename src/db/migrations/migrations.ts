@@ -316,7 +316,7 @@ export class Migrator {
           }),
         );
       } catch (error) {
-        throw isAtEnd ? endProblem(script, error, UNDONE) : error;
+        throw isAtEnd ? endFault(script, error, UNDONE) : error;
       }
     }
     const bare = async (): Promise<void> => {
@@ -326,7 +326,7 @@ export class Migrator {
         if (commitsByItself(dialect)) await connection.script('set autocommit = 1', undefined); // where it was 0 this commits: or rows and note would be undone when the connection ends
         await end();
       } catch (error) {
-        throw endProblem(script, error, UNFINISHED);
+        throw endFault(script, error, UNFINISHED);
       }
     };
     if (commitsByItself(dialect))
@@ -442,7 +442,7 @@ async function checkForeignKeys(connection: Connection, { origin }: Script, outc
 }
 
 /** What the database refuses behind the last statement, as the migration's. Of a connection that was lost it is not: nobody knows. */
-function endProblem({ origin }: Script, error: unknown, outcome: string): unknown {
+function endFault({ origin }: Script, error: unknown, outcome: string): unknown {
   if (
     !(error instanceof DatabaseError) ||
     error instanceof ConnectionLost ||

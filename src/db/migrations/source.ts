@@ -19,7 +19,7 @@ import { hash } from 'node:crypto';
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { SvcError } from '../../base/errors.ts';
-import { ScriptProblem, splitScript, type SplitScript, type Statement } from '../script.ts';
+import { ScriptIssue, splitScript, type SplitScript, type Statement } from '../script.ts';
 import type { Dialect } from '../driver.ts';
 
 /** Statements of a plugin, by engine. */
@@ -357,7 +357,7 @@ function read(text: string, dialect: Dialect, refuse: (problem: string) => SvcEr
       );
     return script;
   } catch (error) {
-    throw error instanceof ScriptProblem ? refuse(`line ${error.line}: ${error.message}`) : error;
+    throw error instanceof ScriptIssue ? refuse(`line ${error.line}: ${error.message}`) : error;
   }
 }
 

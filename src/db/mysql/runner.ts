@@ -17,7 +17,7 @@ import { fits, kindsKey, pin, type Kinds } from './types.ts';
 import { checkedStatement } from '../placeholders.ts';
 import { LARGE_BYTES, isLarge, largeBytesOf, writeParams } from './values.ts';
 import { COMMAND } from './wire.ts';
-import { refuseCount, parameterProblem, refuseParameter, type Params } from '../values.ts';
+import { refuseCount, parameterIssue, refuseParameter, type Params } from '../values.ts';
 import type { Column, Limit } from '../driver.ts';
 import type { MySqlConversation } from './conversation.ts';
 import type { RowsWanted } from '../wire/conversation.ts';
@@ -451,7 +451,7 @@ export class MySqlRunner {
     this.writeClosing();
     for (const [index, value] of params.entries()) {
       if (!isLarge(value)) continue;
-      const problem = typeof value === 'string' ? parameterProblem(value) : undefined;
+      const problem = typeof value === 'string' ? parameterIssue(value) : undefined;
       if (problem !== undefined) refuseParameter(index + 1, problem);
       const bytes = largeBytesOf(value);
       if (bytes.length >= this.maxPacketBytes)

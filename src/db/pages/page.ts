@@ -5,7 +5,7 @@ import type { HttpRequest } from '../../http/contracts.ts';
 import type { SchemaClass } from '../../schema/schema.ts';
 
 /** Addresses by their relation to this page: `next`, `prev`, `first`, `last`. */
-export type PageLinks = Readonly<Record<string, Readonly<Record<string, string>> | undefined>>;
+type PageLinks = Readonly<Record<string, Readonly<Record<string, string>> | undefined>>;
 
 /**
  * `Link` of a response: the query of the request with other parameters, relative to its address, so that proxies may serve it under

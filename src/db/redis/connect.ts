@@ -25,12 +25,12 @@ export interface RedisConnectDeps {
 }
 
 /** The server will not have us, now or later: user, password, or what the user may do. */
-export class RedisRefusal extends DatabaseError {}
+export class RedisFault extends DatabaseError {}
 
 /**
  * A connection that is ready for commands.
  *
- * @throws RedisRefusal; ConnectionLost when no server can be reached, or none of them is a primary; QueryTimeout; SvcError `E_DB_CONNECT`
+ * @throws RedisFault; ConnectionLost when no server can be reached, or none of them is a primary; QueryTimeout; SvcError `E_DB_CONNECT`
  */
 export async function connectRedis(
   options: RedisConnectDeps,
@@ -98,7 +98,7 @@ async function connectHost(
     if (kind !== undefined)
       throw new SvcError('E_DB_CONNECT', [shown, `it is ${kind}, not a Redis server`], { cause: error });
     throw error instanceof RedisError && !/max number of clients/i.test(error.message)
-      ? new RedisRefusal(`${shown} refused the log-in of "${user || 'default'}" (${error.reply})`, {
+      ? new RedisFault(`${shown} refused the log-in of "${user || 'default'}" (${error.reply})`, {
           sqlstate: '28000',
           cause: error,
         })
@@ -111,7 +111,7 @@ function isUnexplained(error: unknown): boolean {
   return error instanceof QueryTimeout || (error instanceof ConnectionLost && error.sqlstate === '08006');
 }
 
-/** @throws RedisRefusal when the server has no such database, or is a node of a cluster, which has database 0 only */
+/** @throws RedisFault when the server has no such database, or is a node of a cluster, which has database 0 only */
 async function select(
   connection: RedisConnection,
   database: number,
@@ -122,7 +122,7 @@ async function select(
     await connection.send(['SELECT', database], limit);
   } catch (cause) {
     if (!(cause instanceof RedisError) || cause.reply !== 'ERR') throw cause;
-    throw new RedisRefusal(
+    throw new RedisFault(
       /cluster/i.test(cause.message)
         ? `${shown} is a node of a cluster, which has database 0 only, and clusters are not supported: name a server that is none`
         : `${shown} has no database ${database}: name one that it has (the setting "databases" of the server, 16 unless it says otherwise)`,

@@ -53,14 +53,14 @@ const CLASSES: Readonly<Record<number, readonly [ErrorClass, sqlstate: string]>>
 };
 
 /** What node:sqlite throws for a failure of SQLite itself. */
-export interface SqliteFailure {
+export interface SqliteError {
   readonly message: string;
   /** The extended result code. */
   readonly errcode: number;
 }
 
 /** Whether SQLite said no, and not Node.js. */
-export function isSqliteFailure(error: unknown): error is SqliteFailure & Error {
+export function isSqliteError(error: unknown): error is SqliteError & Error {
   return (
     error instanceof Error &&
     (error as { code?: unknown }).code === 'ERR_SQLITE_ERROR' &&
@@ -69,13 +69,13 @@ export function isSqliteFailure(error: unknown): error is SqliteFailure & Error 
 }
 
 /** Somebody else holds the lock: to be tried again. Not when what was read is stale: then the whole transaction must be. */
-export function isBusy({ errcode }: SqliteFailure): boolean {
+export function isBusy({ errcode }: SqliteError): boolean {
   return (errcode & 0xff) === 5 && errcode !== 517;
 }
 
 /** The error as ours. What is none of SQLite's comes back as it is. */
 export function sqliteError(error: unknown, sql: string | undefined): unknown {
-  if (!isSqliteFailure(error)) return error;
+  if (!isSqliteError(error)) return error;
   const { message, errcode } = error;
   const [Class, sqlstate] = CLASSES[errcode] ?? CLASSES[errcode & 0xff] ?? [DatabaseError, 'XX000'];
   return new Class(message, { errno: errcode, sqlstate, sql, ...placeOf(message, sql) });

@@ -3,7 +3,7 @@
  * transaction on an empty file beside it, `data.db-migrating`: the kernel ends it with the process, and a process that was killed holds none.
  */
 import { existsSync } from 'node:fs';
-import { isBusy, isSqliteFailure } from './errors.ts';
+import { isBusy, isSqliteError } from './errors.ts';
 import { openFile, prepareFile } from './file.ts';
 
 const SUFFIX = '-migrating';
@@ -18,7 +18,7 @@ export async function takeRunnerLock(path: string): Promise<Disposable | undefin
     return { [Symbol.dispose]: () => lock.close() };
   } catch (error) {
     lock.close();
-    if (isSqliteFailure(error) && isBusy(error)) return undefined;
+    if (isSqliteError(error) && isBusy(error)) return undefined;
     throw error;
   }
 }

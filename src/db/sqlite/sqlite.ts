@@ -11,7 +11,7 @@ import { SvcError } from '../../base/errors.ts';
 import { StorageFailed, atCaller } from '../errors.ts';
 import { limitReached } from '../limits.ts';
 import { MEMORY, SqliteConnection, type SqliteOptions } from './connection.ts';
-import { identityOf, openFile, openProblem, prepareFile, type FileIdentity } from './file.ts';
+import { identityOf, openFile, openIssue, prepareFile, type FileIdentity } from './file.ts';
 import { SqliteReads, readerProcess } from './reader.ts';
 import { sqliteError } from './errors.ts';
 import { BATCH_ROWS } from './statement.ts';
@@ -77,7 +77,7 @@ export class SqliteDriver implements Driver {
       await configure(main, this.#options);
     } catch (error) {
       db.close();
-      throw openProblem(path, error);
+      throw openIssue(path, error);
     }
     this.#db = db;
     this.#main = main;

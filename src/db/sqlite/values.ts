@@ -11,7 +11,7 @@ import {
   type Parameter,
   type Params,
   isoText,
-  parameterProblem,
+  parameterIssue,
   refuseCount,
   refuseParameter,
   setColumn,
@@ -51,7 +51,7 @@ function integer(value: number): bigint {
 }
 
 function encode(value: Parameter, index: number, row: number | undefined): SqliteInput {
-  const problem = parameterProblem(value);
+  const problem = parameterIssue(value);
   if (problem !== undefined) refuseParameter(index + 1, problem, row);
   if (typeof value === 'string' || (typeof value !== 'object' && typeof value !== 'boolean')) return value;
   if (typeof value === 'boolean') return value ? 1n : 0n;

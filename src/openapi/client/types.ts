@@ -8,7 +8,7 @@ import { list, record, text, unescaped } from '../docs/document.ts';
 import type { JsonObject } from '../docs/document.ts';
 
 /** Where a type is used. A named schema that responses have is written for responses. */
-export type Place = 'request' | 'response';
+type Place = 'request' | 'response';
 
 const IDENTIFIER = /^[A-Za-z_$][\w$]*$/;
 const COMPONENT = /^#\/components\/schemas\/([^/]+)$/;

@@ -1,5 +1,5 @@
 // env: SVC_AUTH_SECRET={secret}
-/** Who may change more needs more: a role for changes, a stronger one for deletion, and none below /admin without one. */
+/** A method that changes more asks for more: a role for changes, a stronger one for deletion, and none below /admin without one. */
 import { Depends, Field, Schema, SecurityHeadersMiddleware, Svc, requireRoles, requireScopes, str } from 'svc';
 
 class Article extends Schema {

@@ -1,4 +1,4 @@
-/** The same link, for a host that the application knows. */
+/** A link for a host that the application knows. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, TrustedHostMiddleware, str } from 'svc';
 
 class Link extends Schema {

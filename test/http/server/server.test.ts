@@ -11,6 +11,7 @@ import { HttpResponse, StreamingResponse } from '../../../src/http/response.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import { USES_INTERNALS } from '../../../src/http/server/fast-path/internals.ts';
+import { turn } from '../../support/turn.ts';
 import type { SvcError } from '../../../src/base/errors.ts';
 import type { Socket } from 'node:net';
 import type { SvcOptions } from '../../../src/app/options.ts';
@@ -67,11 +68,6 @@ function inMemory(onSent: (bytes: Buffer, done: () => void) => void): Duplex {
   );
   return socket;
 }
-
-const turn = (): Promise<void> =>
-  new Promise((resolve) => {
-    setImmediate(resolve);
-  });
 
 /** Timers of the clock for connections that are idle: one where undocumented parts of Node are used, else each has one of node:http. */
 const IDLE_TIMERS = USES_INTERNALS ? 1 : 0;

@@ -148,6 +148,29 @@ app.get('/d', {}, async ({ db }) => await db.fetchAll('select * from notes'));
 app.get('/e', {}, async ({ db }) => await db.fetchAll('select id, content_hash from files'));
 app.post('/f', {}, async ({ db, form }) => { await db.execute('insert into users (name, password_hash) values (?, ?)', [form.name, hash]); });
 `,
+  'rows that may be absent': `
+app.get('/a/{id:int}', { response: User }, async ({ db, params }) => {
+  const user = await db.fetchOne('select id, name from users where id = ?', [params.id]);
+  return { name: user.name }; // SVC615
+});
+app.get('/b/{id:int}', { response: User }, async ({ db, params }) => {
+  const { name } = await db.fetchOne('select name from users where id = ?', [params.id]); // SVC615
+  return { name };
+});
+app.get('/c/{id:int}', { response: User }, async ({ db, params }) => {
+  const user = await db.fetchOne('select id, name from users where id = ?', [params.id]);
+  if (user === undefined) throw new NotFound();
+  return { name: user.name };
+});
+app.get('/d/{id:int}', { response: User }, async ({ db, params }) => {
+  const user = await db.fetchOne('select id, name from users where id = ?', [params.id]);
+  return { name: user?.name ?? '' };
+});
+app.get('/e', { response: User }, async ({ db }) => {
+  const row = await db.fetchOne('select count(*) as n from users');
+  return { name: String(row.n) };
+});
+`,
   'chance, hashes and comparisons in helpers': `
 import { createHash, randomBytes } from 'node:crypto';
 const LETTERS = 'abcdef';
