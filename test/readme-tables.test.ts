@@ -139,3 +139,15 @@ test('each default of an option in a guide is one that the reference gives for a
   assert.deepEqual(wrong, []);
   assert.ok(compared.length >= 30, `${compared.length}`);
 });
+
+test('README.md has at most 250 lines, and each of its questions leads to a section with code', () => {
+  const readme = manual('README.md');
+  assert.ok(readme.trimEnd().split('\n').length <= 250);
+  const questions = [...readme.matchAll(/^\| [^|]*\? \| \[[^\]]*\]\(([^)#]+)#([^)]+)\) \|$/gm)];
+  assert.equal(questions.length, 10);
+  for (const [row, path, anchor] of questions) {
+    const sections = manual(path!).split(/^(?=## )/m);
+    const section = sections.find((text) => anchorsOf(text)[0] === anchor);
+    assert.match(section ?? '', /^```\w+\n/m, row);
+  }
+});

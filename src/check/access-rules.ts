@@ -18,8 +18,8 @@ export function findUnguarded(view: ApplicationView, report: ReportFinding): voi
       report(
         subjectOf(detail),
         detail.route.security.length === 0
-          ? 'it changes something, and nobody asks who sends it'
-          : 'it changes something, and lets everybody through who brings no credential',
+          ? 'it changes data, and no guard asks who sends the request'
+          : 'it changes data, and its guard lets requests without a credential through (optional: true)',
         detail.route.place,
       );
     }
@@ -183,15 +183,15 @@ function demandsOf({ route: { security } }: RouteDetail): string {
   return named.length === 0 ? 'a credential' : named.join(', ');
 }
 
-/** Words of paths and tags behind which somebody shows a secret, or gets one. */
+/** Words of paths and tags behind which clients show a secret, or get one. */
 const SECRET_WORDS =
   /^(?:log-?in|log-?on|sign-?in|tokens?|passwords?|(?:password-reset|(?:reset|change)-password)|forgot(?:-password)?|otp|totp|2fa|mfa|magic-links?)$/i;
 
-/** What is about a secret beside a word of somebody's account: anything else can be reset and changed, too. */
+/** Words that are about a secret beside a word of an account: anything else can be reset and changed, too. */
 const CHANGING_WORDS = /^(?:reset|change)$/i;
 const ACCOUNT_WORDS =
   /^(?:auth|accounts?|users?|members?|me|profile|identity|credentials|passwords?|pins?|e?mail)$/i;
-/** Where a secret is made and shown, once, to whoever asks for it. */
+/** Words of paths where a secret is made and shown once. */
 const ISSUING_WORDS =
   /^(?:auth|oauth2?|refresh|sessions?|(?:api|access|signing)-?keys?|[\w-]+-tokens?|credentials)$/i;
 
@@ -225,8 +225,8 @@ export function findGuessable(view: ApplicationView, report: ReportFinding): voi
       report(
         subjectOf(detail),
         route.rateLimit === false
-          ? 'secrets can be tried here without any limit: its rateLimit is false'
-          : 'secrets can be tried here as often as somebody likes: no rate limit is in force',
+          ? 'passwords, codes or tokens can be tried here without limit: its rateLimit is false'
+          : 'passwords, codes or tokens can be tried here without limit: no rate limit is in force',
         route.place,
       );
   }

@@ -26,7 +26,7 @@ export interface ApplicationView extends CompilationView {
   placeOfMiddleware(middleware: Middleware): Place | undefined;
   /** Where a plugin of this name was registered. */
   placeOfPlugin(name: string): Place | undefined;
-  /** Whether whoever asks may read the documents, where they are served. */
+  /** Whether every client may read the documents, where they are served. */
   readonly hasPublicDocs: boolean;
   /** What lets clients read the metrics, where that is a function. */
   readonly metricsGuard: ((...args: never[]) => unknown) | undefined;
@@ -51,11 +51,13 @@ export interface NeededSecret {
 interface Particulars {
   readonly severity?: Severity | undefined;
   readonly remedy?: string | undefined;
+  /** The reason, where that of the rule is about another variant of it. */
+  readonly why?: string | undefined;
   /** Whether, being an error, it keeps the application from starting. Default: in the phase `graph`. */
   readonly refuses?: boolean | undefined;
 }
 
-/** How a rule tells what it has found. */
+/** Reports a finding of a rule. */
 export type ReportFinding = (
   subject: string,
   message: string,
@@ -173,7 +175,7 @@ function reporterOf(rule: RuleText, view: ApplicationView, entries: Entry[]): Re
     subject,
     message,
     place,
-    { severity = rule.severity, remedy = rule.remedy, refuses = rule.phase === 'graph' } = {},
+    { severity = rule.severity, remedy = rule.remedy, why, refuses = rule.phase === 'graph' } = {},
   ) => {
     entries.push({
       finding: {
@@ -181,6 +183,7 @@ function reporterOf(rule: RuleText, view: ApplicationView, entries: Entry[]): Re
         severity,
         subject,
         message,
+        ...(why === undefined ? {} : { why }),
         remedy,
         place: place ?? placeOfSubject(view, subject),
       },

@@ -8,18 +8,19 @@ import { callsOfRequest, codeOf } from './source/functions.ts';
 import { letsStrangersIn } from './probes.ts';
 import { ownRoutes, subjectOf } from './check.ts';
 import { fileLimit } from '../schema/schema.ts';
-import type { ApplicationView, ReportFinding } from './check.ts';
+import type { Finding } from '../base/findings.ts';
+import type { ApplicationView, ReportFinding, RuleText } from './check.ts';
 
 /** SVC208 */
 export function findExposedInsides(view: ApplicationView, report: ReportFinding): void {
   if (view.env !== 'production') return;
   const { settings, place } = view;
   if (isOn(settings.peek('debug')))
-    report('setting debug', 'answers show stack traces to everybody', place, {
+    report('setting debug', 'error replies show stack traces to every client', place, {
       remedy: 'Leave out debug (SVC_DEBUG) in production: the log has the traces',
     });
   if (view.hasPublicDocs && isOn(settings.peek('enableDocs'))) {
-    report('setting enableDocs', '/docs and /openapi.json tell everybody of every route', place, {
+    report('setting enableDocs', '/docs and /openapi.json show every route to every client', place, {
       severity: 'warning',
       remedy: 'Leave out enableDocs (SVC_ENABLE_DOCS) in production, unless the interface is public',
     });
@@ -29,7 +30,7 @@ export function findExposedInsides(view: ApplicationView, report: ReportFinding)
     (letsStrangersIn(view.metricsGuard) ||
       /=>\s*(?:\(?\s*true\b|\{\s*return\s+true\b)/.test(codeOf(view.metricsGuard)))
   ) {
-    report('setting ops', '/metrics is open to everybody: its auth says yes to whoever asks', place, {
+    report('setting ops', '/metrics is open to every client: its auth accepts every request', place, {
       severity: 'warning',
       remedy:
         'Give it a token: ops: { metrics: { auth: process.env["METRICS_TOKEN"] } }, or leave auth out: private peers only',
@@ -51,36 +52,45 @@ export function findMissingHeaders(view: ApplicationView, report: ReportFinding)
     return;
   report(
     'the application',
-    'its answers have no security headers: no content security policy, no HSTS, no nosniff',
+    'its replies have no security headers: no content security policy, no HSTS, no nosniff',
     view.place,
   );
 }
 
-/** SVC219: notes, for a proxy in front may do both. */
-export function findUnnamedHosts(view: ApplicationView, report: ReportFinding): void {
-  if (view.env !== 'production' || ownRoutes(view).length === 0) return;
+/** SVC219, which only the command reports: notes, for a proxy in front may do both. */
+export function findUnnamedHosts(view: ApplicationView, { severity, remedy }: RuleText): readonly Finding[] {
+  if (view.env !== 'production' || ownRoutes(view).length === 0) return [];
   const { settings, middleware, place } = view;
-  if (!middleware.some((layer) => layer.kind === 'trusted-host'))
-    report(
-      'the application',
-      'it answers requests for any host name: links made of req.host lead where a client wants',
-      place,
-    );
-  const isBehindProxy = settings.peek('trustProxy') !== undefined;
-  const hasTls = settings.peek('tlsCert') !== undefined;
-  if (!isBehindProxy && !hasTls)
-    report(
-      'the application',
-      'nothing says how requests come over TLS: neither a certificate (SVC_TLS_CERT) nor a proxy (SVC_TRUST_PROXY) is named',
-      place,
-      {
-        remedy:
-          'Name the proxy that speaks TLS and redirects http: to https:, trustProxy: 1; or give the server a certificate',
-      },
-    );
+  const finding = { rule: 'SVC219', severity, subject: 'the application', place } as const;
+  const namesHosts = middleware.some((layer) => layer.kind === 'trusted-host');
+  const speaksTls = settings.peek('trustProxy') !== undefined || settings.peek('tlsCert') !== undefined;
+  return [
+    ...(namesHosts
+      ? []
+      : [
+          {
+            ...finding,
+            message:
+              'it answers requests for any host name: links made of req.host lead where a client wants',
+            remedy,
+          },
+        ]),
+    ...(speaksTls
+      ? []
+      : [
+          {
+            ...finding,
+            message:
+              'nothing says how requests come over TLS: neither a certificate (SVC_TLS_CERT) nor a proxy (SVC_TRUST_PROXY) is named',
+            why: 'Without TLS every machine on the path reads and changes requests, with their cookies and tokens',
+            remedy:
+              'Name the proxy that speaks TLS and redirects http: to https:, trustProxy: 1; or give the server a certificate',
+          },
+        ]),
+  ];
 }
 
-/** Beyond these a limit protects nobody. */
+/** A limit above these protects nothing. */
 const GREATEST = {
   headersTimeoutMs: 120_000,
   requestTimeoutMs: 3_600_000,
@@ -100,7 +110,7 @@ export function findUnlimited(view: ApplicationView, report: ReportFinding): voi
     if (value > greatest)
       report(
         `setting ${name}`,
-        `${value} is as good as no limit: a few clients can hold all that the process has`,
+        `${value} is as good as no limit: a few clients can use up the process`,
         settings.placeOf(name) ?? place,
         { severity: 'warning' },
       );
@@ -156,7 +166,7 @@ export function findLimitConflicts(view: ApplicationView, report: ReportFinding)
   }
 }
 
-/** What nobody need look out for beyond a message of this size is no limit. */
+/** A larger limit of messages is none. */
 const LARGE_MESSAGE_BYTES = 67_108_864;
 
 function findUnguardedSockets(view: ApplicationView, report: ReportFinding): void {

@@ -27,7 +27,7 @@ export function findDocumentFlaws(view: ApplicationView, report: ReportFinding):
   findToolFlaws(view, report);
 }
 
-/** How many routes there are of each method and shape: of more than one SVC101 tells. */
+/** How many routes there are of each method and shape: SVC101 reports more than one. */
 function countsOf({ details }: ApplicationView): Map<string, number> {
   const counts = new Map<string, number>();
   for (const detail of details) {
@@ -49,7 +49,7 @@ function findNamesakes(view: ApplicationView, report: ReportFinding): void {
       reported.add(schema);
       report(
         subjectOf(detail),
-        `its schema ${name} is another one than that of an earlier route, so that documents have to call it ${name}2`,
+        `its schema ${name} is not that of an earlier route, so documents have to call it ${name}2`,
         detail.route.place,
         { severity: 'warning', remedy: 'Give one of the two classes another name' },
       );
@@ -128,7 +128,7 @@ function findToolFlaws({ details, tools }: ApplicationView, report: ReportFindin
     ) {
       report(
         subjectOf(detail),
-        'it is a tool that changes something, and does not say what',
+        'it is a tool that changes data, and has no description',
         detail.route.place,
         {
           severity: 'warning',
@@ -141,7 +141,7 @@ function findToolFlaws({ details, tools }: ApplicationView, report: ReportFindin
     const isMeant = typeof mcp === 'object' && mcp.name !== undefined;
     if (earlier === undefined) first.set(wanted, detail);
     else if (isMeant || isMounted) {
-      // names that are made of paths matter to nobody where there is no endpoint
+      // without an endpoint no client sees names that are made of paths
       report(
         subjectOf(detail),
         `as a tool it would be called "${wanted}", as ${subjectOf(earlier)} is: clients find it as "${name}"`,

@@ -36,7 +36,7 @@ export function findSecrets(view: ApplicationView, report: ReportFinding): void 
   }
 }
 
-/** A secret that stands in the file where the application is made: everybody who has the sources has it. */
+/** A secret that stands in the file where the application is made: every reader of the sources has it. */
 function findWritten(
   setting: string,
   { settings, place, env }: ApplicationView,
@@ -95,12 +95,12 @@ function isRefused(secret: string): boolean {
   }
 }
 
-/** Asked for its place only where somebody has to be told: that is work. */
+/** Its place is worked out only where a finding needs it. */
 interface Placed {
   readonly place: Place | undefined;
 }
 
-/** The secret settings that plugins, middleware and dependencies cannot do without, each with whoever needs it first. */
+/** The secret settings that plugins, middleware and dependencies cannot do without, each with the part that needs it first. */
 export function neededSecrets(
   view: CompilationView,
   placeOfPlugin: (plugin: Plugin) => Place | undefined,

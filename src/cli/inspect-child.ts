@@ -6,6 +6,7 @@
 import { systemClock } from '../base/clock.ts';
 import { makeReport } from '../check/check.ts';
 import { fileURLToPath } from 'node:url';
+import { findUnnamedHosts } from '../check/deploy-rules.ts';
 import { findBreakingChanges } from '../check/document-rules.ts';
 import { CORE_RULES } from '../check/rules.ts';
 import { denyStart } from '../app/lifecycle.ts';
@@ -25,6 +26,7 @@ import type { ReportScope } from '../check/report.ts';
 import type { SourceReport } from '../check/source/examine.ts';
 
 const { remedy: SVC001_REMEDY } = CORE_RULES.find((rule) => rule.id === 'SVC001')!; // the catalogue begins with it
+const HOSTS_RULE = CORE_RULES.find((rule) => rule.id === 'SVC219')!; // the catalogue has it
 const STACK_FRAMES = 50;
 const SLOW_IMPORT_MS = 1_500;
 
@@ -100,7 +102,14 @@ async function work(job: Job): Promise<Answer> {
   const { allowInline } = await import('../check/source/allowances.ts');
   const sources = examineSources([fileURLToPath(job.module)], CORE_RULES);
   const report = makeReport(
-    [...found, ...more, ...checked.findings, ...(live?.findings ?? []), ...sources.findings],
+    [
+      ...found,
+      ...more,
+      ...checked.findings,
+      ...(live?.findings ?? []),
+      ...sources.findings,
+      ...findUnnamedHosts(app.inspect(), HOSTS_RULE),
+    ],
     [...checked.suppressed, ...(live?.suppressed ?? [])],
   );
   return {

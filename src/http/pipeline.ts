@@ -355,7 +355,7 @@ export type ErrorClass<E> = abstract new (...args: never[]) => E;
 export type ExceptionHandler<E> = (error: E, req: HttpRequest) => Awaitable<unknown>;
 
 /** A handler, how its replies become responses, and what it declares of them for documents. */
-export interface HandledClass {
+interface HandledClass {
   readonly handler: ExceptionHandler<unknown>;
   readonly plan: ReplyPlan;
   readonly declared: unknown;

@@ -573,10 +573,10 @@ test('SVC401 warns of variables that nobody reads, with what was meant', (t) => 
         'SVC401',
         'warning',
         'variable SVC_PAGE_SZIE',
-        'it is set, and nothing reads it: did you mean SVC_PAGE_SIZE?',
+        'it is set, and no code reads it: did you mean SVC_PAGE_SIZE?',
       ],
-      ['SVC401', 'warning', 'variable SVC_POTR', 'it is set, and nothing reads it: did you mean SVC_PORT?'],
-      ['SVC401', 'warning', 'variable SVC_WHOLLY_ELSE', 'it is set, and nothing reads it'],
+      ['SVC401', 'warning', 'variable SVC_POTR', 'it is set, and no code reads it: did you mean SVC_PORT?'],
+      ['SVC401', 'warning', 'variable SVC_WHOLLY_ELSE', 'it is set, and no code reads it'],
     ],
   );
 });

@@ -39,7 +39,7 @@ function findLogged(sources: Sources, report: ReportNode): void {
     for (const arg of call.args) {
       const name = loggedName(arg, isConsole);
       if (name === undefined) continue;
-      report('SVC625', module, arg, `"${name}" goes into the log, where everybody who reads logs can use it`);
+      report('SVC625', module, arg, `"${name}" goes into the log, where every reader of logs can use it`);
       break;
     }
   }

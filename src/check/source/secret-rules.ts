@@ -44,7 +44,7 @@ function findComparisons(sources: Sources, report: ReportNode): void {
       'SVC621',
       module,
       node,
-      `"${node.operator}" ends at the first difference: how long it takes tells how much of the secret was right`,
+      `"${node.operator}" stops at the first difference, so its duration shows how much of the secret was right`,
     );
   }
 }

@@ -8,7 +8,7 @@ import type { Project, SourceModule } from './modules.ts';
 import type { Call, Fn, Node } from './nodes.ts';
 import type { Severity } from '../../base/findings.ts';
 
-/** How a rule tells of a mistake at a node. */
+/** Reports a mistake at a node. */
 export type ReportNode = (
   rule: `SVC${number}`,
   module: SourceModule,

@@ -163,7 +163,7 @@ function personalOutside(fn: Fn, module: SourceModule): string | undefined {
   return found;
 }
 
-/** `cache.set('profile', …)`: one key for everybody. */
+/** `cache.set('profile', …)`: one key for all clients. */
 function judgeSet(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
   const [key, value] = call.args;
   const owner = call.callee.type === 'member' ? (pathOf(call.callee.object) ?? '') : '';
@@ -175,7 +175,7 @@ function judgeSet(call: Call, module: SourceModule, sources: Sources, report: Re
       'SVC632',
       module,
       call,
-      `"${key.value}" is one key for everybody, and what is kept depends on "${given}"`,
+      `"${key.value}" is one key for all clients, but the value depends on "${given}"`,
     );
 }
 

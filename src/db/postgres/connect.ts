@@ -58,7 +58,11 @@ export async function connectPostgres(
         log,
         cancel: () => cancel(link, host, options, loggedIn),
       });
-      connection = new PostgresConnection(conversation, options, types);
+      connection = new PostgresConnection(
+        conversation,
+        options,
+        types.forSession(() => parameters.get('DateStyle')),
+      );
       return conversation;
     },
     ({ onMessage }) => login.handOver(onMessage),

@@ -118,10 +118,12 @@ function clientCode({ operation, inputs, body }) {
   const [scheme] = chosenProofs(operation).map(([name]) => name);
   const auth = scheme === undefined ? '' : `, auth: { ${keyOf(scheme)}: () => credential }`;
   const input = Object.keys(given).length === 0 ? '' : literalOf(given);
-  return `import { createClient, unwrap } from './api.ts';
-
-const api = createClient({ baseUrl: ${textLiteral(base().replace(/\/$/, ''))}${auth} });
-const data = await unwrap(api${call}(${input}));`;
+  return [
+    "import { createClient, unwrap } from './api.ts';",
+    '',
+    `const api = createClient({ baseUrl: ${textLiteral(base().replace(/\/$/, ''))}${auth} });`,
+    `const data = await unwrap(api${call}(${input}));`,
+  ].join('\n');
 }
 
 // ── Python ──
@@ -145,13 +147,13 @@ function pythonCode(request) {
     `(${JSON.stringify(name)}, ${value instanceof File ? `open(${JSON.stringify(value.name)}, "rb")` : JSON.stringify(value)})`;
   if (texts.length > 0) lines.push(`data=[${texts.map(pair).join(', ')}]`);
   if (files.length > 0) lines.push(`files=[${files.map(pair).join(', ')}]`);
-  return `import requests
-
-response = requests.request(
-    "${method}",
-    ${lines.join(',\n    ')},
-)
-print(response.status_code, response.text)`;
+  const call = [
+    'response = requests.request(',
+    `    "${method}",`,
+    ...lines.map((line) => `    ${line},`),
+    ')',
+  ];
+  return ['import requests', '', ...call, 'print(response.status_code, response.text)'].join('\n');
 }
 
 const PYTHON_WORDS = { true: 'True', false: 'False', null: 'None' };

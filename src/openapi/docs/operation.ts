@@ -7,6 +7,7 @@ import { NOTHING, html, joined } from './markup.ts';
 import { record, text } from './document.ts';
 import { isFile } from './schema.ts';
 import type {
+  Callback,
   DocumentedResponse,
   Example,
   MediaContent,
@@ -32,7 +33,8 @@ const MOST_EXAMPLES = 10;
 /** An operation, folded. What stands in it has its id, so that browsers unfold it for a link. */
 export function operationMarkup(operation: Operation, schemas: SchemaWriter): Markup {
   const { id, method, path, summary, description, isDeprecated, parameters, body, responses } = operation;
-  return html`<details class="op ${method}"><summary><h3><b class="m">${method.toUpperCase()}</b> <code>${pathMarkup(path)}</code></h3>${summary !== undefined && html`<span class="s">${summary}</span>`}${isDeprecated && html`<s>deprecated</s>`}${isProtected(operation) && LOCK}</summary><div class="b" id="${id}"><div class="d">${accessMarkup(operation)}${prose(description)}${parametersMarkup(parameters, schemas)}${body !== undefined && bodyMarkup(body, schemas)}${responses.length > 0 && responsesMarkup(responses, schemas)}</div></div></details>
+  const { callbacks, isWebhook } = operation;
+  return html`<details class="op ${method}${isWebhook && ' hook'}"><summary><h3><b class="m">${method.toUpperCase()}</b> <code>${pathMarkup(path)}</code></h3>${summary !== undefined && html`<span class="s">${summary}</span>`}${isDeprecated && html`<s>deprecated</s>`}${isProtected(operation) && LOCK}</summary><div class="b" id="${id}"><div class="d">${accessMarkup(operation)}${prose(description)}${parametersMarkup(parameters, schemas)}${body !== undefined && bodyMarkup(body, schemas)}${responses.length > 0 && responsesMarkup(responses, schemas)}${callbacks.length > 0 && callbacksMarkup(callbacks, schemas)}</div></div></details>
 `;
 }
 
@@ -109,6 +111,14 @@ function errorsMarkup(group: readonly DocumentedResponse[], schemas: SchemaWrite
       html`<dt>${statusMarkup(response)}<dd>${phraseOf(response)}${response.headers.map(([name]) => html` <code>${name}</code>`)}`,
   );
   return html`<details class="r"><summary>${joined(group.map(statusMarkup), ' ')}</summary><dl>${rows}</dl>${contentsMarkup(group[0]!.contents, schemas, false)}</details>`;
+}
+
+function callbacksMarkup(callbacks: readonly Callback[], schemas: SchemaWriter): Markup {
+  const each = callbacks.map(
+    ({ name, method, expression, body }) =>
+      html`<p>${name}: <b>${method.toUpperCase()}</b> <code>${expression}</code></p>${body !== undefined && contentsMarkup(body.contents, schemas, true)}`,
+  );
+  return html`<h4>Callbacks</h4>${each}`;
 }
 
 function statusMarkup({ status }: DocumentedResponse): Markup {

@@ -471,7 +471,7 @@ const body = fold.querySelector('.b');
 if (!fold.open || fold.dataset.ready) return;
 fold.dataset.ready = 'yes';
 addPeeks(body, [body.id]);
-if (fold.classList.contains('op')) addTry(fold, body);
+if (fold.matches('.op:not(.hook)')) addTry(fold, body);
 }
 function startFolds() {
 const onToggle = ({ target: fold }) => {
@@ -562,6 +562,15 @@ ipv6: ['2001:db8::1', '::1', '::'],
 byte: [''],
 password: ['secret'],
 };
+let absent = 'readOnly';
+function responseSample(schema) {
+absent = 'writeOnly';
+try {
+return sample(schema);
+} finally {
+absent = 'readOnly';
+}
+}
 function sample(given, seen = []) {
 const schema = resolved(given);
 const example = exampleOf(schema);
@@ -612,7 +621,7 @@ maxProperties = Infinity,
 const all = Object.entries(properties ?? {}).filter(([name, member]) => {
 const followed = resolved(member);
 const isEndless = seen.includes(followed) && !required.includes(name);
-return !followed.readOnly && !member.readOnly && !isEndless;
+return !followed[absent] && !member[absent] && !isEndless;
 });
 const shown = all.length > maxProperties ? all.filter(([name]) => required.includes(name)) : all;
 if (shown.length > 0 || !additionalProperties || additionalProperties === true)
@@ -695,7 +704,7 @@ return true;
 }
 
 const SIGNS = [
-...'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ1234567890-_.:/@+ ,;!?#$%&*=~^\\'"\`|<>()[]{}\\\\\\t\\n',
+...'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ1234567890-_.:/@+ ,;!?#$%&*=~^\\'"\\x60|<>()[]{}\\\\\\t\\n',
 ...'éßλж中あ€😀',
 ];
 const STRIDES = [1, 27, 61];
@@ -1004,7 +1013,23 @@ if (key === 'Enter' && (ctrlKey || metaKey)) form.requestSubmit();
 });
 needs.querySelector('button').addEventListener('click', openAuth);
 document.addEventListener('proofs', show);
+showExample(panel, operation);
 show();
+}
+function showExample(panel, operation) {
+const part = panel.querySelector('.eg');
+for (const [status, given] of Object.entries(operation.responses ?? {}).filter(([code]) =>
+code.startsWith('2'),
+)) {
+const [, media] =
+Object.entries(resolved(given).content ?? {}).find(([type]) => /[/+]json/.test(type)) ?? [];
+const example = media && (exampleIn(media) ?? (media.schema && responseSample(media.schema)));
+if (example === undefined) continue;
+part.querySelector('summary').append(\` \${status}\`);
+part.querySelector('pre').append(...jsonNodes(JSON.stringify(example)));
+return;
+}
+part.remove();
 }
 function mergedParameters(item, operation) {
 const byName = new Map();
@@ -1335,9 +1360,12 @@ const call = /^[A-Za-z_$][\\w$]*$/.test(id) ? \`.\${id}\` : \`[\${textLiteral(id
 const [scheme] = chosenProofs(operation).map(([name]) => name);
 const auth = scheme === undefined ? '' : \`, auth: { \${keyOf(scheme)}: () => credential }\`;
 const input = Object.keys(given).length === 0 ? '' : literalOf(given);
-return \`import { createClient, unwrap } from './api.ts';
-const api = createClient({ baseUrl: \${textLiteral(base().replace(/\\/$/, ''))}\${auth} });
-const data = await unwrap(api\${call}(\${input}));\`;
+return [
+"import { createClient, unwrap } from './api.ts';",
+'',
+\`const api = createClient({ baseUrl: \${textLiteral(base().replace(/\\/$/, ''))}\${auth} });\`,
+\`const data = await unwrap(api\${call}(\${input}));\`,
+].join('\\n');
 }
 function pythonCode(request) {
 const { method, url, body } = request;
@@ -1358,12 +1386,13 @@ const pair = ([name, value]) =>
 \`(\${JSON.stringify(name)}, \${value instanceof File ? \`open(\${JSON.stringify(value.name)}, "rb")\` : JSON.stringify(value)})\`;
 if (texts.length > 0) lines.push(\`data=[\${texts.map(pair).join(', ')}]\`);
 if (files.length > 0) lines.push(\`files=[\${files.map(pair).join(', ')}]\`);
-return \`import requests
-response = requests.request(
-"\${method}",
-\${lines.join(',\\n    ')},
-)
-print(response.status_code, response.text)\`;
+const call = [
+'response = requests.request(',
+\`    "\${method}",\`,
+...lines.map((line) => \`    \${line},\`),
+')',
+];
+return ['import requests', '', ...call, 'print(response.status_code, response.text)'].join('\\n');
 }
 const PYTHON_WORDS = { true: 'True', false: 'False', null: 'None' };
 function pythonLiteral(value, indent) {
@@ -1647,6 +1676,10 @@ aria-pressed="false"
 <button class="button small" type="button">Copy</button>
 </div>
 <pre tabindex="0" aria-label="The request as code"></pre>
+</details>
+<details class="curl eg">
+<summary>Example response</summary>
+<pre tabindex="0" aria-label="Example response"></pre>
 </details>
 <div class="out" role="region" aria-label="Response"></div>
 </template>

@@ -297,7 +297,7 @@ function unfolded(fold) {
   if (!fold.open || fold.dataset.ready) return;
   fold.dataset.ready = 'yes';
   addPeeks(body, [body.id]);
-  if (fold.classList.contains('op')) addTry(fold, body);
+  if (fold.matches('.op:not(.hook)')) addTry(fold, body);
 }
 
 function startFolds() {

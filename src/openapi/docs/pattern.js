@@ -7,7 +7,7 @@
  */
 
 const SIGNS = [
-  ...'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ1234567890-_.:/@+ ,;!?#$%&*=~^\'"`|<>()[]{}\\\t\n',
+  ...'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ1234567890-_.:/@+ ,;!?#$%&*=~^\'"\x60|<>()[]{}\\\t\n',
   ...'éßλж中あ€😀',
 ];
 /** Steps by which a text goes through the signs that it may have: large ones mix letters and digits. */

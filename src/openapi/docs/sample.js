@@ -79,6 +79,19 @@ const TEXTS = {
   password: ['secret'],
 };
 
+/** Members with this keyword are not in a sample: requests have no read-only ones, responses no write-only ones. */
+let absent = 'readOnly';
+
+/** A response that fits its schema. */
+function responseSample(schema) {
+  absent = 'writeOnly';
+  try {
+    return sample(schema);
+  } finally {
+    absent = 'readOnly';
+  }
+}
+
 function sample(given, seen = []) {
   const schema = resolved(given);
   const example = exampleOf(schema);
@@ -133,7 +146,7 @@ function members(schema, seen) {
   const all = Object.entries(properties ?? {}).filter(([name, member]) => {
     const followed = resolved(member);
     const isEndless = seen.includes(followed) && !required.includes(name);
-    return !followed.readOnly && !member.readOnly && !isEndless;
+    return !followed[absent] && !member[absent] && !isEndless;
   });
   const shown = all.length > maxProperties ? all.filter(([name]) => required.includes(name)) : all;
   if (shown.length > 0 || !additionalProperties || additionalProperties === true)

@@ -79,7 +79,25 @@ function startForm(panel, { method, path, item, operation }) {
   });
   needs.querySelector('button').addEventListener('click', openAuth);
   document.addEventListener('proofs', show);
+  showExample(panel, operation);
   show();
+}
+
+/** An example of the first response of success that has JSON. */
+function showExample(panel, operation) {
+  const part = panel.querySelector('.eg');
+  for (const [status, given] of Object.entries(operation.responses ?? {}).filter(([code]) =>
+    code.startsWith('2'),
+  )) {
+    const [, media] =
+      Object.entries(resolved(given).content ?? {}).find(([type]) => /[/+]json/.test(type)) ?? [];
+    const example = media && (exampleIn(media) ?? (media.schema && responseSample(media.schema)));
+    if (example === undefined) continue;
+    part.querySelector('summary').append(` ${status}`);
+    part.querySelector('pre').append(...jsonNodes(JSON.stringify(example)));
+    return;
+  }
+  part.remove();
 }
 
 /** The parameters of an operation and of its path; those of the operation count. */

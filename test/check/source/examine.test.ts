@@ -14,12 +14,13 @@ import { manuals } from '../../support/manuals.ts';
 import { folder } from '../../support/run.ts';
 import { ASYNC } from './cases/async.ts';
 import { DECLARATIONS } from './cases/declarations.ts';
+import { HELPERS } from './cases/helpers.ts';
 import { INJECTION } from './cases/injection.ts';
 import { SECRETS } from './cases/secrets.ts';
 import { STATE } from './cases/state.ts';
 import type { TestContext } from 'node:test';
 
-const CASES = { ...INJECTION, ...ASYNC, ...SECRETS, ...STATE, ...DECLARATIONS };
+const CASES = { ...INJECTION, ...ASYNC, ...SECRETS, ...STATE, ...DECLARATIONS, ...HELPERS };
 
 /** The files of a case: `// FILE name` begins each but that of a case of one file. */
 function filesOf(text: string): Record<string, string> {

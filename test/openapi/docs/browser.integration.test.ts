@@ -545,7 +545,7 @@ test('/docs in Chromium shows a request as code in a language that it remembers'
     page.run(
       `(() => { const select = document.querySelector('#postBooks .curl select'); select.value = '${language}'; select.dispatchEvent(new Event('change')); return document.querySelector('#postBooks .curl pre').textContent; })()`,
     );
-  assert.match(await choose('Python'), /json=\{\n {8}"title": "It",/);
+  assert.match(await choose('Python'), /requests\.request\(\n {4}"POST",\n[^]*json=\{\n {8}"title": "It",/);
   assert.match(await choose('fetch'), /body: JSON\.stringify\(\{ title: 'It' \}\)/);
   assert.match(await choose('Generated client'), /api\.postBooks\(\{ body: \{ title: 'It' \} \}\)/);
   await page.reload();
@@ -554,6 +554,23 @@ test('/docs in Chromium shows a request as code in a language that it remembers'
     await page.run('document.querySelector("#getBooksById .curl pre").textContent'),
     /api\.getBooksById\(\{ params: \{ id: 1 \} \}\)/,
   );
+  assertPeaceful(page);
+});
+
+test('/docs in Chromium shows an example of a response, with its read-only fields', async (t) => {
+  if (!needsChromium(t)) return;
+  const page = await opened('/everything/docs');
+  const example = async (id: string): Promise<unknown> => {
+    await unfold(page, id);
+    return page.run(
+      `[...document.querySelectorAll('#${id} .eg')].map((one) => [one.querySelector('summary').textContent, JSON.parse(one.querySelector('pre').textContent)])`,
+    );
+  };
+  assert.deepEqual(await example('me'), [
+    ['Example response 200', { name: 'text', email: 'ada@example.com', since: '2026-01-31' }],
+  ]);
+  assert.match(JSON.stringify(await example('addBook')), /Example response 201",\{"id":1,/);
+  assert.deepEqual(await example('readCover'), [], 'a picture has none');
   assertPeaceful(page);
 });
 

@@ -77,3 +77,22 @@ test('operationMarkup() shows an example of a body or an answer', () => {
 test('pathMarkup() marks parameters, and lets a brace without an end be', () => {
   assert.equal(pathMarkup('/a/{b}.{c}/{<d').text, '/a/<i>{b}</i>.<i>{c}</i>/{&lt;d');
 });
+
+test('operationMarkup() shows callbacks with their bodies, and marks webhooks, which cannot be tried', () => {
+  const body = { requestBody: { content: { 'application/json': { schema: { type: 'integer' } } } } };
+  const hooked = readDocument({
+    paths: { '/a': { post: { callbacks: { paid: { '{$request.body#/url}': { put: body } } } } } },
+    webhooks: { shipped: { post: body } },
+  });
+  const [call, hook] = hooked.sections.map(
+    ({ operations }) => operationMarkup(operations[0]!, new SchemaWriter(hooked)).text,
+  );
+  assert.match(
+    call!,
+    /<h4>Callbacks<\/h4><p>paid: <b>PUT<\/b> <code>\{\$request\.body#\/url\}<\/code><\/p><p class="t"><code>application\/json<\/code> integer<\/p>/,
+  );
+  assert.match(
+    hook!,
+    /^<details class="op post hook"><summary><h3><b class="m">POST<\/b> <code>shipped<\/code>/,
+  );
+});

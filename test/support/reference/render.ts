@@ -110,13 +110,17 @@ function membersTable({ kind, members }: Declaration): string[] {
   return ['| member | type | default | meaning |', '|---|---|---|---|', ...shown.map(optionRow), ''];
 }
 
+/** A default that is a value: a number, a word in code or quotes, true, false or none. Others are part of the meaning. */
+const DEFAULT =
+  /\bDefault:? ((?:-?\d[\d_.]*\d|-?\d)(?: [KM]iB)?|`[^`]*`|'[^']*'|true|false|none)(?=[.,;:)]|$)/;
+
 function optionRow({ doc, text }: Member): string {
   const [, name, optional, type] = /^(?:readonly )?([\w$'~]+)(\??):\s*([^]*)$/.exec(text) ?? [];
   if (name === undefined) return `| ${code(oneLine(text))} | | | ${inCell(doc)} |`;
   const shownType = oneLine(type!)
     .replace(/ \| undefined$/, '')
     .replace(/^\| /, '');
-  const value = optional === '' ? 'required' : (/\bDefault:? ([^]*?)(?:\.(?:\s|$)|;|$)/.exec(doc)?.[1] ?? '');
+  const value = optional === '' ? 'required' : (DEFAULT.exec(doc)?.[1] ?? '');
   return `| \`${name}\` | ${code(shownType)} | ${inCell(value)} | ${inCell(doc)} |`;
 }
 
