@@ -148,6 +148,7 @@ export class PostgresTypes {
     own?: OwnTypes,
     session?: { readonly shared: PostgresTypes; readonly dateStyle: () => string | undefined },
   ) {
+    this.#own = own;
     this.#int8 = int8;
     this.#timestamps = timestamps;
     this.#own = own;
