@@ -2,7 +2,7 @@
  * Schemas -> JSON Schema 2020-12, for OpenAPI 3.1 and MCP alike.
  *
  * What is published never refuses what the validators accept. Where JSON Schema can say it, it accepts nothing else either;
- * where it cannot, it is weaker: RegExp flags `i m s v`, lone surrogates, depth.
+ * where it cannot, it is weaker: RegExp flags `i m s v`, lone surrogates, depth, rules across fields.
  *
  *   input    members with a default are optional; secret ones are `writeOnly`; read-only ones are not there, since they are passed over
  *   output   members with a default are required, for the serialiser fills them in; secret ones are not there
@@ -193,6 +193,7 @@ export class JsonSchemas {
           items: this.type(node.item, direction),
           minItems: constraints.minLength,
           maxItems: constraints.maxLength,
+          uniqueItems: constraints.unique === true ? true : undefined,
         });
       case 'record':
         return defined({
@@ -202,6 +203,15 @@ export class JsonSchemas {
           minProperties: constraints.minLength,
           maxProperties: constraints.maxLength,
         });
+      case 'choice':
+        return { anyOf: node.members.map((member) => this.type(member, direction)) };
+      case 'tuple':
+        return {
+          type: 'array',
+          prefixItems: node.members.map((member) => this.type(member, direction)),
+          minItems: node.members.length,
+          maxItems: node.members.length,
+        };
       case 'nullable':
         return orNull(this.type(node.inner, direction));
       case 'lazy':
@@ -296,17 +306,29 @@ function isAlwaysSent(field: FieldPlan): boolean {
 
 /** Whether a type leads to `wanted` without passing through a schema class, which has a name of its own. */
 function contains(node: TypeNode, wanted: TypeNode, seen: Set<TypeNode> = new Set<TypeNode>()): boolean {
-  const inner =
-    node.kind === 'list' || node.kind === 'record'
-      ? node.item
-      : node.kind === 'nullable'
-        ? node.inner
-        : node.kind === 'lazy'
-          ? node.resolve()
-          : undefined;
-  if (inner === undefined || seen.has(inner)) return false;
-  seen.add(inner);
-  return inner === wanted || contains(inner, wanted, seen);
+  return innerOf(node).some((inner) => {
+    if (seen.has(inner)) return false;
+    seen.add(inner);
+    return inner === wanted || contains(inner, wanted, seen);
+  });
+}
+
+/** The types that a type is made of, schema classes aside. */
+function innerOf(node: TypeNode): readonly TypeNode[] {
+  switch (node.kind) {
+    case 'list':
+    case 'record':
+      return [node.item];
+    case 'nullable':
+      return [node.inner];
+    case 'choice':
+    case 'tuple':
+      return node.members;
+    case 'lazy':
+      return [node.resolve()];
+    default:
+      return [];
+  }
 }
 
 function described(node: TypeNode, about: About): JsonSchema {

@@ -5,9 +5,10 @@
  */
 import { SvcError } from '../base/errors.ts';
 import { closest, shown } from '../base/options.ts';
-import { jsonCheck, objectCheck, runCheck } from './compile.ts';
+import { jsonCheck, noteRules, objectCheck, runCheck } from './compile.ts';
 import { apart, construct, learn } from './construct.ts';
-import { FieldMarker, plansWithin, readField, readType } from './nodes.ts';
+import { FieldMarker, plansOf, plansWithin, readField, readType } from './nodes.ts';
+import { rulesOf } from './rules.ts';
 import { outputCheck, serializerOf } from './output.ts';
 import { textCheck } from './text.ts';
 import { FAIL, FieldType, isSchemaClass } from './types.ts';
@@ -172,6 +173,9 @@ export class Plan implements SchemaPlan<object>, Constructed {
   /** Per call of `Field()` the field it is for; undefined when they are the same, which a field declared twice prevents. */
   readonly #slots: readonly number[] | undefined;
   #reserved: ReadonlySet<string> | undefined;
+  /** Whether an instance must be made to know whether an input fits: a class has rules of its own. */
+  #hasRules: boolean | undefined;
+  readonly rules: ObjectPlan['rules'];
   #check: Check | undefined;
   #members: Check | undefined;
   #written: readonly (readonly [FieldPlan, Check])[] | undefined;
@@ -185,6 +189,7 @@ export class Plan implements SchemaPlan<object>, Constructed {
     this.fields = readFields(this.name, new Map(calls.map((call) => [call.name, call] as const)));
     this.hazards = hazardsOf(this.fields);
     const byName = new Map(this.fields.map((field, i) => [field.name, i] as const));
+    this.rules = rulesOf(schema, this.name, this.fields);
     this.#slots =
       calls.length === this.fields.length ? undefined : calls.map((call) => byName.get(call.name)!);
   }
@@ -201,6 +206,8 @@ export class Plan implements SchemaPlan<object>, Constructed {
 
   /** Whether {@link parseJson} would take it. */
   accepts(input: unknown): boolean {
+    this.#hasRules ??= [...plansOf(this)].some(({ rules }) => rules !== undefined);
+    if (this.#hasRules) return this.parseJson(input).ok;
     this.#check ??= objectCheck(this);
     return this.#check(this.#asInput(input), new Run(false, false, true)) !== FAIL;
   }
@@ -220,7 +227,15 @@ export class Plan implements SchemaPlan<object>, Constructed {
       reserved: this.reserved,
       build: (values, _, extras) => ({ values: this.#inCallOrder(values), extras }),
     });
-    return runCheck(this.#members, this.#asInput(data), undefined);
+    const result = runCheck<Members>(this.#members, this.#asInput(data), undefined);
+    if (!result.ok || this.rules === undefined) return result;
+    const { values, extras } = result.value;
+    const checked = runCheck<object>(
+      (input, run) => noteRules(this, construct(this, values, input, extras), run),
+      data,
+      undefined,
+    ); // an instance for the rules alone: `new` makes its own
+    return checked.ok ? result : checked;
   }
 
   build(values: unknown[], input: unknown, extras: Readonly<Record<string, unknown>> | undefined): object {
@@ -354,6 +369,10 @@ function sampleOfType(source: TypeSource): unknown {
       return [];
     case 'nullable':
       return sampleOfType(shape.inner);
+    case 'choice':
+      return sampleOfType(shape.members[0]!);
+    case 'tuple':
+      return shape.members.map(sampleOfType);
     case 'literal':
       return shape.values[0];
     case 'str':
