@@ -207,6 +207,7 @@ export type { EventBroadcastOptions } from './http/streaming/event-broadcast.ts'
 export { EventStreamResponse, lastEventId } from './http/streaming/event-stream.ts';
 export type { EventStreamOptions, Events, ServerSentEvent } from './http/streaming/event-stream.ts';
 export type { ErrorClass, ExceptionHandler, MiddlewareFunction } from './http/pipeline.ts';
+export type { Deprecation } from './http/middleware/deprecation.ts';
 export type { ExceptionSpec } from './routing/exceptions.ts';
 export { FileResponse } from './http/files/files.ts';
 export type { FileOptions } from './http/files/files.ts';

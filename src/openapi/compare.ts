@@ -107,7 +107,11 @@ class Version {
               name: field = '',
             } = this.#resolved(partOf(schemes[name]));
             const what = [type, scheme, place, field].filter((word) => word !== '').join(' ');
-            return [what, ...listOf(scopes).map((scope) => `the scope ${String(scope)}`)];
+            const isSaidApart = operation['x-svc-requires'] !== undefined; // scopes and roles, which one list cannot tell apart
+            return [
+              what,
+              ...(isSaidApart ? [] : listOf(scopes).map((scope) => `the scope ${String(scope)}`)),
+            ];
           }),
         ),
     );

@@ -33,6 +33,7 @@ export interface Encoding {
 /** A form of a body (§4.8.14). */
 export interface MediaType {
   readonly schema: JsonSchema;
+  readonly examples?: Readonly<Record<string, { readonly value: unknown }>>;
   readonly encoding?: Readonly<Record<string, Encoding>>;
 }
 
@@ -50,7 +51,7 @@ export interface DocumentedResponse {
 }
 
 /** All schemes of one of these are needed together; any one of a list is enough (§4.8.30). */
-export type SecurityAlternatives = readonly Readonly<Record<string, readonly never[]>>[];
+export type SecurityAlternatives = readonly Readonly<Record<string, readonly string[]>>[];
 
 /** One method of a path (§4.8.10). */
 export interface Operation {

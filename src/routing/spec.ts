@@ -1,6 +1,7 @@
 /**
  * What a route asks for and says about itself: its options, and how they and its dependencies are told apart and read.
  */
+import { readDeprecation } from '../http/middleware/deprecation.ts';
 import { Dependency } from './di.ts';
 import { SvcError } from '../base/errors.ts';
 import {
@@ -18,6 +19,7 @@ import {
 import { REQUEST_TIMEOUT } from '../http/server/options.ts';
 import { readRouteRateLimit } from '../http/middleware/rate-limiter.ts';
 import type { InputShape, TextInputs } from './di.ts';
+import type { Deprecation } from '../http/middleware/deprecation.ts';
 import type { Finding } from '../base/findings.ts';
 import type { OptionKind } from '../base/options.ts';
 import type { FieldType, Infer, TypeSource, Wire } from '../schema/schema.ts';
@@ -66,6 +68,8 @@ export interface RouteSpec extends TextInputs {
   readonly form?: InputShape | undefined;
   /** What the handler replies with; by status where there are several. What does not fit is a 500, never sent. */
   readonly response?: TypeSource | Readonly<Record<number, TypeSource>> | undefined;
+  /** Examples of replies by status and name, for documents: `{ 200: { small: { ... } } }`. */
+  readonly examples?: Readonly<Record<number, Readonly<Record<string, unknown>>>> | undefined;
   /** The status of a reply that names none: 200 ... 599. Default 200, or 204 for nothing. */
   readonly status?: number | undefined;
   /** What `urlFor` knows the route by. Unique in an application. */
@@ -73,7 +77,8 @@ export interface RouteSpec extends TextInputs {
   readonly summary?: string | undefined;
   readonly description?: string | undefined;
   readonly tags?: readonly string[] | undefined;
-  readonly deprecated?: boolean | undefined;
+  /** Documents say that clients should not call it any more; with dates, replies do too (RFC 9745, RFC 8594). */
+  readonly deprecated?: boolean | Deprecation | undefined;
   /** Whether it is a tool for MCP clients, or what they are told about it. Default true. */
   readonly mcp?: boolean | ToolDescription | undefined;
   /** Meant to be open to everybody; text says why. */
@@ -121,7 +126,11 @@ const SPEC = {
   summary: text(),
   description: text(),
   tags: given<readonly string[]>('a list of strings', Array.isArray),
-  deprecated: bool(),
+  examples: given<NonNullable<RouteSpec['examples']>>('examples by status and name', isObject),
+  deprecated: given<boolean | Deprecation>(
+    'true, false or { since, sunset, link }',
+    (value) => isBoolean(value) || isObject(value),
+  ),
   mcp: given<boolean | ToolDescription>(
     'true, false or { name, title, description, annotations }',
     (value) => isBoolean(value) || isObject(value),
@@ -170,10 +179,15 @@ export function readSpec(subject: string, spec: unknown): { spec: RouteSpec; dep
   const options: Record<string, unknown> = {};
   const deps: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(spec)) (Object.hasOwn(SPEC, key) ? options : deps)[key] = value;
-  const { rateLimit, mcp, ...rest } = readGiven(subject, options, SPEC);
+  const { rateLimit, mcp, deprecated, ...rest } = readGiven(subject, options, SPEC);
   return {
     spec: {
       ...rest,
+      ...(deprecated === undefined
+        ? {}
+        : {
+            deprecated: typeof deprecated === 'object' ? readDeprecation(subject, deprecated) : deprecated,
+          }),
       ...(rateLimit === undefined
         ? {}
         : { rateLimit: typeof rateLimit === 'object' ? readRouteRateLimit(subject, rateLimit) : rateLimit }),

@@ -230,7 +230,10 @@ function compileObject(plan: ObjectPlan): Check {
     const extras = run.isMore ? unknown?.(value, run) : undefined;
     run.depth--;
     if (!isGood || extras === FAIL) return FAIL;
-    return run.isDry ? value : built(plan, values, value, extras, run);
+    if (run.isDry) return value;
+    return plan.rules === undefined
+      ? plan.build(values, value, extras)
+      : built(plan, values, value, extras, run);
   };
 }
 

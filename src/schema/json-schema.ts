@@ -8,7 +8,7 @@
  *   output   members with a default are required, for the serialiser fills them in; secret ones are not there
  */
 import { defined } from '../base/options.ts';
-import { plansOf, plansWithin } from './nodes.ts';
+import { examplesOf, plansOf, plansWithin } from './nodes.ts';
 import type { JsonSchema } from './keywords.ts';
 import type { About, FieldPlan, ObjectPlan, TypeNode, Variant } from './nodes.ts';
 import {
@@ -79,7 +79,7 @@ export class JsonSchemas {
 
   /** The schema of one field, with what it says about itself. */
   field(field: FieldPlan, direction: Direction): JsonSchema {
-    const about = field.isSecret ? { ...field.about, example: undefined } : field.about;
+    const about = field.isSecret ? withoutExamples(field.about) : field.about;
     const schema = Object.assign(
       this.type(field.node, direction),
       isEmpty(about) ? undefined : described(field.node, about),
@@ -332,14 +332,23 @@ function innerOf(node: TypeNode): readonly TypeNode[] {
 }
 
 function described(node: TypeNode, about: About): JsonSchema {
-  const example = about.example === undefined ? undefined : serializerOf(node).toValue(about.example);
+  const serializer = serializerOf(node);
+  const examples = examplesOf(about).flatMap((example) => {
+    const written = serializer.toValue(example);
+    return written.ok ? [written.value] : [];
+  });
   return defined({
     title: about.title,
     description: about.description,
-    examples: example?.ok === true ? [example.value] : undefined,
+    deprecated: about.deprecated === true ? true : undefined,
+    examples: examples.length > 0 ? examples : undefined,
   });
 }
 
-function isEmpty({ title, description, example }: About): boolean {
-  return title === undefined && description === undefined && example === undefined;
+function withoutExamples({ example: _, examples: __, ...about }: About): About {
+  return about;
+}
+
+function isEmpty(about: About): boolean {
+  return Object.values(about).every((value) => value === undefined);
 }

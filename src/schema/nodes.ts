@@ -47,6 +47,8 @@ export interface About {
   readonly title?: string;
   readonly description?: string;
   readonly example?: unknown;
+  readonly examples?: readonly unknown[];
+  readonly deprecated?: boolean;
 }
 
 interface Node {
@@ -174,6 +176,8 @@ const ABOUT = {
   title: given<string>('a string', isText),
   description: given<string>('a string', isText),
   example: given<unknown>(),
+  examples: given<readonly unknown[]>('a list', Array.isArray),
+  deprecated: bool(),
 };
 const PRESENCE = {
   alias: given<string>('a string that is not empty', (value) => isText(value) && value !== ''),
@@ -355,8 +359,13 @@ function patternOf(given: string | RegExp, owner: string): RegExp {
   }
 }
 
+/** Every example, the single one first. */
+export function examplesOf({ example, examples = [] }: About): readonly unknown[] {
+  return example === undefined ? examples : [example, ...examples];
+}
+
 function aboutOf(read: Read): About {
-  const entries = ['title', 'description', 'example']
+  const entries = ['title', 'description', 'example', 'examples', 'deprecated']
     .filter((name) => read[name] !== undefined)
     .map((name) => [name, read[name]] as const);
   return Object.freeze(Object.fromEntries(entries) as About);

@@ -7,7 +7,7 @@ import { SvcError } from '../base/errors.ts';
 import { closest, shown } from '../base/options.ts';
 import { jsonCheck, noteRules, objectCheck, runCheck } from './compile.ts';
 import { apart, construct, learn } from './construct.ts';
-import { FieldMarker, plansOf, plansWithin, readField, readType } from './nodes.ts';
+import { FieldMarker, examplesOf, plansOf, plansWithin, readField, readType } from './nodes.ts';
 import { rulesOf } from './rules.ts';
 import { outputCheck, serializerOf } from './output.ts';
 import { textCheck } from './text.ts';
@@ -117,14 +117,11 @@ function readFields(owner: string, declared: ReadonlyMap<string, Declaration>): 
 /** What is wrong with the examples of fields, by their names: documents would show what no request may have. */
 export function misfitsOf({ fields }: ObjectPlan): readonly FieldHazard[] {
   return fields.flatMap((field) => {
-    const example = field.about?.example;
-    if (example === undefined) return [];
-    const fitting = runCheck(
-      jsonCheck(field.node),
-      example instanceof Date ? example.toJSON() : example,
-      undefined,
-    );
-    return fitting.ok ? [] : [{ field: field.name, message: fitting.issues[0]!.message }];
+    return examplesOf(field.about).flatMap((example) => {
+      const given = example instanceof Date ? example.toJSON() : example;
+      const fitting = runCheck(jsonCheck(field.node), given, undefined);
+      return fitting.ok ? [] : [{ field: field.name, message: fitting.issues[0]!.message }];
+    });
   });
 }
 

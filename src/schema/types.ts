@@ -126,6 +126,10 @@ interface DescriptiveOptions<T> {
   readonly description?: string | undefined;
   /** Shown in documents; never used as a value. */
   readonly example?: T | undefined;
+  /** Further examples. */
+  readonly examples?: readonly T[] | undefined;
+  /** Documents say that clients should not use it any more. Default false. */
+  readonly deprecated?: boolean | undefined;
   /** The name on the wire, for input and output alike. Default: the member's own name. */
   readonly alias?: string | undefined;
   /** Never serialised, never printed: inspect() shows `[secret]`, a reply that holds it is refused. Default false. */
@@ -191,7 +195,7 @@ export type OptionsOf<S> = ConstraintsOf<S> &
   (S extends string | number | boolean ? DescriptiveOptions<Infer<S>> : FieldOptions<Infer<S>>);
 /** The options of an item: constraints and description, nothing about its presence. */
 export type ItemOptions<S> = ConstraintsOf<S> &
-  Pick<DescriptiveOptions<Infer<S>>, 'title' | 'description' | 'example'>;
+  Pick<DescriptiveOptions<Infer<S>>, 'title' | 'description' | 'example' | 'examples' | 'deprecated'>;
 
 /** A string without lone surrogates, which neither UTF-8 nor a database can hold. */
 export const str: FieldType<string, TextOptions> = new FieldType({ kind: 'str' });

@@ -317,6 +317,8 @@ function isPlain(value: unknown): value is Record<string, unknown> {
 /** A deterministic source of numbers: mulberry32. */
 export class Random {
   #state: number;
+  /** Whether descriptions have read-only members, which input passes over and replies need. */
+  makesReadOnly = false;
   constructor(seed: number) {
     this.#state = seed;
   }
@@ -532,7 +534,7 @@ function describeObject(
       const type = describe(random, levels, isForReferee);
       if (type.kind === 'bool' && random.chance(0.5))
         return { name, wire, type, presence: 'default', fallback: random.chance(0.5) };
-      if (isForReferee && random.chance(0.08)) return { name, wire, type, presence: 'readOnly' };
+      if (random.makesReadOnly && random.chance(0.08)) return { name, wire, type, presence: 'readOnly' };
       return { name, wire, type, presence: random.chance(0.3) ? 'optional' : 'required' };
     }),
   };
